@@ -1,0 +1,73 @@
+//! `crawl.control`: settings. The last record of a key applies; its offset is its version.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Millis;
+
+/// Which URLs belong to a crawl, measured from its seeds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// The host and port of a seed, and a path below its directory.
+    Path,
+    /// The host and port of a seed.
+    Host,
+    /// The site of a seed.
+    Site,
+    /// Everything.
+    Any,
+}
+
+/// What must not change while a crawl lives, since records were placed and named by it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pins {
+    /// Partitions of every topic of the pipeline.
+    pub partitions: u32,
+    /// Version of the public suffix list.
+    pub suffix_list: String,
+    /// Name and version of the canonical form's rules.
+    pub canonical_policy: String,
+}
+
+/// A crawl: key `crawl/NAME`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CrawlDefinition {
+    /// Its name.
+    pub name: String,
+    /// Which URLs belong to it.
+    pub scope: Scope,
+    /// Unanchored regular expressions; where there are any, one must match the canonical URL.
+    #[serde(default)]
+    pub include: Vec<String>,
+    /// Unanchored regular expressions; none may match the canonical URL. Exclude wins.
+    #[serde(default)]
+    pub exclude: Vec<String>,
+    /// Links followed from a seed at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_depth: Option<u16>,
+    /// What must not change.
+    pub pins: Pins,
+    /// When it was created.
+    pub created_at_ms: Millis,
+}
+
+/// A part of the web that a seed, or its redirect, brought into scope: key `scope/NAME/ENTRY`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScopeEntry {
+    /// The crawl.
+    pub crawl: String,
+    /// `host[:port]/directory/` for scope path, `host[:port]` for host, the site for site.
+    pub entry: String,
+}
+
+/// The key of a crawl's definition.
+#[must_use]
+pub fn crawl_key(name: &str) -> String {
+    format!("crawl/{name}")
+}
+
+/// The key of a scope entry.
+#[must_use]
+pub fn scope_key(crawl: &str, entry: &str) -> String {
+    format!("scope/{crawl}/{entry}")
+}

@@ -1,0 +1,36 @@
+//! The messages that the services exchange, one module a message, and the topics that carry them.
+//!
+//! `schemas/` describes the same messages for users; `tests/agree.rs` holds both together.
+
+mod codec;
+mod control;
+mod dead_letter;
+mod discovered;
+mod dispatch;
+mod document;
+mod outcome;
+mod page;
+mod seed;
+mod seen;
+mod site;
+pub mod topic;
+mod waiting;
+
+pub use codec::{MessageError, decode, encode};
+pub use control::{CrawlDefinition, Pins, Scope, ScopeEntry, crawl_key, scope_key};
+pub use dead_letter::DeadLetter;
+pub use discovered::{Discovered, Sighting};
+pub use dispatch::{
+    CLOCK_MARGIN_MS, Dispatch, DispatchId, EXPIRES_MS, LEASE_MS, LONGEST_FETCH_MS, NOT_AFTER_MS, Ready,
+};
+pub use document::{Document, DocumentLink, RobotsDirectives};
+pub use outcome::{Outcome, OutcomeKind};
+pub use page::{BodyEncoding, Page};
+pub use seed::Seed;
+pub use seen::{SeenBatch, SeenEntry};
+pub use site::SiteMemory;
+pub use topic::Topic;
+pub use waiting::Waiting;
+
+/// A moment, in milliseconds since the Unix epoch.
+pub type Millis = i64;

@@ -1,0 +1,71 @@
+//! `crawl.pages`: a fetched page. This JSON is the header `page`; the body is the record's value.
+
+use orbweaver_url::Fingerprint;
+use serde::{Deserialize, Serialize};
+
+use crate::{Millis, Sighting};
+
+/// How the body travels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BodyEncoding {
+    /// As it is.
+    Identity,
+    /// One zstd frame.
+    Zstd,
+}
+
+/// What is known of a fetched page.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Page {
+    /// The crawl that it belongs to.
+    pub crawl: String,
+    /// Fingerprint of crawl and canonical form.
+    pub fingerprint: Fingerprint,
+    /// What was requested.
+    pub url: String,
+    /// The canonical form, where it differs from `url`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// The site.
+    pub site: String,
+    /// Links followed from the seed.
+    pub depth: u16,
+    /// How it was found.
+    pub sighting: Sighting,
+    /// The page that led here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<String>,
+    /// The URLs that redirected here, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub chain: Vec<String>,
+    /// The HTTP status.
+    pub status: u16,
+    /// The content type, as the server gave it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
+    /// The answer's headers, names in lower case, bounded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<(String, String)>,
+    /// When the answer came, in milliseconds since the Unix epoch.
+    pub fetched_at_ms: Millis,
+    /// How the body travels.
+    pub encoding: BodyEncoding,
+    /// Size of the decoded body, in bytes.
+    pub body_bytes: u64,
+    /// The body was cut at the size limit.
+    #[serde(default)]
+    pub truncated: bool,
+    /// xxh3-128 of the decoded body, as hexadecimal digits.
+    pub content_hash: String,
+    /// The number of the attempt that succeeded, from 1.
+    pub attempt: u8,
+}
+
+impl Page {
+    /// The canonical form.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        self.key.as_deref().unwrap_or(&self.url)
+    }
+}

@@ -1,0 +1,51 @@
+//! `crawl.frontier`: a URL that waits. Its record key is the fingerprint; a tombstone ends it.
+
+use orbweaver_url::Fingerprint;
+use serde::{Deserialize, Serialize};
+
+use crate::{Millis, Sighting};
+
+/// A URL that was let through and has not ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waiting {
+    /// The crawl that it belongs to.
+    pub crawl: String,
+    /// Fingerprint of crawl and canonical form; the key of the record, too.
+    pub fingerprint: Fingerprint,
+    /// The URL as found: what is requested.
+    pub url: String,
+    /// The canonical form, where it differs from `url`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// The site, computed at admission.
+    pub site: String,
+    /// Links followed from the seed.
+    pub depth: u16,
+    /// How it was found.
+    pub sighting: Sighting,
+    /// The page that led here; absent for seeds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<String>,
+    /// The URLs that redirected here, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub chain: Vec<String>,
+    /// Attempts that have failed so far.
+    #[serde(default)]
+    pub failures: u8,
+    /// Attempts that the site answered with 429 or 503 so far.
+    #[serde(default)]
+    pub blocks: u8,
+    /// Not to be asked before this moment, in milliseconds since the Unix epoch; 0: at once.
+    #[serde(default)]
+    pub not_before_ms: Millis,
+    /// When it was let through, in milliseconds since the Unix epoch.
+    pub admitted_at_ms: Millis,
+}
+
+impl Waiting {
+    /// The canonical form.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        self.key.as_deref().unwrap_or(&self.url)
+    }
+}

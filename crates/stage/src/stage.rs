@@ -1,0 +1,207 @@
+//! What a service is to the runtime.
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use orbweaver_log::{Delivered, LogError, Offset, Partition, TopicPartition};
+use orbweaver_messages::{Millis, Topic};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::{Actions, Token};
+
+/// Where a record came from. `epoch` counts the assignments of its partition to this process, so that what finishes
+/// after a partition went and came back completes nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Origin {
+    /// Topic and partition.
+    pub place: TopicPartition,
+    /// The offset.
+    pub offset: Offset,
+    /// The assignment under which it was read.
+    pub epoch: u32,
+}
+
+/// From where a log is replayed when a partition is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RestoreFrom {
+    /// From the log's start.
+    Start,
+    /// From the group's commit point of that topic.
+    CommitPoint,
+    /// From this offset, where the local index provably stands.
+    Offset(Offset),
+    /// From the first record of the last so many milliseconds.
+    Back(Duration),
+}
+
+/// A log to be replayed before a partition is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RestoreSpec {
+    /// The topic; of it the partition that is opened, or all of them when `whole`.
+    pub topic: Topic,
+    /// From where. The end is the end that is found at the opening (or the claim, for a claimed topic).
+    pub from: RestoreFrom,
+    /// Replay every partition of the topic, whatever partition is opened (`crawl.control`).
+    pub whole: bool,
+    /// Go on reading after the restore: later records reach [`Stage::follow`].
+    pub follow: bool,
+}
+
+/// Why a stage ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StageError {
+    /// The log failed.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// An effect failed for good.
+    #[error(transparent)]
+    Perform(#[from] PerformError),
+    /// The stage asked to end.
+    #[error("{service}: {reason}")]
+    Halted {
+        /// The service.
+        service: &'static str,
+        /// Why.
+        reason: String,
+    },
+    /// Work was due and nothing moved.
+    #[error("{service}: work is due and nothing moved for {seconds} s")]
+    Stalled {
+        /// The service.
+        service: &'static str,
+        /// For how long.
+        seconds: u64,
+    },
+}
+
+/// An effect failed for good.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct PerformError(pub String);
+
+/// Performs effects outside of the log, store writes above all. Retries what may pass by itself.
+pub trait Perform<E>: Send + Sync + 'static {
+    /// Performs all effects; resolves when all are durable.
+    fn perform(&self, effects: Vec<E>) -> BoxFuture<'_, Result<(), PerformError>>;
+}
+
+/// Does the work outside that a stage asks for: a request, an extraction.
+pub trait Worker<J, D>: Send + Sync + 'static {
+    /// Starts a job; its one result goes to `results`. The number of jobs is bounded by the stage's budget.
+    fn start(&self, job: J, results: &UnboundedSender<D>);
+}
+
+/// A service: deciding code behind one face. The runtime calls it from one task, one call at a time; it never waits.
+///
+/// Every delivered origin must be completed exactly once: by a plan, `Actions::completes` or `Actions::rejects`.
+pub trait Stage: Send + 'static {
+    /// Work outside.
+    type Job: Send + 'static;
+    /// The result of that work.
+    type Done: Send + 'static;
+    /// Effects outside of the log.
+    type Effect: Send + 'static;
+
+    /// The name of the service, for metrics, logs and dead letters.
+    fn service(&self) -> &'static str;
+
+    /// The topics of the group. Partition N is open when N of all of them is held.
+    fn topics(&self) -> &'static [Topic];
+
+    /// The logs that this stage writes as owner: to each a claim is appended when a partition is opened.
+    fn claims(&self) -> &'static [Topic] {
+        &[]
+    }
+
+    /// The logs to be replayed before `partition` is served.
+    fn restores(&self, partition: Partition) -> Vec<RestoreSpec> {
+        let _ = partition;
+        vec![]
+    }
+
+    /// A record of a log that is being replayed for `partition`.
+    ///
+    /// # Errors
+    /// When the index cannot take it.
+    fn restore(&mut self, partition: Partition, record: &Delivered) -> Result<(), StageError> {
+        let _ = (partition, record);
+        Ok(())
+    }
+
+    /// A record of a followed log, after the restore.
+    fn follow(&mut self, record: &Delivered, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>) {
+        let _ = (record, now, actions);
+    }
+
+    /// `partition` is served from now on. `assignment` is the epoch that origins of it carry; `claim` is the offset of the
+    /// first claim (0 without claims). For each topic of [`Stage::topics`] that is also restored, reading goes on at the
+    /// restore end, and the offsets that the returned list names are the ones between commit point and restore end that are
+    /// not complete; all others there count as complete.
+    fn open(&mut self, opening: Opening, now: Millis) -> Vec<(Topic, Offset)> {
+        let _ = (opening, now);
+        vec![]
+    }
+
+    /// Records, in order within each partition.
+    fn receive(&mut self, batch: Vec<(Origin, Delivered)>, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>);
+
+    /// The plan of this token is durable; `offsets` are those of its records, in order.
+    fn settled(
+        &mut self,
+        token: Token,
+        offsets: &[Offset],
+        now: Millis,
+        actions: &mut Actions<Self::Job, Self::Effect>,
+    ) {
+        let _ = (token, offsets, now, actions);
+    }
+
+    /// A job is done.
+    fn finished(&mut self, done: Self::Done, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>) {
+        let _ = (done, now, actions);
+    }
+
+    /// Time has passed.
+    fn tick(&mut self, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>) {
+        let _ = (now, actions);
+    }
+
+    /// When [`Stage::tick`] wants to be called next; `None`: at the runtime's own pace.
+    fn next_tick(&self) -> Option<Millis> {
+        None
+    }
+
+    /// `partition` is wanted back: begin nothing new for it. What is outstanding is drained by the runtime.
+    fn drain(&mut self, partition: Partition) {
+        let _ = partition;
+    }
+
+    /// `partition` is gone: forget it.
+    fn close(&mut self, partition: Partition) {
+        let _ = partition;
+    }
+
+    /// How much work could move now if the stage were healthy; the watchdog ends a stage in which this stays above zero
+    /// while nothing completes (rules 18 and 26). Records parked for a later moment do not count.
+    fn due(&self, now: Millis) -> usize;
+
+    /// A short text to be committed along with the commit point of `place`.
+    fn commit_metadata(&self, place: TopicPartition) -> String {
+        let _ = place;
+        String::new()
+    }
+}
+
+/// A partition that is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opening {
+    /// The partition.
+    pub partition: Partition,
+    /// How many partitions there are.
+    pub partitions: Partition,
+    /// The epoch that origins of this assignment carry.
+    pub assignment: u32,
+    /// The offset of the claim in the first of [`Stage::claims`]; 0 without claims.
+    pub claim: Offset,
+}

@@ -1,0 +1,44 @@
+//! What a store can do.
+
+use futures::future::BoxFuture;
+use orbweaver_url::Fingerprint;
+
+use crate::{FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Write};
+
+/// What can go wrong with a store.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Reading or writing failed.
+    #[error("the store failed: {0}")]
+    Failed(String),
+    /// A stored value cannot be read.
+    #[error("the store holds a damaged value at `{key}`: {reason}")]
+    Damaged {
+        /// Where.
+        key: String,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// Pages, links, redirects and sites. Cheap to share.
+pub trait Store: Send + Sync + 'static {
+    /// Writes all; resolves when all are durable. Idempotent.
+    fn write(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// What is known of a page.
+    fn page(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<PageRow>, StoreError>>;
+
+    /// The fetches of a page, newest first, `limit` at most.
+    fn history(&self, fingerprint: Fingerprint, limit: usize) -> BoxFuture<'_, Result<Vec<FetchEvent>, StoreError>>;
+
+    /// The links of a page.
+    fn links(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<LinksOut>, StoreError>>;
+
+    /// The redirect that a URL answered with last.
+    fn redirect(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<RedirectRow>, StoreError>>;
+
+    /// The robots.txt of an authority.
+    fn robots<'a>(&'a self, authority: &'a str) -> BoxFuture<'a, Result<Option<RobotsRow>, StoreError>>;
+}

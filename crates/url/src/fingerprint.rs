@@ -1,0 +1,70 @@
+//! The 128-bit name of a URL within a crawl.
+
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::Xxh3;
+
+/// 128 bits (xxh3) of crawl and canonical URL; written as 32 lower-case hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Fingerprint(pub [u8; 16]);
+
+/// The text is not a fingerprint.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a fingerprint; a fingerprint is 32 hexadecimal digits")]
+pub struct FingerprintError(pub String);
+
+impl Fingerprint {
+    /// The fingerprint of a canonical URL within the crawl of this name.
+    #[must_use]
+    pub fn of(crawl: &str, canonical: &str) -> Self {
+        let mut hash = Xxh3::new();
+        hash.update(crawl.as_bytes());
+        hash.update(&[0]);
+        hash.update(canonical.as_bytes());
+        Self(hash.digest128().to_be_bytes())
+    }
+}
+
+impl std::fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = [0u8; 32];
+        for (pair, byte) in text.chunks_exact_mut(2).zip(self.0) {
+            pair[0] = DIGITS[usize::from(byte >> 4)];
+            pair[1] = DIGITS[usize::from(byte & 15)];
+        }
+        f.pad(std::str::from_utf8(&text).unwrap_or_default())
+    }
+}
+
+impl std::str::FromStr for Fingerprint {
+    type Err = FingerprintError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let bad = || FingerprintError(text.to_owned());
+        if text.len() != 32 {
+            return Err(bad());
+        }
+        let mut bytes = [0u8; 16];
+        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+            let digit = |c: u8| char::from(c).to_digit(16);
+            let (Some(high), Some(low)) = (digit(pair[0]), digit(pair[1])) else { return Err(bad()) };
+            *byte = u8::try_from(high * 16 + low).map_err(|_| bad())?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl TryFrom<String> for Fingerprint {
+    type Error = FingerprintError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<Fingerprint> for String {
+    fn from(fingerprint: Fingerprint) -> Self {
+        fingerprint.to_string()
+    }
+}
