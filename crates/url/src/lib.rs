@@ -1,13 +1,29 @@
 //! What a URL is to a crawl: its canonical form (the key), its site, its slot and its fingerprint.
 //!
-//! The canonical form is only the key. What is requested is the URL as it was found.
+//! A text is read ([`parse`], [`parse_seed`], or [`resolve`] for a link) into the URL as it was found; that is what is
+//! requested. The canonical form is only its key: it is hashed, together with the crawl's name, into the fingerprint.
+//! The site decides on politeness and, by its slot, on the partition.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `read` | from a text to the URL as found; [`UrlError`], [`MAX_URL_BYTES`] |
+//! | `canonical` | the rules of the canonical form, each with its reason |
+//! | `site` | the registrable domain |
+//! | `slot` | Kafka's murmur2, slots and partitions |
+//! | `fingerprint` | 128 bits of crawl and canonical form |
+//! | `describe` | all of it for one text, as the command line prints it |
 
 mod canonical;
+mod describe;
 mod fingerprint;
+mod read;
 mod site;
 mod slot;
 
-pub use canonical::{CANONICAL_POLICY, CanonicalUrl, UrlError, canonicalize, parse};
+pub use canonical::{CANONICAL_POLICY, CanonicalUrl, canonical_text, canonicalize};
+pub use describe::{Description, describe};
 pub use fingerprint::{Fingerprint, FingerprintError};
+pub use read::{MAX_URL_BYTES, QueryEncoding, UrlError, parse, parse_seed, resolve, resolve_encoded};
 pub use site::{SUFFIX_LIST_VERSION, site_of};
 pub use slot::{SLOTS, Slot, partition_of, slot_of};
+pub use url::Url;

@@ -1,0 +1,56 @@
+//! What one link costs.
+
+#![allow(clippy::expect_used, reason = "a benchmark is a test")]
+
+use std::hint::black_box;
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use orbweaver_url::{Fingerprint, canonical_text, canonicalize, describe, parse, resolve, site_of, slot_of};
+
+const LINKS: [&str; 6] = [
+    "https://en.example.org/wiki/Orb-weaver_spider",
+    "https://docs.example.com/stable/library/functions.html?highlight=sorted",
+    "http://www.example.co.uk/products/garden/tools/item-23818.html",
+    "https://example.github.io/project/api/struct.Thing.html",
+    "https://cdn.example.net/a/b/c/%7Euser/index.html?x=1&y=2",
+    "https://blog.example.de/2024/05/17/eine-sehr-lange-ueberschrift-mit-vielen-worten/",
+];
+
+fn each_link(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("url");
+    group.throughput(Throughput::Elements(LINKS.len() as u64));
+    group.bench_function("parse + canonicalize + site + fingerprint", |bencher| {
+        bencher.iter(|| {
+            for link in LINKS {
+                let url = parse(black_box(link)).expect("a url");
+                let fingerprint = Fingerprint::of("default", &canonical_text(&url));
+                black_box((fingerprint, slot_of(&site_of(&url))));
+            }
+        });
+    });
+    let urls = LINKS.map(|link| parse(link).expect("a url"));
+    group.bench_function("parse", |bencher| {
+        bencher.iter(|| LINKS.iter().for_each(|link| drop(black_box(parse(black_box(link))))));
+    });
+    group.bench_function("canonicalize", |bencher| {
+        bencher.iter(|| urls.iter().for_each(|url| drop(black_box(canonicalize(black_box(url))))));
+    });
+    group.bench_function("site", |bencher| {
+        bencher.iter(|| urls.iter().for_each(|url| drop(black_box(site_of(black_box(url))))));
+    });
+    group.bench_function("resolve a relative link", |bencher| {
+        let links = ["../a/b.html", "c.html#d", "/x/y?z=1", "#top", "mailto:a@b.c", "e/f/g/"];
+        bencher.iter(|| links.iter().for_each(|link| drop(black_box(resolve(&urls[1], black_box(link))))));
+    });
+    group.bench_function("describe as json", |bencher| {
+        bencher.iter(|| {
+            for link in LINKS {
+                black_box(serde_json::to_string(&describe(black_box(link), "default")).expect("json"));
+            }
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(benches, each_link);
+criterion_main!(benches);

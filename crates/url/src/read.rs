@@ -1,0 +1,138 @@
+//! Reading: from a text to the URL as it was found, which is what is requested.
+
+use std::borrow::Cow;
+
+use url::{ParseError, Url};
+
+/// Why a text is not a URL that can be crawled.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UrlError {
+    /// The text is not an absolute URL.
+    #[error("not a url: {0}")]
+    Malformed(String),
+    /// The scheme is neither http nor https.
+    #[error("scheme `{0}` is not crawled; allowed are http and https")]
+    Scheme(String),
+    /// The URL is longer than can be crawled.
+    #[error("the url has {0} bytes; allowed are {max}", max = MAX_URL_BYTES)]
+    TooLong(usize),
+}
+
+/// The longest URL that is crawled, in bytes, both as given and as serialised (RFC 9110 section 4.1 asks for 8000).
+pub const MAX_URL_BYTES: usize = 8192;
+
+/// Turns the text of a query into bytes of a page's encoding.
+pub type QueryEncoding<'a> = &'a dyn Fn(&str) -> Cow<'_, [u8]>;
+
+/// Reads an absolute http or https URL as it was found: resolved and serialised, without its fragment, otherwise
+/// untouched. Leading and trailing control characters and spaces are removed, and tabs and newlines within (WHATWG URL,
+/// basic parser, steps 1 to 3).
+///
+/// # Errors
+/// When the text is no URL, has another scheme or is too long.
+pub fn parse(text: &str) -> Result<Url, UrlError> {
+    let text = trim(text)?;
+    match Url::parse(text) {
+        Ok(url) => accept(url),
+        Err(error) => Err(refuse(text, error)),
+    }
+}
+
+/// Resolves a link against the URL of its page (RFC 3986 section 5, as WHATWG has it): the link as it was found.
+///
+/// # Errors
+/// When it is no URL, has another scheme or is too long.
+pub fn resolve(base: &Url, link: &str) -> Result<Url, UrlError> {
+    resolve_encoded(base, link, None)
+}
+
+/// Resolves a link of a page in another encoding than UTF-8, in which its query is then sent (WHATWG URL, query state).
+///
+/// # Errors
+/// When it is no URL, has another scheme or is too long.
+pub fn resolve_encoded(base: &Url, link: &str, encoding: Option<QueryEncoding<'_>>) -> Result<Url, UrlError> {
+    let link = trim(link)?;
+    // Pages are full of these; no parser is needed to turn them down.
+    if let Some(scheme) = scheme_of(link).filter(|scheme| !is_crawled(scheme)) {
+        return Err(UrlError::Scheme(scheme.to_ascii_lowercase()));
+    }
+    let join = |link: &str| Url::options().base_url(Some(base)).encoding_override(encoding).parse(link);
+    match join(link) {
+        Ok(url) => accept(url),
+        // Of `///host/path`, browsers take `//host/path`; the parser does so for absolute URLs only.
+        Err(ParseError::EmptyHost) if link.starts_with(['/', '\\']) => {
+            match join(&format!("//{}", link.trim_start_matches(['/', '\\', '\t', '\n', '\r']))) {
+                Ok(url) => accept(url),
+                Err(error) => Err(refuse(link, error)),
+            }
+        }
+        Err(error) => Err(refuse(link, error)),
+    }
+}
+
+/// Reads what a person typed: as [`parse`], and a bare host (`example.com/x`, `localhost:8080`, `//example.com`) means https.
+///
+/// # Errors
+/// When the text is no URL, has another scheme or is too long.
+pub fn parse_seed(text: &str) -> Result<Url, UrlError> {
+    let text = trim(text)?;
+    if text.is_empty() {
+        return Err(UrlError::Malformed("the text is empty".to_owned()));
+    }
+    if let Some(scheme) = scheme_of(text) {
+        let rest = &text[scheme.len() + 1..];
+        let port = &rest[..rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len())];
+        if is_crawled(scheme) || rest.starts_with("//") || port.parse::<u16>().is_err() {
+            return parse(text);
+        }
+    }
+    let bare = text.strip_prefix("//").unwrap_or(text);
+    let host = &bare[..bare.find(['/', '?', '#', '\\']).unwrap_or(bare.len())];
+    if host.is_empty() || host.contains('@') {
+        return Err(UrlError::Malformed(format!("`{}` has no host; give https://HOST/PATH", shown(text))));
+    }
+    parse(&format!("https://{bare}"))
+}
+
+/// The text without what WHATWG trims, if it is not too long.
+fn trim(text: &str) -> Result<&str, UrlError> {
+    let text = text.trim_matches(|c| c <= ' ');
+    if text.len() > MAX_URL_BYTES { Err(UrlError::TooLong(text.len())) } else { Ok(text) }
+}
+
+/// The scheme that the text begins with (RFC 3986 section 3.1), without the colon.
+fn scheme_of(text: &str) -> Option<&str> {
+    let end = text.bytes().position(|byte| !(byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.')))?;
+    (text.as_bytes()[end] == b':' && text.as_bytes()[0].is_ascii_alphabetic()).then(|| &text[..end])
+}
+
+fn is_crawled(scheme: &str) -> bool {
+    scheme.eq_ignore_ascii_case("https") || scheme.eq_ignore_ascii_case("http")
+}
+
+/// The last step of reading: the scheme is one that is crawled, the fragment goes.
+fn accept(mut url: Url) -> Result<Url, UrlError> {
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(UrlError::Scheme(url.scheme().to_owned()));
+    }
+    if url.fragment().is_some() {
+        url.set_fragment(None);
+    }
+    if url.as_str().len() > MAX_URL_BYTES {
+        return Err(UrlError::TooLong(url.as_str().len()));
+    }
+    Ok(url)
+}
+
+fn refuse(text: &str, error: ParseError) -> UrlError {
+    match scheme_of(text).filter(|scheme| !is_crawled(scheme)) {
+        Some(scheme) => UrlError::Scheme(scheme.to_ascii_lowercase()),
+        None => UrlError::Malformed(format!("`{}`: {error}", shown(text))),
+    }
+}
+
+/// The beginning of a text, for an error message.
+fn shown(text: &str) -> &str {
+    &text[..text.floor_char_boundary(100)]
+}
