@@ -1,5 +1,7 @@
 //! What holds for every text.
 
+#![allow(clippy::expect_used, reason = "a test says what it expects")]
+
 use orbweaver_url::{
     Fingerprint, MAX_URL_BYTES, SUFFIX_LIST_VERSION, Url, UrlError, canonicalize, describe, parse, parse_seed, resolve,
     site_of,

@@ -1,5 +1,7 @@
 //! The vectors of others: what every crawler's normaliser agrees on, and the standards' own examples.
 
+#![allow(clippy::expect_used, reason = "a test says what it expects")]
+
 use std::{borrow::Cow, collections::BTreeSet};
 
 use orbweaver_url::{Url, UrlError, canonicalize, parse, resolve, resolve_encoded, site_of};
@@ -38,7 +40,7 @@ fn what_all_normalisers_agree_on_is_our_canonical_form() {
     }
 }
 
-/// Known failures. Since 2025 WHATWG takes an ASCII host as it is, even with `xn--` labels that are not Punycode; the `url`
+/// Known failures. WHATWG has come to take an ASCII host as it is, even with `xn--` labels that are not Punycode; the `url`
 /// crate (2.5.8) still refuses them. No registry admits such a name (RFC 5891 section 4), so no page is lost by it.
 const NOT_PUNYCODE: [&str; 7] = [
     "http://a.b.c.xn--pokxncvks",
