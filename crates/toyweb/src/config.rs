@@ -1,0 +1,126 @@
+//! What web to generate.
+
+use std::collections::BTreeMap;
+
+use crate::special::Kind;
+
+/// The most addresses that one web listens on: each is a socket of its own.
+pub const MAX_ADDRESS_HOSTS: u32 = 2_000;
+/// The most special places of one kind.
+pub const MAX_SPECIALS: u32 = 250;
+
+/// A generated web. The same configuration and port always give the same web.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebConfig {
+    /// Seed of every choice.
+    pub seed: u64,
+    /// Number of pages, all reachable from page 0.
+    pub pages: u64,
+    /// Links on a page (2 to 1000).
+    pub links: u32,
+    /// Size of a page in bytes; a page whose links need more is larger.
+    pub bytes: u32,
+    /// Hosts that are IP literals (`127.0.1.1` and on), each a site of its own.
+    pub address_hosts: u32,
+    /// Hosts by name (`h0.toyweb0.localhost` and on), told apart by the Host header.
+    pub named_hosts: u32,
+    /// Registrable domains that the named hosts are spread over.
+    pub named_sites: u32,
+    /// How many special places there are of each kind.
+    pub specials: BTreeMap<Kind, u32>,
+    /// How long a slow page takes, in milliseconds.
+    pub slow_ms: u64,
+    /// How often a flaky page fails, and a busy one answers 429, before it is served.
+    pub failures: u32,
+    /// The Retry-After of a 429, in seconds.
+    pub retry_after_s: u32,
+    /// The Crawl-delay of the hosts that ask for one, in seconds.
+    pub crawl_delay_s: u32,
+    /// Size of a large page in bytes.
+    pub large_bytes: u32,
+}
+
+impl Default for WebConfig {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            pages: 1_000,
+            links: 30,
+            bytes: 16_384,
+            address_hosts: 1,
+            named_hosts: 0,
+            named_sites: 1,
+            specials: BTreeMap::new(),
+            slow_ms: 500,
+            failures: 1,
+            retry_after_s: 1,
+            crawl_delay_s: 1,
+            large_bytes: 2 << 20,
+        }
+    }
+}
+
+/// A configuration that no web can be made of.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{key} is {value}; allowed is {allowed}")]
+pub struct ConfigError {
+    /// The setting.
+    pub key: &'static str,
+    /// What it was.
+    pub value: String,
+    /// What it may be.
+    pub allowed: String,
+}
+
+impl WebConfig {
+    /// The number of hosts of ordinary pages.
+    #[must_use]
+    pub fn hosts(&self) -> u32 {
+        self.address_hosts.saturating_add(self.named_hosts)
+    }
+
+    /// The same web with `count` special places of every kind.
+    #[must_use]
+    pub fn with_every_special(mut self, count: u32) -> Self {
+        self.specials = Kind::ALL.iter().map(|kind| (*kind, count)).collect();
+        self
+    }
+
+    /// Checks every setting.
+    ///
+    /// # Errors
+    /// Names the first setting that is out of range, its value and what is allowed.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        within("pages", self.pages, 1, 1 << 40)?;
+        within("links", self.links.into(), 2, 1_000)?;
+        within("bytes", self.bytes.into(), 0, 64 << 20)?;
+        within("large_bytes", self.large_bytes.into(), 0, 1 << 30)?;
+        within("address_hosts", self.address_hosts.into(), 0, MAX_ADDRESS_HOSTS.into())?;
+        within("named_hosts", self.named_hosts.into(), 0, 1 << 24)?;
+        within("hosts", self.hosts().into(), 1, u32::MAX.into())?;
+        within("named_sites", self.named_sites.into(), 1, u64::from(self.named_hosts).max(1))?;
+        within("slow_ms", self.slow_ms, 0, 600_000)?;
+        within("failures", self.failures.into(), 0, 100)?;
+        self.specials.values().try_for_each(|count| within("specials", (*count).into(), 0, MAX_SPECIALS.into()))
+    }
+}
+
+fn within(key: &'static str, value: u64, least: u64, most: u64) -> Result<(), ConfigError> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    Err(ConfigError { key, value: value.to_string(), allowed: format!("{least} to {most}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_out_of_range_is_refused_by_name() {
+        let error = WebConfig { links: 1, ..WebConfig::default() }.validate().unwrap_err();
+        assert_eq!(error.to_string(), "links is 1; allowed is 2 to 1000");
+        assert_eq!(WebConfig { address_hosts: 0, ..WebConfig::default() }.validate().unwrap_err().key, "hosts");
+        assert_eq!(WebConfig::default().validate(), Ok(()));
+    }
+}

@@ -1,0 +1,34 @@
+//! What a server serves.
+
+use crate::demo::Demo;
+use crate::directory::Directory;
+use crate::reply::Reply;
+use crate::special::Kind;
+use crate::web::{Asked, Web};
+
+/// What a server serves.
+#[derive(Debug)]
+pub(crate) enum Content {
+    Generated(Web),
+    Demo(Demo),
+    Directory(Directory),
+}
+
+impl Content {
+    /// The answer to a request.
+    pub(crate) async fn answer(&self, asked: &Asked<'_>) -> Reply {
+        match self {
+            Self::Generated(web) => web.answer(asked),
+            Self::Demo(demo) => demo.answer(asked),
+            Self::Directory(directory) => directory.answer(asked.target).await,
+        }
+    }
+
+    /// The special place whose visits count for this answer.
+    pub(crate) fn counted(&self, host: &str, target: &str) -> Option<(Kind, u32)> {
+        match self {
+            Self::Generated(web) => web.counted(host, target),
+            Self::Demo(_) | Self::Directory(_) => None,
+        }
+    }
+}

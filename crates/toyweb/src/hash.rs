@@ -1,0 +1,60 @@
+//! Hashing: every fact of a generated web is a function of its seed and a number.
+
+/// What a hash decides, so that two facts about one page are independent.
+#[derive(Debug, Clone, Copy)]
+#[repr(u64)]
+pub(crate) enum Salt {
+    Host = 1,
+    Path,
+    Text,
+    Link,
+    Spelling,
+    Title,
+    Special,
+    Pool,
+}
+
+/// A well mixed 64-bit number (the finalizer of splitmix64, Steele, Lea and Flood 2014).
+#[inline]
+pub(crate) fn mix(seed: u64, salt: Salt, number: u64) -> u64 {
+    let mut z = seed
+        .wrapping_add((salt as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        .wrapping_add(number.wrapping_mul(0xd1b5_4a32_d192_ed03));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// A number below `bound` from a hash, without division. `bound` must not be 0.
+#[inline]
+pub(crate) fn below(hash: u64, bound: u64) -> u64 {
+    ((u128::from(hash) * u128::from(bound)) >> 64) as u64
+}
+
+/// An element of a table that is not empty.
+#[inline]
+pub(crate) fn pick<'a>(table: &[&'a str], hash: u64) -> &'a str {
+    table[below(hash, table.len() as u64) as usize]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bounded_number_stays_below_its_bound_and_reaches_every_value() {
+        let mut seen = [false; 7];
+        for number in 0..1000 {
+            seen[below(mix(1, Salt::Link, number), 7) as usize] = true;
+        }
+        assert!(seen.iter().all(|reached| *reached));
+    }
+
+    #[test]
+    fn seed_salt_and_number_each_change_the_hash() {
+        let hash = mix(1, Salt::Link, 1);
+        assert_ne!(hash, mix(2, Salt::Link, 1));
+        assert_ne!(hash, mix(1, Salt::Host, 1));
+        assert_ne!(hash, mix(1, Salt::Link, 2));
+    }
+}

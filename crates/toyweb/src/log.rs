@@ -1,0 +1,182 @@
+//! The request log: who asked for what, and when.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+/// One request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// When its head had arrived, in microseconds since the web was started; never steps back.
+    pub at_us: u64,
+    /// The same moment in microseconds since the Unix epoch.
+    pub epoch_us: u64,
+    /// The Host header.
+    pub host: String,
+    /// Path and query, as sent.
+    pub target: String,
+    /// The status that was answered; 0 for a connection that was reset.
+    pub status: u16,
+    /// The User-Agent header.
+    pub agent: String,
+}
+
+/// What to remember of requests.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Logging {
+    /// Their number.
+    #[default]
+    Count,
+    /// The last so many of them.
+    Memory(usize),
+    /// All of them, as lines of JSON appended to a file, each as soon as it arrived.
+    File(PathBuf),
+}
+
+#[derive(Debug)]
+enum Kept {
+    Nothing,
+    Memory { entries: VecDeque<Entry>, most: usize },
+    File(File),
+}
+
+/// The requests that a web had.
+#[derive(Debug)]
+pub struct RequestLog {
+    count: AtomicU64,
+    failures: AtomicU64,
+    keeps: bool,
+    started: Instant,
+    epoch: Duration,
+    kept: Mutex<Kept>,
+}
+
+impl RequestLog {
+    /// An empty log.
+    ///
+    /// # Errors
+    /// When the file cannot be opened.
+    pub fn open(logging: &Logging) -> io::Result<Self> {
+        let kept = match logging {
+            Logging::Count => Kept::Nothing,
+            Logging::Memory(most) => Kept::Memory { entries: VecDeque::new(), most: *most },
+            Logging::File(path) => Kept::File(append(path)?),
+        };
+        #[allow(clippy::disallowed_methods, reason = "the edge at which the web learns what time it is, once")]
+        let now = SystemTime::now();
+        Ok(Self {
+            count: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            keeps: !matches!(kept, Kept::Nothing),
+            started: Instant::now(),
+            epoch: now.duration_since(UNIX_EPOCH).unwrap_or_default(),
+            kept: Mutex::new(kept),
+        })
+    }
+
+    /// The number of requests so far.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// The number of requests that could not be written to the file.
+    #[must_use]
+    pub fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Acquire)
+    }
+
+    /// The requests that are remembered in memory, oldest first.
+    #[must_use]
+    pub fn entries(&self) -> Vec<Entry> {
+        match &*self.kept() {
+            Kept::Memory { entries, .. } => entries.iter().cloned().collect(),
+            Kept::Nothing | Kept::File(_) => Vec::new(),
+        }
+    }
+
+    /// Notes a request that arrives now. `entry` is called only where something is kept.
+    pub(crate) fn note(&self, entry: impl FnOnce(u64, u64) -> Entry) {
+        if self.keeps {
+            // The clock is read under the lock, so that the order of the entries is the order of their times.
+            let mut kept = self.kept();
+            let passed = self.started.elapsed();
+            let entry = entry(micros(passed), micros(self.epoch + passed));
+            match &mut *kept {
+                Kept::Nothing => {}
+                Kept::Memory { entries, most } => {
+                    if entries.len() >= *most {
+                        entries.pop_front();
+                    }
+                    entries.push_back(entry);
+                }
+                Kept::File(file) => {
+                    let line = serde_json::to_vec(&entry).map(|mut line| {
+                        line.push(b'\n');
+                        line
+                    });
+                    if line.map_err(io::Error::from).and_then(|line| file.write_all(&line)).is_err() {
+                        self.failures.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            }
+        }
+        self.count.fetch_add(1, Ordering::Release);
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn append(path: &Path) -> io::Result<File> {
+    File::options().create(true).append(true).open(path)
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(log: &RequestLog, target: &str) {
+        log.note(|at_us, epoch_us| Entry {
+            at_us,
+            epoch_us,
+            host: "h".into(),
+            target: target.into(),
+            status: 200,
+            agent: "a".into(),
+        });
+    }
+
+    #[test]
+    fn memory_keeps_the_last_requests_and_counts_all() {
+        let log = RequestLog::open(&Logging::Memory(2)).unwrap();
+        ["/1", "/2", "/3"].iter().for_each(|target| note(&log, target));
+        let targets: Vec<_> = log.entries().into_iter().map(|entry| entry.target).collect();
+        assert_eq!((targets, log.count()), (vec!["/2".into(), "/3".into()], 3));
+    }
+
+    #[test]
+    fn a_file_holds_each_request_as_soon_as_it_is_noted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let log = RequestLog::open(&Logging::File(path.clone())).unwrap();
+        for number in 1..4 {
+            note(&log, "/1");
+            let text = std::fs::read_to_string(&path).unwrap();
+            let entries: Vec<Entry> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            assert_eq!(entries.len(), number);
+        }
+        assert_eq!(log.failures(), 0);
+    }
+}

@@ -1,0 +1,157 @@
+//! A web to crawl, as a process of its own: prints where it starts as its first line, and serves until its standard
+//! input ends, a signal comes or its time is over.
+
+use std::io::{self, BufWriter, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use orbweaver_toyweb::{Kind, Logging, Serving, StartError, ToyWeb, WebConfig};
+use tokio::io::AsyncReadExt as _;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Exit code of a wrong command line or setting.
+const USAGE: u8 = 64;
+/// Exit code of a web that could not be served.
+const UNAVAILABLE: u8 = 69;
+
+#[derive(Debug, Parser)]
+#[command(version, about = "A web to crawl that knows its own truth.")]
+struct Options {
+    /// Port to listen on; 0 for any that is free
+    #[arg(long, default_value_t = 0)]
+    port: u16,
+    /// Number of pages
+    #[arg(long, default_value_t = 1_000)]
+    pages: u64,
+    /// Links on a page
+    #[arg(long, default_value_t = 30)]
+    links: u32,
+    /// Size of a page in bytes
+    #[arg(long, default_value_t = 16_384)]
+    bytes: u32,
+    /// Seed of every choice
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Hosts that are loopback addresses, each a site
+    #[arg(long, default_value_t = 1)]
+    hosts: u32,
+    /// Hosts by name
+    #[arg(long, default_value_t = 0)]
+    named_hosts: u32,
+    /// Registrable domains that the named hosts are spread over
+    #[arg(long, default_value_t = 1)]
+    named_sites: u32,
+    /// Special places: KIND=COUNT,... or all=COUNT
+    #[arg(long, value_name = "KIND=COUNT", value_delimiter = ',')]
+    with: Vec<String>,
+    /// Serve a directory of files instead
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["demo", "truth"])]
+    dir: Option<PathBuf>,
+    /// Serve the demo web instead
+    #[arg(long, conflicts_with = "truth")]
+    demo: bool,
+    /// Append every request to a file, as lines of JSON
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// Write what is true of every URL to a file, as lines of JSON, before serving
+    #[arg(long, value_name = "FILE")]
+    truth: Option<PathBuf>,
+    /// End after so many seconds
+    #[arg(long, value_name = "S")]
+    max_seconds: Option<u64>,
+}
+
+fn main() -> ExitCode {
+    let options = match Options::try_parse() {
+        Ok(options) => options,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
+        }
+    };
+    match serve(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("orbweaver-toyweb: {error}");
+            ExitCode::from(if matches!(error, StartError::Config(_)) { USAGE } else { UNAVAILABLE })
+        }
+    }
+}
+
+fn serve(options: &Options) -> Result<(), StartError> {
+    let logging = options.log.clone().map_or(Logging::Count, Logging::File);
+    let serving = Serving { port: options.port, logging };
+    let web = match &options.dir {
+        Some(root) => ToyWeb::start_directory(root, &serving)?,
+        None if options.demo => ToyWeb::start_demo(&serving)?,
+        None => ToyWeb::start(options.web()?, &serving)?,
+    };
+    if let Some(path) = &options.truth {
+        let mut file = BufWriter::new(std::fs::File::create(path)?);
+        for expected in web.truth() {
+            serde_json::to_writer(&mut file, &expected).map_err(io::Error::from)?;
+            file.write_all(b"\n")?;
+        }
+        file.flush()?;
+    }
+    println!("{}", web.start_url());
+    io::stdout().flush()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(ended(options.max_seconds.map(Duration::from_secs)))?;
+    // A read of standard input cannot be taken back; waiting for it would outlast the web.
+    runtime.shutdown_background();
+    eprintln!("orbweaver-toyweb: {} requests", web.log().count());
+    web.stop();
+    Ok(())
+}
+
+impl Options {
+    fn web(&self) -> Result<WebConfig, StartError> {
+        let mut config = WebConfig {
+            seed: self.seed,
+            pages: self.pages,
+            links: self.links,
+            bytes: self.bytes,
+            address_hosts: self.hosts,
+            named_hosts: self.named_hosts,
+            named_sites: self.named_sites,
+            ..WebConfig::default()
+        };
+        for special in &self.with {
+            let wrong =
+                |allowed: String| orbweaver_toyweb::ConfigError { key: "with", value: special.clone(), allowed };
+            let (kind, count) = special.split_once('=').ok_or_else(|| wrong("KIND=COUNT".into()))?;
+            let count = count.parse().map_err(|_| wrong("KIND=COUNT with a number".into()))?;
+            if kind == "all" {
+                config = config.with_every_special(count);
+            } else {
+                config.specials.insert(kind.parse::<Kind>().map_err(wrong)?, count);
+            }
+        }
+        Ok(config)
+    }
+}
+
+/// Waits for the end: of standard input, by a signal, or of the time.
+async fn ended(limit: Option<Duration>) -> io::Result<()> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let timer = async {
+        match limit {
+            Some(limit) => tokio::time::sleep(limit).await,
+            None => std::future::pending().await,
+        }
+    };
+    let input = async {
+        let (mut stdin, mut scrap) = (tokio::io::stdin(), [0; 1_024]);
+        while stdin.read(&mut scrap).await.is_ok_and(|read| read > 0) {}
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+        () = timer => {}
+        () = input => {}
+    }
+    Ok(())
+}

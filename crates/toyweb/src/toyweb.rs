@@ -1,0 +1,131 @@
+//! A web that runs inside a process.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::config::{ConfigError, WebConfig};
+use crate::content::Content;
+use crate::demo::Demo;
+use crate::directory::Directory;
+use crate::hosts::addresses;
+use crate::log::{Logging, RequestLog};
+use crate::server::{Running, bind, first_address};
+use crate::truth::{Expected, truth};
+use crate::web::Web;
+
+/// Why a web could not be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// A setting is out of range.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// An address could not be bound, or the log or the directory could not be opened.
+    #[error("the web cannot be started: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Where to listen and what to remember.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Serving {
+    /// The port; 0 for any that is free.
+    pub port: u16,
+    /// What to remember of requests.
+    pub logging: Logging,
+}
+
+/// A web that is served on loopback addresses until it is dropped or stopped.
+#[derive(Debug)]
+pub struct ToyWeb {
+    address: SocketAddr,
+    start_url: String,
+    config: Option<WebConfig>,
+    log: Arc<RequestLog>,
+    running: Running,
+}
+
+impl ToyWeb {
+    /// Serves a generated web. Returns when it listens; needs no runtime of the caller.
+    ///
+    /// # Errors
+    /// When a setting is out of range, an address cannot be bound or the log cannot be opened.
+    pub fn start(config: WebConfig, serving: &Serving) -> Result<Self, StartError> {
+        config.validate()?;
+        let kept = config.clone();
+        let mut web = Self::serve(&addresses(&config), serving, |port| {
+            let web = Web::new(config, port).map_err(io::Error::other)?;
+            let start = web.page_url(0);
+            Ok((Content::Generated(web), start))
+        })?;
+        web.config = Some(kept);
+        Ok(web)
+    }
+
+    /// Serves the demo web: three hosts by name, about two hundred pages.
+    ///
+    /// # Errors
+    /// When loopback cannot be bound or the log cannot be opened.
+    pub fn start_demo(serving: &Serving) -> Result<Self, StartError> {
+        Self::serve(&[Ipv4Addr::LOCALHOST], serving, |port| {
+            let demo = Demo::new(port);
+            let start = demo.start_url();
+            Ok((Content::Demo(demo), start))
+        })
+    }
+
+    /// Serves a directory of files on 127.0.0.1.
+    ///
+    /// # Errors
+    /// When `root` is no directory, loopback cannot be bound or the log cannot be opened.
+    pub fn start_directory(root: &Path, serving: &Serving) -> Result<Self, StartError> {
+        let directory = Directory::new(root)?;
+        Self::serve(&[Ipv4Addr::LOCALHOST], serving, |port| {
+            Ok((Content::Directory(directory), format!("http://127.0.0.1:{port}/")))
+        })
+    }
+
+    fn serve(
+        addresses: &[Ipv4Addr],
+        serving: &Serving,
+        content: impl FnOnce(u16) -> io::Result<(Content, String)>,
+    ) -> Result<Self, StartError> {
+        let log = Arc::new(RequestLog::open(&serving.logging)?);
+        let listeners = bind(addresses, serving.port)?;
+        let address = first_address(&listeners)?;
+        let (content, start_url) = content(address.port())?;
+        let running = Running::start(content, Arc::clone(&log), listeners)?;
+        Ok(Self { address, start_url, config: None, log, running })
+    }
+
+    /// The first address that is listened on.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where a crawl starts.
+    #[must_use]
+    pub fn start_url(&self) -> &str {
+        &self.start_url
+    }
+
+    /// The requests so far.
+    #[must_use]
+    pub fn log(&self) -> &RequestLog {
+        &self.log
+    }
+
+    /// What is true of every URL of a generated web; nothing for another web.
+    #[must_use]
+    pub fn truth(&self) -> Vec<Expected> {
+        let web = self.config.clone().and_then(|config| Web::new(config, self.address.port()).ok());
+        web.map(|web| truth(&web).collect()).unwrap_or_default()
+    }
+
+    /// Stops serving; open connections are closed.
+    pub fn stop(self) {
+        drop(self.running);
+    }
+}

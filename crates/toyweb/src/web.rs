@@ -1,0 +1,258 @@
+//! A generated web: the answer to a request is a pure function of configuration, port and request.
+
+use std::fmt::Write as _;
+
+use crate::config::{ConfigError, WebConfig};
+use crate::graph::{page_at, targets, write_path, write_relative};
+use crate::hash::{Salt, mix};
+use crate::hosts::{HostId, host_from_header, host_of_page, write_host};
+use crate::reply::Reply;
+use crate::special::{Kind, Place, Visit, places_of, robots_txt};
+use crate::text::{Prose, write_title};
+
+const TAIL: &[u8] = b"</main>\n</body>\n</html>\n";
+/// Bytes that a link takes besides its text, to spread the text evenly.
+const LINK_BYTES: usize = 96;
+
+/// What of a request decides its answer.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Asked<'a> {
+    /// The Host header.
+    pub host: &'a str,
+    /// Path and query.
+    pub target: &'a str,
+    /// The Cookie header; empty when there is none.
+    pub cookie: &'a str,
+    /// Whether gzip is accepted.
+    pub gzip: bool,
+    /// How often the special place asked for was asked before.
+    pub before: u32,
+}
+
+/// A generated web on some port.
+#[derive(Debug)]
+pub struct Web {
+    config: WebConfig,
+    port: u16,
+    prose: Prose,
+    specials: u64,
+}
+
+impl Web {
+    /// The web of a configuration, as served on `port`.
+    ///
+    /// # Errors
+    /// When a setting is out of range.
+    pub fn new(config: WebConfig, port: u16) -> Result<Self, ConfigError> {
+        config.validate()?;
+        let specials = config.specials.values().map(|count| u64::from(*count)).sum();
+        Ok(Self { prose: Prose::new(config.seed), config, port, specials })
+    }
+
+    /// The configuration.
+    #[must_use]
+    pub fn config(&self) -> &WebConfig {
+        &self.config
+    }
+
+    /// The port that the URLs of the web carry.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(crate) fn prose(&self) -> &Prose {
+        &self.prose
+    }
+
+    pub(crate) fn special_count(&self) -> u64 {
+        self.specials
+    }
+
+    /// The URL of a page; page 0 is where a crawl starts.
+    #[must_use]
+    pub fn page_url(&self, page: u64) -> String {
+        let mut url = String::with_capacity(96);
+        self.write_origin("http://", host_of_page(&self.config, page), &mut url);
+        write_path(self.config.seed, page, &mut url);
+        url
+    }
+
+    fn write_origin(&self, scheme: &str, host: HostId, out: &mut String) {
+        out.push_str(scheme);
+        write_host(&self.config, host, out);
+        let _ = write!(out, ":{}", self.port);
+    }
+
+    /// The special place that a request is for, where its answers depend on how often it was asked.
+    #[must_use]
+    pub fn counted(&self, host: &str, target: &str) -> Option<(Kind, u32)> {
+        if !target.starts_with("/x/") {
+            return None;
+        }
+        let (place, _) = Place::at(self, host_from_header(&self.config, host)?, target)?;
+        Some((place.kind, place.number))
+    }
+
+    /// The answer to a request.
+    #[must_use]
+    pub fn answer(&self, asked: &Asked<'_>) -> Reply {
+        let Some(host) = host_from_header(&self.config, asked.host) else {
+            return Reply::plain(421, "this host is not served here\n");
+        };
+        let page = page_at(&self.config, asked.target).filter(|page| host_of_page(&self.config, *page) == host);
+        if let Some(page) = page {
+            return Reply::page(self.render(page, host));
+        }
+        let visit = Visit { before: asked.before, cookie: asked.cookie, gzip: asked.gzip };
+        robots_txt(self, host, asked.target)
+            .or_else(|| Place::at(self, host, asked.target).and_then(|(place, part)| place.reply(part, &visit)))
+            .unwrap_or_else(Reply::not_found)
+    }
+
+    fn render(&self, page: u64, host: HostId) -> Vec<u8> {
+        let bytes = self.config.bytes as usize;
+        let seed = self.config.seed;
+        let mut out = Vec::with_capacity(bytes + 1_024);
+        out.extend_from_slice(b"<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>");
+        write_title(seed, page, &mut out);
+        out.extend_from_slice(
+            b"</title>\n<meta name=\"description\" content=\"A page of a toy web.\"></head>\n<body>\n<nav>",
+        );
+        let mut path = String::with_capacity(96);
+        write_path(seed, page, &mut path);
+        let mut scratch = (String::with_capacity(128), String::with_capacity(96));
+        let base = page.wrapping_mul(1_024);
+        let mut left = self.config.links as usize;
+        for (position, target) in targets(&self.config, page).enumerate() {
+            let hash = mix(seed, Salt::Spelling, base.wrapping_add(position as u64));
+            match position {
+                0 | 1 => out.extend_from_slice(b" "),
+                _ => {
+                    if position == 2 {
+                        self.write_heading(page, &mut out);
+                    }
+                    let room = bytes.saturating_sub(out.len() + TAIL.len() + left * LINK_BYTES);
+                    out.extend_from_slice(b"<p>");
+                    self.prose.write(
+                        mix(seed, Salt::Text, base.wrapping_add(position as u64)),
+                        room / (left + 1),
+                        &mut out,
+                    );
+                }
+            }
+            out.extend_from_slice(b"<a href=\"");
+            self.write_href((host, &path), target, hash, &mut scratch);
+            out.extend_from_slice(scratch.0.as_bytes());
+            out.extend_from_slice(b"\">");
+            write_title(seed, target, &mut out);
+            out.extend_from_slice(if position < 2 { b"</a>" } else { b"</a>.</p>\n" });
+            left -= 1;
+        }
+        if self.config.links == 2 {
+            self.write_heading(page, &mut out);
+        }
+        if self.specials > 0 {
+            places_of(self, page)
+                .flat_map(|place| place.links())
+                .for_each(|link| out.extend_from_slice(link.as_bytes()));
+        }
+        let room = bytes.saturating_sub(out.len() + TAIL.len() + b"<p></p>\n".len());
+        if room > 0 {
+            out.extend_from_slice(b"<p>");
+            self.prose.write(mix(seed, Salt::Text, base), room, &mut out);
+            out.extend_from_slice(b"</p>\n");
+        }
+        out.extend_from_slice(TAIL);
+        out
+    }
+
+    fn write_heading(&self, page: u64, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"</nav>\n<main>\n<h1>");
+        write_title(self.config.seed, page, out);
+        out.extend_from_slice(b"</h1>\n");
+    }
+
+    /// Writes a link into the first text: relative, absolute, with or without scheme, some with a fragment.
+    fn write_href(&self, from: (HostId, &str), target: u64, hash: u64, (out, path): &mut (String, String)) {
+        out.clear();
+        path.clear();
+        write_path(self.config.seed, target, path);
+        let host = host_of_page(&self.config, target);
+        match hash & 7 {
+            0..=3 if host == from.0 => write_relative(from.1, path, out),
+            4 | 5 if host == from.0 => out.push_str(path),
+            spelling => {
+                self.write_origin(if spelling == 7 { "//" } else { "http://" }, host, out);
+                out.push_str(path);
+            }
+        }
+        if hash >> 61 == 0 {
+            let _ = write!(out, "#part-{}", hash >> 8 & 7);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::truth::{Fate, truth};
+
+    fn ask<'a>(url: &'a url::Url, host: &'a str) -> Asked<'a> {
+        Asked { host, target: &url[url::Position::BeforePath..url::Position::AfterQuery], ..Asked::default() }
+    }
+
+    #[test]
+    fn a_page_is_the_same_every_time_and_has_the_size_that_was_asked_for() {
+        let config = WebConfig { pages: 300, ..WebConfig::default() };
+        let (web, again) = (Web::new(config.clone(), 80).unwrap(), Web::new(config, 80).unwrap());
+        for page in 0..300 {
+            let host = host_of_page(&web.config, page);
+            let body = web.render(page, host);
+            assert_eq!(body, again.render(page, host));
+            assert_eq!(body.len(), 16_384, "page {page}");
+        }
+    }
+
+    #[test]
+    fn another_seed_is_another_web() {
+        let web = |seed| Web::new(WebConfig { seed, ..WebConfig::default() }, 80).unwrap();
+        assert_ne!(web(1).page_url(7), web(2).page_url(7));
+    }
+
+    #[test]
+    fn every_url_of_the_truth_is_answered_as_its_fate_says() {
+        let config = WebConfig { pages: 50, address_hosts: 5, named_hosts: 4, named_sites: 2, ..WebConfig::default() };
+        let web = Web::new(config.with_every_special(5), 8080).unwrap();
+        let mut fates = std::collections::BTreeSet::new();
+        for expected in truth(&web) {
+            fates.insert(expected.fate);
+            let url = url::Url::parse(&expected.url).unwrap();
+            let host = format!("{}:8080", url.host_str().unwrap());
+            let first = web.answer(&ask(&url, &host));
+            let later = web.answer(&Asked { before: 100, cookie: "wall=passed", ..ask(&url, &host) });
+            let fits = match expected.fate {
+                Fate::Fetched if expected.kind == Some(Kind::Reordered) => later.status == 301,
+                Fate::Fetched | Fate::BehindNofollow | Fate::OutOfScope | Fate::Cut => {
+                    later.status == 200 && later.content_type.starts_with("text/html")
+                }
+                Fate::Redirected | Fate::Circling => (301..=308).contains(&first.status),
+                Fate::NotHtml => first.status == 200 && !first.content_type.starts_with("text/html"),
+                Fate::Gone => first.status >= 400,
+                Fate::RefusedByRobots | Fate::Unreached => true,
+            };
+            assert!(fits, "{expected:?}: {} then {}", first.status, later.status);
+        }
+        assert_eq!(fates.len(), 10);
+    }
+
+    #[test]
+    fn a_flaky_page_fails_as_often_as_configured_and_then_answers() {
+        let config = WebConfig { specials: [(Kind::Flaky, 1)].into(), failures: 2, ..WebConfig::default() };
+        let web = Web::new(config, 80).unwrap();
+        let statuses = (0..4).map(|before| {
+            web.answer(&Asked { host: "127.0.1.1", target: "/x/flaky/0/page", before, ..Asked::default() }).status
+        });
+        assert_eq!(statuses.collect::<Vec<_>>(), [500, 500, 200, 200]);
+    }
+}
