@@ -60,6 +60,9 @@ pub enum LogError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// What was asked for cannot be: a bad spec, a bad option, a folder that is not a log or is in use.
+    #[error("not possible: {0}")]
+    Invalid(String),
     /// The log cannot be used any more.
     #[error("the log failed: {0}")]
     Fatal(String),

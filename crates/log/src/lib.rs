@@ -2,10 +2,16 @@
 //!
 //! The traits are shaped by what Kafka can do; the embedded implementation keeps the same promises in one process.
 
+#[cfg(feature = "contract")]
+pub mod contract;
 mod error;
+pub mod memory;
 mod record;
+mod spec;
 mod traits;
 
 pub use error::LogError;
+pub use memory::MemoryLog;
 pub use record::{Commit, Delivered, Offset, Partition, Record, TopicPartition};
+pub use spec::{Cleanup, MAX_PARTITIONS, TopicSpec};
 pub use traits::{Bounds, Consumer, Event, Log, Reader};

@@ -106,7 +106,8 @@ pub trait Consumer: Send {
 
 /// Reads one partition outside of any group.
 pub trait Reader: Send {
-    /// The next records, in order; an empty batch when none came within `max_wait`. Offsets may skip (compaction).
+    /// The next records, in order; an empty batch when none came within `max_wait`, or when only [`Reader::position`] moved
+    /// on, over a gap at the end. Offsets may skip (compaction).
     fn read(&mut self, max_wait: Duration) -> BoxFuture<'_, Result<Vec<Delivered>, LogError>>;
 
     /// The offset from which the next call reads.

@@ -1,0 +1,63 @@
+//! What appends promise.
+
+use bytes::Bytes;
+
+use super::{APPEND, PARTITIONS, PATIENCE, append, place, record};
+use crate::{Log, LogError, Record};
+
+pub(super) async fn offsets_come_in_the_order_of_the_input(log: &dyn Log) {
+    let order = [0, 1, 0, 2, 1, 0];
+    let batch: Vec<_> = order.iter().enumerate().map(|(n, partition)| record(place(APPEND, *partition), n)).collect();
+    assert_eq!(append(log, batch.clone()).await, [0, 0, 1, 0, 1, 2]);
+    assert_eq!(append(log, batch).await, [3, 2, 4, 1, 3, 5]);
+    assert_eq!(append(log, vec![]).await, [0; 0], "an empty batch is nothing");
+}
+
+pub(super) async fn a_record_is_read_as_it_was_appended(log: &dyn Log) {
+    let at = place(APPEND, 3);
+    let headers =
+        vec![("page", Bytes::from_static(b"{}")), ("empty", Bytes::new()), ("page", Bytes::from(vec![0xff; 3]))];
+    let full = Record {
+        place: at,
+        key: Some(Bytes::from_static(b"key")),
+        value: Some(Bytes::from(vec![7; 100_000])),
+        headers,
+        timestamp_ms: 1_700_000_000_123,
+    };
+    let tombstone = Record { value: None, headers: vec![], ..full.clone() };
+    let no_key = Record { key: None, value: Some(Bytes::new()), timestamp_ms: 0, ..tombstone.clone() };
+    let empty_key = Record { key: Some(Bytes::new()), ..tombstone.clone() };
+    let given = vec![full, tombstone, no_key, empty_key];
+    let offsets = append(log, given.clone()).await;
+
+    let mut reader = log.reader(at, offsets[0]).await.expect("a reader");
+    let mut read = vec![];
+    while read.len() < given.len() {
+        let batch = reader.read(PATIENCE).await.expect("a read");
+        assert!(!batch.is_empty(), "{} of {} records came", read.len(), given.len());
+        read.extend(batch);
+    }
+    for ((read, given), offset) in read.iter().zip(&given).zip(offsets) {
+        let headers: Vec<_> = read.headers.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+        assert_eq!((read.place, read.offset, read.timestamp_ms), (at, offset, given.timestamp_ms));
+        assert_eq!((&read.key, &read.value, &headers), (&given.key, &given.value, &given.headers));
+    }
+}
+
+pub(super) async fn what_is_not_there_is_named(log: &dyn Log) {
+    let topic = orbweaver_messages::Topic("contract.absent");
+    let nowhere = place(topic, 0);
+    assert!(matches!(log.partitions(topic), Err(LogError::UnknownTopic(t)) if t == topic));
+    assert_eq!(log.partitions(APPEND).expect("a known topic"), PARTITIONS);
+    assert!(matches!(log.consumer("contract-absent", &[topic]), Err(LogError::UnknownTopic(_))));
+    assert!(matches!(log.append(vec![record(nowhere, 0)]).await, Err(LogError::UnknownTopic(_))));
+    assert!(matches!(log.bounds(nowhere).await, Err(LogError::UnknownTopic(_))));
+
+    let beyond = place(APPEND, PARTITIONS);
+    let before = log.bounds(place(APPEND, 0)).await.expect("bounds");
+    let mixed = vec![record(place(APPEND, 0), 0), record(beyond, 0)];
+    assert!(matches!(log.append(mixed).await, Err(LogError::UnknownPartition(p)) if p == beyond));
+    assert_eq!(log.bounds(place(APPEND, 0)).await.expect("bounds"), before, "a refused batch appends nothing");
+    assert!(matches!(log.reader(beyond, 0).await.err(), Some(LogError::UnknownPartition(_))));
+    assert!(matches!(log.bounds(beyond).await, Err(LogError::UnknownPartition(_))));
+}

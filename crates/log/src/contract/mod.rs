@@ -1,0 +1,145 @@
+//! The promises of [`Log`], [`Consumer`] and [`Reader`](crate::Reader) as tests that every implementation passes.
+//!
+//! Create the topics of [`specs`], empty, and run [`every_log`]; a log of one process runs [`one_process`] too. Each check
+//! has topics and groups of its own, and panics with what was promised when it is not kept.
+
+#![allow(
+    clippy::expect_used,
+    reason = "these are tests, compiled into the library so that every implementation can run them"
+)]
+
+mod append;
+mod consume;
+mod place;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use orbweaver_messages::Topic;
+use tokio::time::{Instant, timeout_at};
+
+use crate::{Cleanup, Consumer, Delivered, Event, Log, Offset, Partition, Record, TopicPartition, TopicSpec};
+
+/// The partitions of every topic here.
+pub const PARTITIONS: Partition = 4;
+
+/// How long a check waits for what must come. A broker may take seconds to assign partitions.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a check looks whether something comes that must not.
+const QUIET: Duration = Duration::from_millis(150);
+
+const APPEND: Topic = Topic("contract.append");
+const JOIN: Topic = Topic("contract.join");
+const DELIVER: Topic = Topic("contract.deliver");
+const PAUSE: Topic = Topic("contract.pause");
+const DROPPED: Topic = Topic("contract.dropped");
+const WAKE: Topic = Topic("contract.wake");
+const COMMIT: Topic = Topic("contract.commit");
+const READ: Topic = Topic("contract.read");
+const BOUNDS: Topic = Topic("contract.bounds");
+const DELETE: Topic = Topic("contract.delete");
+const TIME: Topic = Topic("contract.time");
+const TURNS: Topic = Topic("contract.turns");
+const OTHER: Topic = Topic("contract.other");
+const ALONE: Topic = Topic("contract.alone");
+
+/// The topics that the checks need.
+#[must_use]
+pub fn specs() -> Vec<TopicSpec> {
+    [APPEND, JOIN, DELIVER, PAUSE, DROPPED, WAKE, COMMIT, READ, BOUNDS, DELETE, TIME, TURNS, OTHER, ALONE]
+        .map(|topic| TopicSpec::new(topic, PARTITIONS, Cleanup::Delete))
+        .to_vec()
+}
+
+/// What every log promises.
+pub async fn every_log(log: &dyn Log) {
+    append::offsets_come_in_the_order_of_the_input(log).await;
+    append::a_record_is_read_as_it_was_appended(log).await;
+    append::what_is_not_there_is_named(log).await;
+    consume::partitions_come_first_and_deliver_nothing_before_they_are_started(log).await;
+    consume::records_come_once_and_in_order_and_again_after_a_new_start(log).await;
+    consume::a_paused_partition_delivers_nothing_until_it_is_resumed(log).await;
+    consume::a_dropped_poll_loses_nothing(log).await;
+    consume::an_append_wakes_who_waits(log).await;
+    consume::commits_outlive_their_member(log).await;
+    place::a_reader_reads_on_and_waits_at_the_end(log).await;
+    place::bounds_tell_first_and_next_offset(log).await;
+    place::what_was_given_up_is_out_of_range(log).await;
+    place::a_time_finds_the_first_record_made_since(log).await;
+}
+
+/// What a log of one process promises beyond.
+pub async fn one_process(log: &dyn Log) {
+    consume::a_second_consumer_of_a_live_group_is_refused(log).await;
+    consume::every_partition_of_every_topic_has_its_turn(log).await;
+}
+
+fn place(topic: Topic, partition: Partition) -> TopicPartition {
+    TopicPartition::new(topic, partition)
+}
+
+fn places(topic: Topic) -> Vec<TopicPartition> {
+    (0..PARTITIONS).map(|partition| place(topic, partition)).collect()
+}
+
+/// A record whose value tells its number.
+fn record(place: TopicPartition, number: usize) -> Record {
+    Record {
+        place,
+        key: Some(Bytes::from(format!("key {number}"))),
+        value: Some(Bytes::from(number.to_string())),
+        headers: vec![],
+        timestamp_ms: 1_700_000_000_000,
+    }
+}
+
+fn number(record: &Delivered) -> usize {
+    let value = record.value.as_ref().expect("a value");
+    std::str::from_utf8(value).expect("text").parse().expect("a number")
+}
+
+async fn append(log: &dyn Log, records: Vec<Record>) -> Vec<Offset> {
+    log.append(records).await.expect("an append to a healthy log")
+}
+
+/// Joins and waits until all partitions of `topics` are assigned.
+async fn join(log: &dyn Log, group: &str, topics: &[Topic]) -> Box<dyn Consumer> {
+    let mut consumer = log.consumer(group, topics).expect("a free group");
+    let mut missing: Vec<_> = topics.iter().flat_map(|topic| places(*topic)).collect();
+    let deadline = Instant::now() + PATIENCE;
+    while !missing.is_empty() {
+        assert!(Instant::now() < deadline, "{missing:?} are never assigned");
+        match consumer.poll(PATIENCE).await.expect("a poll of a healthy log") {
+            Some(Event::Assigned(came)) => missing.retain(|place| !came.contains(place)),
+            None => {}
+            Some(other) => panic!("before all partitions are assigned came {other:?}"),
+        }
+    }
+    consumer
+}
+
+/// Polls until `count` records came.
+async fn take(consumer: &mut dyn Consumer, count: usize) -> Vec<Delivered> {
+    let mut records = vec![];
+    let deadline = Instant::now() + PATIENCE;
+    while records.len() < count {
+        let event = timeout_at(deadline, consumer.poll(PATIENCE)).await;
+        match event.unwrap_or_else(|_| panic!("{} of {count} records came", records.len())) {
+            Ok(Some(Event::Records(batch))) => {
+                assert!(!batch.is_empty(), "an empty batch");
+                records.extend(batch);
+            }
+            Ok(None) => {}
+            other => panic!("instead of records came {other:?}"),
+        }
+    }
+    assert_eq!(records.len(), count, "more records than were appended");
+    records
+}
+
+/// Checks that nothing comes.
+async fn quiet(consumer: &mut dyn Consumer) {
+    let event = consumer.poll(QUIET).await.expect("a poll of a healthy log");
+    assert!(event.is_none(), "what must not be delivered came: {event:?}");
+}

@@ -1,0 +1,96 @@
+//! A member of a group of the memory log.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::future::{BoxFuture, FutureExt, ready};
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout_at},
+};
+
+use super::{Held, Shared};
+use crate::{Commit, Consumer, Event, LogError, Offset, TopicPartition};
+
+pub(super) struct MemoryConsumer {
+    shared: Arc<Shared>,
+    group: String,
+    member: usize,
+    changes: watch::Receiver<u64>,
+}
+
+impl MemoryConsumer {
+    pub(super) fn new(shared: Arc<Shared>, group: &str, member: usize) -> Self {
+        let changes = shared.changes.subscribe();
+        Self { shared, group: group.to_owned(), member, changes }
+    }
+
+    fn with_held(&self, places: &[TopicPartition], mut change: impl FnMut(&mut Held)) -> Result<(), LogError> {
+        let mut state = self.shared.state();
+        let member = state.member(&self.group, self.member)?;
+        if let Some(place) = places.iter().find(|place| !member.held.contains_key(place)) {
+            return Err(LogError::NotAssigned(*place));
+        }
+        for place in places {
+            member.held.entry(*place).and_modify(&mut change);
+        }
+        Ok(())
+    }
+}
+
+impl Consumer for MemoryConsumer {
+    fn poll(&mut self, max_wait: Duration) -> BoxFuture<'_, Result<Option<Event>, LogError>> {
+        async move {
+            let deadline = Instant::now() + max_wait;
+            loop {
+                // Seen before looking, so that what comes while we look wakes us.
+                self.changes.mark_unchanged();
+                if let Some(event) = self.shared.state().next_event(&self.group, self.member)? {
+                    return Ok(Some(event));
+                }
+                // The sender lives in `shared`: only the deadline ends the wait without a change.
+                if timeout_at(deadline, self.changes.changed()).await.is_err() {
+                    return Ok(None);
+                }
+            }
+        }
+        .boxed()
+    }
+
+    fn start(&mut self, place: TopicPartition, from: Offset) -> Result<(), LogError> {
+        self.shared.state().partition(place)?.check(place, from)?;
+        self.with_held(&[place], |held| held.next = Some(from))
+    }
+
+    fn pause(&mut self, places: &[TopicPartition]) -> Result<(), LogError> {
+        self.with_held(places, |held| held.paused = true)
+    }
+
+    fn resume(&mut self, places: &[TopicPartition]) -> Result<(), LogError> {
+        self.with_held(places, |held| held.paused = false)
+    }
+
+    fn commit(&mut self, commits: Vec<(TopicPartition, Commit)>) -> BoxFuture<'_, Result<(), LogError>> {
+        let result = self.shared.state().commit(&self.group, self.member, commits);
+        ready(result).boxed()
+    }
+
+    fn hand_back(&mut self, places: &[TopicPartition]) -> Result<(), LogError> {
+        let mut state = self.shared.state();
+        let member = state.member(&self.group, self.member)?;
+        for place in places {
+            member.held.remove(place);
+        }
+        Ok(())
+    }
+
+    fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), LogError>> {
+        drop(self);
+        ready(Ok(())).boxed()
+    }
+}
+
+impl Drop for MemoryConsumer {
+    fn drop(&mut self) {
+        self.shared.state().leave(&self.group, self.member);
+    }
+}

@@ -1,0 +1,61 @@
+//! A reader of one partition of the memory log.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::future::{BoxFuture, FutureExt};
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout_at},
+};
+
+use super::{Shared, state::BATCH_RECORDS};
+use crate::{Delivered, LogError, Offset, Reader, TopicPartition};
+
+pub(super) struct MemoryReader {
+    shared: Arc<Shared>,
+    place: TopicPartition,
+    position: Offset,
+    changes: watch::Receiver<u64>,
+}
+
+impl MemoryReader {
+    pub(super) fn new(shared: Arc<Shared>, place: TopicPartition, position: Offset) -> Self {
+        let changes = shared.changes.subscribe();
+        Self { shared, place, position, changes }
+    }
+
+    fn read_now(&mut self) -> Result<Vec<Delivered>, LogError> {
+        let mut state = self.shared.state();
+        let partition = state.partition(self.place)?;
+        partition.check(self.place, self.position)?;
+        let batch: Vec<_> = partition.read(self.position, BATCH_RECORDS).cloned().collect();
+        // A short batch reached the end, over whatever gap a compaction left there.
+        self.position = match batch.last() {
+            Some(last) if batch.len() == BATCH_RECORDS => last.offset + 1,
+            _ => partition.end,
+        };
+        Ok(batch)
+    }
+}
+
+impl Reader for MemoryReader {
+    fn read(&mut self, max_wait: Duration) -> BoxFuture<'_, Result<Vec<Delivered>, LogError>> {
+        async move {
+            let deadline = Instant::now() + max_wait;
+            loop {
+                self.changes.mark_unchanged();
+                let before = self.position;
+                let batch = self.read_now()?;
+                // The sender lives in `shared`: only the deadline ends the wait without a change.
+                if self.position > before || timeout_at(deadline, self.changes.changed()).await.is_err() {
+                    return Ok(batch);
+                }
+            }
+        }
+        .boxed()
+    }
+
+    fn position(&self) -> Offset {
+        self.position
+    }
+}

@@ -1,0 +1,268 @@
+//! What the memory log holds: partitions, groups, members and the script.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+
+use orbweaver_messages::{Millis, Topic};
+
+use super::Fate;
+use crate::{Commit, Delivered, Event, LogError, Offset, Partition, Record, TopicPartition, TopicSpec};
+
+/// A batch holds so many records at most.
+pub(super) const BATCH_RECORDS: usize = 1_000;
+/// The longest metadata of a commit, in bytes.
+const MAX_METADATA: usize = 4_096;
+
+/// The records of a partition. Offsets may have gaps after a compaction.
+#[derive(Default)]
+pub(super) struct Records {
+    pub(super) start: Offset,
+    pub(super) end: Offset,
+    pub(super) records: VecDeque<Delivered>,
+}
+
+impl Records {
+    pub(super) fn check(&self, place: TopicPartition, offset: Offset) -> Result<(), LogError> {
+        if (self.start..=self.end).contains(&offset) {
+            Ok(())
+        } else {
+            Err(LogError::OutOfRange { place, offset, start: self.start, end: self.end })
+        }
+    }
+
+    /// Up to `limit` records from `offset` on.
+    pub(super) fn read(&self, offset: Offset, limit: usize) -> impl Iterator<Item = &Delivered> {
+        let first = self.records.partition_point(|record| record.offset < offset);
+        self.records.range(first..).take(limit)
+    }
+
+    pub(super) fn offset_at(&self, timestamp_ms: Millis) -> Offset {
+        let found = self.records.iter().find(|record| record.timestamp_ms >= timestamp_ms);
+        found.map_or(self.end, |record| record.offset)
+    }
+
+    pub(super) fn delete_below(&mut self, place: TopicPartition, before: Offset) -> Result<(), LogError> {
+        if before > self.end {
+            return Err(LogError::OutOfRange { place, offset: before, start: self.start, end: self.end });
+        }
+        self.start = self.start.max(before);
+        let gone = self.records.partition_point(|record| record.offset < self.start);
+        self.records.drain(..gone);
+        Ok(())
+    }
+
+    pub(super) fn compact(&mut self) {
+        let mut seen = HashSet::new();
+        let mut kept = VecDeque::new();
+        while let Some(record) = self.records.pop_back() {
+            let last = record.key.as_ref().is_none_or(|key| seen.insert(key.clone()));
+            if last && (record.key.is_none() || record.value.is_some()) {
+                kept.push_front(record);
+            }
+        }
+        self.records = kept;
+    }
+}
+
+/// A partition in the hands of a member.
+#[derive(Default)]
+pub(super) struct Held {
+    /// The offset that is delivered next; `None` until it is started.
+    pub(super) next: Option<Offset>,
+    pub(super) paused: bool,
+    /// Wanted back: nothing is delivered, commits are taken.
+    pub(super) revoked: bool,
+    /// Another member has it, and this one was not told yet.
+    pub(super) fenced: bool,
+}
+
+/// A member of a group.
+#[derive(Default)]
+pub(super) struct Member {
+    /// Sorted, so that a simulation runs the same way every time.
+    pub(super) held: BTreeMap<TopicPartition, Held>,
+    pub(super) events: VecDeque<Event>,
+    /// The partition that was served last, so that all have their turn.
+    pub(super) served: Option<TopicPartition>,
+}
+
+#[derive(Default)]
+struct Group {
+    commits: HashMap<TopicPartition, Commit>,
+    /// By number; `None` for who left.
+    members: Vec<Option<Member>>,
+}
+
+/// All of it.
+pub(super) struct State {
+    topics: HashMap<Topic, Vec<Records>>,
+    groups: HashMap<String, Group>,
+    scripted: bool,
+    pub(super) append_fates: VecDeque<Fate>,
+    pub(super) commit_fates: VecDeque<Fate>,
+}
+
+impl State {
+    pub(super) fn new(specs: &[TopicSpec], scripted: bool) -> Self {
+        let partitions = |spec: &TopicSpec| (0..spec.partitions).map(|_| Records::default()).collect();
+        Self {
+            topics: specs.iter().map(|spec| (spec.topic, partitions(spec))).collect(),
+            groups: HashMap::new(),
+            scripted,
+            append_fates: VecDeque::new(),
+            commit_fates: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn partitions(&self, topic: Topic) -> Result<Partition, LogError> {
+        let partitions = self.topics.get(&topic).ok_or(LogError::UnknownTopic(topic))?;
+        Ok(Partition::try_from(partitions.len()).unwrap_or(Partition::MAX))
+    }
+
+    pub(super) fn partition(&mut self, place: TopicPartition) -> Result<&mut Records, LogError> {
+        let partitions = self.topics.get_mut(&place.topic).ok_or(LogError::UnknownTopic(place.topic))?;
+        partitions.get_mut(place.partition as usize).ok_or(LogError::UnknownPartition(place))
+    }
+
+    pub(super) fn member(&mut self, group: &str, member: usize) -> Result<&mut Member, LogError> {
+        let found = self.groups.get_mut(group).and_then(|group| group.members.get_mut(member)?.as_mut());
+        found.ok_or_else(|| LogError::Invalid(format!("the group `{group}` has no member {member}")))
+    }
+
+    /// Takes `places` from all members but `owner`, without telling them.
+    pub(super) fn fence(&mut self, group: &str, owner: usize, places: &[TopicPartition]) {
+        let Some(group) = self.groups.get_mut(group) else { return };
+        for (number, member) in group.members.iter_mut().enumerate() {
+            let Some(member) = member.as_mut().filter(|_| number != owner) else { continue };
+            for place in places {
+                if let Some(held) = member.held.get_mut(place) {
+                    held.fenced = true;
+                }
+            }
+        }
+    }
+
+    pub(super) fn join(&mut self, name: &str, topics: &[Topic]) -> Result<usize, LogError> {
+        let mut places = vec![];
+        for topic in topics {
+            places.extend((0..self.partitions(*topic)?).map(|partition| TopicPartition::new(*topic, partition)));
+        }
+        let scripted = self.scripted;
+        let group = self.groups.entry(name.to_owned()).or_default();
+        if !scripted && group.members.iter().any(Option::is_some) {
+            return Err(LogError::GroupTaken(name.to_owned()));
+        }
+        let mut member = Member::default();
+        if !scripted {
+            member.held.extend(places.iter().map(|place| (*place, Held::default())));
+            member.events.push_back(Event::Assigned(places));
+        }
+        group.members.push(Some(member));
+        Ok(group.members.len() - 1)
+    }
+
+    pub(super) fn leave(&mut self, group: &str, member: usize) {
+        if let Some(slot) = self.groups.get_mut(group).and_then(|group| group.members.get_mut(member)) {
+            *slot = None;
+        }
+    }
+
+    pub(super) fn append(&mut self, records: Vec<Record>) -> Result<Vec<Offset>, LogError> {
+        for record in &records {
+            self.partition(record.place)?;
+        }
+        let (limit, error) = match self.append_fates.pop_front() {
+            None | Some(Fate::Pass) => (usize::MAX, None),
+            Some(Fate::Fail { after, error }) => (after, Some(error)),
+        };
+        let mut offsets = Vec::with_capacity(records.len());
+        for record in records.into_iter().take(limit) {
+            let partition = self.partition(record.place)?;
+            let offset = partition.end;
+            partition.end += 1;
+            let headers = record.headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+            partition.records.push_back(Delivered {
+                place: record.place,
+                offset,
+                timestamp_ms: record.timestamp_ms,
+                key: record.key,
+                value: record.value,
+                headers,
+            });
+            offsets.push(offset);
+        }
+        error.map_or(Ok(offsets), Err)
+    }
+
+    pub(super) fn commit(
+        &mut self,
+        name: &str,
+        member: usize,
+        commits: Vec<(TopicPartition, Commit)>,
+    ) -> Result<(), LogError> {
+        let held = &self.member(name, member)?.held;
+        for (place, commit) in &commits {
+            if held.get(place).is_none_or(|held| held.fenced) {
+                return Err(LogError::NotAssigned(*place));
+            }
+            let bytes = commit.metadata.len();
+            if bytes > MAX_METADATA {
+                return Err(LogError::TooLarge { place: *place, bytes, max: MAX_METADATA });
+            }
+        }
+        let (limit, error) = match self.commit_fates.pop_front() {
+            None | Some(Fate::Pass) => (usize::MAX, None),
+            Some(Fate::Fail { after, error }) => (after, Some(error)),
+        };
+        self.groups.entry(name.to_owned()).or_default().commits.extend(commits.into_iter().take(limit));
+        error.map_or(Ok(()), Err)
+    }
+
+    pub(super) fn committed(
+        &mut self,
+        group: &str,
+        places: &[TopicPartition],
+    ) -> Result<Vec<Option<Commit>>, LogError> {
+        for place in places {
+            self.partition(*place)?;
+        }
+        let commits = self.groups.get(group).map(|group| &group.commits);
+        Ok(places.iter().map(|place| commits.and_then(|commits| commits.get(place).cloned())).collect())
+    }
+
+    /// What a member is told next: what happened to its partitions first, then records, each partition in its turn.
+    pub(super) fn next_event(&mut self, group: &str, number: usize) -> Result<Option<Event>, LogError> {
+        let member = self.member(group, number)?;
+        if let Some(event) = member.events.pop_front() {
+            return Ok(Some(event));
+        }
+        let served = member.served;
+        let ready = member.held.iter().filter(|(_, held)| !held.paused && !held.revoked);
+        let mut ready: Vec<_> = ready.filter_map(|(place, held)| Some((*place, held.next?))).collect();
+        let turn = ready.partition_point(|(place, _)| served.is_some_and(|served| *place <= served));
+        ready.rotate_left(turn);
+
+        let mut batch: Vec<Delivered> = vec![];
+        let mut last = None;
+        for (place, offset) in ready {
+            let room = BATCH_RECORDS.saturating_sub(batch.len());
+            let partition = self.partition(place)?;
+            if room == 0 || offset >= partition.end {
+                continue;
+            }
+            partition.check(place, offset)?;
+            let before = batch.len();
+            batch.extend(partition.read(offset, room).cloned());
+            // Nothing but a gap is left: go on behind it.
+            let end = partition.end;
+            let next = batch.get(before..).and_then(<[_]>::last).map_or(end, |record| record.offset + 1);
+            if let Some(held) = self.member(group, number)?.held.get_mut(&place) {
+                held.next = Some(next);
+            }
+            last = Some(place);
+        }
+        if last.is_some() {
+            self.member(group, number)?.served = last;
+        }
+        Ok((!batch.is_empty()).then_some(Event::Records(batch)))
+    }
+}

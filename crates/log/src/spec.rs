@@ -1,0 +1,87 @@
+//! What a topic is created with.
+
+use orbweaver_messages::Topic;
+
+use crate::{LogError, Partition};
+
+/// The largest number of partitions: one a slot, of which there are 16,384.
+pub const MAX_PARTITIONS: Partition = 16_384;
+
+/// What becomes of a topic's records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Cleanup {
+    /// They go when [`Log::delete_below`](crate::Log::delete_below) gives them up.
+    Delete,
+    /// Of each key the last record stays. A tombstone goes too when it is older than the log's delete retention.
+    Compact,
+    /// They stay. Only an explicit [`Log::delete_below`](crate::Log::delete_below) removes any.
+    Keep,
+}
+
+/// A topic to be created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TopicSpec {
+    /// Its name.
+    pub topic: Topic,
+    /// How many partitions it has, 1 to [`MAX_PARTITIONS`]. Pipelines use one number for all topics.
+    pub partitions: Partition,
+    /// What becomes of its records.
+    pub cleanup: Cleanup,
+}
+
+impl TopicSpec {
+    /// `topic` with `partitions` partitions.
+    #[must_use]
+    pub fn new(topic: Topic, partitions: Partition, cleanup: Cleanup) -> Self {
+        Self { topic, partitions, cleanup }
+    }
+
+    /// Checks a list of specs before anything is made of it: names (Kafka's rule, which also makes them safe as names of
+    /// folders), numbers of partitions, and that no topic is named twice.
+    ///
+    /// # Errors
+    /// [`LogError::Invalid`], naming the topic, what is wrong and what is allowed.
+    pub fn check(specs: &[Self]) -> Result<(), LogError> {
+        for (index, spec) in specs.iter().enumerate() {
+            let name = spec.topic.0;
+            let legal = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+            if name.is_empty() || name.len() > 249 || name == "." || name == ".." || !legal {
+                return Err(LogError::Invalid(format!(
+                    "the topic name `{name}`; allowed are 1 to 249 letters, digits, `.`, `_` and `-`, but not `.` and `..`"
+                )));
+            }
+            if !(1..=MAX_PARTITIONS).contains(&spec.partitions) {
+                return Err(LogError::Invalid(format!(
+                    "{} partitions of the topic `{name}`; allowed are 1 to {MAX_PARTITIONS}",
+                    spec.partitions
+                )));
+            }
+            if specs.iter().take(index).any(|earlier| earlier.topic == spec.topic) {
+                return Err(LogError::Invalid(format!("the topic `{name}` twice; each is named once")));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(specs: &[TopicSpec], part: &str) {
+        let error = TopicSpec::check(specs).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+
+    #[test]
+    fn a_spec_that_cannot_be_made_is_refused_with_what_is_allowed() {
+        let good = TopicSpec::new(Topic("crawl.pages"), 16, Cleanup::Delete);
+        TopicSpec::check(&[good]).unwrap();
+        refused(&[good, good], "twice");
+        refused(&[TopicSpec { partitions: 0, ..good }], "1 to 16384");
+        refused(&[TopicSpec { partitions: MAX_PARTITIONS + 1, ..good }], "1 to 16384");
+        for name in ["", ".", "..", "../x", "a/b", "a\0b"] {
+            refused(&[TopicSpec { topic: Topic(name), ..good }], "allowed are");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The memory log keeps the contract, and plays rebalances and failures.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use orbweaver_log::{
+    Cleanup, Commit, Event, Log, LogError, MemoryLog, Record, TopicPartition, TopicSpec, contract, memory::Fate,
+};
+use orbweaver_messages::Topic;
+
+const PAGES: Topic = Topic("pages");
+const WAIT: Duration = Duration::from_secs(5);
+
+fn place(partition: u32) -> TopicPartition {
+    TopicPartition::new(PAGES, partition)
+}
+
+fn record(partition: u32, key: &'static str, value: Option<&'static str>) -> Record {
+    let bytes = |text: &'static str| Bytes::from_static(text.as_bytes());
+    Record { place: place(partition), key: Some(bytes(key)), value: value.map(bytes), headers: vec![], timestamp_ms: 1 }
+}
+
+fn scripted() -> MemoryLog {
+    MemoryLog::scripted(&[TopicSpec::new(PAGES, 2, Cleanup::Delete)])
+}
+
+#[tokio::test]
+async fn the_memory_log_keeps_the_contract() {
+    let log = MemoryLog::new(&contract::specs());
+    contract::every_log(&log).await;
+    contract::one_process(&log).await;
+}
+
+#[tokio::test]
+async fn a_partition_moves_from_one_member_to_another() {
+    let log = scripted();
+    log.append(vec![record(0, "a", Some("1")), record(0, "b", Some("2"))]).await.unwrap();
+    let mut first = log.consumer("group", &[PAGES]).unwrap();
+    let mut second = log.consumer("group", &[PAGES]).unwrap();
+    assert!(first.poll(Duration::ZERO).await.unwrap().is_none(), "nothing before the script says so");
+
+    log.assign("group", 0, &[place(0), place(1)]).unwrap();
+    assert!(matches!(first.poll(WAIT).await.unwrap(), Some(Event::Assigned(places)) if places.len() == 2));
+    first.start(place(0), 0).unwrap();
+    assert!(matches!(first.poll(WAIT).await.unwrap(), Some(Event::Records(batch)) if batch.len() == 2));
+
+    log.append(vec![record(0, "c", Some("3"))]).await.unwrap();
+    log.revoke("group", 0, &[place(0)]).unwrap();
+    assert!(matches!(first.poll(WAIT).await.unwrap(), Some(Event::Revoked(places)) if places == [place(0)]));
+    assert!(first.poll(Duration::ZERO).await.unwrap().is_none(), "a revoked partition delivers nothing");
+    first.commit(vec![(place(0), Commit { offset: 2, metadata: String::new() })]).await.unwrap();
+    first.hand_back(&[place(0)]).unwrap();
+    assert_eq!(log.held("group", 0), [place(1)]);
+    let late = first.commit(vec![(place(0), Commit { offset: 3, metadata: String::new() })]).await;
+    assert!(matches!(late, Err(LogError::NotAssigned(_))));
+
+    log.assign("group", 1, &[place(0)]).unwrap();
+    assert!(matches!(second.poll(WAIT).await.unwrap(), Some(Event::Assigned(_))));
+    second.start(place(0), 2).unwrap();
+    assert!(matches!(second.poll(WAIT).await.unwrap(), Some(Event::Records(batch)) if batch[0].offset == 2));
+}
+
+#[tokio::test]
+async fn a_frozen_member_may_not_commit_what_another_one_has() {
+    let log = scripted();
+    let mut frozen = log.consumer("group", &[PAGES]).unwrap();
+    let mut owner = log.consumer("group", &[PAGES]).unwrap();
+    log.assign("group", 0, &[place(0)]).unwrap();
+    assert!(matches!(frozen.poll(WAIT).await.unwrap(), Some(Event::Assigned(_))));
+    log.assign("group", 1, &[place(0)]).unwrap();
+    let commit = || vec![(place(0), Commit { offset: 0, metadata: String::new() })];
+    assert!(matches!(frozen.commit(commit()).await, Err(LogError::NotAssigned(_))));
+    owner.commit(commit()).await.unwrap();
+    log.lose("group", 0, &[place(0)]).unwrap();
+    assert!(matches!(frozen.poll(WAIT).await.unwrap(), Some(Event::Lost(_))));
+    assert!(matches!(frozen.start(place(0), 0), Err(LogError::NotAssigned(_))));
+}
+
+#[tokio::test]
+async fn scripted_failures_come_when_they_should_and_once() {
+    let log = scripted();
+    log.script_append(Fate::Pass);
+    log.script_append(Fate::Fail { after: 1, error: LogError::Fatal("away".into()) });
+    let batch = || vec![record(0, "a", Some("1")), record(1, "b", Some("2"))];
+    log.append(batch()).await.unwrap();
+    assert!(matches!(log.append(batch()).await, Err(LogError::Fatal(_))));
+    assert_eq!((log.records(place(0)).len(), log.records(place(1)).len()), (2, 1));
+    log.append(batch()).await.unwrap();
+
+    let mut consumer = log.consumer("group", &[PAGES]).unwrap();
+    log.assign("group", 0, &[place(0)]).unwrap();
+    log.script_commit(Fate::Fail { after: 0, error: LogError::Fatal("away".into()) });
+    let commit = || vec![(place(0), Commit { offset: 1, metadata: String::new() })];
+    assert!(consumer.commit(commit()).await.is_err());
+    assert_eq!(log.committed("group", &[place(0)]).await.unwrap(), [None]);
+    consumer.commit(commit()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_acknowledgement_comes_when_it_is_released() {
+    let log = scripted();
+    log.hold_appends(true);
+    let mut append = log.append(vec![record(0, "a", Some("1"))]);
+    assert!(tokio::time::timeout(WAIT, &mut append).await.is_err());
+    assert_eq!(log.records(place(0)).len(), 1, "it took effect");
+    log.hold_appends(false);
+    assert_eq!(append.await.unwrap(), [0]);
+}
+
+#[tokio::test]
+async fn a_compaction_leaves_gaps_that_reading_skips() {
+    let log = MemoryLog::new(&[TopicSpec::new(PAGES, 2, Cleanup::Compact)]);
+    let batch = [("a", Some("1")), ("b", Some("1")), ("a", Some("2")), ("b", None)];
+    log.append(batch.map(|(key, value)| record(0, key, value)).to_vec()).await.unwrap();
+    log.compact(place(0)).unwrap();
+    let mut reader = log.reader(place(0), 0).await.unwrap();
+    let left = reader.read(WAIT).await.unwrap();
+    assert_eq!(left.iter().map(|record| record.offset).collect::<Vec<_>>(), [2]);
+    assert_eq!(reader.position(), 4, "what vanished behind the last record is skipped too");
+}
