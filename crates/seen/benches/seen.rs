@@ -1,0 +1,79 @@
+//! What a look-up costs in each tier, and what a restore costs.
+
+#![allow(clippy::expect_used, reason = "a benchmark is a test")]
+
+use std::hint::black_box;
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use orbweaver_messages::{SeenBatch, SeenEntry};
+use orbweaver_seen::{Position, Recent, SeenIndex, SeenPartition};
+use orbweaver_url::Fingerprint;
+
+const KNOWN: u32 = 1_000_000;
+
+fn fingerprint(number: u32) -> Fingerprint {
+    Fingerprint::of("bench", &number.to_string())
+}
+
+fn record(offset: u32) -> (Position, SeenBatch) {
+    let entries = (offset * 1000..(offset + 1) * 1000)
+        .map(|number| SeenEntry { slot: 0, depth: 1, fingerprint: fingerprint(number) })
+        .collect();
+    let batch = SeenBatch { entries };
+    (Position::of(u64::from(offset), 0, &batch.encode()), batch)
+}
+
+fn tiers(criterion: &mut Criterion) {
+    let mut recent = Recent::new(786_432);
+    let fingerprints = (0..500_000).map(fingerprint).collect::<Vec<_>>();
+    fingerprints.iter().for_each(|fingerprint| recent.insert(*fingerprint, 1));
+    let mut numbers = (0..).map(|number: usize| number.wrapping_mul(7919) % 500_000);
+    criterion.bench_function("recent: hit", |bencher| {
+        bencher.iter(|| recent.get(black_box(fingerprints[numbers.next().unwrap_or_default()])));
+    });
+
+    let directory = tempfile::tempdir().expect("a directory");
+    let index = SeenIndex::open(directory.path()).expect("the disk");
+    let mut partition = SeenPartition::open(&index, 0).expect("the disk");
+    for offset in 0..KNOWN / 1000 {
+        let (position, batch) = record(offset);
+        partition.read_back(position, &batch).expect("the disk");
+    }
+    partition.serve().expect("the disk");
+    let unknown = (KNOWN..2 * KNOWN).map(fingerprint).collect::<Vec<_>>();
+    let mut numbers = (0..).map(|number: usize| number.wrapping_mul(7919) % unknown.len());
+    criterion.bench_function("partition of a million: unknown (filter)", |bencher| {
+        bencher.iter(|| partition.depth_of(black_box(unknown[numbers.next().unwrap_or_default()])).expect("the disk"));
+    });
+    criterion.bench_function("partition of a million: known (disk)", |bencher| {
+        let mut numbers = (0..).map(|number: usize| number.wrapping_mul(7919) % fingerprints.len());
+        bencher.iter(|| {
+            partition.depth_of(black_box(fingerprints[numbers.next().unwrap_or_default()])).expect("the disk")
+        });
+    });
+    let mut group = criterion.benchmark_group("restore");
+    group.sample_size(10).throughput(Throughput::Elements(u64::from(KNOWN)));
+    group.bench_function("open the index of a million", |bencher| {
+        bencher.iter(|| SeenPartition::open(&index, 0).expect("the disk"));
+    });
+    let records = (0..KNOWN / 1000).map(record).collect::<Vec<_>>();
+    group.bench_function("replay a million without an index", |bencher| {
+        bencher.iter_batched(
+            || tempfile::tempdir().expect("a directory"),
+            |directory| {
+                let index = SeenIndex::open(directory.path()).expect("the disk");
+                let mut partition = SeenPartition::open(&index, 0).expect("the disk");
+                for (position, batch) in &records {
+                    partition.read_back(*position, batch).expect("the disk");
+                }
+                partition.serve().expect("the disk");
+                directory
+            },
+            BatchSize::PerIteration,
+        );
+    });
+    group.finish();
+}
+
+criterion_group!(benches, tiers);
+criterion_main!(benches);

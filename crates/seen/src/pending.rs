@@ -1,0 +1,206 @@
+//! Who waits for what: URLs that are let through by a plan that is not durable yet.
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    hash::Hash,
+};
+
+use orbweaver_messages::SeenEntry;
+use orbweaver_url::Fingerprint;
+
+/// A URL that is being let through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PendingUrl {
+    /// The plan that lets it through.
+    pub token: u64,
+    /// At what depth.
+    pub depth: u16,
+}
+
+/// A plan that became durable.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Settled<O, S> {
+    /// What it let through: to be applied to cache, filter and index.
+    pub entries: Vec<SeenEntry>,
+    /// Sightings that waited to be decided on now. Their origins are still held; release each once after deciding.
+    pub deferred: Vec<(O, S)>,
+    /// Origins that wait for nothing any more.
+    pub completes: Vec<O>,
+}
+
+#[derive(Debug)]
+struct PendingPlan<O, S> {
+    entries: Vec<SeenEntry>,
+    waiting: Vec<O>,
+    deferred: Vec<(O, S)>,
+}
+
+/// The ledger of one partition: plans under way (named by tokens), the URLs that each lets through, and the origins that
+/// wait for them. An origin is complete when it waits for nothing any more. `O` names an origin, `S` is a sighting.
+#[derive(Debug)]
+pub struct Pending<O, S> {
+    plans: HashMap<u64, PendingPlan<O, S>>,
+    urls: HashMap<Fingerprint, PendingUrl>,
+    /// For how many things each origin waits; never zero.
+    holds: HashMap<O, u32>,
+}
+
+impl<O, S> Default for Pending<O, S> {
+    fn default() -> Self {
+        Self { plans: HashMap::new(), urls: HashMap::new(), holds: HashMap::new() }
+    }
+}
+
+impl<O: Copy + Eq + Hash, S> Pending<O, S> {
+    /// The number of plans under way.
+    #[must_use]
+    pub fn plans(&self) -> usize {
+        self.plans.len()
+    }
+
+    /// The plan that is letting this URL through, if there is one.
+    #[must_use]
+    pub fn get(&self, fingerprint: Fingerprint) -> Option<PendingUrl> {
+        self.urls.get(&fingerprint).copied()
+    }
+
+    /// The plan `token` lets this URL through, which no other plan does at present; `origin` waits for it.
+    pub fn admit(&mut self, token: u64, entry: SeenEntry, origin: O) {
+        self.urls.insert(entry.fingerprint, PendingUrl { token, depth: entry.depth });
+        self.plan(token).entries.push(entry);
+        self.wait(token, origin);
+    }
+
+    /// `origin` waits until the plan `token` is durable.
+    pub fn wait(&mut self, token: u64, origin: O) {
+        let plan = self.plan(token);
+        // The links of a record come one after another, so that looking at the last spares most repetitions.
+        if plan.waiting.last() != Some(&origin) {
+            plan.waiting.push(origin);
+            self.hold(origin);
+        }
+    }
+
+    /// `sighting` of `origin` is to be decided on when the plan `token` is durable; `origin` waits for that.
+    pub fn defer(&mut self, token: u64, origin: O, sighting: S) {
+        self.plan(token).deferred.push((origin, sighting));
+        self.hold(origin);
+    }
+
+    /// Whether `origin` waits for anything.
+    #[must_use]
+    pub fn is_waiting(&self, origin: &O) -> bool {
+        self.holds.contains_key(origin)
+    }
+
+    /// What the plan is letting through so far.
+    #[must_use]
+    pub fn entries(&self, token: u64) -> &[SeenEntry] {
+        self.plans.get(&token).map_or(&[], |plan| &plan.entries)
+    }
+
+    /// The plan is durable. `None` when it is not known, as after its partition was closed.
+    pub fn settle(&mut self, token: u64) -> Option<Settled<O, S>> {
+        let plan = self.plans.remove(&token)?;
+        for entry in &plan.entries {
+            self.urls.remove(&entry.fingerprint);
+        }
+        let completes = plan.waiting.into_iter().filter(|origin| self.release(origin)).collect();
+        Some(Settled { entries: plan.entries, deferred: plan.deferred, completes })
+    }
+
+    /// `origin` waits for one thing less; whether it waits for nothing any more.
+    pub fn release(&mut self, origin: &O) -> bool {
+        let Some(holds) = self.holds.get_mut(origin) else { return false };
+        *holds -= 1;
+        let free = *holds == 0;
+        if free {
+            self.holds.remove(origin);
+        }
+        free
+    }
+
+    fn hold(&mut self, origin: O) {
+        match self.holds.entry(origin) {
+            Entry::Occupied(mut holds) => *holds.get_mut() += 1,
+            Entry::Vacant(place) => {
+                place.insert(1);
+            }
+        }
+    }
+
+    fn plan(&mut self, token: u64) -> &mut PendingPlan<O, S> {
+        self.plans.entry(token).or_insert_with(|| PendingPlan { entries: vec![], waiting: vec![], deferred: vec![] })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{HashMap, HashSet};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn entry(number: u8) -> SeenEntry {
+        SeenEntry { slot: 0, depth: 1, fingerprint: Fingerprint([number; 16]) }
+    }
+
+    #[test]
+    fn an_origin_completes_when_all_that_it_waits_for_is_durable() {
+        let mut pending = Pending::<u32, ()>::default();
+        pending.admit(1, entry(1), 10);
+        pending.admit(1, entry(2), 10);
+        pending.admit(2, entry(3), 10);
+        pending.wait(1, 11);
+        pending.defer(1, 12, ());
+        let settled = pending.settle(1).unwrap();
+        assert_eq!((settled.completes, settled.deferred), (vec![11], vec![(12, ())]));
+        assert_eq!(settled.entries, [entry(1), entry(2)]);
+        assert!(pending.get(entry(1).fingerprint).is_none() && pending.get(entry(3).fingerprint).is_some());
+        assert!(pending.release(&12));
+        assert_eq!(pending.settle(2).unwrap().completes, [10]);
+        assert!(pending.settle(2).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn every_origin_completes_exactly_once_and_not_before_its_plans(
+            records in proptest::collection::vec(proptest::collection::vec(0u8..20, 1..6), 1..40),
+            order: u64,
+        ) {
+            let mut pending = Pending::<usize, ()>::default();
+            let mut needs = HashMap::<usize, HashSet<u64>>::new();
+            let mut completed = HashSet::new();
+            let mut open = vec![];
+            let mut random = order;
+            for (origin, urls) in records.iter().enumerate() {
+                let token = origin as u64;
+                for url in urls {
+                    let of = match pending.get(entry(*url).fingerprint) {
+                        Some(known) => { pending.wait(known.token, origin); known.token }
+                        None => { pending.admit(token, entry(*url), origin); token }
+                    };
+                    needs.entry(origin).or_default().insert(of);
+                }
+                if !pending.entries(token).is_empty() {
+                    open.push(token);
+                }
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let settles = if origin + 1 == records.len() { open.len() } else { (random >> 33) as usize % 2 };
+                for _ in 0..settles.min(open.len()) {
+                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let token = open.swap_remove((random >> 33) as usize % open.len());
+                    let settled = pending.settle(token).unwrap();
+                    needs.values_mut().for_each(|plans| { plans.remove(&token); });
+                    for origin in settled.completes {
+                        prop_assert!(needs[&origin].is_empty());
+                        prop_assert!(completed.insert(origin));
+                    }
+                }
+            }
+            prop_assert_eq!(completed.len(), records.len());
+            prop_assert!(pending.urls.is_empty() && pending.holds.is_empty() && pending.plans() == 0);
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Random schedules over a log, the index and crashes: what the index answers is what the log holds.
+
+#![allow(clippy::expect_used, reason = "a test says what it expects")]
+
+use std::{collections::HashMap, path::Path};
+
+use orbweaver_messages::{SeenBatch, SeenEntry};
+use orbweaver_seen::{Position, SeenError, SeenIndex, SeenPartition};
+use orbweaver_url::Fingerprint;
+use proptest::prelude::*;
+
+const PARTITION: u32 = 3;
+const URLS: u8 = 40;
+
+/// A partition of `crawl.seen`.
+#[derive(Default)]
+struct SeenLog(Vec<SeenBatch>);
+
+impl SeenLog {
+    fn position(&self, offset: usize) -> Position {
+        Position::of(offset as u64, 1_000 + offset as i64, &self.0[offset].encode())
+    }
+
+    fn replay(&self, partition: &mut SeenPartition, from: usize) {
+        for offset in from..self.0.len() {
+            partition.read_back(self.position(offset), &self.0[offset]).expect("the disk");
+        }
+    }
+
+    fn restore(&self, index: &SeenIndex) -> SeenPartition {
+        let mut partition = SeenPartition::open(index, PARTITION).expect("the disk");
+        let from = partition.position().map_or(0, |position| position.offset as usize);
+        self.replay(&mut partition, from);
+        partition.serve().expect("the log is ours");
+        partition
+    }
+}
+
+fn fingerprint(url: u8) -> Fingerprint {
+    Fingerprint::of("test", &url.to_string())
+}
+
+fn batch(urls: &[(u8, u16)]) -> SeenBatch {
+    let entry = |&(url, depth): &(u8, u16)| SeenEntry { slot: 3, depth, fingerprint: fingerprint(url) };
+    SeenBatch { entries: urls.iter().map(entry).collect() }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// A record is appended; by us it is acknowledged at once, by another only read back.
+    Append { urls: Vec<(u8, u16)>, ours: bool },
+    /// The next record is read back.
+    Follow,
+    /// The index is written to the disk.
+    Write,
+    /// The process is killed and started again, with or without its index.
+    Restart { keep_index: bool },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let urls = proptest::collection::vec((0..URLS, 0u16..4), 0..6);
+    prop_oneof![
+        4 => (urls, any::<bool>()).prop_map(|(urls, ours)| Step::Append { urls, ours }),
+        3 => Just(Step::Follow),
+        1 => Just(Step::Write),
+        1 => any::<bool>().prop_map(|keep_index| Step::Restart { keep_index }),
+    ]
+}
+
+fn learn(known: &mut HashMap<u8, u16>, urls: &[(u8, u16)]) {
+    for &(url, depth) in urls {
+        known.entry(url).and_modify(|least| *least = depth.min(*least)).or_insert(depth);
+    }
+}
+
+fn run(steps: Vec<Step>, path: &Path) {
+    let mut log = SeenLog::default();
+    let mut appended = vec![];
+    let mut index = SeenIndex::open(path).expect("the disk");
+    let mut partition = log.restore(&index);
+    let mut next = 0;
+    let mut known = HashMap::new();
+    for step in steps {
+        match step {
+            Step::Append { urls, ours } => {
+                log.0.push(batch(&urls));
+                if ours {
+                    partition.acknowledge(&batch(&urls).entries).expect("the disk");
+                    learn(&mut known, &urls);
+                }
+                appended.push(urls);
+            }
+            Step::Follow if next < log.0.len() => {
+                partition.read_back(log.position(next), &log.0[next]).expect("the disk");
+                learn(&mut known, &appended[next]);
+                next += 1;
+            }
+            Step::Follow => {}
+            Step::Write => partition.write().expect("the disk"),
+            Step::Restart { keep_index } => {
+                drop(partition);
+                drop(index);
+                if !keep_index {
+                    std::fs::remove_dir_all(path).expect("the disk");
+                }
+                index = SeenIndex::open(path).expect("the disk");
+                partition = log.restore(&index);
+                appended.iter().for_each(|urls| learn(&mut known, urls));
+                next = log.0.len();
+            }
+        }
+        let position = partition.position().map(|position| position.offset + 1);
+        assert_eq!(position.unwrap_or_default(), next as u64, "only records read back move the position");
+        let on_disk = index.position(PARTITION).expect("the disk").map(|position| position.offset);
+        assert!(on_disk.is_none_or(|offset| offset < next as u64));
+        for url in 0..URLS {
+            assert_eq!(partition.depth_of(fingerprint(url)).expect("the disk"), known.get(&url).copied(), "url {url}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn the_index_answers_what_was_acknowledged_or_read_back(steps in proptest::collection::vec(step(), 1..60)) {
+        let directory = tempfile::tempdir().expect("a directory");
+        run(steps, &directory.path().join("seen"));
+    }
+}
+
+#[test]
+fn deleting_the_index_while_stopped_changes_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("seen");
+    let log = SeenLog((0..200u8).map(|n| batch(&[(n, 1), (n.wrapping_add(7), 2)])).collect());
+    let index = SeenIndex::open(&path).expect("the disk");
+    let answers = |index: &SeenIndex| -> Vec<_> {
+        let mut partition = log.restore(index);
+        (0..=255).map(|url| partition.depth_of(fingerprint(url)).expect("the disk")).collect()
+    };
+    let first = answers(&index);
+    assert_eq!(answers(&index), first, "with the index");
+    drop(index);
+    std::fs::remove_dir_all(&path).expect("the disk");
+    assert_eq!(answers(&SeenIndex::open(&path).expect("the disk")), first, "without");
+}
+
+#[test]
+fn an_index_over_another_log_is_thrown_away_and_says_so() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let index = SeenIndex::open(directory.path()).expect("the disk");
+    let ours = SeenLog(vec![batch(&[(1, 0)]), batch(&[(2, 0)])]);
+    drop(ours.restore(&index));
+    let other = SeenLog(vec![batch(&[(1, 0)]), batch(&[(3, 0)])]);
+    let mut partition = SeenPartition::open(&index, PARTITION).expect("the disk");
+    let refused = partition.read_back(other.position(1), &other.0[1]);
+    assert!(matches!(refused, Err(SeenError::Foreign { partition: PARTITION, offset: 1 })), "{refused:?}");
+    let mut partition = other.restore(&index);
+    assert_eq!(partition.depth_of(fingerprint(2)).expect("the disk"), None, "nothing of the other log is left");
+    assert_eq!(partition.depth_of(fingerprint(3)).expect("the disk"), Some(0));
+}
+
+#[test]
+fn an_index_beyond_the_end_of_its_log_is_thrown_away() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let index = SeenIndex::open(directory.path()).expect("the disk");
+    drop(SeenLog(vec![batch(&[(1, 0)])]).restore(&index));
+    let mut partition = SeenPartition::open(&index, PARTITION).expect("the disk");
+    assert!(matches!(partition.serve(), Err(SeenError::Foreign { .. })), "the record at the position never came");
+    assert!(index.position(PARTITION).expect("the disk").is_none());
+}
+
+#[test]
+fn entries_without_a_position_are_not_trusted() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let index = SeenIndex::open(directory.path()).expect("the disk");
+    let log = SeenLog(vec![batch(&[(1, 0)])]);
+    let mut partition = log.restore(&index);
+    // So many that they are written before they are read back, as when the reader is slow.
+    let many = (0..70_000u32).map(|number| SeenEntry {
+        slot: 3,
+        depth: 0,
+        fingerprint: Fingerprint::of("many", &number.to_string()),
+    });
+    partition.acknowledge(&many.collect::<Vec<_>>()).expect("the disk");
+    assert_eq!(partition.position().map(|position| position.offset), Some(0));
+    assert_eq!(partition.depth_of(Fingerprint::of("many", "69999")).expect("the disk"), Some(0));
+    drop(partition);
+    drop(index);
+    let index = SeenIndex::open(directory.path()).expect("the disk");
+    index.discard(PARTITION).expect("the disk");
+    let mut partition = log.restore(&index);
+    assert_eq!(partition.depth_of(Fingerprint::of("many", "69999")).expect("the disk"), None);
+    assert_eq!(partition.depth_of(fingerprint(1)).expect("the disk"), Some(0));
+}
