@@ -1,0 +1,101 @@
+//! How long a URL waits after a failure, and how long a site is left alone after a refusal.
+
+use orbweaver_messages::Millis;
+
+/// Attempts that a URL gets when it fails in passing (DNS, connection, timeout, 5xx).
+pub const MAX_ATTEMPTS: u8 = 3;
+/// So many refusals (429, 503) end a URL.
+pub const MAX_BLOCKS: u8 = 5;
+/// A site is left alone for this long at most, in milliseconds, whatever it asks for: a day.
+pub const MAX_RETRY_AFTER_MS: u64 = 24 * 3_600_000;
+/// The first block without `Retry-After`, in milliseconds; each further one in a row is twice as long.
+const FIRST_BLOCK_MS: u64 = 60_000;
+/// The longest block without `Retry-After`, in milliseconds.
+const MAX_BLOCK_MS: u64 = 3_600_000;
+
+/// How long a URL waits after attempt `attempt` (from 1) failed in passing, in milliseconds: 1, 10, 60 seconds.
+#[must_use]
+pub fn retry_delay_ms(attempt: u8) -> u64 {
+    match attempt {
+        0 | 1 => 1_000,
+        2 => 10_000,
+        _ => 60_000,
+    }
+}
+
+/// How long a `Retry-After` (RFC 9110 section 10.2.3: seconds, or an HTTP date) asks to be left alone from `now` on, in
+/// milliseconds, at most [`MAX_RETRY_AFTER_MS`]. `None` when it asks for nothing: garbage, zero, the past.
+#[must_use]
+pub fn retry_after_ms(value: &str, now: Millis) -> Option<u64> {
+    let value = value.trim();
+    let asked_ms = if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
+        // Digits too many for the type are a very long time.
+        value.parse::<u64>().unwrap_or(u64::MAX).saturating_mul(1000)
+    } else {
+        let date = httpdate::parse_http_date(value).ok()?;
+        let since_epoch = date.duration_since(std::time::UNIX_EPOCH).ok()?;
+        let date_ms = Millis::try_from(since_epoch.as_millis()).unwrap_or(Millis::MAX);
+        u64::try_from(date_ms.saturating_sub(now)).ok()?
+    };
+    (asked_ms > 0).then_some(asked_ms.min(MAX_RETRY_AFTER_MS))
+}
+
+/// How long a site is left alone that refused and did not say for how long, in milliseconds: a minute, doubled for each of the
+/// `blocks_before` refusals in a row before this one, an hour at most.
+#[must_use]
+pub fn block_ms(blocks_before: u32) -> u64 {
+    // Six doublings of a minute exceed the limit.
+    (FIRST_BLOCK_MS << blocks_before.min(6)).min(MAX_BLOCK_MS)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Sat, 21 Nov 2026 12:00:00 GMT.
+    const NOON: Millis = 1_795_262_400_000;
+
+    #[test]
+    fn retries_wait_one_ten_and_sixty_seconds() {
+        assert_eq!([1, 2, 3, 4].map(retry_delay_ms), [1_000, 10_000, 60_000, 60_000]);
+    }
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        assert_eq!(retry_after_ms(" 120 ", NOON), Some(120_000));
+        assert_eq!(retry_after_ms("Sat, 21 Nov 2026 12:00:30 GMT", NOON), Some(30_000));
+        assert_eq!(retry_after_ms("Saturday, 21-Nov-26 12:00:30 GMT", NOON), Some(30_000));
+        assert_eq!(retry_after_ms("Sat Nov 21 12:00:30 2026", NOON), Some(30_000));
+    }
+
+    #[test]
+    fn retry_after_is_capped_at_a_day() {
+        assert_eq!(retry_after_ms("86401", NOON), Some(MAX_RETRY_AFTER_MS));
+        assert_eq!(retry_after_ms("99999999999999999999999999", NOON), Some(MAX_RETRY_AFTER_MS));
+        assert_eq!(retry_after_ms("Thu, 31 Dec 2099 23:59:59 GMT", NOON), Some(MAX_RETRY_AFTER_MS));
+    }
+
+    #[test]
+    fn retry_after_that_asks_for_nothing_is_ignored() {
+        for value in
+            ["", "0", "-5", "1.5", "soon", "12 s", "Sat, 21 Nov 2026 11:59:59 GMT", "Fri, 01 Jan 1900 00:00:00 GMT"]
+        {
+            assert_eq!(retry_after_ms(value, NOON), None, "{value}");
+        }
+    }
+
+    #[test]
+    fn blocks_in_a_row_double_up_to_an_hour() {
+        let minutes = [0, 1, 2, 5, 6, u32::MAX].map(|before| block_ms(before) / 60_000);
+        assert_eq!(minutes, [1, 2, 4, 32, 60, 60]);
+    }
+
+    proptest! {
+        #[test]
+        fn retry_after_never_panics_nor_exceeds_a_day(value in "\\PC{0,40}", now in any::<Millis>()) {
+            prop_assert!(retry_after_ms(&value, now).is_none_or(|ms| ms > 0 && ms <= MAX_RETRY_AFTER_MS));
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! The clock of a site: its interval, what its answers teach, and its next moment.
+//!
+//! The interval is the slowest of what we ask for (a default, or an override for this site), the site's crawl-delay, and what
+//! its answers taught: a refusal (429, 503) doubles it, an answer that took far longer than usual makes it half as long
+//! again, and each ordinary answer takes a fixed step back (additive recovery, multiplicative slow-down: the shape of TCP's
+//! congestion control, RFC 5681, which settles below what overloads the other side).
+//!
+//! The interval counts from the *first byte of the previous answer* (or its failure), so that the gap in the server's own log
+//! is never shorter, however long a connection took. Who plans requests ahead does not know that moment yet and adds the
+//! answer time that is usual: [`Pace::spacing_ms`].
+
+use orbweaver_messages::Millis;
+
+/// What a site taught slows it down to this at most, in milliseconds. A crawl-delay may ask for more.
+pub const MAX_LEARNED_MS: u64 = 60_000;
+/// The shortest interval after a refusal, in milliseconds.
+const REFUSED_MS: u64 = 500;
+/// An answer within this time is never slow, in milliseconds.
+const QUICK_MS: u64 = 500;
+/// Answer times count as this at most, in milliseconds, so that one timeout does not distort the rest.
+const MAX_ANSWER_MS: u64 = 10_000;
+/// The weight of a new answer time in the smoothed one is one in so many.
+const SMOOTHING: u64 = 5;
+/// The least step of recovery, in milliseconds.
+const RECOVERY_MS: u64 = 50;
+
+/// What the answers of a site have taught. The default is a site that has not answered yet.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pace {
+    learned_ms: u64,
+    /// Smoothed time from a request to the first byte of its answer.
+    answer_ms: Option<u64>,
+}
+
+impl Pace {
+    /// What is known again of a site that refused `blocks` times in a row; `asked_ms` is its interval without what it taught.
+    #[must_use]
+    pub fn recalled(blocks: u32, asked_ms: u64) -> Self {
+        let mut pace = Self::default();
+        // More doublings than this reach the limit from any interval.
+        for _ in 0..blocks.min(8) {
+            pace.refused(asked_ms);
+        }
+        pace
+    }
+
+    /// The least time from an answer of the site to the next request, in milliseconds; 0: unlimited.
+    #[must_use]
+    pub fn interval_ms(&self, asked_ms: u64) -> u64 {
+        asked_ms.max(self.learned_ms)
+    }
+
+    /// The time from one planned request to the next, in milliseconds: the interval, and the usual answer time where a request
+    /// waits for the answer before it.
+    #[must_use]
+    pub fn spacing_ms(&self, asked_ms: u64) -> u64 {
+        let interval_ms = self.interval_ms(asked_ms);
+        let waits_for_answer = one_in_flight(interval_ms);
+        interval_ms + if waits_for_answer { self.answer_ms.unwrap_or(0) } else { 0 }
+    }
+
+    /// An answer came, or an attempt failed, `took_ms` after its request.
+    pub fn answered(&mut self, took_ms: u64, asked_ms: u64) {
+        let took_ms = took_ms.min(MAX_ANSWER_MS);
+        let usual_ms = self.answer_ms.unwrap_or(took_ms);
+        self.answer_ms = Some((usual_ms * (SMOOTHING - 1) + took_ms) / SMOOTHING);
+        // At an unlimited rate we are the load ourselves: answer times say nothing about the interval.
+        let slow = asked_ms > 0 && took_ms > QUICK_MS.max(2 * usual_ms);
+        if slow {
+            self.slow_down(self.interval_ms(asked_ms) * 3 / 2, asked_ms);
+        } else {
+            self.learned_ms = self.learned_ms.saturating_sub(RECOVERY_MS.max(asked_ms / 10));
+            if self.learned_ms <= asked_ms {
+                self.learned_ms = 0;
+            }
+        }
+    }
+
+    /// The site asked to be left alone (429, 503).
+    pub fn refused(&mut self, asked_ms: u64) {
+        self.slow_down(self.interval_ms(asked_ms).max(REFUSED_MS) * 2, asked_ms);
+    }
+
+    /// Whether the interval is longer than what is asked for.
+    #[must_use]
+    pub fn is_slowed(&self) -> bool {
+        self.learned_ms > 0
+    }
+
+    fn slow_down(&mut self, to_ms: u64, asked_ms: u64) {
+        let learned_ms = to_ms.min(MAX_LEARNED_MS);
+        self.learned_ms = if learned_ms > asked_ms { learned_ms } else { 0 };
+    }
+}
+
+/// Whether a site with this interval has one request in flight at most: unless it is unlimited or above ten a second.
+#[must_use]
+pub fn one_in_flight(interval_ms: u64) -> bool {
+    interval_ms >= 100
+}
+
+/// When a site may be asked next: `spacing_ms` after `last_ms`, but not before `now`.
+///
+/// `ahead_ms` is how far in the future the last time may lie: 0 for answers, the planning horizon for planned requests. A
+/// last time beyond it comes from a clock that was stepped back since, and counts as the latest that is possible.
+#[must_use]
+pub fn next_moment(last_ms: Millis, spacing_ms: u64, ahead_ms: u64, now: Millis) -> Millis {
+    let millis = |span: u64| Millis::try_from(span).unwrap_or(Millis::MAX);
+    let last_ms = last_ms.min(now.saturating_add(millis(ahead_ms)));
+    last_ms.saturating_add(millis(spacing_ms)).max(now)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_doubles_the_interval_and_ordinary_answers_bring_it_back_in_steps() {
+        let mut pace = Pace::default();
+        pace.refused(1000);
+        assert_eq!(pace.interval_ms(1000), 2000);
+        pace.refused(1000);
+        assert_eq!(pace.interval_ms(1000), 4000);
+        pace.answered(100, 1000);
+        assert_eq!(pace.interval_ms(1000), 3900);
+        for _ in 0..29 {
+            pace.answered(100, 1000);
+        }
+        assert!(!pace.is_slowed());
+        assert_eq!(pace.interval_ms(1000), 1000);
+    }
+
+    #[test]
+    fn an_answer_far_slower_than_usual_slows_down_and_a_site_that_is_always_slow_does_not() {
+        let mut pace = Pace::default();
+        for _ in 0..20 {
+            pace.answered(2000, 1000);
+        }
+        assert_eq!(pace.interval_ms(1000), 1000);
+        pace.answered(5000, 1000);
+        assert_eq!(pace.interval_ms(1000), 1500);
+    }
+
+    #[test]
+    fn the_usual_answer_time_widens_the_plan_only_where_requests_wait_for_answers() {
+        let mut pace = Pace::default();
+        pace.answered(300, 1000);
+        assert_eq!(pace.spacing_ms(1000), 1300);
+        assert_eq!(pace.spacing_ms(50), 50);
+        assert_eq!(pace.spacing_ms(0), 0);
+    }
+
+    #[test]
+    fn an_unlimited_site_is_slowed_by_refusals_alone() {
+        let mut pace = Pace::default();
+        pace.answered(10, 0);
+        pace.answered(9000, 0);
+        assert_eq!(pace.interval_ms(0), 0);
+        pace.refused(0);
+        assert_eq!(pace.interval_ms(0), 1000);
+    }
+
+    #[test]
+    fn refusals_are_recalled_after_a_restart() {
+        let mut lived = Pace::default();
+        (0..3).for_each(|_| lived.refused(1000));
+        assert_eq!(Pace::recalled(3, 1000).interval_ms(1000), lived.interval_ms(1000));
+        assert_eq!(Pace::recalled(u32::MAX, 1000).interval_ms(1000), MAX_LEARNED_MS);
+        assert_eq!(Pace::recalled(5, 300_000).interval_ms(300_000), 300_000);
+    }
+
+    #[test]
+    fn a_last_time_in_the_future_counts_as_now() {
+        assert_eq!(next_moment(5_000_000, 1000, 0, 10_000), 11_000);
+        assert_eq!(next_moment(5_000_000, 1000, 2000, 10_000), 13_000);
+        assert_eq!(next_moment(9_500, 1000, 0, 10_000), 10_500);
+        assert_eq!(next_moment(1, 1000, 0, 10_000), 10_000);
+        assert_eq!(next_moment(Millis::MAX, u64::MAX, u64::MAX, 10_000), Millis::MAX);
+    }
+
+    proptest! {
+        #[test]
+        fn the_interval_is_never_shorter_than_asked_nor_learned_beyond_its_limit(
+            asked in 0u64..400_000,
+            events in prop::collection::vec(prop::option::of(0u64..100_000), 0..60),
+        ) {
+            let mut pace = Pace::default();
+            for event in events {
+                match event {
+                    Some(took) => pace.answered(took, asked),
+                    None => pace.refused(asked),
+                }
+                let interval = pace.interval_ms(asked);
+                prop_assert!(interval >= asked && interval <= asked.max(MAX_LEARNED_MS));
+                prop_assert!(pace.spacing_ms(asked) <= interval + MAX_ANSWER_MS);
+            }
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! robots.txt of real sites: our verdicts and those of Google's parser.
+//!
+//! `tests/vectors/real_sample.jsonl` holds a sample, one file a row, with all rows of the whole corpus on which we differ where
+//! the file is small. Set `ROBOTS_CORPUS` to a file of the same form to check another one.
+
+use std::path::Path;
+
+use orbweaver_politeness::{Limits, Robots, robots::path_and_query};
+use serde_json::Value;
+
+fn bytes(row: &Value) -> Vec<u8> {
+    match row["robots_txt"].as_str() {
+        Some(text) => text.as_bytes().to_vec(),
+        None => {
+            row["robots_txt_latin1"].as_str().unwrap().chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect()
+        }
+    }
+}
+
+#[test]
+fn verdicts_on_real_files_are_those_of_google_but_for_the_known_differences() {
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/real_sample.jsonl");
+    let corpus = std::env::var_os("ROBOTS_CORPUS").map_or(sample, Into::into);
+    let text = std::fs::read_to_string(&corpus).unwrap();
+    let (mut verdicts, mut wrong) = (0, vec![]);
+    for line in text.lines() {
+        let row: Value = serde_json::from_str(line).unwrap();
+        let robots = Robots::parse(&bytes(&row), &Limits::default());
+        let again = Robots::parse(robots.render().as_bytes(), &Limits { max_bytes: usize::MAX, ..Limits::default() });
+        assert!(again == robots, "{}: the parse of its rendering differs", row["host"]);
+        let rules = robots.rules_for("examplebot");
+        let known: Vec<&str> = row["differs"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        for verdict in row["verdicts"].as_array().unwrap() {
+            let url = verdict[0].as_str().unwrap();
+            let ours = rules.verdict(path_and_query(url));
+            verdicts += 1;
+            if (ours.allowed == verdict[1].as_bool().unwrap()) == known.contains(&url) {
+                wrong.push(format!("{} {url}: {ours:?}", row["host"]));
+            }
+        }
+    }
+    assert!(verdicts > 500, "{verdicts}");
+    assert!(wrong.is_empty(), "{} of {verdicts} verdicts:\n{}", wrong.len(), wrong.join("\n"));
+}
