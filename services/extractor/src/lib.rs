@@ -1,1 +1,48 @@
-//! To be written.
+//! Reads pages: their links, text and metadata.
+//!
+//! A record of `crawl.pages` becomes a job; a job runs on a blocking thread, several pages at a time. For each page the body
+//! is decompressed ([`body`]), its encoding chosen and decoded ([`charset`]), and its markup read in one pass without a tree
+//! (`scan`); the links are resolved and told apart by site (`links`). What comes out becomes a plan of two steps: the links
+//! to the store, then the document to `crawl.documents` and, for each linked site, a record to `crawl.discovered`. When
+//! those are durable the page is complete. A record that is no page is rejected with its reason; nothing stops the stage.
+//!
+//! The core is [`extract()`]: bytes in, [`Extracted`] out, without clock, I/O or failure. `orbweaver extract` calls it through
+//! [`document::standalone`].
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`extract`](mod@extract) | the pure core, and what of a page is followed |
+//! | [`charset`], `prescan` | which encoding, and decoding |
+//! | `scan`, `tag`, `attributes` | the pass over the markup, driven by html5gum |
+//! | `text` | folding white space, bounded |
+//! | `refresh`, `robots` | small grammars: meta refresh, robots directives |
+//! | `links` | resolving, sites |
+//! | [`document`](mod@document) | the messages: document, discovered, links for the store |
+//! | [`body`] | decompression, bounded |
+//! | [`job`], [`worker`], [`stage`] | from record to verdict, the blocking threads, the glue to the runtime |
+//! | [`config`], [`metrics`] | what can be set; what is measured |
+
+mod attributes;
+pub mod body;
+pub mod charset;
+pub mod config;
+pub mod document;
+pub mod extract;
+pub mod job;
+mod links;
+pub mod metrics;
+mod prescan;
+mod refresh;
+mod robots;
+mod scan;
+pub mod stage;
+mod tag;
+mod text;
+pub mod worker;
+
+pub use config::{ConfigError, ExtractOptions, ExtractorConfig};
+pub use extract::{Extracted, PageInput, extract};
+pub use links::Link;
+pub use metrics::ExtractorMetrics;
+pub use stage::ExtractorStage;
+pub use worker::BlockingWorker;

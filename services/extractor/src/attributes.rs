@@ -1,0 +1,165 @@
+//! The attributes of the tag that is being read; those that matter, and bounded.
+
+use orbweaver_url::MAX_URL_BYTES;
+
+/// A value is kept up to this many bytes: the longest URL, and as much white space around it.
+const MAX_VALUE_BYTES: usize = 2 * MAX_URL_BYTES;
+/// Longer names are none of ours.
+const MAX_NAME_BYTES: usize = 16;
+
+/// An attribute that extraction reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Attribute {
+    Href,
+    Src,
+    Rel,
+    Name,
+    Content,
+    HttpEquiv,
+    Lang,
+    XmlLang,
+}
+
+const ATTRIBUTES: usize = 8;
+
+impl Attribute {
+    fn of(name: &[u8]) -> Option<Self> {
+        Some(match name {
+            b"href" => Self::Href,
+            b"src" => Self::Src,
+            b"rel" => Self::Rel,
+            b"name" => Self::Name,
+            b"content" => Self::Content,
+            b"http-equiv" => Self::HttpEquiv,
+            b"lang" => Self::Lang,
+            b"xml:lang" => Self::XmlLang,
+            _ => return None,
+        })
+    }
+}
+
+/// Where the name that is being read leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Reading {
+    /// No attribute, or one that does not matter.
+    #[default]
+    Nothing,
+    /// Its name.
+    Name,
+    /// Its value, into this place.
+    Value(Attribute),
+}
+
+/// The attributes of one tag. The buffers stay from tag to tag.
+#[derive(Debug, Default)]
+pub(crate) struct Attributes {
+    name: Vec<u8>,
+    reading: Reading,
+    present: [bool; ATTRIBUTES],
+    values: [Vec<u8>; ATTRIBUTES],
+    cut: [bool; ATTRIBUTES],
+}
+
+impl Attributes {
+    /// A new tag begins.
+    pub(crate) fn clear(&mut self) {
+        self.reading = Reading::Nothing;
+        self.present = [false; ATTRIBUTES];
+        self.cut = [false; ATTRIBUTES];
+    }
+
+    /// A new attribute begins.
+    pub(crate) fn begin(&mut self) {
+        self.end();
+        self.name.clear();
+        self.reading = Reading::Name;
+    }
+
+    /// More of its name, in lower case.
+    pub(crate) fn push_name(&mut self, name: &[u8]) {
+        if self.reading == Reading::Name {
+            let room = (MAX_NAME_BYTES + 1).saturating_sub(self.name.len());
+            self.name.extend_from_slice(&name[..name.len().min(room)]);
+        }
+    }
+
+    /// More of its value, character references resolved.
+    pub(crate) fn push_value(&mut self, value: &[u8]) {
+        self.resolve();
+        if let Reading::Value(attribute) = self.reading {
+            let kept = &mut self.values[attribute as usize];
+            let room = MAX_VALUE_BYTES.saturating_sub(kept.len());
+            self.cut[attribute as usize] |= room < value.len();
+            kept.extend_from_slice(&value[..value.len().min(room)]);
+        }
+    }
+
+    /// The attribute, or the tag, ends.
+    pub(crate) fn end(&mut self) {
+        self.resolve();
+        self.reading = Reading::Nothing;
+    }
+
+    /// The value of an attribute of the tag that has ended.
+    pub(crate) fn get(&self, attribute: Attribute) -> Option<&[u8]> {
+        self.present[attribute as usize].then(|| self.values[attribute as usize].as_slice())
+    }
+
+    /// Whether the value of an attribute was cut.
+    pub(crate) fn is_cut(&self, attribute: Attribute) -> bool {
+        self.cut[attribute as usize]
+    }
+
+    /// Turns a whole name into the place of its value. Of two attributes of one name the first counts (WHATWG HTML 13.2.5.33).
+    fn resolve(&mut self) {
+        if self.reading != Reading::Name {
+            return;
+        }
+        self.reading = match Attribute::of(&self.name) {
+            Some(attribute) if !self.present[attribute as usize] => {
+                self.present[attribute as usize] = true;
+                self.values[attribute as usize].clear();
+                Reading::Value(attribute)
+            }
+            _ => Reading::Nothing,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pairs: &[(&str, &str)]) -> Attributes {
+        let mut attributes = Attributes::default();
+        attributes.clear();
+        for (name, value) in pairs {
+            attributes.begin();
+            attributes.push_name(name.as_bytes());
+            if !value.is_empty() {
+                attributes.push_value(value.as_bytes());
+            }
+        }
+        attributes.end();
+        attributes
+    }
+
+    #[test]
+    fn of_two_attributes_of_one_name_the_first_counts() {
+        assert_eq!(read(&[("href", "a"), ("href", "b")]).get(Attribute::Href), Some(&b"a"[..]));
+    }
+
+    #[test]
+    fn an_attribute_without_a_value_is_empty_and_a_missing_one_is_none() {
+        let attributes = read(&[("href", ""), ("class", "x")]);
+        assert_eq!(attributes.get(Attribute::Href), Some(&b""[..]));
+        assert_eq!(attributes.get(Attribute::Rel), None);
+    }
+
+    #[test]
+    fn a_value_is_bounded_and_says_that_it_was_cut() {
+        let attributes = read(&[("href", &"x".repeat(1 << 20)), (&"n".repeat(1 << 20), "y")]);
+        assert_eq!(attributes.get(Attribute::Href).map(<[u8]>::len), Some(MAX_VALUE_BYTES));
+        assert!(attributes.is_cut(Attribute::Href));
+    }
+}

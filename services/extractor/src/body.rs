@@ -1,0 +1,121 @@
+//! The body of a record of `crawl.pages`.
+
+use std::borrow::Cow;
+use std::io::Read;
+
+use orbweaver_messages::BodyEncoding;
+use zstd::bulk::Decompressor;
+
+/// Larger windows are refused: a frame may ask for gigabytes of memory in a few bytes. 2 to the 24 is what levels up to 22
+/// need for bodies that travel in records.
+const WINDOW_LOG_MAX: u32 = 24;
+
+/// A body cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BodyError {
+    /// The record has no value.
+    #[error("a page record without a body")]
+    Missing,
+    /// It is not a zstd frame, or a damaged one.
+    #[error("the body is not a sound zstd frame: {0}")]
+    Zstd(std::io::Error),
+}
+
+/// Opens bodies, one after another: what decompression needs is made once.
+pub struct BodyReader {
+    decompressor: Decompressor<'static>,
+}
+
+impl BodyReader {
+    /// Makes what decompression needs.
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub fn new() -> Result<Self, BodyError> {
+        Ok(Self { decompressor: Decompressor::new().map_err(BodyError::Zstd)? })
+    }
+
+    /// The decoded body, and whether it was cut at `max_bytes`, which also bounds the memory that it takes.
+    ///
+    /// # Errors
+    /// When there is no body, or it is damaged.
+    pub fn open<'a>(
+        &mut self,
+        value: Option<&'a [u8]>,
+        encoding: BodyEncoding,
+        max_bytes: usize,
+    ) -> Result<(Cow<'a, [u8]>, bool), BodyError> {
+        let value = value.ok_or(BodyError::Missing)?;
+        match encoding {
+            BodyEncoding::Identity => {
+                Ok((Cow::Borrowed(&value[..value.len().min(max_bytes)]), value.len() > max_bytes))
+            }
+            BodyEncoding::Zstd => {
+                let size = zstd::zstd_safe::get_frame_content_size(value).ok().flatten();
+                match size.and_then(|size| usize::try_from(size).ok()).filter(|&size| size <= max_bytes) {
+                    Some(size) => {
+                        let body = self.decompressor.decompress(value, size).map_err(BodyError::Zstd)?;
+                        Ok((Cow::Owned(body), false))
+                    }
+                    None => stream(value, max_bytes),
+                }
+            }
+        }
+    }
+}
+
+/// Decodes a frame that does not say its size, or is too large, up to the limit.
+fn stream(frame: &[u8], max_bytes: usize) -> Result<(Cow<'static, [u8]>, bool), BodyError> {
+    let mut decoder = zstd::stream::read::Decoder::with_buffer(frame).map_err(BodyError::Zstd)?.single_frame();
+    decoder.window_log_max(WINDOW_LOG_MAX).map_err(BodyError::Zstd)?;
+    let mut body = Vec::new();
+    // One byte more tells whether there was more.
+    decoder.take(max_bytes as u64 + 1).read_to_end(&mut body).map_err(BodyError::Zstd)?;
+    let cut = body.len() > max_bytes;
+    body.truncate(max_bytes);
+    Ok((Cow::Owned(body), cut))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn open(value: Option<&[u8]>, encoding: BodyEncoding, max: usize) -> Result<(Vec<u8>, bool), String> {
+        let opened = BodyReader::new().unwrap().open(value, encoding, max).map_err(|error| error.to_string())?;
+        Ok((opened.0.into_owned(), opened.1))
+    }
+
+    #[test]
+    fn a_body_is_read_whatever_its_encoding() {
+        let frame = zstd::encode_all(&b"hello"[..], 3).unwrap();
+        assert_eq!(open(Some(b"hello"), BodyEncoding::Identity, 9), Ok((b"hello".to_vec(), false)));
+        assert_eq!(open(Some(&frame), BodyEncoding::Zstd, 9), Ok((b"hello".to_vec(), false)));
+        assert_eq!(open(Some(&frame), BodyEncoding::Zstd, 4), Ok((b"hell".to_vec(), true)));
+        let sized = zstd::bulk::compress(b"hello", 3).unwrap();
+        assert_eq!(open(Some(&sized), BodyEncoding::Zstd, 5), Ok((b"hello".to_vec(), false)));
+        assert_eq!(open(Some(&sized), BodyEncoding::Zstd, 4), Ok((b"hell".to_vec(), true)));
+    }
+
+    #[test]
+    fn a_bomb_costs_no_more_than_the_limit() {
+        let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 3).unwrap();
+        let zeros = vec![0; 1 << 20];
+        (0..256).for_each(|_| encoder.write_all(&zeros).unwrap());
+        let frame = encoder.finish().unwrap();
+        let (body, cut) = open(Some(&frame), BodyEncoding::Zstd, 100_000).unwrap();
+        assert!(cut && body.len() == 100_000 && body.capacity() < 1 << 20);
+    }
+
+    #[test]
+    fn a_damaged_or_missing_body_is_an_error() {
+        let sized = zstd::bulk::compress(&[7; 1000], 3).unwrap();
+        for damaged in [&b"no frame"[..], b"", &sized[..sized.len() - 3]] {
+            let error = open(Some(damaged), BodyEncoding::Zstd, 9999).unwrap_err();
+            assert!(error.starts_with("the body is not a sound zstd frame: "), "{error}");
+        }
+        assert_eq!(open(None, BodyEncoding::Identity, 9).unwrap_err(), "a page record without a body");
+    }
+}

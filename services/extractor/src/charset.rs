@@ -1,0 +1,132 @@
+//! In which encoding a body is read: byte order mark, then the header, then what the document declares, then a guess.
+//!
+//! This is the order of WHATWG HTML 13.2.3.2, with chardetng (the detector of Firefox) as its last step.
+
+use std::borrow::Cow;
+
+use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
+use encoding_rs::{Encoding, UTF_8};
+
+use crate::prescan::declared;
+
+/// The guess looks at this many bytes.
+const DETECTION_BYTES: usize = 64 << 10;
+
+/// How an encoding came to be chosen, from the surest to the least sure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CharsetSource {
+    /// A byte order mark.
+    ByteOrderMark,
+    /// The parameter of the content type.
+    Header,
+    /// A `meta` element or an XML declaration.
+    Declared,
+    /// A guess from the bytes and the top-level domain.
+    Detected,
+}
+
+impl CharsetSource {
+    /// As a metric's label.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ByteOrderMark => "bom",
+            Self::Header => "header",
+            Self::Declared => "declared",
+            Self::Detected => "detected",
+        }
+    }
+}
+
+/// The encoding of `body`, which came with `content_type` from a host below `top_level_domain`.
+#[must_use]
+pub fn choose(
+    body: &[u8],
+    content_type: Option<&str>,
+    top_level_domain: Option<&str>,
+) -> (&'static Encoding, CharsetSource) {
+    if let Some((encoding, _)) = Encoding::for_bom(body) {
+        return (encoding, CharsetSource::ByteOrderMark);
+    }
+    if let Some(encoding) = content_type.and_then(header_encoding) {
+        return (encoding, CharsetSource::Header);
+    }
+    if let Some(encoding) = declared(body) {
+        return (encoding, CharsetSource::Declared);
+    }
+    (detect(body, top_level_domain), CharsetSource::Detected)
+}
+
+/// The text of `body`; what cannot be decoded becomes U+FFFD, a byte order mark of the encoding vanishes.
+#[must_use]
+pub fn decode<'a>(body: &'a [u8], encoding: &'static Encoding) -> Cow<'a, str> {
+    encoding.decode_with_bom_removal(body).0
+}
+
+/// The encoding of the first parameter `charset` that names one. Lenient where servers are sloppy: white space around `=`,
+/// single quotes, and several content types joined by commas.
+fn header_encoding(content_type: &str) -> Option<&'static Encoding> {
+    let mut rest = content_type;
+    loop {
+        rest = rest.split_once([';', ','])?.1;
+        let name_end = rest.find(['=', ';', ',']).unwrap_or(rest.len());
+        let (name, after) = rest.split_at(name_end);
+        let Some(value) = after.strip_prefix('=').map(str::trim_start) else { continue };
+        let (value, after) = match value.strip_prefix(['"', '\'']) {
+            Some(quoted) => quoted.split_once(&value[..1]).unwrap_or((quoted, "")),
+            None => value.split_at(value.find([';', ',']).unwrap_or(value.len())),
+        };
+        if name.trim().eq_ignore_ascii_case("charset") {
+            if let Some(encoding) = Encoding::for_label(value.as_bytes()) {
+                return Some(encoding);
+            }
+        }
+        rest = after;
+    }
+}
+
+fn detect(body: &[u8], top_level_domain: Option<&str>) -> &'static Encoding {
+    // Cheap, and right: chance does not write valid UTF-8. ASCII alone is the same text in every guess.
+    if std::str::from_utf8(body).is_ok() {
+        return UTF_8;
+    }
+    let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
+    detector.feed(&body[..body.len().min(DETECTION_BYTES)], body.len() <= DETECTION_BYTES);
+    // The detector takes a label in Punycode and lower case, as the hosts of parsed URLs are.
+    let label = top_level_domain
+        .map(str::as_bytes)
+        .filter(|label| label.iter().all(|&c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-'));
+    detector.guess(label, Utf8Detection::Allow)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(body: &[u8], content_type: Option<&str>) -> (&'static str, CharsetSource) {
+        let (encoding, source) = choose(body, content_type, None);
+        (encoding.name(), source)
+    }
+
+    #[test]
+    fn a_byte_order_mark_beats_the_header_and_the_header_beats_the_document() {
+        let body = b"\xef\xbb\xbf<meta charset=koi8-r>";
+        let header = Some("text/html; charset=big5");
+        assert_eq!(chosen(body, header), ("UTF-8", CharsetSource::ByteOrderMark));
+        assert_eq!(chosen(&body[3..], header), ("Big5", CharsetSource::Header));
+        assert_eq!(chosen(&body[3..], Some("text/html; charset=nonsense")), ("KOI8-R", CharsetSource::Declared));
+    }
+
+    #[test]
+    fn unlabelled_bytes_are_guessed() {
+        assert_eq!(chosen("Größe".as_bytes(), None), ("UTF-8", CharsetSource::Detected));
+        assert_eq!(chosen(b"plain", None), ("UTF-8", CharsetSource::Detected));
+        let russian = encoding_rs::WINDOWS_1251.encode("Привет, это обычный русский текст без объявления кодировки").0;
+        assert_eq!(chosen(&russian, None).0, "windows-1251");
+    }
+
+    #[test]
+    fn what_cannot_be_decoded_is_replaced() {
+        assert_eq!(decode(b"a\xffb", UTF_8), "a\u{fffd}b");
+    }
+}

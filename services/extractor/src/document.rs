@@ -1,0 +1,214 @@
+//! From what a page says to the messages that carry it on.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use orbweaver_messages::{BodyEncoding, Discovered, Document, DocumentLink, Millis, Page, Sighting};
+use orbweaver_store::LinksOut;
+use orbweaver_url::{Fingerprint, canonicalize, site_of};
+use url::Url;
+
+use crate::extract::{Extracted, PageInput, extract};
+use crate::{ExtractOptions, ExtractorConfig};
+
+/// The last moment of the year 9999, in milliseconds since the Unix epoch: RFC 3339 has four digits for a year.
+const LAST_MS: Millis = 253_402_300_799_999;
+
+/// The document of a page.
+#[must_use]
+pub fn document(page: Page, extracted: Extracted) -> Document {
+    let links = extracted.links.into_iter().map(|link| DocumentLink { url: link.url, text: link.text, rel: link.rel });
+    Document {
+        url: page.key().to_owned(),
+        links: links.collect(),
+        fetched_url: page.url,
+        redirects: page.chain,
+        status: page.status,
+        content_type: page.content_type,
+        fetched_at: rfc3339(page.fetched_at_ms),
+        depth: page.depth,
+        title: extracted.title,
+        text: extracted.text,
+        crawl: page.crawl,
+        fingerprint: page.fingerprint,
+        site: page.site,
+        via: page.via,
+        canonical: extracted.canonical,
+        language: extracted.language,
+        description: extracted.description,
+        charset: extracted.charset.to_owned(),
+        robots: extracted.robots,
+        bytes: page.body_bytes,
+        truncated: page.truncated || extracted.truncated,
+        content_hash: page.content_hash,
+        html: extracted.html,
+    }
+}
+
+/// What is discovered on a page: a record for each linked site, and further ones where a record would become too large.
+#[must_use]
+pub fn discovered(page: &Page, extracted: &Extracted, now: Millis, config: &ExtractorConfig) -> Vec<Discovered> {
+    let mut records = Vec::new();
+    for (site, urls) in extracted.followed(&page.url, config.options.follow_nofollow) {
+        let mut batch: Vec<String> = Vec::with_capacity(urls.len().min(config.max_discovered_urls));
+        let mut bytes = 0;
+        let record = |urls: Vec<String>| Discovered {
+            crawl: page.crawl.clone(),
+            site: site.to_owned(),
+            via: Some(page.url.clone()),
+            depth: page.depth.saturating_add(1),
+            sighting: Sighting::Link,
+            chain: Vec::new(),
+            urls,
+            found_at_ms: now,
+        };
+        for url in urls {
+            let full = batch.len() == config.max_discovered_urls || bytes + url.len() > config.max_discovered_bytes;
+            if full && !batch.is_empty() {
+                records.push(record(std::mem::take(&mut batch)));
+                bytes = 0;
+            }
+            bytes += url.len();
+            batch.push(url.to_owned());
+        }
+        records.push(record(batch));
+    }
+    records
+}
+
+/// The links of a page as the store keeps them. A page without links has an empty list, so that it replaces an older one.
+#[must_use]
+pub fn links_out(page: &Page, extracted: &Extracted) -> LinksOut {
+    LinksOut { fingerprint: page.fingerprint, at_ms: page.fetched_at_ms, links: extracted.targets() }
+}
+
+/// The document that the crawl `crawl` would write of `body`, had it been fetched from `url` at `fetched_at_ms` with status 200.
+#[must_use]
+pub fn standalone(input: &PageInput<'_>, crawl: &str, fetched_at_ms: Millis, options: &ExtractOptions) -> Document {
+    let canonical = canonicalize(input.url).into_string();
+    let url = without_fragment(input.url);
+    let page = Page {
+        crawl: crawl.to_owned(),
+        fingerprint: Fingerprint::of(crawl, &canonical),
+        key: (canonical != url).then_some(canonical),
+        url,
+        site: site_of(input.url).into_owned(),
+        depth: 0,
+        sighting: Sighting::Seed,
+        via: None,
+        chain: Vec::new(),
+        status: 200,
+        content_type: input.content_type.map(str::to_owned),
+        headers: Vec::new(),
+        fetched_at_ms,
+        encoding: BodyEncoding::Identity,
+        body_bytes: input.body.len() as u64,
+        truncated: false,
+        content_hash: format!("{:032x}", xxhash_rust::xxh3::xxh3_128(input.body)),
+        attempt: 1,
+    };
+    document(page, extract(input, options))
+}
+
+fn without_fragment(url: &Url) -> String {
+    let mut url = url.clone();
+    url.set_fragment(None);
+    url.into()
+}
+
+/// RFC 3339 in UTC with milliseconds. What lies before 1970 or after 9999 becomes the nearest moment within.
+fn rfc3339(at_ms: Millis) -> String {
+    let since = Duration::from_millis(u64::try_from(at_ms.min(LAST_MS)).unwrap_or(0));
+    humantime::format_rfc3339_millis(UNIX_EPOCH + since).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page() -> Page {
+        serde_json::from_str(
+            r#"{"crawl":"c","fingerprint":"00112233445566778899aabbccddeeff","url":"http://a.test/","site":"a.test","depth":3,
+                "sighting":"seed","status":200,"fetched_at_ms":1700000000123,"encoding":"identity","body_bytes":1,
+                "content_hash":"0","attempt":1}"#,
+        )
+        .unwrap()
+    }
+
+    fn extracted(html: &str) -> Extracted {
+        let url = Url::parse("http://a.test/").unwrap();
+        let input =
+            PageInput { url: &url, site: Some("a.test"), content_type: None, headers: &[], body: html.as_bytes() };
+        extract(&input, &ExtractOptions::default())
+    }
+
+    #[test]
+    fn moments_are_written_with_milliseconds_and_never_panic() {
+        assert_eq!(rfc3339(1_700_000_000_123), "2023-11-14T22:13:20.123Z");
+        assert_eq!(rfc3339(Millis::MIN), "1970-01-01T00:00:00.000Z");
+        assert_eq!(rfc3339(Millis::MAX), "9999-12-31T23:59:59.999Z");
+    }
+
+    #[test]
+    fn there_is_one_record_a_linked_site_and_each_url_is_in_it_once() {
+        let page_says = extracted(
+            "<a href=/x>1</a><a href=http://b.test/>2</a><a href=/x#f>3</a><a href=/>self</a><a href=/y>4</a>",
+        );
+        let records = discovered(&page(), &page_says, 7, &ExtractorConfig::default());
+        let summary: Vec<_> = records.iter().map(|r| (r.site.as_str(), r.urls.join(" "))).collect();
+        assert_eq!(
+            summary,
+            [("a.test", "http://a.test/x http://a.test/y".to_owned()), ("b.test", "http://b.test/".to_owned())]
+        );
+        assert_eq!(
+            (records[0].depth, records[0].via.as_deref(), records[0].found_at_ms),
+            (4, Some("http://a.test/"), 7)
+        );
+    }
+
+    #[test]
+    fn a_record_that_would_become_too_large_goes_on_in_another() {
+        let html: String = (0..10).map(|i| format!("<a href=/{i}>x</a>")).collect();
+        let config = ExtractorConfig { max_discovered_urls: 4, ..ExtractorConfig::default() };
+        let lengths: Vec<_> = discovered(&page(), &extracted(&html), 0, &config).iter().map(|r| r.urls.len()).collect();
+        assert_eq!(lengths, [4, 4, 2]);
+        let config = ExtractorConfig { max_discovered_bytes: 31, ..ExtractorConfig::default() };
+        let lengths: Vec<_> = discovered(&page(), &extracted(&html), 0, &config).iter().map(|r| r.urls.len()).collect();
+        assert_eq!(lengths, [2, 2, 2, 2, 2]);
+    }
+
+    #[test]
+    fn nofollow_links_are_kept_and_not_followed_unless_wanted() {
+        let page_says = extracted(
+            "<a href=/x rel='external NoFollow'>1</a><a href=/y rel=ugc>2</a><a href=/z rel=nofollow>3</a><a href=/z>4</a>",
+        );
+        let mut config = ExtractorConfig::default();
+        assert_eq!(discovered(&page(), &page_says, 0, &config)[0].urls, ["http://a.test/y", "http://a.test/z"]);
+        let targets: Vec<_> = links_out(&page(), &page_says).links.into_iter().map(|(_, nofollow)| nofollow).collect();
+        assert_eq!(targets, [true, false, false]);
+        config.options.follow_nofollow = true;
+        assert_eq!(discovered(&page(), &page_says, 0, &config)[0].urls.len(), 3);
+        assert_eq!(document(page(), page_says).links.len(), 4);
+    }
+
+    #[test]
+    fn a_page_that_says_nofollow_leads_nowhere_unless_wanted() {
+        let page_says = extracted("<meta name=robots content=nofollow><a href=/x>1</a>");
+        let mut config = ExtractorConfig::default();
+        assert_eq!(discovered(&page(), &page_says, 0, &config), []);
+        assert_eq!(links_out(&page(), &page_says).links, [("http://a.test/x".to_owned(), true)]);
+        config.options.follow_nofollow = true;
+        assert_eq!(discovered(&page(), &page_says, 0, &config).len(), 1);
+    }
+
+    #[test]
+    fn a_document_without_a_crawl_is_as_the_crawl_would_write_it() {
+        let url = Url::parse("http://a.test/?b=1&a=2#f").unwrap();
+        let input =
+            PageInput { url: &url, site: None, content_type: None, headers: &[], body: b"<title> T\n1 </title>x" };
+        let document = standalone(&input, "main", 0, &ExtractOptions::default());
+        assert_eq!((document.title.as_str(), document.text.as_str(), document.bytes), ("T 1", "x", 21));
+        assert_eq!(document.fetched_url, "http://a.test/?b=1&a=2");
+        assert_eq!(document.fingerprint, Fingerprint::of("main", &document.url));
+        assert_eq!(document.content_hash.len(), 32);
+    }
+}

@@ -1,0 +1,140 @@
+//! The pure core: from the bytes of a page to what it says.
+
+use std::collections::{HashMap, HashSet};
+
+use orbweaver_messages::RobotsDirectives;
+use orbweaver_url::{resolve, site_of};
+use url::Url;
+
+use crate::charset::{self, CharsetSource};
+use crate::links::{Link, Resolver};
+use crate::scan::scan;
+use crate::{ExtractOptions, robots};
+
+/// A page as it was fetched.
+#[derive(Debug, Clone, Copy)]
+pub struct PageInput<'a> {
+    /// Its URL: what relative links are resolved against, unless the page has a `base`.
+    pub url: &'a Url,
+    /// Its site, when it is known already.
+    pub site: Option<&'a str>,
+    /// The content type, as the server gave it.
+    pub content_type: Option<&'a str>,
+    /// The answer's headers, names in lower case. Only `x-robots-tag` is read.
+    pub headers: &'a [(String, String)],
+    /// The body, decoded from its transfer and content encodings.
+    pub body: &'a [u8],
+}
+
+/// What a page says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Extracted {
+    /// The text of the first `title`, white space folded; empty when there is none.
+    pub title: String,
+    /// The text that is shown, white space folded.
+    pub text: String,
+    /// The links to http and https URLs, in order, duplicates included.
+    pub links: Vec<Link>,
+    /// The sites that links lead to; the first is the page's own.
+    pub sites: Vec<String>,
+    /// What links are resolved against.
+    pub base: Url,
+    /// What the page calls its own canonical URL.
+    pub canonical: Option<String>,
+    /// The page's language, as it says.
+    pub language: Option<String>,
+    /// The page's description of itself.
+    pub description: Option<String>,
+    /// The encoding that the body was read in, by its WHATWG name.
+    pub charset: &'static str,
+    /// How that encoding was chosen.
+    pub charset_source: CharsetSource,
+    /// What the page asks of robots.
+    pub robots: RobotsDirectives,
+    /// Something was cut at a limit.
+    pub truncated: bool,
+    /// The decoded body, when it was asked for.
+    pub html: Option<String>,
+}
+
+/// Reads a page. Never fails: any bytes are a page.
+#[must_use]
+pub fn extract(input: &PageInput<'_>, options: &ExtractOptions) -> Extracted {
+    let body = &input.body[..input.body.len().min(options.max_body_bytes)];
+    let (encoding, charset_source) = charset::choose(body, input.content_type, top_level_domain(input.url));
+    let html = charset::decode(body, encoding);
+    let scanned = scan(&html, options);
+
+    let base = scanned.base.as_deref().and_then(|href| base_url(input.url, href)).unwrap_or_else(|| input.url.clone());
+    let own_site = input.site.map_or_else(|| site_of(input.url), std::borrow::Cow::Borrowed);
+    let mut resolver = Resolver::new(&base, encoding, (input.url, &own_site));
+    let canonical = scanned.canonical.and_then(|href| resolver.url(&href)).map(String::from);
+    let (links, sites, cut) = resolver.links(scanned.links, options);
+
+    let mut robots = scanned.robots;
+    for (_, value) in input.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("x-robots-tag")) {
+        robots::add_header(&mut robots, value, &options.agent);
+    }
+    Extracted {
+        title: scanned.title,
+        text: scanned.text,
+        links,
+        sites,
+        canonical,
+        language: scanned.language,
+        description: scanned.description,
+        charset: encoding.name(),
+        charset_source,
+        robots,
+        truncated: scanned.truncated || cut || body.len() < input.body.len(),
+        html: options.html.then(|| html.into_owned()),
+        base,
+    }
+}
+
+impl Extracted {
+    /// The distinct targets that are to be followed, by site, each in the order of its first link. `page` itself is not
+    /// among them: it is known.
+    #[must_use]
+    pub fn followed(&self, page: &str, follow_nofollow: bool) -> Vec<(&str, Vec<&str>)> {
+        let mut by_site: Vec<Vec<&str>> = vec![Vec::new(); self.sites.len()];
+        if !self.robots.nofollow || follow_nofollow {
+            let mut known = HashSet::from([page]);
+            for link in self.links.iter().filter(|link| !link.nofollow || follow_nofollow) {
+                if known.insert(&link.url) {
+                    by_site[link.site].push(&link.url);
+                }
+            }
+        }
+        self.sites.iter().map(String::as_str).zip(by_site).filter(|(_, urls)| !urls.is_empty()).collect()
+    }
+
+    /// The distinct targets in the order of their first link, with whether they are nofollow: because the page is, or every
+    /// link to them.
+    #[must_use]
+    pub fn targets(&self) -> Vec<(String, bool)> {
+        let mut places: HashMap<&str, usize> = HashMap::with_capacity(self.links.len());
+        let mut targets: Vec<(String, bool)> = Vec::with_capacity(self.links.len());
+        for link in &self.links {
+            let nofollow = link.nofollow || self.robots.nofollow;
+            match places.get(link.url.as_str()) {
+                Some(&place) => targets[place].1 &= nofollow,
+                None => {
+                    places.insert(&link.url, targets.len());
+                    targets.push((link.url.clone(), nofollow));
+                }
+            }
+        }
+        targets
+    }
+}
+
+/// The document's base URL; a `base` that cannot be one is as if it were not there (WHATWG HTML 4.2.3), other schemes than
+/// http and https included, since no link of such a page could be followed.
+fn base_url(page: &Url, href: &str) -> Option<Url> {
+    resolve(page, href).ok()
+}
+
+fn top_level_domain(url: &Url) -> Option<&str> {
+    url.domain()?.trim_end_matches('.').rsplit('.').next()
+}

@@ -1,0 +1,126 @@
+//! From links as they stand in the markup to absolute URLs and their sites.
+
+use std::collections::HashMap;
+
+use encoding_rs::{Encoding, UTF_8};
+use orbweaver_url::{MAX_URL_BYTES, QueryEncoding, UrlError, resolve_encoded, site_of};
+use url::Url;
+
+use crate::ExtractOptions;
+use crate::scan::RawLink;
+
+/// A link that leads to an http or https URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// The target, absolute, without fragment.
+    pub url: String,
+    /// Its text, white space folded; empty for links without (area, frames, refresh).
+    pub text: String,
+    /// The tokens of `rel`, as written.
+    pub rel: String,
+    /// `rel` says nofollow.
+    pub nofollow: bool,
+    /// The place of its site in [`crate::Extracted::sites`].
+    pub site: usize,
+}
+
+/// Resolves the links of one page.
+pub(crate) struct Resolver<'a> {
+    base: &'a Url,
+    encoding: &'static Encoding,
+    sites: Sites,
+    /// A link was left out because it, or all together, are too long.
+    pub(crate) truncated: bool,
+}
+
+impl<'a> Resolver<'a> {
+    /// Resolves against `base`, in the encoding of the page. `page` and `site` are the page's own.
+    pub(crate) fn new(base: &'a Url, encoding: &'static Encoding, (page, site): (&Url, &str)) -> Self {
+        Self { base, encoding: encoding.output_encoding(), sites: Sites::new(page, site), truncated: false }
+    }
+
+    /// The URL of one link; `None` when it leads to no http or https URL.
+    pub(crate) fn url(&mut self, href: &str) -> Option<Url> {
+        match self.resolve(href) {
+            Ok(url) => Some(url),
+            // Only what would have been a link counts as cut; long `data:` URLs are common.
+            Err(UrlError::TooLong(_)) => {
+                let start = &href[..href.floor_char_boundary(MAX_URL_BYTES / 2)];
+                self.truncated |= matches!(self.resolve(start), Ok(_) | Err(UrlError::TooLong(_)));
+                None
+            }
+            Err(_) => None,
+        }
+    }
+
+    /// The links that lead somewhere, in order, within the limit of bytes, and the sites that they lead to.
+    pub(crate) fn links(mut self, raw: Vec<RawLink>, options: &ExtractOptions) -> (Vec<Link>, Vec<String>, bool) {
+        let mut links = Vec::with_capacity(raw.len());
+        let mut room = options.max_links_bytes;
+        for RawLink { href, text, rel } in raw {
+            let Some(url) = self.url(&href) else { continue };
+            let Some(left) = room.checked_sub(url.as_str().len() + text.len() + rel.len()) else {
+                self.truncated = true;
+                break;
+            };
+            room = left;
+            let nofollow = rel.split(' ').any(|word| word.eq_ignore_ascii_case("nofollow"));
+            let site = self.sites.place(&url);
+            links.push(Link { url: url.into(), text, rel, nofollow, site });
+        }
+        (links, self.sites.names, self.truncated)
+    }
+
+    fn resolve(&self, href: &str) -> Result<Url, UrlError> {
+        if self.encoding == UTF_8 {
+            return resolve_encoded(self.base, href, None);
+        }
+        let encode: QueryEncoding<'_> = &|query| self.encoding.encode(query).0;
+        resolve_encoded(self.base, href, Some(encode))
+    }
+}
+
+/// The sites of the links of one page; most links lead to the host of the one before.
+struct Sites {
+    names: Vec<String>,
+    places: HashMap<String, usize>,
+    hosts: HashMap<String, usize>,
+    last: (String, usize),
+}
+
+impl Sites {
+    fn new(page: &Url, site: &str) -> Self {
+        let host = page.host_str().unwrap_or_default().to_owned();
+        Self {
+            names: vec![site.to_owned()],
+            places: HashMap::from([(site.to_owned(), 0)]),
+            hosts: HashMap::from([(host.clone(), 0)]),
+            last: (host, 0),
+        }
+    }
+
+    fn place(&mut self, url: &Url) -> usize {
+        let host = url.host_str().unwrap_or_default();
+        if self.last.0 == host {
+            return self.last.1;
+        }
+        let place = match self.hosts.get(host) {
+            Some(&place) => place,
+            None => {
+                let site = site_of(url);
+                let place = match self.places.get(site.as_ref()) {
+                    Some(&place) => place,
+                    None => {
+                        self.names.push(site.clone().into_owned());
+                        self.places.insert(site.into_owned(), self.names.len() - 1);
+                        self.names.len() - 1
+                    }
+                };
+                self.hosts.insert(host.to_owned(), place);
+                place
+            }
+        };
+        self.last = (host.to_owned(), place);
+        place
+    }
+}

@@ -1,0 +1,73 @@
+//! Names of the metrics, and when to alert.
+
+use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
+
+/// Pages by result: `extracted`, `rejected`. Alert: any steady rate of `rejected`, since each is a page lost to the dead letters.
+pub const PAGES: &str = "orbweaver_extractor_pages_total";
+/// Pages that are received and not extracted yet. Alert: above the budget's records for minutes while seconds stay flat.
+pub const PENDING: &str = "orbweaver_extractor_pending_pages";
+/// CPU-bound time of a page, from its record to the records that it becomes. Alert: a 99th percentile above one second.
+pub const SECONDS: &str = "orbweaver_extractor_page_seconds";
+/// Bytes of decoded bodies. Alert: none; with the seconds it tells the throughput.
+pub const BODY_BYTES: &str = "orbweaver_extractor_body_bytes_total";
+/// Links found, duplicates included. Alert: none.
+pub const LINKS: &str = "orbweaver_extractor_links_total";
+/// Links with `rel=nofollow`. Alert: none.
+pub const NOFOLLOW: &str = "orbweaver_extractor_nofollow_links_total";
+/// URLs put into `crawl.discovered`. Alert: none while pages are extracted, for minutes: a crawl that finds nothing.
+pub const DISCOVERED: &str = "orbweaver_extractor_discovered_urls_total";
+/// Pages of which something was cut at a limit. Alert: more than one page in a hundred.
+pub const TRUNCATED: &str = "orbweaver_extractor_truncated_pages_total";
+/// Pages by how their encoding was chosen: `bom`, `header`, `declared`, `detected`. Alert: `detected` above half of the pages.
+pub const CHARSETS: &str = "orbweaver_extractor_charset_pages_total";
+/// Pages that ask for their links not to be followed. Alert: none.
+pub const NOFOLLOW_PAGES: &str = "orbweaver_extractor_nofollow_pages_total";
+
+/// The extractor's metrics.
+#[derive(Debug, Clone)]
+pub struct ExtractorMetrics {
+    pub(crate) pages: IntCounterVec,
+    pub(crate) pending: IntGauge,
+    pub(crate) seconds: Histogram,
+    pub(crate) body_bytes: IntCounter,
+    pub(crate) links: IntCounter,
+    pub(crate) nofollow: IntCounter,
+    pub(crate) discovered: IntCounter,
+    pub(crate) truncated: IntCounter,
+    pub(crate) charsets: IntCounterVec,
+    pub(crate) nofollow_pages: IntCounter,
+}
+
+impl ExtractorMetrics {
+    /// Creates the metrics and registers them.
+    ///
+    /// # Errors
+    /// When one of the names is registered already.
+    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        // 16 µs to about a minute.
+        let buckets = prometheus::exponential_buckets(16e-6, 4.0, 12)?;
+        let metrics = Self {
+            pages: IntCounterVec::new(Opts::new(PAGES, "Pages by result"), &["result"])?,
+            pending: IntGauge::new(PENDING, "Pages received and not extracted yet")?,
+            seconds: Histogram::with_opts(HistogramOpts::new(SECONDS, "Time of a page").buckets(buckets))?,
+            body_bytes: IntCounter::new(BODY_BYTES, "Bytes of decoded bodies")?,
+            links: IntCounter::new(LINKS, "Links found")?,
+            nofollow: IntCounter::new(NOFOLLOW, "Links with rel=nofollow")?,
+            discovered: IntCounter::new(DISCOVERED, "URLs put into crawl.discovered")?,
+            truncated: IntCounter::new(TRUNCATED, "Pages of which something was cut")?,
+            charsets: IntCounterVec::new(Opts::new(CHARSETS, "Pages by how their encoding was chosen"), &["source"])?,
+            nofollow_pages: IntCounter::new(NOFOLLOW_PAGES, "Pages whose links are not to be followed")?,
+        };
+        registry.register(Box::new(metrics.pages.clone()))?;
+        registry.register(Box::new(metrics.pending.clone()))?;
+        registry.register(Box::new(metrics.seconds.clone()))?;
+        registry.register(Box::new(metrics.body_bytes.clone()))?;
+        registry.register(Box::new(metrics.links.clone()))?;
+        registry.register(Box::new(metrics.nofollow.clone()))?;
+        registry.register(Box::new(metrics.discovered.clone()))?;
+        registry.register(Box::new(metrics.truncated.clone()))?;
+        registry.register(Box::new(metrics.charsets.clone()))?;
+        registry.register(Box::new(metrics.nofollow_pages.clone()))?;
+        Ok(metrics)
+    }
+}

@@ -1,0 +1,432 @@
+//! One pass over the markup: the emitter that html5gum's tokenizer drives.
+//!
+//! There is no tree. What the tree builder would tell the tokenizer (which elements hold no markup, where SVG and MathML
+//! begin and end) is kept as a few counters, so that depth costs nothing.
+
+use std::convert::Infallible;
+
+use html5gum::{Emitter, Error, State, Tokenizer};
+use orbweaver_messages::RobotsDirectives;
+use orbweaver_url::MAX_URL_BYTES;
+
+use crate::ExtractOptions;
+use crate::attributes::{Attribute, Attributes};
+use crate::tag::Tag;
+use crate::text::{FoldedText, folded};
+use crate::{refresh, robots};
+
+const MAX_TITLE_BYTES: usize = 4096;
+const MAX_DESCRIPTION_BYTES: usize = 8192;
+const MAX_LANGUAGE_BYTES: usize = 64;
+const MAX_REL_BYTES: usize = 256;
+/// Longer tag names are none of ours.
+const MAX_TAG_BYTES: usize = 16;
+
+/// A link as it stands in the markup.
+#[derive(Debug, Default)]
+pub(crate) struct RawLink {
+    pub(crate) href: String,
+    pub(crate) text: String,
+    pub(crate) rel: String,
+}
+
+/// What a pass over the markup found.
+#[derive(Debug, Default)]
+pub(crate) struct Scanned {
+    pub(crate) title: String,
+    pub(crate) text: String,
+    pub(crate) links: Vec<RawLink>,
+    pub(crate) base: Option<String>,
+    pub(crate) canonical: Option<String>,
+    pub(crate) language: Option<String>,
+    pub(crate) description: Option<String>,
+    pub(crate) robots: RobotsDirectives,
+    pub(crate) truncated: bool,
+}
+
+/// Reads the markup.
+pub(crate) fn scan(html: &str, options: &ExtractOptions) -> Scanned {
+    let mut scan = Scan::new(options);
+    let emitter = Borrowed(&mut scan);
+    // Reading from a string cannot fail: the error type has no value.
+    for token in Tokenizer::new_with_emitter(html, emitter) {
+        match token {
+            Ok(never) => match never {},
+            Err(never) => match never {},
+        }
+    }
+    scan.finish()
+}
+
+/// Where text goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sink {
+    /// Shown: to the text, and to the link that is open.
+    Text,
+    /// To the link that is open only.
+    LinkOnly,
+    Title,
+    Nowhere,
+}
+
+struct Scan<'a> {
+    options: &'a ExtractOptions,
+    found: Scanned,
+    text: FoldedText,
+    title: FoldedText,
+    link_text: FoldedText,
+    /// The place among the links of the one that is open.
+    open_link: Option<usize>,
+    has_title: bool,
+    has_refresh: bool,
+    /// The name of the tag that is being read, and its kind once it is known.
+    name: Vec<u8>,
+    tag: Option<Tag>,
+    is_end: bool,
+    self_closing: bool,
+    attributes: Attributes,
+    /// The name of the last start tag: what can end an element without markup.
+    last_start: Vec<u8>,
+    sink: Sink,
+    /// The element without markup that is open.
+    raw: Option<Tag>,
+    templates: usize,
+    in_noscript: bool,
+    /// How many `svg` and `math` elements are open.
+    foreign: usize,
+    /// The element of SVG that is open whose text is not shown.
+    foreign_hidden: Option<Tag>,
+}
+
+impl<'a> Scan<'a> {
+    fn new(options: &'a ExtractOptions) -> Self {
+        Self {
+            options,
+            found: Scanned::default(),
+            text: FoldedText::new(options.max_text_bytes),
+            title: FoldedText::new(MAX_TITLE_BYTES),
+            link_text: FoldedText::new(options.max_link_text_bytes),
+            open_link: None,
+            has_title: false,
+            has_refresh: false,
+            name: Vec::new(),
+            tag: None,
+            is_end: false,
+            self_closing: false,
+            attributes: Attributes::default(),
+            last_start: Vec::new(),
+            sink: Sink::Text,
+            raw: None,
+            templates: 0,
+            in_noscript: false,
+            foreign: 0,
+            foreign_hidden: None,
+        }
+    }
+
+    fn finish(mut self) -> Scanned {
+        self.close_link();
+        self.found.truncated |= self.text.is_cut() || self.title.is_cut();
+        self.found.text = self.text.take();
+        self.found.title = self.title.take();
+        self.found
+    }
+
+    fn tag(&mut self) -> Tag {
+        *self.tag.get_or_insert_with(|| Tag::of(&self.name))
+    }
+
+    /// A start tag is complete. Returns the state in which an element without markup is read.
+    fn start(&mut self, tag: Tag) -> Option<State> {
+        if tag == Tag::Template && self.foreign == 0 {
+            self.templates += 1;
+        }
+        if self.templates == 0 {
+            self.start_shown(tag);
+        }
+        if self.foreign > 0 {
+            return None;
+        }
+        let state = match tag {
+            Tag::Script => State::ScriptData,
+            Tag::Hidden | Tag::Iframe | Tag::Xmp => State::RawText,
+            Tag::Title | Tag::TextArea => State::RcData,
+            Tag::PlainText => State::PlainText,
+            _ => return None,
+        };
+        self.raw = Some(tag);
+        Some(state)
+    }
+
+    /// A start tag outside of any template.
+    fn start_shown(&mut self, tag: Tag) {
+        if self.foreign > 0 {
+            self.start_foreign(tag);
+        }
+        match tag {
+            Tag::Block | Tag::Xmp | Tag::PlainText => self.break_word(),
+            Tag::Anchor => {
+                self.close_link();
+                self.add_link(Attribute::Href, tag);
+            }
+            Tag::Area => self.add_link(Attribute::Href, tag),
+            // Frames in `noscript` are how pages are counted, not where they lead.
+            Tag::Iframe | Tag::Frame if !self.in_noscript => self.add_link(Attribute::Src, tag),
+            Tag::NoScript if self.foreign == 0 => self.in_noscript = true,
+            Tag::Foreign if !self.self_closing => self.foreign += 1,
+            Tag::Base | Tag::Link | Tag::Meta | Tag::Html if !self.in_noscript => self.metadata(tag),
+            _ => {}
+        }
+    }
+
+    /// A start tag within SVG or MathML: another element of HTML ends those (WHATWG HTML 13.2.6.5). An element within
+    /// `foreignObject` ends them here too, which only makes what follows be read as HTML earlier.
+    fn start_foreign(&mut self, tag: Tag) {
+        match tag {
+            Tag::Block | Tag::Inline | Tag::Meta => self.end_foreign(),
+            Tag::Title | Tag::Desc | Tag::Script | Tag::Hidden if !self.self_closing => {
+                self.foreign_hidden.get_or_insert(tag);
+            }
+            _ => {}
+        }
+    }
+
+    fn end_foreign(&mut self) {
+        self.foreign = 0;
+        self.foreign_hidden = None;
+    }
+
+    /// An end tag is complete.
+    fn end(&mut self, tag: Tag) {
+        if self.raw.take() == Some(Tag::Title) && self.sink == Sink::Title {
+            self.has_title = true;
+        }
+        match tag {
+            Tag::Template => self.templates = self.templates.saturating_sub(1),
+            _ if self.templates > 0 => {}
+            Tag::Anchor => self.close_link(),
+            Tag::NoScript => self.in_noscript = false,
+            Tag::Foreign if self.foreign <= 1 => self.end_foreign(),
+            Tag::Foreign => self.foreign -= 1,
+            Tag::Block | Tag::TextArea | Tag::Xmp => self.break_word(),
+            _ if self.foreign_hidden == Some(tag) => self.foreign_hidden = None,
+            _ => {}
+        }
+    }
+
+    fn choose_sink(&self) -> Sink {
+        match self.raw {
+            _ if self.templates > 0 || self.foreign_hidden.is_some() => Sink::Nowhere,
+            Some(Tag::Title) if !self.has_title && !self.in_noscript => Sink::Title,
+            Some(Tag::Title | Tag::Script | Tag::Hidden | Tag::Iframe) => Sink::Nowhere,
+            _ if self.in_noscript => Sink::LinkOnly,
+            _ => Sink::Text,
+        }
+    }
+
+    fn break_word(&mut self) {
+        if !self.in_noscript {
+            self.text.break_word();
+        }
+        self.link_text.break_word();
+    }
+
+    /// Adds the link of the tag that is complete; an `a` stays open for its text.
+    fn add_link(&mut self, attribute: Attribute, tag: Tag) {
+        let Some(href) = self.attributes.get(attribute) else { return };
+        // What is left of a value that was cut, once trimmed, could pass for another URL.
+        let is_short = self.attributes.is_cut(attribute) && href.trim_ascii().len() <= MAX_URL_BYTES;
+        if is_short || self.found.links.len() >= self.options.max_links {
+            self.found.truncated = true;
+            return;
+        }
+        let href = String::from_utf8_lossy(href).into_owned();
+        let (rel, cut) = folded(&self.attribute(Attribute::Rel), MAX_REL_BYTES);
+        self.found.truncated |= cut;
+        if tag == Tag::Anchor {
+            self.open_link = Some(self.found.links.len());
+            self.link_text.take();
+        }
+        self.found.links.push(RawLink { href, text: String::new(), rel });
+    }
+
+    fn close_link(&mut self) {
+        if let Some(place) = self.open_link.take() {
+            self.found.truncated |= self.link_text.is_cut();
+            self.found.links[place].text = self.link_text.take();
+        }
+    }
+
+    fn attribute(&self, attribute: Attribute) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(self.attributes.get(attribute).unwrap_or_default())
+    }
+
+    fn metadata(&mut self, tag: Tag) {
+        match tag {
+            Tag::Base if self.found.base.is_none() => {
+                self.found.base =
+                    self.attributes.get(Attribute::Href).map(|href| String::from_utf8_lossy(href).into_owned());
+            }
+            Tag::Link if self.found.canonical.is_none() => {
+                let is_canonical = self
+                    .attribute(Attribute::Rel)
+                    .split_ascii_whitespace()
+                    .any(|word| word.eq_ignore_ascii_case("canonical"));
+                if is_canonical
+                    && self.attributes.get(Attribute::Href).is_some_and(|href| !href.trim_ascii().is_empty())
+                {
+                    self.found.canonical = Some(self.attribute(Attribute::Href).into_owned());
+                }
+            }
+            Tag::Html if self.found.language.is_none() => {
+                let language = self.attributes.get(Attribute::Lang).or(self.attributes.get(Attribute::XmlLang));
+                let language = String::from_utf8_lossy(language.unwrap_or_default()).trim().to_owned();
+                if !language.is_empty() && language.len() <= MAX_LANGUAGE_BYTES {
+                    self.found.language = Some(language);
+                }
+            }
+            Tag::Meta => self.meta(),
+            _ => {}
+        }
+    }
+
+    fn meta(&mut self) {
+        let Some(content) = self.attributes.get(Attribute::Content) else { return };
+        let content = String::from_utf8_lossy(content).into_owned();
+        let name = self.attribute(Attribute::Name).into_owned();
+        if self.found.description.is_none() && name.trim().eq_ignore_ascii_case("description") {
+            let (description, cut) = folded(&content, MAX_DESCRIPTION_BYTES);
+            self.found.truncated |= cut || self.attributes.is_cut(Attribute::Content);
+            self.found.description = (!description.is_empty()).then_some(description);
+        }
+        robots::add_meta(&mut self.found.robots, (&name, &content), &self.options.agent);
+        let is_refresh = self.attribute(Attribute::HttpEquiv).eq_ignore_ascii_case("refresh");
+        if is_refresh && !self.has_refresh {
+            if let Some(href) = refresh::target(&content) {
+                self.has_refresh = true;
+                self.add_refresh(href);
+            }
+        }
+    }
+
+    fn add_refresh(&mut self, href: &str) {
+        if self.found.links.len() >= self.options.max_links {
+            self.found.truncated = true;
+            return;
+        }
+        self.found.links.push(RawLink { href: href.to_owned(), ..RawLink::default() });
+    }
+}
+
+/// Lets the tokenizer, which keeps its emitter, drive one that is still needed afterwards.
+struct Borrowed<'a, 'o>(&'a mut Scan<'o>);
+
+impl Emitter for Borrowed<'_, '_> {
+    type Token = Infallible;
+
+    fn set_last_start_tag(&mut self, last_start_tag: Option<&[u8]>) {
+        self.0.last_start.clear();
+        self.0.last_start.extend_from_slice(last_start_tag.unwrap_or_default());
+    }
+
+    fn emit_eof(&mut self) {}
+
+    fn emit_error(&mut self, _: Error) {}
+
+    fn should_emit_errors(&mut self) -> bool {
+        false
+    }
+
+    fn pop_token(&mut self) -> Option<Infallible> {
+        None
+    }
+
+    fn emit_string(&mut self, text: &[u8]) {
+        let scan = &mut *self.0;
+        match scan.sink {
+            Sink::Nowhere => {}
+            Sink::Title => scan.title.push(text),
+            sink => {
+                if sink == Sink::Text {
+                    scan.text.push(text);
+                }
+                if scan.open_link.is_some() {
+                    scan.link_text.push(text);
+                }
+            }
+        }
+    }
+
+    fn init_start_tag(&mut self) {
+        self.init_end_tag();
+        self.0.is_end = false;
+    }
+
+    fn init_end_tag(&mut self) {
+        self.0.name.clear();
+        self.0.tag = None;
+        self.0.is_end = true;
+        self.0.self_closing = false;
+        self.0.attributes.clear();
+    }
+
+    fn emit_current_tag(&mut self) -> Option<State> {
+        let scan = &mut *self.0;
+        scan.attributes.end();
+        let tag = scan.tag();
+        let state = if scan.is_end {
+            scan.last_start.clear();
+            scan.end(tag);
+            None
+        } else {
+            let state = scan.start(tag);
+            std::mem::swap(&mut scan.last_start, &mut scan.name);
+            state
+        };
+        scan.sink = scan.choose_sink();
+        state
+    }
+
+    fn set_self_closing(&mut self) {
+        self.0.self_closing = true;
+    }
+
+    fn push_tag_name(&mut self, name: &[u8]) {
+        let room = (MAX_TAG_BYTES + 1).saturating_sub(self.0.name.len());
+        self.0.name.extend_from_slice(&name[..name.len().min(room)]);
+    }
+
+    fn init_attribute(&mut self) {
+        if !self.0.is_end && self.0.tag().has_attributes() {
+            self.0.attributes.begin();
+        }
+    }
+
+    fn push_attribute_name(&mut self, name: &[u8]) {
+        self.0.attributes.push_name(name);
+    }
+
+    fn push_attribute_value(&mut self, value: &[u8]) {
+        self.0.attributes.push_value(value);
+    }
+
+    fn current_is_appropriate_end_tag_token(&mut self) -> bool {
+        self.0.is_end && !self.0.last_start.is_empty() && self.0.last_start == self.0.name
+    }
+
+    fn adjusted_current_node_present_but_not_in_html_namespace(&mut self) -> bool {
+        self.0.foreign > 0
+    }
+
+    fn init_comment(&mut self) {}
+    fn push_comment(&mut self, _: &[u8]) {}
+    fn emit_current_comment(&mut self) {}
+    fn init_doctype(&mut self) {}
+    fn push_doctype_name(&mut self, _: &[u8]) {}
+    fn set_doctype_public_identifier(&mut self, _: &[u8]) {}
+    fn push_doctype_public_identifier(&mut self, _: &[u8]) {}
+    fn set_doctype_system_identifier(&mut self, _: &[u8]) {}
+    fn push_doctype_system_identifier(&mut self, _: &[u8]) {}
+    fn set_force_quirks(&mut self) {}
+    fn emit_current_doctype(&mut self) {}
+}

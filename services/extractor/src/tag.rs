@@ -1,0 +1,91 @@
+//! What a tag means to extraction.
+
+/// The kinds of elements that are told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tag {
+    /// `a`.
+    Anchor,
+    /// `area`.
+    Area,
+    /// `frame`.
+    Frame,
+    /// `iframe`: a link, and its content is not markup.
+    Iframe,
+    /// `base`.
+    Base,
+    /// `link`.
+    Link,
+    /// `meta`.
+    Meta,
+    /// `html`.
+    Html,
+    /// `title`.
+    Title,
+    /// `script`.
+    Script,
+    /// `style`, `noembed`, `noframes`: not markup and not shown.
+    Hidden,
+    /// `textarea`.
+    TextArea,
+    /// `xmp`.
+    Xmp,
+    /// `plaintext`.
+    PlainText,
+    /// `noscript`.
+    NoScript,
+    /// `template`.
+    Template,
+    /// `svg` and `math`: other rules of tokenising hold within.
+    Foreign,
+    /// `desc` of SVG.
+    Desc,
+    /// Begins and ends a line or a cell, so that words on both sides of it are two words.
+    Block,
+    /// An inline element that no SVG or MathML has, so that it ends those (WHATWG HTML 13.2.6.5).
+    Inline,
+    /// Any other.
+    Other,
+}
+
+impl Tag {
+    /// The kind of the element of this name, which is in lower case.
+    pub(crate) fn of(name: &[u8]) -> Self {
+        match name {
+            b"a" => Self::Anchor,
+            b"area" => Self::Area,
+            b"frame" => Self::Frame,
+            b"iframe" => Self::Iframe,
+            b"base" => Self::Base,
+            b"link" => Self::Link,
+            b"meta" => Self::Meta,
+            b"html" => Self::Html,
+            b"title" => Self::Title,
+            b"script" => Self::Script,
+            b"style" | b"noembed" | b"noframes" => Self::Hidden,
+            b"textarea" => Self::TextArea,
+            b"xmp" => Self::Xmp,
+            b"plaintext" => Self::PlainText,
+            b"noscript" => Self::NoScript,
+            b"template" => Self::Template,
+            b"svg" | b"math" => Self::Foreign,
+            b"desc" => Self::Desc,
+            b"p" | b"br" | b"li" | b"ul" | b"ol" | b"dl" | b"dt" | b"dd" | b"td" | b"th" | b"tr" | b"h1" | b"h2"
+            | b"h3" | b"h4" | b"h5" | b"h6" | b"hr" | b"div" | b"pre" | b"nav" | b"dir" | b"main" | b"form"
+            | b"body" | b"head" | b"menu" | b"table" | b"tbody" | b"thead" | b"tfoot" | b"aside" | b"header"
+            | b"footer" | b"center" | b"figure" | b"dialog" | b"hgroup" | b"legend" | b"option" | b"select"
+            | b"search" | b"caption" | b"article" | b"section" | b"details" | b"summary" | b"address" | b"listing"
+            | b"fieldset" | b"optgroup" | b"frameset" | b"blockquote" | b"figcaption" => Self::Block,
+            b"b" | b"big" | b"code" | b"em" | b"embed" | b"i" | b"img" | b"nobr" | b"ruby" | b"s" | b"small"
+            | b"span" | b"strong" | b"strike" | b"sub" | b"sup" | b"tt" | b"u" | b"var" => Self::Inline,
+            _ => Self::Other,
+        }
+    }
+
+    /// Whether extraction reads attributes of this element.
+    pub(crate) fn has_attributes(self) -> bool {
+        matches!(
+            self,
+            Self::Anchor | Self::Area | Self::Frame | Self::Iframe | Self::Base | Self::Link | Self::Meta | Self::Html
+        )
+    }
+}

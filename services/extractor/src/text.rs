@@ -1,0 +1,212 @@
+//! Text with its white space folded, and bounded.
+
+/// Collects text: runs of white space become one space, none stands at either end, control characters vanish.
+///
+/// White space is what Unicode calls so (`White_Space`), no-break and ideographic spaces too.
+#[derive(Debug)]
+pub(crate) struct FoldedText {
+    bytes: Vec<u8>,
+    limit: usize,
+    /// The beginning of a character that may be white space, while its other bytes are still to come.
+    partial: Vec<u8>,
+    /// A space is due before the next word.
+    space: bool,
+    cut: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Plain,
+    /// ASCII white space.
+    Space,
+    /// An ASCII control character.
+    Control,
+    /// The first byte of a character that may be white space.
+    Lead,
+}
+
+const CLASSES: [Class; 256] = {
+    let mut classes = [Class::Plain; 256];
+    let mut byte = 0;
+    while byte < 0x20 {
+        classes[byte] = Class::Control;
+        byte += 1;
+    }
+    classes[0x7f] = Class::Control;
+    classes[b' ' as usize] = Class::Space;
+    // U+0009 to U+000D.
+    let mut byte = 9;
+    while byte <= 13 {
+        classes[byte] = Class::Space;
+        byte += 1;
+    }
+    classes[0xc2] = Class::Lead;
+    classes[0xe1] = Class::Lead;
+    classes[0xe2] = Class::Lead;
+    classes[0xe3] = Class::Lead;
+    classes
+};
+
+impl FoldedText {
+    /// No text yet, and room for `limit` bytes.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { bytes: Vec::new(), limit, partial: Vec::new(), space: false, cut: false }
+    }
+
+    /// Whether something was cut at the limit.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.cut
+    }
+
+    /// What comes next is another word.
+    pub(crate) fn break_word(&mut self) {
+        self.space = true;
+    }
+
+    /// Adds text; characters may be split between calls.
+    pub(crate) fn push(&mut self, text: &[u8]) {
+        if self.partial.is_empty() {
+            self.push_after_partial(text);
+        } else {
+            let mut whole = std::mem::take(&mut self.partial);
+            whole.extend_from_slice(text);
+            self.push_after_partial(&whole);
+        }
+    }
+
+    fn push_after_partial(&mut self, text: &[u8]) {
+        let mut start = 0;
+        let mut at = 0;
+        while let Some(&byte) = text.get(at) {
+            match CLASSES[usize::from(byte)] {
+                Class::Plain => at += 1,
+                // The common case, a single space between two words, is copied along with them.
+                Class::Space
+                    if byte == b' '
+                        && at > start
+                        && text.get(at + 1).is_some_and(|&next| CLASSES[usize::from(next)] == Class::Plain) =>
+                {
+                    at += 2;
+                }
+                class => {
+                    let space = if class == Class::Lead { white_space(&text[at..]) } else { Some(1) };
+                    match space {
+                        Some(0) => at += 1,
+                        Some(space) => {
+                            self.append(&text[start..at]);
+                            self.space |= class != Class::Control;
+                            at += space;
+                            start = at;
+                        }
+                        None => {
+                            self.append(&text[start..at]);
+                            self.partial = text[at..].to_vec();
+                            return;
+                        }
+                    }
+                }
+            }
+        }
+        self.append(&text[start..]);
+    }
+
+    /// The text; what was left is empty, as if new.
+    pub(crate) fn take(&mut self) -> String {
+        let partial = std::mem::take(&mut self.partial);
+        self.append(&partial);
+        self.space = false;
+        self.cut = false;
+        // All input is UTF-8 and only whole characters are cut, so nothing is replaced unless the input ended within a character.
+        match String::from_utf8(std::mem::take(&mut self.bytes)) {
+            Ok(text) => text,
+            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+        }
+    }
+
+    fn append(&mut self, words: &[u8]) {
+        if words.is_empty() || self.cut {
+            return;
+        }
+        let space = usize::from(self.space && !self.bytes.is_empty());
+        let mut end = words.len().min(self.limit.saturating_sub(self.bytes.len() + space));
+        if end < words.len() {
+            self.cut = true;
+            while end > 0 && words[end] & 0xc0 == 0x80 {
+                end -= 1;
+            }
+        }
+        if end > 0 {
+            if space == 1 {
+                self.bytes.push(b' ');
+            }
+            self.bytes.extend_from_slice(&words[..end]);
+        }
+        self.space = false;
+    }
+}
+
+/// The length of the white-space character outside ASCII that `text` begins with; 0 when there is none, and `None` when more
+/// bytes are needed to tell. Those are U+0085, U+00A0, U+1680, U+2000 to U+200A, U+2028, U+2029, U+202F, U+205F and U+3000.
+fn white_space(text: &[u8]) -> Option<usize> {
+    match text {
+        [0xc2, 0x85 | 0xa0, ..] => Some(2),
+        [0xe1, 0x9a, 0x80, ..]
+        | [0xe2, 0x80, 0x80..=0x8a | 0xa8 | 0xa9 | 0xaf, ..]
+        | [0xe2, 0x81, 0x9f, ..]
+        | [0xe3, 0x80, 0x80, ..] => Some(3),
+        [_] | [0xe1, 0x9a] | [0xe2, 0x80 | 0x81] | [0xe3, 0x80] => None,
+        _ => Some(0),
+    }
+}
+
+/// Folds a whole text.
+pub(crate) fn folded(text: &str, limit: usize) -> (String, bool) {
+    let mut folded = FoldedText::new(limit);
+    folded.push(text.as_bytes());
+    let cut = folded.is_cut();
+    (folded.take(), cut)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn plainly(text: &str) -> String {
+        let visible: String = text.chars().filter(|c| c.is_whitespace() || !c.is_ascii_control()).collect();
+        visible.split(char::is_whitespace).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+    }
+
+    proptest! {
+        #[test]
+        fn folding_is_splitting_at_white_space_and_joining_with_spaces(text in "[ \t\na-cé\u{1}\u{a0}\u{3000}\u{2003}]{0,60}") {
+            prop_assert_eq!(folded(&text, usize::MAX).0, plainly(&text));
+        }
+
+        #[test]
+        fn folding_never_exceeds_its_limit_and_cuts_whole_characters(text in any::<String>(), limit in 0usize..40) {
+            let (cut, was_cut) = folded(&text, limit);
+            let whole = plainly(&text);
+            prop_assert!(cut.len() <= limit);
+            prop_assert!(whole.starts_with(&cut));
+            prop_assert_eq!(was_cut, cut != whole);
+        }
+
+        #[test]
+        fn folding_does_not_depend_on_how_the_text_is_split(words in "[ a-zé\n\u{a0}\u{3000}\u{2003}]{0,40}", size in 1usize..6) {
+            let mut pieces = FoldedText::new(usize::MAX);
+            words.as_bytes().chunks(size).for_each(|piece| pieces.push(piece));
+            prop_assert_eq!(pieces.take(), plainly(&words));
+        }
+    }
+
+    #[test]
+    fn a_broken_word_is_two_words() {
+        let mut text = FoldedText::new(100);
+        text.push(b"one");
+        text.break_word();
+        text.push(b"two");
+        assert_eq!(text.take(), "one two");
+    }
+}
