@@ -1,0 +1,191 @@
+//! Which addresses may be dialled: global unicast only, by the table of what is not.
+//!
+//! Sources: IANA IPv4 Special-Purpose Address Registry, IANA IPv6 Special-Purpose Address Registry (RFC 6890, RFC 8190),
+//! IANA IPv4 Multicast Address Space Registry (RFC 5771), IANA IPv6 Global Unicast Address Assignments (2000::/3).
+//! Blocks that the registries mark as globally reachable for one protocol's sake only (192.0.0.9/32, 192.0.0.10/32, parts
+//! of 2001::/23) are refused with the block around them: no web site lives there.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// A block of IPv4 addresses that is not dialled: first address, prefix length, what it is for.
+type BlockV4 = (Ipv4Addr, u32, &'static str);
+/// The same for IPv6.
+type BlockV6 = (Ipv6Addr, u32, &'static str);
+
+/// What is not dialled of IPv4.
+const REFUSED_V4: [BlockV4; 17] = [
+    (Ipv4Addr::new(0, 0, 0, 0), 8, "this network, RFC 791"),
+    (Ipv4Addr::new(10, 0, 0, 0), 8, "private use, RFC 1918"),
+    (Ipv4Addr::new(100, 64, 0, 0), 10, "shared address space of carriers, RFC 6598"),
+    (Ipv4Addr::new(127, 0, 0, 0), 8, "loopback, RFC 1122"),
+    (Ipv4Addr::new(169, 254, 0, 0), 16, "link local and cloud metadata, RFC 3927"),
+    (Ipv4Addr::new(172, 16, 0, 0), 12, "private use, RFC 1918"),
+    (Ipv4Addr::new(192, 0, 0, 0), 24, "IETF protocol assignments, RFC 6890"),
+    (Ipv4Addr::new(192, 0, 2, 0), 24, "documentation, RFC 5737"),
+    (Ipv4Addr::new(192, 31, 196, 0), 24, "AS112, RFC 7535"),
+    (Ipv4Addr::new(192, 52, 193, 0), 24, "AMT, RFC 7450"),
+    (Ipv4Addr::new(192, 88, 99, 0), 24, "6to4 relays, deprecated, RFC 7526"),
+    (Ipv4Addr::new(192, 168, 0, 0), 16, "private use, RFC 1918"),
+    (Ipv4Addr::new(192, 175, 48, 0), 24, "AS112, RFC 7534"),
+    (Ipv4Addr::new(198, 18, 0, 0), 15, "benchmarking, RFC 2544"),
+    (Ipv4Addr::new(198, 51, 100, 0), 24, "documentation, RFC 5737"),
+    (Ipv4Addr::new(203, 0, 113, 0), 24, "documentation, RFC 5737"),
+    // 224.0.0.0/4 and 240.0.0.0/4 side by side; the limited broadcast address is the last of them.
+    (Ipv4Addr::new(224, 0, 0, 0), 3, "multicast, reserved and broadcast, RFC 5771, RFC 1112, RFC 919"),
+];
+
+/// What is not dialled of IPv6 within 2000::/3; everything outside of it is refused as a whole.
+const REFUSED_V6: [BlockV6; 5] = [
+    (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23, "IETF protocol assignments, with Teredo, RFC 2928"),
+    (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32, "documentation, RFC 3849"),
+    (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16, "6to4, RFC 3056"),
+    (Ipv6Addr::new(0x2620, 0x4f, 0x8000, 0, 0, 0, 0, 0), 48, "AS112, RFC 7534"),
+    (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20, "documentation, RFC 9637"),
+];
+
+const MAPPED: BlockV6 = (Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96, "IPv4-mapped, RFC 4291");
+const NAT64: BlockV6 = (Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96, "NAT64, RFC 6052");
+const GLOBAL_UNICAST: BlockV6 = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3, "global unicast, RFC 4291");
+
+/// Why an address is not dialled; `None` when it may be.
+#[must_use]
+pub fn refusal(address: IpAddr) -> Option<&'static str> {
+    match address {
+        IpAddr::V4(address) => refusal_v4(address),
+        IpAddr::V6(address) => refusal_v6(address),
+    }
+}
+
+fn refusal_v4(address: Ipv4Addr) -> Option<&'static str> {
+    let within = |&(start, prefix, _): &BlockV4| (address.to_bits() ^ start.to_bits()) >> (32 - prefix) == 0;
+    REFUSED_V4.iter().find(|block| within(block)).map(|(_, _, reason)| *reason)
+}
+
+fn refusal_v6(address: Ipv6Addr) -> Option<&'static str> {
+    let within = |&(start, prefix, _): &BlockV6| (address.to_bits() ^ start.to_bits()) >> (128 - prefix) == 0;
+    if within(&MAPPED) || within(&NAT64) {
+        // The last 32 bits are where the packets end up.
+        let [.., a, b, c, d] = address.octets();
+        return refusal_v4(Ipv4Addr::new(a, b, c, d));
+    }
+    if !within(&GLOBAL_UNICAST) {
+        return Some("not global unicast: loopback, link local, unique local, multicast or unassigned, RFC 4291");
+    }
+    REFUSED_V6.iter().find(|block| within(block)).map(|(_, _, reason)| *reason)
+}
+
+/// The address that the host of a URL is, when it is one and not a name.
+#[must_use]
+pub fn literal(url: &orbweaver_url::Url) -> Option<IpAddr> {
+    match url.host()? {
+        url::Host::Ipv4(address) => Some(IpAddr::V4(address)),
+        url::Host::Ipv6(address) => Some(IpAddr::V6(address)),
+        url::Host::Domain(_) => None,
+    }
+}
+
+/// Whether a name means this machine whatever a name server says: `localhost` and all below it (RFC 6761 section 6.3).
+#[must_use]
+pub fn is_localhost(name: &str) -> bool {
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let tail = name.len().checked_sub("localhost".len()).and_then(|at| name.get(at..).map(|tail| (at, tail)));
+    tail.is_some_and(|(at, tail)| {
+        tail.eq_ignore_ascii_case("localhost") && (at == 0 || name.as_bytes().get(at - 1) == Some(&b'.'))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_refused_block_is_refused_to_its_edges_and_no_further() {
+        for (start, prefix, _) in REFUSED_V4 {
+            let last = start.to_bits() | (u32::MAX >> prefix);
+            assert!(refusal(start.into()).is_some(), "{start}");
+            assert!(refusal(Ipv4Addr::from_bits(last).into()).is_some(), "{start}/{prefix}");
+        }
+        for allowed in [
+            "1.0.0.0",
+            "9.255.255.255",
+            "11.0.0.0",
+            "100.63.255.255",
+            "100.128.0.0",
+            "126.255.255.255",
+            "128.0.0.0",
+            "169.253.255.255",
+            "169.255.0.0",
+            "172.15.255.255",
+            "172.32.0.1",
+            "192.0.1.0",
+            "192.0.3.0",
+            "192.167.255.255",
+            "192.169.0.1",
+            "198.17.255.255",
+            "198.20.0.0",
+            "223.255.255.255",
+            "93.184.216.34",
+            "8.8.8.8",
+        ] {
+            assert_eq!(refusal(allowed.parse().unwrap()), None, "{allowed}");
+        }
+    }
+
+    #[test]
+    fn ipv6_is_dialled_only_where_it_is_global_and_hides_no_refused_ipv4() {
+        for refused in [
+            "::",
+            "::1",
+            "::ffff:127.0.0.1",
+            "::ffff:169.254.169.254",
+            "::ffff:10.0.0.1",
+            "::127.0.0.1",
+            "::8.8.8.8",
+            "::ffff:0:127.0.0.1",
+            "64:ff9b::7f00:1",
+            "64:ff9b::169.254.169.254",
+            "64:ff9b:1::1",
+            "2002:7f00:1::",
+            "2001:0:7f00:1::",
+            "2001:1ff:ffff::1",
+            "fe80::1",
+            "fc00::1",
+            "fd00:ec2::254",
+            "fec0::1",
+            "ff02::1",
+            "100::1",
+            "2001:db8::1",
+            "3fff:fff::1",
+            "5f00::1",
+            "2620:4f:8000::1",
+            "4000::",
+        ] {
+            assert!(refusal(refused.parse().unwrap()).is_some(), "{refused}");
+        }
+        for allowed in
+            ["2606:4700::1111", "2001:4860:4860::8888", "2a00::1", "::ffff:8.8.8.8", "64:ff9b::8.8.8.8", "2001:200::1"]
+        {
+            assert_eq!(refusal(allowed.parse().unwrap()), None, "{allowed}");
+        }
+    }
+
+    #[test]
+    fn every_spelling_of_a_literal_is_seen_as_the_address_that_it_is() {
+        for spelling in
+            ["127.1", "2130706433", "0x7f000001", "0177.0.0.1", "127.0.0.1.", "127%2e0%2e0%2e1", "[::ffff:127.0.0.1]"]
+        {
+            let url = orbweaver_url::Url::parse(&format!("http://{spelling}/")).unwrap();
+            assert!(literal(&url).and_then(refusal).is_some(), "{spelling}");
+        }
+    }
+
+    #[test]
+    fn names_of_this_machine_are_known_whatever_their_case() {
+        for name in ["localhost", "localhost.", "LOCALHOST", "a.localhost", "a.b.LocalHost."] {
+            assert!(is_localhost(name), "{name}");
+        }
+        for name in ["", "localhost.com", "notlocalhost", "ölocalhost", "local"] {
+            assert!(!is_localhost(name), "{name}");
+        }
+    }
+}

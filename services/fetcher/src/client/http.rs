@@ -1,0 +1,242 @@
+//! The real client.
+
+use std::{error::Error, io, sync::Arc, time::Duration};
+
+use futures::{FutureExt, future::BoxFuture};
+use orbweaver_messages::Millis;
+use orbweaver_stage::Clock;
+use reqwest::{
+    Method, Response,
+    header::{self, HeaderMap, HeaderName, HeaderValue},
+};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::{
+    Answer, Attempt, Body, Client, Failure, Purpose, Request,
+    resolver::{PublicResolver, ResolveError},
+};
+use crate::{
+    address,
+    config::FetcherConfig,
+    sniff::{Kind, SNIFFED_BYTES, kind_of, looks_like_html},
+};
+
+/// What is accepted of a page, by preference; other types are answered too, and end after their headers.
+const ACCEPT: &str = "text/html,application/xhtml+xml,*/*;q=0.1";
+/// An unused connection is kept for so long: longer than the usual interval of a site, short enough that the connections of
+/// many sites with one page each do not pile up.
+const IDLE: Duration = Duration::from_secs(5);
+/// Bytes of the headers of an HTTP/2 answer. (Of HTTP/1 hyper reads about 400 KiB at most.)
+const MAX_HEADER_LIST_BYTES: u32 = 256 << 10;
+/// Bytes of a robots.txt that are read (RFC 9309 section 2.5).
+pub(crate) const MAX_ROBOTS_BYTES: usize = 500 << 10;
+/// Bytes that are set aside for a body before its first byte came, whatever its length is said to be.
+const MAX_RESERVED_BYTES: usize = 1 << 20;
+/// Cookies of one answer that are looked at.
+const MAX_COOKIES: usize = 20;
+/// The longest value of a header that is looked at, in bytes.
+const MAX_VALUE_BYTES: usize = 8192;
+
+/// The client cannot be built.
+#[derive(Debug, thiserror::Error)]
+#[error("the http client cannot be built: {0}")]
+pub struct ClientError(#[from] reqwest::Error);
+
+/// Asks over HTTP/1.1 and HTTP/2, with rustls. Addresses are checked when they are dialled.
+pub struct HttpClient {
+    client: reqwest::Client,
+    clock: Arc<dyn Clock>,
+    config: FetcherConfig,
+}
+
+impl HttpClient {
+    /// Builds the client.
+    ///
+    /// # Errors
+    /// When the system's root certificates cannot be read.
+    pub fn new(config: &FetcherConfig, clock: Arc<dyn Clock>) -> Result<Self, ClientError> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ACCEPT, HeaderValue::from_static(ACCEPT));
+        for (name, value) in &config.headers {
+            // Both were checked with the configuration.
+            if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
+                headers.insert(name, value);
+            }
+        }
+        let client = reqwest::Client::builder()
+            .user_agent(&config.user_agent)
+            .default_headers(headers)
+            .redirect(reqwest::redirect::Policy::none())
+            .referer(false)
+            // A repetition would not keep the site's interval.
+            .retry(reqwest::retry::never())
+            // A proxy would dial addresses that nobody checked.
+            .no_proxy()
+            .dns_resolver(PublicResolver { allow_private: config.allow_private })
+            .connect_timeout(config.connect_timeout)
+            .pool_max_idle_per_host(config.concurrency)
+            .pool_idle_timeout(IDLE)
+            .http1_max_headers(config.max_headers)
+            .http1_ignore_invalid_headers_in_responses(true)
+            .http1_allow_obsolete_multiline_headers_in_responses(true)
+            .http2_max_header_list_size(MAX_HEADER_LIST_BYTES)
+            .build()?;
+        Ok(Self { client, clock, config: config.clone() })
+    }
+
+    /// Returns the moment of the headers, where they came, along with the answer.
+    async fn attempt(&self, request: Request) -> (Option<Millis>, Result<Answer, Failure>) {
+        let deadline = Instant::now() + self.config.request_timeout;
+        let purpose = request.purpose;
+        let Some(request) = self.prepare(request) else { return (None, Err(Failure::Private)) };
+        let response = match timeout(self.config.headers_timeout, self.client.execute(request)).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return (None, Err(failure_of(&error))),
+            Err(_elapsed) => return (None, Err(Failure::Timeout)),
+        };
+        let answered_at_ms = self.clock.now();
+        let mut answer = head(&response);
+        let Some(max_bytes) = self.wanted(purpose, &answer) else { return (Some(answered_at_ms), Ok(answer)) };
+        if purpose == Purpose::Page {
+            answer.headers = kept_headers(response.headers(), self.config.max_header_bytes);
+        }
+        let sniff = purpose == Purpose::Page && kind_of(answer.content_type.as_deref()) == Kind::Unknown;
+        let result = match timeout_at(deadline, read(response, max_bytes, sniff)).await {
+            Ok(Ok(body)) => Ok(Answer { body, ..answer }),
+            Ok(Err(error)) if error.is_timeout() => Err(Failure::Timeout),
+            Ok(Err(_broken)) => Err(Failure::Body),
+            Err(_elapsed) => Err(Failure::Timeout),
+        };
+        (Some(answered_at_ms), result)
+    }
+
+    /// The request; `None` when its address is not public.
+    fn prepare(&self, request: Request) -> Option<reqwest::Request> {
+        let Request { mut url, cookie, .. } = request;
+        if !self.config.allow_private && address::literal(&url).and_then(address::refusal).is_some() {
+            return None;
+        }
+        // What stands before an `@` is never sent as a password. Neither call fails for a URL that has a host.
+        let _ = url.set_username("");
+        let _ = url.set_password(None);
+        let mut asked = reqwest::Request::new(Method::GET, url);
+        if let Some(cookie) = cookie.and_then(|cookie| HeaderValue::from_str(&cookie).ok()) {
+            asked.headers_mut().insert(header::COOKIE, cookie);
+        }
+        Some(asked)
+    }
+
+    /// How many bytes of the body are wanted, if any.
+    fn wanted(&self, purpose: Purpose, answer: &Answer) -> Option<usize> {
+        match purpose {
+            Purpose::Robots => (200..300).contains(&answer.status).then_some(MAX_ROBOTS_BYTES),
+            Purpose::Page => {
+                let page = answer.status == 200 && kind_of(answer.content_type.as_deref()) != Kind::Other;
+                page.then_some(self.config.max_body_bytes)
+            }
+        }
+    }
+}
+
+impl Client for HttpClient {
+    fn ask(&self, request: Request) -> BoxFuture<'_, Attempt> {
+        async move {
+            let requested_at_ms = self.clock.now();
+            let (answered_at_ms, result) = self.attempt(request).await;
+            let ended_at_ms = self.clock.now();
+            Attempt { requested_at_ms, answered_at_ms: answered_at_ms.unwrap_or(ended_at_ms), ended_at_ms, result }
+        }
+        .boxed()
+    }
+}
+
+/// Reads the body, decoded, up to a limit: what a small body grows to when it is decompressed counts, too.
+async fn read(mut response: Response, max_bytes: usize, sniff: bool) -> Result<Body, reqwest::Error> {
+    let expected = response.content_length().and_then(|length| usize::try_from(length).ok()).unwrap_or(16 << 10);
+    let mut bytes = Vec::with_capacity(expected.min(max_bytes).min(MAX_RESERVED_BYTES));
+    let mut unsure = sniff;
+    while let Some(chunk) = response.chunk().await? {
+        let room = max_bytes - bytes.len();
+        let truncated = chunk.len() > room;
+        bytes.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        if unsure && (bytes.len() >= SNIFFED_BYTES || truncated) {
+            if !looks_like_html(&bytes) {
+                return Ok(Body::NotHtml);
+            }
+            unsure = false;
+        }
+        if truncated {
+            return Ok(Body::Read { bytes, truncated });
+        }
+    }
+    if unsure && !looks_like_html(&bytes) {
+        return Ok(Body::NotHtml);
+    }
+    Ok(Body::Read { bytes, truncated: false })
+}
+
+/// What the headers say.
+fn head(response: &Response) -> Answer {
+    let headers = response.headers();
+    let text = |name: HeaderName| headers.get(name).filter(|value| value.len() <= MAX_VALUE_BYTES).map(text_of);
+    let cookies = headers.get_all(header::SET_COOKIE).iter().take(MAX_COOKIES);
+    Answer {
+        status: response.status().as_u16(),
+        content_type: text(header::CONTENT_TYPE),
+        location: text(header::LOCATION),
+        retry_after: text(header::RETRY_AFTER),
+        etag: text(header::ETAG),
+        last_modified: text(header::LAST_MODIFIED),
+        set_cookie: cookies.filter(|value| value.len() <= MAX_VALUE_BYTES).map(text_of).collect(),
+        headers: vec![],
+        body: Body::Unread,
+    }
+}
+
+/// The headers in the order in which they came, as long as there is room.
+fn kept_headers(headers: &HeaderMap, max_bytes: usize) -> Vec<(String, String)> {
+    let mut room = max_bytes;
+    let mut kept = Vec::with_capacity(headers.len());
+    for (name, value) in headers {
+        let size = name.as_str().len() + value.len();
+        if size <= room {
+            room -= size;
+            kept.push((name.as_str().to_owned(), text_of(value)));
+        }
+    }
+    kept
+}
+
+fn text_of(value: &HeaderValue) -> String {
+    String::from_utf8_lossy(value.as_bytes()).into_owned()
+}
+
+/// Why a request failed before its answer's headers were there.
+fn failure_of(error: &reqwest::Error) -> Failure {
+    let mut source = error.source();
+    while let Some(cause) = source {
+        if let Some(resolve) = cause.downcast_ref::<ResolveError>() {
+            return match resolve {
+                ResolveError::Private { .. } => Failure::Private,
+                ResolveError::Failed(_) => Failure::Dns,
+            };
+        }
+        // What an I/O error wraps is not its source; only the source of what it wraps is.
+        let wrapped = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        if cause.is::<rustls::Error>() || wrapped.is_some_and(|inner| inner.is::<rustls::Error>()) {
+            return Failure::Tls;
+        }
+        source = cause.source();
+    }
+    if error.is_dns() {
+        Failure::Dns
+    } else if error.is_connect() {
+        Failure::Connect
+    } else if error.is_timeout() {
+        Failure::Timeout
+    } else if error.is_builder() {
+        Failure::Internal
+    } else {
+        Failure::Connection
+    }
+}

@@ -1,0 +1,94 @@
+//! Names to addresses that may be dialled.
+
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+};
+
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+
+use crate::address::{is_localhost, refusal};
+
+/// Why a name cannot be dialled.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ResolveError {
+    /// The name server has no address for it, or does not answer.
+    #[error("the name has no address: {0}")]
+    Failed(#[from] io::Error),
+    /// All its addresses are refused.
+    #[error("the name leads to {address}, which is not public ({reason})")]
+    Private {
+        /// One of them.
+        address: IpAddr,
+        /// Why.
+        reason: &'static str,
+    },
+}
+
+/// Asks the system, and lets through only what may be dialled. The addresses that it returns are those that are dialled:
+/// there is no second look-up between the check and the connection, so a name that changes its address (DNS rebinding)
+/// gains nothing.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PublicResolver {
+    /// Let everything through.
+    pub(crate) allow_private: bool,
+}
+
+impl Resolve for PublicResolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let allow_private = self.allow_private;
+        Box::pin(async move {
+            let addresses = look_up(name.as_str()).await.map_err(ResolveError::Failed)?;
+            let addresses = if allow_private { addresses } else { public(addresses)? };
+            Ok(Box::new(addresses.into_iter()) as Addrs)
+        })
+    }
+}
+
+/// More addresses of one name than this are not tried.
+const MAX_ADDRESSES: usize = 16;
+
+async fn look_up(name: &str) -> io::Result<Vec<SocketAddr>> {
+    if is_localhost(name) {
+        let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+        return Ok(loopback.map(|address| SocketAddr::new(address, 0)).to_vec());
+    }
+    Ok(tokio::net::lookup_host((name, 0)).await?.take(MAX_ADDRESSES).collect())
+}
+
+/// Those that may be dialled.
+fn public(mut addresses: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, ResolveError> {
+    let refused = addresses.iter().find_map(|at| Some((at.ip(), refusal(at.ip())?)));
+    addresses.retain(|at| refusal(at.ip()).is_none());
+    match refused {
+        Some((address, reason)) if addresses.is_empty() => Err(ResolveError::Private { address, reason }),
+        _ => Ok(addresses),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addresses(texts: &[&str]) -> Vec<SocketAddr> {
+        texts.iter().map(|text| SocketAddr::new(text.parse().unwrap(), 0)).collect()
+    }
+
+    #[test]
+    fn of_several_addresses_only_the_public_ones_are_dialled() {
+        let mixed = addresses(&["10.0.0.1", "93.184.216.34", "::1"]);
+        assert_eq!(public(mixed).unwrap(), addresses(&["93.184.216.34"]));
+    }
+
+    #[test]
+    fn a_name_with_private_addresses_only_is_refused_and_one_without_any_is_not() {
+        assert!(matches!(public(addresses(&["127.0.0.1", "fe80::1"])), Err(ResolveError::Private { .. })));
+        assert_eq!(public(vec![]).unwrap(), vec![]);
+    }
+
+    #[tokio::test]
+    async fn localhost_is_loopback_without_asking_anybody() {
+        let found = look_up("anything.LOCALHOST.").await.unwrap();
+        assert!(found.iter().all(|at| at.ip().is_loopback()) && found.len() == 2);
+    }
+}

@@ -1,0 +1,63 @@
+//! A client that answers as it was told.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use futures::{FutureExt, future::BoxFuture};
+use orbweaver_stage::Clock;
+
+use super::{Answer, Attempt, Client, Failure, Request};
+
+type Script = HashMap<String, VecDeque<Result<Answer, Failure>>>;
+
+/// Answers at once, in the order in which answers were given for a URL; the last one of a URL is given again and again, and a
+/// URL without a script answers 404. Remembers what it was asked.
+pub struct ScriptedClient {
+    clock: Arc<dyn Clock>,
+    script: Mutex<Script>,
+    asked: Mutex<Vec<Request>>,
+}
+
+impl ScriptedClient {
+    /// A client without a script.
+    #[must_use]
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, script: Mutex::default(), asked: Mutex::default() }
+    }
+
+    /// Adds an answer for a URL.
+    pub fn on(&self, url: &str, result: Result<Answer, Failure>) {
+        let mut script = self.script.lock().unwrap_or_else(PoisonError::into_inner);
+        script.entry(url.to_owned()).or_default().push_back(result);
+    }
+
+    /// What was asked so far, in order.
+    #[must_use]
+    pub fn asked(&self) -> Vec<Request> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Answers without a future.
+    #[must_use]
+    pub fn answer(&self, request: Request) -> Attempt {
+        let mut script = self.script.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = match script.get_mut(request.url.as_str()) {
+            Some(answers) if answers.len() > 1 => answers.pop_front(),
+            Some(answers) => answers.front().cloned(),
+            None => None,
+        };
+        let result = result.unwrap_or_else(|| Ok(Answer { status: 404, ..Answer::default() }));
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(request);
+        let now = self.clock.now();
+        Attempt { requested_at_ms: now, answered_at_ms: now, ended_at_ms: now, result }
+    }
+}
+
+impl Client for ScriptedClient {
+    fn ask(&self, request: Request) -> BoxFuture<'_, Attempt> {
+        let attempt = self.answer(request);
+        async move { attempt }.boxed()
+    }
+}

@@ -1,0 +1,103 @@
+//! Dispatches that have ended durably: what is delivered again is not asked again.
+
+use std::collections::HashSet;
+
+use orbweaver_log::Partition;
+use orbweaver_messages::{DispatchId, LEASE_MS, Millis};
+
+/// The ids of dispatches that ended within the last lease, in two generations, so that forgetting costs nothing an id.
+#[derive(Debug, Default)]
+pub struct Ended {
+    young: HashSet<(Partition, DispatchId)>,
+    old: HashSet<(Partition, DispatchId)>,
+    /// When the young generation began; `None` while it holds only what was read back.
+    began_ms: Option<Millis>,
+}
+
+impl Ended {
+    /// Remembers a dispatch that is known to have ended from the log.
+    pub fn recall(&mut self, partition: Partition, id: DispatchId) {
+        self.young.insert((partition, id));
+    }
+
+    /// Remembers a dispatch that ended now.
+    pub fn insert(&mut self, partition: Partition, id: DispatchId, now: Millis) {
+        self.turn(now);
+        self.young.insert((partition, id));
+    }
+
+    /// Whether a dispatch is known to have ended. One that ended longer than two leases ago is forgotten; its
+    /// `expires_ms` has passed long before.
+    #[must_use]
+    pub fn contains(&self, partition: Partition, id: DispatchId) -> bool {
+        self.young.contains(&(partition, id)) || self.old.contains(&(partition, id))
+    }
+
+    /// Ids that are remembered.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.young.len() + self.old.len()
+    }
+
+    /// Whether none is remembered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Begins a new generation when the young one is a lease old, and forgets the one before.
+    pub fn turn(&mut self, now: Millis) {
+        let age = now.saturating_sub(*self.began_ms.get_or_insert(now));
+        if age >= 2 * LEASE_MS {
+            self.young = HashSet::new();
+        }
+        // A clock that was set back begins anew, too: else the sets would grow until it has caught up.
+        if age >= LEASE_MS || age <= -LEASE_MS {
+            self.old = std::mem::take(&mut self.young);
+            self.began_ms = Some(now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(sequence: u64) -> DispatchId {
+        DispatchId { epoch: 1, sequence }
+    }
+
+    #[test]
+    fn an_id_is_known_for_at_least_a_lease_and_forgotten_after_two() {
+        let mut ended = Ended::default();
+        ended.insert(3, id(0), 1_000_000);
+        ended.insert(3, id(1), 1_000_000 + LEASE_MS - 1);
+        ended.turn(1_000_000 + LEASE_MS);
+        assert!(ended.contains(3, id(0)) && ended.contains(3, id(1)) && !ended.contains(4, id(0)));
+        ended.turn(1_000_000 + 2 * LEASE_MS);
+        assert!(ended.is_empty());
+        ended.insert(3, id(2), 5_000_000);
+        ended.turn(5_000_000 + 2 * LEASE_MS);
+        assert!(ended.is_empty(), "nothing survives a pause of two leases");
+    }
+
+    #[test]
+    fn what_was_read_back_is_kept_for_a_lease_from_the_first_moment_on() {
+        let mut ended = Ended::default();
+        ended.recall(0, id(0));
+        ended.insert(0, id(1), 9_000_000);
+        ended.turn(9_000_000 + LEASE_MS);
+        assert!(ended.contains(0, id(0)) && ended.contains(0, id(1)));
+        ended.turn(9_000_000 + 2 * LEASE_MS);
+        assert!(ended.is_empty());
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_does_not_keep_ids_for_ever() {
+        let mut ended = Ended::default();
+        ended.insert(0, id(0), 9_000_000);
+        ended.turn(1_000_000);
+        ended.turn(1_000_000 + LEASE_MS);
+        assert!(ended.is_empty());
+    }
+}

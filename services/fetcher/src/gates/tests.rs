@@ -1,0 +1,231 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn wish(payload: usize, not_before_ms: Millis, interval_ms: u64) -> Wish<usize> {
+    Wish { payload, not_before_ms, not_after_ms: Millis::MAX, interval_ms }
+}
+
+/// What a poll sends: the payloads.
+fn sent(gates: &mut Gates<usize>, now: Millis, free: usize) -> Vec<usize> {
+    let mut turns = vec![];
+    gates.poll(now, free, &mut turns);
+    turns
+        .into_iter()
+        .filter_map(|turn| if let Turn::Send(_, wish) = turn { Some(wish.payload) } else { None })
+        .collect()
+}
+
+fn key(site: &str) -> Arc<str> {
+    site.into()
+}
+
+#[test]
+fn a_site_counts_as_asked_when_its_partition_was_opened() {
+    let mut gates = Gates::new(8);
+    gates.push("slow", wish(1, 0, 1000), 5000, 5000).unwrap();
+    gates.push("unlimited", wish(2, 0, 0), 5000, 5000).unwrap();
+    assert_eq!(sent(&mut gates, 5000, 8), [2]);
+    assert_eq!(gates.next_ms(), Some(6000));
+    assert_eq!(sent(&mut gates, 5999, 8), [0; 0]);
+    assert_eq!(sent(&mut gates, 6000, 8), [1]);
+}
+
+#[test]
+fn the_next_request_waits_for_the_answer_and_then_for_the_interval() {
+    let mut gates = Gates::new(8);
+    for payload in 0..3 {
+        gates.push("a", wish(payload, 0, 1000), 0, 1000).unwrap();
+    }
+    assert_eq!(sent(&mut gates, 1000, 8), [0]);
+    assert_eq!(sent(&mut gates, 9000, 8), [0; 0], "one is in flight");
+    gates.answered(&key("a"), 8500, 9000);
+    assert_eq!(sent(&mut gates, 9499, 8), [0; 0]);
+    assert_eq!(sent(&mut gates, 9500, 8), [1], "from the first byte on, not from the end");
+}
+
+#[test]
+fn the_longest_crawl_delay_that_was_learnt_applies_and_a_first_wish_goes_first() {
+    let mut gates = Gates::new(8);
+    gates.push("a", wish(0, 0, 1000), 0, 0).unwrap();
+    gates.learn_delay("a", 5000, 0, 0);
+    gates.learn_delay("a", 2000, 0, 0);
+    gates.push_first("a", wish(1, 0, 1000), 0, 0).unwrap();
+    assert_eq!(sent(&mut gates, 4999, 8), [0; 0]);
+    assert_eq!(sent(&mut gates, 5000, 8), [1]);
+}
+
+#[test]
+fn a_site_above_ten_a_second_is_asked_in_parallel_and_spaced_by_its_interval() {
+    let mut gates = Gates::new(8);
+    for payload in 0..4 {
+        gates.push("a", wish(payload, 0, 50), 0, 1000).unwrap();
+    }
+    assert_eq!(sent(&mut gates, 1000, 8), [0]);
+    assert_eq!(sent(&mut gates, 1049, 8), [0; 0]);
+    assert_eq!(sent(&mut gates, 1050, 8), [1]);
+    gates.answered(&key("a"), 1090, 1090);
+    assert_eq!(sent(&mut gates, 1100, 8), [2], "an answer does not push the next start away");
+}
+
+#[test]
+fn an_unlimited_site_leaves_an_eighth_of_the_slots_to_others_and_sites_take_turns() {
+    let mut gates = Gates::new(16);
+    for payload in 0..40 {
+        gates.push("big", wish(payload, 0, 0), 0, 1000).unwrap();
+    }
+    assert_eq!(sent(&mut gates, 1000, 16).len(), 14);
+    gates.push("small", wish(100, 0, 0), 0, 1000).unwrap();
+    gates.push("small", wish(101, 0, 0), 0, 1000).unwrap();
+    assert_eq!(sent(&mut gates, 1000, 2), [100, 101]);
+    for _ in 0..14 {
+        gates.answered(&key("big"), 1001, 1001);
+    }
+    for _ in 0..3 {
+        gates.push("small", wish(200, 0, 0), 0, 1001).unwrap();
+    }
+    let order = sent(&mut gates, 1001, 6);
+    assert_eq!(order.iter().filter(|&&payload| payload == 200).count(), 3, "by turns: {order:?}");
+}
+
+#[test]
+fn a_block_gives_back_what_is_held_and_refuses_more_until_it_is_over() {
+    let mut gates = Gates::new(8);
+    gates.push("a", wish(0, 0, 1000), 0, 0).unwrap();
+    gates.push_first("a", wish(1, 0, 1000), 0, 0).unwrap();
+    let back: Vec<_> = gates.block("a", 60_000, 0, 10).into_iter().map(|wish| wish.payload).collect();
+    assert_eq!((back, gates.held()), (vec![1, 0], 0));
+    assert_eq!(gates.push("a", wish(2, 0, 1000), 0, 59_999).unwrap_err().until_ms, 60_000);
+    let mut turns = vec![];
+    gates.poll(59_999, 8, &mut turns);
+    assert_eq!(gates.blocked_until("a", 59_999), Some(60_000), "not forgotten while it lasts");
+    gates.push("a", wish(3, 0, 1000), 0, 60_000).unwrap();
+    assert_eq!(sent(&mut gates, 60_000, 8), [3]);
+}
+
+#[test]
+fn what_is_too_late_is_told_at_once_even_while_the_site_is_busy_or_no_slot_is_free() {
+    let mut gates = Gates::new(8);
+    gates.push("a", wish(0, 0, 1000), 0, 1000).unwrap();
+    assert_eq!(sent(&mut gates, 1000, 8), [0]);
+    gates.push("a", Wish { not_after_ms: 2000, ..wish(1, 0, 1000) }, 0, 1000).unwrap();
+    gates.push("b", Wish { not_after_ms: 2000, ..wish(2, 0, 0) }, 0, 1000).unwrap();
+    let mut turns = vec![];
+    gates.poll(2000, 0, &mut turns);
+    assert!(turns.is_empty());
+    assert_eq!(gates.next_ms(), Some(2001));
+    gates.poll(2001, 0, &mut turns);
+    let late: Vec<_> = turns.iter().map(|turn| matches!(turn, Turn::Late(_))).collect();
+    assert_eq!((late, gates.held()), (vec![true, true], 0));
+}
+
+#[test]
+fn a_clock_that_is_set_back_holds_no_site_for_longer_than_its_interval() {
+    let mut gates = Gates::new(8);
+    gates.push("a", wish(0, 10_000_000, 1000), 10_000_000, 10_000_000).unwrap();
+    assert_eq!(sent(&mut gates, 10_000_999, 8), [0; 0]);
+    assert_eq!(sent(&mut gates, 5_000_000, 8), [0; 0], "it counts as asked now");
+    assert_eq!(sent(&mut gates, 5_001_000, 8), [0]);
+    gates.answered(&key("a"), 5_001_100, 5_001_100);
+}
+
+#[test]
+fn after_a_freeze_every_site_waits_its_interval_again() {
+    let mut gates = Gates::new(8);
+    gates.push("a", wish(0, 0, 1000), 0, 0).unwrap();
+    gates.ask_anew(100_000);
+    assert_eq!(sent(&mut gates, 100_000, 8), [0; 0]);
+    assert_eq!(sent(&mut gates, 101_000, 8), [0]);
+}
+
+#[test]
+fn a_site_is_forgotten_when_its_interval_has_passed_and_not_before() {
+    let mut gates = Gates::new(8);
+    gates.push("a", wish(0, 0, 1000), 0, 5000).unwrap();
+    assert_eq!(sent(&mut gates, 5000, 8), [0]);
+    gates.answered(&key("a"), 5100, 5100);
+    assert_eq!((sent(&mut gates, 6099, 8).len(), gates.sites()), (0, 1));
+    assert_eq!((sent(&mut gates, 6100, 8).len(), gates.sites()), (0, 0));
+}
+
+#[test]
+fn what_goes_with_a_partition_is_taken_out_and_the_rest_stays() {
+    let mut gates = Gates::new(8);
+    for payload in 0..6 {
+        gates.push("a", wish(payload, 0, 0), 0, 0).unwrap();
+    }
+    assert_eq!(gates.take_where(|payload| payload % 2 == 0), [0, 2, 4]);
+    assert_eq!((sent(&mut gates, 0, 8), gates.held()), (vec![1, 3, 5], 0));
+}
+
+/// Dispatches of a few sites that come and are answered at random times: (site, wait before it comes, not after).
+fn arrivals() -> impl Strategy<Value = Vec<(usize, Millis, Millis)>> {
+    proptest::collection::vec((0..4usize, 0..400i64, 1000..20_000i64), 1..120)
+}
+
+/// What the server of each site saw.
+#[derive(Default)]
+struct Seen {
+    in_flight: usize,
+    last_ms: Option<Millis>,
+}
+
+proptest! {
+    #[test]
+    fn no_site_is_asked_twice_at_a_time_or_too_soon_and_every_wish_has_exactly_one_end(
+        arrivals in arrivals(),
+        latencies in proptest::collection::vec(0..3000i64, 1..20),
+        intervals in proptest::collection::vec(100..2500u64, 4..5),
+        concurrency in 1..6usize,
+    ) {
+        let mut gates = Gates::new(concurrency);
+        let mut seen: HashMap<Arc<str>, Seen> = HashMap::new();
+        let mut flying: Vec<(Millis, Arc<str>)> = vec![];
+        let mut ends = vec![0; arrivals.len()];
+        let (mut now, mut sends) = (1_000_000, 0);
+        let opened = now;
+        let mut coming = arrivals.iter().enumerate().peekable();
+        let mut due = now;
+        while coming.peek().is_some() || gates.held() > 0 || !flying.is_empty() {
+            // The next thing that happens, whatever it is.
+            let arrival = coming.peek().map(|(_, (_, wait, _))| due + wait);
+            let answer = flying.iter().map(|(at, _)| *at).min();
+            let next = [arrival, answer, gates.next_ms()].into_iter().flatten().min();
+            prop_assert!(next.is_some(), "wishes wait and nothing will ever happen");
+            now = next.unwrap_or(now).max(now);
+            while let Some((payload, (site, wait, patience))) = coming.next_if(|(_, (_, wait, _))| due + wait <= now) {
+                due += wait;
+                let wish = Wish { not_after_ms: now + patience, ..wish(payload, now, intervals[*site]) };
+                gates.push(&format!("site{site}"), wish, opened, now).unwrap();
+            }
+            for (at, site) in flying.extract_if(.., |(at, _)| *at <= now) {
+                seen.entry(site.clone()).or_default().in_flight -= 1;
+                seen.entry(site.clone()).or_default().last_ms = Some(at);
+                gates.answered(&site, at, now);
+            }
+            let mut turns = vec![];
+            gates.poll(now, concurrency - flying.len(), &mut turns);
+            for turn in turns {
+                match turn {
+                    Turn::Late(wish) => {
+                        prop_assert!(wish.not_after_ms < now);
+                        ends[wish.payload] += 1;
+                    }
+                    Turn::Send(site, wish) => {
+                        ends[wish.payload] += 1;
+                        prop_assert!(wish.not_before_ms <= now && now <= wish.not_after_ms);
+                        let server = seen.entry(site.clone()).or_default();
+                        prop_assert_eq!(server.in_flight, 0);
+                        let gap = now - server.last_ms.unwrap_or(opened);
+                        prop_assert!(gap >= i64::try_from(wish.interval_ms).unwrap(), "asked after {} ms", gap);
+                        server.in_flight = 1;
+                        flying.push((now + latencies[sends % latencies.len()], site));
+                        sends += 1;
+                    }
+                }
+            }
+            prop_assert!(flying.len() <= concurrency);
+        }
+        prop_assert!(ends.iter().all(|&ends| ends == 1), "{:?}", ends);
+    }
+}

@@ -1,0 +1,121 @@
+//! Names of the metrics, and when to alert.
+
+use orbweaver_messages::OutcomeKind;
+use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
+
+use crate::{client::Attempt, records::word};
+
+/// Requests by what came of them: `2xx` to `5xx`, or the word of a failure (`dns`, `connect`, `tls`, `timeout`, `connection`,
+/// `body`, `private_address`, `internal`). Alert: any `internal`; `dns` or `connect` above half of all, which is our own
+/// network more likely than theirs.
+pub const REQUESTS: &str = "orbweaver_fetcher_requests_total";
+/// From the start of a request to the end of its answer. Alert: the median above ten seconds.
+pub const REQUEST_SECONDS: &str = "orbweaver_fetcher_request_seconds";
+/// Decoded bytes of pages. Alert: none; it is what the crawl costs others.
+pub const BODY_BYTES: &str = "orbweaver_fetcher_body_bytes_total";
+/// Requests for robots.txt by what followed: `stored`, `redirected`, `failing`, `blocked`, `private`. Alert: `failing` above a
+/// tenth of all.
+pub const ROBOTS: &str = "orbweaver_fetcher_robots_total";
+/// Outcomes by kind. Alert: `blocked` above a hundredth of all: we ask too much; `deferred` above a tenth: the rate-limiter
+/// and the fetcher do not agree on the moments.
+pub const OUTCOMES: &str = "orbweaver_fetcher_outcomes_total";
+/// Dispatches that were delivered again and not asked again. Alert: a steady increase without restarts.
+pub const DUPLICATES: &str = "orbweaver_fetcher_duplicates_total";
+/// Dispatches that were dropped since their lease was over. Alert: a steady increase: the fetcher cannot keep up.
+pub const EXPIRED: &str = "orbweaver_fetcher_expired_total";
+/// Requests in flight. Alert: none.
+pub const IN_FLIGHT: &str = "orbweaver_fetcher_in_flight_requests";
+/// Requests whose outcome is not durable yet. Alert: at the configured concurrency for minutes while `in_flight` is low: log
+/// or store are slow.
+pub const SLOTS: &str = "orbweaver_fetcher_used_slots";
+/// Requests that wait for their moment. Alert: growth without end.
+pub const HELD: &str = "orbweaver_fetcher_held_requests";
+/// Sites that are remembered: busy, waiting, blocked, or asked within their interval. Alert: none.
+pub const SITES: &str = "orbweaver_fetcher_known_sites";
+/// Times at which the process was found to have been frozen. Alert: any.
+pub const FREEZES: &str = "orbweaver_fetcher_freezes_total";
+
+/// The fetcher's metrics.
+#[derive(Debug, Clone)]
+pub struct FetcherMetrics {
+    requests: IntCounterVec,
+    seconds: Histogram,
+    bytes: IntCounter,
+    robots: IntCounterVec,
+    outcomes: IntCounterVec,
+    pub(crate) duplicates: IntCounter,
+    pub(crate) expired: IntCounter,
+    pub(crate) in_flight: IntGauge,
+    pub(crate) slots: IntGauge,
+    pub(crate) held: IntGauge,
+    pub(crate) sites: IntGauge,
+    pub(crate) freezes: IntCounter,
+}
+
+impl FetcherMetrics {
+    /// Creates the metrics and registers them.
+    ///
+    /// # Errors
+    /// When one of the names is registered already.
+    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let buckets = vec![0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0];
+        let seconds = HistogramOpts::new(REQUEST_SECONDS, "From the start of a request to the end of its answer");
+        let metrics = Self {
+            requests: IntCounterVec::new(Opts::new(REQUESTS, "Requests by what came of them"), &["class"])?,
+            seconds: Histogram::with_opts(seconds.buckets(buckets))?,
+            bytes: IntCounter::new(BODY_BYTES, "Decoded bytes of pages")?,
+            robots: IntCounterVec::new(Opts::new(ROBOTS, "Requests for robots.txt by what followed"), &["finding"])?,
+            outcomes: IntCounterVec::new(Opts::new(OUTCOMES, "Outcomes by kind"), &["kind"])?,
+            duplicates: IntCounter::new(DUPLICATES, "Dispatches delivered again and not asked again")?,
+            expired: IntCounter::new(EXPIRED, "Dispatches dropped since their lease was over")?,
+            in_flight: IntGauge::new(IN_FLIGHT, "Requests in flight")?,
+            slots: IntGauge::new(SLOTS, "Requests whose outcome is not durable yet")?,
+            held: IntGauge::new(HELD, "Requests that wait for their moment")?,
+            sites: IntGauge::new(SITES, "Sites that are remembered")?,
+            freezes: IntCounter::new(FREEZES, "Times at which the process was found to have been frozen")?,
+        };
+        registry.register(Box::new(metrics.requests.clone()))?;
+        registry.register(Box::new(metrics.seconds.clone()))?;
+        registry.register(Box::new(metrics.bytes.clone()))?;
+        registry.register(Box::new(metrics.robots.clone()))?;
+        registry.register(Box::new(metrics.outcomes.clone()))?;
+        registry.register(Box::new(metrics.duplicates.clone()))?;
+        registry.register(Box::new(metrics.expired.clone()))?;
+        registry.register(Box::new(metrics.in_flight.clone()))?;
+        registry.register(Box::new(metrics.slots.clone()))?;
+        registry.register(Box::new(metrics.held.clone()))?;
+        registry.register(Box::new(metrics.sites.clone()))?;
+        registry.register(Box::new(metrics.freezes.clone()))?;
+        Ok(metrics)
+    }
+
+    pub(crate) fn asked(&self, attempt: &Attempt, bytes: u64) {
+        self.requests.with_label_values(&[class_of(attempt)]).inc();
+        let took_ms = attempt.ended_at_ms.saturating_sub(attempt.requested_at_ms);
+        self.seconds.observe(std::time::Duration::from_millis(took_ms.max(0).unsigned_abs()).as_secs_f64());
+        self.bytes.inc_by(bytes);
+    }
+
+    pub(crate) fn robots(&self, finding: &str) {
+        self.robots.with_label_values(&[finding]).inc();
+    }
+
+    pub(crate) fn outcome(&self, kind: OutcomeKind) {
+        self.outcomes.with_label_values(&[word(kind)]).inc();
+    }
+}
+
+/// What came of a request, in one of a few words.
+#[must_use]
+pub fn class_of(attempt: &Attempt) -> &'static str {
+    match &attempt.result {
+        Err(failure) => failure.reason(),
+        Ok(answer) => match answer.status {
+            200..=299 => "2xx",
+            300..=399 => "3xx",
+            400..=499 => "4xx",
+            500..=599 => "5xx",
+            _ => "other",
+        },
+    }
+}

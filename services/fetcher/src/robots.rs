@@ -1,0 +1,132 @@
+//! What the answer to a request for robots.txt means for those that wait for it. Pure.
+
+use std::sync::Arc;
+
+use orbweaver_messages::Millis;
+use orbweaver_politeness::{
+    MAX_ATTEMPTS,
+    robots::{Limits, Robots, RobotsAnswer, RobotsPolicy, UNREACHABLE_MS},
+};
+use orbweaver_store::RobotsRow;
+use orbweaver_url::Url;
+
+use crate::{
+    address,
+    classify::{block_ends, retry_at},
+    client::{Attempt, Body, Failure},
+    config::FetcherConfig,
+    robots_cache::Known,
+};
+
+/// The authority of a URL: `scheme://host[:port]`.
+#[must_use]
+pub fn authority_of(url: &Url) -> Arc<str> {
+    url.origin().ascii_serialization().into()
+}
+
+/// A robots.txt on its way.
+#[derive(Debug, Clone, Copy)]
+pub struct Sought<'a> {
+    /// The authority for which it is sought.
+    pub authority: &'a str,
+    /// What was requested.
+    pub url: &'a Url,
+    /// Redirects so far.
+    pub redirects: u8,
+    /// How often it could not be had before.
+    pub failures: u8,
+    /// How often the site refused the dispatch that is served first.
+    pub blocks: u8,
+}
+
+/// What follows from the answer.
+#[derive(Debug)]
+pub enum Finding {
+    /// To be stored, then used.
+    Store(RobotsRow),
+    /// To be asked for there.
+    Follow(Url),
+    /// It cannot be had now; to be tried again.
+    Failing {
+        /// How often now.
+        failures: u8,
+        /// When.
+        retry_at_ms: Millis,
+    },
+    /// The site asked to be left alone until this moment.
+    Blocked(Millis),
+    /// The address is not public.
+    Private,
+}
+
+/// Decides what an answer means. `ended_ms` is when the attempt ended.
+#[must_use]
+pub fn judge(sought: Sought<'_>, attempt: &Attempt, config: &FetcherConfig, ended_ms: Millis) -> Finding {
+    let row = |status, body: String, lifetime_ms: Millis| {
+        Finding::Store(RobotsRow {
+            authority: sought.authority.to_owned(),
+            fetched_at_ms: ended_ms,
+            status,
+            body,
+            expires_ms: ended_ms.saturating_add(lifetime_ms),
+        })
+    };
+    let millis = |lifetime: std::time::Duration| Millis::try_from(lifetime.as_millis()).unwrap_or(Millis::MAX);
+    let (none_ms, found_ms) = (millis(config.robots_error_lifetime), millis(config.robots_lifetime));
+    let answer = match &attempt.result {
+        // A redirect into a private network means that there is no robots.txt for the public.
+        Err(Failure::Private) if sought.redirects > 0 => return row(Some(404), String::new(), none_ms),
+        Err(Failure::Private) => return Finding::Private,
+        Err(_) => return failing(sought, None, ended_ms),
+        Ok(answer) => answer,
+    };
+    let status = answer.status;
+    if let (429 | 503, 0) = (status, sought.redirects) {
+        return Finding::Blocked(block_ends(answer.retry_after.as_deref(), sought.blocks, ended_ms));
+    }
+    match (RobotsAnswer::Status { status, redirects: sought.redirects }).policy() {
+        RobotsPolicy::Parse => {
+            let body = match &answer.body {
+                Body::Read { bytes, .. } => String::from_utf8_lossy(bytes).into_owned(),
+                Body::Unread | Body::NotHtml => String::new(),
+            };
+            row(Some(status), body, found_ms)
+        }
+        RobotsPolicy::Follow => {
+            let target = answer.location.as_deref().and_then(|to| orbweaver_url::resolve(sought.url, to).ok());
+            let public = |url: &Url| config.allow_private || address::literal(url).and_then(address::refusal).is_none();
+            match target.filter(public) {
+                Some(target) => Finding::Follow(target),
+                None => row(Some(status), String::new(), none_ms),
+            }
+        }
+        RobotsPolicy::AllowAll => row(Some(status), String::new(), none_ms),
+        RobotsPolicy::DisallowAll => failing(sought, Some(status), ended_ms),
+    }
+}
+
+/// It is tried again as often as a page is; then nothing is allowed for a while, and the store remembers that.
+fn failing(sought: Sought<'_>, status: Option<u16>, ended_ms: Millis) -> Finding {
+    let failures = sought.failures.saturating_add(1);
+    if failures >= MAX_ATTEMPTS {
+        return Finding::Store(RobotsRow {
+            authority: sought.authority.to_owned(),
+            fetched_at_ms: ended_ms,
+            status,
+            body: String::new(),
+            expires_ms: ended_ms.saturating_add(UNREACHABLE_MS),
+        });
+    }
+    Finding::Failing { failures, retry_at_ms: retry_at(failures, ended_ms) }
+}
+
+/// What a stored robots.txt says to an agent.
+#[must_use]
+pub fn read(row: &RobotsRow, agent: &str) -> Known {
+    let rules = |robots: &Robots| Known::Rules(Arc::new(robots.rules_for(agent)));
+    match row.status {
+        Some(200..=299) => rules(&Robots::parse(row.body.as_bytes(), &Limits::default())),
+        Some(300..=428 | 430..=499) => rules(&Robots::allow_all()),
+        _ => Known::Unreachable,
+    }
+}

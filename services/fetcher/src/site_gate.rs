@@ -1,0 +1,140 @@
+//! One site's gate.
+
+use std::collections::VecDeque;
+
+use orbweaver_messages::Millis;
+use orbweaver_politeness::one_in_flight;
+
+use crate::gates::{Turn, Wish};
+
+/// What is known of a site's moments, and what waits for them.
+#[derive(Debug)]
+pub(crate) struct SiteGate<T> {
+    /// Robots.txt and dispatches that have begun; few.
+    pub(crate) ahead: VecDeque<Wish<T>>,
+    /// Dispatches, in the order in which they came, which is nearly that of their `not_after_ms`.
+    pub(crate) queue: VecDeque<Wish<T>>,
+    pub(crate) in_flight: usize,
+    /// When the last request was sent.
+    pub(crate) started_ms: Millis,
+    /// When the last answer began to come.
+    pub(crate) answered_ms: Millis,
+    /// The interval of the last wish.
+    pub(crate) interval_ms: u64,
+    pub(crate) crawl_delay_ms: u64,
+    pub(crate) blocked_until_ms: Millis,
+    /// The one timer of this site that counts; `Millis::MAX`: none.
+    pub(crate) timer_ms: Millis,
+    /// It stands in the queue of those that may be asked.
+    pub(crate) is_ready: bool,
+}
+
+impl<T> SiteGate<T> {
+    pub(crate) fn asked_at(asked_ms: Millis) -> Self {
+        Self {
+            ahead: VecDeque::new(),
+            queue: VecDeque::new(),
+            in_flight: 0,
+            started_ms: asked_ms,
+            answered_ms: asked_ms,
+            interval_ms: 0,
+            crawl_delay_ms: 0,
+            blocked_until_ms: 0,
+            timer_ms: Millis::MAX,
+            is_ready: false,
+        }
+    }
+
+    pub(crate) fn held(&self) -> usize {
+        self.ahead.len() + self.queue.len()
+    }
+
+    pub(crate) fn take(&mut self) -> Option<Wish<T>> {
+        self.ahead.pop_front().or_else(|| self.queue.pop_front())
+    }
+
+    /// When the first wish may be sent; `None` while nothing waits, or the answer in flight has to come first.
+    pub(crate) fn earliest_ms(&self, now: Millis, per_site: usize) -> Option<Millis> {
+        let first = self.ahead.front().or_else(|| self.queue.front())?;
+        let gap = first.interval_ms.max(self.crawl_delay_ms);
+        if self.in_flight >= if one_in_flight(gap) { 1 } else { per_site } {
+            return None;
+        }
+        Some(self.free_ms(gap, now).max(first.not_before_ms))
+    }
+
+    /// When `gap` has passed. A last time in the future counts as now (rule 20).
+    fn free_ms(&self, gap: u64, now: Millis) -> Millis {
+        if gap == 0 {
+            return Millis::MIN;
+        }
+        // Answers of parallel requests would push the next start further and further away.
+        let last = if one_in_flight(gap) { self.started_ms.max(self.answered_ms) } else { self.started_ms };
+        last.min(now).saturating_add(Millis::try_from(gap).unwrap_or(Millis::MAX))
+    }
+
+    /// When the first of the wishes becomes too late.
+    fn deadline_ms(&self) -> Option<Millis> {
+        let ahead = self.ahead.iter().map(|wish| wish.not_after_ms);
+        ahead.chain(self.queue.front().map(|wish| wish.not_after_ms)).min()
+    }
+
+    /// When it has to be looked at next; `Millis::MAX`: when something happens to it.
+    pub(crate) fn wake_ms(&self, now: Millis, per_site: usize) -> Millis {
+        let Some(deadline) = self.deadline_ms() else {
+            let busy = self.in_flight > 0 || self.is_ready;
+            return if busy { Millis::MAX } else { self.idle_ms(now) };
+        };
+        let late = deadline.saturating_add(1);
+        // A site that is ready waits for a slot, not for a time.
+        if self.is_ready { late } else { self.earliest_ms(now, per_site).map_or(late, |at| at.min(late)) }
+    }
+
+    /// From when on nothing needs to be remembered of a site without wishes.
+    fn idle_ms(&self, now: Millis) -> Millis {
+        self.free_ms(self.interval_ms.max(self.crawl_delay_ms).max(1), now).max(self.blocked_until_ms)
+    }
+
+    pub(crate) fn is_idle(&self, now: Millis) -> bool {
+        self.held() == 0 && self.in_flight == 0 && !self.is_ready && self.idle_ms(now) <= now
+    }
+
+    /// Takes out what is too late. Tells how much it was.
+    pub(crate) fn expire(&mut self, now: Millis, turns: &mut Vec<Turn<T>>) -> usize {
+        let before = turns.len();
+        for _ in 0..self.ahead.len() {
+            match self.ahead.pop_front() {
+                Some(wish) if wish.not_after_ms < now => turns.push(Turn::Late(wish)),
+                Some(wish) => self.ahead.push_back(wish),
+                None => {}
+            }
+        }
+        while self.queue.front().is_some_and(|wish| wish.not_after_ms < now) {
+            turns.extend(self.queue.pop_front().map(Turn::Late));
+        }
+        turns.len() - before
+    }
+
+    pub(crate) fn take_where(&mut self, matches: impl Fn(&T) -> bool, taken: &mut Vec<T>) {
+        for queue in [&mut self.ahead, &mut self.queue] {
+            for _ in 0..queue.len() {
+                match queue.pop_front() {
+                    Some(wish) if matches(&wish.payload) => taken.push(wish.payload),
+                    Some(wish) => queue.push_back(wish),
+                    None => {}
+                }
+            }
+        }
+    }
+
+    /// Counts as asked just now, on a clock that went back by `back` milliseconds.
+    pub(crate) fn ask_anew(&mut self, now: Millis, back: Millis) {
+        self.started_ms = now;
+        self.answered_ms = now;
+        self.blocked_until_ms = self.blocked_until_ms.saturating_sub(back);
+        self.timer_ms = Millis::MAX;
+        for wish in self.ahead.iter_mut().chain(&mut self.queue) {
+            wish.not_before_ms = wish.not_before_ms.saturating_sub(back);
+        }
+    }
+}

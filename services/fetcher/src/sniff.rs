@@ -1,0 +1,102 @@
+//! Whether an answer is a page: by its content type, else by its first bytes.
+
+/// How many bytes are looked at (WHATWG MIME Sniffing section 5.2 asks for 1445 at most; a tag is found long before).
+pub const SNIFFED_BYTES: usize = 512;
+
+/// What an answer's content type says of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// HTML or XHTML.
+    Page,
+    /// Something else.
+    Other,
+    /// Nothing: its first bytes decide.
+    Unknown,
+}
+
+/// Reads a content type. Parameters and case do not matter; an empty one says nothing.
+#[must_use]
+pub fn kind_of(content_type: Option<&str>) -> Kind {
+    let essence = content_type.unwrap_or_default().split([';', ',']).next().unwrap_or_default().trim();
+    if essence.is_empty() {
+        Kind::Unknown
+    } else if essence.eq_ignore_ascii_case("text/html") || essence.eq_ignore_ascii_case("application/xhtml+xml") {
+        Kind::Page
+    } else {
+        Kind::Other
+    }
+}
+
+/// Tags that make a text a page when it begins with one (WHATWG MIME Sniffing section 7.1), and XML that may be XHTML.
+const TAGS: [&str; 18] = [
+    "<!DOCTYPE HTML",
+    "<HTML",
+    "<HEAD",
+    "<SCRIPT",
+    "<IFRAME",
+    "<H1",
+    "<DIV",
+    "<FONT",
+    "<TABLE",
+    "<A",
+    "<STYLE",
+    "<TITLE",
+    "<B",
+    "<BODY",
+    "<BR",
+    "<P",
+    "<UL",
+    "<SPAN",
+];
+
+/// Whether the first bytes of a body look like HTML.
+#[must_use]
+pub fn looks_like_html(body: &[u8]) -> bool {
+    let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
+    let body = body.trim_ascii_start();
+    if body.starts_with(b"<!--") {
+        return true;
+    }
+    if body.starts_with(b"<?xml") {
+        let head = &body[..body.len().min(SNIFFED_BYTES)];
+        return head.windows(5).any(|five| five.eq_ignore_ascii_case(b"<html"));
+    }
+    TAGS.iter().any(|tag| {
+        let begins = body.get(..tag.len()).is_some_and(|start| start.eq_ignore_ascii_case(tag.as_bytes()));
+        begins && body.get(tag.len()).is_some_and(|end| *end == b'>' || end.is_ascii_whitespace())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_html_and_xhtml_are_pages() {
+        for page in ["text/html", "Text/HTML; charset=utf-8", " application/xhtml+xml ", "text/html, text/html"] {
+            assert_eq!(kind_of(Some(page)), Kind::Page, "{page}");
+        }
+        for other in ["text/plain", "application/pdf", "text/htmlx", "garbage", "image/png;text/html"] {
+            assert_eq!(kind_of(Some(other)), Kind::Other, "{other}");
+        }
+        assert_eq!(kind_of(None), Kind::Unknown);
+        assert_eq!(kind_of(Some(" ; charset=x")), Kind::Unknown);
+    }
+
+    #[test]
+    fn a_body_without_a_type_is_a_page_when_it_begins_like_one() {
+        for html in [
+            "<!doctype html>",
+            "\u{feff} \n<html lang=en>",
+            "<!-- x",
+            "<p>",
+            "<a href=x>",
+            "<?xml version='1.0'?><html ",
+        ] {
+            assert!(looks_like_html(html.as_bytes()), "{html}");
+        }
+        for other in ["", "%PDF-1.7", "hello <html>", "<article>", "<?xml version='1.0'?><rss>", "{}", "<"] {
+            assert!(!looks_like_html(other.as_bytes()), "{other}");
+        }
+    }
+}

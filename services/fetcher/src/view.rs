@@ -1,0 +1,124 @@
+//! What a progress display may look at.
+
+use std::sync::{
+    Mutex, PoisonError,
+    atomic::{AtomicU64, Ordering},
+};
+
+use crate::{client::Attempt, metrics::class_of};
+
+/// A site and what the fetcher has of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SiteLoad {
+    /// The site.
+    pub site: String,
+    /// Its requests in flight.
+    pub in_flight: u64,
+    /// Its requests that wait for their moment.
+    pub held: u64,
+}
+
+/// Figures of the fetcher. Reading them costs the fetcher nothing.
+#[derive(Debug, Default)]
+pub struct FetcherView {
+    in_flight: AtomicU64,
+    held: AtomicU64,
+    requests: AtomicU64,
+    bytes: AtomicU64,
+    answers_4xx: AtomicU64,
+    answers_5xx: AtomicU64,
+    failures: AtomicU64,
+    blocked: AtomicU64,
+    refused: AtomicU64,
+    busiest: Mutex<Vec<SiteLoad>>,
+}
+
+impl FetcherView {
+    pub(crate) fn asked(&self, attempt: &Attempt, bytes: u64) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        match class_of(attempt) {
+            "4xx" => _ = self.answers_4xx.fetch_add(1, Ordering::Relaxed),
+            "5xx" => _ = self.answers_5xx.fetch_add(1, Ordering::Relaxed),
+            _ if attempt.result.is_err() => _ = self.failures.fetch_add(1, Ordering::Relaxed),
+            _ => {}
+        }
+    }
+
+    pub(crate) fn count_blocked(&self) {
+        self.blocked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_refused(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set(&self, in_flight: usize, held: usize) {
+        self.in_flight.store(in_flight as u64, Ordering::Relaxed);
+        self.held.store(held as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_busiest(&self, busiest: Vec<SiteLoad>) {
+        *self.busiest.lock().unwrap_or_else(PoisonError::into_inner) = busiest;
+    }
+
+    /// Requests in flight.
+    #[must_use]
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Requests that wait for their moment.
+    #[must_use]
+    pub fn held(&self) -> u64 {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// Requests so far, robots.txt included.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    /// Decoded bytes of pages so far.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Answers of 400 to 499 so far.
+    #[must_use]
+    pub fn answers_4xx(&self) -> u64 {
+        self.answers_4xx.load(Ordering::Relaxed)
+    }
+
+    /// Answers of 500 to 599 so far.
+    #[must_use]
+    pub fn answers_5xx(&self) -> u64 {
+        self.answers_5xx.load(Ordering::Relaxed)
+    }
+
+    /// Requests without a whole answer so far: DNS, connection, TLS, timeout, body.
+    #[must_use]
+    pub fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Relaxed)
+    }
+
+    /// Outcomes `blocked` so far.
+    #[must_use]
+    pub fn blocked(&self) -> u64 {
+        self.blocked.load(Ordering::Relaxed)
+    }
+
+    /// Outcomes `refused` so far.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// The sites with the most requests in flight, most first; five at most, as of the last second.
+    #[must_use]
+    pub fn busiest(&self) -> Vec<SiteLoad> {
+        self.busiest.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

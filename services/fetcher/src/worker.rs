@@ -1,0 +1,177 @@
+//! The effects: requests, and reading and writing the store.
+
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures::{FutureExt, future::BoxFuture};
+use orbweaver_stage::{Clock, Perform, PerformError, Worker};
+use orbweaver_store::{RobotsRow, Store, StoreError, Write};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::{
+    body::{PackedBody, pack},
+    client::{Attempt, Body, Client, Failure, Purpose, Request},
+};
+
+/// Work outside.
+#[derive(Debug)]
+pub enum Job {
+    /// Ask for a URL.
+    Ask {
+        /// Names the request.
+        number: u64,
+        /// What to ask.
+        request: Request,
+    },
+    /// Read a robots.txt from the store.
+    Load {
+        /// Whose.
+        authority: Arc<str>,
+    },
+}
+
+/// The result of a job.
+#[derive(Debug)]
+pub enum Done {
+    /// Of [`Job::Ask`].
+    Asked {
+        /// Names the request.
+        number: u64,
+        /// What came of it.
+        attempt: Box<Attempt>,
+        /// The body, when it is a page; it is not in `attempt` then.
+        body: Option<PackedBody>,
+    },
+    /// Of [`Job::Load`].
+    Loaded {
+        /// Whose.
+        authority: Arc<str>,
+        /// What the store has.
+        row: Option<RobotsRow>,
+    },
+}
+
+/// Runs each job in a task of its own, in the runtime in which [`Worker::start`] is called.
+pub struct FetchWorker<C> {
+    client: Arc<C>,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+}
+
+impl<C: Client> FetchWorker<C> {
+    /// A worker that asks through `client`.
+    pub fn new(client: Arc<C>, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
+        Self { client, store, clock }
+    }
+}
+
+impl<C: Client> Worker<Job, Done> for FetchWorker<C> {
+    fn start(&self, job: Job, results: &UnboundedSender<Done>) {
+        let results = results.clone();
+        match job {
+            Job::Ask { number, request } => {
+                let (client, clock) = (self.client.clone(), self.clock.clone());
+                tokio::spawn(async move {
+                    let started = clock.now();
+                    let asked = AssertUnwindSafe(ask(&*client, request)).catch_unwind().await;
+                    // Without a result the site would stay in flight for ever.
+                    let (attempt, body) = asked.unwrap_or_else(|_panic| {
+                        tracing::error!("a request panicked");
+                        let now = clock.now();
+                        let result = Err(Failure::Internal);
+                        (Attempt { requested_at_ms: started, answered_at_ms: now, ended_at_ms: now, result }, None)
+                    });
+                    // Nobody listens any more when the stage has ended.
+                    let _ = results.send(Done::Asked { number, attempt: Box::new(attempt), body });
+                });
+            }
+            Job::Load { authority } => {
+                let store = self.store.clone();
+                tokio::spawn(async move {
+                    let row = AssertUnwindSafe(load(&*store, &authority)).catch_unwind().await.unwrap_or_default();
+                    let _ = results.send(Done::Loaded { authority, row });
+                });
+            }
+        }
+    }
+}
+
+/// From this size on hashing and compressing take longer than a task may hold its thread (about a millisecond).
+const BLOCKING_BYTES: usize = 512 << 10;
+
+/// Asks, and packs what is a page.
+pub(crate) async fn ask<C: Client>(client: &C, request: Request) -> (Attempt, Option<PackedBody>) {
+    let purpose = request.purpose;
+    let mut attempt = client.ask(request).await;
+    let Ok(answer) = &mut attempt.result else { return (attempt, None) };
+    if purpose != Purpose::Page {
+        return (attempt, None);
+    }
+    let Body::Read { bytes, truncated } = &mut answer.body else { return (attempt, None) };
+    let (bytes, truncated) = (std::mem::take(bytes), *truncated);
+    let packed = if bytes.len() < BLOCKING_BYTES {
+        Some(pack(bytes, truncated))
+    } else {
+        tokio::task::spawn_blocking(move || pack(bytes, truncated)).await.ok()
+    };
+    if packed.is_none() {
+        attempt.result = Err(Failure::Internal);
+    }
+    (attempt, packed)
+}
+
+/// How long to wait after the `failures`th failure of the store in a row.
+fn pause(failures: u32) -> Duration {
+    Duration::from_millis(100 << failures.min(7)).min(Duration::from_secs(10))
+}
+
+async fn load(store: &dyn Store, authority: &str) -> Option<RobotsRow> {
+    let mut failures = 0;
+    loop {
+        match store.robots(authority).await {
+            Ok(row) => return row,
+            // It is fetched anew, and written over.
+            Err(error @ StoreError::Damaged { .. }) => {
+                tracing::warn!(%error, "a stored robots.txt cannot be read");
+                return None;
+            }
+            Err(error) => {
+                tracing::warn!(%error, failures, "reading a robots.txt is tried again");
+                tokio::time::sleep(pause(failures)).await;
+                failures += 1;
+            }
+        }
+    }
+}
+
+/// Writes into the store. While the store is away it tries again and again: nothing completes meanwhile, so the stage takes
+/// nothing more, and goes on by itself when the store is back.
+pub struct StoreWriter {
+    store: Arc<dyn Store>,
+}
+
+impl StoreWriter {
+    /// Writes into `store`.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self { store }
+    }
+}
+
+impl Perform<Write> for StoreWriter {
+    fn perform(&self, effects: Vec<Write>) -> BoxFuture<'_, Result<(), PerformError>> {
+        async move {
+            let mut failures = 0;
+            loop {
+                match self.store.write(effects.clone()).await {
+                    Ok(()) => return Ok(()),
+                    Err(error @ StoreError::Damaged { .. }) => return Err(PerformError(error.to_string())),
+                    Err(error) => {
+                        tracing::warn!(%error, failures, "writing into the store is tried again");
+                        tokio::time::sleep(pause(failures)).await;
+                        failures += 1;
+                    }
+                }
+            }
+        }
+        .boxed()
+    }
+}
