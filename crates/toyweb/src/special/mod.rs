@@ -90,7 +90,7 @@ kinds! {
     Resource = "resource",
     /// A directory that robots.txt disallows, but for one page.
     Disallowed = "disallowed",
-    /// A host whose robots.txt always answers 503.
+    /// A host whose robots.txt always answers 500: nothing may be fetched.
     RobotsFailing = "robots-failing",
     /// A host whose robots.txt refuses everything.
     RobotsRefusing = "robots-refusing",

@@ -29,7 +29,7 @@ pub(crate) fn robots_txt(web: &Web, host: HostId, path: &str) -> Option<Reply> {
         HostId::Main(number) if number % 4 == 3 => Reply::not_found(),
         HostId::Main(number) if number % 4 == 2 && !moved => Reply::redirect(301, MOVED.into()),
         HostId::Main(_) => Reply::of_type("text/plain", rules.into_bytes()),
-        HostId::Special(Kind::RobotsFailing, _) => Reply::plain(503, "unavailable\n"),
+        HostId::Special(Kind::RobotsFailing, _) => Reply::plain(500, "a lasting failure\n"),
         HostId::Special(Kind::RobotsRefusing, _) => {
             Reply::of_type("text/plain", b"User-agent: *\nDisallow: /\n".to_vec())
         }

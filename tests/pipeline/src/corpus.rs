@@ -1,0 +1,56 @@
+//! Real trees of pages, fetched once into a cache folder outside of the clone.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+use tokio::process::Command;
+use tokio::time::timeout;
+
+/// How long fetching and walking a tree may take.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// A real tree and what an independent walk of it reaches.
+#[derive(Debug)]
+pub struct Tree {
+    /// The folder to serve.
+    pub root: PathBuf,
+    /// The start page below it.
+    pub start: &'static str,
+    /// Paths of all pages that the walk reached, decoded.
+    pub reachable: BTreeSet<String>,
+    /// Paths of links that lead to no file.
+    pub missing: BTreeSet<String>,
+}
+
+/// The English C++ reference: 4,424 pages, dense links. `None`, with a message, where `ORBWEAVER_WITHOUT_CORPORA` is set.
+///
+/// # Errors
+/// When the package cannot be fetched or walked.
+pub async fn cppreference() -> Result<Option<Tree>> {
+    if std::env::var_os("ORBWEAVER_WITHOUT_CORPORA").is_some() {
+        eprintln!("skipped: ORBWEAVER_WITHOUT_CORPORA is set, so no real tree is fetched");
+        return Ok(None);
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/fetch");
+    let fetch = Command::new(&script).arg("cppreference-doc-en-html").kill_on_drop(true).output();
+    let fetched = timeout(PATIENCE, fetch).await.context("tests/corpora/fetch takes too long")??;
+    let said = String::from_utf8_lossy(&fetched.stderr);
+    ensure!(
+        fetched.status.success(),
+        "tests/corpora/fetch failed (ORBWEAVER_WITHOUT_CORPORA=1 skips this test):\n{said}"
+    );
+    let printed = String::from_utf8(fetched.stdout)?;
+    let mut lines = printed.lines();
+    let (root, walk) = lines.next().zip(lines.next()).context("tests/corpora/fetch prints folder and walk")?;
+    let walk: Value = serde_json::from_str(&std::fs::read_to_string(walk)?)?;
+    let paths = |name: &str| -> Result<BTreeSet<String>> { Ok(serde_json::from_value(walk[name].clone())?) };
+    Ok(Some(Tree {
+        root: root.into(),
+        start: "en/index.html",
+        reachable: paths("reachable")?,
+        missing: paths("missing")?,
+    }))
+}

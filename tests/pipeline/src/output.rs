@@ -1,0 +1,56 @@
+//! The output folder of a crawl.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+/// What a crawl left behind, read whole: each URL once, no broken line.
+#[derive(Debug)]
+pub struct Output {
+    /// `documents.jsonl`, by canonical URL.
+    pub documents: BTreeMap<String, Value>,
+    /// `urls.jsonl`, by canonical URL.
+    pub urls: BTreeMap<String, Value>,
+    /// `summary.json`.
+    pub summary: Value,
+}
+
+impl Output {
+    /// Reads the output folder.
+    ///
+    /// # Errors
+    /// When a file is missing, a line is broken or a URL is there twice.
+    pub fn read(out: &Path) -> Result<Self> {
+        let summary = std::fs::read_to_string(out.join("summary.json")).context("summary.json")?;
+        Ok(Self {
+            documents: lines(&out.join("documents.jsonl"))?,
+            urls: lines(&out.join("urls.jsonl"))?,
+            summary: serde_json::from_str(&summary).context("summary.json")?,
+        })
+    }
+
+    /// Checks why the crawl ended.
+    ///
+    /// # Errors
+    /// When it ended otherwise.
+    pub fn ended_by(&self, reason: &str) -> Result<()> {
+        ensure!(self.summary["ended_by"] == reason, "ended by {}, not {reason}", self.summary["ended_by"]);
+        Ok(())
+    }
+}
+
+fn lines(path: &Path) -> Result<BTreeMap<String, Value>> {
+    let name = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| format!("{name}"))?;
+    ensure!(text.is_empty() || text.ends_with('\n'), "{name} ends in the middle of a line");
+    let mut found = BTreeMap::new();
+    for (number, line) in text.lines().enumerate() {
+        let value: Value =
+            serde_json::from_str(line).with_context(|| format!("{name}, line {}: {line}", number + 1))?;
+        let url = value["url"].as_str().with_context(|| format!("{name}, line {}: no url", number + 1))?.to_owned();
+        ensure!(found.insert(url, value).is_none(), "{name}, line {}: the URL was there before", number + 1);
+    }
+    Ok(found)
+}

@@ -1,0 +1,203 @@
+//! The real command as a process.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::{Child, Command};
+use tokio::time::{Instant, interval, timeout};
+
+/// How often a state is looked at.
+const POLL: Duration = Duration::from_millis(2);
+
+/// Waits until `state` holds, at most `within`.
+///
+/// # Errors
+/// When the time is over, naming what was waited for.
+pub async fn until(what: &str, within: Duration, mut state: impl FnMut() -> Result<bool>) -> Result<()> {
+    let end = Instant::now() + within;
+    let mut ticks = interval(POLL);
+    while !state()? {
+        ensure!(Instant::now() < end, "waited {within:?} in vain for: {what}");
+        ticks.tick().await;
+    }
+    Ok(())
+}
+
+/// Where the binary is: `ORBWEAVER_BIN`, else beside this test in the target folder.
+fn binary() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os("ORBWEAVER_BIN") {
+        return Ok(path.into());
+    }
+    let test = std::env::current_exe()?;
+    let profile = test.parent().and_then(Path::parent).context("a test runs in the target folder")?;
+    let path = profile.join("orbweaver");
+    ensure!(
+        path.is_file(),
+        "{} is not there: run `cargo build -p orbweaver` first, or set ORBWEAVER_BIN",
+        path.display()
+    );
+    Ok(path)
+}
+
+/// A command line of `orbweaver`.
+#[derive(Debug)]
+pub struct Orbweaver(Command);
+
+impl Orbweaver {
+    /// `orbweaver` with arguments.
+    ///
+    /// # Errors
+    /// When the binary is not built.
+    pub fn new<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Result<Self> {
+        let mut command = Command::new(binary()?);
+        command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
+        Ok(Self(command))
+    }
+
+    /// `orbweaver crawl START --out OUT` of a web on loopback, at no rate, with further options split at spaces.
+    ///
+    /// # Errors
+    /// When the binary is not built.
+    pub fn crawl(start: &str, out: &Path, options: &str) -> Result<Self> {
+        let defaults = ["--rate unlimited", "--scope any"].into_iter();
+        let defaults = defaults.filter(|option| !options.contains(&option[..option.find(' ').unwrap_or(0)]));
+        let words = defaults.chain([options]).flat_map(str::split_whitespace).map(OsStr::new);
+        let base = ["crawl", start, "--allow-private", "--out"].into_iter().map(OsStr::new);
+        Self::new(base.chain([out.as_os_str()]).chain(words))
+    }
+
+    /// With one more argument, as it is.
+    #[must_use]
+    pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.0.arg(argument);
+        self
+    }
+
+    /// With this as its standard input.
+    #[must_use]
+    pub fn stdin(mut self, file: File) -> Self {
+        self.0.stdin(file);
+        self
+    }
+
+    /// In this folder.
+    #[must_use]
+    pub fn within(mut self, folder: &Path) -> Self {
+        self.0.current_dir(folder);
+        self
+    }
+
+    /// Starts it.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(mut self) -> Result<Running> {
+        let (stdout, stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
+        self.0.stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
+        let child = self.0.spawn().with_context(|| format!("cannot start {:?}", self.0.as_std()))?;
+        Ok(Running { child, stdout, stderr })
+    }
+
+    /// Runs it to its end.
+    ///
+    /// # Errors
+    /// When it does not end within the time.
+    pub async fn end(self, within: Duration) -> Result<Ended> {
+        self.start()?.end(within).await
+    }
+}
+
+/// A process that runs; killed when dropped.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    stdout: File,
+    stderr: File,
+}
+
+/// A process that ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// Its exit code; none when a signal ended it.
+    pub code: Option<i32>,
+    /// What it printed.
+    pub stdout: String,
+    /// What it complained of.
+    pub stderr: String,
+}
+
+impl Running {
+    /// Whether it has not ended.
+    ///
+    /// # Errors
+    /// When the system cannot tell.
+    pub fn runs(&mut self) -> Result<bool> {
+        Ok(self.child.try_wait()?.is_none())
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// When it does not end within the time; it is killed then.
+    pub async fn end(mut self, within: Duration) -> Result<Ended> {
+        let Ok(status) = timeout(within, self.child.wait()).await else {
+            self.child.kill().await?;
+            bail!("it did not end within {within:?}; stderr:\n{}", text(&mut self.stderr)?);
+        };
+        Ok(Ended { code: status?.code(), stdout: text(&mut self.stdout)?, stderr: text(&mut self.stderr)? })
+    }
+
+    /// Sends SIGINT, as Ctrl-C does.
+    ///
+    /// # Errors
+    /// When it has ended already.
+    pub fn interrupt(&self) -> Result<()> {
+        let id = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        kill_process(id.context("it has ended")?, Signal::INT).context("SIGINT")
+    }
+
+    /// `kill -9`, and waits until it is gone.
+    ///
+    /// # Errors
+    /// When it had ended by itself, with what it said.
+    pub async fn kill(mut self) -> Result<()> {
+        if let Some(status) = self.child.try_wait()? {
+            bail!("it had ended by itself with {status}; stderr:\n{}", text(&mut self.stderr)?);
+        }
+        self.child.kill().await.context("kill -9")
+    }
+}
+
+impl Ended {
+    /// Checks the exit code, and that what it said names each of `words`.
+    ///
+    /// # Errors
+    /// With all that it said, when it is otherwise.
+    pub fn expect(&self, code: i32, words: &[&str]) -> Result<()> {
+        ensure!(
+            self.code == Some(code),
+            "exit code {:?}, not {code}; it said:\n{}{}",
+            self.code,
+            self.stdout,
+            self.stderr
+        );
+        for word in words {
+            ensure!(self.stderr.contains(word), "stderr does not name `{word}`:\n{}", self.stderr);
+        }
+        ensure!(!self.stderr.contains("panicked"), "it panicked:\n{}", self.stderr);
+        Ok(())
+    }
+}
+
+fn text(file: &mut File) -> Result<String> {
+    let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(0))?;
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

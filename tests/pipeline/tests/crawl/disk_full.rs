@@ -1,0 +1,55 @@
+//! A full disk is a clear error, and the crawl goes on when there is room.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+use orbweaver_pipeline_tests::{Orbweaver, Output, check};
+use orbweaver_toyweb::WebConfig;
+
+use crate::{PATIENCE, serve};
+
+/// A small file system of its own; unmounted when dropped.
+struct Small<'a>(&'a Path);
+
+impl<'a> Small<'a> {
+    fn mount(folder: &'a Path, options: &str) -> Option<Self> {
+        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", options, "orbweaver-test"]).arg(folder).output();
+        mount.is_ok_and(|mount| mount.status.success()).then_some(Self(folder))
+    }
+
+    fn resize(&self, options: &str) -> Result<()> {
+        let mount = Command::new("mount").args(["-o", options]).arg(self.0).output()?;
+        ensure!(mount.status.success(), "{}", String::from_utf8_lossy(&mount.stderr));
+        Ok(())
+    }
+}
+
+impl Drop for Small<'_> {
+    fn drop(&mut self) {
+        // Lazily, so that nothing is left behind even if a process still holds a file.
+        let _ = Command::new("umount").arg("-l").arg(self.0).output();
+    }
+}
+
+#[tokio::test]
+async fn a_disk_that_fills_up_is_a_clear_error_and_the_crawl_goes_on_when_there_is_room() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let Some(disk) = Small::mount(folder.path(), "size=24m") else {
+        eprintln!("skipped: mounting a small file system needs root");
+        return Ok(());
+    };
+    let web = serve(WebConfig { seed: 9, pages: 1_500, bytes: 40_000, address_hosts: 4, ..WebConfig::default() })?;
+    let (out, truth) = (folder.path().join("x.crawl"), web.truth());
+    let command = || Orbweaver::crawl(web.start_url(), &out, "--html");
+    let full = command()?.end(PATIENCE).await?;
+    ensure!(matches!(full.code, Some(73 | 74)), "exit code {:?}; it said:\n{}", full.code, full.stderr);
+    ensure!(full.stderr.to_lowercase().contains("no space left"), "stderr does not say so:\n{}", full.stderr);
+    ensure!(!full.stderr.contains("panicked"), "it panicked:\n{}", full.stderr);
+
+    disk.resize("remount,size=2g")?;
+    command()?.end(PATIENCE).await?.expect(0, &[])?;
+    let output = Output::read(&out)?;
+    output.ended_by("complete")?;
+    check(&truth, &output)
+}

@@ -1,0 +1,72 @@
+//! Ctrl-C, and the limits that end a crawl early.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use orbweaver_pipeline_tests::{Orbweaver, Output, Requests, check, check_requests, until};
+use orbweaver_toyweb::WebConfig;
+
+use crate::{PATIENCE, serve};
+
+/// How long a crawl may take to stop when it is asked to.
+const SECONDS_TO_STOP: Duration = Duration::from_secs(10);
+
+#[tokio::test]
+async fn ctrl_c_stops_within_seconds_and_the_same_command_goes_on_without_asking_anything_twice() -> Result<()> {
+    let web = serve(WebConfig { seed: 6, pages: 1_500, bytes: 4_000, address_hosts: 3, ..WebConfig::default() })?;
+    let (out, truth) = (tempfile::tempdir()?, web.truth());
+    let command = || Orbweaver::crawl(web.start_url(), out.path(), "");
+    let mut crawl = command()?.start()?;
+    until("200 requests", PATIENCE, || Ok(web.log().count() >= 200 || !crawl.runs()?)).await?;
+    let asked = Instant::now();
+    crawl.interrupt()?;
+    crawl.end(SECONDS_TO_STOP).await?.expect(75, &[])?;
+    println!("stopped after {:?}", asked.elapsed());
+    let output = Output::read(out.path())?;
+    output.ended_by("interrupted")?;
+    ensure!(output.documents.len() < truth.len(), "it was complete already");
+    // What was fetched before the signal is there: a stop in order throws nothing away.
+    let requests = Requests::new(web.log().entries()).pages().len();
+    ensure!(output.documents.len() == requests, "{} documents of {requests} pages asked for", output.documents.len());
+
+    command()?.end(PATIENCE).await?.expect(0, &[])?;
+    let output = Output::read(out.path())?;
+    output.ended_by("complete")?;
+    check(&truth, &output)?;
+    check_requests(&truth, &Requests::new(web.log().entries()))
+}
+
+#[tokio::test]
+async fn ctrl_c_stops_within_seconds_also_while_a_site_is_slow_and_another_is_waited_for() -> Result<()> {
+    let config = WebConfig { pages: 50, slow_ms: 30_000, ..WebConfig::default() };
+    let web = serve(WebConfig { specials: [(orbweaver_toyweb::Kind::Slow, 5)].into(), ..config })?;
+    let out = tempfile::tempdir()?;
+    let mut crawl = Orbweaver::crawl(web.start_url(), out.path(), "--rate 2")?.start()?;
+    until("a few requests", PATIENCE, || Ok(web.log().count() >= 4 || !crawl.runs()?)).await?;
+    crawl.interrupt()?;
+    crawl.end(SECONDS_TO_STOP).await?.expect(75, &[])
+}
+
+#[tokio::test]
+async fn an_interrupted_crawl_goes_on_when_only_its_folder_is_given() -> Result<()> {
+    let web = serve(WebConfig { pages: 600, bytes: 2_000, ..WebConfig::default() })?;
+    let (out, truth) = (tempfile::tempdir()?, web.truth());
+    let mut crawl = Orbweaver::crawl(web.start_url(), out.path(), "")?.start()?;
+    until("50 requests", PATIENCE, || Ok(web.log().count() >= 50 || !crawl.runs()?)).await?;
+    crawl.interrupt()?;
+    crawl.end(SECONDS_TO_STOP).await?.expect(75, &[])?;
+    Orbweaver::new(["crawl", "--out"])?.arg(out.path()).end(PATIENCE).await?.expect(0, &[])?;
+    check(&truth, &Output::read(out.path())?)
+}
+
+#[tokio::test]
+async fn max_time_stops_a_crawl_that_can_go_on() -> Result<()> {
+    let web = serve(WebConfig { pages: 40, bytes: 2_000, ..WebConfig::default() })?;
+    let (out, truth) = (tempfile::tempdir()?, web.truth());
+    Orbweaver::crawl(web.start_url(), out.path(), "--rate 4 --max-time 2s")?.end(PATIENCE).await?.expect(75, &[])?;
+    let output = Output::read(out.path())?;
+    output.ended_by("max_time")?;
+    ensure!(output.documents.len() < truth.len(), "it was complete already");
+    Orbweaver::crawl(web.start_url(), out.path(), "--rate unlimited")?.end(PATIENCE).await?.expect(0, &[])?;
+    check(&truth, &Output::read(out.path())?)
+}

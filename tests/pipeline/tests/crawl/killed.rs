@@ -1,0 +1,73 @@
+//! `kill -9` at any moment loses nothing, and repeats little.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use orbweaver_pipeline_tests::{Dice, Orbweaver, Output, check, normalized, until};
+use orbweaver_toyweb::WebConfig;
+
+use crate::{PATIENCE, serve};
+
+/// Pages that one kill may cause to be requested again.
+const REPEATED: usize = 256;
+const KILLS: usize = 20;
+
+#[tokio::test]
+async fn twenty_kills_at_random_moments_lose_nothing_and_the_same_command_goes_on() -> Result<()> {
+    let seed = std::env::var("ORBWEAVER_KILL_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(20_240_817);
+    println!("seed of the moments: {seed} (ORBWEAVER_KILL_SEED)");
+    let mut dice = Dice(seed);
+    let web = serve(WebConfig {
+        seed: 5,
+        pages: 2_000,
+        bytes: 4_000,
+        address_hosts: 6,
+        named_hosts: 4,
+        named_sites: 2,
+        ..WebConfig::default()
+    })?;
+    let (out, truth) = (tempfile::tempdir()?, web.truth());
+    let command = || Orbweaver::crawl(web.start_url(), out.path(), "--concurrency 64");
+    let mut ends = Vec::new();
+    for _ in 0..KILLS {
+        // A number of requests, not of milliseconds, so that every run gets somewhere on every machine; then a while
+        // more, so that the kill falls anywhere between two requests. Every fourth kill comes while it starts.
+        let (requests, pause_us) = (dice.roll(1, 120), dice.roll(0, 20_000));
+        let starting = dice.roll(0, 3) == 0;
+        let before = web.log().count();
+        let mut crawl = command()?.start()?;
+        if !starting {
+            until("the next requests", PATIENCE, || Ok(web.log().count() >= before + requests || !crawl.runs()?))
+                .await?;
+        }
+        tokio::time::sleep(Duration::from_micros(if starting { pause_us * 10 } else { pause_us })).await;
+        crawl.kill().await?;
+        ends.push(web.log().count() as usize);
+        println!(
+            "killed {} after {} requests",
+            if starting { "at start" } else { "at work" },
+            web.log().count() - before
+        );
+    }
+    command()?.end(PATIENCE).await?.expect(0, &[])?;
+    let output = Output::read(out.path())?;
+    output.ended_by("complete")?;
+    check(&truth, &output)?;
+
+    let entries = web.log().entries();
+    let pages: Vec<_> = entries.iter().map(|entry| normalized(&entry.host, &entry.target)).collect();
+    let mut seen: BTreeSet<&String> = BTreeSet::new();
+    ends.push(pages.len());
+    let mut start = 0;
+    for (run, end) in ends.into_iter().enumerate() {
+        let repeated: Vec<_> =
+            pages[start..end].iter().filter(|url| !url.ends_with("/robots.txt") && !seen.insert(url)).collect();
+        let within: BTreeSet<_> = repeated.iter().collect();
+        println!("run {run}: {} requests, {} of them again", end - start, repeated.len());
+        ensure!(repeated.len() <= REPEATED, "run {run} requested {} pages again", repeated.len());
+        ensure!(within.len() == repeated.len(), "run {run} requested a page twice within itself");
+        start = end;
+    }
+    Ok(())
+}

@@ -1,0 +1,64 @@
+//! The small tools print lines of JSON.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use orbweaver_pipeline_tests::{Ended, Orbweaver};
+use serde_json::Value;
+
+const SOON: Duration = Duration::from_secs(10);
+
+fn lines(ended: &Ended) -> Result<Vec<Value>> {
+    ended.expect(0, &[])?;
+    Ok(ended.stdout.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
+}
+
+#[tokio::test]
+async fn url_prints_what_each_url_is_to_a_crawl() -> Result<()> {
+    let ended = Orbweaver::new(["url", "HTTP://Www.Example.ORG:80/%7Ea/../b?x#f", "not a url"])?.end(SOON).await?;
+    let lines = lines(&ended)?;
+    ensure!(lines.len() == 2, "{lines:?}");
+    ensure!(lines[0].to_string().contains("\"http://www.example.org/b?x\""), "{}", lines[0]);
+    ensure!(lines[0].to_string().contains("\"example.org\""), "{}", lines[0]);
+    ensure!(lines[1]["error"].is_string(), "{}", lines[1]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn extract_prints_the_document_of_a_file() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("page.html");
+    std::fs::write(&file, "<title> A  page </title><p>Some <b>text</b>. <a href='../x?a=1#f' rel=nofollow>a link</a>")?;
+    let extract = Orbweaver::new(["extract", "--base", "http://example.org/a/b"])?.arg(&file);
+    let lines = lines(&extract.end(SOON).await?)?;
+    ensure!(lines.len() == 1, "{lines:?}");
+    let (document, link) = (&lines[0], &lines[0]["links"][0]);
+    ensure!(document["title"] == "A page", "{document}");
+    ensure!(document["text"].as_str().is_some_and(|text| text.contains("Some text. a link")), "{document}");
+    ensure!(
+        link["url"] == "http://example.org/x?a=1" && link["text"] == "a link" && link["rel"] == "nofollow",
+        "{link}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn robots_prints_what_a_file_says_of_each_url() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("robots.txt");
+    std::fs::write(&file, "User-agent: *\nDisallow: /private/\nAllow: /private/open\n")?;
+    let robots = Orbweaver::new(["robots", "--agent", "TestBot"])?.arg(&file);
+    let robots = robots.arg("http://example.org/private/x").arg("/private/open").arg("/other");
+    let lines = lines(&robots.end(SOON).await?)?;
+    let allowed: Vec<_> = lines.iter().map(|line| line["allowed"].as_bool()).collect();
+    ensure!(allowed == [Some(false), Some(true), Some(true)], "{lines:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_tool_names_a_file_that_is_not_there() -> Result<()> {
+    let extract = Orbweaver::new(["extract", "no-such-file", "--base", "http://example.org/"])?;
+    extract.end(SOON).await?.expect(66, &["no-such-file"])?;
+    let robots = Orbweaver::new(["robots", "no-such-file", "--agent", "a", "http://example.org/"])?;
+    robots.end(SOON).await?.expect(66, &["no-such-file"])
+}
