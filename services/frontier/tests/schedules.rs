@@ -1,0 +1,331 @@
+//! Random schedules of records, outcomes, time and crashes against one partition of the frontier.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use orbweaver_frontier::{
+    FrontierConfig,
+    cap::PageCap,
+    partition::{Decision, PartitionFrontier, Turn},
+};
+use orbweaver_log::TopicPartition;
+use orbweaver_messages::{Dispatch, LEASE_MS, Millis, Outcome, OutcomeKind, Sighting, Waiting, topic};
+use orbweaver_stage::Origin;
+use orbweaver_url::Fingerprint;
+use proptest::prelude::*;
+
+const EPOCH: u32 = 1;
+
+#[derive(Debug, Clone)]
+enum Op {
+    /// A new URL of one of four sites.
+    Admit(u8),
+    /// The oldest dispatch ends so.
+    Answer(OutcomeKind),
+    /// The oldest dispatch is lost on its way.
+    Lose,
+    /// Its outcome arrives twice.
+    Repeat(OutcomeKind),
+    /// Time passes.
+    Pass(u16),
+    /// The process is killed, and starts again at the commit points.
+    Crash,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let kind = prop_oneof![
+        4 => Just(OutcomeKind::Fetched),
+        1 => Just(OutcomeKind::Gone),
+        2 => Just(OutcomeKind::Retry),
+        1 => Just(OutcomeKind::Blocked),
+        2 => Just(OutcomeKind::Deferred),
+    ];
+    prop_oneof![
+        4 => any::<u8>().prop_map(Op::Admit),
+        6 => kind.clone().prop_map(Op::Answer),
+        1 => Just(Op::Lose),
+        1 => kind.prop_map(Op::Repeat),
+        3 => any::<u16>().prop_map(Op::Pass),
+        1 => Just(Op::Crash),
+    ]
+}
+
+/// The logs and the world around one frontier.
+struct World {
+    now: Millis,
+    frontier: PartitionFrontier,
+    cap: PageCap,
+    /// `crawl.frontier`: a waiting URL or a tombstone.
+    records: Vec<(Fingerprint, Option<Waiting>)>,
+    scheduled: Vec<Dispatch>,
+    outcomes: Vec<Outcome>,
+    read: [usize; 2],
+    incomplete: [BTreeSet<u64>; 2],
+    in_flight: Vec<Dispatch>,
+    leased: HashMap<Fingerprint, Millis>,
+    ended: BTreeMap<Fingerprint, u32>,
+    admitted: u32,
+    claims: u64,
+}
+
+fn config() -> FrontierConfig {
+    FrontierConfig { default_interval_ms: 0, reappend_above: 8, ..FrontierConfig::default() }
+}
+
+impl World {
+    fn new(max_pages: Option<u64>) -> Self {
+        let mut world = Self {
+            now: 1_000_000,
+            frontier: PartitionFrontier::new(0, config()),
+            cap: PageCap::new(max_pages),
+            records: vec![],
+            scheduled: vec![],
+            outcomes: vec![],
+            read: [0, 0],
+            incomplete: [BTreeSet::new(), BTreeSet::new()],
+            in_flight: vec![],
+            leased: HashMap::new(),
+            ended: BTreeMap::new(),
+            admitted: 0,
+            claims: 0,
+        };
+        world.frontier.open(0, EPOCH, world.now, &mut world.cap);
+        world
+    }
+
+    fn origin(topic: usize, offset: u64) -> Origin {
+        let topic = [topic::FRONTIER, topic::OUTCOMES][topic];
+        Origin { place: TopicPartition::new(topic, 0), offset, epoch: EPOCH }
+    }
+
+    /// Reads what was appended, decides, carries out, until nothing is left.
+    fn settle(&mut self) {
+        loop {
+            let mut out = vec![];
+            let mut turn = Turn { now: self.now, cap: &mut self.cap, out: &mut out };
+            if let Some((fingerprint, waiting)) = self.records.get(self.read[0]).cloned() {
+                let origin = Self::origin(0, self.read[0] as u64);
+                self.incomplete[0].insert(origin.offset);
+                self.read[0] += 1;
+                match waiting {
+                    Some(waiting) => self.frontier.waiting(origin, waiting, &mut turn),
+                    None => self.frontier.tombstone(origin, fingerprint, u64::MAX, &mut turn),
+                }
+            } else if let Some(outcome) = self.outcomes.get(self.read[1]).cloned() {
+                let origin = Self::origin(1, self.read[1] as u64);
+                self.incomplete[1].insert(origin.offset);
+                self.read[1] += 1;
+                self.frontier.outcome(origin, &outcome, &mut turn);
+            } else {
+                self.frontier.tick(&mut turn);
+                self.frontier.dispatch(&mut turn);
+                if out.is_empty() {
+                    return;
+                }
+            }
+            for decision in out {
+                self.carry_out(decision);
+            }
+        }
+    }
+
+    fn complete(&mut self, origin: Origin) {
+        let topic = usize::from(origin.place.topic == topic::OUTCOMES);
+        assert!(self.incomplete[topic].remove(&origin.offset), "{origin:?} completed twice, or was never read");
+    }
+
+    fn carry_out(&mut self, decision: Decision) {
+        match decision {
+            Decision::Complete(origin) => self.complete(origin),
+            Decision::Park(origin) => assert!(self.incomplete[0].contains(&origin.offset)),
+            Decision::Dispatch(dispatch) => {
+                let leased = self.leased.insert(dispatch.fingerprint, self.now);
+                assert!(leased.is_none_or(|at| self.now >= at + LEASE_MS), "{} leased twice", dispatch.url);
+                self.scheduled.push(Dispatch::clone(&dispatch));
+                self.in_flight.push(*dispatch);
+            }
+            Decision::Rewrite { waiting, completes } => {
+                self.records.push((waiting.fingerprint, Some(*waiting)));
+                completes.into_iter().for_each(|origin| self.complete(origin));
+            }
+            Decision::End { fingerprint, completes } => {
+                *self.ended.entry(fingerprint).or_default() += 1;
+                self.records.push((fingerprint, None));
+                completes.into_iter().for_each(|origin| self.complete(origin));
+            }
+            Decision::GiveUp(outcome) => self.outcomes.push(*outcome),
+        }
+    }
+
+    fn admit(&mut self, site: u8) {
+        self.admitted += 1;
+        let url = format!("http://{}.example/{}", site % 4, self.admitted);
+        let fingerprint = Fingerprint::of("test", &url);
+        let waiting = Waiting {
+            crawl: "test".into(),
+            fingerprint,
+            url,
+            key: None,
+            site: format!("{}.example", site % 4),
+            depth: u16::from(site / 64),
+            sighting: Sighting::Link,
+            via: None,
+            chain: vec![],
+            failures: 0,
+            blocks: 0,
+            not_before_ms: 0,
+            admitted_at_ms: self.now,
+        };
+        self.records.push((fingerprint, Some(waiting)));
+    }
+
+    fn answer(&mut self, kind: OutcomeKind, times: usize) {
+        if self.in_flight.is_empty() {
+            return;
+        }
+        let dispatch = self.in_flight.remove(0);
+        // The fetcher ends what fails at its last attempt, and what is blocked for the fifth time.
+        let last = (kind == OutcomeKind::Retry && dispatch.last_attempt)
+            || (kind == OutcomeKind::Blocked && dispatch.blocks >= 4);
+        let kind = if last { OutcomeKind::Gone } else { kind };
+        self.leased.remove(&dispatch.fingerprint);
+        let later = Some(self.now + 1000);
+        let outcome = Outcome {
+            id: dispatch.id,
+            crawl: dispatch.crawl,
+            fingerprint: dispatch.fingerprint,
+            url: dispatch.url,
+            key: None,
+            site: dispatch.site,
+            depth: dispatch.depth,
+            via: None,
+            attempt: dispatch.attempt,
+            kind,
+            reason: None,
+            status: None,
+            content_type: None,
+            bytes: 0,
+            location: None,
+            dispatched_at_ms: dispatch.dispatched_at_ms,
+            requested_at_ms: Some(self.now),
+            answered_at_ms: Some(self.now),
+            ended_at_ms: self.now,
+            retry_at_ms: later,
+            blocked_until_ms: later,
+            crawl_delay_ms: None,
+        };
+        self.outcomes.extend(std::iter::repeat_n(outcome, times));
+    }
+
+    /// Everything in memory is gone; the commit points and the logs stay. Dispatches under way go on: they are in logs.
+    fn crash(&mut self) {
+        let commit = [0, 1]
+            .map(|topic| self.incomplete[topic].first().map_or(self.read[topic], |o| usize::try_from(*o).unwrap()));
+        self.frontier = PartitionFrontier::new(0, config());
+        for (offset, (fingerprint, waiting)) in self.records.iter().enumerate().skip(commit[0]) {
+            self.frontier.restore_record(offset as u64, *fingerprint, waiting.clone());
+        }
+        for dispatch in self.scheduled.iter().filter(|dispatch| dispatch.dispatched_at_ms + LEASE_MS >= self.now) {
+            self.frontier.restore_dispatch(dispatch.clone());
+        }
+        for outcome in &self.outcomes {
+            self.frontier.restore_outcome(outcome.fingerprint, outcome.id, outcome.kind);
+        }
+        self.claims += 1;
+        self.cap = PageCap::new(None);
+        let waiting = self.frontier.open(self.claims, EPOCH, self.now, &mut self.cap);
+        self.read = [self.records.len(), commit[1]];
+        self.incomplete = [waiting.into_iter().collect(), BTreeSet::new()];
+    }
+
+    fn waiting(&self) -> usize {
+        self.frontier.load().0
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_url_ends_and_every_origin_completes_once_whatever_happens(ops in prop::collection::vec(op(), 1..120)) {
+        let mut world = World::new(None);
+        for op in ops {
+            match op {
+                Op::Admit(site) => world.admit(site),
+                Op::Answer(kind) => world.answer(kind, 1),
+                Op::Repeat(kind) => world.answer(kind, 2),
+                Op::Lose => {
+                    if !world.in_flight.is_empty() {
+                        world.in_flight.remove(0);
+                    }
+                }
+                Op::Pass(by) => world.now += Millis::from(by),
+                Op::Crash => world.crash(),
+            }
+            world.settle();
+        }
+        // From now on everything is answered: all must end.
+        for _ in 0..10_000 {
+            if world.waiting() == 0 {
+                break;
+            }
+            if world.in_flight.is_empty() {
+                world.now += 10_000;
+            }
+            world.answer(OutcomeKind::Fetched, 1);
+            world.settle();
+        }
+        prop_assert_eq!(world.waiting(), 0);
+        prop_assert_eq!(world.ended.len(), world.admitted as usize);
+        prop_assert!(world.incomplete.iter().all(BTreeSet::is_empty), "{:?}", world.incomplete);
+        prop_assert!(world.ended.values().all(|times| *times == 1), "a tombstone was written twice without a second record");
+    }
+
+    #[test]
+    fn a_cap_is_reached_exactly(pages in 1..40u64, kinds in prop::collection::vec(any::<bool>(), 80)) {
+        let mut world = World::new(Some(pages));
+        (0..200).for_each(|site| world.admit(site));
+        world.settle();
+        let mut fetched = 0;
+        for ok in kinds.into_iter().chain(std::iter::repeat_n(true, 100)) {
+            if world.in_flight.is_empty() {
+                break;
+            }
+            fetched += u64::from(ok);
+            world.answer(if ok { OutcomeKind::Fetched } else { OutcomeKind::Gone }, 1);
+            world.settle();
+            prop_assert!(fetched + world.in_flight.len() as u64 <= pages);
+        }
+        prop_assert_eq!(fetched, pages);
+        prop_assert!(world.in_flight.is_empty());
+    }
+}
+
+#[test]
+fn the_lowest_depth_goes_first_and_first_come_is_first_served_within_it() {
+    let mut world = World::new(Some(3));
+    for site in [128, 0, 64, 0] {
+        world.admit(site);
+    }
+    world.settle();
+    let order: Vec<_> =
+        world.in_flight.iter().map(|dispatch| dispatch.url.rsplit('/').next().unwrap().to_owned()).collect();
+    // All four are of one site; URLs 2 and 4 have depth 0, URL 3 has 1, URL 1 has 2 and waits for the cap.
+    assert_eq!(order, ["2", "4", "3"]);
+}
+
+#[test]
+fn what_waits_long_is_appended_anew_so_that_a_restart_replays_little() {
+    let mut world = World::new(None);
+    world.admit(0);
+    world.settle();
+    world.answer(OutcomeKind::Blocked, 1);
+    // The first URL is blocked for a second; meanwhile many others come and end.
+    for _ in 0..50 {
+        world.admit(1);
+        world.settle();
+        world.answer(OutcomeKind::Fetched, 1);
+        world.settle();
+    }
+    let lowest = world.incomplete[0].first().copied().unwrap();
+    assert!(lowest > 8, "the commit point of {} records stays at {lowest}", world.records.len());
+}
