@@ -1,0 +1,74 @@
+//! The cost of a dispatch, from its record to the plan.
+#![allow(missing_docs, reason = "criterion's macros make public items")]
+#![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
+
+use std::hint::black_box;
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use orbweaver_log::{Delivered, TopicPartition};
+use orbweaver_messages::{Dispatch, DispatchId, Sighting, encode, topic::SCHEDULED};
+use orbweaver_rate_limiter::{RateLimiterConfig, RateLimiterMetrics, RateLimiterStage};
+use orbweaver_stage::{Actions, Opening, Origin, Stage};
+use orbweaver_url::Fingerprint;
+use prometheus::Registry;
+
+const BATCH: u64 = 1000;
+
+fn batch(now: i64) -> Vec<(Origin, Delivered)> {
+    let place = TopicPartition::new(SCHEDULED, 0);
+    let record = |sequence: u64| {
+        let site = format!("site-{}.example", sequence % 500);
+        let url = format!("https://www.{site}/catalogue/section-{sequence}/a-page-with-a-name.html?page={sequence}");
+        let dispatch = Dispatch {
+            id: DispatchId { epoch: 4, sequence },
+            crawl: "default".into(),
+            fingerprint: Fingerprint::of("default", &url),
+            key: None,
+            via: Some(format!("https://www.{site}/catalogue/")),
+            chain: vec![],
+            depth: 2,
+            sighting: Sighting::Link,
+            attempt: 1,
+            last_attempt: false,
+            blocks: 0,
+            dispatched_at_ms: now,
+            not_after_ms: now + 30_000,
+            expires_ms: now + 60_000,
+            url,
+            site,
+        };
+        let key = Some(dispatch.site.clone().into());
+        let value = Some(encode(&dispatch));
+        let delivered = Delivered { place, offset: sequence, timestamp_ms: now, key, value, headers: vec![] };
+        (Origin { place, offset: sequence, epoch: 1 }, delivered)
+    };
+    (0..BATCH).map(record).collect()
+}
+
+fn dispatches(c: &mut Criterion) {
+    let mut group = c.benchmark_group("dispatches");
+    group.throughput(Throughput::Elements(BATCH));
+    for (name, default_interval_ms, step_ms) in [("pass", 1000, 2000), ("pass_unlimited", 0, 1), ("defer", 60_000, 0)] {
+        let config = RateLimiterConfig { default_interval_ms, ..RateLimiterConfig::default() };
+        let mut stage = RateLimiterStage::new(config, RateLimiterMetrics::register(&Registry::new()).unwrap()).unwrap();
+        stage.open(Opening { partition: 0, partitions: 1, assignment: 1, claim: 0 }, 1_000_000);
+        let mut now = 1_000_000;
+        let records = batch(i64::MAX / 2);
+        group.bench_function(name, |b| {
+            b.iter_batched(
+                || records.clone(),
+                |records| {
+                    now += step_ms;
+                    let mut actions = Actions::default();
+                    stage.receive(records, now, &mut actions);
+                    black_box(actions)
+                },
+                BatchSize::LargeInput,
+            );
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, dispatches);
+criterion_main!(benches);

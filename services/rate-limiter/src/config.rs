@@ -1,0 +1,123 @@
+//! What can be set.
+
+use std::collections::BTreeMap;
+
+/// The interval of ten requests a second, in milliseconds: the fastest that is not asked for explicitly.
+const FASTEST_MS: u64 = 100;
+/// The slowest interval that can be asked for, in milliseconds: a day.
+const SLOWEST_MS: u64 = 24 * 3_600_000;
+/// The farthest that a moment may be planned ahead, in milliseconds: well below the time after which a dispatch goes back unasked
+/// ([`orbweaver_messages::NOT_AFTER_MS`]).
+pub(crate) const MAX_HORIZON_MS: u64 = 10_000;
+
+/// Settings of the rate-limiter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RateLimiterConfig {
+    /// Least time from an answer of a site to its next request, in milliseconds; 0: unlimited. The frontier must have the
+    /// same, since the number of dispatches outstanding per site follows from it.
+    pub default_interval_ms: u64,
+    /// How far ahead a moment may be planned, in milliseconds; at least, see [`Self::horizon_ms`]. A change counts after a
+    /// restart only, so make it larger while nothing runs: the successor assumes its own value of its predecessor.
+    pub max_delay_ms: u64,
+    /// Intervals of single sites, in milliseconds, in place of the default; 0: unlimited. A crawl-delay and refusals still
+    /// slow them down.
+    pub overrides: BTreeMap<String, u64>,
+    /// Allows intervals below 100 ms (more than ten requests a second).
+    pub allow_above_ten_per_second: bool,
+}
+
+/// A setting is out of range.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// An interval is out of range.
+    #[error(
+        "{key} is {value} ms; allowed are {FASTEST_MS} to {SLOWEST_MS} ms (at most ten requests a second, unless more are \
+         allowed explicitly), or 0 for unlimited"
+    )]
+    Interval {
+        /// The setting.
+        key: String,
+        /// Its value, in milliseconds.
+        value: u64,
+    },
+    /// The planning horizon is out of range.
+    #[error("max_delay_ms is {0} ms; allowed are 1 to {MAX_HORIZON_MS} ms")]
+    MaxDelay(u64),
+}
+
+impl Default for RateLimiterConfig {
+    fn default() -> Self {
+        Self {
+            default_interval_ms: 1000,
+            max_delay_ms: 1000,
+            overrides: BTreeMap::new(),
+            allow_above_ten_per_second: false,
+        }
+    }
+}
+
+impl RateLimiterConfig {
+    /// Checks all settings.
+    ///
+    /// # Errors
+    /// Names the setting, its value and what is allowed.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let fastest = if self.allow_above_ten_per_second { 1 } else { FASTEST_MS };
+        let overrides = self.overrides.iter().map(|(site, value)| (format!("overrides.{site}"), *value));
+        for (key, value) in overrides.chain([("default_interval_ms".to_owned(), self.default_interval_ms)]) {
+            if value != 0 && !(fastest..=SLOWEST_MS).contains(&value) {
+                return Err(ConfigError::Interval { key, value });
+            }
+        }
+        if !(1..=MAX_HORIZON_MS).contains(&self.max_delay_ms) {
+            return Err(ConfigError::MaxDelay(self.max_delay_ms));
+        }
+        Ok(())
+    }
+
+    /// The interval that is asked for at a site, in milliseconds; 0: unlimited.
+    #[must_use]
+    pub fn base_interval_ms(&self, site: &str) -> u64 {
+        self.overrides.get(site).copied().unwrap_or(self.default_interval_ms)
+    }
+
+    /// How far ahead the moments of a site with this base interval may be planned, in milliseconds: `max_delay_ms`, or two
+    /// intervals where that is more, since with less the next request of a site could never be planned while one is on its way. It
+    /// depends on settings alone, so that a successor knows how far its predecessor may have planned (rule 20).
+    #[must_use]
+    pub fn horizon_ms(&self, base_interval_ms: u64) -> u64 {
+        self.max_delay_ms.max(base_interval_ms.saturating_mul(2).min(MAX_HORIZON_MS))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_than_ten_requests_a_second_must_be_allowed_explicitly() {
+        let mut config = RateLimiterConfig { default_interval_ms: 50, ..RateLimiterConfig::default() };
+        let error = config.validate().unwrap_err().to_string();
+        assert!(error.starts_with("default_interval_ms is 50 ms; allowed are 100 to"), "{error}");
+        config.allow_above_ten_per_second = true;
+        assert_eq!(config.validate(), Ok(()));
+        config = RateLimiterConfig { default_interval_ms: 0, ..RateLimiterConfig::default() };
+        assert_eq!(config.validate(), Ok(()));
+    }
+
+    #[test]
+    fn a_setting_out_of_range_is_named() {
+        let overrides = BTreeMap::from([("example.com".to_owned(), u64::MAX)]);
+        let config = RateLimiterConfig { overrides, ..RateLimiterConfig::default() };
+        assert!(config.validate().unwrap_err().to_string().starts_with("overrides.example.com is "));
+        let config = RateLimiterConfig { max_delay_ms: 60_000, ..RateLimiterConfig::default() };
+        assert_eq!(config.validate(), Err(ConfigError::MaxDelay(60_000)));
+    }
+
+    #[test]
+    fn the_horizon_covers_two_intervals_up_to_its_limit() {
+        let config = RateLimiterConfig::default();
+        assert_eq!([0, 100, 1000, 3000, 86_400_000].map(|ms| config.horizon_ms(ms)), [1000, 1000, 2000, 6000, 10_000]);
+    }
+}

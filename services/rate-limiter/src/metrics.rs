@@ -1,0 +1,74 @@
+//! Names of the metrics, and when to alert.
+
+use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
+
+/// Dispatches that got their moment. Alert: no increase while the frontier dispatches and no site is blocked.
+pub const PASSED: &str = "orbweaver_rate_limiter_passed_dispatches_total";
+/// Dispatches that went back, by reason (`interval`, `blocked`, `late`). Alert: more `interval` than twice the passed ones, since
+/// then the frontier and the rate-limiter disagree about intervals; any steady `late`, since dispatches wait too long before us.
+pub const DEFERRED: &str = "orbweaver_rate_limiter_deferred_dispatches_total";
+/// Dispatches whose lease was over. Alert: any steady increase; the service or the log lags by a minute.
+pub const EXPIRED: &str = "orbweaver_rate_limiter_expired_dispatches_total";
+/// Refusals (429, 503) that were learnt. Alert: a rise across many sites; we may be banned as a whole.
+pub const REFUSALS: &str = "orbweaver_rate_limiter_refusals_total";
+/// Sites that asked to be left alone. Alert: a growing share of the sites that are active.
+pub const BLOCKED: &str = "orbweaver_rate_limiter_blocked_sites";
+/// Sites in memory. Alert: growth without more dispatches.
+pub const SITES: &str = "orbweaver_rate_limiter_sites";
+/// The interval with which dispatches pass, in seconds. Alert: none by itself; it shows how fast sites let us be.
+pub const INTERVAL: &str = "orbweaver_rate_limiter_interval_seconds";
+/// Records written to `crawl.sites`. Alert: a rate near that of outcomes; a site's memory flaps.
+pub const RECORDS: &str = "orbweaver_rate_limiter_site_records_total";
+/// Records of an owner before us that landed behind our claim. Alert: any steady increase; an old owner is still alive.
+pub const STALE_RECORDS: &str = "orbweaver_rate_limiter_stale_site_records_total";
+
+/// The rate-limiter's metrics.
+#[derive(Debug, Clone)]
+pub struct RateLimiterMetrics {
+    pub(crate) passed: IntCounter,
+    pub(crate) deferred_interval: IntCounter,
+    pub(crate) deferred_blocked: IntCounter,
+    pub(crate) deferred_late: IntCounter,
+    pub(crate) expired: IntCounter,
+    pub(crate) refusals: IntCounter,
+    pub(crate) blocked: IntGauge,
+    pub(crate) sites: IntGauge,
+    pub(crate) interval: Histogram,
+    pub(crate) records: IntCounter,
+    pub(crate) stale_records: IntCounter,
+}
+
+impl RateLimiterMetrics {
+    /// Creates the metrics and registers them.
+    ///
+    /// # Errors
+    /// When one of the names is registered already.
+    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let deferred = IntCounterVec::new(Opts::new(DEFERRED, "Dispatches that went back, by reason"), &["reason"])?;
+        let buckets = vec![0.0, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0];
+        let interval = HistogramOpts::new(INTERVAL, "The interval with which dispatches pass").buckets(buckets);
+        let metrics = Self {
+            passed: IntCounter::new(PASSED, "Dispatches that got their moment")?,
+            deferred_interval: deferred.with_label_values(&["interval"]),
+            deferred_blocked: deferred.with_label_values(&["blocked"]),
+            deferred_late: deferred.with_label_values(&["late"]),
+            expired: IntCounter::new(EXPIRED, "Dispatches whose lease was over")?,
+            refusals: IntCounter::new(REFUSALS, "Refusals that were learnt")?,
+            blocked: IntGauge::new(BLOCKED, "Sites that asked to be left alone")?,
+            sites: IntGauge::new(SITES, "Sites in memory")?,
+            interval: Histogram::with_opts(interval)?,
+            records: IntCounter::new(RECORDS, "Records written to crawl.sites")?,
+            stale_records: IntCounter::new(STALE_RECORDS, "Records of an owner before us behind our claim")?,
+        };
+        registry.register(Box::new(deferred))?;
+        registry.register(Box::new(metrics.passed.clone()))?;
+        registry.register(Box::new(metrics.expired.clone()))?;
+        registry.register(Box::new(metrics.refusals.clone()))?;
+        registry.register(Box::new(metrics.blocked.clone()))?;
+        registry.register(Box::new(metrics.sites.clone()))?;
+        registry.register(Box::new(metrics.interval.clone()))?;
+        registry.register(Box::new(metrics.records.clone()))?;
+        registry.register(Box::new(metrics.stale_records.clone()))?;
+        Ok(metrics)
+    }
+}

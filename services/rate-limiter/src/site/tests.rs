@@ -1,0 +1,153 @@
+use std::borrow::Cow;
+
+use orbweaver_messages::OutcomeKind;
+
+use super::*;
+
+const TERMS: Terms = Terms { base_ms: 1000, horizon_ms: 2000 };
+const T: Millis = 1_000_000_000;
+
+fn heard(kind: OutcomeKind, status: u16, requested_at_ms: Millis, took_ms: Millis) -> Heard<'static> {
+    Heard {
+        site: Cow::Borrowed("example.com"),
+        kind,
+        status: Some(status),
+        requested_at_ms: Some(requested_at_ms),
+        answered_at_ms: Some(requested_at_ms + took_ms),
+        ended_at_ms: requested_at_ms + took_ms,
+        blocked_until_ms: None,
+        crawl_delay_ms: None,
+    }
+}
+
+fn pass(decision: Decision) -> Millis {
+    match decision {
+        Decision::Pass { not_before_ms, .. } => not_before_ms,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn moments_are_an_interval_apart_and_planned_up_to_the_horizon() {
+    let mut site = Site::asked_at(None);
+    assert_eq!(pass(site.decide(T + 30_000, TERMS, T)), T);
+    assert_eq!(pass(site.decide(T + 30_000, TERMS, T)), T + 1000);
+    assert_eq!(pass(site.decide(T + 30_000, TERMS, T)), T + 2000);
+    let late = Decision::Defer { reason: Deferral::Interval, retry_at_ms: T + 2000 };
+    assert_eq!(site.decide(T + 30_000, TERMS, T), late);
+}
+
+#[test]
+fn the_usual_answer_time_is_added_and_a_slow_answer_pushes_the_next_moment_on() {
+    let mut site = Site::asked_at(None);
+    assert_eq!(pass(site.decide(T + 30_000, TERMS, T)), T);
+    assert!(!site.learn(&heard(OutcomeKind::Fetched, 200, T, 300), TERMS, T + 400));
+    assert_eq!(pass(site.decide(T + 30_000, TERMS, T + 400)), T + 1300);
+    assert!(!site.learn(&heard(OutcomeKind::Gone, 404, T + 1300, 450), TERMS, T + 1800));
+    assert_eq!(pass(site.decide(T + 30_000, TERMS, T + 1800)), T + 1750 + 1000, "later than the plan says");
+}
+
+#[test]
+fn a_moment_past_the_latest_is_not_given() {
+    let mut site = Site::asked_at(Some(T));
+    let decision = site.decide(T + 500, TERMS, T);
+    assert_eq!(decision, Decision::Defer { reason: Deferral::Interval, retry_at_ms: T });
+}
+
+#[test]
+fn a_refusal_blocks_from_its_own_time_and_its_replay_makes_nothing_longer() {
+    let mut site = Site::asked_at(None);
+    let refusal = heard(OutcomeKind::Blocked, 429, T, 100);
+    assert!(site.learn(&refusal, TERMS, T + 150));
+    assert_eq!(site.blocked_until_ms(T + 150), Some(T + 100 + 60_000));
+    let blocked = Decision::Defer { reason: Deferral::Blocked, retry_at_ms: T + 60_100 };
+    assert_eq!(site.decide(T + 40_000, TERMS, T + 10_000), blocked);
+    assert!(!site.learn(&refusal, TERMS, T + 30_000));
+    assert!(!site.learn(&refusal, TERMS, T + 300_000));
+    assert_eq!(site.remembered().blocks, 1);
+    assert_eq!(site.blocked_until_ms(T + 60_100), None);
+}
+
+#[test]
+fn refusals_of_one_burst_count_once_and_refusals_in_a_row_double() {
+    let mut site = Site::asked_at(None);
+    assert!(site.learn(&heard(OutcomeKind::Blocked, 503, T, 100), TERMS, T + 150));
+    assert!(!site.learn(&heard(OutcomeKind::Blocked, 503, T + 50, 60), TERMS, T + 150));
+    assert_eq!(site.remembered().blocks, 1);
+    let again = T + 70_000;
+    assert!(site.learn(&heard(OutcomeKind::Blocked, 503, again, 0), TERMS, again));
+    assert_eq!(site.blocked_until_ms(again), Some(again + 120_000));
+}
+
+#[test]
+fn what_the_site_says_of_the_block_counts_up_to_a_day() {
+    let mut site = Site::asked_at(None);
+    let mut refusal = heard(OutcomeKind::Blocked, 429, T, 0);
+    refusal.blocked_until_ms = Some(T + 5000);
+    assert!(site.learn(&refusal, TERMS, T));
+    assert_eq!(site.blocked_until_ms(T), Some(T + 5000));
+    refusal.blocked_until_ms = Some(Millis::MAX);
+    assert!(site.learn(&refusal, TERMS, T));
+    assert_eq!(site.blocked_until_ms(T), Some(T + 24 * 3_600_000));
+}
+
+#[test]
+fn a_success_after_a_refusal_ends_the_row_and_one_from_before_does_not() {
+    let mut site = Site::asked_at(None);
+    assert!(site.learn(&heard(OutcomeKind::Blocked, 429, T, 100), TERMS, T + 100));
+    assert!(!site.learn(&heard(OutcomeKind::Fetched, 200, T + 50, 100), TERMS, T + 150));
+    assert_eq!(site.remembered().blocks, 1);
+    assert!(!site.learn(&heard(OutcomeKind::Retry, 500, T + 61_000, 100), TERMS, T + 61_100));
+    assert!(site.learn(&heard(OutcomeKind::Fetched, 200, T + 70_000, 100), TERMS, T + 70_100));
+    assert_eq!(site.remembered().blocks, 0);
+    assert!(!site.learn(&heard(OutcomeKind::Blocked, 429, T, 100), TERMS, T + 70_200), "a replay of the first refusal");
+}
+
+#[test]
+fn a_refusal_slows_the_site_down_after_its_block_too() {
+    let mut site = Site::asked_at(None);
+    assert!(site.learn(&heard(OutcomeKind::Blocked, 429, T, 0), TERMS, T));
+    let after = T + 60_000;
+    let Decision::Pass { interval_ms, .. } = site.decide(after + 30_000, TERMS, after) else { panic!() };
+    assert_eq!(interval_ms, 2000);
+}
+
+#[test]
+fn a_crawl_delay_counts_where_it_is_slower_and_a_shorter_one_of_another_host_waits_a_day() {
+    let mut site = Site::asked_at(None);
+    let with_delay =
+        |at: Millis, delay_ms| Heard { crawl_delay_ms: Some(delay_ms), ..heard(OutcomeKind::Fetched, 200, at, 10) };
+    assert!(!site.learn(&with_delay(T, 500), TERMS, T));
+    assert!(site.learn(&with_delay(T, 5000), TERMS, T));
+    assert!(!site.learn(&with_delay(T, 5000), TERMS, T));
+    assert!(!site.learn(&with_delay(T + 1000, 2000), TERMS, T + 1000));
+    assert_eq!(site.remembered().crawl_delay_ms, Some(5000));
+    let later = T + CRAWL_DELAY_KEPT_MS + 1000;
+    assert!(site.learn(&with_delay(later, 2000), TERMS, later));
+    assert_eq!(site.remembered().crawl_delay_ms, Some(2000));
+    let delay = with_delay(later, u64::MAX);
+    assert!(site.learn(&delay, TERMS, later));
+    assert_eq!(site.remembered().crawl_delay_ms, Some(MAX_CRAWL_DELAY_MS));
+}
+
+#[test]
+fn a_clock_that_stepped_back_does_not_stop_a_site() {
+    let mut site = Site::asked_at(None);
+    pass(site.decide(T + 30_000, TERMS, T));
+    site.learn(&heard(OutcomeKind::Fetched, 200, T, 100), TERMS, T + 100);
+    let back = T - 3_600_000;
+    let Decision::Defer { retry_at_ms, .. } = site.decide(back + 30_000, TERMS, back) else { panic!() };
+    assert!(retry_at_ms <= back + 3_000, "{}", retry_at_ms - back);
+}
+
+#[test]
+fn a_site_without_lessons_is_idle_soon_and_a_blocked_one_never() {
+    let mut site = Site::asked_at(None);
+    pass(site.decide(T + 30_000, TERMS, T));
+    assert!(!site.is_idle(TERMS, T + 1000));
+    assert!(site.is_idle(TERMS, T + 12_000));
+    site.learn(&heard(OutcomeKind::Blocked, 429, T, 0), TERMS, T);
+    assert!(!site.is_idle(TERMS, T + 12_000));
+    assert!(!site.is_idle(TERMS, T + STREAK_KEPT_MS - 1));
+    assert!(site.is_idle(TERMS, T + STREAK_KEPT_MS + 1));
+}

@@ -1,0 +1,319 @@
+use std::borrow::Cow;
+
+use orbweaver_log::TopicPartition;
+use orbweaver_messages::{OutcomeKind, topic};
+use proptest::prelude::*;
+
+use super::*;
+
+const T: Millis = 1_000_000_000;
+
+fn sites(config: &Arc<RateLimiterConfig>, epoch: Offset, memories: Vec<SiteMemory>, now: Millis) -> Sites {
+    let mut restored = Restored::default();
+    memories.into_iter().for_each(|memory| restored.take(memory));
+    Sites::open(Arc::clone(config), restored, epoch, now)
+}
+
+fn dispatch(now: Millis) -> Scheduled<'static> {
+    Scheduled { site: Cow::Borrowed("a.example"), not_after_ms: now + 30_000, expires_ms: now + 60_000 }
+}
+
+fn heard(kind: OutcomeKind, status: u16, requested_at_ms: Millis, answered_at_ms: Millis) -> Heard<'static> {
+    Heard {
+        site: Cow::Borrowed("a.example"),
+        kind,
+        status: Some(status),
+        requested_at_ms: Some(requested_at_ms),
+        answered_at_ms: Some(answered_at_ms),
+        ended_at_ms: answered_at_ms,
+        blocked_until_ms: None,
+        crawl_delay_ms: None,
+    }
+}
+
+fn origin() -> Origin {
+    Origin { place: TopicPartition::new(topic::OUTCOMES, 0), offset: 7, epoch: 1 }
+}
+
+fn written(lesson: Lesson) -> SiteMemory {
+    match lesson {
+        Lesson::Write(record) => record.memory,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_first_owner_ever_asks_at_once_and_a_successor_waits_out_what_may_be_planned() {
+    let config = Arc::new(RateLimiterConfig::default());
+    let passed = Decision::Pass { not_before_ms: T, interval_ms: 1000 };
+    assert_eq!(sites(&config, 0, vec![], T).decide(&dispatch(T), T), passed);
+    let mut successor = sites(&config, 5, vec![], T);
+    let Decision::Defer { reason: Deferral::Interval, retry_at_ms } = successor.decide(&dispatch(T), T) else {
+        panic!()
+    };
+    assert_eq!(retry_at_ms, T + 2000);
+    let passed = Decision::Pass { not_before_ms: T + 3000, interval_ms: 1000 };
+    assert_eq!(successor.decide(&dispatch(T + 2000), T + 2000), passed);
+}
+
+#[test]
+fn an_unlimited_site_passes_at_once_and_leaves_no_trace() {
+    let config = Arc::new(RateLimiterConfig { default_interval_ms: 0, ..RateLimiterConfig::default() });
+    let mut sites = sites(&config, 9, vec![], T);
+    for _ in 0..3 {
+        let passed = Decision::Pass { not_before_ms: T, interval_ms: 0 };
+        assert_eq!(sites.decide(&dispatch(T), T), passed);
+    }
+    assert_eq!(sites.learn(&heard(OutcomeKind::Fetched, 200, T, T + 9), origin(), T + 9), Lesson::Complete);
+    assert!(sites.is_empty());
+    written(sites.learn(&heard(OutcomeKind::Blocked, 429, T, T + 9), origin(), T + 9));
+    assert!(matches!(sites.decide(&dispatch(T + 9), T + 9), Decision::Defer { reason: Deferral::Blocked, .. }));
+}
+
+#[test]
+fn a_late_dispatch_goes_back_and_an_expired_one_is_dropped() {
+    let config = Arc::new(RateLimiterConfig::default());
+    let mut sites = sites(&config, 0, vec![], T);
+    let late = Decision::Defer { reason: Deferral::Late, retry_at_ms: T + 30_001 };
+    assert_eq!(sites.decide(&dispatch(T), T + 30_001), late);
+    assert_eq!(sites.decide(&dispatch(T), T + 60_001), Decision::Drop);
+}
+
+#[test]
+fn a_blocked_site_stays_blocked_for_the_successor_until_its_time() {
+    let config = Arc::new(RateLimiterConfig::default());
+    let mut first = sites(&config, 0, vec![], T);
+    let memory = written(first.learn(&heard(OutcomeKind::Blocked, 429, T, T), origin(), T));
+    let mut second = sites(&config, 5, vec![memory], T + 10_000);
+    let blocked = Decision::Defer { reason: Deferral::Blocked, retry_at_ms: T + 60_000 };
+    assert_eq!(second.decide(&dispatch(T + 10_000), T + 10_000), blocked);
+    assert_eq!(second.blocked(5), (1, vec![(T + 60_000, "a.example")]));
+    let Decision::Pass { interval_ms, .. } = second.decide(&dispatch(T + 60_000), T + 60_000) else { panic!() };
+    assert_eq!(interval_ms, 2000, "the refusal still slows it down");
+    second.unblock(T + 60_000);
+    assert_eq!(second.blocked(5), (0, vec![]));
+}
+
+#[test]
+fn a_record_of_an_older_epoch_is_ignored_and_ours_follows_it() {
+    let config = Arc::new(RateLimiterConfig::default());
+    let mut sites = sites(&config, 20, vec![], T);
+    let ours = written(sites.learn(&heard(OutcomeKind::Blocked, 429, T, T), origin(), T));
+    assert_eq!(sites.settled("a.example", T), None);
+    let stale = SiteMemory { epoch: 10, blocked_until_ms: 0, blocks: 0, ..ours.clone() };
+    let record = sites.heard_record(&stale, T).unwrap();
+    assert_eq!((record.memory, record.completes), (ours.clone(), vec![]));
+    assert_eq!(sites.heard_record(&stale, T), None, "one is in flight");
+    let behind = sites.settled("a.example", T).unwrap();
+    assert_eq!(behind.memory, ours);
+    assert_eq!(sites.heard_record(&ours, T), None, "our own");
+    let unknown = SiteMemory { site: "b.example".into(), blocked_until_ms: T + 50_000, ..stale };
+    assert_eq!(sites.heard_record(&unknown, T).unwrap().memory.blocked_until_ms, 0);
+}
+
+#[test]
+fn a_restore_ignores_what_a_former_owner_wrote_behind_a_newer_one() {
+    let config = Arc::new(RateLimiterConfig::default());
+    let memory = |epoch, blocked_until_ms| SiteMemory {
+        site: "a.example".into(),
+        epoch,
+        blocked_until_ms,
+        blocks: 1,
+        crawl_delay_ms: None,
+        updated_at_ms: T,
+    };
+    let memories = vec![memory(4, T + 1000), memory(9, T + 50_000), memory(4, 0)];
+    assert_eq!(sites(&config, 12, memories, T).blocked(1).1, vec![(T + 50_000, "a.example")]);
+}
+
+#[test]
+fn sites_without_lessons_are_forgotten_and_lessons_are_kept_for_a_while() {
+    let config = Arc::new(RateLimiterConfig::default());
+    let mut sites = sites(&config, 0, vec![], T);
+    sites.decide(&dispatch(T), T);
+    let slow = Heard {
+        site: Cow::Borrowed("slow.example"),
+        crawl_delay_ms: Some(9000),
+        ..heard(OutcomeKind::Fetched, 200, T, T)
+    };
+    written(sites.learn(&slow, origin(), T));
+    sites.sweep(T + 20_000);
+    assert_eq!(sites.len(), 1);
+    sites.sweep(T + 4_000_000);
+    assert_eq!(sites.len(), 1, "its record is still in flight");
+    assert_eq!(sites.settled("slow.example", T), None);
+    sites.sweep(T + 4_000_000);
+    assert!(sites.is_empty());
+}
+
+#[test]
+fn an_override_stands_in_place_of_the_default() {
+    let overrides = std::collections::BTreeMap::from([("a.example".to_owned(), 200)]);
+    let config = Arc::new(RateLimiterConfig { overrides, ..RateLimiterConfig::default() });
+    let mut sites = sites(&config, 0, vec![], T);
+    sites.decide(&dispatch(T), T);
+    assert_eq!(sites.decide(&dispatch(T), T), Decision::Pass { not_before_ms: T + 200, interval_ms: 200 });
+}
+
+/// What happens to a partition with one site.
+#[derive(Debug, Clone)]
+enum Event {
+    Wait(Millis),
+    Dispatch,
+    /// The oldest request that was passed on is answered, so long after its moment.
+    Answer {
+        took_ms: Millis,
+        status: u16,
+        retry_after_ms: Option<Millis>,
+        crawl_delay_ms: Option<u64>,
+    },
+    /// The record in flight is acknowledged.
+    Settle,
+    /// The owner is killed; the next opens the partition with what was acknowledged. The record in flight may have made it.
+    Crash {
+        landed: bool,
+    },
+}
+
+fn any_event() -> impl Strategy<Value = Event> {
+    let answer = (0i64..6000, prop::sample::select(vec![200u16, 200, 404, 429, 500, 503]))
+        .prop_flat_map(|(took_ms, status)| {
+            let retry_after = prop::option::of(0i64..90_000);
+            let delay = prop::option::weighted(0.2, 0u64..8000);
+            (Just(took_ms), Just(status), retry_after, delay)
+        })
+        .prop_map(|(took_ms, status, retry_after_ms, crawl_delay_ms)| Event::Answer {
+            took_ms,
+            status,
+            retry_after_ms,
+            crawl_delay_ms,
+        });
+    prop_oneof![
+        3 => (0i64..4000).prop_map(Event::Wait),
+        5 => Just(Event::Dispatch),
+        3 => answer,
+        2 => Just(Event::Settle),
+        1 => any::<bool>().prop_map(|landed| Event::Crash { landed }),
+    ]
+}
+
+/// The world around a partition: what is durable, what was passed on, what is known of blocks.
+struct World {
+    config: Arc<RateLimiterConfig>,
+    sites: Sites,
+    now: Millis,
+    epoch: Offset,
+    log: Vec<SiteMemory>,
+    in_flight: Option<SiteMemory>,
+    asked: std::collections::VecDeque<Millis>,
+    moments: Vec<Millis>,
+    /// The latest end of a block that the owner knows, and the latest that is durable.
+    known_until: Millis,
+}
+
+impl World {
+    fn new(config: RateLimiterConfig) -> Self {
+        let config = Arc::new(config);
+        let sites = sites(&config, 0, vec![], T);
+        Self {
+            config,
+            sites,
+            now: T,
+            epoch: 0,
+            log: vec![],
+            in_flight: None,
+            asked: [].into(),
+            moments: vec![],
+            known_until: 0,
+        }
+    }
+
+    fn apply(&mut self, event: &Event) -> Result<(), TestCaseError> {
+        match event {
+            Event::Wait(by) => self.now += by,
+            Event::Dispatch => self.dispatch()?,
+            Event::Answer { took_ms, status, retry_after_ms, crawl_delay_ms } => {
+                let Some(requested) = self.asked.pop_front() else { return Ok(()) };
+                let answered = requested + took_ms;
+                self.now = self.now.max(answered);
+                let refused = matches!(status, 429 | 503);
+                let kind = if refused { OutcomeKind::Blocked } else { OutcomeKind::Fetched };
+                let until = retry_after_ms.filter(|_| refused).map(|after| answered + after);
+                let heard = Heard {
+                    blocked_until_ms: until,
+                    crawl_delay_ms: *crawl_delay_ms,
+                    ..heard(kind, *status, requested, answered)
+                };
+                self.known_until = self.known_until.max(until.unwrap_or(0));
+                if let Lesson::Write(record) = self.sites.learn(&heard, origin(), self.now) {
+                    prop_assert!(self.in_flight.is_none(), "two records of a site are in flight");
+                    self.in_flight = Some(record.memory);
+                }
+            }
+            Event::Settle => {
+                if let Some(memory) = self.in_flight.take() {
+                    self.log.push(memory);
+                    self.in_flight = self.sites.settled("a.example", self.now).map(|record| record.memory);
+                }
+            }
+            Event::Crash { landed } => {
+                self.log.extend(self.in_flight.take().filter(|_| *landed));
+                self.epoch = self.log.len() as u64 + 1;
+                self.sites = sites(&self.config, self.epoch, self.log.clone(), self.now);
+                self.known_until = self.log.last().map_or(0, |memory| memory.blocked_until_ms);
+            }
+        }
+        Ok(())
+    }
+
+    fn dispatch(&mut self) -> Result<(), TestCaseError> {
+        match self.sites.decide(&dispatch(self.now), self.now) {
+            Decision::Pass { not_before_ms, interval_ms } => {
+                prop_assert!(not_before_ms >= self.now);
+                prop_assert!(not_before_ms >= self.known_until, "asked while the site is blocked");
+                prop_assert!(interval_ms >= self.config.default_interval_ms);
+                if let Some(last) = self.moments.last() {
+                    let gap = not_before_ms - last;
+                    prop_assert!(gap >= i64::try_from(interval_ms).unwrap(), "{gap} ms, interval {interval_ms} ms");
+                }
+                self.moments.push(not_before_ms);
+                self.asked.push_back(not_before_ms);
+            }
+            Decision::Defer { retry_at_ms, .. } => prop_assert!(retry_at_ms >= self.now),
+            Decision::Drop => prop_assert!(false, "nothing has expired"),
+        }
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #[test]
+    fn moments_of_a_site_are_never_closer_than_its_interval_nor_within_a_block_that_is_known(
+        interval in prop::sample::select(vec![100u64, 1000, 3000, 20_000]),
+        events in prop::collection::vec(any_event(), 1..120),
+    ) {
+        let mut world = World::new(RateLimiterConfig { default_interval_ms: interval, ..RateLimiterConfig::default() });
+        for event in &events {
+            world.apply(event)?;
+        }
+    }
+
+    #[test]
+    fn a_dispatch_that_comes_back_when_it_was_told_passes_in_the_end(
+        interval in prop::sample::select(vec![100u64, 1000, 3000, 20_000]),
+        events in prop::collection::vec(any_event(), 0..60),
+    ) {
+        let mut world = World::new(RateLimiterConfig { default_interval_ms: interval, ..RateLimiterConfig::default() });
+        for event in &events {
+            world.apply(event)?;
+        }
+        for _ in 0..4 {
+            match world.sites.decide(&dispatch(world.now), world.now) {
+                Decision::Defer { retry_at_ms, .. } => world.now = retry_at_ms,
+                _ => return Ok(()),
+            }
+        }
+        prop_assert!(false, "deferred four times in a row");
+    }
+}

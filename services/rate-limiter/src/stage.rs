@@ -1,0 +1,299 @@
+//! The glue to the runtime: reads records, asks the sites of their partition, groups the answers into plans.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    convert::Infallible,
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use orbweaver_log::{Delivered, Offset, Partition, Record, TopicPartition};
+use orbweaver_messages::{
+    Dispatch, MessageError, Millis, OutcomeKind, SiteMemory, Topic, decode, encode,
+    topic::{OUTCOMES, READY, SCHEDULED, SITES},
+};
+use orbweaver_stage::{Actions, Opening, Origin, Plan, RestoreFrom, RestoreSpec, Stage, StageError, Step, Token};
+
+use crate::{
+    config::{ConfigError, RateLimiterConfig},
+    metrics::RateLimiterMetrics,
+    site::{Decision, Deferral},
+    sites::{Lesson, Restored, SiteRecord, Sites},
+    view::SiteView,
+    wire::{self, Heard, Scheduled},
+};
+
+/// Between two ticks, in milliseconds.
+const TICK_MS: Millis = 1000;
+/// Each partition is swept once in so many ticks.
+const SWEEP_TICKS: u32 = 60;
+
+/// Neither jobs nor effects outside of the log.
+type Wanted = Actions<Infallible, Infallible>;
+
+/// The rate-limiter as a stage.
+#[derive(Debug)]
+pub struct RateLimiterStage {
+    config: Arc<RateLimiterConfig>,
+    metrics: RateLimiterMetrics,
+    view: Arc<SiteView>,
+    restored: HashMap<Partition, Restored>,
+    partitions: BTreeMap<Partition, Sites>,
+    /// The site whose record a plan writes.
+    writing: HashMap<Token, (Partition, String)>,
+    next_token: Token,
+    next_tick_ms: Millis,
+    ticks: u32,
+}
+
+/// What the records of one partition caused in one batch.
+#[derive(Default)]
+struct Batch {
+    records: Vec<Record>,
+    completes: Vec<Origin>,
+}
+
+impl RateLimiterStage {
+    /// A rate-limiter.
+    ///
+    /// # Errors
+    /// When a setting is out of range.
+    pub fn new(config: RateLimiterConfig, metrics: RateLimiterMetrics) -> Result<Self, ConfigError> {
+        config.validate()?;
+        Ok(Self {
+            config: Arc::new(config),
+            metrics,
+            view: Arc::default(),
+            restored: HashMap::new(),
+            partitions: BTreeMap::new(),
+            writing: HashMap::new(),
+            next_token: 0,
+            next_tick_ms: 0,
+            ticks: 0,
+        })
+    }
+
+    /// What a progress display may look at.
+    #[must_use]
+    pub fn view(&self) -> Arc<SiteView> {
+        Arc::clone(&self.view)
+    }
+
+    /// A dispatch: passes on, goes back, or is dropped.
+    fn dispatch(&mut self, record: &Delivered, batch: &mut Batch, now: Millis) -> Result<(), MessageError> {
+        let partition = record.place.partition;
+        let scheduled: Scheduled<'_> = wire::read("dispatch", record.value.as_ref())?;
+        let Some(sites) = self.partitions.get_mut(&partition) else { return Ok(()) };
+        let (topic, value) = match sites.decide(&scheduled, now) {
+            Decision::Pass { not_before_ms, interval_ms } => {
+                self.metrics.passed.inc();
+                #[allow(clippy::cast_precision_loss, reason = "intervals are at most a day, far below 2^52 ms")]
+                self.metrics.interval.observe(interval_ms as f64 / 1000.0);
+                let dispatch = record.value.as_deref().unwrap_or_default();
+                (READY, wire::ready(not_before_ms, interval_ms, dispatch))
+            }
+            Decision::Defer { reason, retry_at_ms } => {
+                let dispatch: Dispatch = decode("dispatch", record.value.as_ref())?;
+                match reason {
+                    Deferral::Interval => self.metrics.deferred_interval.inc(),
+                    Deferral::Blocked => self.metrics.deferred_blocked.inc(),
+                    Deferral::Late => self.metrics.deferred_late.inc(),
+                }
+                (OUTCOMES, encode(&wire::deferred(dispatch, reason.as_str(), retry_at_ms, now)))
+            }
+            Decision::Drop => {
+                self.metrics.expired.inc();
+                return Ok(());
+            }
+        };
+        batch.records.push(Record {
+            place: TopicPartition::new(topic, partition),
+            key: Some(site_key(record, &scheduled.site)),
+            value: Some(value),
+            headers: vec![],
+            timestamp_ms: now,
+        });
+        Ok(())
+    }
+
+    /// An outcome: what it teaches is written before it completes.
+    fn outcome(
+        &mut self,
+        origin: Origin,
+        record: &Delivered,
+        now: Millis,
+        actions: &mut Wanted,
+    ) -> Result<(), MessageError> {
+        let heard: Heard<'_> = wire::read("outcome", record.value.as_ref())?;
+        let partition = record.place.partition;
+        // A deferral says nothing about the site; most of them are our own, read back.
+        let sites = self.partitions.get_mut(&partition).filter(|_| heard.kind != OutcomeKind::Deferred);
+        let Some(sites) = sites else {
+            actions.completes.push(origin);
+            return Ok(());
+        };
+        if heard.is_refusal() {
+            self.metrics.refusals.inc();
+        }
+        match sites.learn(&heard, origin, now) {
+            Lesson::Complete => actions.completes.push(origin),
+            Lesson::Write(site) => self.write(partition, site, now, actions),
+            Lesson::Held => {}
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, partition: Partition, site: SiteRecord, now: Millis, actions: &mut Wanted) {
+        self.metrics.records.inc();
+        let token = self.next_token;
+        self.next_token += 1;
+        let record = Record {
+            place: TopicPartition::new(SITES, partition),
+            key: Some(Bytes::copy_from_slice(site.memory.site.as_bytes())),
+            value: Some(encode(&site.memory)),
+            headers: vec![],
+            timestamp_ms: now,
+        };
+        self.writing.insert(token, (partition, site.memory.site));
+        let steps = vec![Step::Produce(vec![record])];
+        actions.plans.push(Plan { steps, completes: site.completes, token: Some(token) });
+    }
+
+    fn show(&mut self, now: Millis) {
+        for sites in self.partitions.values_mut() {
+            sites.unblock(now);
+        }
+        let blocked = self.view.set(self.partitions.values().map(|sites| sites.blocked(SiteView::shown())));
+        self.metrics.blocked.set(i64::try_from(blocked).unwrap_or(i64::MAX));
+        let known: usize = self.partitions.values().map(Sites::len).sum();
+        self.metrics.sites.set(i64::try_from(known).unwrap_or(i64::MAX));
+    }
+}
+
+impl Stage for RateLimiterStage {
+    type Job = Infallible;
+    type Done = Infallible;
+    type Effect = Infallible;
+
+    fn service(&self) -> &'static str {
+        "rate-limiter"
+    }
+
+    fn topics(&self) -> &'static [Topic] {
+        &[SCHEDULED, OUTCOMES]
+    }
+
+    fn claims(&self) -> &'static [Topic] {
+        &[SITES]
+    }
+
+    fn restores(&self, _partition: Partition) -> Vec<RestoreSpec> {
+        vec![RestoreSpec { topic: SITES, from: RestoreFrom::Start, whole: false, follow: true }]
+    }
+
+    fn restore(&mut self, partition: Partition, record: &Delivered) -> Result<(), StageError> {
+        let restored = self.restored.entry(partition).or_default();
+        match decode::<SiteMemory>("site", record.value.as_ref()) {
+            Ok(memory) => restored.take(memory),
+            Err(MessageError::Empty(_)) => {
+                if let Some(site) = record.key.as_deref().and_then(|key| std::str::from_utf8(key).ok()) {
+                    restored.forget(site);
+                }
+            }
+            // The log is ours; to be stopped by one broken record for ever would help nobody, and the site teaches again.
+            Err(error) => tracing::error!(place = %record.place, offset = record.offset, %error, "site memory ignored"),
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, opening: Opening, now: Millis) -> Vec<(Topic, Offset)> {
+        let restored = self.restored.remove(&opening.partition).unwrap_or_default();
+        let sites = Sites::open(Arc::clone(&self.config), restored, opening.claim, now);
+        self.partitions.insert(opening.partition, sites);
+        self.show(now);
+        vec![]
+    }
+
+    fn follow(&mut self, record: &Delivered, now: Millis, actions: &mut Wanted) {
+        let partition = record.place.partition;
+        let Some(sites) = self.partitions.get_mut(&partition) else { return };
+        let Ok(theirs) = decode::<SiteMemory>("site", record.value.as_ref()) else { return };
+        let is_stale = theirs.epoch < sites.epoch();
+        let answer = sites.heard_record(&theirs, now);
+        if is_stale {
+            self.metrics.stale_records.inc();
+            tracing::warn!(site = theirs.site, epoch = theirs.epoch, "a record of an owner before us; ours follows it");
+        }
+        if let Some(site) = answer {
+            self.write(partition, site, now, actions);
+        }
+    }
+
+    fn receive(&mut self, batch: Vec<(Origin, Delivered)>, now: Millis, actions: &mut Wanted) {
+        let mut batches: BTreeMap<Partition, Batch> = BTreeMap::new();
+        for (origin, record) in batch {
+            if record.place.topic == SCHEDULED {
+                let batch = batches.entry(record.place.partition).or_default();
+                match self.dispatch(&record, batch, now) {
+                    Ok(()) => batch.completes.push(origin),
+                    Err(error) => actions.rejects.push((origin, error.to_string())),
+                }
+            } else if let Err(error) = self.outcome(origin, &record, now, actions) {
+                actions.rejects.push((origin, error.to_string()));
+            }
+        }
+        for batch in batches.into_values() {
+            if batch.records.is_empty() {
+                actions.completes.extend(batch.completes);
+            } else {
+                actions.produce(batch.records, batch.completes);
+            }
+        }
+    }
+
+    fn settled(&mut self, token: Token, _offsets: &[Offset], now: Millis, actions: &mut Wanted) {
+        let Some((partition, name)) = self.writing.remove(&token) else { return };
+        let next = self.partitions.get_mut(&partition).and_then(|sites| sites.settled(&name, now));
+        if let Some(site) = next {
+            self.write(partition, site, now, actions);
+        }
+    }
+
+    fn tick(&mut self, now: Millis, _actions: &mut Wanted) {
+        if now < self.next_tick_ms && self.next_tick_ms - now <= TICK_MS {
+            return;
+        }
+        self.next_tick_ms = now.saturating_add(TICK_MS);
+        self.ticks = (self.ticks + 1) % SWEEP_TICKS;
+        for (_, sites) in self.partitions.iter_mut().filter(|(number, _)| *number % SWEEP_TICKS == self.ticks) {
+            sites.sweep(now);
+        }
+        self.show(now);
+    }
+
+    fn next_tick(&self) -> Option<Millis> {
+        Some(self.next_tick_ms)
+    }
+
+    fn close(&mut self, partition: Partition) {
+        self.restored.remove(&partition);
+        self.partitions.remove(&partition);
+        self.writing.retain(|_, (of, _)| *of != partition);
+    }
+
+    fn due(&self, _now: Millis) -> usize {
+        // All else is decided in the call that brings it.
+        self.partitions.values().map(Sites::held).sum()
+    }
+}
+
+/// The site as a key; that of the record where it is the same, which costs no copy.
+fn site_key(record: &Delivered, site: &str) -> Bytes {
+    match &record.key {
+        Some(key) if key.as_ref() == site.as_bytes() => key.clone(),
+        _ => Bytes::copy_from_slice(site.as_bytes()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,219 @@
+use orbweaver_messages::{DispatchId, EXPIRES_MS, NOT_AFTER_MS, Outcome, Ready, Sighting};
+use orbweaver_url::Fingerprint;
+use prometheus::Registry;
+
+use super::*;
+
+const T: Millis = 1_000_000_000;
+
+fn stage(config: RateLimiterConfig) -> RateLimiterStage {
+    RateLimiterStage::new(config, RateLimiterMetrics::register(&Registry::new()).unwrap()).unwrap()
+}
+
+fn open(stage: &mut RateLimiterStage, claim: Offset, now: Millis) {
+    let opening = Opening { partition: 3, partitions: 8, assignment: 1, claim };
+    assert_eq!(stage.open(opening, now), vec![]);
+}
+
+fn dispatch(site: &str, sequence: u64) -> Dispatch {
+    let url = format!("https://{site}/päge?{sequence}");
+    Dispatch {
+        id: DispatchId { epoch: 4, sequence },
+        crawl: "default".into(),
+        fingerprint: Fingerprint::of("default", &url),
+        url,
+        key: Some("https://key.example/".into()),
+        site: site.into(),
+        depth: 2,
+        sighting: Sighting::Link,
+        via: Some("https://via.example/\"quoted\"".into()),
+        chain: vec!["https://chain.example/".into()],
+        attempt: 1,
+        last_attempt: false,
+        blocks: 0,
+        dispatched_at_ms: T,
+        not_after_ms: T + NOT_AFTER_MS,
+        expires_ms: T + EXPIRES_MS,
+    }
+}
+
+fn outcome(site: &str, kind: OutcomeKind, status: Option<u16>) -> Outcome {
+    let mut outcome = wire::deferred(dispatch(site, 0), "test", T, T + 100);
+    (outcome.kind, outcome.status, outcome.retry_at_ms) = (kind, status, None);
+    (outcome.requested_at_ms, outcome.answered_at_ms) = (Some(T), Some(T + 100));
+    outcome
+}
+
+fn delivered(topic: Topic, offset: Offset, value: Option<Bytes>) -> (Origin, Delivered) {
+    let place = TopicPartition::new(topic, 3);
+    let record = Delivered { place, offset, timestamp_ms: T, key: None, value, headers: vec![] };
+    (Origin { place, offset, epoch: 1 }, record)
+}
+
+fn receive(stage: &mut RateLimiterStage, batch: Vec<(Origin, Delivered)>, now: Millis) -> Wanted {
+    let mut actions = Actions::default();
+    stage.receive(batch, now, &mut actions);
+    actions
+}
+
+fn produced(actions: &Wanted) -> Vec<&Record> {
+    let steps = actions.plans.iter().flat_map(|plan| &plan.steps);
+    let records = steps.map(|step| match step {
+        Step::Produce(records) => records,
+        Step::Perform(_) => panic!("there are no effects"),
+    });
+    records.flatten().collect()
+}
+
+#[test]
+fn a_dispatch_passes_through_untouched_with_its_moment_to_its_own_partition() {
+    let mut stage = stage(RateLimiterConfig::default());
+    open(&mut stage, 0, T);
+    let sent = dispatch("a.example", 1);
+    let (origin, record) = delivered(SCHEDULED, 11, Some(encode(&sent)));
+    let actions = receive(&mut stage, vec![(origin, record)], T);
+    let records = produced(&actions);
+    assert_eq!(records.len(), 1);
+    assert_eq!(records[0].place, TopicPartition::new(READY, 3));
+    assert_eq!(records[0].key.as_deref(), Some(&b"a.example"[..]));
+    let ready: Ready = decode("ready", records[0].value.as_ref()).unwrap();
+    assert_eq!(ready, Ready { not_before_ms: T, interval_ms: 1000, dispatch: sent });
+    assert_eq!(encode(&ready), records[0].value.clone().unwrap(), "the same bytes as if it was written anew");
+    assert_eq!(actions.plans[0].completes, vec![origin]);
+}
+
+#[test]
+fn one_batch_is_one_plan_and_what_is_too_early_goes_back() {
+    let mut stage = stage(RateLimiterConfig::default());
+    open(&mut stage, 0, T);
+    let batch = (0..4).map(|n| delivered(SCHEDULED, n, Some(encode(&dispatch("a.example", n))))).collect();
+    let actions = receive(&mut stage, batch, T);
+    assert_eq!(actions.plans.len(), 1);
+    assert_eq!(actions.plans[0].completes.len(), 4);
+    let topics: Vec<_> = produced(&actions).iter().map(|record| record.place.topic).collect();
+    assert_eq!(topics, [READY, READY, READY, OUTCOMES]);
+    let back: Outcome = decode("outcome", produced(&actions)[3].value.as_ref()).unwrap();
+    assert_eq!(
+        (back.kind, back.reason.as_deref(), back.retry_at_ms),
+        (OutcomeKind::Deferred, Some("interval"), Some(T + 2000))
+    );
+    let sent = dispatch("a.example", 3);
+    assert_eq!((back.id, back.fingerprint, back.key, back.via), (sent.id, sent.fingerprint, sent.key, sent.via));
+}
+
+#[test]
+fn our_own_deferral_read_back_completes_and_teaches_nothing() {
+    let mut stage = stage(RateLimiterConfig::default());
+    open(&mut stage, 0, T);
+    let (origin, record) =
+        delivered(OUTCOMES, 5, Some(encode(&outcome("a.example", OutcomeKind::Deferred, Some(429)))));
+    let actions = receive(&mut stage, vec![(origin, record)], T);
+    assert_eq!(actions.completes, vec![origin]);
+    assert!(actions.plans.is_empty());
+}
+
+#[test]
+fn a_block_is_durable_before_its_outcome_completes_and_survives_a_restart() {
+    let mut first = stage(RateLimiterConfig::default());
+    open(&mut first, 0, T);
+    let (origin, record) = delivered(OUTCOMES, 5, Some(encode(&outcome("a.example", OutcomeKind::Blocked, Some(429)))));
+    let actions = receive(&mut first, vec![(origin, record)], T + 200);
+    assert!(actions.completes.is_empty());
+    assert_eq!(actions.plans[0].completes, vec![origin]);
+    let record = produced(&actions)[0].clone();
+    assert_eq!((record.place, record.key.as_deref()), (TopicPartition::new(SITES, 3), Some(&b"a.example"[..])));
+
+    let mut second = stage(RateLimiterConfig::default());
+    let (_, mut kept) = delivered(SITES, 1, record.value);
+    kept.key = record.key;
+    second.restore(3, &kept).unwrap();
+    open(&mut second, 2, T + 5000);
+    assert_eq!(second.view().blocked().names, ["a.example"]);
+    assert_eq!(second.view().blocked().soonest_ms, Some(T + 60_100));
+    let actions =
+        receive(&mut second, vec![delivered(SCHEDULED, 0, Some(encode(&dispatch("a.example", 1))))], T + 6000);
+    let back: Outcome = decode("outcome", produced(&actions)[0].value.as_ref()).unwrap();
+    assert_eq!((back.reason.as_deref(), back.retry_at_ms), (Some("blocked"), Some(T + 60_100)));
+}
+
+#[test]
+fn lessons_during_a_write_complete_with_the_record_after_it() {
+    let mut stage = stage(RateLimiterConfig::default());
+    open(&mut stage, 0, T);
+    let mut refusal = outcome("a.example", OutcomeKind::Blocked, Some(429));
+    refusal.blocked_until_ms = Some(T + 5000);
+    let (first, record) = delivered(OUTCOMES, 1, Some(encode(&refusal)));
+    let actions = receive(&mut stage, vec![(first, record)], T + 200);
+    let token = actions.plans[0].token.unwrap();
+    refusal.crawl_delay_ms = Some(7000);
+    let (second, record) = delivered(OUTCOMES, 2, Some(encode(&refusal)));
+    let actions = receive(&mut stage, vec![(second, record)], T + 300);
+    assert!(actions.plans.is_empty() && actions.completes.is_empty());
+    assert_eq!(stage.due(T + 300), 1);
+    let mut actions = Actions::default();
+    stage.settled(token, &[8], T + 400, &mut actions);
+    assert_eq!(actions.plans[0].completes, vec![second]);
+    let memory: SiteMemory = decode("site", produced(&actions)[0].value.as_ref()).unwrap();
+    assert_eq!((memory.blocked_until_ms, memory.crawl_delay_ms), (T + 5000, Some(7000)));
+    assert_eq!(stage.due(T + 400), 0);
+}
+
+#[test]
+fn a_record_that_cannot_be_read_is_rejected_with_its_reason() {
+    let mut stage = stage(RateLimiterConfig::default());
+    open(&mut stage, 0, T);
+    let broken = Bytes::from_static(b"{\"site\":\"a.example\",\"not_after_ms\":1,\"expires_ms\":2");
+    let trailing = Bytes::from([&encode(&dispatch("a.example", 1))[..], b"}"].concat());
+    let batch = vec![
+        delivered(SCHEDULED, 0, Some(broken)),
+        delivered(SCHEDULED, 1, None),
+        delivered(OUTCOMES, 2, Some(Bytes::from_static(b"{}"))),
+        delivered(SCHEDULED, 3, Some(trailing)),
+    ];
+    let actions = receive(&mut stage, batch, T);
+    let offsets: Vec<_> = actions.rejects.iter().map(|(origin, _)| origin.offset).collect();
+    assert_eq!(offsets, [0, 1, 2, 3]);
+    assert!(actions.rejects[2].1.starts_with("not a valid outcome message: missing field"), "{}", actions.rejects[2].1);
+    assert!(actions.plans.is_empty() && actions.completes.is_empty());
+}
+
+#[test]
+fn an_expired_dispatch_completes_without_a_trace() {
+    let mut stage = stage(RateLimiterConfig::default());
+    open(&mut stage, 0, T);
+    let (origin, record) = delivered(SCHEDULED, 0, Some(encode(&dispatch("a.example", 1))));
+    let actions = receive(&mut stage, vec![(origin, record)], T + EXPIRES_MS + 1);
+    assert_eq!(actions.completes, vec![origin]);
+    assert!(actions.plans.is_empty());
+    assert_eq!(stage.metrics.expired.get(), 1);
+}
+
+#[test]
+fn a_stale_record_behind_our_claim_is_answered_with_ours() {
+    let mut stage = stage(RateLimiterConfig::default());
+    open(&mut stage, 9, T);
+    let stale = SiteMemory { site: "a.example".into(), epoch: 2, blocked_until_ms: T + 9999, ..SiteMemory::default() };
+    let mut actions = Actions::default();
+    stage.follow(&delivered(SITES, 12, Some(encode(&stale))).1, T, &mut actions);
+    let memory: SiteMemory = decode("site", produced(&actions)[0].value.as_ref()).unwrap();
+    assert_eq!((memory.epoch, memory.blocked_until_ms), (9, 0));
+    assert!(actions.plans[0].completes.is_empty());
+    let mut actions = Actions::default();
+    stage.follow(&delivered(SITES, 13, Some(encode(&memory))).1, T, &mut actions);
+    assert!(actions.plans.is_empty(), "our own record");
+}
+
+#[test]
+fn a_closed_partition_leaves_nothing_behind() {
+    let mut stage = stage(RateLimiterConfig::default());
+    open(&mut stage, 0, T);
+    let (_, record) = delivered(OUTCOMES, 5, Some(encode(&outcome("a.example", OutcomeKind::Blocked, Some(503)))));
+    let origin = Origin { place: record.place, offset: 5, epoch: 1 };
+    let token = receive(&mut stage, vec![(origin, record)], T + 200).plans[0].token.unwrap();
+    stage.close(3);
+    let mut actions: Wanted = Actions::default();
+    stage.settled(token, &[1], T, &mut actions);
+    stage.tick(T + 5000, &mut actions);
+    assert!(actions.plans.is_empty() && stage.writing.is_empty());
+    assert_eq!(stage.view().blocked().count, 0);
+}
