@@ -1,8 +1,9 @@
 //! From links as they stand in the markup to absolute URLs and their sites.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
-use encoding_rs::{Encoding, UTF_8};
+use encoding_rs::{EncoderResult, Encoding, ISO_2022_JP, UTF_8};
 use orbweaver_url::{MAX_URL_BYTES, QueryEncoding, UrlError, resolve_encoded, site_of};
 use url::Url;
 
@@ -75,8 +76,33 @@ impl<'a> Resolver<'a> {
         if self.encoding == UTF_8 {
             return resolve_encoded(self.base, href, None);
         }
-        let encode: QueryEncoding<'_> = &|query| self.encoding.encode(query).0;
+        let encode: QueryEncoding<'_> = &|query| encode_query(self.encoding, query);
         resolve_encoded(self.base, href, Some(encode))
+    }
+}
+
+/// A query in the bytes of an encoding. Characters that it lacks become percent-encoded character references (WHATWG URL,
+/// "percent-encode after encoding").
+fn encode_query<'q>(encoding: &'static Encoding, query: &'q str) -> Cow<'q, [u8]> {
+    if query.is_ascii() && encoding != ISO_2022_JP {
+        return Cow::Borrowed(query.as_bytes());
+    }
+    let mut encoder = encoding.new_encoder();
+    let mut bytes = Vec::with_capacity(query.len() + 16);
+    let mut rest = query;
+    loop {
+        bytes.reserve(
+            encoder.max_buffer_length_from_utf8_without_replacement(rest.len()).unwrap_or(4 * rest.len() + 16),
+        );
+        let (result, read) = encoder.encode_from_utf8_to_vec_without_replacement(rest, &mut bytes, true);
+        rest = &rest[read..];
+        match result {
+            EncoderResult::Unmappable(character) => {
+                bytes.extend_from_slice(format!("%26%23{}%3B", u32::from(character)).as_bytes());
+            }
+            EncoderResult::InputEmpty => return Cow::Owned(bytes),
+            EncoderResult::OutputFull => {}
+        }
     }
 }
 

@@ -84,7 +84,8 @@ fn check_links(row: &Value) -> Result<(), String> {
 
 #[test]
 fn heritrix_finds_the_same_links() {
-    check_all("heritrix_html.jsonl", &[], |row| {
+    let listed = [(40, "Heritrix follows nofollow links by default; they are kept here, and not followed")];
+    check_all("heritrix_html.jsonl", &listed, |row| {
         let html = row["html"].as_str().unwrap_or_default();
         // Heritrix also takes what a page embeds; those rows have neither of these.
         let concerns = ["<a ", "<area ", "<frame ", "<iframe ", "robots"].iter().any(|tag| html.contains(tag));
@@ -99,9 +100,16 @@ fn nutch_finds_the_same_links_in_odd_markup() {
 
 #[test]
 fn nutch_finds_the_same_links_and_texts() {
-    check_all("nutch_outlinks.jsonl", &[], |row| {
+    let listed = [
+        (6, "an image is no link to a page"),
+        (10, "a form is no link"),
+        (14, "an image is no link to a page"),
+        (15, "a video is no link to a page"),
+    ];
+    check_all("nutch_outlinks.jsonl", &listed, |row| {
         let page = read(row["base_url"].as_str().unwrap(), &body(row), None);
-        let found: Vec<_> = page.links.iter().map(|link| (link.url.clone(), link.text.clone())).collect();
+        let found: Vec<_> =
+            page.links.iter().filter(|link| !link.nofollow).map(|link| (link.url.clone(), link.text.clone())).collect();
         let expected: Vec<_> = row["expected_links"]
             .as_array()
             .unwrap()
@@ -114,7 +122,12 @@ fn nutch_finds_the_same_links_and_texts() {
 
 #[test]
 fn scrapy_finds_the_same_links_texts_and_nofollow() {
-    check_all("scrapy_linkextractor.jsonl", &[], |row| {
+    let listed = [
+        (1, "Scrapy names a URL once; here every link is kept with its text"),
+        (22, "Scrapy leaves out what looks like an image; here the content type decides when it is fetched"),
+        (45, "only http and https are crawled"),
+    ];
+    check_all("scrapy_linkextractor.jsonl", &listed, |row| {
         if row["default_options"] != true {
             return None;
         }
@@ -124,14 +137,8 @@ fn scrapy_finds_the_same_links_texts_and_nofollow() {
         };
         let content_type = format!("text/html; charset={charset}");
         let page = read(row["base_url"].as_str().unwrap(), &body(row), Some(&content_type));
-        // Scrapy lists each URL, with its fragment, once.
-        let mut found: Vec<(String, String, bool)> = Vec::new();
-        for link in &page.links {
-            let link = (link.url.clone(), link.text.clone(), link.nofollow);
-            if !found.contains(&link) {
-                found.push(link);
-            }
-        }
+        let found: Vec<_> =
+            page.links.iter().map(|link| (link.url.clone(), link.text.clone(), link.nofollow)).collect();
         let expected: Vec<_> = row["expected_links"]
             .as_array()
             .unwrap()
@@ -158,7 +165,12 @@ fn w3lib_finds_the_same_base_url() {
 
 #[test]
 fn w3lib_finds_the_same_meta_refresh() {
-    check_all("w3lib_meta_refresh.jsonl", &[], |row| {
+    let listed = [
+        (3, "a tag that the page's end cuts is no tag (WHATWG HTML 13.2.5, eof-in-tag)"),
+        (21, "noscript is not searched for a refresh; this row asks for it"),
+        (23, "a script is not searched for markup; this row asks for it"),
+    ];
+    check_all("w3lib_meta_refresh.jsonl", &listed, |row| {
         let content_type = row["encoding"].as_str().map(|charset| format!("text/html; charset={charset}"));
         let page = read(row["page_url"].as_str().unwrap(), &body(row), content_type.as_deref());
         let expected: Vec<_> = row["expected_url"].as_str().map(written).into_iter().collect();
