@@ -2,6 +2,7 @@
 //!
 //! `tests/vectors/real_sample.jsonl` holds a sample, one file a row, with all rows of the whole corpus on which we differ where
 //! the file is small. Set `ROBOTS_CORPUS` to a file of the same form to check another one.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::path::Path;
 

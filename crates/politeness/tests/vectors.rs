@@ -2,6 +2,7 @@
 //!
 //! `tests/vectors/expected_failures.jsonl` lists every row that we answer otherwise, with the reason. A row that is not listed
 //! must pass, and a listed row must fail: the list can only be true.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::{
     collections::BTreeMap,

@@ -126,7 +126,7 @@ proptest! {
     #[test]
     fn any_bytes_are_a_robots_txt(bytes in prop::collection::vec(any::<u8>(), 0..600), path in "\\PC{0,30}") {
         let robots = Robots::parse(&bytes, &Limits::default());
-        robots.verdict("orbweaver", &path);
+        prop_assert_eq!(robots.verdict("orbweaver", &path).rule.is_some(), robots.verdict("orbweaver", &path).line.is_some());
     }
 
     #[test]
