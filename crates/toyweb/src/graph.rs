@@ -57,13 +57,10 @@ pub(crate) fn page_at(config: &WebConfig, path: &str) -> Option<u64> {
     (own == path).then_some(page)
 }
 
-/// Appends `to` as a reference relative to `from`, both absolute paths of one host.
+/// Appends `to` as a reference relative to `from`, both absolute paths of one host; never a query alone, which some clients
+/// resolve wrongly and which has a special place of its own.
 pub(crate) fn write_relative(from: &str, to: &str, out: &mut String) {
     let from_path = from.split('?').next().unwrap_or(from);
-    if let Some(query) = to.strip_prefix(from_path).filter(|rest| rest.starts_with('?')) {
-        out.push_str(query);
-        return;
-    }
     let from_dir = &from_path[..=from_path.rfind('/').unwrap_or(0)];
     let to_dir = &to[..=to.split('?').next().and_then(|path| path.rfind('/')).unwrap_or(0)];
     let shared = from_dir

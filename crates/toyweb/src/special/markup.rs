@@ -20,6 +20,7 @@ pub(super) const THEME: Theme = Theme { links, expected, reply };
 fn links(place: &Place<'_>) -> Vec<String> {
     match place.kind {
         Kind::Refresh => vec![anchor(&place.url("here"))],
+        Kind::Paging => vec![anchor(&place.url("list?page=0"))],
         Kind::Spellings => spellings(place).iter().map(|href| anchor(href)).collect(),
         Kind::Canonical => vec![anchor(&place.url("copy")), anchor(&place.url("original"))],
         Kind::Nofollow => {
@@ -49,6 +50,7 @@ fn expected(place: &Place<'_>) -> Vec<Expected> {
     let fetched = |parts: &[&str]| parts.iter().map(|part| place.fetched(part)).collect::<Vec<_>>();
     let mut all = match place.kind {
         Kind::Refresh => fetched(&["here", "there"]),
+        Kind::Paging => fetched(&["list?page=0", "list?page=1", "list?page=2"]),
         Kind::Base => fetched(&["page", "deep/er/leaf", "deep/up"]),
         Kind::Frames => fetched(&["page", "iframe", "area", "frameset", "frame"]),
         Kind::Spellings => fetched(&["~page"]),
@@ -79,6 +81,8 @@ fn reply(place: &Place<'_>, part: &str, visit: &Visit<'_>) -> Option<Reply> {
         (Kind::Gzip | Kind::Outside | Kind::Nofollow, "page") => leaf(),
         (Kind::Refresh, "here") => place.page("").with_markup("<head>", "<meta http-equiv=\"Refresh\" content=\"0; URL='there'\">"),
         (Kind::Refresh, "there") => leaf(),
+        (Kind::Paging, "list?page=0" | "list?page=1") => place.page(&format!("{}{}", anchor("?page=1"), anchor("?page=2"))),
+        (Kind::Paging, "list?page=2") => leaf(),
         (Kind::Base, "page") => place
             .page("<p><a href=\"leaf\">a leaf</a> <a href=\"../up\">up</a></p>")
             .with_markup("<head>", &format!("<base href=\"{}\">", place.path("deep/er/"))),

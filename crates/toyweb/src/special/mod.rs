@@ -72,6 +72,8 @@ kinds! {
     Gzip = "gzip",
     /// A page that leads on by meta refresh alone.
     Refresh = "refresh",
+    /// Three pages that differ in their query, and link to each other by the query alone.
+    Paging = "paging",
     /// A page with a base href that moves its relative links.
     Base = "base",
     /// Pages that are reached by frame, iframe and image map alone.
@@ -110,7 +112,7 @@ impl Kind {
             Self::Chain | Self::Loop | Self::LongChain | Self::CookieWall | Self::Reordered => &redirects::THEME,
             Self::Slow | Self::Flaky | Self::Failing | Self::Reset | Self::ShortBody => &failures::THEME,
             Self::Busy | Self::BusyHost | Self::Dead | Self::Large => &failures::THEME,
-            Self::Gzip | Self::Refresh | Self::Base | Self::Frames | Self::Spellings => &markup::THEME,
+            Self::Gzip | Self::Refresh | Self::Paging | Self::Base | Self::Frames | Self::Spellings => &markup::THEME,
             Self::Canonical | Self::Nofollow | Self::PageNofollow | Self::Outside | Self::Resource => &markup::THEME,
             Self::Disallowed | Self::RobotsFailing | Self::RobotsRefusing | Self::RobotsDelay => &robots::THEME,
         }
