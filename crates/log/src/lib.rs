@@ -4,12 +4,14 @@
 
 #[cfg(feature = "contract")]
 pub mod contract;
+pub mod embedded;
 mod error;
 pub mod memory;
 mod record;
 mod spec;
 mod traits;
 
+pub use embedded::{EmbeddedLog, Options, SyncPolicy};
 pub use error::LogError;
 pub use memory::MemoryLog;
 pub use record::{Commit, Delivered, Offset, Partition, Record, TopicPartition};

@@ -1,0 +1,192 @@
+//! Checkpoints: how far everything was durable at one moment, all partitions and commits alike.
+//!
+//! Two files are written in turn, in place, so that one of them is whole at any instant and no room is needed for the next.
+
+use std::{
+    fmt::Write as _,
+    fs::{File, OpenOptions},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    str::{FromStr, SplitWhitespace},
+};
+
+use orbweaver_messages::Millis;
+
+use super::{SyncPolicy, files::at};
+use crate::{LogError, Offset, Partition};
+
+const TITLE: &str = "orbweaver log checkpoint 1";
+
+/// How far a partition was durable.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) topic: String,
+    pub(super) partition: Partition,
+    /// The first offset that may be read.
+    pub(super) start: Offset,
+    /// The last segment, and how many bytes of it.
+    pub(super) base: Offset,
+    pub(super) len: u64,
+    /// The offset that the next record gets.
+    pub(super) end: Offset,
+    /// When the latest record of that segment was made.
+    pub(super) max_ms: Millis,
+    /// That segment is complete.
+    pub(super) sealed: bool,
+}
+
+/// Everything at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Checkpoint {
+    /// The later of two has the higher one.
+    pub(super) sequence: u64,
+    /// Names the run of the system that it was written in; empty where the system does not tell.
+    pub(super) boot: String,
+    /// The name of the sync policy.
+    pub(super) sync: String,
+    /// Which file of commits, and how many bytes of it.
+    pub(super) commits: (u64, u64),
+    pub(super) entries: Vec<Entry>,
+}
+
+impl Checkpoint {
+    /// The last checkpoint of a log, if there is a whole one.
+    pub(super) fn load(folder: &Path) -> Result<Option<Self>, LogError> {
+        let mut last: Option<Self> = None;
+        for slot in 0..2 {
+            let path = path(folder, slot);
+            let bytes = match std::fs::read(&path) {
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(at(&path)(error)),
+            };
+            // One that was interrupted is no checkpoint; the other one holds.
+            let found = std::str::from_utf8(&bytes).ok().and_then(Self::parse);
+            last = last.into_iter().chain(found).max_by_key(|checkpoint| checkpoint.sequence);
+        }
+        Ok(last)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (body, rest) = text.split_once("\ncrc ")?;
+        let crc = u32::from_str_radix(rest.lines().next()?, 16).ok()?;
+        if crc32fast::hash(body.as_bytes()) != crc {
+            return None;
+        }
+        let mut lines = body.lines();
+        if lines.next()? != TITLE {
+            return None;
+        }
+        let mut checkpoint = Self::default();
+        for line in lines {
+            let mut words = line.split_whitespace();
+            match words.next()? {
+                "sequence" => checkpoint.sequence = word(&mut words)?,
+                "boot" => checkpoint.boot = words.next().unwrap_or_default().to_owned(),
+                "sync" => checkpoint.sync = word(&mut words)?,
+                "commits" => checkpoint.commits = (word(&mut words)?, word(&mut words)?),
+                "place" => checkpoint.entries.push(Entry {
+                    topic: word(&mut words)?,
+                    partition: word(&mut words)?,
+                    start: word(&mut words)?,
+                    base: word(&mut words)?,
+                    len: word(&mut words)?,
+                    end: word(&mut words)?,
+                    max_ms: word(&mut words)?,
+                    sealed: word(&mut words)?,
+                }),
+                _ => return None,
+            }
+        }
+        Some(checkpoint)
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!("{TITLE}\nsequence {}\nboot {}\nsync {}\n", self.sequence, self.boot, self.sync);
+        let _ = write!(text, "commits {} {}", self.commits.0, self.commits.1);
+        for entry in &self.entries {
+            let Entry { topic, partition, start, base, len, end, max_ms, sealed } = entry;
+            let _ = write!(text, "\nplace {topic} {partition} {start} {base} {len} {end} {max_ms} {sealed}");
+        }
+        let crc = crc32fast::hash(text.as_bytes());
+        let _ = writeln!(text, "\ncrc {crc:08x}");
+        text
+    }
+
+    /// Writes it, in place of the one before last.
+    pub(super) fn store(&self, folder: &Path, durable: bool) -> Result<(), LogError> {
+        let path = path(folder, self.sequence % 2);
+        let open = || OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+        let write = |file: File| {
+            file.write_all_at(self.text().as_bytes(), 0)?;
+            if durable { file.sync_data() } else { Ok(()) }
+        };
+        open().and_then(write).map_err(at(&path))
+    }
+
+    /// Whether this was written by a run of the system that has ended: what was not durable then may be gone.
+    pub(super) fn before_a_restart(&self) -> bool {
+        self.boot.is_empty() || self.boot != boot()
+    }
+
+    pub(super) fn synced(&self, policy: &SyncPolicy) -> bool {
+        self.sync == policy.name()
+    }
+}
+
+fn path(folder: &Path, slot: u64) -> PathBuf {
+    folder.join(format!("checkpoint.{slot}"))
+}
+
+fn word<T: FromStr>(words: &mut SplitWhitespace<'_>) -> Option<T> {
+    words.next()?.parse().ok()
+}
+
+/// Names this run of the system (Linux: `proc(5)`, `random/boot_id`); empty where it does not tell.
+pub(super) fn boot() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checkpoint(sequence: u64) -> Checkpoint {
+        let entry = |partition| Entry {
+            topic: "crawl.pages".to_owned(),
+            partition,
+            start: 5,
+            base: 4,
+            len: 1_000,
+            end: 9,
+            max_ms: Millis::MIN,
+            sealed: partition == 1,
+        };
+        let sync = "every".to_owned();
+        Checkpoint { sequence, boot: boot(), sync, commits: (2, 77), entries: vec![entry(0), entry(1)] }
+    }
+
+    #[test]
+    fn the_later_of_two_counts_and_a_torn_one_does_not() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(Checkpoint::load(folder.path()).unwrap(), None);
+        for sequence in 1..=4 {
+            checkpoint(sequence).store(folder.path(), true).unwrap();
+            assert_eq!(Checkpoint::load(folder.path()).unwrap(), Some(checkpoint(sequence)));
+        }
+        let mut fewer = checkpoint(5);
+        fewer.entries.pop();
+        fewer.store(folder.path(), false).unwrap();
+        assert_eq!(Checkpoint::load(folder.path()).unwrap(), Some(fewer), "what a longer one left behind is ignored");
+
+        let last = path(folder.path(), 1);
+        for at in [0, 40, 100] {
+            let whole = std::fs::read(&last).unwrap();
+            let mut torn = whole.clone();
+            torn[at] ^= 1;
+            std::fs::write(&last, torn).unwrap();
+            assert_eq!(Checkpoint::load(folder.path()).unwrap(), Some(checkpoint(4)));
+            std::fs::write(&last, whole).unwrap();
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! What groups have committed: an appended file of which the last entry of each place counts, rewritten when it has grown.
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use orbweaver_messages::Topic;
+
+use super::{
+    disk::Disk,
+    files::{at, corrupt, create, open, remove, sync_folder},
+    frame::{Frame, Kind, put},
+    recover::{Recovery, Scan},
+};
+use crate::{Commit, LogError, Offset, Partition, TopicPartition};
+
+/// The longest metadata, in bytes.
+pub(super) const MAX_METADATA: usize = 4_096;
+/// The longest name of a group, in bytes.
+pub(super) const MAX_GROUP: usize = 255;
+/// The file is rewritten when it is this long, and four times as long as after the last time.
+const REWRITE_BYTES: u64 = 1 << 20;
+
+/// By group, topic and partition. Topics by name, so that those not configured now are kept.
+type Table = HashMap<String, HashMap<String, HashMap<Partition, Commit>>>;
+
+struct Current {
+    file: File,
+    generation: u64,
+    len: u64,
+    /// Numbers the entries.
+    next: Offset,
+    rewrite_at: u64,
+    table: Table,
+}
+
+pub(super) struct Commits {
+    folder: PathBuf,
+    current: Mutex<Current>,
+    pub(super) dirty: AtomicBool,
+}
+
+impl Commits {
+    /// Recovers the commits of the log in `folder`; `known` is what the checkpoint says of them: file and length.
+    pub(super) fn open(folder: &Path, known: Option<(u64, u64)>, recovery: Recovery) -> Result<Self, LogError> {
+        let mut generations = generations(folder)?;
+        if let (true, Some((generation, len))) = (recovery.roll_back, known) {
+            for later in generations.extract_if(.., |later| *later > generation) {
+                remove(&path(folder, later))?;
+            }
+            if generations.contains(&generation) {
+                let path = path(folder, generation);
+                let file = open(&path)?;
+                if file.metadata().map_err(at(&path))?.len() > len {
+                    tracing::warn!(path = %path.display(), "commits not durable when the system stopped; cut off");
+                    file.set_len(len).map_err(at(&path))?;
+                }
+            }
+        }
+        let current = match generations.last() {
+            None => {
+                let file = create(&path(folder, 0))?;
+                let table = Table::new();
+                Current { file, generation: 0, len: 0, next: 0, rewrite_at: REWRITE_BYTES, table }
+            }
+            Some(generation) => load(folder, *generation, recovery.forgive)?,
+        };
+        if let Some((generation, len)) = known.filter(|(generation, _)| *generation >= current.generation)
+            && !recovery.forgive
+            && (generation > current.generation || len > current.len)
+        {
+            let reason = format!("the commits end here, and {len} bytes of the file {generation} were durable");
+            return Err(corrupt(&path(folder, current.generation), current.len, &reason));
+        }
+        Ok(Self { folder: folder.to_owned(), current: Mutex::new(current), dirty: AtomicBool::new(true) })
+    }
+
+    fn current(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes commits, one write for all. The caller has checked them.
+    pub(super) fn commit(
+        &self,
+        disk: &Disk,
+        group: &str,
+        commits: Vec<(TopicPartition, Commit)>,
+    ) -> Result<(), LogError> {
+        let mut current = self.current();
+        disk.alive()?;
+        let mut buffer = disk.buffer();
+        let mut next = current.next;
+        for (place, commit) in &commits {
+            put_entry(&mut buffer, next, group, (place.topic.0, place.partition, commit));
+            next += 1;
+        }
+        let sync = || if disk.syncs_each_append() { current.file.sync_data() } else { Ok(()) };
+        let written = current.file.write_all_at(&buffer, current.len).and_then(|()| sync());
+        if let Err(error) = written {
+            let error = at(&path(&self.folder, current.generation))(error);
+            // Not to be read as a commit after all; if this fails too, opening the log repairs the tail.
+            let _ = current.file.set_len(current.len);
+            disk.fail(&error);
+            return Err(error);
+        }
+        current.len += buffer.len() as u64;
+        current.next = next;
+        disk.give_back(buffer);
+        let group = current.table.entry(group.to_owned()).or_default();
+        for (place, commit) in commits {
+            match group.get_mut(place.topic.0) {
+                Some(topic) => _ = topic.insert(place.partition, commit),
+                None => _ = group.insert(place.topic.0.to_owned(), HashMap::from([(place.partition, commit)])),
+            }
+        }
+        self.dirty.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    pub(super) fn committed(&self, group: &str, place: TopicPartition) -> Option<Commit> {
+        let Topic(topic) = place.topic;
+        self.current().table.get(group)?.get(topic)?.get(&place.partition).cloned()
+    }
+
+    /// Which file, and how many bytes of it, a checkpoint may name once they are durable. No commit is under way. A file
+    /// that has grown is rewritten; the one before stays until [`Commits::settle`], since an earlier checkpoint names it.
+    pub(super) fn cut(&self) -> Result<(u64, u64), LogError> {
+        let mut current = self.current();
+        self.dirty.store(false, Ordering::Release);
+        if current.len >= current.rewrite_at {
+            self.rewrite(&mut current)?;
+        }
+        Ok((current.generation, current.len))
+    }
+
+    fn rewrite(&self, current: &mut Current) -> Result<(), LogError> {
+        let mut buffer = vec![];
+        let mut next = 0;
+        for (group, topics) in &current.table {
+            for (topic, partitions) in topics {
+                for (partition, commit) in partitions {
+                    put_entry(&mut buffer, next, group, (topic, *partition, commit));
+                    next += 1;
+                }
+            }
+        }
+        let generation = current.generation + 1;
+        let (unfinished, path) = (self.folder.join("commits.tmp"), path(&self.folder, generation));
+        let file = create(&unfinished)?;
+        file.write_all_at(&buffer, 0).map_err(at(&unfinished))?;
+        std::fs::rename(&unfinished, &path).map_err(at(&path))?;
+        let len = buffer.len() as u64;
+        current.file = file;
+        current.generation = generation;
+        current.len = len;
+        current.next = next;
+        current.rewrite_at = REWRITE_BYTES.max(4 * len);
+        Ok(())
+    }
+
+    /// Makes durable what was written before a cut.
+    pub(super) fn sync(&self) -> Result<(), LogError> {
+        // A second descriptor of the file, so that nobody who commits waits for the disk.
+        let (file, generation) = {
+            let current = self.current();
+            (current.file.try_clone(), current.generation)
+        };
+        let synced = file.and_then(|file| file.sync_data());
+        synced.map_err(at(&path(&self.folder, generation)))?;
+        sync_folder(&self.folder)
+    }
+
+    /// Removes the files before `generation`, which no checkpoint names any more.
+    pub(super) fn settle(&self, generation: u64) -> Result<(), LogError> {
+        for earlier in generations(&self.folder)?.into_iter().filter(|earlier| *earlier < generation) {
+            remove(&path(&self.folder, earlier))?;
+        }
+        Ok(())
+    }
+}
+
+fn put_entry(buffer: &mut Vec<u8>, number: Offset, group: &str, entry: (&str, Partition, &Commit)) {
+    let (topic, partition, commit) = entry;
+    let (partition, offset) = (partition.to_le_bytes(), commit.offset.to_le_bytes());
+    let headers: [(&str, &[u8]); 3] = [(topic, &[]), ("", &partition), ("", &offset)];
+    put(
+        buffer,
+        (Kind::Record, number, 0),
+        (Some(group.as_bytes()), Some(commit.metadata.as_bytes())),
+        headers.into_iter(),
+    );
+}
+
+fn take_entry(frame: Frame, table: &mut Table) -> Result<(), &'static str> {
+    const BAD: &str = "an entry is no commit";
+    let entry = frame.deliver(TopicPartition::new(Topic(""), 0))?;
+    let text = |bytes: Option<&bytes::Bytes>| {
+        bytes.and_then(|bytes| std::str::from_utf8(bytes).ok()).map(str::to_owned).ok_or(BAD)
+    };
+    let (group, metadata) = (text(entry.key.as_ref())?, text(entry.value.as_ref())?);
+    let [(topic, _), (_, partition), (_, offset)] = entry.headers.as_slice() else { return Err(BAD) };
+    let partition = Partition::from_le_bytes(partition.as_ref().try_into().map_err(|_| BAD)?);
+    let offset = Offset::from_le_bytes(offset.as_ref().try_into().map_err(|_| BAD)?);
+    let topics = table.entry(group).or_default();
+    topics.entry(topic.clone()).or_default().insert(partition, Commit { offset, metadata });
+    Ok(())
+}
+
+fn load(folder: &Path, generation: u64, forgive: bool) -> Result<Current, LogError> {
+    let path = path(folder, generation);
+    let file = open(&path)?;
+    let mut table = Table::new();
+    let scan = Scan::beginning(0).complete(&path, &file, forgive, |frame| take_entry(frame, &mut table))?;
+    Ok(Current { file, generation, len: scan.len, next: scan.end, rewrite_at: REWRITE_BYTES, table })
+}
+
+fn path(folder: &Path, generation: u64) -> PathBuf {
+    folder.join(format!("commits.{generation}"))
+}
+
+/// The files of commits, sorted.
+fn generations(folder: &Path) -> Result<Vec<u64>, LogError> {
+    let mut generations = vec![];
+    for entry in std::fs::read_dir(folder).map_err(at(folder))? {
+        let name = entry.map_err(at(folder))?.file_name();
+        let generation: Option<u64> = name.to_str().and_then(|name| name.strip_prefix("commits.")?.parse().ok());
+        generations.extend(generation);
+    }
+    generations.sort_unstable();
+    Ok(generations)
+}

@@ -1,0 +1,219 @@
+//! Compaction: of each key the last record stays, at its offset.
+//!
+//! A partition is compacted when half of what is complete was written since the last time, so that a record is copied about
+//! once more for each time it could have been superseded. From the segments written since, the last offset of each key is
+//! noted; then all segments from the first to there are copied without the records that a later one supersedes, small
+//! results together into one file. That file takes the place of the first it stands for, and from then on the others are
+//! behind its end and removed, now or, after a crash, when the log is opened.
+
+use std::{
+    collections::{HashMap, hash_map::RandomState},
+    fs::File,
+    hash::BuildHasher,
+    os::unix::fs::FileExt,
+    path::PathBuf,
+    sync::{PoisonError, atomic::Ordering},
+};
+
+use orbweaver_messages::Millis;
+
+use super::{
+    disk::Disk,
+    files::{FileKey, at, create, remove, sync_folder},
+    frame::{Frame, Kind, put_seal},
+    partition::PartitionLog,
+    segment::Segment,
+    walk::{Chunk, Walk},
+};
+use crate::{LogError, Offset};
+
+/// The copy is written in pieces of about this size.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// What a compaction did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Compacted {
+    /// The bytes of the segments that were read.
+    pub before_bytes: u64,
+    /// The bytes of those that took their place.
+    pub after_bytes: u64,
+}
+
+/// The last offset of each key, by a hash of 128 bits: two SipHashes with keys of their own, random, so that nobody who
+/// chooses keys (sites, say) can make two of them collide and a record vanish.
+struct Last {
+    hashers: (RandomState, RandomState),
+    offsets: HashMap<(u64, u64), Offset>,
+}
+
+impl Last {
+    fn hash(&self, key: &[u8]) -> (u64, u64) {
+        (self.hashers.0.hash_one(key), self.hashers.1.hash_one(key))
+    }
+
+    fn note(&mut self, frame: &Frame) {
+        if let Some(key) = frame.key() {
+            let hash = self.hash(key);
+            self.offsets.insert(hash, frame.offset);
+        }
+    }
+
+    fn keeps(&self, frame: &Frame, tombstones_from: Millis) -> bool {
+        let Some(key) = frame.key() else { return true };
+        let last = self.offsets.get(&self.hash(key));
+        // An expired tombstone may go: every earlier record of its key is in what is copied, and goes too or has gone.
+        last.is_none_or(|last| *last <= frame.offset) && !(frame.is_tombstone() && frame.timestamp_ms < tombstones_from)
+    }
+}
+
+/// Compacts a partition if it is worth it.
+pub(super) fn compact(
+    partition: &PartitionLog,
+    disk: &Disk,
+    now: Millis,
+    stop: &dyn Fn() -> bool,
+) -> Result<Compacted, LogError> {
+    let _upkeep = partition.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some((start, segments)) = worth_it(partition) else { return Ok(Compacted::default()) };
+    let mut last = Last { hashers: (RandomState::new(), RandomState::new()), offsets: HashMap::new() };
+    let mut through = 0;
+    for (index, segment) in segments.iter().enumerate() {
+        if !segment.compacted {
+            if last.offsets.len() >= disk.options.compaction_keys {
+                break;
+            }
+            each(partition, disk, segment, |frame| {
+                last.note(frame);
+                Ok(())
+            })?;
+        }
+        through = index + 1;
+        if stop() {
+            return Ok(Compacted::default());
+        }
+    }
+    let retention = i64::try_from(disk.options.tombstone_retention.as_millis()).unwrap_or(Millis::MAX);
+    let tombstones_from = now.saturating_sub(retention);
+    let mut done = Compacted::default();
+    let mut copy: Option<Copy> = None;
+    for segment in segments.iter().take(through) {
+        let mut current = match copy.take() {
+            Some(current) if current.takes(segment, disk.options.segment_bytes) => current,
+            full => {
+                done.after_bytes += full.map_or(Ok(0), |full| full.finish(partition, disk))?;
+                Copy::begin(partition, segment.base)?
+            }
+        };
+        each(partition, disk, segment, |frame| {
+            if frame.offset >= start && last.keeps(frame, tombstones_from) { current.put(frame) } else { Ok(()) }
+        })?;
+        current.inputs.push(*segment);
+        done.before_bytes += segment.len;
+        if stop() {
+            return Ok(done);
+        }
+        copy = Some(current);
+    }
+    done.after_bytes += copy.map_or(Ok(0), |copy| copy.finish(partition, disk))?;
+    Ok(done)
+}
+
+/// The start of the partition and the segments that may be compacted, if half of them are not.
+fn worth_it(partition: &PartitionLog) -> Option<(Offset, Vec<Segment>)> {
+    let settled = partition.settled.load(Ordering::Acquire);
+    let segments = partition.segments();
+    let complete: Vec<_> = segments.list.iter().take_while(|segment| segment.base < settled).copied().collect();
+    let bytes = |compacted| -> u64 {
+        complete.iter().filter(|segment| segment.compacted == compacted).map(|segment| segment.len).sum()
+    };
+    let written = bytes(false);
+    (written > 0 && written >= bytes(true)).then_some((segments.start, complete))
+}
+
+/// Calls `f` with each record of a segment.
+fn each(
+    partition: &PartitionLog,
+    disk: &Disk,
+    segment: &Segment,
+    mut f: impl FnMut(&Frame) -> Result<(), LogError>,
+) -> Result<(), LogError> {
+    let path = partition.path(segment.base);
+    let file = partition.file(disk, segment.base, segment.generation)?;
+    let mut chunk = Chunk::default();
+    let mut walk = Walk::new(&file, 0, segment.len, &mut chunk);
+    while let Some(frame) = walk.next().map_err(|trouble| trouble.of(&path))? {
+        if frame.kind == Kind::Record {
+            f(&frame)?;
+        }
+    }
+    Ok(())
+}
+
+/// A copy that is being written.
+struct Copy {
+    path: PathBuf,
+    file: File,
+    buffer: Vec<u8>,
+    len: u64,
+    max_ms: Millis,
+    inputs: Vec<Segment>,
+}
+
+impl Copy {
+    fn begin(partition: &PartitionLog, base: Offset) -> Result<Self, LogError> {
+        let path = partition.folder().join(format!("{base:020}.tmp"));
+        let file = create(&path)?;
+        Ok(Self { path, file, buffer: vec![], len: 0, max_ms: Millis::MIN, inputs: vec![] })
+    }
+
+    /// There is room for one more segment: it is still small, and stays below twice the size at worst.
+    fn takes(&self, segment: &Segment, segment_bytes: u64) -> bool {
+        let len = self.len + self.buffer.len() as u64;
+        len < segment_bytes / 2 && len + segment.len <= 2 * segment_bytes
+    }
+
+    fn put(&mut self, frame: &Frame) -> Result<(), LogError> {
+        self.buffer.extend_from_slice(&frame.raw);
+        self.max_ms = self.max_ms.max(frame.timestamp_ms);
+        if self.buffer.len() >= PIECE_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<(), LogError> {
+        self.file.write_all_at(&self.buffer, self.len).map_err(at(&self.path))?;
+        self.len += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Puts the copy in the place of its inputs; tells its size.
+    fn finish(mut self, partition: &PartitionLog, disk: &Disk) -> Result<u64, LogError> {
+        let (Some(first), Some(last)) = (self.inputs.first().copied(), self.inputs.last().copied()) else {
+            return Ok(0);
+        };
+        put_seal(&mut self.buffer, Kind::CompactedSeal, last.end, self.max_ms);
+        self.flush()?;
+        self.file.sync_data().map_err(at(&self.path))?;
+        let path = partition.path(first.base);
+        let generation = first.generation + 1;
+        {
+            // Renamed while nobody can look up a file, so that each generation is one file for whoever opens it.
+            let mut segments = partition.segments();
+            let Some(index) = segments.position(first.base) else { return Ok(0) };
+            std::fs::rename(&self.path, &path).map_err(at(&path))?;
+            let Segment { base, .. } = first;
+            let (end, len, max_ms) = (last.end, self.len, self.max_ms);
+            segments.list.drain(index..index + self.inputs.len());
+            segments.list.insert(index, Segment { base, end, len, max_ms, generation, compacted: true });
+        }
+        // The new name first, then the old files: else a power cut could leave neither.
+        sync_folder(partition.folder())?;
+        for input in &self.inputs {
+            let Segment { base, generation, .. } = *input;
+            disk.files.forget(FileKey { partition: partition.number, base, generation });
+            if base != first.base {
+                remove(&partition.path(base))?;
+            }
+        }
+        Ok(self.len)
+    }
+}

@@ -1,0 +1,246 @@
+//! The one member of a group: all partitions of its topics are its own from the beginning.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use futures::future::{BoxFuture, FutureExt, ready};
+use orbweaver_messages::Topic;
+use tokio::{
+    sync::Notify,
+    task::JoinHandle,
+    time::{Instant, timeout_at},
+};
+
+use super::{
+    cursor::{Cursor, Room},
+    reader::{Read, read_aside, read_ended},
+    shared::Shared,
+    walk::Chunk,
+};
+use crate::{Commit, Consumer, Delivered, Event, LogError, Offset, TopicPartition};
+
+struct Held {
+    place: TopicPartition,
+    /// `None` until it is started.
+    cursor: Option<Cursor>,
+    paused: bool,
+    /// Counts the starts, so that what was read for an earlier one is not delivered.
+    starts: u64,
+}
+
+/// A read that was begun on the blocking pool. It is kept when a poll is dropped, so that polls that are dropped early make
+/// progress too.
+struct Pending {
+    index: usize,
+    starts: u64,
+    job: JoinHandle<Read>,
+}
+
+enum Gathered {
+    Records(Vec<Delivered>),
+    Aside,
+    Nothing,
+}
+
+pub(super) struct EmbeddedConsumer {
+    shared: Arc<Shared>,
+    group: String,
+    /// In turns: partition by partition, and of each the topics side by side.
+    held: Vec<Held>,
+    index: HashMap<TopicPartition, usize>,
+    /// Whose turn it is. Each batch begins with the partition behind the last one served, and goes on until it is full.
+    turn: usize,
+    announced: bool,
+    pending: Option<Pending>,
+    chunk: Chunk,
+    wake: Arc<Notify>,
+    waiters: Vec<(Topic, u64)>,
+}
+
+impl EmbeddedConsumer {
+    pub(super) fn new(shared: Arc<Shared>, group: &str, topics: &[Topic]) -> Result<Self, LogError> {
+        let mut places = vec![];
+        for topic in topics {
+            let partitions = shared.topic(*topic)?.spec.partitions;
+            places.extend((0..partitions).map(|partition| TopicPartition::new(*topic, partition)));
+        }
+        places.sort_unstable_by_key(|place| (place.partition, place.topic));
+        places.dedup();
+        shared.join(group)?;
+        let index = places.iter().enumerate().map(|(index, place)| (*place, index)).collect();
+        let held = places.into_iter().map(|place| Held { place, cursor: None, paused: false, starts: 0 }).collect();
+        let wake = Arc::new(Notify::new());
+        let waiters = topics
+            .iter()
+            .filter_map(|topic| Some((*topic, shared.topic(*topic).ok()?.waiters.join(None, &wake))))
+            .collect();
+        Ok(Self {
+            shared,
+            group: group.to_owned(),
+            held,
+            index,
+            turn: 0,
+            announced: false,
+            pending: None,
+            chunk: Chunk::default(),
+            wake,
+            waiters,
+        })
+    }
+
+    fn held(&mut self, place: TopicPartition) -> Result<&mut Held, LogError> {
+        let held = self.index.get(&place).and_then(|index| self.held.get_mut(*index));
+        held.ok_or(LogError::NotAssigned(place))
+    }
+
+    fn check(&self, places: impl IntoIterator<Item = TopicPartition>) -> Result<(), LogError> {
+        match places.into_iter().find(|place| !self.index.contains_key(place)) {
+            Some(place) => Err(LogError::NotAssigned(place)),
+            None => Ok(()),
+        }
+    }
+
+    fn set_paused(&mut self, places: &[TopicPartition], paused: bool) -> Result<(), LogError> {
+        self.check(places.iter().copied())?;
+        for place in places {
+            self.held(*place)?.paused = paused;
+        }
+        Ok(())
+    }
+
+    /// Fills a batch from what is in memory, or begins to read aside what may not be.
+    fn gather(&mut self) -> Result<Gathered, LogError> {
+        let mut batch = vec![];
+        let mut room = Room::of_a_batch(&self.shared.disk);
+        let count = self.held.len();
+        let first = self.turn;
+        for step in 0..count {
+            let index = (first + step) % count;
+            let Some(held) = self.held.get_mut(index).filter(|held| !held.paused) else { continue };
+            let Some(cursor) = held.cursor.as_mut().filter(|cursor| cursor.is_behind()) else { continue };
+            if !cursor.is_warm() {
+                if !batch.is_empty() {
+                    // Its turn is next.
+                    self.turn = index;
+                    break;
+                }
+                let job = read_aside(&self.shared, cursor.clone());
+                self.pending = Some(Pending { index, starts: held.starts, job });
+                self.turn = (index + 1) % count;
+                return Ok(Gathered::Aside);
+            }
+            match cursor.read(&self.shared.disk, &mut self.chunk, &mut room, &mut batch) {
+                Ok(()) => self.turn = (index + 1) % count,
+                Err(error) if batch.is_empty() => return Err(error),
+                Err(_) => {
+                    // What was read is delivered first; the error comes again.
+                    self.turn = index;
+                    break;
+                }
+            }
+            if room.is_none() {
+                break;
+            }
+        }
+        Ok(if batch.is_empty() { Gathered::Nothing } else { Gathered::Records(batch) })
+    }
+
+    /// What was read aside, if it is still wanted; else it is read again when it is.
+    fn settle(&mut self, pending: &Pending, (cursor, batch): Read) -> Result<Vec<Delivered>, LogError> {
+        let Some(held) = self.held.get_mut(pending.index) else { return Ok(vec![]) };
+        if held.paused || held.starts != pending.starts {
+            return Ok(vec![]);
+        }
+        let batch = batch?;
+        held.cursor = Some(cursor);
+        Ok(batch)
+    }
+}
+
+impl Consumer for EmbeddedConsumer {
+    fn poll(&mut self, max_wait: Duration) -> BoxFuture<'_, Result<Option<Event>, LogError>> {
+        async move {
+            if !self.announced {
+                self.announced = true;
+                return Ok(Some(Event::Assigned(self.held.iter().map(|held| held.place).collect())));
+            }
+            let deadline = Instant::now() + max_wait;
+            loop {
+                if let Some(pending) = &mut self.pending {
+                    let Ok(done) = timeout_at(deadline, &mut pending.job).await else { return Ok(None) };
+                    let Some(pending) = self.pending.take() else { continue };
+                    let batch = self.settle(&pending, done.map_err(|error| read_ended(&error))?)?;
+                    if !batch.is_empty() {
+                        return Ok(Some(Event::Records(batch)));
+                    }
+                }
+                match self.gather()? {
+                    Gathered::Records(batch) => return Ok(Some(Event::Records(batch))),
+                    Gathered::Aside => {}
+                    Gathered::Nothing => {
+                        if timeout_at(deadline, self.wake.notified()).await.is_err() {
+                            return Ok(None);
+                        }
+                    }
+                }
+            }
+        }
+        .boxed()
+    }
+
+    fn start(&mut self, place: TopicPartition, from: Offset) -> Result<(), LogError> {
+        let partition = Arc::clone(self.shared.partition(place)?);
+        let held = self.held(place)?;
+        held.cursor = Some(Cursor::new(partition, from)?);
+        held.starts += 1;
+        Ok(())
+    }
+
+    fn pause(&mut self, places: &[TopicPartition]) -> Result<(), LogError> {
+        self.set_paused(places, true)
+    }
+
+    fn resume(&mut self, places: &[TopicPartition]) -> Result<(), LogError> {
+        self.set_paused(places, false)
+    }
+
+    fn commit(&mut self, commits: Vec<(TopicPartition, Commit)>) -> BoxFuture<'_, Result<(), LogError>> {
+        let checked = self.check(commits.iter().map(|(place, _)| *place));
+        if self.shared.disk.syncs_each_append() {
+            let (shared, group) = (Arc::clone(&self.shared), self.group.clone());
+            return async move {
+                checked?;
+                let job = tokio::task::spawn_blocking(move || shared.commit(&group, commits));
+                job.await.unwrap_or_else(|error| Err(read_ended(&error)))
+            }
+            .boxed();
+        }
+        ready(checked.and_then(|()| self.shared.commit(&self.group, commits))).boxed()
+    }
+
+    fn hand_back(&mut self, places: &[TopicPartition]) -> Result<(), LogError> {
+        // Nothing is ever wanted back here; who hands back all the same gets no more of it.
+        self.check(places.iter().copied())?;
+        for place in places {
+            let held = self.held(*place)?;
+            held.cursor = None;
+            held.starts += 1;
+        }
+        Ok(())
+    }
+
+    fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), LogError>> {
+        drop(self);
+        ready(Ok(())).boxed()
+    }
+}
+
+impl Drop for EmbeddedConsumer {
+    fn drop(&mut self) {
+        for (topic, waiter) in &self.waiters {
+            if let Ok(topic) = self.shared.topic(*topic) {
+                topic.waiters.leave(*waiter);
+            }
+        }
+        self.shared.leave(&self.group);
+    }
+}

@@ -1,0 +1,59 @@
+//! What all partitions share: open files, buffers, options, and whether the log still takes writes.
+
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use super::{Options, SyncPolicy, files::Files};
+use crate::LogError;
+
+/// A buffer that grew beyond this is not kept.
+const KEPT_BUFFER_BYTES: usize = 4 << 20;
+/// So many buffers are kept.
+const KEPT_BUFFERS: usize = 4;
+
+pub(super) struct Disk {
+    pub(super) options: Options,
+    pub(super) files: Files,
+    buffers: Mutex<Vec<Vec<u8>>>,
+    /// Why no more writes are taken.
+    failed: OnceLock<String>,
+}
+
+impl Disk {
+    pub(super) fn new(options: Options) -> Self {
+        let files = Files::new(options.open_files);
+        Self { options, files, buffers: Mutex::default(), failed: OnceLock::new() }
+    }
+
+    /// Refuses once a write has failed: what the file then holds is known only after it was opened anew.
+    pub(super) fn alive(&self) -> Result<(), LogError> {
+        match self.failed.get() {
+            None => Ok(()),
+            Some(reason) => Err(LogError::Fatal(format!("{reason}; it takes no more writes until it is opened again"))),
+        }
+    }
+
+    /// Remembers the first failed write.
+    pub(super) fn fail(&self, error: &LogError) {
+        if self.failed.set(error.to_string()).is_ok() {
+            tracing::error!(%error, "the log failed and takes no more writes");
+        }
+    }
+
+    pub(super) fn syncs_each_append(&self) -> bool {
+        self.options.sync == SyncPolicy::EachAppend
+    }
+
+    /// An empty buffer.
+    pub(super) fn buffer(&self) -> Vec<u8> {
+        self.buffers.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+    }
+
+    /// Takes a buffer back.
+    pub(super) fn give_back(&self, mut buffer: Vec<u8>) {
+        let mut kept = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < KEPT_BUFFERS && buffer.capacity() <= KEPT_BUFFER_BYTES {
+            buffer.clear();
+            kept.push(buffer);
+        }
+    }
+}

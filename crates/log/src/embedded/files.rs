@@ -1,0 +1,132 @@
+//! Files: the few that stay open, and errors that name their path.
+//!
+//! Calls of the system are made where they are needed, on the caller's thread: an append is a copy into the page cache,
+//! which takes microseconds, and reads that may reach the disk are sent to the blocking pool by `consumer` and `reader`.
+
+use std::{
+    collections::HashMap,
+    fs::{File, OpenOptions},
+    io,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use crate::{LogError, Offset};
+
+/// Makes an error that names the file.
+pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> LogError {
+    let path = path.display().to_string();
+    move |source| LogError::Io { path, source }
+}
+
+/// An error that names the file and the byte.
+pub(super) fn corrupt(path: &Path, position: u64, reason: &str) -> LogError {
+    LogError::Corrupt { file: path.display().to_string(), position, reason: reason.to_owned() }
+}
+
+/// Opens a file that exists.
+pub(super) fn open(path: &Path) -> Result<File, LogError> {
+    OpenOptions::new().read(true).write(true).open(path).map_err(at(path))
+}
+
+/// Makes an empty file.
+pub(super) fn create(path: &Path) -> Result<File, LogError> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path).map_err(at(path))
+}
+
+/// Makes the names in a folder durable.
+pub(super) fn sync_folder(path: &Path) -> Result<(), LogError> {
+    File::open(path).and_then(|folder| folder.sync_all()).map_err(at(path))
+}
+
+/// Removes a file; one that is gone already is fine.
+pub(super) fn remove(path: &Path) -> Result<(), LogError> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at(path)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Names a segment file: partition (by its number in this log), first offset, and how often it was compacted since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct FileKey {
+    pub(super) partition: usize,
+    pub(super) base: Offset,
+    pub(super) generation: u32,
+}
+
+/// The segment files that are open: those used last, so that neither a long backlog nor many partitions run out of
+/// descriptors.
+pub(super) struct Files {
+    capacity: usize,
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    files: HashMap<FileKey, (Arc<File>, u64)>,
+    uses: u64,
+}
+
+impl Files {
+    pub(super) fn new(capacity: usize) -> Self {
+        Self { capacity, open: Mutex::default() }
+    }
+
+    /// The file, opened when it is not.
+    pub(super) fn get(&self, key: FileKey, path: impl FnOnce() -> std::path::PathBuf) -> Result<Arc<File>, LogError> {
+        if let Some(file) = self.find(key) {
+            return Ok(file);
+        }
+        Ok(self.keep(key, open(&path())?))
+    }
+
+    /// Keeps a file that was opened, and closes the one that was not used for longest when there are too many.
+    pub(super) fn keep(&self, key: FileKey, file: File) -> Arc<File> {
+        let file = Arc::new(file);
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.uses += 1;
+        let now = open.uses;
+        open.files.insert(key, (Arc::clone(&file), now));
+        if open.files.len() > self.capacity {
+            let oldest = open.files.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| *key);
+            oldest.and_then(|oldest| open.files.remove(&oldest));
+        }
+        file
+    }
+
+    /// Forgets a file that is replaced or removed.
+    pub(super) fn forget(&self, key: FileKey) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).files.remove(&key);
+    }
+
+    fn find(&self, key: FileKey) -> Option<Arc<File>> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.uses += 1;
+        let now = open.uses;
+        let (file, used) = open.files.get_mut(&key)?;
+        *used = now;
+        Some(Arc::clone(file))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_files_stay_open_than_allowed_and_the_used_ones_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = Files::new(2);
+        let key = |base| FileKey { partition: 0, base, generation: 0 };
+        for base in 0..10 {
+            let path = folder.path().join(base.to_string());
+            drop(create(&path).unwrap());
+            files.get(key(base), || path).unwrap();
+            files.get(key(0), || unreachable!("the file in use stays open")).unwrap();
+        }
+        assert_eq!(files.open.lock().unwrap().files.len(), 2);
+        let error = files.get(key(99), || folder.path().join("absent")).unwrap_err();
+        assert!(error.to_string().contains("absent"), "{error}");
+    }
+}

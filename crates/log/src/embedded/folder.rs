@@ -1,0 +1,108 @@
+//! The folder of a log: who may use it, what format it has, and its topics.
+//!
+//! ```text
+//! LOCK  FORMAT  checkpoint.0  checkpoint.1  commits.N  topics/TOPIC/PARTITION/FIRST_OFFSET.log
+//! ```
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::{
+    files::{at, create, sync_folder},
+    recover::partition_folder,
+};
+use crate::{LogError, Partition, TopicSpec};
+
+const FORMAT: &str = "orbweaver log 1\n";
+
+/// Makes the folder when it is absent, takes it for this process, and checks that it is a log. The lock is the system's: it
+/// ends with the process, however that ends.
+pub(super) fn take(folder: &Path) -> Result<File, LogError> {
+    fs::create_dir_all(folder).map_err(at(folder))?;
+    let lock = create(&folder.join("LOCK"))?;
+    flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
+        rustix::io::Errno::WOULDBLOCK => LogError::Invalid(format!(
+            "the log in `{}` is in use by another process; stop that one first, or choose another folder",
+            folder.display()
+        )),
+        error => at(folder)(error.into()),
+    })?;
+    let path = folder.join("FORMAT");
+    match fs::read_to_string(&path) {
+        Ok(format) if format == FORMAT => {}
+        Ok(format) => {
+            return Err(LogError::Invalid(format!(
+                "the log in `{}` has the format `{}`; this version reads `{}`",
+                folder.display(),
+                format.trim_end(),
+                FORMAT.trim_end()
+            )));
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => begin(folder, &path)?,
+        Err(error) => return Err(at(&path)(error)),
+    }
+    Ok(lock)
+}
+
+fn begin(folder: &Path, format: &Path) -> Result<(), LogError> {
+    for entry in fs::read_dir(folder).map_err(at(folder))? {
+        let name = entry.map_err(at(folder))?.file_name();
+        if name != "LOCK" && name != "FORMAT.tmp" {
+            return Err(LogError::Invalid(format!(
+                "`{}` is no log, and not empty: it holds `{}`; choose another folder",
+                folder.display(),
+                name.display()
+            )));
+        }
+    }
+    let unfinished = folder.join("FORMAT.tmp");
+    fs::write(&unfinished, FORMAT).map_err(at(&unfinished))?;
+    File::open(&unfinished).and_then(|file| file.sync_all()).map_err(at(&unfinished))?;
+    fs::rename(&unfinished, format).map_err(at(format))?;
+    sync_folder(folder)
+}
+
+/// The folder of a topic, made when it is absent.
+pub(super) fn topic(folder: &Path, spec: &TopicSpec) -> Result<PathBuf, LogError> {
+    let topics = folder.join("topics");
+    let path = topics.join(spec.topic.0);
+    match fs::read_dir(&path) {
+        Ok(entries) => {
+            let found = entries.filter(Result::is_ok).count();
+            if found != spec.partitions as usize {
+                return Err(LogError::Invalid(format!(
+                    "`{}` has {found} partitions and {} are asked for; ask for {found}, or begin a log in another folder",
+                    path.display(),
+                    spec.partitions
+                )));
+            }
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => make(folder, &topics, spec)?,
+        Err(error) => return Err(at(&path)(error)),
+    }
+    Ok(path)
+}
+
+/// Makes all partitions elsewhere and moves them in at once, so that there is never a topic with some of them.
+fn make(folder: &Path, topics: &Path, spec: &TopicSpec) -> Result<(), LogError> {
+    let unfinished = folder.join("topic.tmp");
+    match fs::remove_dir_all(&unfinished) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(at(&unfinished)(error)),
+        _ => {}
+    }
+    fs::create_dir_all(topics).map_err(at(topics))?;
+    fs::create_dir(&unfinished).map_err(at(&unfinished))?;
+    for partition in 0..spec.partitions as Partition {
+        let path = partition_folder(&unfinished, partition);
+        fs::create_dir(&path).map_err(at(&path))?;
+    }
+    sync_folder(&unfinished)?;
+    let path = topics.join(spec.topic.0);
+    fs::rename(&unfinished, &path).map_err(at(&path))?;
+    sync_folder(topics)?;
+    sync_folder(folder)
+}

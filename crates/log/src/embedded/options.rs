@@ -1,0 +1,132 @@
+//! How an embedded log is opened.
+
+use std::time::Duration;
+
+use crate::LogError;
+
+/// When what was appended reaches the disk itself.
+///
+/// Under every policy a record is handed to the system before it is acknowledged, so that it outlives the process however
+/// that ends. The policies differ in what a power cut (or a crash of the system) may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SyncPolicy {
+    /// So long after the first append since the last time. A power cut takes the whole log, commits included, back to one
+    /// earlier moment, at most this long (and the time the disk needs) ago: no effect survives without its cause.
+    Every(Duration),
+    /// Before each acknowledgement: a power cut takes nothing that was acknowledged. Costs a disk flush an append.
+    EachAppend,
+    /// When the log is closed. After a power cut the log may have lost anything since it was opened, or refuse to open: for
+    /// tests and crawls that may be thrown away.
+    Never,
+}
+
+/// How an embedded log is opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// When what was appended reaches the disk itself.
+    pub sync: SyncPolicy,
+    /// A segment file that has so many bytes is followed by a new one, 4 KiB to 1 GiB. Records are given up by whole
+    /// segments, so that partitions times this is about what a log holds beyond what is needed.
+    pub segment_bytes: u64,
+    /// The largest record (key, value and headers), in bytes, 256 MiB at most.
+    pub max_record_bytes: usize,
+    /// A batch that is read holds so many records at most.
+    pub batch_records: usize,
+    /// A batch that is read ends with the record that brings it to so many bytes.
+    pub batch_bytes: usize,
+    /// So many segment files are kept open at most (a few more for a moment while they are in use).
+    pub open_files: usize,
+    /// A tombstone stays so long after it was made, so that who reads a compacted topic slowly hears of it.
+    pub tombstone_retention: Duration,
+    /// A compaction remembers about so many keys, of about 50 bytes each; more take several compactions.
+    pub compaction_keys: usize,
+    /// How often compaction is considered; `None`: only by [`EmbeddedLog::maintain`](super::EmbeddedLog::maintain).
+    pub maintain_every: Option<Duration>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            sync: SyncPolicy::Every(Duration::from_secs(1)),
+            segment_bytes: 8 << 20,
+            max_record_bytes: 16 << 20,
+            batch_records: 1_000,
+            batch_bytes: 1 << 20,
+            open_files: 256,
+            tombstone_retention: Duration::from_secs(24 * 3_600),
+            compaction_keys: 1_000_000,
+            maintain_every: Some(Duration::from_secs(30)),
+        }
+    }
+}
+
+impl Options {
+    /// Checks the options before anything is opened.
+    pub(super) fn check(&self) -> Result<(), LogError> {
+        let invalid = |name, value: &dyn std::fmt::Display, allowed| {
+            Err(LogError::Invalid(format!("the log option {name} = {value}; allowed are {allowed}")))
+        };
+        if !(4 << 10..=1 << 30).contains(&self.segment_bytes) {
+            return invalid("segment_bytes", &self.segment_bytes, "4096 (4 KiB) to 1073741824 (1 GiB)");
+        }
+        if !(1..=256 << 20).contains(&self.max_record_bytes) {
+            return invalid("max_record_bytes", &self.max_record_bytes, "1 to 268435456 (256 MiB)");
+        }
+        let counts = [
+            ("batch_records", self.batch_records),
+            ("batch_bytes", self.batch_bytes),
+            ("open_files", self.open_files),
+            ("compaction_keys", self.compaction_keys),
+        ];
+        for (name, value) in counts {
+            if value == 0 {
+                return invalid(name, &value, "1 and more");
+            }
+        }
+        for (name, period) in [("maintain_every", self.maintain_every), ("sync", Some(self.sync.period()))] {
+            if period.is_some_and(|period| period.is_zero()) {
+                return invalid(name, &"0 s", "1 ms and more");
+            }
+        }
+        Ok(())
+    }
+}
+
+impl SyncPolicy {
+    /// How long after the first change a pass is made (see `pass`).
+    pub(super) fn period(self) -> Duration {
+        match self {
+            Self::Every(period) => period,
+            Self::EachAppend | Self::Never => Duration::from_secs(1),
+        }
+    }
+
+    /// Its name in a checkpoint.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Every(_) => "every",
+            Self::EachAppend => "append",
+            Self::Never => "never",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_that_cannot_work_is_refused_by_name() {
+        Options::default().check().unwrap();
+        let bad = [
+            (Options { segment_bytes: 100, ..Options::default() }, "segment_bytes = 100"),
+            (Options { max_record_bytes: usize::MAX, ..Options::default() }, "max_record_bytes"),
+            (Options { open_files: 0, ..Options::default() }, "open_files = 0"),
+            (Options { sync: SyncPolicy::Every(Duration::ZERO), ..Options::default() }, "sync = 0 s"),
+        ];
+        for (options, part) in bad {
+            let error = options.check().unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}

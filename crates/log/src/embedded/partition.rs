@@ -1,0 +1,320 @@
+//! A partition: one writer, many readers, segments that follow each other.
+//!
+//! `writer` is held for a whole append, `segments` only for moments, so that readers never wait for a write. Where both are
+//! needed, `writer` comes first.
+
+use std::{
+    fs::File,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use orbweaver_messages::Millis;
+
+use super::{
+    checkpoint::Entry,
+    disk::Disk,
+    files::{FileKey, at, create, remove, sync_folder},
+    frame::{Kind, put_record, put_seal},
+    segment::{self, Segment, Segments},
+};
+use crate::{LogError, Offset, Record, TopicPartition, TopicSpec};
+
+/// A large batch is written in pieces of about this size, so that its frames do not double its memory.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// A last segment of which nothing is needed any more is replaced when it has at least so many bytes.
+const WORTH_ROLLING_BYTES: u64 = 64 << 10;
+
+/// The end of the last segment, where the next record goes.
+#[derive(Debug, Default)]
+pub(super) struct Writer {
+    pub(super) next: Offset,
+    pub(super) base: Offset,
+    pub(super) len: u64,
+    pub(super) max_ms: Millis,
+    /// There is a last segment and it is not sealed.
+    pub(super) open: bool,
+    /// The segments that were written since the last cut.
+    pub(super) unsynced: Vec<Offset>,
+    /// Files were made since the last cut.
+    pub(super) new_files: bool,
+}
+
+/// A partition at the moment of a cut.
+pub(super) struct Cut {
+    pub(super) entry: Entry,
+    pub(super) unsynced: Vec<Offset>,
+    pub(super) new_files: bool,
+}
+
+pub(super) struct PartitionLog {
+    /// Its number among all partitions of the log.
+    pub(super) number: usize,
+    pub(super) place: TopicPartition,
+    pub(super) spec: TopicSpec,
+    pub(super) folder: PathBuf,
+    /// `segments.end`, to be looked at without the lock.
+    end: AtomicU64,
+    /// It changed since the last cut.
+    pub(super) dirty: AtomicBool,
+    /// Segments that begin before this are durable and sealed, and named by no checkpoint that may be rolled back to.
+    pub(super) settled: AtomicU64,
+    /// Held by whoever removes or replaces segments.
+    pub(super) upkeep: Mutex<()>,
+    writer: Mutex<Writer>,
+    segments: Mutex<Segments>,
+}
+
+impl PartitionLog {
+    pub(super) fn new(
+        number: usize,
+        (place, spec): (TopicPartition, TopicSpec),
+        folder: PathBuf,
+        (segments, writer): (Segments, Writer),
+    ) -> Self {
+        Self {
+            number,
+            place,
+            spec,
+            folder,
+            end: AtomicU64::new(segments.end),
+            dirty: AtomicBool::new(false),
+            settled: AtomicU64::new(0),
+            upkeep: Mutex::new(()),
+            writer: Mutex::new(writer),
+            segments: Mutex::new(segments),
+        }
+    }
+
+    pub(super) fn end(&self) -> Offset {
+        self.end.load(Ordering::Acquire)
+    }
+
+    pub(super) fn segments(&self) -> MutexGuard<'_, Segments> {
+        self.segments.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn path(&self, base: Offset) -> PathBuf {
+        segment::path(&self.folder, base)
+    }
+
+    /// The file of a segment. Readers call this while they hold `segments`, so that it is the file of that generation.
+    pub(super) fn file(&self, disk: &Disk, base: Offset, generation: u32) -> Result<Arc<File>, LogError> {
+        let key = FileKey { partition: self.number, base, generation };
+        disk.files.get(key, || self.path(base))
+    }
+
+    /// Appends records, one write for all of them (one a MiB), and tells the offset of the first; the others follow it.
+    pub(super) fn append<'a>(
+        &self,
+        disk: &Disk,
+        records: impl Iterator<Item = &'a Record>,
+    ) -> Result<Offset, LogError> {
+        let mut writer = self.writer();
+        disk.alive()?;
+        let first = writer.next;
+        let mut buffer = disk.buffer();
+        let written = self.write(disk, &mut writer, &mut buffer, records);
+        disk.give_back(buffer);
+        written.inspect_err(|error| self.give_up(disk, &writer, error))?;
+        Ok(first)
+    }
+
+    fn write<'a>(
+        &self,
+        disk: &Disk,
+        writer: &mut Writer,
+        buffer: &mut Vec<u8>,
+        records: impl Iterator<Item = &'a Record>,
+    ) -> Result<(), LogError> {
+        for record in records {
+            if writer.open && writer.len + buffer.len() as u64 >= disk.options.segment_bytes {
+                self.flush(disk, writer, buffer)?;
+                self.seal(disk, writer)?;
+            }
+            if !writer.open {
+                self.begin(disk, writer)?;
+            }
+            put_record(buffer, writer.next, record);
+            writer.next += 1;
+            writer.max_ms = writer.max_ms.max(record.timestamp_ms);
+            if buffer.len() >= PIECE_BYTES {
+                self.flush(disk, writer, buffer)?;
+            }
+        }
+        self.flush(disk, writer, buffer)?;
+        self.sync_if_asked(disk, writer)?;
+        self.publish(writer);
+        Ok(())
+    }
+
+    /// Hands the buffer to the system.
+    fn flush(&self, disk: &Disk, writer: &mut Writer, buffer: &mut Vec<u8>) -> Result<(), LogError> {
+        if buffer.is_empty() {
+            return Ok(());
+        }
+        let file = self.file(disk, writer.base, 0)?;
+        file.write_all_at(buffer, writer.len).map_err(|error| at(&self.path(writer.base))(error))?;
+        writer.len += buffer.len() as u64;
+        buffer.clear();
+        if writer.unsynced.last() != Some(&writer.base) {
+            writer.unsynced.push(writer.base);
+        }
+        Ok(())
+    }
+
+    fn sync_if_asked(&self, disk: &Disk, writer: &Writer) -> Result<(), LogError> {
+        if !disk.syncs_each_append() {
+            return Ok(());
+        }
+        self.file(disk, writer.base, 0)?.sync_data().map_err(|error| at(&self.path(writer.base))(error))
+    }
+
+    /// Ends the last segment.
+    fn seal(&self, disk: &Disk, writer: &mut Writer) -> Result<(), LogError> {
+        let mut seal = vec![];
+        put_seal(&mut seal, Kind::Seal, writer.next, writer.max_ms);
+        self.flush(disk, writer, &mut seal)?;
+        self.sync_if_asked(disk, writer)?;
+        self.publish(writer);
+        writer.open = false;
+        Ok(())
+    }
+
+    /// Begins a new segment. The last one, if any, is sealed.
+    fn begin(&self, disk: &Disk, writer: &mut Writer) -> Result<(), LogError> {
+        let base = writer.next;
+        let file = create(&self.path(base))?;
+        disk.files.keep(FileKey { partition: self.number, base, generation: 0 }, file);
+        if disk.syncs_each_append() {
+            sync_folder(&self.folder)?;
+        }
+        *writer = Writer {
+            next: base,
+            base,
+            len: 0,
+            max_ms: Millis::MIN,
+            open: true,
+            unsynced: std::mem::take(&mut writer.unsynced),
+            new_files: true,
+        };
+        writer.unsynced.push(base);
+        self.segments().list.push_back(Segment::empty(base));
+        Ok(())
+    }
+
+    /// Lets readers see what was written.
+    fn publish(&self, writer: &Writer) {
+        let mut segments = self.segments();
+        if let Some(last) = segments.list.back_mut() {
+            last.len = writer.len;
+            last.end = writer.next;
+            last.max_ms = writer.max_ms;
+        }
+        segments.end = writer.next;
+        self.end.store(writer.next, Ordering::Release);
+    }
+
+    /// A write failed: takes back what of it is in the file, so that no reader ever takes it for a record, and stops all
+    /// writing. If that fails too, opening the log repairs the tail.
+    fn give_up(&self, disk: &Disk, writer: &Writer, error: &LogError) {
+        disk.fail(error);
+        let published = self.segments().list.back().map(|last| (last.base, last.len));
+        let Some((base, len)) = published.filter(|(base, _)| *base == writer.base) else { return };
+        if let Ok(file) = self.file(disk, base, 0)
+            && let Err(error) = file.set_len(len)
+        {
+            tracing::warn!(path = %self.path(base).display(), %error, "a failed write could not be taken back");
+        }
+    }
+
+    /// Gives up all records below `before`. Their segments go after the next checkpoint, which also keeps the new start.
+    pub(super) fn delete_below(&self, disk: &Disk, before: Offset) -> Result<(), LogError> {
+        let mut writer = self.writer();
+        disk.alive()?;
+        let worth = {
+            let mut segments = self.segments();
+            if before > segments.end {
+                let (start, end) = (segments.start, segments.end);
+                return Err(LogError::OutOfRange { place: self.place, offset: before, start, end });
+            }
+            segments.start = segments.start.max(before);
+            segments.start == segments.end && writer.open && writer.len >= WORTH_ROLLING_BYTES
+        };
+        if worth {
+            let rolled = self.seal(disk, &mut writer).and_then(|()| self.begin(disk, &mut writer));
+            rolled.inspect_err(|error| self.give_up(disk, &writer, error))?;
+        }
+        Ok(())
+    }
+
+    /// What a checkpoint says of this partition, and what must be durable before it may. No append is under way.
+    pub(super) fn cut(&self) -> Cut {
+        let mut writer = self.writer();
+        self.dirty.store(false, Ordering::Release);
+        let segments = self.segments();
+        let last = segments.list.back().copied().unwrap_or_else(|| Segment::empty(0));
+        let entry = Entry {
+            topic: self.place.topic.0.to_owned(),
+            partition: self.place.partition,
+            start: segments.start,
+            base: last.base,
+            len: last.len,
+            end: last.end,
+            max_ms: last.max_ms,
+            sealed: !writer.open,
+        };
+        Cut { entry, unsynced: std::mem::take(&mut writer.unsynced), new_files: std::mem::take(&mut writer.new_files) }
+    }
+
+    /// Makes durable what was written before a cut.
+    pub(super) fn sync(&self, disk: &Disk, cut: &Cut) -> Result<(), LogError> {
+        for base in &cut.unsynced {
+            // Opened again when it was closed in between: the system reports a failed write-back there too, and its dirty
+            // pages belong to the file, not to the descriptor.
+            let file = self.file(disk, *base, 0)?;
+            file.sync_data().map_err(|error| at(&self.path(*base))(error))?;
+        }
+        if cut.new_files { sync_folder(&self.folder) } else { Ok(()) }
+    }
+
+    /// Frees the segments below the start of a cut whose checkpoint is durable. Tells whether it could: not while a
+    /// compaction is at it.
+    pub(super) fn settle(&self, disk: &Disk, entry: &Entry) -> Result<bool, LogError> {
+        self.settled.store(entry.base, Ordering::Release);
+        let Ok(_upkeep) = self.upkeep.try_lock() else { return Ok(false) };
+        let mut gone = vec![];
+        let mut segments = self.segments();
+        while let Some(first) =
+            segments.list.front().filter(|first| first.end <= entry.start && first.base < entry.base)
+        {
+            gone.push(*first);
+            segments.list.pop_front();
+        }
+        drop(segments);
+        for segment in gone {
+            let Segment { base, generation, .. } = segment;
+            disk.files.forget(FileKey { partition: self.number, base, generation });
+            remove(&self.path(base))?;
+        }
+        Ok(true)
+    }
+
+    /// How many bytes its segments have.
+    pub(super) fn bytes(&self) -> u64 {
+        self.segments().list.iter().map(|segment| segment.len).sum()
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+}

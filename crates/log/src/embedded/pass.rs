@@ -1,0 +1,111 @@
+//! Passes: what was appended is made durable, and a checkpoint says so.
+//!
+//! 1. A *cut*: for a moment no append, commit or deletion is under way, and how far each changed partition and the commits
+//!    are is noted. A batch is in the cut as a whole or not at all.
+//! 2. All of it is made durable, while appends go on.
+//! 3. The checkpoint is written, and made durable.
+//! 4. What no checkpoint needs any more is freed.
+//!
+//! Cause before effect holds across a power cut because the log goes back to a cut: whatever is in it was acknowledged
+//! before, and so is whatever caused it.
+
+use std::{
+    path::PathBuf,
+    sync::{PoisonError, atomic::Ordering},
+};
+
+use super::{
+    checkpoint::{Checkpoint, Entry},
+    partition::Cut,
+    shared::Shared,
+};
+use crate::LogError;
+
+/// The checkpoint that is written next.
+pub(super) struct Passes {
+    folder: PathBuf,
+    checkpoint: Checkpoint,
+    /// Where the entry of each partition stands in the checkpoint.
+    index: Vec<usize>,
+    /// Partitions to be looked at again, since a compaction was at them.
+    again: Vec<usize>,
+}
+
+impl Passes {
+    /// Goes on after `last`. Entries of topics that are not configured now are kept. `places` are topic and partition.
+    pub(super) fn new<'a>(
+        folder: PathBuf,
+        last: Option<Checkpoint>,
+        places: impl Iterator<Item = (&'a str, u32)>,
+    ) -> Self {
+        let mut checkpoint = last.unwrap_or_default();
+        let mut index = vec![];
+        let known: std::collections::HashMap<_, _> = (0..)
+            .zip(&checkpoint.entries)
+            .map(|(at, entry): (usize, &Entry)| ((entry.topic.clone(), entry.partition), at))
+            .collect();
+        for (topic, partition) in places {
+            let at = known.get(&(topic.to_owned(), partition)).copied();
+            index.push(at.unwrap_or(checkpoint.entries.len()));
+            if at.is_none() {
+                checkpoint.entries.push(Entry { topic: topic.to_owned(), partition, ..Entry::default() });
+            }
+        }
+        Self { folder, checkpoint, index, again: vec![] }
+    }
+}
+
+impl Shared {
+    /// Makes a pass when anything changed. `durable` is false where the policy promises nothing.
+    pub(super) fn pass(&self, durable: bool) -> Result<(), LogError> {
+        // Held throughout: one pass at a time.
+        let mut passes = self.passes.lock().unwrap_or_else(PoisonError::into_inner);
+        self.disk.alive()?;
+        self.pass_with(&mut passes, durable).inspect_err(|error| self.disk.fail(error))
+    }
+
+    fn pass_with(&self, passes: &mut Passes, durable: bool) -> Result<(), LogError> {
+        let (cuts, commits) = {
+            let _all = self.cut.write().unwrap_or_else(PoisonError::into_inner);
+            let mut dirty = std::mem::take(&mut *self.dirty.lock().unwrap_or_else(PoisonError::into_inner));
+            dirty.append(&mut passes.again);
+            dirty.sort_unstable();
+            dirty.dedup();
+            if dirty.is_empty() && !self.commits.dirty.load(Ordering::Acquire) {
+                return Ok(());
+            }
+            let cuts: Vec<(usize, Cut)> =
+                dirty.into_iter().filter_map(|number| Some((number, self.partitions.get(number)?.cut()))).collect();
+            (cuts, self.commits.cut()?)
+        };
+        if durable {
+            for (number, cut) in &cuts {
+                if let Some(partition) = self.partitions.get(*number) {
+                    partition.sync(&self.disk, cut)?;
+                }
+            }
+            self.commits.sync()?;
+        }
+        let freed = passes.checkpoint.commits.0 < commits.0;
+        passes.checkpoint.commits = commits;
+        passes.checkpoint.sequence += 1;
+        passes.checkpoint.boot = super::checkpoint::boot();
+        self.disk.options.sync.name().clone_into(&mut passes.checkpoint.sync);
+        for (number, cut) in &cuts {
+            let at = passes.index.get(*number).copied();
+            if let Some(entry) = at.and_then(|at| passes.checkpoint.entries.get_mut(at)) {
+                entry.clone_from(&cut.entry);
+            }
+        }
+        if durable {
+            passes.checkpoint.store(&passes.folder, true)?;
+        }
+        for (number, cut) in cuts {
+            let Some(partition) = self.partitions.get(number) else { continue };
+            if !partition.settle(&self.disk, &cut.entry)? {
+                passes.again.push(number);
+            }
+        }
+        if freed { self.commits.settle(commits.0) } else { Ok(()) }
+    }
+}

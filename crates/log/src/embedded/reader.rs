@@ -1,0 +1,101 @@
+//! Reads one partition outside of any group.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::future::{BoxFuture, FutureExt};
+use tokio::{
+    sync::Notify,
+    task::JoinHandle,
+    time::{Instant, timeout_at},
+};
+
+use super::{
+    cursor::{Cursor, Room},
+    shared::Shared,
+    walk::Chunk,
+};
+use crate::{Delivered, LogError, Offset, Reader, TopicPartition};
+
+/// A batch that was read, and where the cursor stands behind it.
+pub(super) type Read = (Cursor, Result<Vec<Delivered>, LogError>);
+
+/// Reads a batch on the blocking pool: a sealed segment may have to come from the disk.
+pub(super) fn read_aside(shared: &Arc<Shared>, mut cursor: Cursor) -> JoinHandle<Read> {
+    let shared = Arc::clone(shared);
+    tokio::task::spawn_blocking(move || {
+        let mut batch = vec![];
+        let mut room = Room::of_a_batch(&shared.disk);
+        let read = cursor.read(&shared.disk, &mut Chunk::default(), &mut room, &mut batch);
+        (cursor, read.map(|()| batch))
+    })
+}
+
+pub(super) fn read_ended(error: &tokio::task::JoinError) -> LogError {
+    LogError::Fatal(format!("a read did not end: {error}"))
+}
+
+pub(super) struct EmbeddedReader {
+    shared: Arc<Shared>,
+    place: TopicPartition,
+    cursor: Cursor,
+    chunk: Chunk,
+    /// A read that was begun. It is kept when a call is dropped, so that calls that are dropped early make progress too.
+    pending: Option<JoinHandle<Read>>,
+    wake: Arc<Notify>,
+    waiter: u64,
+}
+
+impl EmbeddedReader {
+    pub(super) fn new(shared: Arc<Shared>, place: TopicPartition, from: Offset) -> Result<Self, LogError> {
+        let cursor = Cursor::new(Arc::clone(shared.partition(place)?), from)?;
+        let wake = Arc::new(Notify::new());
+        let waiter = shared.topic(place.topic)?.waiters.join(Some(place.partition), &wake);
+        Ok(Self { shared, place, cursor, chunk: Chunk::default(), pending: None, wake, waiter })
+    }
+
+    fn read_warm(&mut self) -> Result<Vec<Delivered>, LogError> {
+        let mut batch = vec![];
+        let mut room = Room::of_a_batch(&self.shared.disk);
+        self.cursor.read(&self.shared.disk, &mut self.chunk, &mut room, &mut batch)?;
+        Ok(batch)
+    }
+}
+
+impl Reader for EmbeddedReader {
+    fn read(&mut self, max_wait: Duration) -> BoxFuture<'_, Result<Vec<Delivered>, LogError>> {
+        async move {
+            let deadline = Instant::now() + max_wait;
+            loop {
+                if let Some(pending) = &mut self.pending {
+                    let Ok(done) = timeout_at(deadline, pending).await else { return Ok(vec![]) };
+                    self.pending = None;
+                    let (cursor, batch) = done.map_err(|error| read_ended(&error))?;
+                    self.cursor = cursor;
+                    return batch;
+                }
+                if !self.cursor.is_behind() {
+                    if timeout_at(deadline, self.wake.notified()).await.is_err() {
+                        return Ok(vec![]);
+                    }
+                } else if self.cursor.is_warm() {
+                    return self.read_warm();
+                } else {
+                    self.pending = Some(read_aside(&self.shared, self.cursor.clone()));
+                }
+            }
+        }
+        .boxed()
+    }
+
+    fn position(&self) -> Offset {
+        self.cursor.offset
+    }
+}
+
+impl Drop for EmbeddedReader {
+    fn drop(&mut self) {
+        if let Ok(topic) = self.shared.topic(self.place.topic) {
+            topic.waiters.leave(self.waiter);
+        }
+    }
+}

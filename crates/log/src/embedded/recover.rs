@@ -1,0 +1,237 @@
+//! What a partition holds after its process ended, however it ended.
+//!
+//! - The process was killed: what was handed to the system is there. At most the last write is torn; it was not acknowledged
+//!   and is cut off.
+//! - The system was restarted (power cut): under [`SyncPolicy::Every`](super::SyncPolicy::Every) everything goes back to the
+//!   last checkpoint. Files reach the disk in any order, so that beyond it an effect could be there without its cause.
+//! - Anything else that is no record is damage, and reported: it is not ours to drop.
+
+use std::{fs::File, os::unix::fs::FileExt, path::Path};
+
+use super::{
+    checkpoint::{Checkpoint, Entry},
+    files::{at, corrupt, open, remove},
+    frame::{Frame, Kind, Look, MIN_FRAME, look, offset_unchecked},
+    partition::Writer,
+    segment::{Segment, Segments, bases, path, sealed},
+    walk::{Chunk, Trouble, Walk},
+};
+use crate::{LogError, Offset, Partition, SyncPolicy};
+
+/// How a log is recovered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Recovery {
+    /// Everything goes back to the checkpoint.
+    pub(super) roll_back: bool,
+    /// Sealed segments behind the checkpoint may be incomplete too.
+    pub(super) distrust: bool,
+    /// What follows damage is given up: nothing better was promised.
+    pub(super) forgive: bool,
+}
+
+impl Recovery {
+    /// How a log with that checkpoint is recovered.
+    pub(super) fn after(checkpoint: Option<&Checkpoint>) -> Self {
+        let Some(checkpoint) = checkpoint else { return Self { roll_back: false, distrust: true, forgive: false } };
+        let restarted = checkpoint.before_a_restart();
+        let known = !checkpoint.boot.is_empty();
+        let every = SyncPolicy::Every(std::time::Duration::from_secs(1));
+        Self {
+            roll_back: restarted && known && checkpoint.synced(&every),
+            distrust: restarted,
+            forgive: restarted && checkpoint.synced(&SyncPolicy::Never),
+        }
+    }
+}
+
+/// What a file holds from some point on.
+#[derive(Debug)]
+pub(super) struct Scan {
+    /// Where it ends.
+    pub(super) len: u64,
+    /// The offset behind the last record.
+    pub(super) end: Offset,
+    pub(super) max_ms: i64,
+    pub(super) seal: Option<Kind>,
+}
+
+impl From<&Entry> for Scan {
+    fn from(entry: &Entry) -> Self {
+        let Entry { len, end, max_ms, sealed, .. } = *entry;
+        Self { len, end, max_ms, seal: sealed.then_some(Kind::Seal) }
+    }
+}
+
+impl Scan {
+    pub(super) fn beginning(base: Offset) -> Self {
+        Self { len: 0, end: base, max_ms: i64::MIN, seal: None }
+    }
+
+    /// Goes on to the end of the file, and cuts off what is no record there.
+    pub(super) fn complete(
+        mut self,
+        path: &Path,
+        file: &File,
+        forgive: bool,
+        mut each: impl FnMut(Frame) -> Result<(), &'static str>,
+    ) -> Result<Self, LogError> {
+        let len = file.metadata().map_err(at(path))?.len();
+        if len < self.len {
+            return Err(corrupt(path, len, &format!("the file ends here, and {} bytes of it were durable", self.len)));
+        }
+        let mut chunk = Chunk::default();
+        let mut walk = Walk::new(file, self.len, len, &mut chunk);
+        let (position, reason) = loop {
+            match walk.next() {
+                Ok(None) => return Ok(self),
+                Ok(Some(frame)) => {
+                    let position = self.len;
+                    if let Err(reason) = self.take(&frame, walk.position()).and_then(|()| each(frame)) {
+                        break (position, reason);
+                    }
+                }
+                Err(Trouble::Damaged(position, reason)) => break (position, reason),
+                Err(trouble) => return Err(trouble.of(path)),
+            }
+        };
+        // The last write of a process that was killed leaves nothing behind it.
+        if !forgive && followed(path, file, (position, len), self.end)? {
+            return Err(corrupt(path, position, &format!("{reason}, and whole records follow")));
+        }
+        tracing::warn!(path = %path.display(), position, bytes = len - position, reason, "a torn tail was cut off");
+        file.set_len(position).map_err(at(path))?;
+        self.len = position;
+        Ok(self)
+    }
+
+    fn take(&mut self, frame: &Frame, behind: u64) -> Result<(), &'static str> {
+        if self.seal.is_some() {
+            return Err("a record stands behind the end of its segment");
+        }
+        if frame.offset < self.end {
+            return Err("an offset is lower than that of the record before");
+        }
+        if frame.kind == Kind::Record {
+            self.end = frame.offset + 1;
+            self.max_ms = self.max_ms.max(frame.timestamp_ms);
+        } else {
+            self.end = frame.offset;
+            self.seal = Some(frame.kind);
+        }
+        self.len = behind;
+        Ok(())
+    }
+}
+
+/// Whether a whole record stands anywhere behind the damage at `from`.
+fn followed(path: &Path, file: &File, (from, len): (u64, u64), end: Offset) -> Result<bool, LogError> {
+    // At most a segment and a record long.
+    let mut rest = vec![0; usize::try_from(len - from).unwrap_or(usize::MAX)];
+    file.read_exact_at(&mut rest, from).map_err(at(path))?;
+    let most = end.saturating_add(rest.len() as u64 / MIN_FRAME as u64 + 1);
+    Ok((1..rest.len()).any(|at| {
+        let Some(bytes) = rest.get(at..) else { return false };
+        // The checksum is computed only where the offset is one that can be.
+        offset_unchecked(bytes).is_some_and(|offset| (end..=most).contains(&offset))
+            && matches!(look(bytes), Look::Whole(_))
+    }))
+}
+
+/// Recovers the partition in `folder`. `entry` is what the checkpoint says of it.
+pub(super) fn recover(
+    folder: &Path,
+    entry: Option<&Entry>,
+    recovery: Recovery,
+) -> Result<(Segments, Writer), LogError> {
+    let nothing = Entry::default();
+    let entry = entry.unwrap_or(&nothing);
+    let mut bases = bases(folder)?;
+    if recovery.roll_back {
+        roll_back(folder, entry, &mut bases)?;
+    }
+    let mut segments = Segments::default();
+    let mut open_last = false;
+    let last = bases.last().copied();
+    for base in bases {
+        let path = path(folder, base);
+        if let Some(before) = segments.list.back().map(|segment: &Segment| segment.end) {
+            if base < before {
+                tracing::info!(path = %path.display(), "an interrupted compaction is completed");
+                remove(&path)?;
+                continue;
+            }
+            if base > before {
+                return Err(corrupt(
+                    &path,
+                    0,
+                    &format!("the file before it, with the records from {before} on, is missing"),
+                ));
+            }
+        }
+        let file = open(&path)?;
+        if Some(base) != last && !(recovery.distrust && base >= entry.base) {
+            segments.list.push_back(sealed(&path, &file, base)?);
+            continue;
+        }
+        let known = if base == entry.base && !recovery.forgive { Scan::from(entry) } else { Scan::beginning(base) };
+        let scan = known.complete(&path, &file, recovery.forgive, |_| Ok(()))?;
+        let (end, compacted) = (scan.end, scan.seal == Some(Kind::CompactedSeal));
+        segments.list.push_back(Segment { base, end, len: scan.len, max_ms: scan.max_ms, generation: 0, compacted });
+        open_last = scan.seal.is_none();
+        if open_last && Some(base) != last {
+            if !recovery.forgive {
+                return Err(corrupt(&path, scan.len, "the file does not end as a complete segment does"));
+            }
+            give_up_behind(folder, base)?;
+            break;
+        }
+    }
+    if !recovery.forgive && segments.list.back().map_or(0, |last| last.end) < entry.end {
+        let reason = format!("files are missing: the records before the offset {} were durable", entry.end);
+        return Err(corrupt(folder, 0, &reason));
+    }
+    Ok(finish(segments, open_last, entry))
+}
+
+fn finish(mut segments: Segments, open: bool, entry: &Entry) -> (Segments, Writer) {
+    let ends = segments.list.front().copied().zip(segments.list.back().copied());
+    let Some((first, last)) = ends else { return (segments, Writer::default()) };
+    segments.end = last.end;
+    segments.start = entry.start.clamp(first.base, last.end.max(first.base));
+    let unsynced = segments.list.iter().map(|segment| segment.base).filter(|base| *base >= entry.base).collect();
+    let Segment { base, end: next, len, max_ms, .. } = last;
+    (segments, Writer { next, base, len, max_ms, open, unsynced, new_files: true })
+}
+
+/// Takes the files back to the checkpoint.
+fn roll_back(folder: &Path, entry: &Entry, bases: &mut Vec<Offset>) -> Result<(), LogError> {
+    while let Some(base) = bases.pop_if(|base| *base > entry.base) {
+        let path = path(folder, base);
+        tracing::warn!(path = %path.display(), "not durable when the system stopped; removed");
+        remove(&path)?;
+    }
+    let Some(base) = bases.last().copied().filter(|base| *base == entry.base) else { return Ok(()) };
+    let path = path(folder, base);
+    let file = open(&path)?;
+    let len = file.metadata().map_err(at(&path))?.len();
+    if len > entry.len {
+        let bytes = len - entry.len;
+        tracing::warn!(path = %path.display(), bytes, "not durable when the system stopped; cut off");
+        file.set_len(entry.len).map_err(at(&path))?;
+    }
+    Ok(())
+}
+
+fn give_up_behind(folder: &Path, base: Offset) -> Result<(), LogError> {
+    for later in bases(folder)?.into_iter().filter(|later| *later > base) {
+        let path = path(folder, later);
+        tracing::warn!(path = %path.display(), "behind damage; removed");
+        remove(&path)?;
+    }
+    Ok(())
+}
+
+/// Names a partition folder.
+pub(super) fn partition_folder(topic: &Path, partition: Partition) -> std::path::PathBuf {
+    topic.join(partition.to_string())
+}

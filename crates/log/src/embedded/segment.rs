@@ -1,0 +1,108 @@
+//! The segments of a partition, as readers see them.
+
+use std::{
+    collections::VecDeque,
+    fs::File,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+
+use orbweaver_messages::Millis;
+
+use super::{
+    files::{at, corrupt},
+    frame::{Frame, Kind, Look, MIN_FRAME, look},
+};
+use crate::{LogError, Offset, TopicPartition};
+
+/// A segment: a file of records from `base` up to, not including, `end`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Segment {
+    pub(super) base: Offset,
+    pub(super) end: Offset,
+    /// So many bytes of the file may be read.
+    pub(super) len: u64,
+    /// When its latest record was made.
+    pub(super) max_ms: Millis,
+    /// How often the file was replaced since the log was opened: a position in an older one means nothing.
+    pub(super) generation: u32,
+    /// It was compacted.
+    pub(super) compacted: bool,
+}
+
+impl Segment {
+    pub(super) fn empty(base: Offset) -> Self {
+        Self { base, end: base, len: 0, max_ms: Millis::MIN, generation: 0, compacted: false }
+    }
+}
+
+/// What a partition holds. Only the last segment grows.
+#[derive(Debug, Default)]
+pub(super) struct Segments {
+    /// The first offset that may be read; the first segment may begin before.
+    pub(super) start: Offset,
+    /// The offset that the next record gets.
+    pub(super) end: Offset,
+    pub(super) list: VecDeque<Segment>,
+}
+
+impl Segments {
+    /// Where the segment of `offset` stands in the list: the last one that begins at or before.
+    pub(super) fn find(&self, offset: Offset) -> Option<usize> {
+        self.list.partition_point(|segment| segment.base <= offset).checked_sub(1)
+    }
+
+    /// Where the segment that begins at `base` stands in the list.
+    pub(super) fn position(&self, base: Offset) -> Option<usize> {
+        self.list.binary_search_by_key(&base, |segment| segment.base).ok()
+    }
+
+    pub(super) fn check(&self, place: TopicPartition, offset: Offset) -> Result<(), LogError> {
+        if (self.start..=self.end).contains(&offset) {
+            Ok(())
+        } else {
+            Err(LogError::OutOfRange { place, offset, start: self.start, end: self.end })
+        }
+    }
+}
+
+/// The file of the segment that begins at `base`.
+pub(super) fn path(folder: &Path, base: Offset) -> PathBuf {
+    folder.join(format!("{base:020}.log"))
+}
+
+/// The first offsets of the segments in a folder, sorted. What an interrupted compaction left is removed.
+pub(super) fn bases(folder: &Path) -> Result<Vec<Offset>, LogError> {
+    let mut bases = vec![];
+    for entry in std::fs::read_dir(folder).map_err(at(folder))? {
+        let path = entry.map_err(at(folder))?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.ends_with(".tmp") {
+            super::files::remove(&path)?;
+        } else if let Some(base) = name.strip_suffix(".log") {
+            let base = base.parse().map_err(|_| corrupt(&path, 0, "the name of a segment is a number"))?;
+            bases.push(base);
+        }
+    }
+    bases.sort_unstable();
+    Ok(bases)
+}
+
+/// Reads the seal at the end of a segment that has a successor. (A record could be made to end like a seal, so that this is
+/// no way to tell whether the *last* segment is sealed.)
+pub(super) fn sealed(path: &Path, file: &File, base: Offset) -> Result<Segment, LogError> {
+    let len = file.metadata().map_err(at(path))?.len();
+    let mut bytes = vec![0; MIN_FRAME];
+    let unsealed = || corrupt(path, len, "the file does not end as a complete segment does");
+    let seal_at = len.checked_sub(MIN_FRAME as u64).ok_or_else(unsealed)?;
+    file.read_exact_at(&mut bytes, seal_at).map_err(at(path))?;
+    if look(&bytes) != Look::Whole(MIN_FRAME) {
+        return Err(unsealed());
+    }
+    let seal = Frame::parse(bytes.into()).map_err(|reason| corrupt(path, seal_at, reason))?;
+    if seal.kind == Kind::Record || seal.offset < base {
+        return Err(unsealed());
+    }
+    let compacted = seal.kind == Kind::CompactedSeal;
+    Ok(Segment { base, end: seal.offset, len, max_ms: seal.timestamp_ms, generation: 0, compacted })
+}

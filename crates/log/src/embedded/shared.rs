@@ -1,0 +1,232 @@
+//! The log as its parts see it: partitions, commits, groups.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fs::File,
+    path::Path,
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::Thread,
+};
+
+use orbweaver_messages::Topic;
+
+use super::{
+    Options,
+    checkpoint::{Checkpoint, Entry},
+    commits::{Commits, MAX_GROUP, MAX_METADATA},
+    disk::Disk,
+    folder,
+    frame::{MAX_HEADER_NAME, MAX_HEADERS},
+    partition::PartitionLog,
+    pass::Passes,
+    recover::{Recovery, partition_folder, recover},
+    waiters::Waiters,
+};
+use crate::{Commit, LogError, Offset, Partition, Record, TopicPartition, TopicSpec};
+
+/// A topic: its partitions stand side by side in the list of all.
+pub(super) struct TopicLog {
+    pub(super) spec: TopicSpec,
+    first: usize,
+    pub(super) waiters: Waiters,
+}
+
+/// The log as its parts see it.
+pub(super) struct Shared {
+    pub(super) disk: Disk,
+    topics: HashMap<Topic, TopicLog>,
+    pub(super) partitions: Vec<Arc<PartitionLog>>,
+    pub(super) commits: Commits,
+    groups: Mutex<HashSet<String>>,
+    /// Held shared by whatever changes the log, alone by who looks at all of it at one moment.
+    pub(super) cut: RwLock<()>,
+    /// The partitions that changed since the last cut.
+    pub(super) dirty: Mutex<Vec<usize>>,
+    pub(super) passes: Mutex<Passes>,
+    /// Who makes the passes, to be woken by the first change.
+    pub(super) flusher: OnceLock<Thread>,
+    pub(super) closing: AtomicBool,
+    /// Gives the folder free when the last user of the log is gone.
+    _lock: File,
+}
+
+impl Shared {
+    pub(super) fn open(path: &Path, options: Options, specs: &[TopicSpec]) -> Result<Self, LogError> {
+        options.check()?;
+        TopicSpec::check(specs)?;
+        let lock = folder::take(path)?;
+        let checkpoint = Checkpoint::load(path)?;
+        let recovery = Recovery::after(checkpoint.as_ref());
+        if recovery.roll_back {
+            tracing::info!(path = %path.display(), "the system was restarted; the log goes on at its last checkpoint");
+        }
+        let entries: HashMap<(&str, Partition), &Entry> = checkpoint
+            .iter()
+            .flat_map(|checkpoint| &checkpoint.entries)
+            .map(|entry| ((entry.topic.as_str(), entry.partition), entry))
+            .collect();
+        let (mut topics, mut partitions) = (HashMap::new(), vec![]);
+        for spec in specs {
+            let topic = folder::topic(path, spec)?;
+            topics.insert(spec.topic, TopicLog { spec: *spec, first: partitions.len(), waiters: Waiters::default() });
+            for partition in 0..spec.partitions {
+                let folder = partition_folder(&topic, partition);
+                let found = recover(&folder, entries.get(&(spec.topic.0, partition)).copied(), recovery)?;
+                let place = TopicPartition::new(spec.topic, partition);
+                partitions.push(Arc::new(PartitionLog::new(partitions.len(), (place, *spec), folder, found)));
+            }
+        }
+        let known = checkpoint.as_ref().map(|checkpoint| checkpoint.commits);
+        let commits = Commits::open(path, known, recovery)?;
+        let places = partitions.iter().map(|partition| (partition.place.topic.0, partition.place.partition));
+        let passes = Passes::new(path.to_owned(), checkpoint, places);
+        let shared = Self {
+            disk: Disk::new(options),
+            topics,
+            dirty: Mutex::new((0..partitions.len()).collect()),
+            partitions,
+            commits,
+            groups: Mutex::default(),
+            cut: RwLock::new(()),
+            passes: Mutex::new(passes),
+            flusher: OnceLock::new(),
+            closing: AtomicBool::new(false),
+            _lock: lock,
+        };
+        // From here on it is known which run of the system the files belong to, and that they are as recovered.
+        shared.pass(true)?;
+        Ok(shared)
+    }
+
+    pub(super) fn topic(&self, topic: Topic) -> Result<&TopicLog, LogError> {
+        self.topics.get(&topic).ok_or(LogError::UnknownTopic(topic))
+    }
+
+    pub(super) fn partition(&self, place: TopicPartition) -> Result<&Arc<PartitionLog>, LogError> {
+        let topic = self.topic(place.topic)?;
+        let known = place.partition < topic.spec.partitions;
+        let found = if known { self.partitions.get(topic.first + place.partition as usize) } else { None };
+        found.ok_or(LogError::UnknownPartition(place))
+    }
+
+    /// Checks all records, then appends them, one write a partition; whoever waits is woken once all are in.
+    pub(super) fn append(&self, records: &[Record]) -> Result<Vec<Offset>, LogError> {
+        let mut order = Vec::with_capacity(records.len());
+        for (index, record) in records.iter().enumerate() {
+            order.push((self.check(record)?.number, index));
+        }
+        // By partition, and within each in the order of the input.
+        order.sort_unstable();
+        let mut offsets = vec![0; records.len()];
+        let mut touched = vec![];
+        {
+            let _change = self.cut.read().unwrap_or_else(PoisonError::into_inner);
+            for run in order.chunk_by(|(a, _), (b, _)| a == b) {
+                let Some(partition) = run.first().and_then(|(number, _)| self.partitions.get(*number)) else {
+                    continue;
+                };
+                self.changed(partition);
+                let first = partition.append(&self.disk, run.iter().filter_map(|(_, index)| records.get(*index)))?;
+                for ((_, index), offset) in run.iter().zip(first..) {
+                    if let Some(place) = offsets.get_mut(*index) {
+                        *place = offset;
+                    }
+                }
+                touched.push(partition.place);
+            }
+        }
+        for run in touched.chunk_by(|a, b| a.topic == b.topic) {
+            let partitions: Vec<_> = run.iter().map(|place| place.partition).collect();
+            if let Some(topic) = run.first().and_then(|place| self.topics.get(&place.topic)) {
+                topic.waiters.wake(&partitions);
+            }
+        }
+        Ok(offsets)
+    }
+
+    fn check(&self, record: &Record) -> Result<&PartitionLog, LogError> {
+        let partition = self.partition(record.place)?;
+        let (bytes, max) = (bytes(record), self.disk.options.max_record_bytes);
+        if bytes > max {
+            return Err(LogError::TooLarge { place: record.place, bytes, max });
+        }
+        let longest = record.headers.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        if record.headers.len() > MAX_HEADERS || longest > MAX_HEADER_NAME {
+            return Err(LogError::Invalid(format!(
+                "{}: a record of {} headers, the longest name {longest} bytes; allowed are {MAX_HEADERS} and {MAX_HEADER_NAME}",
+                record.place,
+                record.headers.len()
+            )));
+        }
+        Ok(partition)
+    }
+
+    /// Notes that a partition changes, before it does: a cut then sees the change or comes before it, since the caller
+    /// holds `cut`.
+    fn changed(&self, partition: &PartitionLog) {
+        if !partition.dirty.swap(true, Ordering::AcqRel) {
+            let mut dirty = self.dirty.lock().unwrap_or_else(PoisonError::into_inner);
+            dirty.push(partition.number);
+            if dirty.len() == 1 {
+                self.wake_flusher();
+            }
+        }
+    }
+
+    fn wake_flusher(&self) {
+        if let Some(flusher) = self.flusher.get() {
+            flusher.unpark();
+        }
+    }
+
+    pub(super) fn commit(&self, group: &str, commits: Vec<(TopicPartition, Commit)>) -> Result<(), LogError> {
+        for (place, commit) in &commits {
+            let bytes = commit.metadata.len();
+            if bytes > MAX_METADATA {
+                return Err(LogError::TooLarge { place: *place, bytes, max: MAX_METADATA });
+            }
+        }
+        let _change = self.cut.read().unwrap_or_else(PoisonError::into_inner);
+        let clean = !self.commits.dirty.load(Ordering::Acquire);
+        self.commits.commit(&self.disk, group, commits)?;
+        if clean {
+            self.wake_flusher();
+        }
+        Ok(())
+    }
+
+    pub(super) fn delete_below(&self, place: TopicPartition, before: Offset) -> Result<(), LogError> {
+        let partition = self.partition(place)?;
+        let _change = self.cut.read().unwrap_or_else(PoisonError::into_inner);
+        self.changed(partition);
+        partition.delete_below(&self.disk, before)
+    }
+
+    pub(super) fn join(&self, group: &str) -> Result<(), LogError> {
+        if group.is_empty() || group.len() > MAX_GROUP {
+            let length = group.len();
+            return Err(LogError::Invalid(format!(
+                "the name of a group has {length} bytes; allowed are 1 to {MAX_GROUP}"
+            )));
+        }
+        if self.groups.lock().unwrap_or_else(PoisonError::into_inner).insert(group.to_owned()) {
+            Ok(())
+        } else {
+            Err(LogError::GroupTaken(group.to_owned()))
+        }
+    }
+
+    pub(super) fn leave(&self, group: &str) {
+        self.groups.lock().unwrap_or_else(PoisonError::into_inner).remove(group);
+    }
+}
+
+/// The bytes of a record: key, value and headers.
+pub(super) fn bytes(record: &Record) -> usize {
+    let headers: usize = record.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+    let length = |bytes: &Option<bytes::Bytes>| bytes.as_ref().map_or(0, bytes::Bytes::len);
+    length(&record.key) + length(&record.value) + headers
+}

@@ -1,0 +1,110 @@
+//! Walks over the frames of a file, from a position on.
+
+use std::{fs::File, io, os::unix::fs::FileExt, path::Path};
+
+use bytes::{Bytes, BytesMut};
+
+use super::{
+    files::{at, corrupt},
+    frame::{Frame, HEAD_BYTES, Look, look},
+};
+use crate::LogError;
+
+/// A file is read by so many bytes at a time, more when a record is larger. What is delivered shares these bytes, so that
+/// a small record that somebody keeps holds on to so many.
+pub(super) const CHUNK_BYTES: usize = 128 << 10;
+
+/// Why a walk ended early.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// The system cannot read.
+    Io(io::Error),
+    /// What stands at this position is no frame.
+    Damaged(u64, &'static str),
+}
+
+impl Trouble {
+    pub(super) fn of(self, path: &Path) -> LogError {
+        match self {
+            Self::Io(error) => at(path)(error),
+            Self::Damaged(position, reason) => corrupt(path, position, reason),
+        }
+    }
+}
+
+/// The bytes that were read last, used again when nobody holds on to them.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Chunk(Bytes);
+
+impl Chunk {
+    /// Reads `want` bytes at `position`.
+    fn read(&mut self, file: &File, position: u64, want: usize) -> io::Result<Bytes> {
+        let mut buffer = match std::mem::take(&mut self.0).try_into_mut() {
+            Ok(buffer) if buffer.len() >= want => buffer,
+            _ => BytesMut::zeroed(want),
+        };
+        file.read_exact_at(buffer.get_mut(..want).unwrap_or_default(), position)?;
+        let whole = buffer.freeze();
+        let read = whole.slice(..want);
+        if whole.len() <= CHUNK_BYTES {
+            self.0 = whole;
+        }
+        Ok(read)
+    }
+}
+
+/// Walks over the frames of a file.
+pub(super) struct Walk<'a> {
+    file: &'a File,
+    /// Where the next frame begins.
+    position: u64,
+    /// Where the file ends, as far as this walk goes.
+    len: u64,
+    bytes: Bytes,
+    chunk: &'a mut Chunk,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(file: &'a File, position: u64, len: u64, chunk: &'a mut Chunk) -> Self {
+        Self { file, position, len, bytes: Bytes::new(), chunk }
+    }
+
+    pub(super) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The next frame; `None` at the end. After an error the position is that of the damage.
+    pub(super) fn next(&mut self) -> Result<Option<Frame>, Trouble> {
+        if self.position >= self.len {
+            return Ok(None);
+        }
+        loop {
+            match look(&self.bytes) {
+                Look::Whole(total) => {
+                    let frame = Frame::parse(self.bytes.split_to(total));
+                    let frame = frame.map_err(|reason| Trouble::Damaged(self.position, reason))?;
+                    self.position += total as u64;
+                    return Ok(Some(frame));
+                }
+                Look::Damaged(reason) => return Err(Trouble::Damaged(self.position, reason)),
+                Look::Short(needed) => self.fill(needed)?,
+            }
+        }
+    }
+
+    fn fill(&mut self, needed: usize) -> Result<(), Trouble> {
+        let rest = self.len - self.position;
+        if (needed as u64) > rest {
+            let reason =
+                if needed == HEAD_BYTES { "the file ends within a length" } else { "the file ends within a record" };
+            return Err(Trouble::Damaged(self.position, reason));
+        }
+        let want = usize::try_from(rest).unwrap_or(usize::MAX).min(needed.max(CHUNK_BYTES));
+        self.bytes = Bytes::new();
+        self.bytes = self.chunk.read(self.file, self.position, want).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => Trouble::Damaged(self.position, "the file is shorter than it was"),
+            _ => Trouble::Io(error),
+        })?;
+        Ok(())
+    }
+}
