@@ -1,0 +1,115 @@
+//! When and what is committed.
+
+use orbweaver_log::{Commit, LogError, Offset, TopicPartition};
+use tokio::time::{Instant, timeout};
+
+use crate::{Stage, StageError, metadata::Metadata, turn::Turns};
+
+/// While nothing is in flight, commits may follow each other in a tenth of the interval.
+const IDLE_SHARE: u32 = 10;
+
+impl<S: Stage> Turns<S> {
+    /// When the next commit is due, if there is something to commit.
+    pub(crate) fn commit_at(&self) -> Option<Instant> {
+        if !self.served.is_dirty() {
+            return None;
+        }
+        let idle = self.airborne.is_empty() && self.served.charged() == 0 && self.refused_since.is_none();
+        let interval = self.config.commit_interval;
+        Some(self.committed_at + if idle { interval / IDLE_SHARE } else { interval })
+    }
+
+    pub(crate) async fn commit_when_due(&mut self) -> Result<(), StageError> {
+        let Some(due) = self.commit_at() else { return Ok(()) };
+        let now = Instant::now();
+        self.uncommitted_since.get_or_insert(now);
+        if now < due {
+            return Ok(());
+        }
+        let moved = self.served.moved();
+        if moved.is_empty() {
+            // What completed lies above the commit points; they are looked at again after as long.
+            self.committed_at = now;
+            self.uncommitted_since = None;
+            return Ok(());
+        }
+        self.commit(moved).await.map(drop)
+    }
+
+    /// Commits; false when some were refused, which are looked at again after the next interval.
+    pub(crate) async fn commit(&mut self, points: Vec<(TopicPartition, Offset)>) -> Result<bool, StageError> {
+        let mut commits = Vec::with_capacity(points.len());
+        for (place, offset) in points {
+            commits.push((place, self.metadata(place, offset).commit(place, offset)?));
+        }
+        let refused = self.send(commits).await?;
+        for (place, _) in &refused {
+            self.served.not_committed(*place);
+        }
+        Ok(refused.is_empty())
+    }
+
+    /// Commits at the orderly end of a partition: the start counts go back to zero.
+    pub(crate) async fn commit_last(&mut self, points: Vec<(TopicPartition, Offset)>) -> Result<(), StageError> {
+        let mut commits = vec![];
+        for (place, offset) in points {
+            self.starts.remove(&place);
+            let metadata = Metadata { stage: self.stage.commit_metadata(place), ..Metadata::default() };
+            commits.push((place, metadata.commit(place, offset)?));
+        }
+        for (place, commit) in self.send(commits).await? {
+            tracing::warn!(service = self.service, %place, offset = commit.offset, "closed without its last commit");
+        }
+        Ok(())
+    }
+
+    pub(crate) fn metadata(&self, place: TopicPartition, offset: Offset) -> Metadata {
+        let starts = self.starts.get(&place).filter(|(_, begun)| offset <= *begun).map_or(0, |(start, _)| start.starts);
+        let trying = self.alone.get(&place).and_then(|alone| alone.trying);
+        Metadata { starts, trying, stage: self.stage.commit_metadata(place) }
+    }
+
+    /// Sends commits to the log; returns those that it refused. A place that is no longer ours does not hold the others up.
+    pub(crate) async fn send(
+        &mut self,
+        mut commits: Vec<(TopicPartition, Commit)>,
+    ) -> Result<Vec<(TopicPartition, Commit)>, StageError> {
+        let mut refused = vec![];
+        while !commits.is_empty() {
+            let answer = timeout(self.config.commit_timeout, self.consumer.commit(commits.clone())).await;
+            self.committed_at = Instant::now();
+            let error = match answer {
+                Ok(Ok(())) => {
+                    self.metrics.commits.inc_by(commits.len() as u64);
+                    self.refused_since = None;
+                    self.uncommitted_since = None;
+                    for (place, commit) in commits {
+                        self.served.committed(place, commit.offset);
+                    }
+                    break;
+                }
+                Ok(Err(error @ LogError::Fatal(_))) => return Err(error.into()),
+                Ok(Err(error)) => error,
+                Err(_) => LogError::Fatal(format!("a commit was not answered within {:?}", self.config.commit_timeout)),
+            };
+            self.metrics.commit_failures.inc();
+            tracing::warn!(service = self.service, %error, "a commit was refused");
+            if let LogError::NotAssigned(gone) = error {
+                let (lost, others): (Vec<_>, Vec<_>) = commits.into_iter().partition(|(place, _)| *place == gone);
+                if !lost.is_empty() {
+                    refused.extend(lost);
+                    commits = others;
+                    continue;
+                }
+                refused.extend(others);
+                break;
+            }
+            let since = *self.refused_since.get_or_insert(self.committed_at);
+            if since.elapsed() >= self.config.commit_patience {
+                return Err(error.into());
+            }
+            refused.append(&mut commits);
+        }
+        Ok(refused)
+    }
+}

@@ -1,0 +1,204 @@
+//! When a crawl is complete (rule 25), read off the offsets: no counter, no vote, no coordinator.
+//!
+//! A record that is on its way has an incomplete cause upstream, which shows as a record between a commit point and an
+//! end. That it moved past us while we looked is ruled out by looking twice: no end may have moved in between.
+
+use std::time::Duration;
+
+use orbweaver_log::{Log, LogError, Offset, TopicPartition};
+use orbweaver_messages::Topic;
+
+/// How long the look for a record between commit point and end may take.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// A group and a topic that it has to work off.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Declared {
+    /// The consumer group.
+    pub group: String,
+    /// The topic.
+    pub topic: Topic,
+}
+
+/// How one group stands in one partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// The partition.
+    pub place: TopicPartition,
+    /// The first offset that is held.
+    pub start: Offset,
+    /// The offset that the next record gets.
+    pub end: Offset,
+    /// What is committed; `None` counts as the start.
+    pub committed: Option<Offset>,
+    /// Whether a record lies between commit point and end, as far as was looked: compaction leaves ends without any.
+    pub records_left: bool,
+}
+
+impl Standing {
+    /// Offsets between commit point and end: at least the number of records there.
+    #[must_use]
+    pub fn lag(&self) -> u64 {
+        self.end.saturating_sub(self.committed.unwrap_or(self.start).max(self.start))
+    }
+}
+
+/// How all declared groups stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reading {
+    /// One entry a declared pair, with one standing a partition.
+    pub pairs: Vec<(Declared, Vec<Standing>)>,
+}
+
+/// Why a reading says nothing.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadingError {
+    /// The log failed.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// A group stands beyond the end of the log.
+    #[error(
+        "{place}: the group `{group}` stands at {committed}, but the log ends at {end}: the log is not the one that was committed for"
+    )]
+    BeyondTheEnd {
+        /// The partition.
+        place: TopicPartition,
+        /// The group.
+        group: String,
+        /// What is committed.
+        committed: Offset,
+        /// The end.
+        end: Offset,
+    },
+}
+
+impl Reading {
+    /// Looks once. Ends are read after commits: a record that is worked off in between only makes the lag look larger.
+    ///
+    /// # Errors
+    /// When the log fails, or a commit lies beyond the end.
+    pub async fn take(log: &dyn Log, declared: &[Declared]) -> Result<Self, ReadingError> {
+        let mut pairs = Vec::with_capacity(declared.len());
+        // Whether some record is known to be left: then nothing is complete, and nobody looks for more.
+        let mut found = false;
+        for pair in declared {
+            let partitions = log.partitions(pair.topic)?;
+            let places: Vec<_> = (0..partitions).map(|partition| TopicPartition::new(pair.topic, partition)).collect();
+            let commits = log.committed(&pair.group, &places).await?;
+            let mut standings = Vec::with_capacity(places.len());
+            for (place, commit) in places.into_iter().zip(commits) {
+                let bounds = log.bounds(place).await?;
+                let committed = commit.map(|commit| commit.offset);
+                if let Some(committed) = committed.filter(|&committed| committed > bounds.end) {
+                    let (group, end) = (pair.group.clone(), bounds.end);
+                    return Err(ReadingError::BeyondTheEnd { place, group, committed, end });
+                }
+                let mut standing =
+                    Standing { place, start: bounds.start, end: bounds.end, committed, records_left: false };
+                standing.records_left = standing.lag() > 0 && (found || holds_a_record(log, &standing).await?);
+                found |= standing.records_left;
+                standings.push(standing);
+            }
+            pairs.push((pair.clone(), standings));
+        }
+        Ok(Self { pairs })
+    }
+
+    /// Whether no declared group has a record left.
+    #[must_use]
+    pub fn is_worked_off(&self) -> bool {
+        self.standings().all(|standing| !standing.records_left)
+    }
+
+    /// Whether the crawl was complete at `self`, the second of two readings: nothing left in both, and no end moved between
+    /// them. Pure. Readings of different declarations prove nothing.
+    #[must_use]
+    pub fn proves_completion_after(&self, first: &Self) -> bool {
+        let same = |(one, other): (&Standing, &Standing)| one.place == other.place && one.end == other.end;
+        self.standings().count() == first.standings().count()
+            && first.is_worked_off()
+            && self.is_worked_off()
+            && first.standings().zip(self.standings()).all(same)
+    }
+
+    /// Records to be worked off, by pair, at most (compaction leaves gaps): for progress displays.
+    pub fn lags(&self) -> impl Iterator<Item = (&Declared, u64)> {
+        self.pairs.iter().map(|(pair, standings)| (pair, standings.iter().map(Standing::lag).sum()))
+    }
+
+    /// Sets the lag gauges.
+    pub fn publish(&self, metrics: &crate::metrics::Metrics) {
+        for (pair, lag) in self.lags() {
+            metrics.lag(&pair.group, pair.topic.0).set(i64::try_from(lag).unwrap_or(i64::MAX));
+        }
+    }
+
+    fn standings(&self) -> impl Iterator<Item = &Standing> {
+        self.pairs.iter().flat_map(|(_, standings)| standings)
+    }
+}
+
+/// Whether a record lies between commit point and end. When it cannot be told in time, one does.
+async fn holds_a_record(log: &dyn Log, standing: &Standing) -> Result<bool, LogError> {
+    let from = standing.committed.unwrap_or(standing.start).max(standing.start);
+    let mut reader = log.reader(standing.place, from).await?;
+    let records = reader.read(LOOK).await?;
+    Ok(match records.first() {
+        Some(record) => record.offset < standing.end,
+        None => reader.position() < standing.end,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use orbweaver_messages::topic;
+
+    use super::*;
+
+    fn reading(standings: &[(Offset, Option<Offset>)]) -> Reading {
+        let declared = Declared { group: "extractor".to_owned(), topic: topic::PAGES };
+        let standings = standings.iter().zip(0..).map(|(&(end, committed), partition)| {
+            let place = TopicPartition::new(topic::PAGES, partition);
+            let left = committed.unwrap_or(0) < end;
+            Standing { place, start: 0, end, committed, records_left: left }
+        });
+        Reading { pairs: vec![(declared, standings.collect())] }
+    }
+
+    #[test]
+    fn two_readings_without_records_left_prove_completion() {
+        let worked_off = reading(&[(5, Some(5)), (0, None)]);
+        assert!(worked_off.proves_completion_after(&worked_off.clone()));
+    }
+
+    #[test]
+    fn an_end_that_moved_between_the_readings_proves_nothing() {
+        let (first, second) = (reading(&[(5, Some(5))]), reading(&[(6, Some(6))]));
+        assert!(second.is_worked_off());
+        assert!(!second.proves_completion_after(&first), "a record moved past us");
+    }
+
+    #[test]
+    fn a_record_left_in_either_reading_is_not_completion() {
+        let (left, done) = (reading(&[(5, Some(4))]), reading(&[(5, Some(5))]));
+        assert!(!done.proves_completion_after(&left));
+        assert!(!left.proves_completion_after(&done));
+        let never = reading(&[(5, None)]);
+        assert!(!never.proves_completion_after(&never.clone()), "no commit counts as the log's start");
+    }
+
+    #[test]
+    fn readings_of_different_places_prove_nothing() {
+        let (one, two) = (reading(&[(5, Some(5))]), reading(&[(5, Some(5)), (5, Some(5))]));
+        assert!(!two.proves_completion_after(&one));
+    }
+
+    #[test]
+    fn a_compacted_end_without_records_is_no_lag() {
+        let mut compacted = reading(&[(9, Some(5))]);
+        compacted.pairs[0].1[0].records_left = false;
+        assert!(compacted.proves_completion_after(&compacted.clone()));
+        assert_eq!(compacted.lags().map(|(_, lag)| lag).collect::<Vec<_>>(), [4]);
+    }
+}

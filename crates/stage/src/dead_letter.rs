@@ -1,0 +1,131 @@
+//! Records that cannot be processed: to `crawl.dead-letters`, untouched, with the reason, before their origins complete.
+//!
+//! The record is read again from its log, where it stays while it is not complete; so nobody has to keep a copy of
+//! every record for the few that are rejected.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use orbweaver_log::{Delivered, Log, LogError, Offset, Record, TopicPartition};
+use orbweaver_messages::{DeadLetter, Millis, encode, topic};
+use tokio::time::{Instant, timeout_at};
+
+use crate::{Origin, header_names::header_name};
+
+/// The header that carries the [`DeadLetter`].
+pub const DEAD_LETTER_HEADER: &str = "dead-letter";
+/// The next rejected record is reached by reading on when it is not further away, and by a new reader otherwise.
+const READ_ON: Offset = 4096;
+/// For how long a rejected record is looked for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Rejected records on their way to the dead letters.
+pub(crate) struct Rejection {
+    pub(crate) service: &'static str,
+    pub(crate) rejects: Vec<(Origin, String)>,
+    pub(crate) now: Millis,
+}
+
+impl Rejection {
+    /// Appends the dead letters; resolves when they are acknowledged, with the origins.
+    pub(crate) async fn send(self, log: &Arc<dyn Log>) -> Result<Vec<Origin>, LogError> {
+        let mut by_place: BTreeMap<TopicPartition, Vec<(Offset, String)>> = BTreeMap::new();
+        let origins = self.rejects.iter().map(|(origin, _)| *origin).collect();
+        for (origin, reason) in self.rejects {
+            by_place.entry(origin.place).or_default().push((origin.offset, reason));
+        }
+        for (place, mut rejects) in by_place {
+            rejects.sort_unstable_by_key(|reject| reject.0);
+            let originals = read_again(log, place, &rejects).await?;
+            let mut letters = Vec::with_capacity(rejects.len());
+            for ((offset, reason), original) in rejects.into_iter().zip(originals) {
+                let letter = DeadLetter {
+                    service: self.service.to_owned(),
+                    reason,
+                    topic: place.topic.0.to_owned(),
+                    partition: place.partition,
+                    offset,
+                    rejected_at_ms: self.now,
+                };
+                tracing::warn!(service = self.service, %place, offset, reason = letter.reason, "rejected a record");
+                letters.push(record(letter, original));
+            }
+            append(log, letters).await?;
+        }
+        Ok(origins)
+    }
+}
+
+/// The records at these offsets, in ascending order; `None` for one that compaction has removed.
+async fn read_again(
+    log: &Arc<dyn Log>,
+    place: TopicPartition,
+    rejects: &[(Offset, String)],
+) -> Result<Vec<Option<Delivered>>, LogError> {
+    let deadline = Instant::now() + PATIENCE;
+    let (mut found, mut reader) = (Vec::with_capacity(rejects.len()), None);
+    let mut batch = Vec::new().into_iter().peekable();
+    for &(wanted, _) in rejects {
+        loop {
+            while batch.next_if(|record: &Delivered| record.offset < wanted).is_some() {}
+            if batch.peek().is_some() {
+                break;
+            }
+            let open = match reader.take() {
+                Some(open) => open,
+                None => log.reader(place, wanted).await?,
+            };
+            let mut open: Box<dyn orbweaver_log::Reader> =
+                if open.position() + READ_ON < wanted { log.reader(place, wanted).await? } else { open };
+            if open.position() > wanted && batch.peek().is_none() {
+                reader = Some(open);
+                break;
+            }
+            let read = timeout_at(deadline, open.read(PATIENCE)).await;
+            reader = Some(open);
+            match read {
+                Ok(records) => batch = records?.into_iter().peekable(),
+                Err(_) => {
+                    let reason = format!("{place}: the rejected record at {wanted} could not be read again");
+                    return Err(LogError::Fatal(reason));
+                }
+            }
+        }
+        found.push(batch.next_if(|record| record.offset == wanted));
+    }
+    Ok(found)
+}
+
+fn record(mut letter: DeadLetter, original: Option<Delivered>) -> Record {
+    let place = TopicPartition::new(topic::DEAD_LETTERS, letter.partition);
+    let timestamp_ms = letter.rejected_at_ms;
+    let Some(original) = original else {
+        letter.reason.push_str(" (the record itself was compacted away)");
+        let headers = vec![(DEAD_LETTER_HEADER, encode(&letter))];
+        return Record { place, key: None, value: None, headers, timestamp_ms };
+    };
+    let mut headers: Vec<(&'static str, Bytes)> = Vec::with_capacity(original.headers.len() + 1);
+    headers.push((DEAD_LETTER_HEADER, encode(&letter)));
+    headers.extend(original.headers.into_iter().map(|(name, value)| header_name(name, value)));
+    Record { place, key: original.key, value: original.value, headers, timestamp_ms }
+}
+
+/// Appends dead letters. One that is too large with its new header goes without its value, instead of ending the stage.
+async fn append(log: &Arc<dyn Log>, letters: Vec<Record>) -> Result<(), LogError> {
+    match log.append(letters.clone()).await {
+        Err(LogError::TooLarge { .. }) => {}
+        other => return other.map(drop),
+    }
+    // Those before the large one may be there already; a dead letter may come twice.
+    for mut letter in letters {
+        match log.append(vec![letter.clone()]).await {
+            Err(LogError::TooLarge { bytes, max, .. }) => {
+                tracing::warn!(bytes, max, "a dead letter is too large and goes without its value");
+                letter.value = None;
+                log.append(vec![letter]).await?;
+            }
+            other => drop(other?),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! Plans on their way: step n + 1 of a plan begins when step n is durable.
+//!
+//! All plans of one turn fly together, in rounds: a round is one append for the records of all of them and one
+//! `perform` for the effects, so that a thousand records of one poll cost one write. A plan lands after its own last
+//! step, whatever the others still have to do.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use orbweaver_log::{Log, Offset, Record};
+use tokio::time::Instant;
+
+use crate::{Origin, Perform, Plan, StageError, Step, Token, metrics::ServiceMetrics};
+
+/// A plan that has steps left.
+struct Flying<E> {
+    steps: std::vec::IntoIter<Step<E>>,
+    landing: Landing,
+}
+
+/// A plan whose last step is durable.
+#[derive(Debug)]
+pub(crate) struct Landing {
+    pub(crate) completes: Vec<Origin>,
+    pub(crate) token: Option<Token>,
+    /// The offsets of its records; left empty when nobody asks.
+    pub(crate) offsets: Vec<Offset>,
+}
+
+/// What one round brought.
+pub(crate) struct Landed<E> {
+    pub(crate) number: u64,
+    pub(crate) landings: Vec<Landing>,
+    pub(crate) rest: Option<Flight<E>>,
+}
+
+/// Where steps take effect.
+pub(crate) struct Effects<E> {
+    pub(crate) log: Arc<dyn Log>,
+    pub(crate) perform: Arc<dyn Perform<E>>,
+    pub(crate) metrics: ServiceMetrics,
+}
+
+impl<E> Clone for Effects<E> {
+    fn clone(&self) -> Self {
+        Self { log: self.log.clone(), perform: self.perform.clone(), metrics: self.metrics.clone() }
+    }
+}
+
+/// The plans of one turn.
+pub(crate) struct Flight<E> {
+    number: u64,
+    plans: Vec<Flying<E>>,
+}
+
+impl<E: Send + 'static> Flight<E> {
+    /// Plans to fly together; `number` tells flights apart, in the order of their beginning.
+    pub(crate) fn new(number: u64, plans: Vec<Plan<E>>) -> Self {
+        let plans = plans
+            .into_iter()
+            .map(|plan| Flying {
+                steps: plan.steps.into_iter(),
+                landing: Landing { completes: plan.completes, token: plan.token, offsets: vec![] },
+            })
+            .collect();
+        Self { number, plans }
+    }
+
+    /// Takes the next step of each plan.
+    pub(crate) fn round(mut self, effects: Effects<E>) -> BoxFuture<'static, Result<Landed<E>, StageError>> {
+        let (mut records, mut work): (Vec<Record>, Vec<E>) = (vec![], vec![]);
+        // How many of the records are whose: positions of plans, in the order of the records.
+        let mut shares: Vec<(usize, usize)> = vec![];
+        for (index, plan) in self.plans.iter_mut().enumerate() {
+            match plan.steps.next() {
+                Some(Step::Produce(made)) if records.is_empty() => {
+                    shares.push((index, made.len()));
+                    records = made;
+                }
+                Some(Step::Produce(mut made)) => {
+                    shares.push((index, made.len()));
+                    records.append(&mut made);
+                }
+                Some(Step::Perform(made)) if work.is_empty() => work = made,
+                Some(Step::Perform(mut made)) => work.append(&mut made),
+                None => {}
+            }
+        }
+        Box::pin(async move {
+            let (offsets, ()) = futures::try_join!(append(&effects, records), perform(&effects, work))?;
+            let mut offsets = offsets.as_slice();
+            for (index, count) in shares {
+                let (own, others) = offsets.split_at(count);
+                offsets = others;
+                let landing = &mut self.plans[index].landing;
+                if landing.token.is_some() {
+                    landing.offsets.extend_from_slice(own);
+                }
+            }
+            Ok(self.land())
+        })
+    }
+
+    fn land(self) -> Landed<E> {
+        let (mut landings, mut rest) = (Vec::with_capacity(self.plans.len()), vec![]);
+        for plan in self.plans {
+            if plan.steps.len() == 0 { landings.push(plan.landing) } else { rest.push(plan) }
+        }
+        let number = self.number;
+        Landed { number, landings, rest: (!rest.is_empty()).then_some(Self { number, plans: rest }) }
+    }
+}
+
+async fn append<E>(effects: &Effects<E>, records: Vec<Record>) -> Result<Vec<Offset>, StageError> {
+    if records.is_empty() {
+        return Ok(vec![]);
+    }
+    let (count, begun) = (records.len(), Instant::now());
+    let offsets = effects.log.append(records).await?;
+    if offsets.len() != count {
+        let reason = format!("an append of {count} records was answered with {} offsets", offsets.len());
+        return Err(orbweaver_log::LogError::Fatal(reason).into());
+    }
+    effects.metrics.append_seconds.observe(begun.elapsed().as_secs_f64());
+    effects.metrics.records_out.inc_by(count as u64);
+    Ok(offsets)
+}
+
+async fn perform<E: Send + 'static>(effects: &Effects<E>, work: Vec<E>) -> Result<(), StageError> {
+    if !work.is_empty() {
+        let begun = Instant::now();
+        effects.perform.perform(work).await?;
+        effects.metrics.perform_seconds.observe(begun.elapsed().as_secs_f64());
+    }
+    Ok(())
+}

@@ -1,0 +1,51 @@
+//! Names of headers that others chose, as names that outlive the program: a record to be appended carries static names.
+
+use std::{
+    collections::HashSet,
+    sync::{LazyLock, Mutex, PoisonError},
+};
+
+use bytes::Bytes;
+
+/// So many names are kept, for the life of the process.
+const NAMES: usize = 256;
+/// A longer name is not kept.
+const NAME_BYTES: usize = 128;
+/// Carries a header whose name is not kept: the value is the name, a zero byte and the value.
+const OTHER: &str = "original-header";
+
+static KNOWN: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::default);
+
+/// The header `name` with a static name. What senders make up is bounded: past 256 names, or with a name of more than
+/// 128 bytes, the header becomes `original-header`, whose value holds both.
+pub(crate) fn header_name(name: String, value: Bytes) -> (&'static str, Bytes) {
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(&kept) = known.get(name.as_str()) {
+        return (kept, value);
+    }
+    if known.len() < NAMES && name.len() <= NAME_BYTES {
+        let kept: &'static str = Box::leak(name.into_boxed_str());
+        known.insert(kept);
+        return (kept, value);
+    }
+    (OTHER, Bytes::from([name.as_bytes(), b"\0", &value].concat()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_kept_up_to_a_bound_and_nothing_is_lost_past_it() {
+        let value = Bytes::from_static(b"value");
+        assert_eq!(header_name("trace".to_owned(), value.clone()), ("trace", value.clone()));
+        let long = "x".repeat(NAME_BYTES + 1);
+        assert_eq!(header_name(long.clone(), value.clone()), (OTHER, Bytes::from(format!("{long}\0value"))));
+        for name in 0..2 * NAMES {
+            header_name(format!("made-up-{name}"), value.clone());
+        }
+        assert!(KNOWN.lock().unwrap().len() <= NAMES);
+        let (name, carried) = header_name("one-too-many".to_owned(), value);
+        assert_eq!((name, carried.as_ref()), (OTHER, b"one-too-many\0value".as_slice()));
+    }
+}

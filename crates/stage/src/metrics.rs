@@ -1,0 +1,230 @@
+//! What the runtime counts, by service. Names are constants; each says when to alert.
+
+use std::sync::LazyLock;
+
+use prometheus::{
+    CounterVec, Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
+    IntGaugeVec, Opts, Registry,
+};
+
+use crate::CpuMeter;
+
+/// Records handed to the stage. Alert when it stands still while [`LAG_RECORDS`] rises.
+pub const RECORDS_IN: &str = "orbweaver_stage_records_in_total";
+/// Records appended by the stage and acknowledged. No alert of its own.
+pub const RECORDS_OUT: &str = "orbweaver_stage_records_out_total";
+/// Records completed. Alert when it stands still while [`BUDGET_RECORDS`] is above zero.
+pub const COMPLETED: &str = "orbweaver_stage_completed_total";
+/// Records sent to the dead letters. Alert on any rise: someone produces what we cannot read.
+pub const REJECTED: &str = "orbweaver_stage_rejected_total";
+/// Completions of an assignment that has ended. A few at each rebalance; alert on a steady rate: drains are too short.
+pub const LATE_COMPLETIONS: &str = "orbweaver_stage_late_completions_total";
+/// Completions of what was complete already. Alert on any: the service has a fault.
+pub const REPEATED_COMPLETIONS: &str = "orbweaver_stage_repeated_completions_total";
+/// Incomplete records, parked ones among them. What waits; alert on nothing but memory.
+pub const OUTSTANDING: &str = "orbweaver_stage_outstanding_records";
+/// Records between commit point and end, as [`crate::completion`] last read them. Rule 26: alert on work that is due,
+/// not on this, save for services that should keep up (normalizer-dedup, extractor).
+pub const LAG_RECORDS: &str = "orbweaver_stage_lag_records";
+/// Records charged to the budget. Alert when it stays at its limit for minutes: the stage is the bottleneck.
+pub const BUDGET_RECORDS: &str = "orbweaver_stage_budget_records";
+/// Bytes charged to the budget. As for records.
+pub const BUDGET_BYTES: &str = "orbweaver_stage_budget_bytes";
+/// 1 while reading is paused by the budget. Alert when it is 1 nearly always.
+pub const PAUSED: &str = "orbweaver_stage_paused";
+/// Partitions that are served. Alert when its sum over the instances is not the number of partitions.
+pub const PARTITIONS_OPEN: &str = "orbweaver_stage_partitions_open";
+/// Partitions that are being restored. Alert when it is above zero for longer than a restore may take.
+pub const PARTITIONS_RESTORING: &str = "orbweaver_stage_partitions_restoring";
+/// Seconds since something completed that is not committed yet. Alert above a minute: commits are not accepted.
+pub const COMMIT_AGE_SECONDS: &str = "orbweaver_stage_commit_age_seconds";
+/// Commits that were accepted, a partition each. Alert when it stands still while [`COMPLETED`] rises.
+pub const COMMITS: &str = "orbweaver_stage_commits_total";
+/// Commits that were refused. A few at a rebalance; alert on a steady rate.
+pub const COMMIT_FAILURES: &str = "orbweaver_stage_commit_failures_total";
+/// From append to acknowledgement. Alert when the 99th percentile is above a second.
+pub const APPEND_SECONDS: &str = "orbweaver_stage_append_seconds";
+/// From effect to durable. Alert when the 99th percentile is above a second.
+pub const PERFORM_SECONDS: &str = "orbweaver_stage_perform_seconds";
+/// Records replayed on opening partitions. Alert when it rises without deployments: partitions flap.
+pub const RESTORED: &str = "orbweaver_stage_restored_records_total";
+/// CPU time of the service's loop and of whatever else it measures. For capacity planning.
+pub const CPU_SECONDS: &str = "orbweaver_stage_cpu_seconds_total";
+
+/// The metrics of all services of a process.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    counters: [IntCounterVec; 9],
+    gauges: [IntGaugeVec; 6],
+    lag: IntGaugeVec,
+    commit_age: GaugeVec,
+    histograms: [HistogramVec; 2],
+    cpu: CounterVec,
+}
+
+/// In the order of the fields of [`ServiceMetrics`].
+const COUNTERS: [(&str, &str); 9] = [
+    (RECORDS_IN, "Records handed to the stage"),
+    (RECORDS_OUT, "Records appended by the stage and acknowledged"),
+    (COMPLETED, "Records completed"),
+    (REJECTED, "Records sent to the dead letters"),
+    (LATE_COMPLETIONS, "Completions of an assignment that has ended"),
+    (REPEATED_COMPLETIONS, "Completions of what was complete already"),
+    (COMMITS, "Commits accepted, a partition each"),
+    (COMMIT_FAILURES, "Commits refused"),
+    (RESTORED, "Records replayed on opening partitions"),
+];
+const GAUGES: [(&str, &str); 6] = [
+    (OUTSTANDING, "Incomplete records, parked ones among them"),
+    (BUDGET_RECORDS, "Records charged to the budget"),
+    (BUDGET_BYTES, "Bytes charged to the budget"),
+    (PAUSED, "1 while reading is paused by the budget"),
+    (PARTITIONS_OPEN, "Partitions that are served"),
+    (PARTITIONS_RESTORING, "Partitions that are being restored"),
+];
+const HISTOGRAMS: [(&str, &str); 2] =
+    [(APPEND_SECONDS, "From append to acknowledgement"), (PERFORM_SECONDS, "From effect to durable")];
+/// From 50 µs (the embedded log) to half a minute (a broker that is away).
+const BUCKETS: [f64; 14] =
+    [0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 0.5, 2.0, 10.0, 30.0];
+
+impl Metrics {
+    /// Registers the metrics, once a registry.
+    ///
+    /// # Errors
+    /// When they are registered there already.
+    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        const BY_SERVICE: &[&str] = &["service"];
+        let metrics = Self {
+            counters: try_array(COUNTERS, |(name, help)| IntCounterVec::new(Opts::new(name, help), BY_SERVICE))?,
+            gauges: try_array(GAUGES, |(name, help)| IntGaugeVec::new(Opts::new(name, help), BY_SERVICE))?,
+            lag: IntGaugeVec::new(Opts::new(LAG_RECORDS, "Records between commit point and end"), &["group", "topic"])?,
+            commit_age: GaugeVec::new(
+                Opts::new(COMMIT_AGE_SECONDS, "Seconds since something completed that is not committed"),
+                BY_SERVICE,
+            )?,
+            histograms: try_array(HISTOGRAMS, |(name, help)| {
+                HistogramVec::new(HistogramOpts::new(name, help).buckets(BUCKETS.to_vec()), BY_SERVICE)
+            })?,
+            cpu: CounterVec::new(Opts::new(CPU_SECONDS, "CPU time"), BY_SERVICE)?,
+        };
+        for counter in &metrics.counters {
+            registry.register(Box::new(counter.clone()))?;
+        }
+        for gauge in metrics.gauges.iter().chain([&metrics.lag]) {
+            registry.register(Box::new(gauge.clone()))?;
+        }
+        for histogram in &metrics.histograms {
+            registry.register(Box::new(histogram.clone()))?;
+        }
+        registry.register(Box::new(metrics.commit_age.clone()))?;
+        registry.register(Box::new(metrics.cpu.clone()))?;
+        Ok(metrics)
+    }
+
+    /// The metrics in the default registry of the process.
+    #[must_use]
+    pub fn of_process() -> &'static Self {
+        #[allow(clippy::expect_used, reason = "names and labels are the constants above, which a test registers")]
+        static METRICS: LazyLock<Metrics> = LazyLock::new(|| {
+            Metrics::register(prometheus::default_registry()).expect("constant names, registered once by this static")
+        });
+        &METRICS
+    }
+
+    /// The meter of a service's CPU time, for its workers; its loop is measured by the runner.
+    #[must_use]
+    pub fn cpu(&self, service: &str) -> CpuMeter {
+        CpuMeter::new(self.cpu.with_label_values(&[service]))
+    }
+
+    /// The lag of a group on a topic.
+    #[must_use]
+    pub fn lag(&self, group: &str, topic: &str) -> IntGauge {
+        self.lag.with_label_values(&[group, topic])
+    }
+
+    pub(crate) fn service(&self, service: &str) -> ServiceMetrics {
+        let by = [service];
+        let [records_in, records_out, completed, rejected, late, repeated, commits, commit_failures, restored] =
+            self.counters.each_ref().map(|counter| counter.with_label_values(&by));
+        let [outstanding, budget_records, budget_bytes, paused, open, restoring] =
+            self.gauges.each_ref().map(|gauge| gauge.with_label_values(&by));
+        let [append_seconds, perform_seconds] = self.histograms.each_ref().map(|kind| kind.with_label_values(&by));
+        ServiceMetrics {
+            records_in,
+            records_out,
+            completed,
+            rejected,
+            late,
+            repeated,
+            commits,
+            commit_failures,
+            restored,
+            outstanding,
+            budget_records,
+            budget_bytes,
+            paused,
+            open,
+            restoring,
+            append_seconds,
+            perform_seconds,
+            commit_age: self.commit_age.with_label_values(&by),
+            cpu: CpuMeter::new(self.cpu.with_label_values(&by)),
+        }
+    }
+}
+
+fn try_array<A, B, E, const N: usize>(from: [A; N], make: impl Fn(A) -> Result<B, E>) -> Result<[B; N], E> {
+    let mut made = Vec::with_capacity(N);
+    for item in from {
+        made.push(make(item)?);
+    }
+    #[allow(clippy::expect_used, reason = "proved in the message")]
+    Ok(made.try_into().ok().expect("one was made of each of the N"))
+}
+
+/// The metrics of one service, resolved once so that counting costs one atomic addition.
+#[derive(Debug, Clone)]
+pub(crate) struct ServiceMetrics {
+    pub(crate) records_in: IntCounter,
+    pub(crate) records_out: IntCounter,
+    pub(crate) completed: IntCounter,
+    pub(crate) rejected: IntCounter,
+    pub(crate) late: IntCounter,
+    pub(crate) repeated: IntCounter,
+    pub(crate) commits: IntCounter,
+    pub(crate) commit_failures: IntCounter,
+    pub(crate) restored: IntCounter,
+    pub(crate) outstanding: IntGauge,
+    pub(crate) budget_records: IntGauge,
+    pub(crate) budget_bytes: IntGauge,
+    pub(crate) paused: IntGauge,
+    pub(crate) open: IntGauge,
+    pub(crate) restoring: IntGauge,
+    pub(crate) append_seconds: Histogram,
+    pub(crate) perform_seconds: Histogram,
+    pub(crate) commit_age: Gauge,
+    pub(crate) cpu: CpuMeter,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_metric_is_registered_once_under_its_name() {
+        let registry = Registry::new();
+        let metrics = Metrics::register(&registry).unwrap();
+        assert!(Metrics::register(&registry).is_err());
+        metrics.service("frontier").completed.inc();
+        metrics.lag("frontier", "crawl.outcomes").set(3);
+        let mut names: Vec<String> = registry.gather().iter().map(|family| family.name().to_owned()).collect();
+        let mut expected = [COUNTERS.as_slice(), &GAUGES, &HISTOGRAMS].concat();
+        expected.extend([(LAG_RECORDS, ""), (COMMIT_AGE_SECONDS, ""), (CPU_SECONDS, "")]);
+        let mut expected: Vec<&str> = expected.into_iter().map(|(name, _)| name).collect();
+        names.sort();
+        expected.sort_unstable();
+        assert_eq!(names, expected);
+    }
+}

@@ -1,0 +1,31 @@
+//! For stages that work in the log alone.
+
+use std::convert::Infallible;
+
+use futures::future::BoxFuture;
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::{Perform, PerformError, Worker};
+
+/// Performs nothing: for stages whose effect is [`Infallible`].
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoEffects;
+
+impl Perform<Infallible> for NoEffects {
+    fn perform(&self, effects: Vec<Infallible>) -> BoxFuture<'_, Result<(), PerformError>> {
+        match effects.first() {
+            Some(&never) => match never {},
+            None => Box::pin(std::future::ready(Ok(()))),
+        }
+    }
+}
+
+/// Starts nothing: for stages whose job is [`Infallible`].
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoJobs;
+
+impl<D> Worker<Infallible, D> for NoJobs {
+    fn start(&self, job: Infallible, _: &UnboundedSender<D>) {
+        match job {}
+    }
+}

@@ -1,0 +1,271 @@
+//! Carries out what the state machine of the assignment decides: opens, drains, closes and hands back partitions.
+
+use orbweaver_log::{Commit, Event, LogError, Offset, Partition, TopicPartition};
+use orbweaver_messages::Topic;
+use tokio::time::Instant;
+
+use crate::{
+    Opening, Stage, StageError,
+    alone::Alone,
+    assignment::{TopicSet, Verdict},
+    ledger::Ledger,
+    metadata::{Metadata, Start},
+    restore::{Opener, OpeningMessage, Progress, Ready, StartPoint},
+    served::Place,
+    turn::{Draining, Turns},
+};
+
+impl<S: Stage> Turns<S> {
+    /// The consumer was given partitions, or these are wanted back or gone.
+    pub(crate) async fn rebalanced(&mut self, event: Event) -> Result<(), StageError> {
+        let (places, what) = match &event {
+            Event::Assigned(places) => (places, "assigned"),
+            Event::Revoked(places) => (places, "revoked"),
+            Event::Lost(places) => (places, "lost"),
+            Event::Records(_) => return Ok(()),
+        };
+        tracing::info!(service = self.service, places = %listed(places), "{what}");
+        for place in places {
+            let Some(topic) = self.served.topic(place.topic) else { continue };
+            let verdicts = match event {
+                Event::Assigned(_) => self.assignment.assigned(place.partition, topic),
+                Event::Revoked(_) => self.assignment.revoked(place.partition, topic),
+                Event::Lost(_) | Event::Records(_) => {
+                    self.paused.remove(place);
+                    self.assignment.lost(place.partition, topic)
+                }
+            };
+            self.carry_out(verdicts).await?;
+        }
+        Ok(())
+    }
+
+    /// Begins the ordered end: nothing new is taken, and what is in flight has its time.
+    pub(crate) async fn shut_down(&mut self) -> Result<(), StageError> {
+        tracing::info!(service = self.service, "shutting down: finishing what is in flight");
+        self.ends_by = Some(Instant::now() + self.config.shutdown_budget);
+        let verdicts = self.assignment.shut_down();
+        self.carry_out(verdicts).await
+    }
+
+    /// Whether the ordered end is through.
+    pub(crate) fn is_over(&self) -> bool {
+        self.ends_by.is_some() && self.draining.is_empty()
+    }
+
+    /// Closes the partitions in which nothing is in flight any more, or whose time is over.
+    pub(crate) async fn finish_drains(&mut self) -> Result<(), StageError> {
+        if self.draining.is_empty() {
+            return Ok(());
+        }
+        let (now, oldest) = (Instant::now(), self.airborne.first().copied().unwrap_or(u64::MAX));
+        let mut finished = vec![];
+        for (&partition, draining) in &self.draining {
+            let quiet = oldest >= draining.flights_below && self.served.is_quiet(partition);
+            if !quiet && now >= draining.deadline {
+                tracing::warn!(
+                    service = self.service,
+                    partition,
+                    "not drained in time; its successor repeats the rest"
+                );
+            }
+            if quiet || now >= draining.deadline {
+                finished.push(partition);
+            }
+        }
+        for partition in finished {
+            self.draining.remove(&partition);
+            let verdicts = self.assignment.drained(partition);
+            self.carry_out(verdicts).await?;
+        }
+        Ok(())
+    }
+
+    /// Rule 21: a process that was frozen may have lost its partitions. It does nothing before a commit is accepted.
+    pub(crate) async fn prove_ownership(&mut self, gap_ms: u64) -> Result<(), StageError> {
+        tracing::warn!(service = self.service, gap_ms, "the process stood still; committing before anything else");
+        let places: Vec<TopicPartition> = self.served.places().collect();
+        let mut commits: Vec<(TopicPartition, Commit)> = vec![];
+        for point in places.into_iter().filter_map(|place| self.served.commit_point(place)) {
+            commits.push((point.0, self.metadata(point.0, point.1).commit(point.0, point.1)?));
+        }
+        for (place, _) in self.send(commits).await? {
+            let Some(topic) = self.served.topic(place.topic) else { continue };
+            let verdicts = self.assignment.lost(place.partition, topic);
+            self.carry_out(verdicts).await?;
+        }
+        Ok(())
+    }
+
+    async fn carry_out(&mut self, verdicts: Vec<Verdict>) -> Result<(), StageError> {
+        for verdict in verdicts {
+            match verdict {
+                Verdict::Begin { partition, epoch } => self.begin(partition, epoch),
+                Verdict::Cancel { partition } => {
+                    if let Some(opener) = self.openers.remove(&partition) {
+                        opener.abort();
+                    }
+                    self.stage.close(partition);
+                }
+                Verdict::Drain { partition } => {
+                    self.stage.drain(partition);
+                    self.served.stop_taking(partition);
+                    let now = Instant::now();
+                    let deadline = self.ends_by.unwrap_or(now + self.config.drain_budget);
+                    self.draining.insert(partition, Draining { deadline, flights_below: self.flown + 1 });
+                }
+                Verdict::Close { partition, commit } => self.close(partition, commit).await?,
+                Verdict::HandBack { partition, topics } => {
+                    let places = self.places(partition, topics);
+                    self.paused.retain(|place| !places.contains(place));
+                    match self.consumer.hand_back(&places) {
+                        // Taken meanwhile.
+                        Ok(()) | Err(LogError::NotAssigned(_)) => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, partition: Partition, epoch: u32) {
+        let opener = Opener {
+            log: self.log.clone(),
+            service: self.service,
+            group: self.group.clone(),
+            partition,
+            epoch,
+            topics: self.topics,
+            claims: self.stage.claims(),
+            restores: self.stage.restores(partition),
+            now: self.now,
+            patience: self.config.restore_patience,
+        };
+        let running = opener.run(self.opening_permits.clone(), self.openings.0.clone());
+        let task = tokio::spawn(self.metrics.cpu.wrap(running));
+        self.openers.insert(partition, task);
+    }
+
+    /// A partition that is being opened has something to tell.
+    pub(crate) async fn opening(&mut self, message: OpeningMessage) -> Result<(), StageError> {
+        let OpeningMessage { partition, epoch, progress } = message;
+        if !self.assignment.is_restoring(partition, epoch) {
+            return Ok(());
+        }
+        match progress? {
+            Progress::Records(records) => {
+                self.metrics.restored.inc_by(records.len() as u64);
+                self.watchdog.moved(Instant::now());
+                records.iter().try_for_each(|record| self.stage.restore(partition, record))
+            }
+            Progress::Ready(ready) => self.open(partition, epoch, ready).await,
+        }
+    }
+
+    async fn open(&mut self, partition: Partition, epoch: u32, ready: Ready) -> Result<(), StageError> {
+        self.openers.remove(&partition);
+        let alone = self.count_start(&ready.starts).await?;
+        if !self.assignment.restored(partition, epoch) {
+            return Ok(());
+        }
+        let claim = ready.claim.unwrap_or(0);
+        let opening = Opening { partition, partitions: self.partitions, assignment: epoch, claim };
+        let incomplete = self.stage.open(opening, self.now);
+        let places = self.ledgers(&ready.starts, &incomplete)?;
+        let from: Vec<(TopicPartition, Offset)> =
+            places.iter().map(|place| (place.place, place.ledger.next())).collect();
+        tracing::info!(service = self.service, partition, epoch, claim, incomplete = incomplete.len(), ?from, "opened");
+        self.served.open(partition, epoch, places);
+        for (place, start) in alone {
+            tracing::warn!(service = self.service, %place, ?start, "taking one record at a time after starts without progress");
+            self.alone.insert(place, Alone::new(self.config.alone_records, start.culprit));
+        }
+        for (place, from) in from {
+            match self.consumer.start(place, from) {
+                // Taken meanwhile; the event that says so is on its way.
+                Err(LogError::NotAssigned(_)) => continue,
+                other => other?,
+            }
+            let full = self.served.budget().paused();
+            self.adjust(place, full)?;
+        }
+        for (place, from) in ready.follow {
+            self.followers.follow(partition, place, from);
+        }
+        Ok(())
+    }
+
+    /// Rule 17: commits the start counts, and tells where records are taken one at a time. A topic that is restored is
+    /// left out: what its records do, they do in the restore.
+    async fn count_start(&mut self, starts: &[StartPoint]) -> Result<Vec<(TopicPartition, Start)>, StageError> {
+        let (mut commits, mut alone) = (vec![], vec![]);
+        for point in starts.iter().filter(|point| point.restored_to.is_none()) {
+            let start = Start::after(&point.metadata);
+            let metadata =
+                Metadata { starts: start.starts, trying: point.metadata.trying, stage: point.metadata.stage.clone() };
+            commits.push((point.place, metadata.commit(point.place, point.commit)?));
+            self.starts.insert(point.place, (start, point.commit));
+            if start.one_at_a_time {
+                alone.push((point.place, start));
+            }
+        }
+        self.send(commits).await?;
+        Ok(alone)
+    }
+
+    /// The ledgers of a partition, in the order of the topics.
+    fn ledgers(&self, starts: &[StartPoint], incomplete: &[(Topic, Offset)]) -> Result<Vec<Place>, StageError> {
+        let halt = |reason: String| StageError::Halted { service: self.service, reason };
+        if let Some((topic, offset)) = incomplete
+            .iter()
+            .find(|(topic, _)| !starts.iter().any(|start| start.place.topic == *topic && start.restored_to.is_some()))
+        {
+            return Err(halt(format!(
+                "offset {offset} of {topic} is said to be incomplete, but {topic} was not restored"
+            )));
+        }
+        let mut places = Vec::with_capacity(starts.len());
+        for StartPoint { place, commit, restored_to, .. } in starts {
+            let ledger = match restored_to {
+                None => Ledger::starting_at(*commit),
+                Some(end) => {
+                    let own = incomplete.iter().filter(|(topic, _)| *topic == place.topic).map(|&(_, offset)| offset);
+                    Ledger::restored(*commit, own.collect(), (*end).max(*commit))
+                        .map_err(|error| halt(format!("{place}: {error}")))?
+                }
+            };
+            places.push(Place::new(*place, ledger, *commit));
+        }
+        Ok(places)
+    }
+
+    async fn close(&mut self, partition: Partition, commit: TopicSet) -> Result<(), StageError> {
+        self.draining.remove(&partition);
+        let points = self.served.commit_points(partition, commit);
+        self.commit_last(points).await?;
+        self.served.close(partition);
+        self.stage.close(partition);
+        self.followers.leave(partition);
+        self.alone.retain(|place, _| place.partition != partition);
+        self.starts.retain(|place, _| place.partition != partition);
+        tracing::info!(service = self.service, partition, "closed");
+        Ok(())
+    }
+
+    fn places(&self, partition: Partition, topics: TopicSet) -> Vec<TopicPartition> {
+        topics
+            .iter()
+            .filter_map(|topic| self.topics.get(topic))
+            .map(|&topic| TopicPartition::new(topic, partition))
+            .collect()
+    }
+}
+
+/// Places for a log line: the first few, and how many.
+fn listed(places: &[TopicPartition]) -> String {
+    const SHOWN: usize = 8;
+    let shown: Vec<String> = places.iter().take(SHOWN).map(ToString::to_string).collect();
+    let more = places.len().saturating_sub(SHOWN);
+    if more == 0 { shown.join(" ") } else { format!("{} and {more} more", shown.join(" ")) }
+}

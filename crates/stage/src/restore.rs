@@ -1,0 +1,247 @@
+//! Opening a partition: claims, commit points, and the replay of the logs that the stage restores from.
+//!
+//! It runs beside the loop, so that other partitions go on meanwhile, and tells the loop through a bounded channel; the
+//! loop hands the records to the stage. Replays are explicit readers outside of the group.
+
+use std::{sync::Arc, time::Duration};
+
+use orbweaver_log::{Bounds, Delivered, Log, LogError, Offset, Partition, TopicPartition};
+use orbweaver_messages::{Millis, Topic};
+use tokio::{
+    sync::{Semaphore, mpsc::Sender},
+    time::Instant,
+};
+
+use crate::{
+    RestoreFrom, RestoreSpec, StageError,
+    claim::{claim, is_claim},
+    metadata::Metadata,
+};
+
+/// How long one read of a replay waits.
+const READ_WAIT: Duration = Duration::from_secs(1);
+
+/// What an opening tells the loop.
+#[derive(Debug)]
+pub(crate) enum Progress {
+    /// Records to be restored.
+    Records(Vec<Delivered>),
+    /// All logs are replayed.
+    Ready(Ready),
+}
+
+/// An opening, or why it failed; `epoch` tells a cancelled one.
+#[derive(Debug)]
+pub(crate) struct OpeningMessage {
+    pub(crate) partition: Partition,
+    pub(crate) epoch: u32,
+    pub(crate) progress: Result<Progress, StageError>,
+}
+
+/// What was found at an opening.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    /// The offset of the first claim.
+    pub(crate) claim: Option<Offset>,
+    /// In the order of the stage's topics.
+    pub(crate) starts: Vec<StartPoint>,
+    /// What is followed from now on, and from where.
+    pub(crate) follow: Vec<(TopicPartition, Offset)>,
+}
+
+/// Where a partition of one topic begins.
+#[derive(Debug)]
+pub(crate) struct StartPoint {
+    pub(crate) place: TopicPartition,
+    /// The commit point.
+    pub(crate) commit: Offset,
+    pub(crate) metadata: Metadata,
+    /// The restore end, for a topic that was replayed.
+    pub(crate) restored_to: Option<Offset>,
+}
+
+/// A partition that is being opened.
+pub(crate) struct Opener {
+    pub(crate) log: Arc<dyn Log>,
+    pub(crate) service: &'static str,
+    pub(crate) group: Arc<str>,
+    pub(crate) partition: Partition,
+    pub(crate) epoch: u32,
+    pub(crate) topics: &'static [Topic],
+    pub(crate) claims: &'static [Topic],
+    pub(crate) restores: Vec<RestoreSpec>,
+    pub(crate) now: Millis,
+    /// A replay that gets no record for so long although some are missing has failed.
+    pub(crate) patience: Duration,
+}
+
+impl Opener {
+    /// Opens, and tells the loop. Ends early when the loop is gone.
+    pub(crate) async fn run(self, at_once: Arc<Semaphore>, to: Sender<OpeningMessage>) {
+        // The semaphore is never closed; a failure would only lift the bound.
+        let _permit = at_once.acquire().await;
+        let progress = self.open(&to).await.map(Progress::Ready);
+        let _ = to.send(OpeningMessage { partition: self.partition, epoch: self.epoch, progress }).await;
+    }
+
+    async fn open(&self, to: &Sender<OpeningMessage>) -> Result<Ready, StageError> {
+        // Claims come first: all that is in the logs before them is the restore, whoever wrote it.
+        let records = self.claims.iter().map(|&topic| claim(self.at(topic), self.service, self.now)).collect();
+        let claims = if self.claims.is_empty() { vec![] } else { self.log.append(records).await? };
+        let mut starts = self.commit_points().await?;
+        let mut follow = vec![];
+        for spec in &self.restores {
+            for place in self.places(spec)? {
+                let claimed = self.claims.iter().position(|&topic| topic == spec.topic && !spec.whole);
+                let bounds = self.log.bounds(place).await?;
+                let end = claimed.and_then(|index| claims.get(index).copied()).unwrap_or(bounds.end);
+                let start = starts.iter_mut().find(|start| start.place == place);
+                let from = self.from(spec.from, place, start.as_ref().map(|start| start.commit), bounds).await?;
+                // A look back leaves what is not complete to be received.
+                if let (Some(start), false) = (start, matches!(spec.from, RestoreFrom::Back(_))) {
+                    start.restored_to = Some(end);
+                }
+                self.replay(place, from, end, to).await?;
+                if spec.follow {
+                    follow.push((place, end));
+                }
+            }
+        }
+        Ok(Ready { claim: claims.first().copied(), starts, follow })
+    }
+
+    fn at(&self, topic: Topic) -> TopicPartition {
+        TopicPartition::new(topic, self.partition)
+    }
+
+    fn places(&self, spec: &RestoreSpec) -> Result<Vec<TopicPartition>, LogError> {
+        if !spec.whole {
+            return Ok(vec![self.at(spec.topic)]);
+        }
+        let partitions = self.log.partitions(spec.topic)?;
+        Ok((0..partitions).map(|partition| TopicPartition::new(spec.topic, partition)).collect())
+    }
+
+    /// Rule 6: without a commit a stage starts at offset 0; where that, or what was committed, is not in the log any
+    /// more, it halts.
+    async fn commit_points(&self) -> Result<Vec<StartPoint>, StageError> {
+        let places: Vec<TopicPartition> = self.topics.iter().map(|&topic| self.at(topic)).collect();
+        let commits = self.log.committed(&self.group, &places).await?;
+        let mut starts = Vec::with_capacity(places.len());
+        for (place, commit) in places.into_iter().zip(commits) {
+            let bounds = self.log.bounds(place).await?;
+            let offset = commit.as_ref().map_or(0, |commit| commit.offset);
+            if let Some(reason) = misplaced(place, &self.group, commit.as_ref().map(|commit| commit.offset), bounds) {
+                return Err(self.halt(reason));
+            }
+            let metadata = commit.map_or_else(Metadata::default, |commit| Metadata::read(&commit.metadata));
+            starts.push(StartPoint { place, commit: offset, metadata, restored_to: None });
+        }
+        Ok(starts)
+    }
+
+    async fn from(
+        &self,
+        from: RestoreFrom,
+        place: TopicPartition,
+        commit: Option<Offset>,
+        bounds: Bounds,
+    ) -> Result<Offset, StageError> {
+        match from {
+            RestoreFrom::Start => Ok(bounds.start),
+            RestoreFrom::CommitPoint => match commit {
+                Some(commit) => Ok(commit),
+                None => {
+                    let commits = self.log.committed(&self.group, &[place]).await?;
+                    Ok(commits.into_iter().flatten().next().map_or(bounds.start, |commit| commit.offset))
+                }
+            },
+            RestoreFrom::Offset(offset) if (bounds.start..=bounds.end).contains(&offset) => Ok(offset),
+            RestoreFrom::Offset(offset) => {
+                let Bounds { start, end } = bounds;
+                Err(self.halt(format!("{place}: the index stands at {offset}, but the log holds {start} to {end}")))
+            }
+            RestoreFrom::Back(back) => {
+                let back = Millis::try_from(back.as_millis()).unwrap_or(Millis::MAX);
+                Ok(self.log.offset_at(place, self.now.saturating_sub(back)).await?)
+            }
+        }
+    }
+
+    async fn replay(
+        &self,
+        place: TopicPartition,
+        from: Offset,
+        end: Offset,
+        to: &Sender<OpeningMessage>,
+    ) -> Result<(), StageError> {
+        if from >= end {
+            return Ok(());
+        }
+        let mut reader = self.log.reader(place, from).await?;
+        let mut moved_at = Instant::now();
+        while reader.position() < end {
+            let mut records = reader.read(READ_WAIT).await?;
+            if records.is_empty() {
+                if moved_at.elapsed() > self.patience {
+                    let (position, seconds) = (reader.position(), self.patience.as_secs());
+                    return Err(self.halt(format!(
+                        "{place}: nothing could be restored between {position} and {end} for {seconds} s"
+                    )));
+                }
+                continue;
+            }
+            moved_at = Instant::now();
+            records.retain(|record| record.offset < end && !is_claim(record));
+            let progress = Ok(Progress::Records(records));
+            let message = OpeningMessage { partition: self.partition, epoch: self.epoch, progress };
+            if to.send(message).await.is_err() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn halt(&self, reason: String) -> StageError {
+        StageError::Halted { service: self.service, reason }
+    }
+}
+
+/// Why a stage cannot begin at its commit point, if so. Pure.
+fn misplaced(place: TopicPartition, group: &str, commit: Option<Offset>, bounds: Bounds) -> Option<String> {
+    let Bounds { start, end } = bounds;
+    match commit {
+        None if start > 0 => Some(format!(
+            "{place}: the group `{group}` has no commit and so begins at 0, but the log begins at {start}: records \
+             have expired; commit {start} for it if they are not missed"
+        )),
+        Some(commit) if commit < start => Some(format!(
+            "{place}: the group `{group}` stands at {commit}, but the log begins at {start}: records have expired; \
+             commit {start} for it if they are not missed"
+        )),
+        Some(commit) if commit > end => Some(format!(
+            "{place}: the group `{group}` stands at {commit}, but the log ends at {end}: it is not the log that was \
+             committed for; restore that log, or commit an offset of this one"
+        )),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use orbweaver_messages::topic;
+
+    use super::*;
+
+    #[test]
+    fn a_stage_halts_where_its_commit_point_is_not_in_the_log() {
+        let place = TopicPartition::new(topic::SEEDS, 3);
+        let bounds = Bounds { start: 10, end: 20 };
+        let why = |commit| misplaced(place, "dedup", commit, bounds);
+        assert!(why(None).unwrap().contains("crawl.seeds/3: the group `dedup` has no commit"));
+        assert!(why(Some(9)).unwrap().contains("stands at 9, but the log begins at 10"));
+        assert!(why(Some(21)).unwrap().contains("stands at 21, but the log ends at 20"));
+        assert_eq!((why(Some(10)), why(Some(20))), (None, None));
+        assert_eq!(misplaced(place, "dedup", None, Bounds { start: 0, end: 20 }), None);
+    }
+}

@@ -1,0 +1,93 @@
+//! What may be deleted (rule 6): records below the lowest commit point of all declared groups of their topic, save those
+//! that are young enough to be read back. No topic of the pipeline has a retention time of its own.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use orbweaver_log::{Bounds, Log, LogError, Offset, TopicPartition};
+use orbweaver_messages::{Millis, Topic};
+
+/// A topic whose records go when everyone has worked them off.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Expiring {
+    /// The topic.
+    pub topic: Topic,
+    /// All groups that read it. Without any, nothing is ever deleted.
+    pub groups: Vec<String>,
+    /// Younger records stay, since a restore reads them back: a lease for `crawl.scheduled` and `crawl.outcomes`.
+    pub keep_back: Duration,
+}
+
+/// Deletes what nobody will read again. [`Retention::sweep`] wants to be called every few seconds, by one process.
+pub struct Retention {
+    log: Arc<dyn Log>,
+    topics: Vec<Expiring>,
+    /// What was asked for, so that a log that deletes by whole segments is not asked again and again.
+    asked: BTreeMap<TopicPartition, Offset>,
+}
+
+impl Retention {
+    /// Retention of `topics` on `log`.
+    #[must_use]
+    pub fn new(log: Arc<dyn Log>, topics: Vec<Expiring>) -> Self {
+        Self { log, topics, asked: BTreeMap::new() }
+    }
+
+    /// Looks at all partitions once and deletes what may go; the number of partitions in which something did.
+    ///
+    /// # Errors
+    /// When the log fails; the next call goes on.
+    pub async fn sweep(&mut self, now: Millis) -> Result<usize, LogError> {
+        let mut swept = 0;
+        for expiring in &self.topics {
+            let partitions = self.log.partitions(expiring.topic)?;
+            let places: Vec<_> =
+                (0..partitions).map(|partition| TopicPartition::new(expiring.topic, partition)).collect();
+            let mut commits: Vec<Vec<Option<Offset>>> = vec![vec![]; places.len()];
+            for group in &expiring.groups {
+                let committed = self.log.committed(group, &places).await?;
+                for (of_place, commit) in commits.iter_mut().zip(committed) {
+                    of_place.push(commit.map(|commit| commit.offset));
+                }
+            }
+            let keep_back = Millis::try_from(expiring.keep_back.as_millis()).unwrap_or(Millis::MAX);
+            for (place, commits) in places.into_iter().zip(commits) {
+                let bounds = self.log.bounds(place).await?;
+                let asked = self.asked.get(&place).copied().unwrap_or(bounds.start);
+                let Some(worked_off) = worked_off(&commits, bounds).filter(|&offset| offset > asked) else { continue };
+                let kept = match keep_back {
+                    0 => bounds.end,
+                    back => self.log.offset_at(place, now.saturating_sub(back)).await?,
+                };
+                let before = worked_off.min(kept);
+                if before > asked {
+                    self.log.delete_below(place, before).await?;
+                    self.asked.insert(place, before);
+                    swept += 1;
+                }
+            }
+        }
+        Ok(swept)
+    }
+}
+
+/// Below which offset all groups are done. `None` without groups, or while one has not committed or stands outside of the
+/// log: that is for its owner to halt on, not for us to delete under. Pure.
+fn worked_off(commits: &[Option<Offset>], bounds: Bounds) -> Option<Offset> {
+    let lowest = commits.iter().copied().collect::<Option<Vec<Offset>>>()?.into_iter().min()?;
+    (bounds.start..=bounds.end).contains(&lowest).then_some(lowest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_deleted_above_the_lowest_commit_point_of_all_groups() {
+        let bounds = Bounds { start: 10, end: 100 };
+        assert_eq!(worked_off(&[Some(50), Some(40), Some(90)], bounds), Some(40));
+        assert_eq!(worked_off(&[Some(50), None], bounds), None, "one group has not begun");
+        assert_eq!(worked_off(&[], bounds), None, "nobody is known to read it");
+        assert_eq!(worked_off(&[Some(101)], bounds), None, "a commit of another log");
+        assert_eq!(worked_off(&[Some(9)], bounds), None);
+    }
+}

@@ -1,0 +1,273 @@
+//! Random schedules of everything that may happen to a consumer, over the pure parts together: whatever the order, no offset
+//! is committed before everything below it is complete, every record completes exactly once an assignment, and the budget
+//! returns to zero.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use orbweaver_log::{Delivered, Offset, Partition, TopicPartition};
+use orbweaver_messages::{Topic, topic};
+use proptest::prelude::*;
+
+use crate::{
+    Limits, Origin,
+    assignment::{Assignment, TopicSet, Verdict},
+    ledger::Ledger,
+    served::{Completion, Delivery, Place, Served},
+};
+
+const TOPICS: &[Topic] = &[topic::FRONTIER, topic::OUTCOMES];
+const PARTITIONS: Partition = 3;
+
+#[derive(Debug, Clone)]
+enum Event {
+    Assign(Partition, usize),
+    Revoke(Partition, usize),
+    Lose(Partition, usize),
+    Restored(Partition),
+    /// So many records of a place, skipping offsets between them.
+    Poll(Partition, usize, u8, u8),
+    /// Completes, parks, or completes again one of all origins ever delivered.
+    Complete(prop::sample::Index),
+    Park(prop::sample::Index),
+    Commit,
+    Drained(Partition),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let partition = || 0..PARTITIONS;
+    let topic = || 0..TOPICS.len();
+    prop_oneof![
+        3 => (partition(), topic()).prop_map(|(partition, topic)| Event::Assign(partition, topic)),
+        1 => (partition(), topic()).prop_map(|(partition, topic)| Event::Revoke(partition, topic)),
+        1 => (partition(), topic()).prop_map(|(partition, topic)| Event::Lose(partition, topic)),
+        4 => partition().prop_map(Event::Restored),
+        8 => (partition(), topic(), 1u8..20, 0u8..5).prop_map(|(p, t, count, gap)| Event::Poll(p, t, count, gap)),
+        16 => any::<prop::sample::Index>().prop_map(Event::Complete),
+        2 => any::<prop::sample::Index>().prop_map(Event::Park),
+        3 => Just(Event::Commit),
+        2 => partition().prop_map(Event::Drained),
+    ]
+}
+
+/// The world around the pure parts: what the log holds, and what is true.
+struct World {
+    assignment: Assignment,
+    served: Served,
+    restoring: BTreeMap<Partition, u32>,
+    /// What the group committed, outliving assignments.
+    commits: BTreeMap<TopicPartition, Offset>,
+    /// Whose topics are ours, as a broker sees it.
+    held: BTreeSet<TopicPartition>,
+    /// Records by place, and whether they were ever completed under an assignment that was alive.
+    records: BTreeMap<TopicPartition, BTreeMap<Offset, bool>>,
+    position: BTreeMap<TopicPartition, Offset>,
+    origins: Vec<Origin>,
+    completed: BTreeSet<Origin>,
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            assignment: Assignment::new(TOPICS.len()),
+            served: Served::new(TOPICS, Limits { records: 50, bytes: 10_000, low_water_percent: 50 }),
+            restoring: BTreeMap::new(),
+            commits: BTreeMap::new(),
+            held: BTreeSet::new(),
+            records: BTreeMap::new(),
+            position: BTreeMap::new(),
+            origins: vec![],
+            completed: BTreeSet::new(),
+        }
+    }
+
+    fn happens(&mut self, event: &Event) -> Result<(), TestCaseError> {
+        match *event {
+            Event::Assign(partition, topic) => {
+                self.held.insert(at(partition, topic));
+                let verdicts = self.assignment.assigned(partition, topic);
+                self.carry_out(verdicts)
+            }
+            Event::Revoke(partition, topic) => {
+                let verdicts = self.assignment.revoked(partition, topic);
+                self.carry_out(verdicts)
+            }
+            Event::Lose(partition, topic) => {
+                self.held.remove(&at(partition, topic));
+                let verdicts = self.assignment.lost(partition, topic);
+                self.carry_out(verdicts)
+            }
+            Event::Restored(partition) => {
+                let Some(epoch) = self.restoring.remove(&partition) else { return Ok(()) };
+                prop_assert!(self.assignment.restored(partition, epoch));
+                let places = (0..TOPICS.len()).map(|topic| {
+                    let commit = self.commits.get(&at(partition, topic)).copied().unwrap_or(0);
+                    self.position.insert(at(partition, topic), commit);
+                    Place::new(at(partition, topic), Ledger::starting_at(commit), commit)
+                });
+                let places = places.collect();
+                self.served.open(partition, epoch, places);
+                Ok(())
+            }
+            Event::Poll(partition, topic, count, gap) => self.poll(at(partition, topic), count, gap),
+            Event::Complete(index) => {
+                let Some(&origin) = self.pick(index) else { return Ok(()) };
+                match self.served.complete(origin) {
+                    Completion::Completed => {
+                        prop_assert!(self.completed.insert(origin), "completed twice under one assignment");
+                        self.records.get_mut(&origin.place).unwrap().insert(origin.offset, true);
+                    }
+                    Completion::Twice => prop_assert!(self.completed.contains(&origin)),
+                    Completion::Late => {}
+                }
+                Ok(())
+            }
+            Event::Park(index) => {
+                if let Some(&origin) = self.pick(index) {
+                    self.served.park(origin);
+                }
+                Ok(())
+            }
+            Event::Commit => {
+                let moved = self.served.moved();
+                self.commit(moved)
+            }
+            Event::Drained(partition) => {
+                let verdicts = self.assignment.drained(partition);
+                self.carry_out(verdicts)
+            }
+        }
+    }
+
+    fn pick(&self, index: prop::sample::Index) -> Option<&Origin> {
+        (!self.origins.is_empty()).then(|| index.get(&self.origins))
+    }
+
+    /// Delivers what stands at the position of a place: records that are there already first, then new ones.
+    fn poll(&mut self, place: TopicPartition, count: u8, gap: u8) -> Result<(), TestCaseError> {
+        let Some(position) = self.position.get_mut(&place) else { return Ok(()) };
+        let records = self.records.entry(place).or_default();
+        for _ in 0..count {
+            let next = records.range(*position..).next().map(|(&offset, _)| offset);
+            let offset = next.unwrap_or_else(|| {
+                let offset = records.last_key_value().map_or(0, |(last, _)| last + 1) + u64::from(gap);
+                records.insert(offset, false);
+                offset
+            });
+            let value = Some(Bytes::from(vec![0; usize::from(gap) * 10]));
+            let record = Delivered { place, offset, timestamp_ms: 0, key: None, value, headers: vec![] };
+            match self.served.deliver(&record) {
+                Delivery::Taken(origin) => {
+                    prop_assert!(!self.origins.contains(&origin), "delivered twice under one assignment");
+                    prop_assert_eq!(self.served.deliver(&record), Delivery::Again);
+                    self.origins.push(origin);
+                }
+                other => return Ok(prop_assert_ne!(other, Delivery::Again)),
+            }
+            *position = offset + 1;
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, verdicts: Vec<Verdict>) -> Result<(), TestCaseError> {
+        for verdict in verdicts {
+            match verdict {
+                Verdict::Begin { partition, epoch } => {
+                    for topic in 0..TOPICS.len() {
+                        prop_assert!(self.held.contains(&at(partition, topic)), "both or neither");
+                    }
+                    self.restoring.insert(partition, epoch);
+                }
+                Verdict::Cancel { partition } => prop_assert!(self.restoring.remove(&partition).is_some()),
+                Verdict::Drain { partition } => self.served.stop_taking(partition),
+                Verdict::Close { partition, commit } => {
+                    let points = self.served.commit_points(partition, commit);
+                    self.commit(points)?;
+                    self.served.close(partition);
+                    self.position.retain(|place, _| place.partition != partition);
+                }
+                Verdict::HandBack { partition, topics } => {
+                    for topic in topics.iter() {
+                        prop_assert!(self.held.remove(&at(partition, topic)), "handed back what was not held");
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The invariant: what is committed is held, and everything below is complete.
+    fn commit(&mut self, points: Vec<(TopicPartition, Offset)>) -> Result<(), TestCaseError> {
+        for (place, offset) in points {
+            prop_assert!(self.held.contains(&place), "{place} was committed and is not ours");
+            let none = BTreeMap::new();
+            let incomplete =
+                self.records.get(&place).unwrap_or(&none).range(..offset).find(|(_, complete)| !**complete);
+            prop_assert_eq!(incomplete, None, "{} was committed at {}", place, offset);
+            self.served.committed(place, offset);
+            let last = self.commits.insert(place, offset);
+            prop_assert!(last.is_none_or(|last| last <= offset), "the commit point went back");
+        }
+        Ok(())
+    }
+}
+
+fn at(partition: Partition, topic: usize) -> TopicPartition {
+    TopicPartition::new(TOPICS[topic], partition)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+    #[test]
+    fn whatever_happens_only_what_is_complete_is_committed_and_the_budget_returns_to_zero(
+        events in prop::collection::vec(event(), 1..400),
+    ) {
+        let mut world = World::new();
+        for event in &events {
+            world.happens(event)?;
+        }
+        // Everything that was delivered completes: the budget is free, and the commit points are at the positions.
+        for index in 0..world.origins.len() {
+            let origin = world.origins[index];
+            if world.served.complete(origin) == Completion::Completed {
+                prop_assert!(world.completed.insert(origin));
+                world.records.get_mut(&origin.place).unwrap().insert(origin.offset, true);
+            }
+        }
+        prop_assert_eq!((world.served.budget().records(), world.served.budget().bytes()), (0, 0));
+        prop_assert_eq!(world.served.outstanding(), 0);
+        let places: Vec<TopicPartition> = world.served.places().collect();
+        for place in places {
+            prop_assert_eq!(world.served.commit_point(place).unwrap().1, world.position[&place]);
+            prop_assert!(world.served.is_quiet(place.partition));
+        }
+        let moved = world.served.moved();
+        world.commit(moved)?;
+        prop_assert!(world.served.moved().is_empty());
+        // And what is left open closes without a remainder.
+        for partition in 0..PARTITIONS {
+            world.served.close(partition);
+        }
+        prop_assert_eq!(world.served.open_partitions(), 0);
+    }
+
+    #[test]
+    fn closing_with_work_in_flight_releases_all_that_was_charged(
+        events in prop::collection::vec(event(), 1..200),
+    ) {
+        let mut world = World::new();
+        for event in &events {
+            world.happens(event)?;
+        }
+        for partition in 0..PARTITIONS {
+            let points = world.served.commit_points(partition, TopicSet::of(0));
+            world.served.close(partition);
+            for (place, _) in points {
+                let late = Origin { place, offset: 0, epoch: 1 };
+                prop_assert_eq!(world.served.complete(late), Completion::Late);
+            }
+        }
+        prop_assert_eq!((world.served.budget().records(), world.served.budget().bytes()), (0, 0));
+        prop_assert_eq!(world.served.outstanding(), 0);
+    }
+}

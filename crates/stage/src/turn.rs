@@ -1,0 +1,484 @@
+//! The loop: one task, one await, and whatever is ready in one turn is handled together.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
+
+use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use orbweaver_log::{Consumer, Delivered, Event, Log, LogError, Partition, TopicPartition};
+use orbweaver_messages::{Millis, Topic};
+use tokio::{
+    sync::{
+        Semaphore,
+        mpsc::{Receiver, Sender, UnboundedReceiver, UnboundedSender, channel, unbounded_channel},
+    },
+    task::JoinHandle,
+    time::{Instant, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Actions, Clock, Origin, Plan, Runner, RunnerConfig, Stage, StageError, Worker,
+    alone::Alone,
+    assignment::Assignment,
+    claim::is_claim,
+    dead_letter::Rejection,
+    flight::{Effects, Flight, Landed, Landing},
+    follow::{Followed, Followers},
+    metadata::Start,
+    metrics::ServiceMetrics,
+    restore::OpeningMessage,
+    served::{Completion, Delivery, Served},
+    watchdog::Watchdog,
+};
+
+/// Results of jobs taken in one turn.
+const RESULTS_A_TURN: usize = 1024;
+/// Landed rounds taken in one turn, beyond the first.
+const LANDINGS_A_TURN: usize = 64;
+/// After so many turns in which other arms were ready first, the consumer is polled without waiting: an unpolled
+/// consumer loses its membership, and a restore of millions of records keeps its arm ready for minutes.
+const TURNS_WITHOUT_POLL: u32 = 8;
+/// How long one poll may wait. Ticks end it earlier.
+const POLL_WAIT: Duration = Duration::from_secs(1);
+/// Between two ticks, whatever the stage asks for, so that the first arms cannot starve the last.
+const TICK_GAP: Duration = Duration::from_millis(1);
+/// Openings and restored batches that wait for the loop.
+const OPENINGS_WAITING: usize = 8;
+
+/// A partition on its way out.
+#[derive(Debug)]
+pub(crate) struct Draining {
+    pub(crate) deadline: Instant,
+    /// Flights with a lower number had begun before; they are waited for.
+    pub(crate) flights_below: u64,
+}
+
+type Flying<E> = BoxFuture<'static, Result<Landed<E>, StageError>>;
+
+/// What ended the wait.
+enum Woken<S: Stage> {
+    Shutdown,
+    Tick,
+    Opening(OpeningMessage),
+    Followed(Followed),
+    Landed(Result<Landed<S::Effect>, StageError>),
+    Done,
+    Event(Option<Event>),
+}
+
+/// A stage that is running.
+pub(crate) struct Turns<S: Stage> {
+    pub(crate) stage: S,
+    pub(crate) service: &'static str,
+    pub(crate) topics: &'static [Topic],
+    pub(crate) partitions: Partition,
+    pub(crate) group: Arc<str>,
+    pub(crate) config: RunnerConfig,
+    pub(crate) log: Arc<dyn Log>,
+    worker: Arc<dyn Worker<S::Job, S::Done>>,
+    effects: Effects<S::Effect>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) metrics: ServiceMetrics,
+    pub(crate) consumer: Box<dyn Consumer>,
+
+    pub(crate) assignment: Assignment,
+    pub(crate) served: Served,
+    pub(crate) draining: BTreeMap<Partition, Draining>,
+    pub(crate) paused: BTreeSet<TopicPartition>,
+    pub(crate) starts: HashMap<TopicPartition, (Start, orbweaver_log::Offset)>,
+    pub(crate) alone: BTreeMap<TopicPartition, Alone>,
+
+    pub(crate) openers: HashMap<Partition, JoinHandle<()>>,
+    pub(crate) opening_permits: Arc<Semaphore>,
+    pub(crate) openings: (Sender<OpeningMessage>, Receiver<OpeningMessage>),
+    pub(crate) followers: Followers,
+
+    results: (UnboundedSender<S::Done>, UnboundedReceiver<S::Done>),
+    done: Vec<S::Done>,
+    flights: FuturesUnordered<Flying<S::Effect>>,
+    /// Numbers of the flights in the air.
+    pub(crate) airborne: BTreeSet<u64>,
+    pub(crate) flown: u64,
+    /// Plans and rejects of this turn.
+    plans: Vec<Plan<S::Effect>>,
+    rejects: Vec<(Origin, String)>,
+    pub(crate) actions: Actions<S::Job, S::Effect>,
+
+    pub(crate) now: Millis,
+    pub(crate) watchdog: Watchdog,
+    pub(crate) ends_by: Option<Instant>,
+    pub(crate) committed_at: Instant,
+    /// Since when commits are refused.
+    pub(crate) refused_since: Option<Instant>,
+    /// Since when something is complete that is not committed.
+    pub(crate) uncommitted_since: Option<Instant>,
+    ticked_at: Instant,
+    turns_without_poll: u32,
+    completed: u64,
+    /// Whether the budget was full in the last turn.
+    full: bool,
+}
+
+impl<S: Stage> Turns<S> {
+    /// Joins the group.
+    pub(crate) fn join(runner: Runner<S>) -> Result<Self, StageError> {
+        let Runner { stage, log, worker, perform, config, clock, metrics } = runner;
+        let (service, topics) = (stage.service(), stage.topics());
+        let metrics = metrics.service(service);
+        let group: Arc<str> = config.group.as_deref().unwrap_or(service).into();
+        let consumer = log.consumer(&group, topics)?;
+        let now = Instant::now();
+        Ok(Self {
+            service,
+            topics,
+            partitions: log.partitions(topics[0])?,
+            group,
+            worker,
+            effects: Effects { log: log.clone(), perform, metrics: metrics.clone() },
+            now: clock.now(),
+            clock,
+            metrics,
+            consumer,
+            assignment: Assignment::new(topics.len()),
+            served: Served::new(topics, config.limits),
+            draining: BTreeMap::new(),
+            paused: BTreeSet::new(),
+            starts: HashMap::new(),
+            alone: BTreeMap::new(),
+            openers: HashMap::new(),
+            opening_permits: Arc::new(Semaphore::new(config.restores_at_once)),
+            openings: channel(OPENINGS_WAITING),
+            followers: Followers::new(log.clone()),
+            results: unbounded_channel(),
+            done: vec![],
+            flights: FuturesUnordered::new(),
+            airborne: BTreeSet::new(),
+            flown: 0,
+            plans: vec![],
+            rejects: vec![],
+            actions: Actions::default(),
+            watchdog: Watchdog::new(config.stall_after, now),
+            ends_by: None,
+            committed_at: now,
+            refused_since: None,
+            uncommitted_since: None,
+            ticked_at: now,
+            turns_without_poll: 0,
+            completed: 0,
+            full: false,
+            stage,
+            config,
+            log,
+        })
+    }
+
+    /// Turns until the shutdown is through, then leaves the group.
+    pub(crate) async fn run(mut self, shutdown: CancellationToken) -> Result<(), StageError> {
+        tracing::info!(service = self.service, group = &*self.group, topics = ?self.topics, "joined");
+        let result = self.serve(&shutdown).await;
+        for (_, opener) in self.openers.drain() {
+            opener.abort();
+        }
+        if let Err(error) = result {
+            tracing::error!(service = self.service, %error, "the stage ends; what was in flight is repeated at the next start");
+            return Err(error);
+        }
+        self.consumer.close().await?;
+        tracing::info!(service = self.service, "left");
+        Ok(())
+    }
+
+    async fn serve(&mut self, shutdown: &CancellationToken) -> Result<(), StageError> {
+        let mut cancelled = pin!(shutdown.cancelled());
+        let mut timer = pin!(sleep_until(Instant::now()));
+        loop {
+            let wake_at = self.wake_at();
+            if timer.deadline() != wake_at {
+                timer.as_mut().reset(wake_at);
+            }
+            self.turns_without_poll += 1;
+            let Self { consumer, openings, followers, flights, results, done, .. } = self;
+            // The order is fixed, and each arm is handled in bounded portions:
+            // 1. shutdown: it must be heard however much there is to do;
+            // 2. tick: leases, deadlines and the watchdog are about time, and late ticks are wrong ticks;
+            // 3. rebalance: what is opened late is served late, and nobody else serves it meanwhile;
+            // 4. completions: they free the budget that polls use up;
+            // 5. poll: never switched off, since an unpolled consumer loses its membership; a full budget pauses instead.
+            let woken: Woken<S> = if self.turns_without_poll > TURNS_WITHOUT_POLL {
+                Woken::Event(consumer.poll(Duration::ZERO).await?)
+            } else {
+                tokio::select! {
+                    biased;
+                    () = &mut cancelled, if self.ends_by.is_none() => Woken::Shutdown,
+                    () = &mut timer => Woken::Tick,
+                    Some(message) = openings.1.recv() => Woken::Opening(message),
+                    Some(followed) = followers.next() => Woken::Followed(followed),
+                    Some(landed) = flights.next(), if !flights.is_empty() => Woken::Landed(landed),
+                    _ = results.1.recv_many(done, RESULTS_A_TURN) => Woken::Done,
+                    event = consumer.poll(POLL_WAIT) => Woken::Event(event?),
+                }
+            };
+            self.begin_turn().await?;
+            self.handle(woken).await?;
+            self.take_what_is_ready()?;
+            self.end_turn().await?;
+            if self.is_over() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads the clock. A gap since the last turn means that the process was frozen.
+    async fn begin_turn(&mut self) -> Result<(), StageError> {
+        let last = std::mem::replace(&mut self.now, self.clock.now());
+        let gap = u64::try_from(self.now.saturating_sub(last)).unwrap_or(0);
+        if u128::from(gap) >= self.config.frozen_after.as_millis() {
+            self.prove_ownership(gap).await?;
+        }
+        Ok(())
+    }
+
+    async fn handle(&mut self, woken: Woken<S>) -> Result<(), StageError> {
+        match woken {
+            Woken::Shutdown => self.shut_down().await,
+            Woken::Tick => self.tick(),
+            Woken::Opening(message) => self.opening(message).await,
+            Woken::Followed(followed) => self.followed(followed),
+            Woken::Landed(landed) => self.landed(landed?),
+            Woken::Done => self.finished(),
+            Woken::Event(event) => {
+                self.turns_without_poll = 0;
+                match event {
+                    Some(Event::Records(records)) => self.records(records),
+                    Some(event) => self.rebalanced(event).await,
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Takes completions that are there already, so that what they cause flies together with the rest of this turn.
+    fn take_what_is_ready(&mut self) -> Result<(), StageError> {
+        for _ in 0..LANDINGS_A_TURN {
+            let Some(Some(landed)) = self.flights.next().now_or_never() else { break };
+            self.landed(landed?)?;
+        }
+        while self.done.len() < RESULTS_A_TURN {
+            let Ok(done) = self.results.1.try_recv() else { break };
+            self.done.push(done);
+        }
+        self.finished()
+    }
+
+    async fn end_turn(&mut self) -> Result<(), StageError> {
+        self.feed_alone().await?;
+        self.take_off();
+        if self.completed > 0 {
+            self.metrics.completed.inc_by(std::mem::take(&mut self.completed));
+            self.watchdog.moved(Instant::now());
+        }
+        self.apply_backpressure()?;
+        self.finish_drains().await?;
+        self.commit_when_due().await
+    }
+
+    fn tick(&mut self) -> Result<(), StageError> {
+        let now = Instant::now();
+        self.ticked_at = now;
+        self.call(|stage, now, actions| stage.tick(now, actions))?;
+        if let Some(still) = self.watchdog.stalled(self.stage.due(self.now), now) {
+            return Err(StageError::Stalled { service: self.service, seconds: still.as_secs() });
+        }
+        let metrics = &self.metrics;
+        let gauge = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        metrics.outstanding.set(gauge(self.served.outstanding()));
+        metrics.budget_records.set(gauge(self.served.budget().records()));
+        metrics.budget_bytes.set(gauge(self.served.budget().bytes()));
+        metrics.open.set(gauge(self.served.open_partitions()));
+        metrics.restoring.set(gauge(self.assignment.restoring()));
+        metrics.commit_age.set(self.uncommitted_since.map_or(0.0, |since| now.duration_since(since).as_secs_f64()));
+        Ok(())
+    }
+
+    pub(crate) fn records(&mut self, records: Vec<Delivered>) -> Result<(), StageError> {
+        let mut batch = Vec::with_capacity(records.len());
+        let mut stray = BTreeSet::new();
+        for record in records {
+            if !self.alone.is_empty()
+                && let Some(alone) = self.alone.get_mut(&record.place)
+            {
+                alone.waiting.push_back(record);
+                continue;
+            }
+            match self.served.deliver(&record) {
+                Delivery::Taken(origin) if is_claim(&record) => self.complete(origin),
+                Delivery::Taken(origin) => batch.push((origin, record)),
+                Delivery::Again => {}
+                Delivery::NotServed => drop(stray.insert(record.place)),
+            }
+        }
+        // A place that stays ours while its sister topic is away: it is started anew when both are here.
+        for place in stray {
+            if self.consumer.pause(&[place]).is_ok() {
+                self.paused.insert(place);
+            }
+        }
+        self.receive(batch)
+    }
+
+    pub(crate) fn receive(&mut self, batch: Vec<(Origin, Delivered)>) -> Result<(), StageError> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        self.metrics.records_in.inc_by(batch.len() as u64);
+        self.call(|stage, now, actions| stage.receive(batch, now, actions))
+    }
+
+    fn followed(&mut self, followed: Followed) -> Result<(), StageError> {
+        for record in self.followers.take(followed)? {
+            self.call(|stage, now, actions| stage.follow(&record, now, actions))?;
+        }
+        Ok(())
+    }
+
+    fn landed(&mut self, landed: Landed<S::Effect>) -> Result<(), StageError> {
+        for Landing { completes, token, offsets } in landed.landings {
+            for origin in completes {
+                self.complete(origin);
+            }
+            if let Some(token) = token {
+                self.watchdog.moved(Instant::now());
+                self.call(|stage, now, actions| stage.settled(token, &offsets, now, actions))?;
+            }
+        }
+        match landed.rest {
+            Some(rest) => self.flights.push(rest.round(self.effects.clone())),
+            None => drop(self.airborne.remove(&landed.number)),
+        }
+        Ok(())
+    }
+
+    fn finished(&mut self) -> Result<(), StageError> {
+        if self.done.is_empty() {
+            return Ok(());
+        }
+        self.watchdog.moved(Instant::now());
+        let mut done = std::mem::take(&mut self.done);
+        for done in done.drain(..) {
+            self.call(|stage, now, actions| stage.finished(done, now, actions))?;
+        }
+        self.done = done;
+        Ok(())
+    }
+
+    /// Calls the stage and carries out what it wants; its plans wait for the end of the turn.
+    fn call(&mut self, call: impl FnOnce(&mut S, Millis, &mut Actions<S::Job, S::Effect>)) -> Result<(), StageError> {
+        let mut actions = std::mem::take(&mut self.actions);
+        call(&mut self.stage, self.now, &mut actions);
+        if let Some(reason) = actions.halt.take() {
+            return Err(StageError::Halted { service: self.service, reason });
+        }
+        for origin in actions.completes.drain(..) {
+            self.complete(origin);
+        }
+        for origin in actions.parked.drain(..) {
+            self.served.park(origin);
+            self.left_alone(origin);
+        }
+        for job in actions.jobs.drain(..) {
+            self.worker.start(job, &self.results.0);
+        }
+        self.plans.append(&mut actions.plans);
+        self.rejects.append(&mut actions.rejects);
+        self.actions = actions;
+        Ok(())
+    }
+
+    pub(crate) fn complete(&mut self, origin: Origin) {
+        match self.served.complete(origin) {
+            Completion::Completed => {
+                self.completed += 1;
+                self.left_alone(origin);
+            }
+            Completion::Late => self.metrics.late.inc(),
+            Completion::Twice => {
+                self.metrics.repeated.inc();
+                tracing::error!(service = self.service, ?origin, "completed twice, or never delivered");
+            }
+        }
+    }
+
+    pub(crate) fn reject(&mut self, origin: Origin, reason: String) {
+        self.rejects.push((origin, reason));
+    }
+
+    /// Sends the plans and rejects of this turn on their way.
+    fn take_off(&mut self) {
+        if !self.plans.is_empty() {
+            let number = self.next_flight();
+            let flight = Flight::new(number, std::mem::take(&mut self.plans));
+            self.flights.push(flight.round(self.effects.clone()));
+        }
+        if !self.rejects.is_empty() {
+            let number = self.next_flight();
+            self.metrics.rejected.inc_by(self.rejects.len() as u64);
+            let rejects = std::mem::take(&mut self.rejects);
+            let rejection = Rejection { service: self.service, rejects, now: self.now };
+            let log = self.log.clone();
+            self.flights.push(Box::pin(async move {
+                let completes = rejection.send(&log).await?;
+                Ok(Landed { number, landings: vec![Landing { completes, token: None, offsets: vec![] }], rest: None })
+            }));
+        }
+    }
+
+    fn next_flight(&mut self) -> u64 {
+        self.flown += 1;
+        self.airborne.insert(self.flown);
+        self.flown
+    }
+
+    /// Pauses and resumes what is served. Nothing is resumed that is not paused.
+    fn apply_backpressure(&mut self) -> Result<(), StageError> {
+        let full = self.served.budget().paused();
+        let places: Vec<TopicPartition> = if std::mem::replace(&mut self.full, full) == full {
+            self.alone.keys().copied().collect()
+        } else {
+            self.metrics.paused.set(i64::from(full));
+            self.served.places().collect()
+        };
+        places.into_iter().try_for_each(|place| self.adjust(place, full))
+    }
+
+    pub(crate) fn adjust(&mut self, place: TopicPartition, full: bool) -> Result<(), StageError> {
+        let pause = full || self.alone.get(&place).is_some_and(Alone::is_occupied);
+        if pause == self.paused.contains(&place) {
+            return Ok(());
+        }
+        let adjusted = if pause { self.consumer.pause(&[place]) } else { self.consumer.resume(&[place]) };
+        match adjusted {
+            Ok(()) if pause => drop(self.paused.insert(place)),
+            Ok(()) => drop(self.paused.remove(&place)),
+            // It is gone, and the event that says so is on its way.
+            Err(LogError::NotAssigned(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    fn wake_at(&self) -> Instant {
+        let now = Instant::now();
+        let mut wake_at = self.ticked_at + self.config.tick_interval;
+        if let Some(tick) = self.stage.next_tick() {
+            let wait = u64::try_from(tick.saturating_sub(self.clock.now())).unwrap_or(0);
+            wake_at = wake_at.min((now + Duration::from_millis(wait)).max(self.ticked_at + TICK_GAP));
+        }
+        let commit_at = self.commit_at();
+        let deadlines = self.draining.values().map(|draining| draining.deadline);
+        deadlines.chain(commit_at).fold(wake_at, Instant::min)
+    }
+}

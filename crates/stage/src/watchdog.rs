@@ -1,0 +1,49 @@
+//! Ends a stage that has work and does not move (rules 18 and 26). Pure.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Watches work that is due, not what is parked or lags.
+#[derive(Debug)]
+pub(crate) struct Watchdog {
+    stall_after: Duration,
+    moved_at: Instant,
+}
+
+impl Watchdog {
+    pub(crate) fn new(stall_after: Duration, now: Instant) -> Self {
+        Self { stall_after, moved_at: now }
+    }
+
+    /// Something completed, settled or finished.
+    pub(crate) fn moved(&mut self, now: Instant) {
+        self.moved_at = now;
+    }
+
+    /// For how long nothing has moved, when that is too long; `due` is how much could have.
+    pub(crate) fn stalled(&mut self, due: usize, now: Instant) -> Option<Duration> {
+        if due == 0 {
+            self.moved_at = now;
+        }
+        let still = now.duration_since(self.moved_at);
+        (still >= self.stall_after).then_some(still)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stage_is_stalled_only_when_work_is_due_and_nothing_moves() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut watchdog = Watchdog::new(Duration::from_secs(120), start);
+        assert_eq!(watchdog.stalled(0, at(500)), None, "a site that is blocked for a day is not due");
+        assert_eq!(watchdog.stalled(3, at(600)), None);
+        watchdog.moved(at(610));
+        assert_eq!(watchdog.stalled(3, at(729)), None);
+        assert_eq!(watchdog.stalled(3, at(730)), Some(Duration::from_secs(120)));
+    }
+}

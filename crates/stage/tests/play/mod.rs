@@ -1,0 +1,266 @@
+//! A stage that does as it is told, a log in memory, and a way to wait for a state.
+
+#![allow(dead_code, reason = "each test binary plays with a part of it")]
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use orbweaver_log::{Cleanup, Delivered, Log, MemoryLog, Offset, Partition, Record, TopicPartition, TopicSpec};
+use orbweaver_messages::{Millis, Topic, topic};
+use orbweaver_stage::{
+    Actions, Opening, Origin, Perform, PerformError, RestoreSpec, Runner, RunnerConfig, Stage, StageError, Worker,
+    metrics::Metrics,
+};
+use prometheus::Registry;
+use tokio::{sync::mpsc::UnboundedSender, task::JoinHandle, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+pub type Told = Actions<Origin, String>;
+type React = Box<dyn FnMut(&Origin, &Delivered, &mut Told) + Send>;
+
+/// What the stage was told, in order.
+#[derive(Debug, Default)]
+pub struct Seen {
+    pub received: Vec<(Origin, String)>,
+    pub restored: Vec<String>,
+    pub followed: Vec<String>,
+    pub opened: Vec<Opening>,
+    pub drained: Vec<Partition>,
+    pub closed: Vec<Partition>,
+    pub settled: Vec<(u64, Vec<Offset>)>,
+    pub performed: Vec<String>,
+    pub due: usize,
+    /// Origins to be completed at the next tick.
+    pub release: VecDeque<Origin>,
+    /// The offsets that the next opening names as incomplete.
+    pub incomplete: Vec<(Topic, Offset)>,
+}
+
+pub struct Scripted {
+    pub topics: &'static [Topic],
+    pub claims: &'static [Topic],
+    pub restores: Vec<RestoreSpec>,
+    pub seen: Arc<Mutex<Seen>>,
+    pub react: React,
+}
+
+impl Scripted {
+    /// A stage of `topics` that reacts to each record with `react`.
+    pub fn new(
+        topics: &'static [Topic],
+        react: impl FnMut(&Origin, &Delivered, &mut Told) + Send + 'static,
+    ) -> (Self, Arc<Mutex<Seen>>) {
+        let seen = Arc::<Mutex<Seen>>::default();
+        (Self { topics, claims: &[], restores: vec![], seen: seen.clone(), react: Box::new(react) }, seen)
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap()
+    }
+}
+
+impl Stage for Scripted {
+    type Job = Origin;
+    type Done = Origin;
+    type Effect = String;
+
+    fn service(&self) -> &'static str {
+        "scripted"
+    }
+
+    fn topics(&self) -> &'static [Topic] {
+        self.topics
+    }
+
+    fn claims(&self) -> &'static [Topic] {
+        self.claims
+    }
+
+    fn restores(&self, _: Partition) -> Vec<RestoreSpec> {
+        self.restores.clone()
+    }
+
+    fn restore(&mut self, _: Partition, record: &Delivered) -> Result<(), StageError> {
+        self.seen().restored.push(text(record));
+        Ok(())
+    }
+
+    fn follow(&mut self, record: &Delivered, _: Millis, _: &mut Told) {
+        self.seen().followed.push(text(record));
+    }
+
+    fn open(&mut self, opening: Opening, _: Millis) -> Vec<(Topic, Offset)> {
+        let mut seen = self.seen();
+        seen.opened.push(opening);
+        seen.incomplete.clone()
+    }
+
+    fn receive(&mut self, batch: Vec<(Origin, Delivered)>, _: Millis, actions: &mut Told) {
+        for (origin, record) in batch {
+            self.seen().received.push((origin, text(&record)));
+            (self.react)(&origin, &record, actions);
+        }
+    }
+
+    fn settled(&mut self, token: u64, offsets: &[Offset], _: Millis, _: &mut Told) {
+        self.seen().settled.push((token, offsets.to_vec()));
+    }
+
+    fn finished(&mut self, done: Origin, _: Millis, actions: &mut Told) {
+        actions.completes.push(done);
+    }
+
+    fn tick(&mut self, _: Millis, actions: &mut Told) {
+        actions.completes.extend(self.seen().release.drain(..));
+    }
+
+    fn drain(&mut self, partition: Partition) {
+        self.seen().drained.push(partition);
+    }
+
+    fn close(&mut self, partition: Partition) {
+        self.seen().closed.push(partition);
+    }
+
+    fn due(&self, _: Millis) -> usize {
+        self.seen().due
+    }
+
+    fn commit_metadata(&self, place: TopicPartition) -> String {
+        format!("at {place}")
+    }
+}
+
+/// Performs by writing down; does jobs at once.
+pub struct Outside(pub Arc<Mutex<Seen>>);
+
+impl Perform<String> for Outside {
+    fn perform(&self, effects: Vec<String>) -> BoxFuture<'_, Result<(), PerformError>> {
+        Box::pin(async move {
+            if effects.iter().any(|effect| effect == "fail") {
+                return Err(PerformError("the store is gone".to_owned()));
+            }
+            self.0.lock().unwrap().performed.extend(effects);
+            Ok(())
+        })
+    }
+}
+
+impl Worker<Origin, Origin> for Outside {
+    fn start(&self, job: Origin, results: &UnboundedSender<Origin>) {
+        let _ = results.send(job);
+    }
+}
+
+pub const PARTITIONS: Partition = 4;
+
+pub fn specs() -> Vec<TopicSpec> {
+    let all = [
+        topic::SEEDS,
+        topic::DISCOVERED,
+        topic::FRONTIER,
+        topic::OUTCOMES,
+        topic::SITES,
+        topic::CONTROL,
+        topic::DEAD_LETTERS,
+    ];
+    all.into_iter().map(|topic| TopicSpec::new(topic, PARTITIONS, Cleanup::Delete)).collect()
+}
+
+pub fn at(topic: Topic, partition: Partition) -> TopicPartition {
+    TopicPartition::new(topic, partition)
+}
+
+pub fn record(place: TopicPartition, text: &str) -> Record {
+    let value = Some(Bytes::copy_from_slice(text.as_bytes()));
+    Record { place, key: Some(Bytes::from_static(b"key")), value, headers: vec![], timestamp_ms: 1 }
+}
+
+pub fn text(record: &Delivered) -> String {
+    String::from_utf8(record.value.clone().unwrap_or_default().to_vec()).unwrap()
+}
+
+/// Appends records `prefix0`, `prefix1`, … to a place.
+pub async fn fill(log: &MemoryLog, place: TopicPartition, prefix: &str, count: usize) {
+    let records = (0..count).map(|number| record(place, &format!("{prefix}{number}"))).collect();
+    log.append(records).await.unwrap();
+}
+
+/// Where the group stands; `None` without a commit.
+pub async fn committed(log: &MemoryLog, place: TopicPartition) -> Option<Offset> {
+    log.committed("scripted", &[place]).await.unwrap()[0].clone().map(|commit| commit.offset)
+}
+
+pub async fn metadata(log: &MemoryLog, place: TopicPartition) -> String {
+    log.committed("scripted", &[place]).await.unwrap()[0].clone().unwrap_or_default().metadata
+}
+
+/// A stage that runs.
+pub struct Play {
+    pub shutdown: CancellationToken,
+    pub task: JoinHandle<Result<(), StageError>>,
+}
+
+pub fn config() -> RunnerConfig {
+    RunnerConfig {
+        drain_budget: Duration::from_secs(5),
+        shutdown_budget: Duration::from_secs(5),
+        // Time is paused and jumps; the tests that freeze say so.
+        frozen_after: Duration::from_secs(1_000_000),
+        ..RunnerConfig::default()
+    }
+}
+
+pub fn play(stage: Scripted, log: &MemoryLog, config: RunnerConfig) -> Play {
+    let shutdown = CancellationToken::new();
+    let (worker, perform) = (Outside(stage.seen.clone()), Outside(stage.seen.clone()));
+    let metrics = Metrics::register(&Registry::new()).unwrap();
+    let runner = Runner::new(stage, Arc::new(log.clone()), worker, perform, config).with_metrics(&metrics);
+    let task = tokio::spawn(runner.run(shutdown.clone()));
+    Play { shutdown, task }
+}
+
+impl Play {
+    /// Asks for the ordered end and waits for it.
+    pub async fn end(self) -> Result<(), StageError> {
+        self.shutdown.cancel();
+        self.ended().await
+    }
+
+    pub async fn ended(self) -> Result<(), StageError> {
+        tokio::time::timeout(Duration::from_secs(600), self.task).await.expect("the stage ends").unwrap()
+    }
+
+    /// Kills the stage as a power cut would.
+    pub async fn kill(self) {
+        self.task.abort();
+        assert!(self.task.await.unwrap_err().is_cancelled());
+    }
+}
+
+/// Polls until `state` holds, for a minute at most.
+pub async fn until<F: Future<Output = bool>>(what: &str, mut state: impl FnMut() -> F) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !state().await {
+        assert!(Instant::now() < deadline, "never came: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+pub async fn until_committed(log: &MemoryLog, place: TopicPartition, offset: Offset) {
+    until(&format!("{place} committed at {offset}"), || async { committed(log, place).await == Some(offset) }).await;
+}
+
+pub async fn until_seen(seen: &Mutex<Seen>, what: &str, state: impl Fn(&Seen) -> bool) {
+    until(what, || async { state(&seen.lock().unwrap()) }).await;
+}
+
+/// Lets some time pass, in which a wrong stage would do the wrong thing.
+pub async fn a_while() {
+    tokio::time::sleep(Duration::from_secs(2)).await;
+}

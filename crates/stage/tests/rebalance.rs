@@ -1,0 +1,235 @@
+//! Partitions come and go: drained, committed, handed back, in this order; what is lost is not committed.
+
+mod play;
+
+use std::{sync::Arc, time::Duration};
+
+use orbweaver_log::{Log, LogError, MemoryLog, memory::Fate};
+use orbweaver_messages::topic;
+use orbweaver_stage::{Clock, Runner, RunnerConfig, ScriptedClock, metrics::Metrics};
+use play::*;
+use prometheus::Registry;
+use tokio_util::sync::CancellationToken;
+
+const SEEDS: &[topic::Topic] = &[topic::SEEDS];
+const BOTH: &[topic::Topic] = &[topic::FRONTIER, topic::OUTCOMES];
+const GROUP: &str = "scripted";
+
+/// A log whose group has one member, once it has joined.
+async fn joined(log: &MemoryLog, places: &[orbweaver_log::TopicPartition]) {
+    until("the member", || async { log.assign(GROUP, 0, places).is_ok() }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_revoked_partition_is_drained_then_committed_then_handed_back_and_others_go_on() {
+    let log = MemoryLog::scripted(&specs());
+    let (one, two) = (at(topic::SEEDS, 0), at(topic::SEEDS, 1));
+    fill(&log, one, "seed", 10).await;
+    let (stage, seen) = Scripted::new(SEEDS, |origin, _, told| {
+        if origin.place.partition == 1 {
+            told.completes.push(*origin);
+        }
+    });
+    let play = play(stage, &log, config());
+    joined(&log, &[one, two]).await;
+    until_seen(&seen, "ten records", |seen| seen.received.len() == 10).await;
+    let origins: Vec<_> = seen.lock().unwrap().received.iter().map(|(origin, _)| *origin).collect();
+    log.revoke(GROUP, 0, &[one]).unwrap();
+    until_seen(&seen, "the drain", |seen| seen.drained == [0]).await;
+    fill(&log, two, "seed", 3).await;
+    until_committed(&log, two, 3).await;
+    assert_eq!(log.held(GROUP, 0), [one, two], "not handed back while work is in flight");
+    seen.lock().unwrap().release.extend(&origins);
+    until("the hand-back", || async { log.held(GROUP, 0) == [two] }).await;
+    assert_eq!(committed(&log, one).await, Some(10), "committed before it was handed back");
+    assert_eq!(seen.lock().unwrap().closed, [0]);
+    play.end().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_that_does_not_end_is_cut_off_at_its_deadline_with_what_is_complete_committed() {
+    let log = MemoryLog::scripted(&specs());
+    let place = at(topic::SEEDS, 0);
+    fill(&log, place, "seed", 10).await;
+    let (stage, seen) = Scripted::new(SEEDS, |origin, _, told| {
+        if origin.offset != 6 {
+            told.completes.push(*origin);
+        }
+    });
+    let play = play(stage, &log, config());
+    joined(&log, &[place]).await;
+    until_seen(&seen, "ten records", |seen| seen.received.len() == 10).await;
+    log.revoke(GROUP, 0, &[place]).unwrap();
+    until("the hand-back", || async { log.held(GROUP, 0).is_empty() }).await;
+    assert_eq!(committed(&log, place).await, Some(6));
+    play.end().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_lost_is_not_committed_and_its_late_completions_complete_nothing() {
+    let log = MemoryLog::scripted(&specs());
+    let place = at(topic::SEEDS, 0);
+    fill(&log, place, "seed", 10).await;
+    let (stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
+    let play = play(stage, &log, config());
+    joined(&log, &[place]).await;
+    until_seen(&seen, "ten records", |seen| seen.received.len() == 10).await;
+    let old: Vec<_> = seen.lock().unwrap().received.iter().map(|(origin, _)| *origin).collect();
+    log.lose(GROUP, 0, &[place]).unwrap();
+    until_seen(&seen, "the close", |seen| seen.closed == [0]).await;
+    log.assign(GROUP, 0, &[place]).unwrap();
+    until_seen(&seen, "all again", |seen| seen.received.len() == 20).await;
+    seen.lock().unwrap().release.extend(&old);
+    a_while().await;
+    assert_eq!(committed(&log, place).await, Some(0));
+    let new: Vec<_> = seen.lock().unwrap().received[10..].iter().map(|(origin, _)| *origin).collect();
+    assert!(new[0].epoch > old[0].epoch);
+    seen.lock().unwrap().release.extend(&new);
+    until_committed(&log, place, 10).await;
+    play.end().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_partition_is_served_while_it_is_held_of_both_topics() {
+    let log = MemoryLog::scripted(&specs());
+    let (waiting, outcomes) = (at(topic::FRONTIER, 2), at(topic::OUTCOMES, 2));
+    fill(&log, waiting, "url", 5).await;
+    fill(&log, outcomes, "outcome", 5).await;
+    let (stage, seen) = Scripted::new(BOTH, |origin, _, told| told.completes.push(*origin));
+    let play = play(stage, &log, config());
+    joined(&log, &[waiting]).await;
+    a_while().await;
+    assert!(seen.lock().unwrap().opened.is_empty(), "one is not both");
+    log.assign(GROUP, 0, &[outcomes]).unwrap();
+    until_committed(&log, waiting, 5).await;
+    until_committed(&log, outcomes, 5).await;
+    log.revoke(GROUP, 0, &[outcomes]).unwrap();
+    until("the hand-back", || async { log.held(GROUP, 0) == [waiting] }).await;
+    assert_eq!(seen.lock().unwrap().closed, [2]);
+    fill(&log, waiting, "more", 5).await;
+    a_while().await;
+    assert_eq!(seen.lock().unwrap().received.len(), 10, "neither is served");
+    log.assign(GROUP, 0, &[outcomes]).unwrap();
+    until_committed(&log, waiting, 10).await;
+    assert_eq!(seen.lock().unwrap().opened.len(), 2);
+    play.end().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_waits_for_what_is_in_flight_commits_it_and_leaves() {
+    let log = MemoryLog::scripted(&specs());
+    let place = at(topic::SEEDS, 0);
+    fill(&log, place, "seed", 10).await;
+    let (stage, seen) = Scripted::new(SEEDS, |origin, seed, told| {
+        told.produce(vec![record(at(topic::DISCOVERED, 0), &text(seed))], vec![*origin]);
+    });
+    log.hold_appends(true);
+    let play = play(stage, &log, config());
+    joined(&log, &[place]).await;
+    until("the appends", || async { log.records(at(topic::DISCOVERED, 0)).len() == 10 }).await;
+    play.shutdown.cancel();
+    fill_behind(&log, place).await;
+    assert!(!play.task.is_finished());
+    log.hold_appends(false);
+    play.ended().await.unwrap();
+    assert_eq!(committed(&log, place).await, Some(10), "what came after the shutdown is left to the successor");
+    assert_eq!(seen.lock().unwrap().received.len(), 10);
+    assert_eq!(seen.lock().unwrap().closed, [0]);
+    assert!(log.assign(GROUP, 0, &[place]).is_err(), "it has left");
+}
+
+async fn fill_behind(log: &MemoryLog, place: orbweaver_log::TopicPartition) {
+    a_while().await;
+    // The acknowledgement is held; the record is there all the same.
+    drop(log.append(vec![record(place, "late")]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_ends_within_its_budget_with_what_is_complete_committed() {
+    let log = MemoryLog::scripted(&specs());
+    let place = at(topic::SEEDS, 0);
+    fill(&log, place, "seed", 10).await;
+    let (stage, seen) = Scripted::new(SEEDS, |origin, _, told| {
+        if origin.offset < 4 {
+            told.completes.push(*origin);
+        }
+    });
+    let play = play(stage, &log, config());
+    joined(&log, &[place]).await;
+    until_seen(&seen, "ten records", |seen| seen.received.len() == 10).await;
+    let begun = tokio::time::Instant::now();
+    play.end().await.unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(6));
+    assert_eq!(committed(&log, place).await, Some(4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_commit_is_tried_again_and_one_refused_for_too_long_ends_the_stage() {
+    let log = MemoryLog::scripted(&specs());
+    let place = at(topic::SEEDS, 0);
+    fill(&log, place, "seed", 10).await;
+    let (stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
+    let play = play(stage, &log, config());
+    joined(&log, &[place]).await;
+    until_seen(&seen, "ten records", |seen| seen.received.len() == 10).await;
+    let refuse = || Fate::Fail { after: 0, error: LogError::Invalid("rebalancing".to_owned()) };
+    (0..5).for_each(|_| log.script_commit(refuse()));
+    let origins: Vec<_> = seen.lock().unwrap().received.iter().map(|(origin, _)| *origin).collect();
+    seen.lock().unwrap().release.extend(&origins);
+    until_committed(&log, place, 10).await;
+
+    (0..100_000).for_each(|_| log.script_commit(refuse()));
+    fill(&log, place, "seed", 1).await;
+    until_seen(&seen, "one more", |seen| seen.received.len() == 11).await;
+    let last = seen.lock().unwrap().received[10].0;
+    seen.lock().unwrap().release.push_back(last);
+    let error = play.ended().await.unwrap_err();
+    assert!(error.to_string().contains("rebalancing"), "{error}");
+    assert_eq!(committed(&log, place).await, Some(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_that_is_no_longer_ours_does_not_hold_up_the_commits_of_others() {
+    let log = MemoryLog::scripted(&specs());
+    let (gone, ours) = (at(topic::SEEDS, 0), at(topic::SEEDS, 1));
+    let (stage, seen) = Scripted::new(SEEDS, |origin, _, told| told.completes.push(*origin));
+    let (other, _) = Scripted::new(SEEDS, |_, _, _| {});
+    let first = play(stage, &log, config());
+    joined(&log, &[gone, ours]).await;
+    until_seen(&seen, "both", |seen| seen.opened.len() == 2).await;
+    let second = play(other, &log, config());
+    until("the other member", || async { log.assign(GROUP, 1, &[gone]).is_ok() }).await;
+    fill(&log, gone, "seed", 5).await;
+    fill(&log, ours, "seed", 5).await;
+    until_committed(&log, ours, 5).await;
+    assert_eq!(committed(&log, gone).await, Some(0), "its new owner has completed nothing");
+    first.kill().await;
+    second.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frozen_member_does_nothing_before_a_commit_proves_that_it_still_owns() {
+    let log = MemoryLog::scripted(&specs());
+    let (gone, ours) = (at(topic::SEEDS, 0), at(topic::SEEDS, 1));
+    let (stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
+    let clock = Arc::new(ScriptedClock::at(1_000_000));
+    let outside = || Outside(seen.clone());
+    let metrics = Metrics::register(&Registry::new()).unwrap();
+    let config = RunnerConfig { frozen_after: Duration::from_secs(20), ..config() };
+    let runner = Runner::new(stage, Arc::new(log.clone()), outside(), outside(), config)
+        .with_clock(clock.clone() as Arc<dyn Clock>)
+        .with_metrics(&metrics);
+    let shutdown = CancellationToken::new();
+    let first = Play { shutdown: shutdown.clone(), task: tokio::spawn(runner.run(shutdown)) };
+    joined(&log, &[gone, ours]).await;
+    until_seen(&seen, "both", |seen| seen.opened.len() == 2).await;
+    let (other, _) = Scripted::new(SEEDS, |_, _, _| {});
+    let second = play(other, &log, play::config());
+    until("the other member", || async { log.assign(GROUP, 1, &[gone]).is_ok() }).await;
+    a_while().await;
+    assert!(seen.lock().unwrap().closed.is_empty(), "nobody has told it");
+    clock.advance(30_000);
+    until_seen(&seen, "what it lost", |seen| seen.closed == [0]).await;
+    first.kill().await;
+    second.kill().await;
+}

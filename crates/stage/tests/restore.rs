@@ -1,0 +1,190 @@
+//! Opening a partition: claims, replays, commit points that are not in the log, and records that kill their reader.
+
+mod play;
+
+use std::time::Duration;
+
+use orbweaver_log::{Log, LogError, MemoryLog, memory::Fate};
+use orbweaver_messages::{DeadLetter, Topic, topic};
+use orbweaver_stage::{DEAD_LETTER_HEADER, RestoreFrom, RestoreSpec, is_claim};
+use play::*;
+
+const SEEDS: &[Topic] = &[topic::SEEDS];
+const FRONTIER: &[Topic] = &[topic::FRONTIER];
+
+fn from(topic: Topic, from: RestoreFrom) -> RestoreSpec {
+    RestoreSpec { topic, from, whole: false, follow: false }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_restore_reading_goes_on_at_the_claim_while_the_commit_stays_at_the_lowest_incomplete() {
+    let log = MemoryLog::new(&specs());
+    let place = at(topic::FRONTIER, 1);
+    fill(&log, place, "url", 100).await;
+    let open = |incomplete: Vec<(Topic, u64)>| {
+        let (mut stage, seen) = Scripted::new(FRONTIER, |_, _, _| {});
+        stage.claims = FRONTIER;
+        stage.restores = vec![from(topic::FRONTIER, RestoreFrom::CommitPoint)];
+        seen.lock().unwrap().incomplete = incomplete;
+        (play(stage, &log, config()), seen)
+    };
+    // The stage names the same offsets for each of the four partitions; the other three are empty.
+    for partition in [0, 2, 3] {
+        fill(&log, at(topic::FRONTIER, partition), "url", 100).await;
+    }
+    let (running, seen) = open(vec![(topic::FRONTIER, 40), (topic::FRONTIER, 70)]);
+    until_committed(&log, place, 40).await;
+    assert!(is_claim(&log.records(place)[100]), "the claim lies behind what was restored");
+    fill(&log, place, "new", 2).await;
+    until_seen(&seen, "the new ones", |seen| seen.received.len() == 2).await;
+    {
+        let seen = seen.lock().unwrap();
+        assert_eq!(seen.restored.len(), 4 * 100);
+        assert!(seen.opened.iter().all(|opening| opening.claim == 100 && opening.partitions == 4));
+        assert_eq!(seen.received[0].1, "new0", "no record is handed out twice, and no claim at all");
+    }
+    running.kill().await;
+
+    // The next owner claims behind, restores from the commit point, and can complete what was left.
+    let (running, seen) = open(vec![(topic::FRONTIER, 70)]);
+    until_committed(&log, place, 70).await;
+    let opening = *seen.lock().unwrap().opened.iter().find(|opening| opening.partition == 1).unwrap();
+    assert_eq!(opening.claim, 103);
+    let restored = seen.lock().unwrap().restored.clone();
+    assert_eq!(restored.len(), 4 * 60 + 2, "from the commit point on, without claims");
+    let left = orbweaver_stage::Origin { place, offset: 70, epoch: opening.assignment };
+    seen.lock().unwrap().release.push_back(left);
+    until_committed(&log, place, 104).await;
+    running.end().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_incomplete_offset_of_a_topic_that_was_not_restored_is_refused() {
+    let log = MemoryLog::new(&specs());
+    let (stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
+    seen.lock().unwrap().incomplete = vec![(topic::SEEDS, 3)];
+    let error = play(stage, &log, config()).ended().await.unwrap_err().to_string();
+    assert_eq!(error, "scripted: offset 3 of crawl.seeds is said to be incomplete, but crawl.seeds was not restored");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_that_is_followed_whole_is_replayed_then_read_on_without_a_gap() {
+    let log = MemoryLog::scripted(&specs());
+    for partition in 0..PARTITIONS {
+        fill(&log, at(topic::CONTROL, partition), "old", 10).await;
+    }
+    let (mut stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
+    stage.restores = vec![RestoreSpec { topic: topic::CONTROL, from: RestoreFrom::Start, whole: true, follow: true }];
+    let running = play(stage, &log, config());
+    let open = |partition| log.assign("scripted", 0, &[at(topic::SEEDS, partition)]);
+    until("the member", || async { open(0).is_ok() }).await;
+    until_seen(&seen, "the opening", |seen| seen.opened.len() == 1).await;
+    assert_eq!(seen.lock().unwrap().restored.len(), 40, "every partition of it");
+    fill(&log, at(topic::CONTROL, 3), "new", 5).await;
+    until_seen(&seen, "the new ones", |seen| seen.followed.len() == 5).await;
+    open(1).unwrap();
+    until_seen(&seen, "the second opening", |seen| seen.opened.len() == 2).await;
+    assert_eq!(seen.lock().unwrap().restored.len(), 40 + 45, "replayed for the second partition too");
+    fill(&log, at(topic::CONTROL, 3), "last", 1).await;
+    until_seen(&seen, "the last one", |seen| seen.followed.last().is_some_and(|last| last == "last0")).await;
+    assert_eq!(seen.lock().unwrap().followed.len(), 6, "once, however many partitions follow");
+    log.revoke("scripted", 0, &[at(topic::SEEDS, 0), at(topic::SEEDS, 1)]).unwrap();
+    until_seen(&seen, "both closed", |seen| seen.closed.len() == 2).await;
+    fill(&log, at(topic::CONTROL, 3), "unheard", 1).await;
+    a_while().await;
+    assert_eq!(seen.lock().unwrap().followed.len(), 6);
+    running.end().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restore_back_in_time_begins_with_the_first_record_that_is_young_enough() {
+    let log = MemoryLog::new(&specs());
+    let place = at(topic::OUTCOMES, 0);
+    let now = 1_700_000_000_000;
+    let mut records: Vec<_> = (0..4).map(|number| record(place, &format!("outcome{number}"))).collect();
+    for (record, age_ms) in records.iter_mut().zip([90_000, 61_000, 59_000, 1000]) {
+        record.timestamp_ms = now - age_ms;
+    }
+    log.append(records).await.unwrap();
+    let (mut stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
+    stage.restores = vec![from(topic::OUTCOMES, RestoreFrom::Back(Duration::from_secs(60)))];
+    let outside = || Outside(seen.clone());
+    let clock = std::sync::Arc::new(orbweaver_stage::ScriptedClock::at(now));
+    let runner = orbweaver_stage::Runner::new(stage, std::sync::Arc::new(log), outside(), outside(), config());
+    let shutdown = tokio_util::sync::CancellationToken::new();
+    let running = Play { shutdown: shutdown.clone(), task: tokio::spawn(runner.with_clock(clock).run(shutdown)) };
+    until_seen(&seen, "the openings", |seen| seen.opened.len() == 4).await;
+    assert_eq!(seen.lock().unwrap().restored, ["outcome2", "outcome3"]);
+    running.end().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stage_halts_when_the_log_no_longer_holds_what_it_has_to_read() {
+    let log = MemoryLog::new(&specs());
+    fill(&log, at(topic::SEEDS, 2), "seed", 10).await;
+    log.delete_below(at(topic::SEEDS, 2), 4).await.unwrap();
+    let (stage, _) = Scripted::new(SEEDS, |_, _, _| {});
+    let error = play(stage, &log, config()).ended().await.unwrap_err().to_string();
+    assert!(error.contains("crawl.seeds/2: the group `scripted` has no commit and so begins at 0"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_kills_its_reader_ends_in_the_dead_letters_and_the_others_are_processed() {
+    let log = MemoryLog::new(&specs());
+    let place = at(topic::SEEDS, 0);
+    fill(&log, place, "seed", 20).await;
+    // A stage that dies of the record at 7 before anything of its batch has completed.
+    let start = || {
+        let (stage, seen) = Scripted::new(SEEDS, |origin, _, told| {
+            if origin.offset == 7 {
+                told.halt = Some("killed".to_owned());
+            }
+            told.completes.push(*origin);
+        });
+        (play(stage, &log, config()), seen)
+    };
+    for starts in 1..=3 {
+        let (running, seen) = start();
+        assert_eq!(running.ended().await.unwrap_err().to_string(), "scripted: killed");
+        assert!(seen.lock().unwrap().received.len() > 7);
+        assert!(metadata(&log, place).await.contains(&format!("\"starts\":{starts}")));
+        assert_eq!(committed(&log, place).await, Some(0));
+    }
+    // One at a time now: those before the culprit complete, and it is caught alone.
+    let (running, seen) = start();
+    assert_eq!(running.ended().await.unwrap_err().to_string(), "scripted: killed");
+    assert_eq!(seen.lock().unwrap().received.len(), 8);
+    assert!(metadata(&log, place).await.contains("\"trying\":7"), "{}", metadata(&log, place).await);
+    assert_eq!(committed(&log, place).await, Some(7));
+
+    let (running, seen) = start();
+    until_committed(&log, place, 20).await;
+    assert!(seen.lock().unwrap().received.iter().all(|(origin, _)| origin.offset > 7), "it is not given out again");
+    let letters = log.records(at(topic::DEAD_LETTERS, 0));
+    assert_eq!(letters.iter().map(text).collect::<Vec<_>>(), ["seed7"]);
+    let letter: DeadLetter = serde_json::from_slice(letters[0].header(DEAD_LETTER_HEADER).unwrap()).unwrap();
+    assert_eq!((letter.offset, letter.reason.as_str()), (7, "it ended its reader when it was the only record in work"));
+    running.end().await.unwrap();
+    assert_eq!(metadata(&log, place).await, r#"{"stage":"at crawl.seeds/0"}"#, "an orderly end leaves no count");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_alone_is_not_handed_out_before_its_trial_is_committed() {
+    let log = MemoryLog::new(&specs());
+    let place = at(topic::SEEDS, 0);
+    fill(&log, place, "seed", 3).await;
+    for _ in 0..3 {
+        let (stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
+        let running = play(stage, &log, config());
+        until_seen(&seen, "the records", |seen| seen.received.len() == 3).await;
+        running.kill().await;
+    }
+    // The first commit of an opening counts the start, one for each of the four partitions; the next are refused.
+    (0..4).for_each(|_| log.script_commit(Fate::Pass));
+    (0..10).for_each(|_| log.script_commit(Fate::Fail { after: 0, error: LogError::Invalid("busy".to_owned()) }));
+    let (stage, seen) = Scripted::new(SEEDS, |origin, _, told| told.completes.push(*origin));
+    let running = play(stage, &log, config());
+    until_committed(&log, place, 3).await;
+    assert_eq!(seen.lock().unwrap().received.len(), 3);
+    running.end().await.unwrap();
+}
