@@ -7,12 +7,12 @@ const MAX_BYTES: usize = 4096;
 
 /// Names and values, in the order in which they were set first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Cookies(Vec<(String, String)>);
+pub(crate) struct Cookies(Vec<(String, String)>);
 
 impl Cookies {
     /// Takes over what an answer set (RFC 6265 section 5.2, of which only name and value matter here: the cookies live for
     /// the few requests of one dispatch).
-    pub fn set(&mut self, headers: &[String]) {
+    pub(crate) fn set(&mut self, headers: &[String]) {
         for header in headers {
             let pair = header.split(';').next().unwrap_or_default();
             let Some((name, value)) = pair.split_once('=') else { continue };
@@ -29,7 +29,7 @@ impl Cookies {
     }
 
     /// Forgets them when the next request goes elsewhere: to another host, or from https to http.
-    pub fn move_on(&mut self, from: &Url, to: &Url) {
+    pub(crate) fn move_on(&mut self, from: &Url, to: &Url) {
         let weaker = from.scheme() == "https" && to.scheme() != "https";
         if weaker || from.host_str() != to.host_str() {
             self.0.clear();
@@ -38,7 +38,7 @@ impl Cookies {
 
     /// The value of the header `Cookie`; `None` when there is nothing to send. What does not fit is left out.
     #[must_use]
-    pub fn header(&self) -> Option<String> {
+    pub(crate) fn header(&self) -> Option<String> {
         let mut header = String::new();
         for (name, value) in &self.0 {
             if header.len() + name.len() + value.len() + 3 > MAX_BYTES {

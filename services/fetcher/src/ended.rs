@@ -7,7 +7,7 @@ use orbweaver_messages::{DispatchId, LEASE_MS, Millis};
 
 /// The ids of dispatches that ended within the last lease, in two generations, so that forgetting costs nothing an id.
 #[derive(Debug, Default)]
-pub struct Ended {
+pub(crate) struct Ended {
     young: HashSet<(Partition, DispatchId)>,
     old: HashSet<(Partition, DispatchId)>,
     /// When the young generation began; `None` while it holds only what was read back.
@@ -16,12 +16,12 @@ pub struct Ended {
 
 impl Ended {
     /// Remembers a dispatch that is known to have ended from the log.
-    pub fn recall(&mut self, partition: Partition, id: DispatchId) {
+    pub(crate) fn recall(&mut self, partition: Partition, id: DispatchId) {
         self.young.insert((partition, id));
     }
 
     /// Remembers a dispatch that ended now.
-    pub fn insert(&mut self, partition: Partition, id: DispatchId, now: Millis) {
+    pub(crate) fn insert(&mut self, partition: Partition, id: DispatchId, now: Millis) {
         self.turn(now);
         self.young.insert((partition, id));
     }
@@ -29,24 +29,24 @@ impl Ended {
     /// Whether a dispatch is known to have ended. One that ended longer than two leases ago is forgotten; its
     /// `expires_ms` has passed long before.
     #[must_use]
-    pub fn contains(&self, partition: Partition, id: DispatchId) -> bool {
+    pub(crate) fn contains(&self, partition: Partition, id: DispatchId) -> bool {
         self.young.contains(&(partition, id)) || self.old.contains(&(partition, id))
     }
 
     /// Ids that are remembered.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.young.len() + self.old.len()
     }
 
     /// Whether none is remembered.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Begins a new generation when the young one is a lease old, and forgets the one before.
-    pub fn turn(&mut self, now: Millis) {
+    pub(crate) fn turn(&mut self, now: Millis) {
         let age = now.saturating_sub(*self.began_ms.get_or_insert(now));
         if age >= 2 * LEASE_MS {
             self.young = HashSet::new();

@@ -14,7 +14,7 @@ use crate::{
 
 /// An outcome of which only its kind is known.
 #[must_use]
-pub fn outcome(visit: &Visit, kind: OutcomeKind, reason: Option<&str>, ended_at_ms: Millis) -> Outcome {
+pub(crate) fn outcome(visit: &Visit, kind: OutcomeKind, reason: Option<&str>, ended_at_ms: Millis) -> Outcome {
     let dispatch = visit.dispatch();
     Outcome {
         id: dispatch.id,
@@ -43,7 +43,7 @@ pub fn outcome(visit: &Visit, kind: OutcomeKind, reason: Option<&str>, ended_at_
 }
 
 /// Adds what is known from a request.
-pub fn add_attempt(outcome: &mut Outcome, attempt: &Attempt) {
+pub(crate) fn add_attempt(outcome: &mut Outcome, attempt: &Attempt) {
     add_times(outcome, attempt);
     if let Ok(answer) = &attempt.result {
         add_answer(outcome, answer, None);
@@ -51,13 +51,13 @@ pub fn add_attempt(outcome: &mut Outcome, attempt: &Attempt) {
 }
 
 /// Adds the moments of a request.
-pub fn add_times(outcome: &mut Outcome, attempt: &Attempt) {
+pub(crate) fn add_times(outcome: &mut Outcome, attempt: &Attempt) {
     outcome.requested_at_ms = Some(attempt.requested_at_ms);
     outcome.answered_at_ms = Some(attempt.answered_at_ms);
 }
 
 /// Adds what an answer says.
-pub fn add_answer(outcome: &mut Outcome, answer: &Answer, body: Option<&PackedBody>) {
+pub(crate) fn add_answer(outcome: &mut Outcome, answer: &Answer, body: Option<&PackedBody>) {
     outcome.status = Some(answer.status);
     outcome.content_type.clone_from(&answer.content_type);
     outcome.bytes = body.map_or(0, |body| body.bytes);
@@ -65,7 +65,7 @@ pub fn add_answer(outcome: &mut Outcome, answer: &Answer, body: Option<&PackedBo
 
 /// The word of a kind, as it stands in messages.
 #[must_use]
-pub fn word(kind: OutcomeKind) -> &'static str {
+pub(crate) fn word(kind: OutcomeKind) -> &'static str {
     match kind {
         OutcomeKind::Fetched => "fetched",
         OutcomeKind::Unchanged => "unchanged",
@@ -80,7 +80,7 @@ pub fn word(kind: OutcomeKind) -> &'static str {
 
 /// The store's row of a URL that has ended.
 #[must_use]
-pub fn page_row(outcome: &Outcome, answer: Option<&Answer>, body: Option<&PackedBody>) -> PageRow {
+pub(crate) fn page_row(outcome: &Outcome, answer: Option<&Answer>, body: Option<&PackedBody>) -> PageRow {
     PageRow {
         fingerprint: outcome.fingerprint,
         key: outcome.key().to_owned(),
@@ -102,7 +102,7 @@ pub fn page_row(outcome: &Outcome, answer: Option<&Answer>, body: Option<&Packed
 
 /// The store's row of a redirect.
 #[must_use]
-pub fn redirect_row(outcome: &Outcome, target: &Url) -> RedirectRow {
+pub(crate) fn redirect_row(outcome: &Outcome, target: &Url) -> RedirectRow {
     RedirectRow {
         fingerprint: outcome.fingerprint,
         from: outcome.url.clone(),
@@ -114,7 +114,7 @@ pub fn redirect_row(outcome: &Outcome, target: &Url) -> RedirectRow {
 
 /// The record of an outcome: in the partition of the dispatch.
 #[must_use]
-pub fn outcome_record(outcome: &Outcome, partition: Partition) -> Record {
+pub(crate) fn outcome_record(outcome: &Outcome, partition: Partition) -> Record {
     Record {
         place: TopicPartition::new(topic::OUTCOMES, partition),
         key: Some(Bytes::copy_from_slice(outcome.site.as_bytes())),
@@ -126,7 +126,7 @@ pub fn outcome_record(outcome: &Outcome, partition: Partition) -> Record {
 
 /// The record of a page.
 #[must_use]
-pub fn page_record(visit: &Visit, fetched_at_ms: Millis, answer: Answer, body: PackedBody) -> Record {
+pub(crate) fn page_record(visit: &Visit, fetched_at_ms: Millis, answer: Answer, body: PackedBody) -> Record {
     let dispatch = visit.dispatch();
     let url = visit.requested().to_owned();
     let page = Page {
@@ -161,7 +161,7 @@ pub fn page_record(visit: &Visit, fetched_at_ms: Millis, answer: Answer, body: P
 /// The record of a redirect's target: a discovered URL of its own site, at the depth of its source. It goes where its site
 /// lives, so that it is deduplicated and asked in that site's time (rule 13).
 #[must_use]
-pub fn discovered_record(visit: &Visit, target: &Url, partitions: Partition, found_at_ms: Millis) -> Record {
+pub(crate) fn discovered_record(visit: &Visit, target: &Url, partitions: Partition, found_at_ms: Millis) -> Record {
     let dispatch = visit.dispatch();
     let site = site_of(target).into_owned();
     let mut chain = visit.chain();

@@ -20,28 +20,28 @@ use crate::{
 
 /// The authority of a URL: `scheme://host[:port]`.
 #[must_use]
-pub fn authority_of(url: &Url) -> Arc<str> {
+pub(crate) fn authority_of(url: &Url) -> Arc<str> {
     url.origin().ascii_serialization().into()
 }
 
 /// A robots.txt on its way.
 #[derive(Debug, Clone, Copy)]
-pub struct Sought<'a> {
+pub(crate) struct Sought<'a> {
     /// The authority for which it is sought.
-    pub authority: &'a str,
+    pub(crate) authority: &'a str,
     /// What was requested.
-    pub url: &'a Url,
+    pub(crate) url: &'a Url,
     /// Redirects so far.
-    pub redirects: u8,
+    pub(crate) redirects: u8,
     /// How often it could not be had before.
-    pub failures: u8,
+    pub(crate) failures: u8,
     /// How often the site refused the dispatch that is served first.
-    pub blocks: u8,
+    pub(crate) blocks: u8,
 }
 
 /// What follows from the answer.
 #[derive(Debug)]
-pub enum Finding {
+pub(crate) enum Finding {
     /// To be stored, then used.
     Store(RobotsRow),
     /// To be asked for there.
@@ -61,7 +61,7 @@ pub enum Finding {
 
 /// Decides what an answer means. `ended_ms` is when the attempt ended.
 #[must_use]
-pub fn judge(sought: Sought<'_>, attempt: &Attempt, config: &FetcherConfig, ended_ms: Millis) -> Finding {
+pub(crate) fn judge(sought: Sought<'_>, attempt: &Attempt, config: &FetcherConfig, ended_ms: Millis) -> Finding {
     let row = |status, body: String, lifetime_ms: Millis| {
         Finding::Store(RobotsRow {
             authority: sought.authority.to_owned(),
@@ -122,7 +122,7 @@ fn failing(sought: Sought<'_>, status: Option<u16>, ended_ms: Millis) -> Finding
 
 /// What a stored robots.txt says to an agent.
 #[must_use]
-pub fn read(row: &RobotsRow, agent: &str) -> Known {
+pub(crate) fn read(row: &RobotsRow, agent: &str) -> Known {
     let rules = |robots: &Robots| Known::Rules(Arc::new(robots.rules_for(agent)));
     match row.status {
         Some(200..=299) => rules(&Robots::parse(row.body.as_bytes(), &Limits::default())),

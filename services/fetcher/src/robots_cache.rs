@@ -7,7 +7,7 @@ use orbweaver_politeness::robots::AgentRules;
 
 /// What holds for an authority.
 #[derive(Debug, Clone)]
-pub enum Known {
+pub(crate) enum Known {
     /// What its robots.txt says to us; everything is allowed where there is none.
     Rules(Arc<AgentRules>),
     /// It could not be had, again and again: nothing is allowed.
@@ -27,7 +27,7 @@ struct Entry {
 
 /// Two generations: what is used moves to the young one; when that is half of the budget, the old one is dropped.
 #[derive(Debug)]
-pub struct RobotsCache {
+pub(crate) struct RobotsCache {
     young: HashMap<Arc<str>, Entry>,
     old: HashMap<Arc<str>, Entry>,
     young_bytes: usize,
@@ -40,18 +40,18 @@ const ENTRY_BYTES: usize = 256;
 impl RobotsCache {
     /// An empty cache for `budget` bytes of files.
     #[must_use]
-    pub fn new(budget: usize) -> Self {
+    pub(crate) fn new(budget: usize) -> Self {
         Self { young: HashMap::new(), old: HashMap::new(), young_bytes: 0, budget }
     }
 
     /// Remembers what holds for an authority until `until_ms`; `bytes` is the size of its file.
-    pub fn insert(&mut self, authority: &Arc<str>, known: Known, until_ms: Millis, bytes: usize) {
+    pub(crate) fn insert(&mut self, authority: &Arc<str>, known: Known, until_ms: Millis, bytes: usize) {
         self.old.remove(authority);
         self.put(authority.clone(), Entry { known, until_ms, bytes: bytes + ENTRY_BYTES });
     }
 
     /// What holds for an authority, with the moment until which it does.
-    pub fn get(&mut self, authority: &str, now: Millis) -> Option<(Known, Millis)> {
+    pub(crate) fn get(&mut self, authority: &str, now: Millis) -> Option<(Known, Millis)> {
         if let Some((authority, entry)) = self.old.remove_entry(authority) {
             self.put(authority, entry);
         }
@@ -61,7 +61,7 @@ impl RobotsCache {
 
     /// How often it could not be had in a row, also when the time to try again has come.
     #[must_use]
-    pub fn failures(&self, authority: &str) -> u8 {
+    pub(crate) fn failures(&self, authority: &str) -> u8 {
         match self.young.get(authority).or_else(|| self.old.get(authority)).map(|entry| &entry.known) {
             Some(Known::Failing(failures)) => *failures,
             _ => 0,

@@ -1,11 +1,11 @@
 //! Whether an answer is a page: by its content type, else by its first bytes.
 
 /// How many bytes are looked at (WHATWG MIME Sniffing section 5.2 asks for 1445 at most; a tag is found long before).
-pub const SNIFFED_BYTES: usize = 512;
+pub(crate) const SNIFFED_BYTES: usize = 512;
 
 /// What an answer's content type says of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// HTML or XHTML.
     Page,
     /// Something else.
@@ -16,7 +16,7 @@ pub enum Kind {
 
 /// Reads a content type. Parameters and case do not matter; an empty one says nothing.
 #[must_use]
-pub fn kind_of(content_type: Option<&str>) -> Kind {
+pub(crate) fn kind_of(content_type: Option<&str>) -> Kind {
     let essence = content_type.unwrap_or_default().split([';', ',']).next().unwrap_or_default().trim();
     if essence.is_empty() {
         Kind::Unknown
@@ -51,7 +51,7 @@ const TAGS: [&str; 18] = [
 
 /// Whether the first bytes of a body look like HTML.
 #[must_use]
-pub fn looks_like_html(body: &[u8]) -> bool {
+pub(crate) fn looks_like_html(body: &[u8]) -> bool {
     let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
     let body = body.trim_ascii_start();
     if body.starts_with(b"<!--") {

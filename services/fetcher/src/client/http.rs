@@ -29,7 +29,7 @@ const IDLE: Duration = Duration::from_secs(5);
 /// Bytes of the headers of an HTTP/2 answer. (Of HTTP/1 hyper reads about 400 KiB at most.)
 const MAX_HEADER_LIST_BYTES: u32 = 256 << 10;
 /// Bytes of a robots.txt that are read (RFC 9309 section 2.5).
-pub(crate) const MAX_ROBOTS_BYTES: usize = 500 << 10;
+const MAX_ROBOTS_BYTES: usize = 500 << 10;
 /// Bytes that are set aside for a body before its first byte came, whatever its length is said to be.
 const MAX_RESERVED_BYTES: usize = 1 << 20;
 /// Cookies of one answer that are looked at.
@@ -221,9 +221,7 @@ fn failure_of(error: &reqwest::Error) -> Failure {
                 ResolveError::Failed(_) => Failure::Dns,
             };
         }
-        // What an I/O error wraps is not its source; only the source of what it wraps is.
-        let wrapped = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        if cause.is::<rustls::Error>() || wrapped.is_some_and(|inner| inner.is::<rustls::Error>()) {
+        if is_tls(cause) {
             return Failure::Tls;
         }
         source = cause.source();
@@ -239,4 +237,17 @@ fn failure_of(error: &reqwest::Error) -> Failure {
     } else {
         Failure::Connection
     }
+}
+
+/// Whether an error is one of TLS, or wraps one: what an I/O error wraps is not its source, only the source of what it wraps
+/// is. They are wrapped twice (tokio-rustls, hyper-rustls).
+fn is_tls(cause: &(dyn Error + 'static)) -> bool {
+    if cause.is::<rustls::Error>() {
+        return true;
+    }
+    let Some(mut wrapped) = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref) else { return false };
+    while let Some(inner) = wrapped.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+        wrapped = inner;
+    }
+    wrapped.is::<rustls::Error>()
 }

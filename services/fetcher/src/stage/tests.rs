@@ -1,1 +1,241 @@
+//! The stage by itself: plans become durable at once, or when a test says so, and a scripted client answers.
 
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::Bytes;
+use futures::FutureExt;
+use orbweaver_log::{Record, TopicPartition};
+use orbweaver_messages::{Discovered, Dispatch, OutcomeKind, Page, Sighting, encode};
+use orbweaver_stage::ScriptedClock;
+use orbweaver_url::{Fingerprint, canonicalize, partition_of, site_of, slot_of};
+
+use super::*;
+use crate::{
+    client::{Answer, Body, Failure, ScriptedClient},
+    worker,
+};
+
+mod dispatches;
+mod robots;
+
+const START: Millis = 10_000_000;
+const PARTITIONS: Partition = 4;
+
+/// A stage with all that is around it.
+struct Surroundings {
+    stage: FetcherStage,
+    clock: Arc<ScriptedClock>,
+    client: ScriptedClient,
+    stored_robots: BTreeMap<String, RobotsRow>,
+    /// Everything that became durable, in order.
+    durable: Vec<Durable>,
+    /// How often each offset was completed.
+    completed: BTreeMap<(Partition, Offset), usize>,
+    parked: Vec<Origin>,
+    rejected: Vec<String>,
+    jobs: VecDeque<Job>,
+    /// Plans that are not durable yet, while `holds_plans`.
+    plans: VecDeque<Plan<Write>>,
+    holds_plans: bool,
+    next_offset: Offset,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Durable {
+    Row(Write),
+    Record(Record),
+}
+
+impl Surroundings {
+    fn new(config: FetcherConfig) -> Self {
+        config.validate().unwrap();
+        let clock = Arc::new(ScriptedClock::at(START));
+        let metrics = FetcherMetrics::register(&prometheus::Registry::new()).unwrap();
+        let mut stage = FetcherStage::new(config, metrics, Arc::default());
+        for partition in 0..PARTITIONS {
+            let opening = Opening { partition, partitions: PARTITIONS, assignment: 1, claim: 0 };
+            assert!(stage.open(opening, START).is_empty());
+        }
+        Self {
+            stage,
+            client: ScriptedClient::new(clock.clone()),
+            clock,
+            stored_robots: BTreeMap::new(),
+            durable: vec![],
+            completed: BTreeMap::new(),
+            parked: vec![],
+            rejected: vec![],
+            jobs: VecDeque::new(),
+            plans: VecDeque::new(),
+            holds_plans: false,
+            next_offset: 0,
+        }
+    }
+
+    fn unlimited() -> Self {
+        Self::new(FetcherConfig { ignore_robots: true, allow_private: true, ..FetcherConfig::default() })
+    }
+
+    fn now(&self) -> Millis {
+        use orbweaver_stage::Clock;
+        self.clock.now()
+    }
+
+    /// A record for a URL, asked at once.
+    fn ready(&self, url: &str, sequence: u64) -> Ready {
+        let parsed = Url::parse(url).unwrap();
+        let dispatch = Dispatch {
+            id: DispatchId { epoch: 7, sequence },
+            crawl: "default".into(),
+            fingerprint: Fingerprint::of("default", canonicalize(&parsed).as_str()),
+            url: url.into(),
+            key: None,
+            site: site_of(&parsed).into_owned(),
+            depth: 3,
+            sighting: Sighting::Link,
+            via: Some("https://via.example/".into()),
+            chain: vec![],
+            attempt: 1,
+            last_attempt: false,
+            blocks: 0,
+            dispatched_at_ms: self.now(),
+            not_after_ms: self.now() + 30_000,
+            expires_ms: self.now() + 60_000,
+        };
+        Ready { not_before_ms: self.now(), interval_ms: 0, dispatch }
+    }
+
+    fn deliver(&mut self, ready: &Ready) -> Origin {
+        let partition = partition_of(slot_of(&ready.dispatch.site), PARTITIONS);
+        self.deliver_value(partition, Some(encode(ready)))
+    }
+
+    fn deliver_value(&mut self, partition: Partition, value: Option<Bytes>) -> Origin {
+        let place = TopicPartition::new(topic::READY, partition);
+        let (offset, timestamp_ms) = (self.next_offset, self.now());
+        self.next_offset += 1;
+        let origin = Origin { place, offset, epoch: 1 };
+        let delivered = Delivered { place, offset, timestamp_ms, key: None, value, headers: vec![] };
+        self.call(|stage, now, acts| stage.receive(vec![(origin, delivered)], now, acts));
+        origin
+    }
+
+    fn call(&mut self, call: impl FnOnce(&mut FetcherStage, Millis, &mut Acts)) {
+        let (now, mut acts) = (self.now(), Actions::default());
+        call(&mut self.stage, now, &mut acts);
+        for origin in acts.completes.drain(..) {
+            self.complete(origin);
+        }
+        for (origin, reason) in acts.rejects.drain(..) {
+            self.complete(origin);
+            self.rejected.push(reason);
+        }
+        assert_eq!(acts.halt, None);
+        self.parked.append(&mut acts.parked);
+        self.jobs.extend(acts.jobs);
+        self.plans.extend(acts.plans);
+    }
+
+    fn complete(&mut self, origin: Origin) {
+        *self.completed.entry((origin.place.partition, origin.offset)).or_default() += 1;
+    }
+
+    fn land(&mut self, plan: Plan<Write>) {
+        for step in plan.steps {
+            match step {
+                Step::Produce(records) => self.durable.extend(records.into_iter().map(Durable::Record)),
+                Step::Perform(rows) => self.durable.extend(rows.into_iter().map(Durable::Row)),
+            }
+        }
+        for origin in plan.completes {
+            self.complete(origin);
+        }
+        if let Some(token) = plan.token {
+            self.call(|stage, now, acts| stage.settled(token, &[], now, acts));
+        }
+    }
+
+    /// Does all that can be done at this moment.
+    fn settle(&mut self) {
+        loop {
+            let plan = if self.holds_plans { None } else { self.plans.pop_front() };
+            if let Some(plan) = plan {
+                self.land(plan);
+            } else if let Some(job) = self.jobs.pop_front() {
+                let done = match job {
+                    Job::Load { authority } => {
+                        Done::Loaded { row: self.stored_robots.get(&*authority).cloned(), authority }
+                    }
+                    Job::Ask { number, request } => {
+                        let (attempt, body) = worker::ask(&self.client, request).now_or_never().unwrap();
+                        Done::Asked { number, attempt: Box::new(attempt), body }
+                    }
+                };
+                self.call(|stage, now, acts| stage.finished(done, now, acts));
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Lets time pass in the steps in which the stage wants to be called.
+    fn pass(&mut self, millis: Millis) {
+        let end = self.now() + millis;
+        self.settle();
+        while self.now() < end {
+            let next = self.stage.next_tick().unwrap_or(end).clamp(self.now() + 1, end);
+            self.clock.advance(next - self.now());
+            self.call(FetcherStage::tick);
+            self.settle();
+        }
+    }
+
+    fn outcomes(&self) -> Vec<Outcome> {
+        self.records(topic::OUTCOMES).iter().map(|record| decode("outcome", record.value.as_ref()).unwrap()).collect()
+    }
+
+    fn kinds(&self) -> Vec<(OutcomeKind, Option<String>)> {
+        self.outcomes().into_iter().map(|outcome| (outcome.kind, outcome.reason)).collect()
+    }
+
+    fn records(&self, topic: Topic) -> Vec<&Record> {
+        let record = |durable| if let &Durable::Record(ref record) = durable { Some(record) } else { None };
+        self.durable.iter().filter_map(record).filter(|record| record.place.topic == topic).collect()
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.client.asked().into_iter().map(|request| request.url.into()).collect()
+    }
+
+    /// Every delivered record was completed exactly once, and nothing is left behind.
+    fn assert_all_complete(&self) {
+        assert_eq!(self.completed.len() as u64, self.next_offset, "{:?}", self.completed);
+        assert!(self.completed.values().all(|&times| times == 1), "{:?}", self.completed);
+        assert_eq!((self.stage.slots, self.stage.held.len(), self.stage.gates.held()), (0, 0, 0));
+        assert!(self.stage.running.is_empty() && self.stage.settling.is_empty() && self.stage.lookups.is_empty());
+    }
+}
+
+fn page(text: &str) -> Result<Answer, Failure> {
+    Ok(Answer {
+        status: 200,
+        content_type: Some("text/html".into()),
+        headers: vec![("content-type".into(), "text/html".into())],
+        etag: Some("\"e\"".into()),
+        body: Body::Read { bytes: text.into(), truncated: false },
+        ..Answer::default()
+    })
+}
+
+fn status(status: u16) -> Result<Answer, Failure> {
+    Ok(Answer { status, ..Answer::default() })
+}
+
+fn moved(location: &str, cookies: &[&str]) -> Result<Answer, Failure> {
+    let set_cookie = cookies.iter().map(|&cookie| cookie.to_owned()).collect();
+    Ok(Answer { status: 302, location: Some(location.into()), set_cookie, ..Answer::default() })
+}
+
+fn some(kind: OutcomeKind, reason: &str) -> (OutcomeKind, Option<String>) {
+    (kind, Some(reason.to_owned()))
+}

@@ -1,0 +1,361 @@
+use proptest::prelude::*;
+
+use super::*;
+
+#[test]
+fn a_page_is_stored_then_passed_on_then_its_outcome_told() {
+    let mut around = Surroundings::unlimited();
+    around.client.on("https://a.example/x", page("<p>hello</p>"));
+    let ready = around.ready("https://a.example/x", 1);
+    let origin = around.deliver(&ready);
+    around.settle();
+
+    let [Durable::Row(Write::Page(row)), Durable::Record(page_record), Durable::Record(outcome_record)] =
+        &around.durable[..]
+    else {
+        panic!("{:?}", around.durable)
+    };
+    assert_eq!((row.outcome.as_str(), row.status, row.etag.as_deref()), ("fetched", Some(200), Some("\"e\"")));
+    assert_eq!(page_record.place, TopicPartition::new(topic::PAGES, origin.place.partition));
+    assert_eq!(page_record.value.as_deref(), Some(&b"<p>hello</p>"[..]));
+    assert_eq!(page_record.headers[0].0, "page");
+    let page: Page = decode("page", Some(&page_record.headers[0].1)).unwrap();
+    assert_eq!((page.url.as_str(), page.body_bytes, page.depth), ("https://a.example/x", 12, 3));
+    assert_eq!(page.fingerprint, ready.dispatch.fingerprint);
+    assert_eq!(Some(page.content_hash), row.content_hash);
+    assert_eq!(outcome_record.place, TopicPartition::new(topic::OUTCOMES, origin.place.partition));
+    assert_eq!(outcome_record.key.as_deref(), Some(&b"a.example"[..]));
+    let outcome: Outcome = decode("outcome", outcome_record.value.as_ref()).unwrap();
+    assert_eq!((outcome.kind, outcome.reason.as_deref(), outcome.bytes), (OutcomeKind::Fetched, None, 12));
+    assert_eq!((outcome.requested_at_ms, outcome.answered_at_ms), (Some(START), Some(START)));
+    around.assert_all_complete();
+}
+
+#[test]
+fn what_ends_without_a_page_ends_with_its_reason_and_a_row_only_when_it_is_the_end() {
+    let cases = [
+        ("https://a.example/1", status(404), some(OutcomeKind::Gone, "http_404"), true),
+        ("https://a.example/2", status(500), some(OutcomeKind::Retry, "http_500"), false),
+        ("https://a.example/3", Err(Failure::Dns), some(OutcomeKind::Retry, "dns"), false),
+        ("https://a.example/4", status(200), some(OutcomeKind::Refused, "content_type"), true),
+        ("https://a.example/5", Err(Failure::Private), some(OutcomeKind::Refused, "private_address"), true),
+    ];
+    for (url, answer, expected, ends) in cases {
+        let mut around = Surroundings::unlimited();
+        around.client.on(url, answer);
+        around.deliver(&around.ready(url, 1));
+        around.settle();
+        assert_eq!(around.kinds(), [expected]);
+        assert_eq!(around.durable.iter().any(|durable| matches!(durable, Durable::Row(_))), ends, "{url}");
+        assert_eq!(around.outcomes()[0].retry_at_ms, (!ends).then_some(START + 1000));
+        around.assert_all_complete();
+    }
+}
+
+#[test]
+fn a_redirect_goes_to_its_sites_partition_with_its_chain_before_its_outcome() {
+    let mut around = Surroundings::unlimited();
+    around.client.on("https://a.example/x", moved("https://other.example/y#z", &[]));
+    let mut ready = around.ready("https://a.example/x", 1);
+    ready.dispatch.chain = vec!["https://first.example/".into()];
+    ready.dispatch.sighting = Sighting::Seed;
+    around.deliver(&ready);
+    around.settle();
+    let [Durable::Row(Write::Redirect(row)), Durable::Row(Write::Page(_)), Durable::Record(found), Durable::Record(_)] =
+        &around.durable[..]
+    else {
+        panic!("{:?}", around.durable)
+    };
+    assert_eq!((row.from.as_str(), row.to.as_str()), ("https://a.example/x", "https://other.example/y"));
+    let partition = partition_of(slot_of("other.example"), PARTITIONS);
+    assert_eq!(found.place, TopicPartition::new(topic::DISCOVERED, partition));
+    let found: Discovered = decode("discovered", found.value.as_ref()).unwrap();
+    assert_eq!(found.urls, ["https://other.example/y"]);
+    assert_eq!(found.chain, ["https://first.example/", "https://a.example/x"]);
+    assert_eq!((found.sighting, found.depth, found.site.as_str()), (Sighting::Seed, 3, "other.example"));
+    assert_eq!(around.outcomes()[0].location.as_deref(), Some("https://other.example/y"));
+    around.assert_all_complete();
+}
+
+#[test]
+fn a_cookie_wall_is_passed_within_the_dispatch_in_the_sites_time() {
+    let mut around = Surroundings::unlimited();
+    around.client.on("https://a.example/x", moved("/x", &["pass=1; Path=/"]));
+    around.client.on("https://a.example/x", page("inside"));
+    let mut ready = around.ready("https://a.example/x", 1);
+    ready.interval_ms = 1000;
+    around.deliver(&ready);
+    around.pass(1999);
+    assert_eq!(around.asked().len(), 1);
+    assert_eq!(around.stage.slots, 0, "between its requests it holds no slot");
+    around.pass(1);
+    let cookies: Vec<_> = around.client.asked().into_iter().map(|request| request.cookie).collect();
+    assert_eq!(cookies, [None, Some("pass=1".to_owned())]);
+    assert_eq!(around.kinds(), [(OutcomeKind::Fetched, None)]);
+    around.assert_all_complete();
+}
+
+#[test]
+fn a_redirect_to_itself_ends_after_five_more_requests() {
+    let mut around = Surroundings::unlimited();
+    around.client.on("https://a.example/x", moved("/x", &[]));
+    around.deliver(&around.ready("https://a.example/x", 1));
+    around.pass(100);
+    assert_eq!(around.asked().len(), 6);
+    assert_eq!(around.kinds(), [some(OutcomeKind::Gone, "redirect_loop")]);
+    around.assert_all_complete();
+}
+
+#[test]
+fn a_block_is_told_and_applied_to_what_is_held_for_the_site_and_to_what_comes() {
+    let mut around = Surroundings::unlimited();
+    around.client.on("https://a.example/0", status(429));
+    for sequence in 0..3 {
+        let mut ready = around.ready(&format!("https://a.example/{sequence}"), sequence);
+        ready.interval_ms = 1000;
+        around.deliver(&ready);
+    }
+    around.pass(1000);
+    around.deliver(&around.ready("https://a.example/late", 9));
+    around.settle();
+    let until_ms = START + 61_000;
+    assert_eq!(
+        around.kinds(),
+        [
+            some(OutcomeKind::Blocked, "http_429"),
+            some(OutcomeKind::Deferred, "blocked"),
+            some(OutcomeKind::Deferred, "blocked"),
+            some(OutcomeKind::Deferred, "blocked")
+        ]
+    );
+    assert_eq!(around.outcomes()[0].blocked_until_ms, Some(until_ms));
+    assert!(around.outcomes()[1..].iter().all(|outcome| outcome.retry_at_ms == Some(until_ms)));
+    assert_eq!(around.asked().len(), 1);
+    around.assert_all_complete();
+}
+
+#[test]
+fn past_not_after_it_goes_back_unasked_and_past_expires_it_is_dropped() {
+    let mut around = Surroundings::unlimited();
+    let mut slow = around.ready("https://a.example/slow", 1);
+    slow.interval_ms = 40_000;
+    around.deliver(&slow);
+    let mut old = around.ready("https://b.example/old", 2);
+    (old.dispatch.not_after_ms, old.dispatch.expires_ms) = (START - 2, START - 1);
+    around.deliver(&old);
+    around.pass(30_000);
+    assert_eq!(around.kinds(), []);
+    around.pass(1);
+    assert_eq!(around.kinds(), [some(OutcomeKind::Deferred, "late")]);
+    assert_eq!(around.outcomes()[0].retry_at_ms, Some(START + 30_001));
+    assert_eq!(around.asked(), [""; 0]);
+    around.assert_all_complete();
+}
+
+#[test]
+fn what_was_held_through_a_freeze_is_not_sent_late_and_its_sites_count_as_asked() {
+    let mut around = Surroundings::unlimited();
+    let mut stale = around.ready("https://a.example/stale", 1);
+    stale.interval_ms = 5000;
+    around.deliver(&stale);
+    let mut valid = around.ready("https://b.example/valid", 2);
+    (valid.interval_ms, valid.dispatch.not_after_ms) = (5000, START + 50_000);
+    around.deliver(&valid);
+    around.clock.advance(40_000);
+    around.call(FetcherStage::tick);
+    around.settle();
+    assert_eq!(around.kinds(), [some(OutcomeKind::Deferred, "late")]);
+    assert_eq!(around.asked(), [""; 0]);
+    around.pass(5000);
+    assert_eq!(around.asked(), ["https://b.example/valid"]);
+    around.assert_all_complete();
+}
+
+#[test]
+fn a_dispatch_that_is_delivered_again_is_not_asked_again() {
+    let mut around = Surroundings::unlimited();
+    let ready = around.ready("https://a.example/x", 1);
+    around.holds_plans = true;
+    around.deliver(&ready);
+    around.deliver(&ready);
+    around.settle();
+    around.deliver(&ready);
+    assert_eq!(around.asked().len(), 1, "in flight, or not durable yet");
+    around.holds_plans = false;
+    around.settle();
+    around.deliver(&ready);
+    around.settle();
+    assert_eq!((around.asked().len(), around.kinds().len()), (1, 1), "ended");
+    around.assert_all_complete();
+}
+
+#[test]
+fn what_the_log_says_has_ended_is_not_asked_again_after_a_restart_and_blocks_hold_on() {
+    let mut before = Surroundings::unlimited();
+    before.client.on("https://b.example/", status(503));
+    let done = before.ready("https://a.example/x", 1);
+    before.deliver(&done);
+    before.deliver(&before.ready("https://b.example/", 2));
+    before.settle();
+
+    let mut after = Surroundings::unlimited();
+    for record in before.records(topic::OUTCOMES) {
+        let Record { place, value, timestamp_ms, .. } = record.clone();
+        let delivered = Delivered { place, offset: 0, timestamp_ms, key: None, value, headers: vec![] };
+        after.stage.restore(place.partition, &delivered).unwrap();
+    }
+    let garbage = TopicPartition::new(topic::OUTCOMES, 0);
+    let garbage = Delivered {
+        place: garbage,
+        offset: 0,
+        timestamp_ms: 0,
+        key: None,
+        value: Some(Bytes::from("{")),
+        headers: vec![],
+    };
+    after.stage.restore(0, &garbage).unwrap();
+    after.deliver(&done);
+    after.deliver(&after.ready("https://b.example/other", 3));
+    after.settle();
+    assert_eq!(after.asked(), [""; 0]);
+    assert_eq!(after.kinds(), [some(OutcomeKind::Deferred, "blocked")]);
+    after.assert_all_complete();
+}
+
+#[test]
+fn no_more_requests_than_slots_are_without_a_durable_outcome() {
+    let config =
+        FetcherConfig { concurrency: 3, ignore_robots: true, allow_private: true, ..FetcherConfig::default() };
+    let mut around = Surroundings::new(config);
+    around.holds_plans = true;
+    for sequence in 0..10 {
+        around.deliver(&around.ready(&format!("https://s{sequence}.example/"), sequence));
+    }
+    around.settle();
+    assert_eq!((around.asked().len(), around.plans.len()), (3, 3));
+    let plan = around.plans.pop_front().unwrap();
+    around.land(plan);
+    around.settle();
+    assert_eq!(around.asked().len(), 4, "one durable outcome, one more request");
+    around.holds_plans = false;
+    around.settle();
+    assert_eq!(around.asked().len(), 10);
+    around.assert_all_complete();
+}
+
+#[test]
+fn what_cannot_be_read_is_rejected_with_its_reason() {
+    let mut around = Surroundings::unlimited();
+    around.deliver_value(0, None);
+    around.deliver_value(0, Some(Bytes::from("{\"not_before_ms\":1}")));
+    let mut ready = around.ready("https://a.example/", 1);
+    ready.dispatch.url = "ftp://a.example/".into();
+    around.deliver(&ready);
+    assert_eq!(around.rejected.len(), 3);
+    assert!(around.rejected[2].contains("7-1") && around.rejected[2].contains("ftp"), "{:?}", around.rejected);
+    around.assert_all_complete();
+}
+
+#[test]
+fn literal_private_addresses_are_refused_before_anything_is_asked() {
+    let mut around = Surroundings::new(FetcherConfig::default());
+    for (sequence, url) in ["http://127.1/", "http://[::ffff:10.0.0.1]/x", "http://169.254.169.254/"].iter().enumerate()
+    {
+        around.deliver(&around.ready(url, sequence as u64));
+    }
+    around.settle();
+    assert_eq!(around.kinds(), vec![some(OutcomeKind::Refused, "private_address"); 3]);
+    assert_eq!(around.asked(), [""; 0]);
+    around.assert_all_complete();
+}
+
+#[test]
+fn a_partition_that_is_wanted_back_keeps_what_is_in_flight_and_leaves_the_rest_to_its_successor() {
+    let mut around = Surroundings::unlimited();
+    let first = around.deliver(&around.ready("https://a.example/1", 1));
+    let mut waits = around.ready("https://a.example/2", 2);
+    waits.not_before_ms += 500;
+    let second = around.deliver(&waits);
+    around.stage.drain(first.place.partition);
+    around.pass(1000);
+    assert_eq!(around.asked(), ["https://a.example/1"]);
+    assert_eq!(around.parked, [second]);
+    assert_eq!(around.completed.keys().collect::<Vec<_>>(), [&(first.place.partition, first.offset)]);
+    assert_eq!((around.stage.slots, around.stage.gates.held()), (0, 0));
+}
+
+#[test]
+fn a_partition_that_is_lost_completes_nothing_and_its_site_stays_busy_until_the_answer() {
+    let mut around = Surroundings::unlimited();
+    let mut ready = around.ready("https://a.example/1", 1);
+    ready.interval_ms = 1000;
+    let origin = around.deliver(&ready);
+    around.clock.advance(1000);
+    around.call(FetcherStage::tick);
+    assert_eq!((around.jobs.len(), around.stage.slots), (1, 1));
+    let partition = origin.place.partition;
+    around.stage.close(partition);
+    let opening = Opening { partition, partitions: PARTITIONS, assignment: 2, claim: 0 };
+    around.stage.open(opening, around.now());
+    around.deliver(&ready);
+    around.clock.advance(5000);
+    around.call(FetcherStage::tick);
+    assert_eq!(around.jobs.len(), 1, "still in flight");
+    around.pass(1000);
+    assert_eq!(around.asked().len(), 2);
+    assert_eq!(around.completed.len(), 1, "the first assignment's record is not completed by its late answer");
+    assert_eq!((around.stage.slots, around.stage.held.len()), (0, 0));
+}
+
+/// What the sites of a random crawl answer.
+fn answers() -> impl Strategy<Value = Result<Answer, Failure>> {
+    prop_oneof![
+        4 => Just(page("<p>x</p>")),
+        1 => Just(status(404)),
+        1 => Just(status(429)),
+        1 => Just(status(500)),
+        1 => Just(Err(Failure::Timeout)),
+        1 => Just(moved("/elsewhere", &[])),
+        1 => Just(moved("?", &["c=1"])),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn every_record_completes_exactly_once_and_every_end_is_one_outcome(
+        arrivals in proptest::collection::vec((0..5usize, 0..900i64, answers(), 1..40_000i64), 1..60),
+        robots in proptest::collection::vec(prop_oneof![Just(status(404)), Just(status(500)), Just(status(503)), Just(Err(Failure::Connect)), Just(moved("https://s0.example/robots.txt", &[]))], 5..6),
+        intervals in proptest::collection::vec(prop_oneof![Just(0u64), Just(50), 100..3000u64], 5..6),
+        concurrency in 1..5usize,
+    ) {
+        let config = FetcherConfig { concurrency, ..FetcherConfig::default() };
+        let mut around = Surroundings::new(config);
+        for (site, answer) in robots.into_iter().enumerate() {
+            around.client.on(&format!("https://s{site}.example/robots.txt"), answer);
+        }
+        let mut expired = 0;
+        for (sequence, (site, wait, answer, patience)) in arrivals.into_iter().enumerate() {
+            around.pass(wait);
+            let url = format!("https://s{site}.example/{sequence}");
+            around.client.on(&url, answer);
+            let mut ready = around.ready(&url, sequence as u64);
+            ready.interval_ms = intervals[site];
+            ready.dispatch.not_after_ms = around.now() + patience.min(30_000);
+            ready.dispatch.expires_ms = around.now() + patience + 1000;
+            around.deliver(&ready);
+            if sequence % 7 == 3 {
+                around.deliver(&ready);
+                expired += 1;
+            }
+        }
+        around.pass(200_000);
+        around.assert_all_complete();
+        prop_assert!(around.outcomes().len() as u64 <= around.next_offset - expired);
+        let mut ids: Vec<_> = around.outcomes().iter().map(|outcome| outcome.id).collect();
+        ids.sort_unstable();
+        let count = ids.len();
+        ids.dedup();
+        prop_assert_eq!(ids.len(), count, "two outcomes for one dispatch");
+    }
+}

@@ -1,0 +1,204 @@
+use super::*;
+
+fn robots(text: &str) -> Result<Answer, Failure> {
+    Ok(Answer {
+        status: 200,
+        content_type: Some("text/plain".into()),
+        body: Body::Read { bytes: text.into(), truncated: false },
+        ..Answer::default()
+    })
+}
+
+fn polite() -> Surroundings {
+    Surroundings::new(FetcherConfig { user_agent: "Testbot/1.0".into(), ..FetcherConfig::default() })
+}
+
+const ROBOTS: &str = "https://a.example/robots.txt";
+
+#[test]
+fn robots_txt_is_asked_once_stored_before_use_and_obeyed_in_the_sites_time() {
+    let mut around = polite();
+    around.client.on(ROBOTS, robots("User-agent: testbot\nDisallow: /private\nCrawl-delay: 3\n"));
+    for (sequence, path) in ["private/x?y", "one", "two"].iter().enumerate() {
+        let mut ready = around.ready(&format!("https://a.example/{path}"), sequence as u64);
+        ready.interval_ms = 1000;
+        around.deliver(&ready);
+    }
+    around.pass(999);
+    assert_eq!(around.asked(), [""; 0], "at assignment the site counts as asked just now");
+    around.pass(1);
+    assert_eq!(around.asked(), [ROBOTS]);
+    let [Durable::Row(Write::Robots(row)), ..] = &around.durable[..] else { panic!("{:?}", around.durable) };
+    assert_eq!((row.authority.as_str(), row.status), ("https://a.example", Some(200)));
+    assert_eq!(row.expires_ms, START + 1000 + 7 * 24 * 3_600_000);
+    assert_eq!(around.kinds(), [some(OutcomeKind::Refused, "robots")]);
+    around.pass(2999);
+    assert_eq!(around.asked().len(), 1, "the crawl-delay counts from the answer to robots.txt");
+    around.pass(1);
+    assert_eq!(around.asked()[1..], ["https://a.example/one"]);
+    around.pass(3000);
+    assert_eq!(around.asked()[2..], ["https://a.example/two"]);
+    assert!(around.outcomes().iter().all(|outcome| outcome.crawl_delay_ms == Some(3000)));
+    around.assert_all_complete();
+}
+
+#[test]
+fn a_stored_robots_txt_is_not_asked_for_again_until_it_expires() {
+    let mut around = polite();
+    let row = RobotsRow {
+        authority: "https://a.example".into(),
+        fetched_at_ms: 0,
+        status: Some(200),
+        body: "User-agent: *\nDisallow: /no".into(),
+        expires_ms: START + 10_000,
+    };
+    around.stored_robots.insert(row.authority.clone(), row);
+    around.deliver(&around.ready("https://a.example/no", 1));
+    around.deliver(&around.ready("https://a.example/yes", 2));
+    around.settle();
+    assert_eq!(around.asked(), ["https://a.example/yes"]);
+    around.pass(10_000);
+    around.deliver(&around.ready("https://a.example/no", 3));
+    around.settle();
+    assert_eq!(around.asked()[1..], [ROBOTS, "https://a.example/no"]);
+    around.assert_all_complete();
+}
+
+/// What each answer to robots.txt means (RFC 9309 section 2.3.1), with the policy for what it leaves open: the rows of
+/// `robots/fetch_status.jsonl` of the conformance material.
+#[test]
+fn every_answer_to_robots_txt_allows_or_refuses_as_the_rfc_says() {
+    let refusing = "User-agent: *\nDisallow: /";
+    let with_body = |status| {
+        let Ok(answer) = robots(refusing) else { unreachable!() };
+        Ok(Answer { status, ..answer })
+    };
+    let allowed = [400, 401, 403, 404, 410, 451].map(|code| (with_body(code), true));
+    let refused = [200, 206, 429, 500, 502, 503, 504].map(|code| (with_body(code), false));
+    let failed = [Failure::Timeout, Failure::Connect, Failure::Dns, Failure::Tls].map(|failure| (Err(failure), false));
+    for (answer, allows) in allowed.into_iter().chain(refused).chain(failed) {
+        let mut around = polite();
+        around.client.on(ROBOTS, answer.clone());
+        around.client.on("https://a.example/x", page("x"));
+        for attempt in 1..=5u8 {
+            let mut ready = around.ready("https://a.example/x", attempt.into());
+            (ready.dispatch.attempt, ready.dispatch.last_attempt) = (attempt, attempt == 3);
+            ready.dispatch.blocks = attempt - 1;
+            around.deliver(&ready);
+            around.pass(1000);
+            let Some(outcome) = around.outcomes().pop() else { panic!("{answer:?}") };
+            if outcome.kind.is_terminal() {
+                break;
+            }
+            let again_ms = outcome.retry_at_ms.or(outcome.blocked_until_ms).unwrap();
+            around.pass(again_ms - around.now());
+        }
+        let fetched = around.asked().contains(&"https://a.example/x".to_owned());
+        assert_eq!(fetched, allows, "{answer:?}");
+        let last = around.outcomes().pop().unwrap().kind;
+        assert_eq!(last, if allows { OutcomeKind::Fetched } else { OutcomeKind::Refused }, "{answer:?}");
+        around.assert_all_complete();
+    }
+}
+
+#[test]
+fn five_redirects_of_robots_txt_are_followed_across_sites_and_apply_to_the_first_authority() {
+    for (redirects, allowed) in [(5, false), (6, true)] {
+        let mut around = polite();
+        around.client.on(ROBOTS, moved("https://h1.example/robots.txt", &[]));
+        for hop in 1..redirects {
+            let target = format!("https://h{}.example/robots.txt", hop + 1);
+            around.client.on(&format!("https://h{hop}.example/robots.txt"), moved(&target, &[]));
+        }
+        let last = format!("https://h{redirects}.example/robots.txt");
+        around.client.on(&last, robots("User-agent: *\nDisallow: /"));
+        around.deliver(&around.ready("https://a.example/x", 1));
+        around.pass(10_000);
+        let refused = around.kinds() == [some(OutcomeKind::Refused, "robots")];
+        assert_eq!(refused, !allowed, "{redirects}: {:?}", around.kinds());
+        assert_eq!(around.asked().contains(&last), !allowed);
+        around.assert_all_complete();
+    }
+}
+
+#[test]
+fn a_robots_txt_that_leads_into_a_private_network_is_not_followed() {
+    let mut around = polite();
+    around.client.on(ROBOTS, moved("http://127.0.0.1/robots.txt", &[]));
+    around.deliver(&around.ready("https://a.example/x", 1));
+    around.pass(5000);
+    assert_eq!(around.asked(), [ROBOTS, "https://a.example/x"]);
+    around.assert_all_complete();
+}
+
+#[test]
+fn a_robots_txt_that_cannot_be_had_costs_one_dispatch_an_attempt_and_then_refuses_all_for_a_while() {
+    let mut around = polite();
+    around.client.on(ROBOTS, Err(Failure::Connect));
+    for sequence in 0..3 {
+        around.deliver(&around.ready(&format!("https://a.example/{sequence}"), sequence));
+    }
+    around.settle();
+    let unreachable = |kind| some(kind, "robots_unreachable");
+    let deferred = unreachable(OutcomeKind::Deferred);
+    assert_eq!(around.kinds(), [unreachable(OutcomeKind::Retry), deferred.clone(), deferred.clone()]);
+    around.deliver(&around.ready("https://a.example/3", 3));
+    assert_eq!(around.asked().len(), 1, "it is not asked again before its time");
+    around.pass(1000);
+    around.deliver(&around.ready("https://a.example/4", 4));
+    around.pass(10_000);
+    around.deliver(&around.ready("https://a.example/5", 5));
+    around.settle();
+    assert_eq!(around.asked().len(), 3);
+    let expected = [deferred, unreachable(OutcomeKind::Retry), unreachable(OutcomeKind::Refused)];
+    assert_eq!(around.kinds()[3..], expected);
+    around.deliver(&around.ready("https://a.example/6", 6));
+    around.settle();
+    assert_eq!(around.asked().len(), 3, "for ten minutes nothing is allowed");
+    assert!(around.durable.iter().any(|durable| matches!(durable, Durable::Row(Write::Robots(_)))));
+    around.assert_all_complete();
+}
+
+#[test]
+fn a_site_that_blocks_at_its_robots_txt_is_blocked_for_all() {
+    let mut around = polite();
+    around.client.on(ROBOTS, Ok(Answer { status: 503, retry_after: Some("120".into()), ..Answer::default() }));
+    around.deliver(&around.ready("https://a.example/1", 1));
+    around.deliver(&around.ready("https://a.example/2", 2));
+    around.settle();
+    around.deliver(&around.ready("https://a.example/3", 3));
+    around.settle();
+    let blocked = some(OutcomeKind::Deferred, "blocked");
+    assert_eq!(around.kinds(), [some(OutcomeKind::Blocked, "robots_unreachable"), blocked.clone(), blocked]);
+    assert_eq!(around.outcomes()[0].blocked_until_ms, Some(START + 120_000));
+    around.assert_all_complete();
+}
+
+#[test]
+fn a_name_that_leads_to_a_private_address_is_refused_as_such() {
+    let mut around = polite();
+    around.client.on(ROBOTS, Err(Failure::Private));
+    around.deliver(&around.ready("https://a.example/1", 1));
+    around.settle();
+    around.deliver(&around.ready("https://a.example/2", 2));
+    around.settle();
+    assert_eq!(around.kinds(), vec![some(OutcomeKind::Refused, "private_address"); 2]);
+    assert_eq!(around.asked(), [ROBOTS]);
+    around.assert_all_complete();
+}
+
+#[test]
+fn what_waits_for_a_robots_txt_too_long_goes_back_and_a_lost_partition_leaves_nothing() {
+    let mut around = polite();
+    let mut ready = around.ready("https://a.example/1", 1);
+    ready.interval_ms = 45_000;
+    around.deliver(&ready);
+    around.pass(31_500);
+    assert_eq!(around.kinds(), [some(OutcomeKind::Deferred, "late")]);
+    let origin = around.deliver(&around.ready("https://a.example/2", 2));
+    around.stage.drain(origin.place.partition);
+    around.pass(60_000);
+    assert_eq!(around.asked(), [""; 0], "nobody waits for it any more");
+    assert_eq!(around.parked, [origin]);
+    assert!(around.stage.lookups.is_empty() && around.stage.gates.held() == 0);
+}

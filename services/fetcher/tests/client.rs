@@ -1,0 +1,347 @@
+//! The real client against servers that behave, and servers that do not. All listen on loopback and end with the test.
+
+use std::{
+    io::Write,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use orbweaver_fetcher::{Answer, Attempt, Body, Client, Failure, FetcherConfig, HttpClient, Purpose, Request};
+use orbweaver_stage::SystemClock;
+use orbweaver_url::Url;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+};
+
+/// What a server does with a connection once it has read a request.
+#[derive(Clone)]
+enum Act {
+    /// Sends this and reads the next request.
+    Send(Vec<u8>),
+    /// Sends this and closes.
+    SendAndClose(Vec<u8>),
+    /// Sends this and keeps the connection open without a word.
+    SendAndHang(Vec<u8>),
+    /// Sends the first, then the second again and again with this pause between.
+    Repeat(Vec<u8>, Vec<u8>, Duration),
+    /// Resets the connection after sending this.
+    Reset(Vec<u8>),
+}
+
+/// A server that does one thing.
+struct Server {
+    address: SocketAddr,
+    connections: Arc<AtomicUsize>,
+    requests: Arc<std::sync::Mutex<Vec<String>>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Server {
+    async fn start(act: Act) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (connections, requests) = (Arc::<AtomicUsize>::default(), Arc::<std::sync::Mutex<Vec<String>>>::default());
+        let (counted, seen) = (connections.clone(), requests.clone());
+        let task = tokio::spawn(async move {
+            let mut connections = tokio::task::JoinSet::new();
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                counted.fetch_add(1, Ordering::SeqCst);
+                connections.spawn(serve(stream, act.clone(), seen.clone()));
+            }
+        });
+        Self { address, connections, requests, task }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
+    }
+}
+
+async fn serve(mut stream: TcpStream, act: Act, seen: Arc<std::sync::Mutex<Vec<String>>>) {
+    loop {
+        let mut request = vec![];
+        while !request.ends_with(b"\r\n\r\n") {
+            match stream.read_u8().await {
+                Ok(byte) => request.push(byte),
+                Err(_closed) => return,
+            }
+        }
+        seen.lock().unwrap().push(String::from_utf8(request).unwrap().to_lowercase());
+        match &act {
+            Act::Send(bytes) => drop(stream.write_all(bytes).await),
+            Act::SendAndClose(bytes) => {
+                drop(stream.write_all(bytes).await);
+                return;
+            }
+            Act::SendAndHang(bytes) => {
+                drop(stream.write_all(bytes).await);
+                std::future::pending::<()>().await;
+            }
+            Act::Repeat(first, again, pause) => {
+                drop(stream.write_all(first).await);
+                while stream.write_all(again).await.is_ok() {
+                    tokio::time::sleep(*pause).await;
+                }
+                return;
+            }
+            Act::Reset(bytes) => {
+                drop(stream.write_all(bytes).await);
+                stream.set_zero_linger().unwrap();
+                return;
+            }
+        }
+    }
+}
+
+fn config() -> FetcherConfig {
+    FetcherConfig {
+        user_agent: "Testbot/1.0".into(),
+        headers: vec![("X-From".into(), "ops@bot.example".into())],
+        allow_private: true,
+        connect_timeout: Duration::from_secs(2),
+        headers_timeout: Duration::from_millis(500),
+        request_timeout: Duration::from_secs(2),
+        max_body_bytes: 1 << 20,
+        ..FetcherConfig::default()
+    }
+}
+
+async fn ask_with(config: FetcherConfig, url: &str) -> Attempt {
+    config.validate().unwrap();
+    let client = HttpClient::new(&config, Arc::new(SystemClock)).unwrap();
+    client.ask(page_request(url)).await
+}
+
+async fn ask(url: &str) -> Attempt {
+    ask_with(config(), url).await
+}
+
+fn page_request(url: &str) -> Request {
+    Request { url: Url::parse(url).unwrap(), purpose: Purpose::Page, cookie: None }
+}
+
+async fn answer_of(act: Act) -> Result<Answer, Failure> {
+    let server = Server::start(act).await;
+    ask(&server.url("/")).await.result
+}
+
+fn ok(headers: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!("HTTP/1.1 200 OK\r\n{headers}Content-Length: {}\r\n\r\n", body.len());
+    [head.as_bytes(), body].concat()
+}
+
+fn gzip(body: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(vec![], flate2::Compression::best());
+    encoder.write_all(body).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn read(bytes: &[u8]) -> Body {
+    Body::Read { bytes: bytes.to_vec(), truncated: false }
+}
+
+#[tokio::test]
+async fn a_page_is_asked_for_by_name_and_read_decoded_with_its_headers() {
+    let headers = "Content-Type: text/html; charset=utf-8\r\nContent-Encoding: gzip\r\nETag: \"1\"\r\nX-Odd: caf\u{e9}\r\n";
+    let server = Server::start(Act::Send(ok(headers, &gzip(b"<p>hello</p>")))).await;
+    let attempt = ask(&server.url("/a?b=%7C|")).await;
+    let answer = attempt.result.unwrap();
+    assert_eq!((answer.status, answer.body), (200, read(b"<p>hello</p>")));
+    assert_eq!(answer.content_type.as_deref(), Some("text/html; charset=utf-8"));
+    assert_eq!(answer.etag.as_deref(), Some("\"1\""));
+    assert!(answer.headers.contains(&("x-odd".into(), "caf\u{e9}".into())), "{:?}", answer.headers);
+    assert!(attempt.requested_at_ms <= attempt.answered_at_ms && attempt.answered_at_ms <= attempt.ended_at_ms);
+    let request = server.requests().remove(0);
+    for part in ["get /a?b=%7c| http/1.1\r\n", "user-agent: testbot/1.0\r\n", "x-from: ops@bot.example\r\n"] {
+        assert!(request.contains(part), "{part} in {request}");
+    }
+    for coding in ["gzip", "br", "zstd", "deflate"] {
+        let accepted = request.lines().find(|line| line.starts_with("accept-encoding:")).unwrap();
+        assert!(accepted.contains(coding), "{accepted}");
+    }
+}
+
+#[tokio::test]
+async fn one_connection_serves_many_requests_also_after_answers_that_are_not_read() {
+    for bytes in [
+        ok("Content-Type: text/html\r\n", b"<p>x"),
+        b"HTTP/1.1 404 Not Found\r\nContent-Length: 5\r\n\r\nnope!".to_vec(),
+        b"HTTP/1.1 302 Found\r\nLocation: /y\r\nContent-Length: 0\r\n\r\n".to_vec(),
+    ] {
+        let server = Server::start(Act::Send(bytes)).await;
+        let client = HttpClient::new(&config(), Arc::new(SystemClock)).unwrap();
+        for _ in 0..5 {
+            client.ask(page_request(&server.url("/"))).await.result.unwrap();
+            // The client's connection task puts the connection back; it needs a turn for that.
+            tokio::time::timeout(Duration::from_secs(1), tokio::task::yield_now()).await.unwrap();
+        }
+        assert_eq!(server.requests().len(), 5);
+        assert!(server.connections.load(Ordering::SeqCst) <= 2, "{:?}", server.connections);
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed_and_its_cookies_are_told_and_sent_only_when_asked_to() {
+    let bytes = b"HTTP/1.1 302 Found\r\nLocation: /y\r\nSet-Cookie: a=1; Path=/\r\nSet-Cookie: b=2\r\nContent-Length: 0\r\n\r\n";
+    let server = Server::start(Act::Send(bytes.to_vec())).await;
+    let client = HttpClient::new(&config(), Arc::new(SystemClock)).unwrap();
+    let mut request = page_request(&server.url("/x"));
+    let answer = client.ask(request.clone()).await.result.unwrap();
+    assert_eq!((answer.status, answer.location.as_deref()), (302, Some("/y")));
+    assert_eq!(answer.set_cookie, ["a=1; Path=/", "b=2"]);
+    client.ask(request.clone()).await.result.unwrap();
+    request.cookie = Some("a=1; b=2".into());
+    client.ask(request).await.result.unwrap();
+    let cookies: Vec<_> = server.requests().iter().map(|request| request.contains("cookie: a=1; b=2\r\n")).collect();
+    assert_eq!(cookies, [false, false, true]);
+}
+
+#[tokio::test]
+async fn what_stands_before_the_host_is_never_sent_as_a_password() {
+    let server = Server::start(Act::Send(ok("Content-Type: text/html\r\n", b"x"))).await;
+    ask(&format!("http://user:secret@{}/", server.address)).await.result.unwrap();
+    assert!(!server.requests()[0].contains("authorization"));
+}
+
+#[tokio::test]
+async fn a_gzip_bomb_is_cut_at_the_limit_of_decoded_bytes() {
+    let bomb = gzip(&vec![b' '; 64 << 20]);
+    assert!(bomb.len() < 1 << 20);
+    let headers = "Content-Type: text/html\r\nContent-Encoding: gzip\r\n";
+    let Body::Read { bytes, truncated } = answer_of(Act::Send(ok(headers, &bomb))).await.unwrap().body else { panic!() };
+    assert_eq!((bytes.len(), truncated), (1 << 20, true));
+}
+
+#[tokio::test]
+async fn an_endless_body_is_cut_at_the_limit_and_an_endless_drip_at_the_time() {
+    let head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+    let chunk = [b"4000\r\n".to_vec(), vec![b'x'; 0x4000], b"\r\n".to_vec()].concat();
+    let answer = answer_of(Act::Repeat(head.clone(), chunk, Duration::ZERO)).await.unwrap();
+    assert!(matches!(answer.body, Body::Read { bytes, truncated: true } if bytes.len() == 1 << 20));
+    let drip = Act::Repeat(head, b"1\r\nx\r\n".to_vec(), Duration::from_millis(50));
+    assert_eq!(answer_of(drip).await.unwrap_err(), Failure::Timeout);
+}
+
+#[tokio::test]
+async fn a_server_that_never_ends_its_headers_times_out() {
+    assert_eq!(answer_of(Act::SendAndHang(vec![])).await.unwrap_err(), Failure::Timeout);
+    let slow = Act::Repeat(b"HTTP/1.1 200 OK\r\n".to_vec(), b"X-A: b\r\n".to_vec(), Duration::from_millis(20));
+    assert_eq!(answer_of(slow).await.unwrap_err(), Failure::Timeout);
+}
+
+#[tokio::test]
+async fn a_length_that_is_not_true_fails_the_body_or_leaves_the_rest_unread() {
+    let short = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 1000\r\n\r\n<p>".to_vec();
+    assert_eq!(answer_of(Act::SendAndClose(short)).await.unwrap_err(), Failure::Body);
+    let huge = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 1000000000000000000\r\n\r\n<p>".to_vec();
+    assert_eq!(answer_of(Act::SendAndClose(huge)).await.unwrap_err(), Failure::Body);
+
+    let second = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\nPOISON";
+    let long = [b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 3\r\n\r\n<p>", &second[..]].concat();
+    let server = Server::start(Act::Send(long)).await;
+    let client = HttpClient::new(&config(), Arc::new(SystemClock)).unwrap();
+    for _ in 0..3 {
+        let answer = client.ask(page_request(&server.url("/"))).await.result.unwrap();
+        assert_eq!(answer.body, read(b"<p>"), "what was not asked for is never taken as an answer");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_tells_where_it_broke() {
+    assert_eq!(answer_of(Act::Reset(vec![])).await.unwrap_err(), Failure::Connection);
+    assert_eq!(answer_of(Act::SendAndClose(vec![])).await.unwrap_err(), Failure::Connection);
+    assert_eq!(answer_of(Act::SendAndClose(b"not http at all\r\n\r\n".to_vec())).await.unwrap_err(), Failure::Connection);
+    let chunk = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nzz\r\n";
+    assert_eq!(answer_of(Act::SendAndClose(chunk.to_vec())).await.unwrap_err(), Failure::Body);
+    let broken = ok("Content-Type: text/html\r\nContent-Encoding: gzip\r\n", b"this is no gzip");
+    assert_eq!(answer_of(Act::Send(broken)).await.unwrap_err(), Failure::Body);
+
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let closed = listener.local_addr().unwrap();
+    drop(listener);
+    assert_eq!(ask(&format!("http://{closed}/")).await.result.unwrap_err(), Failure::Connect);
+    assert_eq!(ask("http://no-such-host.invalid/").await.result.unwrap_err(), Failure::Dns);
+}
+
+#[tokio::test]
+async fn plain_http_where_tls_is_asked_for_is_a_failure_of_tls() {
+    // The client's first message has no empty line, so that this server answers before it understands.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
+        let mut rest = vec![];
+        drop(stream.read_to_end(&mut rest).await);
+    });
+    assert_eq!(ask(&format!("https://{address}/")).await.result.unwrap_err(), Failure::Tls);
+    server.await.unwrap();
+}
+
+#[tokio::test]
+async fn more_headers_than_allowed_are_not_taken() {
+    let many: String = (0..300).map(|number| format!("X-{number}: y\r\n")).collect();
+    let bytes = ok(&format!("Content-Type: text/html\r\n{many}"), b"x");
+    assert_eq!(answer_of(Act::Send(bytes)).await.unwrap_err(), Failure::Connection);
+    let long = format!("Content-Type: text/html\r\nX-Long: {}\r\n", "y".repeat(40_000));
+    let answer = answer_of(Act::Send(ok(&long, b"x"))).await.unwrap();
+    assert!(!answer.headers.is_empty() && answer.headers.iter().all(|(name, _)| name != "x-long"));
+}
+
+#[tokio::test]
+async fn what_is_no_html_ends_after_its_headers() {
+    for content_type in ["application/pdf", "image/png", "text/plain; charset=utf-8"] {
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\nContent-Length: 4000000000\r\n\r\n");
+        let server = Server::start(Act::SendAndHang(head.into())).await;
+        let attempt = ask(&server.url("/")).await;
+        assert_eq!(attempt.result.unwrap().body, Body::Unread, "{content_type}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_content_type_the_first_bytes_decide() {
+    let answer = answer_of(Act::Send(ok("", b" <!doctype html><p>x"))).await.unwrap();
+    assert_eq!(answer.body, read(b" <!doctype html><p>x"));
+    let pdf = [&b"%PDF-1.7 "[..], &[b'x'; 2000][..]].concat();
+    let head = b"HTTP/1.1 200 OK\r\nContent-Length: 4000000000\r\n\r\n";
+    assert_eq!(answer_of(Act::SendAndHang([&head[..], &pdf].concat())).await.unwrap().body, Body::NotHtml);
+    assert_eq!(answer_of(Act::Send(ok("", b"short"))).await.unwrap().body, Body::NotHtml);
+}
+
+#[tokio::test]
+async fn a_robots_txt_is_read_whatever_its_type_and_cut_at_500_kib() {
+    let server = Server::start(Act::Send(ok("Content-Type: text/plain\r\n", &vec![b'#'; 600 << 10]))).await;
+    let client = HttpClient::new(&config(), Arc::new(SystemClock)).unwrap();
+    let request = Request { purpose: Purpose::Robots, ..page_request(&server.url("/robots.txt")) };
+    let Body::Read { bytes, truncated } = client.ask(request).await.result.unwrap().body else { panic!() };
+    assert_eq!((bytes.len(), truncated), (500 << 10, true));
+}
+
+#[tokio::test]
+async fn addresses_that_are_not_public_are_not_dialled() {
+    let server = Server::start(Act::Send(ok("Content-Type: text/html\r\n", b"x"))).await;
+    let port = server.address.port();
+    for host in ["127.0.0.1", "127.1", "[::ffff:127.0.0.1]", "localhost", "any.localhost.", "0x7f000001"] {
+        let config = FetcherConfig { allow_private: false, ..config() };
+        let attempt = ask_with(config, &format!("http://{host}:{port}/")).await;
+        assert_eq!(attempt.result.unwrap_err(), Failure::Private, "{host}");
+    }
+    assert_eq!(server.connections.load(Ordering::SeqCst), 0);
+    assert_eq!(ask(&format!("http://any.localhost:{port}/")).await.result.unwrap().status, 200);
+}
