@@ -27,7 +27,7 @@ pub use document::{Document, DocumentLink, RobotsDirectives};
 pub use outcome::{Outcome, OutcomeKind};
 pub use page::{BodyEncoding, Page};
 pub use seed::Seed;
-pub use seen::{SeenBatch, SeenEntry};
+pub use seen::{ENTRY_BYTES, SeenBatch, SeenEntry};
 pub use site::SiteMemory;
 pub use topic::Topic;
 pub use waiting::Waiting;

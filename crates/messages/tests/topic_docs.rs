@@ -1,0 +1,77 @@
+//! The table of topics in `schemas/README.md` is written from `schemas/topics/*.yaml`.
+
+use std::path::Path;
+
+use orbweaver_messages::topic::{Cleanup, ReadBack, SchemaRef, TopicDescription, topics};
+
+const BEGIN: &str = "<!-- topics -->\n";
+const END: &str = "<!-- /topics -->";
+
+fn table() -> String {
+    let head =
+        "| topic | purpose | record key | carries | made by | read by | cleanup |\n|---|---|---|---|---|---|---|\n";
+    topics().iter().fold(head.to_owned(), |table, topic| table + &row(topic))
+}
+
+fn row(topic: &TopicDescription) -> String {
+    let carries: Vec<String> = topic.schemas.iter().map(carries).collect();
+    let followers = topic.followers.iter().map(|service| format!("({service})"));
+    let readers: Vec<String> = topic.consumers.iter().cloned().chain(followers).collect();
+    let cleanup = match topic.cleanup {
+        Cleanup::Delete => "delete",
+        Cleanup::Compact => "compact",
+        Cleanup::Keep => "keep",
+    };
+    let read_back = match topic.read_back {
+        Some(ReadBack::Lease) => ", read back by a lease",
+        None => "",
+    };
+    let cells = [
+        format!("[`{0}`](topics/{0}.yaml)", topic.topic),
+        topic.purpose.clone(),
+        topic.key.clone(),
+        carries.join(", "),
+        topic.producers.join(", "),
+        readers.join(", "),
+        format!("{cleanup}{read_back}"),
+    ];
+    format!("| {} |\n", cells.join(" | "))
+}
+
+fn carries(schema: &SchemaRef) -> String {
+    let file = format!("../schemas/{}.v{}.schema.json", schema.name, schema.version);
+    let exists = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(&file).exists();
+    let name = if exists {
+        format!("[{0}](./{0}.v{1}.schema.json)", schema.name, schema.version)
+    } else {
+        format!("{} (binary, see the topic)", schema.name)
+    };
+    let header = schema.header.as_ref().map(|header| format!(" in the header `{header}`"));
+    let prefix = schema.key_prefix.as_ref().map(|prefix| format!(" (`{prefix}`)"));
+    format!("{name}{}{}", header.unwrap_or_default(), prefix.unwrap_or_default())
+}
+
+#[test]
+fn the_table_of_topics_is_up_to_date() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas/README.md");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let (before, rest) = text.split_once(BEGIN).expect("the README marks where the table begins");
+    let (old, after) = rest.split_once(END).expect("the README marks where the table ends");
+    let new = table();
+    if std::env::var_os("ORBWEAVER_WRITE_DOCS").is_some() {
+        std::fs::write(&path, format!("{before}{BEGIN}{new}{END}{after}")).unwrap();
+        return;
+    }
+    assert_eq!(old, new, "write it anew: ORBWEAVER_WRITE_DOCS=1 cargo test -p orbweaver-messages --test topic_docs");
+}
+
+#[test]
+fn every_file_of_the_folder_is_a_topic() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas/topics");
+    let mut files: Vec<String> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut expected: Vec<String> = topics().iter().map(|topic| format!("{}.yaml", topic.topic)).collect();
+    files.sort();
+    expected.sort();
+    assert_eq!(files, expected);
+}
