@@ -1,0 +1,107 @@
+//! What a page of thirty links costs, of which one is new.
+
+#![allow(clippy::expect_used, reason = "a benchmark is a test")]
+
+use std::convert::Infallible;
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use orbweaver_log::{Delivered, Offset, TopicPartition};
+use orbweaver_messages::{CrawlDefinition, Discovered, Pins, Scope, Sighting, crawl_key, encode, topic};
+use orbweaver_normalizer_dedup::{Config, NormalizerDedup};
+use orbweaver_stage::{Actions, Opening, Origin, Stage};
+use orbweaver_url::{CANONICAL_POLICY, SUFFIX_LIST_VERSION};
+
+const LINKS: usize = 30;
+const PAGES_A_POLL: usize = 100;
+
+fn delivered(topic: orbweaver_messages::Topic, offset: Offset, key: &str, value: bytes::Bytes) -> Delivered {
+    Delivered {
+        place: TopicPartition::new(topic, 0),
+        offset,
+        timestamp_ms: 0,
+        key: Some(bytes::Bytes::copy_from_slice(key.as_bytes())),
+        value: Some(value),
+        headers: vec![],
+    }
+}
+
+fn service(directory: &std::path::Path) -> NormalizerDedup {
+    let mut service = NormalizerDedup::new(Config::new(directory)).expect("an index");
+    let pins = Pins {
+        partitions: 1,
+        suffix_list: SUFFIX_LIST_VERSION.to_owned(),
+        canonical_policy: CANONICAL_POLICY.to_owned(),
+    };
+    let definition = CrawlDefinition {
+        name: "default".to_owned(),
+        scope: Scope::Any,
+        include: vec![],
+        exclude: vec!["/login".to_owned(), "[?&]sessionid=".to_owned()],
+        max_depth: None,
+        pins,
+        created_at_ms: 0,
+    };
+    let record = delivered(topic::CONTROL, 0, &crawl_key("default"), encode(&definition));
+    service.restore(0, &record).expect("a definition");
+    service.open(Opening { partition: 0, partitions: 1, assignment: 1, claim: 0 }, 0);
+    service
+}
+
+/// A poll of pages: of each thirty links the first `fresh` are new, the others lead to a thousand known pages.
+fn poll(number: usize, fresh: usize) -> Vec<(Origin, Delivered)> {
+    let record = |page: usize| {
+        let page = number * PAGES_A_POLL + page;
+        let known =
+            |link: usize| format!("https://docs.example.org/library/section/page-{}.html", (page * 7 + link) % 1000);
+        let new = |link: usize| format!("https://docs.example.org/library/section/new-{page}-{link}.html");
+        let found = Discovered {
+            crawl: "default".to_owned(),
+            site: "example.org".to_owned(),
+            via: Some(format!("https://docs.example.org/library/section/page-{page}.html")),
+            depth: 3,
+            sighting: Sighting::Link,
+            chain: vec![],
+            urls: (0..LINKS).map(|link| if link < fresh { new(link) } else { known(link) }).collect(),
+            found_at_ms: 0,
+        };
+        let offset = page as Offset;
+        let origin = Origin { place: TopicPartition::new(topic::DISCOVERED, 0), offset, epoch: 1 };
+        (origin, delivered(topic::DISCOVERED, offset, "example.org", encode(&found)))
+    };
+    (0..PAGES_A_POLL).map(record).collect()
+}
+
+fn turn(service: &mut NormalizerDedup, batch: Vec<(Origin, Delivered)>) {
+    let mut actions = Actions::<Infallible, Infallible>::default();
+    service.receive(batch, 1, &mut actions);
+    for plan in std::mem::take(&mut actions.plans) {
+        service.settled(plan.token.expect("a token"), &[], 1, &mut actions);
+    }
+    assert!(actions.halt.is_none() && actions.rejects.is_empty());
+    assert_eq!(actions.completes.len(), PAGES_A_POLL);
+}
+
+fn pages(criterion: &mut Criterion) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut service = service(directory.path());
+    (0..10).for_each(|number| turn(&mut service, poll(number, 0)));
+    let mut group = criterion.benchmark_group("a poll of a hundred pages of thirty links");
+    group.throughput(Throughput::Elements((PAGES_A_POLL * LINKS) as u64));
+    for (name, fresh) in [("all known", 0), ("one new", 1)] {
+        let mut number = 10;
+        group.bench_function(name, |bencher| {
+            bencher.iter_batched(
+                || {
+                    number += 1;
+                    poll(number, fresh)
+                },
+                |batch| turn(&mut service, batch),
+                criterion::BatchSize::LargeInput,
+            );
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, pages);
+criterion_main!(benches);

@@ -1,0 +1,209 @@
+//! The links of a record: what becomes of each.
+
+use std::{collections::HashMap, convert::Infallible};
+
+use orbweaver_log::Partition;
+use orbweaver_messages::{Discovered, Millis, SeenEntry, Sighting, Waiting};
+use orbweaver_seen::{Pending, Recent, SeenError, SeenPartition, first_sight};
+use orbweaver_stage::{Origin, Plan, Token};
+use orbweaver_url::{Fingerprint, Slot, Url, canonical_text, parse, slot_of};
+
+use crate::{
+    draft::{Draft, Tokens},
+    scope::{Entries, Rules},
+    tally::{Counts, LinkEnd},
+};
+
+/// Redirects from a URL that was found to one that is let through, at most (rule 13).
+pub(crate) const LONGEST_CHAIN: usize = 20;
+
+/// A partition that is served.
+#[derive(Debug)]
+pub(crate) struct Served {
+    pub(crate) partition: Partition,
+    pub(crate) seen: SeenPartition,
+    pub(crate) pending: Pending<Origin, Discovered>,
+    pub(crate) draft: Option<Draft>,
+    /// The scope entries of plans under way, as (crawl, entry).
+    pub(crate) entries: HashMap<Token, Vec<(String, String)>>,
+}
+
+impl Served {
+    pub(crate) fn new(partition: Partition, seen: SeenPartition) -> Self {
+        Self { partition, seen, pending: Pending::default(), draft: None, entries: HashMap::new() }
+    }
+
+    /// Ends the draft: the plan begins.
+    pub(crate) fn finish_draft(&mut self, now: Millis) -> Option<Plan<Infallible>> {
+        let mut draft = self.draft.take()?;
+        let token = draft.token;
+        if !draft.entries.is_empty() {
+            self.entries.insert(token, std::mem::take(&mut draft.entries));
+        }
+        Some(draft.into_plan(self.pending.entries(token), self.partition, now))
+    }
+}
+
+/// What admitting a record needs of the stage.
+pub(crate) struct Admission<'a> {
+    pub(crate) rules: &'a Rules,
+    pub(crate) entries: &'a mut Entries,
+    pub(crate) served: &'a mut Served,
+    pub(crate) recent: &'a mut Recent,
+    pub(crate) counts: &'a mut Counts,
+    pub(crate) plans: &'a mut Vec<Plan<Infallible>>,
+    pub(crate) tokens: &'a mut Tokens,
+    pub(crate) partitions: Partition,
+    pub(crate) now: Millis,
+}
+
+impl Admission<'_> {
+    /// Decides on the links of a record. Afterwards its origin is complete unless it waits in the pending ledger.
+    pub(crate) fn admit(&mut self, origin: Origin, record: &Discovered) -> Result<(), SeenError> {
+        if record.chain.len() > LONGEST_CHAIN {
+            self.counts.add(LinkEnd::TooManyRedirects, record.urls.len());
+            return Ok(());
+        }
+        let is_seed = record.sighting == Sighting::Seed;
+        if !is_seed && self.rules.max_depth.is_some_and(|max| record.depth > max) {
+            self.counts.add(LinkEnd::TooDeep, record.urls.len());
+            return Ok(());
+        }
+        let slot = slot_of(&record.site);
+        for text in &record.urls {
+            let as_found = Fingerprint::of(&record.crawl, text);
+            let end = match self.recall(as_found, record.depth) {
+                // A seed goes the long way, since it may have to extend the scope all the same.
+                Some(end) if !is_seed => Some(end),
+                _ => self.link(Link { origin, record, text, as_found, slot })?,
+            };
+            if let Some(end) = end {
+                self.counts.add(end, 1);
+            }
+        }
+        Ok(())
+    }
+
+    /// The short way: most links were met lately, in the same words. Besides fingerprints, the recent cache holds hashes of
+    /// links as they were found; the two cannot be confused, for one is the other exactly when the link is canonical.
+    fn recall(&mut self, fingerprint: Fingerprint, depth: u16) -> Option<LinkEnd> {
+        let known = self.recent.get(fingerprint)?;
+        (!self.sight(Some(known), depth).passes()).then_some(LinkEnd::Duplicate)
+    }
+
+    /// The long way. `None`: it is decided on later.
+    fn link(&mut self, link: Link<'_>) -> Result<Option<LinkEnd>, SeenError> {
+        let Discovered { crawl, site, depth, sighting, chain, .. } = link.record;
+        let url = match parse(link.text) {
+            Ok(url) => url,
+            Err(error) => return Ok(Some(LinkEnd::from(&error))),
+        };
+        let canonical = canonical_text(&url);
+        if !is_of_site(&url, site) {
+            return Ok(Some(LinkEnd::Misplaced));
+        }
+        let fingerprint = if canonical == *link.text { link.as_found } else { Fingerprint::of(crawl, &canonical) };
+        if *sighting == Sighting::Seed {
+            let missing = self.entries.missing(self.rules.scope, &canonical, site, !chain.is_empty());
+            if let Some(entry) = missing {
+                self.extend_scope(entry, link);
+            }
+        } else if self.recent.get(fingerprint).is_none()
+            && let Err(end) = self.rules.judge(self.entries, &canonical, site)
+        {
+            return Ok(Some(end));
+        }
+        if let Some(pending) = self.served.pending.get(fingerprint) {
+            if self.sight(Some(pending.depth), *depth).passes() {
+                // One outstanding write a key (rule 7): it is decided on when the other plan is durable.
+                let sighting = Discovered { urls: vec![link.text.to_owned()], ..link.record.clone() };
+                self.served.pending.defer(pending.token, link.origin, sighting);
+                return Ok(None);
+            }
+            self.served.pending.wait(pending.token, link.origin);
+            return Ok(Some(LinkEnd::Duplicate));
+        }
+        let known = match self.recent.get(fingerprint) {
+            // What is remembered may be deeper than what is known.
+            Some(known) if !self.sight(Some(known), *depth).passes() => Some(known),
+            _ => self.served.seen.depth_of(fingerprint)?,
+        };
+        let sight = self.sight(known, *depth);
+        if let (Some(known), false) = (known, sight.passes()) {
+            self.recent.insert(fingerprint, known);
+            self.recent.insert(link.as_found, known);
+            return Ok(Some(LinkEnd::Duplicate));
+        }
+        let key = (canonical != url.as_str()).then(|| canonical.into_owned());
+        self.let_through(&waiting(link.record, fingerprint, url, key, self.now), link);
+        Ok(Some(if known.is_some() { LinkEnd::Shallower } else { LinkEnd::New }))
+    }
+
+    fn sight(&self, known: Option<u16>, depth: u16) -> orbweaver_seen::Sight {
+        first_sight(known, depth, self.rules.max_depth.is_some())
+    }
+
+    fn let_through(&mut self, waiting: &Waiting, link: Link<'_>) {
+        let partition = self.served.partition;
+        let draft = self.draft();
+        draft.let_through(waiting, partition);
+        let (token, full) = (draft.token, draft.is_full());
+        let entry = SeenEntry { slot: link.slot, depth: waiting.depth, fingerprint: waiting.fingerprint };
+        self.served.pending.admit(token, entry, link.origin);
+        if full {
+            self.plans.extend(self.served.finish_draft(self.now));
+        }
+    }
+
+    /// The entry counts at once, so that links of the seed's page are in scope however soon they come.
+    fn extend_scope(&mut self, entry: String, link: Link<'_>) {
+        self.entries.insert(&entry, false);
+        let (partitions, now) = (self.partitions, self.now);
+        let draft = self.draft();
+        draft.extend_scope(&link.record.crawl, entry, partitions, now);
+        let token = draft.token;
+        self.served.pending.wait(token, link.origin);
+    }
+
+    fn draft(&mut self) -> &mut Draft {
+        let partition = self.served.partition;
+        self.served.draft.get_or_insert_with(|| Draft::new(self.tokens.begin(partition)))
+    }
+}
+
+/// One link of a record.
+#[derive(Clone, Copy)]
+struct Link<'a> {
+    origin: Origin,
+    record: &'a Discovered,
+    text: &'a str,
+    /// The hash of the link as it was found.
+    as_found: Fingerprint,
+    slot: Slot,
+}
+
+/// Whether the host is the site or lies below it. The site is computed once, where the link was found, and trusted; this
+/// only keeps a confused producer from having a site asked in another one's time.
+fn is_of_site(url: &Url, site: &str) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let host = host.strip_suffix('.').unwrap_or(host);
+    host.strip_suffix(site).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+}
+
+fn waiting(record: &Discovered, fingerprint: Fingerprint, url: Url, key: Option<String>, now: Millis) -> Waiting {
+    Waiting {
+        crawl: record.crawl.clone(),
+        fingerprint,
+        url: url.into(),
+        key,
+        site: record.site.clone(),
+        depth: record.depth,
+        sighting: record.sighting,
+        via: record.via.clone(),
+        chain: record.chain.clone(),
+        failures: 0,
+        blocks: 0,
+        not_before_ms: 0,
+        admitted_at_ms: now,
+    }
+}

@@ -1,0 +1,50 @@
+//! Whether an index stands on this log, asked before the start.
+
+use std::time::Duration;
+
+use orbweaver_log::{Log, LogError, TopicPartition};
+use orbweaver_messages::topic;
+use orbweaver_seen::{Position, SeenIndex};
+use orbweaver_stage::StageError;
+
+use crate::stage::halted;
+
+/// How often, and how long each time, a record that must be there is waited for.
+const READS: u32 = 30;
+const READ_WAIT: Duration = Duration::from_secs(1);
+
+/// Reads, for each partition of the index, the record that it stands at. An index whose record is absent or another is
+/// thrown away (rule 4), so that its partition is restored from the log's start.
+pub(crate) async fn prove(index: &SeenIndex, log: &dyn Log) -> Result<(), StageError> {
+    for (partition, position) in index.positions().map_err(halted)? {
+        let place = TopicPartition::new(topic::SEEN, partition);
+        let found = match log.bounds(place).await {
+            Ok(bounds) if (bounds.start..bounds.end).contains(&position.offset) => {
+                record_at(log, place, position.offset).await?
+            }
+            Ok(_) | Err(LogError::UnknownPartition(_)) => None,
+            Err(error) => return Err(error.into()),
+        };
+        if found != Some(position) {
+            tracing::warn!(%place, offset = position.offset, "the index belongs to another log; it is built anew");
+            index.discard(partition).map_err(halted)?;
+        }
+    }
+    Ok(())
+}
+
+/// The position at the first record from `offset` on; `None` when it does not come.
+async fn record_at(log: &dyn Log, place: TopicPartition, offset: u64) -> Result<Option<Position>, StageError> {
+    let mut reader = log.reader(place, offset).await?;
+    for _ in 0..READS {
+        if let Some(record) = reader.read(READ_WAIT).await?.first() {
+            return Ok(Some(position_of(record)));
+        }
+    }
+    Err(halted(format!("{place}: the record at {offset} could not be read for {READS} s")))
+}
+
+/// The position at a record.
+pub(crate) fn position_of(record: &orbweaver_log::Delivered) -> Position {
+    Position::of(record.offset, record.timestamp_ms, record.value.as_deref().unwrap_or_default())
+}

@@ -1,0 +1,79 @@
+//! Reading seeds.
+
+use bytes::Bytes;
+use orbweaver_messages::{Discovered, Millis, Seed, Sighting, decode};
+use orbweaver_url::{parse_seed, site_of};
+
+/// Reads the value of a seed's record: one JSON object, or one bare URL as text. On failure says what is wrong.
+pub(crate) fn read(value: Option<&Bytes>) -> Result<Seed, String> {
+    let value = value.ok_or("a seed record without a value; a seed is a URL, or {\"url\": …, \"crawl\": …}")?;
+    let text = std::str::from_utf8(value)
+        .map_err(|error| format!("the seed is not UTF-8 from byte {} on; write it as UTF-8", error.valid_up_to()))?;
+    if text.trim_start().starts_with('{') {
+        decode("seed", Some(value)).map_err(|error| error.to_string())
+    } else {
+        Ok(Seed { url: text.trim().to_owned(), crawl: None })
+    }
+}
+
+/// The sighting that a seed is. On failure says what is wrong with its URL.
+pub(crate) fn sighting(seed: &Seed, crawl: &str, now: Millis) -> Result<Discovered, String> {
+    let url = parse_seed(&seed.url).map_err(|error| format!("the seed cannot be crawled: {error}"))?;
+    Ok(Discovered {
+        crawl: crawl.to_owned(),
+        site: site_of(&url).into_owned(),
+        via: None,
+        depth: 0,
+        sighting: Sighting::Seed,
+        chain: vec![],
+        urls: vec![url.into()],
+        found_at_ms: now,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(text: &str) -> Result<Seed, String> {
+        read(Some(&Bytes::copy_from_slice(text.as_bytes())))
+    }
+
+    #[test]
+    fn a_seed_is_json_or_a_bare_url() {
+        let seed = read_text(" {\"url\": \"example.org\", \"crawl\": \"docs\"}").unwrap();
+        assert_eq!(seed, Seed { url: "example.org".into(), crawl: Some("docs".into()) });
+        let seed = read_text("https://www.example.org/a#b\n").unwrap();
+        let found = sighting(&seed, "docs", 5).unwrap();
+        assert_eq!(
+            (found.site.as_str(), found.urls.as_slice()),
+            ("example.org", &["https://www.example.org/a".into()][..])
+        );
+        assert_eq!((found.sighting, found.depth, found.found_at_ms), (Sighting::Seed, 0, 5));
+    }
+
+    #[test]
+    fn a_bad_seed_is_refused_with_what_is_wrong() {
+        for (value, reason) in [
+            (&b"https://example.org/\xff"[..], "the seed is not UTF-8 from byte 20 on"),
+            (b"{\"uri\": 1}", "not a valid seed message: unknown field `uri`"),
+            (b"{\"url\": 1}", "not a valid seed message: invalid type"),
+            (b"{", "not a valid seed message: EOF"),
+        ] {
+            let error = read(Some(&Bytes::from_static(value))).unwrap_err();
+            assert!(error.starts_with(reason), "{error}");
+        }
+        assert!(read(None).unwrap_err().starts_with("a seed record without a value"));
+        for (text, reason) in [
+            ("", "the seed cannot be crawled: not a url: the text is empty"),
+            (
+                "ftp://example.org/",
+                "the seed cannot be crawled: scheme `ftp` is not crawled; allowed are http and https",
+            ),
+            ("http://exa mple/", "the seed cannot be crawled: not a url: `http://exa mple/`"),
+        ] {
+            let error = sighting(&read_text(text).unwrap(), "docs", 0).unwrap_err();
+            assert!(error.starts_with(reason), "{error}");
+        }
+    }
+}

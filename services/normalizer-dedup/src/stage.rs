@@ -1,0 +1,401 @@
+//! The glue between the runtime and the deciding code.
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    convert::Infallible,
+    fmt::Display,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
+
+use orbweaver_log::{Delivered, Log, Offset, Partition, Record, TopicPartition};
+use orbweaver_messages::{Discovered, Millis, SeenBatch, Topic, decode, encode, topic};
+use orbweaver_seen::{Recent, SeenError, SeenIndex, SeenPartition};
+use orbweaver_stage::{Actions, Opening, Origin, RestoreFrom, RestoreSpec, Stage, StageError, Token};
+use orbweaver_url::{partition_of, slot_of};
+
+use crate::{
+    Config, Tally,
+    admission::{Admission, Served},
+    crawls::{Crawls, Found},
+    draft::Tokens,
+    held::HeldRecords,
+    proof::{position_of, prove},
+    seeds,
+    tally::Counts,
+};
+
+const SERVICE: &str = "normalizer-dedup";
+/// How often positions that moved a little are written to the disk, in milliseconds.
+const WRITE_EVERY_MS: Millis = 10_000;
+
+pub(crate) fn halted(reason: impl Display) -> StageError {
+    StageError::Halted { service: SERVICE, reason: reason.to_string() }
+}
+
+/// The actions of this stage: it starts no jobs and has no effects outside of the log.
+type Wanted = Actions<Infallible, Infallible>;
+
+/// The service, as the runtime drives it.
+#[derive(Debug)]
+pub struct NormalizerDedup {
+    config: Config,
+    crawls: Crawls,
+    index: SeenIndex,
+    recent: Recent,
+    restoring: HashMap<Partition, SeenPartition>,
+    served: HashMap<Partition, Served>,
+    tokens: Tokens,
+    held: HeldRecords,
+    /// Seeds of this call that are to be passed on.
+    sightings: Vec<Record>,
+    sightings_of: Vec<Origin>,
+    partitions: Partition,
+    counts: Counts,
+    tally: Arc<Tally>,
+    written_at: Millis,
+    disk_lookups_of_closed: u64,
+    /// Why the stage cannot go on; told at the next call that can tell.
+    failed: Option<String>,
+}
+
+impl NormalizerDedup {
+    /// Opens the service, and proves that what it has indexed stands on this log; what does not is thrown away.
+    ///
+    /// # Errors
+    /// When a setting is out of range, the index cannot be opened or the log cannot be read.
+    pub async fn open(config: Config, log: &dyn Log) -> Result<Self, StageError> {
+        let service = Self::new(config)?;
+        prove(&service.index, log).await?;
+        Ok(service)
+    }
+
+    /// Opens the service. An index over another log is found out when its partition is restored, and ends the service.
+    ///
+    /// # Errors
+    /// When a setting is out of range or the index cannot be opened.
+    pub fn new(config: Config) -> Result<Self, StageError> {
+        config.validate().map_err(halted)?;
+        let index = SeenIndex::open(&config.index_dir).map_err(halted)?;
+        let recent = Recent::new(config.recent_entries);
+        Ok(Self {
+            config,
+            crawls: Crawls::default(),
+            index,
+            recent,
+            restoring: HashMap::new(),
+            served: HashMap::new(),
+            tokens: Tokens::default(),
+            held: HeldRecords::default(),
+            sightings: vec![],
+            sightings_of: vec![],
+            partitions: 1,
+            counts: Counts::default(),
+            tally: Arc::default(),
+            written_at: 0,
+            disk_lookups_of_closed: 0,
+            failed: None,
+        })
+    }
+
+    /// What the service counts.
+    #[must_use]
+    pub fn tally(&self) -> Arc<Tally> {
+        self.tally.clone()
+    }
+
+    fn one(&mut self, origin: Origin, record: Delivered, now: Millis, actions: &mut Wanted) {
+        let result = if origin.place.topic == topic::SEEDS {
+            self.seed(origin, record, now)
+        } else {
+            self.discovered(origin, record, now, actions)
+        };
+        if let Err(reason) = result {
+            self.tally.rejected.fetch_add(1, Relaxed);
+            actions.rejects.push((origin, reason));
+        }
+    }
+
+    /// A seed is passed on to the partition of its site. On an error it cannot be.
+    fn seed(&mut self, origin: Origin, record: Delivered, now: Millis) -> Result<(), String> {
+        let seed = seeds::read(record.value.as_ref())?;
+        let crawl = seed.crawl.as_deref().unwrap_or(&self.config.default_crawl);
+        let found = seeds::sighting(&seed, crawl, now)?;
+        match self.crawls.find(crawl) {
+            Found::Defined(..) => {}
+            Found::Unusable(reason) => return Err(unusable(crawl, reason)),
+            Found::Unknown => {
+                self.held.push(origin, record, now.saturating_add(self.config.definition_grace_ms));
+                return Ok(());
+            }
+        }
+        self.tally.seeds.fetch_add(1, Relaxed);
+        self.sightings.push(Record {
+            place: TopicPartition::new(topic::DISCOVERED, partition_of(slot_of(&found.site), self.partitions)),
+            value: Some(encode(&found)),
+            key: Some(found.site.into()),
+            headers: vec![],
+            timestamp_ms: now,
+        });
+        self.sightings_of.push(origin);
+        Ok(())
+    }
+
+    /// Links are let through or dropped. On an error the record cannot be processed.
+    fn discovered(
+        &mut self,
+        origin: Origin,
+        record: Delivered,
+        now: Millis,
+        actions: &mut Wanted,
+    ) -> Result<(), String> {
+        let found: Discovered = decode("discovered", record.value.as_ref()).map_err(|error| error.to_string())?;
+        let (partition, own) = (partition_of(slot_of(&found.site), self.partitions), origin.place.partition);
+        if partition != own {
+            let site = &found.site;
+            return Err(format!("records of the site `{site}` belong to partition {partition}; this one is in {own}"));
+        }
+        match self.crawls.find(&found.crawl) {
+            Found::Defined(..) => self.admit(origin, &found, now, actions),
+            Found::Unusable(reason) => return Err(unusable(&found.crawl, reason)),
+            Found::Unknown => self.held.push(origin, record, now.saturating_add(self.config.definition_grace_ms)),
+        }
+        Ok(())
+    }
+
+    /// Decides on links; completes their origin unless it waits for a plan.
+    fn admit(&mut self, origin: Origin, found: &Discovered, now: Millis, actions: &mut Wanted) {
+        let Some(served) = self.served.get_mut(&origin.place.partition) else { return };
+        let Found::Defined(rules, entries) = self.crawls.find(&found.crawl) else { return };
+        let mut admission = Admission {
+            rules,
+            entries,
+            served,
+            recent: &mut self.recent,
+            counts: &mut self.counts,
+            plans: &mut actions.plans,
+            tokens: &mut self.tokens,
+            partitions: self.partitions,
+            now,
+        };
+        match admission.admit(origin, found) {
+            Ok(()) if served.pending.is_waiting(&origin) => {}
+            Ok(()) => actions.completes.push(origin),
+            Err(error) => self.failed = Some(error.to_string()),
+        }
+    }
+
+    /// Looks again at the records that wait for a definition; those that have waited long enough are turned down.
+    fn look_again(&mut self, now: Millis, actions: &mut Wanted) {
+        for held in self.held.take() {
+            if !self.is_unknown(&held.record) {
+                self.one(held.origin, held.record, now, actions);
+            } else if now >= held.until {
+                let crawl = self.crawl_of(&held.record);
+                let reason = format!(
+                    "there is no crawl `{crawl}`; create it first, which writes its definition to {}",
+                    topic::CONTROL
+                );
+                self.tally.rejected.fetch_add(1, Relaxed);
+                actions.rejects.push((held.origin, reason));
+            } else {
+                self.held.push(held.origin, held.record, held.until);
+            }
+        }
+        self.end_call(now, actions);
+    }
+
+    fn is_unknown(&mut self, record: &Delivered) -> bool {
+        let crawl = self.crawl_of(record);
+        matches!(self.crawls.find(&crawl), Found::Unknown)
+    }
+
+    /// The crawl of a record that was read before.
+    fn crawl_of(&self, record: &Delivered) -> String {
+        let crawl = if record.place.topic == topic::SEEDS {
+            seeds::read(record.value.as_ref()).ok().and_then(|seed| seed.crawl)
+        } else {
+            decode::<Discovered>("discovered", record.value.as_ref()).ok().map(|found| found.crawl)
+        };
+        crawl.unwrap_or_else(|| self.config.default_crawl.clone())
+    }
+
+    /// Begins what this call adds up to.
+    fn end_call(&mut self, now: Millis, actions: &mut Wanted) {
+        if !self.sightings.is_empty() {
+            actions.produce(std::mem::take(&mut self.sightings), std::mem::take(&mut self.sightings_of));
+        }
+        for partition in self.tokens.take_drafted() {
+            if let Some(served) = self.served.get_mut(&partition) {
+                actions.plans.extend(served.finish_draft(now));
+            }
+        }
+        self.tally.take(&mut self.counts);
+        self.tally.plans.store(self.tokens.len() as u64, Relaxed);
+        self.tally.held.store(self.held.len() as u64, Relaxed);
+        if let Some(reason) = &self.failed {
+            actions.halt = Some(reason.clone());
+        }
+    }
+
+    /// A record of `crawl.seen` was read back. One that cannot be read is passed over: its URLs may pass again, and
+    /// standing still for it would not bring them back.
+    fn read_back(tally: &Tally, seen: &mut SeenPartition, record: &Delivered) -> Result<(), SeenError> {
+        let batch = SeenBatch::decode(record.value.as_ref()).unwrap_or_else(|error| {
+            tally.damaged_seen.fetch_add(1, Relaxed);
+            tracing::error!(place = %record.place, offset = record.offset, %error, "passed over");
+            SeenBatch::default()
+        });
+        seen.read_back(position_of(record), &batch)
+    }
+
+    fn write_positions(&mut self, now: Millis) {
+        if (0..WRITE_EVERY_MS).contains(&now.saturating_sub(self.written_at)) {
+            return;
+        }
+        self.written_at = now;
+        for served in self.served.values_mut() {
+            if let Err(error) = served.seen.write() {
+                self.failed = Some(error.to_string());
+            }
+        }
+        let seen = || self.served.values().map(|served| &served.seen);
+        let lookups = self.disk_lookups_of_closed + seen().map(SeenPartition::disk_lookups).sum::<u64>();
+        self.tally.disk_lookups.store(lookups, Relaxed);
+        self.tally.known.store(seen().map(|seen| seen.len() as u64).sum(), Relaxed);
+    }
+}
+
+fn unusable(crawl: &str, reason: &str) -> String {
+    format!("the definition of the crawl `{crawl}` cannot be used: {reason}")
+}
+
+impl Stage for NormalizerDedup {
+    type Job = Infallible;
+    type Done = Infallible;
+    type Effect = Infallible;
+
+    fn service(&self) -> &'static str {
+        SERVICE
+    }
+
+    fn topics(&self) -> &'static [Topic] {
+        &[topic::SEEDS, topic::DISCOVERED]
+    }
+
+    fn restores(&self, partition: Partition) -> Vec<RestoreSpec> {
+        // When the disk fails here it fails again on opening the index, where that can be told.
+        let position = self.index.position(partition).ok().flatten();
+        // The record at the position is read again: it proves that the index stands on this log.
+        let from = position.map_or(RestoreFrom::Start, |position| RestoreFrom::Offset(position.offset));
+        vec![
+            RestoreSpec { topic: topic::SEEN, from, whole: false, follow: true },
+            RestoreSpec { topic: topic::CONTROL, from: RestoreFrom::Start, whole: true, follow: true },
+        ]
+    }
+
+    fn restore(&mut self, partition: Partition, record: &Delivered) -> Result<(), StageError> {
+        if record.place.topic == topic::CONTROL {
+            return self.crawls.apply(record).map(drop).map_err(halted);
+        }
+        let seen = match self.restoring.entry(partition) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => place.insert(SeenPartition::open(&self.index, partition).map_err(halted)?),
+        };
+        Self::read_back(&self.tally, seen, record).map_err(halted)
+    }
+
+    fn follow(&mut self, record: &Delivered, now: Millis, actions: &mut Wanted) {
+        if record.place.topic == topic::CONTROL {
+            match self.crawls.apply(record) {
+                Ok(true) => return self.look_again(now, actions),
+                Ok(false) => {}
+                Err(reason) => self.failed = Some(reason),
+            }
+        } else if let Some(served) = self.served.get_mut(&record.place.partition)
+            && let Err(error) = Self::read_back(&self.tally, &mut served.seen, record)
+        {
+            self.failed = Some(error.to_string());
+        }
+        self.end_call(now, actions);
+    }
+
+    fn open(&mut self, opening: Opening, _: Millis) -> Vec<(Topic, Offset)> {
+        let Opening { partition, partitions, .. } = opening;
+        self.partitions = partitions;
+        let seen = match self.restoring.remove(&partition) {
+            Some(seen) => Ok(seen),
+            None => SeenPartition::open(&self.index, partition),
+        };
+        match seen.and_then(|mut seen| seen.serve().map(|()| seen)) {
+            Ok(seen) => {
+                self.served.insert(partition, Served::new(partition, seen));
+            }
+            Err(error) => self.failed = Some(error.to_string()),
+        }
+        if let Err(reason) = self.crawls.set_partitions(partitions) {
+            self.failed = Some(reason);
+        }
+        vec![]
+    }
+
+    fn receive(&mut self, batch: Vec<(Origin, Delivered)>, now: Millis, actions: &mut Wanted) {
+        if self.failed.is_none() {
+            for (origin, record) in batch {
+                self.one(origin, record, now, actions);
+            }
+        }
+        self.end_call(now, actions);
+    }
+
+    fn settled(&mut self, token: Token, _: &[Offset], now: Millis, actions: &mut Wanted) {
+        let Some(partition) = self.tokens.settle(token) else { return };
+        let Some(served) = self.served.get_mut(&partition) else { return };
+        let Some(settled) = served.pending.settle(token) else { return };
+        if let Err(error) = served.seen.acknowledge(&settled.entries) {
+            self.failed = Some(error.to_string());
+            return self.end_call(now, actions);
+        }
+        for entry in &settled.entries {
+            self.recent.insert(entry.fingerprint, entry.depth);
+        }
+        for (crawl, entry) in served.entries.remove(&token).unwrap_or_default() {
+            self.crawls.entry_is_durable(&crawl, &entry);
+        }
+        actions.completes.extend(settled.completes);
+        for (origin, found) in settled.deferred {
+            self.admit(origin, &found, now, actions);
+            if self.served.get_mut(&partition).is_some_and(|served| served.pending.release(&origin)) {
+                actions.completes.push(origin);
+            }
+        }
+        self.end_call(now, actions);
+    }
+
+    fn tick(&mut self, now: Millis, actions: &mut Wanted) {
+        self.write_positions(now);
+        if self.held.next().is_some_and(|until| now >= until) {
+            return self.look_again(now, actions);
+        }
+        self.end_call(now, actions);
+    }
+
+    fn next_tick(&self) -> Option<Millis> {
+        self.held.next()
+    }
+
+    fn close(&mut self, partition: Partition) {
+        self.restoring.remove(&partition);
+        self.tokens.forget(partition);
+        self.held.forget(partition);
+        if let Some(mut served) = self.served.remove(&partition) {
+            self.disk_lookups_of_closed += served.seen.disk_lookups();
+            if let Err(error) = served.seen.write() {
+                tracing::warn!(partition, %error, "the index stays behind; the next start replays more");
+            }
+        }
+    }
+
+    fn due(&self, now: Millis) -> usize {
+        self.tokens.len() + usize::from(self.held.next().is_some_and(|until| now >= until))
+    }
+}

@@ -1,0 +1,211 @@
+//! What became of links, counted by reason.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use orbweaver_url::UrlError;
+use serde::Serialize;
+
+/// What becomes of a link: the closed set. A link is counted each time that it is met, so that these are numbers of links,
+/// not of URLs: a link in the footer of a thousand pages counts a thousand times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LinkEnd {
+    /// Let through for the first time.
+    New,
+    /// Let through again, from nearer to a seed.
+    Shallower,
+    /// Known already, or being let through at the moment.
+    Duplicate,
+    /// Outside of the crawl's scope.
+    OutOfScope,
+    /// Matches an exclude pattern.
+    Excluded,
+    /// Matches no include pattern.
+    NotIncluded,
+    /// Too many links away from a seed.
+    TooDeep,
+    /// Not a URL.
+    Malformed,
+    /// Neither http nor https.
+    Scheme,
+    /// Longer than can be crawled.
+    TooLong,
+    /// Reached by more than 20 redirects.
+    TooManyRedirects,
+    /// Not of the site that its record names.
+    Misplaced,
+}
+
+impl LinkEnd {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 12] = [
+        Self::New,
+        Self::Shallower,
+        Self::Duplicate,
+        Self::OutOfScope,
+        Self::Excluded,
+        Self::NotIncluded,
+        Self::TooDeep,
+        Self::Malformed,
+        Self::Scheme,
+        Self::TooLong,
+        Self::TooManyRedirects,
+        Self::Misplaced,
+    ];
+
+    /// Its name, as metrics and summaries show it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Shallower => "shallower",
+            Self::Duplicate => "duplicate",
+            Self::OutOfScope => "out_of_scope",
+            Self::Excluded => "excluded",
+            Self::NotIncluded => "not_included",
+            Self::TooDeep => "too_deep",
+            Self::Malformed => "malformed",
+            Self::Scheme => "scheme",
+            Self::TooLong => "too_long",
+            Self::TooManyRedirects => "too_many_redirects",
+            Self::Misplaced => "misplaced",
+        }
+    }
+
+    /// Whether the link was dropped, and not as a mere repetition.
+    #[must_use]
+    pub fn is_refused(self) -> bool {
+        !matches!(self, Self::New | Self::Shallower | Self::Duplicate)
+    }
+}
+
+impl From<&UrlError> for LinkEnd {
+    fn from(error: &UrlError) -> Self {
+        match error {
+            UrlError::Scheme(_) => Self::Scheme,
+            UrlError::TooLong(_) => Self::TooLong,
+            _ => Self::Malformed,
+        }
+    }
+}
+
+/// What the service has done since it started. Cheap to share and to read at any time.
+#[derive(Debug, Default)]
+pub struct Tally {
+    links: [AtomicU64; LinkEnd::ALL.len()],
+    pub(crate) seeds: AtomicU64,
+    pub(crate) rejected: AtomicU64,
+    pub(crate) disk_lookups: AtomicU64,
+    pub(crate) damaged_seen: AtomicU64,
+    pub(crate) known: AtomicU64,
+    pub(crate) plans: AtomicU64,
+    pub(crate) held: AtomicU64,
+}
+
+/// A tally at one moment. Fields named after a [`LinkEnd`] count links, each time that they were met.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[allow(missing_docs, reason = "the fields are the names of `LinkEnd`, described there")]
+pub struct TallySnapshot {
+    pub new: u64,
+    pub shallower: u64,
+    pub duplicate: u64,
+    pub out_of_scope: u64,
+    pub excluded: u64,
+    pub not_included: u64,
+    pub too_deep: u64,
+    pub malformed: u64,
+    pub scheme: u64,
+    pub too_long: u64,
+    pub too_many_redirects: u64,
+    pub misplaced: u64,
+    /// Seeds that were passed on.
+    pub seeds: u64,
+    /// Records that went to the dead letters.
+    pub rejected: u64,
+}
+
+impl TallySnapshot {
+    /// All links that were met.
+    #[must_use]
+    pub fn links(&self) -> u64 {
+        self.new + self.shallower + self.duplicate + self.refused()
+    }
+
+    /// Links that were dropped, and not as mere repetitions.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        let scope = self.out_of_scope + self.excluded + self.not_included + self.too_deep;
+        scope + self.malformed + self.scheme + self.too_long + self.too_many_redirects + self.misplaced
+    }
+}
+
+impl Tally {
+    /// How many links ended so.
+    #[must_use]
+    pub fn get(&self, end: LinkEnd) -> u64 {
+        self.links[end as usize].load(Relaxed)
+    }
+
+    /// All of it. Counters are read one after another, while they may go on.
+    #[must_use]
+    pub fn snapshot(&self) -> TallySnapshot {
+        TallySnapshot {
+            new: self.get(LinkEnd::New),
+            shallower: self.get(LinkEnd::Shallower),
+            duplicate: self.get(LinkEnd::Duplicate),
+            out_of_scope: self.get(LinkEnd::OutOfScope),
+            excluded: self.get(LinkEnd::Excluded),
+            not_included: self.get(LinkEnd::NotIncluded),
+            too_deep: self.get(LinkEnd::TooDeep),
+            malformed: self.get(LinkEnd::Malformed),
+            scheme: self.get(LinkEnd::Scheme),
+            too_long: self.get(LinkEnd::TooLong),
+            too_many_redirects: self.get(LinkEnd::TooManyRedirects),
+            misplaced: self.get(LinkEnd::Misplaced),
+            seeds: self.seeds.load(Relaxed),
+            rejected: self.rejected.load(Relaxed),
+        }
+    }
+
+    /// Adds what was counted apart, and empties it.
+    pub(crate) fn take(&self, counts: &mut Counts) {
+        for (total, count) in self.links.iter().zip(&mut counts.0) {
+            if *count > 0 {
+                total.fetch_add(std::mem::take(count), Relaxed);
+            }
+        }
+    }
+}
+
+/// Links of one call, counted without atomics.
+#[derive(Debug, Default)]
+pub(crate) struct Counts([u64; LinkEnd::ALL.len()]);
+
+impl Counts {
+    pub(crate) fn add(&mut self, end: LinkEnd, links: usize) {
+        self.0[end as usize] += links as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_end_has_its_own_count_and_its_name_in_the_snapshot() {
+        let tally = Tally::default();
+        for (number, end) in LinkEnd::ALL.into_iter().enumerate() {
+            assert_eq!(end as usize, number);
+            let mut counts = Counts::default();
+            counts.add(end, number + 1);
+            tally.take(&mut counts);
+            tally.take(&mut counts);
+        }
+        let json = serde_json::to_value(tally.snapshot()).unwrap();
+        for end in LinkEnd::ALL {
+            assert_eq!(json[end.name()], end as u64 + 1, "{end:?}");
+        }
+        let refused: u64 = LinkEnd::ALL.into_iter().filter(|end| end.is_refused()).map(|end| tally.get(end)).sum();
+        assert_eq!(tally.snapshot().refused(), refused);
+        assert_eq!(tally.snapshot().links(), (1..=12).sum::<u64>());
+    }
+}

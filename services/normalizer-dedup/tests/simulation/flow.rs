@@ -1,0 +1,426 @@
+//! What becomes of seeds and links.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{FutureExt, future::BoxFuture};
+use orbweaver_log::{
+    Bounds, Commit, Consumer, Delivered, Log, LogError, Offset, Partition, Reader, Record, TopicPartition,
+};
+use orbweaver_messages::{Discovered, Millis, Scope, ScopeEntry, SeenBatch, Sighting, Topic, decode, encode, topic};
+use orbweaver_normalizer_dedup::{LinkEnd, NormalizerDedup};
+use orbweaver_stage::{Stage, StageError, Step};
+
+use crate::world::{End, Life, World, config, fingerprint, live};
+
+fn directory() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a directory")
+}
+
+fn defined(scope: Scope, max_depth: Option<u16>) -> World {
+    let mut world = World::new(4);
+    world.define("default", scope, max_depth);
+    world
+}
+
+#[test]
+fn a_seed_goes_to_the_partition_of_its_site_and_extends_the_scope_before_it_waits() {
+    let directory = directory();
+    let mut world = defined(Scope::Host, None);
+    world.seed("Example.org/docs#top");
+    let mut life = Life::begin(&world, directory.path());
+    life.deliver(&mut world, 1);
+    assert!(world.completed.is_empty(), "not before it is durable");
+    life.step(&mut world, 0);
+    assert_eq!(world.completed.len(), 1);
+    let passed_on = world.records(topic::DISCOVERED).next().expect("a record").clone();
+    assert_eq!(passed_on.place.partition, world.partition("example.org"));
+    assert_eq!(passed_on.key.as_deref(), Some(&b"example.org"[..]));
+    life.deliver(&mut world, 1);
+    let topics = |steps: &[Step<_>]| -> Vec<Topic> {
+        steps
+            .iter()
+            .map(|step| match step {
+                Step::Produce(records) => records[0].place.topic,
+                Step::Perform(_) => panic!("no effects"),
+            })
+            .collect()
+    };
+    assert_eq!(topics(&life.flying[0].0.steps), [topic::CONTROL, topic::FRONTIER, topic::SEEN]);
+    life.run(&mut world, usize::MAX);
+    let waiting = &world.waiting()[0];
+    assert_eq!((waiting.url.as_str(), waiting.depth), ("https://example.org/docs", 0));
+    assert_eq!((waiting.sighting, waiting.site.as_str()), (Sighting::Seed, "example.org"));
+    let entry: ScopeEntry = world
+        .records(topic::CONTROL)
+        .find(|record| record.key.as_deref() == Some(b"scope/default/example.org"))
+        .map(|record| decode("scope-entry", record.value.as_ref()).expect("an entry"))
+        .expect("a scope entry");
+    assert_eq!(entry, ScopeEntry { crawl: "default".into(), entry: "example.org".into() });
+}
+
+#[test]
+fn a_link_is_requested_as_found_and_known_by_its_canonical_form() {
+    let directory = directory();
+    let mut world = defined(Scope::Any, None);
+    world.discovered(&Discovered {
+        crawl: "default".into(),
+        site: "example.org".into(),
+        via: Some("https://example.com/".into()),
+        depth: 3,
+        sighting: Sighting::Redirect,
+        chain: vec!["https://example.com/r".into()],
+        urls: vec!["https://www.example.org/%7euser?".into()],
+        found_at_ms: 7,
+    });
+    world.links("example.org", 1, &["https://www.example.org/~user", "https://www.example.org/%7Euser"]);
+    let stage = live(&mut world, directory.path());
+    let waiting = world.waiting();
+    assert_eq!(waiting.len(), 1);
+    assert_eq!(waiting[0].url, "https://www.example.org/%7euser?");
+    assert_eq!(waiting[0].key.as_deref(), Some("https://www.example.org/~user"));
+    assert_eq!((waiting[0].depth, waiting[0].sighting), (3, Sighting::Redirect));
+    assert_eq!(waiting[0].via.as_deref(), Some("https://example.com/"));
+    assert_eq!(waiting[0].chain, ["https://example.com/r"]);
+    assert_eq!(waiting[0].fingerprint, fingerprint("https://www.example.org/~user"));
+    assert_eq!((stage.tally().get(LinkEnd::New), stage.tally().get(LinkEnd::Duplicate)), (1, 2));
+}
+
+#[test]
+fn one_poll_makes_one_seen_record_a_partition() {
+    let directory = directory();
+    let mut world = World::new(1);
+    world.define("default", Scope::Any, None);
+    for page in 0..3 {
+        let urls = (0..100).map(|link| format!("https://example.org/{page}/{link}")).collect::<Vec<_>>();
+        world.links("example.org", 1, &urls.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    live(&mut world, directory.path());
+    assert_eq!(world.records(topic::SEEN).count(), 1);
+    assert_eq!((world.seen().len(), world.waiting().len()), (300, 300));
+    assert!(world.seen().iter().all(|entry| entry.slot == orbweaver_url::slot_of("example.org")));
+}
+
+#[test]
+fn a_poll_that_lets_very_many_through_makes_several_plans_and_loses_none() {
+    let directory = directory();
+    let mut world = World::new(1);
+    world.define("default", Scope::Any, None);
+    let urls = (0..20_000).map(|link| format!("https://example.org/{link}")).collect::<Vec<_>>();
+    world.links("example.org", 1, &urls.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut life = Life::begin(&world, directory.path());
+    life.deliver(&mut world, 1);
+    assert_eq!(life.flying.len(), 3);
+    for _ in 0..2 {
+        life.step(&mut world, 0);
+        life.step(&mut world, 0);
+        assert!(world.completed.is_empty(), "the record waits for all three");
+    }
+    life.run(&mut world, usize::MAX);
+    assert!(world.is_complete());
+    assert_eq!(world.passes().len(), 20_000);
+    assert!(world.passes().values().all(|count| *count == 1));
+}
+
+#[test]
+fn every_link_that_is_dropped_is_counted_by_its_reason() {
+    let directory = directory();
+    let mut world = defined(Scope::Host, Some(4));
+    world.seed("https://example.org/");
+    live(&mut world, directory.path());
+    let far = format!("https://example.org/{}", "x".repeat(9000));
+    world.links(
+        "example.org",
+        1,
+        &[
+            "https://example.org/ok",
+            "https://www.example.org/",
+            "https://example.org/private/x",
+            "https://exa mple.org/",
+            "ftp://example.org/",
+            "https://example.net/",
+            "https://example.org/ok",
+            &far,
+        ],
+    );
+    world.links("example.org", 5, &["https://example.org/deep"]);
+    let chain = vec!["https://example.org/r".to_owned(); 21];
+    world.discovered(&Discovered {
+        crawl: "default".into(),
+        site: "example.org".into(),
+        via: None,
+        depth: 1,
+        sighting: Sighting::Redirect,
+        chain,
+        urls: vec!["https://example.org/end".into()],
+        found_at_ms: 0,
+    });
+    let tally = live(&mut world, directory.path()).tally();
+    for end in LinkEnd::ALL {
+        let expected = u64::from(!matches!(end, LinkEnd::Shallower | LinkEnd::NotIncluded));
+        assert_eq!(tally.get(end), expected, "{end:?}");
+    }
+    assert!(world.is_complete());
+}
+
+#[test]
+fn what_cannot_be_processed_is_rejected_with_its_reason() {
+    let directory = directory();
+    let mut world = defined(Scope::Host, None);
+    world.seed("ftp://example.org/");
+    world.put(topic::SEEDS, 0, "", &b"\xff"[..]);
+    world.put(topic::SEEDS, 0, "", "{\"url\":\"https://example.org/\",\"crawl\":\"nowhere\"}");
+    world.put(topic::DISCOVERED, 0, "", "{}");
+    let other = (world.partition("example.org") + 1) % 4;
+    let found = Discovered {
+        crawl: "default".into(),
+        site: "example.org".into(),
+        via: None,
+        depth: 0,
+        sighting: Sighting::Link,
+        chain: vec![],
+        urls: vec![],
+        found_at_ms: 0,
+    };
+    world.put(topic::DISCOVERED, other, "", encode(&found));
+    world.discovered(&Discovered { crawl: "nowhere".into(), ..found });
+    let mut life = Life::begin(&world, directory.path());
+    life.run(&mut world, usize::MAX);
+    assert_eq!(world.rejected.len(), 4, "the unknown crawl may still be defined: {:?}", world.rejected);
+    assert!(life.stage.next_tick().is_some_and(|at| (life.now..=life.now + 5_000).contains(&at)));
+    life.now += 5_000;
+    life.call(&mut world, NormalizerDedup::tick);
+    let reasons = world.rejected.iter().map(|(_, _, reason)| reason.as_str()).collect::<Vec<_>>();
+    for expected in [
+        "scheme `ftp` is not crawled; allowed are http and https",
+        "the seed is not UTF-8 from byte 0 on",
+        "not a valid discovered message: missing field",
+        "records of the site `example.org` belong to partition",
+        "there is no crawl `nowhere`; create it first",
+    ] {
+        assert!(reasons.iter().any(|reason| reason.contains(expected)), "{expected}: {reasons:?}");
+    }
+    assert_eq!(reasons.len(), 6);
+    assert!(world.is_complete());
+    assert_eq!(life.stage.tally().snapshot().rejected, 6);
+}
+
+#[test]
+fn a_record_waits_for_a_definition_that_is_on_its_way() {
+    let directory = directory();
+    let mut world = World::new(4);
+    world.seed("https://example.org/");
+    world.links("example.org", 1, &["https://example.org/a"]);
+    let mut life = Life::begin(&world, directory.path());
+    life.run(&mut world, usize::MAX);
+    assert!(world.completed.is_empty());
+    world.define("default", Scope::Any, None);
+    life.run(&mut world, usize::MAX);
+    assert!(world.is_complete() && world.rejected.is_empty());
+    assert_eq!(world.passes().len(), 2);
+}
+
+#[test]
+fn an_origin_whose_url_is_pending_waits_for_the_plan_that_lets_it_through() {
+    let directory = directory();
+    let mut world = World::new(1);
+    world.define("default", Scope::Any, None);
+    world.links("example.org", 1, &["https://example.org/a"]);
+    world.links("example.org", 1, &["https://example.org/a", "https://example.org/b"]);
+    world.links("example.org", 1, &["https://example.org/b"]);
+    let mut life = Life::begin(&world, directory.path());
+    assert!((0..3).all(|_| life.deliver(&mut world, 1)));
+    assert_eq!(life.flying.len(), 2, "one plan lets `a` through, the other `b`");
+    life.step(&mut world, 1);
+    life.step(&mut world, 1);
+    let place = TopicPartition::new(topic::DISCOVERED, 0);
+    assert_eq!(world.completed.iter().copied().collect::<Vec<_>>(), [(place, 2)], "the second waits for both");
+    life.step(&mut world, 0);
+    assert_eq!(world.completed.len(), 1, "frontier is not enough");
+    life.step(&mut world, 0);
+    assert!(world.is_complete());
+    assert!(world.passes().values().all(|count| *count == 1));
+}
+
+#[test]
+fn a_nearer_sighting_passes_again_where_depth_is_limited_and_never_beside_a_write_under_way() {
+    let directory = directory();
+    let mut world = World::new(1);
+    world.define("default", Scope::Any, Some(3));
+    let url = "https://example.org/a";
+    for depth in [3, 3, 2, 1, 2] {
+        world.links("example.org", depth, &[url]);
+    }
+    let mut life = Life::begin(&world, directory.path());
+    life.deliver(&mut world, 5);
+    assert_eq!(life.flying.len(), 1, "one outstanding write a key");
+    life.run(&mut world, usize::MAX);
+    assert!(world.is_complete());
+    assert_eq!(world.seen().iter().map(|entry| entry.depth).collect::<Vec<_>>(), [3, 2, 1]);
+    let tally = life.stage.tally();
+    assert_eq!((tally.get(LinkEnd::New), tally.get(LinkEnd::Shallower), tally.get(LinkEnd::Duplicate)), (1, 2, 2));
+}
+
+#[test]
+fn the_redirect_of_a_seed_brings_its_target_into_scope_and_that_of_a_link_does_not() {
+    let directory = directory();
+    let mut world = defined(Scope::Host, None);
+    world.seed("https://example.org/");
+    let redirect = |site: &str, sighting| Discovered {
+        crawl: "default".into(),
+        site: site.into(),
+        via: Some("https://example.org/".into()),
+        depth: 0,
+        sighting,
+        chain: vec!["https://example.org/".into()],
+        urls: vec![format!("https://www.{site}/")],
+        found_at_ms: 0,
+    };
+    world.discovered(&redirect("example.net", Sighting::Seed));
+    world.discovered(&redirect("example.com", Sighting::Redirect));
+    live(&mut world, directory.path());
+    world.links("example.net", 1, &["https://www.example.net/a", "https://example.net/b"]);
+    live(&mut world, directory.path());
+    let passes = world.passes();
+    let expected = ["https://example.org/", "https://www.example.net/", "https://www.example.net/a"];
+    assert_eq!(passes.keys().collect::<Vec<_>>(), expected);
+    let keys =
+        world.records(topic::CONTROL).filter(|record| record.key.as_deref().is_some_and(|k| k.starts_with(b"scope/")));
+    assert_eq!(keys.count(), 2, "each entry once");
+}
+
+#[test]
+fn a_record_of_another_owner_counts_once_it_is_read_back() {
+    let directory = directory();
+    let mut world = World::new(1);
+    world.define("default", Scope::Any, None);
+    let mut life = Life::begin(&world, directory.path());
+    let entry = orbweaver_messages::SeenEntry { slot: 0, depth: 1, fingerprint: fingerprint("https://example.org/a") };
+    world.put(topic::SEEN, 0, "0", SeenBatch { entries: vec![entry] }.encode());
+    world.put(topic::SEEN, 0, "0", &b"damaged"[..]);
+    assert!(life.follow(&mut world) && life.follow(&mut world));
+    world.links("example.org", 1, &["https://example.org/a", "https://example.org/b"]);
+    assert_eq!(life.run(&mut world, usize::MAX), End::Idle);
+    assert_eq!(world.passes().keys().collect::<Vec<_>>(), ["https://example.org/b"]);
+}
+
+#[test]
+fn a_closed_partition_is_forgotten_and_served_again_from_its_index() {
+    let directory = directory();
+    let mut world = World::new(1);
+    world.define("default", Scope::Any, None);
+    world.links("example.org", 1, &["https://example.org/a"]);
+    let mut life = Life::begin(&world, directory.path());
+    life.deliver(&mut world, 1);
+    life.stage.close(0);
+    assert_eq!(life.stage.due(life.now), 0);
+    life.step(&mut world, 0);
+    life.step(&mut world, 0);
+    assert!(world.completed.is_empty(), "what settles after the close completes nothing");
+    drop(life);
+    live(&mut world, directory.path());
+    assert!(world.is_complete());
+    assert_eq!(world.passes()["https://example.org/a"], 1, "it had reached `seen`");
+}
+
+/// A log that holds what a world holds, to be read only.
+struct ReadOnlyLog(World);
+
+struct WorldReader(Vec<Delivered>);
+
+impl Reader for WorldReader {
+    fn read(&mut self, _: Duration) -> BoxFuture<'_, Result<Vec<Delivered>, LogError>> {
+        Box::pin(std::future::ready(Ok(std::mem::take(&mut self.0))))
+    }
+
+    fn position(&self) -> Offset {
+        0
+    }
+}
+
+impl Log for ReadOnlyLog {
+    fn partitions(&self, _: Topic) -> Result<Partition, LogError> {
+        Ok(self.0.partitions)
+    }
+
+    fn append(&self, _: Vec<Record>) -> BoxFuture<'_, Result<Vec<Offset>, LogError>> {
+        unreachable!("read only")
+    }
+
+    fn consumer(&self, _: &str, _: &[Topic]) -> Result<Box<dyn Consumer>, LogError> {
+        unreachable!("read only")
+    }
+
+    fn reader(&self, place: TopicPartition, from: Offset) -> BoxFuture<'_, Result<Box<dyn Reader>, LogError>> {
+        let records = self.0.log[&place][from as usize..].to_vec();
+        Box::pin(std::future::ready(Ok(Box::new(WorldReader(records)) as Box<dyn Reader>)))
+    }
+
+    fn bounds(&self, place: TopicPartition) -> BoxFuture<'_, Result<Bounds, LogError>> {
+        let end = self.0.log.get(&place).map_or(0, Vec::len) as Offset;
+        Box::pin(std::future::ready(Ok(Bounds { start: 0, end })))
+    }
+
+    fn offset_at(&self, _: TopicPartition, _: Millis) -> BoxFuture<'_, Result<Offset, LogError>> {
+        unreachable!("read by offset")
+    }
+
+    fn committed<'a>(
+        &'a self,
+        _: &'a str,
+        _: &'a [TopicPartition],
+    ) -> BoxFuture<'a, Result<Vec<Option<Commit>>, LogError>> {
+        unreachable!("outside of groups")
+    }
+
+    fn delete_below(&self, _: TopicPartition, _: Offset) -> BoxFuture<'_, Result<(), LogError>> {
+        unreachable!("read only")
+    }
+}
+
+#[test]
+fn an_index_is_proven_against_the_log_before_the_start() {
+    let directory = directory();
+    let mut world = World::new(1);
+    world.define("default", Scope::Any, None);
+    world.links("example.org", 1, &["https://example.org/a"]);
+    drop(live(&mut world, directory.path()));
+    let mut life = Life::begin(&world, directory.path());
+    life.run(&mut world, usize::MAX);
+    life.stage.close(0);
+    drop(life);
+
+    let restores = |log: World| {
+        let log: Arc<dyn Log> = Arc::new(ReadOnlyLog(log));
+        let stage = NormalizerDedup::open(config(directory.path()), &*log).now_or_never().expect("nothing waits");
+        let stage = stage.expect("it opens");
+        stage.restores(0)[0].from
+    };
+    assert_eq!(restores(world), orbweaver_stage::RestoreFrom::Offset(0), "the same log");
+    let mut shorter = World::new(1);
+    shorter.define("default", Scope::Any, None);
+    assert_eq!(restores(shorter), orbweaver_stage::RestoreFrom::Start, "another log");
+}
+
+#[test]
+fn a_crawl_of_another_build_ends_the_service_with_what_differs() {
+    let directory = directory();
+    let mut world = World::new(1);
+    world.define("default", Scope::Any, None);
+    let mut life = Life::begin(&world, directory.path());
+    let other = World::new(2);
+    let mut other = World { log: std::mem::take(&mut world.log), ..other };
+    other.define("wider", Scope::Any, None);
+    world.log = other.log;
+    life.follow(&mut world);
+    let reason = life.halted.expect("a halt");
+    assert!(reason.contains("`wider` was created with a number of partitions of 2, and this is 1"), "{reason}");
+}
+
+#[test]
+fn a_wrong_setting_is_refused() {
+    let directory = directory();
+    let config = orbweaver_normalizer_dedup::Config { recent_entries: 0, ..config(directory.path()) };
+    let error = NormalizerDedup::new(config).expect_err("out of range");
+    assert!(matches!(&error, StageError::Halted { service: "normalizer-dedup", .. }));
+    assert!(error.to_string().contains("recent_entries"), "{error}");
+}

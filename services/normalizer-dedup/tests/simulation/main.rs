@@ -1,0 +1,9 @@
+//! The stage against a log in memory: crashes between every two writes, and random schedules.
+
+#![allow(clippy::expect_used, reason = "a test says what it expects")]
+
+mod crashes;
+mod examples;
+mod flow;
+mod schedules;
+mod world;

@@ -1,0 +1,113 @@
+//! Random schedules: records, deliveries, steps of several plans at once, read-backs, kills.
+
+use std::{collections::BTreeMap, path::Path};
+
+use orbweaver_messages::{Discovered, Scope, decode, topic};
+use proptest::prelude::*;
+
+use crate::world::{Life, World, fingerprint};
+
+#[derive(Debug, Clone)]
+enum Act {
+    Links { site: usize, depth: u16, urls: Vec<u8> },
+    Deliver { records: usize },
+    Step { which: usize },
+    Follow,
+    Kill { keep_index: bool },
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        4 => (0..3usize, 0u16..4, proptest::collection::vec(0u8..12, 1..5))
+            .prop_map(|(site, depth, urls)| Act::Links { site, depth, urls }),
+        3 => (1..5usize).prop_map(|records| Act::Deliver { records }),
+        5 => (0..8usize).prop_map(|which| Act::Step { which }),
+        3 => Just(Act::Follow),
+        1 => any::<bool>().prop_map(|keep_index| Act::Kill { keep_index }),
+    ]
+}
+
+const SITES: [&str; 3] = ["example.org", "example.net", "example.com"];
+
+/// A completed record has all that it caused in the log.
+fn check(world: &World) {
+    let seen = world.seen();
+    let least = |url: &str| seen.iter().filter(|e| e.fingerprint == fingerprint(url)).map(|e| e.depth).min();
+    let waiting = world.passes();
+    for (place, offset) in world.completed.iter().filter(|(place, _)| place.topic == topic::DISCOVERED) {
+        let record = &world.log[place][*offset as usize];
+        let found: Discovered = decode("discovered", record.value.as_ref()).expect("a message");
+        if found.depth > 2 {
+            continue;
+        }
+        for url in &found.urls {
+            let depth = least(url);
+            assert!(depth.is_some_and(|depth| depth <= found.depth), "{url} at {}: seen {depth:?}", found.depth);
+            assert!(waiting.contains_key(url.as_str()), "{url} is seen and does not wait");
+        }
+    }
+}
+
+fn run(acts: Vec<Act>, path: &Path) {
+    let mut world = World::new(2);
+    world.define("default", Scope::Any, Some(2));
+    let mut life = Life::begin(&world, path);
+    let (mut kills, mut sighted) = (0, BTreeMap::<String, Vec<u16>>::new());
+    for act in acts {
+        match act {
+            Act::Links { site, depth, urls } => {
+                let urls = urls.iter().map(|url| format!("https://{}/{url}", SITES[site])).collect::<Vec<_>>();
+                world.links(SITES[site], depth, &urls.iter().map(String::as_str).collect::<Vec<_>>());
+                if depth <= 2 {
+                    urls.into_iter().for_each(|url| sighted.entry(url).or_default().push(depth));
+                }
+            }
+            Act::Deliver { records } => {
+                life.deliver(&mut world, records);
+            }
+            Act::Step { which } if !life.flying.is_empty() => {
+                let index = which % life.flying.len();
+                life.step(&mut world, index);
+            }
+            Act::Step { .. } => {}
+            Act::Follow => {
+                life.follow(&mut world);
+            }
+            Act::Kill { keep_index } => {
+                drop(life);
+                kills += 1;
+                if !keep_index {
+                    std::fs::remove_dir_all(path).expect("the disk");
+                }
+                life = Life::begin(&world, path);
+            }
+        }
+        assert_eq!(life.halted, None);
+        check(&world);
+    }
+    life.run(&mut world, usize::MAX);
+    assert!(world.is_complete(), "every origin completes");
+    check(&world);
+    let passes = world.passes();
+    assert_eq!(passes.keys().collect::<Vec<_>>(), sighted.keys().collect::<Vec<_>>(), "each URL passes");
+    for (url, depths) in &sighted {
+        // Once for each new least depth; and each kill may repeat what was under way.
+        let mut least = u16::MAX;
+        let mut falls = 0;
+        for depth in depths {
+            falls += usize::from(*depth < least);
+            least = least.min(*depth);
+        }
+        assert!(passes[url] <= falls * (kills + 1), "{url} passed {} times", passes[url]);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn nothing_is_lost_and_nothing_completes_early_in_any_schedule(acts in proptest::collection::vec(act(), 1..80)) {
+        let directory = tempfile::tempdir().expect("a directory");
+        run(acts, &directory.path().join("seen"));
+    }
+}

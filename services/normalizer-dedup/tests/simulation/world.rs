@@ -1,0 +1,295 @@
+//! A log in memory and a runtime that does one thing at a time, so that a test decides what happens when.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    path::{Path, PathBuf},
+};
+
+use bytes::Bytes;
+use orbweaver_log::{Delivered, Offset, Partition, Record, TopicPartition};
+use orbweaver_messages::{
+    CrawlDefinition, Discovered, Pins, Scope, SeenBatch, SeenEntry, Sighting, Topic, Waiting, crawl_key, decode,
+    encode, topic,
+};
+use orbweaver_normalizer_dedup::{Config, NormalizerDedup};
+use orbweaver_stage::{Actions, Opening, Origin, Plan, RestoreFrom, Stage, Step};
+use orbweaver_url::{CANONICAL_POLICY, Fingerprint, SUFFIX_LIST_VERSION, canonicalize, parse, partition_of, slot_of};
+
+type Never = std::convert::Infallible;
+
+/// What survives a crash: the log and what was completed.
+#[derive(Default)]
+pub(crate) struct World {
+    pub(crate) log: BTreeMap<TopicPartition, Vec<Delivered>>,
+    pub(crate) completed: BTreeSet<(TopicPartition, Offset)>,
+    pub(crate) rejected: Vec<(TopicPartition, Offset, String)>,
+    pub(crate) partitions: Partition,
+}
+
+impl World {
+    pub(crate) fn new(partitions: Partition) -> Self {
+        Self { partitions, ..Self::default() }
+    }
+
+    pub(crate) fn append(&mut self, record: Record) -> Offset {
+        let records = self.log.entry(record.place).or_default();
+        let offset = records.len() as Offset;
+        records.push(Delivered {
+            place: record.place,
+            offset,
+            timestamp_ms: record.timestamp_ms,
+            key: record.key,
+            value: record.value,
+            headers: vec![],
+        });
+        offset
+    }
+
+    pub(crate) fn put(&mut self, topic: Topic, partition: Partition, key: &str, value: impl Into<Bytes>) -> Offset {
+        let key = Some(Bytes::copy_from_slice(key.as_bytes()));
+        let place = TopicPartition::new(topic, partition);
+        self.append(Record { place, key, value: Some(value.into()), headers: vec![], timestamp_ms: 1 })
+    }
+
+    pub(crate) fn define(&mut self, name: &str, scope: Scope, max_depth: Option<u16>) {
+        let definition = CrawlDefinition {
+            name: name.to_owned(),
+            scope,
+            include: vec![],
+            exclude: vec!["/private/".to_owned()],
+            max_depth,
+            pins: Pins {
+                partitions: self.partitions,
+                suffix_list: SUFFIX_LIST_VERSION.to_owned(),
+                canonical_policy: CANONICAL_POLICY.to_owned(),
+            },
+            created_at_ms: 0,
+        };
+        self.put(topic::CONTROL, 0, &crawl_key(name), encode(&definition));
+    }
+
+    pub(crate) fn seed(&mut self, text: &str) -> Offset {
+        self.put(topic::SEEDS, 0, "", text.to_owned())
+    }
+
+    pub(crate) fn links(&mut self, site: &str, depth: u16, urls: &[&str]) -> Offset {
+        self.discovered(&Discovered {
+            crawl: "default".to_owned(),
+            site: site.to_owned(),
+            via: Some(format!("https://{site}/via")),
+            depth,
+            sighting: Sighting::Link,
+            chain: vec![],
+            urls: urls.iter().map(|url| (*url).to_owned()).collect(),
+            found_at_ms: 5,
+        })
+    }
+
+    pub(crate) fn discovered(&mut self, found: &Discovered) -> Offset {
+        self.put(topic::DISCOVERED, self.partition(&found.site), &found.site, encode(found))
+    }
+
+    pub(crate) fn partition(&self, site: &str) -> Partition {
+        partition_of(slot_of(site), self.partitions)
+    }
+
+    pub(crate) fn records(&self, topic: Topic) -> impl Iterator<Item = &Delivered> {
+        self.log.iter().filter(move |(place, _)| place.topic == topic).flat_map(|(_, records)| records)
+    }
+
+    pub(crate) fn waiting(&self) -> Vec<Waiting> {
+        let waiting = self.records(topic::FRONTIER).map(|record| decode("waiting", record.value.as_ref()));
+        waiting.collect::<Result<_, _>>().expect("waiting messages")
+    }
+
+    pub(crate) fn seen(&self) -> Vec<SeenEntry> {
+        let batches =
+            self.records(topic::SEEN).map(|record| SeenBatch::decode(record.value.as_ref()).expect("a batch"));
+        batches.flat_map(|batch| batch.entries).collect()
+    }
+
+    /// How often each canonical URL was let through.
+    pub(crate) fn passes(&self) -> BTreeMap<String, usize> {
+        let mut passes = BTreeMap::new();
+        for waiting in self.waiting() {
+            *passes.entry(waiting.key().to_owned()).or_default() += 1;
+        }
+        passes
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        let groups = self.log.iter().filter(|(place, _)| [topic::SEEDS, topic::DISCOVERED].contains(&place.topic));
+        groups.flat_map(|(_, records)| records).all(|record| self.completed.contains(&(record.place, record.offset)))
+    }
+}
+
+pub(crate) fn fingerprint(url: &str) -> Fingerprint {
+    Fingerprint::of("default", canonicalize(&parse(url).expect("a url")).as_str())
+}
+
+/// One life of the process.
+pub(crate) struct Life {
+    pub(crate) stage: NormalizerDedup,
+    /// Plans under way: the step that is next, and the offsets so far.
+    pub(crate) flying: Vec<(Plan<Never>, usize, Vec<Offset>)>,
+    /// From where each partition of a group's topic is read on.
+    read: HashMap<TopicPartition, Offset>,
+    /// From where each followed log is read on.
+    followed: HashMap<TopicPartition, Offset>,
+    completed_here: BTreeSet<(TopicPartition, Offset)>,
+    pub(crate) now: i64,
+    pub(crate) halted: Option<String>,
+}
+
+/// The ends of a life.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Idle,
+    Killed,
+}
+
+pub(crate) fn config(directory: &Path) -> Config {
+    Config { recent_entries: 64, ..Config::new(PathBuf::from(directory)) }
+}
+
+impl Life {
+    /// Starts the process: restores and opens all partitions.
+    pub(crate) fn begin(world: &World, directory: &Path) -> Self {
+        let stage = NormalizerDedup::new(config(directory)).expect("an index");
+        let mut life = Self {
+            stage,
+            flying: vec![],
+            read: HashMap::new(),
+            followed: HashMap::new(),
+            completed_here: BTreeSet::new(),
+            now: 100,
+            halted: None,
+        };
+        for partition in 0..world.partitions {
+            for spec in life.stage.restores(partition) {
+                let whole = 0..world.partitions;
+                for of in if spec.whole { whole } else { partition..partition + 1 } {
+                    let place = TopicPartition::new(spec.topic, of);
+                    let records = world.log.get(&place).map_or(&[][..], Vec::as_slice);
+                    let from = match spec.from {
+                        RestoreFrom::Start => 0,
+                        RestoreFrom::Offset(offset) => offset,
+                        other => panic!("{other:?}"),
+                    };
+                    for record in &records[from as usize..] {
+                        life.stage.restore(partition, record).expect("a restore");
+                    }
+                    life.followed.insert(place, records.len() as Offset);
+                }
+            }
+            life.stage.open(Opening { partition, partitions: world.partitions, assignment: 1, claim: 0 }, life.now);
+        }
+        life
+    }
+
+    fn take(&mut self, mut actions: Actions<Never, Never>, world: &mut World) {
+        assert!(actions.jobs.is_empty() && actions.parked.is_empty());
+        self.flying.extend(actions.plans.into_iter().map(|plan| (plan, 0, vec![])));
+        let rejected = actions.rejects.into_iter().map(|(origin, reason)| {
+            world.rejected.push((origin.place, origin.offset, reason));
+            origin
+        });
+        actions.completes.extend(rejected);
+        for origin in actions.completes {
+            let place = (origin.place, origin.offset);
+            assert!(self.completed_here.insert(place), "{origin:?} was completed twice");
+            world.completed.insert(place);
+        }
+        self.halted = self.halted.take().or(actions.halt);
+    }
+
+    pub(crate) fn call(
+        &mut self,
+        world: &mut World,
+        call: impl FnOnce(&mut NormalizerDedup, i64, &mut Actions<Never, Never>),
+    ) {
+        self.now += 1;
+        let mut actions = Actions::default();
+        call(&mut self.stage, self.now, &mut actions);
+        self.take(actions, world);
+    }
+
+    /// Delivers up to `records` records; whether there were any.
+    pub(crate) fn deliver(&mut self, world: &mut World, records: usize) -> bool {
+        let mut batch = vec![];
+        for (place, log) in &world.log {
+            if ![topic::SEEDS, topic::DISCOVERED].contains(&place.topic) {
+                continue;
+            }
+            let next = self.read.entry(*place).or_default();
+            while batch.len() < records && (*next as usize) < log.len() {
+                // What is complete below the commit point is not delivered again; above it, it is.
+                let commit = (0..).find(|offset| !world.completed.contains(&(*place, *offset))).unwrap_or_default();
+                if *next >= commit || self.completed_here.contains(&(*place, *next)) {
+                    batch.push((Origin { place: *place, offset: *next, epoch: 1 }, log[*next as usize].clone()));
+                }
+                *next += 1;
+            }
+        }
+        let any = !batch.is_empty();
+        if any {
+            self.call(world, |stage, now, actions| stage.receive(batch, now, actions));
+        }
+        any
+    }
+
+    /// Carries out the next step of the plan at `index`.
+    pub(crate) fn step(&mut self, world: &mut World, index: usize) {
+        let (plan, next, offsets) = &mut self.flying[index];
+        if let Some(Step::Produce(records)) = plan.steps.get(*next) {
+            offsets.extend(records.clone().into_iter().map(|record| world.append(record)));
+            *next += 1;
+        }
+        if *next == plan.steps.len() {
+            let (plan, _, offsets) = self.flying.swap_remove(index);
+            for origin in plan.completes {
+                assert!(self.completed_here.insert((origin.place, origin.offset)), "{origin:?} was completed twice");
+                world.completed.insert((origin.place, origin.offset));
+            }
+            if let Some(token) = plan.token {
+                self.call(world, |stage, now, actions| stage.settled(token, &offsets, now, actions));
+            }
+        }
+    }
+
+    /// Reads the next record of a followed log back; whether there was one.
+    pub(crate) fn follow(&mut self, world: &mut World) -> bool {
+        let next = world.log.iter().find_map(|(place, log)| {
+            let at = *self.followed.entry(*place).or_insert(0);
+            let followed = [topic::SEEN, topic::CONTROL].contains(&place.topic);
+            (followed && (at as usize) < log.len()).then(|| log[at as usize].clone())
+        });
+        let Some(record) = next else { return false };
+        self.followed.insert(record.place, record.offset + 1);
+        self.call(world, |stage, now, actions| stage.follow(&record, now, actions));
+        true
+    }
+
+    /// Runs until nothing moves, or is killed after so many steps of plans.
+    pub(crate) fn run(&mut self, world: &mut World, mut steps: usize) -> End {
+        loop {
+            assert_eq!(self.halted, None);
+            if !self.flying.is_empty() {
+                if steps == 0 {
+                    return End::Killed;
+                }
+                steps -= 1;
+                self.step(world, 0);
+            } else if !self.follow(world) && !self.deliver(world, 3) {
+                return End::Idle;
+            }
+        }
+    }
+}
+
+/// Runs one life to its end.
+pub(crate) fn live(world: &mut World, directory: &Path) -> NormalizerDedup {
+    let mut life = Life::begin(world, directory);
+    assert_eq!(life.run(world, usize::MAX), End::Idle);
+    life.stage
+}
