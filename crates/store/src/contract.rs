@@ -1,0 +1,234 @@
+//! What every store has to do. An implementation's tests call [`holds`] on a store of theirs; it may hold other data, and
+//! is left with the rows of the suite.
+
+#![allow(clippy::unwrap_used, reason = "a suite of tests: a failure is a panic with its place")]
+
+use orbweaver_messages::Millis;
+use orbweaver_url::Fingerprint;
+
+use crate::{FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Store, Write};
+
+/// Runs the whole suite. `run` is a name that no earlier run on the same data used.
+///
+/// # Panics
+/// When the store breaks the contract.
+pub async fn holds(store: &dyn Store, run: &str) {
+    what_was_never_written_is_absent(store, run).await;
+    every_row_is_read_as_it_was_written(store, run).await;
+    rows_without_options_survive(store, run).await;
+    an_older_event_never_overwrites_a_newer_one(store, run).await;
+    one_write_may_carry_old_and_new_in_any_order(store, run).await;
+    a_replay_changes_nothing(store, run).await;
+    history_is_newest_first_and_bounded(store, run).await;
+    history_of_neighbours_is_not_mixed(store, run).await;
+    many_links_survive(store, run).await;
+    concurrent_writes_leave_the_newest(store, run).await;
+    nothing_to_write_is_written_at_once(store).await;
+}
+
+fn fingerprint(run: &str, name: &str) -> Fingerprint {
+    Fingerprint::of(run, name)
+}
+
+/// A page with every option given.
+#[must_use]
+pub fn page(fingerprint: Fingerprint, fetched_at_ms: Millis) -> PageRow {
+    PageRow {
+        fingerprint,
+        key: "https://example.org/?a=1&b=2".into(),
+        url: "https://example.org/?b=2&a=1".into(),
+        site: "example.org".into(),
+        fetched_at_ms,
+        status: Some(200),
+        outcome: "fetched".into(),
+        reason: Some("why — ö".into()),
+        content_type: Some("text/html; charset=utf-8".into()),
+        etag: Some("W/\"1\"".into()),
+        last_modified: Some("Thu, 17 Oct 2024 07:18:26 GMT".into()),
+        bytes: 1 << 40,
+        content_hash: Some("0123456789abcdef0123456789abcdef".into()),
+        depth: 65_535,
+        via: Some("https://example.org/".into()),
+    }
+}
+
+/// The event that writing `page` adds to the history.
+#[must_use]
+pub fn event(page: &PageRow) -> FetchEvent {
+    FetchEvent {
+        at_ms: page.fetched_at_ms,
+        status: page.status,
+        outcome: page.outcome.clone(),
+        reason: page.reason.clone(),
+        bytes: page.bytes,
+        content_hash: page.content_hash.clone(),
+    }
+}
+
+fn links(fingerprint: Fingerprint, at_ms: Millis, count: usize) -> LinksOut {
+    let links = (0..count).map(|i| (format!("https://example.org/{at_ms}/{i}"), i % 3 == 0)).collect();
+    LinksOut { fingerprint, at_ms, links }
+}
+
+fn redirect(fingerprint: Fingerprint, at_ms: Millis) -> RedirectRow {
+    let (from, to) = ("https://example.org/a".to_owned(), format!("https://example.org/{at_ms}"));
+    RedirectRow { fingerprint, from, to, status: 301, at_ms }
+}
+
+fn robots(authority: &str, fetched_at_ms: Millis) -> RobotsRow {
+    let body = format!("User-agent: *\nDisallow: /{fetched_at_ms}\n");
+    RobotsRow {
+        authority: authority.to_owned(),
+        fetched_at_ms,
+        status: Some(200),
+        body,
+        expires_ms: fetched_at_ms + 604_800_000,
+    }
+}
+
+fn page_write(page: &PageRow) -> Write {
+    Write::Page(Box::new(page.clone()))
+}
+
+async fn what_was_never_written_is_absent(store: &dyn Store, run: &str) {
+    let fingerprint = fingerprint(run, "absent");
+    assert_eq!(store.page(fingerprint).await.unwrap(), None);
+    assert_eq!(store.history(fingerprint, 10).await.unwrap(), []);
+    assert_eq!(store.links(fingerprint).await.unwrap(), None);
+    assert_eq!(store.redirect(fingerprint).await.unwrap(), None);
+    assert_eq!(store.robots(&format!("https://absent.{run}")).await.unwrap(), None);
+}
+
+async fn every_row_is_read_as_it_was_written(store: &dyn Store, run: &str) {
+    let fingerprint = fingerprint(run, "written");
+    let authority = format!("https://written.{run}:8443");
+    let (page, links, redirect, robots) =
+        (page(fingerprint, 1000), links(fingerprint, 1000, 30), redirect(fingerprint, 1000), robots(&authority, 1000));
+    let writes = vec![
+        page_write(&page),
+        Write::Links(links.clone()),
+        Write::Redirect(redirect.clone()),
+        Write::Robots(robots.clone()),
+    ];
+    store.write(writes).await.unwrap();
+    assert_eq!(store.page(fingerprint).await.unwrap(), Some(page.clone()));
+    assert_eq!(store.history(fingerprint, 10).await.unwrap(), [event(&page)]);
+    assert_eq!(store.links(fingerprint).await.unwrap(), Some(links));
+    assert_eq!(store.redirect(fingerprint).await.unwrap(), Some(redirect));
+    assert_eq!(store.robots(&authority).await.unwrap(), Some(robots));
+}
+
+async fn rows_without_options_survive(store: &dyn Store, run: &str) {
+    let fingerprint = fingerprint(run, "without options");
+    let bare = PageRow {
+        url: "https://example.org/?a=1&b=2".into(),
+        status: None,
+        outcome: "gone".into(),
+        reason: None,
+        content_type: None,
+        etag: None,
+        last_modified: None,
+        bytes: 0,
+        content_hash: None,
+        depth: 0,
+        via: None,
+        ..page(fingerprint, 1000)
+    };
+    let authority = format!("http://without-options.{run}");
+    let away = RobotsRow { status: None, body: String::new(), ..robots(&authority, 1000) };
+    let writes = vec![page_write(&bare), Write::Links(links(fingerprint, 1000, 0)), Write::Robots(away.clone())];
+    store.write(writes).await.unwrap();
+    assert_eq!(store.page(fingerprint).await.unwrap(), Some(bare.clone()));
+    assert_eq!(store.history(fingerprint, 10).await.unwrap(), [event(&bare)]);
+    assert_eq!(store.links(fingerprint).await.unwrap(), Some(links(fingerprint, 1000, 0)));
+    assert_eq!(store.robots(&authority).await.unwrap(), Some(away));
+}
+
+async fn an_older_event_never_overwrites_a_newer_one(store: &dyn Store, run: &str) {
+    let fingerprint = fingerprint(run, "older");
+    let authority = format!("https://older.{run}");
+    for at_ms in [2000, 1000, 1999] {
+        let writes = vec![
+            page_write(&page(fingerprint, at_ms)),
+            Write::Links(links(fingerprint, at_ms, 3)),
+            Write::Redirect(redirect(fingerprint, at_ms)),
+            Write::Robots(robots(&authority, at_ms)),
+        ];
+        store.write(writes).await.unwrap();
+        assert_eq!(store.page(fingerprint).await.unwrap(), Some(page(fingerprint, 2000)));
+        assert_eq!(store.links(fingerprint).await.unwrap(), Some(links(fingerprint, 2000, 3)));
+        assert_eq!(store.redirect(fingerprint).await.unwrap(), Some(redirect(fingerprint, 2000)));
+        assert_eq!(store.robots(&authority).await.unwrap(), Some(robots(&authority, 2000)));
+    }
+    store.write(vec![page_write(&page(fingerprint, 3000))]).await.unwrap();
+    assert_eq!(store.page(fingerprint).await.unwrap(), Some(page(fingerprint, 3000)));
+    let times: Vec<Millis> = store.history(fingerprint, 10).await.unwrap().iter().map(|event| event.at_ms).collect();
+    assert_eq!(times, [3000, 2000, 1999, 1000]);
+}
+
+async fn one_write_may_carry_old_and_new_in_any_order(store: &dyn Store, run: &str) {
+    for (name, times) in [("ascending", [1000, 2000, 3000]), ("descending", [3000, 2000, 1000])] {
+        let fingerprint = fingerprint(run, name);
+        let pages = times.map(|at_ms| page_write(&page(fingerprint, at_ms)));
+        let links_of = times.map(|at_ms| Write::Links(links(fingerprint, at_ms, 2)));
+        store.write(pages.into_iter().chain(links_of).collect()).await.unwrap();
+        assert_eq!(store.page(fingerprint).await.unwrap(), Some(page(fingerprint, 3000)), "{name}");
+        assert_eq!(store.links(fingerprint).await.unwrap(), Some(links(fingerprint, 3000, 2)), "{name}");
+        assert_eq!(store.history(fingerprint, 10).await.unwrap().len(), 3, "{name}");
+    }
+}
+
+async fn a_replay_changes_nothing(store: &dyn Store, run: &str) {
+    let fingerprint = fingerprint(run, "replay");
+    let writes: Vec<Write> = [1000, 2000].iter().map(|&at_ms| page_write(&page(fingerprint, at_ms))).collect();
+    for _ in 0..3 {
+        store.write(writes.clone()).await.unwrap();
+    }
+    assert_eq!(store.page(fingerprint).await.unwrap(), Some(page(fingerprint, 2000)));
+    let expected = [event(&page(fingerprint, 2000)), event(&page(fingerprint, 1000))];
+    assert_eq!(store.history(fingerprint, 10).await.unwrap(), expected);
+}
+
+async fn history_is_newest_first_and_bounded(store: &dyn Store, run: &str) {
+    let fingerprint = fingerprint(run, "history");
+    let times: [Millis; 7] = [5, 0, 1_767_225_600_000, 256, 255, 65_536, 4_294_967_296];
+    store.write(times.iter().map(|&at_ms| page_write(&page(fingerprint, at_ms))).collect()).await.unwrap();
+    let mut newest_first = times;
+    newest_first.sort_unstable_by(|a, b| b.cmp(a));
+    for limit in [0, 1, 3, 7, 100] {
+        let events = store.history(fingerprint, limit).await.unwrap();
+        let found: Vec<Millis> = events.iter().map(|event| event.at_ms).collect();
+        assert_eq!(found, newest_first[..limit.min(7)], "limit {limit}");
+    }
+}
+
+async fn history_of_neighbours_is_not_mixed(store: &dyn Store, run: &str) {
+    let middle = fingerprint(run, "neighbour");
+    let mut below = middle;
+    below.0[15] = below.0[15].wrapping_sub(1);
+    let mut above = middle;
+    above.0[15] = above.0[15].wrapping_add(1);
+    let neighbours = [(below, 1), (middle, 2), (above, 3)];
+    store.write(neighbours.map(|(fingerprint, at_ms)| page_write(&page(fingerprint, at_ms))).to_vec()).await.unwrap();
+    assert_eq!(store.history(middle, 10).await.unwrap(), [event(&page(middle, 2))]);
+}
+
+async fn many_links_survive(store: &dyn Store, run: &str) {
+    let fingerprint = fingerprint(run, "many links");
+    let many = links(fingerprint, 1000, 20_000);
+    store.write(vec![Write::Links(many.clone())]).await.unwrap();
+    assert_eq!(store.links(fingerprint).await.unwrap(), Some(many));
+}
+
+async fn concurrent_writes_leave_the_newest(store: &dyn Store, run: &str) {
+    let fingerprint = fingerprint(run, "concurrent");
+    let times = (0..200).map(|i| (i * 7919) % 200 + 1);
+    let writes = times.map(|at_ms| store.write(vec![page_write(&page(fingerprint, at_ms))]));
+    futures::future::try_join_all(writes).await.unwrap();
+    assert_eq!(store.page(fingerprint).await.unwrap(), Some(page(fingerprint, 200)));
+    assert_eq!(store.history(fingerprint, 1000).await.unwrap().len(), 200);
+}
+
+async fn nothing_to_write_is_written_at_once(store: &dyn Store) {
+    store.write(vec![]).await.unwrap();
+}

@@ -1,0 +1,327 @@
+//! How rows are kept: keys, and values as one version byte, the event's time and postcard.
+//!
+//! The time stands apart in front, so that "is this older than what is there" reads nine bytes and decodes nothing.
+//! postcard and not JSON: a page row takes 257 bytes instead of 406, written and read in a third of the time.
+
+use orbweaver_messages::Millis;
+use orbweaver_url::Fingerprint;
+use serde::{Deserialize, Serialize};
+
+use crate::{FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow};
+
+/// The version of everything below, the first byte of every value.
+const VERSION: u8 = 1;
+/// Version and time.
+const HEAD: usize = 9;
+/// Links shorter than this are not compressed.
+const COMPRESS_FROM: usize = 256;
+/// The most that compressed links may claim to be, so that a damaged length allocates no more. 64 MiB.
+const MAX_LINKS_BYTES: usize = 64 << 20;
+
+/// Fingerprint and the time, newest first: a range over the fingerprint is the history.
+pub(super) fn history_key(fingerprint: Fingerprint, at_ms: Millis) -> [u8; 24] {
+    let mut key = [0; 24];
+    key[..16].copy_from_slice(&fingerprint.0);
+    // The sign flipped, negative times stand below positive ones; all bits flipped, later ones come first.
+    let newest_first = !(at_ms.cast_unsigned() ^ (1 << 63));
+    key[16..].copy_from_slice(&newest_first.to_be_bytes());
+    key
+}
+
+/// The time of a history key.
+fn history_time(key: &[u8]) -> Result<Millis, String> {
+    let Some(Ok(tail)) = key.get(16..).map(<[u8; 8]>::try_from) else {
+        return Err(format!("a history key has {} bytes instead of 24", key.len()));
+    };
+    Ok((!u64::from_be_bytes(tail) ^ (1 << 63)).cast_signed())
+}
+
+/// The event's time of a stored value.
+pub(super) fn time_of(value: &[u8]) -> Result<Millis, String> {
+    match value.first() {
+        Some(&VERSION) => {}
+        Some(other) => return Err(format!("version {other} of the value is unknown; this program knows {VERSION}")),
+        None => return Err("the value is empty".to_owned()),
+    }
+    let Some(Ok(time)) = value.get(1..HEAD).map(<[u8; 8]>::try_from) else {
+        return Err(format!("the value is cut off after {} bytes", value.len()));
+    };
+    Ok(Millis::from_be_bytes(time))
+}
+
+fn head(at_ms: Millis) -> Vec<u8> {
+    let mut out = Vec::with_capacity(320);
+    out.push(VERSION);
+    out.extend_from_slice(&at_ms.to_be_bytes());
+    out
+}
+
+fn write<T: Serialize>(at_ms: Millis, value: &T) -> Result<Vec<u8>, String> {
+    postcard::to_extend(value, head(at_ms)).map_err(|error| error.to_string())
+}
+
+fn read<'a, T: Deserialize<'a>>(value: &'a [u8]) -> Result<(Millis, T), String> {
+    let at_ms = time_of(value)?;
+    Ok((at_ms, exact(value.get(HEAD..).unwrap_or_default())?))
+}
+
+/// Decodes all of `bytes`.
+fn exact<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
+    let (row, rest) = postcard::take_from_bytes(bytes).map_err(|error| error.to_string())?;
+    if !rest.is_empty() {
+        return Err(format!("{} bytes too many", rest.len()));
+    }
+    Ok(row)
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredPage<'a> {
+    key: &'a str,
+    /// Absent when it is the key.
+    url: Option<&'a str>,
+    site: &'a str,
+    status: Option<u16>,
+    outcome: &'a str,
+    reason: Option<&'a str>,
+    content_type: Option<&'a str>,
+    etag: Option<&'a str>,
+    last_modified: Option<&'a str>,
+    bytes: u64,
+    content_hash: Option<&'a str>,
+    depth: u16,
+    via: Option<&'a str>,
+}
+
+pub(super) fn write_page(row: &PageRow) -> Result<Vec<u8>, String> {
+    let stored = StoredPage {
+        key: &row.key,
+        url: (row.url != row.key).then_some(&row.url),
+        site: &row.site,
+        status: row.status,
+        outcome: &row.outcome,
+        reason: row.reason.as_deref(),
+        content_type: row.content_type.as_deref(),
+        etag: row.etag.as_deref(),
+        last_modified: row.last_modified.as_deref(),
+        bytes: row.bytes,
+        content_hash: row.content_hash.as_deref(),
+        depth: row.depth,
+        via: row.via.as_deref(),
+    };
+    write(row.fetched_at_ms, &stored)
+}
+
+pub(super) fn read_page(fingerprint: Fingerprint, value: &[u8]) -> Result<PageRow, String> {
+    let (fetched_at_ms, stored) = read::<StoredPage<'_>>(value)?;
+    Ok(PageRow {
+        fingerprint,
+        key: stored.key.to_owned(),
+        url: stored.url.unwrap_or(stored.key).to_owned(),
+        site: stored.site.to_owned(),
+        fetched_at_ms,
+        status: stored.status,
+        outcome: stored.outcome.to_owned(),
+        reason: stored.reason.map(str::to_owned),
+        content_type: stored.content_type.map(str::to_owned),
+        etag: stored.etag.map(str::to_owned),
+        last_modified: stored.last_modified.map(str::to_owned),
+        bytes: stored.bytes,
+        content_hash: stored.content_hash.map(str::to_owned),
+        depth: stored.depth,
+        via: stored.via.map(str::to_owned),
+    })
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredEvent<'a> {
+    status: Option<u16>,
+    outcome: &'a str,
+    reason: Option<&'a str>,
+    bytes: u64,
+    content_hash: Option<&'a str>,
+}
+
+/// The event of the history that writing `row` makes.
+pub(super) fn write_event(row: &PageRow) -> Result<Vec<u8>, String> {
+    let stored = StoredEvent {
+        status: row.status,
+        outcome: &row.outcome,
+        reason: row.reason.as_deref(),
+        bytes: row.bytes,
+        content_hash: row.content_hash.as_deref(),
+    };
+    write(row.fetched_at_ms, &stored)
+}
+
+pub(super) fn read_event(key: &[u8], value: &[u8]) -> Result<FetchEvent, String> {
+    let (at_ms, stored) = read::<StoredEvent<'_>>(value)?;
+    if history_time(key)? != at_ms {
+        return Err(format!("the key says {} and the value {at_ms}", history_time(key)?));
+    }
+    Ok(FetchEvent {
+        at_ms,
+        status: stored.status,
+        outcome: stored.outcome.to_owned(),
+        reason: stored.reason.map(str::to_owned),
+        bytes: stored.bytes,
+        content_hash: stored.content_hash.map(str::to_owned),
+    })
+}
+
+/// What follows the head of links: postcard as it is, or LZ4 of it with its length in front.
+const PLAIN: u8 = 0;
+const LZ4: u8 = 1;
+
+/// LZ4 and not zstd: 30 links of one page shrink from 1,700 to 700 bytes in 2 µs, with zstd (level 1) to 510 in 7 µs.
+pub(super) fn write_links(row: &LinksOut) -> Result<Vec<u8>, String> {
+    let plain = postcard::to_stdvec(&row.links).map_err(|error| error.to_string())?;
+    let mut out = head(row.at_ms);
+    if plain.len() < COMPRESS_FROM {
+        out.push(PLAIN);
+        out.extend_from_slice(&plain);
+    } else if plain.len() > MAX_LINKS_BYTES {
+        return Err(format!("links of {} bytes; allowed are {MAX_LINKS_BYTES}", plain.len()));
+    } else {
+        out.push(LZ4);
+        out.extend_from_slice(&lz4_flex::compress_prepend_size(&plain));
+    }
+    Ok(out)
+}
+
+pub(super) fn read_links(fingerprint: Fingerprint, value: &[u8]) -> Result<LinksOut, String> {
+    let at_ms = time_of(value)?;
+    let links = match value.get(HEAD..) {
+        Some([PLAIN, plain @ ..]) => exact(plain)?,
+        Some([LZ4, packed @ ..]) => {
+            let (bytes, packed) = lz4_flex::block::uncompressed_size(packed).map_err(|error| error.to_string())?;
+            if bytes > MAX_LINKS_BYTES {
+                return Err(format!("links of {bytes} bytes; allowed are {MAX_LINKS_BYTES}"));
+            }
+            exact(&lz4_flex::decompress(packed, bytes).map_err(|error| error.to_string())?)?
+        }
+        Some([kind, ..]) => return Err(format!("compression {kind} of the links is unknown")),
+        _ => return Err("the links are cut off".to_owned()),
+    };
+    Ok(LinksOut { fingerprint, at_ms, links })
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredRedirect<'a> {
+    from: &'a str,
+    to: &'a str,
+    status: u16,
+}
+
+pub(super) fn write_redirect(row: &RedirectRow) -> Result<Vec<u8>, String> {
+    write(row.at_ms, &StoredRedirect { from: &row.from, to: &row.to, status: row.status })
+}
+
+pub(super) fn read_redirect(fingerprint: Fingerprint, value: &[u8]) -> Result<RedirectRow, String> {
+    let (at_ms, stored) = read::<StoredRedirect<'_>>(value)?;
+    let (from, to) = (stored.from.to_owned(), stored.to.to_owned());
+    Ok(RedirectRow { fingerprint, from, to, status: stored.status, at_ms })
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredRobots<'a> {
+    status: Option<u16>,
+    body: &'a str,
+    expires_ms: Millis,
+}
+
+pub(super) fn write_robots(row: &RobotsRow) -> Result<Vec<u8>, String> {
+    write(row.fetched_at_ms, &StoredRobots { status: row.status, body: &row.body, expires_ms: row.expires_ms })
+}
+
+pub(super) fn read_robots(authority: &str, value: &[u8]) -> Result<RobotsRow, String> {
+    let (fetched_at_ms, stored) = read::<StoredRobots<'_>>(value)?;
+    let (authority, body) = (authority.to_owned(), stored.body.to_owned());
+    Ok(RobotsRow { authority, fetched_at_ms, status: stored.status, body, expires_ms: stored.expires_ms })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn page(url: String, fetched_at_ms: Millis, status: Option<u16>, text: Option<String>) -> PageRow {
+        PageRow {
+            fingerprint: Fingerprint([7; 16]),
+            key: "https://example.org/".into(),
+            url,
+            site: "example.org".into(),
+            fetched_at_ms,
+            status,
+            outcome: "fetched".into(),
+            reason: text.clone(),
+            content_type: text.clone(),
+            etag: None,
+            last_modified: text.clone(),
+            bytes: 3,
+            content_hash: text.clone(),
+            depth: 2,
+            via: text,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_page_and_its_event_are_read_as_they_were_written(
+            url: String, at: i64, status: Option<u16>, text: Option<String>,
+        ) {
+            let row = page(url, at, status, text);
+            let value = write_page(&row).unwrap();
+            prop_assert_eq!(time_of(&value), Ok(at));
+            prop_assert_eq!(read_page(row.fingerprint, &value), Ok(row.clone()));
+            let event = read_event(&history_key(row.fingerprint, at), &write_event(&row).unwrap()).unwrap();
+            prop_assert_eq!((event.at_ms, event.status, event.content_hash), (at, row.status, row.content_hash));
+        }
+
+        #[test]
+        fn links_are_read_as_they_were_written(links: Vec<(String, bool)>, at: i64) {
+            let row = LinksOut { fingerprint: Fingerprint([7; 16]), at_ms: at, links };
+            prop_assert_eq!(read_links(row.fingerprint, &write_links(&row).unwrap()), Ok(row));
+        }
+
+        #[test]
+        fn damaged_values_are_refused_without_a_panic(bytes: Vec<u8>) {
+            let mut value = head(1);
+            value.extend_from_slice(&bytes);
+            for value in [bytes, value] {
+                let fingerprint = Fingerprint([7; 16]);
+                let _ = read_page(fingerprint, &value);
+                let _ = read_links(fingerprint, &value);
+                let _ = read_redirect(fingerprint, &value);
+                let _ = read_robots("https://example.org", &value);
+                let _ = read_event(&value, &value);
+            }
+        }
+
+        #[test]
+        fn later_events_stand_first(earlier: i64, later: i64) {
+            prop_assume!(earlier < later);
+            let fingerprint = Fingerprint([7; 16]);
+            prop_assert!(history_key(fingerprint, later) < history_key(fingerprint, earlier));
+            prop_assert_eq!(history_time(&history_key(fingerprint, later)), Ok(later));
+        }
+    }
+
+    #[test]
+    fn a_cut_or_foreign_value_says_what_is_wrong() {
+        let value = write_page(&page("https://example.org/".into(), 5, Some(200), None)).unwrap();
+        for cut in 0..value.len() {
+            assert!(read_page(Fingerprint([7; 16]), &value[..cut]).is_err(), "cut to {cut} bytes");
+        }
+        let foreign = [&[2], &value[1..]].concat();
+        assert!(time_of(&foreign).unwrap_err().contains("version 2"));
+        let longer = [&value[..], &[0]].concat();
+        assert_eq!(read_page(Fingerprint([7; 16]), &longer), Err("1 bytes too many".to_owned()));
+    }
+
+    #[test]
+    fn a_claimed_length_beyond_the_limit_is_refused() {
+        let value = [head(1), vec![LZ4], u32::MAX.to_le_bytes().to_vec()].concat();
+        assert!(read_links(Fingerprint([7; 16]), &value).unwrap_err().contains("allowed are"));
+    }
+}

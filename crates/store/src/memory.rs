@@ -1,0 +1,121 @@
+//! A store in memory, for tests: it does what its script says.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use futures::future::{BoxFuture, FutureExt, ready};
+use orbweaver_messages::Millis;
+use orbweaver_url::Fingerprint;
+
+use crate::{FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Store, StoreError, Write};
+
+/// Keeps everything in memory, and fails when it was told to.
+#[derive(Debug, Default)]
+pub struct MemoryStore(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    pages: HashMap<Fingerprint, PageRow>,
+    history: BTreeMap<(Fingerprint, Reverse<Millis>), FetchEvent>,
+    links: HashMap<Fingerprint, LinksOut>,
+    redirects: HashMap<Fingerprint, RedirectRow>,
+    robots: HashMap<String, RobotsRow>,
+    failures: VecDeque<StoreError>,
+    attempts: usize,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The next `writes` writes fail with [`StoreError::Failed`], and write nothing.
+    pub fn fail_next(&self, writes: usize) {
+        for _ in 0..writes {
+            self.fail_next_with(StoreError::Failed("the script says so".to_owned()));
+        }
+    }
+
+    /// The next write that has no failure yet fails with `error`, and writes nothing.
+    pub fn fail_next_with(&self, error: StoreError) {
+        self.state().failures.push_back(error);
+    }
+
+    /// How many writes there were, failed ones too.
+    #[must_use]
+    pub fn attempts(&self) -> usize {
+        self.state().attempts
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn put(&mut self, write: Write) {
+        match write {
+            Write::Page(page) => {
+                let event = FetchEvent {
+                    at_ms: page.fetched_at_ms,
+                    status: page.status,
+                    outcome: page.outcome.clone(),
+                    reason: page.reason.clone(),
+                    bytes: page.bytes,
+                    content_hash: page.content_hash.clone(),
+                };
+                self.history.insert((page.fingerprint, Reverse(page.fetched_at_ms)), event);
+                put_newer(&mut self.pages, page.fingerprint, *page, |page| page.fetched_at_ms);
+            }
+            Write::Links(links) => put_newer(&mut self.links, links.fingerprint, links, |links| links.at_ms),
+            Write::Redirect(row) => put_newer(&mut self.redirects, row.fingerprint, row, |row| row.at_ms),
+            Write::Robots(row) => put_newer(&mut self.robots, row.authority.clone(), row, |row| row.fetched_at_ms),
+        }
+    }
+}
+
+fn put_newer<K: std::hash::Hash + Eq, V>(rows: &mut HashMap<K, V>, key: K, row: V, time: impl Fn(&V) -> Millis) {
+    if rows.get(&key).is_none_or(|there| time(there) <= time(&row)) {
+        rows.insert(key, row);
+    }
+}
+
+impl Store for MemoryStore {
+    fn write(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<(), StoreError>> {
+        async move {
+            let mut state = self.state();
+            state.attempts += 1;
+            if let Some(error) = state.failures.pop_front() {
+                return Err(error);
+            }
+            writes.into_iter().for_each(|write| state.put(write));
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn page(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<PageRow>, StoreError>> {
+        ready(Ok(self.state().pages.get(&fingerprint).cloned())).boxed()
+    }
+
+    fn history(&self, fingerprint: Fingerprint, limit: usize) -> BoxFuture<'_, Result<Vec<FetchEvent>, StoreError>> {
+        let range = (fingerprint, Reverse(Millis::MAX))..=(fingerprint, Reverse(Millis::MIN));
+        let events = self.state().history.range(range).take(limit).map(|(_, event)| event.clone()).collect();
+        ready(Ok(events)).boxed()
+    }
+
+    fn links(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<LinksOut>, StoreError>> {
+        ready(Ok(self.state().links.get(&fingerprint).cloned())).boxed()
+    }
+
+    fn redirect(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<RedirectRow>, StoreError>> {
+        ready(Ok(self.state().redirects.get(&fingerprint).cloned())).boxed()
+    }
+
+    fn robots<'a>(&'a self, authority: &'a str) -> BoxFuture<'a, Result<Option<RobotsRow>, StoreError>> {
+        ready(Ok(self.state().robots.get(authority).cloned())).boxed()
+    }
+}
