@@ -271,7 +271,8 @@ impl PartitionLog {
             len: last.len,
             end: last.end,
             max_ms: last.max_ms,
-            sealed: !writer.open,
+            // One that was never written has no segment, complete or not.
+            sealed: !writer.open && !segments.list.is_empty(),
         };
         Cut { entry, unsynced: std::mem::take(&mut writer.unsynced), new_files: std::mem::take(&mut writer.new_files) }
     }

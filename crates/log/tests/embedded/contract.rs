@@ -1,4 +1,4 @@
-//! The embedded log keeps the contract, with every sync policy and with segments of any size.
+//! The contract, with every sync policy and with segments of any size.
 
 use orbweaver_log::{EmbeddedLog, Options, SyncPolicy, contract};
 

@@ -1,0 +1,118 @@
+//! Logs to be tested, and records whose content tells whether they are intact.
+
+use std::{fs, path::Path, time::Duration};
+
+use bytes::Bytes;
+use orbweaver_log::{
+    Cleanup, Delivered, EmbeddedLog, Log, LogError, Offset, Options, Record, SyncPolicy, TopicPartition, TopicSpec,
+};
+use orbweaver_messages::Topic;
+
+pub(crate) const PARTITIONS: u32 = 2;
+pub(crate) const KEEP: Topic = Topic("test.keep");
+pub(crate) const DELETE: Topic = Topic("test.delete");
+pub(crate) const COMPACT: Topic = Topic("test.compact");
+
+pub(crate) fn specs() -> Vec<TopicSpec> {
+    [(KEEP, Cleanup::Keep), (DELETE, Cleanup::Delete), (COMPACT, Cleanup::Compact)]
+        .map(|(topic, cleanup)| TopicSpec::new(topic, PARTITIONS, cleanup))
+        .to_vec()
+}
+
+/// Small segments, and nothing that happens by itself.
+pub(crate) fn still() -> Options {
+    Options {
+        sync: SyncPolicy::Every(Duration::from_secs(3_600)),
+        segment_bytes: 4 << 10,
+        open_files: 4,
+        maintain_every: None,
+        ..Options::default()
+    }
+}
+
+pub(crate) fn open(folder: &Path) -> EmbeddedLog {
+    try_open(folder).unwrap()
+}
+
+pub(crate) fn try_open(folder: &Path) -> Result<EmbeddedLog, LogError> {
+    EmbeddedLog::open(folder, still(), &specs())
+}
+
+pub(crate) fn place(topic: Topic, partition: u32) -> TopicPartition {
+    TopicPartition::new(topic, partition)
+}
+
+/// A record whose size and bytes follow from its number.
+pub(crate) fn record(place: TopicPartition, number: u64) -> Record {
+    Record {
+        place,
+        key: Some(Bytes::from(format!("key {}", number % 50))),
+        value: Some(value(number)),
+        headers: vec![("number", Bytes::copy_from_slice(&number.to_le_bytes()))],
+        timestamp_ms: number as i64,
+    }
+}
+
+fn value(number: u64) -> Bytes {
+    let bytes = (0..number * 7_919 % 1_500).map(|at| (at ^ number) as u8);
+    bytes.collect::<Vec<_>>().into()
+}
+
+/// The number of a record, of which every byte is as it was made.
+pub(crate) fn number(delivered: &Delivered) -> u64 {
+    let number = u64::from_le_bytes(delivered.header("number").unwrap().as_ref().try_into().unwrap());
+    let made = record(delivered.place, number);
+    assert_eq!((&delivered.key, &delivered.value), (&made.key, &made.value), "the record {number} is not intact");
+    assert_eq!(delivered.timestamp_ms, made.timestamp_ms);
+    number
+}
+
+pub(crate) async fn append(log: &dyn Log, place: TopicPartition, numbers: impl IntoIterator<Item = u64>) {
+    log.append(numbers.into_iter().map(|number| record(place, number)).collect()).await.unwrap();
+}
+
+/// All that a partition holds, as offset and number.
+pub(crate) async fn read_all(log: &dyn Log, place: TopicPartition) -> Vec<(Offset, u64)> {
+    try_read_all(log, place).await.unwrap()
+}
+
+pub(crate) async fn try_read_all(log: &dyn Log, place: TopicPartition) -> Result<Vec<(Offset, u64)>, LogError> {
+    let bounds = log.bounds(place).await?;
+    let mut reader = log.reader(place, bounds.start).await?;
+    let mut all = vec![];
+    while reader.position() < bounds.end {
+        let before = reader.position();
+        let batch = reader.read(Duration::from_secs(10)).await?;
+        all.extend(batch.iter().map(|delivered| (delivered.offset, number(delivered))));
+        assert!(reader.position() > before, "reading stands still at {before}");
+    }
+    Ok(all)
+}
+
+/// What a process leaves behind that is killed now: its files as they are.
+pub(crate) fn killed(folder: &Path) -> tempfile::TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    copy_folder(folder, copy.path());
+    copy
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            fs::create_dir(&target).unwrap();
+            copy_folder(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), &target).unwrap();
+        }
+    }
+}
+
+/// The segment files of a partition, sorted.
+pub(crate) fn files(folder: &Path, place: TopicPartition) -> Vec<std::path::PathBuf> {
+    let folder = folder.join("topics").join(place.topic.0).join(place.partition.to_string());
+    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}

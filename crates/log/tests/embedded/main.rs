@@ -1,0 +1,13 @@
+//! The embedded log: the contract, and what happens when processes are killed, files damaged, power cut and disks full.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "these are tests")]
+
+mod compaction;
+mod contract;
+mod damage;
+mod disk_full;
+mod fixture;
+mod kill;
+mod opening;
+mod power_cut;
+mod segments;

@@ -1,0 +1,117 @@
+//! Opening: who may, what is refused and how that is said, what is found again.
+
+use std::{fs, time::Duration};
+
+use orbweaver_log::{Bounds, Cleanup, Commit, EmbeddedLog, Log, LogError, Record, TopicSpec};
+use tempfile::tempdir;
+
+use crate::fixture::{DELETE, KEEP, append, open, place, read_all, specs, still, try_open};
+
+fn refusal(error: Option<LogError>) -> String {
+    match error {
+        Some(LogError::Invalid(reason)) => reason,
+        other => panic!("it should be refused, and was not: {other:?}"),
+    }
+}
+
+#[test]
+fn a_second_opener_is_refused_until_the_first_has_closed() {
+    let folder = tempdir().unwrap();
+    let log = open(folder.path());
+    let reason = refusal(try_open(folder.path()).err());
+    assert!(reason.contains("in use by another process"), "{reason}");
+    log.close().unwrap();
+    drop(open(folder.path()));
+}
+
+#[test]
+fn another_number_of_partitions_is_refused_with_what_mends_it() {
+    let folder = tempdir().unwrap();
+    drop(open(folder.path()));
+    let other = [TopicSpec::new(KEEP, 8, Cleanup::Keep)];
+    let reason = refusal(EmbeddedLog::open(folder.path(), still(), &other).err());
+    assert!(reason.contains("has 2 partitions and 8 are asked for; ask for 2, or begin a log in another"), "{reason}");
+    drop(open(folder.path()));
+}
+
+#[test]
+fn a_folder_that_is_no_log_stays_untouched() {
+    let folder = tempdir().unwrap();
+    fs::write(folder.path().join("thesis.txt"), "precious").unwrap();
+    let reason = refusal(try_open(folder.path()).err());
+    assert!(reason.contains("thesis.txt"), "{reason}");
+    assert!(!folder.path().join("topics").exists());
+
+    let folder = tempdir().unwrap();
+    drop(open(folder.path()));
+    fs::write(folder.path().join("FORMAT"), "orbweaver log 9\n").unwrap();
+    let reason = refusal(try_open(folder.path()).err());
+    assert!(reason.contains("orbweaver log 9") && reason.contains("reads `orbweaver log 1`"), "{reason}");
+}
+
+#[tokio::test]
+async fn everything_is_found_again_and_goes_on() {
+    let folder = tempdir().unwrap();
+    let (one, two) = (place(KEEP, 0), place(DELETE, 1));
+    for round in 0..3 {
+        let log = open(folder.path());
+        let all: Vec<_> = (0..round * 100).map(|number| (number, number)).collect();
+        assert_eq!(read_all(&log, one).await, all);
+        let commit = Commit { offset: round, metadata: format!("round {round}") };
+        let earlier = log.committed("group", &[two]).await.unwrap().remove(0);
+        assert_eq!(earlier.map(|commit| commit.offset), round.checked_sub(1));
+        append(&log, one, round * 100..round * 100 + 100).await;
+        append(&log, two, round * 100..round * 100 + 100).await;
+        log.delete_below(two, round * 100 + 7).await.unwrap();
+        let mut consumer = log.consumer("group", &[DELETE]).unwrap();
+        consumer.commit(vec![(two, commit)]).await.unwrap();
+        drop(consumer);
+        log.close().unwrap();
+    }
+    let log = open(folder.path());
+    assert_eq!(log.bounds(two).await.unwrap(), Bounds { start: 207, end: 300 });
+    assert_eq!(read_all(&log, two).await.first(), Some(&(207, 207)));
+    for time in [0, 207, 208, 250, 299] {
+        assert_eq!(log.offset_at(two, time).await.unwrap(), time.max(207) as u64);
+    }
+    assert_eq!(log.offset_at(two, 300).await.unwrap(), 300);
+}
+
+#[tokio::test]
+async fn topics_that_are_not_asked_for_stay_as_they_are() {
+    let folder = tempdir().unwrap();
+    let at = place(DELETE, 0);
+    let log = open(folder.path());
+    append(&log, at, 0..100).await;
+    log.delete_below(at, 60).await.unwrap();
+    let mut consumer = log.consumer("group", &[DELETE]).unwrap();
+    consumer.commit(vec![(at, Commit { offset: 60, metadata: String::new() })]).await.unwrap();
+    drop(consumer);
+    log.close().unwrap();
+
+    let others: Vec<_> = specs().into_iter().filter(|spec| spec.topic != DELETE).collect();
+    let log = EmbeddedLog::open(folder.path(), still(), &others).unwrap();
+    assert!(matches!(log.bounds(at).await, Err(LogError::UnknownTopic(_))));
+    append(&log, place(KEEP, 0), 0..100).await;
+    log.close().unwrap();
+
+    let log = open(folder.path());
+    assert_eq!(log.bounds(at).await.unwrap(), Bounds { start: 60, end: 100 });
+    assert_eq!(log.committed("group", &[at]).await.unwrap()[0].as_ref().map(|commit| commit.offset), Some(60));
+}
+
+#[tokio::test]
+async fn a_record_beyond_the_limit_is_refused_with_the_limit() {
+    let folder = tempdir().unwrap();
+    let options = orbweaver_log::Options { max_record_bytes: 1_000, ..still() };
+    let log = EmbeddedLog::open(folder.path(), options, &specs()).unwrap();
+    let at = place(KEEP, 0);
+    let of =
+        |bytes| Record { place: at, key: None, value: Some(vec![1; bytes].into()), headers: vec![], timestamp_ms: 0 };
+    let refused = log.append(vec![of(10), of(1_001)]).await;
+    assert!(matches!(refused, Err(LogError::TooLarge { bytes: 1_001, max: 1_000, .. })), "{refused:?}");
+    assert_eq!(log.bounds(at).await.unwrap().end, 0, "a refused batch appends nothing");
+    log.append(vec![of(1_000)]).await.unwrap();
+    let mut reader = log.reader(at, 0).await.unwrap();
+    assert_eq!(reader.read(Duration::from_secs(5)).await.unwrap()[0].value.as_ref().unwrap().len(), 1_000);
+}

@@ -1,0 +1,145 @@
+//! After a restart of the system the log stands at one moment, in all topics and commits alike.
+
+use std::{fs, path::Path};
+
+use orbweaver_log::{Bounds, Commit, EmbeddedLog, Log, Options, SyncPolicy};
+use tempfile::tempdir;
+
+use crate::fixture::{COMPACT, DELETE, KEEP, append, files, killed, open, place, read_all, specs, still};
+
+/// Makes the checkpoints say that they were written in an earlier run of the system.
+fn restart_the_system(folder: &Path) {
+    for slot in ["checkpoint.0", "checkpoint.1"] {
+        let path = folder.join(slot);
+        let Ok(text) = fs::read_to_string(&path) else { continue };
+        let (body, _) = text.split_once("\ncrc ").unwrap();
+        let line = body.lines().find(|line| line.starts_with("boot ")).unwrap();
+        let body = body.replace(line, "boot 00000000-0000-0000-0000-000000000000");
+        fs::write(&path, format!("{body}\ncrc {:08x}\n", crc32fast::hash(body.as_bytes()))).unwrap();
+    }
+}
+
+async fn commit(log: &dyn Log, offset: u64) {
+    let mut consumer = log.consumer("group", &[DELETE]).unwrap();
+    consumer.commit(vec![(place(DELETE, 0), Commit { offset, metadata: String::new() })]).await.unwrap();
+}
+
+async fn committed(log: &dyn Log) -> Option<u64> {
+    log.committed("group", &[place(DELETE, 0)]).await.unwrap()[0].as_ref().map(|commit| commit.offset)
+}
+
+#[tokio::test]
+async fn everything_goes_back_to_the_same_moment() {
+    let folder = tempdir().unwrap();
+    let (keep, delete, late) = (place(KEEP, 0), place(DELETE, 0), place(KEEP, 1));
+    let log = open(folder.path());
+    append(&log, keep, 0..50).await;
+    append(&log, delete, 0..70).await;
+    commit(&log, 40).await;
+    log.delete_below(delete, 30).await.unwrap();
+    log.flush().unwrap();
+
+    append(&log, keep, 50..200).await;
+    append(&log, delete, 70..75).await;
+    append(&log, late, 0..20).await;
+    commit(&log, 74).await;
+    log.delete_below(delete, 74).await.unwrap();
+
+    let crashed = killed(folder.path());
+    let after = open(crashed.path());
+    assert_eq!(after.bounds(keep).await.unwrap().end, 200, "a process that was killed loses nothing");
+    assert_eq!(committed(&after).await, Some(74));
+    drop(after);
+
+    let cut = killed(folder.path());
+    restart_the_system(cut.path());
+    let after = open(cut.path());
+    assert_eq!(after.bounds(keep).await.unwrap(), Bounds { start: 0, end: 50 });
+    assert_eq!(after.bounds(delete).await.unwrap(), Bounds { start: 30, end: 70 });
+    assert_eq!(after.bounds(late).await.unwrap(), Bounds { start: 0, end: 0 });
+    assert_eq!(committed(&after).await, Some(40), "no commit is ahead of what it stands for");
+    assert_eq!(read_all(&after, keep).await.len(), 50);
+    assert_eq!(read_all(&after, delete).await.first(), Some(&(30, 30)));
+    append(&after, keep, 50..60).await;
+    after.close().unwrap();
+    assert_eq!(read_all(&open(cut.path()), keep).await.len(), 60);
+}
+
+#[tokio::test]
+async fn a_log_that_was_closed_loses_nothing() {
+    let folder = tempdir().unwrap();
+    let log = open(folder.path());
+    append(&log, place(KEEP, 0), 0..100).await;
+    append(&log, place(COMPACT, 1), 0..100).await;
+    commit(&log, 0).await;
+    log.close().unwrap();
+    restart_the_system(folder.path());
+    let log = open(folder.path());
+    assert_eq!(read_all(&log, place(KEEP, 0)).await.len(), 100);
+    assert_eq!(read_all(&log, place(COMPACT, 1)).await.len(), 100);
+    assert_eq!(committed(&log).await, Some(0));
+}
+
+#[tokio::test]
+async fn pages_that_never_reached_the_disk_are_behind_the_checkpoint() {
+    let folder = tempdir().unwrap();
+    let at = place(KEEP, 0);
+    let log = open(folder.path());
+    append(&log, at, 0..30).await;
+    log.flush().unwrap();
+    append(&log, at, 30..200).await;
+    let cut = killed(folder.path());
+    restart_the_system(cut.path());
+    // The system writes pages back in any order: of a file behind the checkpoint there may be the end and not the beginning.
+    let last = files(cut.path(), at).pop().unwrap();
+    let mut bytes = fs::read(&last).unwrap();
+    bytes[..100].fill(0);
+    fs::write(&last, bytes).unwrap();
+    assert_eq!(read_all(&open(cut.path()), at).await.len(), 30);
+}
+
+#[tokio::test]
+async fn what_was_synced_before_it_was_acknowledged_stays() {
+    let folder = tempdir().unwrap();
+    let at = place(KEEP, 0);
+    let options = Options { sync: SyncPolicy::EachAppend, ..still() };
+    let log = EmbeddedLog::open(folder.path(), options.clone(), &specs()).unwrap();
+    append(&log, at, 0..30).await;
+    log.flush().unwrap();
+    append(&log, at, 30..200).await;
+    let cut = killed(folder.path());
+    restart_the_system(cut.path());
+    let torn = files(cut.path(), at).pop().unwrap();
+    fs::write(&torn, [fs::read(&torn).unwrap(), vec![0; 4_096]].concat()).unwrap();
+    let log = EmbeddedLog::open(cut.path(), options, &specs()).unwrap();
+    assert_eq!(read_all(&log, at).await.len(), 200);
+}
+
+#[tokio::test]
+async fn grown_commits_are_rewritten_and_stay_true_to_the_checkpoint() {
+    let folder = tempdir().unwrap();
+    let log = open(folder.path());
+    let at = place(DELETE, 0);
+    let mut consumer = log.consumer("group", &[DELETE]).unwrap();
+    let mut commits = async |offset| {
+        let metadata = "m".repeat(4_000);
+        consumer.commit(vec![(at, Commit { offset, metadata })]).await.unwrap();
+    };
+    for offset in 0..300 {
+        commits(offset).await;
+    }
+    log.flush().unwrap();
+    let names = |folder: &Path| {
+        let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with("commits")).collect::<Vec<_>>()
+    };
+    assert_eq!(names(folder.path()), ["commits.1"], "the grown one is gone once a checkpoint names the next");
+    assert!(fs::metadata(folder.path().join("commits.1")).unwrap().len() < 10_000);
+    commits(300).await;
+
+    let crashed = killed(folder.path());
+    assert_eq!(committed(&open(crashed.path())).await, Some(300));
+    let cut = killed(folder.path());
+    restart_the_system(cut.path());
+    assert_eq!(committed(&open(cut.path())).await, Some(299));
+}
