@@ -1,0 +1,190 @@
+//! From records to plans: the stage, its jobs and its worker.
+
+use bytes::Bytes;
+use orbweaver_extractor::job::{ExtractDone, ExtractJob, PAGE_HEADER};
+use orbweaver_extractor::{BlockingWorker, ExtractOptions, ExtractorConfig, ExtractorMetrics, ExtractorStage};
+use orbweaver_log::{Delivered, TopicPartition};
+use orbweaver_messages::{BodyEncoding, Discovered, Document, Page, Sighting, decode, encode, topic};
+use orbweaver_stage::{Actions, Opening, Origin, Stage, Step, Worker};
+use orbweaver_store::Write;
+use orbweaver_url::{Fingerprint, partition_of, slot_of};
+use prometheus::Registry;
+use tokio::sync::mpsc::unbounded_channel;
+
+const PARTITIONS: u32 = 64;
+const NOW: i64 = 1_700_000_123_456;
+
+fn page(body: &[u8], encoding: BodyEncoding) -> Page {
+    let url = "http://www.a.test/dir/page?q=1";
+    Page {
+        crawl: "main".into(),
+        fingerprint: Fingerprint::of("main", url),
+        url: url.into(),
+        key: None,
+        site: "a.test".into(),
+        depth: 2,
+        sighting: Sighting::Link,
+        via: None,
+        chain: vec!["http://a.test/old".into()],
+        status: 200,
+        content_type: Some("text/html".into()),
+        headers: vec![],
+        fetched_at_ms: 1_700_000_000_000,
+        encoding,
+        body_bytes: body.len() as u64,
+        truncated: false,
+        content_hash: "0".repeat(32),
+        attempt: 1,
+    }
+}
+
+fn delivered(offset: u64, header: Option<Bytes>, value: Option<&[u8]>) -> (Origin, Delivered) {
+    let place = TopicPartition::new(topic::PAGES, 3);
+    let record = Delivered {
+        place,
+        offset,
+        timestamp_ms: NOW,
+        key: None,
+        value: value.map(Bytes::copy_from_slice),
+        headers: header.into_iter().map(|header| (PAGE_HEADER.to_owned(), header)).collect(),
+    };
+    (Origin { place, offset, epoch: 1 }, record)
+}
+
+fn fetched(offset: u64, body: &str) -> (Origin, Delivered) {
+    let frame = zstd::bulk::compress(body.as_bytes(), 3).unwrap();
+    delivered(offset, Some(encode(&page(body.as_bytes(), BodyEncoding::Zstd))), Some(&frame))
+}
+
+fn config() -> ExtractorConfig {
+    ExtractorConfig { threads: 2, ..ExtractorConfig::default() }
+}
+
+fn stage(config: ExtractorConfig) -> ExtractorStage {
+    let mut stage = ExtractorStage::new(config, ExtractorMetrics::register(&Registry::new()).unwrap());
+    stage.open(Opening { partition: 3, partitions: PARTITIONS, assignment: 1, claim: 0 }, NOW);
+    stage
+}
+
+async fn run(jobs: Vec<ExtractJob>, config: ExtractorConfig) -> Vec<ExtractDone> {
+    let metrics = ExtractorMetrics::register(&Registry::new()).unwrap();
+    let worker = BlockingWorker::new(config, metrics, tokio::runtime::Handle::current());
+    let (results, mut finished) = unbounded_channel();
+    jobs.into_iter().for_each(|job| worker.start(job, &results));
+    drop(results);
+    let mut done = Vec::new();
+    while let Some(one) = finished.recv().await {
+        done.push(one);
+    }
+    done
+}
+
+/// Takes a batch through stage, worker and stage again.
+async fn through(batch: Vec<(Origin, Delivered)>, config: ExtractorConfig) -> Actions<ExtractJob, Write> {
+    let mut stage = stage(config.clone());
+    let (mut received, mut finished) = (Actions::default(), Actions::default());
+    let number = batch.len();
+    stage.receive(batch, NOW, &mut received);
+    assert_eq!(stage.due(NOW), number);
+    for done in run(received.jobs, config).await {
+        stage.finished(done, NOW, &mut finished);
+    }
+    assert_eq!(stage.due(NOW), 0);
+    finished
+}
+
+#[tokio::test]
+async fn a_page_becomes_its_links_then_its_document_and_what_it_discovered_and_then_completes() {
+    let body = "<title>A page</title><p>Text<a href=../other>one</a> <a href=https://b.test/x#y>two</a>";
+    let actions = through(vec![fetched(7, body)], config()).await;
+    let [plan] = actions.plans.as_slice() else { panic!("one plan, not {:?}", actions.plans) };
+    let [Step::Perform(writes), Step::Produce(records)] = plan.steps.as_slice() else { panic!("{:?}", plan.steps) };
+
+    let [Write::Links(links)] = writes.as_slice() else { panic!("{writes:?}") };
+    let expected = [("http://www.a.test/other".to_owned(), false), ("https://b.test/x".to_owned(), false)];
+    assert_eq!((links.links.as_slice(), links.at_ms), (&expected[..], 1_700_000_000_000));
+
+    let document: Document = decode("document", records[0].value.as_ref()).unwrap();
+    assert_eq!(records[0].place, TopicPartition::new(topic::DOCUMENTS, 3));
+    assert_eq!(records[0].key.as_deref(), Some(&b"a.test"[..]));
+    assert_eq!((document.title.as_str(), document.text.as_str()), ("A page", "Textone two"));
+    assert_eq!(document.redirects, ["http://a.test/old"]);
+    assert_eq!(document.fetched_at, "2023-11-14T22:13:20.000Z");
+    assert_eq!(document.links.iter().map(|link| link.text.as_str()).collect::<Vec<_>>(), ["one", "two"]);
+
+    let sites = ["a.test", "b.test"];
+    assert_eq!(records.len(), 3);
+    for (record, site) in records[1..].iter().zip(sites) {
+        let found: Discovered = decode("discovered", record.value.as_ref()).unwrap();
+        assert_eq!((found.site.as_str(), found.depth, found.sighting), (site, 3, Sighting::Link));
+        assert_eq!((found.via.as_deref(), found.found_at_ms), (Some("http://www.a.test/dir/page?q=1"), NOW));
+        assert_eq!(record.key.as_deref(), Some(site.as_bytes()));
+        assert_eq!(record.place, TopicPartition::new(topic::DISCOVERED, partition_of(slot_of(site), PARTITIONS)));
+    }
+    assert_eq!(plan.completes.iter().map(|origin| origin.offset).collect::<Vec<_>>(), [7]);
+}
+
+#[tokio::test]
+async fn every_page_is_completed_or_rejected_exactly_once() {
+    let good = page(b"<p>x", BodyEncoding::Identity);
+    let url = Page { url: "ftp://a.test/".into(), ..good.clone() };
+    let zstd = Page { encoding: BodyEncoding::Zstd, ..good.clone() };
+    let batch = vec![
+        delivered(0, Some(encode(&good)), Some(b"<p>x")),
+        delivered(1, None, Some(b"<p>x")),
+        delivered(2, Some(Bytes::from_static(b"{\"crawl\":1}")), Some(b"<p>x")),
+        delivered(3, Some(encode(&zstd)), Some(b"no frame")),
+        delivered(4, Some(encode(&good)), None),
+        delivered(5, Some(encode(&url)), Some(b"<p>x")),
+        delivered(6, Some(encode(&good)), Some(b"")),
+    ];
+    let actions = through(batch, config()).await;
+    let mut completed: Vec<_> = actions.plans.iter().flat_map(|plan| &plan.completes).map(|o| o.offset).collect();
+    completed.sort_unstable();
+    assert_eq!(completed, [0, 6]);
+    let mut rejects: Vec<_> = actions.rejects.iter().map(|(origin, reason)| (origin.offset, reason.as_str())).collect();
+    rejects.sort_unstable();
+    let reasons = [
+        (1, "a page record without the header `page`"),
+        (2, "not a valid page message: "),
+        (3, "the body is not a sound zstd frame: "),
+        (4, "a page record without a body"),
+        (5, "the page's url: scheme `ftp` is not crawled"),
+    ];
+    assert_eq!(rejects.len(), reasons.len());
+    for ((offset, reason), (expected, start)) in rejects.iter().zip(reasons) {
+        assert_eq!(*offset, expected);
+        assert!(reason.starts_with(start), "{reason}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_over_the_limit_is_cut_and_its_document_says_so() {
+    let options = ExtractOptions { max_body_bytes: 20, ..ExtractOptions::default() };
+    let body = "<p>1234567890123456789012345678901234567890";
+    let actions = through(vec![fetched(0, body)], ExtractorConfig { options, ..config() }).await;
+    let Step::Produce(records) = &actions.plans[0].steps[1] else { panic!() };
+    let document: Document = decode("document", records[0].value.as_ref()).unwrap();
+    assert_eq!((document.text.as_str(), document.truncated), ("12345678901234567", true));
+}
+
+#[test]
+fn a_batch_is_shared_by_all_threads_and_large_pages_are_jobs_of_their_own() {
+    let jobs = |config: ExtractorConfig, bodies: &[usize]| {
+        let batch = bodies.iter().enumerate().map(|(offset, size)| {
+            let body = vec![b'x'; *size];
+            delivered(offset as u64, Some(encode(&page(&body, BodyEncoding::Identity))), Some(&body))
+        });
+        let mut actions = Actions::default();
+        stage(config).receive(batch.collect(), NOW, &mut actions);
+        let offsets: Vec<u64> =
+            actions.jobs.iter().flat_map(|job| &job.pages).map(|(origin, _)| origin.offset).collect();
+        assert_eq!(offsets, (0..bodies.len() as u64).collect::<Vec<_>>());
+        actions.jobs.iter().map(|job| job.pages.len()).collect::<Vec<_>>()
+    };
+    assert_eq!(jobs(config(), &[10; 5]), [3, 2]);
+    assert_eq!(jobs(config(), &[10; 40]), [16, 16, 8]);
+    assert_eq!(jobs(config(), &[]), Vec::<usize>::new());
+    let small = ExtractorConfig { batch_bytes: 5000, ..config() };
+    assert_eq!(jobs(small, &[100, 100, 9000, 100, 100, 100]), [2, 1, 3]);
+}
