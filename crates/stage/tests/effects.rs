@@ -44,7 +44,11 @@ async fn a_step_begins_when_the_one_before_is_durable_and_the_origin_completes_a
         ];
         told.plans.push(Plan { steps, completes: vec![*origin], token: Some(7) });
         // A short plan of the same turn does not wait for the long one.
-        told.plans.push(Plan { steps: vec![Step::Perform(vec!["alone".to_owned()])], completes: vec![], token: Some(8) });
+        told.plans.push(Plan {
+            steps: vec![Step::Perform(vec!["alone".to_owned()])],
+            completes: vec![],
+            token: Some(8),
+        });
     });
     log.hold_appends(true);
     let play = play(stage, &log, config());

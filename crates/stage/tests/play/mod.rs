@@ -1,6 +1,6 @@
 //! A stage that does as it is told, a log in memory, and a way to wait for a state.
 
-#![allow(dead_code, reason = "each test binary plays with a part of it")]
+#![allow(dead_code, unreachable_pub, reason = "each test binary plays with a part of it")]
 
 use std::{
     collections::VecDeque,
