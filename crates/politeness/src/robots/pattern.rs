@@ -9,6 +9,8 @@ use super::escape::push_comparable;
 pub(super) struct Pattern {
     /// Without the `$` at the end; every `*` is a wildcard.
     octets: Box<[u8]>,
+    /// The length of what stands before the first wildcard.
+    literal: usize,
     anchored: bool,
 }
 
@@ -22,7 +24,8 @@ impl Pattern {
             }
             push_comparable(part, &mut octets);
         }
-        Self { octets: octets.into(), anchored }
+        let literal = memchr::memchr(b'*', &octets).unwrap_or(octets.len());
+        Self { octets: octets.into(), literal, anchored }
     }
 
     /// How specific it is: its octets (RFC 9309 section 2.2.2).
@@ -39,17 +42,15 @@ impl Pattern {
     /// leftmost place behind the part before it, which never rules out a match; nothing is tried again. So the number is at
     /// most the sum of both lengths (the search itself, `memmem`, is linear too).
     fn run(&self, path: &[u8]) -> (bool, usize) {
-        let mut parts = self.octets.split(|&byte| byte == b'*');
-        let first = parts.next().unwrap_or_default();
+        let (first, rest) = self.octets.split_at(self.literal);
         if !path.starts_with(first) {
             return (false, first.len());
         }
-        let mut at = first.len();
-        let mut passed = first.len();
-        let mut parts = parts.peekable();
-        if parts.peek().is_none() {
+        let (mut at, mut passed) = (first.len(), first.len());
+        let Some(rest) = rest.strip_prefix(b"*") else {
             return (!self.anchored || at == path.len(), passed);
-        }
+        };
+        let mut parts = rest.split(|&byte| byte == b'*').peekable();
         while let Some(part) = parts.next() {
             let rest = &path[at..];
             if self.anchored && parts.peek().is_none() {
