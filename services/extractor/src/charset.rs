@@ -76,10 +76,10 @@ fn header_encoding(content_type: &str) -> Option<&'static Encoding> {
             Some(quoted) => quoted.split_once(&value[..1]).unwrap_or((quoted, "")),
             None => value.split_at(value.find([';', ',']).unwrap_or(value.len())),
         };
-        if name.trim().eq_ignore_ascii_case("charset") {
-            if let Some(encoding) = Encoding::for_label(value.as_bytes()) {
-                return Some(encoding);
-            }
+        if name.trim().eq_ignore_ascii_case("charset")
+            && let Some(encoding) = Encoding::for_label(value.as_bytes())
+        {
+            return Some(encoding);
         }
         rest = after;
     }

@@ -186,10 +186,7 @@ fn usable(encoding: &'static Encoding) -> &'static Encoding {
 }
 
 fn begins_tag(rest: &[u8]) -> bool {
-    match rest {
-        [b'<', b'/', letter, ..] | [b'<', letter, ..] if letter.is_ascii_alphabetic() => true,
-        _ => false,
-    }
+    matches!(rest, [b'<', b'/', letter, ..] | [b'<', letter, ..] if letter.is_ascii_alphabetic())
 }
 
 fn find(bytes: &[u8], needle: &[u8]) -> Option<usize> {

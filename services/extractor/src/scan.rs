@@ -48,13 +48,8 @@ pub(crate) struct Scanned {
 pub(crate) fn scan(html: &str, options: &ExtractOptions) -> Scanned {
     let mut scan = Scan::new(options);
     let emitter = Borrowed(&mut scan);
-    // Reading from a string cannot fail: the error type has no value.
-    for token in Tokenizer::new_with_emitter(html, emitter) {
-        match token {
-            Ok(never) => match never {},
-            Err(never) => match never {},
-        }
-    }
+    // Reading from a string cannot fail: the error has no value.
+    let Ok(()) = Tokenizer::new_with_emitter(html, emitter).finish();
     scan.finish()
 }
 
@@ -301,11 +296,12 @@ impl<'a> Scan<'a> {
         }
         robots::add_meta(&mut self.found.robots, (&name, &content), &self.options.agent);
         let is_refresh = self.attribute(Attribute::HttpEquiv).eq_ignore_ascii_case("refresh");
-        if is_refresh && !self.has_refresh {
-            if let Some(href) = refresh::target(&content) {
-                self.has_refresh = true;
-                self.add_refresh(href);
-            }
+        if is_refresh
+            && !self.has_refresh
+            && let Some(href) = refresh::target(&content)
+        {
+            self.has_refresh = true;
+            self.add_refresh(href);
         }
     }
 
