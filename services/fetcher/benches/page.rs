@@ -1,4 +1,9 @@
 //! What a page costs: its packing, a turn at the gates, and all of it over loopback.
+#![allow(
+    clippy::expect_used,
+    missing_docs,
+    reason = "a benchmark ends by panicking, and criterion makes its functions"
+)]
 
 use std::{hint::black_box, sync::Arc, time::Duration};
 
@@ -46,7 +51,8 @@ fn gates(criterion: &mut Criterion) {
     let (mut now, mut next, mut turns) = (0, 0, vec![]);
     criterion.bench_function("gates, one of 100,000 sites pushed, sent and answered", |bencher| {
         bencher.iter(|| {
-            let wish = Wish { payload: next, not_before_ms: now, not_after_ms: now + 30_000, interval_ms: 1000 };
+            let (not_before_ms, not_after_ms) = (now, now + 30_000);
+            let wish = Wish { payload: next, not_before_ms, not_after_ms, interval_ms: 1000, is_first: false };
             gates.push(&sites[next % SITES], wish, 0, now).expect("no site is blocked");
             next += 1;
             if next % 100 == 0 {

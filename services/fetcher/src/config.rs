@@ -180,7 +180,7 @@ mod tests {
             (FetcherConfig { request_timeout: Duration::from_secs(31), ..default.clone() }, "request_timeout"),
             (FetcherConfig { headers: header("Host", "x"), ..default.clone() }, "headers"),
             (FetcherConfig { headers: header("a b", "x"), ..default.clone() }, "headers"),
-            (FetcherConfig { headers: header("x", "a\r\nb: c"), ..default.clone() }, "headers"),
+            (FetcherConfig { headers: header("x", "a\r\nb: c"), ..default }, "headers"),
         ];
         for (config, key) in cases {
             let error = config.validate().unwrap_err();

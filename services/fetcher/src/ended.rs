@@ -33,18 +33,6 @@ impl Ended {
         self.young.contains(&(partition, id)) || self.old.contains(&(partition, id))
     }
 
-    /// Ids that are remembered.
-    #[must_use]
-    pub(crate) fn len(&self) -> usize {
-        self.young.len() + self.old.len()
-    }
-
-    /// Whether none is remembered.
-    #[must_use]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// Begins a new generation when the young one is a lease old, and forgets the one before.
     pub(crate) fn turn(&mut self, now: Millis) {
         let age = now.saturating_sub(*self.began_ms.get_or_insert(now));
@@ -63,6 +51,10 @@ impl Ended {
 mod tests {
     use super::*;
 
+    fn is_empty(ended: &Ended) -> bool {
+        ended.young.is_empty() && ended.old.is_empty()
+    }
+
     fn id(sequence: u64) -> DispatchId {
         DispatchId { epoch: 1, sequence }
     }
@@ -75,10 +67,10 @@ mod tests {
         ended.turn(1_000_000 + LEASE_MS);
         assert!(ended.contains(3, id(0)) && ended.contains(3, id(1)) && !ended.contains(4, id(0)));
         ended.turn(1_000_000 + 2 * LEASE_MS);
-        assert!(ended.is_empty());
+        assert!(is_empty(&ended));
         ended.insert(3, id(2), 5_000_000);
         ended.turn(5_000_000 + 2 * LEASE_MS);
-        assert!(ended.is_empty(), "nothing survives a pause of two leases");
+        assert!(is_empty(&ended), "nothing survives a pause of two leases");
     }
 
     #[test]
@@ -89,7 +81,7 @@ mod tests {
         ended.turn(9_000_000 + LEASE_MS);
         assert!(ended.contains(0, id(0)) && ended.contains(0, id(1)));
         ended.turn(9_000_000 + 2 * LEASE_MS);
-        assert!(ended.is_empty());
+        assert!(is_empty(&ended));
     }
 
     #[test]
@@ -98,6 +90,6 @@ mod tests {
         ended.insert(0, id(0), 9_000_000);
         ended.turn(1_000_000);
         ended.turn(1_000_000 + LEASE_MS);
-        assert!(ended.is_empty());
+        assert!(is_empty(&ended));
     }
 }

@@ -29,6 +29,8 @@ pub struct Wish<T> {
     pub not_after_ms: Millis,
     /// Least time since the site's previous answer, in milliseconds.
     pub interval_ms: u64,
+    /// It goes ahead of those that wait: robots.txt, or the next step of a dispatch that has begun.
+    pub is_first: bool,
 }
 
 /// What became of a wish.
@@ -121,41 +123,19 @@ impl<T> Gates<T> {
         self.sites.get(site).map_or((0, 0), |gate| (gate.held(), gate.in_flight))
     }
 
-    /// Adds a wish behind those that wait. A site that is not remembered counts as asked at `asked_ms`.
+    /// Adds a wish. A site that is not remembered counts as asked at `asked_ms`.
     ///
     /// # Errors
     /// When the site is blocked.
     pub fn push(&mut self, site: &str, wish: Wish<T>, asked_ms: Millis, now: Millis) -> Result<(), Blocked<T>> {
-        self.insert(site, wish, asked_ms, now, false)
-    }
-
-    /// Adds a wish ahead of those that wait: robots.txt, or the next step of a dispatch that has begun.
-    ///
-    /// # Errors
-    /// When the site is blocked.
-    pub fn push_first(&mut self, site: &str, wish: Wish<T>, asked_ms: Millis, now: Millis) -> Result<(), Blocked<T>> {
-        self.insert(site, wish, asked_ms, now, true)
-    }
-
-    fn insert(
-        &mut self,
-        site: &str,
-        wish: Wish<T>,
-        asked_ms: Millis,
-        now: Millis,
-        first: bool,
-    ) -> Result<(), Blocked<T>> {
         let site = self.known(site, asked_ms);
         let Some(gate) = self.sites.get_mut(&site) else { return Ok(()) };
         if gate.blocked_until_ms > now {
             return Err(Blocked { until_ms: gate.blocked_until_ms, wish });
         }
         gate.interval_ms = wish.interval_ms;
-        if first {
-            gate.ahead.push_back(wish)
-        } else {
-            gate.queue.push_back(wish)
-        }
+        let line = if wish.is_first { &mut gate.ahead } else { &mut gate.queue };
+        line.push_back(wish);
         self.held += 1;
         self.arm(&site, now);
         Ok(())

@@ -15,7 +15,7 @@ use crate::{
     records::{add_times, outcome},
     robots::{Finding, Sought, judge, read},
     robots_cache::Known,
-    stage::{Acts, FetcherStage, Wanted},
+    stage::{At, FetcherStage, Wanted},
     visit::Visit,
     worker::Job,
 };
@@ -37,7 +37,7 @@ const UNREACHABLE: &str = "robots_unreachable";
 
 impl FetcherStage {
     /// Has a visit wait for a robots.txt, and has it sought when it is not yet.
-    pub(crate) fn look_up(&mut self, authority: Arc<str>, visit: Box<Visit>, now: Millis, acts: &mut Acts) {
+    pub(crate) fn look_up(&mut self, authority: Arc<str>, visit: Box<Visit>, at: &mut At<'_>) {
         if let Some(lookup) = self.lookups.get_mut(&authority) {
             return lookup.waiting.push_back(visit);
         }
@@ -56,37 +56,37 @@ impl FetcherStage {
         self.lookups.insert(authority.clone(), lookup);
         if self.robots.failures(&authority) > 0 {
             // Then the store has none.
-            self.ask_robots(&authority, now, acts);
+            self.ask_robots(&authority, at);
         } else {
-            acts.jobs.push(Job::Load { authority });
+            at.acts.jobs.push(Job::Load { authority });
         }
     }
 
     /// The store has answered.
-    pub(crate) fn robots_loaded(&mut self, authority: &Arc<str>, row: Option<RobotsRow>, now: Millis, acts: &mut Acts) {
-        match row.filter(|row| row.expires_ms > now) {
-            Some(row) => self.robots_stored(authority, &row, now, acts),
-            None => self.ask_robots(authority, now, acts),
+    pub(crate) fn robots_loaded(&mut self, authority: &Arc<str>, row: Option<RobotsRow>, at: &mut At<'_>) {
+        match row.filter(|row| row.expires_ms > at.now) {
+            Some(row) => self.robots_stored(authority, &row, at),
+            None => self.ask_robots(authority, at),
         }
     }
 
     /// A robots.txt is in the store: it applies.
-    pub(crate) fn robots_stored(&mut self, authority: &Arc<str>, row: &RobotsRow, now: Millis, acts: &mut Acts) {
+    pub(crate) fn robots_stored(&mut self, authority: &Arc<str>, row: &RobotsRow, at: &mut At<'_>) {
         let known = read(row, &self.agent);
         self.know(authority, &known, row.expires_ms, row.body.len());
         for visit in self.end_lookup(authority) {
-            self.admit_with(visit, &known, now, acts);
+            self.admit_with(visit, &known, at);
         }
     }
 
     /// Time has passed while a visit waited: all is looked at anew but the robots.txt, which is known.
-    fn admit_with(&mut self, visit: Box<Visit>, known: &Known, now: Millis, acts: &mut Acts) {
+    fn admit_with(&mut self, visit: Box<Visit>, known: &Known, at: &mut At<'_>) {
         if !self.is_open(visit.origin.place.partition) {
             self.leave(&visit);
-        } else if now > visit.not_after_ms() {
-            self.late(&visit, now, acts);
+        } else if at.now > visit.not_after_ms() {
+            self.late(&visit, at);
         } else {
-            self.obey(visit, known, now, acts);
+            self.obey(visit, known, at);
         }
     }
 
@@ -99,11 +99,11 @@ impl FetcherStage {
     }
 
     /// Asks where the robots.txt is to be had first.
-    fn ask_robots(&mut self, authority: &Arc<str>, now: Millis, acts: &mut Acts) {
+    fn ask_robots(&mut self, authority: &Arc<str>, at: &mut At<'_>) {
         let Some(lookup) = self.lookups.get(authority) else { return };
         let (site, url, interval_ms) = (lookup.site.clone(), lookup.url.clone(), lookup.interval_ms);
         let asked_ms = self.asked_ms(Some(lookup.partition));
-        self.ask_robots_at(authority, &site, (url, interval_ms, asked_ms), now, acts);
+        self.ask_robots_at(authority, &site, (url, interval_ms, asked_ms), at);
     }
 
     /// Asks for a robots.txt in the time of `site`.
@@ -112,25 +112,17 @@ impl FetcherStage {
         authority: &Arc<str>,
         site: &str,
         (url, interval_ms, asked_ms): (Url, u64, Millis),
-        now: Millis,
-        acts: &mut Acts,
+        at: &mut At<'_>,
     ) {
         let payload = Wanted::Robots(authority.clone(), url);
-        let wish = Wish { payload, not_before_ms: Millis::MIN, not_after_ms: Millis::MAX, interval_ms };
-        if let Err(blocked) = self.gates.push_first(site, wish, asked_ms, now) {
-            self.defer_lookup(authority, "blocked", blocked.until_ms, now, acts);
+        let wish = Wish { payload, not_before_ms: Millis::MIN, not_after_ms: Millis::MAX, interval_ms, is_first: true };
+        if let Err(blocked) = self.gates.push(site, wish, asked_ms, at.now) {
+            self.defer_lookup(authority, "blocked", blocked.until_ms, at);
         }
     }
 
     /// A site has answered a request for a robots.txt, or not.
-    pub(crate) fn robots_answered(
-        &mut self,
-        authority: &Arc<str>,
-        url: &Url,
-        attempt: &Attempt,
-        now: Millis,
-        acts: &mut Acts,
-    ) {
+    pub(crate) fn robots_answered(&mut self, authority: &Arc<str>, url: &Url, attempt: &Attempt, at: &mut At<'_>) {
         let Some(lookup) = self.lookups.get_mut(authority) else { return };
         let sought = Sought {
             authority,
@@ -142,7 +134,7 @@ impl FetcherStage {
         match judge(sought, attempt, &self.config, attempt.ended_at_ms) {
             Finding::Store(row) => {
                 self.metrics.robots("stored");
-                self.store_robots(authority.clone(), row, acts);
+                self.store_robots(authority.clone(), row, at);
             }
             Finding::Follow(target) => {
                 self.metrics.robots("redirected");
@@ -152,110 +144,102 @@ impl FetcherStage {
                 let known = own.map(|(interval_ms, _)| interval_ms).or_else(|| self.gates.interval_of(&site));
                 let interval_ms = known.unwrap_or(self.config.default_interval_ms);
                 let asked_ms = self.asked_ms(own.map(|(_, partition)| partition));
-                self.ask_robots_at(authority, &site, (target, interval_ms, asked_ms), now, acts);
+                self.ask_robots_at(authority, &site, (target, interval_ms, asked_ms), at);
             }
             Finding::Failing { failures, retry_at_ms } => {
                 self.metrics.robots("failing");
                 self.know(authority, &Known::Failing(failures), retry_at_ms, 0);
-                self.robots_failed(authority, attempt, retry_at_ms, now, acts);
+                self.robots_failed(authority, attempt, retry_at_ms, at);
             }
             Finding::Blocked(until_ms) => {
                 self.metrics.robots("blocked");
-                self.robots_blocked(authority, attempt, until_ms, now, acts);
+                self.robots_blocked(authority, attempt, until_ms, at);
             }
             Finding::Private => {
                 self.metrics.robots("private");
                 let lifetime = self.config.robots_error_lifetime.as_millis();
-                let until_ms = now.saturating_add(Millis::try_from(lifetime).unwrap_or(Millis::MAX));
+                let until_ms = at.now.saturating_add(Millis::try_from(lifetime).unwrap_or(Millis::MAX));
                 self.know(authority, &Known::Private, until_ms, 0);
                 for visit in self.end_lookup(authority) {
-                    self.refuse(&visit, "private_address", now, acts);
+                    self.refuse(&visit, "private_address", at);
                 }
             }
         }
     }
 
     /// Ends a visit that was asked for in vain: status and type of the answer belong to the robots.txt, not to the page.
-    fn end_unreachable(&mut self, visit: &Visit, ends: bool, attempt: &Attempt, now: Millis, acts: &mut Acts) {
+    fn end_unreachable(&mut self, visit: &Visit, ends: bool, attempt: &Attempt, at: &mut At<'_>) {
         let verdict = if ends {
             Verdict::Refused(UNREACHABLE.into())
         } else {
             Verdict::Retry(UNREACHABLE.into(), retry_at(visit.dispatch().attempt, attempt.ended_at_ms))
         };
         let failed = Attempt { result: Err(Failure::Connection), ..*attempt };
-        self.end_passing(visit, verdict, Some(&failed), now, acts);
+        self.end_passing(visit, verdict, Some(&failed), at);
     }
 
     /// The dispatch for which it was sought first has used an attempt; the others wait until it is tried again.
-    fn robots_failed(&mut self, authority: &str, attempt: &Attempt, retry_at_ms: Millis, now: Millis, acts: &mut Acts) {
+    fn robots_failed(&mut self, authority: &str, attempt: &Attempt, retry_at_ms: Millis, at: &mut At<'_>) {
         let mut waiting = self.end_lookup(authority);
         if let Some(first) = waiting.pop_front() {
-            self.end_unreachable(&first, first.dispatch().last_attempt, attempt, now, acts);
+            self.end_unreachable(&first, first.dispatch().last_attempt, attempt, at);
         }
         for visit in waiting {
-            self.defer(&visit, UNREACHABLE, retry_at_ms, now, acts);
+            self.defer(&visit, UNREACHABLE, retry_at_ms, at);
         }
     }
 
     /// The site wants to be left alone, as the answer to a page would have said.
-    fn robots_blocked(&mut self, authority: &str, attempt: &Attempt, until_ms: Millis, now: Millis, acts: &mut Acts) {
+    fn robots_blocked(&mut self, authority: &str, attempt: &Attempt, until_ms: Millis, at: &mut At<'_>) {
         let Some(site) = self.lookups.get(authority).map(|lookup| lookup.site.clone()) else { return };
         let mut waiting = self.end_lookup(authority);
         if let Some(first) = waiting.pop_front() {
             let ends = first.dispatch().blocks.saturating_add(1) >= MAX_BLOCKS;
             if ends {
-                self.end_unreachable(&first, true, attempt, now, acts);
+                self.end_unreachable(&first, true, attempt, at);
             } else {
                 let mut outcome = outcome(&first, OutcomeKind::Blocked, Some(UNREACHABLE), attempt.ended_at_ms);
                 add_times(&mut outcome, attempt);
                 outcome.blocked_until_ms = Some(until_ms);
-                self.end(&first, &outcome, vec![], acts);
+                self.end(&first, &outcome, vec![], at);
             }
         }
         for visit in waiting {
-            self.defer(&visit, "blocked", until_ms, now, acts);
+            self.defer(&visit, "blocked", until_ms, at);
         }
-        self.block(&site, until_ms, now, acts);
+        self.block(&site, until_ms, at);
     }
 
     /// Gives back all that wait for a robots.txt; it is sought anew when they come again.
-    pub(crate) fn defer_lookup(
-        &mut self,
-        authority: &str,
-        reason: &str,
-        retry_at_ms: Millis,
-        now: Millis,
-        acts: &mut Acts,
-    ) {
+    pub(crate) fn defer_lookup(&mut self, authority: &str, reason: &str, retry_at_ms: Millis, at: &mut At<'_>) {
         for visit in self.end_lookup(authority) {
-            self.defer(&visit, reason, retry_at_ms, now, acts);
+            self.defer(&visit, reason, retry_at_ms, at);
         }
     }
 
     /// Gives back what has waited for a robots.txt for too long. The robots.txt is sought on, for those that come later.
-    pub(crate) fn expire_lookups(&mut self, now: Millis, acts: &mut Acts) {
+    pub(crate) fn expire_lookups(&mut self, at: &mut At<'_>) {
         let mut late = vec![];
         for lookup in self.lookups.values_mut() {
-            while lookup.waiting.front().is_some_and(|visit| now > visit.not_after_ms()) {
+            while lookup.waiting.front().is_some_and(|visit| at.now > visit.not_after_ms()) {
                 late.extend(lookup.waiting.pop_front());
             }
         }
         for visit in late {
-            self.late(&visit, now, acts);
+            self.late(&visit, at);
         }
     }
 
     /// Takes out what waits for a partition's sake; what is sought for nobody else is not sought any more.
-    pub(crate) fn leave_lookups(&mut self, partition: Partition) -> Vec<Box<Visit>> {
-        let mut left = vec![];
+    pub(crate) fn leave_lookups(&mut self, partition: Partition) -> VecDeque<Box<Visit>> {
+        let mut left = VecDeque::new();
         self.lookups.retain(|_, lookup| {
-            let (of_it, others) = std::mem::take(&mut lookup.waiting)
-                .into_iter()
-                .partition(|visit| visit.origin.place.partition == partition);
-            let of_it: VecDeque<_> = of_it;
-            lookup.waiting = others;
-            let orphaned = lookup.waiting.is_empty() && (lookup.partition == partition || !of_it.is_empty());
-            left.extend(of_it);
+            let waiting = std::mem::take(&mut lookup.waiting).into_iter();
+            let (mut leaving, staying): (VecDeque<_>, _) =
+                waiting.partition(|visit| visit.origin.place.partition == partition);
+            lookup.waiting = staying;
+            let orphaned = lookup.waiting.is_empty() && (lookup.partition == partition || !leaving.is_empty());
+            left.append(&mut leaving);
             !orphaned
         });
         left

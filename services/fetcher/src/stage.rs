@@ -30,6 +30,14 @@ use crate::{
 /// The runtime's actions, for this stage.
 pub(crate) type Acts = Actions<Job, Write>;
 
+/// A moment, and what is done at it.
+pub(crate) struct At<'a> {
+    /// In milliseconds since the Unix epoch.
+    pub(crate) now: Millis,
+    /// What is done.
+    pub(crate) acts: &'a mut Acts,
+}
+
 /// What waits at a gate.
 #[derive(Debug)]
 pub(crate) enum Wanted {
@@ -141,18 +149,18 @@ impl FetcherStage {
     }
 
     /// Ends a visit: its origin completes when the steps are durable, and its slot is free then.
-    pub(crate) fn settle(&mut self, visit: &Visit, steps: Vec<Step<Write>>, acts: &mut Acts) {
+    pub(crate) fn settle(&mut self, visit: &Visit, steps: Vec<Step<Write>>, at: &mut At<'_>) {
         let token = self.next_number();
         self.settling.insert(token, Settling::Outcome { name: visit.name(), has_slot: visit.has_slot });
-        acts.plans.push(Plan { steps, completes: vec![visit.origin], token: Some(token) });
+        at.acts.plans.push(Plan { steps, completes: vec![visit.origin], token: Some(token) });
     }
 
     /// Stores a robots.txt; it is used when it is durable.
-    pub(crate) fn store_robots(&mut self, authority: Arc<str>, row: RobotsRow, acts: &mut Acts) {
+    pub(crate) fn store_robots(&mut self, authority: Arc<str>, row: RobotsRow, at: &mut At<'_>) {
         let token = self.next_number();
         let steps = vec![Step::Perform(vec![Write::Robots(row.clone())])];
         self.settling.insert(token, Settling::Robots(authority, row));
-        acts.plans.push(Plan { steps, completes: vec![], token: Some(token) });
+        at.acts.plans.push(Plan { steps, completes: vec![], token: Some(token) });
     }
 
     /// Does nothing more for a visit; its record stays incomplete, and the successor gets it.
@@ -163,11 +171,11 @@ impl FetcherStage {
     }
 
     /// Drops a visit whose lease is over.
-    pub(crate) fn expire(&mut self, visit: &Visit, acts: &mut Acts) {
+    pub(crate) fn expire(&mut self, visit: &Visit, at: &mut At<'_>) {
         self.free(visit.has_slot);
         self.held.remove(&visit.name());
         self.metrics.expired.inc();
-        acts.completes.push(visit.origin);
+        at.acts.completes.push(visit.origin);
     }
 
     /// Gives a slot back.
@@ -181,41 +189,41 @@ impl FetcherStage {
     }
 
     /// Takes one record in.
-    fn take_in(&mut self, origin: Origin, record: &Delivered, now: Millis, acts: &mut Acts) {
+    fn take_in(&mut self, origin: Origin, record: &Delivered, at: &mut At<'_>) {
         let ready: Ready = match decode("ready", record.value.as_ref()) {
             Ok(ready) => ready,
-            Err(error) => return acts.rejects.push((origin, error.to_string())),
+            Err(error) => return at.acts.rejects.push((origin, error.to_string())),
         };
         let url = match orbweaver_url::parse(&ready.dispatch.url) {
             Ok(url) => url,
-            Err(error) => return acts.rejects.push((origin, format!("dispatch {}: {error}", ready.dispatch.id))),
+            Err(error) => return at.acts.rejects.push((origin, format!("dispatch {}: {error}", ready.dispatch.id))),
         };
         let name = (origin.place.partition, ready.dispatch.id);
         // Its first record, which is incomplete below this one, or its durable outcome carries the work.
         if self.ended.contains(name.0, name.1) || !self.held.insert(name) {
             self.metrics.duplicates.inc();
-            return acts.completes.push(origin);
+            return at.acts.completes.push(origin);
         }
-        self.admit(Box::new(Visit::new(origin, ready, url)), now, acts);
+        self.admit(Box::new(Visit::new(origin, ready, url)), at);
     }
 
     /// Sends what may be sent.
-    fn pump(&mut self, now: Millis, acts: &mut Acts) {
+    fn pump(&mut self, at: &mut At<'_>) {
         let mut turns = std::mem::take(&mut self.turns);
-        self.gates.poll(now, self.config.concurrency.saturating_sub(self.slots), &mut turns);
+        self.gates.poll(at.now, self.config.concurrency.saturating_sub(self.slots), &mut turns);
         for turn in turns.drain(..) {
             match turn {
-                Turn::Send(site, Wish { payload, .. }) => self.send(site, payload, now, acts),
-                Turn::Late(Wish { payload: Wanted::Page(visit), .. }) => self.late(&visit, now, acts),
+                Turn::Send(site, Wish { payload, .. }) => self.send(site, payload, at),
+                Turn::Late(Wish { payload: Wanted::Page(visit), .. }) => self.late(&visit, at),
                 Turn::Late(_never) => {}
             }
         }
         self.turns = turns;
-        acts.parked.append(&mut self.left);
+        at.acts.parked.append(&mut self.left);
         self.metrics.slots.set(i64::try_from(self.slots).unwrap_or(i64::MAX));
     }
 
-    fn send(&mut self, site: Arc<str>, wanted: Wanted, now: Millis, acts: &mut Acts) {
+    fn send(&mut self, site: Arc<str>, wanted: Wanted, at: &mut At<'_>) {
         self.slots += 1;
         let number = self.next_number();
         let (of, request) = match wanted {
@@ -230,48 +238,48 @@ impl FetcherStage {
                 (Asked::Robots(authority, url), request)
             }
         };
-        self.running.insert(number, Running { site, since_ms: now, of });
-        acts.jobs.push(Job::Ask { number, request });
+        self.running.insert(number, Running { site, since_ms: at.now, of });
+        at.acts.jobs.push(Job::Ask { number, request });
     }
 
-    fn asked(&mut self, number: u64, attempt: Attempt, body: Option<PackedBody>, now: Millis, acts: &mut Acts) {
+    fn asked(&mut self, number: u64, attempt: Attempt, body: Option<PackedBody>, at: &mut At<'_>) {
         let Some(running) = self.running.remove(&number) else { return };
         let bytes = body.as_ref().map_or(0, |body| body.bytes);
         self.metrics.asked(&attempt, bytes);
         self.view.asked(&attempt, bytes);
-        self.gates.answered(&running.site, attempt.answered_at_ms, now);
+        self.gates.answered(&running.site, attempt.answered_at_ms, at.now);
         match running.of {
-            Asked::Page(Some(visit)) => self.conclude(visit, attempt, body, now, acts),
+            Asked::Page(Some(visit)) => self.conclude(visit, attempt, body, at),
             Asked::Page(None) => self.free(true),
             Asked::Robots(authority, url) => {
                 self.free(true);
-                self.robots_answered(&authority, &url, &attempt, now, acts);
+                self.robots_answered(&authority, &url, &attempt, at);
             }
         }
     }
 
     /// To be called first, with each moment.
-    fn begin(&mut self, now: Millis, acts: &mut Acts) {
-        if self.called_ms.replace(now).is_some_and(|called| now.saturating_sub(called) > FROZEN_MS) {
+    fn begin(&mut self, at: &mut At<'_>) {
+        if self.called_ms.replace(at.now).is_some_and(|called| at.now.saturating_sub(called) > FROZEN_MS) {
             // What is held is looked at anew before anything is sent: timers run out before gates open. Somebody else may have
             // asked its sites meanwhile.
-            tracing::warn!("time has passed without a call; every site counts as asked just now");
+            tracing::warn!("time has passed without a call; every site counts as asked just at.now");
             self.metrics.freezes.inc();
-            self.gates.ask_anew(now);
+            self.gates.ask_anew(at.now);
         }
         for (site, until_ms) in std::mem::take(&mut self.recalled_blocks) {
-            self.block(&site, until_ms, now, acts);
+            self.block(&site, until_ms, at);
         }
     }
 
     /// What has to be done now and then only.
-    fn look(&mut self, now: Millis, acts: &mut Acts) {
-        if now.saturating_sub(self.looked_ms).abs() < LOOK_EVERY_MS {
+    fn look(&mut self, at: &mut At<'_>) {
+        if at.now.saturating_sub(self.looked_ms).abs() < LOOK_EVERY_MS {
             return;
         }
-        self.looked_ms = now;
-        self.ended.turn(now);
-        self.expire_lookups(now, acts);
+        self.looked_ms = at.now;
+        self.ended.turn(at.now);
+        self.expire_lookups(at);
         self.metrics.in_flight.set(i64::try_from(self.running.len()).unwrap_or(i64::MAX));
         self.metrics.held.set(i64::try_from(self.gates.held()).unwrap_or(i64::MAX));
         self.metrics.sites.set(i64::try_from(self.gates.sites()).unwrap_or(i64::MAX));
@@ -352,40 +360,44 @@ impl Stage for FetcherStage {
     }
 
     fn receive(&mut self, batch: Vec<(Origin, Delivered)>, now: Millis, acts: &mut Acts) {
-        self.begin(now, acts);
+        let at = &mut At { now, acts };
+        self.begin(at);
         for (origin, record) in &batch {
-            self.take_in(*origin, record, now, acts);
+            self.take_in(*origin, record, at);
         }
-        self.pump(now, acts);
+        self.pump(at);
     }
 
     fn settled(&mut self, token: Token, _offsets: &[Offset], now: Millis, acts: &mut Acts) {
-        self.begin(now, acts);
+        let at = &mut At { now, acts };
+        self.begin(at);
         match self.settling.remove(&token) {
             Some(Settling::Outcome { name, has_slot }) => {
                 self.free(has_slot);
                 self.held.remove(&name);
                 self.ended.insert(name.0, name.1, now);
             }
-            Some(Settling::Robots(authority, row)) => self.robots_stored(&authority, &row, now, acts),
+            Some(Settling::Robots(authority, row)) => self.robots_stored(&authority, &row, at),
             None => {}
         }
-        self.pump(now, acts);
+        self.pump(at);
     }
 
     fn finished(&mut self, done: Done, now: Millis, acts: &mut Acts) {
-        self.begin(now, acts);
+        let at = &mut At { now, acts };
+        self.begin(at);
         match done {
-            Done::Asked { number, attempt, body } => self.asked(number, *attempt, body, now, acts),
-            Done::Loaded { authority, row } => self.robots_loaded(&authority, row, now, acts),
+            Done::Asked { number, attempt, body } => self.asked(number, *attempt, body, at),
+            Done::Loaded { authority, row } => self.robots_loaded(&authority, row, at),
         }
-        self.pump(now, acts);
+        self.pump(at);
     }
 
     fn tick(&mut self, now: Millis, acts: &mut Acts) {
-        self.begin(now, acts);
-        self.look(now, acts);
-        self.pump(now, acts);
+        let at = &mut At { now, acts };
+        self.begin(at);
+        self.look(at);
+        self.pump(at);
     }
 
     fn next_tick(&self) -> Option<Millis> {
@@ -413,10 +425,10 @@ impl Stage for FetcherStage {
         self.slots -= freed;
         // The site stays in flight until the answer is there, and so does the slot.
         for running in self.running.values_mut() {
-            if let Asked::Page(visit) = &mut running.of {
-                if visit.as_ref().is_some_and(|visit| visit.origin.place.partition == partition) {
-                    *visit = None;
-                }
+            if let Asked::Page(visit) = &mut running.of
+                && visit.as_ref().is_some_and(|visit| visit.origin.place.partition == partition)
+            {
+                *visit = None;
             }
         }
     }

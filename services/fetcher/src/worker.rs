@@ -175,3 +175,6 @@ impl Perform<Write> for StoreWriter {
         .boxed()
     }
 }
+
+#[cfg(test)]
+mod tests;

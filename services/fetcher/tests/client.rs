@@ -1,5 +1,7 @@
 //! The real client against servers that behave, and servers that do not. All listen on loopback and end with the test.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
 use std::{
     io::Write,
     net::SocketAddr,
@@ -158,7 +160,8 @@ fn read(bytes: &[u8]) -> Body {
 
 #[tokio::test]
 async fn a_page_is_asked_for_by_name_and_read_decoded_with_its_headers() {
-    let headers = "Content-Type: text/html; charset=utf-8\r\nContent-Encoding: gzip\r\nETag: \"1\"\r\nX-Odd: caf\u{e9}\r\n";
+    let headers =
+        "Content-Type: text/html; charset=utf-8\r\nContent-Encoding: gzip\r\nETag: \"1\"\r\nX-Odd: caf\u{e9}\r\n";
     let server = Server::start(Act::Send(ok(headers, &gzip(b"<p>hello</p>")))).await;
     let attempt = ask(&server.url("/a?b=%7C|")).await;
     let answer = attempt.result.unwrap();
@@ -224,7 +227,9 @@ async fn a_gzip_bomb_is_cut_at_the_limit_of_decoded_bytes() {
     let bomb = gzip(&vec![b' '; 64 << 20]);
     assert!(bomb.len() < 1 << 20);
     let headers = "Content-Type: text/html\r\nContent-Encoding: gzip\r\n";
-    let Body::Read { bytes, truncated } = answer_of(Act::Send(ok(headers, &bomb))).await.unwrap().body else { panic!() };
+    let Body::Read { bytes, truncated } = answer_of(Act::Send(ok(headers, &bomb))).await.unwrap().body else {
+        panic!()
+    };
     assert_eq!((bytes.len(), truncated), (1 << 20, true));
 }
 
@@ -266,7 +271,10 @@ async fn a_length_that_is_not_true_fails_the_body_or_leaves_the_rest_unread() {
 async fn a_connection_that_breaks_tells_where_it_broke() {
     assert_eq!(answer_of(Act::Reset(vec![])).await.unwrap_err(), Failure::Connection);
     assert_eq!(answer_of(Act::SendAndClose(vec![])).await.unwrap_err(), Failure::Connection);
-    assert_eq!(answer_of(Act::SendAndClose(b"not http at all\r\n\r\n".to_vec())).await.unwrap_err(), Failure::Connection);
+    assert_eq!(
+        answer_of(Act::SendAndClose(b"not http at all\r\n\r\n".to_vec())).await.unwrap_err(),
+        Failure::Connection
+    );
     let chunk = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nzz\r\n";
     assert_eq!(answer_of(Act::SendAndClose(chunk.to_vec())).await.unwrap_err(), Failure::Body);
     let broken = ok("Content-Type: text/html\r\nContent-Encoding: gzip\r\n", b"this is no gzip");

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn wish(payload: usize, not_before_ms: Millis, interval_ms: u64) -> Wish<usize> {
-    Wish { payload, not_before_ms, not_after_ms: Millis::MAX, interval_ms }
+    Wish { payload, not_before_ms, not_after_ms: Millis::MAX, interval_ms, is_first: false }
 }
 
 /// What a poll sends: the payloads.
@@ -50,7 +50,7 @@ fn the_longest_crawl_delay_that_was_learnt_applies_and_a_first_wish_goes_first()
     gates.push("a", wish(0, 0, 1000), 0, 0).unwrap();
     gates.learn_delay("a", 5000, 0, 0);
     gates.learn_delay("a", 2000, 0, 0);
-    gates.push_first("a", wish(1, 0, 1000), 0, 0).unwrap();
+    gates.push("a", Wish { is_first: true, ..wish(1, 0, 1000) }, 0, 0).unwrap();
     assert_eq!(sent(&mut gates, 4999, 8), [0; 0]);
     assert_eq!(sent(&mut gates, 5000, 8), [1]);
 }
@@ -92,7 +92,7 @@ fn an_unlimited_site_leaves_an_eighth_of_the_slots_to_others_and_sites_take_turn
 fn a_block_gives_back_what_is_held_and_refuses_more_until_it_is_over() {
     let mut gates = Gates::new(8);
     gates.push("a", wish(0, 0, 1000), 0, 0).unwrap();
-    gates.push_first("a", wish(1, 0, 1000), 0, 0).unwrap();
+    gates.push("a", Wish { is_first: true, ..wish(1, 0, 1000) }, 0, 0).unwrap();
     let back: Vec<_> = gates.block("a", 60_000, 0, 10).into_iter().map(|wish| wish.payload).collect();
     assert_eq!((back, gates.held()), (vec![1, 0], 0));
     assert_eq!(gates.push("a", wish(2, 0, 1000), 0, 59_999).unwrap_err().until_ms, 60_000);

@@ -198,9 +198,12 @@ impl Surroundings {
         self.outcomes().into_iter().map(|outcome| (outcome.kind, outcome.reason)).collect()
     }
 
-    fn records(&self, topic: Topic) -> Vec<&Record> {
-        let record = |durable| if let &Durable::Record(ref record) = durable { Some(record) } else { None };
-        self.durable.iter().filter_map(record).filter(|record| record.place.topic == topic).collect()
+    fn records(&self, topic: Topic) -> Vec<Record> {
+        let record = |durable: &'_ Durable| match durable {
+            Durable::Record(record) if record.place.topic == topic => Some(record.clone()),
+            _ => None,
+        };
+        self.durable.iter().filter_map(record).collect()
     }
 
     fn asked(&self) -> Vec<String> {

@@ -200,7 +200,7 @@ fn what_the_log_says_has_ended_is_not_asked_again_after_a_restart_and_blocks_hol
 
     let mut after = Surroundings::unlimited();
     for record in before.records(topic::OUTCOMES) {
-        let Record { place, value, timestamp_ms, .. } = record.clone();
+        let Record { place, value, timestamp_ms, .. } = record;
         let delivered = Delivered { place, offset: 0, timestamp_ms, key: None, value, headers: vec![] };
         after.stage.restore(place.partition, &delivered).unwrap();
     }
@@ -224,8 +224,7 @@ fn what_the_log_says_has_ended_is_not_asked_again_after_a_restart_and_blocks_hol
 
 #[test]
 fn no_more_requests_than_slots_are_without_a_durable_outcome() {
-    let config =
-        FetcherConfig { concurrency: 3, ignore_robots: true, allow_private: true, ..FetcherConfig::default() };
+    let config = FetcherConfig { concurrency: 3, ignore_robots: true, allow_private: true, ..FetcherConfig::default() };
     let mut around = Surroundings::new(config);
     around.holds_plans = true;
     for sequence in 0..10 {

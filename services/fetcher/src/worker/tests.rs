@@ -1,0 +1,141 @@
+use std::sync::{
+    Mutex,
+    atomic::{AtomicU32, Ordering},
+};
+
+use orbweaver_stage::ScriptedClock;
+use orbweaver_store::{FetchEvent, LinksOut, PageRow, RedirectRow};
+use orbweaver_url::{Fingerprint, Url};
+use tokio::sync::mpsc::unbounded_channel;
+
+use super::*;
+use crate::client::{Answer, ScriptedClient};
+
+/// A store that is away for its first calls.
+#[derive(Default)]
+struct AwayStore {
+    failures: AtomicU32,
+    damaged: bool,
+    written: Mutex<Vec<Write>>,
+}
+
+impl AwayStore {
+    fn fails(&self) -> Result<(), StoreError> {
+        if self.damaged {
+            return Err(StoreError::Damaged { key: "x".into(), reason: "cut".into() });
+        }
+        let left = self.failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        left.map_or(Ok(()), |_| Err(StoreError::Failed("away".into())))
+    }
+}
+
+impl Store for AwayStore {
+    fn write(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<(), StoreError>> {
+        let written = self.fails().map(|()| self.written.lock().unwrap().extend(writes));
+        async move { written }.boxed()
+    }
+
+    fn robots<'a>(&'a self, authority: &'a str) -> BoxFuture<'a, Result<Option<RobotsRow>, StoreError>> {
+        let row = self.fails().map(|()| Some(row(authority)));
+        async move { row }.boxed()
+    }
+
+    fn page(&self, _: Fingerprint) -> BoxFuture<'_, Result<Option<PageRow>, StoreError>> {
+        not_asked()
+    }
+
+    fn history(&self, _: Fingerprint, _: usize) -> BoxFuture<'_, Result<Vec<FetchEvent>, StoreError>> {
+        not_asked()
+    }
+
+    fn links(&self, _: Fingerprint) -> BoxFuture<'_, Result<Option<LinksOut>, StoreError>> {
+        not_asked()
+    }
+
+    fn redirect(&self, _: Fingerprint) -> BoxFuture<'_, Result<Option<RedirectRow>, StoreError>> {
+        not_asked()
+    }
+}
+
+/// The fetcher asks a store for nothing else.
+fn not_asked<T: Send + 'static>() -> BoxFuture<'static, Result<T, StoreError>> {
+    async { Err(StoreError::Failed("not asked for by the fetcher".into())) }.boxed()
+}
+
+fn row(authority: &str) -> RobotsRow {
+    let authority = authority.to_owned();
+    RobotsRow { authority, fetched_at_ms: 0, status: Some(200), body: String::new(), expires_ms: 1 }
+}
+
+/// A client with a fault.
+struct PanickingClient;
+
+impl Client for PanickingClient {
+    fn ask(&self, _: Request) -> BoxFuture<'_, Attempt> {
+        async { panic!("a fault of ours") }.boxed()
+    }
+}
+
+fn request(purpose: Purpose) -> Request {
+    Request { url: Url::parse("https://a.example/").unwrap(), purpose, cookie: None }
+}
+
+async fn result_of<C: Client>(client: C, store: AwayStore, job: Job) -> Done {
+    let worker = FetchWorker::new(Arc::new(client), Arc::new(store), Arc::new(ScriptedClock::at(5)));
+    let (results, mut done) = unbounded_channel();
+    worker.start(job, &results);
+    tokio::time::timeout(Duration::from_secs(10), done.recv()).await.unwrap().unwrap()
+}
+
+fn scripted(body: &str) -> ScriptedClient {
+    let client = ScriptedClient::new(Arc::new(ScriptedClock::at(5)));
+    let body = Body::Read { bytes: body.into(), truncated: false };
+    client.on("https://a.example/", Ok(Answer { status: 200, body, ..Answer::default() }));
+    client
+}
+
+#[tokio::test]
+async fn a_page_comes_back_packed_and_a_robots_txt_as_it_is() {
+    let job = |purpose| Job::Ask { number: 3, request: request(purpose) };
+    let done = result_of(scripted("<p>"), AwayStore::default(), job(Purpose::Page)).await;
+    let Done::Asked { number: 3, body: Some(body), .. } = done else { panic!("{done:?}") };
+    assert_eq!((&body.value[..], body.bytes), (&b"<p>"[..], 3));
+
+    let large = "<p>text</p>".repeat(BLOCKING_BYTES / 10);
+    let done = result_of(scripted(&large), AwayStore::default(), job(Purpose::Page)).await;
+    let Done::Asked { body: Some(body), .. } = done else { panic!("{done:?}") };
+    assert_eq!(body.bytes, large.len() as u64);
+
+    let done = result_of(scripted("x"), AwayStore::default(), job(Purpose::Robots)).await;
+    let Done::Asked { attempt, body: None, .. } = done else { panic!("{done:?}") };
+    assert!(matches!(attempt.result.unwrap().body, Body::Read { bytes, .. } if bytes == b"x"));
+}
+
+#[tokio::test]
+async fn a_panic_is_a_result_too() {
+    let job = Job::Ask { number: 1, request: request(Purpose::Page) };
+    let done = result_of(PanickingClient, AwayStore::default(), job).await;
+    let Done::Asked { number: 1, attempt, body: None } = done else { panic!("{done:?}") };
+    assert_eq!(attempt.result, Err(Failure::Internal));
+}
+
+#[tokio::test]
+async fn reading_goes_on_when_the_store_is_back_and_a_damaged_row_is_as_good_as_none() {
+    let job = || Job::Load { authority: "https://a.example".into() };
+    let away = AwayStore { failures: AtomicU32::new(2), ..AwayStore::default() };
+    let Done::Loaded { row: found, .. } = result_of(PanickingClient, away, job()).await else { panic!() };
+    assert_eq!(found, Some(row("https://a.example")));
+    let damaged = AwayStore { damaged: true, ..AwayStore::default() };
+    let Done::Loaded { row: None, .. } = result_of(PanickingClient, damaged, job()).await else { panic!() };
+}
+
+#[tokio::test]
+async fn writing_is_repeated_until_the_store_is_back_and_fails_only_for_good() {
+    let writes = vec![Write::Robots(row("https://a.example"))];
+    let store = Arc::new(AwayStore { failures: AtomicU32::new(2), ..AwayStore::default() });
+    StoreWriter::new(store.clone()).perform(writes.clone()).await.unwrap();
+    assert_eq!(*store.written.lock().unwrap(), writes);
+    let damaged = Arc::new(AwayStore { damaged: true, ..AwayStore::default() });
+    let error = StoreWriter::new(damaged).perform(writes).await.unwrap_err();
+    assert!(error.to_string().contains("cut"));
+}
