@@ -1,4 +1,5 @@
 //! The choice of an encoding against the vectors of html5lib, w3lib and WHATWG.
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
 //! From records to plans: the stage, its jobs and its worker.
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 use bytes::Bytes;
 use orbweaver_extractor::job::{ExtractDone, ExtractJob, PAGE_HEADER};

@@ -1,5 +1,6 @@
 //! The vectors of other crawlers, as far as they concern what is extracted here: `a`, `area`, `frame`, `iframe`, `base`, meta
 //! refresh and robots directives. Differences are listed with their reasons.
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::path::Path;
 
