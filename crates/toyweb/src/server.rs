@@ -13,7 +13,9 @@ use std::{fmt, io};
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use hyper::header::{ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, HeaderName, HeaderValue, USER_AGENT};
+use hyper::header::{
+    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, HeaderName, HeaderValue, USER_AGENT,
+};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
@@ -189,7 +191,12 @@ async fn respond(
         reset.store(true, Ordering::Relaxed);
         return Err(ResetByServer);
     }
-    Ok(response(reply))
+    let mut response = response(reply);
+    // HTTP/1.1 keeps connections anyway (RFC 9112 section 9.3), but some clients close unless they are told.
+    if header(CONNECTION).eq_ignore_ascii_case("keep-alive") {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("keep-alive"));
+    }
+    Ok(response)
 }
 
 impl Shared {
