@@ -8,6 +8,15 @@ use crate::{Stage, StageError, metadata::Metadata, turn::Turns};
 /// While nothing is in flight, commits may follow each other in a tenth of the interval.
 const IDLE_SHARE: u32 = 10;
 
+/// Commits that the log did not take.
+#[derive(Debug, Default)]
+pub(crate) struct Refused {
+    /// Their partitions are no longer ours.
+    pub(crate) gone: Vec<(TopicPartition, Commit)>,
+    /// They may be tried again.
+    pub(crate) for_now: Vec<(TopicPartition, Commit)>,
+}
+
 impl<S: Stage> Turns<S> {
     /// When the next commit is due, if there is something to commit.
     pub(crate) fn commit_at(&self) -> Option<Instant> {
@@ -42,11 +51,11 @@ impl<S: Stage> Turns<S> {
         for (place, offset) in points {
             commits.push((place, self.metadata(place, offset).commit(place, offset)?));
         }
-        let refused = self.send(commits).await?;
-        for (place, _) in &refused {
+        let Refused { gone, for_now } = self.send(commits).await?;
+        for (place, _) in gone.iter().chain(&for_now) {
             self.served.not_committed(*place);
         }
-        Ok(refused.is_empty())
+        Ok(gone.is_empty() && for_now.is_empty())
     }
 
     /// Commits at the orderly end of a partition: the start counts go back to zero.
@@ -57,7 +66,8 @@ impl<S: Stage> Turns<S> {
             let metadata = Metadata { stage: self.stage.commit_metadata(place), ..Metadata::default() };
             commits.push((place, metadata.commit(place, offset)?));
         }
-        for (place, commit) in self.send(commits).await? {
+        let Refused { gone, for_now } = self.send(commits).await?;
+        for (place, commit) in gone.into_iter().chain(for_now) {
             tracing::warn!(service = self.service, %place, offset = commit.offset, "closed without its last commit");
         }
         Ok(())
@@ -70,11 +80,8 @@ impl<S: Stage> Turns<S> {
     }
 
     /// Sends commits to the log; returns those that it refused. A place that is no longer ours does not hold the others up.
-    pub(crate) async fn send(
-        &mut self,
-        mut commits: Vec<(TopicPartition, Commit)>,
-    ) -> Result<Vec<(TopicPartition, Commit)>, StageError> {
-        let mut refused = vec![];
+    pub(crate) async fn send(&mut self, mut commits: Vec<(TopicPartition, Commit)>) -> Result<Refused, StageError> {
+        let mut refused = Refused::default();
         while !commits.is_empty() {
             let answer = timeout(self.config.commit_timeout, self.consumer.commit(commits.clone())).await;
             self.committed_at = Instant::now();
@@ -97,18 +104,18 @@ impl<S: Stage> Turns<S> {
             if let LogError::NotAssigned(gone) = error {
                 let (lost, others): (Vec<_>, Vec<_>) = commits.into_iter().partition(|(place, _)| *place == gone);
                 if !lost.is_empty() {
-                    refused.extend(lost);
+                    refused.gone.extend(lost);
                     commits = others;
                     continue;
                 }
-                refused.extend(others);
+                refused.for_now.extend(others);
                 break;
             }
             let since = *self.refused_since.get_or_insert(self.committed_at);
             if since.elapsed() >= self.config.commit_patience {
                 return Err(error.into());
             }
-            refused.append(&mut commits);
+            refused.for_now.append(&mut commits);
         }
         Ok(refused)
     }

@@ -2,7 +2,7 @@
 
 use orbweaver_log::{Commit, Event, LogError, Offset, Partition, TopicPartition};
 use orbweaver_messages::Topic;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::{
     Opening, Stage, StageError,
@@ -14,6 +14,9 @@ use crate::{
     served::Place,
     turn::{Draining, Turns},
 };
+
+/// This turn's plans and rejects, which take off at its end, are waited for too.
+const FLIGHTS_A_TURN: u64 = 2;
 
 impl<S: Stage> Turns<S> {
     /// The consumer was given partitions, or these are wanted back or gone.
@@ -28,7 +31,11 @@ impl<S: Stage> Turns<S> {
         for place in places {
             let Some(topic) = self.served.topic(place.topic) else { continue };
             let verdicts = match event {
-                Event::Assigned(_) => self.assignment.assigned(place.partition, topic),
+                Event::Assigned(_) => {
+                    // It may have been lost without a word, and is not paused now.
+                    self.paused.remove(place);
+                    self.assignment.assigned(place.partition, topic)
+                }
                 Event::Revoked(_) => self.assignment.revoked(place.partition, topic),
                 Event::Lost(_) | Event::Records(_) => {
                     self.paused.remove(place);
@@ -89,10 +96,18 @@ impl<S: Stage> Turns<S> {
         for point in places.into_iter().filter_map(|place| self.served.commit_point(place)) {
             commits.push((point.0, self.metadata(point.0, point.1).commit(point.0, point.1)?));
         }
-        for (place, _) in self.send(commits).await? {
-            let Some(topic) = self.served.topic(place.topic) else { continue };
-            let verdicts = self.assignment.lost(place.partition, topic);
-            self.carry_out(verdicts).await?;
+        // Whoever is away or busy is asked again, for `commit_patience` at most; who says no has the last word.
+        while !commits.is_empty() {
+            let refused = self.send(commits).await?;
+            for (place, _) in refused.gone {
+                let Some(topic) = self.served.topic(place.topic) else { continue };
+                let verdicts = self.assignment.lost(place.partition, topic);
+                self.carry_out(verdicts).await?;
+            }
+            commits = refused.for_now;
+            if !commits.is_empty() {
+                sleep(self.config.commit_interval).await;
+            }
         }
         Ok(())
     }
@@ -112,7 +127,8 @@ impl<S: Stage> Turns<S> {
                     self.served.stop_taking(partition);
                     let now = Instant::now();
                     let deadline = self.ends_by.unwrap_or(now + self.config.drain_budget);
-                    self.draining.insert(partition, Draining { deadline, flights_below: self.flown + 1 });
+                    self.draining
+                        .insert(partition, Draining { deadline, flights_below: self.flown + FLIGHTS_A_TURN + 1 });
                 }
                 Verdict::Close { partition, commit } => self.close(partition, commit).await?,
                 Verdict::HandBack { partition, topics } => {

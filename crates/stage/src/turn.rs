@@ -16,7 +16,7 @@ use tokio::{
         mpsc::{Receiver, Sender, UnboundedReceiver, UnboundedSender, channel, unbounded_channel},
     },
     task::JoinHandle,
-    time::{Instant, sleep_until},
+    time::{Instant, sleep_until, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -187,7 +187,11 @@ impl<S: Stage> Turns<S> {
             tracing::error!(service = self.service, %error, "the stage ends; what was in flight is repeated at the next start");
             return Err(error);
         }
-        self.consumer.close().await?;
+        let Ok(closed) = timeout(self.config.commit_timeout, self.consumer.close()).await else {
+            let reason = format!("the group was not left within {:?}", self.config.commit_timeout);
+            return Err(LogError::Fatal(reason).into());
+        };
+        closed?;
         tracing::info!(service = self.service, "left");
         Ok(())
     }

@@ -58,10 +58,9 @@ async fn a_step_begins_when_the_one_before_is_durable_and_the_origin_completes_a
     assert_eq!(committed(&log, at(topic::SEEDS, 0)).await, Some(0));
     log.hold_appends(false);
     until_committed(&log, at(topic::SEEDS, 0), 1).await;
-    let seen = seen.lock().unwrap();
-    assert_eq!(seen.performed, ["page", "alone", "row"]);
-    assert_eq!(seen.settled, [(8, vec![]), (7, vec![0, 0, 1])], "the offsets of all its records, in order");
-    drop(seen);
+    assert_eq!(seen.lock().unwrap().performed, ["page", "alone", "row"]);
+    let settled = seen.lock().unwrap().settled.clone();
+    assert_eq!(settled, [(8, vec![]), (7, vec![0, 0, 1])], "the offsets of all its records, in order");
     play.end().await.unwrap();
 }
 

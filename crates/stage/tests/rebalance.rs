@@ -228,8 +228,12 @@ async fn a_frozen_member_does_nothing_before_a_commit_proves_that_it_still_owns(
     until("the other member", || async { log.assign(GROUP, 1, &[gone]).is_ok() }).await;
     a_while().await;
     assert!(seen.lock().unwrap().closed.is_empty(), "nobody has told it");
+    // Refused for the moment is not lost.
+    (0..3).for_each(|_| log.script_commit(Fate::Fail { after: 0, error: LogError::Invalid("busy".to_owned()) }));
     clock.advance(30_000);
     until_seen(&seen, "what it lost", |seen| seen.closed == [0]).await;
+    fill(&log, ours, "seed", 1).await;
+    until_seen(&seen, "what it kept", |seen| seen.received.len() == 1).await;
     first.kill().await;
     second.kill().await;
 }

@@ -1,6 +1,7 @@
 //! A stage that does as it is told, a log in memory, and a way to wait for a state.
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary plays with a part of it")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a fault of the play itself fails the test")]
 
 use std::{
     collections::VecDeque,
