@@ -23,7 +23,7 @@ impl Small {
 
 impl Drop for Small {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.path()).status();
+        let _ = Command::new("umount").arg("--lazy").arg(self.path()).status();
     }
 }
 

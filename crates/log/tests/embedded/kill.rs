@@ -60,7 +60,7 @@ async fn append_for_ever(folder: &Path, round: u64) {
         let end = log.bounds(at).await.unwrap().end;
         consumer.commit(vec![(at, Commit { offset: end, metadata: number.to_string() })]).await.unwrap();
         lines += &format!("commit {partition} {end}\n");
-        if number % 5 == 0 {
+        if number.is_multiple_of(5) {
             let before = end.saturating_sub(30);
             lines += &format!("delete {partition} {before}\n");
             log.delete_below(at, before).await.unwrap();
