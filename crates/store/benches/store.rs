@@ -1,5 +1,7 @@
 //! Wall time a page. What a page costs in CPU, merging included, says `cargo run --release --example cost`.
 
+#![allow(clippy::unwrap_used, reason = "a benchmark ends at the first failure")]
+
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use orbweaver_store::contract::page;
 use orbweaver_store::{FjallOptions, FjallStore, LinksOut, Store, Write};

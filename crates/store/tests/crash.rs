@@ -1,6 +1,8 @@
 //! What a killed process and a full disk leave behind. Each test starts this very program as a child, which runs one of
 //! the functions that are ignored.
 
+#![allow(clippy::unwrap_used, reason = "the functions that tests share are tests, too")]
+
 use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

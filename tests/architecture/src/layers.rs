@@ -1,0 +1,115 @@
+//! Who may depend on whom: `url <- messages <- politeness, seen, log <- stage <- store <- services <- orbweaver`.
+
+use crate::Package;
+
+/// The layer of a package of ours: it may depend on lower ones alone. Packages of one layer do not know each other.
+fn layer(package: &str) -> Option<u8> {
+    Some(match package.strip_prefix("orbweaver").map(|rest| rest.trim_start_matches('-'))? {
+        "url" | "toyweb" => 0,
+        "messages" => 1,
+        "politeness" | "seen" | "log" => 2,
+        "stage" => 3,
+        "store" => 4,
+        "extractor" | "fetcher" | "frontier" | "normalizer-dedup" | "rate-limiter" => 5,
+        "" => 6,
+        name if name.ends_with("-tests") => 7,
+        _ => return None,
+    })
+}
+
+/// Dependencies within the workspace that do not point down, and packages that no layer knows. Tests may use their own
+/// package once more, and the toy web.
+#[must_use]
+pub fn arrows_that_point_up(packages: &[Package]) -> Vec<String> {
+    let mut broken = vec![];
+    for package in packages {
+        let Some(from) = layer(&package.name) else {
+            broken.push(format!("{} stands in no layer", package.name));
+            continue;
+        };
+        for dependency in package.dependencies.iter().filter(|dependency| dependency.name.starts_with("orbweaver")) {
+            let of_tests = dependency.dev && (dependency.name == package.name || dependency.name == "orbweaver-toyweb");
+            if !of_tests && layer(&dependency.name).is_none_or(|to| to >= from) {
+                broken.push(format!("{} -> {}", package.name, dependency.name));
+            }
+        }
+    }
+    broken
+}
+
+/// Libraries that stand for an effect or a format, and the packages that alone may name them.
+const OWNERS: [(&str, &[&str]); 10] = [
+    // The store, the index of what was seen, and the index over the documents that were exported.
+    ("fjall", &["orbweaver-store", "orbweaver-seen", "orbweaver"]),
+    ("rdkafka", &["orbweaver-log"]),
+    ("scylla", &["orbweaver-store"]),
+    ("reqwest", &["orbweaver-fetcher"]),
+    ("hyper", &["orbweaver-toyweb"]),
+    ("encoding_rs", &["orbweaver-extractor"]),
+    ("psl", &["orbweaver-url"]),
+    ("growable-bloom-filter", &["orbweaver-seen"]),
+    ("serde_norway", &["orbweaver-messages"]),
+    ("clap", &["orbweaver", "orbweaver-toyweb"]),
+];
+
+/// Packages that decide and do nothing else: no runtime, no socket.
+const PURE: [&str; 4] = ["orbweaver-url", "orbweaver-messages", "orbweaver-politeness", "orbweaver-frontier"];
+
+/// Uses of a library by a package that may not name it. Tests may.
+#[must_use]
+pub fn libraries_of_others(packages: &[Package]) -> Vec<String> {
+    let mut broken = vec![];
+    for package in packages.iter().filter(|package| !package.name.ends_with("-tests")) {
+        for dependency in package.dependencies.iter().filter(|dependency| !dependency.dev) {
+            let owners = OWNERS.iter().find(|(library, _)| *library == dependency.name);
+            let foreign = owners.is_some_and(|(_, owners)| !owners.contains(&&*package.name));
+            let impure = PURE.contains(&&*package.name) && ["tokio", "rustix"].contains(&&*dependency.name);
+            if foreign || impure {
+                broken.push(format!("{} -> {}", package.name, dependency.name));
+            }
+        }
+    }
+    broken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Dependency;
+
+    fn package(name: &str, dependencies: &[(&str, bool)]) -> Package {
+        let dependency = |&(name, dev): &(&str, bool)| Dependency { name: name.to_owned(), dev };
+        let dependencies = dependencies.iter().map(dependency).collect();
+        Package { name: name.to_owned(), folder: name.into(), dependencies }
+    }
+
+    #[test]
+    fn an_arrow_that_points_up_or_aside_is_found() {
+        for (from, to) in [
+            ("orbweaver-url", "orbweaver-messages"),
+            ("orbweaver-seen", "orbweaver-log"),
+            ("orbweaver-fetcher", "orbweaver-extractor"),
+            ("orbweaver-stage", "orbweaver-store"),
+            ("orbweaver-frontier", "orbweaver"),
+        ] {
+            assert_eq!(arrows_that_point_up(&[package(from, &[(to, false)])]), [format!("{from} -> {to}")]);
+        }
+        assert_eq!(arrows_that_point_up(&[package("orbweaver-utils", &[])]), ["orbweaver-utils stands in no layer"]);
+        let good =
+            package("orbweaver-store", &[("orbweaver-stage", false), ("orbweaver-store", true), ("serde", false)]);
+        assert_eq!(arrows_that_point_up(&[good]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_library_in_foreign_hands_is_found() {
+        let bad = [
+            package("orbweaver-log", &[("fjall", false)]),
+            package("orbweaver-frontier", &[("tokio", false)]),
+            package("orbweaver-extractor", &[("reqwest", false)]),
+        ];
+        let found = libraries_of_others(&bad);
+        assert_eq!(found, ["orbweaver-log -> fjall", "orbweaver-frontier -> tokio", "orbweaver-extractor -> reqwest"]);
+        let good = [package("orbweaver-log", &[("fjall", true)]), package("orbweaver-store", &[("fjall", false)])];
+        assert_eq!(libraries_of_others(&good), Vec::<String>::new());
+    }
+}

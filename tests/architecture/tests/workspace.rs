@@ -1,0 +1,106 @@
+//! The workspace keeps its own rules.
+
+use std::path::{Path, PathBuf};
+
+use orbweaver_architecture_tests::{
+    Package, arrows_that_point_up, files_below, forbidden_names, libraries_of_others, metrics_without_alert, packages,
+    root, too_long, unfinished,
+};
+
+fn none(findings: &[String]) {
+    assert!(findings.is_empty(), "\n{}", findings.join("\n"));
+}
+
+fn ours() -> Vec<Package> {
+    let packages = packages().unwrap_or_else(|error| panic!("{error}"));
+    assert!(packages.len() >= 14, "cargo names {} packages", packages.len());
+    packages
+}
+
+fn sources() -> Vec<(PathBuf, String)> {
+    let files = ["crates", "services", "tests"].into_iter().flat_map(files_below);
+    let rust = files.filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    let read: Vec<_> = rust
+        .map(|path| {
+            let text =
+                std::fs::read_to_string(root().join(&path)).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+            (path, text)
+        })
+        .collect();
+    assert!(read.len() > 100, "{} source files were found", read.len());
+    read
+}
+
+#[test]
+fn dependencies_point_down_and_services_do_not_know_each_other() {
+    none(&arrows_that_point_up(&ours()));
+}
+
+#[test]
+fn a_library_that_stands_for_an_effect_is_named_by_its_owner_alone() {
+    none(&libraries_of_others(&ours()));
+}
+
+#[test]
+fn no_source_file_is_longer_than_a_reader_can_hold() {
+    none(&sources().iter().filter_map(|(path, text)| too_long(path, text)).collect::<Vec<_>>());
+}
+
+#[test]
+fn every_folder_and_file_is_named_after_what_it_has() {
+    none(&sources().iter().flat_map(|(path, _)| forbidden_names(path)).collect::<Vec<_>>());
+}
+
+#[test]
+fn nothing_is_left_to_be_done_later() {
+    none(&sources().iter().flat_map(|(path, text)| unfinished(path, text)).collect::<Vec<_>>());
+}
+
+#[test]
+fn every_metric_of_a_service_says_when_to_alert() {
+    let services: Vec<Package> = ours()
+        .into_iter()
+        .filter(|package| package.folder.starts_with("services") && package.name != "orbweaver")
+        .collect();
+    assert!(services.len() >= 5);
+    let mut findings = vec![];
+    for service in services {
+        let path = service.folder.join("src/metrics.rs");
+        match std::fs::read_to_string(root().join(&path)) {
+            Ok(text) => {
+                let prefix = format!("{}_", service.name.replace('-', "_"));
+                assert!(text.contains(&prefix), "{}: no metric was found", path.display());
+                findings.extend(metrics_without_alert(&path, &text, &prefix));
+            }
+            Err(error) => findings.push(format!("{}: {error}", path.display())),
+        }
+    }
+    none(&findings);
+}
+
+#[test]
+fn every_package_says_what_it_is_and_takes_the_lints_of_the_workspace() {
+    let mut findings = vec![];
+    for package in ours() {
+        let manifest = std::fs::read_to_string(root().join(&package.folder).join("Cargo.toml")).unwrap_or_default();
+        if !manifest.contains("[lints]\nworkspace = true") {
+            findings.push(format!("{}: the lints of the workspace are not taken", package.folder.display()));
+        }
+        let readme = root().join(&package.folder).join("README.md");
+        if !package.folder.starts_with("tests") && !readme.exists() {
+            findings.push(format!("{}: there is no README.md", package.folder.display()));
+        }
+        let entry = ["src/lib.rs", "src/main.rs"].map(|file| root().join(&package.folder).join(file));
+        for entry in entry.iter().filter(|entry| entry.exists()) {
+            let text = std::fs::read_to_string(entry).unwrap_or_default();
+            if !text.starts_with("//!") {
+                findings.push(format!("{}: it does not begin by saying what it is", short(entry).display()));
+            }
+        }
+    }
+    none(&findings);
+}
+
+fn short(path: &Path) -> PathBuf {
+    path.strip_prefix(root()).unwrap_or(path).to_path_buf()
+}
