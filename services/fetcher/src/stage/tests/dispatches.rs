@@ -306,6 +306,24 @@ fn a_partition_that_is_lost_completes_nothing_and_its_site_stays_busy_until_the_
     assert_eq!((around.stage.slots, around.stage.held.len()), (0, 0));
 }
 
+#[test]
+fn what_becomes_durable_after_its_partition_was_lost_frees_nothing_twice_and_is_asked_again() {
+    let mut around = Surroundings::unlimited();
+    around.holds_plans = true;
+    let ready = around.ready("https://a.example/1", 1);
+    let origin = around.deliver(&ready);
+    around.settle();
+    assert_eq!((around.stage.slots, around.plans.len()), (1, 1));
+    around.stage.close(origin.place.partition);
+    assert_eq!((around.stage.slots, around.stage.held.len()), (0, 0));
+    let opening = Opening { partition: origin.place.partition, partitions: PARTITIONS, assignment: 2, claim: 0 };
+    around.stage.open(opening, around.now());
+    around.deliver(&ready);
+    around.holds_plans = false;
+    around.settle();
+    assert_eq!((around.asked().len(), around.stage.slots, around.stage.held.len()), (2, 0, 0));
+}
+
 /// What the sites of a random crawl answer.
 fn answers() -> impl Strategy<Value = Result<Answer, Failure>> {
     prop_oneof![
