@@ -12,6 +12,7 @@
 //! | module | what it knows |
 //! |---|---|
 //! | [`partition`] | one partition: what waits, what is leased, what an outcome means (pure) |
+//! | [`decision`] | what there is to decide |
 //! | [`entry`] | one URL that waits, in few bytes |
 //! | [`sites`] | a queue by site, whose turn it is, who must pause (pure) |
 //! | [`leases`] | what was dispatched and when it is over (pure) |
@@ -20,6 +21,7 @@
 
 pub mod cap;
 pub mod config;
+pub mod decision;
 pub mod entry;
 pub mod leases;
 pub mod metrics;

@@ -17,6 +17,7 @@ use orbweaver_url::Fingerprint;
 use crate::{
     FrontierConfig, SiteLoad,
     cap::PageCap,
+    decision::{Decision, Turn, gave_up},
     entry::{Entry, Interner, State},
     leases::{Lease, Leases},
     sites::Sites,
@@ -24,44 +25,6 @@ use crate::{
 
 /// Records that are appended anew in one go, at most.
 const REAPPEND_BATCH: usize = 512;
-
-/// What is to be done, in the closed set of a frontier.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decision {
-    /// Nothing was caused.
-    Complete(Origin),
-    /// The record stays in the index; it completes when its URL ends.
-    Park(Origin),
-    /// A lease is given out.
-    Dispatch(Box<Dispatch>),
-    /// The URL's record is appended anew; then `completes` complete.
-    Rewrite {
-        /// The new record.
-        waiting: Box<Waiting>,
-        /// What the new record carries on.
-        completes: Vec<Origin>,
-    },
-    /// The URL ended: its tombstone is appended; then `completes` complete.
-    End {
-        /// Whose tombstone.
-        fingerprint: Fingerprint,
-        /// What ended with it.
-        completes: Vec<Origin>,
-    },
-    /// The frontier itself gives a URL up: every attempt's lease ended without an outcome.
-    GiveUp(Box<Outcome>),
-}
-
-/// What one call decides upon and with.
-#[derive(Debug)]
-pub struct Turn<'a> {
-    /// The moment.
-    pub now: Millis,
-    /// The pages that may still be fetched, in all partitions of this process.
-    pub cap: &'a mut PageCap,
-    /// Collects the decisions.
-    pub out: &'a mut Vec<Decision>,
-}
 
 /// One partition of the frontier.
 #[derive(Debug)]
@@ -495,31 +458,4 @@ fn old_offset(entries: &HashMap<Fingerprint, Entry>, fingerprint: Fingerprint) -
 
 fn is_current(entries: &HashMap<Fingerprint, Entry>, lease: &Lease) -> bool {
     entries.get(&lease.fingerprint).is_some_and(|entry| entry.state == State::Leased(lease.id))
-}
-
-fn gave_up(dispatch: Dispatch, now: Millis) -> Outcome {
-    Outcome {
-        id: dispatch.id,
-        crawl: dispatch.crawl,
-        fingerprint: dispatch.fingerprint,
-        url: dispatch.url,
-        key: dispatch.key,
-        site: dispatch.site,
-        depth: dispatch.depth,
-        via: dispatch.via,
-        attempt: dispatch.attempt,
-        kind: OutcomeKind::Gone,
-        reason: Some("lease_expired".to_owned()),
-        status: None,
-        content_type: None,
-        bytes: 0,
-        location: None,
-        dispatched_at_ms: dispatch.dispatched_at_ms,
-        requested_at_ms: None,
-        answered_at_ms: None,
-        ended_at_ms: now,
-        retry_at_ms: None,
-        blocked_until_ms: None,
-        crawl_delay_ms: None,
-    }
 }

@@ -14,8 +14,9 @@ use orbweaver_url::Fingerprint;
 use crate::{
     FrontierConfig, FrontierView,
     cap::PageCap,
+    decision::{Decision, Turn},
     metrics::FrontierMetrics,
-    partition::{Decision, PartitionFrontier, Turn},
+    partition::PartitionFrontier,
 };
 
 /// Header of what the frontier writes into its own log: the owner's epoch (rule 3).

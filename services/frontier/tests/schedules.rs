@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use orbweaver_frontier::{
     FrontierConfig,
     cap::PageCap,
-    partition::{Decision, PartitionFrontier, Turn},
+    decision::{Decision, Turn},
+    partition::PartitionFrontier,
 };
 use orbweaver_log::TopicPartition;
 use orbweaver_messages::{Dispatch, LEASE_MS, Millis, Outcome, OutcomeKind, Sighting, Waiting, topic};

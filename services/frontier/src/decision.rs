@@ -1,0 +1,73 @@
+//! The closed set of decisions.
+
+use orbweaver_messages::{Dispatch, Millis, Outcome, OutcomeKind, Waiting};
+use orbweaver_stage::Origin;
+use orbweaver_url::Fingerprint;
+
+use crate::cap::PageCap;
+
+/// What is to be done, in the closed set of a frontier.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// Nothing was caused.
+    Complete(Origin),
+    /// The record stays in the index; it completes when its URL ends.
+    Park(Origin),
+    /// A lease is given out.
+    Dispatch(Box<Dispatch>),
+    /// The URL's record is appended anew; then `completes` complete.
+    Rewrite {
+        /// The new record.
+        waiting: Box<Waiting>,
+        /// What the new record carries on.
+        completes: Vec<Origin>,
+    },
+    /// The URL ended: its tombstone is appended; then `completes` complete.
+    End {
+        /// Whose tombstone.
+        fingerprint: Fingerprint,
+        /// What ended with it.
+        completes: Vec<Origin>,
+    },
+    /// The frontier itself gives a URL up: every attempt's lease ended without an outcome.
+    GiveUp(Box<Outcome>),
+}
+
+/// What one call decides upon and with.
+#[derive(Debug)]
+pub struct Turn<'a> {
+    /// The moment.
+    pub now: Millis,
+    /// The pages that may still be fetched, in all partitions of this process.
+    pub cap: &'a mut PageCap,
+    /// Collects the decisions.
+    pub out: &'a mut Vec<Decision>,
+}
+
+/// The outcome of a URL whose every lease ended without one.
+pub(crate) fn gave_up(dispatch: Dispatch, now: Millis) -> Outcome {
+    Outcome {
+        id: dispatch.id,
+        crawl: dispatch.crawl,
+        fingerprint: dispatch.fingerprint,
+        url: dispatch.url,
+        key: dispatch.key,
+        site: dispatch.site,
+        depth: dispatch.depth,
+        via: dispatch.via,
+        attempt: dispatch.attempt,
+        kind: OutcomeKind::Gone,
+        reason: Some("lease_expired".to_owned()),
+        status: None,
+        content_type: None,
+        bytes: 0,
+        location: None,
+        dispatched_at_ms: dispatch.dispatched_at_ms,
+        requested_at_ms: None,
+        answered_at_ms: None,
+        ended_at_ms: now,
+        retry_at_ms: None,
+        blocked_until_ms: None,
+        crawl_delay_ms: None,
+    }
+}

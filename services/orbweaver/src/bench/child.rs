@@ -1,0 +1,55 @@
+//! Runs a process and measures what it used.
+
+use std::{
+    io,
+    process::{Command, ExitStatus},
+    time::{Duration, Instant},
+};
+
+/// How often the memory of a running process is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Ticks a second in `/proc/self/stat`: fixed at 100 on Linux for what user space sees.
+const TICKS: u64 = 100;
+
+/// What a process used.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Used {
+    /// From start to end.
+    pub(super) wall: Duration,
+    /// CPU time, user and system.
+    pub(super) cpu: Duration,
+    /// The most memory that was resident, in bytes.
+    pub(super) peak_rss_bytes: u64,
+}
+
+/// Runs a process to its end.
+pub(super) fn run_measured(command: &mut Command) -> io::Result<(Used, ExitStatus)> {
+    let before = children_cpu();
+    let start = Instant::now();
+    let mut child = command.spawn()?;
+    let mut peak_rss_bytes = 0;
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        peak_rss_bytes = peak_rss_bytes.max(peak_rss(child.id()));
+        std::thread::park_timeout(LOOK_EVERY);
+    };
+    let used = Used { wall: start.elapsed(), cpu: children_cpu().saturating_sub(before), peak_rss_bytes };
+    Ok((used, status))
+}
+
+/// CPU time of the children that ended and were waited for.
+fn children_cpu() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The second field is the program's name in parentheses and may hold spaces; the 16th and 17th are what is looked for.
+    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
+    let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok()).unwrap_or_default();
+    Duration::from_millis((ticks(13) + ticks(14)) * 1000 / TICKS)
+}
+
+fn peak_rss(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+    line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap_or_default() * 1024
+}

@@ -1,0 +1,271 @@
+//! The command line.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use orbweaver_messages::Scope;
+use serde::{Deserialize, Serialize};
+
+/// Crawls the web politely, and goes on after any interruption.
+#[derive(Debug, Parser)]
+#[command(name = "orbweaver", version, about, max_term_width = 110)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Crawl from the given URLs, or go on with a crawl that was stopped.
+    Crawl(Box<CrawlArgs>),
+    /// Show what URLs are to a crawl: canonical form, site, slot, fingerprint. One JSON line each.
+    Url(UrlArgs),
+    /// Show the document that a crawl would make of an HTML file, as one JSON line.
+    Extract(ExtractArgs),
+    /// Show what a robots.txt says of URLs. One JSON line each.
+    Robots(RobotsArgs),
+    /// Measure.
+    Bench(BenchArgs),
+}
+
+/// `orbweaver crawl`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Exit codes: 0 complete or at its cap, 64 wrong usage, 66 seeds file missing, 69 no seed could be fetched,
+73 output unusable, 74 log or store failed, 75 stopped before the end (the same command goes on).
+
+Examples:
+  orbweaver crawl --demo
+  orbweaver crawl docs.example.org --contact mailto:me@example.org
+  orbweaver crawl --out docs.example.org.crawl        # goes on with it")]
+pub struct CrawlArgs {
+    /// Where to start; a bare host means https.
+    #[arg(value_name = "URL")]
+    pub urls: Vec<String>,
+    /// Where the results go and what is needed to go on lives [default: ./HOST.crawl].
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Read more seeds from a file, one URL or JSON object a line; `-` is stdin.
+    #[arg(long, value_name = "FILE|-")]
+    pub seeds: Option<PathBuf>,
+    /// Crawl a small web that this process serves itself; needs no internet.
+    #[arg(long)]
+    pub demo: bool,
+    /// Stop after so many pages.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_pages: Option<u64>,
+    /// Follow at most so many links from a seed.
+    #[arg(long, value_name = "N")]
+    pub max_depth: Option<u16>,
+    /// Stop after this time, such as 90s or 10m; the same command goes on.
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub max_time: Option<Duration>,
+    /// What belongs to the crawl, measured from its seeds [default: host].
+    #[arg(long, value_enum)]
+    pub scope: Option<ScopeName>,
+    /// Crawl only URLs that match (regular expression, unanchored, on the canonical URL; may be repeated).
+    #[arg(long, value_name = "REGEX")]
+    pub include: Vec<String>,
+    /// Do not crawl URLs that match; wins over --include (may be repeated).
+    #[arg(long, value_name = "REGEX")]
+    pub exclude: Vec<String>,
+    /// Requests a second to one site, at most; `unlimited` only for sites of your own [default: 1].
+    #[arg(long, value_name = "N|unlimited")]
+    pub rate: Option<Rate>,
+    /// Requests under way at once, over all sites [default: 64].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub concurrency: Option<u16>,
+    /// The name by which sites know the crawler; its first product name is looked up in robots.txt.
+    #[arg(long, value_name = "TEXT")]
+    pub user_agent: Option<String>,
+    /// How a site's owner reaches you: a URL or mailto:, sent in the user agent.
+    #[arg(long, value_name = "TEXT")]
+    pub contact: Option<String>,
+    /// Send a header with every request, as `Name: value` (may be repeated).
+    #[arg(long, value_name = "HEADER")]
+    pub header: Vec<String>,
+    /// Do not ask for robots.txt. Only for sites of your own.
+    #[arg(long)]
+    pub ignore_robots: bool,
+    /// Fetch from private and loopback addresses, too.
+    #[arg(long)]
+    pub allow_private: bool,
+    /// Follow links marked nofollow, too.
+    #[arg(long)]
+    pub follow_nofollow: bool,
+    /// Add the decoded body to each document.
+    #[arg(long)]
+    pub html: bool,
+}
+
+/// The scope, as it is named on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScopeName {
+    /// The host and port of a seed, below its directory.
+    Path,
+    /// The host and port of a seed.
+    Host,
+    /// The registrable domain of a seed.
+    Site,
+    /// Everything.
+    Any,
+}
+
+impl From<ScopeName> for Scope {
+    fn from(name: ScopeName) -> Self {
+        match name {
+            ScopeName::Path => Self::Path,
+            ScopeName::Host => Self::Host,
+            ScopeName::Site => Self::Site,
+            ScopeName::Any => Self::Any,
+        }
+    }
+}
+
+/// Requests a second to one site.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Rate {
+    /// As fast as the site answers.
+    Unlimited,
+    /// So many requests a second.
+    PerSecond(f64),
+}
+
+impl Rate {
+    /// Least time between two requests, in milliseconds; 0: unlimited.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the rate is between 0.001 and 1000")]
+    pub fn interval_ms(self) -> u64 {
+        match self {
+            Self::Unlimited => 0,
+            Self::PerSecond(rate) => (1000.0 / rate).ceil() as u64,
+        }
+    }
+}
+
+impl std::fmt::Display for Rate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unlimited => f.write_str("unlimited"),
+            Self::PerSecond(rate) => write!(f, "{rate}"),
+        }
+    }
+}
+
+impl std::str::FromStr for Rate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "unlimited" {
+            return Ok(Self::Unlimited);
+        }
+        match text.parse::<f64>() {
+            Ok(rate) if (0.001..=1000.0).contains(&rate) => Ok(Self::PerSecond(rate)),
+            _ => Err("a rate is a number of requests a second from 0.001 to 1000, or `unlimited`".to_owned()),
+        }
+    }
+}
+
+impl TryFrom<String> for Rate {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<Rate> for String {
+    fn from(rate: Rate) -> Self {
+        rate.to_string()
+    }
+}
+
+/// `orbweaver url`.
+#[derive(Debug, Args)]
+pub struct UrlArgs {
+    /// URLs; `-` reads them from stdin, one a line.
+    #[arg(required = true, value_name = "URL|-")]
+    pub urls: Vec<String>,
+    /// The crawl whose fingerprints are shown.
+    #[arg(long, default_value = crate::crawl::CRAWL)]
+    pub crawl: String,
+}
+
+/// `orbweaver extract`.
+#[derive(Debug, Args)]
+pub struct ExtractArgs {
+    /// The HTML file; `-` is stdin.
+    #[arg(value_name = "FILE|-")]
+    pub file: PathBuf,
+    /// The URL that it was fetched from.
+    #[arg(long, value_name = "URL")]
+    pub base: String,
+    /// The content type that the server gave.
+    #[arg(long, value_name = "TYPE", default_value = "text/html")]
+    pub content_type: String,
+    /// Add the decoded body.
+    #[arg(long)]
+    pub html: bool,
+}
+
+/// `orbweaver robots`.
+#[derive(Debug, Args)]
+pub struct RobotsArgs {
+    /// The robots.txt; `-` is stdin.
+    #[arg(value_name = "FILE|-")]
+    pub file: PathBuf,
+    /// The name or user agent that asks.
+    #[arg(long, value_name = "NAME")]
+    pub agent: String,
+    /// URLs, or paths that begin with `/`.
+    #[arg(required = true, value_name = "URL")]
+    pub urls: Vec<String>,
+}
+
+/// `orbweaver bench`.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// What to measure.
+    #[command(subcommand)]
+    pub what: BenchCommand,
+}
+
+/// What to measure.
+#[derive(Debug, Subcommand)]
+pub enum BenchCommand {
+    /// A crawl of a generated web on one host, at no rate, everything durable; in turn with wget2 where there is one.
+    Crawl(BenchCrawlArgs),
+    /// Serve a generated web until stdin closes (what `bench crawl` starts as a process of its own).
+    #[command(hide = true)]
+    Serve(BenchCrawlArgs),
+}
+
+/// `orbweaver bench crawl`.
+#[derive(Debug, Clone, Args)]
+pub struct BenchCrawlArgs {
+    /// Pages of the web.
+    #[arg(long, default_value_t = 10_000)]
+    pub pages: u64,
+    /// Links on a page.
+    #[arg(long, default_value_t = 30)]
+    pub links: u32,
+    /// Bytes of a page.
+    #[arg(long, default_value_t = 16_384)]
+    pub bytes: u32,
+    /// Seed of the web.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// How often each crawler runs.
+    #[arg(long, default_value_t = 3)]
+    pub runs: u32,
+    /// Requests under way at once.
+    #[arg(long, default_value_t = 64)]
+    pub concurrency: u16,
+    /// Only our crawler, without wget2.
+    #[arg(long)]
+    pub alone: bool,
+}

@@ -1,0 +1,145 @@
+//! Watches a crawl until it ends: by itself, at a cap, by the user, or because something failed.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use orbweaver_log::Log;
+use orbweaver_messages::{Topic, topic};
+use orbweaver_stage::completion::{Declared, Reading};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{
+    pipeline::Pipeline,
+    progress::{Progress, Snapshot},
+    settings::Settings,
+    summary::EndedBy,
+};
+use crate::{cli::Rate, exit::Failure, export::rfc3339};
+
+/// How often the offsets are read. Two readings must agree.
+const READ_EVERY: Duration = Duration::from_millis(50);
+/// How often the display is brought up to date.
+const SHOW_EVERY: Duration = Duration::from_millis(250);
+
+/// How a crawl ended, and the error if something failed.
+pub struct End {
+    /// Why it ended.
+    pub by: EndedBy,
+    /// What failed.
+    pub error: Option<String>,
+}
+
+impl From<EndedBy> for End {
+    fn from(by: EndedBy) -> Self {
+        Self { by, error: None }
+    }
+}
+
+/// Watches until the crawl ends.
+///
+/// # Errors
+/// When the log cannot be read.
+pub async fn watch(
+    pipeline: &mut Pipeline,
+    settings: &Settings,
+    max_time: Option<Duration>,
+    progress: &mut Progress,
+) -> Result<End, Failure> {
+    let failed = |error: std::io::Error| Failure::Failed(format!("signals cannot be received: {error}"));
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    let begun = Instant::now();
+    let log: Arc<dyn Log> = pipeline.log.clone();
+    let mut whole = Completion::of(declared(|_| true));
+    // What waits in the frontier stays when the cap is reached; everything else must have come through.
+    let mut rest = Completion::of(declared(|topic| topic != topic::FRONTIER));
+    let mut shown = Instant::now();
+    let mut read = tokio::time::interval(READ_EVERY);
+    read.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            biased;
+            _ = interrupt.recv() => return Ok(EndedBy::Interrupted.into()),
+            _ = terminate.recv() => return Ok(EndedBy::Interrupted.into()),
+            failure = pipeline.failure() => return Ok(End { by: EndedBy::Failed, error: Some(failure) }),
+            _ = read.tick() => {}
+        }
+        if whole.is_proven(&*log).await? {
+            return Ok(EndedBy::Complete.into());
+        }
+        let capped = settings.max_pages.is_some_and(|max| pipeline.exported.tally().fetched >= max);
+        if capped && rest.is_proven(&*log).await? {
+            return Ok(EndedBy::MaxPages.into());
+        }
+        if max_time.is_some_and(|max| begun.elapsed() >= max) {
+            return Ok(EndedBy::MaxTime.into());
+        }
+        if shown.elapsed() >= SHOW_EVERY {
+            shown = Instant::now();
+            progress.show(&snapshot(pipeline, settings, begun.elapsed()));
+        }
+    }
+}
+
+/// All groups and topics that a crawl has to work off, as `schemas/topics` declares them.
+fn declared(of: impl Fn(Topic) -> bool) -> Vec<Declared> {
+    let groups = topic::groups().iter();
+    let pairs = groups.flat_map(|(group, topics)| topics.iter().map(|topic| ((*group).to_owned(), *topic)));
+    pairs.filter(|(_, topic)| of(*topic)).map(|(group, topic)| Declared { group, topic }).collect()
+}
+
+/// Reads the offsets again and again until two readings prove that nothing is left.
+struct Completion {
+    declared: Vec<Declared>,
+    last: Option<Reading>,
+}
+
+impl Completion {
+    fn of(declared: Vec<Declared>) -> Self {
+        Self { declared, last: None }
+    }
+
+    async fn is_proven(&mut self, log: &dyn Log) -> Result<bool, Failure> {
+        let reading = Reading::take(log, &self.declared).await.map_err(|error| Failure::Failed(error.to_string()))?;
+        let proven = self.last.as_ref().is_some_and(|first| reading.proves_completion_after(first));
+        self.last = Some(reading);
+        Ok(proven)
+    }
+}
+
+fn snapshot(pipeline: &Pipeline, settings: &Settings, elapsed: Duration) -> Snapshot {
+    let busiest = pipeline.frontier.busiest();
+    Snapshot {
+        elapsed,
+        tally: pipeline.exported.tally(),
+        waiting: pipeline.frontier.waiting(),
+        in_flight: pipeline.fetcher.in_flight(),
+        sites: pipeline.frontier.sites(),
+        why: why(pipeline, settings),
+        busiest: busiest.into_iter().map(|load| (load.site, load.waiting)).collect(),
+    }
+}
+
+/// Why it does not go faster, when there is a reason that the user should know.
+fn why(pipeline: &Pipeline, settings: &Settings) -> Option<String> {
+    let blocked = pipeline.limiter.blocked();
+    if let Some(until) = blocked.soonest_ms {
+        let sites = if blocked.count > 1 { format!(" and {} more", blocked.count - 1) } else { String::new() };
+        let name = blocked.names.first().map(String::as_str).unwrap_or_default();
+        return Some(format!("{name}{sites} asked to be left alone until {}", rfc3339(until)));
+    }
+    let waiting = pipeline.frontier.waiting();
+    let in_flight = pipeline.fetcher.in_flight();
+    match settings.rate {
+        Rate::PerSecond(rate) if waiting > in_flight => {
+            let requests = match rate {
+                1.0 => "one request a second".to_owned(),
+                rate => format!("{rate} requests a second"),
+            };
+            Some(format!("{requests} to a site; --rate changes it"))
+        }
+        _ => None,
+    }
+}

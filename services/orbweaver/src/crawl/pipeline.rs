@@ -1,0 +1,318 @@
+//! All services of a crawl, in one process.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use orbweaver_extractor::{BlockingWorker, ExtractOptions, ExtractorConfig, ExtractorMetrics, ExtractorStage};
+use orbweaver_frontier::{FrontierConfig, FrontierStage, FrontierView, metrics::FrontierMetrics};
+use orbweaver_log::{Cleanup, EmbeddedLog, Log, LogError, Options, Partition, TopicSpec};
+use orbweaver_messages::{LEASE_MS, topic};
+use orbweaver_normalizer_dedup::{LinkEnd, NormalizerDedup, Tally};
+use orbweaver_stage::{
+    Clock as _, NoEffects, NoJobs, Perform, Runner, RunnerConfig, Stage, SystemClock, Worker,
+    metrics::Metrics,
+    retention::{Expiring, Retention},
+};
+use orbweaver_store::{FjallStore, Store, StoreWriter};
+use prometheus::Registry;
+use tokio::{sync::mpsc, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+use super::{prepare::Prepared, settings::Settings};
+use crate::{
+    exit::Failure,
+    export::{ExportView, Exporter},
+};
+
+/// Partitions of every topic. A crawl of many sites keeps two cores busy with few; more only cost open files.
+const PARTITIONS: Partition = 4;
+
+/// How often what is worked off is deleted from the log.
+const SWEEP_EVERY: Duration = Duration::from_secs(5);
+
+/// How long a service may take to end before it is left where it is: what it holds is done again at the next start.
+const STOP_WITHIN: Duration = Duration::from_secs(3);
+
+/// A task of the pipeline.
+struct Running {
+    name: &'static str,
+    shutdown: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+/// All services of a crawl, in the order in which they stop: what makes work first, what ends it last.
+pub struct Pipeline {
+    /// The log that carries everything.
+    pub log: Arc<EmbeddedLog>,
+    /// What was written to the result files.
+    pub exported: Arc<ExportView>,
+    /// The frontier's figures.
+    pub frontier: Arc<FrontierView>,
+    /// The fetcher's figures.
+    pub fetcher: Arc<orbweaver_fetcher::FetcherView>,
+    /// The rate-limiter's figures.
+    pub limiter: Arc<orbweaver_rate_limiter::SiteView>,
+    dedup: Arc<Tally>,
+    store: Arc<dyn Store>,
+    exporter: Option<Exporter>,
+    state: std::path::PathBuf,
+    registry: Registry,
+    metrics: Metrics,
+    running: Vec<Running>,
+    failures: (mpsc::UnboundedSender<String>, mpsc::UnboundedReceiver<String>),
+}
+
+impl Pipeline {
+    /// Opens the log, the store and the result files of a crawl.
+    ///
+    /// # Errors
+    /// When one of them cannot be opened.
+    pub async fn open(prepared: &Prepared) -> Result<Self, Failure> {
+        let state = &prepared.state;
+        let log =
+            EmbeddedLog::open(state.join("log"), Options { maintain_every: None, ..Options::default() }, &specs())
+                .map_err(failed)?;
+        let log = Arc::new(log);
+        let store = FjallStore::open(state.join("store"), orbweaver_store::FjallOptions::default()).map_err(failed)?;
+        let exported = Arc::new(ExportView::default());
+        let exporter = Exporter::open(&*log, &prepared.out, Arc::clone(&exported)).map_err(failed)?;
+        let registry = Registry::new();
+        let metrics = Metrics::register(&registry).map_err(failed)?;
+        Ok(Self {
+            log,
+            exported,
+            frontier: Arc::default(),
+            fetcher: Arc::default(),
+            limiter: Arc::default(),
+            dedup: Arc::default(),
+            store: Arc::new(store),
+            exporter: Some(exporter),
+            state: state.clone(),
+            registry,
+            metrics,
+            running: vec![],
+            failures: mpsc::unbounded_channel(),
+        })
+    }
+
+    /// Starts all services.
+    ///
+    /// # Errors
+    /// When a service cannot be made, or the result files cannot be brought up to date.
+    pub async fn start(&mut self, settings: &Settings) -> Result<(), Failure> {
+        // Before anything else runs: then the number of pages fetched so far is exact, and so is the cap.
+        let mut exporter =
+            self.exporter.take().ok_or_else(|| Failure::Failed("the crawl was started twice".to_owned()))?;
+        exporter.catch_up().await.map_err(failed)?;
+        let fetched = self.exported.tally().fetched;
+        self.start_frontier(settings, fetched)?;
+        self.start_limiter(settings)?;
+        self.start_fetcher(settings)?;
+        self.start_extractor(settings)?;
+        self.start_dedup()?;
+        let shutdown = CancellationToken::new();
+        let run = exporter.run(shutdown.clone());
+        self.spawn("exporter", shutdown, async move { run.await.map_err(|error| error.to_string()) });
+        self.start_retention();
+        Ok(())
+    }
+
+    /// Waits until a service fails, and says why.
+    pub async fn failure(&mut self) -> String {
+        // The sender lives as long as this; a closed channel cannot be.
+        self.failures.1.recv().await.unwrap_or_default()
+    }
+
+    /// Stops all services in order: each finishes what it holds, as far as that takes little time.
+    ///
+    /// # Errors
+    /// When a service failed.
+    pub async fn stop(&mut self) -> Result<(), String> {
+        for running in self.running.drain(..) {
+            running.shutdown.cancel();
+            let mut task = running.task;
+            if tokio::time::timeout(STOP_WITHIN + Duration::from_secs(1), &mut task).await.is_err() {
+                tracing::warn!(
+                    service = running.name,
+                    "did not end in time; what it holds is done again at the next start"
+                );
+                task.abort();
+            }
+        }
+        self.failures.1.try_recv().map_or(Ok(()), Err)
+    }
+
+    /// What became of the links of this run.
+    #[must_use]
+    pub fn links(&self) -> BTreeMap<String, u64> {
+        LinkEnd::ALL.iter().map(|end| (end.name().to_owned(), self.dedup.get(*end))).collect()
+    }
+
+    /// CPU time by service.
+    #[must_use]
+    pub fn cpu_seconds(&self) -> BTreeMap<String, f64> {
+        let services = ["frontier", "rate-limiter", "fetcher", "extractor", "normalizer-dedup", "exporter"];
+        services.into_iter().map(|service| (service.to_owned(), self.metrics.cpu(service).seconds())).collect()
+    }
+
+    fn start_frontier(&mut self, settings: &Settings, fetched: u64) -> Result<(), Failure> {
+        let config = FrontierConfig {
+            default_interval_ms: settings.rate.interval_ms(),
+            max_pages: settings.max_pages.map(|max| max.saturating_sub(fetched)),
+            ..FrontierConfig::default()
+        };
+        let metrics = FrontierMetrics::register(&self.registry).map_err(failed)?;
+        let stage = FrontierStage::new(config, metrics, Arc::clone(&self.frontier));
+        self.run(stage, NoJobs, NoEffects);
+        Ok(())
+    }
+
+    fn start_limiter(&mut self, settings: &Settings) -> Result<(), Failure> {
+        let config = orbweaver_rate_limiter::RateLimiterConfig {
+            default_interval_ms: settings.rate.interval_ms(),
+            // Whoever says so on the command line has been told what it means.
+            allow_above_ten_per_second: true,
+            ..orbweaver_rate_limiter::RateLimiterConfig::default()
+        };
+        let metrics = orbweaver_rate_limiter::RateLimiterMetrics::register(&self.registry).map_err(failed)?;
+        let stage = orbweaver_rate_limiter::RateLimiterStage::new(config, metrics).map_err(failed)?;
+        self.limiter = stage.view();
+        self.run(stage, NoJobs, NoEffects);
+        Ok(())
+    }
+
+    fn start_fetcher(&mut self, settings: &Settings) -> Result<(), Failure> {
+        use orbweaver_fetcher::{FetchWorker, FetcherConfig, FetcherMetrics, FetcherStage, HttpClient};
+        let headers = settings.header.iter().filter_map(|header| header.split_once(':'));
+        let config = FetcherConfig {
+            user_agent: settings.user_agent.clone(),
+            headers: headers.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned())).collect(),
+            concurrency: settings.concurrency.into(),
+            ignore_robots: settings.ignore_robots,
+            allow_private: settings.allow_private,
+            default_interval_ms: settings.rate.interval_ms(),
+            ..FetcherConfig::default()
+        };
+        let metrics = FetcherMetrics::register(&self.registry).map_err(failed)?;
+        let clock = Arc::new(SystemClock);
+        let client = HttpClient::new(&config, clock.clone()).map_err(failed)?;
+        let worker = FetchWorker::new(Arc::new(client), Arc::clone(&self.store), clock);
+        let stage = FetcherStage::new(config, metrics, Arc::clone(&self.fetcher));
+        let writer = StoreWriter::new(Arc::clone(&self.store));
+        self.run(stage, worker, writer);
+        Ok(())
+    }
+
+    fn start_extractor(&mut self, settings: &Settings) -> Result<(), Failure> {
+        let options = ExtractOptions {
+            agent: orbweaver_politeness::robots::agent_token(&settings.user_agent),
+            follow_nofollow: settings.follow_nofollow,
+            html: settings.html,
+            ..ExtractOptions::default()
+        };
+        let config = ExtractorConfig { options, ..ExtractorConfig::default() };
+        let metrics = ExtractorMetrics::register(&self.registry).map_err(failed)?;
+        let worker = BlockingWorker::new(config.clone(), metrics.clone(), tokio::runtime::Handle::current());
+        let writer = StoreWriter::new(Arc::clone(&self.store));
+        self.run(ExtractorStage::new(config, metrics), worker, writer);
+        Ok(())
+    }
+
+    fn start_dedup(&mut self) -> Result<(), Failure> {
+        let config = orbweaver_normalizer_dedup::Config::new(self.state.join("seen"));
+        let stage = NormalizerDedup::new(config).map_err(failed)?;
+        self.dedup = stage.tally();
+        orbweaver_normalizer_dedup::metrics::register(&self.registry, stage.tally()).map_err(failed)?;
+        self.run(stage, NoJobs, NoEffects);
+        Ok(())
+    }
+
+    /// Deletes what is worked off, and compacts, every few seconds.
+    fn start_retention(&mut self) {
+        let log = Arc::clone(&self.log);
+        let mut retention = Retention::new(log.clone(), expiring());
+        let shutdown = CancellationToken::new();
+        let stop = shutdown.clone();
+        self.spawn("retention", shutdown, async move {
+            let mut every = tokio::time::interval(SWEEP_EVERY);
+            loop {
+                tokio::select! {
+                    () = stop.cancelled() => return Ok(()),
+                    _ = every.tick() => {}
+                }
+                retention.sweep(SystemClock.now()).await.map_err(|error| error.to_string())?;
+                let log = log.clone();
+                let maintained = tokio::task::spawn_blocking(move || log.maintain(SystemClock.now())).await;
+                maintained.map_err(|error| error.to_string())?.map_err(|error: LogError| error.to_string())?;
+            }
+        });
+    }
+
+    fn run<S, W, P>(&mut self, stage: S, worker: W, perform: P)
+    where
+        S: Stage,
+        W: Worker<S::Job, S::Done>,
+        P: Perform<S::Effect>,
+    {
+        let name = stage.service();
+        let config = RunnerConfig { shutdown_budget: STOP_WITHIN, ..RunnerConfig::default() };
+        let log: Arc<dyn Log> = self.log.clone();
+        let runner = Runner::new(stage, log, worker, perform, config).with_metrics(&self.metrics);
+        let shutdown = CancellationToken::new();
+        let run = runner.run(shutdown.clone());
+        self.spawn(name, shutdown, async move { run.await.map_err(|error| error.to_string()) });
+    }
+
+    fn spawn(
+        &mut self,
+        name: &'static str,
+        shutdown: CancellationToken,
+        run: impl Future<Output = Result<(), String>> + Send + 'static,
+    ) {
+        let failures = self.failures.0.clone();
+        let stopping = shutdown.clone();
+        let task = tokio::spawn(async move {
+            let result = run.await;
+            let error = match result {
+                Err(error) => error,
+                Ok(()) if stopping.is_cancelled() => return,
+                Ok(()) => "it ended by itself".to_owned(),
+            };
+            tracing::error!(service = name, error, "a service failed");
+            // Nobody listens any more when the process ends; the log has it then.
+            let _ = failures.send(format!("{name}: {error}"));
+        });
+        self.running.push(Running { name, shutdown, task });
+    }
+}
+
+fn failed(error: impl std::fmt::Display) -> Failure {
+    Failure::Failed(error.to_string())
+}
+
+/// The topics, as `schemas/topics` describes them.
+fn specs() -> Vec<TopicSpec> {
+    let spec = |described: &topic::TopicDescription| {
+        let cleanup = match described.cleanup {
+            topic::Cleanup::Delete => Cleanup::Delete,
+            topic::Cleanup::Compact => Cleanup::Compact,
+            topic::Cleanup::Keep => Cleanup::Keep,
+        };
+        TopicSpec::new(described.topic, PARTITIONS, cleanup)
+    };
+    topic::topics().iter().map(spec).collect()
+}
+
+/// What may be deleted when it is worked off. `crawl.frontier` among it: what lies below its commit point has ended, and
+/// a restore begins there.
+fn expiring() -> Vec<Expiring> {
+    let deleted = |described: &&topic::TopicDescription| {
+        !described.consumers.is_empty()
+            && (described.cleanup == topic::Cleanup::Delete || described.topic == topic::FRONTIER)
+    };
+    let expiring = |described: &topic::TopicDescription| Expiring {
+        topic: described.topic,
+        groups: described.consumers.clone(),
+        keep_back: described.read_back.map_or(Duration::ZERO, |_| Duration::from_millis(LEASE_MS.unsigned_abs())),
+    };
+    topic::topics().iter().filter(deleted).map(expiring).collect()
+}

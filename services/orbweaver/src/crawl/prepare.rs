@@ -1,0 +1,138 @@
+//! The output folder: made, or found again.
+
+use std::{
+    fs::File,
+    io,
+    path::{Path, PathBuf},
+};
+
+use orbweaver_url::parse_seed;
+
+use super::settings::Settings;
+use crate::{cli::CrawlArgs, exit::Failure};
+
+/// A crawl that may begin, or go on.
+#[derive(Debug)]
+pub struct Prepared {
+    /// Where the results go.
+    pub out: PathBuf,
+    /// `out/state`.
+    pub state: PathBuf,
+    /// What it was created with.
+    pub settings: Settings,
+    /// It was there already.
+    pub resumed: bool,
+    /// Held while this process works on it; the system lets go of it, whatever ends the process.
+    _lock: File,
+}
+
+/// Finds or makes the output folder of a crawl and locks it.
+///
+/// # Errors
+/// When the arguments are wrong, or the folder cannot be used.
+pub fn prepare(args: &CrawlArgs) -> Result<Prepared, Failure> {
+    let urls = seed_urls(&args.urls)?;
+    let out = match &args.out {
+        Some(out) => out.clone(),
+        None => default_out(args, &urls)?,
+    };
+    let state = out.join("state");
+    let existing = if out.exists() { Settings::read(&state)? } else { None };
+    if existing.is_none() {
+        if urls.is_empty() && args.seeds.is_none() && !args.demo {
+            let message = "holds no crawl to go on with; give a URL to start from, --seeds FILE or --demo";
+            return Err(Failure::Usage(format!("{}: {message}", out.display())));
+        }
+        check_unused(&out)?;
+    }
+    // Checked before anything is made, so that a wrong option leaves no folder behind.
+    let new = if existing.is_none() { Some(Settings::new(args, urls.clone())?) } else { None };
+    if let (None, Some(seeds)) = (&existing, &args.seeds) {
+        check_readable(seeds)?;
+    }
+    std::fs::create_dir_all(&state).map_err(|error| Failure::Output(format!("{}: {error}", state.display())))?;
+    let lock = lock(&state)?;
+    // Read again under the lock: another process may have been here in between.
+    match Settings::read(&state)? {
+        Some(mut settings) => {
+            settings.resume(args, &urls)?;
+            settings.write(&state)?;
+            Ok(Prepared { out, state, settings, resumed: true, _lock: lock })
+        }
+        None => {
+            let settings = new.map_or_else(|| Settings::new(args, urls), Ok)?;
+            settings.write(&state)?;
+            Ok(Prepared { out, state, settings, resumed: false, _lock: lock })
+        }
+    }
+}
+
+/// The seeds of the command line as they will be requested.
+fn seed_urls(texts: &[String]) -> Result<Vec<String>, Failure> {
+    let parse = |text: &String| match parse_seed(text) {
+        Ok(url) => Ok(url.to_string()),
+        Err(error) => Err(Failure::Usage(format!("`{text}`: {error}"))),
+    };
+    texts.iter().map(parse).collect()
+}
+
+fn default_out(args: &CrawlArgs, urls: &[String]) -> Result<PathBuf, Failure> {
+    if args.demo {
+        return Ok(PathBuf::from("./demo.crawl"));
+    }
+    let Some(first) = urls.first() else {
+        let message = if args.seeds.is_some() {
+            "give --out DIR: without a URL there is no name for the output"
+        } else {
+            "give a URL to start from, --seeds FILE or --demo; or --out DIR of a crawl to go on with"
+        };
+        return Err(Failure::Usage(message.to_owned()));
+    };
+    let host = parse_seed(first).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
+    let name: String = host.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect();
+    Ok(PathBuf::from(format!("./{}.crawl", name.trim_matches(['-', '.']))))
+}
+
+/// A folder that is not ours is left alone.
+fn check_unused(out: &Path) -> Result<(), Failure> {
+    let failed = |error: io::Error| Failure::Output(format!("{}: {error}", out.display()));
+    let entries = match std::fs::read_dir(out) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(error)),
+    };
+    for entry in entries {
+        // A crawl that was killed while it was created leaves a state folder without settings.
+        if entry.map_err(failed)?.file_name() != "state" {
+            let message = "is not empty and holds no crawl of orbweaver; give another --out";
+            return Err(Failure::Output(format!("{}: {message}", out.display())));
+        }
+    }
+    Ok(())
+}
+
+fn check_readable(seeds: &Path) -> Result<(), Failure> {
+    if seeds == Path::new("-") {
+        return Ok(());
+    }
+    let failed = |error: io::Error| Failure::Input(format!("the seeds file {}: {error}", seeds.display()));
+    let file = File::open(seeds).map_err(failed)?;
+    if file.metadata().map_err(failed)?.is_dir() {
+        return Err(Failure::Input(format!("the seeds file {}: it is a folder", seeds.display())));
+    }
+    Ok(())
+}
+
+fn lock(state: &Path) -> Result<File, Failure> {
+    let path = state.join("lock");
+    let failed = |error: &dyn std::fmt::Display| Failure::Output(format!("{}: {error}", path.display()));
+    let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(|error| failed(&error))?;
+    match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            let out = state.parent().unwrap_or(state).display();
+            Err(Failure::Output(format!("{out}: another process is working on this crawl")))
+        }
+        Err(error) => Err(failed(&error)),
+    }
+}

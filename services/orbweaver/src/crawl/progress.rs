@@ -1,0 +1,210 @@
+//! What one sees while a crawl runs, on stderr.
+
+use std::{
+    collections::VecDeque,
+    fmt::Write as _,
+    io::IsTerminal as _,
+    time::{Duration, Instant},
+};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::export::Tally;
+
+/// Over how long the speed is averaged.
+const SPEED_OVER: Duration = Duration::from_secs(5);
+/// How often a plain line is printed where stderr is no terminal.
+const PLAIN_EVERY: Duration = Duration::from_secs(10);
+
+/// The figures of a moment.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    /// Since the start of this run.
+    pub elapsed: Duration,
+    /// What became of the URLs, over all runs.
+    pub tally: Tally,
+    /// URLs that wait, those on their way included.
+    pub waiting: u64,
+    /// Requests under way.
+    pub in_flight: u64,
+    /// Sites with URLs that wait.
+    pub sites: u64,
+    /// The sites with the most URLs that wait.
+    pub busiest: Vec<(String, u64)>,
+    /// Why it does not go faster, when there is a reason that the user should know.
+    pub why: Option<String>,
+}
+
+/// Shows snapshots: a display that is drawn anew on a terminal, a line now and then elsewhere.
+pub struct Progress {
+    bar: Option<ProgressBar>,
+    name: String,
+    printed: Option<Instant>,
+    history: VecDeque<(Instant, u64)>,
+}
+
+impl Progress {
+    /// A display for the crawl `name`.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
+            if let Ok(style) = ProgressStyle::with_template("{spinner:.green} {msg}") {
+                bar.set_style(style);
+            }
+            bar.enable_steady_tick(Duration::from_millis(120));
+            bar
+        });
+        Self { bar, name: name.to_owned(), printed: None, history: VecDeque::new() }
+    }
+
+    /// Shows the figures of this moment.
+    pub fn show(&mut self, snapshot: &Snapshot) {
+        let speed = self.speed(Instant::now(), snapshot.tally.fetched);
+        if let Some(bar) = &self.bar {
+            bar.set_message(display(&self.name, snapshot, speed));
+        } else if self.printed.is_none_or(|printed| printed.elapsed() >= PLAIN_EVERY) {
+            self.printed = Some(Instant::now());
+            eprintln!("{}", plain(snapshot, speed));
+        }
+    }
+
+    /// Removes the display.
+    pub fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "a number of pages for people")]
+    fn speed(&mut self, now: Instant, pages: u64) -> f64 {
+        self.history.push_back((now, pages));
+        while self.history.len() > 2 && self.history.front().is_some_and(|(at, _)| now - *at > SPEED_OVER) {
+            self.history.pop_front();
+        }
+        match self.history.front() {
+            Some((at, before)) if now > *at => pages.saturating_sub(*before) as f64 / (now - *at).as_secs_f64(),
+            _ => 0.0,
+        }
+    }
+}
+
+fn display(name: &str, snapshot: &Snapshot, speed: f64) -> String {
+    let tally = &snapshot.tally;
+    let mut text = format!("{name} · {}", duration(snapshot.elapsed));
+    let _ = write!(
+        text,
+        "\n  {} pages · {speed:.1}/s · {} waiting · {} in flight · {}",
+        number(tally.fetched),
+        number(snapshot.waiting),
+        snapshot.in_flight,
+        bytes(tally.bytes),
+    );
+    let other = outcomes(tally);
+    if !other.is_empty() {
+        let _ = write!(text, "\n  {}", other.join(" · "));
+    }
+    if snapshot.sites > 1 {
+        let busiest: Vec<_> =
+            snapshot.busiest.iter().map(|(site, waiting)| format!("{site} {}", number(*waiting))).collect();
+        let _ = write!(text, "\n  {} sites, busiest: {}", number(snapshot.sites), busiest.join(", "));
+    }
+    if let Some(why) = &snapshot.why {
+        let _ = write!(text, "\n  {why}");
+    }
+    text
+}
+
+fn plain(snapshot: &Snapshot, speed: f64) -> String {
+    let mut parts = vec![
+        format!("{} pages", snapshot.tally.fetched),
+        format!("{speed:.1}/s"),
+        format!("{} waiting", snapshot.waiting),
+        format!("{} in flight", snapshot.in_flight),
+    ];
+    parts.extend(outcomes(&snapshot.tally));
+    parts.extend(snapshot.why.clone());
+    format!("[{}] {}", duration(snapshot.elapsed), parts.join(", "))
+}
+
+/// What became of the URLs that are no pages, in words.
+#[must_use]
+pub fn outcomes(tally: &Tally) -> Vec<String> {
+    let mut parts = vec![];
+    let mut add = |count: u64, what: &str, reasons: Option<&std::collections::BTreeMap<String, u64>>| {
+        if count > 0 {
+            let mut reasons: Vec<_> = reasons.into_iter().flatten().collect();
+            reasons.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+            let reasons: Vec<_> =
+                reasons.iter().take(4).map(|(reason, count)| format!("{reason} {}", number(**count))).collect();
+            let detail = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
+            parts.push(format!("{} {what}{detail}", number(count)));
+        }
+    };
+    add(tally.unchanged, "unchanged", None);
+    add(tally.redirected, "redirected", None);
+    add(tally.refused.values().sum(), "refused", Some(&tally.refused));
+    add(tally.gone.values().sum(), "gone", Some(&tally.gone));
+    add(tally.retries.values().sum(), "tried again", Some(&tally.retries));
+    add(tally.blocked, "told to wait", None);
+    parts
+}
+
+/// A number with its thousands apart.
+#[must_use]
+pub fn number(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A size for people.
+#[must_use]
+#[allow(clippy::cast_precision_loss, reason = "one digit behind the point")]
+pub fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KB", "MB", "GB", "TB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1000.0 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", UNITS[unit]) }
+}
+
+/// A time for people, in whole seconds.
+#[must_use]
+pub fn duration(duration: Duration) -> String {
+    humantime::format_duration(Duration::from_secs(duration.as_secs())).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_sizes_are_written_for_people() {
+        assert_eq!(["0", "999", "1,000", "1,234,567"].map(str::to_owned), [0, 999, 1000, 1_234_567].map(number));
+        assert_eq!(["999 B", "1.0 KB", "16.4 MB"].map(str::to_owned), [999, 1000, 16_400_000].map(bytes));
+    }
+
+    #[test]
+    fn a_plain_line_says_what_happens_and_why_it_waits() {
+        let mut tally = Tally { fetched: 12, ..Tally::default() };
+        tally.gone.insert("http_404".into(), 3);
+        let why = Some("one request a second to a site; --rate changes it".to_owned());
+        let snapshot = Snapshot { elapsed: Duration::from_secs(75), tally, waiting: 7, why, ..Snapshot::default() };
+        let line = plain(&snapshot, 1.0);
+        assert_eq!(
+            line,
+            "[1m 15s] 12 pages, 1.0/s, 7 waiting, 0 in flight, 3 gone (http_404 3), \
+             one request a second to a site; --rate changes it"
+        );
+    }
+}

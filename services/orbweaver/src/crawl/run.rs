@@ -1,0 +1,209 @@
+//! One run of a crawl: from the arguments to the exit code.
+
+use std::{path::Path, time::Duration};
+
+use orbweaver_log::{Bounds, Log, TopicPartition};
+use orbweaver_messages::topic::DEAD_LETTERS;
+use orbweaver_stage::{Clock as _, SystemClock};
+use orbweaver_toyweb::{Logging, Serving, ToyWeb};
+use orbweaver_url::parse;
+
+use super::{
+    definition,
+    monitor::{End, watch},
+    pipeline::Pipeline,
+    prepare::{Prepared, prepare},
+    progress::Progress,
+    seeds::SeedWriter,
+    settings::Settings,
+    summary::{EndedBy, Summary},
+    trim, usage,
+};
+use crate::{cli::CrawlArgs, exit::Failure};
+
+/// Runs `orbweaver crawl`.
+///
+/// # Errors
+/// When the crawl cannot begin, fails, is stopped before its end, or could fetch no seed.
+pub fn run(args: &CrawlArgs) -> Result<(), Failure> {
+    let mut prepared = prepare(args)?;
+    if prepared.settings.complete {
+        return already_complete(&prepared);
+    }
+    log_to_file(&prepared.out)?;
+    let _web = demo(&mut prepared)?;
+    warn_without_contact(args, &prepared.settings);
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::Failed(format!("the runtime cannot be started: {error}")))?;
+    let result = runtime.block_on(crawl(args, prepared));
+    // A look-up of a name may block its thread for long; nobody waits for it.
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    result
+}
+
+async fn crawl(args: &CrawlArgs, mut prepared: Prepared) -> Result<(), Failure> {
+    let clock = SystemClock;
+    let begun = std::time::Instant::now();
+    let mut pipeline = Pipeline::open(&prepared).await?;
+    definition::ensure(&*pipeline.log, &prepared.settings, clock.now()).await?;
+    if !prepared.settings.seeded {
+        seed(args, &mut prepared, &*pipeline.log).await?;
+    }
+    let mut progress = Progress::new(&name(&prepared));
+    pipeline.start(&prepared.settings).await?;
+    let end = watch(&mut pipeline, &prepared.settings, args.max_time, &mut progress).await;
+    progress.finish();
+    let mut end = end?;
+    if let Err(error) = pipeline.stop().await
+        && end.error.is_none()
+    {
+        end = End { by: EndedBy::Failed, error: Some(error) };
+    }
+    let summary = Summary {
+        ended_by: end.by,
+        pages: pipeline.exported.tally().fetched,
+        urls: pipeline.exported.tally(),
+        waiting: if end.by == EndedBy::Complete { 0 } else { pipeline.frontier.waiting() },
+        links: pipeline.links(),
+        dead_letters: dead_letters(&*pipeline.log).await?,
+        seconds: begun.elapsed().as_secs_f64(),
+        cpu_seconds: usage::cpu_time().as_secs_f64(),
+        cpu_seconds_by_service: pipeline.cpu_seconds(),
+        peak_rss_bytes: usage::peak_rss_bytes(),
+    };
+    drop(pipeline);
+    finish(&summary, end, prepared)
+}
+
+/// Puts all seeds into the log. Only when all are acknowledged it is noted, so that a crash in between repeats them.
+async fn seed(args: &CrawlArgs, prepared: &mut Prepared, log: &dyn Log) -> Result<(), Failure> {
+    let failed = |error: orbweaver_log::LogError| Failure::Failed(error.to_string());
+    let mut writer = SeedWriter::new(log, SystemClock.now()).map_err(failed)?;
+    for url in &prepared.settings.urls {
+        writer.add(url.clone().into()).await.map_err(failed)?;
+    }
+    writer.flush().await.map_err(failed)?;
+    if let Some(seeds) = &prepared.settings.seeds {
+        if seeds == Path::new("-") && args.seeds.is_none() {
+            let message = "was stopped before it had read all seeds from stdin; give them again with --seeds -";
+            return Err(Failure::Input(format!("{}: {message}", prepared.out.display())));
+        }
+        writer.add_file(seeds).await?;
+    }
+    if writer.written() == 0 {
+        return Err(Failure::NoSeed("there is no seed: the seeds file has no line".to_owned()));
+    }
+    prepared.settings.seeded = true;
+    prepared.settings.write(&prepared.state)
+}
+
+fn finish(summary: &Summary, end: End, mut prepared: Prepared) -> Result<(), Failure> {
+    let out = &prepared.out;
+    let written = summary.write(out);
+    if let Some(error) = end.error {
+        return Err(Failure::Failed(format!(
+            "{error}\nnothing is lost: `orbweaver crawl --out {}` goes on when the cause is mended",
+            out.display()
+        )));
+    }
+    written?;
+    eprintln!("{}", summary.text(out));
+    let again = format!("`orbweaver crawl --out {}` goes on", out.display());
+    match end.by {
+        EndedBy::Interrupted => return Err(Failure::Stopped(format!("stopped before the end; {again}"))),
+        EndedBy::MaxTime => return Err(Failure::Stopped(format!("the time is up; {again}"))),
+        EndedBy::MaxPages | EndedBy::Failed => return Ok(()),
+        EndedBy::Complete => {}
+    }
+    if summary.urls.answered() == 0 {
+        let reasons = super::progress::outcomes(&summary.urls).join(", ");
+        let reasons = if reasons.is_empty() { "none is a URL that can be crawled".to_owned() } else { reasons };
+        return Err(Failure::NoSeed(format!(
+            "no seed could be fetched: {reasons}; see {}",
+            out.join("urls.jsonl").display()
+        )));
+    }
+    prepared.settings.complete = true;
+    prepared.settings.write(&prepared.state)?;
+    trim::trim(&prepared.state)
+}
+
+fn already_complete(prepared: &Prepared) -> Result<(), Failure> {
+    trim::trim(&prepared.state)?;
+    let path = prepared.out.join("summary.json");
+    let summary = std::fs::read(&path).ok().and_then(|text| serde_json::from_slice::<Summary>(&text).ok());
+    let pages = summary.map(|summary| format!(": {} pages", summary.pages)).unwrap_or_default();
+    eprintln!("{}: the crawl is complete{pages}; there is nothing left to do", prepared.out.display());
+    Ok(())
+}
+
+async fn dead_letters(log: &dyn Log) -> Result<u64, Failure> {
+    let failed = |error: orbweaver_log::LogError| Failure::Failed(error.to_string());
+    let mut count = 0;
+    for partition in 0..log.partitions(DEAD_LETTERS).map_err(failed)? {
+        let Bounds { start, end } = log.bounds(TopicPartition::new(DEAD_LETTERS, partition)).await.map_err(failed)?;
+        count += end - start;
+    }
+    Ok(count)
+}
+
+/// Serves the demonstration's web, on the port of the first time when the crawl goes on.
+fn demo(prepared: &mut Prepared) -> Result<Option<ToyWeb>, Failure> {
+    if !prepared.settings.demo {
+        return Ok(None);
+    }
+    let known = prepared.settings.urls.first().and_then(|url| parse(url).ok()).and_then(|url| url.port());
+    let serving = Serving { port: known.unwrap_or(0), logging: Logging::Count };
+    let failed = |error: orbweaver_toyweb::StartError| Failure::Failed(format!("the demonstration's web: {error}"));
+    let web = ToyWeb::start_demo(&serving).map_err(failed)?;
+    if known.is_none() {
+        prepared.settings.urls = vec![web.start_url().to_owned()];
+        prepared.settings.write(&prepared.state)?;
+    }
+    Ok(Some(web))
+}
+
+fn name(prepared: &Prepared) -> String {
+    let first = prepared.settings.urls.first().and_then(|url| parse(url).ok());
+    let host = first.and_then(|url| url.host_str().map(str::to_owned));
+    host.unwrap_or_else(|| prepared.out.display().to_string())
+}
+
+fn warn_without_contact(args: &CrawlArgs, settings: &Settings) {
+    let loopback = |url: &String| {
+        parse(url).is_ok_and(|url| match url.host() {
+            Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
+            Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
+            Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+            None => false,
+        })
+    };
+    let only_loopback = settings.seeds.is_none() && settings.urls.iter().all(loopback);
+    if args.contact.is_none() && !settings.user_agent.contains("(+") && !only_loopback {
+        eprintln!(
+            "orbweaver: warning: sites cannot reach you: say who crawls with --contact mailto:you@example.org (the user \
+             agent is `{}`)",
+            settings.user_agent
+        );
+    }
+}
+
+/// Everything that the services tell goes to `orbweaver.log`; `ORBWEAVER_LOG` sets what (default: info).
+fn log_to_file(out: &Path) -> Result<(), Failure> {
+    let path = out.join("orbweaver.log");
+    let file = std::fs::File::options()
+        .create(true)
+        .append(true)
+        .open(&path)
+        .map_err(|error| Failure::Output(format!("{}: {error}", path.display())))?;
+    let wanted = std::env::var("ORBWEAVER_LOG").unwrap_or_else(|_| "info".to_owned());
+    let filter = tracing_subscriber::EnvFilter::try_new(&wanted)
+        .map_err(|error| Failure::Usage(format!("ORBWEAVER_LOG is `{wanted}`: {error}; allowed is such as `info`")))?;
+    // Set already only when several crawls run in one process, as tests do.
+    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(file).try_init();
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! Seeds on their way into the log.
+
+use std::{
+    io::{self, BufRead as _, Read as _},
+    path::Path,
+};
+
+use bytes::Bytes;
+use orbweaver_log::{Log, LogError, Partition, Record, TopicPartition};
+use orbweaver_messages::{Millis, topic::SEEDS};
+
+use crate::exit::Failure;
+
+/// Seeds in one append.
+const BATCH: usize = 1000;
+/// The longest line that is taken, in bytes; a longer one is cut, and so becomes a dead letter.
+const MAX_LINE_BYTES: u64 = 64 << 10;
+
+/// Appends seeds to `crawl.seeds`, spread over its partitions.
+pub struct SeedWriter<'a> {
+    log: &'a dyn Log,
+    now: Millis,
+    partitions: Partition,
+    batch: Vec<Record>,
+    written: u64,
+}
+
+impl<'a> SeedWriter<'a> {
+    /// A writer to `log`; the seeds carry the time `now`.
+    ///
+    /// # Errors
+    /// When there is no topic for seeds.
+    pub fn new(log: &'a dyn Log, now: Millis) -> Result<Self, LogError> {
+        Ok(Self { log, now, partitions: log.partitions(SEEDS)?, batch: vec![], written: 0 })
+    }
+
+    /// Appends one seed: a URL, or a JSON object.
+    ///
+    /// # Errors
+    /// When the log fails.
+    pub async fn add(&mut self, seed: Bytes) -> Result<(), LogError> {
+        // Whole batches go to one partition, so that an append writes to few files.
+        let number = u32::try_from(self.written / BATCH as u64).unwrap_or_default() % self.partitions;
+        let place = TopicPartition::new(SEEDS, number);
+        self.batch.push(Record { place, key: None, value: Some(seed), headers: vec![], timestamp_ms: self.now });
+        self.written += 1;
+        if self.batch.len() >= BATCH { self.flush().await } else { Ok(()) }
+    }
+
+    /// Waits until all seeds are acknowledged.
+    ///
+    /// # Errors
+    /// When the log fails.
+    pub async fn flush(&mut self) -> Result<(), LogError> {
+        if !self.batch.is_empty() {
+            self.log.append(std::mem::take(&mut self.batch)).await?;
+        }
+        Ok(())
+    }
+
+    /// Appends the lines of a file, or of stdin for `-`. Empty lines and lines that begin with `#` are left out.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or the log fails.
+    pub async fn add_file(&mut self, path: &Path) -> Result<(), Failure> {
+        let unreadable = |error: io::Error| Failure::Input(format!("the seeds file {}: {error}", path.display()));
+        let mut input: Box<dyn io::BufRead> = if path == Path::new("-") {
+            Box::new(io::BufReader::new(io::stdin()))
+        } else {
+            Box::new(io::BufReader::new(std::fs::File::open(path).map_err(unreadable)?))
+        };
+        let mut line = vec![];
+        loop {
+            line.clear();
+            let read = input.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut line).map_err(unreadable)?;
+            if read == 0 {
+                break;
+            }
+            if line.last() != Some(&b'\n') && read as u64 == MAX_LINE_BYTES {
+                skip_line(&mut input).map_err(unreadable)?;
+            }
+            let seed = line.trim_ascii();
+            if !seed.is_empty() && !seed.starts_with(b"#") {
+                self.add(Bytes::copy_from_slice(seed)).await.map_err(|error| Failure::Failed(error.to_string()))?;
+            }
+        }
+        self.flush().await.map_err(|error| Failure::Failed(error.to_string()))
+    }
+
+    /// The number of seeds that were added.
+    #[must_use]
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+}
+
+fn skip_line(input: &mut Box<dyn io::BufRead>) -> io::Result<()> {
+    loop {
+        let buffer = input.fill_buf()?;
+        if buffer.is_empty() {
+            return Ok(());
+        }
+        let end = buffer.iter().position(|byte| *byte == b'\n');
+        let used = end.map_or(buffer.len(), |end| end + 1);
+        input.consume(used);
+        if end.is_some() {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! What a crawl was created with: kept in `state/crawl.json`, and compared when it goes on.
+
+use std::{
+    io::Write as _,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    cli::{CrawlArgs, Rate, ScopeName},
+    exit::Failure,
+};
+
+/// The layout of the state directory that this program reads and writes.
+const FORMAT: u32 = 1;
+
+/// What a crawl was created with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// The layout of the state directory.
+    pub format: u32,
+    /// The seeds that were given as arguments, as requested.
+    pub urls: Vec<String>,
+    /// The file that more seeds were read from.
+    pub seeds: Option<PathBuf>,
+    /// The crawl is of the demonstration's web.
+    pub demo: bool,
+    /// All seeds are in the log.
+    pub seeded: bool,
+    /// The crawl is complete.
+    pub complete: bool,
+    /// See [`CrawlArgs`] for these and the following.
+    pub max_pages: Option<u64>,
+    /// Links from a seed at most.
+    pub max_depth: Option<u16>,
+    /// What belongs to the crawl.
+    pub scope: ScopeName,
+    /// Only URLs that match.
+    pub include: Vec<String>,
+    /// No URLs that match.
+    pub exclude: Vec<String>,
+    /// Requests a second to a site.
+    pub rate: Rate,
+    /// Requests under way at once.
+    pub concurrency: u16,
+    /// The user agent, whole.
+    pub user_agent: String,
+    /// More headers.
+    pub header: Vec<String>,
+    /// robots.txt is not asked for.
+    pub ignore_robots: bool,
+    /// Private addresses are fetched.
+    pub allow_private: bool,
+    /// Links marked nofollow are followed.
+    pub follow_nofollow: bool,
+    /// Documents have the body.
+    pub html: bool,
+}
+
+impl Settings {
+    /// The settings of a new crawl.
+    ///
+    /// # Errors
+    /// When a regular expression or a header is malformed.
+    pub fn new(args: &CrawlArgs, urls: Vec<String>) -> Result<Self, Failure> {
+        for (option, expressions) in [("--include", &args.include), ("--exclude", &args.exclude)] {
+            for expression in expressions {
+                regex::Regex::new(expression).map_err(|error| {
+                    Failure::Usage(format!("{option} `{expression}` is no regular expression: {error}"))
+                })?;
+            }
+        }
+        for header in &args.header {
+            check_header(header)?;
+        }
+        Ok(Self {
+            format: FORMAT,
+            urls,
+            seeds: args.seeds.clone(),
+            demo: args.demo,
+            seeded: false,
+            complete: false,
+            max_pages: args.max_pages,
+            max_depth: args.max_depth,
+            scope: args.scope.unwrap_or(ScopeName::Host),
+            include: args.include.clone(),
+            exclude: args.exclude.clone(),
+            rate: args.rate.unwrap_or(if args.demo { Rate::PerSecond(50.0) } else { Rate::PerSecond(1.0) }),
+            concurrency: args.concurrency.unwrap_or(64),
+            user_agent: user_agent(args)?,
+            header: args.header.clone(),
+            ignore_robots: args.ignore_robots,
+            allow_private: args.allow_private || args.demo,
+            follow_nofollow: args.follow_nofollow,
+            html: args.html,
+        })
+    }
+
+    /// Takes over what may change in a crawl that goes on: rate, concurrency and a larger number of pages.
+    ///
+    /// # Errors
+    /// When anything else that was given differs, naming both values.
+    pub fn resume(&mut self, args: &CrawlArgs, urls: &[String]) -> Result<(), Failure> {
+        let mut check = Check { difference: None };
+        if !urls.is_empty() {
+            check.same("seed URLs", &self.urls.join(" "), &urls.join(" "));
+        }
+        check.given("--seeds", self.seeds.as_ref().map(|p| p.display()), args.seeds.as_ref().map(|p| p.display()));
+        check.given("--max-depth", self.max_depth, args.max_depth);
+        check.given("--scope", Some(format!("{:?}", self.scope)), args.scope.map(|scope| format!("{scope:?}")));
+        check.list("--include", &self.include, &args.include);
+        check.list("--exclude", &self.exclude, &args.exclude);
+        check.list("--header", &self.header, &args.header);
+        if args.user_agent.is_some() || args.contact.is_some() {
+            check.same("--user-agent", &self.user_agent, &user_agent(args)?);
+        }
+        for (option, was, is) in [
+            ("--ignore-robots", self.ignore_robots, args.ignore_robots),
+            ("--allow-private", self.allow_private, args.allow_private),
+            ("--follow-nofollow", self.follow_nofollow, args.follow_nofollow),
+            ("--html", self.html, args.html),
+            ("--demo", self.demo, args.demo),
+        ] {
+            if is {
+                check.same(option, if was { "given" } else { "not given" }, "given");
+            }
+        }
+        if let (Some(is), Some(was)) = (args.max_pages, self.max_pages)
+            && is < was
+        {
+            check.same("--max-pages", &was.to_string(), &format!("{is} (it may only grow)"));
+        } else if let (Some(is), None) = (args.max_pages, self.max_pages) {
+            check.same("--max-pages", "no limit", &is.to_string());
+        }
+        if let Some(difference) = check.difference {
+            return Err(Failure::Usage(format!(
+                "this crawl was created with other settings: {difference}; only --rate, --concurrency and a larger \
+                 --max-pages may change, or give another --out"
+            )));
+        }
+        self.max_pages = args.max_pages.or(self.max_pages);
+        self.rate = args.rate.unwrap_or(self.rate);
+        self.concurrency = args.concurrency.unwrap_or(self.concurrency);
+        Ok(())
+    }
+
+    /// Reads the settings of an existing crawl; `None` when there is none.
+    ///
+    /// # Errors
+    /// When they cannot be read, or were written by another version.
+    pub fn read(state: &Path) -> Result<Option<Self>, Failure> {
+        let path = state.join("crawl.json");
+        let text = match std::fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Failure::Output(format!("{}: {error}", path.display()))),
+        };
+        let settings: Self = serde_json::from_slice(&text)
+            .map_err(|error| Failure::Output(format!("{}: not the state of a crawl: {error}", path.display())))?;
+        if settings.format != FORMAT {
+            let message = "was written by another version of orbweaver";
+            return Err(Failure::Output(format!(
+                "{}: {message}: format {}, not {FORMAT}",
+                path.display(),
+                settings.format
+            )));
+        }
+        Ok(Some(settings))
+    }
+
+    /// Writes the settings, whole or not at all.
+    ///
+    /// # Errors
+    /// When the state directory cannot be written.
+    pub fn write(&self, state: &Path) -> Result<(), Failure> {
+        write_whole(&state.join("crawl.json"), self)
+    }
+}
+
+/// Writes a JSON file so that after a crash either the old or the new one is there.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_whole<T: Serialize>(path: &Path, value: &T) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure::Output(format!("{}: {error}", path.display()));
+    let new = path.with_extension("json.new");
+    let mut text = serde_json::to_vec_pretty(value).map_err(|error| failed(error.into()))?;
+    text.push(b'\n');
+    let mut file = std::fs::File::create(&new).map_err(failed)?;
+    file.write_all(&text).and_then(|()| file.sync_data()).map_err(failed)?;
+    std::fs::rename(&new, path).map_err(failed)
+}
+
+struct Check {
+    difference: Option<String>,
+}
+
+impl Check {
+    fn same(&mut self, what: &str, was: &str, is: &str) {
+        if was != is && self.difference.is_none() {
+            self.difference = Some(format!("{what} was `{was}` and is now `{is}`"));
+        }
+    }
+
+    fn given<T: ToString>(&mut self, what: &str, was: Option<T>, is: Option<T>) {
+        if let Some(is) = is {
+            let was = was.map_or_else(|| "not given".to_owned(), |was| was.to_string());
+            self.same(what, &was, &is.to_string());
+        }
+    }
+
+    fn list(&mut self, what: &str, was: &[String], is: &[String]) {
+        if !is.is_empty() {
+            self.same(what, &was.join(" "), &is.join(" "));
+        }
+    }
+}
+
+fn user_agent(args: &CrawlArgs) -> Result<String, Failure> {
+    let contact = args.contact.as_deref().map(|contact| format!(" (+{contact})")).unwrap_or_default();
+    let product = args.user_agent.clone().unwrap_or_else(|| format!("Orbweaver/{}", env!("CARGO_PKG_VERSION")));
+    let agent = format!("{product}{contact}");
+    let printable = |c: char| c == ' ' || c.is_ascii_graphic();
+    if agent.trim().is_empty() || !agent.chars().all(printable) {
+        return Err(Failure::Usage(format!(
+            "--user-agent `{agent}`: allowed are printable ASCII characters, at least one"
+        )));
+    }
+    Ok(agent)
+}
+
+fn check_header(header: &str) -> Result<(), Failure> {
+    let wrong = || Failure::Usage(format!("--header `{header}`: a header is given as `Name: value`"));
+    let (name, value) = header.split_once(':').ok_or_else(wrong)?;
+    let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    let visible = |c: char| c == '\t' || c == ' ' || c.is_ascii_graphic();
+    if name.is_empty() || !name.chars().all(token) || !value.chars().all(visible) {
+        return Err(wrong());
+    }
+    Ok(())
+}

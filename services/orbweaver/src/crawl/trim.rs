@@ -1,0 +1,23 @@
+//! What a complete crawl does not need any more.
+
+use std::{io, path::Path};
+
+use crate::exit::Failure;
+
+/// Removes the log and the indexes over it. What is known of the pages, in the store, stays.
+///
+/// # Errors
+/// When a folder cannot be removed.
+pub fn trim(state: &Path) -> Result<(), Failure> {
+    for name in ["log", "seen", "exported", "export.json"] {
+        let path = state.join(name);
+        let removed = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+        match removed {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(Failure::Output(format!("{}: {error}", path.display())));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

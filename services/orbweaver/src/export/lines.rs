@@ -1,0 +1,89 @@
+//! A file of lines that only grows.
+
+use std::{
+    fs::File,
+    io::{self, BufWriter, Seek as _, SeekFrom, Write as _},
+    path::Path,
+};
+
+/// A file of lines, cut to the length of the last checkpoint when it is opened.
+#[derive(Debug)]
+pub(super) struct Lines {
+    file: BufWriter<File>,
+    length: u64,
+}
+
+impl Lines {
+    /// Opens the file and cuts it to `length`, the length that it had at the last checkpoint.
+    ///
+    /// # Errors
+    /// When it cannot be opened, or is shorter than that: somebody else changed it.
+    pub(super) fn open(path: &Path, length: u64) -> io::Result<Self> {
+        let mut file = File::options().create(true).truncate(false).write(true).open(path)?;
+        let found = file.metadata()?.len();
+        if found < length {
+            let message =
+                format!("it has {found} bytes where the crawl wrote {length}; it was changed by somebody else");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+        }
+        file.set_len(length)?;
+        file.seek(SeekFrom::Start(length))?;
+        Ok(Self { file: BufWriter::with_capacity(256 << 10, file), length })
+    }
+
+    /// Adds a line; `text` holds no line feed.
+    ///
+    /// # Errors
+    /// When the system refuses it. What was half-written is cut at the next start.
+    pub(super) fn add(&mut self, text: &[u8]) -> io::Result<()> {
+        self.file.write_all(text)?;
+        self.file.write_all(b"\n")?;
+        self.length += text.len() as u64 + 1;
+        Ok(())
+    }
+
+    /// The length with all lines, in bytes.
+    pub(super) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Hands all lines to the system, and gives a handle to sync them with.
+    ///
+    /// # Errors
+    /// When the system refuses them.
+    pub(super) fn flush(&mut self) -> io::Result<File> {
+        self.file.flush()?;
+        self.file.get_ref().try_clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_behind_the_checkpoint_is_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lines.jsonl");
+        let mut lines = Lines::open(&path, 0).unwrap();
+        lines.add(b"one").unwrap();
+        let checkpoint = lines.length();
+        lines.add(b"two").unwrap();
+        lines.flush().unwrap();
+        drop(lines);
+        std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"thr").unwrap();
+        let mut lines = Lines::open(&path, checkpoint).unwrap();
+        lines.add(b"four").unwrap();
+        lines.flush().unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\nfour\n");
+    }
+
+    #[test]
+    fn a_file_that_somebody_shortened_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lines.jsonl");
+        std::fs::write(&path, "one\n").unwrap();
+        let error = Lines::open(&path, 10).unwrap_err().to_string();
+        assert!(error.contains("4 bytes") && error.contains("10"), "{error}");
+    }
+}

@@ -1,0 +1,100 @@
+//! What became of the URLs, counted.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+};
+
+use orbweaver_messages::{Outcome, OutcomeKind};
+use serde::{Deserialize, Serialize};
+
+/// Counts of the lines in `urls.jsonl` and `documents.jsonl`; part of the checkpoint, so exact whatever happened.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
+    /// Pages fetched: outcome `fetched`.
+    pub fetched: u64,
+    /// Lines of `documents.jsonl`.
+    pub documents: u64,
+    /// Outcome `unchanged`.
+    pub unchanged: u64,
+    /// Outcome `redirected`.
+    pub redirected: u64,
+    /// Outcome `refused`, by reason.
+    pub refused: BTreeMap<String, u64>,
+    /// Outcome `gone`, by reason.
+    pub gone: BTreeMap<String, u64>,
+    /// Attempts that failed in passing, by reason; they were, or will be, tried again.
+    pub retries: BTreeMap<String, u64>,
+    /// Answers of 429 or 503.
+    pub blocked: u64,
+    /// Decoded bytes of all bodies.
+    pub bytes: u64,
+}
+
+/// Different reasons that are counted one by one; what comes beyond is counted as `other`.
+const MAX_REASONS: usize = 100;
+
+impl Tally {
+    /// Counts a URL that ended.
+    pub fn ended(&mut self, outcome: &Outcome) {
+        self.bytes += outcome.bytes;
+        match outcome.kind {
+            OutcomeKind::Fetched => self.fetched += 1,
+            OutcomeKind::Unchanged => self.unchanged += 1,
+            OutcomeKind::Redirected => self.redirected += 1,
+            OutcomeKind::Refused => count(&mut self.refused, outcome.reason.as_deref()),
+            OutcomeKind::Gone => count(&mut self.gone, outcome.reason.as_deref()),
+            OutcomeKind::Blocked | OutcomeKind::Retry | OutcomeKind::Deferred => {}
+        }
+    }
+
+    /// Counts an attempt that did not end its URL.
+    pub fn passed(&mut self, outcome: &Outcome) {
+        match outcome.kind {
+            OutcomeKind::Retry => count(&mut self.retries, outcome.reason.as_deref()),
+            OutcomeKind::Blocked => self.blocked += 1,
+            _ => {}
+        }
+    }
+
+    /// URLs that ended.
+    #[must_use]
+    pub fn urls(&self) -> u64 {
+        let refused: u64 = self.refused.values().sum();
+        let gone: u64 = self.gone.values().sum();
+        self.fetched + self.unchanged + self.redirected + refused + gone
+    }
+
+    /// URLs that were answered by their server with what it has there.
+    #[must_use]
+    pub fn answered(&self) -> u64 {
+        self.fetched + self.unchanged + self.redirected + self.refused.get("content_type").copied().unwrap_or_default()
+    }
+}
+
+fn count(counts: &mut BTreeMap<String, u64>, reason: Option<&str>) {
+    let reason = reason.unwrap_or("unknown");
+    if let Some(known) = counts.get_mut(reason) {
+        *known += 1;
+    } else if counts.len() < MAX_REASONS {
+        counts.insert(reason.to_owned(), 1);
+    } else {
+        *counts.entry("other".to_owned()).or_default() += 1;
+    }
+}
+
+/// The tally, for the progress display and the caps.
+#[derive(Debug, Default)]
+pub struct ExportView(Mutex<Tally>);
+
+impl ExportView {
+    /// The tally as of now.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set(&self, tally: &Tally) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone_from(tally);
+    }
+}

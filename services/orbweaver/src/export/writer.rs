@@ -1,0 +1,347 @@
+//! Reads the log and writes the files.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures::future::BoxFuture;
+use orbweaver_log::{Commit, Consumer, Delivered, Event, Log, LogError, Offset, TopicPartition};
+use orbweaver_messages::{
+    Millis, Outcome, OutcomeKind, decode,
+    topic::{DOCUMENTS, OUTCOMES},
+};
+use orbweaver_url::Fingerprint;
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Checkpoint, ExportView,
+    index::{Index, Kind, Place},
+    lines::Lines,
+};
+use crate::{crawl::settings::write_whole, exit::Failure};
+
+/// The consumer group that writes the files.
+pub const GROUP: &str = "exporter";
+
+/// How often a checkpoint is made while records come.
+const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
+/// When nothing comes for so long, a checkpoint is made at once: the crawl may be complete.
+const IDLE: Duration = Duration::from_millis(20);
+
+/// Why the files could not be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExportError {
+    /// The log failed.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// A file cannot be written.
+    #[error("{path}: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The index failed.
+    #[error("the index of the exported lines: {0}")]
+    Index(#[from] fjall::Error),
+    /// The checkpoint cannot be written.
+    #[error("{0}")]
+    Checkpoint(String),
+}
+
+impl From<Failure> for ExportError {
+    fn from(failure: Failure) -> Self {
+        Self::Checkpoint(failure.to_string())
+    }
+}
+
+/// A line of `urls.jsonl`.
+#[derive(Serialize)]
+struct UrlLine<'a> {
+    url: &'a str,
+    outcome: OutcomeKind,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    status: Option<u16>,
+    content_type: Option<&'a str>,
+    bytes: u64,
+    depth: u16,
+    via: Option<&'a str>,
+    attempts: u8,
+    time: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fetched_url: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    location: Option<&'a str>,
+}
+
+type Saving = BoxFuture<'static, Result<Vec<(TopicPartition, Commit)>, ExportError>>;
+
+/// Writes `documents.jsonl` and `urls.jsonl`.
+pub struct Exporter {
+    consumer: Box<dyn Consumer>,
+    documents: Lines,
+    urls: Lines,
+    index: Index,
+    checkpoint: Checkpoint,
+    positions: BTreeMap<TopicPartition, Offset>,
+    checkpoint_path: PathBuf,
+    out: PathBuf,
+    view: Arc<ExportView>,
+    dirty: bool,
+}
+
+impl Exporter {
+    /// Opens the files of the crawl in `out` at their last checkpoint.
+    ///
+    /// # Errors
+    /// When the log, a file or the index cannot be opened.
+    pub fn open(log: &dyn Log, out: &Path, view: Arc<ExportView>) -> Result<Self, ExportError> {
+        let state = out.join("state");
+        let checkpoint_path = state.join("export.json");
+        let mut checkpoint = Checkpoint::read(&checkpoint_path)?;
+        checkpoint.begin_run();
+        write_whole(&checkpoint_path, &checkpoint)?;
+        view.set(&checkpoint.tally);
+        let lines = |name: &str, length| {
+            let path = out.join(name);
+            Lines::open(&path, length).map_err(|source| ExportError::File { path, source })
+        };
+        Ok(Self {
+            consumer: log.consumer(GROUP, &[DOCUMENTS, OUTCOMES])?,
+            documents: lines("documents.jsonl", checkpoint.documents_bytes)?,
+            urls: lines("urls.jsonl", checkpoint.urls_bytes)?,
+            index: Index::open(&state.join("exported"))?,
+            checkpoint,
+            positions: BTreeMap::new(),
+            checkpoint_path,
+            out: out.to_owned(),
+            view,
+            dirty: false,
+        })
+    }
+
+    /// Writes all that the log holds now. For the start, when nothing else runs: then the tally is exact.
+    ///
+    /// # Errors
+    /// When the log or a file fails.
+    pub async fn catch_up(&mut self) -> Result<(), ExportError> {
+        while let Some(event) = self.consumer.poll(IDLE).await? {
+            self.handle(event)?;
+        }
+        self.save_now().await
+    }
+
+    /// Writes until `shutdown`, then makes a last checkpoint and leaves the group.
+    ///
+    /// # Errors
+    /// When the log or a file fails.
+    pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), ExportError> {
+        let mut saved = Instant::now();
+        let mut saving: Option<Saving> = None;
+        loop {
+            let wait = if self.dirty { IDLE } else { CHECKPOINT_EVERY };
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => break,
+                // Commits what a checkpoint holds; the checkpoint is durable before, so the commit never runs ahead of it.
+                Some(commits) = async { match &mut saving { Some(saving) => Some(saving.await), None => None } } => {
+                    saving = None;
+                    self.consumer.commit(commits?).await?;
+                }
+                event = self.consumer.poll(wait) => {
+                    let idle = event.as_ref().is_ok_and(Option::is_none);
+                    if let Some(event) = event? {
+                        self.handle(event)?;
+                    }
+                    if self.dirty && saving.is_none() && (idle || saved.elapsed() >= CHECKPOINT_EVERY) {
+                        saved = Instant::now();
+                        saving = Some(self.save()?);
+                    }
+                }
+            }
+        }
+        if let Some(saving) = saving {
+            let commits = saving.await?;
+            self.consumer.commit(commits).await?;
+        }
+        // What came in the meantime.
+        self.catch_up().await?;
+        Ok(self.consumer.close().await?)
+    }
+
+    fn handle(&mut self, event: Event) -> Result<(), ExportError> {
+        match event {
+            Event::Assigned(places) => {
+                for place in places {
+                    let from = self.checkpoint.position(place);
+                    self.positions.insert(place, from);
+                    self.consumer.start(place, from)?;
+                }
+                // So that even an empty partition has a commit.
+                self.dirty = true;
+            }
+            Event::Records(records) => {
+                for record in &records {
+                    self.take(record)?;
+                }
+                self.dirty = true;
+                self.view.set(&self.checkpoint.tally);
+            }
+            Event::Revoked(places) => {
+                self.consumer.hand_back(&places)?;
+                self.forget(&places);
+            }
+            Event::Lost(places) => self.forget(&places),
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self, places: &[TopicPartition]) {
+        for place in places {
+            self.positions.remove(place);
+        }
+    }
+
+    fn take(&mut self, record: &Delivered) -> Result<(), ExportError> {
+        let taken =
+            if record.place.topic == DOCUMENTS { self.take_document(record) } else { self.take_outcome(record) };
+        self.positions.insert(record.place, record.offset + 1);
+        taken
+    }
+
+    fn take_document(&mut self, record: &Delivered) -> Result<(), ExportError> {
+        let (Some(value), Some(fingerprint)) = (&record.value, fingerprint_of(record)) else {
+            tracing::error!(place = %record.place, offset = record.offset, "a record that is no document was left out");
+            return Ok(());
+        };
+        if !self.is_new(Kind::Documents, fingerprint)? {
+            return Ok(());
+        }
+        self.documents.add(value).map_err(|source| self.failed("documents.jsonl", source))?;
+        self.checkpoint.tally.documents += 1;
+        Ok(())
+    }
+
+    fn take_outcome(&mut self, record: &Delivered) -> Result<(), ExportError> {
+        let outcome: Outcome = match decode("outcome", record.value.as_ref()) {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                tracing::error!(place = %record.place, offset = record.offset, %error, "an outcome was left out");
+                return Ok(());
+            }
+        };
+        if !outcome.kind.is_terminal() {
+            self.checkpoint.tally.passed(&outcome);
+            return Ok(());
+        }
+        if !self.is_new(Kind::Urls, outcome.fingerprint)? {
+            return Ok(());
+        }
+        let line = serde_json::to_vec(&url_line(&outcome)).map_err(|e| self.failed("urls.jsonl", e.into()))?;
+        self.urls.add(&line).map_err(|source| self.failed("urls.jsonl", source))?;
+        self.checkpoint.tally.ended(&outcome);
+        Ok(())
+    }
+
+    /// Whether this fingerprint has no line; then it is about to get one.
+    fn is_new(&self, kind: Kind, fingerprint: Fingerprint) -> Result<bool, ExportError> {
+        if let Some(place) = self.index.place(kind, fingerprint)? {
+            let length = self.checkpoint.end_of(place.run).map(|(documents, urls)| match kind {
+                Kind::Documents => documents,
+                Kind::Urls => urls,
+            });
+            if length.is_none_or(|length| place.position < length) {
+                return Ok(false);
+            }
+        }
+        let position = match kind {
+            Kind::Documents => self.documents.length(),
+            Kind::Urls => self.urls.length(),
+        };
+        self.index.insert(kind, fingerprint, Place { run: self.checkpoint.run(), position })?;
+        Ok(true)
+    }
+
+    async fn save_now(&mut self) -> Result<(), ExportError> {
+        let commits = self.save()?.await?;
+        Ok(self.consumer.commit(commits).await?)
+    }
+
+    /// Makes a checkpoint: the files and the index first, then the checkpoint itself, each durable before the next.
+    fn save(&mut self) -> Result<Saving, ExportError> {
+        self.dirty = false;
+        for (place, next) in &self.positions {
+            self.checkpoint.advance(*place, *next);
+        }
+        self.checkpoint.documents_bytes = self.documents.length();
+        self.checkpoint.urls_bytes = self.urls.length();
+        let commits: Vec<_> = self
+            .positions
+            .iter()
+            .map(|(place, next)| (*place, Commit { offset: *next, metadata: String::new() }))
+            .collect();
+        let files = [("documents.jsonl", self.documents.flush()), ("urls.jsonl", self.urls.flush())];
+        let mut synced = vec![];
+        for (name, file) in files {
+            synced.push((self.out.join(name), file.map_err(|source| self.failed(name, source))?));
+        }
+        let persist = self.index.persister();
+        let (checkpoint, path) = (self.checkpoint.clone(), self.checkpoint_path.clone());
+        let save = move || {
+            for (path, file) in synced {
+                file.sync_data().map_err(|source| ExportError::File { path, source })?;
+            }
+            persist()?;
+            write_whole(&path, &checkpoint)?;
+            Ok(commits)
+        };
+        let task = tokio::task::spawn_blocking(save);
+        Ok(Box::pin(async move { task.await.map_err(|error| ExportError::Checkpoint(error.to_string()))? }))
+    }
+
+    fn failed(&self, name: &str, source: io::Error) -> ExportError {
+        ExportError::File { path: self.out.join(name), source }
+    }
+}
+
+fn fingerprint_of(record: &Delivered) -> Option<Fingerprint> {
+    #[derive(Deserialize)]
+    struct Named {
+        fingerprint: Fingerprint,
+    }
+    if let Some(header) = record.header("fingerprint") {
+        return std::str::from_utf8(header).ok()?.parse().ok();
+    }
+    Some(decode::<Named>("document", record.value.as_ref()).ok()?.fingerprint)
+}
+
+fn url_line(outcome: &Outcome) -> UrlLine<'_> {
+    UrlLine {
+        url: outcome.key(),
+        outcome: outcome.kind,
+        reason: outcome.reason.as_deref(),
+        status: outcome.status,
+        content_type: outcome.content_type.as_deref(),
+        bytes: outcome.bytes,
+        depth: outcome.depth,
+        via: outcome.via.as_deref(),
+        attempts: outcome.attempt,
+        time: rfc3339(outcome.ended_at_ms),
+        fetched_url: outcome.key.is_some().then_some(&*outcome.url),
+        location: outcome.location.as_deref(),
+    }
+}
+
+/// RFC 3339 in UTC, with milliseconds.
+pub fn rfc3339(at: Millis) -> String {
+    let since = Duration::from_millis(u64::try_from(at).unwrap_or_default());
+    humantime::format_rfc3339_millis(std::time::UNIX_EPOCH + since).to_string()
+}

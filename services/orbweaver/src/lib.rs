@@ -1,0 +1,42 @@
+//! The command `orbweaver`: a crawl in one process, and small tools around it.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`crawl`] | `orbweaver crawl`: all services on the embedded log and store |
+//! | [`export`] | the results as files, each line once |
+//! | [`tools`] | `orbweaver url`, `extract`, `robots` |
+//! | [`bench`] | `orbweaver bench` |
+//! | [`cli`], [`exit`] | the command line, the exit codes |
+
+pub mod bench;
+pub mod cli;
+pub mod crawl;
+pub mod exit;
+pub mod export;
+pub mod tools;
+
+use std::{ffi::OsString, process::ExitCode};
+
+use clap::Parser as _;
+
+/// Runs the command line; `arguments` begin with the program's name.
+#[must_use]
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match cli::Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are no errors; anything else is wrong usage.
+            let code = if error.use_stderr() { 64 } else { 0 };
+            let _ = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    let result = match &cli.command {
+        cli::Command::Crawl(args) => crawl::run::run(args),
+        cli::Command::Url(args) => tools::url::run(args),
+        cli::Command::Extract(args) => tools::extract::run(args),
+        cli::Command::Robots(args) => tools::robots::run(args),
+        cli::Command::Bench(args) => bench::run(args),
+    };
+    result.map_or_else(|failure| failure.report(), |()| ExitCode::SUCCESS)
+}

@@ -1,0 +1,18 @@
+//! `orbweaver robots`: what a robots.txt says of URLs.
+
+use super::{json_line, read_input, to_stdout};
+use crate::{cli::RobotsArgs, exit::Failure};
+
+/// Prints one JSON line a URL.
+///
+/// # Errors
+/// When the file cannot be read, or stdout not be written.
+pub fn run(args: &RobotsArgs) -> Result<(), Failure> {
+    let robots = read_input(&args.file)?;
+    to_stdout(|out| {
+        for url in &args.urls {
+            json_line(out, &orbweaver_politeness::robots::explain(&robots, &args.agent, url))?;
+        }
+        Ok(())
+    })
+}

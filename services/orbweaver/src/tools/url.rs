@@ -1,0 +1,31 @@
+//! `orbweaver url`: what URLs are to a crawl.
+
+use std::io::{self, BufRead as _};
+
+use orbweaver_url::describe;
+
+use super::{json_line, to_stdout};
+use crate::{cli::UrlArgs, exit::Failure};
+
+/// Prints one JSON line a URL.
+///
+/// # Errors
+/// When stdout cannot be written.
+pub fn run(args: &UrlArgs) -> Result<(), Failure> {
+    to_stdout(|out| {
+        for url in &args.urls {
+            if url != "-" {
+                json_line(out, &describe(url, &args.crawl))?;
+                continue;
+            }
+            let mut input = io::BufReader::with_capacity(64 << 10, io::stdin().lock());
+            let mut line = vec![];
+            while input.read_until(b'\n', &mut line)? > 0 {
+                let text = String::from_utf8_lossy(&line);
+                json_line(out, &describe(text.trim_end_matches(['\n', '\r']), &args.crawl))?;
+                line.clear();
+            }
+        }
+        Ok(())
+    })
+}
