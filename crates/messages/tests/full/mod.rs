@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// A message type behind one face.
-pub trait Message {
+pub(crate) trait Message {
     /// The message as JSON.
     fn value(&self) -> Value;
     /// Reads the value as this type and writes it again.
@@ -36,7 +36,7 @@ impl<T: Serialize + DeserializeOwned + PartialEq + Debug> Message for T {
 }
 
 /// Every JSON message: the name of its schema, and a full instance.
-pub fn messages() -> Vec<(&'static str, Box<dyn Message>)> {
+pub(crate) fn messages() -> Vec<(&'static str, Box<dyn Message>)> {
     vec![
         ("seed", Box::new(Seed { url: "https://example.org/".into(), crawl: Some("docs".into()) })),
         ("discovered", Box::new(discovered())),
