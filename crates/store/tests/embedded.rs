@@ -1,5 +1,7 @@
 //! The embedded store: the contract, and what only a directory on this machine can do.
 
+#![allow(clippy::unwrap_used, reason = "the functions that tests share are tests, too")]
+
 use std::path::Path;
 
 use fjall::{Database, KeyspaceCreateOptions};
