@@ -232,7 +232,7 @@ mod tests {
             let first = web.answer(&ask(&url, &host));
             let later = web.answer(&Asked { before: 100, cookie: "wall=passed", ..ask(&url, &host) });
             let fits = match expected.fate {
-                Fate::Fetched if expected.kind == Some(Kind::Reordered) => later.status == 301,
+                Fate::Fetched if expected.kind == Some(Kind::Respelled) => later.status == 301,
                 Fate::Fetched | Fate::BehindNofollow | Fate::OutOfScope | Fate::Cut => {
                     later.status == 200 && later.content_type.starts_with("text/html")
                 }

@@ -48,8 +48,11 @@ kinds! {
     LongChain = "long-chain",
     /// Redirects to itself until a cookie is sent.
     CookieWall = "cookie-wall",
-    /// Redirects to itself with its query parameters in another order, and answers there.
+    /// Redirects to the URL with its query parameters in another order, and answers there: two URLs, since a server may
+    /// tell them apart.
     Reordered = "reordered",
+    /// Redirects to another spelling of its own URL (`%7E` for `~`), and answers there: one URL.
+    Respelled = "respelled",
     /// Answers after `slow_ms`.
     Slow = "slow",
     /// Answers 500 `failures` times, then 200.
@@ -109,7 +112,8 @@ impl Kind {
 
     fn theme(self) -> &'static Theme {
         match self {
-            Self::Chain | Self::Loop | Self::LongChain | Self::CookieWall | Self::Reordered => &redirects::THEME,
+            Self::Chain | Self::Loop | Self::LongChain => &redirects::THEME,
+            Self::CookieWall | Self::Reordered | Self::Respelled => &redirects::THEME,
             Self::Slow | Self::Flaky | Self::Failing | Self::Reset | Self::ShortBody => &failures::THEME,
             Self::Busy | Self::BusyHost | Self::Dead | Self::Large => &failures::THEME,
             Self::Gzip | Self::Refresh | Self::Paging | Self::Base | Self::Frames | Self::Spellings => &markup::THEME,

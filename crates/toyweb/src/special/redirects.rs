@@ -1,4 +1,4 @@
-//! Redirects: chains, loops, cookie walls and queries that are put in order.
+//! Redirects: chains, loops, cookie walls, queries that are put in order and escapes that are put in fashion.
 
 use super::{Kind, Place, Theme, Visit, anchor};
 use crate::reply::Reply;
@@ -17,6 +17,7 @@ fn links(place: &Place<'_>) -> Vec<String> {
     let part = match place.kind {
         Kind::CookieWall => "page",
         Kind::Reordered => "list?a=1&b=2",
+        Kind::Respelled => "~page",
         _ => "hop-0",
     };
     vec![anchor(&place.url(part))]
@@ -39,7 +40,9 @@ fn expected(place: &Place<'_>) -> Vec<Expected> {
             hops.chain([place.expect("end", Fate::Unreached, (0, 0))]).collect()
         }
         Kind::CookieWall => vec![place.expect("page", Fate::Fetched, (2, 2))],
-        _ => vec![place.expect("list?a=1&b=2", Fate::Fetched, (2, 2))],
+        Kind::Reordered => vec![place.expect("list?a=1&b=2", Fate::Redirected, (1, 1)), place.fetched("list?b=2&a=1")],
+        // Two spellings of one URL: the first redirects, the second answers.
+        _ => vec![place.expect("~page", Fate::Fetched, (2, 2))],
     }
 }
 
@@ -56,6 +59,8 @@ fn reply(place: &Place<'_>, part: &str, visit: &Visit<'_>) -> Option<Reply> {
         }
         (Kind::Reordered, "list?a=1&b=2", _) => Reply::redirect(301, place.url("list?b=2&a=1")),
         (Kind::Reordered, "list?b=2&a=1", _) => place.page("<p>In our own order.</p>"),
+        (Kind::Respelled, "~page", _) => Reply::redirect(301, place.url("%7Epage")),
+        (Kind::Respelled, "%7Epage", _) => place.page("<p>In our own spelling.</p>"),
         _ => return None,
     })
 }

@@ -65,7 +65,7 @@ async fn scope_host_keeps_to_the_host_and_port_of_the_seed() -> Result<()> {
 async fn include_and_exclude_decide_what_is_requested() -> Result<()> {
     let web = serve(small())?;
     let out = tempfile::tempdir()?;
-    let options = r"--include /$ --include \.html$ --exclude -[0-9]*[02468]\.html$";
+    let options = r"--include /$ --include \.html$ --exclude=-[0-9]*[02468]\.html$";
     Orbweaver::crawl(web.start_url(), out.path(), options)?.end(PATIENCE).await?.expect(0, &[])?;
     let allowed = regex::Regex::new(r"(/|[13579]\.html)$")?;
     let requests = Requests::new(web.log().entries()).pages();
