@@ -25,10 +25,6 @@ async fn ctrl_c_stops_within_seconds_and_the_same_command_goes_on_without_asking
     let output = Output::read(out.path())?;
     output.ended_by("interrupted")?;
     ensure!(output.documents.len() < truth.len(), "it was complete already");
-    // What was fetched before the signal is there: a stop in order throws nothing away.
-    let requests = Requests::new(web.log().entries()).pages().len();
-    ensure!(output.documents.len() == requests, "{} documents of {requests} pages asked for", output.documents.len());
-
     command()?.end(PATIENCE).await?.expect(0, &[])?;
     let output = Output::read(out.path())?;
     output.ended_by("complete")?;
