@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use orbweaver_log::{Delivered, Offset, TopicPartition};
 
-use crate::{Origin, Stage, StageError, claim::is_claim, served::Delivery, turn::Turns};
+use crate::{Origin, Stage, StageError, claim::is_claim, metadata::Suspect, served::Delivery, turn::Turns};
 
 /// A place whose records are taken one at a time.
 #[derive(Debug)]
@@ -18,16 +18,26 @@ pub(crate) struct Alone {
     pub(crate) trying: Option<Offset>,
     /// The same, once the stage has it.
     pub(crate) given: Option<Origin>,
-    /// The one that must not be given to the stage again.
-    pub(crate) culprit: Option<Offset>,
+    /// The one that was in work alone when the process ended before.
+    pub(crate) suspect: Option<Suspect>,
 }
 
 impl Alone {
-    pub(crate) fn new(left: usize, culprit: Option<Offset>) -> Self {
-        Self { left, waiting: VecDeque::new(), trying: None, given: None, culprit }
+    pub(crate) fn new(left: usize, suspect: Option<Suspect>) -> Self {
+        Self { left, waiting: VecDeque::new(), trying: None, given: None, suspect }
     }
 
     /// Whether no further record is wanted from the log.
+    /// Whether this record must not be given to the stage again.
+    fn is_culprit(&self, offset: Offset) -> bool {
+        self.suspect.is_some_and(|suspect| suspect.offset == offset && suspect.is_culprit())
+    }
+
+    /// How often the process ended while the record that is tried now was in work alone.
+    pub(crate) fn deaths(&self) -> u32 {
+        self.suspect.filter(|suspect| self.trying == Some(suspect.offset)).map_or(0, |suspect| suspect.deaths)
+    }
+
     pub(crate) fn is_occupied(&self) -> bool {
         self.given.is_some() || !self.waiting.is_empty()
     }
@@ -70,8 +80,8 @@ impl<S: Stage> Turns<S> {
             let claim = alone.waiting.pop_front();
             return self.take_claim(claim);
         };
-        if alone.culprit != Some(offset) {
-            // Durable before the stage sees the record: who finds this at a start knows the culprit.
+        if !alone.is_culprit(offset) {
+            // Durable before the stage sees the record: who finds this at a start knows the suspect.
             alone.trying = Some(offset);
             let point = self.served.commit_point(place);
             if !self.commit(point.into_iter().collect()).await? {
@@ -82,8 +92,8 @@ impl<S: Stage> Turns<S> {
         let Some(record) = alone.waiting.pop_front() else { return Ok(()) };
         let Delivery::Taken(origin) = self.served.deliver(&record) else { return Ok(()) };
         alone.given = Some(origin);
-        if alone.culprit == Some(offset) {
-            self.reject(origin, "it ended its reader when it was the only record in work".to_owned());
+        if alone.is_culprit(offset) {
+            self.reject(origin, "it ended its reader three times when it was the only record in work".to_owned());
             return Ok(());
         }
         self.receive(vec![(origin, record)])

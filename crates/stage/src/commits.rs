@@ -3,7 +3,7 @@
 use orbweaver_log::{Commit, LogError, Offset, TopicPartition};
 use tokio::time::{Instant, timeout};
 
-use crate::{Stage, StageError, metadata::Metadata, turn::Turns};
+use crate::{Stage, StageError, alone::Alone, metadata::Metadata, turn::Turns};
 
 /// While nothing is in flight, commits may follow each other in a tenth of the interval.
 const IDLE_SHARE: u32 = 10;
@@ -75,8 +75,10 @@ impl<S: Stage> Turns<S> {
 
     pub(crate) fn metadata(&self, place: TopicPartition, offset: Offset) -> Metadata {
         let starts = self.starts.get(&place).filter(|(_, begun)| offset <= *begun).map_or(0, |(start, _)| start.starts);
-        let trying = self.alone.get(&place).and_then(|alone| alone.trying);
-        Metadata { starts, trying, stage: self.stage.commit_metadata(place) }
+        let alone = self.alone.get(&place);
+        let trying = alone.and_then(|alone| alone.trying);
+        let deaths = alone.map_or(0, Alone::deaths);
+        Metadata { starts, trying, deaths, stage: self.stage.commit_metadata(place) }
     }
 
     /// Sends commits to the log; returns those that it refused. A place that is no longer ours does not hold the others up.

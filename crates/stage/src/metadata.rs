@@ -2,13 +2,17 @@
 //!
 //! A record that kills its reader is found like this: every opening commits a start count beside the unchanged commit
 //! point; progress or an orderly end resets it. After three starts without either, records are taken one at a time, and
-//! before each its offset is committed as `trying`. Who then finds a `trying` at its opening has found the culprit.
+//! before each its offset is committed as `trying`. A record that is found so at three openings in a row is the culprit:
+//! once may be a process that was killed from outside, just then.
 
 use orbweaver_log::{Commit, LogError, Offset, TopicPartition};
 use serde::{Deserialize, Serialize};
 
 /// After so many starts without progress, records are taken one at a time.
 pub(crate) const STARTS_BEFORE_ONE_AT_A_TIME: u32 = 3;
+/// A record that ended its reader so often in a row, alone, is the culprit. A process that is killed from outside hits the
+/// same record so often only if the record holds its reader up for long.
+const DEATHS_OF_A_CULPRIT: u32 = 3;
 /// What a log takes as metadata, in bytes.
 const METADATA_MAX: usize = 4096;
 
@@ -21,6 +25,9 @@ pub(crate) struct Metadata {
     /// The record that was given to the stage alone, and had not completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) trying: Option<Offset>,
+    /// How often the process had ended while that record was the only one in work.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) deaths: u32,
     /// `Stage::commit_metadata`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) stage: String,
@@ -59,8 +66,23 @@ pub(crate) struct Start {
     pub(crate) starts: u32,
     /// Whether records are taken one at a time at first.
     pub(crate) one_at_a_time: bool,
-    /// The record that ended its reader when it was alone with it.
-    pub(crate) culprit: Option<Offset>,
+    /// The record that was the only one in work when its reader ended.
+    pub(crate) suspect: Option<Suspect>,
+}
+
+/// A record that was the only one in work when its reader ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Suspect {
+    pub(crate) offset: Offset,
+    /// How often in a row.
+    pub(crate) deaths: u32,
+}
+
+impl Suspect {
+    /// Whether it must not be given to the stage again.
+    pub(crate) fn is_culprit(self) -> bool {
+        self.deaths >= DEATHS_OF_A_CULPRIT
+    }
 }
 
 impl Start {
@@ -69,7 +91,7 @@ impl Start {
         Self {
             starts: last.starts.saturating_add(1),
             one_at_a_time: last.starts >= STARTS_BEFORE_ONE_AT_A_TIME || last.trying.is_some(),
-            culprit: last.trying,
+            suspect: last.trying.map(|offset| Suspect { offset, deaths: last.deaths.saturating_add(1) }),
         }
     }
 }
@@ -83,7 +105,7 @@ mod tests {
     #[test]
     fn metadata_comes_back_as_it_was_committed_and_nothing_is_an_empty_text() {
         let place = TopicPartition::new(topic::SEEDS, 0);
-        let metadata = Metadata { starts: 2, trying: Some(7), stage: "{\"x\":1}".to_owned() };
+        let metadata = Metadata { starts: 2, trying: Some(7), deaths: 1, stage: "{\"x\":1}".to_owned() };
         let commit = metadata.commit(place, 5).unwrap();
         assert_eq!((commit.offset, Metadata::read(&commit.metadata)), (5, metadata));
         assert_eq!(Metadata::default().commit(place, 5).unwrap().metadata, "");
@@ -102,15 +124,21 @@ mod tests {
         let mut metadata = Metadata::default();
         for starts in 1..=3 {
             let start = Start::after(&metadata);
-            assert_eq!(start, Start { starts, one_at_a_time: false, culprit: None });
+            assert_eq!(start, Start { starts, one_at_a_time: false, suspect: None });
             metadata.starts = start.starts;
         }
         assert!(Start::after(&metadata).one_at_a_time);
     }
 
     #[test]
-    fn a_record_that_was_tried_alone_and_never_completed_is_the_culprit() {
-        let start = Start::after(&Metadata { trying: Some(9), ..Metadata::default() });
-        assert_eq!(start, Start { starts: 1, one_at_a_time: true, culprit: Some(9) });
+    fn a_record_that_was_in_work_alone_at_three_deaths_in_a_row_is_the_culprit() {
+        let mut metadata = Metadata { trying: Some(9), ..Metadata::default() };
+        for deaths in 1..=3 {
+            let start = Start::after(&metadata);
+            let suspect = Suspect { offset: 9, deaths };
+            assert_eq!(start, Start { starts: 1, one_at_a_time: true, suspect: Some(suspect) });
+            assert_eq!(suspect.is_culprit(), deaths == 3);
+            metadata.deaths = deaths;
+        }
     }
 }

@@ -195,7 +195,7 @@ impl<S: Stage> Turns<S> {
         self.served.open(partition, epoch, places);
         for (place, start) in alone {
             tracing::warn!(service = self.service, %place, ?start, "taking one record at a time after starts without progress");
-            self.alone.insert(place, Alone::new(self.config.alone_records, start.culprit));
+            self.alone.insert(place, Alone::new(self.config.alone_records, start.suspect));
         }
         for (place, from) in from {
             match self.consumer.start(place, from) {
@@ -217,9 +217,12 @@ impl<S: Stage> Turns<S> {
     async fn count_start(&mut self, starts: &[StartPoint]) -> Result<Vec<(TopicPartition, Start)>, StageError> {
         let (mut commits, mut alone) = (vec![], vec![]);
         for point in starts.iter().filter(|point| point.restored_to.is_none()) {
-            let start = Start::after(&point.metadata);
-            let metadata =
-                Metadata { starts: start.starts, trying: point.metadata.trying, stage: point.metadata.stage.clone() };
+            // Where nothing waits, no record can have ended anybody.
+            let last = if point.commit < point.end { point.metadata.clone() } else { Metadata::default() };
+            let start = Start::after(&last);
+            let deaths = start.suspect.map_or(0, |suspect| suspect.deaths);
+            let stage = point.metadata.stage.clone();
+            let metadata = Metadata { starts: start.starts, trying: last.trying, deaths, stage };
             commits.push((point.place, metadata.commit(point.place, point.commit)?));
             self.starts.insert(point.place, (start, point.commit));
             if start.one_at_a_time {

@@ -55,6 +55,8 @@ pub(crate) struct StartPoint {
     pub(crate) place: TopicPartition,
     /// The commit point.
     pub(crate) commit: Offset,
+    /// The end as it was found.
+    pub(crate) end: Offset,
     pub(crate) metadata: Metadata,
     /// The restore end, for a topic that was replayed.
     pub(crate) restored_to: Option<Offset>,
@@ -135,7 +137,7 @@ impl Opener {
                 return Err(self.halt(reason));
             }
             let metadata = commit.map_or_else(Metadata::default, |commit| Metadata::read(&commit.metadata));
-            starts.push(StartPoint { place, commit: offset, metadata, restored_to: None });
+            starts.push(StartPoint { place, commit: offset, end: bounds.end, metadata, restored_to: None });
         }
         Ok(starts)
     }

@@ -31,7 +31,7 @@ pub(crate) struct Entry {
     key: Option<Box<str>>,
     via: Option<Arc<str>>,
     chain: Option<Box<[String]>>,
-    admitted_at_ms: Millis,
+    pub(crate) admitted_at_ms: Millis,
     pub(crate) not_before_ms: Millis,
     pub(crate) depth: u16,
     pub(crate) failures: u8,

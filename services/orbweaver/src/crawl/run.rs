@@ -123,13 +123,24 @@ fn finish(summary: &Summary, end: End, mut prepared: Prepared) -> Result<(), Fai
         let reasons = super::progress::outcomes(&summary.urls).join(", ");
         let reasons = if reasons.is_empty() { "none is a URL that can be crawled".to_owned() } else { reasons };
         return Err(Failure::NoSeed(format!(
-            "no seed could be fetched: {reasons}; see {}",
+            "no seed could be fetched ({}): {reasons}; see {}",
+            seeds(&prepared.settings),
             out.join("urls.jsonl").display()
         )));
     }
     prepared.settings.complete = true;
     prepared.settings.write(&prepared.state)?;
     trim::trim(&prepared.state)
+}
+
+/// The seeds, in few words.
+fn seeds(settings: &Settings) -> String {
+    let mut names: Vec<String> = settings.urls.iter().take(3).cloned().collect();
+    if settings.urls.len() > 3 {
+        names.push(format!("{} more", settings.urls.len() - 3));
+    }
+    names.extend(settings.seeds.as_ref().map(|path| path.display().to_string()));
+    names.join(", ")
 }
 
 fn already_complete(prepared: &Prepared) -> Result<(), Failure> {

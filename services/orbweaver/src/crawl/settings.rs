@@ -83,7 +83,8 @@ impl Settings {
             complete: false,
             max_pages: args.max_pages,
             max_depth: args.max_depth,
-            scope: args.scope.unwrap_or(ScopeName::Host),
+            // The demonstration's three hosts are all its own.
+            scope: args.scope.unwrap_or(if args.demo { ScopeName::Any } else { ScopeName::Host }),
             include: args.include.clone(),
             exclude: args.exclude.clone(),
             rate: args.rate.unwrap_or(if args.demo { Rate::PerSecond(50.0) } else { Rate::PerSecond(1.0) }),

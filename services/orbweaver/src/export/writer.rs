@@ -26,7 +26,7 @@ use super::{
 use crate::{crawl::settings::write_whole, exit::Failure};
 
 /// The consumer group that writes the files.
-pub const GROUP: &str = "exporter";
+const GROUP: &str = "exporter";
 
 /// How often a checkpoint is made while records come.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
