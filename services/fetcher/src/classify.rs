@@ -44,6 +44,8 @@ pub enum Verdict {
     Blocked {
         /// Until when.
         until_ms: Millis,
+        /// The site named that time itself.
+        told: bool,
         /// Its words.
         reason: Reason,
         /// It was asked for so often that the URL ends, too.
@@ -74,11 +76,11 @@ fn classify_answer(asked: Asked<'_>, answer: &Answer, ended_ms: Millis) -> Verdi
         },
         304 => Verdict::Unchanged,
         300..=399 => answer.location.as_deref().map_or_else(|| Verdict::Gone(reason()), |to| redirect(asked, to)),
-        429 | 503 => Verdict::Blocked {
-            until_ms: block_ends(answer.retry_after.as_deref(), asked.dispatch.blocks, ended_ms),
-            reason: reason(),
-            ends: asked.dispatch.blocks.saturating_add(1) >= MAX_BLOCKS,
-        },
+        429 | 503 => {
+            let (until_ms, told) = block_ends(answer.retry_after.as_deref(), asked.dispatch.blocks, ended_ms);
+            let ends = asked.dispatch.blocks.saturating_add(1) >= MAX_BLOCKS;
+            Verdict::Blocked { until_ms, told, reason: reason(), ends }
+        }
         500..=599 => passing(asked.dispatch, reason(), ended_ms),
         _ => Verdict::Gone(reason()),
     }
@@ -100,11 +102,13 @@ pub fn retry_at(attempt: u8, ended_ms: Millis) -> Millis {
     ended_ms.saturating_add_unsigned(retry_delay_ms(attempt))
 }
 
-/// Until when a site is blocked that answered 429 or 503: as long as it asks for, else longer each time.
+/// Until when a site is blocked that answered 429 or 503, and whether it named that time itself: as long as it asks for, else
+/// longer each time.
 #[must_use]
-pub fn block_ends(retry_after: Option<&str>, blocks_before: u8, ended_ms: Millis) -> Millis {
+pub fn block_ends(retry_after: Option<&str>, blocks_before: u8, ended_ms: Millis) -> (Millis, bool) {
     let asked_ms = retry_after.and_then(|value| retry_after_ms(value, ended_ms));
-    ended_ms.saturating_add_unsigned(asked_ms.unwrap_or_else(|| block_ms(blocks_before.into())))
+    let span_ms = asked_ms.unwrap_or_else(|| block_ms(blocks_before.into()));
+    (ended_ms.saturating_add_unsigned(span_ms), asked_ms.is_some())
 }
 
 fn redirect(asked: Asked<'_>, location: &str) -> Verdict {

@@ -53,8 +53,13 @@ pub(crate) enum Finding {
         /// When.
         retry_at_ms: Millis,
     },
-    /// The site asked to be left alone until this moment.
-    Blocked(Millis),
+    /// The site asked to be left alone.
+    Blocked {
+        /// Until when.
+        until_ms: Millis,
+        /// It named that time itself.
+        told: bool,
+    },
     /// The address is not public.
     Private,
 }
@@ -82,7 +87,8 @@ pub(crate) fn judge(sought: Sought<'_>, attempt: &Attempt, config: &FetcherConfi
     };
     let status = answer.status;
     if let (429 | 503, 0) = (status, sought.redirects) {
-        return Finding::Blocked(block_ends(answer.retry_after.as_deref(), sought.blocks, ended_ms));
+        let (until_ms, told) = block_ends(answer.retry_after.as_deref(), sought.blocks, ended_ms);
+        return Finding::Blocked { until_ms, told };
     }
     match (RobotsAnswer::Status { status, redirects: sought.redirects }).policy() {
         RobotsPolicy::Parse => {

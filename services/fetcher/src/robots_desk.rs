@@ -151,9 +151,9 @@ impl FetcherStage {
                 self.know(authority, &Known::Failing(failures), retry_at_ms, 0);
                 self.robots_failed(authority, attempt, retry_at_ms, at);
             }
-            Finding::Blocked(until_ms) => {
+            Finding::Blocked { until_ms, told } => {
                 self.metrics.robots("blocked");
-                self.robots_blocked(authority, attempt, until_ms, at);
+                self.robots_blocked(authority, attempt, (until_ms, told), at);
             }
             Finding::Private => {
                 self.metrics.robots("private");
@@ -189,8 +189,14 @@ impl FetcherStage {
         }
     }
 
-    /// The site wants to be left alone, as the answer to a page would have said.
-    fn robots_blocked(&mut self, authority: &str, attempt: &Attempt, until_ms: Millis, at: &mut At<'_>) {
+    /// The site wants to be left alone, as the answer to a page would have said; `told`: until when, too.
+    fn robots_blocked(
+        &mut self,
+        authority: &str,
+        attempt: &Attempt,
+        (until_ms, told): (Millis, bool),
+        at: &mut At<'_>,
+    ) {
         let Some(site) = self.lookups.get(authority).map(|lookup| lookup.site.clone()) else { return };
         let mut waiting = self.end_lookup(authority);
         if let Some(first) = waiting.pop_front() {
@@ -200,7 +206,7 @@ impl FetcherStage {
             } else {
                 let mut outcome = outcome(&first, OutcomeKind::Blocked, Some(UNREACHABLE), attempt.ended_at_ms);
                 add_times(&mut outcome, attempt);
-                outcome.blocked_until_ms = Some(until_ms);
+                outcome.blocked_until_ms = told.then_some(until_ms);
                 self.end(&first, &outcome, vec![], at);
             }
         }

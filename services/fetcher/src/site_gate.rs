@@ -63,14 +63,15 @@ impl<T> SiteGate<T> {
         Some(self.free_ms(gap, now).max(first.not_before_ms))
     }
 
-    /// When `gap` has passed. A last time in the future counts as now (rule 20).
+    /// When `gap` has passed for certain; at once when it is 0. A last time in the future counts as now (rule 20).
     fn free_ms(&self, gap: u64, now: Millis) -> Millis {
         if gap == 0 {
             return Millis::MIN;
         }
         // Answers of parallel requests would push the next start further and further away.
         let last = if one_in_flight(gap) { self.started_ms.max(self.answered_ms) } else { self.started_ms };
-        last.min(now).saturating_add(Millis::try_from(gap).unwrap_or(Millis::MAX))
+        // One more: both moments are cut to whole milliseconds.
+        last.min(now).saturating_add(Millis::try_from(gap).unwrap_or(Millis::MAX)).saturating_add(1)
     }
 
     /// When the first of the wishes becomes too late.

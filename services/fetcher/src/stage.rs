@@ -7,7 +7,9 @@ use std::{
 };
 
 use orbweaver_log::{Delivered, Offset, Partition};
-use orbweaver_messages::{DispatchId, LEASE_MS, LONGEST_FETCH_MS, Millis, Outcome, Ready, Topic, decode, topic};
+use orbweaver_messages::{
+    DispatchId, LEASE_MS, LONGEST_FETCH_MS, Millis, Outcome, OutcomeKind, Ready, Topic, decode, topic,
+};
 use orbweaver_politeness::robots::agent_token;
 use orbweaver_stage::{Actions, Opening, Origin, Plan, RestoreFrom, RestoreSpec, Stage, StageError, Step, Token};
 use orbweaver_store::{RobotsRow, Write};
@@ -15,6 +17,7 @@ use orbweaver_url::Url;
 
 use crate::{
     body::PackedBody,
+    classify::block_ends,
     client::{Attempt, Purpose, Request},
     config::FetcherConfig,
     ended::Ended,
@@ -322,6 +325,13 @@ impl FetcherStage {
     }
 }
 
+/// Until when the site of an outcome is blocked, when it refused. Where it named no time, the shortest block counts, which is
+/// longer than a dispatch that was sent out before the refusal may wait; the rate-limiter keeps the longer ones.
+fn refused_until(outcome: &Outcome) -> Option<Millis> {
+    let refused = outcome.kind == OutcomeKind::Blocked || matches!(outcome.status, Some(429 | 503));
+    outcome.blocked_until_ms.or_else(|| refused.then(|| block_ends(None, 0, outcome.ended_at_ms).0))
+}
+
 impl Stage for FetcherStage {
     type Job = Job;
     type Done = Done;
@@ -344,7 +354,7 @@ impl Stage for FetcherStage {
         // One that cannot be read is the frontier's to reject; it ended no dispatch that we know of.
         if let Ok(outcome) = decode::<Outcome>("outcome", record.value.as_ref()) {
             self.ended.recall(partition, outcome.id);
-            if let Some(until_ms) = outcome.blocked_until_ms {
+            if let Some(until_ms) = refused_until(&outcome) {
                 let known = self.recalled_blocks.entry(outcome.site).or_insert(until_ms);
                 *known = until_ms.max(*known);
             }

@@ -198,11 +198,12 @@ impl FetcherStage {
                 let found = discovered_record(&visit, &target, self.partitions, attempt.ended_at_ms);
                 self.end(&visit, &outcome, vec![Step::Perform(rows), Step::Produce(vec![found])], at);
             }
-            Verdict::Blocked { until_ms, reason, ends } => {
+            Verdict::Blocked { until_ms, told, reason, ends } => {
                 let kind = if ends { OutcomeKind::Gone } else { OutcomeKind::Blocked };
                 let mut outcome = outcome(&visit, kind, Some(&reason), attempt.ended_at_ms);
                 add_attempt(&mut outcome, &attempt);
-                outcome.blocked_until_ms = Some(until_ms);
+                // Where the site named no time, the rate-limiter knows better: it counts the refusals of the whole site.
+                outcome.blocked_until_ms = told.then_some(until_ms);
                 let row = ends.then(|| Step::Perform(vec![page_write(&outcome, attempt.result.as_ref().ok(), None)]));
                 self.end(&visit, &outcome, row.into_iter().collect(), at);
                 self.block(&visit.site.clone(), until_ms, at);

@@ -3,7 +3,7 @@
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
-use orbweaver_stage::{Clock, Perform, PerformError, Worker};
+use orbweaver_stage::{Clock, CpuMeter, Perform, PerformError, Worker};
 use orbweaver_store::{RobotsRow, Store, StoreError, Write};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -55,12 +55,27 @@ pub struct FetchWorker<C> {
     client: Arc<C>,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
+    meter: Option<CpuMeter>,
 }
 
 impl<C: Client> FetchWorker<C> {
     /// A worker that asks through `client`.
     pub fn new(client: Arc<C>, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        Self { client, store, clock }
+        Self { client, store, clock, meter: None }
+    }
+
+    /// Adds the CPU time of the jobs to `meter`. What a client does in tasks of its own is not among it: that of
+    /// [`HttpClient`](crate::HttpClient) has one for each connection, which reads, writes and decrypts.
+    #[must_use]
+    pub fn with_meter(self, meter: CpuMeter) -> Self {
+        Self { meter: Some(meter), ..self }
+    }
+
+    fn spawn(&self, job: impl Future<Output = ()> + Send + 'static) {
+        match &self.meter {
+            Some(meter) => tokio::spawn(meter.wrap(job)),
+            None => tokio::spawn(job),
+        };
     }
 }
 
@@ -69,10 +84,10 @@ impl<C: Client> Worker<Job, Done> for FetchWorker<C> {
         let results = results.clone();
         match job {
             Job::Ask { number, request } => {
-                let (client, clock) = (self.client.clone(), self.clock.clone());
-                tokio::spawn(async move {
+                let (client, clock, meter) = (self.client.clone(), self.clock.clone(), self.meter.clone());
+                self.spawn(async move {
                     let started = clock.now();
-                    let asked = AssertUnwindSafe(ask(&*client, request)).catch_unwind().await;
+                    let asked = AssertUnwindSafe(ask(&*client, request, meter)).catch_unwind().await;
                     // Without a result the site would stay in flight for ever.
                     let (attempt, body) = asked.unwrap_or_else(|_panic| {
                         tracing::error!("a request panicked");
@@ -86,7 +101,7 @@ impl<C: Client> Worker<Job, Done> for FetchWorker<C> {
             }
             Job::Load { authority } => {
                 let store = self.store.clone();
-                tokio::spawn(async move {
+                self.spawn(async move {
                     let row = AssertUnwindSafe(load(&*store, &authority)).catch_unwind().await.unwrap_or_default();
                     let _ = results.send(Done::Loaded { authority, row });
                 });
@@ -98,8 +113,12 @@ impl<C: Client> Worker<Job, Done> for FetchWorker<C> {
 /// From this size on hashing and compressing take longer than a task may hold its thread (about a millisecond).
 const BLOCKING_BYTES: usize = 512 << 10;
 
-/// Asks, and packs what is a page.
-pub(crate) async fn ask<C: Client>(client: &C, request: Request) -> (Attempt, Option<PackedBody>) {
+/// Asks, and packs what is a page. Only what runs on another thread is added to `meter` here.
+pub(crate) async fn ask<C: Client>(
+    client: &C,
+    request: Request,
+    meter: Option<CpuMeter>,
+) -> (Attempt, Option<PackedBody>) {
     let purpose = request.purpose;
     let mut attempt = client.ask(request).await;
     let Ok(answer) = &mut attempt.result else { return (attempt, None) };
@@ -111,7 +130,9 @@ pub(crate) async fn ask<C: Client>(client: &C, request: Request) -> (Attempt, Op
     let packed = if bytes.len() < BLOCKING_BYTES {
         Some(pack(bytes, truncated))
     } else {
-        tokio::task::spawn_blocking(move || pack(bytes, truncated)).await.ok()
+        let work = move || pack(bytes, truncated);
+        let work = move || if let Some(meter) = meter { meter.measure(work) } else { work() };
+        tokio::task::spawn_blocking(work).await.ok()
     };
     if packed.is_none() {
         attempt.result = Err(Failure::Internal);

@@ -26,9 +26,9 @@ fn a_site_counts_as_asked_when_its_partition_was_opened() {
     gates.push("slow", wish(1, 0, 1000), 5000, 5000).unwrap();
     gates.push("unlimited", wish(2, 0, 0), 5000, 5000).unwrap();
     assert_eq!(sent(&mut gates, 5000, 8), [2]);
-    assert_eq!(gates.next_ms(), Some(6000));
-    assert_eq!(sent(&mut gates, 5999, 8), [0; 0]);
-    assert_eq!(sent(&mut gates, 6000, 8), [1]);
+    assert_eq!(gates.next_ms(), Some(6001));
+    assert_eq!(sent(&mut gates, 6000, 8), [0; 0]);
+    assert_eq!(sent(&mut gates, 6001, 8), [1]);
 }
 
 #[test]
@@ -37,11 +37,12 @@ fn the_next_request_waits_for_the_answer_and_then_for_the_interval() {
     for payload in 0..3 {
         gates.push("a", wish(payload, 0, 1000), 0, 1000).unwrap();
     }
-    assert_eq!(sent(&mut gates, 1000, 8), [0]);
+    assert_eq!(sent(&mut gates, 1000, 8), [0; 0]);
+    assert_eq!(sent(&mut gates, 1001, 8), [0]);
     assert_eq!(sent(&mut gates, 9000, 8), [0; 0], "one is in flight");
     gates.answered(&key("a"), 8500, 9000);
-    assert_eq!(sent(&mut gates, 9499, 8), [0; 0]);
-    assert_eq!(sent(&mut gates, 9500, 8), [1], "from the first byte on, not from the end");
+    assert_eq!(sent(&mut gates, 9500, 8), [0; 0]);
+    assert_eq!(sent(&mut gates, 9501, 8), [1], "from the first byte on, not from the end");
 }
 
 #[test]
@@ -51,8 +52,8 @@ fn the_longest_crawl_delay_that_was_learnt_applies_and_a_first_wish_goes_first()
     gates.learn_delay("a", 5000, 0, 0);
     gates.learn_delay("a", 2000, 0, 0);
     gates.push("a", Wish { is_first: true, ..wish(1, 0, 1000) }, 0, 0).unwrap();
-    assert_eq!(sent(&mut gates, 4999, 8), [0; 0]);
-    assert_eq!(sent(&mut gates, 5000, 8), [1]);
+    assert_eq!(sent(&mut gates, 5000, 8), [0; 0]);
+    assert_eq!(sent(&mut gates, 5001, 8), [1]);
 }
 
 #[test]
@@ -62,10 +63,21 @@ fn a_site_above_ten_a_second_is_asked_in_parallel_and_spaced_by_its_interval() {
         gates.push("a", wish(payload, 0, 50), 0, 1000).unwrap();
     }
     assert_eq!(sent(&mut gates, 1000, 8), [0]);
-    assert_eq!(sent(&mut gates, 1049, 8), [0; 0]);
-    assert_eq!(sent(&mut gates, 1050, 8), [1]);
+    assert_eq!(sent(&mut gates, 1050, 8), [0; 0]);
+    assert_eq!(sent(&mut gates, 1051, 8), [1]);
     gates.answered(&key("a"), 1090, 1090);
-    assert_eq!(sent(&mut gates, 1100, 8), [2], "an answer does not push the next start away");
+    assert_eq!(sent(&mut gates, 1101, 8), [0; 0]);
+    assert_eq!(sent(&mut gates, 1102, 8), [2], "an answer does not push the next start away");
+}
+
+#[test]
+fn an_unlimited_site_is_asked_within_the_same_millisecond_again() {
+    let mut gates = Gates::new(1);
+    for payload in 0..3 {
+        gates.push("a", wish(payload, 0, 0), 1000, 1000).unwrap();
+        assert_eq!(sent(&mut gates, 1000, 1), [payload]);
+        gates.answered(&key("a"), 1000, 1000);
+    }
 }
 
 #[test]
@@ -107,9 +119,9 @@ fn a_block_gives_back_what_is_held_and_refuses_more_until_it_is_over() {
 fn what_is_too_late_is_told_at_once_even_while_the_site_is_busy_or_no_slot_is_free() {
     let mut gates = Gates::new(8);
     gates.push("a", wish(0, 0, 1000), 0, 1000).unwrap();
-    assert_eq!(sent(&mut gates, 1000, 8), [0]);
-    gates.push("a", Wish { not_after_ms: 2000, ..wish(1, 0, 1000) }, 0, 1000).unwrap();
-    gates.push("b", Wish { not_after_ms: 2000, ..wish(2, 0, 0) }, 0, 1000).unwrap();
+    assert_eq!(sent(&mut gates, 1001, 8), [0]);
+    gates.push("a", Wish { not_after_ms: 2000, ..wish(1, 0, 1000) }, 0, 1001).unwrap();
+    gates.push("b", Wish { not_after_ms: 2000, ..wish(2, 0, 0) }, 0, 1001).unwrap();
     let mut turns = vec![];
     gates.poll(2000, 0, &mut turns);
     assert!(turns.is_empty());
@@ -123,9 +135,10 @@ fn what_is_too_late_is_told_at_once_even_while_the_site_is_busy_or_no_slot_is_fr
 fn a_clock_that_is_set_back_holds_no_site_for_longer_than_its_interval() {
     let mut gates = Gates::new(8);
     gates.push("a", wish(0, 10_000_000, 1000), 10_000_000, 10_000_000).unwrap();
-    assert_eq!(sent(&mut gates, 10_000_999, 8), [0; 0]);
+    assert_eq!(sent(&mut gates, 10_001_000, 8), [0; 0]);
     assert_eq!(sent(&mut gates, 5_000_000, 8), [0; 0], "it counts as asked now");
-    assert_eq!(sent(&mut gates, 5_001_000, 8), [0]);
+    assert_eq!(sent(&mut gates, 5_001_000, 8), [0; 0]);
+    assert_eq!(sent(&mut gates, 5_001_001, 8), [0]);
     gates.answered(&key("a"), 5_001_100, 5_001_100);
 }
 
@@ -135,7 +148,8 @@ fn after_a_freeze_every_site_waits_its_interval_again() {
     gates.push("a", wish(0, 0, 1000), 0, 0).unwrap();
     gates.ask_anew(100_000);
     assert_eq!(sent(&mut gates, 100_000, 8), [0; 0]);
-    assert_eq!(sent(&mut gates, 101_000, 8), [0]);
+    assert_eq!(sent(&mut gates, 101_000, 8), [0; 0]);
+    assert_eq!(sent(&mut gates, 101_001, 8), [0]);
 }
 
 #[test]
@@ -144,8 +158,8 @@ fn a_site_is_forgotten_when_its_interval_has_passed_and_not_before() {
     gates.push("a", wish(0, 0, 1000), 0, 5000).unwrap();
     assert_eq!(sent(&mut gates, 5000, 8), [0]);
     gates.answered(&key("a"), 5100, 5100);
-    assert_eq!((sent(&mut gates, 6099, 8).len(), gates.sites()), (0, 1));
-    assert_eq!((sent(&mut gates, 6100, 8).len(), gates.sites()), (0, 0));
+    assert_eq!((sent(&mut gates, 6100, 8).len(), gates.sites()), (0, 1));
+    assert_eq!((sent(&mut gates, 6101, 8).len(), gates.sites()), (0, 0));
 }
 
 #[test]
@@ -217,7 +231,7 @@ proptest! {
                         let server = seen.entry(site.clone()).or_default();
                         prop_assert_eq!(server.in_flight, 0);
                         let gap = now - server.last_ms.unwrap_or(opened);
-                        prop_assert!(gap >= i64::try_from(wish.interval_ms).unwrap(), "asked after {} ms", gap);
+                        prop_assert!(gap > i64::try_from(wish.interval_ms).unwrap(), "asked after {} ms", gap);
                         server.in_flight = 1;
                         flying.push((now + latencies[sends % latencies.len()], site));
                         sends += 1;

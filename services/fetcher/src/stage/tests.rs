@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 use futures::FutureExt;
 use orbweaver_log::{Record, TopicPartition};
-use orbweaver_messages::{Discovered, Dispatch, OutcomeKind, Page, Sighting, encode};
+use orbweaver_messages::{Discovered, Dispatch, Page, Sighting, encode};
 use orbweaver_stage::ScriptedClock;
 use orbweaver_url::{Fingerprint, canonicalize, partition_of, site_of, slot_of};
 
@@ -167,7 +167,7 @@ impl Surroundings {
                         Done::Loaded { row: self.stored_robots.get(&*authority).cloned(), authority }
                     }
                     Job::Ask { number, request } => {
-                        let (attempt, body) = worker::ask(&self.client, request).now_or_never().unwrap();
+                        let (attempt, body) = worker::ask(&self.client, request, None).now_or_never().unwrap();
                         Done::Asked { number, attempt: Box::new(attempt), body }
                     }
                 };
@@ -232,6 +232,10 @@ fn page(text: &str) -> Result<Answer, Failure> {
 
 fn status(status: u16) -> Result<Answer, Failure> {
     Ok(Answer { status, ..Answer::default() })
+}
+
+fn refusal(status: u16, retry_after: Option<&str>) -> Result<Answer, Failure> {
+    Ok(Answer { status, retry_after: retry_after.map(str::to_owned), ..Answer::default() })
 }
 
 fn moved(location: &str, cookies: &[&str]) -> Result<Answer, Failure> {

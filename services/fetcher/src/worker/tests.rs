@@ -111,6 +111,31 @@ async fn a_page_comes_back_packed_and_a_robots_txt_as_it_is() {
     assert!(matches!(attempt.result.unwrap().body, Body::Read { bytes, .. } if bytes == b"x"));
 }
 
+fn meter() -> CpuMeter {
+    CpuMeter::new(prometheus::Counter::new("cpu_seconds_total", "CPU").unwrap())
+}
+
+#[tokio::test]
+async fn every_job_is_measured_and_a_large_body_on_its_own_thread() {
+    for job in
+        [Job::Ask { number: 1, request: request(Purpose::Page) }, Job::Load { authority: "https://a.example".into() }]
+    {
+        let meter = meter();
+        let (client, store) = (Arc::new(scripted("<p>")), Arc::new(AwayStore::default()));
+        let worker = FetchWorker::new(client, store, Arc::new(ScriptedClock::at(5))).with_meter(meter.clone());
+        let (results, mut done) = unbounded_channel();
+        worker.start(job, &results);
+        tokio::time::timeout(Duration::from_secs(10), done.recv()).await.unwrap().unwrap();
+        assert!(meter.seconds() > 0.0);
+    }
+    // Without its task around it, what is left is what runs on another thread.
+    for (body, elsewhere) in [("<p>".to_owned(), false), ("<p>text</p>".repeat(BLOCKING_BYTES / 10), true)] {
+        let meter = meter();
+        ask(&scripted(&body), request(Purpose::Page), Some(meter.clone())).await;
+        assert_eq!(meter.seconds() > 0.0, elsewhere, "{} bytes", body.len());
+    }
+}
+
 #[tokio::test]
 async fn a_panic_is_a_result_too() {
     let job = Job::Ask { number: 1, request: request(Purpose::Page) };

@@ -85,7 +85,7 @@ fn a_cookie_wall_is_passed_within_the_dispatch_in_the_sites_time() {
     let mut ready = around.ready("https://a.example/x", 1);
     ready.interval_ms = 1000;
     around.deliver(&ready);
-    around.pass(1999);
+    around.pass(2001);
     assert_eq!(around.asked().len(), 1);
     assert_eq!(around.stage.slots, 0, "between its requests it holds no slot");
     around.pass(1);
@@ -107,31 +107,34 @@ fn a_redirect_to_itself_ends_after_five_more_requests() {
 }
 
 #[test]
-fn a_block_is_told_and_applied_to_what_is_held_for_the_site_and_to_what_comes() {
-    let mut around = Surroundings::unlimited();
-    around.client.on("https://a.example/0", status(429));
-    for sequence in 0..3 {
-        let mut ready = around.ready(&format!("https://a.example/{sequence}"), sequence);
-        ready.interval_ms = 1000;
-        around.deliver(&ready);
+fn a_block_is_applied_to_what_is_held_for_the_site_and_to_what_comes_and_its_end_is_told_when_the_site_named_it() {
+    for (retry_after, block_ms) in [(None, 60_000), (Some("120"), 120_000), (Some("soon"), 60_000)] {
+        let mut around = Surroundings::unlimited();
+        around.client.on("https://a.example/0", refusal(429, retry_after));
+        for sequence in 0..3 {
+            let mut ready = around.ready(&format!("https://a.example/{sequence}"), sequence);
+            ready.interval_ms = 1000;
+            around.deliver(&ready);
+        }
+        around.pass(1001);
+        around.deliver(&around.ready("https://a.example/late", 9));
+        around.settle();
+        let until_ms = START + 1001 + block_ms;
+        assert_eq!(
+            around.kinds(),
+            [
+                some(OutcomeKind::Blocked, "http_429"),
+                some(OutcomeKind::Deferred, "blocked"),
+                some(OutcomeKind::Deferred, "blocked"),
+                some(OutcomeKind::Deferred, "blocked")
+            ]
+        );
+        let told_ms = (retry_after == Some("120")).then_some(until_ms);
+        assert_eq!(around.outcomes()[0].blocked_until_ms, told_ms, "{retry_after:?}");
+        assert!(around.outcomes()[1..].iter().all(|outcome| outcome.retry_at_ms == Some(until_ms)));
+        assert_eq!(around.asked().len(), 1);
+        around.assert_all_complete();
     }
-    around.pass(1000);
-    around.deliver(&around.ready("https://a.example/late", 9));
-    around.settle();
-    let until_ms = START + 61_000;
-    assert_eq!(
-        around.kinds(),
-        [
-            some(OutcomeKind::Blocked, "http_429"),
-            some(OutcomeKind::Deferred, "blocked"),
-            some(OutcomeKind::Deferred, "blocked"),
-            some(OutcomeKind::Deferred, "blocked")
-        ]
-    );
-    assert_eq!(around.outcomes()[0].blocked_until_ms, Some(until_ms));
-    assert!(around.outcomes()[1..].iter().all(|outcome| outcome.retry_at_ms == Some(until_ms)));
-    assert_eq!(around.asked().len(), 1);
-    around.assert_all_complete();
 }
 
 #[test]
@@ -167,6 +170,8 @@ fn what_was_held_through_a_freeze_is_not_sent_late_and_its_sites_count_as_asked(
     assert_eq!(around.kinds(), [some(OutcomeKind::Deferred, "late")]);
     assert_eq!(around.asked(), [""; 0]);
     around.pass(5000);
+    assert_eq!(around.asked(), [""; 0]);
+    around.pass(1);
     assert_eq!(around.asked(), ["https://b.example/valid"]);
     around.assert_all_complete();
 }
@@ -193,10 +198,17 @@ fn a_dispatch_that_is_delivered_again_is_not_asked_again() {
 fn what_the_log_says_has_ended_is_not_asked_again_after_a_restart_and_blocks_hold_on() {
     let mut before = Surroundings::unlimited();
     before.client.on("https://b.example/", status(503));
+    before.client.on("https://c.example/", refusal(503, Some("120")));
+    before.client.on("https://d.example/", status(429));
     let done = before.ready("https://a.example/x", 1);
     before.deliver(&done);
     before.deliver(&before.ready("https://b.example/", 2));
+    before.deliver(&before.ready("https://c.example/", 3));
+    let mut fifth = before.ready("https://d.example/", 4);
+    fifth.dispatch.blocks = 4;
+    before.deliver(&fifth);
     before.settle();
+    assert_eq!(before.kinds()[3], some(OutcomeKind::Gone, "http_429"), "the URL ends, the block does not");
 
     let mut after = Surroundings::unlimited();
     for record in before.records(topic::OUTCOMES) {
@@ -215,10 +227,14 @@ fn what_the_log_says_has_ended_is_not_asked_again_after_a_restart_and_blocks_hol
     };
     after.stage.restore(0, &garbage).unwrap();
     after.deliver(&done);
-    after.deliver(&after.ready("https://b.example/other", 3));
+    for (sequence, site) in (5..).zip(["b", "c", "d"]) {
+        after.deliver(&after.ready(&format!("https://{site}.example/other"), sequence));
+    }
     after.settle();
     assert_eq!(after.asked(), [""; 0]);
-    assert_eq!(after.kinds(), [some(OutcomeKind::Deferred, "blocked")]);
+    assert_eq!(after.kinds(), vec![some(OutcomeKind::Deferred, "blocked"); 3]);
+    let until_ms: Vec<_> = after.outcomes().iter().map(|outcome| outcome.retry_at_ms).collect();
+    assert_eq!(until_ms, [60_000, 120_000, 60_000].map(|block_ms| Some(START + block_ms)));
     after.assert_all_complete();
 }
 
@@ -291,6 +307,9 @@ fn a_partition_that_is_lost_completes_nothing_and_its_site_stays_busy_until_the_
     let origin = around.deliver(&ready);
     around.clock.advance(1000);
     around.call(FetcherStage::tick);
+    assert_eq!((around.jobs.len(), around.stage.slots), (0, 0));
+    around.clock.advance(1);
+    around.call(FetcherStage::tick);
     assert_eq!((around.jobs.len(), around.stage.slots), (1, 1));
     let partition = origin.place.partition;
     around.stage.close(partition);
@@ -301,6 +320,8 @@ fn a_partition_that_is_lost_completes_nothing_and_its_site_stays_busy_until_the_
     around.call(FetcherStage::tick);
     assert_eq!(around.jobs.len(), 1, "still in flight");
     around.pass(1000);
+    assert_eq!(around.asked().len(), 1);
+    around.pass(1);
     assert_eq!(around.asked().len(), 2);
     assert_eq!(around.completed.len(), 1, "the first assignment's record is not completed by its late answer");
     assert_eq!((around.stage.slots, around.stage.held.len()), (0, 0));

@@ -24,19 +24,21 @@ fn robots_txt_is_asked_once_stored_before_use_and_obeyed_in_the_sites_time() {
         ready.interval_ms = 1000;
         around.deliver(&ready);
     }
-    around.pass(999);
+    around.pass(1000);
     assert_eq!(around.asked(), [""; 0], "at assignment the site counts as asked just now");
     around.pass(1);
     assert_eq!(around.asked(), [ROBOTS]);
     let [Durable::Row(Write::Robots(row)), ..] = &around.durable[..] else { panic!("{:?}", around.durable) };
     assert_eq!((row.authority.as_str(), row.status), ("https://a.example", Some(200)));
-    assert_eq!(row.expires_ms, START + 1000 + 7 * 24 * 3_600_000);
+    assert_eq!(row.expires_ms, START + 1001 + 7 * 24 * 3_600_000);
     assert_eq!(around.kinds(), [some(OutcomeKind::Refused, "robots")]);
-    around.pass(2999);
+    around.pass(3000);
     assert_eq!(around.asked().len(), 1, "the crawl-delay counts from the answer to robots.txt");
     around.pass(1);
     assert_eq!(around.asked()[1..], ["https://a.example/one"]);
     around.pass(3000);
+    assert_eq!(around.asked().len(), 2);
+    around.pass(1);
     assert_eq!(around.asked()[2..], ["https://a.example/two"]);
     assert!(around.outcomes().iter().all(|outcome| outcome.crawl_delay_ms == Some(3000)));
     around.assert_all_complete();
@@ -90,7 +92,10 @@ fn every_answer_to_robots_txt_allows_or_refuses_as_the_rfc_says() {
             if outcome.kind.is_terminal() {
                 break;
             }
-            let again_ms = outcome.retry_at_ms.or(outcome.blocked_until_ms).unwrap();
+            assert_eq!(outcome.blocked_until_ms, None, "no answer names a time");
+            let blocked_ms = around.stage.gates.blocked_until("a.example", around.now());
+            assert_eq!(blocked_ms.is_some(), outcome.kind == OutcomeKind::Blocked, "{answer:?}");
+            let again_ms = outcome.retry_at_ms.or(blocked_ms).unwrap();
             around.pass(again_ms - around.now());
         }
         let fetched = around.asked().contains(&"https://a.example/x".to_owned());
@@ -161,17 +166,21 @@ fn a_robots_txt_that_cannot_be_had_costs_one_dispatch_an_attempt_and_then_refuse
 
 #[test]
 fn a_site_that_blocks_at_its_robots_txt_is_blocked_for_all() {
-    let mut around = polite();
-    around.client.on(ROBOTS, Ok(Answer { status: 503, retry_after: Some("120".into()), ..Answer::default() }));
-    around.deliver(&around.ready("https://a.example/1", 1));
-    around.deliver(&around.ready("https://a.example/2", 2));
-    around.settle();
-    around.deliver(&around.ready("https://a.example/3", 3));
-    around.settle();
-    let blocked = some(OutcomeKind::Deferred, "blocked");
-    assert_eq!(around.kinds(), [some(OutcomeKind::Blocked, "robots_unreachable"), blocked.clone(), blocked]);
-    assert_eq!(around.outcomes()[0].blocked_until_ms, Some(START + 120_000));
-    around.assert_all_complete();
+    for (retry_after, block_ms) in [(Some("120"), 120_000), (None, 60_000)] {
+        let mut around = polite();
+        around.client.on(ROBOTS, refusal(503, retry_after));
+        around.deliver(&around.ready("https://a.example/1", 1));
+        around.deliver(&around.ready("https://a.example/2", 2));
+        around.settle();
+        around.deliver(&around.ready("https://a.example/3", 3));
+        around.settle();
+        let blocked = some(OutcomeKind::Deferred, "blocked");
+        assert_eq!(around.kinds(), [some(OutcomeKind::Blocked, "robots_unreachable"), blocked.clone(), blocked]);
+        let until_ms = START + block_ms;
+        assert_eq!(around.outcomes()[0].blocked_until_ms, retry_after.map(|_| until_ms));
+        assert!(around.outcomes()[1..].iter().all(|outcome| outcome.retry_at_ms == Some(until_ms)));
+        around.assert_all_complete();
+    }
 }
 
 #[test]
