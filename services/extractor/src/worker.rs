@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use orbweaver_stage::Worker;
+use orbweaver_stage::{CpuMeter, Worker};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::UnboundedSender;
@@ -19,6 +19,7 @@ pub struct BlockingWorker {
     metrics: ExtractorMetrics,
     runtime: Handle,
     threads: Arc<Semaphore>,
+    meter: Option<CpuMeter>,
 }
 
 impl BlockingWorker {
@@ -26,7 +27,13 @@ impl BlockingWorker {
     #[must_use]
     pub fn new(config: ExtractorConfig, metrics: ExtractorMetrics, runtime: Handle) -> Self {
         let threads = Arc::new(Semaphore::new(config.threads.clamp(1, Semaphore::MAX_PERMITS)));
-        Self { config: Arc::new(config), metrics, runtime, threads }
+        Self { config: Arc::new(config), metrics, runtime, threads, meter: None }
+    }
+
+    /// Adds the CPU time of the jobs to `meter`.
+    #[must_use]
+    pub fn with_meter(self, meter: CpuMeter) -> Self {
+        Self { meter: Some(meter), ..self }
     }
 }
 
@@ -34,16 +41,25 @@ impl Worker<ExtractJob, ExtractDone> for BlockingWorker {
     fn start(&self, job: ExtractJob, results: &UnboundedSender<ExtractDone>) {
         let (config, metrics) = (Arc::clone(&self.config), self.metrics.clone());
         let (threads, results) = (Arc::clone(&self.threads), results.clone());
-        self.runtime.spawn(async move {
+        let meter = self.meter.clone();
+        let work = move || match meter {
+            Some(meter) => meter.measure(|| run(job, &config, &metrics)),
+            None => run(job, &config, &metrics),
+        };
+        let job = async move {
             // The semaphore is never closed; if it were, the job ran without a bound rather than not at all.
             let permit = threads.acquire_owned().await;
-            let work = tokio::task::spawn_blocking(move || run(job, &config, &metrics));
+            let work = tokio::task::spawn_blocking(work);
             // Blocking work that was started is cancelled by the end of the runtime only; then nobody waits.
             if let Ok(done) = work.await {
                 let _ = results.send(done);
             }
             drop(permit);
-        });
+        };
+        match &self.meter {
+            Some(meter) => self.runtime.spawn(meter.wrap(job)),
+            None => self.runtime.spawn(job),
+        };
     }
 }
 

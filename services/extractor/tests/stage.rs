@@ -3,10 +3,12 @@
 
 use bytes::Bytes;
 use orbweaver_extractor::job::{ExtractDone, ExtractJob, PAGE_HEADER};
-use orbweaver_extractor::{BlockingWorker, ExtractOptions, ExtractorConfig, ExtractorMetrics, ExtractorStage};
+use orbweaver_extractor::{
+    BlockingWorker, ExtractOptions, ExtractorConfig, ExtractorMetrics, ExtractorStage, PageInput, extract,
+};
 use orbweaver_log::{Delivered, TopicPartition};
 use orbweaver_messages::{BodyEncoding, Discovered, Document, Page, Sighting, decode, encode, topic};
-use orbweaver_stage::{Actions, Opening, Origin, Stage, Step, Worker};
+use orbweaver_stage::{Actions, CpuMeter, Opening, Origin, Stage, Step, Worker};
 use orbweaver_store::Write;
 use orbweaver_url::{Fingerprint, partition_of, slot_of};
 use prometheus::Registry;
@@ -167,6 +169,33 @@ async fn a_body_over_the_limit_is_cut_and_its_document_says_so() {
     let Step::Produce(records) = &actions.plans[0].steps[1] else { panic!() };
     let document: Document = decode("document", records[0].value.as_ref()).unwrap();
     assert_eq!((document.text.as_str(), document.truncated), ("12345678901234567", true));
+}
+
+#[tokio::test]
+async fn the_cpu_time_of_jobs_is_measured_on_the_threads_on_which_they_run() {
+    let meter = || CpuMeter::new(prometheus::Counter::new("cpu_seconds_total", "CPU").unwrap());
+    let body = "<p>text <a href=/x>link</a>".repeat(20_000);
+    let mut actions = Actions::default();
+    stage(config()).receive(vec![fetched(0, &body)], NOW, &mut actions);
+    let job = actions.jobs.pop().unwrap();
+    // What the same page costs on this thread; all but the extraction itself costs a thousandth of it.
+    let alone = meter();
+    let input = PageInput {
+        url: &orbweaver_url::parse("http://www.a.test/dir/page?q=1").unwrap(),
+        site: None,
+        content_type: Some("text/html"),
+        headers: &[],
+        body: body.as_bytes(),
+    };
+    alone.measure(|| extract(&input, &ExtractOptions::default()));
+
+    let metered = meter();
+    let metrics = ExtractorMetrics::register(&Registry::new()).unwrap();
+    let worker = BlockingWorker::new(config(), metrics, tokio::runtime::Handle::current()).with_meter(metered.clone());
+    let (results, mut finished) = unbounded_channel();
+    worker.start(job, &results);
+    finished.recv().await.unwrap();
+    assert!(metered.seconds() > alone.seconds() / 4.0, "{} of {}", metered.seconds(), alone.seconds());
 }
 
 #[test]
