@@ -110,7 +110,7 @@ impl Pipeline {
         self.start_extractor(settings)?;
         self.start_dedup()?;
         let shutdown = CancellationToken::new();
-        let run = exporter.run(shutdown.clone());
+        let run = self.metrics.cpu("exporter").wrap(exporter.run(shutdown.clone()));
         self.spawn("exporter", shutdown, async move { run.await.map_err(|error| error.to_string()) });
         self.start_retention();
         Ok(())
@@ -195,7 +195,8 @@ impl Pipeline {
         let metrics = FetcherMetrics::register(&self.registry).map_err(failed)?;
         let clock = Arc::new(SystemClock);
         let client = HttpClient::new(&config, clock.clone()).map_err(failed)?;
-        let worker = FetchWorker::new(Arc::new(client), Arc::clone(&self.store), clock);
+        let worker =
+            FetchWorker::new(Arc::new(client), Arc::clone(&self.store), clock).with_meter(self.metrics.cpu("fetcher"));
         let stage = FetcherStage::new(config, metrics, Arc::clone(&self.fetcher));
         let writer = StoreWriter::new(Arc::clone(&self.store));
         self.run(stage, worker, writer);
@@ -211,7 +212,8 @@ impl Pipeline {
         };
         let config = ExtractorConfig { options, ..ExtractorConfig::default() };
         let metrics = ExtractorMetrics::register(&self.registry).map_err(failed)?;
-        let worker = BlockingWorker::new(config.clone(), metrics.clone(), tokio::runtime::Handle::current());
+        let worker = BlockingWorker::new(config.clone(), metrics.clone(), tokio::runtime::Handle::current())
+            .with_meter(self.metrics.cpu("extractor"));
         let writer = StoreWriter::new(Arc::clone(&self.store));
         self.run(ExtractorStage::new(config, metrics), worker, writer);
         Ok(())
