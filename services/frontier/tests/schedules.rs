@@ -219,8 +219,9 @@ impl World {
 
     /// Everything in memory is gone; the commit points and the logs stay. Dispatches under way go on: they are in logs.
     fn crash(&mut self) {
-        let commit = [0, 1]
-            .map(|topic| self.incomplete[topic].first().map_or(self.read[topic], |o| usize::try_from(*o).unwrap()));
+        let commit = [0, 1].map(|topic| {
+            self.incomplete[topic].first().map_or(self.read[topic], |o| usize::try_from(*o).unwrap_or(usize::MAX))
+        });
         self.frontier = PartitionFrontier::new(0, config());
         for (offset, (fingerprint, waiting)) in self.records.iter().enumerate().skip(commit[0]) {
             self.frontier.restore_record(offset as u64, *fingerprint, waiting.clone());

@@ -54,6 +54,7 @@ fn record(topic: orbweaver_messages::Topic, page: u32, value: Bytes) -> Record {
     Record { place, key: None, value: Some(value), headers: vec![], timestamp_ms: 0 }
 }
 
+#[allow(clippy::unwrap_used, reason = "a test")]
 fn lines(out: &Path, name: &str) -> Vec<serde_json::Value> {
     let text = std::fs::read_to_string(out.join(name)).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()

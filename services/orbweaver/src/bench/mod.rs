@@ -173,7 +173,7 @@ fn report_services(summary: &Summary) {
     services.sort_by(|a, b| b.1.total_cmp(a.1));
     let known: f64 = services.iter().map(|(_, seconds)| **seconds).sum();
     let line = |name: &str, seconds: f64| {
-        println!("{name:>24} {:>6.1} µs CPU a page", seconds * 1e6 / summary.pages.max(1) as f64)
+        println!("{name:>24} {:>6.1} µs CPU a page", seconds * 1e6 / summary.pages.max(1) as f64);
     };
     for (name, seconds) in services {
         line(name, *seconds);

@@ -108,7 +108,7 @@ impl Pipeline {
         self.start_limiter(settings)?;
         self.start_fetcher(settings)?;
         self.start_extractor(settings)?;
-        self.start_dedup()?;
+        self.start_dedup().await?;
         let shutdown = CancellationToken::new();
         let run = self.metrics.cpu("exporter").wrap(exporter.run(shutdown.clone()));
         self.spawn("exporter", shutdown, async move { run.await.map_err(|error| error.to_string()) });
@@ -219,9 +219,9 @@ impl Pipeline {
         Ok(())
     }
 
-    fn start_dedup(&mut self) -> Result<(), Failure> {
+    async fn start_dedup(&mut self) -> Result<(), Failure> {
         let config = orbweaver_normalizer_dedup::Config::new(self.state.join("seen"));
-        let stage = NormalizerDedup::new(config).map_err(failed)?;
+        let stage = NormalizerDedup::open(config, &*self.log).await.map_err(failed)?;
         self.dedup = stage.tally();
         orbweaver_normalizer_dedup::metrics::register(&self.registry, stage.tally()).map_err(failed)?;
         self.run(stage, NoJobs, NoEffects);
