@@ -5,7 +5,7 @@
 //! | [`crawl`] | `orbweaver crawl`: all services on the embedded log and store |
 //! | [`export`] | the results as files, each line once |
 //! | [`tools`] | `orbweaver url`, `extract`, `robots` |
-//! | [`bench`] | `orbweaver bench` |
+//! | [`mod@bench`] | `orbweaver bench` |
 //! | [`cli`], [`exit`] | the command line, the exit codes |
 
 pub mod bench;

@@ -73,7 +73,7 @@ async fn each_line_is_written_once_although_work_is_repeated_and_the_process_is_
             .await
             .unwrap();
         let view = Arc::new(ExportView::default());
-        let mut exporter = Exporter::open(&log, out, Arc::clone(&view)).unwrap();
+        let mut exporter = Exporter::open(&log, out, Arc::clone(&view)).await.unwrap();
         exporter.catch_up().await.unwrap();
         assert_eq!(view.tally().fetched, u64::from(round + 1) * 10);
         drop(exporter);
@@ -84,7 +84,7 @@ async fn each_line_is_written_once_although_work_is_repeated_and_the_process_is_
             std::fs::write(out.join(name), text).unwrap();
         }
     }
-    Exporter::open(&log, out, Arc::default()).unwrap();
+    Exporter::open(&log, out, Arc::default()).await.unwrap();
     let urls = lines(out, "urls.jsonl");
     assert_eq!(urls.len(), 40);
     assert_eq!(urls.iter().map(|line| line["url"].as_str().unwrap()).collect::<BTreeSet<_>>().len(), 40);
@@ -100,14 +100,14 @@ async fn a_line_that_was_cut_is_written_again_even_when_others_took_its_place() 
     std::fs::create_dir(out.join("state")).unwrap();
     let log = log();
     log.append((0..5).map(document).collect()).await.unwrap();
-    let mut exporter = Exporter::open(&log, out, Arc::default()).unwrap();
+    let mut exporter = Exporter::open(&log, out, Arc::default()).await.unwrap();
     let before = std::fs::read(out.join("state/export.json")).unwrap();
     exporter.catch_up().await.unwrap();
     drop(exporter);
     // As if the kill had come before the checkpoint, while the index had its entries already.
     std::fs::write(out.join("state/export.json"), before).unwrap();
     log.append((5..20).map(document).collect()).await.unwrap();
-    let mut exporter = Exporter::open(&log, out, Arc::default()).unwrap();
+    let mut exporter = Exporter::open(&log, out, Arc::default()).await.unwrap();
     exporter.catch_up().await.unwrap();
     drop(exporter);
     assert_eq!(lines(out, "documents.jsonl").len(), 20);
@@ -123,8 +123,26 @@ async fn only_terminal_outcomes_have_a_line_and_all_are_counted() {
         [OutcomeKind::Retry, OutcomeKind::Blocked, OutcomeKind::Deferred, OutcomeKind::Gone, OutcomeKind::Redirected];
     log.append(kinds.into_iter().zip(0..).map(|(kind, page)| outcome(page, kind)).collect()).await.unwrap();
     let view = Arc::new(ExportView::default());
-    Exporter::open(&log, out, Arc::clone(&view)).unwrap().catch_up().await.unwrap();
+    Exporter::open(&log, out, Arc::clone(&view)).await.unwrap().catch_up().await.unwrap();
     assert_eq!(lines(out, "urls.jsonl").len(), 2);
     let tally = view.tally();
     assert_eq!((tally.urls(), tally.blocked, tally.retries.values().sum::<u64>()), (2, 1, 1));
+}
+
+#[tokio::test]
+async fn a_log_that_went_back_in_a_power_cut_is_read_on_from_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path();
+    std::fs::create_dir(out.join("state")).unwrap();
+    let before = log();
+    before.append((0..10).map(document).collect()).await.unwrap();
+    Exporter::open(&before, out, Arc::default()).await.unwrap().catch_up().await.unwrap();
+    // The same crawl, of which the last records were lost; they are made again, and new ones behind them.
+    let after = log();
+    after.append((0..6).map(document).collect()).await.unwrap();
+    let mut exporter = Exporter::open(&after, out, Arc::default()).await.unwrap();
+    after.append((6..20).map(document).collect()).await.unwrap();
+    exporter.catch_up().await.unwrap();
+    drop(exporter);
+    assert_eq!(lines(out, "documents.jsonl").len(), 20);
 }

@@ -74,7 +74,7 @@ impl Pipeline {
         let log = Arc::new(log);
         let store = FjallStore::open(state.join("store"), orbweaver_store::FjallOptions::default()).map_err(failed)?;
         let exported = Arc::new(ExportView::default());
-        let exporter = Exporter::open(&*log, &prepared.out, Arc::clone(&exported)).map_err(failed)?;
+        let exporter = Exporter::open(&*log, &prepared.out, Arc::clone(&exported)).await.map_err(failed)?;
         let registry = Registry::new();
         let metrics = Metrics::register(&registry).map_err(failed)?;
         Ok(Self {

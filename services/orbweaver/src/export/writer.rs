@@ -103,11 +103,12 @@ impl Exporter {
     ///
     /// # Errors
     /// When the log, a file or the index cannot be opened.
-    pub fn open(log: &dyn Log, out: &Path, view: Arc<ExportView>) -> Result<Self, ExportError> {
+    pub async fn open(log: &dyn Log, out: &Path, view: Arc<ExportView>) -> Result<Self, ExportError> {
         let state = out.join("state");
         let checkpoint_path = state.join("export.json");
         let mut checkpoint = Checkpoint::read(&checkpoint_path)?;
         checkpoint.begin_run();
+        back_to_the_log(&mut checkpoint, log).await?;
         write_whole(&checkpoint_path, &checkpoint)?;
         view.set(&checkpoint.tally);
         let lines = |name: &str, length| {
@@ -310,6 +311,21 @@ impl Exporter {
     fn failed(&self, name: &str, source: io::Error) -> ExportError {
         ExportError::File { path: self.out.join(name), source }
     }
+}
+
+/// After a power cut the log may have gone back by a second further than these files. What comes at the offsets that are
+/// given again is read again; the index knows what has its line.
+async fn back_to_the_log(checkpoint: &mut Checkpoint, log: &dyn Log) -> Result<(), LogError> {
+    for topic in [DOCUMENTS, OUTCOMES] {
+        for partition in 0..log.partitions(topic)? {
+            let place = TopicPartition::new(topic, partition);
+            let end = log.bounds(place).await?.end;
+            if checkpoint.position(place) > end {
+                checkpoint.advance(place, end);
+            }
+        }
+    }
+    Ok(())
 }
 
 fn fingerprint_of(record: &Delivered) -> Option<Fingerprint> {
