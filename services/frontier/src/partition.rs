@@ -35,7 +35,8 @@ pub struct PartitionFrontier {
     epoch: u64,
     /// The epoch that origins of this assignment carry.
     assignment: u32,
-    entries: HashMap<Fingerprint, Entry>,
+    /// Boxed, so that the table itself stays small when it grows.
+    entries: HashMap<Fingerprint, Box<Entry>>,
     /// By the offset that holds the commit point back.
     by_offset: BTreeMap<Offset, Fingerprint>,
     delayed: BinaryHeap<Reverse<(Millis, Offset)>>,
@@ -93,7 +94,7 @@ impl PartitionFrontier {
     pub fn restore_dispatch(&mut self, dispatch: Dispatch) {
         let current =
             |entry: &Entry| entry.failures.saturating_add(1) == dispatch.attempt && entry.blocks == dispatch.blocks;
-        if self.entries.get(&dispatch.fingerprint).is_some_and(current) {
+        if self.entries.get(&dispatch.fingerprint).is_some_and(|entry| current(entry)) {
             self.found.insert(dispatch.fingerprint, dispatch);
         }
     }
@@ -313,10 +314,10 @@ impl PartitionFrontier {
         let site = self.sites.admit(&waiting.site);
         let entry = Entry::new(waiting, offset, site, &mut self.interner);
         self.by_offset.insert(offset, fingerprint);
-        self.entries.insert(fingerprint, entry);
+        self.entries.insert(fingerprint, Box::new(entry));
     }
 
-    fn remove(&mut self, fingerprint: Fingerprint) -> Option<Entry> {
+    fn remove(&mut self, fingerprint: Fingerprint) -> Option<Box<Entry>> {
         let entry = self.entries.remove(&fingerprint)?;
         self.by_offset.remove(&entry.offset);
         Some(entry)
@@ -452,10 +453,10 @@ impl PartitionFrontier {
     }
 }
 
-fn old_offset(entries: &HashMap<Fingerprint, Entry>, fingerprint: Fingerprint) -> Offset {
+fn old_offset(entries: &HashMap<Fingerprint, Box<Entry>>, fingerprint: Fingerprint) -> Offset {
     entries.get(&fingerprint).map_or(0, |entry| entry.offset)
 }
 
-fn is_current(entries: &HashMap<Fingerprint, Entry>, lease: &Lease) -> bool {
+fn is_current(entries: &HashMap<Fingerprint, Box<Entry>>, lease: &Lease) -> bool {
     entries.get(&lease.fingerprint).is_some_and(|entry| entry.state == State::Leased(lease.id))
 }

@@ -38,7 +38,7 @@ impl Config {
     pub fn new(index_dir: impl Into<PathBuf>) -> Self {
         Self {
             index_dir: index_dir.into(),
-            recent_entries: 786_432,
+            recent_entries: 262_144,
             default_crawl: "default".to_owned(),
             definition_grace_ms: 5_000,
         }

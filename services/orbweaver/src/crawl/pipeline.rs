@@ -12,7 +12,7 @@ use orbweaver_stage::{
     metrics::Metrics,
     retention::{Expiring, Retention},
 };
-use orbweaver_store::{FjallStore, Store, StoreWriter};
+use orbweaver_store::{FjallOptions, FjallStore, Store, StoreWriter};
 use prometheus::Registry;
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
@@ -72,7 +72,7 @@ impl Pipeline {
             EmbeddedLog::open(state.join("log"), Options { maintain_every: None, ..Options::default() }, &specs())
                 .map_err(failed)?;
         let log = Arc::new(log);
-        let store = FjallStore::open(state.join("store"), orbweaver_store::FjallOptions::default()).map_err(failed)?;
+        let store = FjallStore::open(state.join("store"), store_options()).map_err(failed)?;
         let exported = Arc::new(ExportView::default());
         let exporter = Exporter::open(&*log, &prepared.out, Arc::clone(&exported)).await.map_err(failed)?;
         let registry = Registry::new();
@@ -317,4 +317,9 @@ fn expiring() -> Vec<Expiring> {
         keep_back: described.read_back.map_or(Duration::ZERO, |_| Duration::from_millis(LEASE_MS.unsigned_abs())),
     };
     topic::topics().iter().filter(deleted).map(expiring).collect()
+}
+
+/// The store of a crawl is written much and read little: little of it needs to be in memory.
+fn store_options() -> FjallOptions {
+    FjallOptions { memtable_bytes: 8 << 20, block_cache_bytes: 2 << 20, ..FjallOptions::default() }
 }
