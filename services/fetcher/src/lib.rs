@@ -51,4 +51,4 @@ pub use config::{ConfigError, FetcherConfig, MAX_BODY_BYTES, MAX_CONCURRENCY};
 pub use metrics::FetcherMetrics;
 pub use stage::FetcherStage;
 pub use view::{FetcherView, SiteLoad};
-pub use worker::{Done, FetchWorker, Job, StoreWriter};
+pub use worker::{Done, FetchWorker, Job};

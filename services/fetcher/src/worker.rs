@@ -164,38 +164,5 @@ async fn load(store: &dyn Store, authority: &str) -> Option<RobotsRow> {
     }
 }
 
-/// Writes into the store. While the store is away it tries again and again: nothing completes meanwhile, so the stage takes
-/// nothing more, and goes on by itself when the store is back.
-pub struct StoreWriter {
-    store: Arc<dyn Store>,
-}
-
-impl StoreWriter {
-    /// Writes into `store`.
-    pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store }
-    }
-}
-
-impl Perform<Write> for StoreWriter {
-    fn perform(&self, effects: Vec<Write>) -> BoxFuture<'_, Result<(), PerformError>> {
-        async move {
-            let mut failures = 0;
-            loop {
-                match self.store.write(effects.clone()).await {
-                    Ok(()) => return Ok(()),
-                    Err(error @ StoreError::Damaged { .. }) => return Err(PerformError(error.to_string())),
-                    Err(error) => {
-                        tracing::warn!(%error, failures, "writing into the store is tried again");
-                        tokio::time::sleep(pause(failures)).await;
-                        failures += 1;
-                    }
-                }
-            }
-        }
-        .boxed()
-    }
-}
-
 #[cfg(test)]
 mod tests;

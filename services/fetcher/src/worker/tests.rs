@@ -153,14 +153,3 @@ async fn reading_goes_on_when_the_store_is_back_and_a_damaged_row_is_as_good_as_
     let damaged = AwayStore { damaged: true, ..AwayStore::default() };
     let Done::Loaded { row: None, .. } = result_of(PanickingClient, damaged, job()).await else { panic!() };
 }
-
-#[tokio::test]
-async fn writing_is_repeated_until_the_store_is_back_and_fails_only_for_good() {
-    let writes = vec![Write::Robots(row("https://a.example"))];
-    let store = Arc::new(AwayStore { failures: AtomicU32::new(2), ..AwayStore::default() });
-    StoreWriter::new(store.clone()).perform(writes.clone()).await.unwrap();
-    assert_eq!(*store.written.lock().unwrap(), writes);
-    let damaged = Arc::new(AwayStore { damaged: true, ..AwayStore::default() });
-    let error = StoreWriter::new(damaged).perform(writes).await.unwrap_err();
-    assert!(error.to_string().contains("cut"));
-}

@@ -58,7 +58,14 @@ async fn crawl(args: &CrawlArgs, mut prepared: Prepared) -> Result<(), Failure> 
     let end = watch(&mut pipeline, &prepared.settings, args.max_time, &mut progress).await;
     progress.finish();
     let mut end = end?;
-    if let Err(error) = pipeline.stop().await
+    let stopped = tokio::select! {
+        stopped = pipeline.stop() => stopped,
+        // Whoever asks twice is in a hurry. What is left unfinished is done again at the next start.
+        _ = tokio::signal::ctrl_c() => {
+            return Err(Failure::Stopped(format!("stopped at once; `orbweaver crawl --out {}` goes on", prepared.out.display())));
+        }
+    };
+    if let Err(error) = stopped
         && end.error.is_none()
     {
         end = End { by: EndedBy::Failed, error: Some(error) };
@@ -121,9 +128,11 @@ fn finish(summary: &Summary, end: End, mut prepared: Prepared) -> Result<(), Fai
     }
     if summary.urls.answered() == 0 {
         let reasons = super::progress::outcomes(&summary.urls).join(", ");
+        let private = summary.urls.refused.contains_key("private_address");
+        let hint = if private { "; --allow-private fetches from private addresses, too" } else { "" };
         let reasons = if reasons.is_empty() { "none is a URL that can be crawled".to_owned() } else { reasons };
         return Err(Failure::NoSeed(format!(
-            "no seed could be fetched ({}): {reasons}; see {}",
+            "no seed could be fetched ({}): {reasons}{hint}; see {}",
             seeds(&prepared.settings),
             out.join("urls.jsonl").display()
         )));
