@@ -2,9 +2,9 @@
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
-use futures::{FutureExt, future::BoxFuture};
-use orbweaver_stage::{Clock, CpuMeter, Perform, PerformError, Worker};
-use orbweaver_store::{RobotsRow, Store, StoreError, Write};
+use futures::FutureExt;
+use orbweaver_stage::{Clock, CpuMeter, Worker};
+use orbweaver_store::{RobotsRow, Store, StoreError};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{

@@ -3,8 +3,9 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
+use futures::future::BoxFuture;
 use orbweaver_stage::ScriptedClock;
-use orbweaver_store::{FetchEvent, LinksOut, PageRow, RedirectRow};
+use orbweaver_store::{FetchEvent, LinksOut, PageRow, RedirectRow, Write};
 use orbweaver_url::{Fingerprint, Url};
 use tokio::sync::mpsc::unbounded_channel;
 
