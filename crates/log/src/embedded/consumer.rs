@@ -13,7 +13,7 @@ use tokio::{
 use super::{
     cursor::{Cursor, Room},
     reader::{Read, read_aside, read_ended},
-    shared::Shared,
+    state::Shared,
     walk::Chunk,
 };
 use crate::{Commit, Consumer, Delivered, Event, LogError, Offset, TopicPartition};

@@ -35,7 +35,7 @@ mod pass;
 mod reader;
 mod recover;
 mod segment;
-mod shared;
+mod state;
 mod waiters;
 mod walk;
 
@@ -53,7 +53,7 @@ pub use self::{
     compact::Compacted,
     options::{Options, SyncPolicy},
 };
-use self::{consumer::EmbeddedConsumer, frame::Kind, reader::EmbeddedReader, shared::Shared, walk::Chunk, walk::Walk};
+use self::{consumer::EmbeddedConsumer, frame::Kind, reader::EmbeddedReader, state::Shared, walk::Chunk, walk::Walk};
 use crate::{
     Bounds, Cleanup, Commit, Consumer, Log, LogError, Offset, Partition, Reader, Record, TopicPartition, TopicSpec,
 };
@@ -205,7 +205,7 @@ impl Log for EmbeddedLog {
     // which is less than a hop to another thread costs. What takes longer goes to the blocking pool: large batches, and all
     // of them when each waits for the disk.
     fn append(&self, records: Vec<Record>) -> BoxFuture<'_, Result<Vec<Offset>, LogError>> {
-        let large = || records.iter().map(shared::bytes).sum::<usize>() > LARGE_BATCH_BYTES;
+        let large = || records.iter().map(state::bytes).sum::<usize>() > LARGE_BATCH_BYTES;
         let aside = self.shared.disk.syncs_each_append() || large();
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) if aside => {

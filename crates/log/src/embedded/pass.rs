@@ -17,7 +17,7 @@ use std::{
 use super::{
     checkpoint::{Checkpoint, Entry},
     partition::Cut,
-    shared::Shared,
+    state::Shared,
 };
 use crate::LogError;
 

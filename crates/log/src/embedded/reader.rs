@@ -11,7 +11,7 @@ use tokio::{
 
 use super::{
     cursor::{Cursor, Room},
-    shared::Shared,
+    state::Shared,
     walk::Chunk,
 };
 use crate::{Delivered, LogError, Offset, Reader, TopicPartition};
