@@ -1,24 +1,25 @@
-//! Who may depend on whom: `url <- messages <- politeness, seen, log <- stage <- store <- services <- orbweaver`.
+//! Who may depend on whom: `url <- messages <- politeness, seen, log <- stage <- store <- process <- services <- orbweaver`.
 
 use crate::Package;
 
 /// The layer of a package of ours: it may depend on lower ones alone. Packages of one layer do not know each other.
 fn layer(package: &str) -> Option<u8> {
     Some(match package.strip_prefix("orbweaver").map(|rest| rest.trim_start_matches('-'))? {
-        "url" | "toyweb" => 0,
+        "url" | "toyweb" | "testkit" => 0,
         "messages" => 1,
         "politeness" | "seen" | "log" => 2,
         "stage" => 3,
         "store" => 4,
-        "extractor" | "fetcher" | "frontier" | "normalizer-dedup" | "rate-limiter" => 5,
-        "" => 6,
-        name if name.ends_with("-tests") => 7,
+        "extractor" | "fetcher" | "frontier" | "normalizer-dedup" | "rate-limiter" => 6,
+        "process" => 5,
+        "" => 7,
+        name if name.ends_with("-tests") => 8,
         _ => return None,
     })
 }
 
 /// Dependencies within the workspace that do not point down, and packages that no layer knows. Tests may use their own
-/// package once more, and the toy web.
+/// package once more, the toy web and the kit that starts real servers.
 #[must_use]
 pub fn arrows_that_point_up(packages: &[Package]) -> Vec<String> {
     let mut broken = vec![];
@@ -28,7 +29,8 @@ pub fn arrows_that_point_up(packages: &[Package]) -> Vec<String> {
             continue;
         };
         for dependency in package.dependencies.iter().filter(|dependency| dependency.name.starts_with("orbweaver")) {
-            let of_tests = dependency.dev && (dependency.name == package.name || dependency.name == "orbweaver-toyweb");
+            let kit = ["orbweaver-toyweb", "orbweaver-testkit"].contains(&&*dependency.name);
+            let of_tests = dependency.dev && (dependency.name == package.name || kit);
             if !of_tests && layer(&dependency.name).is_none_or(|to| to >= from) {
                 broken.push(format!("{} -> {}", package.name, dependency.name));
             }
@@ -38,18 +40,20 @@ pub fn arrows_that_point_up(packages: &[Package]) -> Vec<String> {
 }
 
 /// Libraries that stand for an effect or a format, and the packages that alone may name them.
-const OWNERS: [(&str, &[&str]); 10] = [
+const OWNERS: [(&str, &[&str]); 12] = [
     // The store, the index of what was seen, and the index over the documents that were exported.
     ("fjall", &["orbweaver-store", "orbweaver-seen", "orbweaver"]),
     ("rdkafka", &["orbweaver-log"]),
     ("scylla", &["orbweaver-store"]),
+    ("axum", &["orbweaver-process"]),
+    ("toml", &["orbweaver-process"]),
     ("reqwest", &["orbweaver-fetcher"]),
     ("hyper", &["orbweaver-toyweb"]),
     ("encoding_rs", &["orbweaver-extractor"]),
     ("psl", &["orbweaver-url"]),
     ("growable-bloom-filter", &["orbweaver-seen"]),
     ("serde_norway", &["orbweaver-messages"]),
-    ("clap", &["orbweaver", "orbweaver-toyweb"]),
+    ("clap", &["orbweaver", "orbweaver-process", "orbweaver-toyweb"]),
 ];
 
 /// Packages that decide and do nothing else: no runtime, no socket.
@@ -91,6 +95,7 @@ mod tests {
             ("orbweaver-fetcher", "orbweaver-extractor"),
             ("orbweaver-stage", "orbweaver-store"),
             ("orbweaver-frontier", "orbweaver"),
+            ("orbweaver-process", "orbweaver-frontier"),
         ] {
             assert_eq!(arrows_that_point_up(&[package(from, &[(to, false)])]), [format!("{from} -> {to}")]);
         }

@@ -1,0 +1,1 @@
+//! The shell of a service: configuration, logs, probes and metrics, ordered shutdown.

@@ -1,0 +1,94 @@
+//! A set of servers of one's own.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+/// `tests/stack` could not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum StackError {
+    /// It could not be run.
+    #[error("tests/stack: {0}")]
+    Run(#[from] std::io::Error),
+    /// It failed, and said why.
+    #[error("tests/stack {verb}: {said}")]
+    Failed {
+        /// What it was told to do.
+        verb: String,
+        /// What it wrote to its standard error.
+        said: String,
+    },
+}
+
+/// Kafka and a CQL server that belong to one test, which may stop, kill and start them. They end when this is dropped, or
+/// by themselves after a while when the test itself was killed.
+#[derive(Debug)]
+pub struct Stack {
+    dir: PathBuf,
+    /// `HOST:PORT[,HOST:PORT…]`; empty without Kafka.
+    pub brokers: String,
+    /// `HOST:PORT`; empty without a CQL server.
+    pub cql: String,
+}
+
+impl Stack {
+    /// Starts servers with their data in `dir`, which should be empty, at `port` and the nine ports above it. `options` are
+    /// those of `tests/stack up`, such as `["--brokers", "3"]`.
+    ///
+    /// # Errors
+    /// When they cannot be started.
+    pub fn up(dir: &Path, port: u16, options: &[&str]) -> Result<Self, StackError> {
+        let mut stack = Self { dir: dir.to_owned(), brokers: String::new(), cql: String::new() };
+        let port = port.to_string();
+        let output = stack.run("up", &[&["--port", &*port], options].concat())?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let variable = |name: &str| {
+            let line =
+                said.lines().find_map(|line| line.strip_prefix("export ")?.strip_prefix(name)?.strip_prefix('='));
+            line.unwrap_or_default().to_owned()
+        };
+        stack.brokers = variable("ORBWEAVER_TEST_BROKERS");
+        stack.cql = variable("ORBWEAVER_TEST_CQL");
+        Ok(stack)
+    }
+
+    /// Ends a node: `1`, `2`, `3` or `cql`, with the signal `TERM` or `KILL`. Its data stays.
+    ///
+    /// # Errors
+    /// When there is no such node.
+    pub fn stop(&self, node: &str, signal: &str) -> Result<(), StackError> {
+        self.run("stop", &[node, "--signal", signal]).map(drop)
+    }
+
+    /// Starts a node again on its data, and waits until it is ready.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn start(&self, node: &str) -> Result<(), StackError> {
+        self.run("start", &[node]).map(drop)
+    }
+
+    /// The process id of a node that runs.
+    #[must_use]
+    pub fn pid(&self, node: &str) -> Option<u32> {
+        std::fs::read_to_string(self.dir.join(node).join("pid")).ok()?.trim().parse().ok()
+    }
+
+    fn run(&self, verb: &str, options: &[&str]) -> Result<Output, StackError> {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/stack");
+        let output = Command::new(script).arg(verb).args(options).arg("--dir").arg(&self.dir).output()?;
+        if output.status.success() {
+            return Ok(output);
+        }
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        Err(StackError::Failed { verb: verb.to_owned(), said })
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        // A server that does not end now ends by itself later.
+        let _ = self.run("down", &[]);
+    }
+}
