@@ -123,6 +123,10 @@ pub struct TopicDescription {
     /// The declared groups that consume it: they hold completion up, and keep records from being deleted.
     #[serde(default)]
     pub consumers: Vec<String>,
+    /// The groups that write results out for users, where they run. In one process they count as consumers; in a cluster
+    /// they neither hold completion up nor have a topic deleted, and keep its records from the moment of their first commit.
+    #[serde(default)]
+    pub collectors: Vec<String>,
     /// The services that read it by explicit assignment, outside of any group, to restore or to follow.
     #[serde(default)]
     pub followers: Vec<String>,
@@ -186,15 +190,24 @@ pub fn named(name: &str) -> Option<Topic> {
 #[must_use]
 pub fn groups() -> &'static BTreeMap<&'static str, Vec<Topic>> {
     static GROUPS: OnceLock<BTreeMap<&'static str, Vec<Topic>>> = OnceLock::new();
-    GROUPS.get_or_init(|| {
-        let mut groups: BTreeMap<&'static str, Vec<Topic>> = BTreeMap::new();
-        for description in topics() {
-            for group in &description.consumers {
-                groups.entry(group).or_default().push(description.topic);
-            }
+    GROUPS.get_or_init(|| groups_of(|description| &description.consumers))
+}
+
+/// The groups that write results out, each with the topics that it consumes.
+#[must_use]
+pub fn collectors() -> &'static BTreeMap<&'static str, Vec<Topic>> {
+    static COLLECTORS: OnceLock<BTreeMap<&'static str, Vec<Topic>>> = OnceLock::new();
+    COLLECTORS.get_or_init(|| groups_of(|description| &description.collectors))
+}
+
+fn groups_of(named: impl Fn(&TopicDescription) -> &[String]) -> BTreeMap<&'static str, Vec<Topic>> {
+    let mut groups: BTreeMap<&'static str, Vec<Topic>> = BTreeMap::new();
+    for description in topics() {
+        for group in named(description) {
+            groups.entry(group).or_default().push(description.topic);
         }
-        groups
-    })
+    }
+    groups
 }
 
 #[cfg(test)]
@@ -225,10 +238,10 @@ mod tests {
     #[test]
     fn the_groups_are_the_services_that_consume() {
         let names: Vec<&str> = groups().keys().copied().collect();
-        assert_eq!(names, ["exporter", "extractor", "fetcher", "frontier", "normalizer-dedup", "rate-limiter"]);
+        assert_eq!(names, ["extractor", "fetcher", "frontier", "normalizer-dedup", "rate-limiter"]);
         assert_eq!(groups()["frontier"], [FRONTIER, OUTCOMES]);
         assert_eq!(groups()["rate-limiter"], [SCHEDULED, OUTCOMES]);
-        assert_eq!(groups()["exporter"], [OUTCOMES, DOCUMENTS]);
+        assert_eq!(collectors()["exporter"], [OUTCOMES, DOCUMENTS]);
         assert_eq!(groups()["normalizer-dedup"], [SEEDS, DISCOVERED]);
     }
 

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use orbweaver_log::{Bounds, Log, LogError, Offset, TopicPartition};
-use orbweaver_messages::{Millis, Topic};
+use orbweaver_messages::{LEASE_MS, Millis, Topic, topic};
 
 /// A topic whose records go when everyone has worked them off.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,8 +13,48 @@ pub struct Expiring {
     pub topic: Topic,
     /// All groups that read it. Without any, nothing is ever deleted.
     pub groups: Vec<String>,
+    /// Groups that count from their first commit on.
+    pub collectors: Vec<String>,
     /// Younger records stay, since a restore reads them back: a lease for `crawl.scheduled` and `crawl.outcomes`.
     pub keep_back: Duration,
+}
+
+impl Expiring {
+    /// What expires where all services run in one process: the topics with consumers or collectors. `crawl.frontier` among
+    /// them: what lies below its commit point has ended, and a restore begins there.
+    #[must_use]
+    pub fn in_one_process() -> Vec<Self> {
+        let read = |described: &&topic::TopicDescription| {
+            let read = !described.consumers.is_empty() || !described.collectors.is_empty();
+            read && (described.cleanup == topic::Cleanup::Delete || described.topic == topic::FRONTIER)
+        };
+        topic::topics().iter().filter(read).map(Self::described).collect()
+    }
+
+    /// What expires in a cluster: the topics with consumers. `crawl.documents` belongs to users, and of a compacted topic
+    /// Kafka deletes nothing on request.
+    #[must_use]
+    pub fn in_a_cluster() -> Vec<Self> {
+        let read = |described: &&topic::TopicDescription| {
+            !described.consumers.is_empty() && described.cleanup == topic::Cleanup::Delete
+        };
+        topic::topics().iter().filter(read).map(Self::described).collect()
+    }
+
+    fn described(described: &topic::TopicDescription) -> Self {
+        // Without a consumer the collectors alone decide.
+        let (groups, collectors) = match described.consumers.is_empty() {
+            true => (described.collectors.clone(), vec![]),
+            false => (described.consumers.clone(), described.collectors.clone()),
+        };
+        let lease = Duration::from_millis(LEASE_MS.unsigned_abs());
+        Self {
+            topic: described.topic,
+            groups,
+            collectors,
+            keep_back: described.read_back.map_or(Duration::ZERO, |_| lease),
+        }
+    }
 }
 
 /// Deletes what nobody will read again. [`Retention::sweep`] wants to be called every few seconds, by one process.
@@ -47,6 +87,12 @@ impl Retention {
                 let committed = self.log.committed(group, &places).await?;
                 for (of_place, commit) in commits.iter_mut().zip(committed) {
                     of_place.push(commit.map(|commit| commit.offset));
+                }
+            }
+            for collector in &expiring.collectors {
+                let committed = self.log.committed(collector, &places).await?;
+                for (of_place, commit) in commits.iter_mut().zip(committed) {
+                    of_place.extend(commit.map(|commit| Some(commit.offset)));
                 }
             }
             let keep_back = Millis::try_from(expiring.keep_back.as_millis()).unwrap_or(Millis::MAX);
@@ -89,5 +135,16 @@ mod tests {
         assert_eq!(worked_off(&[], bounds), None, "nobody is known to read it");
         assert_eq!(worked_off(&[Some(101)], bounds), None, "a commit of another log");
         assert_eq!(worked_off(&[Some(9)], bounds), None);
+    }
+
+    #[test]
+    fn a_cluster_keeps_documents_for_users_and_one_process_does_not() {
+        let topics = |expiring: Vec<Expiring>| expiring.into_iter().map(|expiring| expiring.topic).collect::<Vec<_>>();
+        let (one, many) = (topics(Expiring::in_one_process()), topics(Expiring::in_a_cluster()));
+        assert!(one.contains(&topic::DOCUMENTS) && one.contains(&topic::FRONTIER));
+        assert!(!many.contains(&topic::DOCUMENTS) && !many.contains(&topic::FRONTIER));
+        for kept in [topic::SEEN, topic::SITES, topic::CONTROL, topic::DEAD_LETTERS] {
+            assert!(!one.contains(&kept) && !many.contains(&kept), "{kept}");
+        }
     }
 }

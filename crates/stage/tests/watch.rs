@@ -70,6 +70,7 @@ async fn what_all_groups_have_worked_off_is_deleted_save_what_is_read_back() {
     let expiring = |keep_back_s| Expiring {
         topic: topic::OUTCOMES,
         groups: vec!["frontier".to_owned(), "rate-limiter".to_owned()],
+        collectors: vec![],
         keep_back: Duration::from_secs(keep_back_s),
     };
     let start = || async { log.bounds(place).await.unwrap().start };
@@ -83,4 +84,25 @@ async fn what_all_groups_have_worked_off_is_deleted_save_what_is_read_back() {
     assert_eq!(retention.sweep(9000).await.unwrap(), 0, "nothing more to delete");
     retention.sweep(60_000).await.unwrap();
     assert_eq!(start().await, 8, "never above the lowest commit point");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_collector_keeps_records_from_its_first_commit_on() {
+    let log = MemoryLog::new(&specs());
+    let place = at(topic::OUTCOMES, 0);
+    log.append((0..10).map(|_| record(place, "outcome")).collect()).await.unwrap();
+    let expiring = Expiring {
+        topic: topic::OUTCOMES,
+        groups: vec!["frontier".to_owned()],
+        collectors: vec!["exporter".to_owned()],
+        keep_back: Duration::ZERO,
+    };
+    let mut retention = Retention::new(Arc::new(log.clone()), vec![expiring]);
+    commit(&log, "frontier", place, 3).await;
+    retention.sweep(0).await.unwrap();
+    assert_eq!(log.bounds(place).await.unwrap().start, 3, "nobody collects yet");
+    commit(&log, "exporter", place, 5).await;
+    commit(&log, "frontier", place, 9).await;
+    retention.sweep(0).await.unwrap();
+    assert_eq!(log.bounds(place).await.unwrap().start, 5);
 }

@@ -85,7 +85,7 @@ pub async fn watch(
 
 /// All groups and topics that a crawl has to work off, as `schemas/topics` declares them.
 fn declared(of: impl Fn(Topic) -> bool) -> Vec<Declared> {
-    let groups = topic::groups().iter();
+    let groups = topic::groups().iter().chain(topic::collectors());
     let pairs = groups.flat_map(|(group, topics)| topics.iter().map(|topic| ((*group).to_owned(), *topic)));
     pairs.filter(|(_, topic)| of(*topic)).map(|(group, topic)| Declared { group, topic }).collect()
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use orbweaver_extractor::{BlockingWorker, ExtractOptions, ExtractorConfig, ExtractorMetrics, ExtractorStage};
 use orbweaver_frontier::{FrontierConfig, FrontierStage, FrontierView, metrics::FrontierMetrics};
 use orbweaver_log::{Cleanup, EmbeddedLog, Log, LogError, Options, Partition, TopicSpec};
-use orbweaver_messages::{LEASE_MS, topic};
+use orbweaver_messages::topic;
 use orbweaver_normalizer_dedup::{LinkEnd, NormalizerDedup, Tally};
 use orbweaver_stage::{
     Clock as _, NoEffects, NoJobs, Perform, Runner, RunnerConfig, Stage, SystemClock, Worker,
@@ -231,7 +231,7 @@ impl Pipeline {
     /// Deletes what is worked off, and compacts, every few seconds.
     fn start_retention(&mut self) {
         let log = Arc::clone(&self.log);
-        let mut retention = Retention::new(log.clone(), expiring());
+        let mut retention = Retention::new(log.clone(), Expiring::in_one_process());
         let shutdown = CancellationToken::new();
         let stop = shutdown.clone();
         self.spawn("retention", shutdown, async move {
@@ -302,21 +302,6 @@ fn specs() -> Vec<TopicSpec> {
         TopicSpec::new(described.topic, PARTITIONS, cleanup)
     };
     topic::topics().iter().map(spec).collect()
-}
-
-/// What may be deleted when it is worked off. `crawl.frontier` among it: what lies below its commit point has ended, and
-/// a restore begins there.
-fn expiring() -> Vec<Expiring> {
-    let deleted = |described: &&topic::TopicDescription| {
-        !described.consumers.is_empty()
-            && (described.cleanup == topic::Cleanup::Delete || described.topic == topic::FRONTIER)
-    };
-    let expiring = |described: &topic::TopicDescription| Expiring {
-        topic: described.topic,
-        groups: described.consumers.clone(),
-        keep_back: described.read_back.map_or(Duration::ZERO, |_| Duration::from_millis(LEASE_MS.unsigned_abs())),
-    };
-    topic::topics().iter().filter(deleted).map(expiring).collect()
 }
 
 /// The store of a crawl is written much and read little: little of it needs to be in memory.
