@@ -18,7 +18,8 @@ fn table() -> String {
 fn row(topic: &TopicDescription) -> String {
     let carries: Vec<String> = topic.schemas.iter().map(carries).collect();
     let followers = topic.followers.iter().map(|service| format!("({service})"));
-    let readers: Vec<String> = topic.consumers.iter().cloned().chain(followers).collect();
+    let collectors = topic.collectors.iter().map(|group| format!("collected by {group}"));
+    let readers: Vec<String> = topic.consumers.iter().cloned().chain(followers).chain(collectors).collect();
     let cleanup = match topic.cleanup {
         Cleanup::Delete => "delete",
         Cleanup::Compact => "compact",
