@@ -118,3 +118,30 @@ async fn a_compaction_leaves_gaps_that_reading_skips() {
     assert_eq!(left.iter().map(|record| record.offset).collect::<Vec<_>>(), [2]);
     assert_eq!(reader.position(), 4, "what vanished behind the last record is skipped too");
 }
+
+#[tokio::test]
+async fn an_expelled_member_is_not_told_and_may_not_commit() {
+    let log = scripted();
+    let mut member = log.consumer("group", &[PAGES]).unwrap();
+    log.assign("group", 0, &[place(0)]).unwrap();
+    assert!(!log.has_heard("group", 0));
+    assert!(matches!(member.poll(WAIT).await.unwrap(), Some(Event::Assigned(_))));
+    assert!(log.has_heard("group", 0));
+    member.start(place(0), 0).unwrap();
+    log.expel("group", 0).unwrap();
+    assert_eq!(log.held("group", 0), []);
+    log.append(vec![record(0, "a", Some("1"))]).await.unwrap();
+    assert!(matches!(member.poll(WAIT).await.unwrap(), Some(Event::Records(_))), "reading is not fenced");
+    let late = member.commit(vec![(place(0), Commit { offset: 1, metadata: String::new() })]).await;
+    assert!(matches!(late, Err(LogError::NotAssigned(_))));
+}
+
+#[tokio::test]
+async fn a_compaction_leaves_what_is_young() {
+    let log = MemoryLog::new(&[TopicSpec::new(PAGES, 2, Cleanup::Compact)]);
+    let batch = [("a", Some("1")), ("a", Some("2")), ("b", None), ("c", None), ("a", Some("3")), ("a", Some("4"))];
+    log.append(batch.map(|(key, value)| record(0, key, value)).to_vec()).await.unwrap();
+    log.compact_below(place(0), 4, 3).unwrap();
+    let left: Vec<_> = log.records(place(0)).iter().map(|record| record.offset).collect();
+    assert_eq!(left, [1, 3, 4, 5], "the last below 4, the tombstone from 3 on, and all from 4 on");
+}

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures::future::{BoxFuture, FutureExt, ready};
 use tokio::{
-    sync::watch,
+    sync::Notify,
     time::{Instant, timeout_at},
 };
 
@@ -15,13 +15,13 @@ pub(super) struct MemoryConsumer {
     shared: Arc<Shared>,
     group: String,
     member: usize,
-    changes: watch::Receiver<u64>,
+    news: Arc<Notify>,
 }
 
 impl MemoryConsumer {
-    pub(super) fn new(shared: Arc<Shared>, group: &str, member: usize) -> Self {
-        let changes = shared.changes.subscribe();
-        Self { shared, group: group.to_owned(), member, changes }
+    pub(super) fn new(shared: Arc<Shared>, group: &str, member: usize) -> Result<Self, LogError> {
+        let news = shared.state().member(group, member)?.news.clone();
+        Ok(Self { shared, group: group.to_owned(), member, news })
     }
 
     fn with_held(&self, places: &[TopicPartition], mut change: impl FnMut(&mut Held)) -> Result<(), LogError> {
@@ -33,6 +33,8 @@ impl MemoryConsumer {
         for place in places {
             member.held.entry(*place).and_modify(&mut change);
         }
+        // There may be records that can be delivered from now on.
+        member.news.notify_one();
         Ok(())
     }
 }
@@ -42,13 +44,11 @@ impl Consumer for MemoryConsumer {
         async move {
             let deadline = Instant::now() + max_wait;
             loop {
-                // Seen before looking, so that what comes while we look wakes us.
-                self.changes.mark_unchanged();
                 if let Some(event) = self.shared.state().next_event(&self.group, self.member)? {
                     return Ok(Some(event));
                 }
-                // The sender lives in `shared`: only the deadline ends the wait without a change.
-                if timeout_at(deadline, self.changes.changed()).await.is_err() {
+                // What came since we looked is kept as a permit.
+                if timeout_at(deadline, self.news.notified()).await.is_err() {
                     return Ok(None);
                 }
             }

@@ -46,8 +46,6 @@ pub struct MemoryLog {
 
 struct Shared {
     state: Mutex<State>,
-    /// Counts what happened; whoever waits for records or events watches it.
-    changes: watch::Sender<u64>,
     /// True while acknowledgements are held back.
     held: watch::Sender<bool>,
 }
@@ -55,10 +53,6 @@ struct Shared {
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn changed(&self) {
-        self.changes.send_modify(|count| *count = count.wrapping_add(1));
     }
 }
 
@@ -76,8 +70,7 @@ impl MemoryLog {
     }
 
     fn with(state: State) -> Self {
-        let shared =
-            Shared { state: Mutex::new(state), changes: watch::Sender::new(0), held: watch::Sender::new(false) };
+        let shared = Shared { state: Mutex::new(state), held: watch::Sender::new(false) };
         Self { shared: Arc::new(shared) }
     }
 
@@ -96,8 +89,7 @@ impl MemoryLog {
         let taken = state.member(group, member)?;
         taken.held.extend(places.iter().map(|place| (*place, Held::default())));
         taken.events.push_back(Event::Assigned(places.to_vec()));
-        drop(state);
-        self.shared.changed();
+        taken.news.notify_one();
         Ok(())
     }
 
@@ -112,8 +104,7 @@ impl MemoryLog {
             member.held.get_mut(place).ok_or(LogError::NotAssigned(*place))?.revoked = true;
         }
         member.events.push_back(Event::Revoked(places.to_vec()));
-        drop(state);
-        self.shared.changed();
+        member.news.notify_one();
         Ok(())
     }
 
@@ -128,8 +119,17 @@ impl MemoryLog {
             member.held.remove(place);
         }
         member.events.push_back(Event::Lost(places.to_vec()));
-        drop(state);
-        self.shared.changed();
+        member.news.notify_one();
+        Ok(())
+    }
+
+    /// Fences all that member `member` of `group` holds, without telling it: its session has ended. It may not commit from now
+    /// on, although it still reads.
+    ///
+    /// # Errors
+    /// When there is no such member.
+    pub fn expel(&self, group: &str, member: usize) -> Result<(), LogError> {
+        self.shared.state().member(group, member)?.held.values_mut().for_each(|held| held.fenced = true);
         Ok(())
     }
 
@@ -143,6 +143,12 @@ impl MemoryLog {
         };
         places.sort_unstable();
         places
+    }
+
+    /// Whether member `member` of `group` has taken note of all that happened to its partitions. Who left has.
+    #[must_use]
+    pub fn has_heard(&self, group: &str, member: usize) -> bool {
+        self.shared.state().member(group, member).is_ok_and(|member| member.events.is_empty())
     }
 
     /// Scripts the next append that has no fate yet.
@@ -171,7 +177,21 @@ impl MemoryLog {
     /// # Errors
     /// When there is no such partition.
     pub fn compact(&self, place: TopicPartition) -> Result<(), LogError> {
-        self.shared.state().partition(place)?.compact();
+        self.compact_below(place, Offset::MAX, Offset::MAX)
+    }
+
+    /// Compacts a partition as a log with `min.compaction.lag.ms` and `delete.retention.ms` does: of each key the last record
+    /// below `before` stays, and of the tombstones those from `tombstones_before` on.
+    ///
+    /// # Errors
+    /// When there is no such partition.
+    pub fn compact_below(
+        &self,
+        place: TopicPartition,
+        before: Offset,
+        tombstones_before: Offset,
+    ) -> Result<(), LogError> {
+        self.shared.state().partition(place)?.compact(before, tombstones_before);
         Ok(())
     }
 }
@@ -183,7 +203,6 @@ impl Log for MemoryLog {
 
     fn append(&self, records: Vec<Record>) -> BoxFuture<'_, Result<Vec<Offset>, LogError>> {
         let result = self.shared.state().append(records);
-        self.shared.changed();
         let mut held = self.shared.held.subscribe();
         async move {
             // The sender lives in `self`, so that waiting cannot fail.
@@ -195,14 +214,12 @@ impl Log for MemoryLog {
 
     fn consumer(&self, group: &str, topics: &[Topic]) -> Result<Box<dyn Consumer>, LogError> {
         let member = self.shared.state().join(group, topics)?;
-        Ok(Box::new(MemoryConsumer::new(Arc::clone(&self.shared), group, member)))
+        Ok(Box::new(MemoryConsumer::new(Arc::clone(&self.shared), group, member)?))
     }
 
     fn reader(&self, place: TopicPartition, from: Offset) -> BoxFuture<'_, Result<Box<dyn Reader>, LogError>> {
-        let checked = self.shared.state().partition(place).and_then(|partition| partition.check(place, from));
-        let reader =
-            checked.map(|()| Box::new(MemoryReader::new(Arc::clone(&self.shared), place, from)) as Box<dyn Reader>);
-        ready(reader).boxed()
+        let reader = MemoryReader::new(Arc::clone(&self.shared), place, from);
+        ready(reader.map(|reader| Box::new(reader) as Box<dyn Reader>)).boxed()
     }
 
     fn bounds(&self, place: TopicPartition) -> BoxFuture<'_, Result<Bounds, LogError>> {

@@ -1,10 +1,10 @@
 //! A reader of one partition of the memory log.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures::future::{BoxFuture, FutureExt};
 use tokio::{
-    sync::watch,
+    sync::Notify,
     time::{Instant, timeout_at},
 };
 
@@ -15,13 +15,18 @@ pub(super) struct MemoryReader {
     shared: Arc<Shared>,
     place: TopicPartition,
     position: Offset,
-    changes: watch::Receiver<u64>,
+    appended: Arc<Notify>,
 }
 
 impl MemoryReader {
-    pub(super) fn new(shared: Arc<Shared>, place: TopicPartition, position: Offset) -> Self {
-        let changes = shared.changes.subscribe();
-        Self { shared, place, position, changes }
+    pub(super) fn new(shared: Arc<Shared>, place: TopicPartition, position: Offset) -> Result<Self, LogError> {
+        let appended = {
+            let mut state = shared.state();
+            let partition = state.partition(place)?;
+            partition.check(place, position)?;
+            partition.appended.clone()
+        };
+        Ok(Self { shared, place, position, appended })
     }
 
     fn read_now(&mut self) -> Result<Vec<Delivered>, LogError> {
@@ -42,12 +47,14 @@ impl Reader for MemoryReader {
     fn read(&mut self, max_wait: Duration) -> BoxFuture<'_, Result<Vec<Delivered>, LogError>> {
         async move {
             let deadline = Instant::now() + max_wait;
+            let appended = self.appended.clone();
             loop {
-                self.changes.mark_unchanged();
+                // Enlisted before looking, so that what comes while we look wakes us.
+                let mut next = pin!(appended.notified());
+                next.as_mut().enable();
                 let before = self.position;
                 let batch = self.read_now()?;
-                // The sender lives in `shared`: only the deadline ends the wait without a change.
-                if self.position > before || timeout_at(deadline, self.changes.changed()).await.is_err() {
+                if self.position > before || timeout_at(deadline, next).await.is_err() {
                     return Ok(batch);
                 }
             }

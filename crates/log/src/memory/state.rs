@@ -1,8 +1,12 @@
 //! What the memory log holds: partitions, groups, members and the script.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    sync::Arc,
+};
 
 use orbweaver_messages::{Millis, Topic};
+use tokio::sync::Notify;
 
 use super::Fate;
 use crate::{Commit, Delivered, Event, LogError, Offset, Partition, Record, TopicPartition, TopicSpec};
@@ -18,6 +22,9 @@ pub(super) struct Records {
     pub(super) start: Offset,
     pub(super) end: Offset,
     pub(super) records: VecDeque<Delivered>,
+    /// Wakes the readers of this partition. Waiters are woken in the order in which they came, so that a simulation runs
+    /// the same way every time.
+    pub(super) appended: Arc<Notify>,
 }
 
 impl Records {
@@ -50,12 +57,14 @@ impl Records {
         Ok(())
     }
 
-    pub(super) fn compact(&mut self) {
+    /// Of each key the last record below `before` stays, and of the tombstones below `tombstones_before` none.
+    pub(super) fn compact(&mut self, before: Offset, tombstones_before: Offset) {
         let mut seen = HashSet::new();
         let mut kept = VecDeque::new();
         while let Some(record) = self.records.pop_back() {
-            let last = record.key.as_ref().is_none_or(|key| seen.insert(key.clone()));
-            if last && (record.key.is_none() || record.value.is_some()) {
+            let last = record.key.as_ref().is_none_or(|key| record.offset >= before || seen.insert(key.clone()));
+            let kept_value = record.key.is_none() || record.value.is_some() || record.offset >= tombstones_before;
+            if last && kept_value {
                 kept.push_front(record);
             }
         }
@@ -83,6 +92,8 @@ pub(super) struct Member {
     pub(super) events: VecDeque<Event>,
     /// The partition that was served last, so that all have their turn.
     pub(super) served: Option<TopicPartition>,
+    /// Wakes the member when there may be something for it.
+    pub(super) news: Arc<Notify>,
 }
 
 #[derive(Default)]
@@ -95,7 +106,8 @@ struct Group {
 /// All of it.
 pub(super) struct State {
     topics: HashMap<Topic, Vec<Records>>,
-    groups: HashMap<String, Group>,
+    /// Sorted, so that members are woken in the same order every time.
+    groups: BTreeMap<String, Group>,
     scripted: bool,
     pub(super) append_fates: VecDeque<Fate>,
     pub(super) commit_fates: VecDeque<Fate>,
@@ -106,7 +118,7 @@ impl State {
         let partitions = |spec: &TopicSpec| (0..spec.partitions).map(|_| Records::default()).collect();
         Self {
             topics: specs.iter().map(|spec| (spec.topic, partitions(spec))).collect(),
-            groups: HashMap::new(),
+            groups: BTreeMap::new(),
             scripted,
             append_fates: VecDeque::new(),
             commit_fates: VecDeque::new(),
@@ -189,8 +201,20 @@ impl State {
                 headers,
             });
             offsets.push(offset);
+            self.wake(record.place)?;
         }
         error.map_or(Ok(offsets), Err)
+    }
+
+    /// Wakes who waits for records of `place`.
+    fn wake(&mut self, place: TopicPartition) -> Result<(), LogError> {
+        self.partition(place)?.appended.notify_waiters();
+        for member in self.groups.values().flat_map(|group| group.members.iter().flatten()) {
+            if member.held.get(&place).is_some_and(|held| held.next.is_some()) {
+                member.news.notify_one();
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn commit(
