@@ -65,6 +65,12 @@ impl Budget {
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
+
+    /// The larger of the shares of the limits that are used.
+    pub(crate) fn used_ratio(&self) -> f64 {
+        let share = |used: usize, limit: usize| used as f64 / limit as f64;
+        share(self.records, self.limits.records).max(share(self.bytes, self.limits.bytes))
+    }
 }
 
 /// What is charged for one partition of one topic, by offset. Records are charged in order and released in any.
@@ -102,6 +108,11 @@ impl Charges {
             self.entries.retain(|entry| entry.1 != RELEASED);
         }
         Some(bytes as usize)
+    }
+
+    /// The lowest offset that is charged.
+    pub(crate) fn lowest(&self) -> Option<Offset> {
+        self.entries.front().map(|entry| entry.0)
     }
 
     /// How many records are charged.

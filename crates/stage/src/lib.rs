@@ -30,7 +30,7 @@
 //! | `flight`, `dead_letter`, `header_names` | plans on their way; records that cannot be processed |
 //! | [`completion`] | when a crawl is complete (rule 25) |
 //! | [`retention`] | what may be deleted (rule 6) |
-//! | [`metrics`], `metered` | what is counted; CPU time by service |
+//! | [`metrics`], `metered`, `sample` | what is counted; CPU time by service; what is read once in a while |
 
 mod actions;
 mod alone;
@@ -53,6 +53,7 @@ mod rebalance;
 mod restore;
 pub mod retention;
 mod runner;
+mod sample;
 mod served;
 mod stage;
 mod turn;

@@ -23,8 +23,9 @@ pub const LATE_COMPLETIONS: &str = "orbweaver_stage_late_completions_total";
 pub const REPEATED_COMPLETIONS: &str = "orbweaver_stage_repeated_completions_total";
 /// Incomplete records, parked ones among them. What waits; alert on nothing but memory.
 pub const OUTSTANDING: &str = "orbweaver_stage_outstanding_records";
-/// Records between commit point and end, as [`crate::completion`] last read them. Rule 26: alert on work that is due,
-/// not on this, save for services that should keep up (normalizer-dedup, extractor).
+/// Records between commit point and end, by group and topic: of the partitions that this instance serves, read about every
+/// fifteen seconds, or of all, where [`crate::completion`] reads them. Rule 26: alert on work that is due, not on this, save
+/// for services that should keep up (normalizer-dedup, extractor).
 pub const LAG_RECORDS: &str = "orbweaver_stage_lag_records";
 /// Records charged to the budget. Alert when it stays at its limit for minutes: the stage is the bottleneck.
 pub const BUDGET_RECORDS: &str = "orbweaver_stage_budget_records";
@@ -38,6 +39,27 @@ pub const PARTITIONS_OPEN: &str = "orbweaver_stage_partitions_open";
 pub const PARTITIONS_RESTORING: &str = "orbweaver_stage_partitions_restoring";
 /// Seconds since something completed that is not committed yet. Alert above a minute: commits are not accepted.
 pub const COMMIT_AGE_SECONDS: &str = "orbweaver_stage_commit_age_seconds";
+/// The longest time for which a commit point has stood at a record that is in work, neither complete nor parked: one stuck
+/// record holds all behind it. Alert above two minutes: no record is in work for so long.
+pub const COMMIT_STANDSTILL_SECONDS: &str = "orbweaver_stage_commit_standstill_seconds";
+/// Work that could move now, as the stage counts it for its watchdog. No alert of its own; see [`STILL_SECONDS`].
+pub const DUE_RECORDS: &str = "orbweaver_stage_due_records";
+/// For how long nothing has moved although work is due; 0 while something moves. Alert at half of the watchdog's patience:
+/// at its end the process ends.
+pub const STILL_SECONDS: &str = "orbweaver_stage_still_seconds";
+/// The larger of the shares of the budget that records and bytes take, 0 to about 1. Alert when it stays above 0.95 for
+/// many minutes: the stage is the bottleneck.
+pub const BUDGET_USED_RATIO: &str = "orbweaver_stage_budget_used_ratio";
+/// For how long the oldest restore has run, waiting for its turn included; 0 without one. Alert above five minutes.
+pub const RESTORING_SECONDS: &str = "orbweaver_stage_restoring_seconds";
+/// From being assigned to being served, a partition. Alert on nothing: it is for planning; see [`RESTORING_SECONDS`].
+pub const RESTORE_SECONDS: &str = "orbweaver_stage_restore_seconds";
+/// Partitions that were `assigned`, `revoked` or `lost`, one for each topic. Alert on `lost`: a session ended before its
+/// partitions were handed back; and on a steady rate of any: the group is not at rest.
+pub const PARTITION_EVENTS: &str = "orbweaver_stage_partition_events_total";
+/// Times at which the process was found to have stood still for half a session. Alert on any: its machine or container is
+/// starved.
+pub const FREEZES: &str = "orbweaver_stage_freezes_total";
 /// Commits that were accepted, a partition each. Alert when it stands still while [`COMPLETED`] rises.
 pub const COMMITS: &str = "orbweaver_stage_commits_total";
 /// Commits that were refused. A few at a rebalance; alert on a steady rate.
@@ -54,16 +76,17 @@ pub const CPU_SECONDS: &str = "orbweaver_stage_cpu_seconds_total";
 /// The metrics of all services of a process.
 #[derive(Debug, Clone)]
 pub struct Metrics {
-    counters: [IntCounterVec; 9],
-    gauges: [IntGaugeVec; 6],
+    counters: [IntCounterVec; 10],
+    gauges: [IntGaugeVec; 7],
+    levels: [GaugeVec; 5],
     lag: IntGaugeVec,
-    commit_age: GaugeVec,
-    histograms: [HistogramVec; 2],
+    partition_events: IntCounterVec,
+    histograms: [HistogramVec; 3],
     cpu: CounterVec,
 }
 
 /// In the order of the fields of [`ServiceMetrics`].
-const COUNTERS: [(&str, &str); 9] = [
+const COUNTERS: [(&str, &str); 10] = [
     (RECORDS_IN, "Records handed to the stage"),
     (RECORDS_OUT, "Records appended by the stage and acknowledged"),
     (COMPLETED, "Records completed"),
@@ -73,20 +96,36 @@ const COUNTERS: [(&str, &str); 9] = [
     (COMMITS, "Commits accepted, a partition each"),
     (COMMIT_FAILURES, "Commits refused"),
     (RESTORED, "Records replayed on opening partitions"),
+    (FREEZES, "Times at which the process was found to have stood still"),
 ];
-const GAUGES: [(&str, &str); 6] = [
+const GAUGES: [(&str, &str); 7] = [
     (OUTSTANDING, "Incomplete records, parked ones among them"),
     (BUDGET_RECORDS, "Records charged to the budget"),
     (BUDGET_BYTES, "Bytes charged to the budget"),
     (PAUSED, "1 while reading is paused by the budget"),
     (PARTITIONS_OPEN, "Partitions that are served"),
     (PARTITIONS_RESTORING, "Partitions that are being restored"),
+    (DUE_RECORDS, "Work that could move now"),
 ];
-const HISTOGRAMS: [(&str, &str); 2] =
-    [(APPEND_SECONDS, "From append to acknowledgement"), (PERFORM_SECONDS, "From effect to durable")];
+const LEVELS: [(&str, &str); 5] = [
+    (COMMIT_AGE_SECONDS, "Seconds since something completed that is not committed"),
+    (COMMIT_STANDSTILL_SECONDS, "Longest time for which a commit point has stood at a record in work"),
+    (STILL_SECONDS, "Seconds for which nothing has moved although work is due"),
+    (BUDGET_USED_RATIO, "Share of the budget that is used"),
+    (RESTORING_SECONDS, "Seconds for which the oldest restore has run"),
+];
+const HISTOGRAMS: [(&str, &str, &[f64]); 3] = [
+    (APPEND_SECONDS, "From append to acknowledgement", &BUCKETS),
+    (PERFORM_SECONDS, "From effect to durable", &BUCKETS),
+    (RESTORE_SECONDS, "From being assigned to being served", &RESTORE_BUCKETS),
+];
 /// From 50 µs (the embedded log) to half a minute (a broker that is away).
 const BUCKETS: [f64; 14] =
     [0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 0.5, 2.0, 10.0, 30.0];
+/// From an empty partition to a hundred million records.
+const RESTORE_BUCKETS: [f64; 10] = [0.01, 0.05, 0.25, 1.0, 5.0, 15.0, 60.0, 180.0, 600.0, 1800.0];
+/// In the order of the fields of [`PartitionEvents`].
+const EVENTS: [&str; 3] = ["assigned", "revoked", "lost"];
 
 impl Metrics {
     /// Registers the metrics, once a registry.
@@ -99,16 +138,17 @@ impl Metrics {
             counters: try_array(COUNTERS, |(name, help)| IntCounterVec::new(Opts::new(name, help), BY_SERVICE))?,
             gauges: try_array(GAUGES, |(name, help)| IntGaugeVec::new(Opts::new(name, help), BY_SERVICE))?,
             lag: IntGaugeVec::new(Opts::new(LAG_RECORDS, "Records between commit point and end"), &["group", "topic"])?,
-            commit_age: GaugeVec::new(
-                Opts::new(COMMIT_AGE_SECONDS, "Seconds since something completed that is not committed"),
-                BY_SERVICE,
+            levels: try_array(LEVELS, |(name, help)| GaugeVec::new(Opts::new(name, help), BY_SERVICE))?,
+            partition_events: IntCounterVec::new(
+                Opts::new(PARTITION_EVENTS, "Partitions that were assigned, revoked or lost"),
+                &["service", "event"],
             )?,
-            histograms: try_array(HISTOGRAMS, |(name, help)| {
-                HistogramVec::new(HistogramOpts::new(name, help).buckets(BUCKETS.to_vec()), BY_SERVICE)
+            histograms: try_array(HISTOGRAMS, |(name, help, buckets)| {
+                HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), BY_SERVICE)
             })?,
             cpu: CounterVec::new(Opts::new(CPU_SECONDS, "CPU time"), BY_SERVICE)?,
         };
-        for counter in &metrics.counters {
+        for counter in metrics.counters.iter().chain([&metrics.partition_events]) {
             registry.register(Box::new(counter.clone()))?;
         }
         for gauge in metrics.gauges.iter().chain([&metrics.lag]) {
@@ -117,7 +157,9 @@ impl Metrics {
         for histogram in &metrics.histograms {
             registry.register(Box::new(histogram.clone()))?;
         }
-        registry.register(Box::new(metrics.commit_age.clone()))?;
+        for level in &metrics.levels {
+            registry.register(Box::new(level.clone()))?;
+        }
         registry.register(Box::new(metrics.cpu.clone()))?;
         Ok(metrics)
     }
@@ -146,11 +188,15 @@ impl Metrics {
 
     pub(crate) fn service(&self, service: &str) -> ServiceMetrics {
         let by = [service];
-        let [records_in, records_out, completed, rejected, late, repeated, commits, commit_failures, restored] =
+        let [records_in, records_out, completed, rejected, late, repeated, commits, commit_failures, restored, freezes] =
             self.counters.each_ref().map(|counter| counter.with_label_values(&by));
-        let [outstanding, budget_records, budget_bytes, paused, open, restoring] =
+        let [outstanding, budget_records, budget_bytes, paused, open, restoring, due] =
             self.gauges.each_ref().map(|gauge| gauge.with_label_values(&by));
-        let [append_seconds, perform_seconds] = self.histograms.each_ref().map(|kind| kind.with_label_values(&by));
+        let [commit_age, commit_standstill, still, budget_used, restoring_seconds] =
+            self.levels.each_ref().map(|level| level.with_label_values(&by));
+        let [assigned, revoked, lost] = EVENTS.map(|event| self.partition_events.with_label_values(&[service, event]));
+        let [append_seconds, perform_seconds, restore_seconds] =
+            self.histograms.each_ref().map(|kind| kind.with_label_values(&by));
         ServiceMetrics {
             records_in,
             records_out,
@@ -161,15 +207,23 @@ impl Metrics {
             commits,
             commit_failures,
             restored,
+            freezes,
             outstanding,
             budget_records,
             budget_bytes,
             paused,
             open,
             restoring,
+            due,
             append_seconds,
             perform_seconds,
-            commit_age: self.commit_age.with_label_values(&by),
+            restore_seconds,
+            commit_age,
+            commit_standstill,
+            still,
+            budget_used,
+            restoring_seconds,
+            partition_events: PartitionEvents { assigned, revoked, lost },
             cpu: CpuMeter::new(self.cpu.with_label_values(&by)),
         }
     }
@@ -196,16 +250,32 @@ pub(crate) struct ServiceMetrics {
     pub(crate) commits: IntCounter,
     pub(crate) commit_failures: IntCounter,
     pub(crate) restored: IntCounter,
+    pub(crate) freezes: IntCounter,
     pub(crate) outstanding: IntGauge,
     pub(crate) budget_records: IntGauge,
     pub(crate) budget_bytes: IntGauge,
     pub(crate) paused: IntGauge,
     pub(crate) open: IntGauge,
     pub(crate) restoring: IntGauge,
+    pub(crate) due: IntGauge,
     pub(crate) append_seconds: Histogram,
     pub(crate) perform_seconds: Histogram,
+    pub(crate) restore_seconds: Histogram,
     pub(crate) commit_age: Gauge,
+    pub(crate) commit_standstill: Gauge,
+    pub(crate) still: Gauge,
+    pub(crate) budget_used: Gauge,
+    pub(crate) restoring_seconds: Gauge,
+    pub(crate) partition_events: PartitionEvents,
     pub(crate) cpu: CpuMeter,
+}
+
+/// What happened to partitions.
+#[derive(Debug, Clone)]
+pub(crate) struct PartitionEvents {
+    pub(crate) assigned: IntCounter,
+    pub(crate) revoked: IntCounter,
+    pub(crate) lost: IntCounter,
 }
 
 #[cfg(test)]
@@ -220,8 +290,9 @@ mod tests {
         metrics.service("frontier").completed.inc();
         metrics.lag("frontier", "crawl.outcomes").set(3);
         let mut names: Vec<String> = registry.gather().iter().map(|family| family.name().to_owned()).collect();
-        let mut expected = [COUNTERS.as_slice(), &GAUGES, &HISTOGRAMS].concat();
-        expected.extend([(LAG_RECORDS, ""), (COMMIT_AGE_SECONDS, ""), (CPU_SECONDS, "")]);
+        let mut expected = [COUNTERS.as_slice(), &GAUGES, &LEVELS].concat();
+        expected.extend(HISTOGRAMS.map(|(name, help, _)| (name, help)));
+        expected.extend([(LAG_RECORDS, ""), (PARTITION_EVENTS, ""), (CPU_SECONDS, "")]);
         let mut expected: Vec<&str> = expected.into_iter().map(|(name, _)| name).collect();
         names.sort();
         expected.sort_unstable();

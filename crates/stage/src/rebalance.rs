@@ -21,12 +21,14 @@ const FLIGHTS_A_TURN: u64 = 2;
 impl<S: Stage> Turns<S> {
     /// The consumer was given partitions, or these are wanted back or gone.
     pub(crate) async fn rebalanced(&mut self, event: Event) -> Result<(), StageError> {
-        let (places, what) = match &event {
-            Event::Assigned(places) => (places, "assigned"),
-            Event::Revoked(places) => (places, "revoked"),
-            Event::Lost(places) => (places, "lost"),
+        let counters = &self.metrics.partition_events;
+        let (places, what, counter) = match &event {
+            Event::Assigned(places) => (places, "assigned", &counters.assigned),
+            Event::Revoked(places) => (places, "revoked", &counters.revoked),
+            Event::Lost(places) => (places, "lost", &counters.lost),
             Event::Records(_) => return Ok(()),
         };
+        counter.inc_by(places.len() as u64);
         tracing::info!(service = self.service, places = %listed(places), "{what}");
         for place in places {
             let Some(topic) = self.served.topic(place.topic) else { continue };
@@ -90,6 +92,7 @@ impl<S: Stage> Turns<S> {
 
     /// Rule 21: a process that was frozen may have lost its partitions. It does nothing before a commit is accepted.
     pub(crate) async fn prove_ownership(&mut self, gap_ms: u64) -> Result<(), StageError> {
+        self.metrics.freezes.inc();
         tracing::warn!(service = self.service, gap_ms, "the process stood still; committing before anything else");
         let places: Vec<TopicPartition> = self.served.places().collect();
         let mut commits: Vec<(TopicPartition, Commit)> = vec![];
@@ -117,7 +120,7 @@ impl<S: Stage> Turns<S> {
             match verdict {
                 Verdict::Begin { partition, epoch } => self.begin(partition, epoch),
                 Verdict::Cancel { partition } => {
-                    if let Some(opener) = self.openers.remove(&partition) {
+                    if let Some((opener, _)) = self.openers.remove(&partition) {
                         opener.abort();
                     }
                     self.stage.close(partition);
@@ -160,7 +163,7 @@ impl<S: Stage> Turns<S> {
         };
         let running = opener.run(self.opening_permits.clone(), self.openings.0.clone());
         let task = tokio::spawn(self.metrics.cpu.wrap(running));
-        self.openers.insert(partition, task);
+        self.openers.insert(partition, (task, Instant::now()));
     }
 
     /// A partition that is being opened has something to tell.
@@ -180,7 +183,9 @@ impl<S: Stage> Turns<S> {
     }
 
     async fn open(&mut self, partition: Partition, epoch: u32, ready: Ready) -> Result<(), StageError> {
-        self.openers.remove(&partition);
+        if let Some((_, since)) = self.openers.remove(&partition) {
+            self.metrics.restore_seconds.observe(since.elapsed().as_secs_f64());
+        }
         let alone = self.count_start(&ready.starts).await?;
         if !self.assignment.restored(partition, epoch) {
             return Ok(());

@@ -1,8 +1,11 @@
 //! The partitions that are served: their ledgers, their charges and the epochs that let late completions complete
 //! nothing. Pure; every record passes through here twice, so nothing is hashed or allocated a record.
 
+use std::time::Duration;
+
 use orbweaver_log::{Delivered, Offset, Partition, TopicPartition};
 use orbweaver_messages::Topic;
+use tokio::time::Instant;
 
 use crate::{
     Origin,
@@ -19,11 +22,26 @@ pub(crate) struct Place {
     /// What was last committed.
     pub(crate) committed: Offset,
     charges: Charges,
+    /// The commit point at the last look, and since when it is a record in work.
+    stood: Option<(Offset, Instant)>,
 }
 
 impl Place {
     pub(crate) fn new(place: TopicPartition, ledger: Ledger, committed: Offset) -> Self {
-        Self { place, ledger, committed, charges: Charges::default() }
+        Self { place, ledger, committed, charges: Charges::default(), stood: None }
+    }
+
+    /// For how long the commit point has stood at a record that is charged.
+    fn standstill(&mut self, now: Instant) -> Duration {
+        let low = self.ledger.commit_point();
+        if self.charges.lowest() != Some(low) {
+            // Parked, or nothing is incomplete.
+            self.stood = None;
+            return Duration::ZERO;
+        }
+        let stood = self.stood.filter(|(at, _)| *at == low).unwrap_or((low, now));
+        self.stood = Some(stood);
+        now.duration_since(stood.1)
     }
 }
 
@@ -222,6 +240,17 @@ impl Served {
     /// All places that are served.
     pub(crate) fn places(&self) -> impl Iterator<Item = TopicPartition> {
         self.slots.iter().flatten().flat_map(|slot| slot.places.iter().map(|place| place.place))
+    }
+
+    /// All places that are served, with what was last committed.
+    pub(crate) fn committed_points(&self) -> impl Iterator<Item = (TopicPartition, Offset)> {
+        self.slots.iter().flatten().flat_map(|slot| slot.places.iter().map(|place| (place.place, place.committed)))
+    }
+
+    /// The longest time for which a commit point has stood at a record in work, as far as looks at it tell.
+    pub(crate) fn standstill(&mut self, now: Instant) -> Duration {
+        let places = self.slots.iter_mut().flatten().flat_map(|slot| &mut slot.places);
+        places.map(|place| place.standstill(now)).max().unwrap_or_default()
     }
 
     /// How many partitions are served.

@@ -31,6 +31,7 @@ use crate::{
     metadata::Start,
     metrics::ServiceMetrics,
     restore::OpeningMessage,
+    sample::Samples,
     served::{Completion, Delivery, Served},
     watchdog::Watchdog,
 };
@@ -92,7 +93,8 @@ pub(crate) struct Turns<S: Stage> {
     pub(crate) starts: HashMap<TopicPartition, (Start, orbweaver_log::Offset)>,
     pub(crate) alone: BTreeMap<TopicPartition, Alone>,
 
-    pub(crate) openers: HashMap<Partition, JoinHandle<()>>,
+    /// Partitions that are being opened, and since when.
+    pub(crate) openers: HashMap<Partition, (JoinHandle<()>, Instant)>,
     pub(crate) opening_permits: Arc<Semaphore>,
     pub(crate) openings: (Sender<OpeningMessage>, Receiver<OpeningMessage>),
     pub(crate) followers: Followers,
@@ -110,6 +112,7 @@ pub(crate) struct Turns<S: Stage> {
 
     pub(crate) now: Millis,
     pub(crate) watchdog: Watchdog,
+    pub(crate) samples: Samples,
     pub(crate) ends_by: Option<Instant>,
     pub(crate) committed_at: Instant,
     /// Since when commits are refused.
@@ -128,8 +131,9 @@ impl<S: Stage> Turns<S> {
     pub(crate) fn join(runner: Runner<S>) -> Result<Self, StageError> {
         let Runner { stage, log, worker, perform, config, clock, metrics } = runner;
         let (service, topics) = (stage.service(), stage.topics());
-        let metrics = metrics.service(service);
         let group: Arc<str> = config.group.as_deref().unwrap_or(service).into();
+        let lags = topics.iter().map(|&topic| (topic, metrics.lag(&group, topic.0))).collect();
+        let metrics = metrics.service(service);
         let consumer = log.consumer(&group, topics)?;
         let now = Instant::now();
         Ok(Self {
@@ -162,6 +166,7 @@ impl<S: Stage> Turns<S> {
             rejects: vec![],
             actions: Actions::default(),
             watchdog: Watchdog::new(config.stall_after, now),
+            samples: Samples::new(lags),
             ends_by: None,
             committed_at: now,
             refused_since: None,
@@ -180,7 +185,7 @@ impl<S: Stage> Turns<S> {
     pub(crate) async fn run(mut self, shutdown: CancellationToken) -> Result<(), StageError> {
         tracing::info!(service = self.service, group = &*self.group, topics = ?self.topics, "joined");
         let result = self.serve(&shutdown).await;
-        for (_, opener) in self.openers.drain() {
+        for (_, (opener, _)) in self.openers.drain() {
             opener.abort();
         }
         if let Err(error) = result {
@@ -294,17 +299,11 @@ impl<S: Stage> Turns<S> {
         let now = Instant::now();
         self.ticked_at = now;
         self.call(|stage, now, actions| stage.tick(now, actions))?;
-        if let Some(still) = self.watchdog.stalled(self.stage.due(self.now), now) {
+        let due = self.stage.due(self.now);
+        if let Some(still) = self.watchdog.stalled(due, now) {
             return Err(StageError::Stalled { service: self.service, seconds: still.as_secs() });
         }
-        let metrics = &self.metrics;
-        let gauge = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
-        metrics.outstanding.set(gauge(self.served.outstanding()));
-        metrics.budget_records.set(gauge(self.served.budget().records()));
-        metrics.budget_bytes.set(gauge(self.served.budget().bytes()));
-        metrics.open.set(gauge(self.served.open_partitions()));
-        metrics.restoring.set(gauge(self.assignment.restoring()));
-        metrics.commit_age.set(self.uncommitted_since.map_or(0.0, |since| now.duration_since(since).as_secs_f64()));
+        self.sample(due, now);
         Ok(())
     }
 

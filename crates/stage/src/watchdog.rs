@@ -21,12 +21,17 @@ impl Watchdog {
         self.moved_at = now;
     }
 
+    /// For how long nothing has moved; 0 while no work is due.
+    pub(crate) fn still(&self, now: Instant) -> Duration {
+        now.duration_since(self.moved_at)
+    }
+
     /// For how long nothing has moved, when that is too long; `due` is how much could have.
     pub(crate) fn stalled(&mut self, due: usize, now: Instant) -> Option<Duration> {
         if due == 0 {
             self.moved_at = now;
         }
-        let still = now.duration_since(self.moved_at);
+        let still = self.still(now);
         (still >= self.stall_after).then_some(still)
     }
 }
@@ -44,6 +49,7 @@ mod tests {
         assert_eq!(watchdog.stalled(3, at(600)), None);
         watchdog.moved(at(610));
         assert_eq!(watchdog.stalled(3, at(729)), None);
+        assert_eq!(watchdog.still(at(729)), Duration::from_secs(119));
         assert_eq!(watchdog.stalled(3, at(730)), Some(Duration::from_secs(120)));
     }
 }

@@ -1,0 +1,121 @@
+//! What is looked at once in a while, so that it costs nothing a record: levels at each tick, commit points each second,
+//! lags every fifteen seconds beside the loop.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{StreamExt, TryStreamExt, stream};
+use orbweaver_log::{Log, LogError, Offset, TopicPartition};
+use orbweaver_messages::Topic;
+use prometheus::IntGauge;
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, timeout},
+};
+
+use crate::{Stage, turn::Turns};
+
+/// Between two looks at the commit points of all partitions.
+const COMMIT_POINTS_EVERY: Duration = Duration::from_secs(1);
+/// Between two readings of the lag: on Kafka it is a request or two a partition.
+const LAG_EVERY: Duration = Duration::from_secs(15);
+/// A reading that takes longer is given up; the gauges keep what they had.
+const LAG_PATIENCE: Duration = Duration::from_secs(60);
+/// Ends that are asked for at a time.
+const ENDS_AT_ONCE: usize = 4;
+
+/// When what was looked at last.
+#[derive(Debug)]
+pub(crate) struct Samples {
+    lags: Vec<(Topic, IntGauge)>,
+    commit_points_at: Option<Instant>,
+    lag_at: Option<Instant>,
+    reading: Option<JoinHandle<()>>,
+}
+
+impl Samples {
+    /// `lags` are the gauges of the topics of the group.
+    pub(crate) fn new(lags: Vec<(Topic, IntGauge)>) -> Self {
+        Self { lags, commit_points_at: None, lag_at: None, reading: None }
+    }
+}
+
+impl Drop for Samples {
+    fn drop(&mut self) {
+        if let Some(reading) = &self.reading {
+            reading.abort();
+        }
+    }
+}
+
+impl<S: Stage> Turns<S> {
+    /// Sets the gauges; `due` is the work that could move now.
+    pub(crate) fn sample(&mut self, due: usize, now: Instant) {
+        let metrics = &self.metrics;
+        let gauge = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        let seconds = |since: Option<Instant>| since.map_or(0.0, |since| now.duration_since(since).as_secs_f64());
+        metrics.outstanding.set(gauge(self.served.outstanding()));
+        metrics.open.set(gauge(self.served.open_partitions()));
+        metrics.restoring.set(gauge(self.assignment.restoring()));
+        metrics.due.set(gauge(due));
+        metrics.still.set(self.watchdog.still(now).as_secs_f64());
+        metrics.commit_age.set(seconds(self.uncommitted_since));
+        metrics.restoring_seconds.set(seconds(self.openers.values().map(|(_, since)| *since).min()));
+        let budget = self.served.budget();
+        metrics.budget_records.set(gauge(budget.records()));
+        metrics.budget_bytes.set(gauge(budget.bytes()));
+        metrics.budget_used.set(budget.used_ratio());
+        if is_due(&mut self.samples.commit_points_at, COMMIT_POINTS_EVERY, now) {
+            self.metrics.commit_standstill.set(self.served.standstill(now).as_secs_f64());
+        }
+        let reading = self.samples.reading.as_ref().is_some_and(|reading| !reading.is_finished());
+        if self.served.open_partitions() == 0 {
+            // Read at once when a partition comes.
+            self.samples.lag_at = None;
+            self.samples.lags.iter().for_each(|(_, gauge)| gauge.set(0));
+        } else if !reading && is_due(&mut self.samples.lag_at, LAG_EVERY, now) {
+            self.samples.reading = Some(tokio::spawn(self.lag_reading()));
+        }
+    }
+
+    /// Reads the lag of the partitions that are served, and sets its gauges.
+    fn lag_reading(&self) -> impl Future<Output = ()> + Send + use<S> {
+        let (log, service) = (self.log.clone(), self.service);
+        let commits: Vec<(TopicPartition, Offset)> = self.served.committed_points().collect();
+        let gauges = self.samples.lags.clone();
+        async move {
+            match timeout(LAG_PATIENCE, lags(log, commits)).await {
+                Ok(Ok(lags)) => {
+                    for (topic, gauge) in gauges {
+                        let of_topic = lags.iter().filter(|(place, _)| place.topic == topic);
+                        let lag = of_topic.fold(0, |sum: u64, (_, lag)| sum.saturating_add(*lag));
+                        gauge.set(i64::try_from(lag).unwrap_or(i64::MAX));
+                    }
+                }
+                Ok(Err(error)) => tracing::debug!(service, %error, "the lag could not be read"),
+                Err(_) => tracing::debug!(service, "the lag could not be read in time"),
+            }
+        }
+    }
+}
+
+/// True at the first time, and then once in `every`.
+fn is_due(last: &mut Option<Instant>, every: Duration, now: Instant) -> bool {
+    let due = last.is_none_or(|last| now.duration_since(last) >= every);
+    if due {
+        *last = Some(now);
+    }
+    due
+}
+
+/// Records between what is committed and the ends.
+async fn lags(
+    log: Arc<dyn Log>,
+    commits: Vec<(TopicPartition, Offset)>,
+) -> Result<Vec<(TopicPartition, u64)>, LogError> {
+    let log = &log;
+    let read = |(place, committed): (TopicPartition, Offset)| async move {
+        let bounds = log.bounds(place).await?;
+        Ok((place, bounds.end.saturating_sub(committed.max(bounds.start))))
+    };
+    stream::iter(commits).map(read).buffer_unordered(ENDS_AT_ONCE).try_collect().await
+}
