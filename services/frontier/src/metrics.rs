@@ -1,6 +1,9 @@
 //! Names of the metrics, and when to alert.
 
+use orbweaver_messages::OutcomeKind;
 use prometheus::{IntCounter, IntCounterVec, IntGauge, Opts, Registry};
+
+use crate::stage::kind_name;
 
 /// URLs that wait, leased ones included. Alert: none by itself; it is the size of the crawl that is left.
 pub const WAITING: &str = "orbweaver_frontier_waiting_urls";
@@ -16,6 +19,18 @@ pub const OUTCOMES: &str = "orbweaver_frontier_outcomes_total";
 pub const EXPIRED: &str = "orbweaver_frontier_expired_leases_total";
 /// Records appended anew so that the commit point can move. Alert: more than twice the rate of outcomes.
 pub const REAPPENDED: &str = "orbweaver_frontier_reappended_records_total";
+
+/// The kinds of [`OUTCOMES`]: whoever sums what has not happened yet wants 0, not nothing.
+const KINDS: [OutcomeKind; 8] = [
+    OutcomeKind::Fetched,
+    OutcomeKind::Unchanged,
+    OutcomeKind::Redirected,
+    OutcomeKind::Refused,
+    OutcomeKind::Blocked,
+    OutcomeKind::Retry,
+    OutcomeKind::Deferred,
+    OutcomeKind::Gone,
+];
 
 /// The frontier's metrics.
 #[derive(Debug, Clone)]
@@ -44,6 +59,7 @@ impl FrontierMetrics {
             expired: IntCounter::new(EXPIRED, "Leases that ended without an outcome")?,
             reappended: IntCounter::new(REAPPENDED, "Records appended anew")?,
         };
+        KINDS.iter().for_each(|kind| drop(metrics.outcomes.with_label_values(&[kind_name(*kind)])));
         registry.register(Box::new(metrics.waiting.clone()))?;
         registry.register(Box::new(metrics.leased.clone()))?;
         registry.register(Box::new(metrics.sites.clone()))?;

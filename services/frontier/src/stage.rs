@@ -317,7 +317,7 @@ fn epoch_of(record: &Delivered) -> Option<u64> {
     std::str::from_utf8(record.header(EPOCH)?).ok()?.parse().ok()
 }
 
-fn kind_name(kind: OutcomeKind) -> &'static str {
+pub(crate) fn kind_name(kind: OutcomeKind) -> &'static str {
     match kind {
         OutcomeKind::Fetched => "fetched",
         OutcomeKind::Unchanged => "unchanged",
