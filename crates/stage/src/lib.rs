@@ -31,6 +31,7 @@
 //! | [`completion`] | when a crawl is complete (rule 25) |
 //! | [`retention`] | what may be deleted (rule 6) |
 //! | [`metrics`], `metered`, `sample` | what is counted; CPU time by service; what is read once in a while |
+//! | `pulse` | whether the loop turns and what it serves, for the process around it |
 
 mod actions;
 mod alone;
@@ -49,6 +50,7 @@ mod metadata;
 mod metered;
 pub mod metrics;
 mod no_work;
+mod pulse;
 mod rebalance;
 mod restore;
 pub mod retention;
@@ -69,5 +71,6 @@ pub use clock::{Clock, ScriptedClock, SystemClock};
 pub use dead_letter::DEAD_LETTER_HEADER;
 pub use metered::{CpuMeter, Metered};
 pub use no_work::{NoEffects, NoJobs};
+pub use pulse::Pulse;
 pub use runner::{Runner, RunnerConfig};
 pub use stage::{Opening, Origin, Perform, PerformError, RestoreFrom, RestoreSpec, Stage, StageError, Worker};

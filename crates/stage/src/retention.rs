@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use orbweaver_log::{Bounds, Log, LogError, Offset, TopicPartition};
+use orbweaver_log::{Bounds, Log, LogError, Offset, Partition, TopicPartition};
 use orbweaver_messages::{LEASE_MS, Millis, Topic, topic};
 
 /// A topic whose records go when everyone has worked them off.
@@ -77,11 +77,24 @@ impl Retention {
     /// # Errors
     /// When the log fails; the next call goes on.
     pub async fn sweep(&mut self, now: Millis) -> Result<usize, LogError> {
+        let mut partitions = 0;
+        for expiring in &self.topics {
+            partitions = partitions.max(self.log.partitions(expiring.topic)?);
+        }
+        self.sweep_of(&(0..partitions).collect::<Vec<_>>(), now).await
+    }
+
+    /// The same for these partitions of each topic alone. Several processes may sweep side by side, also the same partition:
+    /// what one deletes another would have deleted, and nothing is deleted twice.
+    ///
+    /// # Errors
+    /// When the log fails; the next call goes on.
+    pub async fn sweep_of(&mut self, partitions: &[Partition], now: Millis) -> Result<usize, LogError> {
         let mut swept = 0;
         for expiring in &self.topics {
-            let partitions = self.log.partitions(expiring.topic)?;
-            let places: Vec<_> =
-                (0..partitions).map(|partition| TopicPartition::new(expiring.topic, partition)).collect();
+            let end = self.log.partitions(expiring.topic)?;
+            let existing = partitions.iter().filter(|&&partition| partition < end);
+            let places: Vec<_> = existing.map(|&partition| TopicPartition::new(expiring.topic, partition)).collect();
             let mut commits: Vec<Vec<Option<Offset>>> = vec![vec![]; places.len()];
             for group in &expiring.groups {
                 let committed = self.log.committed(group, &places).await?;

@@ -7,7 +7,8 @@ use orbweaver_messages::topic;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Clock, Limits, Perform, Stage, StageError, SystemClock, Worker, assignment::TopicSet, metrics::Metrics, turn::Turns,
+    Clock, Limits, Perform, Pulse, Stage, StageError, SystemClock, Worker, assignment::TopicSet, metrics::Metrics,
+    turn::Turns,
 };
 
 /// How a stage is run.
@@ -91,6 +92,7 @@ pub struct Runner<S: Stage> {
     pub(crate) config: RunnerConfig,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) metrics: Metrics,
+    pub(crate) pulse: Arc<Pulse>,
 }
 
 impl<S: Stage> Runner<S> {
@@ -104,7 +106,7 @@ impl<S: Stage> Runner<S> {
     ) -> Self {
         let metrics = Metrics::of_process().clone();
         let (worker, perform) = (Arc::new(worker), Arc::new(perform));
-        Self { stage, log, worker, perform, config, clock: Arc::new(SystemClock), metrics }
+        Self { stage, log, worker, perform, config, clock: Arc::new(SystemClock), metrics, pulse: Arc::default() }
     }
 
     /// With another clock.
@@ -118,6 +120,13 @@ impl<S: Stage> Runner<S> {
     #[must_use]
     pub fn with_metrics(mut self, metrics: &Metrics) -> Self {
         self.metrics = metrics.clone();
+        self
+    }
+
+    /// With signs of life that others look at.
+    #[must_use]
+    pub fn with_pulse(mut self, pulse: Arc<Pulse>) -> Self {
+        self.pulse = pulse;
         self
     }
 

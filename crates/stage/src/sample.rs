@@ -50,6 +50,7 @@ impl Drop for Samples {
 impl<S: Stage> Turns<S> {
     /// Sets the gauges; `due` is the work that could move now.
     pub(crate) fn sample(&mut self, due: usize, now: Instant) {
+        self.pulse.beat(now, self.served.partitions(), self.assignment.restoring());
         let metrics = &self.metrics;
         let gauge = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         let seconds = |since: Option<Instant>| since.map_or(0.0, |since| now.duration_since(since).as_secs_f64());

@@ -253,6 +253,11 @@ impl Served {
         places.map(|place| place.standstill(now)).max().unwrap_or_default()
     }
 
+    /// The partitions that are served.
+    pub(crate) fn partitions(&self) -> impl Iterator<Item = Partition> {
+        self.slots.iter().flatten().filter_map(|slot| slot.places.first().map(|place| place.place.partition))
+    }
+
     /// How many partitions are served.
     pub(crate) fn open_partitions(&self) -> usize {
         self.slots.iter().flatten().count()

@@ -21,7 +21,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Actions, Clock, Origin, Plan, Runner, RunnerConfig, Stage, StageError, Worker,
+    Actions, Clock, Origin, Plan, Pulse, Runner, RunnerConfig, Stage, StageError, Worker,
     alone::Alone,
     assignment::Assignment,
     claim::is_claim,
@@ -84,6 +84,7 @@ pub(crate) struct Turns<S: Stage> {
     effects: Effects<S::Effect>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) metrics: ServiceMetrics,
+    pub(crate) pulse: Arc<Pulse>,
     pub(crate) consumer: Box<dyn Consumer>,
 
     pub(crate) assignment: Assignment,
@@ -129,7 +130,7 @@ pub(crate) struct Turns<S: Stage> {
 impl<S: Stage> Turns<S> {
     /// Joins the group.
     pub(crate) fn join(runner: Runner<S>) -> Result<Self, StageError> {
-        let Runner { stage, log, worker, perform, config, clock, metrics } = runner;
+        let Runner { stage, log, worker, perform, config, clock, metrics, pulse } = runner;
         let (service, topics) = (stage.service(), stage.topics());
         let group: Arc<str> = config.group.as_deref().unwrap_or(service).into();
         let lags = topics.iter().map(|&topic| (topic, metrics.lag(&group, topic.0))).collect();
@@ -146,6 +147,7 @@ impl<S: Stage> Turns<S> {
             now: clock.now(),
             clock,
             metrics,
+            pulse,
             consumer,
             assignment: Assignment::new(topics.len()),
             served: Served::new(topics, config.limits),
