@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use futures::future::try_join_all;
 use orbweaver_log::{Log, LogError, Offset, TopicPartition};
 use orbweaver_messages::Topic;
 
@@ -87,8 +88,9 @@ impl Reading {
             let places: Vec<_> = (0..partitions).map(|partition| TopicPartition::new(pair.topic, partition)).collect();
             let commits = log.committed(&pair.group, &places).await?;
             let mut standings = Vec::with_capacity(places.len());
-            for (place, commit) in places.into_iter().zip(commits) {
-                let bounds = log.bounds(place).await?;
+            // All at once: on Kafka each is a round trip.
+            let bounds = try_join_all(places.iter().map(|place| log.bounds(*place))).await?;
+            for ((place, commit), bounds) in places.into_iter().zip(commits).zip(bounds) {
                 let committed = commit.map(|commit| commit.offset);
                 if let Some(committed) = committed.filter(|&committed| committed > bounds.end) {
                     let (group, end) = (pair.group.clone(), bounds.end);
