@@ -1,0 +1,109 @@
+"""The dashboards are what their generator makes, and what Grafana expects."""
+
+import json
+import re
+import subprocess
+import sys
+import unittest
+
+import expressions
+import rules
+
+BUILD = rules.ROOT / "monitoring/grafana/build.py"
+PROVISIONING = rules.ROOT / "monitoring/grafana/provisioning"
+# Ids of units that Grafana knows (packages/grafana-data/src/valueFormats/categories.ts), as far as they are used.
+UNITS = {"short", "none", "reqps", "cps", "wps", "s", "bytes", "percentunit", "bool_yes_no"}
+COLUMNS = 24
+
+
+def overlaps(one, other):
+    def apart(place, size):
+        return one[place] + one[size] <= other[place] or other[place] + other[size] <= one[place]
+
+    return not (apart("x", "w") or apart("y", "h"))
+
+
+class Dashboards(unittest.TestCase):
+    def setUp(self):
+        self.dashboards = expressions.dashboards()
+        self.assertTrue(self.dashboards)
+
+    def panels(self):
+        return [panel for dashboard in self.dashboards.values() for panel in dashboard["panels"]]
+
+    def test_they_are_up_to_date(self):
+        done = subprocess.run([sys.executable, "-B", BUILD, "--check"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_each_has_what_grafana_imports(self):
+        for name, dashboard in self.dashboards.items():
+            self.assertRegex(dashboard["uid"], r"^[a-zA-Z0-9_-]{1,40}$", name)
+            self.assertGreaterEqual(dashboard["schemaVersion"], 39, name)
+            self.assertNotIn("id", dashboard, "an id belongs to one Grafana")
+            self.assertEqual({one["name"] for one in dashboard["templating"]["list"]}, {"datasource", "service", "instance"})
+        uids = [dashboard["uid"] for dashboard in self.dashboards.values()]
+        self.assertEqual(len(uids), len(set(uids)))
+
+    def test_ids_are_unique_and_the_grid_has_no_overlap(self):
+        for name, dashboard in self.dashboards.items():
+            ids = [panel["id"] for panel in dashboard["panels"]]
+            self.assertEqual(len(ids), len(set(ids)), name)
+            grids = [panel["gridPos"] for panel in dashboard["panels"]]
+            for index, one in enumerate(grids):
+                self.assertTrue(one["x"] >= 0 and one["y"] >= 0 and one["h"] >= 1, one)
+                self.assertLessEqual(one["x"] + one["w"], COLUMNS, one)
+                for other in grids[index + 1 :]:
+                    self.assertFalse(overlaps(one, other), f"{name}: {one} {other}")
+
+    def test_an_overlap_would_be_found(self):
+        one = {"x": 0, "y": 0, "w": 8, "h": 8}
+        self.assertTrue(overlaps(one, {"x": 7, "y": 7, "w": 8, "h": 8}))
+        self.assertFalse(overlaps(one, {"x": 8, "y": 0, "w": 8, "h": 8}))
+
+    def test_every_panel_says_what_it_shows_in_which_unit_and_when_to_worry(self):
+        for panel in self.panels():
+            if panel["type"] == "row":
+                continue
+            title = panel["title"]
+            self.assertIn(panel["type"], {"timeseries", "stat"}, title)
+            self.assertIn(panel["fieldConfig"]["defaults"]["unit"], UNITS, title)
+            self.assertGreater(len(panel["description"]), 30, title)
+            if title != "Complete":
+                self.assertRegex(panel["description"], r"[Ww]orry", title)
+            refs = [target["refId"] for target in panel["targets"]]
+            self.assertEqual(len(refs), len(set(refs)), title)
+            for target in panel["targets"]:
+                self.assertEqual(target["datasource"], {"type": "prometheus", "uid": "${datasource}"}, title)
+                self.assertLessEqual(len(target["legendFormat"]), 40, title)
+                if panel["type"] == "timeseries":
+                    self.assertTrue(target["legendFormat"], title)
+
+    def test_every_selector_is_narrowed_to_what_is_chosen(self):
+        for panel in self.panels():
+            for target in panel.get("targets", []):
+                selectors = re.findall(r"\{[^}]*\}", target["expr"])
+                self.assertTrue(selectors, panel["title"])
+                for selector in selectors:
+                    self.assertIn('service=~"$service",instance=~"$instance"', selector, panel["title"])
+
+    def test_a_legend_uses_labels_that_its_expression_keeps(self):
+        for panel in self.panels():
+            for target in panel.get("targets", []):
+                by = re.match(r"^(?:histogram_quantile\([0-9.]+, )?(?:sum|max|min|count|avg) by \(([^)]*)\)", target["expr"])
+                if by:
+                    kept = {label.strip() for label in by.group(1).split(",")}
+                    used = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
+                    self.assertLessEqual(used, kept, panel["title"])
+
+    def test_provisioning_names_files_that_are_there(self):
+        self.assertIn("type: prometheus", (PROVISIONING / "datasources/prometheus.yml").read_text())
+        self.assertIn("path: /var/lib/grafana/dashboards", (PROVISIONING / "dashboards/orbweaver.yml").read_text())
+
+    def test_the_json_is_printed_as_the_generator_prints_it(self):
+        for name in self.dashboards:
+            text = (expressions.DASHBOARDS / name).read_text()
+            self.assertEqual(text, json.dumps(json.loads(text), indent=2, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
