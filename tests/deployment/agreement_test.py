@@ -1,0 +1,379 @@
+"""What is planted is found: every rule, on documents that are right but for one thing."""
+
+import copy
+import tempfile
+import unittest
+from pathlib import Path
+
+from consistency import compose, docker, kubernetes, monitoring, texts
+from consistency.__main__ import settings
+from consistency.facts import Facts, Key, Service
+
+SERVICES = frozenset({"frontier", "fetcher"})
+FACTS = Facts(
+    services={"frontier": Service("frontier", "orbweaver-frontier", 9462), "fetcher": Service("fetcher", "orbweaver-fetcher", 9464)},
+    keys=[
+        Key("kafka.brokers", None, True, SERVICES),
+        Key("kafka.instance_id", None, False, SERVICES),
+        Key("kafka.properties.*", None, False, SERVICES),
+        Key("cql.nodes", None, True, frozenset({"fetcher"})),
+        Key("http.listen", None, False, SERVICES),
+        Key("state.dir", "state", False, frozenset({"frontier"})),
+        Key("runtime.shutdown_budget", "20s", False, SERVICES),
+        Key("runtime.drain_budget", "20s", False, SERVICES),
+    ],
+    programs=frozenset({"orbweaver", "orbweaver-frontier", "orbweaver-fetcher"}),
+    with_tls=frozenset({"orbweaver", "orbweaver-frontier", "orbweaver-fetcher"}),
+    members=frozenset({"crates/log", "services/frontier", "tests/pipeline"}),
+    routes=frozenset({"/livez", "/readyz", "/metrics"}),
+    topics=frozenset({"crawl.seeds"}),
+    metrics=frozenset({"orbweaver_stage_lag_records", "orbweaver_fetcher_request_seconds"}),
+    version="0.1.0",
+    toolchain="1.95.0",
+)
+
+
+class Planted(unittest.TestCase):
+    """Changes a good document in one place and reads the findings."""
+
+    def only(self, found, part):
+        """There is one finding, and it says this."""
+        said = [str(finding) for finding in found]
+        self.assertEqual(len(said), 1, said)
+        self.assertIn(part, said[0])
+
+    def each(self, good, check, cases):
+        """Each case: what is changed (a function), what is said."""
+        self.assertEqual([str(finding) for finding in check(good)], [])
+        for change, part in cases:
+            with self.subTest(part):
+                document = copy.deepcopy(good)
+                changed = change(document)
+                self.only(check(document if changed is None else changed), part)
+
+
+DOCKERFILE = """\
+ARG RUST_VERSION=1.95.0
+# FROM nothing:latest
+FROM rust:${RUST_VERSION}-slim AS build
+RUN cargo build --locked --features tls \\
+    --package orbweaver-frontier --package orbweaver-fetcher --package orbweaver
+FROM build AS chosen
+FROM gcr.io/distroless/cc-debian13:nonroot
+ARG VERSION=0.1.0
+LABEL org.opencontainers.image.version="${VERSION}"
+USER 65532:65532
+EXPOSE 9462 9464
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["/usr/local/bin/entrypoint"]
+"""
+IGNORE = "*\n!Cargo.lock\n!Cargo.toml\n!crates\n!schemas\n!services\n!tests\n**/target\n"
+
+
+class Dockerfile(Planted):
+    def test_every_fault_is_found(self):
+        def swap(old, new):
+            return lambda text: text.replace(old, new)
+
+        self.each(
+            DOCKERFILE,
+            lambda text: docker.check(text, IGNORE, FACTS),
+            [
+                (swap("1.95.0", "1.94.0"), "RUST_VERSION is 1.94.0"),
+                (swap("VERSION=0.1.0", "VERSION=0.2.0"), "ARG VERSION is 0.2.0"),
+                (swap("cc-debian13:nonroot", "cc-debian13:latest"), "no fixed tag"),
+                (swap("cc-debian13:nonroot", "cc-debian13"), "no fixed tag"),
+                (swap("--package orbweaver-fetcher ", ""), "orbweaver-fetcher is not built"),
+                (swap("--features tls", ""), "--features tls"),
+                (swap("65532:65532", "nonroot"), "USER is nonroot"),
+                (swap("65532:65532", "0"), "USER is 0"),
+                (swap("USER", "RUN true\nUSER"), "has a shell"),
+                (swap("SIGTERM", "SIGKILL"), "STOPSIGNAL"),
+                (swap('["/usr/local/bin/entrypoint"]', "/usr/local/bin/entrypoint"), "ENTRYPOINT"),
+                (swap("EXPOSE 9462 9464", "EXPOSE 9462 80"), "EXPOSE says [80, 9462]"),
+                (swap("image.version", "image.vendor"), "label"),
+            ],
+        )
+
+    def test_a_program_that_does_not_exist_or_has_no_tls_is_found(self):
+        without = Facts(**{**FACTS.__dict__, "programs": FACTS.programs - {"orbweaver-fetcher"}})
+        self.only(docker.check(DOCKERFILE, IGNORE, without), "orbweaver-fetcher is built, and the workspace has no such binary")
+        without = Facts(**{**FACTS.__dict__, "with_tls": FACTS.with_tls - {"orbweaver-fetcher"}})
+        self.only(docker.check(DOCKERFILE, IGNORE, without), "has no feature tls")
+
+    def test_a_member_of_the_workspace_that_stays_behind_is_found(self):
+        self.only(docker.check(DOCKERFILE, IGNORE.replace("!tests\n", ""), FACTS), "tests/pipeline does not reach")
+        self.only(docker.check(DOCKERFILE, IGNORE + "!.git\n", FACTS), ".git reaches the builder")
+
+
+def program(name, port, **environment):
+    return {
+        "image": f"orbweaver-{name}:0.1.0",
+        "build": {"context": ".", "args": {"BIN": f"orbweaver-{name}"}},
+        "entrypoint": [f"/usr/local/bin/orbweaver-{name}"],
+        "environment": {"ORBWEAVER_KAFKA__BROKERS": "kafka:9092", "ORBWEAVER_HTTP__LISTEN": f"0.0.0.0:{port}", **environment},
+        "depends_on": {"kafka": {"condition": "service_healthy"}},
+        "stop_grace_period": "45s",
+        "read_only": True,
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges:true"],
+        "deploy": {"resources": {"limits": {"memory": "1G"}}},
+    }
+
+
+COMPOSE = {
+    "services": {
+        "kafka": {
+            "image": "apache/kafka:4.3.0",
+            "ports": ["127.0.0.1:9094:9094"],
+            "healthcheck": {"test": ["CMD", "true"]},
+            "deploy": {"resources": {"limits": {"memory": "1G"}}},
+        },
+        "frontier": {**program("frontier", 9462, ORBWEAVER_STATE__DIR="/state"), "volumes": ["frontier:/state"]},
+        "fetcher": program("fetcher", 9464, ORBWEAVER_CQL__NODES="kafka:9042"),
+    }
+}
+
+
+class Compose(Planted):
+    def test_every_fault_is_found(self):
+        def put(service, key, value):
+            return lambda document: document["services"][service].__setitem__(key, value)
+
+        def variable(service, key, value):
+            return lambda document: document["services"][service]["environment"].__setitem__(key, value)
+
+        def without(service, key):
+            return lambda document: document["services"][service].pop(key) and None
+
+        self.each(
+            COMPOSE,
+            lambda document: compose.check(document, FACTS),
+            [
+                (lambda d: d["services"].pop("fetcher") and None, "orbweaver-fetcher is not among them"),
+                (put("kafka", "image", "apache/kafka:latest"), "no fixed tag"),
+                (put("kafka", "image", "apache/kafka"), "no fixed tag"),
+                (put("kafka", "ports", ["9094:9094"]), "not published on loopback"),
+                (put("kafka", "ports", ["0.0.0.0:9094:9094"]), "not published on loopback"),
+                (put("kafka", "ports", [{"target": 9094, "published": "9094"}]), "not published on loopback"),
+                (put("kafka", "network_mode", "host"), "network_mode"),
+                (without("kafka", "deploy"), "no limit"),
+                (put("fetcher", "image", "orbweaver-fetcher:0.2.0"), "not orbweaver-fetcher:0.1.0"),
+                (put("fetcher", "depends_on", {"kafka": {"condition": "service_completed_successfully"}}), "started again"),
+                (put("fetcher", "depends_on", {"zookeeper": {"condition": "service_started"}}), "depends on zookeeper"),
+                (put("fetcher", "volumes", ["./no/such/folder:/x"]), "mounts ./no/such/folder"),
+                (put("fetcher", "build", {"args": {"BIN": "orbweaver"}}), "BIN=orbweaver"),
+                (put("fetcher", "stop_grace_period", "25s"), "gets 25 seconds"),
+                (without("fetcher", "stop_grace_period"), "the default of seconds"),
+                (without("fetcher", "read_only"), "needs read_only"),
+                (variable("fetcher", "ORBWEAVER_KAFKA__BROKER", "x"), "kafka.broker, which there is not"),
+                (variable("fetcher", "ORBWEAVER_BROKERS", "x"), "no variable of ours"),
+                (variable("fetcher", "ORBWEAVER_KAFKA__BROKERS", "kafka:9092,broker:9092"), "names broker"),
+                (variable("fetcher", "ORBWEAVER_HTTP__LISTEN", "127.0.0.1:9464"), "nobody reaches"),
+                (variable("fetcher", "ORBWEAVER_HTTP__LISTEN", "0.0.0.0:80"), "port 80"),
+                (variable("fetcher", "ORBWEAVER_RUNTIME__SHUTDOWN_BUDGET", "40s"), "need 50"),
+                (lambda d: d["services"]["fetcher"]["environment"].pop("ORBWEAVER_CQL__NODES") and None, "cql.nodes must be set"),
+                (variable("frontier", "ORBWEAVER_STATE__DIR", "/elsewhere"), "no volume"),
+            ],
+        )
+
+    def test_a_service_that_is_waited_for_has_a_healthcheck(self):
+        document = copy.deepcopy(COMPOSE)
+        del document["services"]["kafka"]["healthcheck"]
+        self.assertEqual(len(compose.check(document, FACTS)), 2)
+
+    def test_settings_are_asked_for_as_they_are_when_nobody_sets_a_variable(self):
+        document = copy.deepcopy(COMPOSE)
+        document["services"]["fetcher"]["environment"]["ORBWEAVER_FETCHER__CONTACT"] = "${CONTACT:-nobody}${EMPTY}"
+        environment = {name: env for name, _, env in compose.commands(document)}["fetcher"]
+        self.assertEqual(environment["ORBWEAVER_FETCHER__CONTACT"], "nobody")
+
+
+LABELS = {f"app.kubernetes.io/{name}": "x" for name in ("name", "instance", "part-of", "managed-by")}
+
+
+def workload(kind, name, port, **environment):
+    labels = {**LABELS, "app.kubernetes.io/version": "0.1.0", "app.kubernetes.io/component": name}
+    variables = {"ORBWEAVER_HTTP__LISTEN": f"0.0.0.0:{port}", **environment}
+
+    def probe(path):
+        return {"httpGet": {"path": path, "port": "http"}}
+
+    box = {
+        "name": name,
+        "image": f"orbweaver-{name}:0.1.0",
+        "command": [f"/usr/local/bin/orbweaver-{name}"],
+        "env": [{"name": key, "value": value} for key, value in variables.items()],
+        "envFrom": [{"configMapRef": {"name": "shared"}}],
+        "ports": [{"name": "http", "containerPort": port}],
+        "startupProbe": probe("/livez"),
+        "livenessProbe": probe("/livez"),
+        "readinessProbe": probe("/readyz"),
+        "resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "1Gi"}},
+        "securityContext": {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}},
+    }
+    pod = {
+        "serviceAccountName": "orbweaver",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 45,
+        "securityContext": {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}},
+        "topologySpreadConstraints": [{"labelSelector": {"matchLabels": {"app.kubernetes.io/component": name}}}],
+        "containers": [box],
+    }
+    spec = {
+        "selector": {"matchLabels": {"app.kubernetes.io/component": name}},
+        "template": {"metadata": {"labels": dict(labels)}, "spec": pod},
+    }
+    return {"kind": kind, "metadata": {"name": name, "labels": dict(labels)}, "spec": spec}
+
+
+def cluster():
+    """Objects by what the tests call them."""
+    frontier = workload("StatefulSet", "frontier", 9462, ORBWEAVER_STATE__DIR="/state")
+    frontier["spec"].update(podManagementPolicy="Parallel", volumeClaimTemplates=[{"metadata": {"name": "state"}}])
+    box = frontier["spec"]["template"]["spec"]["containers"][0]
+    box["volumeMounts"] = [{"name": "state", "mountPath": "/state"}]
+    box["env"].append({"name": "ORBWEAVER_KAFKA__INSTANCE_ID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}})
+    fetcher = workload("Deployment", "fetcher", 9464, ORBWEAVER_CQL__NODES="db:9042")
+    fetcher["spec"]["strategy"] = {"rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}
+    topics = workload("Job", "topics", 1)
+    topics["spec"]["template"]["spec"]["containers"][0].update(image="orbweaver:0.1.0", command=["/usr/local/bin/orbweaver"])
+    objects = {"frontier": frontier, "fetcher": fetcher, "topics": topics}
+    for name in ("frontier", "fetcher"):
+        labels = {"app.kubernetes.io/component": name}
+        objects[f"{name} service"] = {"kind": "Service", "metadata": {"name": name}, "spec": {"clusterIP": "None", "selector": labels}}
+        objects[f"{name} budget"] = {"kind": "PodDisruptionBudget", "metadata": {"name": name}, "spec": {"selector": {"matchLabels": labels}}}
+    objects["account"] = {"kind": "ServiceAccount", "metadata": {"name": "orbweaver"}, "automountServiceAccountToken": False}
+    objects["map"] = {"kind": "ConfigMap", "metadata": {"name": "shared"}, "data": {"ORBWEAVER_KAFKA__BROKERS": "b:9092"}}
+    return objects
+
+
+class Kubernetes(Planted):
+    def test_every_fault_is_found(self):
+        def inside(name, *path):
+            def reach(objects):
+                part = objects[name]
+                for step in path:
+                    part = part[step]
+                return part
+
+            return reach
+
+        def put(where, key, value):
+            return lambda objects: where(objects).__setitem__(key, value)
+
+        def variable(name, key, value):
+            def change(objects):
+                box(name)(objects)["env"] = [e for e in box(name)(objects)["env"] if e["name"] != key] + [{"name": key, "value": value}]
+
+            return change
+
+        def box(name):
+            return inside(name, "spec", "template", "spec", "containers", 0)
+
+        pod = inside("fetcher", "spec", "template", "spec")
+        state = inside("frontier", "spec")
+        security = inside("fetcher", "spec", "template", "spec", "securityContext")
+        inner = inside("fetcher", "spec", "template", "spec", "containers", 0, "securityContext")
+        labels = inside("fetcher", "spec", "template", "metadata", "labels")
+        self.each(
+            cluster(),
+            lambda objects: kubernetes.check("o", list(objects.values()), FACTS),
+            [
+                (lambda o: o.pop("topics") and None, "no Job makes the topics"),
+                (lambda o: o.__setitem__("fetcher", {**o["fetcher"], "kind": "Namespace"}), "orbweaver-fetcher is deployed 0 times"),
+                (put(security, "runAsNonRoot", False), "runAsNonRoot"),
+                (put(security, "runAsUser", 0), "runAsNonRoot"),
+                (put(security, "seccompProfile", {"type": "Unconfined"}), "seccompProfile"),
+                (put(inner, "readOnlyRootFilesystem", False), "readOnlyRootFilesystem"),
+                (put(inner, "allowPrivilegeEscalation", True), "allowPrivilegeEscalation"),
+                (put(inner, "capabilities", {"drop": ["ALL"], "add": ["NET_RAW"]}), "capabilities"),
+                (put(pod, "enableServiceLinks", True), "enableServiceLinks"),
+                (put(pod, "automountServiceAccountToken", True), "automountServiceAccountToken"),
+                (put(pod, "serviceAccountName", "default"), "ServiceAccount is not there"),
+                (put(pod, "initContainers", [{}]), "more than one container"),
+                (put(pod, "terminationGracePeriodSeconds", 20), "gets 20 seconds"),
+                (put(pod, "topologySpreadConstraints", []), "not spread"),
+                (put(pod, "topologySpreadConstraints", [{"maxSkew": 1, "labelSelector": {"matchLabels": {"app": "x"}}}]), "not spread"),
+                (put(inside("account"), "automountServiceAccountToken", True), "its token is mounted"),
+                (lambda o: labels(o).pop("app.kubernetes.io/instance") and None, "its pods has no label app.kubernetes.io/instance"),
+                (put(labels, "app.kubernetes.io/version", "0.2.0"), "another version"),
+                (put(inside("fetcher", "spec"), "selector", {"matchLabels": {"app": "x"}}), "does not match its pods"),
+                (lambda o: o["fetcher"]["spec"]["selector"]["matchLabels"].update({"app.kubernetes.io/version": "0.1.0"}), "selector has the version"),
+                (put(inside("fetcher", "spec"), "strategy", {}), "one pod at a time"),
+                (put(box("fetcher"), "image", "orbweaver-fetcher:latest"), "no fixed tag"),
+                (put(box("fetcher"), "image", "orbweaver-frontier:0.1.0"), "not orbweaver-fetcher:0.1.0"),
+                (put(box("fetcher"), "resources", {"requests": {"cpu": "1", "memory": "1Gi"}}), "limit of memory"),
+                (put(box("fetcher"), "livenessProbe", {"httpGet": {"path": "/readyz", "port": "http"}}), "livenessProbe asks for /readyz"),
+                (put(box("fetcher"), "readinessProbe", {}), "readinessProbe asks for None"),
+                (put(box("fetcher"), "ports", [{"name": "http", "containerPort": 80}]), "port http is 80"),
+                (variable("fetcher", "ORBWEAVER_HTTP__LISTEN", "0.0.0.0:80"), "port 80"),
+                (variable("fetcher", "ORBWEAVER_HTTP__ADDRESS", "x"), "http.address, which there is not"),
+                (variable("fetcher", "PATH", "/"), "no variable of ours"),
+                (variable("fetcher", "ORBWEAVER_RUNTIME__DRAIN_BUDGET", "1m"), "need 70"),
+                (put(box("frontier"), "volumeMounts", []), "not on a volume of its own"),
+                (variable("frontier", "ORBWEAVER_KAFKA__INSTANCE_ID", "one"), "not the name of the pod"),
+                (put(state, "podManagementPolicy", "OrderedReady"), "not Parallel"),
+                (lambda o: state(o)["volumeClaimTemplates"][0]["metadata"].update(labels={"app.kubernetes.io/version": "0.1.0"}), "volume claim"),
+                (lambda o: o["frontier"].update(kind="Deployment") or o["frontier"]["spec"].update(strategy=o["fetcher"]["spec"]["strategy"]), "no StatefulSet"),
+                (lambda o: o.pop("fetcher budget") and None, "0 objects of kind PodDisruptionBudget"),
+                (put(inside("fetcher service", "spec"), "clusterIP", None), "not headless"),
+                (put(inside("fetcher service", "spec"), "selector", {"app": "x"}), "0 objects of kind Service"),
+            ],
+        )
+
+    def test_what_only_a_cluster_knows_is_made_up_when_settings_are_asked_for(self):
+        asked = {name: (binary, env) for name, binary, env in kubernetes.commands(list(cluster().values()))}
+        self.assertEqual(asked["frontier"][0], "orbweaver-frontier")
+        self.assertEqual(asked["frontier"][1]["ORBWEAVER_KAFKA__INSTANCE_ID"], "1")
+        self.assertEqual(asked["frontier"][1]["ORBWEAVER_KAFKA__BROKERS"], "b:9092")
+
+
+class Monitoring(Planted):
+    CONFIG = {
+        "scrape_configs": [
+            {"dns_sd_configs": [{"names": ["frontier"], "port": 9462}]},
+            {"static_configs": [{"targets": ["fetcher:9464", "127.0.0.1:9090"]}]},
+        ]
+    }
+
+    def test_every_fault_in_the_scrape_configuration_is_found(self):
+        self.each(
+            self.CONFIG,
+            lambda config: monitoring.scrape(config, COMPOSE, FACTS),
+            [
+                (lambda c: c["scrape_configs"].pop() and None, "does not scrape fetcher:9464"),
+                (lambda c: c["scrape_configs"][1].update(metrics_path="/stats"), "asks for /stats"),
+                (lambda c: c["scrape_configs"][0]["dns_sd_configs"][0]["names"].append("urlstore"), "has no urlstore"),
+            ],
+        )
+
+    def test_a_metric_that_no_code_has_is_found_wherever_it_is_asked_for(self):
+        good = {"panels": [{"targets": [{"expr": "sum(rate(orbweaver_fetcher_request_seconds_bucket[5m])) / job:orbweaver_x"}]}]}
+        self.assertEqual(monitoring.metrics("d", good, FACTS), [])
+        bad = {"groups": [{"rules": [{"expr": "orbweaver_stage_lag_records > 0"}, {"expr": "orbweaver_stage_lags > 0"}]}]}
+        self.only(monitoring.metrics("r", bad, FACTS), "asks for orbweaver_stage_lags")
+
+
+class Texts(Planted):
+    def test_what_a_text_names_exists(self):
+        good = "Set ORBWEAVER_KAFKA__PROPERTIES__SASL__PASSWORD, `state.dir`; crawl.seeds; k8s/base/frontier.yaml; kafka.kafka.svc"
+        self.assertEqual(texts.check_text("t", good, FACTS), [])
+        self.only(texts.check_text("t", "ORBWEAVER_KAFKA__BROKER", FACTS), "kafka.broker")
+        self.only(texts.check_text("t", "longer than `runtime.shutdown`", FACTS), "runtime.shutdown")
+        self.only(texts.check_text("t", "the index over crawl.seed", FACTS), "crawl.seed")
+
+
+class Settings(Planted):
+    def test_a_program_that_refuses_its_variables_is_found_with_what_it_said(self):
+        with tempfile.TemporaryDirectory() as folder:
+            binary = Path(folder) / "orbweaver-fetcher"
+            binary.write_text('#!/bin/sh\n[ "$1" = --check-config ] && [ "$GOOD" = 1 ] || { echo "x is not good" >&2; exit 78; }\n')
+            binary.chmod(0o755)
+            asked = [("good", "orbweaver-fetcher", {"GOOD": "1"}), ("bad", "orbweaver-fetcher", {}), ("other", "orbweaver", {})]
+            self.only(settings(Path(folder), asked, {"orbweaver-fetcher"}), "bad: orbweaver-fetcher --check-config ends with 78: x is not good")
+
+
+if __name__ == "__main__":
+    unittest.main()
