@@ -63,6 +63,9 @@ pub enum LogError {
     /// What was asked for cannot be: a bad spec, a bad option, a folder that is not a log or is in use.
     #[error("not possible: {0}")]
     Invalid(String),
+    /// The log does not answer now, and may later: a broker is away or busy. Nothing is known to be lost.
+    #[error("the log does not answer: {0}")]
+    Unavailable(String),
     /// The log cannot be used any more.
     #[error("the log failed: {0}")]
     Fatal(String),

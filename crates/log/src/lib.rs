@@ -6,6 +6,8 @@
 pub mod contract;
 pub mod embedded;
 mod error;
+#[cfg(feature = "kafka")]
+pub mod kafka;
 pub mod memory;
 mod record;
 mod spec;

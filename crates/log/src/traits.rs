@@ -40,6 +40,17 @@ pub trait Log: Send + Sync + 'static {
     /// First and next offset of a partition.
     fn bounds(&self, place: TopicPartition) -> BoxFuture<'_, Result<Bounds, LogError>>;
 
+    /// [`Log::bounds`] of many places, in their order: fewer round trips where a log is far away.
+    fn all_bounds<'a>(&'a self, places: &'a [TopicPartition]) -> BoxFuture<'a, Result<Vec<Bounds>, LogError>> {
+        Box::pin(async move {
+            let mut bounds = Vec::with_capacity(places.len());
+            for place in places {
+                bounds.push(self.bounds(*place).await?);
+            }
+            Ok(bounds)
+        })
+    }
+
     /// The offset of the first record made at or after `timestamp_ms`; the end when there is none.
     fn offset_at(&self, place: TopicPartition, timestamp_ms: Millis) -> BoxFuture<'_, Result<Offset, LogError>>;
 
@@ -76,7 +87,8 @@ pub trait Consumer: Send {
     /// Begins (or begins anew) to deliver an assigned partition, from `from` on.
     ///
     /// # Errors
-    /// When it is not assigned, or `from` is out of range.
+    /// When it is not assigned, or `from` is out of range. A log that has to ask for its range may tell that at the next
+    /// [`Consumer::poll`] instead.
     fn start(&mut self, place: TopicPartition, from: Offset) -> Result<(), LogError>;
 
     /// Stops delivering from these partitions until they are resumed.

@@ -1,0 +1,189 @@
+//! What every client of the brokers has in common: properties, names, log lines, and what an error means.
+
+use rdkafka::{
+    ClientConfig, ClientContext, config::RDKafkaLogLevel, consumer::ConsumerContext, error::KafkaError,
+    types::RDKafkaErrorCode as Code,
+};
+
+use super::KafkaConfig;
+use crate::{LogError, TopicPartition};
+use orbweaver_messages::Topic;
+
+/// What the pipeline's own names begin with, where a cluster's begin with its prefix.
+const OWN_PREFIX: &str = "crawl.";
+
+/// How long a broker may hold a fetch for which it has no record. A partition that is started or resumed waits for the fetch
+/// that is under way, so this is how long it waits at most.
+const FETCH_WAIT_MS: &str = "100";
+
+/// Names on the brokers.
+#[derive(Debug, Clone)]
+pub(super) struct Names {
+    prefix: String,
+}
+
+impl Names {
+    pub(super) fn new(prefix: &str) -> Self {
+        Self { prefix: prefix.to_owned() }
+    }
+
+    pub(super) fn topic(&self, topic: Topic) -> String {
+        format!("{}.{}", self.prefix, topic.0.strip_prefix(OWN_PREFIX).unwrap_or(topic.0))
+    }
+
+    pub(super) fn group(&self, group: &str) -> String {
+        format!("{}.{group}", self.prefix)
+    }
+
+    /// Whether a topic on the brokers is of this prefix.
+    pub(super) fn is_own(&self, topic: &str) -> bool {
+        topic.strip_prefix(&self.prefix).is_some_and(|rest| rest.starts_with('.'))
+    }
+}
+
+/// The properties of every client.
+pub(super) fn properties(config: &KafkaConfig) -> ClientConfig {
+    let mut client = ClientConfig::new();
+    client
+        .set("client.id", "orbweaver")
+        // Brokers that come back are found soon.
+        .set("reconnect.backoff.ms", "100")
+        .set("reconnect.backoff.max.ms", "2000")
+        .set("socket.keepalive.enable", "true")
+        .set("topic.metadata.refresh.interval.ms", "60000");
+    for (key, value) in &config.properties {
+        client.set(key, value);
+    }
+    client.set("bootstrap.servers", config.brokers.split(',').map(str::trim).collect::<Vec<_>>().join(","));
+    client
+}
+
+/// The properties of every client that reads.
+pub(super) fn reading(config: &KafkaConfig) -> ClientConfig {
+    let mut client = properties(config);
+    client
+        .set("enable.auto.commit", "false")
+        .set("enable.auto.offset.store", "false")
+        .set("auto.offset.reset", "error")
+        .set("isolation.level", "read_committed")
+        .set("allow.auto.create.topics", "false")
+        .set("fetch.wait.max.ms", FETCH_WAIT_MS)
+        // When as much is fetched ahead as may be, the next look is soon; by default it is a second away.
+        .set("fetch.queue.backoff.ms", "5")
+        .set("fetch.message.max.bytes", (1 << 20).to_string())
+        .set("fetch.max.bytes", (config.fetch_bytes / 2).to_string())
+        .set("queued.max.messages.kbytes", (config.fetch_bytes >> 10).to_string());
+    client
+}
+
+/// A client whose errors are log lines: what matters is told by the call that fails.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Quiet;
+
+impl ClientContext for Quiet {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        log_line(level, facility, message);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        log_error(&error, reason);
+    }
+}
+
+impl ConsumerContext for Quiet {}
+
+/// A line that librdkafka logs.
+pub(super) fn log_line(level: RDKafkaLogLevel, facility: &str, message: &str) {
+    match level {
+        RDKafkaLogLevel::Emerg | RDKafkaLogLevel::Alert | RDKafkaLogLevel::Critical => {
+            tracing::error!(target: "librdkafka", facility, "{message}");
+        }
+        // A broker that is away is an "error" to librdkafka, once a second.
+        RDKafkaLogLevel::Error | RDKafkaLogLevel::Warning => {
+            tracing::warn!(target: "librdkafka", facility, "{message}");
+        }
+        RDKafkaLogLevel::Notice | RDKafkaLogLevel::Info => tracing::info!(target: "librdkafka", facility, "{message}"),
+        RDKafkaLogLevel::Debug => tracing::debug!(target: "librdkafka", facility, "{message}"),
+    }
+}
+
+/// An error that concerns no call in particular.
+pub(super) fn log_error(error: &KafkaError, reason: &str) {
+    match error.rdkafka_error_code() {
+        // One a partition whenever a reader reaches the end.
+        Some(Code::PartitionEOF) => {}
+        Some(code) if is_passing(code) => tracing::debug!(%code, reason, "the brokers"),
+        _ => tracing::warn!(%error, reason, "the brokers"),
+    }
+}
+
+/// Whether an error goes away by itself: a broker is away or busy, or leadership moves.
+pub(super) fn is_passing(code: Code) -> bool {
+    matches!(
+        code,
+        Code::BrokerTransportFailure
+            | Code::Resolve
+            | Code::AllBrokersDown
+            | Code::OperationTimedOut
+            | Code::TimedOutQueue
+            | Code::WaitingForCoordinator
+            | Code::WaitCache
+            | Code::InProgress
+            | Code::PreviousInProgress
+            | Code::Retry
+            | Code::UnknownBroker
+            | Code::LeaderNotAvailable
+            | Code::NotLeaderForPartition
+            | Code::RequestTimedOut
+            | Code::BrokerNotAvailable
+            | Code::ReplicaNotAvailable
+            | Code::NetworkException
+            | Code::CoordinatorLoadInProgress
+            | Code::CoordinatorNotAvailable
+            | Code::NotCoordinator
+            | Code::NotEnoughReplicas
+            | Code::NotEnoughReplicasAfterAppend
+            | Code::RebalanceInProgress
+            | Code::NotController
+            | Code::KafkaStorageError
+            | Code::FencedLeaderEpoch
+            | Code::UnknownLeaderEpoch
+            | Code::OffsetNotAvailable
+            | Code::UnstableOffsetCommit
+            | Code::StaleMemberEpoch
+            | Code::ThrottlingQuotaExceeded
+    )
+}
+
+/// What an error of a call means. `what` says what was tried.
+pub(super) fn failed(what: impl std::fmt::Display, error: &KafkaError) -> LogError {
+    match error.rdkafka_error_code() {
+        Some(code) if is_passing(code) => LogError::Unavailable(format!("{what}: {code}")),
+        _ => LogError::Fatal(format!("{what}: {error}")),
+    }
+}
+
+/// What an error of one partition means.
+pub(super) fn failed_at(what: &str, place: TopicPartition, error: &KafkaError) -> LogError {
+    match error.rdkafka_error_code() {
+        Some(Code::UnknownTopicOrPartition | Code::UnknownPartition) => LogError::UnknownPartition(place),
+        _ => failed(format_args!("{what} of {place}"), error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use orbweaver_messages::topic;
+
+    use super::*;
+
+    #[test]
+    fn the_prefix_stands_in_front_of_topics_and_groups() {
+        let own = Names::new("crawl");
+        assert_eq!((own.topic(topic::SEEDS), own.group("frontier")), ("crawl.seeds".into(), "crawl.frontier".into()));
+        let other = Names::new("team.a");
+        assert_eq!(other.topic(topic::SEEDS), "team.a.seeds");
+        assert_eq!(other.topic(Topic("contract.read")), "team.a.contract.read");
+        assert!(other.is_own("team.a.seeds") && !other.is_own("team.ab.seeds") && !other.is_own("team.a"));
+    }
+}

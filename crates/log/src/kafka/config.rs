@@ -1,0 +1,272 @@
+//! How the brokers are reached.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crate::LogError;
+
+/// How members of a group agree on who has which partition. Both put partition N of all topics of a group in one place.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum GroupProtocol {
+    /// `group.protocol=consumer` (KIP-848, Kafka 4.0 and above) with the broker's `range` assignor: only what moves is
+    /// disturbed. Session timeout and heartbeat are settings of the broker (`group.consumer.session.timeout.ms`).
+    #[default]
+    Consumer,
+    /// The classic protocol with the `range` assignor: every change of members takes all partitions from all for seconds.
+    Classic,
+}
+
+impl std::str::FromStr for GroupProtocol {
+    type Err = LogError;
+
+    fn from_str(text: &str) -> Result<Self, LogError> {
+        match text {
+            "consumer" => Ok(Self::Consumer),
+            "classic" => Ok(Self::Classic),
+            _ => Err(LogError::Invalid(format!("the group protocol `{text}`; allowed are `consumer` and `classic`"))),
+        }
+    }
+}
+
+impl std::fmt::Display for GroupProtocol {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Consumer => "consumer",
+            Self::Classic => "classic",
+        })
+    }
+}
+
+/// How the brokers are reached, and what may be in memory.
+#[derive(Clone, PartialEq, Eq)]
+pub struct KafkaConfig {
+    /// `HOST:PORT[,HOST:PORT…]`.
+    pub brokers: String,
+    /// What the names of topics and groups begin with: `crawl.seeds` is the topic `PREFIX.seeds`, the group `frontier` is
+    /// `PREFIX.frontier`. One prefix is one pipeline.
+    pub prefix: String,
+    /// How groups are formed.
+    pub protocol: GroupProtocol,
+    /// `group.instance.id`: a member that comes back within its session keeps its partitions, and nobody else is
+    /// disturbed. Must differ between all members of a group.
+    pub instance_id: Option<String>,
+    /// With [`GroupProtocol::Classic`]: a member that is silent for so long has lost its partitions.
+    pub session_timeout: Duration,
+    /// How long the producer gathers records before it sends them.
+    pub linger: Duration,
+    /// What the producer holds at most: records that are not acknowledged. Appends wait when it is full.
+    pub producer_bytes: usize,
+    /// What one consumer holds at most of records that were fetched ahead. A reader pool holds as much again, and each
+    /// reader in it a quarter.
+    pub fetch_bytes: usize,
+    /// How long [`KafkaLog::connect`](super::KafkaLog::connect) waits for brokers that are away.
+    pub connect_patience: Duration,
+    /// How long one question to the brokers (bounds, commits, settings) may take.
+    pub request_timeout: Duration,
+    /// How long a question is asked again while the brokers are away, before whoever asked is told.
+    pub patience: Duration,
+    /// Further properties of librdkafka, for TLS and SASL above all; see [`KafkaConfig::check`] for those that are refused.
+    pub properties: BTreeMap<String, String>,
+}
+
+impl std::fmt::Debug for KafkaConfig {
+    /// Values of properties are left out: passwords are among them.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KafkaConfig")
+            .field("brokers", &self.brokers)
+            .field("prefix", &self.prefix)
+            .field("protocol", &self.protocol)
+            .field("instance_id", &self.instance_id)
+            .field("session_timeout", &self.session_timeout)
+            .field("linger", &self.linger)
+            .field("producer_bytes", &self.producer_bytes)
+            .field("fetch_bytes", &self.fetch_bytes)
+            .field("connect_patience", &self.connect_patience)
+            .field("request_timeout", &self.request_timeout)
+            .field("patience", &self.patience)
+            .field("properties", &self.properties.keys())
+            .finish()
+    }
+}
+
+impl Default for KafkaConfig {
+    fn default() -> Self {
+        Self {
+            brokers: "127.0.0.1:9092".to_owned(),
+            prefix: "crawl".to_owned(),
+            protocol: GroupProtocol::default(),
+            instance_id: None,
+            session_timeout: Duration::from_secs(45),
+            linger: Duration::from_millis(5),
+            producer_bytes: 64 << 20,
+            fetch_bytes: 16 << 20,
+            connect_patience: Duration::from_secs(60),
+            request_timeout: Duration::from_secs(15),
+            patience: Duration::from_secs(300),
+            properties: BTreeMap::new(),
+        }
+    }
+}
+
+/// Properties on which the rules rest, and what stands for them.
+const RULED: [(&str, &str); 33] = [
+    ("acks", "every append is acknowledged by all replicas in sync"),
+    ("request.required.acks", "every append is acknowledged by all replicas in sync"),
+    ("allow.auto.create.topics", "topics are made by `orbweaver topics create`"),
+    ("auto.commit.enable", "only complete offsets are committed"),
+    ("auto.commit.interval.ms", "only complete offsets are committed"),
+    ("auto.offset.reset", "a position that is not in the log is an error"),
+    ("batch.size", "it must stay below what a topic takes"),
+    ("bootstrap.servers", "`brokers` says it"),
+    ("compression.codec", "it is lz4"),
+    ("compression.type", "it is lz4"),
+    ("delivery.timeout.ms", "an append is tried until it is acknowledged"),
+    ("enable.auto.commit", "only complete offsets are committed"),
+    ("enable.auto.offset.store", "only complete offsets are committed"),
+    ("enable.idempotence", "a retried append must not write twice"),
+    ("enable.partition.eof", "readers rest on it"),
+    ("group.id", "a group is named by its prefix and service"),
+    ("group.instance.id", "`instance_id` says it"),
+    ("group.protocol", "`protocol` says it"),
+    ("group.remote.assignor", "partition N of all topics of a group must be in one place"),
+    ("isolation.level", "records of transactions that were given up are none"),
+    ("linger.ms", "`linger` says it"),
+    ("max.in.flight", "an idempotent producer keeps five"),
+    ("max.in.flight.requests.per.connection", "an idempotent producer keeps five"),
+    ("message.max.bytes", "it belongs to what the topics take"),
+    ("message.timeout.ms", "an append is tried until it is acknowledged"),
+    ("metadata.broker.list", "`brokers` says it"),
+    ("partition.assignment.strategy", "partition N of all topics of a group must be in one place"),
+    ("partitioner", "every record names its partition"),
+    ("queue.buffering.max.kbytes", "`producer_bytes` says it"),
+    ("queue.buffering.max.messages", "`producer_bytes` says it"),
+    ("queued.max.messages.kbytes", "`fetch_bytes` says it"),
+    ("session.timeout.ms", "`session_timeout` says it, for the classic protocol"),
+    ("transactional.id", "effects are idempotent, not transactional"),
+];
+
+/// The longest prefix: topic names have 249 characters at most, and the longest suffix is well below 49.
+const LONGEST_PREFIX: usize = 200;
+
+impl KafkaConfig {
+    /// The default configuration with these brokers.
+    #[must_use]
+    pub fn new(brokers: impl Into<String>) -> Self {
+        Self { brokers: brokers.into(), ..Self::default() }
+    }
+
+    /// Checks all that can be checked without a broker.
+    ///
+    /// # Errors
+    /// [`LogError::Invalid`], naming the key, its value and what is allowed. Values of `properties` are not repeated.
+    pub fn check(&self) -> Result<(), LogError> {
+        self.check_brokers()?;
+        let legal = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+        let Self { prefix, .. } = self;
+        if prefix.is_empty() || prefix.len() > LONGEST_PREFIX || !legal(prefix) || prefix.starts_with('.') {
+            return Err(LogError::Invalid(format!(
+                "`prefix` is `{prefix}`; allowed are 1 to {LONGEST_PREFIX} letters, digits, `.`, `_` and `-`, not beginning \
+                 with `.`"
+            )));
+        }
+        if let Some(id) = &self.instance_id
+            && (id.is_empty() || id.len() > 249 || !legal(id))
+        {
+            return Err(LogError::Invalid(format!(
+                "`instance_id` is `{id}`; allowed are 1 to 249 letters, digits, `.`, `_` and `-`"
+            )));
+        }
+        self.check_numbers()?;
+        for key in self.properties.keys() {
+            if let Some((_, reason)) = RULED.iter().find(|(ruled, _)| ruled == key) {
+                return Err(LogError::Invalid(format!("the property `{key}` cannot be set: {reason}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_brokers(&self) -> Result<(), LogError> {
+        let wrong = |broker: &str| {
+            LogError::Invalid(format!(
+                "`brokers` is `{}`: `{broker}` is not HOST:PORT; allowed is HOST:PORT[,HOST:PORT…]",
+                self.brokers
+            ))
+        };
+        for broker in self.brokers.split(',') {
+            let (host, port) = broker.trim().rsplit_once(':').ok_or_else(|| wrong(broker))?;
+            let known = port.parse::<u16>().is_ok_and(|port| port > 0);
+            if host.is_empty() || !known || host.contains(char::is_whitespace) {
+                return Err(wrong(broker));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_numbers(&self) -> Result<(), LogError> {
+        const BYTES: std::ops::RangeInclusive<usize> = (4 << 20)..=(1 << 30);
+        for (key, bytes) in [("producer_bytes", self.producer_bytes), ("fetch_bytes", self.fetch_bytes)] {
+            if !BYTES.contains(&bytes) {
+                return Err(LogError::Invalid(format!(
+                    "`{key}` is {bytes}; allowed are {} (4 MiB) to {} (1 GiB)",
+                    BYTES.start(),
+                    BYTES.end()
+                )));
+            }
+        }
+        let second = Duration::from_secs(1);
+        for (key, time, least, most) in [
+            ("session_timeout", self.session_timeout, second, 1800 * second),
+            ("linger", self.linger, Duration::ZERO, second),
+            ("connect_patience", self.connect_patience, Duration::ZERO, 86_400 * second),
+            ("patience", self.patience, Duration::ZERO, 86_400 * second),
+            ("request_timeout", self.request_timeout, second, 300 * second),
+        ] {
+            if !(least..=most).contains(&time) {
+                return Err(LogError::Invalid(format!("`{key}` is {time:?}; allowed are {least:?} to {most:?}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(config: &KafkaConfig, parts: &[&str]) {
+        let error = config.check().unwrap_err().to_string();
+        for part in parts {
+            assert!(error.contains(part), "{part} is not in: {error}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_its_key_its_value_and_what_is_allowed() {
+        let good = KafkaConfig::new("one:9092, [::1]:9093");
+        good.check().unwrap();
+        for brokers in ["", "kafka", "kafka:", ":9092", "kafka:0", "kafka:70000", "a:1,", "a b:1"] {
+            refused(&KafkaConfig::new(brokers), &["`brokers`", brokers, "HOST:PORT"]);
+        }
+        for prefix in ["", "a/b", ".a", "ä", &"x".repeat(201)] {
+            refused(&KafkaConfig { prefix: prefix.to_owned(), ..good.clone() }, &["`prefix`", prefix, "1 to 200"]);
+        }
+        refused(&KafkaConfig { instance_id: Some("a b".to_owned()), ..good.clone() }, &["`instance_id`", "a b"]);
+        refused(&KafkaConfig { producer_bytes: 1, ..good.clone() }, &["`producer_bytes` is 1;", "4 MiB"]);
+        refused(&KafkaConfig { linger: Duration::from_secs(2), ..good.clone() }, &["`linger` is 2s", "0ns to 1s"]);
+        assert!("uniform".parse::<GroupProtocol>().unwrap_err().to_string().contains("`consumer` and `classic`"));
+    }
+
+    #[test]
+    fn properties_that_would_break_a_rule_are_refused_and_others_pass() {
+        let with = |key: &str| KafkaConfig {
+            properties: BTreeMap::from([(key.to_owned(), "secret".to_owned())]),
+            ..KafkaConfig::default()
+        };
+        with("sasl.password").check().unwrap();
+        for (key, _) in RULED {
+            refused(&with(key), &[key, "cannot be set"]);
+        }
+        for shown in [with("acks").check().unwrap_err().to_string(), format!("{:?}", with("sasl.password"))] {
+            assert!(!shown.contains("secret"), "{shown}");
+        }
+    }
+}

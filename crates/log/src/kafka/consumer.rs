@@ -1,0 +1,559 @@
+//! A member of a consumer group.
+//!
+//! One client of librdkafka with one queue, which is looked into whenever the caller polls; what is told or comes is put
+//! into [`Held`], which decides what is delivered. Nothing here waits for the brokers on the caller's thread: seeks,
+//! commits and the end run on the blocking pool.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures::future::{BoxFuture, FutureExt};
+use orbweaver_messages::Topic;
+use rdkafka::{
+    Message, TopicPartitionList,
+    config::FromClientConfigAndContext,
+    consumer::{BaseConsumer, CommitMode, Consumer as _},
+    error::KafkaError,
+    types::RDKafkaErrorCode as Code,
+};
+use tokio::{
+    sync::Notify,
+    task::{JoinHandle, spawn_blocking},
+    time::{Instant, timeout_at},
+};
+
+use super::{
+    GroupProtocol, KafkaConfig,
+    client::{Names, failed, is_passing, reading},
+    group::{Membership, Raw, Signal, give_back},
+    held::{Held, Seek},
+    inquiry::{bounds, committed, position, raw_partition},
+    message::delivered,
+};
+use crate::{Commit, Consumer, Delivered, Event, LogError, Offset, TopicPartition};
+
+/// What one poll delivers at most.
+const BATCH_RECORDS: usize = 1_000;
+const BATCH_BYTES: usize = 1 << 20;
+/// The longest metadata of a commit, in bytes: the broker's default.
+const MAX_METADATA: usize = 4_096;
+/// The queue says when it is no longer empty; in case that it once does not, and for retries, it is looked into as often.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Polls that give nothing before the queue counts as empty: a poll that handles an event of librdkafka's own gives nothing.
+const EMPTY_POLLS: usize = 3;
+/// How long a seek may take before it is tried again, and how soon one that was refused is.
+const SEEK_TIMEOUT: Duration = Duration::from_secs(5);
+const SEEK_PAUSE: Duration = Duration::from_millis(10);
+
+type Client = BaseConsumer<Membership>;
+/// Seeks, and whether each is through.
+type Sought = Vec<(Seek, bool)>;
+
+/// What runs on the blocking pool.
+enum Work {
+    Seeks(JoinHandle<Sought>),
+    /// Which positions are not in the log.
+    Probe(JoinHandle<Result<(), LogError>>),
+}
+
+pub(super) struct KafkaConsumer {
+    /// `None` once it is closed.
+    client: Option<Arc<Client>>,
+    group: String,
+    topics: Vec<(Topic, Arc<str>)>,
+    held: Held,
+    events: VecDeque<Event>,
+    work: Option<Work>,
+    /// The commit that is under way: its caller may have given up on it, but the next waits for it.
+    committing: Option<JoinHandle<Result<(), LogError>>>,
+    /// Some position is not in the log.
+    out_of_range: bool,
+    /// After seeks that were refused.
+    seek_after: Option<Instant>,
+    ready: Arc<Notify>,
+    waiting_bytes: usize,
+    timeout: Duration,
+    fatal: Option<String>,
+}
+
+impl KafkaConsumer {
+    pub(super) fn join(config: &KafkaConfig, group: &str, topics: Vec<(Topic, Arc<str>)>) -> Result<Self, LogError> {
+        let names = Names::new(&config.prefix);
+        let mut properties = reading(config);
+        properties.set("group.id", names.group(group));
+        match config.protocol {
+            GroupProtocol::Consumer => {
+                properties.set("group.protocol", "consumer").set("group.remote.assignor", "range");
+            }
+            GroupProtocol::Classic => {
+                let session = config.session_timeout;
+                properties
+                    .set("group.protocol", "classic")
+                    .set("partition.assignment.strategy", "range")
+                    .set("session.timeout.ms", session.as_millis().to_string())
+                    .set("heartbeat.interval.ms", (session.as_millis() / 10).to_string());
+            }
+        }
+        if let Some(id) = &config.instance_id {
+            properties.set("group.instance.id", id);
+        }
+        let wrong = |error: KafkaError| LogError::Invalid(format!("a consumer of the group `{group}`: {error}"));
+        let mut client = Client::from_config_and_context(&properties, Membership::default()).map_err(wrong)?;
+        let ready = Arc::new(Notify::new());
+        let wake = ready.clone();
+        client.set_nonempty_callback(move || wake.notify_one());
+        let listed: Vec<&str> = topics.iter().map(|(_, name)| &**name).collect();
+        client.subscribe(&listed).map_err(wrong)?;
+        Ok(Self {
+            client: Some(Arc::new(client)),
+            group: group.to_owned(),
+            topics,
+            held: Held::default(),
+            events: VecDeque::new(),
+            work: None,
+            committing: None,
+            out_of_range: false,
+            seek_after: None,
+            ready,
+            waiting_bytes: config.fetch_bytes,
+            timeout: config.request_timeout,
+            fatal: None,
+        })
+    }
+
+    fn client(&self) -> Result<&Arc<Client>, LogError> {
+        self.client.as_ref().ok_or_else(|| LogError::Fatal(format!("the group `{}` was left", self.group)))
+    }
+
+    fn name(&self, topic: Topic) -> Option<&Arc<str>> {
+        self.topics.iter().find(|(known, _)| *known == topic).map(|(_, name)| name)
+    }
+
+    fn places(&self, raw: &Raw) -> Vec<TopicPartition> {
+        let topic = |name: &str| self.topics.iter().find(|(_, known)| **known == *name).map(|(topic, _)| *topic);
+        let place = |(name, partition): &(String, i32)| {
+            Some(TopicPartition::new(topic(name)?, u32::try_from(*partition).ok()?))
+        };
+        raw.iter().filter_map(place).collect()
+    }
+
+    fn raw(&self, places: &[TopicPartition]) -> Raw {
+        let raw = |at: &TopicPartition| Some((self.name(at.topic)?.to_string(), raw_partition(at.partition)));
+        places.iter().filter_map(raw).collect()
+    }
+
+    fn list(&self, places: &[TopicPartition]) -> TopicPartitionList {
+        let mut list = TopicPartitionList::with_capacity(places.len());
+        for (name, partition) in self.raw(places) {
+            list.add_partition(&name, partition);
+        }
+        list
+    }
+
+    /// What to tell or deliver now, if anything.
+    fn next_event(&mut self) -> Result<Option<Event>, LogError> {
+        self.take_signals()?;
+        if let Some(event) = self.events.pop_front() {
+            return Ok(Some(event));
+        }
+        self.check_for_loss()?;
+        let mut batch = self.held.resumed(BATCH_RECORDS);
+        self.drain(&mut batch)?;
+        // Now, not at the next poll: a commit that comes before it must know what is no longer ours.
+        self.take_signals()?;
+        let to_stop = self.held.to_stop(self.waiting_bytes);
+        self.set_fetching(&to_stop, false);
+        let to_run = self.held.to_run();
+        self.set_fetching(&to_run, true);
+        if !batch.is_empty() {
+            return Ok(Some(Event::Records(batch)));
+        }
+        Ok(self.events.pop_front())
+    }
+
+    /// Takes what has come, until the batch is full or something was told.
+    fn drain(&mut self, batch: &mut Vec<Delivered>) -> Result<(), LogError> {
+        let client = self.client()?.clone();
+        let (mut bytes, mut empty) = (batch.iter().map(Delivered::bytes).sum::<usize>(), 0);
+        while empty < EMPTY_POLLS && batch.len() < BATCH_RECORDS && bytes < BATCH_BYTES {
+            match client.poll(Duration::ZERO) {
+                None if client.context().is_signalled() => break,
+                None => empty += 1,
+                Some(Ok(message)) => {
+                    empty = 0;
+                    let topic = self.topics.iter().find(|(_, name)| **name == *message.topic());
+                    let (Some((topic, _)), Ok(partition)) = (topic, u32::try_from(message.partition())) else {
+                        continue;
+                    };
+                    if let Some(record) = self.held.came(delivered(TopicPartition::new(*topic, partition), &message)) {
+                        bytes += record.bytes();
+                        batch.push(record);
+                    }
+                }
+                Some(Err(error)) => self.erred(&client, &error),
+            }
+        }
+        Ok(())
+    }
+
+    fn erred(&mut self, client: &Client, error: &KafkaError) {
+        match error.rdkafka_error_code() {
+            Some(Code::AutoOffsetReset | Code::OffsetOutOfRange) => self.out_of_range = true,
+            Some(code) if is_passing(code) => {}
+            // A topic that was made a moment ago is not known to every broker; one that is gone stays gone, and is found by
+            // whoever appends to it or asks for its bounds.
+            Some(Code::UnknownTopicOrPartition | Code::UnknownPartition | Code::UnknownTopic) => {}
+            _ => {
+                let reason = match client.client().fatal_error() {
+                    Some((code, reason)) => format!("{code}: {reason}"),
+                    None => error.to_string(),
+                };
+                self.fatal = Some(format!("the group `{}`: {reason}", self.group));
+            }
+        }
+    }
+
+    fn take_signals(&mut self) -> Result<(), LogError> {
+        for signal in self.client()?.context().signals() {
+            match signal {
+                Signal::Assigned(raw) => {
+                    let places = self.places(&raw);
+                    self.held.assigned(&places);
+                    self.events.push_back(Event::Assigned(places));
+                }
+                Signal::Revoked(raw) => {
+                    let revoked = self.held.revoked(&self.places(&raw));
+                    self.set_fetching(&revoked, false);
+                    if !revoked.is_empty() {
+                        self.events.push_back(Event::Revoked(revoked));
+                    }
+                }
+                Signal::Lost(raw) => self.tell_loss(&self.places(&raw)),
+                Signal::Failed(error) => {
+                    tracing::warn!(group = self.group, %error, "an answer to a rebalance was refused");
+                }
+            }
+        }
+        match self.fatal.take() {
+            Some(reason) => Err(LogError::Fatal(reason)),
+            None => Ok(()),
+        }
+    }
+
+    fn tell_loss(&mut self, places: &[TopicPartition]) {
+        let lost = self.held.lost(places);
+        if !lost.is_empty() {
+            self.events.push_back(Event::Lost(lost));
+        }
+    }
+
+    /// While partitions are on their way back, librdkafka tells a loss by a flag alone.
+    fn check_for_loss(&mut self) -> Result<(), LogError> {
+        let going = self.held.going();
+        if !going.is_empty() && self.client()?.assignment_lost() {
+            self.give_back(&going)?;
+            self.tell_loss(&going);
+        }
+        Ok(())
+    }
+
+    fn give_back(&self, places: &[TopicPartition]) -> Result<(), LogError> {
+        if let Err(error) = give_back(self.client()?, &self.raw(places)) {
+            // They are gone already.
+            tracing::warn!(group = self.group, %error, "partitions could not be handed back");
+        }
+        Ok(())
+    }
+
+    fn set_fetching(&self, places: &[TopicPartition], fetch: bool) {
+        if places.is_empty() {
+            return;
+        }
+        let Ok(client) = self.client() else { return };
+        let list = self.list(places);
+        let set = if fetch { client.resume(&list) } else { client.pause(&list) };
+        if let Err(error) = set {
+            // Only what was lost a moment ago cannot be set.
+            tracing::debug!(group = self.group, %error, fetch, "partitions could not be set");
+        }
+    }
+
+    /// Begins what has to be asked of librdkafka or the brokers, one thing at a time.
+    fn begin_work(&mut self) -> Result<(), LogError> {
+        if self.work.is_some() {
+            return Ok(());
+        }
+        let client = self.client()?.clone();
+        if std::mem::take(&mut self.out_of_range) {
+            let positions = self.held.positions();
+            let named: Vec<_> =
+                positions.iter().filter_map(|(at, _)| Some((*at, self.name(at.topic)?.clone()))).collect();
+            let timeout = self.timeout;
+            let probe = move || {
+                let bounds = bounds(&client, &named, timeout)?;
+                for ((place, offset), bounds) in positions.into_iter().zip(bounds) {
+                    if !(bounds.start..=bounds.end).contains(&offset) {
+                        return Err(LogError::OutOfRange { place, offset, start: bounds.start, end: bounds.end });
+                    }
+                }
+                Ok(())
+            };
+            self.work = Some(Work::Probe(spawn_blocking(probe)));
+            return Ok(());
+        }
+        let seeks = self.held.seeks();
+        if seeks.is_empty() {
+            return Ok(());
+        }
+        if self.seek_after.is_some_and(|after| Instant::now() < after) {
+            return Ok(());
+        }
+        let (topics, ready) = (self.topics.clone(), self.ready.clone());
+        self.work = Some(Work::Seeks(spawn_blocking(move || {
+            let sought = seek(&client, &topics, seeks);
+            drop(client);
+            ready.notify_one();
+            sought
+        })));
+        Ok(())
+    }
+
+    /// Takes what the blocking pool has done, if it has.
+    fn end_work(&mut self) -> Result<(), LogError> {
+        let broken = |error: tokio::task::JoinError| LogError::Fatal(error.to_string());
+        match &mut self.work {
+            None => return Ok(()),
+            Some(Work::Seeks(seeks)) => {
+                let Some(sought) = (&mut *seeks).now_or_never() else { return Ok(()) };
+                self.work = None;
+                self.seek_after = None;
+                for (seek, through) in sought.map_err(broken)? {
+                    if through {
+                        self.held.sought(seek);
+                    } else {
+                        self.seek_after = Some(Instant::now() + SEEK_PAUSE);
+                    }
+                }
+            }
+            Some(Work::Probe(probe)) => {
+                let Some(answer) = (&mut *probe).now_or_never() else { return Ok(()) };
+                self.work = None;
+                match answer.map_err(broken)? {
+                    Ok(()) => {
+                        let running = self.held.seek_again();
+                        self.set_fetching(&running, false);
+                    }
+                    Err(LogError::Unavailable(reason)) => {
+                        tracing::warn!(group = self.group, reason, "a position is not in the log; asking which");
+                        self.out_of_range = true;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a commit can be for us to make.
+    fn check_commits(&mut self, commits: &[(TopicPartition, Commit)]) -> Result<(), LogError> {
+        self.take_signals()?;
+        let lost = self.client()?.assignment_lost();
+        for (place, commit) in commits {
+            self.held.check(*place)?;
+            if lost {
+                return Err(LogError::NotAssigned(*place));
+            }
+            let bytes = commit.metadata.len();
+            if bytes > MAX_METADATA {
+                return Err(LogError::TooLarge { place: *place, bytes, max: MAX_METADATA });
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the commit that is under way, if any; its result was its caller's to see.
+    async fn end_commit(&mut self) {
+        if let Some(committing) = &mut self.committing {
+            let _ = committing.await;
+            self.committing = None;
+        }
+    }
+
+    /// Ends the client, off the runtime's threads: it says good-bye to the brokers.
+    async fn leave(&mut self) -> Result<(), LogError> {
+        self.end_commit().await;
+        if let Some(Work::Seeks(work)) = &mut self.work {
+            let _ = work.await;
+        } else if let Some(Work::Probe(work)) = &mut self.work {
+            let _ = work.await;
+        }
+        let Some(client) = self.client.take() else { return Ok(()) };
+        let going = self.raw(&self.held.going());
+        let left = spawn_blocking(move || end(client, &going)).await;
+        left.map_err(|error| LogError::Fatal(error.to_string()))
+    }
+}
+
+/// Ends a client. A revocation that was not answered would keep it for ever.
+fn end(client: Arc<Client>, going: &Raw) {
+    client.context().leave();
+    if !going.is_empty()
+        && let Err(error) = give_back(&client, going)
+    {
+        tracing::debug!(%error, "partitions could not be handed back before leaving");
+    }
+    drop(client);
+}
+
+/// Moves partitions to where they begin. One that was assigned a moment ago may not be ready for it.
+fn seek(client: &Client, topics: &[(Topic, Arc<str>)], seeks: Vec<Seek>) -> Sought {
+    let mut list = TopicPartitionList::with_capacity(seeks.len());
+    let name =
+        |seek: &Seek| topics.iter().find(|(topic, _)| *topic == seek.place.topic).map_or("", |(_, name)| &**name);
+    for seek in &seeks {
+        let _ = list.add_partition_offset(name(seek), raw_partition(seek.place.partition), position(seek.from));
+    }
+    let sought = match client.seek_partitions(list, SEEK_TIMEOUT) {
+        Ok(sought) => sought,
+        Err(error) => {
+            tracing::debug!(%error, "a seek");
+            return seeks.into_iter().map(|seek| (seek, false)).collect();
+        }
+    };
+    let through: HashSet<(String, i32)> = sought
+        .elements()
+        .iter()
+        .filter(|element| element.error().is_ok())
+        .map(|element| (element.topic().to_owned(), element.partition()))
+        .collect();
+    let is_through = |seek: &Seek| through.contains(&(name(seek).to_owned(), raw_partition(seek.place.partition)));
+    seeks.into_iter().map(|seek| (seek, is_through(&seek))).collect()
+}
+
+/// Commits and looks at the result. librdkafka tells an error of a synchronous commit only when *all* partitions failed
+/// (`rd_kafka_handle_OffsetCommit`), so that several are read back.
+fn commit(
+    client: &Client,
+    group: &str,
+    commits: &[(TopicPartition, Arc<str>, Commit)],
+    timeout: Duration,
+) -> Result<(), LogError> {
+    let what = || format!("a commit of the group `{group}`");
+    let mut list = TopicPartitionList::with_capacity(commits.len());
+    for (place, name, commit) in commits {
+        let mut element = list.add_partition(name, raw_partition(place.partition));
+        element.set_offset(position(commit.offset)).map_err(|error| failed(what(), &error))?;
+        if !commit.metadata.is_empty() {
+            element.set_metadata(&commit.metadata);
+        }
+    }
+    let Some((first, _, _)) = commits.first() else { return Ok(()) };
+    if let Err(error) = client.commit(&list, CommitMode::Sync) {
+        return Err(match error.rdkafka_error_code() {
+            Some(
+                Code::UnknownMemberId
+                | Code::IllegalGeneration
+                | Code::FencedMemberEpoch
+                | Code::FencedInstanceId
+                | Code::AssignmentLost,
+            ) => LogError::NotAssigned(*first),
+            _ => failed(what(), &error),
+        });
+    }
+    if commits.len() == 1 {
+        return Ok(());
+    }
+    let named: Vec<_> = commits.iter().map(|(place, name, _)| (*place, name.clone())).collect();
+    let found = committed(client, &named, timeout)?;
+    for ((place, _, wanted), found) in commits.iter().zip(found) {
+        if found.as_ref() != Some(wanted) {
+            let (offset, found) = (wanted.offset, found.map(|found| found.offset));
+            let what = what();
+            return Err(LogError::Unavailable(format!("{what}: {place} stands at {found:?}, not at {offset}")));
+        }
+    }
+    Ok(())
+}
+
+impl Consumer for KafkaConsumer {
+    fn poll(&mut self, max_wait: Duration) -> BoxFuture<'_, Result<Option<Event>, LogError>> {
+        async move {
+            let deadline = Instant::now() + max_wait;
+            loop {
+                self.end_work()?;
+                if let Some(event) = self.next_event()? {
+                    return Ok(Some(event));
+                }
+                self.begin_work()?;
+                let now = Instant::now();
+                if now >= deadline {
+                    return Ok(None);
+                }
+                let _ = timeout_at(deadline.min(now + LOOK_EVERY), self.ready.notified()).await;
+            }
+        }
+        .boxed()
+    }
+
+    fn start(&mut self, place: TopicPartition, from: Offset) -> Result<(), LogError> {
+        if self.held.start(place, from)? {
+            // Nothing comes from a stopped partition, so that all that comes after the seek is from the new position.
+            self.set_fetching(&[place], false);
+        }
+        self.ready.notify_one();
+        Ok(())
+    }
+
+    fn pause(&mut self, places: &[TopicPartition]) -> Result<(), LogError> {
+        // librdkafka goes on until too much waits here: it throws away what it has fetched when it is told to stop.
+        self.held.set_paused(places, true)
+    }
+
+    fn resume(&mut self, places: &[TopicPartition]) -> Result<(), LogError> {
+        self.held.set_paused(places, false)?;
+        let to_run = self.held.to_run();
+        self.set_fetching(&to_run, true);
+        if self.held.has_resumed() {
+            self.ready.notify_one();
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self, commits: Vec<(TopicPartition, Commit)>) -> BoxFuture<'_, Result<(), LogError>> {
+        async move {
+            self.end_commit().await;
+            self.check_commits(&commits)?;
+            let named: Vec<_> = commits
+                .into_iter()
+                .filter_map(|(place, commit)| Some((place, self.name(place.topic)?.clone(), commit)))
+                .collect();
+            let (client, group, timeout) = (self.client()?.clone(), self.group.clone(), self.timeout);
+            let committing = spawn_blocking(move || commit(&client, &group, &named, timeout));
+            let result = self.committing.insert(committing).await;
+            self.committing = None;
+            result.unwrap_or_else(|error| Err(LogError::Fatal(error.to_string())))
+        }
+        .boxed()
+    }
+
+    fn hand_back(&mut self, places: &[TopicPartition]) -> Result<(), LogError> {
+        let through = self.held.handed_back(places);
+        if through.is_empty() { Ok(()) } else { self.give_back(&through) }
+    }
+
+    fn close(mut self: Box<Self>) -> BoxFuture<'static, Result<(), LogError>> {
+        async move { self.leave().await }.boxed()
+    }
+}
+
+impl Drop for KafkaConsumer {
+    fn drop(&mut self) {
+        if let Some(client) = self.client.take() {
+            let going = self.raw(&self.held.going());
+            std::thread::spawn(move || end(client, &going));
+        }
+    }
+}

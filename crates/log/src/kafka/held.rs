@@ -1,0 +1,235 @@
+//! What a member of a group holds, and what becomes of a record that comes (pure).
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::{Delivered, LogError, Offset, TopicPartition};
+
+/// A partition in our hands.
+#[derive(Debug, Default)]
+struct Place {
+    /// The lowest offset that may be delivered; `None` until it is started.
+    next: Option<Offset>,
+    /// A seek that is not through; a later start has a later number.
+    seek: Option<u64>,
+    /// Whether the caller wants nothing now.
+    paused: bool,
+    /// Whether librdkafka fetches nothing of it.
+    stopped: bool,
+    /// What came while it was paused.
+    waiting: VecDeque<Delivered>,
+    /// Wanted back, and whether we are through with it.
+    going: Option<bool>,
+}
+
+/// All partitions of a member.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    places: BTreeMap<TopicPartition, Place>,
+    seeks: u64,
+    /// Bytes of all records that wait.
+    waiting_bytes: usize,
+}
+
+/// A seek that is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Seek {
+    pub(super) place: TopicPartition,
+    pub(super) from: Offset,
+    pub(super) number: u64,
+}
+
+impl Held {
+    /// These are ours, and stopped until they are started.
+    pub(super) fn assigned(&mut self, places: &[TopicPartition]) {
+        for place in places {
+            self.remove(*place);
+            self.places.insert(*place, Place { stopped: true, ..Place::default() });
+        }
+    }
+
+    /// These are wanted back. Returns those that were not known to be.
+    pub(super) fn revoked(&mut self, places: &[TopicPartition]) -> Vec<TopicPartition> {
+        let mut revoked = vec![];
+        for at in places {
+            let Some(place) = self.places.get_mut(at).filter(|place| place.going.is_none()) else { continue };
+            place.going = Some(false);
+            self.waiting_bytes -= clear(&mut place.waiting);
+            revoked.push(*at);
+        }
+        revoked
+    }
+
+    /// These are gone. Returns those that we held.
+    pub(super) fn lost(&mut self, places: &[TopicPartition]) -> Vec<TopicPartition> {
+        places.iter().copied().filter(|place| self.remove(*place)).collect()
+    }
+
+    /// We are through with these. Returns what may be given back now: all that was wanted, once we are through with all.
+    pub(super) fn handed_back(&mut self, places: &[TopicPartition]) -> Vec<TopicPartition> {
+        for at in places {
+            if let Some(place) = self.places.get_mut(at)
+                && place.going.is_some()
+            {
+                place.going = Some(true);
+            }
+        }
+        let going = self.going();
+        if going.iter().any(|at| self.places.get(at).is_some_and(|place| place.going == Some(false))) {
+            return vec![];
+        }
+        self.lost(&going)
+    }
+
+    /// Those that are wanted back.
+    pub(super) fn going(&self) -> Vec<TopicPartition> {
+        self.places.iter().filter(|(_, place)| place.going.is_some()).map(|(at, _)| *at).collect()
+    }
+
+    /// # Errors
+    /// When it is not ours.
+    pub(super) fn check(&self, at: TopicPartition) -> Result<(), LogError> {
+        if self.places.contains_key(&at) { Ok(()) } else { Err(LogError::NotAssigned(at)) }
+    }
+
+    /// Begins to deliver from `from` on. Returns whether librdkafka must stop it first.
+    pub(super) fn start(&mut self, at: TopicPartition, from: Offset) -> Result<bool, LogError> {
+        let place = self.places.get_mut(&at).filter(|place| place.going.is_none());
+        let place = place.ok_or(LogError::NotAssigned(at))?;
+        self.seeks += 1;
+        self.waiting_bytes -= clear(&mut place.waiting);
+        place.next = Some(from);
+        place.seek = Some(self.seeks);
+        Ok(!std::mem::replace(&mut place.stopped, true))
+    }
+
+    /// Seeks to where each started partition goes on: some have stopped at a position that was refused, but is in the log.
+    /// Returns those that librdkafka must stop first.
+    pub(super) fn seek_again(&mut self) -> Vec<TopicPartition> {
+        let mut running = vec![];
+        for (at, place) in &mut self.places {
+            if place.next.is_some() && place.going.is_none() {
+                self.seeks += 1;
+                place.seek = Some(self.seeks);
+                if !std::mem::replace(&mut place.stopped, true) {
+                    running.push(*at);
+                }
+            }
+        }
+        running
+    }
+
+    pub(super) fn set_paused(&mut self, places: &[TopicPartition], paused: bool) -> Result<(), LogError> {
+        places.iter().try_for_each(|at| self.check(*at))?;
+        for at in places {
+            if let Some(place) = self.places.get_mut(at) {
+                place.paused = paused;
+            }
+        }
+        Ok(())
+    }
+
+    /// A record came: returned when it is to be delivered now, kept when its partition is paused, else dropped.
+    pub(super) fn came(&mut self, record: Delivered) -> Option<Delivered> {
+        let place = self.places.get_mut(&record.place)?;
+        let next = place.next.filter(|_| place.seek.is_none() && place.going.is_none())?;
+        if record.offset < next {
+            return None;
+        }
+        place.next = Some(record.offset + 1);
+        if place.paused || !place.waiting.is_empty() {
+            self.waiting_bytes += weight(&record);
+            place.waiting.push_back(record);
+            return None;
+        }
+        Some(record)
+    }
+
+    /// Records that waited and may be delivered now.
+    pub(super) fn resumed(&mut self, most: usize) -> Vec<Delivered> {
+        let mut records = vec![];
+        if self.waiting_bytes == 0 {
+            return records;
+        }
+        for place in self.places.values_mut().filter(|place| !place.paused) {
+            while records.len() < most
+                && let Some(record) = place.waiting.pop_front()
+            {
+                self.waiting_bytes -= weight(&record);
+                records.push(record);
+            }
+        }
+        records
+    }
+
+    /// Whether a record waits that may be delivered now.
+    pub(super) fn has_resumed(&self) -> bool {
+        self.waiting_bytes > 0 && self.places.values().any(|place| !place.paused && !place.waiting.is_empty())
+    }
+
+    /// What librdkafka is to stop, since more than `most` bytes wait.
+    pub(super) fn to_stop(&mut self, most: usize) -> Vec<TopicPartition> {
+        if self.waiting_bytes <= most {
+            return vec![];
+        }
+        let running = self.places.iter_mut().filter(|(_, place)| place.paused && !place.stopped);
+        running
+            .map(|(at, place)| {
+                place.stopped = true;
+                *at
+            })
+            .collect()
+    }
+
+    /// What librdkafka is to fetch again.
+    pub(super) fn to_run(&mut self) -> Vec<TopicPartition> {
+        let stopped = self.places.iter_mut().filter(|(_, place)| {
+            place.stopped
+                && !place.paused
+                && place.next.is_some()
+                && place.seek.is_none()
+                && place.waiting.is_empty()
+                && place.going.is_none()
+        });
+        stopped
+            .map(|(at, place)| {
+                place.stopped = false;
+                *at
+            })
+            .collect()
+    }
+
+    /// Seeks that are to be done.
+    pub(super) fn seeks(&self) -> Vec<Seek> {
+        let wanted = self.places.iter().filter(|(_, place)| place.going.is_none());
+        wanted.filter_map(|(at, place)| Some(Seek { place: *at, from: place.next?, number: place.seek? })).collect()
+    }
+
+    /// A seek is through.
+    pub(super) fn sought(&mut self, seek: Seek) {
+        if let Some(place) = self.places.get_mut(&seek.place)
+            && place.seek == Some(seek.number)
+        {
+            place.seek = None;
+        }
+    }
+
+    /// Where each started partition goes on.
+    pub(super) fn positions(&self) -> Vec<(TopicPartition, Offset)> {
+        self.places.iter().filter_map(|(at, place)| Some((*at, place.next?))).collect()
+    }
+
+    fn remove(&mut self, at: TopicPartition) -> bool {
+        let Some(mut place) = self.places.remove(&at) else { return false };
+        self.waiting_bytes -= clear(&mut place.waiting);
+        true
+    }
+}
+
+fn weight(record: &Delivered) -> usize {
+    record.bytes() + size_of::<Delivered>()
+}
+
+/// Empties a queue; returns the bytes that waited in it.
+fn clear(waiting: &mut VecDeque<Delivered>) -> usize {
+    waiting.drain(..).map(|record| weight(&record)).sum()
+}

@@ -1,0 +1,295 @@
+//! Questions to the brokers: bounds, times, commits. They wait while the brokers are away, off the runtime's threads.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use rdkafka::{
+    ClientConfig, TopicPartitionList,
+    admin::{AdminClient, AdminOptions},
+    config::FromClientConfigAndContext,
+    consumer::{BaseConsumer, CommitMode, Consumer as _},
+    error::KafkaError,
+    topic_partition_list::{Offset as Position, TopicPartitionListElem},
+};
+use tokio::{
+    sync::Semaphore,
+    task::spawn_blocking,
+    time::{Instant, sleep},
+};
+
+use super::{
+    KafkaConfig,
+    client::{Names, Quiet, failed, failed_at, properties, reading},
+};
+use crate::{Bounds, Commit, LogError, Offset, TopicPartition};
+
+/// Questions that are asked at a time; each takes a thread while it waits.
+const AT_ONCE: usize = 8;
+/// Between two tries while the brokers are away: doubled from the first to the last.
+const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// Clients of groups that are kept, one a group.
+const GROUPS_KEPT: usize = 32;
+
+type Client = BaseConsumer<Quiet>;
+
+/// Places with their topics' names on the brokers.
+pub(super) type Named = Vec<(TopicPartition, Arc<str>)>;
+
+/// Who asks.
+pub(super) struct Inquiry {
+    names: Names,
+    reading: ClientConfig,
+    client: Arc<Client>,
+    groups: Mutex<HashMap<String, Arc<Client>>>,
+    admin: AdminClient<Quiet>,
+    permits: Semaphore,
+    timeout: Duration,
+    patience: Duration,
+}
+
+impl Inquiry {
+    pub(super) fn new(config: &KafkaConfig) -> Result<Self, LogError> {
+        let reading = reading(config);
+        let invalid = |error: KafkaError| LogError::Invalid(format!("a Kafka client: {error}"));
+        Ok(Self {
+            names: Names::new(&config.prefix),
+            client: Arc::new(Client::from_config_and_context(&reading, Quiet).map_err(invalid)?),
+            groups: Mutex::default(),
+            admin: AdminClient::from_config_and_context(&properties(config), Quiet).map_err(invalid)?,
+            permits: Semaphore::new(AT_ONCE),
+            timeout: config.request_timeout,
+            patience: config.patience,
+            reading,
+        })
+    }
+
+    pub(super) fn admin(&self) -> &AdminClient<Quiet> {
+        &self.admin
+    }
+
+    pub(super) fn admin_options(&self) -> AdminOptions {
+        AdminOptions::new().request_timeout(Some(self.timeout)).operation_timeout(Some(self.timeout))
+    }
+
+    /// Asks with `client`, again and again while the brokers are away, for `patience` at most.
+    async fn ask<T: Send + 'static>(
+        &self,
+        client: Arc<Client>,
+        patience: Duration,
+        question: impl Fn(&Client) -> Result<T, LogError> + Send + Sync + 'static,
+    ) -> Result<T, LogError> {
+        let question = Arc::new(question);
+        let (begun, mut pause) = (Instant::now(), BACK_OFF.0);
+        loop {
+            let permit = self.permits.acquire().await;
+            let (client, asked) = (client.clone(), question.clone());
+            let answer = spawn_blocking(move || {
+                let answer = asked(&client);
+                // What it was told meanwhile (logs, errors) is taken off its queue.
+                while client.poll(Duration::ZERO).is_some() {}
+                answer
+            });
+            let answer = answer.await.unwrap_or_else(|error| Err(LogError::Fatal(error.to_string())));
+            drop(permit);
+            match answer {
+                Err(LogError::Unavailable(reason)) if begun.elapsed() < patience => {
+                    tracing::warn!(reason, "the brokers are away; asking again in {pause:?}");
+                    sleep(pause).await;
+                    pause = (pause * 2).min(BACK_OFF.1);
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// The topics of the prefix with their numbers of partitions.
+    pub(super) async fn partitions(&self, patience: Duration) -> Result<HashMap<String, u32>, LogError> {
+        let (names, timeout) = (self.names.clone(), self.timeout);
+        self.ask(self.client.clone(), patience, move |client| {
+            let metadata =
+                client.fetch_metadata(None, timeout).map_err(|error| failed("the list of topics", &error))?;
+            let own = metadata.topics().iter().filter(|topic| topic.error().is_none() && names.is_own(topic.name()));
+            let counted =
+                own.map(|topic| (topic.name().to_owned(), u32::try_from(topic.partitions().len()).unwrap_or(u32::MAX)));
+            Ok(counted.collect())
+        })
+        .await
+    }
+
+    /// First and next offsets, in two requests a broker.
+    pub(super) async fn bounds(&self, places: Named) -> Result<Vec<Bounds>, LogError> {
+        let timeout = self.timeout;
+        self.ask(self.client.clone(), self.patience, move |client| bounds(client, &places, timeout)).await
+    }
+
+    /// The offset of the first record at or after a time; `None` when there is none.
+    pub(super) async fn offset_at(
+        &self,
+        place: TopicPartition,
+        name: Arc<str>,
+        timestamp_ms: i64,
+    ) -> Result<Option<Offset>, LogError> {
+        let timeout = self.timeout;
+        let places = vec![(place, name)];
+        self.ask(self.client.clone(), self.patience, move |client| {
+            Ok(offsets(client, &places, Position::Offset(timestamp_ms.max(0)), timeout)?.pop().flatten())
+        })
+        .await
+    }
+
+    /// What a group has committed, without being a member of it.
+    pub(super) async fn committed(&self, group: &str, places: Named) -> Result<Vec<Option<Commit>>, LogError> {
+        if places.is_empty() {
+            return Ok(vec![]);
+        }
+        let (client, timeout) = (self.of_group(group)?, self.timeout);
+        self.ask(client, self.patience, move |client| committed(client, &places, timeout)).await
+    }
+
+    /// Commits for a group that has no members.
+    pub(super) async fn commit(&self, group: &str, commits: Vec<(Arc<str>, u32, Offset)>) -> Result<(), LogError> {
+        let (client, name) = (self.of_group(group)?, self.names.group(group));
+        self.ask(client, self.patience, move |client| {
+            let mut list = TopicPartitionList::with_capacity(commits.len());
+            for (topic, partition, offset) in &commits {
+                let wrong = |error: KafkaError| LogError::Invalid(format!("offset {offset} of {topic}: {error}"));
+                list.add_partition_offset(topic, raw_partition(*partition), position(*offset)).map_err(wrong)?;
+            }
+            let what = || format!("a first commit of the group `{name}`");
+            client.commit(&list, CommitMode::Sync).map_err(|error| failed(what(), &error))
+        })
+        .await
+    }
+
+    /// Gives up records below `before`.
+    pub(super) async fn delete_below(&self, place: TopicPartition, name: &str, before: Offset) -> Result<(), LogError> {
+        let what = "the deletion of records";
+        let mut list = TopicPartitionList::with_capacity(1);
+        list.add_partition_offset(name, raw_partition(place.partition), position(before))
+            .map_err(|error| failed_at(what, place, &error))?;
+        let answer = self.admin.delete_records(&list, &self.admin_options()).await;
+        let deleted = answer.map_err(|error| failed_at(what, place, &error))?;
+        for element in deleted.elements() {
+            element.error().map_err(|error| failed_at(what, place, &error))?;
+        }
+        Ok(())
+    }
+
+    /// The client that asks for a group, which never joins it.
+    fn of_group(&self, group: &str) -> Result<Arc<Client>, LogError> {
+        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = groups.get(group) {
+            return Ok(client.clone());
+        }
+        let mut config = self.reading.clone();
+        config.set("group.id", self.names.group(group));
+        let client = Client::from_config_and_context(&config, Quiet)
+            .map_err(|error| LogError::Invalid(format!("a Kafka client of the group `{group}`: {error}")))?;
+        let client = Arc::new(client);
+        if groups.len() < GROUPS_KEPT {
+            groups.insert(group.to_owned(), client.clone());
+        }
+        Ok(client)
+    }
+}
+
+impl Drop for Inquiry {
+    /// A client of a group takes a moment to end, which is not the runtime's to spend.
+    fn drop(&mut self) {
+        let groups = std::mem::take(self.groups.get_mut().unwrap_or_else(PoisonError::into_inner));
+        std::thread::spawn(move || drop(groups));
+    }
+}
+
+/// A partition's number as librdkafka has it.
+pub(super) fn raw_partition(partition: u32) -> i32 {
+    i32::try_from(partition).unwrap_or(i32::MAX)
+}
+
+/// An offset as librdkafka has it.
+pub(super) fn position(offset: Offset) -> Position {
+    Position::Offset(i64::try_from(offset).unwrap_or(i64::MAX))
+}
+
+/// First and next offsets, asked by any client that reads.
+pub(super) fn bounds<C: rdkafka::consumer::ConsumerContext>(
+    client: &BaseConsumer<C>,
+    places: &[(TopicPartition, Arc<str>)],
+    timeout: Duration,
+) -> Result<Vec<Bounds>, LogError> {
+    // The start first: a record that is given up in between then makes the range only look larger.
+    let starts = offsets(client, places, Position::Beginning, timeout)?;
+    let ends = offsets(client, places, Position::End, timeout)?;
+    let mut bounds = Vec::with_capacity(places.len());
+    for ((place, _), found) in places.iter().zip(starts.into_iter().zip(ends)) {
+        let (Some(start), Some(end)) = found else {
+            return Err(LogError::Unavailable(format!("the bounds of {place}: the broker gave none")));
+        };
+        bounds.push(Bounds { start, end });
+    }
+    Ok(bounds)
+}
+
+/// `ListOffsets` takes a time, or one of two numbers that stand for the first and the next offset (KIP-396), and
+/// librdkafka hands all three through: one request a broker for all places, where `fetch_watermarks` takes two a place.
+fn offsets<C: rdkafka::consumer::ConsumerContext>(
+    client: &BaseConsumer<C>,
+    places: &[(TopicPartition, Arc<str>)],
+    at: Position,
+    timeout: Duration,
+) -> Result<Vec<Option<Offset>>, LogError> {
+    let Some((first, _)) = places.first() else { return Ok(vec![]) };
+    let mut list = TopicPartitionList::with_capacity(places.len());
+    for (place, name) in places {
+        list.add_partition_offset(name, raw_partition(place.partition), at)
+            .map_err(|error| failed_at("an offset", *place, &error))?;
+    }
+    let found = client.offsets_for_times(list, timeout).map_err(|error| failed_at("the offsets", *first, &error))?;
+    let mut by_place = by_place(&found);
+    let mut offsets = Vec::with_capacity(places.len());
+    for (place, name) in places {
+        let element = by_place.remove(&(name.to_string(), raw_partition(place.partition)));
+        let element = element.ok_or(LogError::UnknownPartition(*place))?;
+        element.error().map_err(|error| failed_at("the offsets", *place, &error))?;
+        offsets.push(match element.offset() {
+            Position::Offset(offset) => Offset::try_from(offset).ok(),
+            _ => None,
+        });
+    }
+    Ok(offsets)
+}
+
+/// The elements of a list by topic and partition: the list's own search goes through it from the start.
+fn by_place(list: &TopicPartitionList) -> HashMap<(String, i32), TopicPartitionListElem<'_>> {
+    list.elements().into_iter().map(|element| ((element.topic().to_owned(), element.partition()), element)).collect()
+}
+
+/// What the group of `client` has committed.
+pub(super) fn committed<C: rdkafka::consumer::ConsumerContext>(
+    client: &BaseConsumer<C>,
+    places: &[(TopicPartition, Arc<str>)],
+    timeout: Duration,
+) -> Result<Vec<Option<Commit>>, LogError> {
+    let mut list = TopicPartitionList::with_capacity(places.len());
+    for (place, name) in places {
+        list.add_partition(name, raw_partition(place.partition));
+    }
+    let found = client.committed_offsets(list, timeout).map_err(|error| failed("commits", &error))?;
+    let mut by_place = by_place(&found);
+    let mut commits = Vec::with_capacity(places.len());
+    for (place, name) in places {
+        let element = by_place.remove(&(name.to_string(), raw_partition(place.partition)));
+        let element = element.ok_or(LogError::UnknownPartition(*place))?;
+        element.error().map_err(|error| failed_at("the commit", *place, &error))?;
+        commits.push(match element.offset() {
+            Position::Offset(offset) => {
+                Offset::try_from(offset).ok().map(|offset| Commit { offset, metadata: element.metadata().to_owned() })
+            }
+            _ => None,
+        });
+    }
+    Ok(commits)
+}

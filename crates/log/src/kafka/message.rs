@@ -1,0 +1,27 @@
+//! A record as the brokers gave it.
+
+use bytes::Bytes;
+use rdkafka::{
+    Message,
+    message::{BorrowedMessage, Headers},
+};
+
+use crate::{Delivered, Offset, TopicPartition};
+
+/// Copies a message out of librdkafka's memory, where it would hold the whole answer of a fetch.
+pub(super) fn delivered(place: TopicPartition, message: &BorrowedMessage<'_>) -> Delivered {
+    let headers = message.headers().map_or_else(Vec::new, |headers| {
+        let copied = |header: rdkafka::message::Header<'_, &[u8]>| {
+            (header.key.to_owned(), header.value.map_or_else(Bytes::new, Bytes::copy_from_slice))
+        };
+        headers.iter().map(copied).collect()
+    });
+    Delivered {
+        place,
+        offset: Offset::try_from(message.offset()).unwrap_or(0),
+        timestamp_ms: message.timestamp().to_millis().unwrap_or(0),
+        key: message.key().map(Bytes::copy_from_slice),
+        value: message.payload().map(Bytes::copy_from_slice),
+        headers,
+    }
+}

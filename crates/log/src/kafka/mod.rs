@@ -1,0 +1,258 @@
+//! The log on Kafka, and the only place that names its client library.
+//!
+//! [`KafkaLog::connect`] waits for the brokers and learns the topics of the prefix; [`topics`] makes and checks them. What
+//! the traits promise is kept so:
+//!
+//! - **Appends** go through one idempotent producer with `acks=all` and no time limit: an append that is not acknowledged
+//!   waits as long as the brokers are away, and what it waits with is bounded.
+//! - **Members** of a group take what they are given at once, stopped, and seek when the caller says from where. What is
+//!   wanted back is handed back when the caller says so. Pausing for a moment costs nothing: what was fetched is kept.
+//! - **Commits** are synchronous, off the runtime's threads, one at a time, and several are read back: librdkafka tells an
+//!   error of one partition among many to nobody.
+//! - **Readers** share a few consumers outside of any group. A gap at the end of a partition (markers of transactions,
+//!   compaction) is passed when the brokers say that the end was reached.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `config` | how the brokers are reached, and what is refused |
+//! | [`topics`] | making, checking and listing the topics |
+//! | `client` | names, properties, log lines, what an error means |
+//! | `producer` | appends |
+//! | `consumer`, `group`, `held` | a member; what the brokers tell it; what it holds (pure) |
+//! | `pool`, `reader` | shared consumers, readers |
+//! | `inquiry` | bounds, times, commits, deletion |
+//! | `message` | a record as the brokers gave it |
+
+mod client;
+mod config;
+mod consumer;
+mod group;
+mod held;
+mod inquiry;
+mod message;
+mod pool;
+mod producer;
+mod reader;
+pub mod topics;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
+
+use futures::future::{BoxFuture, FutureExt};
+use orbweaver_messages::{Millis, Topic};
+
+pub use config::{GroupProtocol, KafkaConfig};
+
+use crate::{Bounds, Commit, Consumer, Log, LogError, Offset, Partition, Reader, Record, TopicPartition};
+use client::Names;
+use consumer::KafkaConsumer;
+use inquiry::{Inquiry, Named};
+use pool::Pool;
+use producer::Appender;
+use reader::KafkaReader;
+
+/// A topic as it stands on the brokers.
+#[derive(Debug, Clone)]
+struct Known {
+    name: Arc<str>,
+    partitions: Partition,
+}
+
+/// A log on Kafka. Close it before it is dropped, or what is not acknowledged is not waited for.
+pub struct KafkaLog {
+    config: KafkaConfig,
+    names: Names,
+    /// By the name on the brokers.
+    known: RwLock<HashMap<String, Known>>,
+    appender: Appender,
+    inquiry: Inquiry,
+    pool: Pool,
+}
+
+impl KafkaLog {
+    /// Connects: waits for brokers that are away, for [`KafkaConfig::connect_patience`] at most, and learns which topics
+    /// there are. Topics may be missing; [`topics::check`] says so.
+    ///
+    /// # Errors
+    /// [`LogError::Invalid`] when the configuration is wrong, [`LogError::Unavailable`] when no broker answered in time.
+    pub async fn connect(config: KafkaConfig) -> Result<Self, LogError> {
+        config.check()?;
+        let log = Self {
+            names: Names::new(&config.prefix),
+            known: RwLock::default(),
+            appender: Appender::new(&config)?,
+            inquiry: Inquiry::new(&config)?,
+            pool: Pool::new(&config),
+            config,
+        };
+        log.refresh(log.config.connect_patience).await.map_err(|error| match error {
+            LogError::Unavailable(reason) => {
+                let (brokers, patience) = (&log.config.brokers, log.config.connect_patience);
+                LogError::Unavailable(format!("no broker of `{brokers}` answered within {patience:?} ({reason})"))
+            }
+            other => other,
+        })?;
+        Ok(log)
+    }
+
+    /// How it is connected.
+    #[must_use]
+    pub fn config(&self) -> &KafkaConfig {
+        &self.config
+    }
+
+    /// The name of a topic on the brokers.
+    #[must_use]
+    pub fn topic_name(&self, topic: Topic) -> String {
+        self.names.topic(topic)
+    }
+
+    /// The name of a group on the brokers.
+    #[must_use]
+    pub fn group_name(&self, group: &str) -> String {
+        self.names.group(group)
+    }
+
+    /// Whether the brokers answer now: for readiness.
+    ///
+    /// # Errors
+    /// [`LogError::Unavailable`] when none does within [`KafkaConfig::request_timeout`].
+    pub async fn ping(&self) -> Result<(), LogError> {
+        self.inquiry.partitions(Duration::ZERO).await.map(drop)
+    }
+
+    /// Waits until everything that was appended is acknowledged. Consumers are closed by themselves, before.
+    ///
+    /// # Errors
+    /// [`LogError::Unavailable`] when something was not acknowledged in time; it may be lost.
+    pub async fn close(&self, within: Duration) -> Result<(), LogError> {
+        self.appender.flush(within).await
+    }
+
+    /// Learns anew which topics there are.
+    async fn refresh(&self, patience: Duration) -> Result<(), LogError> {
+        let found = self.inquiry.partitions(patience).await?;
+        let known = found.into_iter().map(|(name, partitions)| {
+            let known = Known { name: Arc::from(&*name), partitions };
+            (name, known)
+        });
+        *self.known.write().unwrap_or_else(PoisonError::into_inner) = known.collect();
+        Ok(())
+    }
+
+    fn topic(&self, topic: Topic) -> Result<Known, LogError> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.get(&self.names.topic(topic)).cloned().ok_or(LogError::UnknownTopic(topic))
+    }
+
+    /// The topic of a place that is there.
+    fn place(&self, place: TopicPartition) -> Result<Known, LogError> {
+        let known = self.topic(place.topic)?;
+        if place.partition < known.partitions { Ok(known) } else { Err(LogError::UnknownPartition(place)) }
+    }
+
+    fn named(&self, places: &[TopicPartition]) -> Result<Named, LogError> {
+        places.iter().map(|place| Ok((*place, self.place(*place)?.name))).collect()
+    }
+
+    async fn bounds_of(&self, place: TopicPartition) -> Result<Bounds, LogError> {
+        let bounds = self.inquiry.bounds(self.named(&[place])?).await?;
+        bounds.into_iter().next().ok_or(LogError::UnknownPartition(place))
+    }
+}
+
+/// # Errors
+/// When `offset` is not within `bounds`.
+fn check_range(place: TopicPartition, offset: Offset, bounds: Bounds) -> Result<(), LogError> {
+    let Bounds { start, end } = bounds;
+    if (start..=end).contains(&offset) { Ok(()) } else { Err(LogError::OutOfRange { place, offset, start, end }) }
+}
+
+impl Log for KafkaLog {
+    fn partitions(&self, topic: Topic) -> Result<Partition, LogError> {
+        self.topic(topic).map(|known| known.partitions)
+    }
+
+    fn append(&self, records: Vec<Record>) -> BoxFuture<'_, Result<Vec<Offset>, LogError>> {
+        async move {
+            let mut known: Vec<(Topic, Known)> = vec![];
+            for record in &records {
+                let topic = record.place.topic;
+                let found = match known.iter().find(|(other, _)| *other == topic) {
+                    Some((_, found)) => found.partitions,
+                    None => {
+                        let found = self.topic(topic)?;
+                        let partitions = found.partitions;
+                        known.push((topic, found));
+                        partitions
+                    }
+                };
+                if record.place.partition >= found {
+                    return Err(LogError::UnknownPartition(record.place));
+                }
+            }
+            let names: Vec<_> = known.into_iter().map(|(topic, known)| (topic, known.name)).collect();
+            self.appender.append(records, &names).await
+        }
+        .boxed()
+    }
+
+    fn consumer(&self, group: &str, topics: &[Topic]) -> Result<Box<dyn Consumer>, LogError> {
+        let named: Result<Vec<_>, _> = topics.iter().map(|topic| Ok((*topic, self.topic(*topic)?.name))).collect();
+        Ok(Box::new(KafkaConsumer::join(&self.config, group, named?)?))
+    }
+
+    fn reader(&self, place: TopicPartition, from: Offset) -> BoxFuture<'_, Result<Box<dyn Reader>, LogError>> {
+        async move {
+            let known = self.place(place)?;
+            let bounds = self.bounds_of(place).await?;
+            check_range(place, from, bounds)?;
+            let seat = self.pool.seat(place.partition)?;
+            Ok(Box::new(KafkaReader::new(place, known.name, from, bounds.end, seat)) as Box<dyn Reader>)
+        }
+        .boxed()
+    }
+
+    fn bounds(&self, place: TopicPartition) -> BoxFuture<'_, Result<Bounds, LogError>> {
+        self.bounds_of(place).boxed()
+    }
+
+    fn all_bounds<'a>(&'a self, places: &'a [TopicPartition]) -> BoxFuture<'a, Result<Vec<Bounds>, LogError>> {
+        async move { self.inquiry.bounds(self.named(places)?).await }.boxed()
+    }
+
+    fn offset_at(&self, place: TopicPartition, timestamp_ms: Millis) -> BoxFuture<'_, Result<Offset, LogError>> {
+        async move {
+            // The end first: what is appended in between is then found by its time, or not needed.
+            let end = self.bounds_of(place).await?.end;
+            let found = self.inquiry.offset_at(place, self.place(place)?.name, timestamp_ms).await?;
+            Ok(found.unwrap_or(end))
+        }
+        .boxed()
+    }
+
+    fn committed<'a>(
+        &'a self,
+        group: &'a str,
+        places: &'a [TopicPartition],
+    ) -> BoxFuture<'a, Result<Vec<Option<Commit>>, LogError>> {
+        async move { self.inquiry.committed(group, self.named(places)?).await }.boxed()
+    }
+
+    fn delete_below(&self, place: TopicPartition, before: Offset) -> BoxFuture<'_, Result<(), LogError>> {
+        async move {
+            let bounds = self.bounds_of(place).await?;
+            if before > bounds.end {
+                return check_range(place, before, bounds);
+            }
+            if before <= bounds.start {
+                return Ok(());
+            }
+            self.inquiry.delete_below(place, &self.place(place)?.name, before).await
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,150 @@
+//! A reader of one partition, fed by a consumer that it shares with others.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures::future::{BoxFuture, FutureExt};
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout_at},
+};
+
+use super::pool::{Command, Seat};
+use crate::{Delivered, LogError, Offset, Reader, TopicPartition};
+
+/// What one read gives at most.
+const BATCH_RECORDS: usize = 1_000;
+const BATCH_BYTES: usize = 1 << 20;
+
+/// What goes from the pool's thread to a reader.
+#[derive(Default)]
+pub(super) struct Feed {
+    state: Mutex<FeedState>,
+    arrived: Notify,
+}
+
+#[derive(Default)]
+struct FeedState {
+    records: VecDeque<Delivered>,
+    bytes: usize,
+    /// No record lies below this offset but those that are, or were, in `records`.
+    proven: Offset,
+    error: Option<LogError>,
+    /// The thread waits for room.
+    wanted: bool,
+}
+
+impl Feed {
+    fn state(&self) -> MutexGuard<'_, FeedState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A record came. Returns the bytes that are held now.
+    pub(super) fn push(&self, record: Delivered) -> usize {
+        let mut state = self.state();
+        state.bytes += record.bytes() + size_of::<Delivered>();
+        state.records.push_back(record);
+        let held = state.bytes;
+        drop(state);
+        self.arrived.notify_one();
+        held
+    }
+
+    /// All records below `end` came.
+    pub(super) fn prove(&self, end: Offset) {
+        let mut state = self.state();
+        state.proven = state.proven.max(end);
+        drop(state);
+        self.arrived.notify_one();
+    }
+
+    pub(super) fn fail(&self, error: LogError) {
+        self.state().error.get_or_insert(error);
+        self.arrived.notify_one();
+    }
+
+    /// Whether no more than `bytes` are held; if not, the reader wakes the thread when it has taken some.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        let mut state = self.state();
+        state.wanted = state.bytes > bytes;
+        !state.wanted
+    }
+}
+
+pub(super) struct KafkaReader {
+    place: TopicPartition,
+    position: Offset,
+    /// The end when the reader was made: a gap up to there is proven by the end of the partition that is found after.
+    end: Offset,
+    name: Arc<str>,
+    seat: Seat,
+    feed: Arc<Feed>,
+    begun: bool,
+}
+
+impl KafkaReader {
+    pub(super) fn new(place: TopicPartition, name: Arc<str>, from: Offset, end: Offset, seat: Seat) -> Self {
+        Self { place, position: from, end, name, seat, feed: Arc::default(), begun: false }
+    }
+
+    /// Takes what is there; `None` when there is nothing.
+    fn take(&mut self) -> Result<Option<Vec<Delivered>>, LogError> {
+        let mut state = self.feed.state();
+        let mut batch = Vec::with_capacity(state.records.len().min(BATCH_RECORDS));
+        let mut bytes = 0;
+        while batch.len() < BATCH_RECORDS && bytes < BATCH_BYTES {
+            let Some(record) = state.records.pop_front() else { break };
+            bytes += record.bytes() + size_of::<Delivered>();
+            batch.push(record);
+        }
+        state.bytes = state.bytes.saturating_sub(bytes);
+        let (wanted, proven) = (std::mem::take(&mut state.wanted), state.proven);
+        let error = if batch.is_empty() { state.error.take() } else { None };
+        drop(state);
+        if wanted {
+            self.seat.tell(Command::Look);
+        }
+        if let Some(last) = batch.last() {
+            self.position = last.offset + 1;
+            return Ok(Some(batch));
+        }
+        if let Some(error) = error {
+            // Whoever reads on after an error begins anew.
+            self.begun = false;
+            return Err(error);
+        }
+        if proven > self.position {
+            self.position = proven;
+            return Ok(Some(batch));
+        }
+        Ok(None)
+    }
+}
+
+impl Reader for KafkaReader {
+    fn read(&mut self, max_wait: Duration) -> BoxFuture<'_, Result<Vec<Delivered>, LogError>> {
+        async move {
+            if !std::mem::replace(&mut self.begun, true) {
+                let (place, name, feed) = (self.place, self.name.clone(), self.feed.clone());
+                self.seat.tell(Command::Open { place, name, from: self.position, end: self.end, feed });
+            }
+            let deadline = Instant::now() + max_wait;
+            loop {
+                if let Some(batch) = self.take()? {
+                    return Ok(batch);
+                }
+                if timeout_at(deadline, self.feed.arrived.notified()).await.is_err() {
+                    return Ok(self.take()?.unwrap_or_default());
+                }
+            }
+        }
+        .boxed()
+    }
+
+    fn position(&self) -> Offset {
+        self.position
+    }
+}
