@@ -1,6 +1,7 @@
 # One image for each program:
 #
-#   docker build --build-arg BIN=orbweaver-fetcher --tag orbweaver-fetcher:0.1.0 .
+#   docker build --build-arg BIN=orbweaver-fetcher --build-arg REVISION="$(git rev-parse --short=12 HEAD)" \
+#     --tag orbweaver-fetcher:0.1.0 .
 #
 # All programs are compiled in one stage that does not depend on BIN: the first image pays for all of them.
 #
@@ -24,20 +25,27 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY . .
+# The commit, for `--version` and orbweaver_build_info: there is no .git here.
+ARG REVISION=unknown
 # The files get the time of now: cargo compares times, and those of a checkout may be older than what the cache holds of another one.
 # What is linked dynamically must be in the last image: only the C and C++ runtimes are.
 RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
     --mount=type=cache,target=/src/target,sharing=locked \
     find . -path ./target -prune -o -type f -exec touch {} + \
- && cargo build --locked --release --features tls \
+ && ORBWEAVER_GIT_HASH=$REVISION cargo build --locked --release --features tls \
       --package orbweaver-frontier \
       --package orbweaver-normalizer-dedup \
       --package orbweaver-rate-limiter \
       --package orbweaver-fetcher \
       --package orbweaver-extractor \
       --package orbweaver \
- && mkdir -p /out \
- && cp target/release/orbweaver{,-frontier,-normalizer-dedup,-rate-limiter,-fetcher,-extractor} /out/ \
+ && install -D --target-directory=/out \
+      target/release/orbweaver-frontier \
+      target/release/orbweaver-normalizer-dedup \
+      target/release/orbweaver-rate-limiter \
+      target/release/orbweaver-fetcher \
+      target/release/orbweaver-extractor \
+      target/release/orbweaver \
  && for program in /out/*; do \
       if ldd "$program" | grep -vE '^\s*(linux-vdso|/lib(64)?/ld-linux|lib(c|m|gcc_s|stdc\+\+|dl|rt|pthread)\.so)'; then \
         echo "$program needs a library that the last image does not have" >&2; exit 1; \
@@ -47,7 +55,7 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
 # The program that was chosen, and an empty folder for its state: a new volume takes over whose it is.
 FROM build AS chosen
 ARG BIN
-RUN : "${BIN:?is not set: --build-arg BIN=orbweaver-frontier, -normalizer-dedup, -rate-limiter, -fetcher, -extractor, or orbweaver}" \
+RUN : "${BIN:?must be set: --build-arg BIN=orbweaver-frontier, -normalizer-dedup, -rate-limiter, -fetcher, -extractor, or orbweaver}" \
  && install -D "/out/$BIN" "/chosen/bin/$BIN" \
  && ln -s "$BIN" /chosen/bin/entrypoint \
  && mkdir -p /chosen/lib/orbweaver

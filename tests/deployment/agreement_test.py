@@ -99,7 +99,7 @@ class Dockerfile(Planted):
         without = Facts(**{**FACTS.__dict__, "programs": FACTS.programs - {"orbweaver-fetcher"}})
         self.only(docker.check(DOCKERFILE, IGNORE, without), "orbweaver-fetcher is built, and the workspace has no such binary")
         without = Facts(**{**FACTS.__dict__, "with_tls": FACTS.with_tls - {"orbweaver-fetcher"}})
-        self.only(docker.check(DOCKERFILE, IGNORE, without), "has no feature tls")
+        self.only(docker.check(DOCKERFILE, IGNORE, without), "is not built by --features tls")
 
     def test_a_member_of_the_workspace_that_stays_behind_is_found(self):
         self.only(docker.check(DOCKERFILE, IGNORE.replace("!tests\n", ""), FACTS), "tests/pipeline does not reach")

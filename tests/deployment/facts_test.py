@@ -79,6 +79,19 @@ class ReadingTheCode(unittest.TestCase):
         for foreign in ("ORBWEAVER_FETCHER_PORT", "KAFKA__BROKERS", "ORBWEAVER___X", "HOME"):
             self.assertIsNone(facts.path_of(foreign))
 
+    def test_a_binary_is_built_with_tls_when_that_turns_on_all_that_it_requires(self):
+        target = {"required-features": ["cluster"]}
+        for features, built in (
+            ({"tls": ["cluster"], "cluster": []}, True),
+            ({"tls": ["all"], "all": ["cluster"], "cluster": ["dep:x"]}, True),
+            ({"tls": ["dep:x"], "cluster": []}, False),
+            ({"tls": [], "cluster": [], "default": ["cluster"]}, True),
+            ({"cluster": []}, False),
+            ({"cluster": [], "default": ["cluster"]}, False),
+        ):
+            self.assertEqual(facts.builds_with_tls({"features": features}, target), built, features)
+        self.assertTrue(facts.builds_with_tls({"features": {"tls": ["tls"]}}, {}))
+
     def test_times_are_read_or_refused(self):
         self.assertEqual([facts.seconds(text) for text in ("500ms", "45s", "1m30s", "2h")], [0.5, 45, 90, 7200])
         for text in ("", "45", "s", "1 fortnight"):

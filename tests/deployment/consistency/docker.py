@@ -48,7 +48,7 @@ def build(where: str, steps: list[tuple[str, str]], facts: Facts) -> list[Findin
     if "--features tls" not in command or "--locked" not in command:
         found.append(Finding(where, "cargo build needs --features tls and --locked"))
     for name in sorted((built & facts.programs) - facts.with_tls):
-        found.append(Finding(where, f"the package {name} has no feature tls: its image could not reach brokers over TLS"))
+        found.append(Finding(where, f"{name} is not built by --features tls: the package has no such feature, or it does not turn on what the binary requires"))
     return found
 
 

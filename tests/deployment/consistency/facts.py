@@ -138,6 +138,17 @@ def read_keys(source: str, services: dict[str, Service]) -> list[Key]:
     return some(keys, "keys")
 
 
+def builds_with_tls(package: dict, target: dict) -> bool:
+    """Whether `--features tls` builds this binary: cargo leaves out one whose required features are not on, without a word."""
+    on, next_ones = set(), ["tls", "default"] if "tls" in package["features"] else []
+    while next_ones:
+        feature = next_ones.pop()
+        if feature not in on:
+            on.add(feature)
+            next_ones += package["features"].get(feature, [])
+    return "tls" in on and on >= set(target.get("required-features", []))
+
+
 def read(root: Path) -> Facts:
     """Reads the code below `root`."""
     process = root / "crates/process/src"
@@ -152,7 +163,7 @@ def read(root: Path) -> Facts:
         services={service.name: service for service in by_variant.values()},
         keys=read_keys((process / "configuration/keys.rs").read_text(), by_variant),
         programs=frozenset(some([t["name"] for p in packages for t in p["targets"] if "bin" in t["kind"]], "binaries")),
-        with_tls=frozenset(p["name"] for p in packages if "tls" in p["features"]),
+        with_tls=frozenset(t["name"] for p in packages for t in p["targets"] if "bin" in t["kind"] and builds_with_tls(p, t)),
         members=frozenset(str(Path(p["manifest_path"]).parent.relative_to(root)) for p in packages),
         routes=frozenset(some(routes, "routes")),
         topics=frozenset(some([path.stem for path in (root / "schemas/topics").glob("*.yaml")], "topics")),
