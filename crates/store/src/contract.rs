@@ -23,7 +23,63 @@ pub async fn holds(store: &dyn Store, run: &str) {
     history_of_neighbours_is_not_mixed(store, run).await;
     many_links_survive(store, run).await;
     concurrent_writes_leave_the_newest(store, run).await;
+    what_a_newer_event_lacks_is_gone(store, run).await;
     nothing_to_write_is_written_at_once(store).await;
+}
+
+/// Writes the same, in the same order, to `store` and to a store that is known to be right, and compares what is there then.
+/// Each write is a call of its own, or all are one. `writes` are arguments of [`write_of`]; orders and repetitions are for the
+/// caller to choose.
+///
+/// # Panics
+/// When the two stores hold something else.
+pub async fn ends_alike(store: &dyn Store, right: &dyn Store, run: &str, writes: &[(u8, u8, u8)], at_once: bool) {
+    let all: Vec<Write> = writes.iter().map(|&write| write_of(run, write)).collect();
+    for store in [store, right] {
+        if at_once {
+            store.write(all.clone()).await.unwrap();
+        } else {
+            for write in &all {
+                store.write(vec![write.clone()]).await.unwrap();
+            }
+        }
+    }
+    for key in writes.iter().map(|(_, key, _)| *key) {
+        let (fingerprint, authority) = (fingerprint(run, &key.to_string()), format!("https://{key}.{run}"));
+        assert_eq!(store.page(fingerprint).await.unwrap(), right.page(fingerprint).await.unwrap());
+        assert_eq!(store.history(fingerprint, 1000).await.unwrap(), right.history(fingerprint, 1000).await.unwrap());
+        assert_eq!(store.links(fingerprint).await.unwrap(), right.links(fingerprint).await.unwrap());
+        assert_eq!(store.redirect(fingerprint).await.unwrap(), right.redirect(fingerprint).await.unwrap());
+        assert_eq!(store.robots(&authority).await.unwrap(), right.robots(&authority).await.unwrap());
+    }
+}
+
+/// A write: what (a page mostly, links, a redirect, a robots.txt), its key, and its time. Which options it has and what they
+/// hold follows from the three, so that a repetition is the same event.
+#[must_use]
+pub fn write_of(run: &str, (what, key, time): (u8, u8, u8)) -> Write {
+    let (what, name, at_ms) = ((what % 6).max(2), key.to_string(), 1_767_225_600_000 + Millis::from(time));
+    let (fingerprint, authority) = (fingerprint(run, &name), format!("https://{name}.{run}"));
+    let has = |option: u8| Fingerprint::of("has", &format!("{what} {key} {time} {option}")).0[0] % 2 == 0;
+    let text = |option: u8| has(option).then(|| format!("{option} at {time}"));
+    match what {
+        2 => page_write(&PageRow {
+            url: format!("https://example.org/{time}"),
+            status: has(0).then_some(200 + u16::from(time)),
+            reason: text(1),
+            content_type: text(2),
+            etag: text(3),
+            last_modified: text(4),
+            bytes: time.into(),
+            content_hash: text(5),
+            depth: time.into(),
+            via: text(6),
+            ..page(fingerprint, at_ms)
+        }),
+        3 => Write::Links(links(fingerprint, at_ms, usize::from(time) * 3)),
+        4 => Write::Redirect(redirect(fingerprint, at_ms)),
+        _ => Write::Robots(RobotsRow { status: has(0).then_some(404), ..robots(&authority, at_ms) }),
+    }
 }
 
 fn fingerprint(run: &str, name: &str) -> Fingerprint {
@@ -227,6 +283,33 @@ async fn concurrent_writes_leave_the_newest(store: &dyn Store, run: &str) {
     futures::future::try_join_all(writes).await.unwrap();
     assert_eq!(store.page(fingerprint).await.unwrap(), Some(page(fingerprint, 200)));
     assert_eq!(store.history(fingerprint, 1000).await.unwrap().len(), 200);
+}
+
+async fn what_a_newer_event_lacks_is_gone(store: &dyn Store, run: &str) {
+    let authority = format!("https://lacks.{run}");
+    for (name, times) in [("lacks", [1000, 2000]), ("lacks, late", [2000, 1000])] {
+        let fingerprint = fingerprint(run, name);
+        let newer = PageRow {
+            status: None,
+            reason: None,
+            content_type: None,
+            etag: None,
+            last_modified: None,
+            content_hash: None,
+            via: None,
+            ..page(fingerprint, 2000)
+        };
+        for at_ms in times {
+            let row = if at_ms == 2000 { newer.clone() } else { page(fingerprint, at_ms) };
+            store.write(vec![page_write(&row)]).await.unwrap();
+        }
+        assert_eq!(store.page(fingerprint).await.unwrap(), Some(newer.clone()), "{name}");
+        assert_eq!(store.history(fingerprint, 1).await.unwrap(), [event(&newer)], "{name}");
+    }
+    let away = RobotsRow { status: None, body: String::new(), ..robots(&authority, 2000) };
+    store.write(vec![Write::Robots(robots(&authority, 1000))]).await.unwrap();
+    store.write(vec![Write::Robots(away.clone())]).await.unwrap();
+    assert_eq!(store.robots(&authority).await.unwrap(), Some(away));
 }
 
 async fn nothing_to_write_is_written_at_once(store: &dyn Store) {

@@ -1,13 +1,15 @@
 //! Store writes as the effects of a stage.
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 use orbweaver_stage::{Perform, PerformError};
-use tokio::time::{Instant, sleep};
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout};
 
-use crate::{Store, StoreError, Write};
+use crate::{Store, StoreError, StoreMetrics, Write};
 
 /// The first wait before a write is tried again; it doubles each time.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
@@ -17,32 +19,49 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 const REPORT_EVERY: Duration = Duration::from_secs(10);
 
 /// Writes what stages want written. A store that is away is waited for without end (the watchdog of the stage says when
-/// nothing moves); a damaged value ends the stage, since no repetition mends it.
+/// nothing moves), and the first write that it takes wakes all others; a damaged value or a refusal ends the stage, since no
+/// repetition mends it. This is the one place where writes are tried again.
 pub struct StoreWriter {
     store: Arc<dyn Store>,
+    metrics: Option<StoreMetrics>,
     reported: Mutex<Option<Instant>>,
+    back: Notify,
 }
 
 impl StoreWriter {
     /// A writer to `store`.
     #[must_use]
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, reported: Mutex::new(None) }
+        Self { store, metrics: None, reported: Mutex::new(None), back: Notify::new() }
+    }
+
+    /// Counts what is tried again.
+    #[must_use]
+    pub fn with_metrics(self, metrics: StoreMetrics) -> Self {
+        Self { metrics: Some(metrics), ..self }
     }
 
     async fn write(&self, effects: Vec<Write>) -> Result<(), PerformError> {
         let mut wait = FIRST_WAIT;
         loop {
+            // Listens before it tries: else a success between the failure and the wait would not be heard.
+            let mut back = pin!(self.back.notified());
+            back.as_mut().enable();
             match self.store.write(effects.clone()).await {
                 Ok(()) => {
                     self.report_success();
                     return Ok(());
                 }
                 Err(StoreError::Failed(reason)) => self.report_failure(&reason),
-                Err(damaged @ StoreError::Damaged { .. }) => return Err(PerformError(damaged.to_string())),
+                Err(error @ (StoreError::Damaged { .. } | StoreError::Refused(_))) => {
+                    return Err(PerformError(error.to_string()));
+                }
             }
-            sleep(wait).await;
+            let _ = timeout(wait, back).await;
             wait = LONGEST_WAIT.min(wait * 2);
+            if let Some(metrics) = &self.metrics {
+                metrics.retried();
+            }
         }
     }
 
@@ -57,6 +76,7 @@ impl StoreWriter {
     fn report_success(&self) {
         if self.reported.lock().unwrap_or_else(PoisonError::into_inner).take().is_some() {
             tracing::info!("the store takes writes again");
+            self.back.notify_waiters();
         }
     }
 }
@@ -88,6 +108,34 @@ mod tests {
         assert_eq!(store.links(links().fingerprint).await.unwrap(), Some(links()));
         // 100 ms doubling seven times up to 10 s, which five more waits take.
         assert_eq!(since.elapsed(), Duration::from_millis(100 * 127) + Duration::from_secs(50));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_write_that_is_taken_wakes_the_others() {
+        let store = Arc::new(MemoryStore::new());
+        let writer = StoreWriter::new(store.clone());
+        store.fail_next(12);
+        let since = Instant::now();
+        let first = writer.perform(vec![Write::Links(links())]);
+        let second = async {
+            tokio::time::sleep(Duration::from_millis(12_000)).await;
+            let mut other = links();
+            other.fingerprint = Fingerprint([2; 16]);
+            writer.perform(vec![Write::Links(other)]).await
+        };
+        let (first, second) = tokio::join!(first, second);
+        assert!(first.is_ok() && second.is_ok());
+        // The second one begins anew with short waits, uses up the failures, and the first need not wait out its 10 s.
+        assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
+        assert_eq!(store.attempts(), 14);
+    }
+
+    #[tokio::test]
+    async fn a_refusal_ends_the_stage_at_once() {
+        let store = Arc::new(MemoryStore::new());
+        store.fail_next_with(StoreError::Refused("no right to write".into()));
+        let error = StoreWriter::new(store.clone()).perform(vec![Write::Links(links())]).await.unwrap_err();
+        assert_eq!((error.to_string().as_str(), store.attempts()), ("the store refuses: no right to write", 1));
     }
 
     #[tokio::test]

@@ -9,9 +9,12 @@ use crate::{FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Write};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// Reading or writing failed.
+    /// Reading or writing failed; it may succeed later.
     #[error("the store failed: {0}")]
     Failed(String),
+    /// What was asked for cannot be done, however often it is tried: the setting, the right or the value has to change.
+    #[error("the store refuses: {0}")]
+    Refused(String),
     /// A stored value cannot be read.
     #[error("the store holds a damaged value at `{key}`: {reason}")]
     Damaged {

@@ -9,6 +9,8 @@ use futures::future::try_join_all;
 use orbweaver_store::contract::{self, event, page};
 use orbweaver_store::{FjallOptions, FjallStore, LinksOut, MemoryStore, RobotsRow, Store, StoreError, Write};
 use orbweaver_url::Fingerprint;
+use proptest::collection::vec;
+use proptest::prelude::*;
 
 /// Memtables so small that files are written, and merged, after some hundred pages.
 fn tiny() -> FjallOptions {
@@ -45,6 +47,29 @@ async fn the_embedded_store_keeps_the_contract() {
 #[tokio::test]
 async fn the_store_in_memory_keeps_the_contract() {
     contract::holds(&MemoryStore::new(), "run").await;
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn any_order_of_writes_ends_as_in_memory(
+        writes in vec((0..6_u8, 0..3_u8, 0..6_u8), 1..40), at_once: bool,
+    ) {
+        thread_local! {
+            static STORE: (tempfile::TempDir, FjallStore) = {
+                let dir = tempfile::tempdir().unwrap();
+                let options = FjallOptions { gather: std::time::Duration::ZERO, ..tiny() };
+                let store = FjallStore::open(dir.path(), options).unwrap();
+                (dir, store)
+            };
+            static CASE: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+        }
+        let case = CASE.replace(CASE.get() + 1);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        STORE.with(|(_, store)| {
+            runtime.block_on(contract::ends_alike(store, &MemoryStore::new(), &case.to_string(), &writes, at_once));
+        });
+    }
 }
 
 #[tokio::test]

@@ -168,7 +168,7 @@ impl Drop for FjallStore {
 fn rows_of(write: Write) -> Result<Vec<Row>, StoreError> {
     let row = |table, key: &[u8], at_ms, value: Result<Vec<u8>, String>| match value {
         Ok(value) => Ok(Row { table, key: key.to_vec(), value, at_ms }),
-        Err(reason) => Err(StoreError::Failed(format!("a row of {} cannot be written: {reason}", table.name()))),
+        Err(reason) => Err(StoreError::Refused(format!("a row of {} cannot be written: {reason}", table.name()))),
     };
     Ok(match write {
         Write::Page(page) => {

@@ -121,6 +121,7 @@ impl<'a> Writer<'a> {
 fn again(error: &StoreError) -> StoreError {
     match error {
         StoreError::Failed(reason) => StoreError::Failed(reason.clone()),
+        StoreError::Refused(reason) => StoreError::Refused(reason.clone()),
         StoreError::Damaged { key, reason } => StoreError::Damaged { key: key.clone(), reason: reason.clone() },
     }
 }

@@ -1,0 +1,248 @@
+//! What can be set, and its limits.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+/// How the store is reached.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CqlConfig {
+    /// Nodes to ask first, `HOST:PORT` each; the others are learnt from them. In a file a list, or one text with commas.
+    #[serde(deserialize_with = "list")]
+    pub nodes: Vec<String>,
+    /// The keyspace. It is made when it is not there.
+    pub keyspace: String,
+    /// Copies of each row, in each data centre, of a keyspace that is made. One that is there is left as it is. With fewer
+    /// nodes than that no write at `local_quorum` succeeds.
+    pub replication_factor: u8,
+    /// The data centre whose nodes are asked. Needed when there are several: `local_quorum` means this one.
+    pub datacenter: Option<String>,
+    /// For servers that ask for it; with `password`.
+    pub username: Option<String>,
+    /// For servers that ask for it; with `username`.
+    pub password: Option<String>,
+    /// How many copies acknowledge a write, and answer a read.
+    pub consistency: CqlConsistency,
+    /// Requests under way at the same time.
+    pub concurrency: usize,
+    /// How long a request may take. In milliseconds.
+    pub request_timeout_ms: u64,
+}
+
+/// How many copies acknowledge. What was acknowledged by fewer than half of them may be gone when a node is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum CqlConsistency {
+    /// One copy. For keyspaces of one copy.
+    One,
+    /// One copy in the nearest data centre.
+    LocalOne,
+    /// More than half of the copies.
+    Quorum,
+    /// More than half of the copies in the nearest data centre.
+    LocalQuorum,
+    /// All copies.
+    All,
+}
+
+/// A setting is out of range.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("setting `cql.{key}` is `{value}`; allowed is {allowed}")]
+pub struct CqlConfigError {
+    /// The setting.
+    pub key: &'static str,
+    /// Its value.
+    pub value: String,
+    /// What is allowed.
+    pub allowed: String,
+}
+
+impl Default for CqlConfig {
+    fn default() -> Self {
+        Self {
+            nodes: vec!["127.0.0.1:9042".to_owned()],
+            keyspace: "orbweaver".to_owned(),
+            replication_factor: 3,
+            datacenter: None,
+            username: None,
+            password: None,
+            consistency: CqlConsistency::LocalQuorum,
+            concurrency: 256,
+            request_timeout_ms: 10_000,
+        }
+    }
+}
+
+/// The password is left out.
+impl fmt::Debug for CqlConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CqlConfig")
+            .field("nodes", &self.nodes)
+            .field("keyspace", &self.keyspace)
+            .field("replication_factor", &self.replication_factor)
+            .field("datacenter", &self.datacenter)
+            .field("username", &self.username)
+            .field("password", &self.password.as_ref().map(|_| "***"))
+            .field("consistency", &self.consistency)
+            .field("concurrency", &self.concurrency)
+            .field("request_timeout_ms", &self.request_timeout_ms)
+            .finish()
+    }
+}
+
+impl CqlConfig {
+    /// Looks at every setting.
+    ///
+    /// # Errors
+    /// The first that is out of range.
+    pub fn validate(&self) -> Result<(), CqlConfigError> {
+        let fail = |key, value: &dyn fmt::Display, allowed: &str| {
+            Err(CqlConfigError { key, value: value.to_string(), allowed: allowed.to_owned() })
+        };
+        if self.nodes.is_empty() {
+            return fail("nodes", &"", "at least one HOST:PORT");
+        }
+        if let Some(node) = self.nodes.iter().find(|node| !is_node(node)) {
+            return fail("nodes", node, "HOST:PORT, an IPv6 address in brackets; several with commas between them");
+        }
+        if !is_keyspace(&self.keyspace) {
+            let allowed =
+                "1 to 48 of a-z, 0-9 and _, a letter first, and not `system` or a name that begins with `system_`";
+            return fail("keyspace", &self.keyspace, allowed);
+        }
+        if !(1..=9).contains(&self.replication_factor) {
+            return fail("replication_factor", &self.replication_factor, "1 to 9");
+        }
+        if let Some(name) = self.datacenter.as_ref().filter(|name| name.is_empty() || name.contains('\'')) {
+            return fail("datacenter", name, "the name of a data centre, or nothing");
+        }
+        match (&self.username, &self.password) {
+            (Some(name), None) => return fail("username", name, "a name along with `cql.password`"),
+            (None, Some(_)) => return fail("password", &"***", "a password along with `cql.username`"),
+            _ => {}
+        }
+        if !(1..=10_000).contains(&self.concurrency) {
+            return fail("concurrency", &self.concurrency, "1 to 10000");
+        }
+        if !(100..=600_000).contains(&self.request_timeout_ms) {
+            return fail("request_timeout_ms", &self.request_timeout_ms, "100 to 600000");
+        }
+        Ok(())
+    }
+
+    pub(super) fn request_timeout(&self) -> Duration {
+        Duration::from_millis(self.request_timeout_ms)
+    }
+}
+
+fn is_node(node: &str) -> bool {
+    let Some((host, port)) = node.rsplit_once(':') else { return false };
+    let host_is_good = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
+        None => !host.is_empty() && host.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_')),
+    };
+    host_is_good && port.parse::<u16>().is_ok_and(|port| port > 0)
+}
+
+/// Lower case alone, since CQL folds names that are not quoted.
+fn is_keyspace(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let begins = name.starts_with(|c: char| c.is_ascii_lowercase());
+    (1..=48).contains(&name.len())
+        && begins
+        && name.chars().all(allowed)
+        && name != "system"
+        && !name.starts_with("system_")
+}
+
+/// A list of texts, or one text with commas.
+fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    struct TextOrList;
+
+    impl<'de> Visitor<'de> for TextOrList {
+        type Value = Vec<String>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of HOST:PORT, or one text with commas between them")
+        }
+
+        fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+            Ok(text.split(',').map(|node| node.trim().to_owned()).collect())
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+            let mut nodes = vec![];
+            while let Some(node) = items.next_element()? {
+                nodes.push(node);
+            }
+            Ok(nodes)
+        }
+    }
+
+    deserializer.deserialize_any(TextOrList)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_allowed() {
+        assert_eq!(CqlConfig::default().validate(), Ok(()));
+    }
+
+    #[test]
+    fn a_bad_setting_is_named_with_its_value_and_what_is_allowed() {
+        let good = CqlConfig::default;
+        let nodes = |node: &str| CqlConfig { nodes: vec![node.to_owned()], ..good() };
+        let keyspace = |name: &str| CqlConfig { keyspace: name.to_owned(), ..good() };
+        let bad = [
+            (CqlConfig { nodes: vec![], ..good() }, "nodes", ""),
+            (nodes("localhost"), "nodes", "localhost"),
+            (nodes("localhost:0"), "nodes", "localhost:0"),
+            (nodes("local host:9042"), "nodes", "local host:9042"),
+            (nodes("::1:9042"), "nodes", "::1:9042"),
+            (nodes(""), "nodes", ""),
+            (keyspace(""), "keyspace", ""),
+            (keyspace("Crawl"), "keyspace", "Crawl"),
+            (keyspace("9x"), "keyspace", "9x"),
+            (keyspace("a;b"), "keyspace", "a;b"),
+            (keyspace("system_schema"), "keyspace", "system_schema"),
+            (CqlConfig { replication_factor: 0, ..good() }, "replication_factor", "0"),
+            (CqlConfig { datacenter: Some("a'b".into()), ..good() }, "datacenter", "a'b"),
+            (CqlConfig { username: Some("u".into()), ..good() }, "username", "u"),
+            (CqlConfig { password: Some("secret".into()), ..good() }, "password", "***"),
+            (CqlConfig { concurrency: 0, ..good() }, "concurrency", "0"),
+            (CqlConfig { request_timeout_ms: 5, ..good() }, "request_timeout_ms", "5"),
+        ];
+        for (config, key, value) in bad {
+            let error = config.validate().unwrap_err();
+            assert_eq!((error.key, error.value.as_str()), (key, value));
+            assert!(error.to_string().contains("; allowed is "), "{error}");
+        }
+        assert_eq!(nodes("[::1]:9042").validate(), Ok(()));
+        assert_eq!(keyspace(&"a".repeat(49)).validate().unwrap_err().key, "keyspace");
+    }
+
+    #[test]
+    fn the_password_is_not_printed() {
+        let config = CqlConfig { username: Some("u".into()), password: Some("secret".into()), ..CqlConfig::default() };
+        let text = format!("{config:?}");
+        assert!(!text.contains("secret") && text.contains("***"), "{text}");
+    }
+
+    #[test]
+    fn nodes_are_a_list_or_one_text() {
+        for text in [r#"{"nodes": "a:1, b:2"}"#, r#"{"nodes": ["a:1", "b:2"]}"#] {
+            let config: CqlConfig = serde_json::from_str(text).unwrap();
+            assert_eq!(config.nodes, ["a:1", "b:2"]);
+        }
+        let config: CqlConfig = serde_json::from_str(r#"{"consistency": "local_one"}"#).unwrap();
+        assert_eq!(config.consistency, CqlConsistency::LocalOne);
+        assert!(serde_json::from_str::<CqlConfig>(r#"{"node": "a:1"}"#).unwrap_err().to_string().contains("keyspace"));
+    }
+}

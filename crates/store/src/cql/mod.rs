@@ -1,0 +1,226 @@
+//! The store on ScyllaDB and Cassandra.
+//!
+//! ```text
+//! write ── rows: columns, the event's time ──> at most `concurrency` requests ──> session ── by token ──> the copies
+//! ```
+//!
+//! A write resolves when as many copies as the consistency says have acknowledged it; whether that survives a kill of the
+//! server is the server's setting (Cassandra: `commitlog_sync: batch` or `group`; with `periodic`, its default, one server
+//! that is killed loses what it acknowledged last, and only other copies have it). Errors that may pass are
+//! [`StoreError::Failed`]: [`StoreWriter`](crate::StoreWriter) tries such a write again until it succeeds. Here nothing is
+//! tried again apart from what the driver does at another node, and a session that fails for seconds is replaced.
+
+mod config;
+mod failure;
+mod rows;
+mod schema;
+mod session;
+mod statements;
+
+use std::fmt::{self, Display, Formatter};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use futures::future::{BoxFuture, FutureExt, try_join_all};
+use orbweaver_url::Fingerprint;
+use scylla::deserialize::row::DeserializeRow;
+use scylla::errors::ExecutionError;
+use scylla::response::PagingState;
+use scylla::response::query_result::{MaybeFirstRowError, QueryResult, QueryRowsResult};
+use scylla::serialize::row::SerializeRow;
+use scylla::statement::prepared::PreparedStatement;
+use tokio::sync::Semaphore;
+
+pub use self::config::{CqlConfig, CqlConfigError, CqlConsistency};
+use self::failure::Failure;
+use self::rows::{Columns, FetchColumns, LinksColumns, PageColumns, RedirectColumns, RobotsColumns};
+use self::session::{Live, Sessions};
+use self::statements::Statements;
+use crate::{FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Store, StoreError, StoreMetrics, Write};
+
+/// A store on the servers of a CQL cluster, shared by any number of processes.
+pub struct CqlStore {
+    sessions: Sessions,
+    room: Semaphore,
+    metrics: StoreMetrics,
+}
+
+impl CqlStore {
+    /// Connects, and makes keyspace and tables where they are missing. Waits for servers that are away, without end, and
+    /// logs what it waits for; drop the future to give up.
+    ///
+    /// # Errors
+    /// When a setting is out of range, the user is refused, or the keyspace has tables of another program.
+    pub async fn connect(config: CqlConfig, metrics: StoreMetrics) -> Result<Self, StoreError> {
+        config.validate().map_err(|error| StoreError::Refused(error.to_string()))?;
+        let live = Live::open_patiently(&config).await?;
+        let room = Semaphore::new(config.concurrency);
+        Ok(Self { sessions: Sessions::new(config, metrics.clone(), live), room, metrics })
+    }
+
+    /// Asks the servers something small, to learn whether they answer.
+    ///
+    /// # Errors
+    /// When they do not.
+    pub async fn probe(&self) -> Result<(), StoreError> {
+        self.robots("probe").await.map(drop)
+    }
+
+    /// Runs one request when there is room for it; once more when its session was replaced.
+    async fn run<T, F, R>(&self, doing: &str, request: F) -> Result<T, StoreError>
+    where
+        F: Fn(Arc<Live>) -> R,
+        R: Future<Output = Result<T, ExecutionError>> + Send,
+    {
+        let closed = |_| StoreError::Failed(format!("{doing}: the store is closed"));
+        let _permit = self.room.acquire().await.map_err(closed)?;
+        let mut live = self.sessions.current();
+        loop {
+            let failure = match request(live).await {
+                Ok(answer) => {
+                    self.sessions.succeeded();
+                    return Ok(answer);
+                }
+                Err(error) => Failure::from(error),
+            };
+            self.metrics.cql_failed(failure.kind.name());
+            if failure.kind.may_pass()
+                && let Some(renewed) = self.sessions.failed().await
+            {
+                live = renewed;
+                continue;
+            }
+            return Err(failure.while_doing(doing));
+        }
+    }
+
+    async fn put(&self, write: &Write) -> Result<(), StoreError> {
+        match write {
+            Write::Page(page) => {
+                let values = &rows::of_page(page)?;
+                let put = |live: Arc<Live>| async move { live.session.batch(&live.statements.put_page, values).await };
+                self.run("writing a page", put).await.map(drop)
+            }
+            Write::Links(row) => self.put_row("writing links", |put| &put.put_links, &rows::of_links(row)?).await,
+            Write::Redirect(row) => {
+                self.put_row("writing a redirect", |put| &put.put_redirect, &rows::of_redirect(row)?).await
+            }
+            Write::Robots(row) => {
+                self.put_row("writing a robots.txt", |put| &put.put_robots, &rows::of_robots(row)?).await
+            }
+        }
+    }
+
+    async fn put_row(
+        &self,
+        doing: &str,
+        statement: fn(&Statements) -> &PreparedStatement,
+        values: &(impl SerializeRow + Sync),
+    ) -> Result<(), StoreError> {
+        let put =
+            |live: Arc<Live>| async move { live.session.execute_unpaged(statement(&live.statements), values).await };
+        self.run(doing, put).await.map(drop)
+    }
+
+    /// The row of a table at a key.
+    async fn get<C>(
+        &self,
+        table: &'static str,
+        statement: fn(&Statements) -> &PreparedStatement,
+        key: Key<'_>,
+    ) -> Result<Option<C::Row>, StoreError>
+    where
+        C: Columns + for<'a> DeserializeRow<'a, 'a>,
+    {
+        let doing = format!("reading {table}");
+        let get = |live: Arc<Live>| async move {
+            let statement = statement(&live.statements);
+            match key {
+                Key::Page(fingerprint) => live.session.execute_unpaged(statement, (&fingerprint.0[..],)).await,
+                Key::Authority(authority) => live.session.execute_unpaged(statement, (authority,)).await,
+            }
+        };
+        let rows = rows_of(self.run(&doing, get).await?, &doing)?;
+        let damaged = |reason: String| StoreError::Damaged { key: format!("{table}/{key}"), reason };
+        match rows.maybe_first_row::<C>() {
+            Ok(row) => row.map(C::row).transpose().map_err(damaged),
+            Err(MaybeFirstRowError::DeserializationFailed(error)) => Err(damaged(error.to_string())),
+            Err(error) => Err(other_columns(&doing, &error)),
+        }
+    }
+
+    async fn fetches(&self, fingerprint: Fingerprint, limit: usize) -> Result<Vec<FetchEvent>, StoreError> {
+        let limit = i32::try_from(limit).unwrap_or(i32::MAX);
+        let (mut events, mut from) = (vec![], PagingState::start());
+        // The server refuses a limit of 0.
+        while limit > 0 {
+            let state = &from;
+            let get = |live: Arc<Live>| async move {
+                let values = (&fingerprint.0[..], limit);
+                live.session.execute_single_page(&live.statements.fetches, values, state.clone()).await
+            };
+            let (answer, next) = self.run("reading fetches", get).await?;
+            let rows = rows_of(answer, "reading fetches")?;
+            for columns in rows.rows::<FetchColumns>().map_err(|error| other_columns("reading fetches", &error))? {
+                let row = columns.map_err(|error| error.to_string()).and_then(FetchColumns::row);
+                let damaged = |reason| StoreError::Damaged { key: format!("fetches/{fingerprint}"), reason };
+                events.push(row.map_err(damaged)?);
+            }
+            match next.into_paging_control_flow() {
+                ControlFlow::Continue(next) => from = next,
+                ControlFlow::Break(()) => break,
+            }
+        }
+        Ok(events)
+    }
+}
+
+/// What a row is found by.
+#[derive(Clone, Copy)]
+enum Key<'a> {
+    Page(Fingerprint),
+    Authority(&'a str),
+}
+
+impl Display for Key<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Page(fingerprint) => fingerprint.fmt(f),
+            Self::Authority(authority) => authority.fmt(f),
+        }
+    }
+}
+
+fn rows_of(answer: QueryResult, doing: &str) -> Result<QueryRowsResult, StoreError> {
+    answer.into_rows_result().map_err(|error| StoreError::Failed(format!("{doing}: {error}")))
+}
+
+fn other_columns(doing: &str, error: &dyn Display) -> StoreError {
+    StoreError::Refused(format!("{doing}: the table has other columns than this program knows: {error}"))
+}
+
+impl Store for CqlStore {
+    fn write(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<(), StoreError>> {
+        async move { try_join_all(writes.iter().map(|write| self.put(write))).await.map(drop) }.boxed()
+    }
+
+    fn page(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<PageRow>, StoreError>> {
+        self.get::<PageColumns>("pages", |get| &get.pages, Key::Page(fingerprint)).boxed()
+    }
+
+    fn history(&self, fingerprint: Fingerprint, limit: usize) -> BoxFuture<'_, Result<Vec<FetchEvent>, StoreError>> {
+        self.fetches(fingerprint, limit).boxed()
+    }
+
+    fn links(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<LinksOut>, StoreError>> {
+        self.get::<LinksColumns>("links", |get| &get.links, Key::Page(fingerprint)).boxed()
+    }
+
+    fn redirect(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<RedirectRow>, StoreError>> {
+        self.get::<RedirectColumns>("redirects", |get| &get.redirects, Key::Page(fingerprint)).boxed()
+    }
+
+    fn robots<'a>(&'a self, authority: &'a str) -> BoxFuture<'a, Result<Option<RobotsRow>, StoreError>> {
+        self.get::<RobotsColumns>("robots", |get| &get.robots, Key::Authority(authority)).boxed()
+    }
+}

@@ -1,0 +1,374 @@
+//! Rows as the columns that hold them.
+//!
+//! **The time of a write** is that of its event in microseconds, so that the server keeps the newest whatever the order
+//! (rule 23). The server compares column by column: of two writes of one time each column could come from another one. So
+//! the place of the thousandth of a millisecond is taken from the row's content: one of the two rows wins as a whole, at every
+//! copy the same (in one of a thousand such cases the thousandths are equal, too), and a repetition has the time that it had.
+//!
+//! **What is absent** is written as null: that deletes what an older write put there. It leaves a tombstone in each such
+//! column, which the server removes after `gc_grace_seconds`; reads by key do not mind them.
+
+use orbweaver_messages::Millis;
+use orbweaver_url::Fingerprint;
+use scylla::value::CqlTimestamp;
+use scylla::{DeserializeRow, SerializeRow};
+use serde::Serialize;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::packed::{pack_links, unpack_links};
+use crate::{FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, StoreError};
+
+/// Packed links may have so many bytes: a request of 16 MiB is refused by the servers' defaults.
+const MAX_PACKED_BYTES: usize = 15 << 20;
+
+/// The time of a write, in microseconds.
+fn write_time(at_ms: Millis, content: &impl Serialize) -> Result<i64, StoreError> {
+    let refused = |reason: String| StoreError::Refused(format!("a row of time {at_ms} cannot be written: {reason}"));
+    let content = postcard::to_stdvec(content).map_err(|error| refused(error.to_string()))?;
+    let place = i64::try_from(xxh3_64(&content) % 1000).unwrap_or_default();
+    let micros = at_ms.checked_mul(1000).and_then(|micros| micros.checked_add(place));
+    micros.ok_or_else(|| refused("the time in microseconds is too large".to_owned()))
+}
+
+#[derive(SerializeRow)]
+pub(super) struct PageValues<'a> {
+    fingerprint: &'a [u8],
+    key: &'a str,
+    url: &'a str,
+    site: &'a str,
+    fetched_at: CqlTimestamp,
+    status: Option<i32>,
+    outcome: &'a str,
+    reason: Option<&'a str>,
+    content_type: Option<&'a str>,
+    etag: Option<&'a str>,
+    last_modified: Option<&'a str>,
+    bytes: i64,
+    content_hash: Option<&'a str>,
+    depth: i32,
+    via: Option<&'a str>,
+    /// In microseconds.
+    written_at: i64,
+}
+
+#[derive(SerializeRow)]
+pub(super) struct FetchValues<'a> {
+    fingerprint: &'a [u8],
+    at: CqlTimestamp,
+    status: Option<i32>,
+    outcome: &'a str,
+    reason: Option<&'a str>,
+    bytes: i64,
+    content_hash: Option<&'a str>,
+    /// In microseconds.
+    written_at: i64,
+}
+
+#[derive(SerializeRow)]
+pub(super) struct LinksValues<'a> {
+    fingerprint: &'a [u8],
+    at: CqlTimestamp,
+    count: i32,
+    packed: Vec<u8>,
+    /// In microseconds.
+    written_at: i64,
+}
+
+#[derive(SerializeRow)]
+pub(super) struct RedirectValues<'a> {
+    fingerprint: &'a [u8],
+    source: &'a str,
+    target: &'a str,
+    status: i32,
+    at: CqlTimestamp,
+    /// In microseconds.
+    written_at: i64,
+}
+
+#[derive(SerializeRow)]
+pub(super) struct RobotsValues<'a> {
+    authority: &'a str,
+    fetched_at: CqlTimestamp,
+    status: Option<i32>,
+    body: &'a str,
+    expires_at: CqlTimestamp,
+    /// In microseconds.
+    written_at: i64,
+}
+
+/// The values of a page and of the event that it adds to the history.
+pub(super) fn of_page(row: &PageRow) -> Result<(PageValues<'_>, FetchValues<'_>), StoreError> {
+    let too_large = |_| StoreError::Refused(format!("a page of {} bytes cannot be written", row.bytes));
+    let (written_at, bytes) = (write_time(row.fetched_at_ms, row)?, i64::try_from(row.bytes).map_err(too_large)?);
+    let (fetched_at, status) = (CqlTimestamp(row.fetched_at_ms), row.status.map(i32::from));
+    let event = FetchValues {
+        fingerprint: &row.fingerprint.0,
+        at: fetched_at,
+        status,
+        outcome: &row.outcome,
+        reason: row.reason.as_deref(),
+        bytes,
+        content_hash: row.content_hash.as_deref(),
+        written_at,
+    };
+    let page = PageValues {
+        fingerprint: &row.fingerprint.0,
+        key: &row.key,
+        url: &row.url,
+        site: &row.site,
+        fetched_at,
+        status,
+        outcome: &row.outcome,
+        reason: row.reason.as_deref(),
+        content_type: row.content_type.as_deref(),
+        etag: row.etag.as_deref(),
+        last_modified: row.last_modified.as_deref(),
+        bytes,
+        content_hash: row.content_hash.as_deref(),
+        depth: row.depth.into(),
+        via: row.via.as_deref(),
+        written_at,
+    };
+    Ok((page, event))
+}
+
+pub(super) fn of_links(row: &LinksOut) -> Result<LinksValues<'_>, StoreError> {
+    let refused = |reason: String| {
+        let LinksOut { fingerprint, links, .. } = row;
+        StoreError::Refused(format!("the {} links of page {fingerprint} cannot be written: {reason}", links.len()))
+    };
+    let packed = pack_links(&row.links, vec![]).map_err(refused)?;
+    if packed.len() > MAX_PACKED_BYTES {
+        return Err(refused(format!("packed they have {} bytes; allowed are {MAX_PACKED_BYTES}", packed.len())));
+    }
+    Ok(LinksValues {
+        fingerprint: &row.fingerprint.0,
+        at: CqlTimestamp(row.at_ms),
+        count: i32::try_from(row.links.len()).unwrap_or(i32::MAX),
+        written_at: write_time(row.at_ms, &packed)?,
+        packed,
+    })
+}
+
+pub(super) fn of_redirect(row: &RedirectRow) -> Result<RedirectValues<'_>, StoreError> {
+    Ok(RedirectValues {
+        fingerprint: &row.fingerprint.0,
+        source: &row.from,
+        target: &row.to,
+        status: row.status.into(),
+        at: CqlTimestamp(row.at_ms),
+        written_at: write_time(row.at_ms, row)?,
+    })
+}
+
+pub(super) fn of_robots(row: &RobotsRow) -> Result<RobotsValues<'_>, StoreError> {
+    Ok(RobotsValues {
+        authority: &row.authority,
+        fetched_at: CqlTimestamp(row.fetched_at_ms),
+        status: row.status.map(i32::from),
+        body: &row.body,
+        expires_at: CqlTimestamp(row.expires_ms),
+        written_at: write_time(row.fetched_at_ms, row)?,
+    })
+}
+
+/// A row of a table as it is read.
+pub(super) trait Columns {
+    /// What it holds.
+    type Row;
+
+    /// # Errors
+    /// When a column holds what none of ours wrote.
+    fn row(self) -> Result<Self::Row, String>;
+}
+
+fn narrow<T: TryFrom<N>, N: Copy + std::fmt::Display>(column: &str, number: N) -> Result<T, String> {
+    T::try_from(number).map_err(|_| format!("`{column}` is {number}"))
+}
+
+fn status(number: Option<i32>) -> Result<Option<u16>, String> {
+    number.map(|number| narrow("status", number)).transpose()
+}
+
+fn fingerprint(bytes: &[u8]) -> Result<Fingerprint, String> {
+    let bytes = bytes.try_into().map_err(|_| format!("the fingerprint has {} bytes instead of 16", bytes.len()))?;
+    Ok(Fingerprint(bytes))
+}
+
+#[derive(DeserializeRow)]
+pub(super) struct PageColumns {
+    fingerprint: Vec<u8>,
+    key: String,
+    url: String,
+    site: String,
+    fetched_at: CqlTimestamp,
+    status: Option<i32>,
+    outcome: String,
+    reason: Option<String>,
+    content_type: Option<String>,
+    etag: Option<String>,
+    last_modified: Option<String>,
+    bytes: i64,
+    content_hash: Option<String>,
+    depth: i32,
+    via: Option<String>,
+}
+
+impl Columns for PageColumns {
+    type Row = PageRow;
+
+    fn row(self) -> Result<PageRow, String> {
+        Ok(PageRow {
+            fingerprint: fingerprint(&self.fingerprint)?,
+            key: self.key,
+            url: self.url,
+            site: self.site,
+            fetched_at_ms: self.fetched_at.0,
+            status: status(self.status)?,
+            outcome: self.outcome,
+            reason: self.reason,
+            content_type: self.content_type,
+            etag: self.etag,
+            last_modified: self.last_modified,
+            bytes: narrow("bytes", self.bytes)?,
+            content_hash: self.content_hash,
+            depth: narrow("depth", self.depth)?,
+            via: self.via,
+        })
+    }
+}
+
+#[derive(DeserializeRow)]
+pub(super) struct FetchColumns {
+    at: CqlTimestamp,
+    status: Option<i32>,
+    outcome: String,
+    reason: Option<String>,
+    bytes: i64,
+    content_hash: Option<String>,
+}
+
+impl Columns for FetchColumns {
+    type Row = FetchEvent;
+
+    fn row(self) -> Result<FetchEvent, String> {
+        Ok(FetchEvent {
+            at_ms: self.at.0,
+            status: status(self.status)?,
+            outcome: self.outcome,
+            reason: self.reason,
+            bytes: narrow("bytes", self.bytes)?,
+            content_hash: self.content_hash,
+        })
+    }
+}
+
+#[derive(DeserializeRow)]
+pub(super) struct LinksColumns {
+    fingerprint: Vec<u8>,
+    at: CqlTimestamp,
+    packed: Vec<u8>,
+}
+
+impl Columns for LinksColumns {
+    type Row = LinksOut;
+
+    fn row(self) -> Result<LinksOut, String> {
+        let links = unpack_links(&self.packed)?;
+        Ok(LinksOut { fingerprint: fingerprint(&self.fingerprint)?, at_ms: self.at.0, links })
+    }
+}
+
+#[derive(DeserializeRow)]
+pub(super) struct RedirectColumns {
+    fingerprint: Vec<u8>,
+    source: String,
+    target: String,
+    status: i32,
+    at: CqlTimestamp,
+}
+
+impl Columns for RedirectColumns {
+    type Row = RedirectRow;
+
+    fn row(self) -> Result<RedirectRow, String> {
+        Ok(RedirectRow {
+            fingerprint: fingerprint(&self.fingerprint)?,
+            from: self.source,
+            to: self.target,
+            status: narrow("status", self.status)?,
+            at_ms: self.at.0,
+        })
+    }
+}
+
+#[derive(DeserializeRow)]
+pub(super) struct RobotsColumns {
+    authority: String,
+    fetched_at: CqlTimestamp,
+    status: Option<i32>,
+    body: String,
+    expires_at: CqlTimestamp,
+}
+
+impl Columns for RobotsColumns {
+    type Row = RobotsRow;
+
+    fn row(self) -> Result<RobotsRow, String> {
+        Ok(RobotsRow {
+            authority: self.authority,
+            fetched_at_ms: self.fetched_at.0,
+            status: status(self.status)?,
+            body: self.body,
+            expires_ms: self.expires_at.0,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn links(at_ms: Millis, target: &str) -> LinksOut {
+        LinksOut { fingerprint: Fingerprint([7; 16]), at_ms, links: vec![(target.to_owned(), false)] }
+    }
+
+    #[test]
+    fn a_later_event_has_a_later_write_time_whatever_its_content() {
+        for i in 0..200 {
+            let (earlier, later) = (links(i, &format!("https://a.example/{i}")), links(i + 1, "https://b.example/"));
+            assert!(of_links(&earlier).unwrap().written_at < of_links(&later).unwrap().written_at);
+        }
+    }
+
+    #[test]
+    fn a_repetition_has_the_same_write_time_and_another_content_another() {
+        let row = links(5, "https://example.org/");
+        assert_eq!(of_links(&row).unwrap().written_at, of_links(&row.clone()).unwrap().written_at);
+        assert_ne!(
+            of_links(&row).unwrap().written_at,
+            of_links(&links(5, "https://example.org/other")).unwrap().written_at
+        );
+    }
+
+    #[test]
+    fn a_time_that_the_server_cannot_hold_is_refused_by_name() {
+        for at_ms in [Millis::MAX, Millis::MIN, Millis::MAX / 1000 + 1] {
+            let error = of_links(&links(at_ms, "https://example.org/")).err().unwrap();
+            assert!(matches!(&error, StoreError::Refused(reason) if reason.contains(&at_ms.to_string())), "{error}");
+        }
+    }
+
+    #[test]
+    fn links_that_no_request_can_carry_are_refused_with_page_and_limit() {
+        // Digits of a hash do not compress to a quarter.
+        let link =
+            |i: u64| ((0..16).map(|n| format!("{:016x}", xxh3_64(&(i * 16 + n).to_le_bytes()))).collect(), false);
+        let row = LinksOut { links: (0..150_000).map(link).collect(), ..links(1, "") };
+        let error = of_links(&row).err().unwrap().to_string();
+        assert!(
+            error.contains("07070707") && error.contains("150000 links") && error.contains("allowed are"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,174 @@
+//! Sessions: opened with patience, and replaced when one does not find back to its servers.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use scylla::client::execution_profile::ExecutionProfile;
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use scylla::policies::load_balancing::DefaultPolicy;
+use scylla::statement::Consistency;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::failure::Failure;
+use super::statements::Statements;
+use super::{CqlConfig, CqlConsistency, schema};
+use crate::{StoreError, StoreMetrics};
+
+/// How long one connection may take to be there.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long opening a session may take, with learning of the cluster.
+const OPENING_TIMEOUT: Duration = Duration::from_secs(15);
+/// A connection that stays silent for so long after it was asked is dropped: a server that hangs does not close it.
+const KEEPALIVE: Duration = Duration::from_secs(10);
+/// The first wait before the servers are asked again at the start; it doubles each time.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+/// The longest wait.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+/// Servers that stay away at the start are reported so often.
+const REPORT_EVERY: Duration = Duration::from_secs(10);
+/// A session whose requests all fail is replaced after so long. The driver waits up to 10 s before it connects again, and
+/// that cannot be set.
+const RENEW_AFTER: Duration = Duration::from_secs(2);
+/// A new session is tried so often.
+const RENEW_EVERY: Duration = Duration::from_secs(1);
+
+/// A session and what was prepared in it.
+pub(super) struct Live {
+    pub(super) session: Session,
+    pub(super) statements: Statements,
+}
+
+impl Live {
+    /// Opens a session and applies what the keyspace lacks. Tried again until it succeeds or cannot succeed.
+    pub(super) async fn open_patiently(config: &CqlConfig) -> Result<Self, StoreError> {
+        let (mut wait, mut reported) = (FIRST_WAIT, None::<Instant>);
+        loop {
+            match Self::open(config, true).await {
+                Ok(live) => return Ok(live),
+                Err(StoreError::Failed(reason)) if reported.is_none_or(|at| at.elapsed() >= REPORT_EVERY) => {
+                    reported = Some(Instant::now());
+                    tracing::warn!(nodes = ?config.nodes, reason, "waiting for the CQL servers");
+                }
+                Err(StoreError::Failed(_)) => {}
+                Err(error) => return Err(error),
+            }
+            sleep(wait).await;
+            wait = LONGEST_WAIT.min(wait * 2);
+        }
+    }
+
+    /// Opens a session, once.
+    async fn open(config: &CqlConfig, migrate: bool) -> Result<Self, StoreError> {
+        let doing = format!("opening a session with {}", config.nodes.join(", "));
+        let late = || Failure::timeout(format!("nothing within {} s", OPENING_TIMEOUT.as_secs()));
+        let opened = timeout(OPENING_TIMEOUT, builder(config).build()).await;
+        let session = opened.map_err(|_| late()).and_then(|session| session.map_err(Failure::from));
+        let session = session.map_err(|failure| failure.while_doing(&doing))?;
+        if migrate {
+            schema::migrate(&session, config).await?;
+        }
+        let preparing = timeout(OPENING_TIMEOUT, Statements::prepare(&session, &config.keyspace)).await;
+        let statements = preparing.map_err(|_| late()).and_then(|statements| statements);
+        let statements = statements.map_err(|failure| failure.while_doing("preparing statements"))?;
+        Ok(Self { session, statements })
+    }
+}
+
+fn builder(config: &CqlConfig) -> SessionBuilder {
+    let consistency = match config.consistency {
+        CqlConsistency::One => Consistency::One,
+        CqlConsistency::LocalOne => Consistency::LocalOne,
+        CqlConsistency::Quorum => Consistency::Quorum,
+        CqlConsistency::LocalQuorum => Consistency::LocalQuorum,
+        CqlConsistency::All => Consistency::All,
+    };
+    let mut policy = DefaultPolicy::builder().token_aware(true);
+    if let Some(datacenter) = &config.datacenter {
+        policy = policy.prefer_datacenter(datacenter.clone());
+    }
+    let profile = ExecutionProfile::builder()
+        .consistency(consistency)
+        .request_timeout(Some(config.request_timeout()))
+        .load_balancing_policy(policy.build())
+        .build();
+    let mut builder = SessionBuilder::new()
+        .known_nodes(&config.nodes)
+        .default_execution_profile_handle(profile.into_handle())
+        .keyspaces_to_fetch([&config.keyspace])
+        .connection_timeout(CONNECTION_TIMEOUT)
+        .keepalive_interval(KEEPALIVE)
+        .keepalive_timeout(KEEPALIVE);
+    if let (Some(username), Some(password)) = (&config.username, &config.password) {
+        builder = builder.user(username, password);
+    }
+    builder
+}
+
+/// The session of now.
+pub(super) struct Sessions {
+    config: CqlConfig,
+    metrics: StoreMetrics,
+    current: RwLock<Arc<Live>>,
+    /// Fast to read: whether `failing_since` holds something.
+    failing: AtomicBool,
+    /// Since when every request has failed.
+    failing_since: Mutex<Option<Instant>>,
+    /// When a new session was tried last. Held while one is being opened.
+    renewed: tokio::sync::Mutex<Option<Instant>>,
+}
+
+impl Sessions {
+    pub(super) fn new(config: CqlConfig, metrics: StoreMetrics, live: Live) -> Self {
+        Self {
+            config,
+            metrics,
+            current: RwLock::new(Arc::new(live)),
+            failing: AtomicBool::new(false),
+            failing_since: Mutex::new(None),
+            renewed: tokio::sync::Mutex::new(None),
+        }
+    }
+
+    pub(super) fn current(&self) -> Arc<Live> {
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A request succeeded.
+    pub(super) fn succeeded(&self) {
+        if self.failing.load(Ordering::Relaxed) {
+            *self.failing_since.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            self.failing.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// A request failed in a way that may pass. Gives a new session when the one of now has failed for long, and its servers
+    /// are there. One request at a time tries that; the others go on failing meanwhile.
+    pub(super) async fn failed(&self) -> Option<Arc<Live>> {
+        let since = *self.failing_since.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(Instant::now);
+        self.failing.store(true, Ordering::Relaxed);
+        if since.elapsed() < RENEW_AFTER {
+            return None;
+        }
+        let mut renewed = self.renewed.try_lock().ok()?;
+        if renewed.is_some_and(|at| at.elapsed() < RENEW_EVERY) {
+            return None;
+        }
+        let opened = Live::open(&self.config, false).await;
+        *renewed = Some(Instant::now());
+        match opened {
+            Ok(live) => {
+                let live = Arc::new(live);
+                tracing::info!(failing_ms = since.elapsed().as_millis(), "a new session replaces one that failed");
+                self.metrics.cql_session_renewed();
+                *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&live);
+                Some(live)
+            }
+            Err(error) => {
+                tracing::debug!(%error, "a new session cannot be opened yet");
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What is asked of the server: prepared once a session.
+
+use scylla::client::session::Session;
+use scylla::statement::batch::{Batch, BatchType};
+use scylla::statement::prepared::PreparedStatement;
+
+use super::failure::Failure;
+
+/// The statements, each with its values by name.
+pub(super) struct Statements {
+    /// A page and its fetch: one key, so one request, and one mutation where the server keeps tables by key together.
+    pub(super) put_page: Batch,
+    pub(super) put_links: PreparedStatement,
+    pub(super) put_redirect: PreparedStatement,
+    pub(super) put_robots: PreparedStatement,
+    pub(super) pages: PreparedStatement,
+    pub(super) fetches: PreparedStatement,
+    pub(super) links: PreparedStatement,
+    pub(super) redirects: PreparedStatement,
+    pub(super) robots: PreparedStatement,
+}
+
+const PAGE: &[&str] = &[
+    "fingerprint",
+    "key",
+    "url",
+    "site",
+    "fetched_at",
+    "status",
+    "outcome",
+    "reason",
+    "content_type",
+    "etag",
+    "last_modified",
+    "bytes",
+    "content_hash",
+    "depth",
+    "via",
+];
+const FETCH: &[&str] = &["fingerprint", "at", "status", "outcome", "reason", "bytes", "content_hash"];
+const LINKS: &[&str] = &["fingerprint", "at", "count", "packed"];
+const REDIRECT: &[&str] = &["fingerprint", "source", "target", "status", "at"];
+const ROBOTS: &[&str] = &["authority", "fetched_at", "status", "body", "expires_at"];
+
+/// Events of the history that one answer holds.
+const FETCHES_AT_ONCE: i32 = 1000;
+
+impl Statements {
+    pub(super) async fn prepare(session: &Session, keyspace: &str) -> Result<Self, Failure> {
+        // With the keyspace in each name: statements that depend on `USE` are prepared anew by each connection's keyspace.
+        let put = async |table: &str, columns: &[&str]| {
+            let (marks, columns) = (columns.join(", :"), columns.join(", "));
+            let text =
+                format!("INSERT INTO \"{keyspace}\".{table} ({columns}) VALUES (:{marks}) USING TIMESTAMP :written_at");
+            prepare(session, &text).await
+        };
+        let get = async |table: &str, columns: &[&str], rest: &str| {
+            let (key, columns) = (if table == "robots" { "authority" } else { "fingerprint" }, columns.join(", "));
+            prepare(session, &format!("SELECT {columns} FROM \"{keyspace}\".{table} WHERE {key} = ?{rest}")).await
+        };
+        let mut put_page = Batch::new(BatchType::Unlogged);
+        put_page.append_statement(put("pages", PAGE).await?);
+        put_page.append_statement(put("fetches", FETCH).await?);
+        put_page.set_is_idempotent(true);
+        let mut fetches = get("fetches", &FETCH[1..], " LIMIT ?").await?;
+        fetches.set_page_size(FETCHES_AT_ONCE);
+        Ok(Self {
+            put_page,
+            put_links: put("links", LINKS).await?,
+            put_redirect: put("redirects", REDIRECT).await?,
+            put_robots: put("robots", ROBOTS).await?,
+            pages: get("pages", PAGE, "").await?,
+            fetches,
+            links: get("links", &["fingerprint", "at", "packed"], "").await?,
+            redirects: get("redirects", REDIRECT, "").await?,
+            robots: get("robots", ROBOTS, "").await?,
+        })
+    }
+}
+
+async fn prepare(session: &Session, text: &str) -> Result<PreparedStatement, Failure> {
+    let mut prepared = session.prepare(text).await?;
+    // A write carries its own time, so that the driver may repeat it at another node.
+    prepared.set_is_idempotent(true);
+    Ok(prepared)
+}

@@ -1,0 +1,111 @@
+//! What stores count. Names are constants; each says when to alert.
+
+use std::time::Duration;
+
+use prometheus::core::Collector;
+use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
+
+use crate::StoreError;
+
+/// From request to answer, by operation. Alert when the 99th percentile of `write` is above a second.
+pub const REQUEST_SECONDS: &str = "orbweaver_store_request_seconds";
+/// Requests that failed, by operation and kind: `failed` may pass, `refused` and `damaged` do not. Alert on any `refused` or
+/// `damaged`: a stage has ended because of it.
+pub const ERRORS: &str = "orbweaver_store_errors_total";
+/// Rows written and acknowledged, by table: `pages`, `links`, `redirects`, `robots`. No alert of its own.
+pub const ROWS_WRITTEN: &str = "orbweaver_store_rows_written_total";
+/// Writes that were tried again. Alert on a steady rate: the store is too slow or away.
+pub const RETRIES: &str = "orbweaver_store_retries_total";
+/// 1 while every request fails. Alert when it is 1 for a minute.
+pub const FAILING: &str = "orbweaver_store_failing";
+/// Requests to the CQL servers that failed, by kind: `connection`, `timeout`, `unavailable`, `overloaded`, `server`,
+/// `unauthorized`, `invalid`. Alert on any of the last two, and on a steady rate of the others.
+pub const CQL_ERRORS: &str = "orbweaver_store_cql_errors_total";
+/// Sessions that were replaced because they did not find back to their servers. Alert on a steady rate.
+pub const CQL_SESSIONS_RENEWED: &str = "orbweaver_store_cql_sessions_renewed_total";
+
+/// From 50 µs (a row of the embedded store) to half a minute (servers that are away).
+const BUCKETS: [f64; 14] =
+    [0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 0.5, 2.0, 10.0, 30.0];
+
+/// The metrics of the stores of a process. Cheap to share.
+#[derive(Debug, Clone)]
+pub struct StoreMetrics {
+    request: HistogramVec,
+    errors: IntCounterVec,
+    rows: IntCounterVec,
+    retries: IntCounter,
+    failing: IntGauge,
+    cql_errors: IntCounterVec,
+    cql_sessions_renewed: IntCounter,
+}
+
+impl StoreMetrics {
+    /// Registers the metrics, once a registry.
+    ///
+    /// # Errors
+    /// When they are registered there already.
+    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let counter = |name: &str, help: &str, labels: &[&str]| IntCounterVec::new(Opts::new(name, help), labels);
+        let metrics = Self {
+            request: HistogramVec::new(
+                HistogramOpts::new(REQUEST_SECONDS, "From request to answer").buckets(BUCKETS.to_vec()),
+                &["operation"],
+            )?,
+            errors: counter(ERRORS, "Requests that failed", &["operation", "kind"])?,
+            rows: counter(ROWS_WRITTEN, "Rows written and acknowledged", &["table"])?,
+            retries: IntCounter::new(RETRIES, "Writes that were tried again")?,
+            failing: IntGauge::new(FAILING, "1 while every request fails")?,
+            cql_errors: counter(CQL_ERRORS, "Requests to the CQL servers that failed", &["kind"])?,
+            cql_sessions_renewed: IntCounter::new(CQL_SESSIONS_RENEWED, "Sessions that were replaced")?,
+        };
+        let all: [Box<dyn Collector>; 7] = [
+            Box::new(metrics.request.clone()),
+            Box::new(metrics.errors.clone()),
+            Box::new(metrics.rows.clone()),
+            Box::new(metrics.retries.clone()),
+            Box::new(metrics.failing.clone()),
+            Box::new(metrics.cql_errors.clone()),
+            Box::new(metrics.cql_sessions_renewed.clone()),
+        ];
+        all.into_iter().try_for_each(|collector| registry.register(collector))?;
+        Ok(metrics)
+    }
+
+    pub(crate) fn answered(&self, operation: &str, after: Duration) {
+        self.request.with_label_values(&[operation]).observe(after.as_secs_f64());
+    }
+
+    pub(crate) fn failed(&self, operation: &str, error: &StoreError) {
+        let kind = match error {
+            StoreError::Failed(_) => "failed",
+            StoreError::Refused(_) => "refused",
+            StoreError::Damaged { .. } => "damaged",
+        };
+        self.errors.with_label_values(&[operation, kind]).inc();
+    }
+
+    pub(crate) fn failing(&self, failing: bool) {
+        self.failing.set(failing.into());
+    }
+
+    pub(crate) fn wrote(&self, table: &str, rows: u64) {
+        if rows > 0 {
+            self.rows.with_label_values(&[table]).inc_by(rows);
+        }
+    }
+
+    pub(crate) fn retried(&self) {
+        self.retries.inc();
+    }
+
+    #[cfg(feature = "cql")]
+    pub(crate) fn cql_failed(&self, kind: &str) {
+        self.cql_errors.with_label_values(&[kind]).inc();
+    }
+
+    #[cfg(feature = "cql")]
+    pub(crate) fn cql_session_renewed(&self) {
+        self.cql_sessions_renewed.inc();
+    }
+}

@@ -1,0 +1,82 @@
+//! The links of a page as one value, the same in every store: how they are packed in the first byte, then postcard as it
+//! is, or LZ4 of it with its length in front.
+//!
+//! LZ4 and not zstd: 30 links of one page shrink from 1,700 to 700 bytes in 2 µs, with zstd (level 1) to 510 in 7 µs.
+
+const PLAIN: u8 = 0;
+const LZ4: u8 = 1;
+/// Links shorter than this are not compressed.
+const COMPRESS_FROM: usize = 256;
+/// The most that links may be, packed or not, so that a damaged length allocates no more. 64 MiB.
+const MAX_LINKS_BYTES: usize = 64 << 20;
+
+/// Adds the packed links to `out`.
+///
+/// # Errors
+/// When they are larger than any store takes.
+pub(crate) fn pack_links(links: &[(String, bool)], mut out: Vec<u8>) -> Result<Vec<u8>, String> {
+    let plain = postcard::to_stdvec(links).map_err(|error| error.to_string())?;
+    if plain.len() < COMPRESS_FROM {
+        out.push(PLAIN);
+        out.extend_from_slice(&plain);
+    } else if plain.len() > MAX_LINKS_BYTES {
+        return Err(format!("links of {} bytes; allowed are {MAX_LINKS_BYTES}", plain.len()));
+    } else {
+        out.push(LZ4);
+        out.extend_from_slice(&lz4_flex::compress_prepend_size(&plain));
+    }
+    Ok(out)
+}
+
+/// The links that were packed.
+///
+/// # Errors
+/// When they are damaged.
+pub(crate) fn unpack_links(packed: &[u8]) -> Result<Vec<(String, bool)>, String> {
+    match packed {
+        [PLAIN, plain @ ..] => exact(plain),
+        [LZ4, packed @ ..] => {
+            let (bytes, packed) = lz4_flex::block::uncompressed_size(packed).map_err(|error| error.to_string())?;
+            if bytes > MAX_LINKS_BYTES {
+                return Err(format!("links of {bytes} bytes; allowed are {MAX_LINKS_BYTES}"));
+            }
+            exact(&lz4_flex::decompress(packed, bytes).map_err(|error| error.to_string())?)
+        }
+        [kind, ..] => Err(format!("compression {kind} of the links is unknown")),
+        [] => Err("the links are cut off".to_owned()),
+    }
+}
+
+/// Decodes all of `bytes`.
+pub(crate) fn exact<'a, T: serde::Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
+    let (row, rest) = postcard::take_from_bytes(bytes).map_err(|error| error.to_string())?;
+    if !rest.is_empty() {
+        return Err(format!("{} bytes too many", rest.len()));
+    }
+    Ok(row)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn links_are_unpacked_as_they_were_packed(links: Vec<(String, bool)>) {
+            prop_assert_eq!(unpack_links(&pack_links(&links, vec![]).unwrap()), Ok(links));
+        }
+
+        #[test]
+        fn damaged_links_are_refused_without_a_panic(kind in 0..3_u8, bytes: Vec<u8>) {
+            let _ = unpack_links(&[&[kind], &bytes[..]].concat());
+        }
+    }
+
+    #[test]
+    fn a_claimed_length_beyond_the_limit_is_refused() {
+        let value = [&[LZ4][..], &u32::MAX.to_le_bytes()].concat();
+        assert!(unpack_links(&value).unwrap_err().contains("allowed are"));
+    }
+}
