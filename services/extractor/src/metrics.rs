@@ -2,6 +2,8 @@
 
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 
+use crate::charset::CharsetSource;
+
 /// Pages by result: `extracted`, `rejected`. Alert: any steady rate of `rejected`, since each is a page lost to the dead letters.
 pub const PAGES: &str = "orbweaver_extractor_pages_total";
 /// Pages that are received and not extracted yet. Alert: above the budget's records for minutes while seconds stay flat.
@@ -22,6 +24,10 @@ pub const TRUNCATED: &str = "orbweaver_extractor_truncated_pages_total";
 pub const CHARSETS: &str = "orbweaver_extractor_charset_pages_total";
 /// Pages that ask for their links not to be followed. Alert: none.
 pub const NOFOLLOW_PAGES: &str = "orbweaver_extractor_nofollow_pages_total";
+
+/// The sources of [`CHARSETS`].
+const SOURCES: [CharsetSource; 4] =
+    [CharsetSource::ByteOrderMark, CharsetSource::Header, CharsetSource::Declared, CharsetSource::Detected];
 
 /// The extractor's metrics.
 #[derive(Debug, Clone)]
@@ -58,6 +64,9 @@ impl ExtractorMetrics {
             charsets: IntCounterVec::new(Opts::new(CHARSETS, "Pages by how their encoding was chosen"), &["source"])?,
             nofollow_pages: IntCounter::new(NOFOLLOW_PAGES, "Pages whose links are not to be followed")?,
         };
+        // Whoever sums what has not happened yet wants 0, not nothing.
+        ["extracted", "rejected"].iter().for_each(|result| drop(metrics.pages.with_label_values(&[result])));
+        SOURCES.iter().for_each(|source| drop(metrics.charsets.with_label_values(&[source.as_str()])));
         registry.register(Box::new(metrics.pages.clone()))?;
         registry.register(Box::new(metrics.pending.clone()))?;
         registry.register(Box::new(metrics.seconds.clone()))?;

@@ -3,7 +3,10 @@
 use orbweaver_messages::OutcomeKind;
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 
-use crate::{client::Attempt, records::word};
+use crate::{
+    client::{Attempt, Failure},
+    records::word,
+};
 
 /// Requests by what came of them: `2xx` to `5xx`, or the word of a failure (`dns`, `connect`, `tls`, `timeout`, `connection`,
 /// `body`, `private_address`, `internal`). Alert: any `internal`; `dns` or `connect` above half of all, which is our own
@@ -34,6 +37,30 @@ pub const HELD: &str = "orbweaver_fetcher_held_requests";
 pub const SITES: &str = "orbweaver_fetcher_known_sites";
 /// Times at which the process was found to have been frozen. Alert: any.
 pub const FREEZES: &str = "orbweaver_fetcher_freezes_total";
+
+/// The labels of [`REQUESTS`], [`ROBOTS`] and [`OUTCOMES`].
+const STATUSES: [&str; 5] = ["2xx", "3xx", "4xx", "5xx", "other"];
+const FAILURES: [Failure; 8] = [
+    Failure::Dns,
+    Failure::Connect,
+    Failure::Tls,
+    Failure::Timeout,
+    Failure::Connection,
+    Failure::Body,
+    Failure::Private,
+    Failure::Internal,
+];
+const FINDINGS: [&str; 5] = ["stored", "redirected", "failing", "blocked", "private"];
+const KINDS: [OutcomeKind; 8] = [
+    OutcomeKind::Fetched,
+    OutcomeKind::Unchanged,
+    OutcomeKind::Redirected,
+    OutcomeKind::Refused,
+    OutcomeKind::Blocked,
+    OutcomeKind::Retry,
+    OutcomeKind::Deferred,
+    OutcomeKind::Gone,
+];
 
 /// The fetcher's metrics.
 #[derive(Debug, Clone)]
@@ -74,6 +101,11 @@ impl FetcherMetrics {
             sites: IntGauge::new(SITES, "Sites that are remembered")?,
             freezes: IntCounter::new(FREEZES, "Times at which the process was found to have been frozen")?,
         };
+        // Whoever sums an error that has not happened yet wants 0, not nothing.
+        let classes = STATUSES.into_iter().chain(FAILURES.map(Failure::reason));
+        classes.for_each(|class| drop(metrics.requests.with_label_values(&[class])));
+        FINDINGS.iter().for_each(|finding| drop(metrics.robots.with_label_values(&[finding])));
+        KINDS.iter().for_each(|kind| drop(metrics.outcomes.with_label_values(&[word(*kind)])));
         registry.register(Box::new(metrics.requests.clone()))?;
         registry.register(Box::new(metrics.seconds.clone()))?;
         registry.register(Box::new(metrics.bytes.clone()))?;
@@ -117,5 +149,25 @@ pub fn class_of(attempt: &Attempt) -> &'static str {
             500..=599 => "5xx",
             _ => "other",
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus::proto::MetricFamily;
+
+    use super::*;
+
+    #[test]
+    fn what_has_not_happened_yet_is_counted_as_zero() {
+        let registry = Registry::new();
+        FetcherMetrics::register(&registry).unwrap();
+        let families = registry.gather();
+        let labels = |name: &str| {
+            let family: &MetricFamily = families.iter().find(|family| family.name() == name).unwrap();
+            family.get_metric().iter().map(|metric| metric.get_label()[0].value().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!((labels(REQUESTS).len(), labels(ROBOTS).len()), (13, 5));
+        assert_eq!(labels(OUTCOMES).len(), KINDS.len());
     }
 }
