@@ -1,0 +1,343 @@
+//! All processes: starts them, does to them what the faults say, and starts them again.
+
+use std::{collections::BTreeMap, path::PathBuf, sync::{Arc, atomic::Ordering}, time::Duration};
+
+use orbweaver_log::MemoryLog;
+use orbweaver_stage::StageError;
+use tokio::{task::JoinHandle, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    broken::Broken,
+    faults::{Back, Fault, Machine, skew},
+    gate::{Gate, Gated},
+    groups::Groups,
+    network::{Line, ProcessLog, Weather},
+    process::{Outside, Parts, run},
+    random::Random,
+    settings::Service,
+    time::{MachineClock, Time},
+};
+
+/// A process that runs.
+struct Running {
+    number: usize,
+    gate: Arc<Gate>,
+    log: ProcessLog,
+    clock: MachineClock,
+    shutdown: CancellationToken,
+    task: JoinHandle<Result<(), StageError>>,
+    /// What undoes a fault, and when.
+    mends: Vec<(Instant, Mend)>,
+    /// What is done when it was killed by its script.
+    back: Back,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Mend {
+    Thaw,
+    Reach,
+    Commit,
+}
+
+/// A machine: it runs a process, or will.
+struct Place {
+    service: Service,
+    running: Option<Running>,
+    /// When a process is started on it; `None` while one runs, or it is given up.
+    starts_at: Option<Instant>,
+    index_dir: PathBuf,
+    indexes: u64,
+}
+
+/// The end of a process.
+#[derive(Debug, Clone)]
+pub struct Ended {
+    /// Which.
+    pub process: usize,
+    /// When.
+    pub at: Instant,
+    /// Why, when it ended by itself.
+    pub error: Option<String>,
+    /// The service itself says that something is wrong.
+    pub is_fault: bool,
+}
+
+/// All processes.
+pub(crate) struct Fleet {
+    places: Vec<Place>,
+    log: MemoryLog,
+    groups: Groups,
+    outside: Outside,
+    time: Time,
+    broken: Broken,
+    weather: Weather,
+    random: Random,
+    folder: PathBuf,
+    started: usize,
+    /// The log or the store comes back.
+    log_back_at: Option<Instant>,
+    store_back_at: Option<Instant>,
+    pub(crate) ended: Vec<Ended>,
+    pub(crate) happened: BTreeMap<&'static str, u64>,
+}
+
+/// What a fleet runs on.
+pub(crate) struct Ground {
+    pub(crate) log: MemoryLog,
+    pub(crate) groups: Groups,
+    pub(crate) outside: Outside,
+    pub(crate) time: Time,
+    pub(crate) broken: Broken,
+    pub(crate) weather: Weather,
+    pub(crate) folder: PathBuf,
+}
+
+impl Fleet {
+    pub(crate) fn start(ground: Ground, random: Random) -> Self {
+        let Ground { log, groups, outside, time, broken, weather, folder } = ground;
+        let processes = outside.settings.processes;
+        let mut fleet = Self {
+            places: vec![],
+            log,
+            groups,
+            outside,
+            time,
+            broken,
+            weather,
+            random,
+            folder,
+            started: 0,
+            log_back_at: None,
+            store_back_at: None,
+            ended: vec![],
+            happened: BTreeMap::new(),
+        };
+        for (service, count) in Service::ALL.into_iter().zip(processes) {
+            for _ in 0..count {
+                fleet.add(service);
+            }
+        }
+        fleet
+    }
+
+    fn add(&mut self, service: Service) {
+        let delay = Duration::from_millis(self.random.below(2_000));
+        let index_dir = self.folder.join(format!("machine{}", self.places.len()));
+        let starts_at = Some(Instant::now() + delay);
+        self.places.push(Place { service, running: None, starts_at, index_dir, indexes: 0 });
+    }
+
+    fn find(&mut self, machine: Machine) -> Option<&mut Place> {
+        let mut places: Vec<&mut Place> =
+            self.places.iter_mut().filter(|place| place.service == machine.service && place.running.is_some()).collect();
+        if places.is_empty() {
+            return None;
+        }
+        let index = usize::try_from(machine.number).unwrap_or(0) % places.len();
+        Some(places.swap_remove(index))
+    }
+
+    /// Does what a fault says; false when there is nobody to whom it could happen.
+    pub(crate) fn happens(&mut self, fault: Fault) {
+        let kind = fault.kind();
+        if self.strike(fault).is_some() {
+            *self.happened.entry(kind).or_default() += 1;
+        }
+    }
+
+    fn strike(&mut self, fault: Fault) -> Option<()> {
+        let now = Instant::now();
+        let ms = Duration::from_millis;
+        match fault {
+            Fault::Kill(machine, back) => {
+                let running = self.find(machine)?.running.as_mut()?;
+                running.back = back;
+                running.gate.kill();
+            }
+            Fault::KillAtAppend(machine, back, after) => {
+                let running = self.find(machine)?.running.as_mut()?;
+                running.back = back;
+                let number = running.log.appends() + after;
+                running.log.script(|script| script.kill_at_append = Some(number));
+            }
+            Fault::KillAtLanding(machine, back, after) => {
+                let running = self.find(machine)?.running.as_mut()?;
+                running.back = back;
+                let number = running.log.appends() + after;
+                running.log.script(|script| script.kill_at_landing = Some(number));
+            }
+            Fault::FailAppend(machine, after) => {
+                let running = self.find(machine)?.running.as_mut()?;
+                let number = running.log.appends() + after;
+                running.log.script(|script| script.fail_append = Some(number));
+            }
+            Fault::Freeze(machine, for_ms) => {
+                let running = self.find(machine)?.running.as_mut()?;
+                running.gate.freeze(true);
+                running.mends.push((now + ms(for_ms), Mend::Thaw));
+            }
+            Fault::CutOff(machine, for_ms) => {
+                let running = self.find(machine)?.running.as_mut()?;
+                running.gate.cut_off(true);
+                running.mends.push((now + ms(for_ms), Mend::Reach));
+            }
+            Fault::RefuseCommits(machine, for_ms) => {
+                let running = self.find(machine)?.running.as_mut()?;
+                running.log.script(|script| script.refuse_commits = true);
+                running.mends.push((now + ms(for_ms), Mend::Commit));
+            }
+            Fault::LoseCommitAnswers(machine, every) => {
+                let running = self.find(machine)?.running.as_mut()?;
+                running.log.script(|script| script.lose_answer_every = every);
+            }
+            Fault::SetClock(machine, ahead_ms) => self.find(machine)?.running.as_mut()?.clock.set(ahead_ms),
+            Fault::Stop(machine, for_ms) => {
+                let running = self.find(machine)?.running.as_mut()?;
+                running.back = Back { after_ms: for_ms, loses_index: false };
+                running.shutdown.cancel();
+            }
+            Fault::Add(service) => self.add(service),
+            Fault::Move(service) => self.groups.churn(service.name(), &mut self.random),
+            Fault::AllAway(service, for_ms) => {
+                for place in self.places.iter_mut().filter(|place| place.service == service) {
+                    place.starts_at = place.starts_at.map(|at| at.max(now + ms(for_ms)));
+                    if let Some(running) = &mut place.running {
+                        running.back = Back { after_ms: for_ms, loses_index: false };
+                        running.gate.kill();
+                    }
+                }
+            }
+            Fault::LogAway(for_ms) => {
+                self.log_back_at = self.log_back_at.max(Some(now + ms(for_ms)));
+                self.groups.hold_sessions(true);
+                self.reach_the_log(false);
+            }
+            Fault::StoreAway(for_ms) => {
+                self.store_back_at = self.store_back_at.max(Some(now + ms(for_ms)));
+                self.outside.store.away.store(true, Ordering::Relaxed);
+            }
+        }
+        Some(())
+    }
+
+    fn reach_the_log(&mut self, reached: bool) {
+        for running in self.places.iter().filter_map(|place| place.running.as_ref()) {
+            running.gate.lose_log(!reached);
+        }
+    }
+
+    /// Whether nothing is broken, and nobody is missing.
+    pub(crate) fn is_well(&self) -> bool {
+        self.log_back_at.is_none()
+            && self.store_back_at.is_none()
+            && self.places.iter().all(|place| place.running.as_ref().is_some_and(|running| running.mends.is_empty() && running.gate.is_well()))
+    }
+
+    /// Mends what is over, notes who has ended, starts who comes back.
+    pub(crate) async fn step(&mut self) {
+        let now = Instant::now();
+        if self.log_back_at.is_some_and(|at| at <= now) {
+            self.log_back_at = None;
+            self.reach_the_log(true);
+            self.groups.hold_sessions(false);
+        }
+        if self.store_back_at.is_some_and(|at| at <= now) {
+            self.store_back_at = None;
+            self.outside.store.away.store(false, Ordering::Relaxed);
+        }
+        for index in 0..self.places.len() {
+            self.mend(index, now);
+            self.bury(index, now).await;
+            if self.places[index].starts_at.is_some_and(|at| at <= now) {
+                self.launch(index);
+            }
+        }
+    }
+
+    fn mend(&mut self, index: usize, now: Instant) {
+        let Some(running) = &mut self.places[index].running else { return };
+        let (gate, log) = (running.gate.clone(), running.log.clone());
+        running.mends.retain(|(at, mend)| {
+            if *at > now {
+                return true;
+            }
+            match mend {
+                Mend::Thaw => gate.freeze(false),
+                Mend::Reach => gate.cut_off(false),
+                Mend::Commit => log.script(|script| script.refuse_commits = false),
+            }
+            false
+        });
+    }
+
+    async fn bury(&mut self, index: usize, now: Instant) {
+        let place = &mut self.places[index];
+        let Some(running) = place.running.as_mut().filter(|running| running.gate.is_dead() || running.task.is_finished())
+        else {
+            return;
+        };
+        let mut ended = Ended { process: running.number, at: now, error: None, is_fault: false };
+        let stopped = running.shutdown.is_cancelled();
+        if running.task.is_finished() {
+            match (&mut running.task).await {
+                Ok(Ok(())) => ended.is_fault = !stopped,
+                Ok(Err(error)) => {
+                    ended.is_fault = matches!(error, StageError::Halted { .. } | StageError::Stalled { .. });
+                    ended.error = Some(error.to_string());
+                }
+                Err(panicked) => {
+                    ended.is_fault = true;
+                    ended.error = Some(panicked.to_string());
+                }
+            }
+        } else {
+            running.task.abort();
+            let _ = (&mut running.task).await;
+        }
+        running.gate.kill();
+        let back = running.back;
+        place.running = None;
+        place.starts_at = Some(now + Duration::from_millis(back.after_ms));
+        if back.loses_index {
+            // Another machine.
+            place.indexes += 1;
+        }
+        self.ended.push(ended);
+    }
+
+    fn launch(&mut self, index: usize) {
+        let number = self.started;
+        self.started += 1;
+        let random = self.random.split(&format!("process {number}"));
+        let gate = Arc::new(Gate::default());
+        gate.lose_log(self.log_back_at.is_some());
+        let clock = MachineClock::new(self.time, skew(&mut self.random));
+        let line = Line {
+            process: number,
+            gate: gate.clone(),
+            groups: self.groups.clone(),
+            broken: self.broken.clone(),
+            weather: self.weather,
+        };
+        let log = ProcessLog::new(self.log.clone(), line, random.split("log"));
+        let shutdown = CancellationToken::new();
+        let place = &mut self.places[index];
+        let parts = Parts {
+            service: place.service,
+            number,
+            log: log.clone(),
+            gate: gate.clone(),
+            clock: clock.clone(),
+            time: self.time,
+            random,
+            index_dir: place.index_dir.join(place.indexes.to_string()),
+            shutdown: shutdown.clone(),
+            outside: self.outside.clone(),
+        };
+        let task = tokio::spawn(Gated::new(run(parts), gate.clone()));
+        let back = Back { after_ms: 1_000, loses_index: false };
+        place.starts_at = None;
+        place.running = Some(Running { number, gate, log, clock, shutdown, task, mends: vec![], back });
+    }
+}

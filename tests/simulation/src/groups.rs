@@ -1,0 +1,224 @@
+//! The coordinator of all groups: gives partitions to members, piece by piece, and takes them away.
+//!
+//! Partition N of all topics of a group goes to one member (the `range` assignor), but each topic's piece comes and goes
+//! by itself. Who is wanted back is asked first; who does not answer in time, or was not heard of for a session, is fenced,
+//! and told when it is heard of again.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use orbweaver_log::{Log, MemoryLog, Partition, TopicPartition};
+use orbweaver_messages::topic;
+use tokio::time::Instant;
+
+use crate::{gate::Gate, network::lock, random::Random};
+
+/// A member that was not heard of for so long is expelled.
+pub const SESSION: Duration = Duration::from_secs(45);
+/// A member may take so long to hand a partition back.
+const HAND_BACK_WITHIN: Duration = Duration::from_secs(60);
+
+struct Member {
+    process: usize,
+    gate: Arc<Gate>,
+    /// What it held when it was expelled, of which it was not told yet.
+    expelled: Option<Vec<TopicPartition>>,
+}
+
+#[derive(Default)]
+struct Group {
+    members: BTreeMap<usize, Member>,
+    joined: usize,
+    /// Who holds a place, and since when it is wanted back.
+    holders: BTreeMap<TopicPartition, (usize, Option<Instant>)>,
+    targets: BTreeMap<Partition, usize>,
+    /// Who the targets were made for.
+    made_for: Vec<usize>,
+}
+
+/// Someone who lost its partitions without a word, and when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Expelled {
+    /// Who.
+    pub process: usize,
+    /// When.
+    pub at: Instant,
+}
+
+/// All groups. Clones are the same.
+#[derive(Clone)]
+pub struct Groups {
+    log: MemoryLog,
+    groups: Arc<Mutex<BTreeMap<String, Group>>>,
+    expelled: Arc<Mutex<Vec<Expelled>>>,
+    /// The coordinator is away with the log.
+    away: Arc<AtomicBool>,
+}
+
+impl Groups {
+    /// No group yet.
+    #[must_use]
+    pub fn new(log: MemoryLog) -> Self {
+        Self { log, groups: Arc::default(), expelled: Arc::default(), away: Arc::default() }
+    }
+
+    /// A process joins a group; its number in it, which is that of the log.
+    pub(crate) fn join(&self, group: &str, process: usize, gate: Arc<Gate>) -> usize {
+        let mut groups = lock(&self.groups);
+        let group = groups.entry(group.to_owned()).or_default();
+        let number = group.joined;
+        group.joined += 1;
+        group.members.insert(number, Member { process, gate, expelled: None });
+        number
+    }
+
+    /// A member leaves in order.
+    pub(crate) fn leave(&self, group: &str, member: usize) {
+        if let Some(group) = lock(&self.groups).get_mut(group) {
+            group.members.remove(&member);
+            group.holders.retain(|_, (holder, _)| *holder != member);
+        }
+    }
+
+    /// Who was expelled so far.
+    #[must_use]
+    pub fn expelled(&self) -> Vec<Expelled> {
+        lock(&self.expelled).clone()
+    }
+
+    /// Whether all partitions are where they should be, and everybody knows.
+    #[must_use]
+    pub fn are_at_rest(&self) -> bool {
+        lock(&self.groups).iter().all(|(name, group)| {
+            let placed = |(place, (holder, wanted)): (&TopicPartition, &(usize, Option<Instant>))| {
+                wanted.is_none() && group.targets.get(&place.partition) == Some(holder)
+            };
+            let heard = group.members.keys().all(|&member| self.log.has_heard(name, member));
+            heard && group.holders.len() == group.targets.len() * topics(name).len() && group.holders.iter().all(placed)
+        })
+    }
+
+    /// Moves one partition of a group to another member, if there is one.
+    pub(crate) fn churn(&self, name: &str, random: &mut Random) {
+        let mut groups = lock(&self.groups);
+        let Some(group) = groups.get_mut(name) else { return };
+        let members: Vec<usize> = group.eligible().collect();
+        let partitions: Vec<Partition> = group.targets.keys().copied().collect();
+        if !members.is_empty() && !partitions.is_empty() {
+            let partition = partitions[random.index(partitions.len())];
+            group.targets.insert(partition, members[random.index(members.len())]);
+        }
+    }
+
+    /// The coordinator is away, or back; then sessions begin anew.
+    pub(crate) fn hold_sessions(&self, away: bool) {
+        self.away.store(away, Ordering::Relaxed);
+        for group in lock(&self.groups).values() {
+            group.members.values().for_each(|member| member.gate.count_silence_anew());
+        }
+    }
+
+    /// Does the next pieces of what is to be done.
+    pub(crate) fn step(&self, random: &mut Random) {
+        if self.away.load(Ordering::Relaxed) {
+            return;
+        }
+        for (name, group) in &mut *lock(&self.groups) {
+            self.hear(name, group);
+            group.plan(topics(name).first().map_or(0, |&topic| self.log.partitions(topic).unwrap_or(0)));
+            self.move_pieces(name, group, random);
+        }
+    }
+
+    /// Expels who was silent for too long, and tells who is heard of again.
+    fn hear(&self, name: &str, group: &mut Group) {
+        let now = Instant::now();
+        for (&number, member) in &mut group.members {
+            let silent = member.gate.silent_since();
+            if member.expelled.is_none() && silent.is_some_and(|since| now.duration_since(since) >= SESSION) {
+                let held = group.holders.iter().filter(|(_, (holder, _))| *holder == number);
+                member.expelled = Some(held.map(|(place, _)| *place).collect());
+                group.holders.retain(|_, (holder, _)| *holder != number);
+                lock(&self.expelled).push(Expelled { process: member.process, at: now });
+                // Who is dead has left the log already.
+                let _ = self.log.expel(name, number);
+            }
+            if silent.is_none()
+                && let Some(lost) = member.expelled.take()
+            {
+                let _ = self.log.lose(name, number, &lost);
+            }
+        }
+        group.members.retain(|_, member| member.expelled.is_none() || !member.gate.is_dead());
+    }
+
+    fn move_pieces(&self, name: &str, group: &mut Group, random: &mut Random) {
+        let now = Instant::now();
+        for &topic in topics(name) {
+            for (&partition, &target) in &group.targets {
+                let place = TopicPartition::new(topic, partition);
+                // In pieces: now and then one is left for later.
+                if random.chance(30) {
+                    continue;
+                }
+                match group.holders.get(&place).copied() {
+                    None => {
+                        // Who still has to hear that it lost something is given nothing.
+                        let ready = group.members.get(&target).is_some_and(|member| member.gate.is_well());
+                        if ready && self.log.has_heard(name, target) && self.log.assign(name, target, &[place]).is_ok() {
+                            group.holders.insert(place, (target, None));
+                        }
+                    }
+                    Some((holder, _)) if holder == target && group.holders[&place].1.is_none() => {}
+                    Some((holder, None)) => {
+                        if self.log.revoke(name, holder, &[place]).is_ok() {
+                            group.holders.insert(place, (holder, Some(now)));
+                        }
+                    }
+                    Some((holder, Some(since))) => {
+                        // Who was killed hands nothing back, and is waited for until its session ends.
+                        let lives = group.members.get(&holder).is_none_or(|member| !member.gate.is_dead());
+                        let handed_back = lives && !self.log.held(name, holder).contains(&place);
+                        let late = now.duration_since(since) >= HAND_BACK_WITHIN;
+                        if late && !handed_back {
+                            let _ = self.log.lose(name, holder, &[place]);
+                        }
+                        if handed_back || late {
+                            group.holders.remove(&place);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Group {
+    fn eligible(&self) -> impl Iterator<Item = usize> {
+        self.members.iter().filter(|(_, member)| member.expelled.is_none()).map(|(number, _)| *number)
+    }
+
+    /// Shares the partitions out when the members have changed.
+    fn plan(&mut self, partitions: Partition) {
+        let members: Vec<usize> = self.eligible().collect();
+        if members == self.made_for {
+            return;
+        }
+        self.targets.clear();
+        for partition in (0..partitions).filter(|_| !members.is_empty()) {
+            let share = partition as usize * members.len() / partitions as usize;
+            self.targets.insert(partition, members[share]);
+        }
+        self.made_for = members;
+    }
+}
+
+fn topics(group: &str) -> &'static [orbweaver_messages::Topic] {
+    topic::groups().get(group).map_or(&[], Vec::as_slice)
+}

@@ -1,0 +1,106 @@
+//! What must hold of a schedule, from the web's own log and from what is left in the log.
+
+use std::collections::BTreeMap;
+
+use orbweaver_log::MemoryLog;
+use orbweaver_messages::{Millis, topic};
+
+use crate::{
+    observer::{documents, places},
+    time::shown,
+    web::{Asked, Kind, Served, Truth},
+};
+
+/// Moments at which what a process knew was lost to the others: it was killed, ended by itself, or was expelled.
+pub(crate) type Losses = Vec<(usize, Millis)>;
+
+/// How often pages were asked for beyond what they needed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Repeats {
+    /// In all.
+    pub all: usize,
+    /// The most for one URL, and which.
+    pub most: Option<(usize, String)>,
+}
+
+/// What is wrong with the pages that came out.
+pub(crate) fn judge_pages(log: &MemoryLog, truth: &Truth, served: &Served) -> Vec<String> {
+    let documents = documents(log);
+    let missing = truth.documents.iter().filter(|url| !documents.contains(*url)).map(|url| format!("{url} was lost"));
+    let invented = documents.iter().filter(|url| !truth.documents.contains(*url)).map(|url| format!("{url} came out, but must not"));
+    let asked = served.asked();
+    let forbidden = asked.iter().filter(|asked| !asked.is_robots && !truth.allowed.contains(&asked.url));
+    let forbidden = forbidden.map(|asked| format!("{} was asked for at {}, but must not", asked.url, shown(asked.arrived_ms)));
+    let dead = places(log, topic::DEAD_LETTERS).into_iter().flat_map(|place| log.records(place)).map(|record| {
+        let reason = record.header("reason").map(|reason| String::from_utf8_lossy(reason).into_owned());
+        format!("a dead letter: {} {:?}", reason.unwrap_or_default(), record.value)
+    });
+    missing.chain(invented).chain(forbidden).chain(dead).collect()
+}
+
+/// What is wrong with the moments at which sites were asked.
+pub(crate) fn judge_politeness(served: &Served, losses: &Losses) -> Vec<String> {
+    let mut sites: BTreeMap<String, Vec<Asked>> = BTreeMap::new();
+    for asked in served.asked() {
+        sites.entry(asked.site.clone()).or_default().push(asked);
+    }
+    let mut violations = vec![];
+    for requests in sites.values() {
+        for (index, asked) in requests.iter().enumerate() {
+            for before in &requests[..index] {
+                violations.extend(judge_pair(served, before, asked, losses));
+            }
+        }
+    }
+    violations
+}
+
+/// Judges a request by one before it at the same site.
+fn judge_pair(served: &Served, before: &Asked, asked: &Asked, losses: &Losses) -> Option<String> {
+    let at = asked.arrived_ms;
+    let what = || format!("{} was asked for {} by process {} at {}", asked.site, asked.url, asked.by, shown(at));
+    let Some(ended) = before.ended_ms.filter(|ended| *ended <= at) else {
+        return Some(format!(
+            "{} while the request of process {} of {} was in flight",
+            what(),
+            before.by,
+            shown(before.arrived_ms)
+        ));
+    };
+    let gap = at - ended;
+    let interval = Millis::try_from(served.web.interval_ms).unwrap_or(Millis::MAX);
+    if gap < interval {
+        return Some(format!("{} {gap} ms after its answer to process {}, not {interval} ms", what(), before.by));
+    }
+    let host = &served.web.hosts[asked.host];
+    if let Some(delay) = host.crawl_delay_s.filter(|_| !asked.is_robots) {
+        let delay = Millis::try_from(delay * 1000).unwrap_or(Millis::MAX);
+        // Known from the answer of robots.txt on, which came before any page of this host.
+        if gap < delay {
+            return Some(format!("{} {gap} ms after its answer to process {}, not its crawl-delay of {delay} ms", what(), before.by));
+        }
+    }
+    let asked_for = Millis::try_from(before.retry_after_ms?).unwrap_or(Millis::MAX);
+    // Nobody else can know what one was told who died, or was cut off, before it could tell.
+    let told = !losses.iter().any(|(process, lost)| *process == before.by && (ended..=at).contains(lost));
+    (gap < asked_for && told)
+        .then(|| format!("{} {gap} ms after it asked process {} to be left alone for {asked_for} ms", what(), before.by))
+}
+
+/// How often pages were asked for beyond what they needed.
+pub(crate) fn repeats(served: &Served) -> Repeats {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for asked in served.asked().into_iter().filter(|asked| !asked.is_robots) {
+        *counts.entry(asked.url).or_default() += 1;
+    }
+    let mut repeats = Repeats::default();
+    for page in &served.web.pages {
+        let needed = 1 + page.troubles.len() + usize::from(page.kind == Kind::CookieWall);
+        let excess = counts.get(&page.url).copied().unwrap_or(0).saturating_sub(needed);
+        repeats.all += excess;
+        if excess > repeats.most.as_ref().map_or(0, |(most, _)| *most) {
+            repeats.most = Some((excess, page.url.clone()));
+        }
+    }
+    repeats
+}

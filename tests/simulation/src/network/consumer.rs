@@ -1,0 +1,93 @@
+//! A consumer of a process.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::future::{BoxFuture, FutureExt};
+use orbweaver_log::{Commit, Consumer, Event, LogError, Offset, TopicPartition};
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::{Inner, lock};
+
+/// A member of a group, with the delays of its process.
+pub(super) struct ProcessConsumer {
+    consumer: Box<dyn Consumer>,
+    inner: Arc<Inner>,
+    group: String,
+    member: usize,
+    /// When the next fetch has come.
+    comes_at: Instant,
+    commits: u64,
+}
+
+impl ProcessConsumer {
+    pub(super) fn new(consumer: Box<dyn Consumer>, inner: Arc<Inner>, (group, member): (&str, usize)) -> Self {
+        Self { consumer, inner, group: group.to_owned(), member, comes_at: Instant::now(), commits: 0 }
+    }
+
+    /// A fetch that takes long delays what it brings; nothing is taken from the log before, so that dropping a poll, a pause
+    /// and a revocation lose nothing.
+    async fn poll_until(&mut self, deadline: Instant) -> Result<Option<Event>, LogError> {
+        let comes_at = self.comes_at.min(deadline);
+        sleep_until(comes_at).await;
+        if timeout_at(deadline, self.inner.gate.reaches_the_log()).await.is_err() {
+            return Ok(None);
+        }
+        let wait = deadline.saturating_duration_since(Instant::now());
+        let event = self.consumer.poll(wait).await?;
+        if event.is_some() {
+            self.comes_at = Instant::now() + self.inner.weather.delay(&mut self.inner.random());
+        }
+        Ok(event.map(|event| self.inner.broken.poll(event)))
+    }
+
+    async fn send_commits(&mut self, commits: Vec<(TopicPartition, Commit)>) -> Result<(), LogError> {
+        self.inner.ask().await;
+        let script = lock(&self.inner.script).clone();
+        let away = || LogError::Invalid("the coordinator of the group is not available".to_owned());
+        if script.refuse_commits {
+            return Err(away());
+        }
+        self.consumer.commit(commits).await?;
+        self.commits += 1;
+        self.inner.ask().await;
+        let lost = script.lose_answer_every > 0 && self.commits % script.lose_answer_every == 0;
+        if lost { Err(away()) } else { Ok(()) }
+    }
+}
+
+impl Consumer for ProcessConsumer {
+    fn poll(&mut self, max_wait: Duration) -> BoxFuture<'_, Result<Option<Event>, LogError>> {
+        self.poll_until(Instant::now() + max_wait).boxed()
+    }
+
+    fn start(&mut self, place: TopicPartition, from: Offset) -> Result<(), LogError> {
+        self.consumer.start(place, from)
+    }
+
+    fn pause(&mut self, places: &[TopicPartition]) -> Result<(), LogError> {
+        self.consumer.pause(places)
+    }
+
+    fn resume(&mut self, places: &[TopicPartition]) -> Result<(), LogError> {
+        self.consumer.resume(places)
+    }
+
+    fn commit(&mut self, commits: Vec<(TopicPartition, Commit)>) -> BoxFuture<'_, Result<(), LogError>> {
+        self.send_commits(commits).boxed()
+    }
+
+    fn hand_back(&mut self, places: &[TopicPartition]) -> Result<(), LogError> {
+        self.consumer.hand_back(places)
+    }
+
+    fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), LogError>> {
+        async move {
+            self.inner.ask().await;
+            let Self { consumer, inner, group, member, .. } = *self;
+            consumer.close().await?;
+            inner.groups.leave(&group, member);
+            Ok(())
+        }
+        .boxed()
+    }
+}

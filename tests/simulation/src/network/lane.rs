@@ -1,0 +1,75 @@
+//! Records of one process on their way to one partition: they land in their order, whatever becomes of who sent them.
+
+use std::{sync::Arc, time::Duration};
+
+use orbweaver_log::{Log, LogError, MemoryLog, Offset, Record};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::{Instant, sleep_until},
+};
+
+use crate::{gate::Gate, random::Random};
+
+/// Of a killed process, so many chunks that it had sent to one partition land at most.
+const CHUNKS_OF_THE_DEAD: usize = 3;
+
+struct Chunk {
+    records: Vec<Record>,
+    lands_at: Instant,
+    landed: oneshot::Sender<Result<Vec<Offset>, LogError>>,
+}
+
+/// A chunk on its way.
+pub(super) struct Landing(oneshot::Receiver<Result<Vec<Offset>, LogError>>);
+
+impl Landing {
+    /// Waits until it has landed; for ever when it never does.
+    pub(super) async fn landed(self) -> Result<Vec<Offset>, LogError> {
+        match self.0.await {
+            Ok(landed) => landed,
+            // The process was killed, and its answer is of no use to it.
+            Err(_) => std::future::pending().await,
+        }
+    }
+}
+
+/// The way to one partition.
+pub(super) struct Lane {
+    chunks: mpsc::UnboundedSender<Chunk>,
+    last: Instant,
+}
+
+impl Lane {
+    /// Opens the way to a partition for the process behind `gate`.
+    pub(super) fn open(log: MemoryLog, gate: Arc<Gate>, random: &mut Random) -> Self {
+        let (chunks, mut waiting) = mpsc::unbounded_channel::<Chunk>();
+        let mut left = random.index(CHUNKS_OF_THE_DEAD + 1);
+        let mut part = random.split("part");
+        tokio::spawn(async move {
+            while let Some(mut chunk) = waiting.recv().await {
+                sleep_until(chunk.lands_at).await;
+                if !gate.sends().await {
+                    if left == 0 {
+                        return;
+                    }
+                    left -= 1;
+                    if left == 0 {
+                        chunk.records.truncate(part.index(chunk.records.len() + 1));
+                    }
+                }
+                let landed = log.append(chunk.records).await;
+                let _ = chunk.landed.send(landed);
+            }
+        });
+        Self { chunks, last: Instant::now() }
+    }
+
+    /// Sends records, which take `delay` but do not overtake the ones before.
+    pub(super) fn send(&mut self, records: Vec<Record>, delay: Duration) -> Landing {
+        let (landed, landing) = oneshot::channel();
+        self.last = self.last.max(Instant::now() + delay);
+        // The lane ends with its process only, and then nobody waits.
+        let _ = self.chunks.send(Chunk { records, lands_at: self.last, landed });
+        Landing(landing)
+    }
+}

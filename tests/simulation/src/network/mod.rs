@@ -1,0 +1,270 @@
+//! The way of one process to the log: a [`ProcessLog`] around the log in memory, on which things take time, come late, come in
+//! part, or never.
+//!
+//! What Kafka promises is kept, and no more: records of one producer to one partition land in their order, partitions land
+//! apart, an append that was acknowledged has landed, and what a killed process had sent may land or not, a part of it
+//! always a beginning. Commits of who lost a partition are refused; appends of it are not.
+
+mod consumer;
+mod lane;
+mod reader;
+mod weather;
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures::future::{BoxFuture, FutureExt};
+use orbweaver_log::{
+    Bounds, Commit, Consumer, Log, LogError, MemoryLog, Offset, Partition, Reader, Record, TopicPartition,
+};
+use orbweaver_messages::{Millis, Topic};
+use tokio::time::sleep;
+
+use crate::{broken::Broken, gate::Gate, groups::Groups, random::Random};
+
+use consumer::ProcessConsumer;
+use lane::Lane;
+use reader::ProcessReader;
+pub use weather::Weather;
+
+/// What a script does to the log of one process.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Script {
+    /// The append of this number (from 0) is acknowledged to nobody: a part of it lands, and the process is told that it failed.
+    pub(crate) fail_append: Option<u64>,
+    /// The process is killed when it begins the append of this number.
+    pub(crate) kill_at_append: Option<u64>,
+    /// The same when that append has landed, and was not acknowledged.
+    pub(crate) kill_at_landing: Option<u64>,
+    /// Commits are refused until then.
+    pub(crate) refuse_commits: bool,
+    /// Every so many commits the answer is lost although it was taken; 0: never.
+    pub(crate) lose_answer_every: u64,
+}
+
+struct Inner {
+    log: MemoryLog,
+    process: usize,
+    gate: Arc<Gate>,
+    groups: Groups,
+    broken: Broken,
+    weather: Weather,
+    random: Mutex<Random>,
+    lanes: Mutex<BTreeMap<TopicPartition, Lane>>,
+    script: Mutex<Script>,
+    appends: Mutex<u64>,
+    failed: Mutex<bool>,
+}
+
+impl Inner {
+    fn random(&self) -> MutexGuard<'_, Random> {
+        lock(&self.random)
+    }
+
+    /// Waits as long as a message takes.
+    async fn way(&self) {
+        let delay = self.weather.delay(&mut self.random());
+        if !delay.is_zero() {
+            sleep(delay).await;
+        }
+    }
+
+    /// A question to the log, and its answer.
+    async fn ask(&self) {
+        self.gate.runs().await;
+        self.way().await;
+        self.gate.reaches_the_log().await;
+    }
+}
+
+/// What a process needs to reach the log.
+pub struct Line {
+    /// The process.
+    pub process: usize,
+    /// Its gate.
+    pub gate: Arc<Gate>,
+    /// All groups.
+    pub groups: Groups,
+    /// The rules that are switched off.
+    pub broken: Broken,
+    /// How long things take.
+    pub weather: Weather,
+}
+
+/// The log, as one process reaches it. Clones are the same.
+#[derive(Clone)]
+pub struct ProcessLog {
+    inner: Arc<Inner>,
+}
+
+impl ProcessLog {
+    /// The log as a process reaches it by `line`.
+    #[must_use]
+    pub fn new(log: MemoryLog, line: Line, random: Random) -> Self {
+        let Line { process, gate, groups, broken, weather } = line;
+        let inner = Inner {
+            log,
+            process,
+            gate,
+            groups,
+            broken,
+            weather,
+            random: Mutex::new(random),
+            lanes: Mutex::default(),
+            script: Mutex::default(),
+            appends: Mutex::default(),
+            failed: Mutex::default(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Changes the script.
+    pub(crate) fn script(&self, change: impl FnOnce(&mut Script)) {
+        change(&mut lock(&self.inner.script));
+    }
+
+    /// How many appends were begun.
+    pub(crate) fn appends(&self) -> u64 {
+        *lock(&self.inner.appends)
+    }
+}
+
+impl Log for ProcessLog {
+    fn partitions(&self, topic: Topic) -> Result<Partition, LogError> {
+        self.inner.log.partitions(topic)
+    }
+
+    fn append(&self, records: Vec<Record>) -> BoxFuture<'_, Result<Vec<Offset>, LogError>> {
+        append(&self.inner, records).boxed()
+    }
+
+    fn consumer(&self, group: &str, topics: &[Topic]) -> Result<Box<dyn Consumer>, LogError> {
+        let consumer = self.inner.log.consumer(group, topics)?;
+        let member = self.inner.groups.join(group, self.inner.process, self.inner.gate.clone());
+        Ok(Box::new(ProcessConsumer::new(consumer, self.inner.clone(), (group, member))))
+    }
+
+    fn reader(&self, place: TopicPartition, from: Offset) -> BoxFuture<'_, Result<Box<dyn Reader>, LogError>> {
+        async move {
+            self.inner.ask().await;
+            let reader = self.inner.log.reader(place, from).await?;
+            Ok(Box::new(ProcessReader::new(reader, place, self.inner.clone())) as Box<dyn Reader>)
+        }
+        .boxed()
+    }
+
+    fn bounds(&self, place: TopicPartition) -> BoxFuture<'_, Result<Bounds, LogError>> {
+        async move {
+            self.inner.ask().await;
+            self.inner.log.bounds(place).await
+        }
+        .boxed()
+    }
+
+    fn offset_at(&self, place: TopicPartition, timestamp_ms: Millis) -> BoxFuture<'_, Result<Offset, LogError>> {
+        async move {
+            self.inner.ask().await;
+            self.inner.log.offset_at(place, timestamp_ms).await
+        }
+        .boxed()
+    }
+
+    fn committed<'a>(
+        &'a self,
+        group: &'a str,
+        places: &'a [TopicPartition],
+    ) -> BoxFuture<'a, Result<Vec<Option<Commit>>, LogError>> {
+        async move {
+            self.inner.ask().await;
+            self.inner.log.committed(group, places).await
+        }
+        .boxed()
+    }
+
+    fn delete_below(&self, place: TopicPartition, before: Offset) -> BoxFuture<'_, Result<(), LogError>> {
+        async move {
+            self.inner.ask().await;
+            self.inner.log.delete_below(place, before).await
+        }
+        .boxed()
+    }
+}
+
+/// Sends records on their lanes, and waits until all have landed and that was heard of.
+async fn append(inner: &Arc<Inner>, records: Vec<Record>) -> Result<Vec<Offset>, LogError> {
+    inner.gate.runs().await;
+    let number = {
+        let mut appends = lock(&inner.appends);
+        *appends += 1;
+        *appends - 1
+    };
+    let script = lock(&inner.script).clone();
+    if script.kill_at_append == Some(number) {
+        inner.gate.kill();
+        return std::future::pending().await;
+    }
+    let fails = script.fail_append == Some(number);
+    if *lock(&inner.failed) {
+        return Err(failed());
+    }
+    let early = inner.broken.acknowledges_early(&records);
+    let partitions = inner.log.partitions(orbweaver_messages::topic::OUTCOMES)?;
+    let records = inner.broken.append(records, partitions);
+    let count = records.len();
+    let mut chunks: BTreeMap<TopicPartition, (Vec<usize>, Vec<Record>)> = BTreeMap::new();
+    for (index, record) in records.into_iter().enumerate() {
+        let chunk = chunks.entry(record.place).or_default();
+        chunk.0.push(index);
+        chunk.1.push(record);
+    }
+    let mut landings = vec![];
+    for (place, (indexes, mut records)) in chunks {
+        if fails {
+            // A part of it: a beginning in each partition, and nothing behind it.
+            let taken = inner.random().index(records.len() + 1);
+            records.truncate(taken);
+        }
+        let delay = inner.weather.delay(&mut inner.random());
+        let mut lanes = lock(&inner.lanes);
+        let lane = lanes.entry(place).or_insert_with(|| Lane::open(inner.log.clone(), inner.gate.clone(), &mut inner.random()));
+        landings.push((indexes, lane.send(records, delay)));
+    }
+    if fails {
+        *lock(&inner.failed) = true;
+        inner.way().await;
+        inner.gate.runs().await;
+        return Err(failed());
+    }
+    if early {
+        // The rule that is switched off: nobody waits for the log.
+        return Ok(vec![0; count]);
+    }
+    let mut offsets = vec![0; count];
+    for (indexes, landing) in landings {
+        for (index, offset) in indexes.into_iter().zip(landing.landed().await?) {
+            offsets[index] = offset;
+        }
+    }
+    if script.kill_at_landing == Some(number) {
+        inner.gate.kill();
+        return std::future::pending().await;
+    }
+    inner.way().await;
+    inner.gate.runs().await;
+    Ok(offsets)
+}
+
+fn failed() -> LogError {
+    LogError::Fatal("the script says that this append fails".to_owned())
+}
+
+/// What cannot be refused: no part of the simulation panics while it holds one.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Nothing takes longer than this on its way, in good weather.
+pub const QUICK: Duration = Duration::from_millis(10);

@@ -1,0 +1,140 @@
+//! Watches for completion, as `orbweaver status --wait` does, and holds what it is told against the truth.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use orbweaver_log::{MemoryLog, TopicPartition};
+use orbweaver_messages::topic;
+use orbweaver_stage::completion::{Declared, Reading};
+use serde_json::Value;
+use tokio::time::sleep;
+
+use crate::{
+    broken::{Broken, Rule},
+    network::{ProcessLog, lock},
+    random::Random,
+    settings::Service,
+    time::Time,
+    web::Truth,
+};
+
+/// What was observed so far.
+#[derive(Debug, Clone, Default)]
+pub struct Observed {
+    /// Readings taken.
+    pub readings: u64,
+    /// When completion was proved first, and since when without a break, in milliseconds from the begin.
+    pub first_ms: Option<u64>,
+    /// Since when it is proved without a break.
+    pub since_ms: Option<u64>,
+    /// What was wrong.
+    pub violations: Vec<String>,
+}
+
+/// The groups whose work a crawl is, each with its topics.
+#[must_use]
+pub fn declared() -> Vec<Declared> {
+    let names = Service::ALL.map(Service::name);
+    let groups = topic::groups().iter().filter(|(group, _)| names.contains(group));
+    groups
+        .flat_map(|(group, topics)| topics.iter().map(|&topic| Declared { group: (*group).to_owned(), topic }))
+        .collect()
+}
+
+/// Watches without end.
+pub(crate) struct Observer {
+    pub(crate) log: ProcessLog,
+    pub(crate) truth: Arc<Truth>,
+    pub(crate) memory: MemoryLog,
+    pub(crate) broken: Broken,
+    pub(crate) time: Time,
+    pub(crate) random: Random,
+    pub(crate) observed: Arc<Mutex<Observed>>,
+}
+
+impl Observer {
+    pub(crate) async fn watch(mut self) {
+        let declared = declared();
+        let mut last: Option<Reading> = None;
+        loop {
+            sleep(Duration::from_millis(self.random.between(200, 3_000))).await;
+            let reading = match Reading::take(&self.log, &declared).await {
+                Ok(reading) => reading,
+                Err(error) => {
+                    lock(&self.observed).violations.push(format!("completion cannot be read: {error}"));
+                    return;
+                }
+            };
+            let is_proven = if self.broken.is_off(Rule::TwoReadings) {
+                reading.is_worked_off()
+            } else {
+                last.as_ref().is_some_and(|first| reading.proves_completion_after(first))
+            };
+            self.note(is_proven);
+            last = Some(reading);
+        }
+    }
+
+    fn note(&self, is_proven: bool) {
+        let mut observed = lock(&self.observed);
+        observed.readings += 1;
+        if !is_proven {
+            observed.since_ms = None;
+            return;
+        }
+        let now = self.time.elapsed_ms();
+        if observed.since_ms.is_none() {
+            let missing = self.missing();
+            if !missing.is_empty() {
+                let shown = missing.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
+                observed.violations.push(format!(
+                    "complete was told at {now} ms although {} pages are missing: {shown}",
+                    missing.len()
+                ));
+            }
+            observed.violations.extend(waiting(&self.memory).into_iter().take(3).map(|key| {
+                format!("complete was told at {now} ms although {key} waits in crawl.frontier")
+            }));
+        }
+        observed.first_ms.get_or_insert(now);
+        observed.since_ms.get_or_insert(now);
+    }
+
+    fn missing(&self) -> Vec<String> {
+        let documents = documents(&self.memory);
+        self.truth.documents.iter().filter(|url| !documents.contains(*url)).cloned().collect()
+    }
+}
+
+/// All places of a topic.
+pub(crate) fn places(log: &MemoryLog, of: orbweaver_messages::Topic) -> Vec<TopicPartition> {
+    let partitions = orbweaver_log::Log::partitions(log, of).unwrap_or(0);
+    (0..partitions).map(|partition| TopicPartition::new(of, partition)).collect()
+}
+
+/// The URLs of all documents that came out.
+pub(crate) fn documents(log: &MemoryLog) -> BTreeSet<String> {
+    let records = places(log, topic::DOCUMENTS).into_iter().flat_map(|place| log.records(place));
+    records
+        .filter_map(|record| {
+            let document: Value = serde_json::from_slice(record.value.as_deref()?).ok()?;
+            Some(document["url"].as_str()?.to_owned())
+        })
+        .collect()
+}
+
+/// The keys of `crawl.frontier` whose last record is no tombstone.
+pub(crate) fn waiting(log: &MemoryLog) -> Vec<String> {
+    let mut waiting = BTreeSet::new();
+    for record in places(log, topic::FRONTIER).into_iter().flat_map(|place| log.records(place)) {
+        let key = String::from_utf8_lossy(record.key.as_deref().unwrap_or_default()).into_owned();
+        if record.header(orbweaver_stage::CLAIM_HEADER).is_some() {
+            continue;
+        }
+        if record.value.is_some() { waiting.insert(key) } else { waiting.remove(&key) };
+    }
+    waiting.into_iter().collect()
+}

@@ -1,0 +1,210 @@
+//! One process: a service's stage with the real runner, on the log, the store and the web as this process reaches them.
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::future::{BoxFuture, FutureExt};
+use orbweaver_extractor::{ExtractorStage, body::BodyReader, job};
+use orbweaver_fetcher::{FetchWorker, FetcherStage};
+use orbweaver_frontier::FrontierStage;
+use orbweaver_log::Log;
+use orbweaver_normalizer_dedup::NormalizerDedup;
+use orbweaver_rate_limiter::RateLimiterStage;
+use orbweaver_stage::{Clock, NoEffects, NoJobs, Perform, Runner, Stage, StageError, Worker};
+use orbweaver_store::{FetchEvent, LinksOut, MemoryStore, PageRow, RedirectRow, RobotsRow, Store, StoreError, StoreWriter, Write};
+use orbweaver_url::Fingerprint;
+use tokio::{sync::mpsc::UnboundedSender, time::sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    counts::Counts,
+    gate::Gate,
+    network::ProcessLog,
+    settings::{Service, Settings},
+    time::{MachineClock, Time},
+    web::{Served, Visitor},
+    random::Random,
+};
+
+/// What a process is made of.
+pub(crate) struct Parts {
+    pub(crate) service: Service,
+    pub(crate) number: usize,
+    pub(crate) log: ProcessLog,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) clock: MachineClock,
+    pub(crate) time: Time,
+    pub(crate) random: Random,
+    pub(crate) index_dir: PathBuf,
+    pub(crate) shutdown: CancellationToken,
+    pub(crate) outside: Outside,
+}
+
+/// What all processes share besides the log.
+#[derive(Clone)]
+pub(crate) struct Outside {
+    pub(crate) served: Arc<Served>,
+    pub(crate) store: SharedStore,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) counts: Counts,
+}
+
+/// The store, and whether it is away.
+#[derive(Clone, Default)]
+pub(crate) struct SharedStore {
+    pub(crate) store: Arc<MemoryStore>,
+    pub(crate) away: Arc<AtomicBool>,
+}
+
+/// Runs a process to its end.
+pub(crate) async fn run(parts: Parts) -> Result<(), StageError> {
+    let settings = parts.outside.settings.clone();
+    let counts = parts.outside.counts.clone();
+    match parts.service {
+        Service::Dedup => {
+            let config = settings.dedup(parts.index_dir.clone());
+            let stage = NormalizerDedup::open(config, &parts.log).await?;
+            serve(stage, NoJobs, NoEffects, parts).await
+        }
+        Service::Frontier => {
+            let stage = FrontierStage::new(settings.frontier(), counts.frontier, Arc::default());
+            serve(stage, NoJobs, NoEffects, parts).await
+        }
+        Service::Limiter => {
+            let stage = RateLimiterStage::new(settings.limiter(), counts.limiter);
+            let stage = stage.map_err(|error| halted("rate-limiter", &error))?;
+            serve(stage, NoJobs, NoEffects, parts).await
+        }
+        Service::Fetcher => {
+            let Parts { outside, gate, clock, time, random, .. } = &parts;
+            let by = (parts.number, gate.clone());
+            let visitor = Visitor::new(outside.served.clone(), by, (*time, clock.clone()), random.split("client"));
+            let store: Arc<dyn Store> = Arc::new(ProcessStore { shared: outside.store.clone(), gate: gate.clone() });
+            let worker = FetchWorker::new(Arc::new(visitor), store.clone(), Arc::new(clock.clone()));
+            let stage = FetcherStage::new(settings.fetcher(), counts.fetcher, Arc::default());
+            serve(stage, worker, StoreWriter::new(store), parts).await
+        }
+        Service::Extractor => {
+            let store = Arc::new(ProcessStore { shared: parts.outside.store.clone(), gate: parts.gate.clone() });
+            let worker = Extracting { settings: settings.clone(), gate: parts.gate.clone() };
+            let stage = ExtractorStage::new(settings.extractor(), counts.extractor);
+            serve(stage, worker, StoreWriter::new(store), parts).await
+        }
+    }
+}
+
+fn halted(service: &'static str, error: &dyn std::fmt::Display) -> StageError {
+    StageError::Halted { service, reason: error.to_string() }
+}
+
+async fn serve<S, W, P>(stage: S, worker: W, perform: P, parts: Parts) -> Result<(), StageError>
+where
+    S: Stage,
+    W: Worker<S::Job, S::Done>,
+    P: Perform<S::Effect>,
+{
+    let config = parts.outside.settings.runner(parts.service);
+    let clock: Arc<dyn Clock> = Arc::new(parts.clock);
+    let log: Arc<dyn Log> = Arc::new(parts.log);
+    let runner = Runner::new(stage, log, worker, perform, config);
+    runner.with_clock(clock).with_metrics(&parts.outside.counts.stage).run(parts.shutdown).await
+}
+
+/// Extracts in place, after a moment.
+struct Extracting {
+    settings: Arc<Settings>,
+    gate: Arc<Gate>,
+}
+
+impl Worker<job::ExtractJob, job::ExtractDone> for Extracting {
+    fn start(&self, job: job::ExtractJob, results: &UnboundedSender<job::ExtractDone>) {
+        let (settings, gate, results) = (self.settings.clone(), self.gate.clone(), results.clone());
+        tokio::spawn(async move {
+            sleep(Duration::from_millis(2)).await;
+            gate.runs().await;
+            let config = settings.extractor();
+            let Ok(mut bodies) = BodyReader::new() else { return };
+            let context = (job.partitions, job.now);
+            let extract = |(origin, record)| (origin, job::process(&record, context, &mut bodies, &config));
+            let pages = job.pages.into_iter().map(extract).collect();
+            let _ = results.send(job::ExtractDone { pages });
+        });
+    }
+}
+
+/// The store, as one process reaches it.
+struct ProcessStore {
+    shared: SharedStore,
+    gate: Arc<Gate>,
+}
+
+impl ProcessStore {
+    async fn way(&self) -> Result<(), StoreError> {
+        self.gate.runs().await;
+        sleep(Duration::from_millis(1)).await;
+        self.gate.runs().await;
+        if self.shared.away.load(Ordering::Relaxed) {
+            return Err(StoreError::Failed("the store is away".to_owned()));
+        }
+        Ok(())
+    }
+
+    async fn write_all(&self, writes: Vec<Write>) -> Result<(), StoreError> {
+        self.way().await?;
+        self.shared.store.write(writes).await?;
+        // It was taken; that this is heard of is another thing.
+        self.way().await
+    }
+}
+
+impl Store for ProcessStore {
+    fn write(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.write_all(writes).boxed()
+    }
+
+    fn page(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<PageRow>, StoreError>> {
+        async move {
+            self.way().await?;
+            self.shared.store.page(fingerprint).await
+        }
+        .boxed()
+    }
+
+    fn history(&self, fingerprint: Fingerprint, limit: usize) -> BoxFuture<'_, Result<Vec<FetchEvent>, StoreError>> {
+        async move {
+            self.way().await?;
+            self.shared.store.history(fingerprint, limit).await
+        }
+        .boxed()
+    }
+
+    fn links(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<LinksOut>, StoreError>> {
+        async move {
+            self.way().await?;
+            self.shared.store.links(fingerprint).await
+        }
+        .boxed()
+    }
+
+    fn redirect(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<RedirectRow>, StoreError>> {
+        async move {
+            self.way().await?;
+            self.shared.store.redirect(fingerprint).await
+        }
+        .boxed()
+    }
+
+    fn robots<'a>(&'a self, authority: &'a str) -> BoxFuture<'a, Result<Option<RobotsRow>, StoreError>> {
+        async move {
+            self.way().await?;
+            self.shared.store.robots(authority).await
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,329 @@
+//! One schedule: a web, processes, faults, an observer and a judge, all from one seed, in one thread and in virtual time.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use orbweaver_log::{Cleanup, Log, MemoryLog, Record, TopicPartition, TopicSpec};
+use orbweaver_messages::{CrawlDefinition, Millis, Pins, Scope, Topic, crawl_key, encode, topic};
+use orbweaver_stage::retention::{Expiring, Retention};
+use orbweaver_url::{CANONICAL_POLICY, SUFFIX_LIST_VERSION};
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    broken::Broken,
+    counts::Counts,
+    faults::{Fault, Planned},
+    fleet::{Fleet, Ground},
+    gate::Gate,
+    groups::Groups,
+    judge::{Losses, Repeats, judge_pages, judge_politeness, repeats},
+    network::{Line, ProcessLog, Weather, lock},
+    observer::{Observed, Observer, places},
+    process::{Outside, SharedStore},
+    random::Random,
+    settings::Settings,
+    time::Time,
+    web::{Served, Truth, Web},
+};
+
+/// A schedule must be complete within this virtual time.
+const WITHIN: Duration = Duration::from_secs(4 * 3600);
+/// How often what is worked off is deleted and compacted.
+const SWEEP_EVERY: Duration = Duration::from_secs(15);
+/// `min.compaction.lag.ms` and `delete.retention.ms` of the compacted topics, in milliseconds.
+const COMPACTION_LAG_MS: Millis = 120_000;
+const TOMBSTONES_KEPT_MS: Millis = 240_000;
+
+/// What a schedule is made of. Tests change what they want to show.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    /// The seed of all that is left to chance.
+    pub seed: u64,
+    /// The web.
+    pub web: Web,
+    /// How the services are set.
+    pub settings: Settings,
+    /// How long messages take.
+    pub weather: Weather,
+    /// What goes wrong.
+    pub faults: Vec<Planned>,
+    /// The rules that are switched off.
+    pub broken: Broken,
+}
+
+impl Scenario {
+    /// The schedule of this seed.
+    #[must_use]
+    pub fn of(seed: u64) -> Self {
+        let random = Random::new(seed);
+        let web = Web::make(&mut random.split("web"));
+        let settings = Settings::draw(&mut random.split("settings"), web.interval_ms);
+        let faults = Fault::plan(&mut random.split("faults"));
+        let weather = random.split("weather").pick(&[Weather::Fair, Weather::Rough]);
+        Self { seed, web, settings, weather, faults, broken: Broken::default() }
+    }
+}
+
+/// What came of a schedule.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// What was run.
+    pub scenario: Scenario,
+    /// What was wrong.
+    pub violations: Vec<String>,
+    /// Faults that happened, by kind.
+    pub happened: BTreeMap<&'static str, u64>,
+    /// Processes that ended by themselves, and why.
+    pub ended: Vec<String>,
+    /// Pages that came out.
+    pub pages: usize,
+    /// Requests that the web saw.
+    pub requests: usize,
+    /// Pages asked for beyond what they needed.
+    pub repeats: Repeats,
+    /// How long it took, in virtual milliseconds.
+    pub virtual_ms: u64,
+    /// A number that two runs of the same schedule share.
+    pub trace: u64,
+}
+
+/// Runs a schedule.
+///
+/// # Panics
+/// When no runtime or folder can be made.
+#[must_use]
+#[allow(clippy::expect_used, reason = "a simulation that cannot begin has nothing to say")]
+pub fn run(scenario: Scenario, counts: &Counts) -> Report {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime of one thread");
+    let folder = tempfile::tempdir_in(scratch()).expect("a folder");
+    runtime.block_on(async { Schedule::begin(scenario, counts.clone(), folder.path()).run().await })
+}
+
+/// Indexes on disk are many and short-lived: memory serves, where there is such a folder.
+fn scratch() -> std::path::PathBuf {
+    let memory = std::path::Path::new("/dev/shm");
+    if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
+}
+
+struct Schedule {
+    scenario: Scenario,
+    random: Random,
+    time: Time,
+    log: MemoryLog,
+    groups: Groups,
+    served: Arc<Served>,
+    truth: Arc<Truth>,
+    counts: Counts,
+    repeated_before: f64,
+    fleet: Fleet,
+    observed: Arc<Mutex<Observed>>,
+    retention: Retention,
+    swept: Instant,
+}
+
+impl Schedule {
+    fn begin(scenario: Scenario, counts: Counts, folder: &std::path::Path) -> Self {
+        let random = Random::new(scenario.seed);
+        let time = Time::begin();
+        let log = MemoryLog::scripted(&specs(scenario.settings.partitions));
+        let groups = Groups::new(log.clone());
+        let served = Arc::new(Served::new(scenario.web.clone()));
+        let truth = Arc::new(Truth::of(&scenario.web));
+        let outside = Outside {
+            served: served.clone(),
+            store: SharedStore::default(),
+            settings: Arc::new(scenario.settings.clone()),
+            counts: counts.clone(),
+        };
+        let ground = Ground {
+            log: log.clone(),
+            groups: groups.clone(),
+            outside,
+            time,
+            broken: scenario.broken.clone(),
+            weather: scenario.weather,
+            folder: folder.to_owned(),
+        };
+        let observed = Arc::<Mutex<Observed>>::default();
+        let line = Line {
+            process: usize::MAX,
+            gate: Arc::new(Gate::default()),
+            groups: groups.clone(),
+            broken: Broken::default(),
+            weather: scenario.weather,
+        };
+        let observer = Observer {
+            log: ProcessLog::new(log.clone(), line, random.split("observer's log")),
+            truth: truth.clone(),
+            memory: log.clone(),
+            broken: scenario.broken.clone(),
+            time,
+            random: random.split("observer"),
+            observed: observed.clone(),
+        };
+        tokio::spawn(observer.watch());
+        let shared: Arc<dyn Log> = Arc::new(log.clone());
+        Self {
+            fleet: Fleet::start(ground, random.split("fleet")),
+            retention: Retention::new(shared, Expiring::in_a_cluster()),
+            random: random.split("schedule"),
+            swept: Instant::now(),
+            repeated_before: counts.repeated(),
+            time,
+            log,
+            groups,
+            served,
+            truth,
+            counts,
+            observed,
+            scenario,
+        }
+    }
+
+    async fn run(mut self) -> Report {
+        self.sow().await;
+        let mut faults = std::mem::take(&mut self.scenario.faults);
+        let planned = faults.clone();
+        let linger_ms = self.random.pick(&[10_000, 60_000, 150_000]);
+        let mut quiet_since = None;
+        let mut violations = vec![];
+        loop {
+            sleep(Duration::from_millis(self.random.between(20, 400))).await;
+            let now_ms = self.time.elapsed_ms();
+            while faults.first().is_some_and(|planned| planned.at_ms <= now_ms) {
+                let Planned { fault, .. } = faults.remove(0);
+                self.fleet.happens(fault);
+            }
+            self.fleet.step().await;
+            self.groups.step(&mut self.random);
+            self.sweep().await;
+            // From when on nothing goes wrong any more.
+            if !faults.is_empty() || !self.fleet.is_well() || !self.groups.are_at_rest() {
+                quiet_since = None;
+            } else {
+                quiet_since.get_or_insert(now_ms);
+            }
+            let since = lock(&self.observed).since_ms;
+            if let (Some(quiet), Some(since)) = (quiet_since, since)
+                && now_ms >= quiet.max(since) + linger_ms
+            {
+                break;
+            }
+            if now_ms >= u64::try_from(WITHIN.as_millis()).unwrap_or(u64::MAX) {
+                violations.push(format!("not complete after {now_ms} ms"));
+                break;
+            }
+        }
+        self.scenario.faults = planned;
+        self.judge(violations)
+    }
+
+    /// Defines the crawl and writes its seeds.
+    async fn sow(&mut self) {
+        let web = &self.scenario.web;
+        let definition = CrawlDefinition {
+            name: "default".to_owned(),
+            scope: Scope::Any,
+            include: vec![],
+            exclude: vec![],
+            max_depth: web.max_depth,
+            pins: Pins {
+                partitions: self.scenario.settings.partitions,
+                suffix_list: SUFFIX_LIST_VERSION.to_owned(),
+                canonical_policy: CANONICAL_POLICY.to_owned(),
+            },
+            created_at_ms: self.time.now(),
+        };
+        let mut records = vec![self.record(topic::CONTROL, 0, &crawl_key("default"), encode(&definition))];
+        for &seed in &web.seeds {
+            let url = web.pages[seed].url.clone();
+            let partition = u32::try_from(seed).unwrap_or(0) % self.scenario.settings.partitions;
+            records.push(self.record(topic::SEEDS, partition, &url, Bytes::from(url.clone())));
+        }
+        let sown = self.log.append(records).await;
+        debug_assert!(sown.is_ok());
+    }
+
+    fn record(&self, to: Topic, partition: u32, key: &str, value: Bytes) -> Record {
+        let key = Some(Bytes::copy_from_slice(key.as_bytes()));
+        let place = TopicPartition::new(to, partition);
+        Record { place, key, value: Some(value), headers: vec![], timestamp_ms: self.time.now() }
+    }
+
+    /// Deletes what is worked off, and compacts what is old.
+    async fn sweep(&mut self) {
+        if self.swept.elapsed() < SWEEP_EVERY {
+            return;
+        }
+        self.swept = Instant::now();
+        let now = self.time.now();
+        let swept = self.retention.sweep(now).await;
+        debug_assert!(swept.is_ok());
+        for of in [topic::FRONTIER, topic::SITES, topic::CONTROL] {
+            for place in places(&self.log, of) {
+                let before = self.log.offset_at(place, now - COMPACTION_LAG_MS).await;
+                let tombstones = self.log.offset_at(place, now - TOMBSTONES_KEPT_MS).await;
+                if let (Ok(before), Ok(tombstones)) = (before, tombstones) {
+                    let _ = self.log.compact_below(place, before, tombstones);
+                }
+            }
+        }
+    }
+
+    fn judge(self, mut violations: Vec<String>) -> Report {
+        violations.extend(std::mem::take(&mut lock(&self.observed).violations));
+        violations.extend(judge_pages(&self.log, &self.truth, &self.served));
+        let mut losses: Losses = vec![];
+        let moment = |at: Instant| self.time.now() - Millis::try_from(at.elapsed().as_millis()).unwrap_or(0);
+        losses.extend(self.fleet.ended.iter().map(|ended| (ended.process, moment(ended.at))));
+        losses.extend(self.groups.expelled().iter().map(|expelled| (expelled.process, moment(expelled.at))));
+        violations.extend(judge_politeness(&self.served, &losses));
+        violations.extend(self.fleet.ended.iter().filter(|ended| ended.is_fault).map(|ended| {
+            format!("process {} ended: {}", ended.process, ended.error.as_deref().unwrap_or("in order, unasked"))
+        }));
+        let repeated = self.counts.repeated() - self.repeated_before;
+        if repeated > 0.0 {
+            violations.push(format!("{repeated} records were completed twice under one assignment"));
+        }
+        let repeats = repeats(&self.served);
+        violations.extend(self.judge_repeats(&repeats, losses.len()));
+        let ended = self.fleet.ended.iter().filter_map(|ended| ended.error.clone()).collect();
+        let asked = self.served.asked();
+        let trace = asked.iter().fold(self.time.elapsed_ms(), |trace, asked| {
+            Random::new(trace ^ asked.arrived_ms.unsigned_abs()).split(&asked.url).next()
+        });
+        Report {
+            violations,
+            happened: self.fleet.happened,
+            ended,
+            pages: crate::observer::documents(&self.log).len(),
+            requests: asked.len(),
+            repeats,
+            virtual_ms: self.time.elapsed_ms(),
+            trace,
+            scenario: self.scenario,
+        }
+    }
+
+    /// A page is asked for once; after each loss of a process, what it had in its hands once more. A page that is found again
+    /// at a lesser depth is asked for again, where depth is limited.
+    fn judge_repeats(&self, repeats: &Repeats, losses: usize) -> Option<String> {
+        let (most, url) = repeats.most.as_ref()?;
+        let depths = self.scenario.web.max_depth.map_or(0, usize::from);
+        let faults: u64 = self.fleet.happened.values().sum();
+        let bound = 2 * (losses + depths + usize::try_from(faults).unwrap_or(usize::MAX));
+        (*most > bound).then(|| format!("{url} was asked for {most} times more than it needed; allowed are {bound}"))
+    }
+}
+
+fn specs(partitions: u32) -> Vec<TopicSpec> {
+    topic::topics().iter().map(|described| TopicSpec::new(described.topic, partitions, Cleanup::Keep)).collect()
+}

@@ -1,0 +1,123 @@
+//! How the services of a schedule are set.
+
+use std::{path::PathBuf, time::Duration};
+
+use orbweaver_extractor::ExtractorConfig;
+use orbweaver_fetcher::FetcherConfig;
+use orbweaver_frontier::FrontierConfig;
+use orbweaver_normalizer_dedup::Config as DedupConfig;
+use orbweaver_rate_limiter::RateLimiterConfig;
+use orbweaver_stage::{Limits, RunnerConfig};
+
+use crate::random::Random;
+
+/// A service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Service {
+    /// normalizer-dedup
+    Dedup,
+    /// frontier
+    Frontier,
+    /// rate-limiter
+    Limiter,
+    /// fetcher
+    Fetcher,
+    /// extractor
+    Extractor,
+}
+
+impl Service {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Dedup, Self::Frontier, Self::Limiter, Self::Fetcher, Self::Extractor];
+
+    /// Its name, which is that of its group.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Dedup => "normalizer-dedup",
+            Self::Frontier => "frontier",
+            Self::Limiter => "rate-limiter",
+            Self::Fetcher => "fetcher",
+            Self::Extractor => "extractor",
+        }
+    }
+}
+
+/// Settings of a schedule.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Partitions of every topic.
+    pub partitions: u32,
+    /// Processes of each service at the start, in the order of [`Service::ALL`].
+    pub processes: [u64; 5],
+    interval_ms: u64,
+    max_delay_ms: u64,
+    concurrency: usize,
+    reappend_above: u64,
+    min_outstanding: usize,
+    budget: usize,
+    commit_interval: Duration,
+}
+
+impl Settings {
+    /// Draws settings.
+    #[must_use]
+    pub fn draw(random: &mut Random, interval_ms: u64) -> Self {
+        Self {
+            partitions: random.pick(&[1, 2, 2, 4]),
+            processes: std::array::from_fn(|_| random.between(1, 3)),
+            interval_ms,
+            max_delay_ms: random.pick(&[200, 1000, 1000, 3000]),
+            concurrency: random.pick(&[1, 2, 4, 8, 64]),
+            reappend_above: random.pick(&[0, 4, 16, 65_536]),
+            min_outstanding: random.pick(&[1, 4, 512]),
+            budget: random.pick(&[2, 5, 50, 1000]),
+            commit_interval: Duration::from_millis(random.pick(&[50, 300, 1000, 2000])),
+        }
+    }
+
+    pub(crate) fn dedup(&self, index_dir: PathBuf) -> DedupConfig {
+        DedupConfig { recent_entries: 16, ..DedupConfig::new(index_dir) }
+    }
+
+    pub(crate) fn frontier(&self) -> FrontierConfig {
+        FrontierConfig {
+            default_interval_ms: self.interval_ms,
+            // So many that no fault uses them up: then each page must come.
+            max_attempts: 200,
+            min_outstanding: self.min_outstanding,
+            reappend_above: self.reappend_above,
+            ..FrontierConfig::default()
+        }
+    }
+
+    pub(crate) fn limiter(&self) -> RateLimiterConfig {
+        RateLimiterConfig {
+            default_interval_ms: self.interval_ms,
+            max_delay_ms: self.max_delay_ms,
+            ..RateLimiterConfig::default()
+        }
+    }
+
+    pub(crate) fn fetcher(&self) -> FetcherConfig {
+        FetcherConfig {
+            concurrency: self.concurrency,
+            default_interval_ms: self.interval_ms,
+            ..FetcherConfig::default()
+        }
+    }
+
+    pub(crate) fn extractor(&self) -> ExtractorConfig {
+        ExtractorConfig { threads: 1, batch_pages: 2, ..ExtractorConfig::default() }
+    }
+
+    pub(crate) fn runner(&self, _: Service) -> RunnerConfig {
+        RunnerConfig {
+            limits: Limits { records: self.budget, ..RunnerConfig::default().limits },
+            commit_interval: self.commit_interval,
+            tick_interval: Duration::from_secs(1),
+            alone_records: 20,
+            ..RunnerConfig::default()
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Makes a web from a seed.
+
+use super::{Host, Kind, Page, Trouble, Web};
+use crate::random::Random;
+
+impl Web {
+    /// A web of this seed: a tree of links from the first page, so that all can be found, and more links across it.
+    #[must_use]
+    pub fn make(random: &mut Random) -> Self {
+        let sites = random.between(1, 5);
+        let mut hosts = vec![];
+        for site in 0..sites {
+            for part in 0..random.between(1, 2) {
+                hosts.push(host(site, part, random));
+            }
+        }
+        let count = random.between(6, 28);
+        let mut pages: Vec<Page> = vec![];
+        for number in 0..count {
+            let host = random.index(hosts.len());
+            let kind = if number == 0 { Kind::Html } else { kind(random) };
+            let folder = if kind == Kind::Private { "private/" } else { "" };
+            pages.push(Page {
+                url: format!("https://{}/{folder}p{number}", hosts[host].name),
+                host,
+                kind,
+                links: vec![],
+                troubles: troubles(random),
+                service_ms: if random.chance(5) { random.between(1_000, 25_000) } else { hosts[host].service_ms },
+            });
+            if kind == Kind::Private {
+                hosts[host].has_robots = true;
+            }
+        }
+        let mut web = Self { pages, hosts, seeds: vec![0], max_depth: None, interval_ms: 100 };
+        web.link(random);
+        web.interval_ms = random.pick(&[100, 100, 250, 500, 1000, 2000]);
+        if random.chance(25) {
+            web.max_depth = Some(u16::try_from(random.between(1, 4)).unwrap_or(1));
+        }
+        if random.chance(30) {
+            web.seeds.push(random.index(web.pages.len()));
+        }
+        web
+    }
+
+    fn link(&mut self, random: &mut Random) {
+        let count = self.pages.len();
+        for number in 1..count {
+            // Page 0 has links, so that there is always one.
+            let parents: Vec<usize> = (0..number).filter(|&parent| self.has_links(parent)).collect();
+            let parent = parents[random.index(parents.len())];
+            self.pages[parent].links.push(number);
+        }
+        for number in 0..count {
+            if self.has_links(number) {
+                for _ in 0..random.below(4) {
+                    let to = random.index(count);
+                    self.pages[number].links.push(to);
+                }
+            }
+            if matches!(self.pages[number].kind, Kind::Redirect(_)) {
+                // Forward only, so that no redirect leads in a circle.
+                let later = number + 1 + random.index(count - number);
+                self.pages[number].kind = if later < count { Kind::Redirect(later) } else { Kind::Html };
+            }
+        }
+    }
+
+    fn has_links(&self, page: usize) -> bool {
+        matches!(self.pages[page].kind, Kind::Html | Kind::CookieWall)
+    }
+}
+
+fn host(site: u64, part: u64, random: &mut Random) -> Host {
+    let name = if part == 0 { format!("site{site}.org") } else { format!("more.site{site}.org") };
+    let has_robots = random.chance(60);
+    Host {
+        name,
+        site: format!("site{site}.org"),
+        has_robots,
+        crawl_delay_s: (has_robots && random.chance(20)).then(|| random.between(1, 4)),
+        robots_trouble: random.chance(12).then(|| random.pick(&[Trouble::Error, Trouble::Busy(Some(7))])),
+        service_ms: random.pick(&[3, 20, 80, 300, 900]),
+    }
+}
+
+fn kind(random: &mut Random) -> Kind {
+    match random.below(100) {
+        0..70 => Kind::Html,
+        70..74 => Kind::CookieWall,
+        74..86 => Kind::Redirect(0),
+        86..91 => Kind::Missing,
+        91..95 => Kind::Pdf,
+        _ => Kind::Private,
+    }
+}
+
+fn troubles(random: &mut Random) -> Vec<Trouble> {
+    match random.below(100) {
+        0..80 => vec![],
+        80..88 => vec![Trouble::Error],
+        88..90 => vec![Trouble::Error; 2],
+        90..95 => vec![Trouble::Busy(Some(random.between(1, 40)))],
+        95..97 => vec![Trouble::Busy(None)],
+        97..98 => vec![Trouble::Error, Trouble::Busy(Some(3))],
+        _ => vec![Trouble::Hang],
+    }
+}

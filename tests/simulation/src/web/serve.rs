@@ -1,0 +1,182 @@
+//! Answers requests, and writes down when they came.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use orbweaver_fetcher::{Answer, Body, Failure, Purpose, Request};
+use orbweaver_messages::Millis;
+
+use super::{CLIENT_PATIENCE_MS, Kind, Trouble, Web};
+
+/// A request, as the server saw it; times are true.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// The site.
+    pub site: String,
+    /// The host's number.
+    pub host: usize,
+    /// What was asked for.
+    pub url: String,
+    /// Whether it was for robots.txt.
+    pub is_robots: bool,
+    /// By which process.
+    pub by: usize,
+    /// When it came.
+    pub arrived_ms: Millis,
+    /// When the answer was sent, or the connection broke; `None` while it is in flight.
+    pub ended_ms: Option<Millis>,
+    /// The status of the answer.
+    pub status: Option<u16>,
+    /// For how long the site asked to be left alone from the answer on, in milliseconds.
+    pub retry_after_ms: Option<u64>,
+}
+
+/// What the server will answer, and when.
+pub(super) struct Answering {
+    pub(super) number: usize,
+    pub(super) after_ms: u64,
+    pub(super) result: Result<Answer, Failure>,
+}
+
+/// A web that is served.
+#[derive(Debug)]
+pub struct Served {
+    /// The web.
+    pub web: Web,
+    log: Mutex<Vec<Asked>>,
+    /// How often a URL was asked for and answered with trouble.
+    troubled: Mutex<BTreeMap<String, usize>>,
+}
+
+impl Served {
+    /// Serves `web`.
+    #[must_use]
+    pub fn new(web: Web) -> Self {
+        Self { web, log: Mutex::default(), troubled: Mutex::default() }
+    }
+
+    fn log(&self) -> MutexGuard<'_, Vec<Asked>> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All requests so far, in the order in which they came.
+    #[must_use]
+    pub fn asked(&self) -> Vec<Asked> {
+        self.log().clone()
+    }
+
+    /// How many requests there were.
+    #[must_use]
+    pub fn requests(&self) -> usize {
+        self.log().len()
+    }
+
+    /// A request comes.
+    pub(super) fn arrives(&self, request: &Request, by: usize, now: Millis) -> Answering {
+        let url = request.url.to_string();
+        let host = request.url.host_str().and_then(|name| self.web.host(name));
+        let is_robots = request.purpose == Purpose::Robots;
+        let (after_ms, result) = match host {
+            None => (1, Err(Failure::Dns)),
+            Some(host) if is_robots => self.robots(host, &url),
+            Some(_) => self.page(&url, request.cookie.is_some()),
+        };
+        let (after_ms, result) = match after_ms {
+            CLIENT_PATIENCE_MS.. => (CLIENT_PATIENCE_MS, Err(Failure::Timeout)),
+            _ => (after_ms, result),
+        };
+        let number = {
+            let mut log = self.log();
+            log.push(Asked {
+                site: host.map_or_else(String::new, |host| self.web.hosts[host].site.clone()),
+                host: host.unwrap_or(usize::MAX),
+                url,
+                is_robots,
+                by,
+                arrived_ms: now,
+                ended_ms: None,
+                status: None,
+                retry_after_ms: None,
+            });
+            log.len() - 1
+        };
+        Answering { number, after_ms, result }
+    }
+
+    /// The answer to a request is sent, or its connection breaks.
+    pub(super) fn ends(&self, number: usize, answer: Option<&Answer>, now: Millis) {
+        let mut log = self.log();
+        let asked = &mut log[number];
+        asked.ended_ms = Some(now);
+        asked.status = answer.map(|answer| answer.status);
+        asked.retry_after_ms = answer
+            .and_then(|answer| answer.retry_after.as_deref())
+            .and_then(|seconds| seconds.parse::<u64>().ok())
+            .map(|seconds| seconds * 1000);
+    }
+
+    /// The trouble that a URL makes this time.
+    fn trouble(&self, url: &str, troubles: &[Trouble]) -> Option<Trouble> {
+        let mut troubled = self.troubled.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = troubled.entry(url.to_owned()).or_default();
+        let trouble = troubles.get(*count).copied();
+        *count += usize::from(trouble.is_some());
+        trouble
+    }
+
+    fn robots(&self, host: usize, url: &str) -> (u64, Result<Answer, Failure>) {
+        let host = &self.web.hosts[host];
+        if let Some(trouble) = self.trouble(url, host.robots_trouble.as_slice()) {
+            return troubled(trouble, host.service_ms);
+        }
+        if !host.has_robots {
+            return (host.service_ms, Ok(status(404)));
+        }
+        let delay = host.crawl_delay_s.map_or_else(String::new, |seconds| format!("Crawl-delay: {seconds}\n"));
+        let text = format!("User-agent: *\n{delay}Disallow: /private/\n");
+        let body = Body::Read { bytes: text.into_bytes(), truncated: false };
+        (host.service_ms, Ok(Answer { body, content_type: Some("text/plain".into()), ..status(200) }))
+    }
+
+    fn page(&self, url: &str, has_cookie: bool) -> (u64, Result<Answer, Failure>) {
+        let Some(page) = self.web.page(url).map(|page| &self.web.pages[page]) else { return (1, Ok(status(404))) };
+        if let Some(trouble) = self.trouble(url, &page.troubles) {
+            return troubled(trouble, page.service_ms);
+        }
+        let answer = match page.kind {
+            Kind::CookieWall if !has_cookie => {
+                let cookie = vec!["in=1; Path=/".to_owned()];
+                Answer { location: Some(page.url.clone()), set_cookie: cookie, ..status(302) }
+            }
+            Kind::Html | Kind::CookieWall | Kind::Private => self.html(&page.links),
+            Kind::Redirect(to) => Answer { location: Some(self.web.pages[to].url.clone()), ..status(301) },
+            Kind::Missing => status(404),
+            Kind::Pdf => Answer { content_type: Some("application/pdf".into()), ..status(200) },
+        };
+        (page.service_ms, Ok(answer))
+    }
+
+    fn html(&self, links: &[usize]) -> Answer {
+        let links = links.iter().map(|&page| format!("<a href=\"{}\">{page}</a>", self.web.pages[page].url));
+        let text = format!("<html><body>{}</body></html>", links.collect::<String>());
+        let body = Body::Read { bytes: text.into_bytes(), truncated: false };
+        Answer { body, content_type: Some("text/html; charset=utf-8".into()), ..status(200) }
+    }
+}
+
+fn status(status: u16) -> Answer {
+    Answer { status, ..Answer::default() }
+}
+
+fn troubled(trouble: Trouble, service_ms: u64) -> (u64, Result<Answer, Failure>) {
+    match trouble {
+        Trouble::Error => (service_ms, Ok(status(500))),
+        Trouble::Busy(Some(seconds)) => {
+            (service_ms, Ok(Answer { retry_after: Some(seconds.to_string()), ..status(429) }))
+        }
+        Trouble::Busy(None) => (service_ms, Ok(status(503))),
+        Trouble::Hang => (u64::MAX, Err(Failure::Timeout)),
+    }
+}

@@ -1,0 +1,74 @@
+//! What a crawl of a web must bring, from the web alone.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::{Kind, Web};
+
+/// What a crawl must bring.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Truth {
+    /// URLs that must come out as documents.
+    pub documents: BTreeSet<String>,
+    /// URLs that may be asked for.
+    pub allowed: BTreeSet<String>,
+}
+
+impl Truth {
+    /// The truth of `web`.
+    #[must_use]
+    pub fn of(web: &Web) -> Self {
+        let mut depths: Vec<Option<u16>> = vec![None; web.pages.len()];
+        let mut queue: VecDeque<(usize, u16)> = web.seeds.iter().map(|&seed| (seed, 0)).collect();
+        // The least depth comes first: redirects keep the depth and go to the front.
+        while let Some((page, depth)) = queue.pop_front() {
+            if web.max_depth.is_some_and(|max| depth > max) || depths[page].is_some_and(|known| known <= depth) {
+                continue;
+            }
+            depths[page] = Some(depth);
+            match web.pages[page].kind {
+                Kind::Html | Kind::CookieWall => queue.extend(web.pages[page].links.iter().map(|&to| (to, depth + 1))),
+                Kind::Redirect(to) => queue.push_front((to, depth)),
+                Kind::Missing | Kind::Pdf | Kind::Private => {}
+            }
+        }
+        let reached = || web.pages.iter().zip(&depths).filter(|(_, depth)| depth.is_some()).map(|(page, _)| page);
+        let is_document = |kind: Kind| matches!(kind, Kind::Html | Kind::CookieWall);
+        Self {
+            documents: reached().filter(|page| is_document(page.kind)).map(|page| page.url.clone()).collect(),
+            allowed: reached().filter(|page| page.kind != Kind::Private).map(|page| page.url.clone()).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    #[test]
+    fn without_a_depth_the_truth_is_all_that_links_and_redirects_lead_to() {
+        let mut with_all = 0;
+        for seed in 0..200 {
+            let mut web = Web::make(&mut Random::new(seed));
+            web.max_depth = None;
+            let truth = Truth::of(&web);
+            let html = web.pages.iter().filter(|page| matches!(page.kind, Kind::Html | Kind::CookieWall)).count();
+            assert_eq!(truth.documents.len(), html, "seed {seed}: every page hangs on the tree");
+            with_all += usize::from(truth.allowed.len() == web.pages.len());
+        }
+        assert!(with_all < 200, "some pages are forbidden");
+    }
+
+    #[test]
+    fn a_depth_cuts_what_lies_behind_it_and_redirects_cost_none() {
+        let mut web = Web::make(&mut Random::new(1));
+        web.pages.truncate(4);
+        let shape = [(Kind::Redirect(1), vec![]), (Kind::Html, vec![2]), (Kind::Html, vec![3]), (Kind::Html, vec![])];
+        for (page, (kind, links)) in web.pages.iter_mut().zip(shape) {
+            (page.kind, page.links) = (kind, links);
+        }
+        (web.seeds, web.max_depth) = (vec![0], Some(1));
+        let urls = |pages: &[usize]| pages.iter().map(|&page| web.pages[page].url.clone()).collect::<BTreeSet<_>>();
+        assert_eq!(Truth::of(&web).documents, urls(&[1, 2]));
+    }
+}

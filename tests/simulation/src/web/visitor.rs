@@ -1,0 +1,70 @@
+//! The client of one process: asks the web in virtual time.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use futures::future::{BoxFuture, FutureExt};
+use orbweaver_fetcher::{Attempt, Client, Request};
+use orbweaver_stage::Clock;
+use tokio::time::sleep;
+
+use super::Served;
+use crate::{
+    gate::Gate,
+    random::Random,
+    time::{MachineClock, Time},
+};
+
+/// The client of one process.
+pub struct Visitor {
+    served: Arc<Served>,
+    by: usize,
+    gate: Arc<Gate>,
+    time: Time,
+    clock: MachineClock,
+    random: Mutex<Random>,
+}
+
+impl Visitor {
+    /// The client of process `by`, behind its gate.
+    #[must_use]
+    pub fn new(served: Arc<Served>, (by, gate): (usize, Arc<Gate>), (time, clock): (Time, MachineClock), random: Random) -> Self {
+        Self { served, by, gate, time, clock, random: Mutex::new(random) }
+    }
+
+    async fn way(&self) {
+        let latency_ms = self.random.lock().unwrap_or_else(PoisonError::into_inner).below(4);
+        if latency_ms > 0 {
+            sleep(Duration::from_millis(latency_ms)).await;
+        }
+    }
+}
+
+impl Client for Visitor {
+    fn ask(&self, request: Request) -> BoxFuture<'_, Attempt> {
+        async move {
+            let requested_at_ms = self.clock.now();
+            self.way().await;
+            if self.gate.is_dead() {
+                std::future::pending::<()>().await;
+            }
+            let answering = self.served.arrives(&request, self.by, self.time.now());
+            tokio::select! {
+                biased;
+                () = self.gate.died() => {
+                    self.served.ends(answering.number, None, self.time.now());
+                    std::future::pending::<()>().await;
+                }
+                () = sleep(Duration::from_millis(answering.after_ms)) => {}
+            }
+            self.served.ends(answering.number, answering.result.as_ref().ok(), self.time.now());
+            self.way().await;
+            self.gate.runs().await;
+            let now = self.clock.now();
+            Attempt { requested_at_ms, answered_at_ms: now, ended_at_ms: now, result: answering.result }
+        }
+        .boxed()
+    }
+}
