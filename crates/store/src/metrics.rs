@@ -28,6 +28,13 @@ pub const CQL_SESSIONS_RENEWED: &str = "orbweaver_store_cql_sessions_renewed_tot
 const BUCKETS: [f64; 14] =
     [0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 0.5, 2.0, 10.0, 30.0];
 
+/// The labels.
+const OPERATIONS: [&str; 6] = ["write", "page", "history", "links", "redirect", "robots"];
+const KINDS: [&str; 3] = ["failed", "refused", "damaged"];
+const TABLES: [&str; 4] = ["pages", "links", "redirects", "robots"];
+const CQL_KINDS: [&str; 7] =
+    ["connection", "timeout", "unavailable", "overloaded", "server", "unauthorized", "invalid"];
+
 /// The metrics of the stores of a process. Cheap to share.
 #[derive(Debug, Clone)]
 pub struct StoreMetrics {
@@ -69,7 +76,17 @@ impl StoreMetrics {
             Box::new(metrics.cql_sessions_renewed.clone()),
         ];
         all.into_iter().try_for_each(|collector| registry.register(collector))?;
+        metrics.count_zero();
         Ok(metrics)
+    }
+
+    /// Whoever sums what has not happened yet wants 0, not nothing.
+    fn count_zero(&self) {
+        for operation in OPERATIONS {
+            KINDS.iter().for_each(|kind| drop(self.errors.with_label_values(&[operation, kind])));
+        }
+        TABLES.iter().for_each(|table| drop(self.rows.with_label_values(&[table])));
+        CQL_KINDS.iter().for_each(|kind| drop(self.cql_errors.with_label_values(&[kind])));
     }
 
     pub(crate) fn answered(&self, operation: &str, after: Duration) {
