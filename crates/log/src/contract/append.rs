@@ -25,7 +25,7 @@ pub(super) async fn a_record_is_read_as_it_was_appended(log: &dyn Log) {
         timestamp_ms: 1_700_000_000_123,
     };
     let tombstone = Record { value: None, headers: vec![], ..full.clone() };
-    let no_key = Record { key: None, value: Some(Bytes::new()), timestamp_ms: 0, ..tombstone.clone() };
+    let no_key = Record { key: None, value: Some(Bytes::new()), timestamp_ms: 1, ..tombstone.clone() };
     let empty_key = Record { key: Some(Bytes::new()), ..tombstone.clone() };
     let given = vec![full, tombstone, no_key, empty_key];
     let offsets = append(log, given.clone()).await;

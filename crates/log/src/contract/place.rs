@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::{BOUNDS, DELETE, PATIENCE, QUIET, READ, TIME, append, join, number, place, record};
-use crate::{Bounds, Log, LogError, Record};
+use crate::{Bounds, Consumer, Log, LogError, Record};
 
 pub(super) async fn a_reader_reads_on_and_waits_at_the_end(log: &dyn Log) {
     let at = place(READ, 1);
@@ -48,13 +50,32 @@ pub(super) async fn what_was_given_up_is_out_of_range(log: &dyn Log) {
     assert!(matches!(log.delete_below(at, 101).await, Err(LogError::OutOfRange { offset: 101, .. })));
 
     let mut consumer = join(log, "contract-delete", &[DELETE]).await;
-    assert!(matches!(consumer.start(at, 39), Err(LogError::OutOfRange { .. })));
-    assert!(matches!(consumer.start(at, 101), Err(LogError::OutOfRange { .. })));
+    for outside in [39, 101] {
+        let refused = match consumer.start(at, outside) {
+            Err(refused) => refused,
+            Ok(()) => told(&mut *consumer).await,
+        };
+        let right = matches!(refused, LogError::OutOfRange { offset, start: 40, end: 100, .. } if offset == outside);
+        assert!(right, "{refused:?}");
+    }
     consumer.close().await.expect("it leaves");
 
     log.delete_below(at, 100).await.expect("everything may go");
     assert_eq!(log.bounds(at).await.expect("bounds"), Bounds { start: 100, end: 100 });
     assert_eq!(append(log, vec![record(at, 100)]).await, [100], "offsets go on");
+}
+
+/// The error that the next polls give.
+async fn told(consumer: &mut dyn Consumer) -> LogError {
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        match consumer.poll(QUIET).await {
+            Ok(None) => {}
+            Ok(Some(event)) => panic!("instead of an error came {event:?}"),
+            Err(error) => return error,
+        }
+    }
+    panic!("a position outside of the log is told by nobody");
 }
 
 pub(super) async fn a_time_finds_the_first_record_made_since(log: &dyn Log) {

@@ -5,7 +5,7 @@
 //! commits and the end run on the blocking pool.
 
 use std::{
-    collections::{HashSet, VecDeque},
+    collections::{HashMap, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -26,7 +26,7 @@ use tokio::{
 };
 
 use super::{
-    GroupProtocol, KafkaConfig,
+    GroupProtocol, KafkaConfig, check_range,
     client::{Names, failed, is_passing, reading},
     group::{Membership, Raw, Signal, give_back},
     held::{Held, Seek},
@@ -46,11 +46,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const EMPTY_POLLS: usize = 3;
 /// How long a seek may take before it is tried again, and how soon one that was refused is.
 const SEEK_TIMEOUT: Duration = Duration::from_secs(5);
-const SEEK_PAUSE: Duration = Duration::from_millis(10);
+const SEEK_PAUSE: Duration = Duration::from_millis(20);
 
 type Client = BaseConsumer<Membership>;
-/// Seeks, and whether each is through.
-type Sought = Vec<(Seek, bool)>;
+/// Seeks, and whether each is through; an error for one that never will be.
+type Sought = Vec<(Seek, Result<bool, LogError>)>;
 
 /// What runs on the blocking pool.
 enum Work {
@@ -76,7 +76,8 @@ pub(super) struct KafkaConsumer {
     ready: Arc<Notify>,
     waiting_bytes: usize,
     timeout: Duration,
-    fatal: Option<String>,
+    /// To be told by the next poll.
+    error: Option<LogError>,
 }
 
 impl KafkaConsumer {
@@ -120,7 +121,7 @@ impl KafkaConsumer {
             ready,
             waiting_bytes: config.fetch_bytes,
             timeout: config.request_timeout,
-            fatal: None,
+            error: None,
         })
     }
 
@@ -211,7 +212,7 @@ impl KafkaConsumer {
                     Some((code, reason)) => format!("{code}: {reason}"),
                     None => error.to_string(),
                 };
-                self.fatal = Some(format!("the group `{}`: {reason}", self.group));
+                self.error = Some(LogError::Fatal(format!("the group `{}`: {reason}", self.group)));
             }
         }
     }
@@ -237,10 +238,7 @@ impl KafkaConsumer {
                 }
             }
         }
-        match self.fatal.take() {
-            Some(reason) => Err(LogError::Fatal(reason)),
-            None => Ok(()),
-        }
+        self.error.take().map_or(Ok(()), Err)
     }
 
     fn tell_loss(&mut self, places: &[TopicPartition]) {
@@ -295,9 +293,7 @@ impl KafkaConsumer {
             let probe = move || {
                 let bounds = bounds(&client, &named, timeout)?;
                 for ((place, offset), bounds) in positions.into_iter().zip(bounds) {
-                    if !(bounds.start..=bounds.end).contains(&offset) {
-                        return Err(LogError::OutOfRange { place, offset, start: bounds.start, end: bounds.end });
-                    }
+                    check_range(place, offset, bounds)?;
                 }
                 Ok(())
             };
@@ -311,9 +307,11 @@ impl KafkaConsumer {
         if self.seek_after.is_some_and(|after| Instant::now() < after) {
             return Ok(());
         }
-        let (topics, ready) = (self.topics.clone(), self.ready.clone());
+        let named = |seek: Seek| Some((seek, self.name(seek.place.topic)?.clone()));
+        let seeks: Vec<_> = seeks.into_iter().filter_map(named).collect();
+        let (ready, timeout) = (self.ready.clone(), self.timeout);
         self.work = Some(Work::Seeks(spawn_blocking(move || {
-            let sought = seek(&client, &topics, seeks);
+            let sought = seek(&client, seeks, timeout);
             drop(client);
             ready.notify_one();
             sought
@@ -331,10 +329,13 @@ impl KafkaConsumer {
                 self.work = None;
                 self.seek_after = None;
                 for (seek, through) in sought.map_err(broken)? {
-                    if through {
-                        self.held.sought(seek);
-                    } else {
-                        self.seek_after = Some(Instant::now() + SEEK_PAUSE);
+                    match through {
+                        Ok(true) => self.held.sought(seek),
+                        Ok(false) => self.seek_after = Some(Instant::now() + SEEK_PAUSE),
+                        Err(error) => {
+                            self.held.not_started(seek);
+                            self.error.get_or_insert(error);
+                        }
                     }
                 }
             }
@@ -342,9 +343,10 @@ impl KafkaConsumer {
                 let Some(answer) = (&mut *probe).now_or_never() else { return Ok(()) };
                 self.work = None;
                 match answer.map_err(broken)? {
+                    // librdkafka has given that partition up, and takes no seek for it any more.
                     Ok(()) => {
-                        let running = self.held.seek_again();
-                        self.set_fetching(&running, false);
+                        let reason = "a position was refused, and all are in the log: a partition stands still";
+                        return Err(LogError::Fatal(format!("the group `{}`: {reason}", self.group)));
                     }
                     Err(LogError::Unavailable(reason)) => {
                         tracing::warn!(group = self.group, reason, "a position is not in the log; asking which");
@@ -408,29 +410,42 @@ fn end(client: Arc<Client>, going: &Raw) {
     drop(client);
 }
 
-/// Moves partitions to where they begin. One that was assigned a moment ago may not be ready for it.
-fn seek(client: &Client, topics: &[(Topic, Arc<str>)], seeks: Vec<Seek>) -> Sought {
-    let mut list = TopicPartitionList::with_capacity(seeks.len());
-    let name =
-        |seek: &Seek| topics.iter().find(|(topic, _)| *topic == seek.place.topic).map_or("", |(_, name)| &**name);
-    for seek in &seeks {
-        let _ = list.add_partition_offset(name(seek), raw_partition(seek.place.partition), position(seek.from));
-    }
-    let sought = match client.seek_partitions(list, SEEK_TIMEOUT) {
-        Ok(sought) => sought,
+/// Moves partitions to where they begin. One that was assigned a moment ago may not be ready for it: it is tried again.
+/// Whether the positions are in the log is asked before: librdkafka gives a partition up for good when the brokers refuse
+/// its position (`rd_kafka_offset_reset`), and takes no seek for it any more.
+fn seek(client: &Client, seeks: Vec<(Seek, Arc<str>)>, timeout: Duration) -> Sought {
+    let named: Vec<_> = seeks.iter().map(|(seek, name)| (seek.place, name.clone())).collect();
+    let bounds = match bounds(client, &named, timeout) {
+        Ok(bounds) => bounds,
         Err(error) => {
-            tracing::debug!(%error, "a seek");
-            return seeks.into_iter().map(|seek| (seek, false)).collect();
+            tracing::debug!(%error, "a start has to wait");
+            return seeks.into_iter().map(|(seek, _)| (seek, Ok(false))).collect();
         }
     };
-    let through: HashSet<(String, i32)> = sought
-        .elements()
-        .iter()
-        .filter(|element| element.error().is_ok())
-        .map(|element| (element.topic().to_owned(), element.partition()))
-        .collect();
-    let is_through = |seek: &Seek| through.contains(&(name(seek).to_owned(), raw_partition(seek.place.partition)));
-    seeks.into_iter().map(|seek| (seek, is_through(&seek))).collect()
+    let mut list = TopicPartitionList::with_capacity(seeks.len());
+    let mut sought = Vec::with_capacity(seeks.len());
+    let mut within = HashMap::with_capacity(seeks.len());
+    for ((seek, name), bounds) in seeks.into_iter().zip(bounds) {
+        let partition = raw_partition(seek.place.partition);
+        match check_range(seek.place, seek.from, bounds) {
+            Err(error) => sought.push((seek, Err(error))),
+            Ok(()) => {
+                let _ = list.add_partition_offset(&name, partition, position(seek.from));
+                within.insert((name.to_string(), partition), seek);
+            }
+        }
+    }
+    match client.seek_partitions(list, SEEK_TIMEOUT) {
+        Err(error) => tracing::debug!(%error, "a seek has to be tried again"),
+        Ok(list) => {
+            for element in list.elements().iter().filter(|element| element.error().is_ok()) {
+                let through = within.remove(&(element.topic().to_owned(), element.partition()));
+                sought.extend(through.map(|seek| (seek, Ok(true))));
+            }
+        }
+    }
+    sought.extend(within.into_values().map(|seek| (seek, Ok(false))));
+    sought
 }
 
 /// Commits and looks at the result. librdkafka tells an error of a synchronous commit only when *all* partitions failed

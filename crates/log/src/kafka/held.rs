@@ -102,22 +102,6 @@ impl Held {
         Ok(!std::mem::replace(&mut place.stopped, true))
     }
 
-    /// Seeks to where each started partition goes on: some have stopped at a position that was refused, but is in the log.
-    /// Returns those that librdkafka must stop first.
-    pub(super) fn seek_again(&mut self) -> Vec<TopicPartition> {
-        let mut running = vec![];
-        for (at, place) in &mut self.places {
-            if place.next.is_some() && place.going.is_none() {
-                self.seeks += 1;
-                place.seek = Some(self.seeks);
-                if !std::mem::replace(&mut place.stopped, true) {
-                    running.push(*at);
-                }
-            }
-        }
-        running
-    }
-
     pub(super) fn set_paused(&mut self, places: &[TopicPartition], paused: bool) -> Result<(), LogError> {
         places.iter().try_for_each(|at| self.check(*at))?;
         for at in places {
@@ -206,11 +190,21 @@ impl Held {
 
     /// A seek is through.
     pub(super) fn sought(&mut self, seek: Seek) {
-        if let Some(place) = self.places.get_mut(&seek.place)
-            && place.seek == Some(seek.number)
-        {
+        if let Some(place) = self.sought_for(seek) {
             place.seek = None;
         }
+    }
+
+    /// A seek is not possible: the partition is as it was before it was started.
+    pub(super) fn not_started(&mut self, seek: Seek) {
+        if let Some(place) = self.sought_for(seek) {
+            (place.seek, place.next) = (None, None);
+        }
+    }
+
+    /// The place of a seek that no later one has replaced.
+    fn sought_for(&mut self, seek: Seek) -> Option<&mut Place> {
+        self.places.get_mut(&seek.place).filter(|place| place.seek == Some(seek.number))
     }
 
     /// Where each started partition goes on.

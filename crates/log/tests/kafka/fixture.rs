@@ -1,0 +1,131 @@
+//! Logs on the shared broker, each with a prefix of its own that is deleted afterwards.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use orbweaver_log::{
+    Cleanup, Consumer, Delivered, Event, Log, Offset, Record, TopicPartition, TopicSpec,
+    kafka::{KafkaConfig, KafkaLog, topics},
+};
+use orbweaver_messages::Topic;
+use tokio::time::Instant;
+
+/// How long a test waits for what must come.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A configuration with a prefix of its own.
+pub(crate) fn config() -> KafkaConfig {
+    KafkaConfig { prefix: orbweaver_testkit::unique("log"), ..KafkaConfig::new(orbweaver_testkit::brokers()) }
+}
+
+/// Topics of a test.
+pub(crate) fn specs(topics: &[Topic], partitions: u32) -> Vec<TopicSpec> {
+    topics.iter().map(|topic| TopicSpec::new(*topic, partitions, Cleanup::Delete)).collect()
+}
+
+/// Runs `test` on a log with these topics, and deletes them, however it ended.
+pub(crate) async fn with<F>(config: KafkaConfig, specs: &[TopicSpec], test: impl FnOnce(Arc<KafkaLog>) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let log = Arc::new(KafkaLog::connect(config).await.unwrap());
+    topics::create_topics(&log, specs, None).await.unwrap();
+    let ended = tokio::spawn(test(log.clone())).await;
+    topics::delete(&log).await.unwrap();
+    if let Err(failure) = ended {
+        std::panic::resume_unwind(failure.into_panic());
+    }
+}
+
+pub(crate) fn record(place: TopicPartition, number: usize) -> Record {
+    Record {
+        place,
+        key: Some(Bytes::from(format!("key {number}"))),
+        value: Some(Bytes::from(number.to_string())),
+        headers: vec![],
+        timestamp_ms: 1_700_000_000_000,
+    }
+}
+
+pub(crate) async fn append(log: &KafkaLog, place: TopicPartition, numbers: std::ops::Range<usize>) -> Vec<Offset> {
+    log.append(numbers.map(|number| record(place, number)).collect()).await.unwrap()
+}
+
+pub(crate) fn number(record: &Delivered) -> usize {
+    std::str::from_utf8(record.value.as_ref().unwrap()).unwrap().parse().unwrap()
+}
+
+/// A member that notes what it is told, and hands back at once unless told otherwise.
+pub(crate) struct Member {
+    pub(crate) consumer: Box<dyn Consumer>,
+    pub(crate) held: BTreeSet<TopicPartition>,
+    pub(crate) revoked: BTreeSet<TopicPartition>,
+    pub(crate) lost: BTreeSet<TopicPartition>,
+    pub(crate) records: Vec<Delivered>,
+    pub(crate) keeps: bool,
+}
+
+impl Member {
+    pub(crate) fn join(log: &KafkaLog, group: &str, topics: &[Topic]) -> Self {
+        let consumer = log.consumer(group, topics).unwrap();
+        let (held, revoked, lost) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        Self { consumer, held, revoked, lost, records: vec![], keeps: false }
+    }
+
+    /// One poll.
+    pub(crate) async fn step(&mut self) {
+        match self.consumer.poll(Duration::from_millis(50)).await.unwrap() {
+            None => {}
+            Some(Event::Records(records)) => {
+                assert!(records.iter().all(|record| self.held.contains(&record.place)), "records of what is not ours");
+                self.records.extend(records);
+            }
+            Some(Event::Assigned(places)) => {
+                assert!(places.iter().all(|place| self.held.insert(*place)), "assigned twice: {places:?}");
+            }
+            Some(Event::Revoked(places)) => {
+                self.revoked.extend(places.iter().copied());
+                if !self.keeps {
+                    self.hand_back(&places);
+                }
+            }
+            Some(Event::Lost(places)) => {
+                self.held.retain(|place| !places.contains(place));
+                self.lost.extend(places);
+            }
+        }
+    }
+
+    pub(crate) fn hand_back(&mut self, places: &[TopicPartition]) {
+        self.consumer.hand_back(places).unwrap();
+        self.held.retain(|place| !places.contains(place));
+    }
+
+    /// Polls until `enough`.
+    pub(crate) async fn until(&mut self, what: &str, enough: impl Fn(&Self) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !enough(self) {
+            assert!(Instant::now() < deadline, "{what}: never came; held {:?}", self.held);
+            self.step().await;
+        }
+    }
+
+    /// The partitions of a topic that it holds.
+    pub(crate) fn of(&self, topic: Topic) -> Vec<u32> {
+        self.held.iter().filter(|place| place.topic == topic).map(|place| place.partition).collect()
+    }
+}
+
+/// Polls two members until `enough`.
+pub(crate) async fn both_until(
+    one: &mut Member,
+    two: &mut Member,
+    what: &str,
+    enough: impl Fn(&Member, &Member) -> bool,
+) {
+    let deadline = Instant::now() + PATIENCE;
+    while !enough(one, two) {
+        assert!(Instant::now() < deadline, "{what}: never came; held {:?} and {:?}", one.held, two.held);
+        futures::future::join(one.step(), two.step()).await;
+    }
+}

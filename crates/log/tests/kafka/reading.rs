@@ -1,0 +1,240 @@
+//! Readers: many at once, slow ones, gaps, deletion.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use orbweaver_log::{
+    Bounds, Cleanup, Log, Offset, Reader, Record, TopicPartition, TopicSpec,
+    kafka::{KafkaConfig, KafkaLog},
+};
+use orbweaver_messages::Topic;
+use rdkafka::{
+    ClientConfig,
+    admin::{AdminClient, AdminOptions, AlterConfig, ResourceSpecifier},
+    client::DefaultClientContext,
+    producer::{BaseProducer, BaseRecord, Producer},
+};
+use tokio::time::Instant;
+
+use crate::fixture::{PATIENCE, append, config, number, record, specs, with};
+
+const ONE: Topic = Topic("crawl.one");
+const TWO: Topic = Topic("crawl.two");
+
+fn at(partition: u32) -> TopicPartition {
+    TopicPartition::new(ONE, partition)
+}
+
+/// Reads until `end`; the offsets with the numbers.
+async fn read_to(reader: &mut dyn Reader, end: Offset) -> Vec<(Offset, usize)> {
+    let (deadline, mut read) = (Instant::now() + PATIENCE, vec![]);
+    while reader.position() < end {
+        assert!(Instant::now() < deadline, "it stands at {}, the end is {end}", reader.position());
+        let batch = reader.read(Duration::from_secs(1)).await.unwrap();
+        read.extend(batch.iter().map(|record| (record.offset, number(record))));
+    }
+    read
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs the servers of tests/stack"]
+async fn many_readers_share_a_few_consumers_and_each_reads_its_own() {
+    with(config(), &specs(&[ONE, TWO], 16), |log| async move {
+        for topic in [ONE, TWO] {
+            for partition in 0..16 {
+                let shift = partition as usize * 1_000 + usize::from(topic == TWO) * 100_000;
+                append(&log, TopicPartition::new(topic, partition), shift..shift + 500).await;
+            }
+        }
+        let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
+        let before = threads();
+        let mut tasks = vec![];
+        for topic in [ONE, TWO] {
+            for partition in 0..16 {
+                for from in [0_u64, 250] {
+                    let log = log.clone();
+                    tasks.push(tokio::spawn(async move {
+                        let mut reader = log.reader(TopicPartition::new(topic, partition), from).await.unwrap();
+                        let read = read_to(&mut *reader, 500).await;
+                        let shift = partition as usize * 1_000 + usize::from(topic == TWO) * 100_000;
+                        let wanted: Vec<_> = (from..500).map(|offset| (offset, offset as usize + shift)).collect();
+                        assert_eq!(read, wanted, "{topic}/{partition}");
+                        reader
+                    }));
+                }
+            }
+        }
+        let mut readers = vec![];
+        for task in tasks {
+            readers.push(task.await.unwrap());
+        }
+        let more = threads() - before;
+        assert!(more < 64, "{} readers took {more} threads more", readers.len());
+        println!("{} readers took {more} threads more", readers.len());
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs the servers of tests/stack"]
+async fn a_reader_that_stands_still_holds_nobody_up_and_misses_nothing() {
+    let config = KafkaConfig { fetch_bytes: 4 << 20, ..config() };
+    with(config, &specs(&[ONE], 2), |log| async move {
+        let large = |partition: u32, n: usize| Record {
+            headers: vec![("page", vec![b'x'; 50_000].into())],
+            ..record(at(partition), n)
+        };
+        for partition in 0..2 {
+            log.append((0..400).map(|n| large(partition, n)).collect()).await.unwrap();
+        }
+        let mut still = log.reader(at(0), 0).await.unwrap();
+        let first = still.read(PATIENCE).await.unwrap();
+        let mut other = log.reader(at(1), 0).await.unwrap();
+        assert_eq!(read_to(&mut *other, 400).await.len(), 400);
+        let rest = read_to(&mut *still, 400).await;
+        let all: Vec<_> =
+            first.iter().map(|record| record.offset).chain(rest.iter().map(|(offset, _)| *offset)).collect();
+        assert_eq!(all, (0..400).collect::<Vec<_>>());
+    })
+    .await;
+}
+
+/// Makes a transaction of `numbers` in partition 0 of [`ONE`].
+fn transact(log: &KafkaLog, numbers: std::ops::Range<usize>, commit: bool) {
+    let producer: BaseProducer = ClientConfig::new()
+        .set("bootstrap.servers", &log.config().brokers)
+        .set("transactional.id", orbweaver_testkit::unique("transaction"))
+        .create()
+        .unwrap();
+    producer.init_transactions(PATIENCE).unwrap();
+    producer.begin_transaction().unwrap();
+    let topic = log.topic_name(ONE);
+    for number in numbers {
+        let value = number.to_string();
+        let record = BaseRecord::<[u8], str>::to(&topic).partition(0).payload(&value);
+        producer.send(record).map_err(|(error, _)| error).unwrap();
+    }
+    producer.flush(PATIENCE).unwrap();
+    if commit { producer.commit_transaction(PATIENCE) } else { producer.abort_transaction(PATIENCE) }.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs the servers of tests/stack"]
+async fn a_reader_passes_the_markers_of_transactions_at_the_end() {
+    with(config(), &specs(&[ONE], 1), |log| async move {
+        let foreign = log.clone();
+        tokio::task::spawn_blocking(move || {
+            transact(&foreign, 0..3, true);
+            transact(&foreign, 3..6, false);
+        })
+        .await
+        .unwrap();
+        // Three records, a marker, three that were given up, a marker.
+        assert_eq!(log.bounds(at(0)).await.unwrap(), Bounds { start: 0, end: 8 });
+        let mut reader = log.reader(at(0), 0).await.unwrap();
+        assert_eq!(read_to(&mut *reader, 8).await, [(0, 0), (1, 1), (2, 2)]);
+        for from in 3..=8 {
+            let mut reader = log.reader(at(0), from).await.unwrap();
+            // As quickly as the look for completion waits.
+            let read = reader.read(Duration::from_millis(500)).await.unwrap();
+            assert_eq!((read.len(), reader.position()), (0, 8), "from {from}");
+        }
+        append(&log, at(0), 8..9).await;
+        assert_eq!(read_to(&mut *reader, 9).await, [(8, 8)], "it goes on behind the gap");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs the servers of tests/stack"]
+async fn members_pass_the_markers_too() {
+    with(config(), &specs(&[ONE], 1), |log| async move {
+        let foreign = log.clone();
+        tokio::task::spawn_blocking(move || {
+            transact(&foreign, 0..3, true);
+            transact(&foreign, 3..6, false);
+            transact(&foreign, 6..8, true);
+        })
+        .await
+        .unwrap();
+        let mut member = crate::fixture::Member::join(&log, "group", &[ONE]);
+        member.until("the partition", |member| member.held.len() == 1).await;
+        member.consumer.start(at(0), 0).unwrap();
+        member.until("records", |member| member.records.len() == 5).await;
+        let numbers: Vec<_> = member.records.iter().map(number).collect();
+        assert_eq!(numbers, [0, 1, 2, 6, 7]);
+        member.consumer.close().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs the servers of tests/stack"]
+async fn a_reader_passes_what_compaction_took() {
+    let spec = TopicSpec::new(ONE, 1, Cleanup::Compact);
+    with(config(), &[spec], |log| async move {
+        let admin: AdminClient<DefaultClientContext> =
+            ClientConfig::new().set("bootstrap.servers", &log.config().brokers).create().unwrap();
+        let name = log.topic_name(ONE);
+        let settings = [
+            ("cleanup.policy", "compact"),
+            ("segment.bytes", "1048576"),
+            ("min.cleanable.dirty.ratio", "0.01"),
+            ("min.compaction.lag.ms", "0"),
+            ("max.compaction.lag.ms", "1"),
+            ("retention.ms", "-1"),
+        ];
+        let change = AlterConfig::new(ResourceSpecifier::Topic(&name));
+        let change = settings.iter().fold(change, |change, (key, value)| change.set(key, value));
+        admin.alter_configs(&[change], &AdminOptions::new()).await.unwrap();
+
+        let keyed = |n: usize| Record {
+            key: Some(format!("key {}", n % 10).into()),
+            headers: vec![("fill", vec![b'x'; 10_000].into())],
+            ..record(at(0), n)
+        };
+        log.append((0..500).map(keyed).collect()).await.unwrap();
+        // Until the cleaner has been there; a new segment lets it look.
+        let (deadline, mut written) = (Instant::now() + PATIENCE, 500);
+        loop {
+            assert!(Instant::now() < deadline, "nothing was compacted");
+            log.append((written..written + 20).map(keyed).collect()).await.unwrap();
+            written += 20;
+            let mut reader = log.reader(at(0), 0).await.unwrap();
+            let read = read_to(&mut *reader, written as u64).await;
+            let last: BTreeMap<_, _> = read.iter().map(|(offset, number)| (number % 10, *offset)).collect();
+            assert_eq!(
+                last.into_values().collect::<std::collections::BTreeSet<_>>(),
+                (written as u64 - 10..written as u64).collect()
+            );
+            assert!(read.windows(2).all(|pair| pair[0].0 < pair[1].0));
+            if read.len() < written {
+                println!("{} of {written} records are left", read.len());
+                let mut from_gap = log.reader(at(0), 1).await.unwrap();
+                assert_eq!(read_to(&mut *from_gap, written as u64).await, read);
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs the servers of tests/stack"]
+async fn an_untouched_record_behind_a_deletion_is_read_as_it_was() {
+    with(config(), &specs(&[ONE], 1), |log| async move {
+        append(&log, at(0), 0..1_000).await;
+        let mut reader = log.reader(at(0), 0).await.unwrap();
+        assert_eq!(reader.read(PATIENCE).await.unwrap()[0].offset, 0);
+        log.delete_below(at(0), 600).await.unwrap();
+        append(&log, at(0), 1_000..1_010).await;
+        // What was fetched before is given, then what is there: no offset comes twice, none above the deletion is missing.
+        let read = read_to(&mut *reader, 1_010).await;
+        assert!(read.windows(2).all(|pair| pair[0].0 < pair[1].0) && read.iter().all(|(at, n)| *at == *n as u64));
+        assert_eq!(read.iter().filter(|(offset, _)| *offset >= 600).count(), 410);
+        let mut fresh = log.reader(at(0), 600).await.unwrap();
+        assert_eq!(read_to(&mut *fresh, 1_010).await.len(), 410);
+        assert_eq!(log.offset_at(at(0), 0).await.unwrap(), 600);
+    })
+    .await;
+}
