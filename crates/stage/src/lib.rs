@@ -26,7 +26,7 @@
 //! | `metadata`, `watchdog` | what travels with a commit and who killed its reader; who stands still (pure) |
 //! | `runner`, `turn` | how it starts; the loop |
 //! | `rebalance`, `commits`, `alone` | the loop's parts: partitions come and go; commits; one record at a time |
-//! | `restore`, `follow`, `claim` | replays, followed logs and claims |
+//! | `restore`, `position`, `follow`, `claim` | replays, from where an index provably stands; followed logs; claims |
 //! | `flight`, `dead_letter`, `header_names` | plans on their way; records that cannot be processed |
 //! | [`completion`] | when a crawl is complete (rule 25) |
 //! | [`retention`] | what may be deleted (rule 6) |
@@ -50,6 +50,7 @@ mod metadata;
 mod metered;
 pub mod metrics;
 mod no_work;
+mod position;
 mod pulse;
 mod rebalance;
 mod restore;
@@ -72,5 +73,6 @@ pub use dead_letter::DEAD_LETTER_HEADER;
 pub use metered::{CpuMeter, Metered};
 pub use no_work::{NoEffects, NoJobs};
 pub use pulse::Pulse;
+pub use position::Position;
 pub use runner::{Runner, RunnerConfig};
 pub use stage::{Opening, Origin, Perform, PerformError, RestoreFrom, RestoreSpec, Stage, StageError, Worker};

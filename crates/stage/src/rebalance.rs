@@ -173,6 +173,10 @@ impl<S: Stage> Turns<S> {
             return Ok(());
         }
         match progress? {
+            Progress::Distrusted(topic, reason) => {
+                tracing::warn!(service = self.service, %topic, partition, reason, "the index is thrown away and built anew");
+                self.stage.distrust(partition, topic)
+            }
             Progress::Records(records) => {
                 self.metrics.restored.inc_by(records.len() as u64);
                 self.watchdog.moved(Instant::now());
@@ -192,6 +196,7 @@ impl<S: Stage> Turns<S> {
         }
         let claim = ready.claim.unwrap_or(0);
         let opening = Opening { partition, partitions: self.partitions, assignment: epoch, claim };
+        self.stage.prepare(opening, self.now)?;
         let incomplete = self.stage.open(opening, self.now);
         let places = self.ledgers(&ready.starts, &incomplete)?;
         let from: Vec<(TopicPartition, Offset)> =

@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use crate::{
-    RestoreFrom, RestoreSpec, StageError,
+    Position, RestoreFrom, RestoreSpec, StageError,
     claim::{claim, is_claim},
     metadata::Metadata,
 };
@@ -24,6 +24,8 @@ const READ_WAIT: Duration = Duration::from_secs(1);
 /// What an opening tells the loop.
 #[derive(Debug)]
 pub(crate) enum Progress {
+    /// The index over this topic does not stand on this log, and why.
+    Distrusted(Topic, String),
     /// Records to be restored.
     Records(Vec<Delivered>),
     /// All logs are replayed.
@@ -98,7 +100,16 @@ impl Opener {
                 let bounds = self.log.bounds(place).await?;
                 let end = claimed.and_then(|index| claims.get(index).copied()).unwrap_or(bounds.end);
                 let start = starts.iter_mut().find(|start| start.place == place);
-                let from = self.from(spec.from, place, start.as_ref().map(|start| start.commit), bounds).await?;
+                let commit = start.as_ref().map(|start| start.commit);
+                let doubt = self.doubt(spec.from, place, commit, Bounds { end, ..bounds }).await?;
+                let from = self.from(spec.from, place, commit, bounds).await?;
+                let from = match doubt {
+                    None => from,
+                    Some(reason) => {
+                        self.tell(to, Progress::Distrusted(place.topic, reason)).await;
+                        commit.unwrap_or(bounds.start)
+                    }
+                };
                 // A look back leaves what is not complete to be received.
                 if let (Some(start), false) = (start, matches!(spec.from, RestoreFrom::Back(_))) {
                     start.restored_to = Some(end);
@@ -158,6 +169,7 @@ impl Opener {
                     Ok(commits.into_iter().flatten().next().map_or(bounds.start, |commit| commit.offset))
                 }
             },
+            RestoreFrom::Proven { position, .. } => Ok(position.offset + 1),
             RestoreFrom::Offset(offset) if (bounds.start..=bounds.end).contains(&offset) => Ok(offset),
             RestoreFrom::Offset(offset) => {
                 let Bounds { start, end } = bounds;
@@ -195,18 +207,70 @@ impl Opener {
             }
             moved_at = Instant::now();
             records.retain(|record| record.offset < end && !is_claim(record));
-            let progress = Ok(Progress::Records(records));
-            let message = OpeningMessage { partition: self.partition, epoch: self.epoch, progress };
-            if to.send(message).await.is_err() {
+            if !self.tell(to, Progress::Records(records)).await {
                 return Ok(());
             }
         }
         Ok(())
     }
 
+    /// False when the loop is gone.
+    async fn tell(&self, to: &Sender<OpeningMessage>, progress: Progress) -> bool {
+        let message = OpeningMessage { partition: self.partition, epoch: self.epoch, progress: Ok(progress) };
+        to.send(message).await.is_ok()
+    }
+
+    /// Rule 4: why the index does not provably stand where it says, if so.
+    async fn doubt(
+        &self,
+        from: RestoreFrom,
+        place: TopicPartition,
+        commit: Option<Offset>,
+        bounds: Bounds,
+    ) -> Result<Option<String>, StageError> {
+        let RestoreFrom::Proven { position, within } = from else { return Ok(None) };
+        let reason = out_of_reach(position, commit, bounds)
+            .or_else(|| within.and_then(|within| too_old(position, self.now, within)));
+        if reason.is_some() {
+            return Ok(reason);
+        }
+        let mut reader = self.log.reader(place, position.offset).await?;
+        let asked_at = Instant::now();
+        loop {
+            let records = reader.read(READ_WAIT).await?;
+            if let Some(record) = records.first() {
+                let same = Position::of(record) == position;
+                return Ok((!same).then(|| format!("the log holds another record at {}", position.offset)));
+            }
+            if reader.position() > position.offset {
+                return Ok(Some(format!("the log holds no record at {} any more", position.offset)));
+            }
+            if asked_at.elapsed() > self.patience {
+                let (offset, seconds) = (position.offset, self.patience.as_secs());
+                return Err(self.halt(format!("{place}: the record at {offset} could not be read for {seconds} s")));
+            }
+        }
+    }
+
     fn halt(&self, reason: String) -> StageError {
         StageError::Halted { service: self.service, reason }
     }
+}
+
+/// Why an index cannot go on from its position in this log, if so. Pure.
+fn out_of_reach(position: Position, commit: Option<Offset>, bounds: Bounds) -> Option<String> {
+    let (offset, Bounds { start, end }) = (position.offset, bounds);
+    if !(start..end).contains(&offset) {
+        return Some(format!("it stands at {offset}, but the log holds {start} to {end}"));
+    }
+    let commit = commit.filter(|&commit| offset.saturating_add(1) < commit)?;
+    Some(format!("it stands at {offset}, below the commit point {commit}"))
+}
+
+/// Why an index over a compacted log has missed too much, if so. Pure.
+fn too_old(position: Position, now: Millis, within: Duration) -> Option<String> {
+    let age = u128::try_from(now.saturating_sub(position.timestamp_ms)).unwrap_or(0);
+    (age > within.as_millis()).then(|| format!("its last record was made {} s ago; tombstones may be gone", age / 1000))
 }
 
 /// Why a stage cannot begin at its commit point, if so. Pure.
@@ -234,6 +298,20 @@ mod tests {
     use orbweaver_messages::topic;
 
     use super::*;
+
+    #[test]
+    fn an_index_is_trusted_only_within_the_log_above_the_commit_point_and_not_too_old() {
+        let at = |offset| Position { offset, timestamp_ms: 1_000_000, hash: 0 };
+        let bounds = Bounds { start: 10, end: 20 };
+        let why = |offset, commit| out_of_reach(at(offset), commit, bounds).unwrap_or_default();
+        assert!(why(9, None).contains("it stands at 9, but the log holds 10 to 20"));
+        assert!(why(20, None).contains("it stands at 20, but the log holds 10 to 20"));
+        assert!(why(13, Some(15)).contains("it stands at 13, below the commit point 15"));
+        assert_eq!([why(14, Some(15)), why(19, Some(10)), why(10, None)], ["", "", ""]);
+        let old = |now| too_old(at(12), now, Duration::from_secs(60));
+        assert!(old(1_060_001).unwrap().contains("60 s ago"));
+        assert_eq!([old(1_060_000), old(0)], [None, None]);
+    }
 
     #[test]
     fn a_stage_halts_where_its_commit_point_is_not_in_the_log() {

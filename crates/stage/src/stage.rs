@@ -7,7 +7,7 @@ use orbweaver_log::{Delivered, LogError, Offset, Partition, TopicPartition};
 use orbweaver_messages::{Millis, Topic};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::{Actions, Token};
+use crate::{Actions, Position, Token};
 
 /// Where a record came from. `epoch` counts the assignments of its partition to this process, so that what finishes
 /// after a partition went and came back completes nothing.
@@ -30,6 +30,16 @@ pub enum RestoreFrom {
     CommitPoint,
     /// From this offset, where the local index provably stands.
     Offset(Offset),
+    /// Behind the record that the local index applied last, if that is proven (rule 4): the record is read again and must be
+    /// the same, and the commit point must not lie beyond it. Else [`Stage::distrust`] is called, and the replay begins at
+    /// the group's commit point, or at the start of a log that the group does not consume.
+    Proven {
+        /// Where the index stands.
+        position: Position,
+        /// Over a compacted log: the greatest age that the record may have, half of the log's delete retention, since what
+        /// ended behind it may have left no trace. `None`: any.
+        within: Option<Duration>,
+    },
     /// From the first record of the last so many milliseconds. Of a topic of the group this is only a look: what is not
     /// complete there is received afterwards all the same.
     Back(Duration),
@@ -121,6 +131,16 @@ pub trait Stage: Send + 'static {
         vec![]
     }
 
+    /// The index of `partition` over `topic` does not stand where [`RestoreFrom::Proven`] said: throw it away. Comes before
+    /// all records of that topic.
+    ///
+    /// # Errors
+    /// When it cannot be thrown away.
+    fn distrust(&mut self, partition: Partition, topic: Topic) -> Result<(), StageError> {
+        let _ = (partition, topic);
+        Ok(())
+    }
+
     /// A record of a log that is being replayed for `partition`.
     ///
     /// # Errors
@@ -133,6 +153,15 @@ pub trait Stage: Send + 'static {
     /// A record of a followed log, after the restore.
     fn follow(&mut self, record: &Delivered, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>) {
         let _ = (record, now, actions);
+    }
+
+    /// All logs of `partition` are replayed: what can fail at its opening is done here. [`Stage::open`] comes next.
+    ///
+    /// # Errors
+    /// When the partition cannot be served.
+    fn prepare(&mut self, opening: Opening, now: Millis) -> Result<(), StageError> {
+        let _ = (opening, now);
+        Ok(())
     }
 
     /// `partition` is served from now on. `assignment` is the epoch that origins of it carry; `claim` is the offset of the

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use orbweaver_log::{Log, LogError, MemoryLog, memory::Fate};
 use orbweaver_messages::{DeadLetter, Topic, topic};
-use orbweaver_stage::{DEAD_LETTER_HEADER, RestoreFrom, RestoreSpec, is_claim};
+use orbweaver_stage::{DEAD_LETTER_HEADER, Position, RestoreFrom, RestoreSpec, is_claim};
 use play::*;
 
 const SEEDS: &[Topic] = &[topic::SEEDS];
@@ -56,6 +56,38 @@ async fn after_a_restore_reading_goes_on_at_the_claim_while_the_commit_stays_at_
     seen.lock().unwrap().release.push_back(left);
     until_committed(&log, place, 104).await;
     running.end().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restore_begins_behind_the_record_at_which_an_index_stands_if_that_is_the_one_in_the_log() {
+    let log = MemoryLog::new(&specs());
+    for partition in 0..4 {
+        fill(&log, at(topic::FRONTIER, partition), "url", 10).await;
+    }
+    let position = |change: fn(&mut Position)| {
+        let mut position = Position::of(&log.records(at(topic::FRONTIER, 1))[6]);
+        change(&mut position);
+        RestoreFrom::Proven { position, within: None }
+    };
+    let cases: [(RestoreFrom, usize, usize); 4] = [
+        (position(|_| {}), 3, 0),
+        (position(|position| position.hash += 1), 10, 4),
+        (position(|position| position.timestamp_ms += 1), 10, 4),
+        (position(|position| position.offset = 1000), 10, 4),
+    ];
+    for (number, (spec, restored, distrusted)) in cases.into_iter().enumerate() {
+        let (mut stage, seen) = Scripted::new(FRONTIER, |_, _, _| {});
+        stage.restores = vec![from(topic::FRONTIER, spec)];
+        // The commit point stays at the start.
+        seen.lock().unwrap().incomplete = vec![(topic::FRONTIER, 0)];
+        let running = play(stage, &log, config());
+        until_seen(&seen, "opened", |seen| seen.opened.len() == 4).await;
+        {
+            let seen = seen.lock().unwrap();
+            assert_eq!((seen.restored.len(), seen.distrusted.len()), (4 * restored, distrusted), "case {number}");
+        }
+        running.kill().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,29 +7,35 @@
 //! ```
 //!
 //! A URL that waits is a record in `crawl.frontier`; its offset completes when the URL ends: its tombstone is durable.
-//! What is kept in memory is an index over that log, rebuilt from the commit point whenever a partition is opened.
+//! What is kept beside that log is an index over it. On local disk it says up to which record it goes, and a partition is
+//! opened from there on if that is proven; without it, from the commit point on. In memory is what the log cannot say yet,
+//! and some sixty bytes a site.
 //!
 //! | module | what it knows |
 //! |---|---|
 //! | [`partition`] | one partition: what waits, what is leased, what an outcome means (pure) |
 //! | [`decision`] | what there is to decide |
-//! | [`entry`] | one URL that waits, in few bytes |
-//! | [`sites`] | a queue by site, whose turn it is, who must pause (pure) |
+//! | [`index`] | what waits, by site and by moment: the trait, on disk, in memory |
+//! | [`sites`], [`head`] | whose turn it is, who must pause, what is read ahead of the queues (pure) |
 //! | [`leases`] | what was dispatched and when it is over (pure) |
+//! | [`offsets`] | a set of offsets, one bit each (pure) |
 //! | [`cap`] | the number of pages that may still be fetched |
 //! | [`stage`] | the glue to the runtime: decodes, opens, groups decisions into plans |
 
 pub mod cap;
 pub mod config;
 pub mod decision;
-pub mod entry;
+pub mod head;
+pub mod index;
 pub mod leases;
 pub mod metrics;
+pub mod offsets;
 pub mod partition;
 pub mod sites;
 pub mod stage;
 mod view;
 
 pub use config::FrontierConfig;
+pub use index::{FrontierIndex, IndexError};
 pub use stage::FrontierStage;
 pub use view::{FrontierView, SiteLoad};

@@ -1,147 +1,170 @@
-//! A queue by site: whose turn it is, and who must pause.
+//! The sites: whose turn it is, and who must pause.
+//!
+//! A site with URLs that wait takes some sixty bytes here; the URLs themselves are in the index. Of a site that has its turn
+//! the next ranks are read ahead (its *head*). A head may be forgotten at any time: it is read again from the index.
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeSet, BinaryHeap, HashMap, VecDeque},
-    sync::Arc,
+    collections::{BinaryHeap, HashMap, VecDeque},
 };
 
 use orbweaver_log::Offset;
 use orbweaver_messages::Millis;
 
-use crate::SiteLoad;
+use crate::{
+    head::{Head, Heads},
+    index::{Index, IndexError, Rank, SiteId},
+    offsets::Offsets,
+};
 
 /// How strongly a new time from dispatch to outcome moves the smoothed one.
-const SMOOTHING: f64 = 0.2;
+const SMOOTHING: f32 = 0.2;
 
 /// Dispatches of an unlimited site that may be outstanding.
-const UNLIMITED_OUTSTANDING: usize = 4096;
+const UNLIMITED_OUTSTANDING: u32 = 4096;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Site {
-    /// Lowest depth first, first come first served within it.
-    queue: BTreeSet<(u16, Offset)>,
+    head: Option<Box<Head>>,
+    /// URLs that could be dispatched, in the head or not.
+    queued: u32,
     /// Waiting URLs of it, whatever they wait for.
-    waiting: usize,
-    outstanding: usize,
+    waiting: u32,
+    outstanding: u32,
+    crawl_delay_ms: u32,
+    /// Time from dispatch to outcome, smoothed, in milliseconds.
+    round_trip_ms: f32,
+    in_turn: bool,
     /// Not to be dispatched before: a block, or a deferral.
     resume_at_ms: Millis,
-    crawl_delay_ms: u64,
-    /// Time from dispatch to outcome, smoothed, in milliseconds.
-    round_trip_ms: f64,
-    in_turn: bool,
+}
+
+/// Where ranks are read from.
+#[derive(Debug)]
+pub(crate) struct Source<'a> {
+    pub(crate) index: &'a mut dyn Index,
+    /// The offsets of URLs that are neither leased nor on their way into the log.
+    pub(crate) idle: &'a Offsets,
 }
 
 /// The sites of a partition.
 #[derive(Debug)]
 pub(crate) struct Sites {
     default_interval_ms: u64,
-    sites: HashMap<Arc<str>, Site>,
+    sites: HashMap<SiteId, Site>,
+    heads: Heads,
+    waiting: usize,
     /// Sites that may be dispatched, in turn.
-    turn: VecDeque<Arc<str>>,
-    paused: BinaryHeap<Reverse<(Millis, Arc<str>)>>,
+    turn: VecDeque<SiteId>,
+    paused: BinaryHeap<Reverse<(Millis, SiteId)>>,
 }
 
 impl Sites {
     pub(crate) fn new(default_interval_ms: u64) -> Self {
-        Self { default_interval_ms, sites: HashMap::new(), turn: VecDeque::new(), paused: BinaryHeap::new() }
+        Self {
+            default_interval_ms,
+            sites: HashMap::new(),
+            heads: Heads::default(),
+            waiting: 0,
+            turn: VecDeque::new(),
+            paused: BinaryHeap::new(),
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.sites.len()
     }
 
-    /// A URL of `name` waits from now on. Gives the name back, shared.
-    pub(crate) fn admit(&mut self, name: &str) -> Arc<str> {
-        if let Some((known, _)) = self.sites.get_key_value(name) {
-            let known = Arc::clone(known);
-            if let Some(site) = self.sites.get_mut(name) {
-                site.waiting += 1;
-            }
-            return known;
-        }
-        let known: Arc<str> = Arc::from(name);
-        let site = Site {
-            queue: BTreeSet::new(),
-            waiting: 1,
-            outstanding: 0,
-            resume_at_ms: 0,
-            crawl_delay_ms: 0,
-            round_trip_ms: 0.0,
-            in_turn: false,
-        };
-        self.sites.insert(Arc::clone(&known), site);
-        known
+    /// URLs that wait, of all sites.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting
     }
 
-    /// A URL of `name` does not wait any more.
-    pub(crate) fn dismiss(&mut self, name: &Arc<str>, now: Millis) {
-        let Some(site) = self.sites.get_mut(name) else { return };
+    /// A URL of this site waits from now on.
+    pub(crate) fn admit(&mut self, id: SiteId) {
+        self.waiting += 1;
+        self.sites.entry(id).or_default().waiting += 1;
+    }
+
+    /// A URL of this site does not wait any more.
+    pub(crate) fn dismiss(&mut self, id: SiteId, now: Millis) {
+        let Some(site) = self.sites.get_mut(&id) else { return };
+        self.waiting = self.waiting.saturating_sub(1);
         site.waiting = site.waiting.saturating_sub(1);
-        self.sweep(name, now);
+        self.sweep(id, now);
     }
 
-    /// Puts a URL into the queue of its site.
-    pub(crate) fn enqueue(&mut self, name: &Arc<str>, depth: u16, offset: Offset, now: Millis) {
-        if let Some(site) = self.sites.get_mut(name) {
-            site.queue.insert((depth, offset));
+    /// A URL of this site may be dispatched from now on.
+    pub(crate) fn enqueue(&mut self, id: SiteId, rank: Rank, now: Millis) {
+        let interval = self.default_interval_ms;
+        let Some(site) = self.sites.get_mut(&id) else { return };
+        site.queued += 1;
+        let ahead = site.ahead(interval);
+        self.heads.add(&mut site.head, rank, site.queued == 1, ahead);
+        self.call(id, now);
+    }
+
+    /// A queued URL that the index held already, at the start: nothing is read ahead yet.
+    pub(crate) fn count_queued(&mut self, id: SiteId, now: Millis) {
+        if let Some(site) = self.sites.get_mut(&id) {
+            site.queued += 1;
         }
-        self.call(name, now);
+        self.call(id, now);
     }
 
-    /// Takes a URL out of the queue of its site.
-    pub(crate) fn withdraw(&mut self, name: &Arc<str>, depth: u16, offset: Offset) {
-        if let Some(site) = self.sites.get_mut(name) {
-            site.queue.remove(&(depth, offset));
+    /// A queued URL may not be dispatched any more. If its rank was read ahead it is passed over.
+    pub(crate) fn withdraw(&mut self, id: SiteId) {
+        if let Some(site) = self.sites.get_mut(&id) {
+            site.queued = site.queued.saturating_sub(1);
         }
     }
 
     /// Counts a dispatch that was made before (a restored lease).
-    pub(crate) fn count_outstanding(&mut self, name: &Arc<str>) {
-        if let Some(site) = self.sites.get_mut(name) {
+    pub(crate) fn count_outstanding(&mut self, id: SiteId) {
+        if let Some(site) = self.sites.get_mut(&id) {
             site.outstanding += 1;
         }
     }
 
-    /// A dispatch of `name` ended, `round_trip_ms` after it was made where that is known.
-    pub(crate) fn end(&mut self, name: &Arc<str>, round_trip_ms: Option<Millis>, now: Millis) {
-        if let Some(site) = self.sites.get_mut(name) {
+    /// A dispatch of this site ended, `round_trip_ms` after it was made where that is known.
+    pub(crate) fn end(&mut self, id: SiteId, round_trip_ms: Option<Millis>, now: Millis) {
+        if let Some(site) = self.sites.get_mut(&id) {
             site.outstanding = site.outstanding.saturating_sub(1);
             if let Some(time) = round_trip_ms {
-                #[allow(clippy::cast_precision_loss, reason = "milliseconds of a round trip are far below 2^52")]
-                let time = time.max(0) as f64;
+                #[allow(clippy::cast_precision_loss, reason = "a smoothed time needs no more than seven digits")]
+                let time = time.max(0) as f32;
                 site.round_trip_ms += SMOOTHING * (time - site.round_trip_ms);
             }
         }
-        self.call(name, now);
-        self.sweep(name, now);
+        self.call(id, now);
+        self.sweep(id, now);
     }
 
-    /// Nothing of `name` is dispatched before `until_ms`.
-    pub(crate) fn pause(&mut self, name: &Arc<str>, until_ms: Millis) {
-        if let Some(site) = self.sites.get_mut(name)
+    /// Nothing of this site is dispatched before `until_ms`.
+    pub(crate) fn pause(&mut self, id: SiteId, until_ms: Millis) {
+        if let Some(site) = self.sites.get_mut(&id)
             && until_ms > site.resume_at_ms
         {
             site.resume_at_ms = until_ms;
-            self.paused.push(Reverse((until_ms, Arc::clone(name))));
+            self.paused.push(Reverse((until_ms, id)));
         }
     }
 
     /// The site asked for this long between requests.
-    pub(crate) fn learn_delay(&mut self, name: &Arc<str>, crawl_delay_ms: u64) {
-        if let Some(site) = self.sites.get_mut(name) {
-            site.crawl_delay_ms = crawl_delay_ms;
+    pub(crate) fn learn_delay(&mut self, id: SiteId, crawl_delay_ms: u64) {
+        if let Some(site) = self.sites.get_mut(&id) {
+            site.crawl_delay_ms = u32::try_from(crawl_delay_ms).unwrap_or(u32::MAX);
         }
     }
 
     /// Sites whose pause is over get their turn.
     pub(crate) fn wake(&mut self, now: Millis) {
-        while let Some(Reverse((at, _))) = self.paused.peek()
-            && *at <= now
+        while let Some(Reverse((at, id))) = self.paused.peek().copied()
+            && at <= now
         {
-            let Some(Reverse((_, name))) = self.paused.pop() else { break };
-            self.call(&name, now);
-            self.sweep(&name, now);
+            self.paused.pop();
+            self.call(id, now);
+            self.sweep(id, now);
         }
     }
 
@@ -156,57 +179,64 @@ impl Sites {
     }
 
     /// The next URL in turn: its site, and where its record stands.
-    pub(crate) fn next(&mut self, now: Millis) -> Option<(Arc<str>, Offset)> {
-        while let Some(name) = self.turn.pop_front() {
-            let interval = self.default_interval_ms;
-            let Some(site) = self.sites.get_mut(&name) else { continue };
+    pub(crate) fn next(
+        &mut self,
+        now: Millis,
+        source: &mut Source<'_>,
+    ) -> Result<Option<(SiteId, Offset)>, IndexError> {
+        let interval = self.default_interval_ms;
+        while let Some(id) = self.turn.pop_front() {
+            let Some(site) = self.sites.get_mut(&id) else { continue };
             site.in_turn = false;
             if !site.may_dispatch(interval, now) {
-                self.sweep(&name, now);
+                self.sweep(id, now);
                 continue;
             }
-            let Some((_, offset)) = site.queue.pop_first() else { continue };
+            let ahead = site.ahead(interval);
+            let (_, offset) = self.heads.pop(&mut site.head, (id, ahead), source)?;
+            site.queued -= 1;
             site.outstanding += 1;
-            self.call(&name, now);
-            return Some((name, offset));
+            self.call(id, now);
+            return Ok(Some((id, offset)));
         }
-        None
+        Ok(None)
     }
 
     /// The sites with the most waiting URLs, most first.
-    pub(crate) fn busiest(&self, most: usize) -> Vec<SiteLoad> {
+    pub(crate) fn busiest(&self, most: usize) -> Vec<(SiteId, u32)> {
         let mut heap = BinaryHeap::with_capacity(most + 1);
-        for (name, site) in &self.sites {
-            heap.push(Reverse((site.waiting, name)));
+        for (id, site) in &self.sites {
+            heap.push(Reverse((site.waiting, *id)));
             if heap.len() > most {
                 heap.pop();
             }
         }
-        let sorted = heap.into_sorted_vec();
-        sorted.into_iter().map(|Reverse((n, name))| SiteLoad { site: name.to_string(), waiting: n as u64 }).collect()
+        heap.into_sorted_vec().into_iter().map(|Reverse((waiting, id))| (id, waiting)).collect()
     }
 
     /// Forgets a site of which nothing is left to know.
-    fn sweep(&mut self, name: &Arc<str>, now: Millis) {
-        if self.sites.get(name).is_some_and(|site| site.is_idle(now)) {
-            self.sites.remove(name);
+    fn sweep(&mut self, id: SiteId, now: Millis) {
+        if self.sites.get(&id).is_some_and(|site| site.is_idle(now))
+            && let Some(mut site) = self.sites.remove(&id)
+        {
+            self.heads.forget(&mut site.head);
         }
     }
 
     /// Gives a site its turn if it may have one.
-    fn call(&mut self, name: &Arc<str>, now: Millis) {
+    fn call(&mut self, id: SiteId, now: Millis) {
         let interval = self.default_interval_ms;
-        let Some(site) = self.sites.get_mut(name) else { return };
+        let Some(site) = self.sites.get_mut(&id) else { return };
         if !site.in_turn && site.may_dispatch(interval, now) {
             site.in_turn = true;
-            self.turn.push_back(Arc::clone(name));
+            self.turn.push_back(id);
         }
     }
 }
 
 impl Site {
     fn may_dispatch(&self, default_interval_ms: u64, now: Millis) -> bool {
-        !self.queue.is_empty() && self.resume_at_ms <= now && self.outstanding < self.capacity(default_interval_ms)
+        self.queued > 0 && self.resume_at_ms <= now && self.outstanding < self.capacity(default_interval_ms)
     }
 
     fn is_idle(&self, now: Millis) -> bool {
@@ -215,8 +245,8 @@ impl Site {
 
     /// Rule 15: rate × (1 s + smoothed time from dispatch to outcome), so that the site always has its next request at hand
     /// and little more.
-    fn capacity(&self, default_interval_ms: u64) -> usize {
-        let interval = default_interval_ms.max(self.crawl_delay_ms);
+    fn capacity(&self, default_interval_ms: u64) -> u32 {
+        let interval = default_interval_ms.max(u64::from(self.crawl_delay_ms));
         if interval == 0 {
             return UNLIMITED_OUTSTANDING;
         }
@@ -226,7 +256,12 @@ impl Site {
             clippy::cast_sign_loss,
             reason = "the quotient is positive and clamped right after"
         )]
-        let wanted = ((1000.0 + self.round_trip_ms) / interval as f64).ceil() as usize;
+        let wanted = ((1000.0 + f64::from(self.round_trip_ms)) / interval as f64).ceil() as u32;
         wanted.clamp(1, UNLIMITED_OUTSTANDING)
+    }
+
+    /// How many ranks are read ahead: some seconds' worth.
+    fn ahead(&self, default_interval_ms: u64) -> usize {
+        (4 * self.capacity(default_interval_ms) as usize).clamp(8, 512)
     }
 }

@@ -1,6 +1,6 @@
 //! The glue to the runtime: decodes records, opens partitions, groups decisions into plans.
 
-use std::{collections::BTreeMap, convert::Infallible, sync::Arc};
+use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use orbweaver_log::{Delivered, Offset, Partition, Record, TopicPartition};
@@ -8,13 +8,14 @@ use orbweaver_messages::{
     Dispatch, LEASE_MS, MessageError, Millis, Outcome, OutcomeKind, Topic, Waiting, decode, encode,
     topic::{FRONTIER, OUTCOMES, SCHEDULED},
 };
-use orbweaver_stage::{Actions, Opening, Origin, RestoreFrom, RestoreSpec, Stage, StageError};
+use orbweaver_stage::{Actions, Opening, Origin, Position, RestoreFrom, RestoreSpec, Stage, StageError};
 use orbweaver_url::Fingerprint;
 
 use crate::{
     FrontierConfig, FrontierView,
     cap::PageCap,
     decision::{Decision, Turn},
+    index::{FrontierIndex, Index, IndexError, MemoryIndex},
     metrics::FrontierMetrics,
     partition::PartitionFrontier,
 };
@@ -24,6 +25,15 @@ const EPOCH: &str = "epoch";
 
 /// How often the sites with the most waiting URLs are looked for, in milliseconds: it reads all sites.
 const BUSIEST_EVERY_MS: Millis = 1000;
+/// With more sites it is done as much less often, so that it takes a few per cent of the time at most.
+const BUSIEST_SITES: usize = 100_000;
+/// The greatest age of the record at which an index stands; an older one is built anew. Half of the log's delete retention
+/// (`delete.retention.ms` of `crawl.frontier`, a day by default): what ended longer ago may have left no trace behind it.
+const INDEX_WITHIN: Duration = Duration::from_secs(12 * 3600);
+/// How often the indexes are written, in milliseconds, if not for their size.
+const WRITE_EVERY_MS: Millis = 1000;
+
+const SERVICE: &str = "frontier";
 
 type FrontierActions = Actions<Infallible, Infallible>;
 
@@ -36,16 +46,23 @@ pub struct FrontierStage {
     metrics: FrontierMetrics,
     view: Arc<FrontierView>,
     cap: PageCap,
+    /// The store of all partitions' indexes, when it is on disk.
+    index: Option<FrontierIndex>,
     restoring: BTreeMap<Partition, PartitionFrontier>,
     open: BTreeMap<Partition, PartitionFrontier>,
+    /// What is not complete in partitions that are about to be opened.
+    prepared: BTreeMap<Partition, Vec<Offset>>,
     /// The offset of our claim, by partition.
     epochs: BTreeMap<Partition, u64>,
     draining: Vec<Partition>,
     busiest_at_ms: Millis,
+    written_at_ms: Millis,
+    /// Why the stage cannot go on; told at the next call that can tell.
+    failed: Option<String>,
 }
 
 impl FrontierStage {
-    /// A frontier without partitions.
+    /// A frontier without partitions, which indexes what waits in memory.
     #[must_use]
     pub fn new(config: FrontierConfig, metrics: FrontierMetrics, view: Arc<FrontierView>) -> Self {
         let cap = PageCap::new(config.max_pages);
@@ -54,49 +71,124 @@ impl FrontierStage {
             metrics,
             view,
             cap,
+            index: None,
             restoring: BTreeMap::new(),
             open: BTreeMap::new(),
+            prepared: BTreeMap::new(),
             epochs: BTreeMap::new(),
             draining: vec![],
             busiest_at_ms: 0,
+            written_at_ms: 0,
+            failed: None,
         }
     }
 
+    /// The same, indexing what waits on disk.
+    #[must_use]
+    pub fn with_index(self, index: FrontierIndex) -> Self {
+        Self { index: Some(index), ..self }
+    }
+
+    fn partition(&self, number: Partition) -> Result<PartitionFrontier, IndexError> {
+        let index: Box<dyn Index> = match &self.index {
+            Some(index) => Box::new(index.partition(number)?),
+            None => Box::<MemoryIndex>::default(),
+        };
+        Ok(PartitionFrontier::new(number, self.config.clone(), index))
+    }
+
+    /// The text of an error; a damaged index is thrown away at the next start.
+    fn give_up(&self, error: &IndexError) -> String {
+        if let Some(index) = self.index.as_ref().filter(|_| error.is_damage()) {
+            index.condemn();
+        }
+        error.to_string()
+    }
+
+    fn halted(&self, error: &IndexError) -> StageError {
+        StageError::Halted { service: SERVICE, reason: self.give_up(error) }
+    }
+
+    /// What a record decides. `Err`: it cannot be processed, for this reason.
     fn receive_one(
         &mut self,
         origin: Origin,
         record: &Delivered,
         now: Millis,
         out: &mut Decisions,
-    ) -> Result<(), String> {
+    ) -> Result<Result<(), String>, IndexError> {
         let number = origin.place.partition;
         let Some(partition) = self.open.get_mut(&number) else {
-            return Err(format!("partition {number} is not open"));
+            return Ok(Err(format!("partition {number} is not open")));
         };
         let turn = &mut Turn { now, cap: &mut self.cap, out: out.entry(number).or_default() };
         if origin.place.topic == OUTCOMES {
-            let outcome: Outcome = decode("outcome", record.value.as_ref()).map_err(|e| e.to_string())?;
+            let outcome: Outcome = match decode("outcome", record.value.as_ref()) {
+                Ok(outcome) => outcome,
+                Err(error) => return Ok(Err(error.to_string())),
+            };
             self.metrics.outcomes.with_label_values(&[kind_name(outcome.kind)]).inc();
-            partition.outcome(origin, &outcome, turn);
-            return Ok(());
+            return partition.outcome(origin, &outcome, turn).map(Ok);
         }
-        match frontier_record(record).map_err(|e| e.to_string())? {
-            (fingerprint, None) => {
+        match frontier_record(record) {
+            Ok((fingerprint, None)) => {
                 // Only the frontier writes tombstones; one without an epoch was made by hand and is meant.
                 let epoch = epoch_of(record).unwrap_or(u64::MAX);
-                partition.tombstone(origin, fingerprint, epoch, turn);
+                partition.tombstone(origin, fingerprint, epoch, turn).map(Ok)
             }
-            (_, Some(waiting)) => partition.waiting(origin, waiting, turn),
+            Ok((_, Some(waiting))) => partition.waiting(origin, waiting, turn).map(Ok),
+            Err(error) => Ok(Err(error.to_string())),
         }
-        Ok(())
+    }
+
+    fn receive_all(
+        &mut self,
+        batch: Vec<(Origin, Delivered)>,
+        now: Millis,
+        actions: &mut FrontierActions,
+    ) -> Result<(), IndexError> {
+        let (mut decisions, mut last) = (Decisions::new(), BTreeMap::new());
+        for (origin, record) in batch {
+            if let Err(reason) = self.receive_one(origin, &record, now, &mut decisions)? {
+                actions.rejects.push((origin, reason));
+            }
+            if record.place.topic == FRONTIER {
+                last.insert(record.place.partition, record);
+            }
+        }
+        for (number, record) in last {
+            if let Some(partition) = self.open.get_mut(&number) {
+                partition.applied(Position::of(&record))?;
+            }
+        }
+        self.carry_out(decisions, now, actions)
+    }
+
+    fn tick_all(&mut self, now: Millis, actions: &mut FrontierActions) -> Result<(), IndexError> {
+        let mut decisions = Decisions::new();
+        let write = !(0..WRITE_EVERY_MS).contains(&now.saturating_sub(self.written_at_ms));
+        for (number, partition) in &mut self.open {
+            let out = decisions.entry(*number).or_default();
+            partition.tick(&mut Turn { now, cap: &mut self.cap, out })?;
+            if write {
+                self.written_at_ms = now;
+                partition.write()?;
+            }
+        }
+        self.carry_out(decisions, now, actions)
     }
 
     /// Lets every open partition dispatch, and turns all decisions into plans: one append a kind, whatever their number.
-    fn carry_out(&mut self, mut decisions: Decisions, now: Millis, actions: &mut FrontierActions) {
+    fn carry_out(
+        &mut self,
+        mut decisions: Decisions,
+        now: Millis,
+        actions: &mut FrontierActions,
+    ) -> Result<(), IndexError> {
         for (number, partition) in &mut self.open {
             if !self.draining.contains(number) {
                 let out = decisions.entry(*number).or_default();
-                partition.dispatch(&mut Turn { now, cap: &mut self.cap, out });
+                partition.dispatch(&mut Turn { now, cap: &mut self.cap, out })?;
             }
         }
         let mut appends = Appends { now, ..Appends::default() };
@@ -109,7 +201,17 @@ impl FrontierStage {
             }
         }
         appends.finish(actions);
-        self.show(now);
+        self.show(now)
+    }
+
+    /// Ends the stage where its index failed: nothing of what was decided in this call is carried out.
+    fn end_call(&mut self, result: Result<(), IndexError>, actions: &mut FrontierActions) {
+        if let Err(error) = result {
+            self.failed = Some(self.give_up(&error));
+        }
+        if let Some(reason) = &self.failed {
+            *actions = Actions { halt: Some(reason.clone()), ..Actions::default() };
+        }
     }
 
     fn count(&self, decision: &Decision) {
@@ -121,7 +223,7 @@ impl FrontierStage {
         }
     }
 
-    fn show(&mut self, now: Millis) {
+    fn show(&mut self, now: Millis) -> Result<(), IndexError> {
         let loads = self.open.values().map(PartitionFrontier::load);
         let (waiting, leased, sites) =
             loads.fold((0, 0, 0), |sum, load| (sum.0 + load.0, sum.1 + load.1, sum.2 + load.2));
@@ -131,13 +233,58 @@ impl FrontierStage {
         {
             gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
         }
-        if now >= self.busiest_at_ms + BUSIEST_EVERY_MS {
+        let times = i64::try_from(1 + sites / BUSIEST_SITES).unwrap_or(i64::MAX);
+        if now >= self.busiest_at_ms + BUSIEST_EVERY_MS * times {
             self.busiest_at_ms = now;
-            let mut busiest: Vec<_> = self.open.values().flat_map(|partition| partition.busiest(5)).collect();
+            let mut busiest = vec![];
+            for partition in self.open.values_mut() {
+                busiest.extend(partition.busiest(5)?);
+            }
             busiest.sort_by_key(|load| std::cmp::Reverse(load.waiting));
             busiest.truncate(5);
             self.view.set_busiest(busiest);
         }
+        Ok(())
+    }
+
+    fn restore_one(&mut self, partition: Partition, record: &Delivered) -> Result<(), IndexError> {
+        if !self.restoring.contains_key(&partition) {
+            let index = self.partition(partition)?;
+            self.restoring.insert(partition, index);
+        }
+        let Some(index) = self.restoring.get_mut(&partition) else { return Ok(()) };
+        // What cannot be read here went, or will go, to the dead letters when it is received.
+        match record.place.topic {
+            FRONTIER => {
+                if let Ok((fingerprint, waiting)) = frontier_record(record) {
+                    index.restore_record(record.offset, fingerprint, waiting.as_ref())?;
+                }
+                index.applied(Position::of(record))
+            }
+            SCHEDULED => match decode::<Dispatch>("dispatch", record.value.as_ref()) {
+                Ok(dispatch) => index.restore_dispatch(dispatch),
+                Err(_) => Ok(()),
+            },
+            _ => {
+                if let Ok(outcome) = decode::<Outcome>("outcome", record.value.as_ref()) {
+                    index.restore_outcome(outcome.fingerprint, outcome.id, outcome.kind);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn open_one(&mut self, opening: Opening, now: Millis) -> Result<Vec<Offset>, IndexError> {
+        let number = opening.partition;
+        let mut partition = match self.restoring.remove(&number) {
+            Some(partition) => partition,
+            None => self.partition(number)?,
+        };
+        let waiting = partition.open(opening.claim, opening.assignment, now, &mut self.cap)?;
+        self.epochs.insert(number, opening.claim);
+        self.draining.retain(|draining| *draining != number);
+        self.open.insert(number, partition);
+        Ok(waiting)
     }
 }
 
@@ -147,7 +294,7 @@ impl Stage for FrontierStage {
     type Effect = Infallible;
 
     fn service(&self) -> &'static str {
-        "frontier"
+        SERVICE
     }
 
     fn topics(&self) -> &'static [Topic] {
@@ -158,67 +305,47 @@ impl Stage for FrontierStage {
         &[FRONTIER]
     }
 
-    fn restores(&self, _: Partition) -> Vec<RestoreSpec> {
-        let back = RestoreFrom::Back(std::time::Duration::from_millis(LEASE_MS.unsigned_abs()));
+    fn restores(&self, partition: Partition) -> Vec<RestoreSpec> {
+        // When the disk fails here it fails again on opening the index, where that can be told.
+        let position = self.index.as_ref().and_then(|index| index.position(partition).ok().flatten());
+        let proven = |position| RestoreFrom::Proven { position, within: Some(INDEX_WITHIN) };
+        let waiting = position.map_or(RestoreFrom::CommitPoint, proven);
+        let back = RestoreFrom::Back(Duration::from_millis(LEASE_MS.unsigned_abs()));
         // In this order: dispatches are matched with what waits, deferrals with dispatches.
-        [(FRONTIER, RestoreFrom::CommitPoint), (SCHEDULED, back), (OUTCOMES, back)]
+        [(FRONTIER, waiting), (SCHEDULED, back), (OUTCOMES, back)]
             .map(|(topic, from)| RestoreSpec { topic, from, whole: false, follow: false })
             .to_vec()
     }
 
+    fn distrust(&mut self, partition: Partition, _: Topic) -> Result<(), StageError> {
+        let discarded = self.index.as_ref().map_or(Ok(()), |index| index.discard(partition));
+        discarded.map_err(|error| self.halted(&error))
+    }
+
     fn restore(&mut self, partition: Partition, record: &Delivered) -> Result<(), StageError> {
-        let config = &self.config;
-        let index =
-            self.restoring.entry(partition).or_insert_with(|| PartitionFrontier::new(partition, config.clone()));
-        // What cannot be read here went, or will go, to the dead letters when it is received.
-        match record.place.topic {
-            FRONTIER => {
-                if let Ok((fingerprint, waiting)) = frontier_record(record) {
-                    index.restore_record(record.offset, fingerprint, waiting);
-                }
-            }
-            SCHEDULED => {
-                if let Ok(dispatch) = decode::<Dispatch>("dispatch", record.value.as_ref()) {
-                    index.restore_dispatch(dispatch);
-                }
-            }
-            _ => {
-                if let Ok(outcome) = decode::<Outcome>("outcome", record.value.as_ref()) {
-                    index.restore_outcome(outcome.fingerprint, outcome.id, outcome.kind);
-                }
-            }
-        }
+        self.restore_one(partition, record).map_err(|error| self.halted(&error))
+    }
+
+    fn prepare(&mut self, opening: Opening, now: Millis) -> Result<(), StageError> {
+        let waiting = self.open_one(opening, now).map_err(|error| self.halted(&error))?;
+        self.prepared.insert(opening.partition, waiting);
         Ok(())
     }
 
-    fn open(&mut self, opening: Opening, now: Millis) -> Vec<(Topic, Offset)> {
-        let number = opening.partition;
-        let fresh = || PartitionFrontier::new(number, self.config.clone());
-        let mut partition = self.restoring.remove(&number).unwrap_or_else(fresh);
-        let waiting = partition.open(opening.claim, opening.assignment, now, &mut self.cap);
-        self.epochs.insert(number, opening.claim);
-        self.draining.retain(|draining| *draining != number);
-        self.open.insert(number, partition);
-        waiting.into_iter().map(|offset| (FRONTIER, offset)).collect()
+    fn open(&mut self, opening: Opening, _: Millis) -> Vec<(Topic, Offset)> {
+        let waiting = self.prepared.remove(&opening.partition);
+        // Who forgot to prepare must not take everything for complete: there can be no such offset, and the runtime halts.
+        waiting.unwrap_or_else(|| vec![Offset::MAX]).into_iter().map(|offset| (FRONTIER, offset)).collect()
     }
 
     fn receive(&mut self, batch: Vec<(Origin, Delivered)>, now: Millis, actions: &mut FrontierActions) {
-        let mut decisions = Decisions::new();
-        for (origin, record) in batch {
-            if let Err(reason) = self.receive_one(origin, &record, now, &mut decisions) {
-                actions.rejects.push((origin, reason));
-            }
-        }
-        self.carry_out(decisions, now, actions);
+        let result = self.receive_all(batch, now, actions);
+        self.end_call(result, actions);
     }
 
     fn tick(&mut self, now: Millis, actions: &mut FrontierActions) {
-        let mut decisions = Decisions::new();
-        for (number, partition) in &mut self.open {
-            let out = decisions.entry(*number).or_default();
-            partition.tick(&mut Turn { now, cap: &mut self.cap, out });
-        }
-        self.carry_out(decisions, now, actions);
+        let result = self.tick_all(now, actions);
+        self.end_call(result, actions);
     }
 
     fn next_tick(&self) -> Option<Millis> {
@@ -230,8 +357,12 @@ impl Stage for FrontierStage {
     }
 
     fn close(&mut self, partition: Partition) {
-        self.open.remove(&partition);
-        self.restoring.remove(&partition);
+        if let Some(mut closed) = self.open.remove(&partition).or_else(|| self.restoring.remove(&partition))
+            && let Err(error) = closed.write()
+        {
+            // It stands where it was written last; the log has the rest.
+            tracing::warn!(partition, %error, "the index was not written at the end");
+        }
         self.epochs.remove(&partition);
         self.draining.retain(|draining| *draining != partition);
     }

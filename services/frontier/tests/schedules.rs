@@ -6,11 +6,12 @@ use orbweaver_frontier::{
     FrontierConfig,
     cap::PageCap,
     decision::{Decision, Turn},
+    index::{FrontierIndex, Index, MemoryIndex},
     partition::PartitionFrontier,
 };
 use orbweaver_log::TopicPartition;
 use orbweaver_messages::{Dispatch, LEASE_MS, Millis, Outcome, OutcomeKind, Sighting, Waiting, topic};
-use orbweaver_stage::Origin;
+use orbweaver_stage::{Origin, Position};
 use orbweaver_url::Fingerprint;
 use proptest::prelude::*;
 
@@ -20,6 +21,8 @@ const EPOCH: u32 = 1;
 enum Op {
     /// A new URL of one of four sites.
     Admit(u8),
+    /// A URL that was admitted before is let through again.
+    Again(u8),
     /// The oldest dispatch ends so.
     Answer(OutcomeKind),
     /// The oldest dispatch is lost on its way.
@@ -28,8 +31,12 @@ enum Op {
     Repeat(OutcomeKind),
     /// Time passes.
     Pass(u16),
-    /// The process is killed, and starts again at the commit points.
+    /// The frontier writes what its index keeps in memory.
+    Write,
+    /// The process is killed, and starts again where its index stands, if it has one on disk, else at the commit points.
     Crash,
+    /// The same, and the index was lost or is not trusted.
+    CrashWithoutIndex,
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -42,11 +49,14 @@ fn op() -> impl Strategy<Value = Op> {
     ];
     prop_oneof![
         4 => any::<u8>().prop_map(Op::Admit),
+        1 => any::<u8>().prop_map(Op::Again),
         6 => kind.clone().prop_map(Op::Answer),
         1 => Just(Op::Lose),
         1 => kind.prop_map(Op::Repeat),
         3 => any::<u16>().prop_map(Op::Pass),
+        1 => Just(Op::Write),
         1 => Just(Op::Crash),
+        1 => Just(Op::CrashWithoutIndex),
     ]
 }
 
@@ -66,17 +76,46 @@ struct World {
     ended: BTreeMap<Fingerprint, u32>,
     admitted: u32,
     claims: u64,
+    /// The index on disk, when there is one.
+    disk: Option<(FrontierIndex, tempfile::TempDir)>,
+    /// All that was decided.
+    decided: Vec<Decision>,
 }
 
 fn config() -> FrontierConfig {
     FrontierConfig { default_interval_ms: 0, reappend_above: 8, ..FrontierConfig::default() }
 }
 
+/// The index of partition 0.
+fn index(disk: Option<&(FrontierIndex, tempfile::TempDir)>) -> Box<dyn Index> {
+    match disk {
+        Some((index, _)) => Box::new(index.partition(0).unwrap()),
+        None => Box::<MemoryIndex>::default(),
+    }
+}
+
+/// The position at a record of this world's log.
+fn position(offset: u64) -> Position {
+    Position { offset, timestamp_ms: 0, hash: offset }
+}
+
 impl World {
     fn new(max_pages: Option<u64>) -> Self {
+        Self::with_index(max_pages, None)
+    }
+
+    fn on_disk(max_pages: Option<u64>) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let index = FrontierIndex::open(&directory.path().join("frontier")).unwrap();
+        Self::with_index(max_pages, Some((index, directory)))
+    }
+
+    fn with_index(max_pages: Option<u64>, disk: Option<(FrontierIndex, tempfile::TempDir)>) -> Self {
         let mut world = Self {
             now: 1_000_000,
-            frontier: PartitionFrontier::new(0, config()),
+            frontier: PartitionFrontier::new(0, config(), index(disk.as_ref())),
+            disk,
+            decided: vec![],
             cap: PageCap::new(max_pages),
             records: vec![],
             scheduled: vec![],
@@ -89,7 +128,7 @@ impl World {
             admitted: 0,
             claims: 0,
         };
-        world.frontier.open(0, EPOCH, world.now, &mut world.cap);
+        world.frontier.open(0, EPOCH, world.now, &mut world.cap).unwrap();
         world
     }
 
@@ -108,21 +147,23 @@ impl World {
                 self.incomplete[0].insert(origin.offset);
                 self.read[0] += 1;
                 match waiting {
-                    Some(waiting) => self.frontier.waiting(origin, waiting, &mut turn),
-                    None => self.frontier.tombstone(origin, fingerprint, u64::MAX, &mut turn),
+                    Some(waiting) => self.frontier.waiting(origin, waiting, &mut turn).unwrap(),
+                    None => self.frontier.tombstone(origin, fingerprint, u64::MAX, &mut turn).unwrap(),
                 }
+                self.frontier.applied(position(origin.offset)).unwrap();
             } else if let Some(outcome) = self.outcomes.get(self.read[1]).cloned() {
                 let origin = Self::origin(1, self.read[1] as u64);
                 self.incomplete[1].insert(origin.offset);
                 self.read[1] += 1;
-                self.frontier.outcome(origin, &outcome, &mut turn);
+                self.frontier.outcome(origin, &outcome, &mut turn).unwrap();
             } else {
-                self.frontier.tick(&mut turn);
-                self.frontier.dispatch(&mut turn);
+                self.frontier.tick(&mut turn).unwrap();
+                self.frontier.dispatch(&mut turn).unwrap();
                 if out.is_empty() {
                     return;
                 }
             }
+            self.decided.extend(out.iter().cloned());
             for decision in out {
                 self.carry_out(decision);
             }
@@ -155,6 +196,12 @@ impl World {
             }
             Decision::GiveUp(outcome) => self.outcomes.push(*outcome),
         }
+    }
+
+    fn admit_again(&mut self, back: u8) {
+        let admitted = self.records.iter().filter_map(|(_, waiting)| waiting.as_ref());
+        let again = admitted.rev().nth(usize::from(back % 8)).cloned();
+        self.records.extend(again.map(|waiting| (waiting.fingerprint, Some(waiting))));
     }
 
     fn admit(&mut self, site: u8) {
@@ -217,24 +264,31 @@ impl World {
         self.outcomes.extend(std::iter::repeat_n(outcome, times));
     }
 
-    /// Everything in memory is gone; the commit points and the logs stay. Dispatches under way go on: they are in logs.
-    fn crash(&mut self) {
+    /// Everything in memory is gone; the commit points, the logs and an index on disk stay, if that is trusted. Dispatches
+    /// under way go on: they are in logs.
+    fn crash(&mut self, trust: bool) {
         let commit = [0, 1].map(|topic| {
             self.incomplete[topic].first().map_or(self.read[topic], |o| usize::try_from(*o).unwrap_or(usize::MAX))
         });
-        self.frontier = PartitionFrontier::new(0, config());
-        for (offset, (fingerprint, waiting)) in self.records.iter().enumerate().skip(commit[0]) {
-            self.frontier.restore_record(offset as u64, *fingerprint, waiting.clone());
+        let stands = self.disk.as_ref().and_then(|(index, _)| index.position(0).unwrap());
+        let stands = stands.map(|at| at.offset as usize + 1).filter(|from| trust && *from >= commit[0]);
+        if let (Some((index, _)), None) = (&self.disk, stands) {
+            index.discard(0).unwrap();
+        }
+        self.frontier = PartitionFrontier::new(0, config(), index(self.disk.as_ref()));
+        for (offset, (fingerprint, waiting)) in self.records.iter().enumerate().skip(stands.unwrap_or(commit[0])) {
+            self.frontier.restore_record(offset as u64, *fingerprint, waiting.as_ref()).unwrap();
+            self.frontier.applied(position(offset as u64)).unwrap();
         }
         for dispatch in self.scheduled.iter().filter(|dispatch| dispatch.dispatched_at_ms + LEASE_MS >= self.now) {
-            self.frontier.restore_dispatch(dispatch.clone());
+            self.frontier.restore_dispatch(dispatch.clone()).unwrap();
         }
         for outcome in &self.outcomes {
             self.frontier.restore_outcome(outcome.fingerprint, outcome.id, outcome.kind);
         }
         self.claims += 1;
         self.cap = PageCap::new(None);
-        let waiting = self.frontier.open(self.claims, EPOCH, self.now, &mut self.cap);
+        let waiting = self.frontier.open(self.claims, EPOCH, self.now, &mut self.cap).unwrap();
         self.read = [self.records.len(), commit[1]];
         self.incomplete = [waiting.into_iter().collect(), BTreeSet::new()];
     }
@@ -244,38 +298,46 @@ impl World {
     }
 }
 
+impl World {
+    fn play(&mut self, op: &Op) {
+        match *op {
+            Op::Admit(site) => self.admit(site),
+            Op::Again(back) => self.admit_again(back),
+            Op::Answer(kind) => self.answer(kind, 1),
+            Op::Repeat(kind) => self.answer(kind, 2),
+            Op::Lose if self.in_flight.is_empty() => {}
+            Op::Lose => drop(self.in_flight.remove(0)),
+            Op::Pass(by) => self.now += Millis::from(by),
+            Op::Write => self.frontier.write().unwrap(),
+            Op::Crash => self.crash(true),
+            Op::CrashWithoutIndex => self.crash(false),
+        }
+        self.settle();
+    }
+
+    /// From now on everything is answered: all must end.
+    fn finish(&mut self) {
+        for _ in 0..10_000 {
+            if self.waiting() == 0 {
+                break;
+            }
+            if self.in_flight.is_empty() {
+                self.now += 10_000;
+            }
+            self.answer(OutcomeKind::Fetched, 1);
+            self.settle();
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
     fn every_url_ends_and_every_origin_completes_once_whatever_happens(ops in prop::collection::vec(op(), 1..120)) {
         let mut world = World::new(None);
-        for op in ops {
-            match op {
-                Op::Admit(site) => world.admit(site),
-                Op::Answer(kind) => world.answer(kind, 1),
-                Op::Repeat(kind) => world.answer(kind, 2),
-                Op::Lose => {
-                    if !world.in_flight.is_empty() {
-                        world.in_flight.remove(0);
-                    }
-                }
-                Op::Pass(by) => world.now += Millis::from(by),
-                Op::Crash => world.crash(),
-            }
-            world.settle();
-        }
-        // From now on everything is answered: all must end.
-        for _ in 0..10_000 {
-            if world.waiting() == 0 {
-                break;
-            }
-            if world.in_flight.is_empty() {
-                world.now += 10_000;
-            }
-            world.answer(OutcomeKind::Fetched, 1);
-            world.settle();
-        }
+        ops.iter().filter(|op| !matches!(op, Op::Again(_))).for_each(|op| world.play(op));
+        world.finish();
         prop_assert_eq!(world.waiting(), 0);
         prop_assert_eq!(world.ended.len(), world.admitted as usize);
         prop_assert!(world.incomplete.iter().all(BTreeSet::is_empty), "{:?}", world.incomplete);
@@ -299,6 +361,26 @@ proptest! {
         }
         prop_assert_eq!(fetched, pages);
         prop_assert!(world.in_flight.is_empty());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+    #[test]
+    fn with_an_index_on_disk_the_same_is_decided_as_with_one_in_memory(ops in prop::collection::vec(op(), 1..120)) {
+        let (mut memory, mut disk) = (World::new(None), World::on_disk(None));
+        for op in &ops {
+            memory.play(op);
+            disk.play(op);
+            prop_assert_eq!(&disk.decided, &memory.decided, "after {:?}", op);
+            prop_assert_eq!(&disk.incomplete, &memory.incomplete);
+            prop_assert_eq!(disk.frontier.load(), memory.frontier.load());
+        }
+        disk.finish();
+        prop_assert_eq!(disk.waiting(), 0);
+        prop_assert_eq!(disk.ended.len(), disk.admitted as usize);
+        prop_assert!(disk.incomplete.iter().all(BTreeSet::is_empty), "{:?}", disk.incomplete);
     }
 }
 

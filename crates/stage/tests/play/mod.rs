@@ -29,6 +29,7 @@ type React = Box<dyn FnMut(&Origin, &Delivered, &mut Told) + Send>;
 pub struct Seen {
     pub received: Vec<(Origin, String)>,
     pub restored: Vec<String>,
+    pub distrusted: Vec<Topic>,
     pub followed: Vec<String>,
     pub opened: Vec<Opening>,
     pub drained: Vec<Partition>,
@@ -84,6 +85,11 @@ impl Stage for Scripted {
 
     fn restores(&self, _: Partition) -> Vec<RestoreSpec> {
         self.restores.clone()
+    }
+
+    fn distrust(&mut self, _: Partition, topic: Topic) -> Result<(), StageError> {
+        self.seen().distrusted.push(topic);
+        Ok(())
     }
 
     fn restore(&mut self, _: Partition, record: &Delivered) -> Result<(), StageError> {

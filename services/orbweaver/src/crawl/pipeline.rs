@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use orbweaver_extractor::{BlockingWorker, ExtractOptions, ExtractorConfig, ExtractorMetrics, ExtractorStage};
-use orbweaver_frontier::{FrontierConfig, FrontierStage, FrontierView, metrics::FrontierMetrics};
+use orbweaver_frontier::{FrontierConfig, FrontierIndex, FrontierStage, FrontierView, metrics::FrontierMetrics};
 use orbweaver_log::{Cleanup, EmbeddedLog, Log, LogError, Options, Partition, TopicSpec};
 use orbweaver_messages::topic;
 use orbweaver_normalizer_dedup::{LinkEnd, NormalizerDedup, Tally};
@@ -161,7 +161,8 @@ impl Pipeline {
             ..FrontierConfig::default()
         };
         let metrics = FrontierMetrics::register(&self.registry).map_err(failed)?;
-        let stage = FrontierStage::new(config, metrics, Arc::clone(&self.frontier));
+        let index = FrontierIndex::open(&self.state.join("frontier")).map_err(failed)?;
+        let stage = FrontierStage::new(config, metrics, Arc::clone(&self.frontier)).with_index(index);
         self.run(stage, NoJobs, NoEffects);
         Ok(())
     }

@@ -9,7 +9,7 @@ use crate::exit::Failure;
 /// # Errors
 /// When a folder cannot be removed.
 pub fn trim(state: &Path) -> Result<(), Failure> {
-    for name in ["log", "seen", "exported", "export.json"] {
+    for name in ["log", "frontier", "seen", "exported", "export.json"] {
         let path = state.join(name);
         let removed = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
         match removed {

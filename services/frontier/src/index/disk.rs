@@ -1,0 +1,355 @@
+//! The index on local disk: one store of one process for all its partitions, so that memory does not grow with their number,
+//! nor with what waits.
+//!
+//! Changes are gathered in memory and written together with the position that they lead to, at once or not at all, so that
+//! what ends soon after it was admitted is never written. Nothing is synced: a power failure takes the index back to an
+//! earlier position, and the log has the rest.
+
+use std::{
+    collections::HashMap,
+    ops::RangeInclusive,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, config::FilterPolicy};
+use orbweaver_log::{Offset, Partition};
+use orbweaver_messages::{Millis, Waiting};
+use orbweaver_stage::Position;
+use orbweaver_url::{Fingerprint, SLOTS};
+
+use super::{
+    Index, IndexError, Place, Rank, SiteId,
+    encoding::{
+        Prefix, delay_prefix, order_key, order_value, place_key, place_value, queue_key, read_order, read_place,
+        read_record, record_key, record_value,
+    },
+};
+
+/// Blocks of files that were read, for all partitions. In bytes.
+const CACHE_BYTES: u64 = 4 << 20;
+/// A memtable of records is rotated at this size; one more may wait to be flushed. In bytes.
+const RECORDS_MEMTABLE_BYTES: u64 = 2 << 20;
+/// The same of places and of orders, each. In bytes.
+const KEYS_MEMTABLE_BYTES: u64 = 1 << 20;
+/// The least that the storage engine takes. In bytes.
+const JOURNAL_BYTES: u64 = 64 << 20;
+/// Files that are kept open.
+const OPEN_FILES: usize = 128;
+/// URLs whose change is kept in memory before it is written, in a partition.
+const CHANGES: usize = 1024;
+/// Entries that are removed in one write.
+const DISCARD_CHUNK: usize = 16_384;
+/// The tables, with the version of what is in them: a store with any other is thrown away.
+const TABLES: [&str; 3] = ["places-1", "records-1", "orders-1"];
+/// This file in the directory says that the store is damaged.
+const CONDEMNED: &str = "condemned";
+
+/// The store of one process. Cheap to clone.
+#[derive(Clone)]
+pub struct FrontierIndex {
+    pub(super) database: Database,
+    /// Fingerprint to place; and the position, under the bare partition.
+    pub(super) places: Keyspace,
+    /// Offset to record. Written once, in the order of the offsets, and removed once.
+    pub(super) records: Keyspace,
+    /// Places in their orders.
+    orders: Keyspace,
+    path: Arc<PathBuf>,
+}
+
+impl std::fmt::Debug for FrontierIndex {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FrontierIndex").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl FrontierIndex {
+    /// Opens the index in this directory, or creates it. A damaged one is thrown away, and the directory with it: it must
+    /// hold nothing else.
+    ///
+    /// # Errors
+    /// When another process holds it, or the disk fails.
+    pub fn open(path: &Path) -> Result<Self, IndexError> {
+        if path.join(CONDEMNED).exists() {
+            return Self::renew(path, &"it was found damaged");
+        }
+        match Self::try_open(path) {
+            Ok(index) if index.is_of_this_version() => Ok(index),
+            Ok(index) => {
+                drop(index);
+                Self::renew(path, &"another version wrote it")
+            }
+            Err(fjall::Error::Locked) => Err(IndexError::InUse { path: path.display().to_string() }),
+            Err(fjall::Error::Io(error)) if !is_damage(&error) => Err(failed(path, &error)),
+            Err(error) => Self::renew(path, &error),
+        }
+    }
+
+    fn renew(path: &Path, reason: &dyn std::fmt::Display) -> Result<Self, IndexError> {
+        tracing::warn!(path = %path.display(), %reason, "the index is thrown away and built anew");
+        std::fs::remove_dir_all(path).map_err(|error| failed(path, &error))?;
+        Self::try_open(path).map_err(|error| failed(path, &error))
+    }
+
+    fn try_open(path: &Path) -> fjall::Result<Self> {
+        let database = Database::builder(path)
+            .cache_size(CACHE_BYTES)
+            .max_journaling_size(JOURNAL_BYTES)
+            .max_cached_files(Some(OPEN_FILES))
+            .worker_threads(1)
+            .open()?;
+        let options = |bytes| KeyspaceCreateOptions::default().max_memtable_size(bytes);
+        // Most look-ups of a fingerprint find nothing, which the filters tell; the other tables are read where something is.
+        let places = database.keyspace(TABLES[0], || options(KEYS_MEMTABLE_BYTES))?;
+        let unfiltered = |bytes| options(bytes).filter_policy(FilterPolicy::disabled()).expect_point_read_hits(true);
+        let records = database.keyspace(TABLES[1], || unfiltered(RECORDS_MEMTABLE_BYTES))?;
+        let orders = database.keyspace(TABLES[2], || unfiltered(KEYS_MEMTABLE_BYTES))?;
+        Ok(Self { database, places, records, orders, path: Arc::new(path.to_owned()) })
+    }
+
+    fn is_of_this_version(&self) -> bool {
+        self.database.list_keyspace_names().iter().all(|name| TABLES.iter().any(|known| **known == **name))
+    }
+
+    /// Where the index of this partition stands; `None` when there is none, or its position is damaged.
+    ///
+    /// # Errors
+    /// When the disk fails, or there can be no such partition.
+    pub fn position(&self, partition: Partition) -> Result<Option<Position>, IndexError> {
+        let stored = self.places.get(prefix(partition)?).map_err(|error| self.failed(&error))?;
+        Ok(stored.and_then(|bytes| Position::from_bytes(&bytes)))
+    }
+
+    /// The index of this partition, where it stands. What has no position proves nothing and is thrown away.
+    ///
+    /// # Errors
+    /// When the disk fails, or there can be no such partition.
+    pub fn partition(&self, partition: Partition) -> Result<DiskIndex, IndexError> {
+        let position = self.position(partition)?;
+        if position.is_none() {
+            self.discard(partition)?;
+        }
+        Ok(DiskIndex {
+            index: self.clone(),
+            partition: prefix(partition)?,
+            changes: HashMap::new(),
+            records: HashMap::new(),
+            position,
+            moved: false,
+        })
+    }
+
+    /// Throws the index of this partition away.
+    ///
+    /// # Errors
+    /// When the disk fails, or there can be no such partition.
+    pub fn discard(&self, partition: Partition) -> Result<(), IndexError> {
+        let prefix = prefix(partition)?;
+        // The position goes first: what stands without a position is never trusted, so that a crash in between is harmless.
+        self.places.remove(prefix).map_err(|error| self.failed(&error))?;
+        for table in [&self.places, &self.records, &self.orders] {
+            // One pass over a snapshot: a new look from the start would walk over all that was removed before.
+            let mut items = table.prefix(prefix);
+            loop {
+                let mut batch = self.database.batch();
+                for item in items.by_ref().take(DISCARD_CHUNK) {
+                    batch.remove(table, item.key().map_err(|error| self.failed(&error))?);
+                }
+                if batch.is_empty() {
+                    break;
+                }
+                batch.commit().map_err(|error| self.failed(&error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes that the store is damaged, so that the next [`FrontierIndex::open`] throws it away.
+    pub fn condemn(&self) {
+        if let Err(error) = std::fs::write(self.path.join(CONDEMNED), "") {
+            tracing::error!(path = %self.path.display(), %error, "delete this directory: the index in it is damaged");
+        }
+    }
+
+    fn failed(&self, error: &fjall::Error) -> IndexError {
+        use fjall::LsmError as Lsm;
+        match error {
+            fjall::Error::Storage(
+                Lsm::ChecksumMismatch { .. }
+                | Lsm::Decompress(_)
+                | Lsm::InvalidTag(_)
+                | Lsm::InvalidTrailer
+                | Lsm::InvalidHeader(_)
+                | Lsm::Utf8(_),
+            ) => self.damaged(error.to_string()),
+            error => failed(&self.path, error),
+        }
+    }
+
+    fn damaged(&self, reason: String) -> IndexError {
+        IndexError::Damaged { path: self.path.display().to_string(), reason }
+    }
+}
+
+/// What a URL's place was on disk and is now.
+#[derive(Debug, Clone, Copy)]
+struct Change {
+    before: Option<Place>,
+    now: Option<Place>,
+}
+
+/// The index of one partition on disk.
+#[derive(Debug)]
+pub struct DiskIndex {
+    index: FrontierIndex,
+    partition: Prefix,
+    /// What is not written yet.
+    changes: HashMap<Fingerprint, Change>,
+    /// The records of changed URLs that are not written yet.
+    records: HashMap<Offset, Vec<u8>>,
+    position: Option<Position>,
+    /// Whether the position moved since it was written.
+    moved: bool,
+}
+
+impl DiskIndex {
+    fn order(
+        &mut self,
+        range: RangeInclusive<Vec<u8>>,
+        most: usize,
+    ) -> Result<Vec<(Option<Fingerprint>, Place)>, IndexError> {
+        // What is changed is not looked for beside what is written.
+        self.write()?;
+        let items = self.index.orders.range(range).take(most);
+        items.map(|item| self.read(item)).collect()
+    }
+
+    fn read(&self, item: fjall::Guard) -> Result<(Option<Fingerprint>, Place), IndexError> {
+        let (key, value) = item.into_inner().map_err(|error| self.index.failed(&error))?;
+        read_order(&key, &value).ok_or_else(|| self.index.damaged(format!("an order's entry {key:?}")))
+    }
+
+    fn add(&self, batch: &mut OwnedWriteBatch, fingerprint: Fingerprint, Change { before, now }: Change) {
+        let FrontierIndex { places, records, orders, .. } = &self.index;
+        if let Some(before) = before {
+            batch.remove(orders, order_key(self.partition, &before));
+            if now.is_none_or(|now| now.offset != before.offset) {
+                batch.remove(records, record_key(self.partition, before.offset));
+            }
+        }
+        let Some(now) = now else { return batch.remove(places, place_key(self.partition, fingerprint)) };
+        batch.insert(orders, order_key(self.partition, &now), order_value(fingerprint, &now));
+        batch.insert(places, place_key(self.partition, fingerprint), place_value(&now));
+    }
+}
+
+impl Index for DiskIndex {
+    fn place(&mut self, fingerprint: Fingerprint) -> Result<Option<Place>, IndexError> {
+        if let Some(change) = self.changes.get(&fingerprint) {
+            return Ok(change.now);
+        }
+        let stored = self.index.places.get(place_key(self.partition, fingerprint));
+        let Some(stored) = stored.map_err(|error| self.index.failed(&error))? else { return Ok(None) };
+        let damaged = || self.index.damaged(format!("the place of {fingerprint}"));
+        read_place(&stored).map(Some).ok_or_else(damaged)
+    }
+
+    fn waiting(&mut self, offset: Offset) -> Result<Waiting, IndexError> {
+        let damaged = || self.index.damaged(format!("the record at {offset}"));
+        if let Some(record) = self.records.get(&offset) {
+            return read_record(record).ok_or_else(damaged);
+        }
+        let stored = self.index.records.get(record_key(self.partition, offset));
+        let stored = stored.map_err(|error| self.index.failed(&error))?;
+        stored.and_then(|record| read_record(&record)).ok_or_else(damaged)
+    }
+
+    fn replace(&mut self, fingerprint: Fingerprint, old: Option<Place>, new: Option<(Place, &Waiting)>) {
+        if let Some(old) = old {
+            self.records.remove(&old.offset);
+        }
+        if let Some((place, waiting)) = new {
+            self.records.insert(place.offset, record_value(waiting));
+        }
+        let now = new.map(|(place, _)| place);
+        self.changes.entry(fingerprint).and_modify(|change| change.now = now).or_insert(Change { before: old, now });
+    }
+
+    fn release(&mut self, fingerprint: Fingerprint, place: Place) {
+        let now = Some(place.queued());
+        let change = Change { before: Some(place), now };
+        self.changes.entry(fingerprint).and_modify(|change| change.now = now).or_insert(change);
+    }
+
+    fn queued(&mut self, site: SiteId, after: Option<Rank>, most: usize) -> Result<Vec<Rank>, IndexError> {
+        let from = after.map_or((0, 0), |(depth, offset)| (depth, offset + 1));
+        let key = |rank| queue_key(self.partition, site, rank).to_vec();
+        let found = self.order(key(from)..=key((u16::MAX, Offset::MAX)), most)?;
+        Ok(found.into_iter().map(|(_, place)| place.rank()).collect())
+    }
+
+    fn delayed(&mut self, until_ms: Millis, most: usize) -> Result<Vec<(Fingerprint, Place)>, IndexError> {
+        // A prefix of the next moment's keys sorts before all of them.
+        let key = |moment| delay_prefix(self.partition, moment).to_vec();
+        let found = self.order(key(0)..=key(until_ms.saturating_add(1)), most)?;
+        let damaged = || self.index.damaged("a delayed URL without fingerprint".to_owned());
+        found.into_iter().map(|(fingerprint, place)| Ok((fingerprint.ok_or_else(damaged)?, place))).collect()
+    }
+
+    fn each(&mut self, each: &mut dyn FnMut(Place)) -> Result<(), IndexError> {
+        self.write()?;
+        for item in self.index.orders.prefix(self.partition) {
+            each(self.read(item)?.1);
+        }
+        Ok(())
+    }
+
+    fn applied(&mut self, position: Position) -> Result<(), IndexError> {
+        self.position = Some(position);
+        self.moved = true;
+        if self.changes.len() >= CHANGES { self.write() } else { Ok(()) }
+    }
+
+    fn position(&self) -> Option<Position> {
+        self.position
+    }
+
+    fn write(&mut self) -> Result<(), IndexError> {
+        if !self.moved && self.changes.is_empty() {
+            return Ok(());
+        }
+        let mut batch = self.index.database.batch();
+        for (fingerprint, change) in &self.changes {
+            // What came and went in between was never written.
+            if change.before != change.now {
+                self.add(&mut batch, *fingerprint, *change);
+            }
+        }
+        for (offset, record) in self.records.drain() {
+            batch.insert(&self.index.records, record_key(self.partition, offset), record);
+        }
+        if let Some(position) = self.position {
+            batch.insert(&self.index.places, self.partition, position.to_bytes());
+        }
+        batch.commit().map_err(|error| self.index.failed(&error))?;
+        self.changes.clear();
+        self.moved = false;
+        Ok(())
+    }
+}
+
+fn failed(path: &Path, error: &dyn std::fmt::Display) -> IndexError {
+    IndexError::Disk { path: path.display().to_string(), reason: error.to_string() }
+}
+
+/// Whether files are missing or cut short, rather than out of reach.
+fn is_damage(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
+    matches!(error.kind(), NotFound | UnexpectedEof | InvalidData)
+}
+
+fn prefix(partition: Partition) -> Result<Prefix, IndexError> {
+    let number = u16::try_from(partition).ok().filter(|number| *number < SLOTS);
+    Ok(number.ok_or(IndexError::Partition(partition))?.to_be_bytes())
+}

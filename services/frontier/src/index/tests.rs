@@ -1,0 +1,192 @@
+//! Both indexes answer the same, and the one on disk survives what disks and processes do.
+
+use orbweaver_messages::Sighting;
+use proptest::prelude::*;
+
+use super::*;
+
+fn waiting(number: u8, depth: u16, not_before_ms: Millis) -> Waiting {
+    let url = format!("http://{}.example/{number}", number % 3);
+    Waiting {
+        crawl: "test".into(),
+        fingerprint: fingerprint(number),
+        url,
+        key: None,
+        site: format!("{}.example", number % 3),
+        depth,
+        sighting: Sighting::Link,
+        via: Some("http://0.example/".into()),
+        chain: vec![],
+        failures: 0,
+        blocks: number % 2,
+        not_before_ms,
+        admitted_at_ms: 1,
+    }
+}
+
+fn fingerprint(number: u8) -> Fingerprint {
+    Fingerprint::of("test", &number.to_string())
+}
+
+fn at(offset: Offset) -> Position {
+    Position { offset, timestamp_ms: 1, hash: offset }
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    Put(u8, u16, u8),
+    Remove(u8),
+    Release,
+    Write,
+    Reopen,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        6 => (any::<u8>(), 0u16..3, any::<u8>()).prop_map(|(number, depth, wait)| Op::Put(number % 24, depth, wait)),
+        3 => any::<u8>().prop_map(|number| Op::Remove(number % 24)),
+        1 => Just(Op::Release),
+        1 => Just(Op::Write),
+        1 => Just(Op::Reopen),
+    ]
+}
+
+/// All that an index says.
+fn said(index: &mut dyn Index) -> (Vec<Option<Place>>, Vec<Place>, Vec<Vec<Rank>>, Vec<(Fingerprint, Place)>) {
+    let places: Vec<Option<Place>> = (0..24).map(|number| index.place(fingerprint(number)).unwrap()).collect();
+    for place in places.iter().flatten() {
+        let waiting = index.waiting(place.offset).unwrap();
+        assert_eq!((waiting.depth, SiteId::of(&waiting.site)), (place.depth, place.site));
+    }
+    let mut each = vec![];
+    index.each(&mut |place| each.push(place)).unwrap();
+    let sites = (0..3).map(|site| SiteId::of(&format!("{site}.example")));
+    let queues = sites.flat_map(|site| [(site, None), (site, Some((1, 20)))]).collect::<Vec<_>>();
+    let queues = queues.into_iter().map(|(site, after)| index.queued(site, after, 5).unwrap()).collect();
+    (places, each, queues, index.delayed(200, 7).unwrap())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_index_on_disk_says_what_the_one_in_memory_says(ops in prop::collection::vec(op(), 1..80)) {
+        let directory = tempfile::tempdir().unwrap();
+        let store = FrontierIndex::open(directory.path()).unwrap();
+        let other = store.partition(256).unwrap();
+        let (mut memory, mut disk) = (MemoryIndex::default(), store.partition(1).unwrap());
+        for (offset, op) in ops.into_iter().enumerate() {
+            let offset = offset as Offset;
+            let fingerprint = match &op {
+                Op::Put(number, ..) | Op::Remove(number) => fingerprint(*number),
+                _ => fingerprint(0),
+            };
+            for index in [&mut memory as &mut dyn Index, &mut disk] {
+                let old = index.place(fingerprint).unwrap();
+                match op {
+                    Op::Put(number, depth, wait) => {
+                        let waiting = waiting(number, depth, if wait > 127 { wait.into() } else { 0 });
+                        index.replace(fingerprint, old, Some((Place::of(&waiting, offset, 0), &waiting)));
+                    }
+                    Op::Remove(_) if old.is_some() => index.replace(fingerprint, old, None),
+                    Op::Release => {
+                        for (fingerprint, place) in index.delayed(180, 3).unwrap() {
+                            index.release(fingerprint, place);
+                        }
+                    }
+                    _ => {}
+                }
+                index.applied(at(offset)).unwrap();
+            }
+            match op {
+                Op::Write => disk.write().unwrap(),
+                Op::Reopen => {
+                    disk.write().unwrap();
+                    disk = store.partition(1).unwrap();
+                    prop_assert_eq!(disk.position(), Some(at(offset)));
+                }
+                _ => {}
+            }
+        }
+        prop_assert_eq!(said(&mut disk), said(&mut memory));
+        prop_assert_eq!(other.position(), None);
+        store.discard(1).unwrap();
+        prop_assert_eq!(said(&mut store.partition(1).unwrap()), said(&mut MemoryIndex::default()));
+    }
+}
+
+fn filled(store: &FrontierIndex, partition: u32) -> DiskIndex {
+    let mut index = store.partition(partition).unwrap();
+    let waiting = waiting(1, 0, 0);
+    index.replace(waiting.fingerprint, None, Some((Place::of(&waiting, 7, 0), &waiting)));
+    index.applied(at(7)).unwrap();
+    index.write().unwrap();
+    index
+}
+
+#[test]
+fn what_was_not_written_is_gone_with_its_position() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = FrontierIndex::open(directory.path()).unwrap();
+    let mut index = filled(&store, 1);
+    let old = index.place(fingerprint(1)).unwrap();
+    index.replace(fingerprint(1), old, None);
+    index.applied(at(8)).unwrap();
+    let mut again = store.partition(1).unwrap();
+    assert_eq!(again.position(), Some(at(7)));
+    assert_eq!(again.place(fingerprint(1)).unwrap().map(|place| place.offset), Some(7));
+}
+
+#[test]
+fn what_stands_without_a_position_is_thrown_away_and_other_partitions_stay() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = FrontierIndex::open(directory.path()).unwrap();
+    drop((filled(&store, 1), filled(&store, 256)));
+    store.places.insert([0, 1], [7, 0, 0]).unwrap();
+    assert_eq!(store.position(1).unwrap(), None, "a torn position is none");
+    assert_eq!(said(&mut store.partition(1).unwrap()), said(&mut MemoryIndex::default()));
+    assert!(store.partition(256).unwrap().place(fingerprint(1)).unwrap().is_some());
+}
+
+#[test]
+fn a_damaged_or_condemned_store_and_one_of_another_version_are_built_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("frontier");
+    let breaks: [fn(&std::path::Path, FrontierIndex); 3] = [
+        |path, store| {
+            drop(store);
+            std::fs::write(path.join("version"), b"nonsense").unwrap();
+        },
+        |_, store| store.condemn(),
+        |_, store| drop(store.database.keyspace("places-0", Default::default).unwrap()),
+    ];
+    for break_it in breaks {
+        let store = FrontierIndex::open(&path).unwrap();
+        drop(filled(&store, 1));
+        break_it(&path, store);
+        assert_eq!(FrontierIndex::open(&path).unwrap().position(1).unwrap(), None);
+    }
+}
+
+#[test]
+fn a_value_that_cannot_be_is_damage_and_names_the_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = FrontierIndex::open(directory.path()).unwrap();
+    let mut index = filled(&store, 1);
+    store.records.insert([0, 1, 0, 0, 0, 0, 0, 0, 0, 7], [0xff; 20]).unwrap();
+    store.places.insert([&[0, 1], &fingerprint(2).0[..]].concat(), [1]).unwrap();
+    for error in
+        [index.waiting(7).unwrap_err(), index.waiting(8).unwrap_err(), index.place(fingerprint(2)).unwrap_err()]
+    {
+        assert!(error.is_damage() && error.to_string().contains(directory.path().to_str().unwrap()), "{error}");
+    }
+}
+
+#[test]
+fn a_directory_in_use_is_refused_and_so_is_a_partition_out_of_range() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = FrontierIndex::open(directory.path()).unwrap();
+    assert!(matches!(FrontierIndex::open(directory.path()), Err(IndexError::InUse { .. })));
+    assert!(matches!(store.partition(16_384), Err(IndexError::Partition(16_384))));
+    assert!(store.partition(16_383).is_ok());
+}

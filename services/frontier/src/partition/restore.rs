@@ -1,0 +1,127 @@
+//! How a partition is restored and opened.
+
+use std::collections::HashSet;
+
+use orbweaver_log::Offset;
+use orbweaver_messages::{Dispatch, DispatchId, LEASE_MS, Millis, OutcomeKind, Waiting};
+use orbweaver_url::Fingerprint;
+
+use super::{Active, Busy, PartitionFrontier, WAKE_BATCH};
+use crate::{
+    cap::PageCap,
+    index::{IndexError, Place},
+    leases::Lease,
+};
+
+impl PartitionFrontier {
+    /// A record of `crawl.frontier` that is replayed; `waiting: None` is a tombstone.
+    ///
+    /// # Errors
+    /// When the index fails.
+    pub fn restore_record(
+        &mut self,
+        offset: Offset,
+        fingerprint: Fingerprint,
+        waiting: Option<&Waiting>,
+    ) -> Result<(), IndexError> {
+        self.end = self.end.max(offset + 1);
+        let old = self.index.place(fingerprint)?;
+        // What must wait for a moment is put aside whenever that is; what is due is woken at the opening.
+        let new = waiting.map(|waiting| (Place::of(waiting, offset, 0), waiting));
+        if old.is_some() || new.is_some() {
+            self.index.replace(fingerprint, old, new);
+        }
+        Ok(())
+    }
+
+    /// A dispatch of `crawl.scheduled` that is replayed.
+    ///
+    /// # Errors
+    /// When the index fails.
+    pub fn restore_dispatch(&mut self, dispatch: Dispatch) -> Result<(), IndexError> {
+        // Not when a newer attempt waits already. The record may be behind: a copy of the URL that was admitted again.
+        let current = |place: Place| place.failures < dispatch.attempt && place.blocks <= dispatch.blocks;
+        if self.index.place(dispatch.fingerprint)?.is_some_and(current) {
+            self.found.insert(dispatch.fingerprint, dispatch);
+        }
+        Ok(())
+    }
+
+    /// An outcome of `crawl.outcomes` that is replayed: its dispatch is not on its way any more. What it means for the URL
+    /// is decided when it is received.
+    pub fn restore_outcome(&mut self, fingerprint: Fingerprint, id: DispatchId, kind: OutcomeKind) {
+        // Only a deferral leaves no other trace; the lease of any other outcome ends when that outcome is received (again).
+        if kind == OutcomeKind::Deferred && self.found.get(&fingerprint).is_some_and(|found| found.id == id) {
+            self.found.remove(&fingerprint);
+        }
+    }
+
+    /// Serves from now on. Gives the offsets back that are not complete.
+    ///
+    /// # Errors
+    /// When the index fails.
+    pub fn open(
+        &mut self,
+        epoch: u64,
+        assignment: u32,
+        now: Millis,
+        cap: &mut PageCap,
+    ) -> Result<Vec<Offset>, IndexError> {
+        self.epoch = epoch;
+        self.assignment = assignment;
+        self.last_tick_ms = now;
+        self.queue_what_is_due(now)?;
+        let leased = self.lease_what_was_found(now, cap)?;
+        let Self { index, sites, idle, .. } = self;
+        let (mut waiting, mut next_wake_ms) = (vec![], None::<Millis>);
+        index.each(&mut |place| {
+            waiting.push(place.offset);
+            sites.admit(place.site);
+            if leased.contains(&place.offset) {
+                sites.count_outstanding(place.site);
+                return;
+            }
+            idle.insert(place.offset);
+            if place.is_delayed() {
+                next_wake_ms = Some(next_wake_ms.map_or(place.not_before_ms, |at| at.min(place.not_before_ms)));
+            } else {
+                sites.count_queued(place.site, now);
+            }
+        })?;
+        self.next_wake_ms = next_wake_ms;
+        Ok(waiting)
+    }
+
+    fn queue_what_is_due(&mut self, now: Millis) -> Result<(), IndexError> {
+        loop {
+            let due = self.index.delayed(now, WAKE_BATCH)?;
+            due.iter().for_each(|(fingerprint, place)| self.index.release(*fingerprint, *place));
+            if due.len() < WAKE_BATCH {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Gives the offsets back of what is leased.
+    fn lease_what_was_found(&mut self, now: Millis, cap: &mut PageCap) -> Result<HashSet<Offset>, IndexError> {
+        let mut found: Vec<Dispatch> = std::mem::take(&mut self.found).into_values().collect();
+        found.retain(|dispatch| now < dispatch.dispatched_at_ms + LEASE_MS);
+        found.sort_by_key(|dispatch| (dispatch.dispatched_at_ms, dispatch.id));
+        let mut leased = HashSet::with_capacity(found.len());
+        for Dispatch { id, fingerprint, dispatched_at_ms, .. } in found {
+            let Some(mut place) = self.index.place(fingerprint)? else { continue };
+            if place.is_delayed() {
+                // It was due when it was dispatched.
+                self.index.release(fingerprint, place);
+                place = place.queued();
+            }
+            let waiting = Box::new(self.index.waiting(place.offset)?);
+            leased.insert(place.offset);
+            self.active.insert(fingerprint, Active { place, busy: Busy::Leased(id, waiting) });
+            // A dispatch from a clock ahead of ours counts as made now.
+            self.leases.add(Lease { dispatched_at_ms: dispatched_at_ms.min(now), fingerprint, id });
+            cap.reserve();
+        }
+        Ok(leased)
+    }
+}

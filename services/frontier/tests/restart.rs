@@ -1,0 +1,151 @@
+//! A frontier starts again on its log: with its index at hand, and with one that is gone, damaged, or of another log.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use orbweaver_frontier::{FrontierConfig, FrontierIndex, FrontierStage, FrontierView, metrics::FrontierMetrics};
+use orbweaver_log::{Cleanup, Log, MemoryLog, Record, TopicPartition, TopicSpec};
+use orbweaver_messages::{Sighting, Topic, Waiting, encode, topic};
+use orbweaver_stage::{NoEffects, NoJobs, Runner, RunnerConfig, StageError, metrics::Metrics};
+use orbweaver_url::Fingerprint;
+use prometheus::Registry;
+use tokio::{task::JoinHandle, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+const WAITING: u32 = 500;
+
+fn log() -> MemoryLog {
+    let topics = [topic::FRONTIER, topic::OUTCOMES, topic::SCHEDULED, topic::DEAD_LETTERS];
+    MemoryLog::new(&topics.map(|topic: Topic| TopicSpec::new(topic, 2, Cleanup::Compact)))
+}
+
+/// Appends URLs that wait to both partitions.
+async fn admit(log: &MemoryLog, crawl: &str, numbers: std::ops::Range<u32>) {
+    let record = |number: u32| {
+        let url = format!("http://{}.example/{number}", number % 7);
+        let waiting = Waiting {
+            crawl: crawl.to_owned(),
+            fingerprint: Fingerprint::of(crawl, &url),
+            url,
+            key: None,
+            site: format!("{}.example", number % 7),
+            depth: 1,
+            sighting: Sighting::Link,
+            via: None,
+            chain: vec![],
+            failures: 0,
+            blocks: 0,
+            not_before_ms: 0,
+            admitted_at_ms: 1,
+        };
+        let key = Some(Bytes::from(waiting.fingerprint.to_string()));
+        // Of this moment, as far as the index is concerned.
+        let timestamp_ms = orbweaver_stage::Clock::now(&orbweaver_stage::SystemClock);
+        let place = TopicPartition::new(topic::FRONTIER, number % 7 % 2);
+        Record { place, key, value: Some(encode(&waiting)), headers: vec![], timestamp_ms }
+    };
+    log.append(numbers.map(record).collect()).await.unwrap();
+}
+
+struct Running {
+    shutdown: CancellationToken,
+    task: JoinHandle<Result<(), StageError>>,
+    view: Arc<FrontierView>,
+    registry: Registry,
+}
+
+fn start(log: &MemoryLog, index: &Path) -> Running {
+    let registry = Registry::new();
+    let view = Arc::<FrontierView>::default();
+    let stage =
+        FrontierStage::new(FrontierConfig::default(), FrontierMetrics::register(&registry).unwrap(), view.clone())
+            .with_index(FrontierIndex::open(index).unwrap());
+    let metrics = Metrics::register(&registry).unwrap();
+    let runner =
+        Runner::new(stage, Arc::new(log.clone()), NoJobs, NoEffects, RunnerConfig::default()).with_metrics(&metrics);
+    let shutdown = CancellationToken::new();
+    let task = tokio::spawn(runner.run(shutdown.clone()));
+    Running { shutdown, task, view, registry }
+}
+
+impl Running {
+    async fn until_waiting(&self, expected: u32) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while self.view.waiting() != u64::from(expected) {
+            assert!(Instant::now() < deadline, "{} wait, not {expected}", self.view.waiting());
+            assert!(!self.task.is_finished(), "the stage has ended");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Records of all logs that were replayed.
+    fn restored(&self) -> u64 {
+        let families = self.registry.gather();
+        let family = families.iter().find(|family| family.name() == orbweaver_stage::metrics::RESTORED).unwrap();
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
+        family.get_metric().iter().map(|metric| metric.get_counter().get_value() as u64).sum()
+    }
+
+    async fn end(self) {
+        self.shutdown.cancel();
+        self.task.await.unwrap().unwrap();
+    }
+
+    async fn kill(self) {
+        self.task.abort();
+        assert!(self.task.await.unwrap_err().is_cancelled());
+    }
+}
+
+#[tokio::test]
+async fn with_its_index_at_hand_a_frontier_replays_only_what_came_since() {
+    let (log, folder) = (log(), tempfile::tempdir().unwrap());
+    let index = folder.path().join("frontier");
+    admit(&log, "a", 0..WAITING).await;
+    let running = start(&log, &index);
+    running.until_waiting(WAITING).await;
+    assert!(running.restored() >= u64::from(WAITING));
+    running.end().await;
+
+    admit(&log, "a", WAITING..WAITING + 20).await;
+    let running = start(&log, &index);
+    running.until_waiting(WAITING + 20).await;
+    let dispatches = 2 * 7 * 2;
+    assert!(running.restored() <= 20 + dispatches, "{} records were replayed", running.restored());
+    // Killed, its index may lack the tail; nothing else is missing.
+    running.kill().await;
+    let running = start(&log, &index);
+    running.until_waiting(WAITING + 20).await;
+    running.end().await;
+}
+
+#[tokio::test]
+async fn an_index_that_is_gone_damaged_or_of_another_log_costs_a_replay_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = folder.path().join("frontier");
+    let log = log();
+    admit(&log, "a", 0..WAITING).await;
+    let breaks: [(&str, fn(&Path)); 4] = [
+        ("not there yet", |_| {}),
+        ("deleted", |index| std::fs::remove_dir_all(index).unwrap()),
+        ("damaged", |index| std::fs::write(index.join("version"), "nonsense").unwrap()),
+        ("condemned", |index| std::fs::write(index.join("condemned"), "").unwrap()),
+    ];
+    for (what, break_it) in breaks {
+        break_it(&index);
+        let running = start(&log, &index);
+        running.until_waiting(WAITING).await;
+        assert!(running.restored() >= u64::from(WAITING), "{what}: {} records were replayed", running.restored());
+        running.end().await;
+    }
+
+    // Another crawl in the place of the first, shorter than what the index has seen; then as long.
+    for waiting in [WAITING / 2, WAITING * 2] {
+        let other = self::log();
+        admit(&other, "b", 0..waiting).await;
+        let running = start(&other, &index);
+        running.until_waiting(waiting).await;
+        assert!(running.restored() >= u64::from(waiting));
+        running.end().await;
+    }
+}
