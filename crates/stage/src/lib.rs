@@ -31,6 +31,7 @@
 //! | [`completion`] | when a crawl is complete (rule 25) |
 //! | [`retention`] | what may be deleted (rule 6) |
 //! | [`metrics`], `metered`, `sample` | what is counted; CPU time by service; what is read once in a while |
+//! | [`panics`] | panics that are dealt with where they happen |
 //! | `pulse` | whether the loop turns and what it serves, for the process around it |
 
 mod actions;
@@ -50,6 +51,7 @@ mod metadata;
 mod metered;
 pub mod metrics;
 mod no_work;
+pub mod panics;
 mod position;
 mod pulse;
 mod rebalance;

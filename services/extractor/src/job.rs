@@ -1,12 +1,10 @@
 //! The work of a job: records of `crawl.pages` become the records and writes that they cause. Pure, but for its duration.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use bytes::Bytes;
 use orbweaver_log::{Delivered, Partition, Record, TopicPartition};
 use orbweaver_messages::topic::{DISCOVERED, DOCUMENTS};
-use orbweaver_messages::{Millis, Page, decode, encode};
-use orbweaver_stage::Origin;
+use orbweaver_messages::{CRAWL_HEADER, FINGERPRINT_HEADER, Millis, Page, decode, encode};
+use orbweaver_stage::{Origin, panics};
 use orbweaver_store::LinksOut;
 use orbweaver_url::{parse, partition_of, slot_of};
 
@@ -83,7 +81,7 @@ pub fn process(
     config: &ExtractorConfig,
 ) -> PageVerdict {
     // The reader of bodies is reset by every use, so that a panic leaves nothing half-done in it.
-    match catch_unwind(AssertUnwindSafe(|| page_result(record, job, bodies, config))) {
+    match panics::catch(|| page_result(record, job, bodies, config)) {
         Ok(Ok(result)) => PageVerdict::Extracted(Box::new(result)),
         Ok(Err(reason)) => PageVerdict::Rejected(reason),
         Err(_) => PageVerdict::Rejected("extraction panicked on this page".to_owned()),
@@ -132,7 +130,12 @@ fn page_result(
     };
     let document = document::document(page, extracted);
     let mut records = Vec::with_capacity(1 + found.len());
-    records.push(to(TopicPartition::new(DOCUMENTS, record.place.partition), &document.site, encode(&document)));
+    let place = TopicPartition::new(DOCUMENTS, record.place.partition);
+    let headers = vec![
+        (FINGERPRINT_HEADER, Bytes::from(document.fingerprint.to_string())),
+        (CRAWL_HEADER, Bytes::copy_from_slice(document.crawl.as_bytes())),
+    ];
+    records.push(Record { headers, ..to(place, &document.site, encode(&document)) });
     for found in found {
         let partition = partition_of(slot_of(&found.site), partitions);
         records.push(to(TopicPartition::new(DISCOVERED, partition), &found.site, encode(&found)));

@@ -20,6 +20,7 @@
 //! | [`document`](mod@document) | the messages: document, discovered, links for the store |
 //! | [`body`] | decompression, bounded |
 //! | [`job`], [`worker`], [`stage`] | from record to verdict, the blocking threads, the glue to the runtime |
+//! | `service` | the service as a process of a cluster (feature `cluster`) |
 //! | [`config`], [`metrics`] | what can be set; what is measured |
 
 mod attributes;
@@ -35,6 +36,8 @@ mod prescan;
 mod refresh;
 mod robots;
 mod scan;
+#[cfg(feature = "cluster")]
+pub mod service;
 pub mod stage;
 mod tag;
 mod text;

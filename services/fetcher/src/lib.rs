@@ -20,6 +20,7 @@
 //! | `records` | the records and rows of an outcome: pure |
 //! | `visit` | a dispatch that is held |
 //! | `stage` | the glue to the runtime; `visiting` (pages) and `robots_desk` (robots.txt) are its two halves |
+//! | `service` | the service as a process of a cluster (feature `cluster`) |
 //! | `client` | the trait [`Client`], the real [`HttpClient`], the [`ScriptedClient`] |
 //! | `worker` | tasks for requests and the store; `body` packs pages in them |
 //! | `config`, `metrics`, `view` | settings; figures for operators; figures for a display |
@@ -37,6 +38,8 @@ mod records;
 mod robots;
 mod robots_cache;
 mod robots_desk;
+#[cfg(feature = "cluster")]
+pub mod service;
 mod site_gate;
 mod sniff;
 mod stage;

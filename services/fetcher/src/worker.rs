@@ -1,9 +1,11 @@
 //! The effects: requests, and reading and writing the store.
 
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use futures::FutureExt;
-use orbweaver_stage::{Clock, CpuMeter, Worker};
+use orbweaver_stage::{
+    Clock, CpuMeter, Worker,
+    panics::{self, Caught},
+};
 use orbweaver_store::{RobotsRow, Store, StoreError};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -87,7 +89,7 @@ impl<C: Client> Worker<Job, Done> for FetchWorker<C> {
                 let (client, clock, meter) = (self.client.clone(), self.clock.clone(), self.meter.clone());
                 self.spawn(async move {
                     let started = clock.now();
-                    let asked = AssertUnwindSafe(ask(&*client, request, meter)).catch_unwind().await;
+                    let asked = Caught::new(ask(&*client, request, meter)).await;
                     // Without a result the site would stay in flight for ever.
                     let (attempt, body) = asked.unwrap_or_else(|_panic| {
                         tracing::error!("a request panicked");
@@ -102,7 +104,7 @@ impl<C: Client> Worker<Job, Done> for FetchWorker<C> {
             Job::Load { authority } => {
                 let store = self.store.clone();
                 self.spawn(async move {
-                    let row = AssertUnwindSafe(load(&*store, &authority)).catch_unwind().await.unwrap_or_default();
+                    let row = Caught::new(load(&*store, &authority)).await.unwrap_or_default();
                     let _ = results.send(Done::Loaded { authority, row });
                 });
             }
@@ -132,7 +134,7 @@ pub(crate) async fn ask<C: Client>(
     } else {
         let work = move || pack(bytes, truncated);
         let work = move || if let Some(meter) = meter { meter.measure(work) } else { work() };
-        tokio::task::spawn_blocking(work).await.ok()
+        tokio::task::spawn_blocking(|| panics::catch(work)).await.ok().and_then(Result::ok)
     };
     if packed.is_none() {
         attempt.result = Err(Failure::Internal);

@@ -21,6 +21,7 @@
 //! | [`offsets`] | a set of offsets, one bit each (pure) |
 //! | [`cap`] | the number of pages that may still be fetched |
 //! | [`stage`] | the glue to the runtime: decodes, opens, groups decisions into plans |
+//! | `service` | the service as a process of a cluster (feature `cluster`) |
 
 pub mod cap;
 pub mod config;
@@ -31,6 +32,8 @@ pub mod leases;
 pub mod metrics;
 pub mod offsets;
 pub mod partition;
+#[cfg(feature = "cluster")]
+pub mod service;
 pub mod sites;
 pub mod stage;
 mod view;

@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use orbweaver_messages::Millis;
+use orbweaver_messages::{CrawlDefinition, Millis, Pins, Scope};
+use orbweaver_url::{CANONICAL_POLICY, SUFFIX_LIST_VERSION};
+
+use crate::scope::Rules;
 
 /// Settings of the service.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +21,38 @@ pub struct Config {
     /// How long a record of an unknown crawl waits for its definition, which may still be on its way, in milliseconds.
     /// Must exceed the time in which `crawl.control` reaches all instances.
     pub definition_grace_ms: Millis,
+    /// With what the default crawl is created when a record of it has waited in vain for a definition, so that seeds alone
+    /// begin a crawl; `None`: such a record goes to the dead letters, as one of any other unknown crawl does.
+    pub default_definition: Option<DefaultCrawl>,
+}
+
+/// With what the default crawl is created.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DefaultCrawl {
+    /// What belongs to it, measured from its seeds.
+    pub scope: Scope,
+    /// Patterns of which one must match, if there are any.
+    pub include: Vec<String>,
+    /// Patterns of which none may match.
+    pub exclude: Vec<String>,
+    /// Links from a seed at most.
+    pub max_depth: Option<u16>,
+}
+
+impl DefaultCrawl {
+    /// The definition that this build writes.
+    pub(crate) fn definition(&self, name: &str, partitions: u32, now: Millis) -> CrawlDefinition {
+        let (suffix_list, canonical_policy) = (SUFFIX_LIST_VERSION.to_owned(), CANONICAL_POLICY.to_owned());
+        CrawlDefinition {
+            name: name.to_owned(),
+            scope: self.scope,
+            include: self.include.clone(),
+            exclude: self.exclude.clone(),
+            max_depth: self.max_depth,
+            pins: Pins { partitions, suffix_list, canonical_policy },
+            created_at_ms: now,
+        }
+    }
 }
 
 /// A setting is out of range.
@@ -41,6 +76,7 @@ impl Config {
             recent_entries: 262_144,
             default_crawl: "default".to_owned(),
             definition_grace_ms: 5_000,
+            default_definition: None,
         }
     }
 
@@ -59,6 +95,16 @@ impl Config {
         if self.default_crawl.is_empty() {
             return wrong("default_crawl", &self.default_crawl, "a name");
         }
+        if let Some(default) = &self.default_definition {
+            for (key, patterns) in [("default_include", &default.include), ("default_exclude", &default.exclude)] {
+                if let Some(pattern) = patterns.iter().find(|pattern| regex::Regex::new(pattern).is_err()) {
+                    return wrong(key, pattern, "regular expressions, without look-around and back-references");
+                }
+            }
+            if Rules::compile(&default.definition(&self.default_crawl, 1, 0)).is_err() {
+                return wrong("default_include", &"", "patterns of 4 MiB in all when compiled, with `default_exclude`");
+            }
+        }
         Ok(())
     }
 }
@@ -75,5 +121,12 @@ mod tests {
         assert_eq!(error, "recent_entries: `0` is out of range; allowed is 3 to 1073741824");
         assert!(Config { definition_grace_ms: -1, ..Config::new("seen") }.validate().is_err());
         assert!(Config { default_crawl: String::new(), ..Config::new("seen") }.validate().is_err());
+        let default = |include: &str| {
+            let include = vec![include.to_owned()];
+            DefaultCrawl { scope: Scope::Host, include, exclude: vec![], max_depth: None }
+        };
+        let config = |include| Config { default_definition: Some(default(include)), ..Config::new("seen") };
+        assert_eq!(config("^https://").validate(), Ok(()));
+        assert_eq!(config("(").validate().unwrap_err().key, "default_include");
     }
 }

@@ -20,6 +20,7 @@
 //! | `proof` | whether an index stands on this log, asked before the start |
 //! | `tally` | what became of links, by reason; shared with whoever shows it |
 //! | `stage`, `config`, `metrics` | the glue, the settings, the metrics |
+//! | `service` | the service as a process of a cluster (feature `cluster`) |
 
 mod admission;
 mod config;
@@ -30,9 +31,11 @@ pub mod metrics;
 mod proof;
 mod scope;
 mod seeds;
+#[cfg(feature = "cluster")]
+pub mod service;
 mod stage;
 mod tally;
 
-pub use config::{Config, ConfigError};
+pub use config::{Config, ConfigError, DefaultCrawl};
 pub use stage::NormalizerDedup;
 pub use tally::{LinkEnd, Tally, TallySnapshot};

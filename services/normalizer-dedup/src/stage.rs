@@ -7,8 +7,9 @@ use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 
+use bytes::Bytes;
 use orbweaver_log::{Delivered, Log, Offset, Partition, Record, TopicPartition};
-use orbweaver_messages::{Discovered, Millis, SeenBatch, Topic, decode, encode, topic};
+use orbweaver_messages::{Discovered, Millis, SeenBatch, Topic, crawl_key, decode, encode, topic};
 use orbweaver_seen::{Recent, SeenError, SeenIndex, SeenPartition};
 use orbweaver_stage::{Actions, Opening, Origin, RestoreFrom, RestoreSpec, Stage, StageError, Token};
 use orbweaver_url::{partition_of, slot_of};
@@ -186,11 +187,22 @@ impl NormalizerDedup {
 
     /// Looks again at the records that wait for a definition; those that have waited long enough are turned down.
     fn look_again(&mut self, now: Millis, actions: &mut Wanted) {
+        let mut define = false;
         for held in self.held.take() {
             if !self.is_unknown(&held.record) {
                 self.one(held.origin, held.record, now, actions);
             } else if now >= held.until {
                 let crawl = self.crawl_of(&held.record);
+                if self.may_create(&crawl) {
+                    // It waits on, for the definition to be read back: as every other instance reads it.
+                    self.held.push(
+                        held.origin,
+                        held.record,
+                        now.saturating_add(self.config.definition_grace_ms.max(1)),
+                    );
+                    define = true;
+                    continue;
+                }
                 let reason = format!(
                     "there is no crawl `{crawl}`; create it first, which writes its definition to {}",
                     topic::CONTROL
@@ -201,7 +213,30 @@ impl NormalizerDedup {
                 self.held.push(held.origin, held.record, held.until);
             }
         }
+        if define {
+            actions.produce(self.default_definition(now).into_iter().collect(), vec![]);
+        }
         self.end_call(now, actions);
+    }
+
+    /// Whether this service creates the crawl when nobody else does.
+    fn may_create(&self, crawl: &str) -> bool {
+        self.config.default_definition.is_some() && crawl == self.config.default_crawl
+    }
+
+    /// The record that creates the default crawl. Several instances may write one at the same time: the last applies, and
+    /// what they configure is one thing.
+    fn default_definition(&self, now: Millis) -> Option<Record> {
+        let crawl = &*self.config.default_crawl;
+        let definition = self.config.default_definition.as_ref()?.definition(crawl, self.partitions, now);
+        tracing::info!(crawl, scope = ?definition.scope, "nobody has created the default crawl: it is created now");
+        Some(Record {
+            place: TopicPartition::new(topic::CONTROL, 0),
+            key: Some(Bytes::from(crawl_key(crawl))),
+            value: Some(encode(&definition)),
+            headers: vec![],
+            timestamp_ms: now,
+        })
     }
 
     fn is_unknown(&mut self, record: &Delivered) -> bool {

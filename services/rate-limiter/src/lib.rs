@@ -19,9 +19,12 @@
 //! | [`writes`] | one outstanding record a site (rule 7), and what waits for it (pure) |
 //! | [`wire`] | the few fields that are read, and how a dispatch passes through unread |
 //! | [`stage`] | the glue to the runtime |
+//! | `service` | the service as a process of a cluster (feature `cluster`) |
 
 pub mod config;
 pub mod metrics;
+#[cfg(feature = "cluster")]
+pub mod service;
 pub mod site;
 pub mod sites;
 pub mod stage;

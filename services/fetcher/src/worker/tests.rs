@@ -3,7 +3,7 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use futures::future::BoxFuture;
+use futures::{FutureExt as _, future::BoxFuture};
 use orbweaver_stage::ScriptedClock;
 use orbweaver_store::{FetchEvent, LinksOut, PageRow, RedirectRow, Write};
 use orbweaver_url::{Fingerprint, Url};

@@ -1,0 +1,129 @@
+//! The command line of a service.
+
+use std::{
+    ffi::OsString,
+    io::{self, Write as _},
+    path::PathBuf,
+};
+
+use clap::{Arg, ArgAction, ArgMatches, Command as Clap};
+
+use crate::{End, service::ServiceId, version::VERSION_AND_GIT};
+
+const AFTER_HELP: &str = "\
+Flags win over the environment (ORBWEAVER_SECTION__KEY), the environment wins over the file, the file over the defaults.
+--list-config explains every key.
+
+Exit codes: 0 ended by SIGTERM or SIGINT with everything committed, 64 wrong usage, 70 a panic, 74 log or store failed,
+75 halted, stalled or ended before everything was finished (start it again, and it goes on), 78 wrong configuration.";
+
+/// What a service was told on its command line.
+#[derive(Debug, Default)]
+pub(crate) struct Command {
+    /// `--config`.
+    pub(crate) file: Option<PathBuf>,
+    /// Flags that stand for keys, as (flag, key, value).
+    pub(crate) flags: Vec<(&'static str, String, String)>,
+    /// `--check-config`.
+    pub(crate) check_config: bool,
+    /// `--list-config`.
+    pub(crate) list_config: bool,
+}
+
+/// Flags of their own for keys that are set most; the others have `--set`.
+const FLAGS: [(&str, &str, &str, &str); 3] = [
+    ("--brokers", "brokers", "kafka.brokers", "Brokers to begin with, as HOST:PORT[,HOST:PORT…]"),
+    ("--cql", "cql", "cql.nodes", "Nodes of the store to begin with, as HOST:PORT[,HOST:PORT…]"),
+    ("--listen", "listen", "http.listen", "Where /livez, /readyz and /metrics are"),
+];
+
+impl Command {
+    /// Reads the command line. What ends here (help, version, wrong usage) was told by then.
+    pub(crate) fn read(service: ServiceId, arguments: impl IntoIterator<Item = OsString>) -> Result<Self, End> {
+        clap(service).try_get_matches_from(arguments).map(|matches| Self::of(&matches)).map_err(|error| {
+            let _ = error.print();
+            if error.use_stderr() { End::Usage } else { End::Told }
+        })
+    }
+
+    fn of(matches: &ArgMatches) -> Self {
+        let pairs = matches.get_many::<(String, String)>("set").into_iter().flatten();
+        let mut flags: Vec<_> = pairs.map(|(key, value)| ("--set", key.clone(), value.clone())).collect();
+        // After the others: the more specific flag wins.
+        for (flag, id, key, _) in FLAGS {
+            flags.extend(matches.get_one::<String>(id).map(|value| (flag, key.to_owned(), value.clone())));
+        }
+        Self {
+            file: matches.get_one("config").cloned(),
+            flags,
+            check_config: matches.get_flag("check-config"),
+            list_config: matches.get_flag("list-config"),
+        }
+    }
+}
+
+fn clap(service: ServiceId) -> Clap {
+    let about = match service {
+        ServiceId::NormalizerDedup => "Brings URLs into canonical form and lets each through once.",
+        ServiceId::Frontier => "Orders the URLs that wait, and leases them out.",
+        ServiceId::RateLimiter => "Gives each dispatch its moment.",
+        ServiceId::Fetcher => "Asks for pages, politely.",
+        ServiceId::Extractor => "Reads pages: their links, text and metadata.",
+    };
+    let key_value = |text: &str| {
+        let pair = text.split_once('=').filter(|(key, _)| key.contains('.'));
+        pair.map(|(key, value)| (key.trim().to_owned(), value.to_owned())).ok_or("it is given as SECTION.KEY=VALUE")
+    };
+    let path = || clap::builder::PathBufValueParser::new();
+    let flag = |id: &'static str, help| Arg::new(id).long(id).action(ArgAction::SetTrue).help(help);
+    let mut command = Clap::new(service.binary())
+        .version(VERSION_AND_GIT)
+        .about(about)
+        .after_help(AFTER_HELP)
+        .max_term_width(110)
+        .arg(Arg::new("config").long("config").value_name("FILE").value_parser(path()).help("A TOML file"))
+        .arg(
+            Arg::new("set")
+                .long("set")
+                .value_name("SECTION.KEY=VALUE")
+                .action(ArgAction::Append)
+                .value_parser(key_value)
+                .help("Sets a key (may be repeated)"),
+        );
+    for (_, id, _, help) in FLAGS {
+        command = command.arg(Arg::new(id).long(id).value_name("ADDRESS").help(help));
+    }
+    command
+        .arg(flag("check-config", "Prints the effective configuration with the origin of each value, and ends"))
+        .arg(flag("list-config", "Prints every key with its default and what is allowed, and ends"))
+}
+
+/// Prints a text on stdout. Whoever closed it does not want it.
+pub(crate) fn print(text: &str) {
+    let _ = io::stdout().write_all(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(arguments: &[&str]) -> Result<Command, End> {
+        Command::read(ServiceId::Fetcher, ["orbweaver-fetcher"].iter().chain(arguments).map(OsString::from))
+    }
+
+    #[test]
+    fn flags_are_keys_and_those_of_their_own_win() {
+        let command = read(&["--set", "kafka.brokers=a:1", "--brokers", "b:2", "--set", "log.level=a=b"]).unwrap();
+        let flags: Vec<_> = command.flags.iter().map(|(_, key, value)| (key.as_str(), value.as_str())).collect();
+        assert_eq!(flags, [("kafka.brokers", "a:1"), ("log.level", "a=b"), ("kafka.brokers", "b:2")]);
+        assert!(!command.check_config && command.file.is_none());
+    }
+
+    #[test]
+    fn a_wrong_command_line_is_usage_and_help_is_not() {
+        assert_eq!(read(&["--brokrs", "x"]).unwrap_err(), End::Usage);
+        assert_eq!(read(&["--set", "brokers=x"]).unwrap_err(), End::Usage);
+        assert_eq!(read(&["--help"]).unwrap_err(), End::Told);
+        assert_eq!(read(&["--version"]).unwrap_err(), End::Told);
+    }
+}

@@ -1,0 +1,150 @@
+//! What a key is.
+
+use super::kind::Kind;
+use crate::service::ServiceId;
+
+/// What applies when nothing is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Default {
+    /// Nothing: the key may stay unset.
+    Unset,
+    /// Nothing: the key must be set.
+    Required,
+    /// This, as it would be written in the environment.
+    Is(&'static str),
+    /// Another one for each service: [`ServiceId::default_listen`].
+    Listen,
+}
+
+/// A key: described once, here.
+#[derive(Debug, Clone, Copy)]
+pub struct Key {
+    pub(crate) section: &'static str,
+    /// Below the section. A name that ends in `.*` stands for any name in its place.
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) default: Default,
+    pub(crate) readers: &'static [ServiceId],
+    pub(crate) secret: Secret,
+    pub(crate) meaning: &'static str,
+}
+
+/// Which values must not be shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Secret {
+    /// None.
+    Never,
+    /// All.
+    Always,
+    /// Those whose name (in place of the `*`) says so.
+    ByName,
+}
+
+/// Parts of names of librdkafka's properties and of headers whose values are secrets.
+const SECRET_NAMES: [&str; 10] =
+    ["password", "passphrase", "secret", "token", "credential", "jaas", "oauth", "pem", "authorization", "cookie"];
+
+impl Key {
+    pub(crate) const fn new(
+        (section, name): (&'static str, &'static str),
+        kind: Kind,
+        readers: &'static [ServiceId],
+        meaning: &'static str,
+    ) -> Self {
+        Self { section, name, kind, default: Default::Unset, readers, secret: Secret::Never, meaning }
+    }
+
+    pub(crate) const fn is(self, default: &'static str) -> Self {
+        Self { default: Default::Is(default), ..self }
+    }
+
+    pub(crate) const fn required(self) -> Self {
+        Self { default: Default::Required, ..self }
+    }
+
+    pub(crate) const fn listens(self) -> Self {
+        Self { default: Default::Listen, ..self }
+    }
+
+    pub(crate) const fn secret(self, secret: Secret) -> Self {
+        Self { secret, ..self }
+    }
+
+    /// Its whole name, `section.name`.
+    #[must_use]
+    pub fn path(&self) -> String {
+        format!("{}.{}", self.section, self.name)
+    }
+
+    /// The variable of the environment.
+    #[must_use]
+    pub fn variable(&self) -> String {
+        let name = self.name.replace(".*", "__NAME").to_uppercase();
+        format!("ORBWEAVER_{}__{name}", self.section.to_uppercase())
+    }
+
+    /// Whether `service` reads it.
+    #[must_use]
+    pub fn is_read_by(&self, service: ServiceId) -> bool {
+        self.readers.contains(&service)
+    }
+
+    /// What applies for `service` when nothing is given, as text.
+    #[must_use]
+    pub fn default_for(&self, service: ServiceId) -> Option<&'static str> {
+        match self.default {
+            Default::Unset | Default::Required => None,
+            Default::Is(text) => Some(text),
+            Default::Listen => Some(service.default_listen()),
+        }
+    }
+
+    pub(crate) fn is_required(&self) -> bool {
+        self.default == Default::Required
+    }
+
+    /// Whether it stands for any name in place of a `*`.
+    pub(crate) fn is_open(&self) -> bool {
+        self.name.ends_with(".*")
+    }
+
+    /// Whether `name` (below the section) is this key.
+    pub(crate) fn matches(&self, name: &str) -> bool {
+        match self.name.strip_suffix('*') {
+            Some(prefix) => name.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty()),
+            None => self.name == name,
+        }
+    }
+
+    /// Whether the value at `path` must not be shown.
+    pub(crate) fn hides(&self, path: &str) -> bool {
+        match self.secret {
+            Secret::Never => false,
+            Secret::Always => true,
+            Secret::ByName => {
+                let path = path.to_ascii_lowercase();
+                SECRET_NAMES.iter().any(|name| path.contains(name))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OPEN: Key = Key::new(("kafka", "properties.*"), Kind::Text, &ServiceId::ALL, "").secret(Secret::ByName);
+
+    #[test]
+    fn an_open_key_stands_for_any_name_but_none() {
+        assert!(OPEN.matches("properties.sasl.mechanism"));
+        assert!(!OPEN.matches("properties.") && !OPEN.matches("properties") && !OPEN.matches("property.x"));
+        assert_eq!(OPEN.variable(), "ORBWEAVER_KAFKA__PROPERTIES__NAME");
+    }
+
+    #[test]
+    fn properties_are_hidden_by_what_their_names_say() {
+        assert!(OPEN.hides("kafka.properties.sasl.password") && OPEN.hides("kafka.properties.ssl.key.PEM"));
+        assert!(!OPEN.hides("kafka.properties.sasl.mechanism"));
+    }
+}

@@ -1,0 +1,484 @@
+//! Every key, in the order in which they are listed. What depends on each other is said where the value is taken.
+
+use super::{
+    key::{Key, Secret},
+    kind::Kind,
+};
+use crate::service::ServiceId;
+
+const ALL: &[ServiceId] = &ServiceId::ALL;
+const DEDUP: &[ServiceId] = &[ServiceId::NormalizerDedup];
+const FRONTIER: &[ServiceId] = &[ServiceId::Frontier];
+const LIMITER: &[ServiceId] = &[ServiceId::RateLimiter];
+const FETCHER: &[ServiceId] = &[ServiceId::Fetcher];
+const EXTRACTOR: &[ServiceId] = &[ServiceId::Extractor];
+/// Those that ask sites or plan when to.
+const POLITE: &[ServiceId] = &[ServiceId::Frontier, ServiceId::RateLimiter, ServiceId::Fetcher];
+/// Those that are known to sites by their name.
+const NAMED: &[ServiceId] = &[ServiceId::Fetcher, ServiceId::Extractor];
+/// Those with an index of their own.
+const INDEXED: &[ServiceId] = &[ServiceId::NormalizerDedup, ServiceId::Frontier];
+/// Those with a store.
+const STORED: &[ServiceId] = &[ServiceId::Fetcher, ServiceId::Extractor];
+
+const SECOND: u64 = 1000;
+const MINUTE: u64 = 60 * SECOND;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+/// Every key.
+pub const KEYS: &[Key] = &[
+    Key::new(("kafka", "brokers"), Kind::Servers, ALL, "Brokers to begin with; they name the others.").required(),
+    Key::new(
+        ("kafka", "prefix"),
+        Kind::Name,
+        ALL,
+        "What the names of topics and groups begin with: `crawl.seeds` is the topic `PREFIX.seeds`. One prefix is one pipeline; all its services need the same.",
+    )
+    .is("crawl"),
+    Key::new(
+        ("kafka", "group_protocol"),
+        Kind::Word(&["consumer", "classic"]),
+        ALL,
+        "The protocol of the consumer group. `classic`, for brokers before 4.0, stops all members for seconds at every change.",
+    )
+    .is("consumer"),
+    Key::new(
+        ("kafka", "instance_id"),
+        Kind::Name,
+        ALL,
+        "A name that this instance keeps over restarts (`group.instance.id`): a restart within the session timeout moves no partition. Unique within the service.",
+    ),
+    Key::new(
+        ("kafka", "session_timeout"),
+        Kind::Time(SECOND, 30 * MINUTE),
+        ALL,
+        "A member that is silent for so long has lost its partitions. Counts for `classic`; else it is the broker's `group.consumer.session.timeout.ms`, which is to be told here.",
+    )
+    .is("45s"),
+    Key::new(("kafka", "linger"), Kind::Time(0, SECOND), ALL, "How long the producer gathers records.").is("5ms"),
+    Key::new(
+        ("kafka", "producer_bytes"),
+        Kind::Size(4 * MIB, GIB),
+        ALL,
+        "Records that are not acknowledged, in memory; appends wait above.",
+    )
+    .is("64MiB"),
+    Key::new(
+        ("kafka", "fetch_bytes"),
+        Kind::Size(4 * MIB, GIB),
+        ALL,
+        "Records that a consumer has fetched ahead, in memory; readers have as much again.",
+    )
+    .is("16MiB"),
+    Key::new(
+        ("kafka", "connect_patience"),
+        Kind::Time(0, DAY),
+        ALL,
+        "At the start, how long brokers that are away are waited for; then the process ends (74).",
+    )
+    .is("5m"),
+    Key::new(
+        ("kafka", "request_timeout"),
+        Kind::Time(SECOND, 5 * MINUTE),
+        ALL,
+        "How long a question to the brokers may take.",
+    )
+    .is("15s"),
+    Key::new(
+        ("kafka", "patience"),
+        Kind::Time(0, DAY),
+        ALL,
+        "How long brokers that go away while it runs are asked again; then the process ends (74).",
+    )
+    .is("10m"),
+    Key::new(
+        ("kafka", "properties.*"),
+        Kind::Text,
+        ALL,
+        "Properties of librdkafka, such as `security.protocol`; in the environment with `__` for each dot. Those on which the pipeline's promises rest are refused.",
+    )
+    .secret(Secret::ByName),
+    Key::new(("cql", "nodes"), Kind::Servers, STORED, "Nodes to begin with; they name the others.").required(),
+    Key::new(("cql", "keyspace"), Kind::Name, STORED, "The keyspace; created when it is not there.").is("orbweaver"),
+    Key::new(
+        ("cql", "replication_factor"),
+        Kind::Count(1, 9),
+        STORED,
+        "Copies of each row in each data centre; counts when the keyspace is created. Not above the number of nodes.",
+    )
+    .is("3"),
+    Key::new(
+        ("cql", "datacenter"),
+        Kind::Text,
+        STORED,
+        "The data centre whose nodes are asked; needed when there are several.",
+    ),
+    Key::new(("cql", "username"), Kind::Text, STORED, "The role to log in with; with `password`."),
+    Key::new(("cql", "password"), Kind::Text, STORED, "Its password.").secret(Secret::Always),
+    Key::new(
+        ("cql", "consistency"),
+        Kind::Word(&["one", "local_one", "quorum", "local_quorum", "all"]),
+        STORED,
+        "How many copies must answer.",
+    )
+    .is("local_quorum"),
+    Key::new(("cql", "concurrency"), Kind::Count(1, 10_000), STORED, "Requests under way at the same time.").is("256"),
+    Key::new(
+        ("cql", "request_timeout"),
+        Kind::Time(100, 10 * MINUTE),
+        STORED,
+        "How long a request may take.",
+    )
+    .is("10s"),
+    Key::new(
+        ("http", "listen"),
+        Kind::Address,
+        ALL,
+        "Where `/livez`, `/readyz` and `/metrics` are; port 0 is any that is free. Nothing there is protected: keep it inside.",
+    )
+    .listens(),
+    Key::new(
+        ("log", "level"),
+        Kind::Text,
+        ALL,
+        "`error`, `warn`, `info`, `debug`, `trace`, or directives such as `info,orbweaver_fetcher=debug`. Where it is not set, `RUST_LOG` applies.",
+    )
+    .is("info"),
+    Key::new(("log", "format"), Kind::Word(&["json", "text"]), ALL, "One JSON object a line, or text to read.").is("json"),
+    Key::new(
+        ("runtime", "worker_threads"),
+        Kind::Cores,
+        ALL,
+        "Threads of the runtime. `auto` heeds the CPU quota of a container.",
+    )
+    .is("auto"),
+    Key::new(
+        ("runtime", "shutdown_budget"),
+        Kind::Time(100, 10 * MINUTE),
+        ALL,
+        "After SIGTERM, how long what is in flight may take to finish. Stay some seconds below what the supervisor allows.",
+    )
+    .is("20s"),
+    Key::new(
+        ("runtime", "drain_budget"),
+        Kind::Time(100, 2 * MINUTE),
+        ALL,
+        "When a partition moves away, how long what is in flight in it may take to finish.",
+    )
+    .is("20s"),
+    Key::new(
+        ("runtime", "stall_after"),
+        Kind::Time(10 * SECOND, DAY),
+        ALL,
+        "Work that is due may stand still for so long, then the process ends (75). Longer than the outages of Kafka and the store that are to be sat out.",
+    )
+    .is("5m"),
+    Key::new(
+        ("runtime", "commit_interval"),
+        Kind::Time(10, MINUTE),
+        ALL,
+        "The shortest time between two commits. After a crash so much work is done again.",
+    )
+    .is("1s"),
+    Key::new(
+        ("runtime", "frozen_after"),
+        Kind::Time(SECOND, 10 * MINUTE),
+        ALL,
+        "A process that stood still for so long does nothing before a commit is accepted. Half of the group's session timeout (45 s) at most.",
+    )
+    .is("20s"),
+    Key::new(
+        ("runtime", "restores_at_once"),
+        Kind::Count(1, 1024),
+        ALL,
+        "Partitions whose index is restored at a time.",
+    )
+    .is("4"),
+    Key::new(
+        ("runtime", "records"),
+        Kind::Count(1, 10_000_000),
+        ALL,
+        "Records in work at a time; reading pauses above.",
+    )
+    .is("10000"),
+    Key::new(("runtime", "bytes"), Kind::Size(MIB, 64 * GIB), ALL, "The same in bytes of these records.").is("64MiB"),
+    Key::new(
+        ("state", "dir"),
+        Kind::Folder,
+        INDEXED,
+        "Indexes over the log, in a folder for each service; may be deleted while it is stopped. One instance of a service a folder.",
+    )
+    .is("orbweaver-state"),
+    Key::new(
+        ("normalizer_dedup", "recent_entries"),
+        Kind::Count(3, 1 << 30),
+        DEDUP,
+        "Places of the recent cache, 21 bytes each.",
+    )
+    .is("262144"),
+    Key::new(("normalizer_dedup", "default_crawl"), Kind::Name, DEDUP, "The crawl of seeds that name none.").is("default"),
+    Key::new(
+        ("normalizer_dedup", "default_scope"),
+        Kind::Word(&["path", "host", "site", "any"]),
+        DEDUP,
+        "When nobody has created the default crawl before its first seed, it is created with this scope, measured from its seeds.",
+    )
+    .is("host"),
+    Key::new(
+        ("normalizer_dedup", "default_include"),
+        Kind::Texts,
+        DEDUP,
+        "… and these regular expressions, of which one must match a URL. (One with a comma: in the file, as an array.)",
+    ),
+    Key::new(
+        ("normalizer_dedup", "default_exclude"),
+        Kind::Texts,
+        DEDUP,
+        "… and these, of which none may match.",
+    ),
+    Key::new(
+        ("normalizer_dedup", "default_max_depth"),
+        Kind::Count(0, 65_535),
+        DEDUP,
+        "… and so many links from a seed at most.",
+    ),
+    Key::new(
+        ("normalizer_dedup", "definition_grace"),
+        Kind::Time(0, 10 * MINUTE),
+        DEDUP,
+        "How long a record of a crawl that is not known waits for its definition.",
+    )
+    .is("5s"),
+    Key::new(
+        ("frontier", "max_attempts"),
+        Kind::Count(1, 100),
+        FRONTIER,
+        "Attempts that a URL gets when it fails in passing.",
+    )
+    .is("3"),
+    Key::new(
+        ("frontier", "min_outstanding"),
+        Kind::Count(1, 1_000_000),
+        FRONTIER,
+        "Dispatches without an outcome in a partition, at least.",
+    )
+    .is("512"),
+    Key::new(
+        ("frontier", "max_outstanding"),
+        Kind::Count(1, 1_000_000),
+        FRONTIER,
+        "The same at most, however many outcomes come a second.",
+    )
+    .is("8192"),
+    Key::new(
+        ("frontier", "reappend_above"),
+        Kind::Count(1, 1 << 40),
+        FRONTIER,
+        "What waits longest is appended anew when the log is so many records longer than what waits.",
+    )
+    .is("65536"),
+    Key::new(
+        ("frontier", "delete_interval"),
+        Kind::Time(100, HOUR),
+        FRONTIER,
+        "How often what all services have worked off is deleted from the log, in the partitions that are held.",
+    )
+    .is("10s"),
+    Key::new(
+        ("rate_limiter", "rate"),
+        Kind::Rate,
+        POLITE,
+        "How often a site is asked at most, unless it asks for less. Frontier, rate-limiter and fetcher need the same.",
+    )
+    .is("1/s"),
+    Key::new(
+        ("rate_limiter", "allow_above_ten_per_second"),
+        Kind::Switch,
+        LIMITER,
+        "Allows limited rates above 10/s. For sites of your own.",
+    )
+    .is("false"),
+    Key::new(
+        ("rate_limiter", "overrides.*"),
+        Kind::Rate,
+        LIMITER,
+        "The rate of one site in place of `rate`, such as `overrides.\"example.com\" = \"2/s\"`.",
+    ),
+    Key::new(
+        ("rate_limiter", "max_delay"),
+        Kind::Time(1, 10 * SECOND),
+        LIMITER,
+        "How far ahead a moment is planned.",
+    )
+    .is("1s"),
+    Key::new(
+        ("fetcher", "user_agent"),
+        Kind::Text,
+        NAMED,
+        "The name by which sites know the crawler; its first product name is looked up in robots.txt and robots directives.",
+    )
+    .is(concat!("Orbweaver/", env!("CARGO_PKG_VERSION"))),
+    Key::new(
+        ("fetcher", "contact"),
+        Kind::Text,
+        FETCHER,
+        "How a site's owner reaches you: a URL or `mailto:`, sent in the user agent.",
+    ),
+    Key::new(
+        ("fetcher", "headers.*"),
+        Kind::Text,
+        FETCHER,
+        "Headers sent with every request besides.",
+    )
+    .secret(Secret::Always),
+    Key::new(
+        ("fetcher", "concurrency"),
+        Kind::Count(1, 256),
+        FETCHER,
+        "Requests whose outcome is not yet durable. After a crash so many pages are asked for twice.",
+    )
+    .is("64"),
+    Key::new(
+        ("fetcher", "connect_timeout"),
+        Kind::Time(1, MINUTE),
+        FETCHER,
+        "For name, connection and TLS; at most `request_timeout`.",
+    )
+    .is("10s"),
+    Key::new(
+        ("fetcher", "headers_timeout"),
+        Kind::Time(1, MINUTE),
+        FETCHER,
+        "To the end of the answer's headers; at most `request_timeout`.",
+    )
+    .is("20s"),
+    Key::new(("fetcher", "request_timeout"), Kind::Time(1, 30 * SECOND), FETCHER, "For a whole request.").is("30s"),
+    Key::new(
+        ("fetcher", "max_body_bytes"),
+        Kind::Size(1, 256 * MIB),
+        FETCHER,
+        "Decoded bytes that are read of a body; the rest is cut off. At most the extractor's, else pages are cut twice.",
+    )
+    .is("8MiB"),
+    Key::new(("fetcher", "max_headers"), Kind::Count(1, 4096), FETCHER, "Headers of an answer.").is("256"),
+    Key::new(
+        ("fetcher", "max_header_bytes"),
+        Kind::Size(0, MIB),
+        FETCHER,
+        "Bytes of an answer's headers that are kept with the page.",
+    )
+    .is("16KiB"),
+    Key::new(
+        ("fetcher", "ignore_robots"),
+        Kind::Switch,
+        FETCHER,
+        "Does not ask for robots.txt. For sites of your own.",
+    )
+    .is("false"),
+    Key::new(
+        ("fetcher", "allow_private"),
+        Kind::Switch,
+        FETCHER,
+        "Fetches from loopback, private and other special addresses, too. For tests and intranets.",
+    )
+    .is("false"),
+    Key::new(
+        ("fetcher", "robots_lifetime"),
+        Kind::Time(1, 30 * DAY),
+        FETCHER,
+        "How long a robots.txt is believed.",
+    )
+    .is("7days"),
+    Key::new(
+        ("fetcher", "robots_error_lifetime"),
+        Kind::Time(1, DAY),
+        FETCHER,
+        "How long it is believed that there is none, or that a site cannot be reached.",
+    )
+    .is("1h"),
+    Key::new(
+        ("fetcher", "robots_cache_bytes"),
+        Kind::Size(KIB, 64 * GIB),
+        FETCHER,
+        "Bytes of robots.txt files in memory.",
+    )
+    .is("64MiB"),
+    Key::new(
+        ("extractor", "threads"),
+        Kind::Cores,
+        EXTRACTOR,
+        "Pages that are extracted at the same time.",
+    )
+    .is("auto"),
+    Key::new(("extractor", "batch_pages"), Kind::Count(1, 1024), EXTRACTOR, "Pages of one job at most.").is("16"),
+    Key::new(("extractor", "batch_bytes"), Kind::Size(1, GIB), EXTRACTOR, "Bytes of one job's records at most.").is("1MiB"),
+    Key::new(
+        ("extractor", "max_discovered_urls"),
+        Kind::Count(1, 100_000),
+        EXTRACTOR,
+        "URLs in one record of `crawl.discovered`.",
+    )
+    .is("1000"),
+    Key::new(
+        ("extractor", "max_discovered_bytes"),
+        Kind::Size(8 * KIB, 16 * MIB),
+        EXTRACTOR,
+        "Bytes of URLs in one record of `crawl.discovered`; well below what the brokers take as one record.",
+    )
+    .is("256KiB"),
+    Key::new(
+        ("extractor", "follow_nofollow"),
+        Kind::Switch,
+        EXTRACTOR,
+        "Follows links marked nofollow, too.",
+    )
+    .is("false"),
+    Key::new(("extractor", "html"), Kind::Switch, EXTRACTOR, "Adds the decoded body to the document.").is("false"),
+    Key::new(("extractor", "max_body_bytes"), Kind::Size(1, GIB), EXTRACTOR, "A body is read up to here.").is("16MiB"),
+    Key::new(("extractor", "max_text_bytes"), Kind::Size(1, GIB), EXTRACTOR, "A page's text is kept up to here.").is("1MiB"),
+    Key::new(("extractor", "max_links"), Kind::Count(1, 10_000_000), EXTRACTOR, "Links that are taken from a page.")
+        .is("100000"),
+    Key::new(
+        ("extractor", "max_links_bytes"),
+        Kind::Size(1, GIB),
+        EXTRACTOR,
+        "Bytes of all links of a page together, with their texts.",
+    )
+    .is("8MiB"),
+    Key::new(("extractor", "max_link_text_bytes"), Kind::Size(1, MIB), EXTRACTOR, "The text of a link is kept up to here.")
+        .is("1KiB"),
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::configuration::Raw;
+
+    #[test]
+    fn every_default_is_allowed_and_every_key_is_described_once() {
+        let mut paths = BTreeSet::new();
+        for key in KEYS {
+            assert!(paths.insert(key.path()), "{} twice", key.path());
+            assert!(key.meaning.ends_with(['.', ')']) && !key.readers.is_empty(), "{}", key.path());
+            for service in ServiceId::ALL {
+                let default = key.default_for(service).map(|text| Raw::Scalar(text.to_owned()));
+                assert!(default.is_none_or(|raw| key.kind.read(&raw).is_some()), "{}", key.path());
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_can_be_written_as_a_variable() {
+        for key in KEYS {
+            let lower = |name: &str| name.bytes().all(|b| b.is_ascii_lowercase() || b"_.*".contains(&b));
+            assert!(lower(key.section) && lower(key.name), "{}", key.path());
+            assert!(!key.section.contains("__") && !key.name.contains("__"), "{}", key.path());
+        }
+    }
+}

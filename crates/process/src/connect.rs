@@ -1,0 +1,93 @@
+//! The log and the store: connecting, and asking whether they are there.
+
+use std::{sync::Arc, time::Duration};
+
+use orbweaver_log::{
+    LogError,
+    kafka::{KafkaConfig, KafkaLog, topics},
+};
+use orbweaver_store::{CqlConfig, CqlStore, MeteredStore, Store, StoreError, StoreMetrics};
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use crate::health::{Health, Reached};
+
+/// Between two questions.
+const ASK_EVERY: Duration = Duration::from_secs(3);
+/// A server that takes longer is away.
+const ASK_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What a service stands on.
+pub(crate) struct Connected {
+    pub(crate) log: Arc<KafkaLog>,
+    pub(crate) store: Option<Arc<dyn Store>>,
+}
+
+/// Why the log or the store cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConnectError {
+    #[error("the log: {0}")]
+    Log(#[from] LogError),
+    #[error("the topics are not as the pipeline needs them:{0}")]
+    Topics(String),
+    #[error("the store: {0}")]
+    Store(#[from] StoreError),
+}
+
+/// Connects to the log, then to the store. Servers that are away are waited for.
+pub(crate) async fn connect(
+    kafka: KafkaConfig,
+    cql: Option<CqlConfig>,
+    metrics: &StoreMetrics,
+    health: &Health,
+) -> Result<Connected, ConnectError> {
+    let log = Arc::new(KafkaLog::connect(kafka).await?);
+    let faults = topics::check(&log).await?;
+    if !faults.is_empty() {
+        return Err(ConnectError::Topics(faults.iter().map(|fault| format!("\n  {fault}")).collect()));
+    }
+    health.log(Reached::Yes);
+    let store = match cql {
+        None => None,
+        Some(cql) => {
+            let store: Arc<dyn Store> = Arc::new(CqlStore::connect(cql, metrics.clone()).await?);
+            health.store(Reached::Yes);
+            Some(Arc::new(MeteredStore::new(store, metrics.clone())) as Arc<dyn Store>)
+        }
+    };
+    Ok(Connected { log, store })
+}
+
+/// Asks log and store again and again whether they are there, for readiness.
+pub(crate) async fn watch(log: Arc<KafkaLog>, store: Option<Arc<dyn Store>>, health: Arc<Health>) {
+    let of_log = async {
+        let mut ticks = interval(ASK_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            health.log(reached(timeout(ASK_TIMEOUT, log.ping()).await));
+        }
+    };
+    let of_store = async {
+        let Some(store) = store else { return std::future::pending().await };
+        let mut ticks = interval(ASK_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            // No authority has this name; that it is not there is an answer.
+            let asked = timeout(ASK_TIMEOUT, store.robots("probe")).await;
+            health.store(match asked {
+                Ok(Err(StoreError::Damaged { .. })) => Reached::Yes,
+                asked => reached(asked),
+            });
+        }
+    };
+    let ((), ()) = tokio::join!(of_log, of_store);
+}
+
+fn reached<T, E: std::fmt::Display>(asked: Result<Result<T, E>, tokio::time::error::Elapsed>) -> Reached {
+    match asked {
+        Ok(Ok(_)) => Reached::Yes,
+        Ok(Err(error)) => Reached::No(error.to_string()),
+        Err(_) => Reached::No(format!("no answer within {} s", ASK_TIMEOUT.as_secs())),
+    }
+}

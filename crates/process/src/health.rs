@@ -1,0 +1,221 @@
+//! Whether the process lives, and whether it does its work.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use orbweaver_stage::Pulse;
+use serde::Serialize;
+use tokio::time::Instant;
+
+/// Where the process is between start and end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Phase {
+    /// The log or the store is not connected yet.
+    Starting,
+    /// The stage runs.
+    Serving,
+    /// It was told to end.
+    Stopping,
+}
+
+/// What was found when a server was last asked.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) enum Reached {
+    /// It was not asked yet.
+    #[default]
+    Unknown,
+    /// It answered.
+    Yes,
+    /// It did not, and why.
+    No(String),
+}
+
+/// All that probes are answered from.
+#[derive(Debug, Clone)]
+struct State {
+    phase: Phase,
+    serving_since: Option<Instant>,
+    log: Reached,
+    /// None where the service has no store.
+    store: Option<Reached>,
+}
+
+/// What stands in the way of an answer of yes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Reason {
+    /// The part of the process.
+    pub(crate) what: &'static str,
+    /// What is wrong with it.
+    pub(crate) why: String,
+}
+
+/// The answer to a probe.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Verdict {
+    /// Whether the answer is yes.
+    pub(crate) ok: bool,
+    pub(crate) phase: Phase,
+    /// Why not.
+    pub(crate) reasons: Vec<Reason>,
+    /// Partitions that are served.
+    pub(crate) partitions: usize,
+}
+
+/// The health of the process: written by its parts, read by probes.
+#[derive(Debug)]
+pub(crate) struct Health {
+    pulse: Arc<Pulse>,
+    state: Mutex<State>,
+    stall_after: Duration,
+}
+
+impl Health {
+    /// A loop that has not turned for `stall_after` is dead.
+    pub(crate) fn new(stall_after: Duration, has_store: bool) -> Self {
+        let store = has_store.then(Reached::default);
+        let state = State { phase: Phase::Starting, serving_since: None, log: Reached::default(), store };
+        Self { pulse: Arc::default(), state: Mutex::new(state), stall_after }
+    }
+
+    pub(crate) fn pulse(&self) -> Arc<Pulse> {
+        self.pulse.clone()
+    }
+
+    /// The stage begins.
+    pub(crate) fn joins(&self) {
+        let mut state = self.state();
+        if state.phase == Phase::Starting {
+            state.phase = Phase::Serving;
+            state.serving_since = Some(Instant::now());
+        }
+    }
+
+    /// The process was told to end.
+    pub(crate) fn stops(&self) {
+        self.state().phase = Phase::Stopping;
+    }
+
+    /// The log was asked.
+    pub(crate) fn log(&self, reached: Reached) {
+        let before = std::mem::replace(&mut self.state().log, reached.clone());
+        tell("log", &before, &reached);
+    }
+
+    /// The store was asked.
+    pub(crate) fn store(&self, reached: Reached) {
+        let before = self.state().store.replace(reached.clone()).unwrap_or_default();
+        tell("store", &before, &reached);
+    }
+
+    /// Whether the process runs and its loop turns.
+    pub(crate) fn live(&self, now: Instant) -> Verdict {
+        let state = self.state().clone();
+        let since = self.pulse.turned_at().or(state.serving_since);
+        let still = since.map_or(Duration::ZERO, |since| now.duration_since(since));
+        let reasons = (still >= self.stall_after)
+            .then(|| Reason { what: "loop", why: format!("it has not turned for {} s", still.as_secs()) });
+        self.verdict(state.phase, reasons.into_iter().collect())
+    }
+
+    /// Whether the process does its work: log and store are reached, and what is assigned is restored.
+    pub(crate) fn ready(&self, now: Instant) -> Verdict {
+        let mut reasons = self.live(now).reasons;
+        let state = self.state().clone();
+        match state.phase {
+            Phase::Serving => {}
+            Phase::Starting => reasons.push(Reason { what: "process", why: "it is starting".to_owned() }),
+            Phase::Stopping => reasons.push(Reason { what: "process", why: "it is ending".to_owned() }),
+        }
+        let servers = [("log", Some(&state.log)), ("store", state.store.as_ref())];
+        for (what, reached) in servers.into_iter().filter_map(|(what, reached)| Some((what, reached?))) {
+            match reached {
+                Reached::Yes => {}
+                Reached::Unknown => reasons.push(Reason { what, why: "it was not reached yet".to_owned() }),
+                Reached::No(why) => reasons.push(Reason { what, why: why.clone() }),
+            }
+        }
+        let (_, restoring) = self.pulse.partitions();
+        if restoring > 0 {
+            reasons.push(Reason { what: "partitions", why: format!("{restoring} are being restored") });
+        }
+        self.verdict(state.phase, reasons)
+    }
+
+    /// Which servers answered when they were last asked.
+    pub(crate) fn reached(&self) -> Vec<(&'static str, bool)> {
+        let state = self.state();
+        let servers = [("log", Some(&state.log)), ("store", state.store.as_ref())];
+        servers.into_iter().filter_map(|(what, reached)| Some((what, *reached? == Reached::Yes))).collect()
+    }
+
+    fn verdict(&self, phase: Phase, reasons: Vec<Reason>) -> Verdict {
+        Verdict { ok: reasons.is_empty(), phase, reasons, partitions: self.pulse.partitions().0 }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Says when a server goes and when it comes back, once each.
+fn tell(server: &'static str, before: &Reached, now: &Reached) {
+    match (before, now) {
+        (Reached::No(_), Reached::No(_)) => {}
+        (_, Reached::No(why)) => tracing::warn!(server, why, "a server is away; work goes on when it is back"),
+        (Reached::No(_), Reached::Yes) => tracing::info!(server, "a server is back"),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whys(verdict: &Verdict) -> Vec<&str> {
+        verdict.reasons.iter().map(|reason| reason.what).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_is_ready_when_all_is_reached_and_not_before_or_after() {
+        let health = Health::new(Duration::from_secs(60), true);
+        assert_eq!(whys(&health.ready(Instant::now())), ["process", "log", "store"]);
+        health.joins();
+        health.log(Reached::Yes);
+        health.store(Reached::Yes);
+        assert!(health.ready(Instant::now()).ok);
+        health.store(Reached::No("connection refused".to_owned()));
+        let verdict = health.ready(Instant::now());
+        assert_eq!(verdict.reasons, [Reason { what: "store", why: "connection refused".to_owned() }]);
+        assert!(health.live(Instant::now()).ok, "a server that is away is no reason to be restarted");
+        health.store(Reached::Yes);
+        assert!(health.ready(Instant::now()).ok, "and back");
+        health.stops();
+        health.joins();
+        assert_eq!(whys(&health.ready(Instant::now())), ["process"], "what ends does not begin again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_service_without_a_store_does_not_wait_for_one() {
+        let health = Health::new(Duration::from_secs(60), false);
+        health.joins();
+        health.log(Reached::Yes);
+        assert!(health.ready(Instant::now()).ok);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_loop_that_does_not_turn_is_dead_and_a_process_that_still_starts_is_not() {
+        let health = Health::new(Duration::from_secs(60), false);
+        tokio::time::advance(Duration::from_secs(3600)).await;
+        assert!(health.live(Instant::now()).ok, "brokers may be away for long at the start");
+        health.joins();
+        tokio::time::advance(Duration::from_secs(59)).await;
+        assert!(health.live(Instant::now()).ok);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let verdict = health.live(Instant::now());
+        assert_eq!((verdict.ok, whys(&verdict)), (false, vec!["loop"]));
+        assert!(!health.ready(Instant::now()).ok);
+    }
+}

@@ -1,0 +1,24 @@
+//! A panic is a defect: it is told, and ends the process, unless whoever called the code deals with it
+//! ([`orbweaver_stage::panics`]).
+
+use std::panic;
+
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+/// Tells panics from now on; those that nobody deals with arrive at the returned receiver, too.
+pub(crate) fn listen() -> UnboundedReceiver<String> {
+    let (to, from) = unbounded_channel();
+    panic::set_hook(Box::new(move |info| {
+        let payload = info.payload();
+        let message = payload.downcast_ref::<&str>().copied().map(str::to_owned);
+        let message = message.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();
+        let place = info.location().map(ToString::to_string).unwrap_or_default();
+        if orbweaver_stage::panics::are_caught() {
+            tracing::error!(place, message, "a panic; it is dealt with");
+        } else {
+            tracing::error!(place, message, "a panic; the process ends");
+            let _ = to.send(format!("{place}: {message}"));
+        }
+    }));
+    from
+}

@@ -1,0 +1,172 @@
+//! From what was given to what runs: settings of the service, the runtime, the log and the store. Pure.
+
+use std::time::Duration;
+
+use orbweaver_log::kafka::KafkaConfig;
+use orbweaver_messages::NOT_AFTER_MS;
+use orbweaver_stage::{Limits, RunnerConfig};
+use orbweaver_store::{CqlConfig, CqlConsistency};
+
+use crate::{
+    Service,
+    configuration::{Fault, Inputs, KEYS, Settings},
+    logging,
+};
+
+/// All that is settled before anything is bound or connected.
+pub(crate) struct Prepared<S> {
+    pub(crate) settings: Settings,
+    pub(crate) service: S,
+    pub(crate) kafka: KafkaConfig,
+    /// None for a service without a store.
+    pub(crate) cql: Option<CqlConfig>,
+    pub(crate) runner: RunnerConfig,
+}
+
+/// Settles everything, or names every fault.
+pub(crate) fn prepare<S: Service>(inputs: &Inputs) -> Result<Prepared<S>, Vec<Fault>> {
+    let (given, mut faults) = inputs.read();
+    let (settings, more) = Settings::resolve(S::ID, &given);
+    faults.extend(more);
+    let has_store = KEYS.iter().any(|key| key.path() == "cql.nodes" && key.is_read_by(S::ID));
+    let service = S::configure(&settings);
+    let kafka = kafka(&settings).map_err(|fault| vec![fault]);
+    let cql = has_store.then(|| cql(&settings).map_err(|fault| vec![fault])).transpose();
+    let runner = runner(&settings);
+    let logging = logging::check(&settings).map_err(|fault| vec![fault]);
+    let others = [
+        service.as_ref().err(),
+        kafka.as_ref().err(),
+        cql.as_ref().err(),
+        runner.as_ref().err(),
+        logging.as_ref().err(),
+    ];
+    for fault in others.into_iter().flatten().flatten() {
+        // One fault a key: what follows from it is not said again.
+        if !faults.iter().any(|known| known.path() == fault.path()) {
+            faults.push(settings.complete(fault.clone()));
+        }
+    }
+    match (service, kafka, cql, runner) {
+        (Ok(service), Ok(kafka), Ok(cql), Ok(runner)) if faults.is_empty() => {
+            Ok(Prepared { settings, service, kafka, cql, runner })
+        }
+        _ => Err(faults),
+    }
+}
+
+fn kafka(settings: &Settings) -> Result<KafkaConfig, Fault> {
+    let config = KafkaConfig {
+        brokers: settings.list("kafka.brokers")?.join(","),
+        prefix: settings.text("kafka.prefix")?,
+        protocol: settings.text("kafka.group_protocol")?.parse().map_err(|error| of_log("group_protocol", &error))?,
+        instance_id: settings.optional_text("kafka.instance_id")?,
+        session_timeout: settings.time("kafka.session_timeout")?,
+        linger: settings.time("kafka.linger")?,
+        producer_bytes: settings.size("kafka.producer_bytes")?,
+        fetch_bytes: settings.size("kafka.fetch_bytes")?,
+        connect_patience: settings.time("kafka.connect_patience")?,
+        request_timeout: settings.time("kafka.request_timeout")?,
+        patience: settings.time("kafka.patience")?,
+        properties: settings.texts_below("kafka.properties").collect(),
+    };
+    if config.brokers.is_empty() {
+        return Err(Fault::new("kafka.brokers", "it is not set"));
+    }
+    config.check().map_err(|error| {
+        // Its message names the key in backticks first.
+        let text = error.to_string();
+        let named = text.split('`').nth(1).unwrap_or_default();
+        match config.properties.contains_key(named) {
+            true => of_log(&format!("properties.{named}"), &error),
+            false => of_log(named, &error),
+        }
+    })?;
+    Ok(config)
+}
+
+fn of_log(key: &str, error: &orbweaver_log::LogError) -> Fault {
+    let text = match error {
+        orbweaver_log::LogError::Invalid(text) => text.clone(),
+        error => error.to_string(),
+    };
+    Fault::new(format!("kafka.{key}"), text)
+}
+
+fn cql(settings: &Settings) -> Result<CqlConfig, Fault> {
+    let consistency = match settings.text("cql.consistency")?.as_str() {
+        "one" => CqlConsistency::One,
+        "local_one" => CqlConsistency::LocalOne,
+        "quorum" => CqlConsistency::Quorum,
+        "all" => CqlConsistency::All,
+        _ => CqlConsistency::LocalQuorum,
+    };
+    let config = CqlConfig {
+        nodes: settings.list("cql.nodes")?,
+        keyspace: settings.text("cql.keyspace")?,
+        replication_factor: settings.count("cql.replication_factor")?,
+        datacenter: settings.optional_text("cql.datacenter")?,
+        username: settings.optional_text("cql.username")?,
+        password: settings.optional_text("cql.password")?,
+        consistency,
+        concurrency: settings.count("cql.concurrency")?,
+        request_timeout_ms: settings.time_ms("cql.request_timeout")?,
+    };
+    config.validate().map_err(|error| {
+        let key = error.key.strip_suffix("_ms").unwrap_or(error.key);
+        Fault::allowed(format!("cql.{key}"), error.allowed)
+    })?;
+    Ok(config)
+}
+
+/// How the stage is run, with what depends on each other.
+fn runner(settings: &Settings) -> Result<RunnerConfig, Vec<Fault>> {
+    let one = |fault| vec![fault];
+    let time = |name: &str| settings.time(name).map_err(one);
+    let session = time("kafka.session_timeout")?;
+    let config = RunnerConfig {
+        limits: Limits {
+            records: settings.count("runtime.records").map_err(one)?,
+            bytes: settings.size("runtime.bytes").map_err(one)?,
+            ..RunnerConfig::default().limits
+        },
+        commit_interval: time("runtime.commit_interval")?,
+        // Commits and restores wait for the brokers as long as everything else does.
+        commit_patience: time("kafka.patience")?,
+        restore_patience: time("kafka.patience")?,
+        drain_budget: time("runtime.drain_budget")?,
+        shutdown_budget: time("runtime.shutdown_budget")?,
+        stall_after: time("runtime.stall_after")?,
+        frozen_after: time("runtime.frozen_after")?,
+        restores_at_once: settings.count("runtime.restores_at_once").map_err(one)?,
+        ..RunnerConfig::default()
+    };
+    let mut faults = vec![];
+    let mut at_most = |key: &str, value: Duration, most: Duration, why: &str| {
+        if value > most {
+            let most = humantime::format_duration(most);
+            faults.push(Fault::allowed(key, format!("at most {most}: {why}")));
+        }
+    };
+    let half = session / 2;
+    at_most(
+        "runtime.frozen_after",
+        config.frozen_after,
+        half,
+        "half of `kafka.session_timeout`, in which partitions may move",
+    );
+    let stall = config.stall_after / 2;
+    at_most("runtime.commit_interval", config.commit_interval, stall, "half of `runtime.stall_after`");
+    at_most("runtime.drain_budget", config.drain_budget, stall, "half of `runtime.stall_after`");
+    // Rule 14: a dispatch that was held by a member which lost its partition must be too late to be sent.
+    let not_after = Duration::from_millis(NOT_AFTER_MS.unsigned_abs());
+    if session <= not_after {
+        let more = humantime::format_duration(not_after);
+        let why = "else two instances may ask one site at the same time";
+        faults.push(Fault::allowed(
+            "kafka.session_timeout",
+            format!("more than {more}, for which a dispatch is good: {why}"),
+        ));
+    }
+    if faults.is_empty() { Ok(config) } else { Err(faults) }
+}

@@ -1,0 +1,87 @@
+//! Readiness as metrics, so that alerts can be made of it.
+
+use std::sync::Arc;
+
+use prometheus::{
+    IntGauge, IntGaugeVec, Opts, Registry,
+    core::{Collector, Desc},
+    proto::MetricFamily,
+};
+use tokio::time::Instant;
+
+use crate::health::Health;
+
+/// 1 while `/readyz` says yes. Alert when it is 0 for minutes: `/readyz` names what is missing.
+pub const READY: &str = "orbweaver_process_ready";
+/// 1 while a server (`log`, `store`) answers, 0 when it does not or was not asked yet. Alert when it is 0 for a minute.
+pub const REACHED: &str = "orbweaver_process_reached";
+
+/// Shows the health of the process as metrics; it asks nobody by itself.
+struct Readiness {
+    health: Arc<Health>,
+    ready: IntGauge,
+    reached: IntGaugeVec,
+}
+
+impl Collector for Readiness {
+    fn desc(&self) -> Vec<&Desc> {
+        self.ready.desc().into_iter().chain(self.reached.desc()).collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        self.ready.set(i64::from(self.health.ready(Instant::now()).ok));
+        for (server, reached) in self.health.reached() {
+            self.reached.with_label_values(&[server]).set(i64::from(reached));
+        }
+        self.ready.collect().into_iter().chain(self.reached.collect()).collect()
+    }
+}
+
+/// Registers the metrics that show this health.
+///
+/// # Errors
+/// When they are registered already.
+pub(crate) fn register(registry: &Registry, health: Arc<Health>) -> Result<(), prometheus::Error> {
+    registry.register(Box::new(Readiness {
+        health,
+        ready: IntGauge::new(READY, "1 while the process is ready")?,
+        reached: IntGaugeVec::new(Opts::new(REACHED, "1 while a server answers"), &["server"])?,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::health::Reached;
+
+    fn shown(registry: &Registry) -> Vec<(String, i64)> {
+        let families = registry.gather();
+        let metrics = families.iter().flat_map(|family| family.get_metric());
+        let name = |metric: &prometheus::proto::Metric| {
+            metric.get_label().first().map_or("ready", |label| label.value()).to_owned()
+        };
+        metrics.map(|metric| (name(metric), metric.get_gauge().get_value() as i64)).collect()
+    }
+
+    #[tokio::test]
+    async fn metrics_show_what_the_probe_says() {
+        let (registry, health) = (Registry::new(), Arc::new(Health::new(Duration::from_secs(60), true)));
+        register(&registry, health.clone()).unwrap();
+        let all =
+            |ready, log, store| vec![("log".to_owned(), log), ("store".to_owned(), store), ("ready".to_owned(), ready)];
+        let sorted = || {
+            let mut shown = shown(&registry);
+            shown.sort_by_key(|(name, _)| ["log", "store", "ready"].iter().position(|known| known == name));
+            shown
+        };
+        assert_eq!(sorted(), all(0, 0, 0));
+        health.joins();
+        health.log(Reached::Yes);
+        health.store(Reached::No("connection refused".to_owned()));
+        assert_eq!(sorted(), all(0, 1, 0));
+        health.store(Reached::Yes);
+        assert_eq!(sorted(), all(1, 1, 1));
+    }
+}

@@ -1,0 +1,228 @@
+//! The order of things, from the command line to the exit code.
+
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
+
+use orbweaver_stage::metrics::Metrics;
+use orbweaver_store::StoreMetrics;
+use prometheus::{Registry, process_collector::ProcessCollector};
+use tokio::{
+    sync::mpsc::UnboundedReceiver,
+    task::JoinHandle,
+    time::{Instant, sleep_until, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    End, Service, ServiceError, Shell,
+    command::{self, Command},
+    configuration::{Fault, Inputs, Settings, effective, listed},
+    connect::{self, Connected},
+    health::Health,
+    http, logging, panics,
+    prepare::{Prepared, prepare},
+    readiness,
+    signals::Signals,
+    version::{self, GIT, VERSION},
+};
+
+/// After the shutdown budget: for the last commit, leaving the group and flushing.
+const LEAVE_WITHIN: Duration = Duration::from_secs(5);
+/// For threads that are blocked in a look-up of a name, or in a client that closes.
+const RUNTIME_ENDS_WITHIN: Duration = Duration::from_millis(200);
+
+/// The whole life of a service's process.
+pub fn main<S: Service>() -> ExitCode {
+    let command = match Command::read(S::ID, std::env::args_os()) {
+        Ok(command) => command,
+        Err(end) => return end.code(),
+    };
+    if command.list_config {
+        command::print(&listed(S::ID));
+        return End::Told.code();
+    }
+    let inputs = Inputs::of_process(command.file.as_deref(), command.flags).map_err(|fault| vec![fault]);
+    let prepared = match inputs.and_then(|inputs| prepare::<S>(&inputs)) {
+        Ok(prepared) => prepared,
+        Err(faults) => {
+            complain(S::ID.binary(), &faults);
+            return End::Configuration.code();
+        }
+    };
+    if command.check_config {
+        command::print(&effective(&prepared.settings));
+        return End::Told.code();
+    }
+    match begin(prepared) {
+        Ok(end) => end.code(),
+        Err(error) => {
+            say(S::ID.binary(), &error);
+            End::Failed.code()
+        }
+    }
+}
+
+/// Tells every fault on stderr.
+fn complain(binary: &str, faults: &[Fault]) {
+    let count = if faults.len() == 1 { "a fault".to_owned() } else { format!("{} faults", faults.len()) };
+    let list: String = faults.iter().map(|fault| format!("\n  {fault}")).collect();
+    say(binary, &format!("the configuration has {count}:{list}"));
+}
+
+fn say(binary: &str, text: &str) {
+    let _ = writeln!(io::stderr(), "{binary}: {text}");
+}
+
+/// Starts logs and the runtime, and serves. On an error it could not begin.
+fn begin<S: Service>(prepared: Prepared<S>) -> Result<End, String> {
+    let rust_log = std::env::var("RUST_LOG").ok();
+    logging::start(&prepared.settings, rust_log.as_deref()).map_err(|fault| fault.to_string())?;
+    let panics = panics::listen();
+    let threads = prepared.settings.count("runtime.worker_threads").map_err(|fault| fault.to_string())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .enable_all()
+        .build()
+        .map_err(|error| format!("the runtime cannot be started: {error}"))?;
+    let end = runtime.block_on(live(prepared, panics));
+    runtime.shutdown_timeout(RUNTIME_ENDS_WITHIN);
+    end
+}
+
+/// From the first probe to the last.
+async fn live<S: Service>(prepared: Prepared<S>, panics: UnboundedReceiver<String>) -> Result<End, String> {
+    let Prepared { settings, service, kafka, cql, runner } = prepared;
+    let signals = Signals::listen().map_err(|error| format!("signals cannot be received: {error}"))?;
+    tracing::info!(
+        service = S::ID.name(),
+        version = VERSION,
+        git = GIT,
+        configuration = effective(&settings),
+        "starts"
+    );
+    let health = Arc::new(Health::new(runner.stall_after, cql.is_some()));
+    let registry = Registry::new();
+    let (metrics, store_metrics) = register(&registry, S::ID).map_err(|error| format!("the metrics: {error}"))?;
+    readiness::register(&registry, health.clone()).map_err(|error| format!("the metrics: {error}"))?;
+    let (listener, address) = http::bind(listen(&settings)?).await?;
+    tracing::info!(%address, "listening");
+    let http_stop = CancellationToken::new();
+    let served = http::Served { health: health.clone(), registry: registry.clone() };
+    let http = tokio::spawn(http::serve(listener, served, http_stop.clone()));
+
+    let budget = runner.shutdown_budget + LEAVE_WITHIN;
+    let stop = CancellationToken::new();
+    let (work_stop, work_health) = (stop.clone(), health.clone());
+    let work = tokio::spawn(async move {
+        let connecting = connect::connect(kafka, cql, &store_metrics, &work_health);
+        let Connected { log, store } = tokio::select! {
+            connected = connecting => connected.map_err(ServiceError::start)?,
+            () = work_stop.cancelled() => return Ok(()),
+        };
+        let watch = connect::watch(log.clone(), store.clone(), work_health.clone());
+        let shell = Shell {
+            log: log.clone(),
+            store,
+            registry,
+            metrics,
+            store_metrics,
+            runner,
+            health: work_health,
+            stop: work_stop,
+        };
+        let result = tokio::select! {
+            result = service.serve(shell) => result,
+            () = watch => Err(ServiceError::start("the watch over the servers ended")),
+        };
+        // Also after a failure: what was appended and not acknowledged is given the chance to be.
+        let flushed = log.close(LEAVE_WITHIN).await.map_err(|error| ServiceError::Stage(error.into()));
+        result.and(flushed)
+    });
+    let ending = Ending { stop, health, budget };
+    let end = ending.of(work, signals, panics).await;
+    http_stop.cancel();
+    let _ = timeout(Duration::from_secs(1), http).await;
+    tracing::info!(?end, "ends");
+    Ok(end)
+}
+
+fn listen(settings: &Settings) -> Result<std::net::SocketAddr, String> {
+    settings.address("http.listen").map_err(|fault| fault.to_string())
+}
+
+fn register(registry: &Registry, service: crate::ServiceId) -> Result<(Metrics, StoreMetrics), prometheus::Error> {
+    version::register(registry, service)?;
+    registry.register(Box::new(ProcessCollector::for_self()))?;
+    Ok((Metrics::register(registry)?, StoreMetrics::register(registry)?))
+}
+
+/// How a process that serves comes to its end.
+struct Ending {
+    stop: CancellationToken,
+    health: Arc<Health>,
+    budget: Duration,
+}
+
+impl Ending {
+    /// Waits for what comes first: the work's own end, a panic, or a signal and then the end that it leads to.
+    async fn of(
+        self,
+        mut work: JoinHandle<Result<(), ServiceError>>,
+        mut signals: Signals,
+        mut panics: UnboundedReceiver<String>,
+    ) -> End {
+        let mut deadline: Option<Instant> = None;
+        loop {
+            let late = async {
+                match deadline {
+                    Some(deadline) => sleep_until(deadline).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                Some(panic) = panics.recv() => {
+                    say("orbweaver", &format!("panicked at {panic}"));
+                    return End::Panicked;
+                }
+                result = &mut work => return ended(result, deadline.is_some()),
+                signal = signals.next() => {
+                    if deadline.is_some() {
+                        tracing::warn!(signal, "asked twice: it ends at once, and what is unfinished is done again");
+                        return End::Again;
+                    }
+                    tracing::info!(signal, "told to end: what is in flight is finished first");
+                    deadline = Some(Instant::now() + self.budget);
+                    self.health.stops();
+                    self.stop.cancel();
+                }
+                () = late => {
+                    tracing::error!("it did not end in time; what is unfinished is done again");
+                    return End::Again;
+                }
+            }
+        }
+    }
+}
+
+fn ended(result: Result<Result<(), ServiceError>, tokio::task::JoinError>, told: bool) -> End {
+    match result {
+        Ok(Ok(())) if told => End::Told,
+        Ok(Ok(())) => {
+            tracing::error!("the service ended by itself");
+            End::Again
+        }
+        Ok(Err(error)) => {
+            tracing::error!(%error, "the service failed");
+            End::from(&error)
+        }
+        Err(error) => {
+            tracing::error!(%error, "the service panicked");
+            End::Panicked
+        }
+    }
+}

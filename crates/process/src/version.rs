@@ -1,0 +1,27 @@
+//! Which build this is.
+
+use prometheus::{IntGaugeVec, Opts, Registry};
+
+use crate::service::ServiceId;
+
+/// The version of the workspace.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The commit that it was built from; `unknown` for a build without git, or one for development.
+pub const GIT: &str = env!("ORBWEAVER_GIT");
+
+/// Both, as `--version` prints them.
+pub(crate) const VERSION_AND_GIT: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("ORBWEAVER_GIT"), ")");
+
+/// 1, labelled with service, version and commit. Alert when instances of one service differ for longer than a roll-out takes.
+pub const BUILD_INFO: &str = "orbweaver_build_info";
+
+/// Registers [`BUILD_INFO`].
+///
+/// # Errors
+/// When it is registered already.
+pub(crate) fn register(registry: &Registry, service: ServiceId) -> Result<(), prometheus::Error> {
+    let info = IntGaugeVec::new(Opts::new(BUILD_INFO, "Which build this is"), &["service", "version", "git"])?;
+    info.with_label_values(&[service.name(), VERSION, GIT]).set(1);
+    registry.register(Box::new(info))
+}

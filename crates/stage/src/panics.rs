@@ -1,0 +1,88 @@
+//! Panics that are dealt with where they happen: one page is lost to a defect, and not the process.
+//!
+//! The hook of a process is called before a panic is caught, and cannot know that it will be. So whoever catches says so, for
+//! the thread and the time of the call.
+
+use std::{
+    any::Any,
+    cell::Cell,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use pin_project_lite::pin_project;
+
+thread_local! {
+    static CATCHING: Cell<u32> = const { Cell::new(0) };
+}
+
+/// What was thrown.
+pub type Thrown = Box<dyn Any + Send>;
+
+/// Whether a panic on this thread, now, is caught by [`catch`] or [`Caught`].
+#[must_use]
+pub fn are_caught() -> bool {
+    CATCHING.get() > 0
+}
+
+/// Runs `work`, which must leave nothing half-done behind when it panics.
+///
+/// # Errors
+/// What was thrown, when it panicked.
+pub fn catch<T>(work: impl FnOnce() -> T) -> Result<T, Thrown> {
+    CATCHING.set(CATCHING.get() + 1);
+    let result = catch_unwind(AssertUnwindSafe(work));
+    CATCHING.set(CATCHING.get() - 1);
+    result
+}
+
+pin_project! {
+    /// A future whose panics are caught; it must not be polled again after one.
+    #[derive(Debug)]
+    pub struct Caught<F> {
+        #[pin]
+        future: F,
+    }
+}
+
+impl<F> Caught<F> {
+    /// Catches the panics of `future`.
+    pub fn new(future: F) -> Self {
+        Self { future }
+    }
+}
+
+impl<F: Future> Future for Caught<F> {
+    type Output = Result<F::Output, Thrown>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let future = self.project().future;
+        match catch(|| future.poll(context)) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
+            Err(thrown) => Poll::Ready(Err(thrown)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_that_is_caught_is_known_as_such_and_only_while_it_is() {
+        assert!(!are_caught());
+        assert_eq!(catch(|| (are_caught(), catch(are_caught).unwrap(), are_caught())).unwrap(), (true, true, true));
+        assert!(catch(|| -> u8 { std::panic::resume_unwind(Box::new("thrown")) }).is_err());
+        assert!(!are_caught());
+        let caught = Caught::new(async {
+            tokio::task::yield_now().await;
+            assert!(are_caught());
+            std::panic::resume_unwind(Box::new("thrown"))
+        });
+        let result: Result<(), Thrown> = caught.await;
+        assert_eq!(result.unwrap_err().downcast_ref::<&str>(), Some(&"thrown"));
+        assert!(!are_caught());
+    }
+}

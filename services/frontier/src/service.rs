@@ -1,0 +1,69 @@
+//! The service in a cluster: its settings, and what it runs on.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use orbweaver_process::{
+    Service, ServiceError, ServiceId, Shell,
+    configuration::{Fault, Settings},
+};
+use orbweaver_stage::{NoEffects, NoJobs};
+
+use crate::{FrontierConfig, FrontierIndex, FrontierStage, metrics::FrontierMetrics};
+
+/// The frontier as a process.
+#[derive(Debug)]
+pub struct FrontierService {
+    config: FrontierConfig,
+    index_dir: PathBuf,
+    delete_interval: Duration,
+}
+
+impl Service for FrontierService {
+    const ID: ServiceId = ServiceId::Frontier;
+
+    fn configure(settings: &Settings) -> Result<Self, Vec<Fault>> {
+        let config = config(settings).map_err(|fault| vec![fault])?;
+        if config.min_outstanding > config.max_outstanding {
+            let allowed = format!("at most {}, which `frontier.max_outstanding` is", config.max_outstanding);
+            return Err(vec![Fault::allowed("frontier.min_outstanding", allowed)]);
+        }
+        let delete_interval = settings.time("frontier.delete_interval").map_err(|fault| vec![fault])?;
+        let state = settings.text("state.dir").map_err(|fault| vec![fault])?;
+        let index_dir = Path::new(&state).join(ServiceId::Frontier.name());
+        Ok(Self { config, index_dir, delete_interval })
+    }
+
+    async fn serve(self, shell: Shell) -> Result<(), ServiceError> {
+        let metrics = FrontierMetrics::register(shell.registry()).map_err(ServiceError::start)?;
+        let index = FrontierIndex::open(&self.index_dir).map_err(ServiceError::start)?;
+        let stage = FrontierStage::new(self.config, metrics, Arc::default()).with_index(index);
+        shell.run_and_delete(self.delete_interval, stage, NoJobs, NoEffects).await
+    }
+}
+
+fn config(settings: &Settings) -> Result<FrontierConfig, Fault> {
+    Ok(FrontierConfig {
+        default_interval_ms: settings.rate("rate_limiter.rate")?.interval_ms,
+        // A cap is counted in one process; a cluster has none.
+        max_pages: None,
+        max_attempts: settings.count("frontier.max_attempts")?,
+        min_outstanding: settings.count("frontier.min_outstanding")?,
+        max_outstanding: settings.count("frontier.max_outstanding")?,
+        reappend_above: settings.count("frontier.reappend_above")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_those_of_the_library() {
+        let (settings, _) = Settings::resolve(ServiceId::Frontier, &[]);
+        assert_eq!(FrontierService::configure(&settings).unwrap().config, FrontierConfig::default());
+    }
+}

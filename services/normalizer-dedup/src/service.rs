@@ -1,0 +1,70 @@
+//! The service in a cluster: its settings, and what it runs on.
+
+use std::path::Path;
+
+use orbweaver_messages::Scope;
+use orbweaver_process::{
+    Service, ServiceError, ServiceId, Shell,
+    configuration::{Fault, Settings},
+};
+use orbweaver_stage::{NoEffects, NoJobs};
+
+use crate::{Config, DefaultCrawl, NormalizerDedup};
+
+/// The normalizer-dedup as a process.
+#[derive(Debug)]
+pub struct NormalizerDedupService(Config);
+
+impl Service for NormalizerDedupService {
+    const ID: ServiceId = ServiceId::NormalizerDedup;
+
+    fn configure(settings: &Settings) -> Result<Self, Vec<Fault>> {
+        let config = config(settings).map_err(|fault| vec![fault])?;
+        config.validate().map_err(|error| {
+            let key = error.key.strip_suffix("_ms").unwrap_or(error.key);
+            vec![Fault::allowed(format!("normalizer_dedup.{key}"), error.allowed)]
+        })?;
+        Ok(Self(config))
+    }
+
+    async fn serve(self, shell: Shell) -> Result<(), ServiceError> {
+        let stage = NormalizerDedup::open(self.0, &*shell.log()).await?;
+        crate::metrics::register(shell.registry(), stage.tally()).map_err(ServiceError::start)?;
+        shell.run(stage, NoJobs, NoEffects).await
+    }
+}
+
+fn config(settings: &Settings) -> Result<Config, Fault> {
+    let scope = match settings.text("normalizer_dedup.default_scope")?.as_str() {
+        "path" => Scope::Path,
+        "site" => Scope::Site,
+        "any" => Scope::Any,
+        _ => Scope::Host,
+    };
+    let default = DefaultCrawl {
+        scope,
+        include: settings.list("normalizer_dedup.default_include")?,
+        exclude: settings.list("normalizer_dedup.default_exclude")?,
+        max_depth: settings.optional_count("normalizer_dedup.default_max_depth")?,
+    };
+    Ok(Config {
+        index_dir: Path::new(&settings.text("state.dir")?).join(ServiceId::NormalizerDedup.name()),
+        recent_entries: settings.count("normalizer_dedup.recent_entries")?,
+        default_crawl: settings.text("normalizer_dedup.default_crawl")?,
+        definition_grace_ms: settings.time_ms("normalizer_dedup.definition_grace")?,
+        default_definition: Some(default),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_those_of_the_library_and_the_default_crawl_is_of_its_seeds_hosts() {
+        let (settings, _) = Settings::resolve(ServiceId::NormalizerDedup, &[]);
+        let default = DefaultCrawl { scope: Scope::Host, include: vec![], exclude: vec![], max_depth: None };
+        let library = Config { default_definition: Some(default), ..Config::new("orbweaver-state/normalizer-dedup") };
+        assert_eq!(NormalizerDedupService::configure(&settings).unwrap().0, library);
+    }
+}

@@ -1,0 +1,38 @@
+//! The binary, as far as it goes without servers.
+#![cfg(feature = "cluster")]
+
+use std::process::{Command, Output};
+
+fn run(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_orbweaver-rate-limiter"));
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ORBWEAVER_")) {
+        command.env_remove(name);
+    }
+    command.args(arguments).envs(variables.iter().copied()).output().unwrap()
+}
+
+const SERVERS: [&str; 4] = ["--brokers", "kafka.example:9092", "--set", "cql.nodes=cql.example:9042"];
+
+#[test]
+fn the_configuration_that_applies_is_shown_with_its_origins_and_nothing_is_started() {
+    let output = run(&[&SERVERS[..], &["--check-config"]].concat(), &[]);
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{shown}");
+    assert!(shown.contains("brokers = [\"kafka.example:9092\"]  # --brokers\n"), "{shown}");
+    assert!(shown.contains("\n[rate_limiter]\n"), "{shown}");
+}
+
+#[test]
+fn a_wrong_configuration_ends_with_78_and_names_every_fault() {
+    let output = run(&["--set", "log.format=xml"], &[("ORBWEAVER_RATE_LIMITER__RATE", "20/s"), ("ORBWEAVER_HTTP__PORT", "1")]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(78), "{said}");
+    for part in [
+        "rate_limiter.rate = \"20/s\" (from ORBWEAVER_RATE_LIMITER__RATE): allowed is at most 10/s",
+        "http.port (from ORBWEAVER_HTTP__PORT): there is no such key in [http]",
+        "log.format = \"xml\" (from --set): allowed is `json` or `text`",
+        "kafka.brokers: it is not set",
+    ] {
+        assert!(said.contains(part), "{part}\n{said}");
+    }
+}

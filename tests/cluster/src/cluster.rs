@@ -1,0 +1,245 @@
+//! Topics, keyspace, instances, seeds, completion.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use bytes::Bytes;
+use orbweaver_log::kafka::{KafkaConfig, KafkaLog, topics};
+use orbweaver_log::{Log, Partition, Record, TopicPartition};
+use orbweaver_messages::topic;
+use orbweaver_stage::completion::{Declared, Reading};
+use orbweaver_stage::{Clock as _, SystemClock};
+use scylla::client::session_builder::SessionBuilder;
+use tempfile::TempDir;
+use tokio::time::{Instant, interval};
+
+use crate::instance::{Instance, binary};
+
+/// How often the offsets are read.
+const READ_EVERY: Duration = Duration::from_millis(500);
+
+/// A service of the pipeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Service {
+    /// `orbweaver-normalizer-dedup`.
+    NormalizerDedup,
+    /// `orbweaver-frontier`.
+    Frontier,
+    /// `orbweaver-rate-limiter`.
+    RateLimiter,
+    /// `orbweaver-fetcher`.
+    Fetcher,
+    /// `orbweaver-extractor`.
+    Extractor,
+}
+
+impl Service {
+    /// All of them, in the order of the flow.
+    pub const ALL: [Self; 5] =
+        [Self::NormalizerDedup, Self::Frontier, Self::RateLimiter, Self::Fetcher, Self::Extractor];
+
+    /// Its name, which is also its group.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NormalizerDedup => "normalizer-dedup",
+            Self::Frontier => "frontier",
+            Self::RateLimiter => "rate-limiter",
+            Self::Fetcher => "fetcher",
+            Self::Extractor => "extractor",
+        }
+    }
+}
+
+/// What cluster to start.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// `HOST:PORT[,HOST:PORT…]` of the brokers.
+    pub brokers: String,
+    /// `HOST:PORT` of the CQL server.
+    pub cql: String,
+    /// Partitions of every topic.
+    pub partitions: Partition,
+    /// Copies of every topic.
+    pub replication: u16,
+    /// Further variables of every instance, such as `("ORBWEAVER_RATE_LIMITER__RATE", "10/s")`.
+    pub variables: Vec<(String, String)>,
+}
+
+impl Plan {
+    /// A crawl of webs on loopback at no rate, in every scope, on the servers that tests share.
+    ///
+    /// # Panics
+    /// When these are not running.
+    #[must_use]
+    pub fn on_shared_servers(partitions: Partition) -> Self {
+        let variables = [
+            ("ORBWEAVER_FETCHER__ALLOW_PRIVATE", "true"),
+            ("ORBWEAVER_RATE_LIMITER__RATE", "unlimited"),
+            ("ORBWEAVER_NORMALIZER_DEDUP__DEFAULT_SCOPE", "any"),
+            ("ORBWEAVER_NORMALIZER_DEDUP__DEFINITION_GRACE", "500ms"),
+            ("ORBWEAVER_CQL__REPLICATION_FACTOR", "1"),
+            ("ORBWEAVER_RUNTIME__SHUTDOWN_BUDGET", "15s"),
+        ];
+        Self {
+            brokers: orbweaver_testkit::brokers(),
+            cql: orbweaver_testkit::cql(),
+            partitions,
+            replication: 1,
+            variables: variables.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
+        }
+    }
+
+    /// With one more variable.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+}
+
+/// A pipeline: its topics, its keyspace, and a folder for states and logs of its instances.
+pub struct Cluster {
+    plan: Plan,
+    /// The log, for seeds, completion and results.
+    pub log: KafkaLog,
+    prefix: String,
+    keyspace: String,
+    folder: TempDir,
+    started: u32,
+    last: Option<Reading>,
+}
+
+impl Cluster {
+    /// Makes topics and the keyspace's name. Starts no process.
+    ///
+    /// # Errors
+    /// When the brokers refuse.
+    pub async fn start(plan: Plan) -> Result<Self> {
+        let prefix = orbweaver_testkit::unique("cluster");
+        let keyspace = prefix.clone();
+        let config = KafkaConfig { prefix: prefix.clone(), ..KafkaConfig::new(plan.brokers.clone()) };
+        let log = KafkaLog::connect(config).await?;
+        topics::create(&log, plan.partitions, Some(plan.replication)).await?;
+        Ok(Self { plan, log, prefix, keyspace, folder: tempfile::tempdir()?, started: 0, last: None })
+    }
+
+    /// The prefix of its topics and groups.
+    #[must_use]
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// Where an instance keeps its state and what it said: the folder of the `number`th that was started.
+    #[must_use]
+    pub fn folder_of(&self, number: u32) -> PathBuf {
+        self.folder.path().join(number.to_string())
+    }
+
+    /// Starts one more instance of a service, and returns when its port is bound.
+    ///
+    /// # Errors
+    /// When it cannot be started or ends at once.
+    pub async fn add(&mut self, service: Service) -> Result<Instance> {
+        self.started += 1;
+        self.start_in(service, self.folder_of(self.started)).await
+    }
+
+    /// Starts an instance on the state that another one left behind.
+    ///
+    /// # Errors
+    /// When it cannot be started or ends at once.
+    pub async fn start_in(&self, service: Service, folder: PathBuf) -> Result<Instance> {
+        std::fs::create_dir_all(&folder)?;
+        let mut variables = vec![
+            ("ORBWEAVER_KAFKA__BROKERS".to_owned(), self.plan.brokers.clone()),
+            ("ORBWEAVER_KAFKA__PREFIX".to_owned(), self.prefix.clone()),
+            ("ORBWEAVER_CQL__NODES".to_owned(), self.plan.cql.clone()),
+            ("ORBWEAVER_CQL__KEYSPACE".to_owned(), self.keyspace.clone()),
+            ("ORBWEAVER_HTTP__LISTEN".to_owned(), "127.0.0.1:0".to_owned()),
+            ("ORBWEAVER_STATE__DIR".to_owned(), folder.join("state").display().to_string()),
+        ];
+        variables.extend(self.plan.variables.iter().cloned());
+        Instance::start(&binary(&format!("orbweaver-{}", service.name()))?, service.name(), &variables, &folder).await
+    }
+
+    /// Starts one instance of each service, and waits until all are ready.
+    ///
+    /// # Errors
+    /// When one is not ready in time.
+    pub async fn add_all(&mut self, within: Duration) -> Result<Vec<Instance>> {
+        let mut instances = vec![];
+        for service in Service::ALL {
+            instances.push(self.add(service).await?);
+        }
+        for instance in &mut instances {
+            instance.ready(within).await?;
+        }
+        Ok(instances)
+    }
+
+    /// Produces seeds as any client may: bare URLs, without keys.
+    ///
+    /// # Errors
+    /// When the brokers refuse.
+    pub async fn seed(&self, urls: &[&str]) -> Result<()> {
+        let now = SystemClock.now();
+        let record = |(url, partition): (&&str, Partition)| Record {
+            place: TopicPartition::new(topic::SEEDS, partition % self.plan.partitions),
+            key: None,
+            value: Some(Bytes::copy_from_slice(url.as_bytes())),
+            headers: vec![],
+            timestamp_ms: now,
+        };
+        self.log.append(urls.iter().zip(0..).map(record).collect()).await?;
+        Ok(())
+    }
+
+    /// Reads the offsets once more: whether this reading and the one before prove that nothing is left (rule 25).
+    ///
+    /// # Errors
+    /// When the offsets cannot be read.
+    pub async fn is_complete(&mut self) -> Result<bool> {
+        let groups = topic::groups().iter();
+        let pairs = groups.flat_map(|(group, topics)| topics.iter().map(|topic| ((*group).to_owned(), *topic)));
+        let declared: Vec<_> = pairs.map(|(group, topic)| Declared { group, topic }).collect();
+        let reading = Reading::take(&self.log, &declared).await?;
+        let proven = self.last.as_ref().is_some_and(|first| reading.proves_completion_after(first));
+        self.last = Some(reading);
+        Ok(proven)
+    }
+
+    /// Waits until the pipeline is complete; meanwhile no instance may end.
+    ///
+    /// # Errors
+    /// When it takes longer, with what every group still lags, or when an instance ended, with what it said.
+    pub async fn complete(&mut self, within: Duration, instances: &mut [Instance]) -> Result<()> {
+        let end = Instant::now() + within;
+        let mut ticks = interval(READ_EVERY);
+        while !self.is_complete().await? {
+            ticks.tick().await;
+            for instance in &mut *instances {
+                instance.still_runs()?;
+            }
+            if Instant::now() >= end {
+                let lags = self.last.iter().flat_map(Reading::lags).filter(|(_, lag)| *lag > 0);
+                let lags: Vec<_> = lags.map(|(of, lag)| format!("{} of {}: {lag}", of.group, of.topic)).collect();
+                let said: Vec<_> = instances.iter().map(Instance::last_words).collect();
+                bail!("not complete within {within:?}; lags: {}\n{}", lags.join(", "), said.join("\n"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes topics and keyspace.
+    ///
+    /// # Errors
+    /// When the servers refuse.
+    pub async fn remove(self) -> Result<()> {
+        topics::delete(&self.log).await?;
+        let session = SessionBuilder::new().known_node(&self.plan.cql).build().await.context("the CQL server")?;
+        session.query_unpaged(format!("DROP KEYSPACE IF EXISTS {}", self.keyspace), ()).await?;
+        Ok(())
+    }
+}

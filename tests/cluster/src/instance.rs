@@ -1,0 +1,245 @@
+//! One process of a service.
+
+use std::fs::File;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::process::{Child, Command};
+use tokio::time::{Instant, interval, timeout};
+
+/// How often a state is looked at.
+const POLL: Duration = Duration::from_millis(20);
+/// How long a process may take to bind its port.
+const BINDS_WITHIN: Duration = Duration::from_secs(20);
+/// How long an answer may take.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
+/// Lines of a log that an error shows.
+const LAST_LINES: usize = 15;
+
+/// Where a binary is: in `ORBWEAVER_BIN_DIR`, else beside this test in the target folder.
+///
+/// # Errors
+/// When it is not built.
+pub fn binary(name: &str) -> Result<PathBuf> {
+    let folder = match std::env::var_os("ORBWEAVER_BIN_DIR") {
+        Some(folder) => PathBuf::from(folder),
+        None => {
+            let test = std::env::current_exe()?;
+            test.parent().and_then(Path::parent).context("a test runs in the target folder")?.to_owned()
+        }
+    };
+    let path = folder.join(name);
+    let hint = "run `cargo build --workspace --bins` first, or set ORBWEAVER_BIN_DIR";
+    ensure!(path.is_file(), "{} is not there: {hint}", path.display());
+    Ok(path)
+}
+
+/// The answer to a probe, or to a request for metrics.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// The body.
+    pub body: String,
+}
+
+/// A process of a service; killed when it is dropped.
+#[derive(Debug)]
+pub struct Instance {
+    name: &'static str,
+    child: Child,
+    log: PathBuf,
+    folder: PathBuf,
+    address: SocketAddr,
+}
+
+impl Instance {
+    /// Starts a binary with these variables and no others of ours, and returns when its port is bound.
+    ///
+    /// # Errors
+    /// When it cannot be started, or ends before.
+    pub async fn start(
+        binary: &Path,
+        name: &'static str,
+        variables: &[(String, String)],
+        folder: &Path,
+    ) -> Result<Self> {
+        let log = folder.join("log");
+        // Appended: a successor in the same folder goes on with the log, and its own part begins where this one ends.
+        let file = File::options().create(true).append(true).open(&log)?;
+        let begin = file.metadata()?.len();
+        let inherited = std::env::vars_os().filter(|(name, _)| !name.to_string_lossy().starts_with("ORBWEAVER_"));
+        let mut command = Command::new(binary);
+        command.env_clear().envs(inherited).envs(variables.iter().map(|(name, value)| (name, value)));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file).kill_on_drop(true);
+        let child = command.spawn().with_context(|| format!("{}", binary.display()))?;
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut instance = Self { name, child, log, folder: folder.to_owned(), address };
+        instance.address = instance.bound(begin).await?;
+        Ok(instance)
+    }
+
+    /// Waits for the line that says where it listens.
+    async fn bound(&mut self, begin: u64) -> Result<SocketAddr> {
+        let end = Instant::now() + BINDS_WITHIN;
+        let mut ticks = interval(POLL);
+        loop {
+            ticks.tick().await;
+            let text = std::fs::read(&self.log)?;
+            let own = text.get(usize::try_from(begin)?..).unwrap_or_default();
+            let lines = own.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+            let said = lines.filter(|line| line["message"] == "listening").last();
+            if let Some(address) = said.and_then(|line| line["address"].as_str()?.parse().ok()) {
+                return Ok(address);
+            }
+            self.still_runs()?;
+            ensure!(Instant::now() < end, "{} did not bind its port:\n{}", self.name, self.last_words());
+        }
+    }
+
+    /// The service's name.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Where its state and its log are.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Its process id; none when it has ended.
+    #[must_use]
+    pub fn id(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    /// Asks for a path on its port.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn ask(&self, path: &str) -> Result<Answer> {
+        let asked = async {
+            let mut stream = TcpStream::connect(self.address).await?;
+            let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address);
+            stream.write_all(request.as_bytes()).await?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await?;
+            let (head, body) = answer.split_once("\r\n\r\n").context("no HTTP answer")?;
+            let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).context("no status")?;
+            anyhow::Ok(Answer { status, body: body.to_owned() })
+        };
+        timeout(ANSWERS_WITHIN, asked).await.with_context(|| format!("{} does not answer {path}", self.name))?
+    }
+
+    /// Waits until its readiness is `wanted`.
+    ///
+    /// # Errors
+    /// When it takes longer, with the last answer, or when it ended.
+    pub async fn readiness(&mut self, wanted: bool, within: Duration) -> Result<Answer> {
+        let end = Instant::now() + within;
+        let mut ticks = interval(POLL);
+        loop {
+            ticks.tick().await;
+            self.still_runs()?;
+            let answer = self.ask("/readyz").await?;
+            if (answer.status == 200) == wanted {
+                return Ok(answer);
+            }
+            ensure!(
+                Instant::now() < end,
+                "{}: readiness is not {wanted} within {within:?}: {}\n{}",
+                self.name,
+                answer.body,
+                self.last_words()
+            );
+        }
+    }
+
+    /// Waits until it is ready.
+    ///
+    /// # Errors
+    /// When it takes longer, or ended.
+    pub async fn ready(&mut self, within: Duration) -> Result<()> {
+        self.readiness(true, within).await.map(drop)
+    }
+
+    /// The sum of a metric over its labels; 0 when there is none.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn metric(&self, name: &str) -> Result<f64> {
+        let text = self.ask("/metrics").await?.body;
+        let values = text.lines().filter_map(|line| {
+            let rest = line.strip_prefix(name)?;
+            (rest.starts_with(' ') || rest.starts_with('{')).then(|| rest.rsplit(' ').next()?.parse::<f64>().ok())?
+        });
+        Ok(values.sum())
+    }
+
+    /// Checks that it has not ended.
+    ///
+    /// # Errors
+    /// When it has, with what it said last.
+    pub fn still_runs(&mut self) -> Result<()> {
+        if let Some(status) = self.child.try_wait()? {
+            bail!("{} ended by itself with {status}:\n{}", self.name, self.last_words());
+        }
+        Ok(())
+    }
+
+    /// Sends a signal: `Signal::STOP` and `Signal::CONT` freeze and thaw, `Signal::TERM` asks to end.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        let id = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        kill_process(id.context("it has ended")?, signal).with_context(|| format!("{}: {signal:?}", self.name))
+    }
+
+    /// `kill -9`, and waits until it is gone.
+    ///
+    /// # Errors
+    /// When it had ended by itself.
+    pub async fn kill(mut self) -> Result<()> {
+        self.still_runs()?;
+        self.child.kill().await.context("kill -9")
+    }
+
+    /// Asks it to end with SIGTERM, and waits for that.
+    ///
+    /// # Errors
+    /// When it takes longer.
+    pub async fn terminate(mut self, within: Duration) -> Result<ExitStatus> {
+        self.signal(Signal::TERM)?;
+        self.end(within).await
+    }
+
+    /// Waits until it ends by itself.
+    ///
+    /// # Errors
+    /// When it takes longer.
+    pub async fn end(&mut self, within: Duration) -> Result<ExitStatus> {
+        match timeout(within, self.child.wait()).await {
+            Ok(status) => Ok(status?),
+            Err(_) => bail!("{} did not end within {within:?}:\n{}", self.name, self.last_words()),
+        }
+    }
+
+    /// The last lines of its log.
+    #[must_use]
+    pub fn last_words(&self) -> String {
+        let text = std::fs::read(&self.log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
+    }
+}

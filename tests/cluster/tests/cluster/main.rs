@@ -1,0 +1,9 @@
+//! The five binaries as processes on real servers.
+
+mod crawl;
+mod process;
+
+use std::time::Duration;
+
+/// How long servers and processes of a busy machine may take for something.
+const PATIENCE: Duration = Duration::from_secs(120);
