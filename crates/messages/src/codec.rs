@@ -1,5 +1,7 @@
 //! JSON in and out, with errors that name the place.
 
+use std::cell::Cell;
+
 use bytes::Bytes;
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -20,13 +22,31 @@ pub enum MessageError {
     Empty(&'static str),
 }
 
+/// A thread keeps so much to write messages in, in bytes. What is larger is rare, and given back.
+const KEPT_BYTES: usize = 256 << 10;
+
+thread_local! {
+    /// Messages are written here and copied once their size is known: growing in place copies them again and again, and
+    /// leaves up to half of the room unused for as long as the message waits.
+    static WRITTEN: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
 /// Writes a message as JSON.
 ///
 /// # Panics
 /// Never: the message types have string keys and no map that can fail to serialise.
 #[must_use]
 pub fn encode<T: Serialize>(message: &T) -> Bytes {
-    Bytes::from(serde_json::to_vec(message).unwrap_or_default())
+    let mut written = WRITTEN.take();
+    let message = match serde_json::to_writer(&mut written, message) {
+        Ok(()) => Bytes::copy_from_slice(&written),
+        Err(_never) => Bytes::new(),
+    };
+    if written.capacity() <= KEPT_BYTES {
+        written.clear();
+        WRITTEN.set(written);
+    }
+    message
 }
 
 /// Reads a message from JSON.

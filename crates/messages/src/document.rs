@@ -3,6 +3,11 @@
 use orbweaver_url::Fingerprint;
 use serde::{Deserialize, Serialize};
 
+/// The header of a document's record that holds its fingerprint, as text, so that who looks for some need not parse all.
+pub const FINGERPRINT_HEADER: &str = "fingerprint";
+/// The header of a document's record that holds the name of its crawl.
+pub const CRAWL_HEADER: &str = "crawl";
+
 /// A link on a page.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DocumentLink {

@@ -23,7 +23,7 @@ pub use discovered::{Discovered, Sighting};
 pub use dispatch::{
     CLOCK_MARGIN_MS, Dispatch, DispatchId, EXPIRES_MS, LEASE_MS, LONGEST_FETCH_MS, NOT_AFTER_MS, Ready,
 };
-pub use document::{Document, DocumentLink, RobotsDirectives};
+pub use document::{CRAWL_HEADER, Document, DocumentLink, FINGERPRINT_HEADER, RobotsDirectives};
 pub use outcome::{Outcome, OutcomeKind};
 pub use page::{BodyEncoding, Page};
 pub use seed::Seed;

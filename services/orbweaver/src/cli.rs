@@ -20,6 +20,18 @@ pub struct Cli {
 pub enum Command {
     /// Crawl from the given URLs, or go on with a crawl that was stopped.
     Crawl(Box<CrawlArgs>),
+    /// Give a cluster URLs to crawl.
+    #[cfg(feature = "cluster")]
+    Seed(crate::cluster::args::SeedArgs),
+    /// Show how far every stage of a cluster is, or wait until all is worked off.
+    #[cfg(feature = "cluster")]
+    Status(crate::cluster::args::StatusArgs),
+    /// Create, check and list the topics of a cluster.
+    #[cfg(feature = "cluster")]
+    Topics(crate::cluster::args::TopicsArgs),
+    /// Show records that could not be processed, and replay them.
+    #[cfg(feature = "cluster")]
+    DeadLetters(crate::cluster::args::DeadLettersArgs),
     /// Show what URLs are to a crawl: canonical form, site, slot, fingerprint. One JSON line each.
     Url(UrlArgs),
     /// Show the document that a crawl would make of an HTML file, as one JSON line.
@@ -98,6 +110,43 @@ pub struct CrawlArgs {
     /// Add the decoded body to each document.
     #[arg(long)]
     pub html: bool,
+    /// Crawl with the services of a cluster: its Kafka brokers, as HOST:PORT[,HOST:PORT…]. Settings of requests are theirs
+    /// then, and results are written only with --out.
+    #[cfg(feature = "cluster")]
+    #[arg(long, value_name = "BROKERS", help_heading = "On a cluster")]
+    pub brokers: Option<String>,
+    /// Make sure that the cluster's CQL server answers and has its tables, too: HOST:PORT[,HOST:PORT…].
+    #[cfg(feature = "cluster")]
+    #[arg(long, value_name = "NODES", requires = "brokers", help_heading = "On a cluster")]
+    pub cql: Option<String>,
+    /// The keyspace of the tables.
+    #[cfg(feature = "cluster")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "ORBWEAVER_CQL__KEYSPACE",
+        default_value = "orbweaver",
+        help_heading = "On a cluster"
+    )]
+    pub keyspace: String,
+    /// Copies of each row, when the keyspace has to be made.
+    #[cfg(feature = "cluster")]
+    #[arg(
+        long,
+        value_name = "N",
+        env = "ORBWEAVER_CQL__REPLICATION_FACTOR",
+        default_value_t = 3,
+        help_heading = "On a cluster"
+    )]
+    pub cql_replication: u8,
+    /// The name of the crawl [default: default].
+    #[cfg(feature = "cluster")]
+    #[arg(long, value_name = "NAME", requires = "brokers", help_heading = "On a cluster")]
+    pub crawl: Option<String>,
+    #[cfg(feature = "cluster")]
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub kafka: crate::cluster::args::Kafka,
 }
 
 /// The scope, as it is named on the command line.

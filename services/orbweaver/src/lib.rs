@@ -4,12 +4,15 @@
 //! |---|---|
 //! | [`crawl`] | `orbweaver crawl`: all services on the embedded log and store |
 //! | [`export`] | the results as files, each line once |
+//! | `cluster` | the same on a cluster: `orbweaver crawl --brokers`, `seed`, `status`, `topics`, `dead-letters` (feature `cluster`) |
 //! | [`tools`] | `orbweaver url`, `extract`, `robots` |
 //! | [`mod@bench`] | `orbweaver bench` |
 //! | [`cli`], [`exit`] | the command line, the exit codes |
 
 pub mod bench;
 pub mod cli;
+#[cfg(feature = "cluster")]
+pub mod cluster;
 pub mod crawl;
 pub mod exit;
 pub mod export;
@@ -32,11 +35,28 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let result = match &cli.command {
-        cli::Command::Crawl(args) => crawl::run::run(args),
+        cli::Command::Crawl(args) => run_crawl(args),
+        #[cfg(feature = "cluster")]
+        cli::Command::Seed(args) => cluster::seed::run(args),
+        #[cfg(feature = "cluster")]
+        cli::Command::Status(args) => cluster::status::run(args),
+        #[cfg(feature = "cluster")]
+        cli::Command::Topics(args) => cluster::topics::run(args),
+        #[cfg(feature = "cluster")]
+        cli::Command::DeadLetters(args) => cluster::dead_letters::run(args),
         cli::Command::Url(args) => tools::url::run(args),
         cli::Command::Extract(args) => tools::extract::run(args),
         cli::Command::Robots(args) => tools::robots::run(args),
         cli::Command::Bench(args) => bench::run(args),
     };
     result.map_or_else(|failure| failure.report(), |()| ExitCode::SUCCESS)
+}
+
+/// In this process, or on a cluster.
+fn run_crawl(args: &cli::CrawlArgs) -> Result<(), exit::Failure> {
+    #[cfg(feature = "cluster")]
+    if let Some(brokers) = &args.brokers {
+        return cluster::crawl::run(args, brokers);
+    }
+    crawl::run::run(args)
 }

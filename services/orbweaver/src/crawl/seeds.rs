@@ -7,8 +7,9 @@ use std::{
 
 use bytes::Bytes;
 use orbweaver_log::{Log, LogError, Partition, Record, TopicPartition};
-use orbweaver_messages::{Millis, topic::SEEDS};
+use orbweaver_messages::{Millis, Seed, encode, topic::SEEDS};
 
+use super::CRAWL;
 use crate::exit::Failure;
 
 /// Seeds in one append.
@@ -20,6 +21,7 @@ const MAX_LINE_BYTES: u64 = 64 << 10;
 pub struct SeedWriter<'a> {
     log: &'a dyn Log,
     now: Millis,
+    crawl: String,
     partitions: Partition,
     batch: Vec<Record>,
     written: u64,
@@ -31,7 +33,14 @@ impl<'a> SeedWriter<'a> {
     /// # Errors
     /// When there is no topic for seeds.
     pub fn new(log: &'a dyn Log, now: Millis) -> Result<Self, LogError> {
-        Ok(Self { log, now, partitions: log.partitions(SEEDS)?, batch: vec![], written: 0 })
+        Ok(Self { log, now, crawl: CRAWL.to_owned(), partitions: log.partitions(SEEDS)?, batch: vec![], written: 0 })
+    }
+
+    /// A writer of seeds that belong to this crawl, unless they name another.
+    #[must_use]
+    pub fn of_crawl(mut self, crawl: &str) -> Self {
+        crawl.clone_into(&mut self.crawl);
+        self
     }
 
     /// Appends one seed: a URL, or a JSON object.
@@ -42,7 +51,8 @@ impl<'a> SeedWriter<'a> {
         // Whole batches go to one partition, so that an append writes to few files.
         let number = u32::try_from(self.written / BATCH as u64).unwrap_or_default() % self.partitions;
         let place = TopicPartition::new(SEEDS, number);
-        self.batch.push(Record { place, key: None, value: Some(seed), headers: vec![], timestamp_ms: self.now });
+        let value = Some(named(seed, &self.crawl));
+        self.batch.push(Record { place, key: None, value, headers: vec![], timestamp_ms: self.now });
         self.written += 1;
         if self.batch.len() >= BATCH { self.flush().await } else { Ok(()) }
     }
@@ -94,6 +104,20 @@ impl<'a> SeedWriter<'a> {
     }
 }
 
+/// A seed as it is written for a crawl: with the crawl's name, unless it names one. What is neither text nor a seed stays
+/// as it is, and goes to the dead letters.
+fn named(seed: Bytes, crawl: &str) -> Bytes {
+    if crawl == CRAWL {
+        return seed;
+    }
+    let of_crawl = |seed: Seed| encode(&Seed { crawl: seed.crawl.or_else(|| Some(crawl.to_owned())), ..seed });
+    match std::str::from_utf8(&seed) {
+        Ok(text) if text.starts_with('{') => serde_json::from_str::<Seed>(text).map_or(seed, of_crawl),
+        Ok(url) => of_crawl(Seed { url: url.to_owned(), crawl: None }),
+        Err(_) => seed,
+    }
+}
+
 fn skip_line(input: &mut Box<dyn io::BufRead>) -> io::Result<()> {
     loop {
         let buffer = input.fill_buf()?;
@@ -106,5 +130,22 @@ fn skip_line(input: &mut Box<dyn io::BufRead>) -> io::Result<()> {
         if end.is_some() {
             return Ok(());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_url_gets_the_name_of_its_crawl() {
+        let bytes = |text: &'static str| Bytes::from_static(text.as_bytes());
+        assert_eq!(named(bytes("example.org"), CRAWL), "example.org");
+        assert_eq!(named(bytes("example.org"), "docs"), r#"{"url":"example.org","crawl":"docs"}"#);
+        assert_eq!(named(bytes(r#"{"url":"example.org"}"#), "docs"), r#"{"url":"example.org","crawl":"docs"}"#);
+        let object = bytes(r#"{"url":"example.org","crawl":"news"}"#);
+        assert_eq!(named(object.clone(), "docs"), object, "an object says what it means");
+        assert_eq!(named(bytes("{rubbish"), "docs"), "{rubbish");
+        assert_eq!(named(Bytes::from_static(b"\xff"), "docs"), Bytes::from_static(b"\xff"));
     }
 }

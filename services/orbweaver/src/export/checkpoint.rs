@@ -54,6 +54,12 @@ impl Checkpoint {
         self.runs.get(usize::try_from(run).ok()?).copied()
     }
 
+    /// The next offset of a partition to be read; `None` when nothing was read of it.
+    #[must_use]
+    pub fn known(&self, place: TopicPartition) -> Option<Offset> {
+        self.positions.get(&place.to_string()).copied()
+    }
+
     /// The next offset of a partition to be read.
     #[must_use]
     pub fn position(&self, place: TopicPartition) -> Offset {

@@ -9,9 +9,9 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use orbweaver_log::{Commit, Consumer, Delivered, Event, Log, LogError, Offset, TopicPartition};
+use orbweaver_log::{Bounds, Commit, Consumer, Delivered, Event, Log, LogError, Offset, TopicPartition};
 use orbweaver_messages::{
-    Millis, Outcome, OutcomeKind, decode,
+    CRAWL_HEADER, FINGERPRINT_HEADER, Millis, Outcome, OutcomeKind, decode,
     topic::{DOCUMENTS, OUTCOMES},
 };
 use orbweaver_url::Fingerprint;
@@ -54,6 +54,26 @@ pub enum ExportError {
     /// The checkpoint cannot be written.
     #[error("{0}")]
     Checkpoint(String),
+    /// The log holds less than these files lack.
+    #[error(
+        "{place}: these files have it up to {position}, but the log begins at {start}: begin anew in another folder"
+    )]
+    FellBehind {
+        /// The partition.
+        place: TopicPartition,
+        /// What would be read next.
+        position: Offset,
+        /// The first offset that is held.
+        start: Offset,
+    },
+    /// Another process collects the results of this pipeline now.
+    #[error("another process collects the results of this pipeline now; of {} parts, it took {}", .of, .taken)]
+    Taken {
+        /// Partitions that were ours.
+        of: usize,
+        /// Those that went to another.
+        taken: usize,
+    },
 }
 
 impl From<Failure> for ExportError {
@@ -96,6 +116,8 @@ pub struct Exporter {
     out: PathBuf,
     view: Arc<ExportView>,
     dirty: bool,
+    /// The crawl whose results are written; all when `None`.
+    crawl: Option<String>,
 }
 
 impl Exporter {
@@ -108,7 +130,7 @@ impl Exporter {
         let checkpoint_path = state.join("export.json");
         let mut checkpoint = Checkpoint::read(&checkpoint_path)?;
         checkpoint.begin_run();
-        back_to_the_log(&mut checkpoint, log).await?;
+        within_the_log(&mut checkpoint, log).await?;
         write_whole(&checkpoint_path, &checkpoint)?;
         view.set(&checkpoint.tally);
         let lines = |name: &str, length| {
@@ -126,7 +148,15 @@ impl Exporter {
             out: out.to_owned(),
             view,
             dirty: false,
+            crawl: None,
         })
+    }
+
+    /// Writes the results of this crawl alone.
+    #[must_use]
+    pub fn of_crawl(mut self, crawl: &str) -> Self {
+        self.crawl = Some(crawl.to_owned());
+        self
     }
 
     /// Writes all that the log holds now. For the start, when nothing else runs: then the tally is exact.
@@ -196,19 +226,16 @@ impl Exporter {
                 self.dirty = true;
                 self.view.set(&self.checkpoint.tally);
             }
+            // What comes there from now on goes to another's files, so these would lack it.
             Event::Revoked(places) => {
                 self.consumer.hand_back(&places)?;
-                self.forget(&places);
+                return Err(ExportError::Taken { of: self.positions.len(), taken: places.len() });
             }
-            Event::Lost(places) => self.forget(&places),
+            Event::Lost(places) => {
+                return Err(ExportError::Taken { of: self.positions.len(), taken: places.len() });
+            }
         }
         Ok(())
-    }
-
-    fn forget(&mut self, places: &[TopicPartition]) {
-        for place in places {
-            self.positions.remove(place);
-        }
     }
 
     fn take(&mut self, record: &Delivered) -> Result<(), ExportError> {
@@ -219,10 +246,13 @@ impl Exporter {
     }
 
     fn take_document(&mut self, record: &Delivered) -> Result<(), ExportError> {
-        let (Some(value), Some(fingerprint)) = (&record.value, fingerprint_of(record)) else {
+        let (Some(value), Some((fingerprint, crawl))) = (&record.value, names_of(record)) else {
             tracing::error!(place = %record.place, offset = record.offset, "a record that is no document was left out");
             return Ok(());
         };
+        if self.crawl.as_ref().is_some_and(|wanted| *wanted != crawl) {
+            return Ok(());
+        }
         if !self.is_new(Kind::Documents, fingerprint)? {
             return Ok(());
         }
@@ -239,6 +269,9 @@ impl Exporter {
                 return Ok(());
             }
         };
+        if self.crawl.as_ref().is_some_and(|wanted| *wanted != outcome.crawl) {
+            return Ok(());
+        }
         if !outcome.kind.is_terminal() {
             self.checkpoint.tally.passed(&outcome);
             return Ok(());
@@ -313,30 +346,46 @@ impl Exporter {
     }
 }
 
-/// After a power cut the log may have gone back by a second further than these files. What comes at the offsets that are
-/// given again is read again; the index knows what has its line.
-async fn back_to_the_log(checkpoint: &mut Checkpoint, log: &dyn Log) -> Result<(), LogError> {
+/// Brings the positions to where the log is. A topic that was not read yet begins where the log does. After a power cut the
+/// log may have gone back by a second further than these files: what comes at the offsets that are given again is read again,
+/// and the index knows what has its line.
+async fn within_the_log(checkpoint: &mut Checkpoint, log: &dyn Log) -> Result<(), ExportError> {
     for topic in [DOCUMENTS, OUTCOMES] {
         for partition in 0..log.partitions(topic)? {
             let place = TopicPartition::new(topic, partition);
-            let end = log.bounds(place).await?.end;
-            if checkpoint.position(place) > end {
-                checkpoint.advance(place, end);
+            let Bounds { start, end } = log.bounds(place).await?;
+            match checkpoint.known(place) {
+                Some(position) if position < start => return Err(ExportError::FellBehind { place, position, start }),
+                Some(position) if position <= end => {}
+                Some(_) => checkpoint.advance(place, end),
+                None => checkpoint.advance(place, start),
             }
         }
     }
     Ok(())
 }
 
-fn fingerprint_of(record: &Delivered) -> Option<Fingerprint> {
+/// Fingerprint and crawl of a document.
+fn names_of(record: &Delivered) -> Option<(Fingerprint, String)> {
     #[derive(Deserialize)]
     struct Named {
         fingerprint: Fingerprint,
+        crawl: String,
     }
-    if let Some(header) = record.header("fingerprint") {
-        return std::str::from_utf8(header).ok()?.parse().ok();
+    if let Some(names) = names_in_headers(record) {
+        return Some(names);
     }
-    Some(decode::<Named>("document", record.value.as_ref()).ok()?.fingerprint)
+    let named = decode::<Named>("document", record.value.as_ref()).ok()?;
+    Some((named.fingerprint, named.crawl))
+}
+
+/// The same from the headers, which spares parsing; records of earlier versions lack them. A value that would break the file
+/// into other lines is left to the parser.
+fn names_in_headers(record: &Delivered) -> Option<(Fingerprint, String)> {
+    let text = |name| std::str::from_utf8(record.header(name)?).ok();
+    let value = record.value.as_deref().filter(|value| value.starts_with(b"{") && value.ends_with(b"}"))?;
+    let names = (text(FINGERPRINT_HEADER)?.parse().ok()?, text(CRAWL_HEADER)?.to_owned());
+    (!value.contains(&b'\n')).then_some(names)
 }
 
 fn url_line(outcome: &Outcome) -> UrlLine<'_> {

@@ -30,7 +30,7 @@ fn read_input(path: &Path) -> Result<Vec<u8>, Failure> {
 }
 
 /// Gives `print` a buffered stdout. A reader that closed the pipe has seen enough: no failure.
-fn to_stdout(print: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+pub(crate) fn to_stdout(print: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
     let mut out = BufWriter::with_capacity(64 << 10, io::stdout().lock());
     match print(&mut out).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::Output(format!("stdout: {error}"))),
@@ -39,7 +39,7 @@ fn to_stdout(print: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(),
 }
 
 /// Writes one JSON line.
-fn json_line<T: serde::Serialize>(out: &mut dyn Write, value: &T) -> io::Result<()> {
+pub(crate) fn json_line<T: serde::Serialize>(out: &mut dyn Write, value: &T) -> io::Result<()> {
     serde_json::to_writer(&mut *out, value)?;
     out.write_all(b"\n")
 }

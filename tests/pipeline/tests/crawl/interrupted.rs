@@ -44,6 +44,31 @@ async fn ctrl_c_stops_within_seconds_also_while_a_site_is_slow_and_another_is_wa
 }
 
 #[tokio::test]
+async fn a_second_ctrl_c_does_not_wait_for_a_slow_site_and_loses_nothing() -> Result<()> {
+    let config = WebConfig { pages: 50, slow_ms: 30_000, ..WebConfig::default() };
+    let web = serve(WebConfig { specials: [(orbweaver_toyweb::Kind::Slow, 1)].into(), ..config })?;
+    let out = tempfile::tempdir()?;
+    let mut crawl = Orbweaver::crawl(web.start_url(), out.path(), "")?.start()?;
+    until("a few requests", PATIENCE, || Ok(web.log().count() >= 4 || !crawl.runs()?)).await?;
+    // The first is waited out; which of those that follow comes after it was seen is the system's affair.
+    until("the end", SECONDS_TO_STOP, || {
+        let runs = crawl.runs()?;
+        if runs {
+            crawl.interrupt()?;
+        }
+        Ok(!runs)
+    })
+    .await?;
+    crawl.end(SECONDS_TO_STOP).await?.expect(75, &["stopped at once", "goes on"])?;
+    let output = Output::read(out.path());
+    ensure!(
+        output.is_err() || output.is_ok_and(|output| output.documents.len() < 50),
+        "there was nothing left to stop"
+    );
+    Ok(())
+}
+
+#[tokio::test]
 async fn an_interrupted_crawl_goes_on_when_only_its_folder_is_given() -> Result<()> {
     let web = serve(WebConfig { pages: 600, bytes: 2_000, ..WebConfig::default() })?;
     let (out, truth) = (tempfile::tempdir()?, web.truth());

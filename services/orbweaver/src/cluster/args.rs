@@ -1,0 +1,152 @@
+//! The command line of what works on a cluster.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, Subcommand};
+use orbweaver_log::kafka::GroupProtocol;
+
+/// How the brokers are reached.
+#[derive(Debug, Clone, Args)]
+pub struct Cluster {
+    /// The Kafka brokers, as HOST:PORT[,HOST:PORT…].
+    #[arg(long, value_name = "BROKERS", env = "ORBWEAVER_KAFKA__BROKERS")]
+    pub brokers: String,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub kafka: Kafka,
+}
+
+/// What is to be known of Kafka besides its brokers.
+#[derive(Debug, Clone, Args)]
+pub struct Kafka {
+    /// What the names of topics and groups begin with; one prefix is one pipeline.
+    #[arg(long, value_name = "NAME", env = "ORBWEAVER_KAFKA__PREFIX", default_value = "crawl")]
+    pub prefix: String,
+    /// How groups are formed: `consumer` (Kafka 4 and above) or `classic`.
+    #[arg(long, value_name = "PROTOCOL", env = "ORBWEAVER_KAFKA__GROUP_PROTOCOL", default_value_t = GroupProtocol::Consumer)]
+    pub group_protocol: GroupProtocol,
+    /// A property of librdkafka, for TLS and SASL above all (may be repeated).
+    #[arg(short = 'X', value_name = "KEY=VALUE", value_parser = property)]
+    pub property: Vec<(String, String)>,
+}
+
+fn property(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("a property is given as KEY=VALUE")?;
+    Ok((key.trim().to_owned(), value.to_owned()))
+}
+
+/// `orbweaver seed`.
+#[derive(Debug, Args)]
+pub struct SeedArgs {
+    /// URLs to crawl; a bare host means https.
+    #[arg(value_name = "URL", required_unless_present = "seeds")]
+    pub urls: Vec<String>,
+    /// Read seeds from a file, one URL or JSON object a line; `-` is stdin.
+    #[arg(long, value_name = "FILE|-")]
+    pub seeds: Option<PathBuf>,
+    /// The crawl that they belong to, unless a JSON object names another.
+    #[arg(long, value_name = "NAME", default_value = crate::crawl::CRAWL)]
+    pub crawl: String,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub cluster: Cluster,
+}
+
+/// `orbweaver status`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Exit codes: 0 shown (with --wait: complete), 74 the log failed, 75 the time of --max-time was up before it was complete.")]
+pub struct StatusArgs {
+    /// Show it again every two seconds, until interrupted.
+    #[arg(long, conflicts_with_all = ["wait", "json"])]
+    pub watch: bool,
+    /// Wait until everything is worked off.
+    #[arg(long)]
+    pub wait: bool,
+    /// As JSON, one line.
+    #[arg(long)]
+    pub json: bool,
+    /// Wait for at most this time, such as 90s or 10m.
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, requires = "wait")]
+    pub max_time: Option<Duration>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub cluster: Cluster,
+}
+
+/// `orbweaver topics`.
+#[derive(Debug, Args)]
+pub struct TopicsArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: TopicsVerb,
+}
+
+/// `orbweaver topics …`.
+#[derive(Debug, Subcommand)]
+pub enum TopicsVerb {
+    /// Create the topics that are missing, and the crawl `default`; what is there stays as it is.
+    Create {
+        /// Partitions of every topic: a power of two up to 16384. It cannot change later.
+        #[arg(long, value_name = "N", default_value_t = 16)]
+        partitions: u32,
+        /// Copies of every record [default: as the brokers are set].
+        #[arg(long, value_name = "N")]
+        replication: Option<u16>,
+        #[command(flatten)]
+        #[allow(missing_docs)]
+        cluster: Cluster,
+    },
+    /// Name everything about the topics that would lose records or stop a service, and how to mend it.
+    Check {
+        #[command(flatten)]
+        #[allow(missing_docs)]
+        cluster: Cluster,
+    },
+    /// Show the topics with what they hold.
+    List {
+        #[command(flatten)]
+        #[allow(missing_docs)]
+        cluster: Cluster,
+    },
+}
+
+/// `orbweaver dead-letters`.
+#[derive(Debug, Args)]
+pub struct DeadLettersArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: DeadLettersVerb,
+}
+
+/// `orbweaver dead-letters …`.
+#[derive(Debug, Subcommand)]
+pub enum DeadLettersVerb {
+    /// Show records that could not be processed, with the reason. One JSON line each, oldest first.
+    List {
+        /// At most so many.
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        limit: usize,
+        #[command(flatten)]
+        #[allow(missing_docs)]
+        cluster: Cluster,
+    },
+    /// Append records to the topic that they came from once more, after the cause was mended.
+    Replay {
+        /// Which, as `list` names them: PARTITION:OFFSET.
+        #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all", value_parser = id)]
+        ids: Vec<(u32, u64)>,
+        /// All that were not replayed by `--all` before.
+        #[arg(long)]
+        all: bool,
+        #[command(flatten)]
+        #[allow(missing_docs)]
+        cluster: Cluster,
+    },
+}
+
+fn id(text: &str) -> Result<(u32, u64), String> {
+    let wrong = "a dead letter is named PARTITION:OFFSET, as `orbweaver dead-letters list` shows it";
+    let (partition, offset) = text.split_once(':').ok_or(wrong)?;
+    Ok((partition.parse().map_err(|_| wrong)?, offset.parse().map_err(|_| wrong)?))
+}

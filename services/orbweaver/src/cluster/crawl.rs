@@ -1,0 +1,263 @@
+//! `orbweaver crawl --brokers`: defines a crawl, seeds it, collects its results, and watches the pipeline to its end.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use orbweaver_log::{Log, kafka::KafkaLog};
+use orbweaver_messages::{CrawlDefinition, topic, topic::CONTROL};
+use orbweaver_stage::{
+    Clock as _, SystemClock,
+    completion::{Declared, Reading},
+};
+use orbweaver_store::{CqlConfig, CqlStore, StoreMetrics};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    connection::{block_on, connect},
+    seed,
+    standing::Status,
+    status::Watch,
+};
+use crate::{
+    cli::{CrawlArgs, ScopeName},
+    crawl::{CRAWL, definition, progress::duration, settings::Settings},
+    exit::Failure,
+    export::{ExportView, Exporter},
+};
+
+/// How often the offsets are read.
+const EVERY: Duration = Duration::from_secs(1);
+/// How often a line is printed where stderr is no terminal.
+const PLAIN_EVERY: Duration = Duration::from_secs(10);
+
+/// Runs `orbweaver crawl --brokers`.
+///
+/// # Errors
+/// When the arguments are wrong, the log fails, or it is stopped before the crawl is complete.
+pub fn run(args: &CrawlArgs, brokers: &str) -> Result<(), Failure> {
+    check(args)?;
+    let name = args.crawl.as_deref().unwrap_or(CRAWL);
+    // Only for its checks of what is given.
+    Settings::new(args, vec![])?;
+    block_on(async {
+        let log = Arc::new(connect(brokers, &args.kafka).await?);
+        if let Some(cql) = &args.cql {
+            let config = CqlConfig {
+                nodes: cql.split(',').map(str::to_owned).collect(),
+                keyspace: args.keyspace.clone(),
+                replication_factor: args.cql_replication,
+                ..CqlConfig::default()
+            };
+            let metrics = StoreMetrics::register(&prometheus::Registry::new()).map_err(failed)?;
+            CqlStore::connect(config, metrics).await.map_err(failed)?;
+        }
+        define(&*log, args, name).await?;
+        let collecting = match &args.out {
+            Some(out) => Some(Collecting::begin(&log, out, name).await?),
+            None => None,
+        };
+        let seeds = seed::write(&*log, &args.urls, args.seeds.as_deref(), name).await?;
+        eprintln!("crawl `{name}`: {seeds} seeds");
+        let end = watch(&*log, args.max_time, collecting.as_ref()).await;
+        if let Some(collecting) = collecting {
+            collecting.end().await?;
+        }
+        end
+    })
+}
+
+/// What is a setting of the services, not of a crawl, has no meaning here.
+fn check(args: &CrawlArgs) -> Result<(), Failure> {
+    seed::check(&args.urls)?;
+    let settings = [
+        ("--demo", args.demo, "it runs in one process"),
+        ("--max-pages", args.max_pages.is_some(), "set `frontier.max_pages` of the services"),
+        ("--rate", args.rate.is_some(), "set `politeness.rate` of the services"),
+        ("--concurrency", args.concurrency.is_some(), "set `fetcher.concurrency` of the services"),
+        ("--user-agent", args.user_agent.is_some(), "set `fetcher.user_agent` of the services"),
+        ("--contact", args.contact.is_some(), "set `fetcher.contact` of the services"),
+        ("--header", !args.header.is_empty(), "set `fetcher.headers` of the services"),
+        ("--ignore-robots", args.ignore_robots, "set `fetcher.ignore_robots` of the services"),
+        ("--allow-private", args.allow_private, "set `fetcher.allow_private` of the services"),
+        ("--follow-nofollow", args.follow_nofollow, "set `extractor.follow_nofollow` of the services"),
+        ("--html", args.html, "set `extractor.html` of the services"),
+    ];
+    let given = settings.iter().find(|(_, given, _)| *given);
+    given.map_or(Ok(()), |(option, _, instead)| {
+        Err(Failure::Usage(format!("{option} does not go with --brokers: {instead}")))
+    })
+}
+
+/// Defines the crawl, or changes what was given: the last definition in the log applies.
+async fn define(log: &dyn Log, args: &CrawlArgs, name: &str) -> Result<(), Failure> {
+    let now = SystemClock.now();
+    let pins = definition::pins(log.partitions(CONTROL).map_err(failed)?);
+    let known = definition::find(log, name).await?;
+    let mut wanted = known.clone().unwrap_or_else(|| CrawlDefinition {
+        name: name.to_owned(),
+        scope: ScopeName::Host.into(),
+        include: vec![],
+        exclude: vec![],
+        max_depth: None,
+        pins: pins.clone(),
+        created_at_ms: now,
+    });
+    if wanted.pins != pins {
+        return Err(Failure::Usage(format!(
+            "the crawl `{name}` was created with {:?}, this program has {pins:?}: use the version that created it",
+            wanted.pins
+        )));
+    }
+    if let Some(scope) = args.scope {
+        wanted.scope = scope.into();
+    }
+    if !args.include.is_empty() {
+        wanted.include.clone_from(&args.include);
+    }
+    if !args.exclude.is_empty() {
+        wanted.exclude.clone_from(&args.exclude);
+    }
+    wanted.max_depth = args.max_depth.or(wanted.max_depth);
+    if known.as_ref() == Some(&wanted) {
+        return Ok(());
+    }
+    if known.is_some() {
+        eprintln!("crawl `{name}`: its definition changes for all URLs that are found from now on");
+    }
+    definition::write(log, &wanted, now).await
+}
+
+/// The exporter on a cluster's log.
+struct Collecting {
+    shutdown: CancellationToken,
+    task: tokio::task::JoinHandle<Result<(), crate::export::ExportError>>,
+    view: Arc<ExportView>,
+    out: PathBuf,
+}
+
+impl Collecting {
+    async fn begin(log: &Arc<KafkaLog>, out: &Path, crawl: &str) -> Result<Self, Failure> {
+        let state = out.join("state");
+        std::fs::create_dir_all(&state).map_err(|error| Failure::Output(format!("{}: {error}", state.display())))?;
+        let view = Arc::new(ExportView::default());
+        let exporter = Exporter::open(&**log, out, Arc::clone(&view)).await.map_err(failed)?.of_crawl(crawl);
+        let shutdown = CancellationToken::new();
+        let task = tokio::spawn(exporter.run(shutdown.clone()));
+        Ok(Self { shutdown, task, view, out: out.to_owned() })
+    }
+
+    async fn end(self) -> Result<(), Failure> {
+        self.shutdown.cancel();
+        self.task.await.map_err(failed)?.map_err(failed)?;
+        let tally = self.view.tally();
+        eprintln!("{} documents in {}", tally.documents, self.out.join("documents.jsonl").display());
+        Ok(())
+    }
+}
+
+/// Shows the pipeline until it is complete; with an exporter, until all of its results are collected, too.
+async fn watch(log: &dyn Log, max_time: Option<Duration>, collecting: Option<&Collecting>) -> Result<(), Failure> {
+    let begun = Instant::now();
+    let mut watch = Watch::begin(log).await?;
+    let mut collected = Collected::default();
+    let mut shown = Shown::new();
+    let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
+    loop {
+        tokio::select! {
+            biased;
+            _ = &mut interrupt => {
+                shown.end();
+                let message = "stopped watching; the services go on, and the same command watches them again";
+                return Err(Failure::Stopped(message.to_owned()));
+            }
+            () = tokio::time::sleep(EVERY) => {}
+        }
+        if let Some(collecting) = collecting
+            && collecting.task.is_finished()
+        {
+            // `Collecting::end` says why.
+            return Ok(());
+        }
+        let status = watch.status(log).await?;
+        shown.show(&status, collecting, begun.elapsed());
+        if status.complete && (collecting.is_none() || collected.is_proven(log).await?) {
+            shown.end();
+            eprintln!("complete after {}, with {} dead letters", duration(begun.elapsed()), status.dead_letters);
+            return Ok(());
+        }
+        if max_time.is_some_and(|most| begun.elapsed() >= most) {
+            shown.end();
+            return Err(Failure::Stopped("the time is up; the services go on".to_owned()));
+        }
+    }
+}
+
+/// Whether the collectors have everything, in two readings.
+#[derive(Default)]
+struct Collected(Option<Reading>);
+
+impl Collected {
+    async fn is_proven(&mut self, log: &dyn Log) -> Result<bool, Failure> {
+        let groups = topic::groups().iter().chain(topic::collectors());
+        let pairs = groups.flat_map(|(group, topics)| topics.iter().map(|topic| ((*group).to_owned(), *topic)));
+        let declared: Vec<_> = pairs.map(|(group, topic)| Declared { group, topic }).collect();
+        let reading = Reading::take(log, &declared).await.map_err(failed)?;
+        let proven = self.0.as_ref().is_some_and(|first| reading.proves_completion_after(first));
+        self.0 = Some(reading);
+        Ok(proven)
+    }
+}
+
+/// The display on stderr.
+struct Shown {
+    bar: Option<ProgressBar>,
+    printed: Option<Instant>,
+}
+
+impl Shown {
+    fn new() -> Self {
+        use std::io::IsTerminal as _;
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
+            if let Ok(style) = ProgressStyle::with_template("{spinner:.green} {msg}") {
+                bar.set_style(style);
+            }
+            bar.enable_steady_tick(Duration::from_millis(120));
+            bar
+        });
+        Self { bar, printed: None }
+    }
+
+    fn show(&mut self, status: &Status, collecting: Option<&Collecting>, elapsed: Duration) {
+        let pages = collecting.map(|collecting| format!(", {} documents", collecting.view.tally().documents));
+        let pages = pages.unwrap_or_default();
+        if let Some(bar) = &self.bar {
+            bar.set_message(format!("{}{pages}\n{}", duration(elapsed), status.text()));
+        } else if self.printed.is_none_or(|printed| printed.elapsed() >= PLAIN_EVERY) {
+            self.printed = Some(Instant::now());
+            let fetched = status.stages.iter().find(|stage| stage.topic == topic::PAGES.0);
+            let speed = fetched.map_or(0.0, |stage| stage.arrived_per_second);
+            eprintln!(
+                "[{}] {speed:.1} pages/s, {} waiting, {} in flight, {} dead letters{pages}",
+                duration(elapsed),
+                status.waiting,
+                status.in_flight,
+                status.dead_letters
+            );
+        }
+    }
+
+    fn end(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn failed(error: impl std::fmt::Display) -> Failure {
+    Failure::Failed(error.to_string())
+}

@@ -1,0 +1,79 @@
+//! `orbweaver seed`: URLs to `crawl.seeds`.
+
+use bytes::Bytes;
+use orbweaver_log::Log;
+use orbweaver_stage::{Clock as _, SystemClock};
+use orbweaver_url::parse_seed;
+
+use super::{
+    args::SeedArgs,
+    connection::{block_on, connect},
+};
+use crate::{
+    crawl::{CRAWL, definition, seeds::SeedWriter},
+    exit::Failure,
+};
+
+/// Runs `orbweaver seed`.
+///
+/// # Errors
+/// When a URL is malformed, the crawl is not defined, the file cannot be read, or the log fails.
+pub fn run(args: &SeedArgs) -> Result<(), Failure> {
+    check(&args.urls)?;
+    block_on(async {
+        let log = connect(&args.cluster.brokers, &args.cluster.kafka).await?;
+        if definition::find(&log, &args.crawl).await?.is_none() {
+            return Err(Failure::Usage(format!(
+                "there is no crawl `{0}`: define it with `orbweaver crawl --brokers {1} --crawl {0} …`, or create the crawl \
+                 `{CRAWL}` with `orbweaver topics create`",
+                args.crawl, args.cluster.brokers
+            )));
+        }
+        let written = write(&log, &args.urls, args.seeds.as_deref(), &args.crawl).await?;
+        eprintln!("{written} seeds");
+        Ok(())
+    })
+}
+
+/// Whether all URLs can be crawled, before anything is written.
+///
+/// # Errors
+/// Names the first that cannot.
+pub fn check(urls: &[String]) -> Result<(), Failure> {
+    let wrong = urls.iter().find_map(|url| parse_seed(url).err().map(|error| format!("`{url}`: {error}")));
+    wrong.map_or(Ok(()), |wrong| Err(Failure::Usage(wrong)))
+}
+
+/// Writes URLs and the lines of a file; resolves with their number when all are acknowledged.
+///
+/// # Errors
+/// When the file cannot be read, or the log fails.
+pub async fn write(
+    log: &dyn Log,
+    urls: &[String],
+    file: Option<&std::path::Path>,
+    crawl: &str,
+) -> Result<u64, Failure> {
+    let failed = |error: orbweaver_log::LogError| Failure::Failed(error.to_string());
+    let mut writer = SeedWriter::new(log, SystemClock.now()).map_err(failed)?.of_crawl(crawl);
+    for url in urls {
+        writer.add(Bytes::copy_from_slice(url.as_bytes())).await.map_err(failed)?;
+    }
+    if let Some(file) = file {
+        writer.add_file(file).await?;
+    }
+    writer.flush().await.map_err(failed)?;
+    Ok(writer.written())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_that_cannot_be_crawled_is_named() {
+        let error = check(&["example.org".to_owned(), "mailto:me@example.org".to_owned()]).unwrap_err();
+        assert!(error.to_string().contains("`mailto:me@example.org`"), "{error}");
+        assert_eq!(error.code(), 64);
+    }
+}

@@ -1,0 +1,152 @@
+//! How far every stage is, computed from two readings of the offsets. Pure.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use orbweaver_log::Offset;
+use orbweaver_messages::topic;
+use orbweaver_stage::completion::{Declared, Reading, Standing};
+use serde::Serialize;
+
+use crate::crawl::progress::number;
+
+/// How far one group is on one topic.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StageStatus {
+    /// The service.
+    pub service: String,
+    /// The topic that it works off.
+    pub topic: &'static str,
+    /// Offsets between commit point and end, over all partitions.
+    pub lag: u64,
+    /// Records that it worked off a second, between the two readings.
+    pub per_second: f64,
+    /// Records that came a second, between the two readings.
+    pub arrived_per_second: f64,
+}
+
+/// How far the whole pipeline is.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Status {
+    /// Nothing is left to do, proven by two readings (rule 25).
+    pub complete: bool,
+    /// URLs that wait or are on their way, at most: offsets of `crawl.frontier` that have not ended, counting those between
+    /// them that have.
+    pub waiting: u64,
+    /// Dispatches that the fetchers hold.
+    pub in_flight: u64,
+    /// Records in `crawl.dead-letters`.
+    pub dead_letters: u64,
+    /// Every stage, in the order of the flow.
+    pub stages: Vec<StageStatus>,
+}
+
+impl Status {
+    /// What two readings, `apart` from each other, say.
+    #[must_use]
+    pub fn between(first: &Reading, second: &Reading, apart: Duration, dead_letters: u64) -> Self {
+        let before: BTreeMap<&Declared, &Vec<Standing>> = first.pairs.iter().map(|(of, at)| (of, at)).collect();
+        let stages = second.pairs.iter().map(|(of, at)| stage(of, before.get(of).copied(), at, apart)).collect();
+        let lag = |service: &str, topic: topic::Topic| {
+            let mut lags = second.lags().filter(|(of, _)| of.group == service && of.topic == topic);
+            lags.next().map_or(0, |(_, lag)| lag)
+        };
+        Self {
+            complete: second.proves_completion_after(first),
+            waiting: lag("frontier", topic::FRONTIER),
+            in_flight: lag("fetcher", topic::READY),
+            dead_letters,
+            stages,
+        }
+    }
+
+    /// The status in words, one stage a line.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut lines = vec![format!("{:<18}{:<18}{:>12}{:>12}{:>12}", "service", "topic", "lag", "done/s", "came/s")];
+        for stage in &self.stages {
+            let (done, came) = (rate(stage.per_second), rate(stage.arrived_per_second));
+            lines.push(format!(
+                "{:<18}{:<18}{:>12}{done:>12}{came:>12}",
+                stage.service,
+                stage.topic,
+                number(stage.lag)
+            ));
+        }
+        lines.push(String::new());
+        lines.push(format!(
+            "{}: {} waiting, {} in flight, {} dead letters",
+            if self.complete { "complete" } else { "not complete" },
+            number(self.waiting),
+            number(self.in_flight),
+            number(self.dead_letters)
+        ));
+        lines.join("\n")
+    }
+}
+
+fn stage(of: &Declared, before: Option<&Vec<Standing>>, after: &[Standing], apart: Duration) -> StageStatus {
+    let done = |standings: &[Standing]| standings.iter().map(|at| at.committed.unwrap_or(at.start)).sum::<Offset>();
+    let end = |standings: &[Standing]| standings.iter().map(|at| at.end).sum::<Offset>();
+    let seconds = apart.as_secs_f64().max(0.001);
+    #[allow(clippy::cast_precision_loss, reason = "a rate for people")]
+    let rate = |of: &dyn Fn(&[Standing]) -> Offset| {
+        before.map_or(0.0, |before| of(after).saturating_sub(of(before)) as f64 / seconds)
+    };
+    StageStatus {
+        service: of.group.clone(),
+        topic: of.topic.0,
+        lag: after.iter().map(Standing::lag).sum(),
+        per_second: rate(&done),
+        arrived_per_second: rate(&end),
+    }
+}
+
+fn rate(per_second: f64) -> String {
+    if per_second >= 10.0 || per_second == 0.0 { format!("{per_second:.0}") } else { format!("{per_second:.1}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use orbweaver_log::TopicPartition;
+
+    use super::*;
+
+    fn reading(pairs: &[(&str, topic::Topic, Offset, Option<Offset>)]) -> Reading {
+        let pair = |&(group, topic, end, committed): &(&str, topic::Topic, Offset, Option<Offset>)| {
+            let place = TopicPartition::new(topic, 0);
+            let records_left = committed.unwrap_or(0) < end;
+            let standing = Standing { place, start: 0, end, committed, records_left };
+            (Declared { group: group.to_owned(), topic }, vec![standing])
+        };
+        Reading { pairs: pairs.iter().map(pair).collect() }
+    }
+
+    #[test]
+    fn two_readings_tell_lag_and_rate_of_each_stage() {
+        let first = reading(&[("frontier", topic::FRONTIER, 100, Some(10)), ("fetcher", topic::READY, 20, Some(15))]);
+        let second = reading(&[("frontier", topic::FRONTIER, 140, Some(30)), ("fetcher", topic::READY, 20, Some(17))]);
+        let status = Status::between(&first, &second, Duration::from_secs(2), 3);
+        assert!(!status.complete);
+        assert_eq!((status.waiting, status.in_flight, status.dead_letters), (110, 3, 3));
+        let frontier = &status.stages[0];
+        assert_eq!((frontier.lag, frontier.per_second, frontier.arrived_per_second), (110, 10.0, 20.0));
+        assert!(status.text().contains("not complete: 110 waiting, 3 in flight, 3 dead letters"), "{}", status.text());
+    }
+
+    #[test]
+    fn what_is_worked_off_twice_is_complete() {
+        let reading = reading(&[("frontier", topic::FRONTIER, 5, Some(5))]);
+        let status = Status::between(&reading, &reading.clone(), Duration::from_secs(1), 0);
+        assert!(status.complete);
+        assert!(status.text().ends_with("complete: 0 waiting, 0 in flight, 0 dead letters"));
+        let json = serde_json::to_value(&status).unwrap();
+        assert_eq!(json["stages"][0]["topic"], "crawl.frontier");
+    }
+
+    #[test]
+    fn a_stage_without_an_earlier_reading_has_no_rate() {
+        let second = reading(&[("frontier", topic::FRONTIER, 5, None)]);
+        let status = Status::between(&Reading { pairs: vec![] }, &second, Duration::ZERO, 0);
+        assert_eq!((status.stages[0].lag, status.stages[0].per_second, status.complete), (5, 0.0, false));
+    }
+}

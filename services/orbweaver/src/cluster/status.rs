@@ -1,0 +1,118 @@
+//! `orbweaver status`: how far every stage is.
+
+use std::{
+    io::IsTerminal as _,
+    time::{Duration, Instant},
+};
+
+use orbweaver_log::{Log, TopicPartition};
+use orbweaver_messages::topic;
+use orbweaver_stage::completion::{Declared, Reading};
+
+use super::{
+    args::StatusArgs,
+    connection::{block_on, connect},
+    standing::Status,
+};
+use crate::{
+    exit::Failure,
+    tools::{json_line, to_stdout},
+};
+
+/// The time between the two readings of a status that is shown once.
+const APART: Duration = Duration::from_secs(1);
+/// The time between two shown one after the other.
+const EVERY: Duration = Duration::from_secs(2);
+
+/// Runs `orbweaver status`.
+///
+/// # Errors
+/// When the log cannot be read, or the time was up before the pipeline was complete.
+pub fn run(args: &StatusArgs) -> Result<(), Failure> {
+    block_on(async {
+        let log = connect(&args.cluster.brokers, &args.cluster.kafka).await?;
+        let mut watch = Watch::begin(&log).await?;
+        let begun = Instant::now();
+        loop {
+            tokio::time::sleep(if args.watch { EVERY } else { APART }).await;
+            let status = watch.status(&log).await?;
+            if args.watch {
+                show_again(&status)?;
+                continue;
+            }
+            if !args.wait {
+                return show(&status, args.json);
+            }
+            if status.complete {
+                return show(&status, args.json);
+            }
+            if args.max_time.is_some_and(|most| begun.elapsed() >= most) {
+                show(&status, args.json)?;
+                return Err(Failure::Stopped("the time is up, and the pipeline is not complete".to_owned()));
+            }
+        }
+    })
+}
+
+/// Looks at the pipeline again and again.
+pub struct Watch {
+    declared: Vec<Declared>,
+    last: (Instant, Reading),
+}
+
+impl Watch {
+    /// Looks for the first time.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub async fn begin(log: &dyn Log) -> Result<Self, Failure> {
+        let declared = in_order_of_the_flow();
+        let last = (Instant::now(), Reading::take(log, &declared).await.map_err(failed)?);
+        Ok(Self { declared, last })
+    }
+
+    /// Looks once more, and says what that and the look before say.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub async fn status(&mut self, log: &dyn Log) -> Result<Status, Failure> {
+        let reading = Reading::take(log, &self.declared).await.map_err(failed)?;
+        let at = Instant::now();
+        let status = Status::between(&self.last.1, &reading, at - self.last.0, dead_letters(log).await?);
+        self.last = (at, reading);
+        Ok(status)
+    }
+}
+
+/// All declared groups and topics, as records pass them.
+fn in_order_of_the_flow() -> Vec<Declared> {
+    let pair = |topic: topic::Topic| move |group: &String| Declared { group: group.clone(), topic };
+    topic::topics().iter().flat_map(|described| described.consumers.iter().map(pair(described.topic))).collect()
+}
+
+/// The number of records in `crawl.dead-letters`.
+///
+/// # Errors
+/// When the log cannot be read.
+pub async fn dead_letters(log: &dyn Log) -> Result<u64, Failure> {
+    let mut count = 0;
+    for partition in 0..log.partitions(topic::DEAD_LETTERS).map_err(failed)? {
+        let bounds = log.bounds(TopicPartition::new(topic::DEAD_LETTERS, partition)).await.map_err(failed)?;
+        count += bounds.end - bounds.start;
+    }
+    Ok(count)
+}
+
+fn show(status: &Status, json: bool) -> Result<(), Failure> {
+    to_stdout(|out| if json { json_line(out, status) } else { writeln!(out, "{}", status.text()) })
+}
+
+/// On a terminal in place of what was shown before, else below it.
+fn show_again(status: &Status) -> Result<(), Failure> {
+    let clear = if std::io::stdout().is_terminal() { "\x1b[H\x1b[2J" } else { "" };
+    to_stdout(|out| writeln!(out, "{clear}{}\n", status.text()))
+}
+
+fn failed(error: impl std::fmt::Display) -> Failure {
+    Failure::Failed(error.to_string())
+}

@@ -1,0 +1,83 @@
+//! `orbweaver topics`: creates, checks and lists the topics of a pipeline.
+
+use orbweaver_log::{
+    Log,
+    kafka::{KafkaLog, topics},
+};
+use orbweaver_messages::{CrawlDefinition, topic, topic::CONTROL};
+use orbweaver_stage::{Clock as _, SystemClock};
+
+use super::{
+    args::{Cluster, TopicsArgs, TopicsVerb},
+    connection::{block_on, connect},
+};
+use crate::{
+    cli::ScopeName,
+    crawl::{CRAWL, definition, progress::number},
+    exit::Failure,
+    tools::to_stdout,
+};
+
+/// Runs `orbweaver topics`.
+///
+/// # Errors
+/// When the brokers cannot be reached, a number is not allowed, or the topics have a fault.
+pub fn run(args: &TopicsArgs) -> Result<(), Failure> {
+    block_on(async {
+        match &args.verb {
+            TopicsVerb::Create { partitions, replication, cluster } => create(cluster, *partitions, *replication).await,
+            TopicsVerb::Check { cluster } => check(&connect(&cluster.brokers, &cluster.kafka).await?).await,
+            TopicsVerb::List { cluster } => list(cluster).await,
+        }
+    })
+}
+
+async fn create(cluster: &Cluster, partitions: u32, replication: Option<u16>) -> Result<(), Failure> {
+    let log = connect(&cluster.brokers, &cluster.kafka).await?;
+    let created = topics::create(&log, partitions, replication).await.map_err(failed)?;
+    to_stdout(|out| created.made.iter().try_for_each(|topic| writeln!(out, "created {topic}")))?;
+    check(&log).await?;
+    define_default(&log).await
+}
+
+/// Makes sure that there is a crawl for seeds that name none: any Kafka client can give some from then on.
+async fn define_default(log: &dyn Log) -> Result<(), Failure> {
+    if definition::find(log, CRAWL).await?.is_some() {
+        return Ok(());
+    }
+    let now = SystemClock.now();
+    let definition = CrawlDefinition {
+        name: CRAWL.to_owned(),
+        scope: ScopeName::Host.into(),
+        include: vec![],
+        exclude: vec![],
+        max_depth: None,
+        pins: definition::pins(log.partitions(CONTROL).map_err(failed)?),
+        created_at_ms: now,
+    };
+    definition::write(log, &definition, now).await?;
+    to_stdout(|out| writeln!(out, "defined the crawl `{CRAWL}` with the scope `host`"))
+}
+
+async fn check(log: &KafkaLog) -> Result<(), Failure> {
+    let faults = topics::check(log).await.map_err(failed)?;
+    if faults.is_empty() {
+        return to_stdout(|out| writeln!(out, "all {} topics are as they have to be", topic::topics().len()));
+    }
+    Err(Failure::Failed(faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")))
+}
+
+async fn list(cluster: &Cluster) -> Result<(), Failure> {
+    let log = connect(&cluster.brokers, &cluster.kafka).await?;
+    let mut lines = vec![format!("{:<26}{:>11}{:>16}  {}", "topic", "partitions", "offsets", "purpose")];
+    for listed in topics::list(&log).await.map_err(failed)? {
+        let purpose = topic::describe(listed.topic).map_or("", |described| &described.purpose);
+        let (partitions, records) = (listed.bounds.len(), number(listed.records()));
+        lines.push(format!("{:<26}{partitions:>11}{records:>16}  {purpose}", listed.name));
+    }
+    to_stdout(|out| lines.iter().try_for_each(|line| writeln!(out, "{line}")))
+}
+
+fn failed(error: impl std::fmt::Display) -> Failure {
+    Failure::Failed(error.to_string())
+}
