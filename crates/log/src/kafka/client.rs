@@ -16,6 +16,9 @@ const OWN_PREFIX: &str = "crawl.";
 /// that is under way, so this is how long it waits at most.
 const FETCH_WAIT_MS: &str = "100";
 
+/// How long a member may go without a poll; others have no use for it.
+pub(super) const MAX_POLL_INTERVAL: &str = "max.poll.interval.ms";
+
 /// Names on the brokers.
 #[derive(Debug, Clone)]
 pub(super) struct Names {
@@ -58,9 +61,11 @@ pub(super) fn properties(config: &KafkaConfig) -> ClientConfig {
     client
 }
 
-/// The properties of every client that reads.
+/// The properties of every client that reads. Those of a member of a group stand beside them in `consumer`.
 pub(super) fn reading(config: &KafkaConfig) -> ClientConfig {
     let mut client = properties(config);
+    // librdkafka compares it with a session timeout that only members have.
+    client.remove(MAX_POLL_INTERVAL);
     client
         .set("enable.auto.commit", "false")
         .set("enable.auto.offset.store", "false")

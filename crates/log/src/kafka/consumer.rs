@@ -4,19 +4,12 @@
 //! into [`Held`], which decides what is delivered. Nothing here waits for the brokers on the caller's thread: seeks,
 //! commits and the end run on the blocking pool.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use futures::future::{BoxFuture, FutureExt};
 use orbweaver_messages::Topic;
 use rdkafka::{
-    Message, TopicPartitionList,
-    config::FromClientConfigAndContext,
-    consumer::{BaseConsumer, CommitMode, Consumer as _},
-    error::KafkaError,
+    ClientConfig, Message, TopicPartitionList, consumer::Consumer as _, error::KafkaError,
     types::RDKafkaErrorCode as Code,
 };
 use tokio::{
@@ -26,11 +19,12 @@ use tokio::{
 };
 
 use super::{
-    GroupProtocol, KafkaConfig, check_range,
-    client::{Names, failed, is_passing, reading},
-    group::{Membership, Raw, Signal, give_back},
+    KafkaConfig,
+    asked::{Client, Sought, commit, end, member, membership, probe, seek},
+    client::is_passing,
+    group::{Raw, Signal, give_back},
     held::{Held, Seek},
-    inquiry::{bounds, committed, position, raw_partition},
+    inquiry::raw_partition,
     message::delivered,
 };
 use crate::{Commit, Consumer, Delivered, Event, LogError, Offset, TopicPartition};
@@ -44,13 +38,10 @@ const MAX_METADATA: usize = 4_096;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Polls that give nothing before the queue counts as empty: a poll that handles an event of librdkafka's own gives nothing.
 const EMPTY_POLLS: usize = 3;
-/// How long a seek may take before it is tried again, and how soon one that was refused is.
-const SEEK_TIMEOUT: Duration = Duration::from_secs(5);
+/// Between two tries to join under a name that is in use.
+const REJOIN_PAUSE: Duration = Duration::from_secs(1);
+/// How soon a seek is tried again that was refused.
 const SEEK_PAUSE: Duration = Duration::from_millis(20);
-
-type Client = BaseConsumer<Membership>;
-/// Seeks, and whether each is through; an error for one that never will be.
-type Sought = Vec<(Seek, Result<bool, LogError>)>;
 
 /// What runs on the blocking pool.
 enum Work {
@@ -62,6 +53,11 @@ enum Work {
 pub(super) struct KafkaConsumer {
     /// `None` once it is closed.
     client: Option<Arc<Client>>,
+    properties: ClientConfig,
+    /// When to join again under a name that is still in use: a member that was killed holds it until its session ends.
+    rejoin_at: Option<Instant>,
+    rejoin_until: Option<Instant>,
+    patience: Duration,
     group: String,
     topics: Vec<(Topic, Arc<str>)>,
     held: Held,
@@ -82,34 +78,15 @@ pub(super) struct KafkaConsumer {
 
 impl KafkaConsumer {
     pub(super) fn join(config: &KafkaConfig, group: &str, topics: Vec<(Topic, Arc<str>)>) -> Result<Self, LogError> {
-        let names = Names::new(&config.prefix);
-        let mut properties = reading(config);
-        properties.set("group.id", names.group(group));
-        match config.protocol {
-            GroupProtocol::Consumer => {
-                properties.set("group.protocol", "consumer").set("group.remote.assignor", "range");
-            }
-            GroupProtocol::Classic => {
-                let session = config.session_timeout;
-                properties
-                    .set("group.protocol", "classic")
-                    .set("partition.assignment.strategy", "range")
-                    .set("session.timeout.ms", session.as_millis().to_string())
-                    .set("heartbeat.interval.ms", (session.as_millis() / 10).to_string());
-            }
-        }
-        if let Some(id) = &config.instance_id {
-            properties.set("group.instance.id", id);
-        }
-        let wrong = |error: KafkaError| LogError::Invalid(format!("a consumer of the group `{group}`: {error}"));
-        let mut client = Client::from_config_and_context(&properties, Membership::default()).map_err(wrong)?;
+        let properties = membership(config, group);
         let ready = Arc::new(Notify::new());
-        let wake = ready.clone();
-        client.set_nonempty_callback(move || wake.notify_one());
-        let listed: Vec<&str> = topics.iter().map(|(_, name)| &**name).collect();
-        client.subscribe(&listed).map_err(wrong)?;
+        let client = member(&properties, group, &topics, &ready)?;
         Ok(Self {
-            client: Some(Arc::new(client)),
+            client: Some(client),
+            properties,
+            rejoin_at: None,
+            rejoin_until: None,
+            patience: config.patience,
             group: group.to_owned(),
             topics,
             held: Held::default(),
@@ -123,6 +100,19 @@ impl KafkaConsumer {
             timeout: config.request_timeout,
             error: None,
         })
+    }
+
+    /// Joins anew when it is time to.
+    fn rejoin_when_due(&mut self) -> Result<(), LogError> {
+        if self.rejoin_at.is_none_or(|at| Instant::now() < at) {
+            return Ok(());
+        }
+        self.rejoin_at = None;
+        let fresh = member(&self.properties, &self.group, &self.topics, &self.ready)?;
+        if let Some(stale) = self.client.replace(fresh) {
+            std::thread::spawn(move || end(stale, &Raw::new()));
+        }
+        Ok(())
     }
 
     fn client(&self) -> Result<&Arc<Client>, LogError> {
@@ -209,6 +199,7 @@ impl KafkaConsumer {
             Some(Code::UnknownTopicOrPartition | Code::UnknownPartition | Code::UnknownTopic) => {}
             _ => {
                 let reason = match client.client().fatal_error() {
+                    Some((Code::UnreleasedInstanceId, _)) if self.may_rejoin() => return,
                     Some((code, reason)) => format!("{code}: {reason}"),
                     None => error.to_string(),
                 };
@@ -217,10 +208,25 @@ impl KafkaConsumer {
         }
     }
 
+    /// Whether to try again under a name that is in use.
+    fn may_rejoin(&mut self) -> bool {
+        let now = Instant::now();
+        let until = *self.rejoin_until.get_or_insert(now + self.patience);
+        if now >= until || !self.held.is_empty() {
+            return false;
+        }
+        if self.rejoin_at.is_none() {
+            tracing::info!(group = self.group, "the instance id is in use by another member; joining again");
+            self.rejoin_at = Some(now + REJOIN_PAUSE);
+        }
+        true
+    }
+
     fn take_signals(&mut self) -> Result<(), LogError> {
         for signal in self.client()?.context().signals() {
             match signal {
                 Signal::Assigned(raw) => {
+                    self.rejoin_until = None;
                     let places = self.places(&raw);
                     self.held.assigned(&places);
                     self.events.push_back(Event::Assigned(places));
@@ -290,14 +296,7 @@ impl KafkaConsumer {
             let named: Vec<_> =
                 positions.iter().filter_map(|(at, _)| Some((*at, self.name(at.topic)?.clone()))).collect();
             let timeout = self.timeout;
-            let probe = move || {
-                let bounds = bounds(&client, &named, timeout)?;
-                for ((place, offset), bounds) in positions.into_iter().zip(bounds) {
-                    check_range(place, offset, bounds)?;
-                }
-                Ok(())
-            };
-            self.work = Some(Work::Probe(spawn_blocking(probe)));
+            self.work = Some(Work::Probe(spawn_blocking(move || probe(&client, &positions, &named, timeout))));
             return Ok(());
         }
         let seeks = self.held.seeks();
@@ -399,106 +398,13 @@ impl KafkaConsumer {
     }
 }
 
-/// Ends a client. A revocation that was not answered would keep it for ever.
-fn end(client: Arc<Client>, going: &Raw) {
-    client.context().leave();
-    if !going.is_empty()
-        && let Err(error) = give_back(&client, going)
-    {
-        tracing::debug!(%error, "partitions could not be handed back before leaving");
-    }
-    drop(client);
-}
-
-/// Moves partitions to where they begin. One that was assigned a moment ago may not be ready for it: it is tried again.
-/// Whether the positions are in the log is asked before: librdkafka gives a partition up for good when the brokers refuse
-/// its position (`rd_kafka_offset_reset`), and takes no seek for it any more.
-fn seek(client: &Client, seeks: Vec<(Seek, Arc<str>)>, timeout: Duration) -> Sought {
-    let named: Vec<_> = seeks.iter().map(|(seek, name)| (seek.place, name.clone())).collect();
-    let bounds = match bounds(client, &named, timeout) {
-        Ok(bounds) => bounds,
-        Err(error) => {
-            tracing::debug!(%error, "a start has to wait");
-            return seeks.into_iter().map(|(seek, _)| (seek, Ok(false))).collect();
-        }
-    };
-    let mut list = TopicPartitionList::with_capacity(seeks.len());
-    let mut sought = Vec::with_capacity(seeks.len());
-    let mut within = HashMap::with_capacity(seeks.len());
-    for ((seek, name), bounds) in seeks.into_iter().zip(bounds) {
-        let partition = raw_partition(seek.place.partition);
-        match check_range(seek.place, seek.from, bounds) {
-            Err(error) => sought.push((seek, Err(error))),
-            Ok(()) => {
-                let _ = list.add_partition_offset(&name, partition, position(seek.from));
-                within.insert((name.to_string(), partition), seek);
-            }
-        }
-    }
-    match client.seek_partitions(list, SEEK_TIMEOUT) {
-        Err(error) => tracing::debug!(%error, "a seek has to be tried again"),
-        Ok(list) => {
-            for element in list.elements().iter().filter(|element| element.error().is_ok()) {
-                let through = within.remove(&(element.topic().to_owned(), element.partition()));
-                sought.extend(through.map(|seek| (seek, Ok(true))));
-            }
-        }
-    }
-    sought.extend(within.into_values().map(|seek| (seek, Ok(false))));
-    sought
-}
-
-/// Commits and looks at the result. librdkafka tells an error of a synchronous commit only when *all* partitions failed
-/// (`rd_kafka_handle_OffsetCommit`), so that several are read back.
-fn commit(
-    client: &Client,
-    group: &str,
-    commits: &[(TopicPartition, Arc<str>, Commit)],
-    timeout: Duration,
-) -> Result<(), LogError> {
-    let what = || format!("a commit of the group `{group}`");
-    let mut list = TopicPartitionList::with_capacity(commits.len());
-    for (place, name, commit) in commits {
-        let mut element = list.add_partition(name, raw_partition(place.partition));
-        element.set_offset(position(commit.offset)).map_err(|error| failed(what(), &error))?;
-        if !commit.metadata.is_empty() {
-            element.set_metadata(&commit.metadata);
-        }
-    }
-    let Some((first, _, _)) = commits.first() else { return Ok(()) };
-    if let Err(error) = client.commit(&list, CommitMode::Sync) {
-        return Err(match error.rdkafka_error_code() {
-            Some(
-                Code::UnknownMemberId
-                | Code::IllegalGeneration
-                | Code::FencedMemberEpoch
-                | Code::FencedInstanceId
-                | Code::AssignmentLost,
-            ) => LogError::NotAssigned(*first),
-            _ => failed(what(), &error),
-        });
-    }
-    if commits.len() == 1 {
-        return Ok(());
-    }
-    let named: Vec<_> = commits.iter().map(|(place, name, _)| (*place, name.clone())).collect();
-    let found = committed(client, &named, timeout)?;
-    for ((place, _, wanted), found) in commits.iter().zip(found) {
-        if found.as_ref() != Some(wanted) {
-            let (offset, found) = (wanted.offset, found.map(|found| found.offset));
-            let what = what();
-            return Err(LogError::Unavailable(format!("{what}: {place} stands at {found:?}, not at {offset}")));
-        }
-    }
-    Ok(())
-}
-
 impl Consumer for KafkaConsumer {
     fn poll(&mut self, max_wait: Duration) -> BoxFuture<'_, Result<Option<Event>, LogError>> {
         async move {
             let deadline = Instant::now() + max_wait;
             loop {
                 self.end_work()?;
+                self.rejoin_when_due()?;
                 if let Some(event) = self.next_event()? {
                     return Ok(Some(event));
                 }

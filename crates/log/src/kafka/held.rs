@@ -85,6 +85,10 @@ impl Held {
         self.places.iter().filter(|(_, place)| place.going.is_some()).map(|(at, _)| *at).collect()
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
     /// # Errors
     /// When it is not ours.
     pub(super) fn check(&self, at: TopicPartition) -> Result<(), LogError> {
@@ -226,4 +230,110 @@ fn weight(record: &Delivered) -> usize {
 /// Empties a queue; returns the bytes that waited in it.
 fn clear(waiting: &mut VecDeque<Delivered>) -> usize {
     waiting.drain(..).map(|record| weight(&record)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use orbweaver_messages::topic;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(partition: u32) -> TopicPartition {
+        TopicPartition::new(topic::PAGES, partition)
+    }
+
+    fn record(partition: u32, offset: Offset) -> Delivered {
+        let value = Some(Bytes::from_static(b"value"));
+        Delivered { place: at(partition), offset, timestamp_ms: 1, key: None, value, headers: vec![] }
+    }
+
+    fn started(partition: u32, from: Offset) -> Held {
+        let mut held = Held::default();
+        held.assigned(&[at(partition)]);
+        assert!(!held.start(at(partition), from).unwrap(), "it is stopped as it is assigned");
+        let seeks = held.seeks();
+        assert_eq!((seeks.len(), seeks[0].from), (1, from));
+        held.sought(seeks[0]);
+        assert_eq!(held.to_run(), [at(partition)]);
+        held
+    }
+
+    #[test]
+    fn nothing_comes_before_a_start_is_through_nor_from_below_it() {
+        let mut held = Held::default();
+        held.assigned(&[at(0)]);
+        assert_eq!(held.came(record(0, 0)), None, "the position of the assignment means nothing");
+        held.start(at(0), 5).unwrap();
+        assert_eq!(held.came(record(0, 5)), None, "the seek is not through");
+        let seek = held.seeks()[0];
+        held.start(at(0), 7).unwrap();
+        held.sought(seek);
+        assert_eq!(held.came(record(0, 5)), None, "a later start has a seek of its own");
+        held.sought(held.seeks()[0]);
+        assert_eq!(held.came(record(0, 6)), None);
+        assert_eq!(held.came(record(0, 7)), Some(record(0, 7)));
+        assert_eq!(held.came(record(0, 7)), None, "nothing comes twice");
+        assert_eq!(held.came(record(1, 0)), None, "nor what is not ours");
+    }
+
+    #[test]
+    fn what_is_wanted_back_goes_when_all_of_it_is_through() {
+        let mut held = Held::default();
+        held.assigned(&[at(0), at(1), at(2)]);
+        assert_eq!(held.revoked(&[at(0), at(1)]), [at(0), at(1)]);
+        assert_eq!(held.revoked(&[at(1)]), [], "it is known already");
+        assert!(matches!(held.start(at(1), 0), Err(LogError::NotAssigned(_))));
+        held.check(at(1)).expect("it may be committed for until it is handed back");
+        assert_eq!(held.handed_back(&[at(1), at(2)]), [], "what is not wanted stays");
+        assert_eq!(held.handed_back(&[at(0)]), [at(0), at(1)]);
+        assert!(held.check(at(0)).is_err() && held.check(at(2)).is_ok());
+        assert_eq!(held.lost(&[at(0), at(2)]), [at(2)]);
+        assert!(held.is_empty());
+    }
+
+    #[test]
+    fn a_start_that_is_not_possible_leaves_the_partition_as_it_was() {
+        let mut held = Held::default();
+        held.assigned(&[at(0)]);
+        held.start(at(0), 9).unwrap();
+        held.not_started(held.seeks()[0]);
+        assert_eq!((held.seeks(), held.positions(), held.to_run()), (vec![], vec![], vec![]));
+    }
+
+    proptest! {
+        /// Whatever is paused and resumed in whatever order, each record is delivered once and in order, nothing while it
+        /// is paused, and what waits is stopped when it is too much.
+        #[test]
+        fn pausing_neither_loses_nor_repeats_nor_reorders(steps in proptest::collection::vec((0_u8..5, 1_u64..20), 1..80)) {
+            const MOST: usize = 2_000;
+            let mut held = started(0, 3);
+            let (mut fetched, mut delivered, mut paused, mut running) = (3, vec![], false, true);
+            for (what, count) in steps {
+                match what {
+                    0 => { held.set_paused(&[at(0)], true).unwrap(); paused = true; }
+                    1 => { held.set_paused(&[at(0)], false).unwrap(); paused = false; }
+                    2 => {
+                        let resumed = held.resumed(count as usize);
+                        prop_assert!(!paused || resumed.is_empty());
+                        delivered.extend(resumed);
+                    }
+                    _ if running => for _ in 0..count {
+                        let came = held.came(record(0, fetched));
+                        prop_assert!(!paused || came.is_none());
+                        delivered.extend(came);
+                        fetched += 1;
+                    }
+                    _ => {}
+                }
+                running &= held.to_stop(MOST).is_empty();
+                running |= !held.to_run().is_empty();
+            }
+            held.set_paused(&[at(0)], false).unwrap();
+            delivered.extend(held.resumed(usize::MAX));
+            prop_assert!(delivered.iter().map(|record| record.offset).eq(3..fetched));
+            prop_assert_eq!(held.waiting_bytes, 0);
+        }
+    }
 }

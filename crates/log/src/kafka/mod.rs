@@ -18,11 +18,13 @@
 //! | [`topics`] | making, checking and listing the topics |
 //! | `client` | names, properties, log lines, what an error means |
 //! | `producer` | appends |
-//! | `consumer`, `group`, `held` | a member; what the brokers tell it; what it holds (pure) |
+//! | `consumer`, `asked` | a member; what it asks of the brokers |
+//! | `group`, `held` | what the brokers tell a member; what it holds (pure) |
 //! | `pool`, `reader` | shared consumers, readers |
 //! | `inquiry` | bounds, times, commits, deletion |
 //! | `message` | a record as the brokers gave it |
 
+mod asked;
 mod client;
 mod config;
 mod consumer;

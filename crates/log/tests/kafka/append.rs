@@ -26,7 +26,7 @@ async fn the_largest_record_is_taken_and_a_larger_one_refuses_its_batch() {
         let of = |bytes: usize| Record { key: None, value: Some(noise(bytes).into()), ..record(at(0), 0) };
         let refused = log.append(vec![record(at(0), 0), of(MAX_RECORD_BYTES + 1)]).await;
         let right =
-            matches!(refused, Err(LogError::TooLarge { bytes, max: MAX_RECORD_BYTES, .. }) if bytes > max_bytes());
+            matches!(refused, Err(LogError::TooLarge { bytes, max: MAX_RECORD_BYTES, .. }) if bytes > MAX_RECORD_BYTES);
         assert!(right, "{refused:?}");
         assert_eq!(log.bounds(at(0)).await.unwrap().end, 0, "a refused batch appends nothing");
         assert_eq!(log.append(vec![of(MAX_RECORD_BYTES), record(at(0), 1)]).await.unwrap(), [0, 1]);
@@ -36,12 +36,8 @@ async fn the_largest_record_is_taken_and_a_larger_one_refuses_its_batch() {
     .await;
 }
 
-fn max_bytes() -> usize {
-    MAX_RECORD_BYTES
-}
-
 /// Bytes that do not get smaller when they are compressed.
-fn noise(bytes: usize) -> Vec<u8> {
+pub(crate) fn noise(bytes: usize) -> Vec<u8> {
     let mut random = 1_u64;
     let mut next = || {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

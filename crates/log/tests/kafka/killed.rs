@@ -1,61 +1,155 @@
 //! A member that is killed, and one that is frozen: real processes.
 
 use std::{
-    io::{BufRead, BufReader},
-    process::{Child, Command, Stdio},
+    io::{BufRead, BufReader, Lines},
+    process::{Child, ChildStderr, Command, Stdio},
     time::{Duration, Instant},
 };
 
-use orbweaver_log::kafka::{KafkaConfig, KafkaLog};
+use orbweaver_log::{
+    Commit, Log, LogError, TopicPartition,
+    kafka::{KafkaConfig, KafkaLog},
+};
 use orbweaver_messages::Topic;
 
 use crate::fixture::{Member, config, specs, with};
 
 const TOPIC: Topic = Topic("crawl.killed");
 const PREFIX: &str = "ORBWEAVER_TEST_PREFIX";
+const NAME: &str = "ORBWEAVER_TEST_INSTANCE";
 
-/// The process that is killed; nothing by itself.
+fn at(partition: u32) -> TopicPartition {
+    TopicPartition::new(TOPIC, partition)
+}
+
+fn commit(offset: u64) -> Commit {
+    Commit { offset, metadata: String::new() }
+}
+
+/// The process that is killed or frozen; nothing by itself. It tells what happens to it, a line each.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "run by another test"]
+#[ignore = "run by other tests"]
 async fn holds_partitions_until_it_is_killed() {
     let Ok(prefix) = std::env::var(PREFIX) else { return };
-    let log = KafkaLog::connect(KafkaConfig { prefix, ..config() }).await.unwrap();
+    let instance_id = std::env::var(NAME).ok();
+    let log = KafkaLog::connect(KafkaConfig { prefix, instance_id, ..config() }).await.unwrap();
     let mut member = Member::join(&log, "group", &[TOPIC]);
     member.until("all partitions", |member| member.held.len() == 8).await;
-    eprintln!("holds");
+    eprintln!("told: holds");
     // Should nobody kill it, it ends.
     let ends = Instant::now() + Duration::from_secs(120);
+    let (mut last, mut lost) = (Instant::now(), 0);
     while Instant::now() < ends {
+        let now = Instant::now();
+        if now.duration_since(last) > Duration::from_secs(3) {
+            match member.consumer.commit(vec![(at(3), commit(1))]).await {
+                Err(LogError::NotAssigned(_)) => eprintln!("told: refused"),
+                other => eprintln!("told: {other:?}"),
+            }
+        }
+        last = now;
         member.step().await;
+        if member.lost.len() > lost {
+            lost = member.lost.len();
+            eprintln!("told: lost {lost}");
+        }
     }
 }
 
-fn holder(prefix: &str) -> Child {
-    let mut process = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "--nocapture", "killed::holds_partitions_until_it_is_killed"])
-        .env(PREFIX, prefix)
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let said = BufReader::new(process.stderr.take().unwrap());
-    assert!(said.lines().map_while(Result::ok).any(|line| line.contains("holds")), "it never held anything");
-    process
+/// A process that holds all partitions, and what it says.
+struct Holder {
+    process: Child,
+    lines: Lines<BufReader<ChildStderr>>,
+}
+
+impl Holder {
+    fn start(prefix: &str, name: Option<&str>) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
+            .args(["--ignored", "--exact", "--nocapture", "killed::holds_partitions_until_it_is_killed"])
+            .env(PREFIX, prefix)
+            .envs(name.map(|name| (NAME, name)))
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        let lines = BufReader::new(process.stderr.take().unwrap()).lines();
+        let mut holder = Self { process, lines };
+        assert_eq!(holder.says(), "holds");
+        holder
+    }
+
+    fn says(&mut self) -> String {
+        for line in self.lines.by_ref().map_while(Result::ok) {
+            if let Some((_, told)) = line.split_once("told: ") {
+                return told.to_owned();
+            }
+        }
+        panic!("it ended without a word");
+    }
+
+    fn signal(&self, signal: &str) {
+        let sent = Command::new("kill").args([signal, &self.process.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+async fn holder(config: &KafkaConfig, name: Option<&'static str>) -> Holder {
+    let prefix = config.prefix.clone();
+    tokio::task::spawn_blocking(move || Holder::start(&prefix, name)).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs the servers of tests/stack"]
 async fn the_partitions_of_a_killed_member_move_when_its_session_ends() {
-    let config = config();
-    let prefix = config.prefix.clone();
-    with(config, &specs(&[TOPIC], 8), |log| async move {
-        let mut process = tokio::task::spawn_blocking(move || holder(&prefix)).await.unwrap();
-        process.kill().unwrap();
-        process.wait().unwrap();
+    with(config(), &specs(&[TOPIC], 8), |log| async move {
+        drop(holder(log.config(), None).await);
         let killed = Instant::now();
         let mut successor = Member::join(&log, "group", &[TOPIC]);
         successor.until("all partitions", |successor| successor.held.len() == 8).await;
         println!("killed -> all partitions assigned to another: {:?}", killed.elapsed());
+        successor.consumer.close().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs the servers of tests/stack"]
+async fn a_frozen_member_that_wakes_commits_nothing_and_hears_of_its_loss() {
+    with(config(), &specs(&[TOPIC], 8), |log| async move {
+        let mut frozen = holder(log.config(), None).await;
+        frozen.signal("-STOP");
+        let mut successor = Member::join(&log, "group", &[TOPIC]);
+        successor.until("all partitions", |successor| successor.held.len() == 8).await;
+        successor.consumer.commit(vec![(at(3), commit(2))]).await.unwrap();
+        frozen.signal("-CONT");
+        let polls = async { successor.until("its share", |successor| successor.held.len() == 4).await };
+        let words = tokio::task::spawn_blocking(move || (frozen.says(), frozen.says(), frozen));
+        let (words, ()) = futures::future::join(words, polls).await;
+        let (first, second, frozen) = words.unwrap();
+        assert_eq!((&*first, &*second), ("refused", "lost 8"));
+        assert_eq!(log.committed("group", &[at(3)]).await.unwrap(), [Some(commit(2))]);
+        drop(frozen);
+        successor.consumer.close().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs the servers of tests/stack"]
+async fn a_member_with_the_name_of_a_killed_one_waits_for_the_end_of_its_session() {
+    with(KafkaConfig { instance_id: Some("first".to_owned()), ..config() }, &specs(&[TOPIC], 8), |log| async move {
+        drop(holder(log.config(), Some("first")).await);
+        let killed = Instant::now();
+        let mut successor = Member::join(&log, "group", &[TOPIC]);
+        successor.until("all partitions", |successor| successor.held.len() == 8).await;
+        println!("killed -> all partitions assigned to its namesake: {:?}", killed.elapsed());
         successor.consumer.close().await.unwrap();
     })
     .await;

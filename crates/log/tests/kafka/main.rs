@@ -6,4 +6,5 @@ mod fixture;
 mod group;
 mod killed;
 mod reading;
+mod speed;
 mod topics;

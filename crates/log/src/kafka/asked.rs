@@ -1,0 +1,180 @@
+//! What a member asks of librdkafka or the brokers that may take a while: it runs on the blocking pool.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use orbweaver_messages::Topic;
+use rdkafka::{
+    ClientConfig, TopicPartitionList,
+    config::FromClientConfigAndContext,
+    consumer::{BaseConsumer, CommitMode, Consumer as _},
+    error::KafkaError,
+    types::RDKafkaErrorCode as Code,
+};
+use tokio::sync::Notify;
+
+use super::{
+    GroupProtocol, KafkaConfig, check_range,
+    client::{MAX_POLL_INTERVAL, Names, failed, reading},
+    group::{Membership, Raw, give_back},
+    held::Seek,
+    inquiry::{bounds, committed, position, raw_partition},
+};
+use crate::{Commit, LogError, Offset, TopicPartition};
+
+/// How long a seek may take before it is tried again.
+const SEEK_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The client of a member.
+pub(super) type Client = BaseConsumer<Membership>;
+/// Seeks, and whether each is through; an error for one that never will be.
+pub(super) type Sought = Vec<(Seek, Result<bool, LogError>)>;
+
+/// The properties of a member of `group`.
+pub(super) fn membership(config: &KafkaConfig, group: &str) -> ClientConfig {
+    let names = Names::new(&config.prefix);
+    let mut properties = reading(config);
+    properties.set("group.id", names.group(group));
+    match config.protocol {
+        GroupProtocol::Consumer => {
+            properties.set("group.protocol", "consumer").set("group.remote.assignor", "range");
+        }
+        GroupProtocol::Classic => {
+            let session = config.session_timeout;
+            properties
+                .set("group.protocol", "classic")
+                .set("partition.assignment.strategy", "range")
+                .set("session.timeout.ms", session.as_millis().to_string())
+                .set("heartbeat.interval.ms", (session.as_millis() / 10).to_string());
+        }
+    }
+    if let Some(interval) = config.properties.get(MAX_POLL_INTERVAL) {
+        properties.set(MAX_POLL_INTERVAL, interval);
+    }
+    if let Some(id) = &config.instance_id {
+        properties.set("group.instance.id", id);
+    }
+    properties
+}
+
+/// Which of these positions is not in the log, if one is.
+pub(super) fn probe(
+    client: &Client,
+    positions: &[(TopicPartition, Offset)],
+    named: &[(TopicPartition, Arc<str>)],
+    timeout: Duration,
+) -> Result<(), LogError> {
+    let bounds = bounds(client, named, timeout)?;
+    positions.iter().zip(bounds).try_for_each(|((place, offset), bounds)| check_range(*place, *offset, bounds))
+}
+
+/// A client that joins the group.
+pub(super) fn member(
+    properties: &ClientConfig,
+    group: &str,
+    topics: &[(Topic, Arc<str>)],
+    ready: &Arc<Notify>,
+) -> Result<Arc<Client>, LogError> {
+    let wrong = |error: KafkaError| LogError::Invalid(format!("a consumer of the group `{group}`: {error}"));
+    let mut client = Client::from_config_and_context(properties, Membership::default()).map_err(wrong)?;
+    let ready = ready.clone();
+    client.set_nonempty_callback(move || ready.notify_one());
+    let listed: Vec<&str> = topics.iter().map(|(_, name)| &**name).collect();
+    client.subscribe(&listed).map_err(wrong)?;
+    Ok(Arc::new(client))
+}
+
+/// Ends a client. A revocation that was not answered would keep it for ever.
+pub(super) fn end(client: Arc<Client>, going: &Raw) {
+    client.context().leave();
+    if !going.is_empty()
+        && let Err(error) = give_back(&client, going)
+    {
+        tracing::debug!(%error, "partitions could not be handed back before leaving");
+    }
+    drop(client);
+}
+
+/// Moves partitions to where they begin. One that was assigned a moment ago may not be ready for it: it is tried again.
+/// Whether the positions are in the log is asked before: librdkafka gives a partition up for good when the brokers refuse
+/// its position (`rd_kafka_offset_reset`), and takes no seek for it any more.
+pub(super) fn seek(client: &Client, seeks: Vec<(Seek, Arc<str>)>, timeout: Duration) -> Sought {
+    let named: Vec<_> = seeks.iter().map(|(seek, name)| (seek.place, name.clone())).collect();
+    let bounds = match bounds(client, &named, timeout) {
+        Ok(bounds) => bounds,
+        Err(error) => {
+            tracing::debug!(%error, "a start has to wait");
+            return seeks.into_iter().map(|(seek, _)| (seek, Ok(false))).collect();
+        }
+    };
+    let mut list = TopicPartitionList::with_capacity(seeks.len());
+    let mut sought = Vec::with_capacity(seeks.len());
+    let mut within = HashMap::with_capacity(seeks.len());
+    for ((seek, name), bounds) in seeks.into_iter().zip(bounds) {
+        let partition = raw_partition(seek.place.partition);
+        match check_range(seek.place, seek.from, bounds) {
+            Err(error) => sought.push((seek, Err(error))),
+            Ok(()) => {
+                let _ = list.add_partition_offset(&name, partition, position(seek.from));
+                within.insert((name.to_string(), partition), seek);
+            }
+        }
+    }
+    match client.seek_partitions(list, SEEK_TIMEOUT) {
+        Err(error) => tracing::debug!(%error, "a seek has to be tried again"),
+        Ok(list) => {
+            for element in list.elements().iter().filter(|element| element.error().is_ok()) {
+                let through = within.remove(&(element.topic().to_owned(), element.partition()));
+                sought.extend(through.map(|seek| (seek, Ok(true))));
+            }
+        }
+    }
+    sought.extend(within.into_values().map(|seek| (seek, Ok(false))));
+    sought
+}
+
+/// Commits and looks at the result. librdkafka tells an error of a synchronous commit only when *all* partitions failed
+/// (`rd_kafka_handle_OffsetCommit`), so that several are read back.
+pub(super) fn commit(
+    client: &Client,
+    group: &str,
+    commits: &[(TopicPartition, Arc<str>, Commit)],
+    timeout: Duration,
+) -> Result<(), LogError> {
+    let what = || format!("a commit of the group `{group}`");
+    let mut list = TopicPartitionList::with_capacity(commits.len());
+    for (place, name, commit) in commits {
+        let mut element = list.add_partition(name, raw_partition(place.partition));
+        element.set_offset(position(commit.offset)).map_err(|error| failed(what(), &error))?;
+        if !commit.metadata.is_empty() {
+            element.set_metadata(&commit.metadata);
+        }
+    }
+    let Some((first, _, _)) = commits.first() else { return Ok(()) };
+    if let Err(error) = client.commit(&list, CommitMode::Sync) {
+        return Err(match error.rdkafka_error_code() {
+            Some(
+                Code::UnknownMemberId
+                | Code::IllegalGeneration
+                | Code::FencedMemberEpoch
+                | Code::FencedInstanceId
+                | Code::AssignmentLost,
+            ) => LogError::NotAssigned(*first),
+            _ => failed(what(), &error),
+        });
+    }
+    if commits.len() == 1 {
+        return Ok(());
+    }
+    let named: Vec<_> = commits.iter().map(|(place, name, _)| (*place, name.clone())).collect();
+    // Whatever it was, the commit may have been accepted: it is tried again.
+    let unread = |error: LogError| LogError::Unavailable(format!("{}, read back: {error}", what()));
+    let found = committed(client, &named, timeout).map_err(unread)?;
+    for ((place, _, wanted), found) in commits.iter().zip(found) {
+        if found.as_ref() != Some(wanted) {
+            let (offset, found) = (wanted.offset, found.map(|found| found.offset));
+            let what = what();
+            return Err(LogError::Unavailable(format!("{what}: {place} stands at {found:?}, not at {offset}")));
+        }
+    }
+    Ok(())
+}

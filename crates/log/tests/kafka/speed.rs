@@ -1,0 +1,96 @@
+//! How fast it is: figures for the README, printed. Nothing is asserted about time.
+
+use std::time::{Duration, Instant};
+
+use orbweaver_log::{Log, Record, TopicPartition};
+use orbweaver_messages::Topic;
+
+use crate::fixture::{Member, PATIENCE, config, record, specs, with};
+
+const ONE: Topic = Topic("crawl.one");
+const PARTITIONS: u32 = 8;
+const BATCHES: usize = 60;
+const BATCH: usize = 1_000;
+const RECORDS: usize = PARTITIONS as usize * BATCHES * BATCH;
+
+fn at(partition: u32) -> TopicPartition {
+    TopicPartition::new(ONE, partition)
+}
+
+fn of_300_bytes(partition: u32, n: usize) -> Record {
+    let value = format!("{{\"n\":{n},\"url\":\"http://example.org/{}\"}}{}", n * 7_919, "x".repeat(240));
+    Record { value: Some(value.into()), ..record(at(partition), n) }
+}
+
+/// CPU time of this process, all threads.
+fn cpu() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+    Duration::from_millis(ticks * 10)
+}
+
+fn tell(what: &str, begun: (Instant, Duration)) {
+    let (wall, cpu) = (begun.0.elapsed(), cpu() - begun.1);
+    let rate = RECORDS as f64 / wall.as_secs_f64();
+    println!(
+        "{what}: {rate:.0} records/s, {:.2} us CPU of this process a record",
+        cpu.as_micros() as f64 / RECORDS as f64
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs the servers of tests/stack"]
+async fn records_of_300_bytes_are_appended_and_read() {
+    with(config(), &specs(&[ONE], PARTITIONS), |log| async move {
+        let begun = (Instant::now(), cpu());
+        let appending: Vec<_> = (0..PARTITIONS)
+            .map(|partition| {
+                let log = log.clone();
+                tokio::spawn(async move {
+                    for batch in 0..BATCHES {
+                        let records = (batch * BATCH..(batch + 1) * BATCH).map(|n| of_300_bytes(partition, n)).collect();
+                        assert_eq!(log.append(records).await.unwrap().len(), BATCH);
+                    }
+                })
+            })
+            .collect();
+        for task in appending {
+            task.await.unwrap();
+        }
+        tell("appended, 8 batches of 1,000 in flight", begun);
+
+        let mut member = Member::join(&log, "group", &[ONE]);
+        member.until("all partitions", |member| member.held.len() == 8).await;
+        let begun = (Instant::now(), cpu());
+        for partition in 0..PARTITIONS {
+            member.consumer.start(at(partition), 0).unwrap();
+        }
+        let mut count = 0;
+        while count < RECORDS {
+            member.step().await;
+            count += std::mem::take(&mut member.records).len();
+        }
+        tell("read by a member", begun);
+        member.consumer.close().await.unwrap();
+
+        let begun = (Instant::now(), cpu());
+        let reading: Vec<_> = (0..PARTITIONS)
+            .map(|partition| {
+                let log = log.clone();
+                tokio::spawn(async move {
+                    let mut reader = log.reader(at(partition), 0).await.unwrap();
+                    let mut count = 0;
+                    while count < BATCHES * BATCH {
+                        count += reader.read(PATIENCE).await.unwrap().len();
+                    }
+                })
+            })
+            .collect();
+        for task in reading {
+            task.await.unwrap();
+        }
+        tell("read by eight readers that share a consumer", begun);
+    })
+    .await;
+}
