@@ -22,9 +22,13 @@ pub enum BodyError {
     Zstd(std::io::Error),
 }
 
+/// The room for decoded bodies is kept up to this size, in bytes.
+const KEPT_BYTES: usize = 1 << 20;
+
 /// Opens bodies, one after another: what decompression needs is made once.
 pub struct BodyReader {
     decompressor: Decompressor<'static>,
+    body: Vec<u8>,
 }
 
 impl BodyReader {
@@ -33,7 +37,7 @@ impl BodyReader {
     /// # Errors
     /// When there is no memory for it.
     pub fn new() -> Result<Self, BodyError> {
-        Ok(Self { decompressor: Decompressor::new().map_err(BodyError::Zstd)? })
+        Ok(Self { decompressor: Decompressor::new().map_err(BodyError::Zstd)?, body: Vec::new() })
     }
 
     /// The decoded body, and whether it was cut at `max_bytes`, which also bounds the memory that it takes.
@@ -41,7 +45,7 @@ impl BodyReader {
     /// # Errors
     /// When there is no body, or it is damaged.
     pub fn open<'a>(
-        &mut self,
+        &'a mut self,
         value: Option<&'a [u8]>,
         encoding: BodyEncoding,
         max_bytes: usize,
@@ -55,8 +59,18 @@ impl BodyReader {
                 let size = zstd::zstd_safe::get_frame_content_size(value).ok().flatten();
                 match size.and_then(|size| usize::try_from(size).ok()).filter(|&size| size <= max_bytes) {
                     Some(size) => {
-                        let body = self.decompressor.decompress(value, size).map_err(BodyError::Zstd)?;
-                        Ok((Cow::Owned(body), false))
+                        if self.body.capacity() > KEPT_BYTES {
+                            self.body = Vec::new();
+                        }
+                        self.body.clear();
+                        self.body.reserve(size);
+                        self.decompressor.decompress_to_buffer(value, &mut self.body).map_err(BodyError::Zstd)?;
+                        if self.body.len() != size {
+                            // The room may be larger than what the first frame says that it has.
+                            let reason = "more than one frame";
+                            return Err(BodyError::Zstd(std::io::Error::new(std::io::ErrorKind::InvalidData, reason)));
+                        }
+                        Ok((Cow::Borrowed(&self.body), false))
                     }
                     None => stream(value, max_bytes),
                 }
@@ -84,8 +98,9 @@ mod tests {
     use super::*;
 
     fn open(value: Option<&[u8]>, encoding: BodyEncoding, max: usize) -> Result<(Vec<u8>, bool), String> {
-        let opened = BodyReader::new().unwrap().open(value, encoding, max).map_err(|error| error.to_string())?;
-        Ok((opened.0.into_owned(), opened.1))
+        let mut bodies = BodyReader::new().unwrap();
+        let (body, cut) = bodies.open(value, encoding, max).map_err(|error| error.to_string())?;
+        Ok((body.into_owned(), cut))
     }
 
     #[test]
@@ -107,6 +122,20 @@ mod tests {
         let frame = encoder.finish().unwrap();
         let (body, cut) = open(Some(&frame), BodyEncoding::Zstd, 100_000).unwrap();
         assert!(cut && body.len() == 100_000 && body.capacity() < 1 << 20);
+    }
+
+    #[test]
+    fn a_body_after_another_has_nothing_of_it_and_a_second_frame_is_refused() {
+        let (long, short) = (zstd::bulk::compress(&[7; 5000], 3).unwrap(), zstd::bulk::compress(b"hello", 3).unwrap());
+        let mut bodies = BodyReader::new().unwrap();
+        let mut open = |value: &[u8]| match bodies.open(Some(value), BodyEncoding::Zstd, 9999) {
+            Ok((body, _)) => Ok(body.into_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        assert_eq!(open(&long), Ok(vec![7; 5000]));
+        assert_eq!(open(&short), Ok(b"hello".to_vec()));
+        assert!(open(&[&short[..], &short[..]].concat()).unwrap_err().ends_with("more than one frame"));
+        assert_eq!(open(&short), Ok(b"hello".to_vec()));
     }
 
     #[test]

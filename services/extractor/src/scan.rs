@@ -47,6 +47,8 @@ pub(crate) struct Scanned {
 /// Reads the markup.
 pub(crate) fn scan(html: &str, options: &ExtractOptions) -> Scanned {
     let mut scan = Scan::new(options);
+    // Of markup about half is text; one that grows is copied again and again.
+    scan.text.reserve(html.len() / 2);
     let emitter = Borrowed(&mut scan);
     // Reading from a string cannot fail: the error has no value.
     let Ok(()) = Tokenizer::new_with_emitter(html, emitter).finish();

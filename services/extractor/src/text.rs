@@ -47,10 +47,44 @@ const CLASSES: [Class; 256] = {
     classes
 };
 
+/// So many bytes are looked at together.
+const STRIDE: usize = 16;
+
+/// 1 for a byte that is neither plain nor a space: without a branch, so that the compiler looks at many bytes at a time.
+const fn is_rare(byte: u8) -> u8 {
+    (byte < b' ') as u8 | (byte == 0x7f) as u8 | (byte == 0xc2) as u8 | (byte.wrapping_sub(0xe1) < 3) as u8
+}
+
+/// The length of a beginning of `text` that is copied as it is: plain bytes and single spaces between them. More of them may
+/// follow.
+fn common(text: &[u8]) -> usize {
+    if text.first() == Some(&b' ') {
+        return 0;
+    }
+    let mut at = 0;
+    while let Some(window) = text[at..].first_chunk::<{ STRIDE + 1 }>() {
+        let mut rare = is_rare(window[STRIDE]);
+        for place in 0..STRIDE {
+            let (byte, next) = (window[place], window[place + 1]);
+            rare |= is_rare(byte) | (u8::from(byte == b' ') & u8::from(next == b' '));
+        }
+        if rare != 0 {
+            break;
+        }
+        at += STRIDE;
+    }
+    at
+}
+
 impl FoldedText {
     /// No text yet, and room for `limit` bytes.
     pub(crate) fn new(limit: usize) -> Self {
         Self { bytes: Vec::new(), limit, partial: Vec::new(), space: false, cut: false }
+    }
+
+    /// Sets room for `bytes` bytes aside, as far as the limit allows.
+    pub(crate) fn reserve(&mut self, bytes: usize) {
+        self.bytes.reserve(bytes.min(self.limit));
     }
 
     /// Whether something was cut at the limit.
@@ -77,7 +111,17 @@ impl FoldedText {
     fn push_after_partial(&mut self, text: &[u8]) {
         let mut start = 0;
         let mut at = 0;
+        // Where to look at many bytes at a time again: not before as many were gone through one by one.
+        let mut look_at = 0;
         while let Some(&byte) = text.get(at) {
+            if at >= look_at {
+                let length = common(&text[at..]);
+                look_at = at + length + STRIDE;
+                if length > 0 {
+                    at += length;
+                    continue;
+                }
+            }
             match CLASSES[usize::from(byte)] {
                 Class::Plain => at += 1,
                 // The common case, a single space between two words, is copied along with them.
@@ -184,12 +228,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn folding_is_splitting_at_white_space_and_joining_with_spaces(text in "[ \t\na-cé\u{1}\u{a0}\u{3000}\u{2003}]{0,60}") {
+        fn folding_is_splitting_at_white_space_and_joining_with_spaces(
+            text in "([ \t\na-cé\u{1}\u{a0}\u{3000}\u{2003}]{0,60}|([a-c—]{1,9}[ \n]{1,2}){0,20})",
+        ) {
             prop_assert_eq!(folded(&text, usize::MAX).0, plainly(&text));
         }
 
         #[test]
-        fn folding_never_exceeds_its_limit_and_cuts_whole_characters(text in "[ a-zé\u{a0}\u{1f600}]{0,40}", limit in 0usize..40) {
+        fn folding_never_exceeds_its_limit_and_cuts_whole_characters(text in "[ a-zé\u{a0}\u{1f600}]{0,99}", limit in 0usize..99) {
             let (cut, was_cut) = folded(&text, limit);
             let whole = plainly(&text);
             prop_assert!(cut.len() <= limit);
@@ -202,6 +248,14 @@ mod tests {
             let mut pieces = FoldedText::new(usize::MAX);
             words.as_bytes().chunks(size).for_each(|piece| pieces.push(piece));
             prop_assert_eq!(pieces.take(), plainly(&words));
+        }
+    }
+
+    #[test]
+    fn a_byte_is_rare_exactly_when_it_is_neither_plain_nor_a_space() {
+        for byte in 0..=u8::MAX {
+            let plain = byte == b' ' || CLASSES[usize::from(byte)] == Class::Plain;
+            assert_eq!(is_rare(byte) == 0, plain, "{byte:#x}");
         }
     }
 

@@ -1,5 +1,6 @@
 //! The edge: jobs run on blocking threads, no more at a time than there are cores.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -63,18 +64,36 @@ impl Worker<ExtractJob, ExtractDone> for BlockingWorker {
     }
 }
 
+thread_local! {
+    /// What decompression needs is made once a thread, not once a job: jobs are small while little waits.
+    static BODIES: RefCell<Option<BodyReader>> = const { RefCell::new(None) };
+}
+
 fn run(job: ExtractJob, config: &ExtractorConfig, metrics: &ExtractorMetrics) -> ExtractDone {
-    let mut bodies = match BodyReader::new() {
-        Ok(bodies) => bodies,
-        Err(error) => {
-            let reject = |(origin, _)| (origin, PageVerdict::Rejected(error.to_string()));
-            return ExtractDone { pages: job.pages.into_iter().map(reject).collect() };
-        }
-    };
+    BODIES.with_borrow_mut(|kept| {
+        let mut bodies = match kept.take().map_or_else(BodyReader::new, Ok) {
+            Ok(bodies) => bodies,
+            Err(error) => {
+                let reject = |(origin, _)| (origin, PageVerdict::Rejected(error.to_string()));
+                return ExtractDone { pages: job.pages.into_iter().map(reject).collect() };
+            }
+        };
+        let done = extract_all(job, &mut bodies, config, metrics);
+        *kept = Some(bodies);
+        done
+    })
+}
+
+fn extract_all(
+    job: ExtractJob,
+    bodies: &mut BodyReader,
+    config: &ExtractorConfig,
+    metrics: &ExtractorMetrics,
+) -> ExtractDone {
     let context = (job.partitions, job.now);
     let extract = |(origin, record)| {
         let start = Instant::now();
-        let verdict = process(&record, context, &mut bodies, config);
+        let verdict = process(&record, context, bodies, config);
         metrics.seconds.observe(start.elapsed().as_secs_f64());
         (origin, verdict)
     };
