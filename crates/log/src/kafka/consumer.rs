@@ -155,9 +155,9 @@ impl KafkaConsumer {
         self.drain(&mut batch)?;
         // Now, not at the next poll: a commit that comes before it must know what is no longer ours.
         self.take_signals()?;
-        let to_stop = self.held.to_stop(self.waiting_bytes);
+        let to_stop = self.held.stops(self.waiting_bytes);
         self.set_fetching(&to_stop, false);
-        let to_run = self.held.to_run();
+        let to_run = self.held.runs();
         self.set_fetching(&to_run, true);
         if !batch.is_empty() {
             return Ok(Some(Event::Records(batch)));
@@ -435,7 +435,7 @@ impl Consumer for KafkaConsumer {
 
     fn resume(&mut self, places: &[TopicPartition]) -> Result<(), LogError> {
         self.held.set_paused(places, false)?;
-        let to_run = self.held.to_run();
+        let to_run = self.held.runs();
         self.set_fetching(&to_run, true);
         if self.held.has_resumed() {
             self.ready.notify_one();

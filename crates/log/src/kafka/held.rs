@@ -155,7 +155,7 @@ impl Held {
     }
 
     /// What librdkafka is to stop, since more than `most` bytes wait.
-    pub(super) fn to_stop(&mut self, most: usize) -> Vec<TopicPartition> {
+    pub(super) fn stops(&mut self, most: usize) -> Vec<TopicPartition> {
         if self.waiting_bytes <= most {
             return vec![];
         }
@@ -169,7 +169,7 @@ impl Held {
     }
 
     /// What librdkafka is to fetch again.
-    pub(super) fn to_run(&mut self) -> Vec<TopicPartition> {
+    pub(super) fn runs(&mut self) -> Vec<TopicPartition> {
         let stopped = self.places.iter_mut().filter(|(_, place)| {
             place.stopped
                 && !place.paused
@@ -256,7 +256,7 @@ mod tests {
         let seeks = held.seeks();
         assert_eq!((seeks.len(), seeks[0].from), (1, from));
         held.sought(seeks[0]);
-        assert_eq!(held.to_run(), [at(partition)]);
+        assert_eq!(held.runs(), [at(partition)]);
         held
     }
 
@@ -299,7 +299,7 @@ mod tests {
         held.assigned(&[at(0)]);
         held.start(at(0), 9).unwrap();
         held.not_started(held.seeks()[0]);
-        assert_eq!((held.seeks(), held.positions(), held.to_run()), (vec![], vec![], vec![]));
+        assert_eq!((held.seeks(), held.positions(), held.runs()), (vec![], vec![], vec![]));
     }
 
     proptest! {
@@ -327,8 +327,8 @@ mod tests {
                     }
                     _ => {}
                 }
-                running &= held.to_stop(MOST).is_empty();
-                running |= !held.to_run().is_empty();
+                running &= held.stops(MOST).is_empty();
+                running |= !held.runs().is_empty();
             }
             held.set_paused(&[at(0)], false).unwrap();
             delivered.extend(held.resumed(usize::MAX));
