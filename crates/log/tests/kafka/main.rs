@@ -1,5 +1,8 @@
 //! The log on real brokers.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "these are tests")]
+
+
 mod append;
 mod contract;
 mod fixture;
