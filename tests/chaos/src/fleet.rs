@@ -1,0 +1,275 @@
+//! The processes of a run, and what is done to them and to the servers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use orbweaver_cluster_tests::{Cluster, Instance, Service};
+use orbweaver_messages::Millis;
+use orbweaver_stage::{Clock as _, SystemClock};
+use orbweaver_testkit::Stack;
+use rustix::process::Signal;
+use serde_json::json;
+use tokio::sync::{Mutex, MutexGuard};
+use tokio::time::{Instant, sleep};
+
+use crate::journal::Journal;
+use crate::schedule::{Fault, Slot};
+use crate::verdict::Exit;
+
+/// How long the end of a process is waited for; what counts as too long is the verdict's business.
+const ENDS_WITHIN: Duration = Duration::from_secs(60);
+/// How long after its return a server still counts as away: clients come back by and by.
+const BACK_MS: Millis = 10_000;
+
+/// A server that a run may take away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Server {
+    Broker,
+    Cql,
+}
+
+impl Server {
+    /// Its name for `tests/stack`.
+    fn node(self) -> &'static str {
+        match self {
+            Self::Broker => "1",
+            Self::Cql => "cql",
+        }
+    }
+}
+
+/// What has been done and seen so far.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// Faults by kind.
+    pub(crate) faults: BTreeMap<&'static str, u32>,
+    /// Fetchers that were killed or frozen, or that ended by themselves.
+    pub(crate) fetchers_hurt: u64,
+    /// Fetchers that were there when the broker went away.
+    pub(crate) fetchers_cut_off: u64,
+    /// Ends of processes.
+    pub(crate) exits: Vec<Exit>,
+    /// What went wrong with the run itself.
+    pub(crate) troubles: Vec<String>,
+    /// Since when and until when a server was away.
+    outages: Vec<(Millis, Millis)>,
+}
+
+/// Instances of all services, and the servers below them.
+pub(crate) struct Fleet {
+    /// Topics and keyspace.
+    pub(crate) cluster: Cluster,
+    /// The servers.
+    pub(crate) stack: Stack,
+    /// What happens is noted here.
+    pub(crate) journal: Journal,
+    folder: PathBuf,
+    /// Those that nobody is disturbing.
+    running: Mutex<BTreeMap<Slot, Instance>>,
+    tally: Mutex<Tally>,
+    folders: AtomicU64,
+}
+
+impl Fleet {
+    /// A fleet without instances; their folders are made in `folder`.
+    #[must_use]
+    pub(crate) fn new(cluster: Cluster, stack: Stack, journal: Journal, folder: PathBuf) -> Self {
+        let (running, tally) = (Mutex::default(), Mutex::default());
+        Self { cluster, stack, journal, folder, running, tally, folders: AtomicU64::new(1) }
+    }
+
+    /// What has been done and seen.
+    pub(crate) async fn tally(&self) -> MutexGuard<'_, Tally> {
+        self.tally.lock().await
+    }
+
+    /// Starts an instance in a folder, a new one if none is given.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub(crate) async fn start(&self, slot: Slot, folder: Option<PathBuf>) -> Result<()> {
+        let number = self.folders.fetch_add(1, Ordering::Relaxed);
+        let folder = folder.unwrap_or_else(|| self.folder.join(format!("{slot}.{number}")));
+        let instance = self.cluster.start_in(slot.service, folder).await?;
+        self.journal.note("started", json!({ "slot": slot.to_string(), "pid": instance.id() }));
+        self.running.lock().await.insert(slot, instance);
+        Ok(())
+    }
+
+    /// Waits until all instances are ready.
+    ///
+    /// # Errors
+    /// When one is not in time.
+    pub(crate) async fn ready(&self, within: Duration) -> Result<()> {
+        for instance in self.running.lock().await.values_mut() {
+            instance.ready(within).await?;
+        }
+        Ok(())
+    }
+
+    /// Does what a fault says, to its end. What does not work is noted as trouble.
+    pub(crate) async fn suffer(&self, fault: Fault) {
+        self.journal.note("fault", json!(fault.to_string()));
+        *self.tally().await.faults.entry(fault.kind()).or_default() += 1;
+        let done = match fault {
+            Fault::Kill { slot, back_after_ms, keeps_state } => self.kill(slot, back_after_ms, keeps_state).await,
+            Fault::Freeze { slot, for_ms } => self.freeze(slot, for_ms).await,
+            Fault::Drain { slot, back_after_ms } => self.drain(slot, Some(back_after_ms)).await,
+            Fault::Remove { slot } => self.drain(slot, None).await,
+            Fault::Add { slot } => self.start(slot, None).await,
+            Fault::Broker { killed, away_ms } => self.take_away(Server::Broker, killed, away_ms).await,
+            Fault::Cql { away_ms } => self.take_away(Server::Cql, true, away_ms).await,
+            Fault::NoFetchers { away_ms } => self.no_fetchers(away_ms).await,
+        };
+        match done {
+            Ok(()) => self.journal.note("over", json!(fault.to_string())),
+            Err(error) => self.trouble(format!("{fault}: {error:#}")).await,
+        }
+    }
+
+    /// Notes what should not be.
+    pub(crate) async fn trouble(&self, what: String) {
+        self.journal.note("trouble", json!(what));
+        self.tally().await.troubles.push(what);
+    }
+
+    /// Starts again what ended by itself, as a supervisor does.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub(crate) async fn supervise(&self) -> Result<()> {
+        let mut ended = vec![];
+        {
+            let mut running = self.running.lock().await;
+            let gone: Vec<_> =
+                running.iter_mut().filter_map(|(slot, one)| one.still_runs().is_err().then_some(*slot)).collect();
+            ended.extend(gone.into_iter().filter_map(|slot| running.remove_entry(&slot)));
+        }
+        for (slot, mut instance) in ended {
+            let code = instance.end(ENDS_WITHIN).await?.code();
+            let said = instance.last_words();
+            self.journal.note("ended", json!({ "slot": slot.to_string(), "code": code, "said": said }));
+            let exit = Exit { who: slot.to_string(), code, took_ms: None, servers_away: false };
+            self.hurt(slot).await;
+            self.tally().await.exits.push(exit);
+            self.start(slot, Some(instance.folder().to_owned())).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends all instances with SIGTERM, at once.
+    pub(crate) async fn end(&self) {
+        let all = std::mem::take(&mut *self.running.lock().await);
+        let services: BTreeSet<Service> = all.keys().map(|slot| slot.service).collect();
+        self.journal.note("end", json!({ "instances": all.len(), "services": services.len() }));
+        for (_, instance) in &all {
+            // One that has ended already is found when it is waited for.
+            let _ = instance.signal(Signal::TERM);
+        }
+        let begun = Instant::now();
+        for (slot, instance) in all {
+            if let Err(error) = self.ended(slot, instance, begun).await {
+                self.trouble(format!("{slot}: {error:#}")).await;
+            }
+        }
+    }
+
+    async fn take(&self, slot: Slot) -> Result<Instance> {
+        self.running.lock().await.remove(&slot).with_context(|| format!("{slot} is not running"))
+    }
+
+    async fn hurt(&self, slot: Slot) {
+        self.tally().await.fetchers_hurt += u64::from(slot.service == Service::Fetcher);
+    }
+
+    async fn kill(&self, slot: Slot, back_after_ms: u64, keeps_state: bool) -> Result<()> {
+        let instance = self.take(slot).await?;
+        let folder = keeps_state.then(|| instance.folder().to_owned());
+        self.hurt(slot).await;
+        instance.kill().await?;
+        sleep(Duration::from_millis(back_after_ms)).await;
+        self.start(slot, folder).await
+    }
+
+    async fn freeze(&self, slot: Slot, for_ms: u64) -> Result<()> {
+        let instance = self.take(slot).await?;
+        self.hurt(slot).await;
+        instance.signal(Signal::STOP)?;
+        sleep(Duration::from_millis(for_ms)).await;
+        instance.signal(Signal::CONT)?;
+        self.running.lock().await.insert(slot, instance);
+        Ok(())
+    }
+
+    async fn drain(&self, slot: Slot, back_after_ms: Option<u64>) -> Result<()> {
+        let instance = self.take(slot).await?;
+        let folder = instance.folder().to_owned();
+        let begun = Instant::now();
+        instance.signal(Signal::TERM)?;
+        self.ended(slot, instance, begun).await?;
+        let Some(back_after_ms) = back_after_ms else { return Ok(()) };
+        sleep(Duration::from_millis(back_after_ms)).await;
+        self.start(slot, Some(folder)).await
+    }
+
+    /// Waits for the end of an instance that was told to end.
+    async fn ended(&self, slot: Slot, mut instance: Instance, begun: Instant) -> Result<()> {
+        let from = SystemClock.now();
+        let code = instance.end(ENDS_WITHIN).await?.code();
+        let took_ms = u64::try_from(begun.elapsed().as_millis())?;
+        let until = SystemClock.now();
+        self.journal.note("ended", json!({ "slot": slot.to_string(), "code": code, "took_ms": took_ms }));
+        if code != Some(0) {
+            self.journal.note("said", json!({ "slot": slot.to_string(), "last": instance.last_words() }));
+        }
+        let mut tally = self.tally().await;
+        let servers_away = tally.outages.iter().any(|(since, back)| *since <= until && from <= back + BACK_MS);
+        tally.exits.push(Exit { who: slot.to_string(), code, took_ms: Some(took_ms), servers_away });
+        Ok(())
+    }
+
+    async fn no_fetchers(&self, away_ms: u64) -> Result<()> {
+        let mut slots = vec![];
+        {
+            let mut running = self.running.lock().await;
+            let all: Vec<_> = running.keys().filter(|slot| slot.service == Service::Fetcher).copied().collect();
+            for slot in all {
+                if let Some(instance) = running.remove(&slot) {
+                    instance.kill().await?;
+                    slots.push(slot);
+                }
+            }
+        }
+        for slot in &slots {
+            self.hurt(*slot).await;
+        }
+        sleep(Duration::from_millis(away_ms)).await;
+        for slot in slots {
+            self.start(slot, None).await?;
+        }
+        Ok(())
+    }
+
+    async fn take_away(&self, server: Server, killed: bool, away_ms: u64) -> Result<()> {
+        let since = SystemClock.now();
+        let index = {
+            let fetchers = self.running.lock().await.keys().filter(|slot| slot.service == Service::Fetcher).count();
+            let mut tally = self.tally().await;
+            // Two more may be in the middle of a fault of their own.
+            tally.fetchers_cut_off += if server == Server::Broker { fetchers as u64 + 2 } else { 0 };
+            tally.outages.push((since, Millis::MAX - BACK_MS));
+            tally.outages.len() - 1
+        };
+        let signal = if killed { "KILL" } else { "TERM" };
+        tokio::task::block_in_place(|| self.stack.stop(server.node(), signal))?;
+        sleep(Duration::from_millis(away_ms)).await;
+        tokio::task::block_in_place(|| self.stack.start(server.node()))?;
+        if let Some(outage) = self.tally().await.outages.get_mut(index) {
+            outage.1 = SystemClock.now();
+        }
+        Ok(())
+    }
+}

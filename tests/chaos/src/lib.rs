@@ -1,0 +1,25 @@
+//! The chaos gate: real processes on real servers crawl a web with a known truth, while a seeded schedule kills, freezes, drains
+//! and adds instances of every service, and takes the servers away.
+//!
+//! [`schedule`] turns a seed into faults; [`run`] lets them happen to a fleet while completion is read all the time; the
+//! [`Verdict`] compares what the web's own log, the topics and the ends of the processes say with what was promised.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `schedule` | what goes wrong, and when (pure) |
+//! | `fleet` | the processes, and what is done to them and to the servers |
+//! | `watch` | completion, read all the time |
+//! | `verdict` | a run against what is true and what was promised (pure) |
+//! | `journal` | what happened, line by line |
+//! | `run` | one run from start to verdict |
+
+mod fleet;
+mod journal;
+mod run;
+mod schedule;
+mod verdict;
+mod watch;
+
+pub use run::{Settings, run};
+pub use schedule::{Fault, Slot, Step, schedule};
+pub use verdict::{Evidence, Exit, Rules, Verdict};

@@ -1,0 +1,105 @@
+//! Runs the chaos gate for one seed; see `tests/chaos/run`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use clap::Parser;
+use orbweaver_chaos_tests::{Settings, run, schedule};
+use orbweaver_testkit::Stack;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::timeout;
+
+#[derive(Debug, Parser)]
+#[command(about = "Crawls a web with real processes on real servers while faults come from a seed.")]
+struct Options {
+    /// Seed of web and faults
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Ordinary pages of the web
+    #[arg(long, default_value_t = 1_600)]
+    pages: u64,
+    /// Sites that they are spread over
+    #[arg(long, default_value_t = 8)]
+    sites: u32,
+    /// Least time between requests to a site, in milliseconds: 100, 125, 200, 250, 500 or 1000
+    #[arg(long, default_value_t = 250, value_parser = rate)]
+    interval_ms: u64,
+    /// Take the fetchers away for longer than a lease
+    #[arg(long)]
+    long: bool,
+    /// Folder for journal and logs; must be empty or absent
+    #[arg(long, value_name = "DIR", required_unless_present = "plan")]
+    out: Option<PathBuf>,
+    /// First of ten ports of the servers
+    #[arg(long, default_value_t = 26_092)]
+    port: u16,
+    /// End after so many seconds, whatever there is
+    #[arg(long, value_name = "S", default_value_t = 900)]
+    max_seconds: u64,
+    /// Only print the schedule
+    #[arg(long)]
+    plan: bool,
+}
+
+/// An interval that is a whole number of requests a second, at which one request is in flight a site.
+fn rate(value: &str) -> Result<u64, String> {
+    let allowed = [100, 125, 200, 250, 500, 1_000];
+    value.parse().ok().filter(|ms| allowed.contains(ms)).ok_or_else(|| format!("allowed are {allowed:?}"))
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let options = Options::parse();
+    if options.plan {
+        for step in schedule(options.seed, options.long) {
+            println!("{:>7} ms: {}", step.at_ms, step.fault);
+        }
+        return ExitCode::SUCCESS;
+    }
+    match bounded(options).await {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("the run could not be made: {error:?}");
+            ExitCode::from(74)
+        }
+    }
+}
+
+/// Servers and processes are stopped in every case, since whoever started them is dropped here.
+async fn bounded(options: Options) -> Result<bool> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let limit = Duration::from_secs(options.max_seconds);
+    tokio::select! {
+        done = timeout(limit, one(options)) => done.with_context(|| format!("not done within {limit:?}"))?,
+        _ = terminate.recv() => bail!("terminated"),
+        _ = interrupt.recv() => bail!("interrupted"),
+    }
+}
+
+async fn one(options: Options) -> Result<bool> {
+    let out = options.out.context("--out")?;
+    ensure!(
+        std::env::var_os("ORBWEAVER_TEST_CQL").is_none(),
+        "ORBWEAVER_TEST_CQL is set, and that server is not ours to kill"
+    );
+    std::fs::create_dir_all(&out)?;
+    ensure!(is_empty(&out)?, "{} is not empty", out.display());
+    let out = out.canonicalize()?;
+    let (dir, port) = (out.join("servers"), options.port);
+    let stack = tokio::task::spawn_blocking(move || Stack::up(&dir, port, &["--sync", "batch"])).await??;
+    let Options { seed, pages, sites, interval_ms, long, .. } = options;
+    let settings = Settings { seed, pages, sites, interval_ms, long, out };
+    let (line, verdict) = run(&settings, stack).await?;
+    for finding in verdict.findings().take(40) {
+        println!("{finding}");
+    }
+    println!("{line}");
+    Ok(verdict.is_ok())
+}
+
+fn is_empty(folder: &Path) -> Result<bool> {
+    Ok(std::fs::read_dir(folder)?.next().is_none())
+}

@@ -1,0 +1,224 @@
+//! One run: a web, a fleet, a schedule, a verdict.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use orbweaver_cluster_tests::{Cluster, Found, Plan, Service, binary};
+use orbweaver_stage::{Clock as _, SystemClock};
+use orbweaver_testkit::Stack;
+use orbweaver_toyweb::{Entry, Expected, Kind, Logging, Serving, ToyWeb, WebConfig};
+use serde_json::json;
+use tokio::process::Command;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, interval, sleep_until, timeout};
+
+use crate::fleet::Fleet;
+use crate::journal::Journal;
+use crate::schedule::{Slot, Step, schedule};
+use crate::verdict::{Evidence, Rules, Verdict};
+use crate::watch::{Watch, lags, read};
+
+/// How long servers and processes of a busy machine may take for something.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How long a crawl may take after the last fault: two leases, and then some.
+const COMPLETES_WITHIN: Duration = Duration::from_secs(360);
+/// Pages that a fetcher may have in flight.
+const CONCURRENCY: u64 = 8;
+/// Requests for one URL that a dispatch may make besides its first.
+const WITHIN_A_DISPATCH: u64 = 5;
+/// `runtime.shutdown_budget`, in seconds; what is unfinished is ended five seconds later.
+const SHUTDOWN_BUDGET_S: u64 = 15;
+/// What a busy machine needs besides, in seconds.
+const MARGIN_S: u64 = 10;
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Seed of web and faults.
+    pub seed: u64,
+    /// Ordinary pages of the web.
+    pub pages: u64,
+    /// Sites that they are spread over.
+    pub sites: u32,
+    /// Least time between requests to a site, in milliseconds; at least 100.
+    pub interval_ms: u64,
+    /// Fetchers stay away for longer than a lease.
+    pub long: bool,
+    /// Where journal, request log, truth and what the processes said are left.
+    pub out: PathBuf,
+}
+
+/// The variables of all instances.
+fn plan(stack: &Stack, settings: &Settings) -> Plan {
+    let rate = format!("{}/s", 1_000 / settings.interval_ms);
+    let variables = [
+        ("ORBWEAVER_FETCHER__ALLOW_PRIVATE", "true".to_owned()),
+        ("ORBWEAVER_FETCHER__CONCURRENCY", CONCURRENCY.to_string()),
+        ("ORBWEAVER_RATE_LIMITER__RATE", rate),
+        ("ORBWEAVER_NORMALIZER_DEDUP__DEFAULT_SCOPE", "any".to_owned()),
+        ("ORBWEAVER_NORMALIZER_DEDUP__DEFINITION_GRACE", "500ms".to_owned()),
+        ("ORBWEAVER_CQL__REPLICATION_FACTOR", "1".to_owned()),
+        ("ORBWEAVER_RUNTIME__SHUTDOWN_BUDGET", format!("{SHUTDOWN_BUDGET_S}s")),
+        // Less than half of the session of tests/stack, which is shorter than what is usual.
+        ("ORBWEAVER_RUNTIME__FROZEN_AFTER", "2s".to_owned()),
+    ];
+    Plan {
+        brokers: stack.brokers.clone(),
+        cql: stack.cql.clone(),
+        partitions: 4,
+        replication: 1,
+        variables: variables.map(|(name, value)| (name.to_owned(), value)).to_vec(),
+    }
+}
+
+fn web(settings: &Settings) -> WebConfig {
+    let specials = [
+        (Kind::Chain, 4),
+        (Kind::Loop, 1),
+        (Kind::Respelled, 2),
+        (Kind::Slow, 8),
+        (Kind::Flaky, 6),
+        (Kind::Busy, 6),
+        (Kind::BusyHost, 2),
+        (Kind::Dead, 3),
+        (Kind::Gzip, 2),
+        (Kind::Spellings, 2),
+        (Kind::Resource, 1),
+        (Kind::Disallowed, 1),
+        (Kind::RobotsRefusing, 1),
+    ];
+    WebConfig {
+        seed: settings.seed,
+        pages: settings.pages,
+        links: 20,
+        bytes: 4_000,
+        address_hosts: settings.sites,
+        specials: specials.into(),
+        slow_ms: 1_500,
+        retry_after_s: 4,
+        ..WebConfig::default()
+    }
+}
+
+/// Runs one seed on servers of its own, and judges it. The last line, without its verdict's details, is the caller's to print.
+///
+/// # Errors
+/// When the run itself cannot be made: the verdict on the crawl is none.
+pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)> {
+    let config = web(settings);
+    let out = &settings.out;
+    let log = out.join("requests.jsonl");
+    let journal = Journal::create(&out.join("journal.jsonl"))?;
+    let steps = schedule(settings.seed, settings.long);
+    journal.note("settings", json!({ "run": format!("{settings:?}"), "web": format!("{config:?}") }));
+    journal.note("schedule", steps.iter().map(|step| format!("{} ms: {}", step.at_ms, step.fault)).collect());
+    let rules = |twice_at_most| Rules {
+        interval_us: settings.interval_ms * 1_000,
+        retry_after_us: u64::from(config.retry_after_s) * 1_000_000,
+        slow_us: config.slow_ms * 1_000,
+        twice_at_most,
+        ends_within_ms: (SHUTDOWN_BUDGET_S + 5 + MARGIN_S) * 1_000,
+    };
+    let web = ToyWeb::start(config.clone(), &Serving { port: 0, logging: Logging::File(log.clone()) })?;
+    let truth = web.truth();
+    write_truth(&out.join("truth.jsonl"), &truth)?;
+
+    let cluster = Cluster::start(plan(&stack, settings)).await?;
+    let fleet = Arc::new(Fleet::new(cluster, stack, journal, out.join("instances")));
+    for service in Service::ALL {
+        fleet.start(Slot { service, number: 1 }, None).await?;
+    }
+    fleet.ready(PATIENCE).await?;
+    fleet.cluster.seed(&[web.start_url()]).await?;
+    fleet.journal.note("seeded", json!(web.start_url()));
+
+    let watch = Arc::new(Watch::default());
+    let complete = tokio::select! {
+        never = watch.run(&fleet.cluster.log, &fleet.journal) => never.map(|()| false),
+        complete = disturb(&fleet, steps, &watch) => complete,
+    }?;
+    let complete = complete && status_says_complete(&fleet).await?;
+    fleet.end().await;
+    let reading = read(&fleet.cluster.log).await?;
+    fleet.journal.note("at the end", json!({ "lags": lags(&reading) }));
+
+    ensure!(web.log().failures() == 0, "{} requests are missing in the log of the web", web.log().failures());
+    web.stop();
+    let found = Found::read(&fleet.cluster.log).await?;
+    let mut tally = std::mem::take(&mut *fleet.tally().await);
+    let evidence = Evidence {
+        truth,
+        requests: read_requests(&log)?,
+        documents: found.documents,
+        dead_letters: found.dead_letters,
+        completions_ms: watch.completions_ms(),
+        complete_at_the_end: complete && reading.is_worked_off(),
+        exits: std::mem::take(&mut tally.exits),
+        troubles: std::mem::take(&mut tally.troubles),
+    };
+    let at_most = (CONCURRENCY + WITHIN_A_DISPATCH) * (tally.fetchers_hurt + tally.fetchers_cut_off);
+    let verdict = Verdict::on(&evidence, &rules(at_most));
+    let faults: Vec<_> = tally.faults.iter().map(|(kind, count)| format!("{kind}={count}")).collect();
+    let line = format!("seed {}: faults {}; {verdict}", settings.seed, faults.join(" "));
+    fleet.journal.note("verdict", json!({ "line": line, "findings": verdict.findings().collect::<Vec<_>>() }));
+    if let Some(fleet) = Arc::into_inner(fleet) {
+        fleet.cluster.remove().await?;
+    }
+    Ok((line, verdict))
+}
+
+/// Lets the schedule happen, then waits for completion. Tells whether it was reported after the last fault.
+async fn disturb(fleet: &Arc<Fleet>, steps: Vec<Step>, watch: &Watch) -> Result<bool> {
+    let begun = Instant::now();
+    let mut faults = JoinSet::new();
+    let mut steps = steps.into_iter().peekable();
+    let mut ticks = interval(Duration::from_millis(200));
+    while steps.peek().is_some() || !faults.is_empty() {
+        ticks.tick().await;
+        while let Some(step) = steps.next_if(|step| begun.elapsed() >= Duration::from_millis(step.at_ms)) {
+            let fleet = Arc::clone(fleet);
+            faults.spawn(async move { fleet.suffer(step.fault).await });
+        }
+        while let Some(done) = faults.try_join_next() {
+            done.context("a fault")?;
+        }
+        fleet.supervise().await?;
+    }
+    let over = SystemClock.now();
+    fleet.journal.note("all faults are over", json!(null));
+    let end = Instant::now() + COMPLETES_WITHIN;
+    // Both readings that prove it have to be later.
+    let mut reported = None;
+    while reported.is_none() && Instant::now() < end {
+        ticks.tick().await;
+        fleet.supervise().await?;
+        reported = watch.completions_ms().into_iter().filter(|at| *at > over).nth(1);
+    }
+    // Whatever still moves has time to show it.
+    sleep_until(Instant::now() + Duration::from_secs(2)).await;
+    Ok(reported.is_some())
+}
+
+/// What the command says that users have.
+async fn status_says_complete(fleet: &Fleet) -> Result<bool> {
+    let mut command = Command::new(binary("orbweaver")?);
+    command.args(["status", "--wait", "--max-time", "60s", "--brokers", &fleet.stack.brokers]);
+    command.args(["--prefix", fleet.cluster.prefix()]).kill_on_drop(true).stdin(Stdio::null());
+    let output = timeout(PATIENCE, command.output()).await.context("`orbweaver status --wait` does not end")??;
+    let said = String::from_utf8_lossy(&output.stderr);
+    fleet.journal.note("status", json!({ "code": output.status.code(), "said": said }));
+    Ok(output.status.success())
+}
+
+fn write_truth(path: &Path, truth: &[Expected]) -> Result<()> {
+    let text: String = truth.iter().map(|expected| format!("{}\n", json!(expected))).collect();
+    std::fs::write(path, text).with_context(|| format!("{}", path.display()))
+}
+
+fn read_requests(path: &Path) -> Result<Vec<Entry>> {
+    let text = std::fs::read_to_string(path)?;
+    text.lines().map(|line| serde_json::from_str(line).with_context(|| line.to_owned())).collect()
+}

@@ -1,0 +1,261 @@
+//! A run against what is true and what was promised: pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use orbweaver_messages::Millis;
+use orbweaver_pipeline_tests::{normalized, site_of_host};
+use orbweaver_toyweb::{Entry, Expected, Fate, Kind};
+
+/// Exit code of a process that ended with work unfinished.
+const UNFINISHED: i32 = 75;
+/// Exit codes after which a supervisor starts a process again: a server failed for too long; halted or stalled.
+const RESTARTED: [i32; 2] = [74, UNFINISHED];
+/// How far two clocks of one machine may differ by rounding, in milliseconds.
+const ROUNDING_MS: Millis = 2;
+
+/// What the run was allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rules {
+    /// Least time from an answer of a site to its next request, in microseconds.
+    pub interval_us: u64,
+    /// What a 429 asks for, in microseconds.
+    pub retry_after_us: u64,
+    /// How long the slow pages take to answer, in microseconds.
+    pub slow_us: u64,
+    /// Requests beyond what an undisturbed crawl makes, at most: what was in flight at the faults.
+    pub twice_at_most: u64,
+    /// How long a process may take to end after SIGTERM, in milliseconds.
+    pub ends_within_ms: u64,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exit {
+    /// Which.
+    pub who: String,
+    /// Its exit code; none when a signal ended it, or when it did not end.
+    pub code: Option<i32>,
+    /// How long it took after SIGTERM, in milliseconds; none when nobody had asked it to end.
+    pub took_ms: Option<u64>,
+    /// Whether a server was away meanwhile: then nothing can be committed.
+    pub servers_away: bool,
+}
+
+/// All that a verdict is made of.
+#[derive(Debug, Clone, Default)]
+pub struct Evidence {
+    /// What is true of the web.
+    pub truth: Vec<Expected>,
+    /// What the web was asked, in order.
+    pub requests: Vec<Entry>,
+    /// How many documents each URL has.
+    pub documents: BTreeMap<String, u32>,
+    /// Records that could not be processed.
+    pub dead_letters: u64,
+    /// When completion was reported, in milliseconds since the epoch: the ends of the second readings.
+    pub completions_ms: Vec<Millis>,
+    /// Whether it was reported after the last fault, by the readings and by `orbweaver status --wait`.
+    pub complete_at_the_end: bool,
+    /// How processes ended that were asked to, or that ended by themselves.
+    pub exits: Vec<Exit>,
+    /// What else went wrong: a process that did not start, a server that did not come back.
+    pub troubles: Vec<String>,
+}
+
+/// What became of a run.
+#[derive(Debug, Clone, Default)]
+pub struct Verdict {
+    /// URLs that a crawl must request.
+    pub reachable: usize,
+    /// Those that were requested, and have their document where there is one.
+    pub fetched: usize,
+    /// Those that were not, with what is missing.
+    pub lost: Vec<String>,
+    /// Requests beyond what an undisturbed crawl makes.
+    pub twice: u64,
+    /// How many of these the faults explain.
+    pub twice_at_most: u64,
+    /// Requests that came too early for their site.
+    pub impolite: Vec<String>,
+    /// Requests and documents of URLs that no crawl may ask for.
+    pub strayed: Vec<String>,
+    /// Records that could not be processed.
+    pub dead_letters: u64,
+    /// Reports of completion before all was fetched.
+    pub early_complete: Vec<String>,
+    /// Whether completion was reported at the end.
+    pub complete_at_the_end: bool,
+    /// Processes that ended by themselves in a way that a supervisor mends.
+    pub restarted: usize,
+    /// Processes that ended otherwise than they should, and other troubles.
+    pub troubles: Vec<String>,
+}
+
+impl Verdict {
+    /// The verdict on a run.
+    #[must_use]
+    pub fn on(evidence: &Evidence, rules: &Rules) -> Self {
+        let counts = requests_by_url(&evidence.requests);
+        let reachable: Vec<_> = evidence.truth.iter().filter(|expected| expected.least > 0).collect();
+        let lost: Vec<_> = reachable.iter().filter_map(|expected| missing(expected, &counts, evidence)).collect();
+        let mut troubles = evidence.troubles.clone();
+        troubles.extend(evidence.exits.iter().filter_map(|exit| wrong_exit(exit, rules)));
+        let restarted = evidence.exits.iter().filter(|exit| exit.took_ms.is_none() && is_restarted(exit)).count();
+        Self {
+            reachable: reachable.len(),
+            fetched: reachable.len() - lost.len(),
+            lost,
+            twice: repeated(&evidence.truth, &counts),
+            twice_at_most: rules.twice_at_most,
+            impolite: impolite(&evidence.truth, &evidence.requests, rules),
+            strayed: strayed(evidence, &counts),
+            dead_letters: evidence.dead_letters,
+            early_complete: early(&reachable, evidence),
+            complete_at_the_end: evidence.complete_at_the_end,
+            restarted,
+            troubles,
+        }
+    }
+
+    /// Whether all promises were kept.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        self.lost.is_empty()
+            && self.twice <= self.twice_at_most
+            && self.impolite.is_empty()
+            && self.strayed.is_empty()
+            && self.dead_letters == 0
+            && self.early_complete.is_empty()
+            && self.complete_at_the_end
+            && self.troubles.is_empty()
+    }
+
+    /// All that was wrong, a line each.
+    pub fn findings(&self) -> impl Iterator<Item = String> {
+        let kinds = [
+            ("lost", &self.lost),
+            ("impolite", &self.impolite),
+            ("strayed", &self.strayed),
+            ("complete too early", &self.early_complete),
+            ("trouble", &self.troubles),
+        ];
+        kinds.into_iter().flat_map(|(kind, found)| found.iter().map(move |what| format!("{kind}: {what}")))
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "reachable={} fetched={} lost={} ", self.reachable, self.fetched, self.lost.len())?;
+        write!(f, "twice={}/{} impolite={} ", self.twice, self.twice_at_most, self.impolite.len())?;
+        write!(f, "strayed={} dead_letters={} ", self.strayed.len(), self.dead_letters)?;
+        write!(f, "early_complete={} complete_at_end={} ", self.early_complete.len(), self.complete_at_the_end)?;
+        write!(f, "restarted={} troubles={}", self.restarted, self.troubles.len())?;
+        write!(f, ": {}", if self.is_ok() { "OK" } else { "FAILED" })
+    }
+}
+
+fn is_robots(entry: &Entry) -> bool {
+    entry.target == "/robots.txt"
+}
+
+fn requests_by_url(requests: &[Entry]) -> BTreeMap<String, u32> {
+    let mut counts = BTreeMap::new();
+    for entry in requests.iter().filter(|entry| !is_robots(entry)) {
+        *counts.entry(normalized(&entry.host, &entry.target)).or_insert(0) += 1;
+    }
+    counts
+}
+
+fn missing(expected: &Expected, counts: &BTreeMap<String, u32>, evidence: &Evidence) -> Option<String> {
+    let url = &expected.url;
+    if !counts.contains_key(url) {
+        return Some(format!("{url}: never requested"));
+    }
+    let lacks = expected.fate == Fate::Fetched && !evidence.documents.contains_key(url);
+    lacks.then(|| format!("{url}: requested, but there is no document"))
+}
+
+fn repeated(truth: &[Expected], counts: &BTreeMap<String, u32>) -> u64 {
+    let beyond = |expected: &Expected| {
+        // What takes several requests goes back and begins again when its site asks to be left alone in between.
+        let most = if expected.least > 1 { expected.most * 2 } else { expected.most };
+        u64::from(counts.get(&expected.url).copied().unwrap_or(0).saturating_sub(most))
+    };
+    truth.iter().filter(|expected| expected.most > 0).map(beyond).sum()
+}
+
+fn impolite(truth: &[Expected], requests: &[Entry], rules: &Rules) -> Vec<String> {
+    let slow = truth.iter().filter(|expected| expected.kind == Some(Kind::Slow));
+    let slow: BTreeSet<&str> = slow.map(|expected| expected.url.as_str()).collect();
+    // When each site may be asked again, and why not before.
+    let mut free: BTreeMap<&str, (u64, &str)> = BTreeMap::new();
+    let mut found = vec![];
+    for entry in requests {
+        let site = site_of_host(&entry.host);
+        let before = free.get(site).copied();
+        if let Some((_, why)) = before.filter(|(free_us, _)| entry.at_us < *free_us) {
+            let early = before.map_or(0, |(free_us, _)| free_us - entry.at_us);
+            found
+                .push(format!("{}{} at {} us came {early} us too early: {why}", entry.host, entry.target, entry.at_us));
+        }
+        let next = if entry.status == 429 {
+            (entry.at_us + rules.retry_after_us, "Retry-After")
+        } else if slow.contains(normalized(&entry.host, &entry.target).as_str()) {
+            (entry.at_us + rules.slow_us + rules.interval_us, "an answer was on its way")
+        } else {
+            (entry.at_us + rules.interval_us, "the interval")
+        };
+        // A site that asked to be left alone is not free because somebody did not listen.
+        free.insert(site, before.map_or(next, |before| before.max(next)));
+    }
+    found
+}
+
+fn strayed(evidence: &Evidence, counts: &BTreeMap<String, u32>) -> Vec<String> {
+    let known: BTreeMap<_, _> = evidence.truth.iter().map(|expected| (expected.url.as_str(), expected)).collect();
+    let requested = counts.keys().filter(|url| known.get(url.as_str()).is_none_or(|expected| expected.most == 0));
+    let has_none = |url: &&String| {
+        known.get(url.as_str()).is_none_or(|expected| !matches!(expected.fate, Fate::Fetched | Fate::Cut))
+    };
+    let documents = evidence.documents.keys().filter(has_none);
+    let requested = requested.map(|url| format!("{url}: requested, and must not be"));
+    requested.chain(documents.map(|url| format!("{url}: has a document, and must not"))).collect()
+}
+
+/// Complete means that all was fetched, and that nothing is asked for any more.
+fn early(reachable: &[&Expected], evidence: &Evidence) -> Vec<String> {
+    let Some(first) = evidence.completions_ms.iter().min() else { return vec![] };
+    let until = first + ROUNDING_MS;
+    let is_later = |entry: &&Entry| i64::try_from(entry.epoch_us / 1_000).unwrap_or(i64::MAX) > until;
+    let by_then: Vec<_> = evidence.requests.iter().filter(|entry| !is_later(entry)).cloned().collect();
+    let by_then = requests_by_url(&by_then);
+    let waiting = reachable.iter().filter(|expected| !by_then.contains_key(&expected.url)).count();
+    let later = evidence.requests.iter().filter(is_later);
+    let mut found: Vec<_> = later
+        .map(|entry| format!("{}{} was requested after complete was reported at {first}", entry.host, entry.target))
+        .collect();
+    if waiting > 0 {
+        found.push(format!("{waiting} URLs had not been requested when complete was reported at {first}"));
+    }
+    found
+}
+
+fn is_restarted(exit: &Exit) -> bool {
+    exit.code.is_some_and(|code| RESTARTED.contains(&code))
+}
+
+fn wrong_exit(exit: &Exit, rules: &Rules) -> Option<String> {
+    let who = &exit.who;
+    let Some(took_ms) = exit.took_ms else {
+        return (!is_restarted(exit)).then(|| format!("{who} ended by itself with {:?}", exit.code));
+    };
+    let right = exit.code == Some(0) || (exit.code == Some(UNFINISHED) && exit.servers_away);
+    if !right {
+        return Some(format!("{who} ended with {:?} after SIGTERM, not with 0", exit.code));
+    }
+    (took_ms > rules.ends_within_ms).then(|| format!("{who} took {took_ms} ms to end after SIGTERM"))
+}
+
+#[cfg(test)]
+mod tests;

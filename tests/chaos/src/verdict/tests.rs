@@ -1,0 +1,187 @@
+//! Every kind of violation is planted once, and found.
+
+use super::*;
+
+const RULES: Rules =
+    Rules { interval_us: 100, retry_after_us: 5_000, slow_us: 1_000, twice_at_most: 1, ends_within_ms: 20 };
+
+fn expected(url: &str, fate: Fate, requests: u32) -> Expected {
+    Expected { url: format!("http://{url}"), fate, least: requests, most: requests, kind: None }
+}
+
+fn entry(at_us: u64, host: &str, target: &str, status: u16) -> Entry {
+    let (host, target, agent) = (host.to_owned(), target.to_owned(), String::new());
+    Entry { at_us, epoch_us: at_us, host, target, status, agent }
+}
+
+/// A run in which all went well: two pages, one that is gone, one that robots.txt refuses.
+fn good() -> Evidence {
+    let slow = Expected { kind: Some(Kind::Slow), ..expected("10.0.0.1/slow", Fate::Fetched, 1) };
+    Evidence {
+        truth: vec![
+            expected("10.0.0.1/", Fate::Fetched, 1),
+            slow,
+            expected("10.0.0.2/gone", Fate::Gone, 1),
+            expected("10.0.0.2/private", Fate::RefusedByRobots, 0),
+        ],
+        requests: vec![
+            entry(0, "10.0.0.1", "/robots.txt", 404),
+            entry(100, "10.0.0.1", "/", 200),
+            entry(150, "10.0.0.2", "/gone", 404),
+            entry(200, "10.0.0.1", "/slow", 200),
+        ],
+        documents: ["http://10.0.0.1/", "http://10.0.0.1/slow"].map(|url| (url.to_owned(), 1)).into(),
+        dead_letters: 0,
+        completions_ms: vec![3, 4],
+        complete_at_the_end: true,
+        exits: vec![Exit { who: "fetcher-1".to_owned(), code: Some(0), took_ms: Some(20), servers_away: false }],
+        troubles: vec![],
+    }
+}
+
+fn verdict(spoil: impl FnOnce(&mut Evidence)) -> Verdict {
+    let mut evidence = good();
+    spoil(&mut evidence);
+    Verdict::on(&evidence, &RULES)
+}
+
+fn fails(found: &Verdict, said: &str) {
+    assert!(!found.is_ok() && found.to_string().ends_with("FAILED"), "{found}");
+    let findings: Vec<_> = found.findings().collect();
+    assert!(findings.iter().any(|line| line.contains(said)), "{said}: {findings:?}");
+}
+
+#[test]
+fn a_run_in_which_all_went_well_passes() {
+    let found = verdict(|_| {});
+    assert!(found.is_ok(), "{:?}", found.findings().collect::<Vec<_>>());
+    assert_eq!((found.reachable, found.fetched, found.twice), (3, 3, 0));
+}
+
+#[test]
+fn a_page_that_was_never_requested_is_lost() {
+    let found = verdict(|evidence| drop(evidence.requests.remove(1)));
+    fails(&found, "http://10.0.0.1/: never requested");
+    assert_eq!((found.fetched, found.lost.len()), (2, 1));
+}
+
+#[test]
+fn a_page_without_a_document_is_lost() {
+    let found = verdict(|evidence| {
+        evidence.documents.remove("http://10.0.0.1/");
+    });
+    fails(&found, "there is no document");
+}
+
+#[test]
+fn repeated_requests_count_up_to_what_the_faults_explain() {
+    let again = |evidence: &mut Evidence, times: u64| {
+        evidence.requests.extend((0..times).map(|time| entry(1_500 + time * 100, "10.0.0.1", "/", 200)));
+    };
+    let once = verdict(|evidence| again(evidence, 1));
+    assert!(once.is_ok() && once.twice == 1, "{once}");
+    let often = verdict(|evidence| again(evidence, 2));
+    assert!(!often.is_ok() && often.twice == 2, "{often}");
+}
+
+#[test]
+fn a_request_within_the_interval_is_impolite_whatever_lies_between() {
+    fails(&verdict(|evidence| evidence.requests[1].at_us = 99), "1 us too early: the interval");
+    // Those of another site are not.
+    assert!(verdict(|evidence| evidence.requests[2].at_us = 101).is_ok());
+}
+
+#[test]
+fn a_request_while_an_answer_is_on_its_way_is_impolite() {
+    let early = entry(1_299, "10.0.0.1", "/", 200);
+    fails(&verdict(|evidence| evidence.requests.push(early)), "an answer was on its way");
+    assert!(verdict(|evidence| evidence.requests.push(entry(1_300, "10.0.0.1", "/", 200))).is_ok());
+}
+
+#[test]
+fn each_request_before_retry_after_is_over_is_impolite() {
+    let found = verdict(|evidence| {
+        evidence.truth.push(expected("10.0.0.3/busy", Fate::Fetched, 2));
+        evidence.documents.insert("http://10.0.0.3/busy".to_owned(), 1);
+        let statuses = [(0, 429), (4_999, 200), (4_999 + 100, 200)];
+        // The clock of completion is that of the web.
+        evidence.completions_ms = vec![20];
+        evidence.requests.extend(statuses.map(|(at_us, status)| entry(at_us, "10.0.0.3", "/busy", status)));
+    });
+    fails(&found, "1 us too early: Retry-After");
+    assert_eq!(found.impolite.len(), 1);
+    let twice = verdict(|evidence| {
+        let times = [(0, 429), (100, 404), (300, 404)];
+        evidence.requests = times.map(|(at_us, status)| entry(at_us, "10.0.0.2", "/gone", status)).to_vec();
+    });
+    assert_eq!(twice.impolite.len(), 2, "one who does not listen does not free the site for the next");
+}
+
+#[test]
+fn what_robots_txt_refuses_and_what_is_not_in_the_truth_must_not_be_asked_for() {
+    let refused = entry(900, "10.0.0.2", "/private", 200);
+    fails(&verdict(|evidence| evidence.requests.push(refused)), "http://10.0.0.2/private: requested");
+    let unknown = entry(900, "10.0.0.2", "/else", 200);
+    fails(&verdict(|evidence| evidence.requests.push(unknown)), "http://10.0.0.2/else: requested");
+    let document = ("http://10.0.0.2/gone".to_owned(), 1);
+    fails(&verdict(|evidence| evidence.documents.extend([document])), "has a document");
+}
+
+#[test]
+fn dead_letters_fail_a_run() {
+    assert!(!verdict(|evidence| evidence.dead_letters = 1).is_ok());
+}
+
+#[test]
+fn complete_before_all_was_requested_is_too_early() {
+    let later = |evidence: &mut Evidence| {
+        evidence.requests[3].at_us = 9_000;
+        evidence.requests[3].epoch_us = 9_000;
+        evidence.completions_ms = vec![12, 3];
+    };
+    let found = verdict(later);
+    fails(&found, "1 URLs had not been requested");
+    fails(&found, "requested after complete was reported");
+}
+
+#[test]
+fn complete_is_complete_always() {
+    let again = entry(9_000, "10.0.0.1", "/", 200);
+    fails(&verdict(|evidence| evidence.requests.push(again)), "requested after complete was reported at 3");
+}
+
+#[test]
+fn a_run_that_is_not_reported_complete_at_the_end_fails() {
+    assert!(!verdict(|evidence| evidence.complete_at_the_end = false).is_ok());
+}
+
+#[test]
+fn a_process_must_end_with_0_in_time_unless_servers_are_away() {
+    let exit = |code, took_ms, servers_away| {
+        verdict(|evidence| {
+            evidence.exits[0] = Exit { who: "frontier-2".to_owned(), code, took_ms, servers_away };
+        })
+    };
+    fails(&exit(Some(75), Some(20), false), "frontier-2 ended with Some(75)");
+    assert!(exit(Some(75), Some(20), true).is_ok());
+    fails(&exit(Some(70), Some(20), true), "frontier-2 ended with Some(70)");
+    fails(&exit(None, Some(20), true), "frontier-2 ended with None");
+    fails(&exit(Some(0), Some(21), false), "frontier-2 took 21 ms");
+}
+
+#[test]
+fn a_process_that_ends_by_itself_must_be_one_that_a_supervisor_restarts() {
+    let exit = |code| {
+        let own = Exit { who: "extractor-1".to_owned(), code, took_ms: None, servers_away: false };
+        verdict(|evidence| evidence.exits.push(own))
+    };
+    let stalled = exit(Some(75));
+    assert!(stalled.is_ok() && stalled.restarted == 1, "{stalled}");
+    fails(&exit(Some(70)), "extractor-1 ended by itself with Some(70)");
+    fails(&exit(None), "extractor-1 ended by itself with None");
+}
+
+#[test]
+fn other_troubles_fail_a_run() {
+    fails(&verdict(|evidence| evidence.troubles.push("cql: did not start".to_owned())), "cql: did not start");
+}

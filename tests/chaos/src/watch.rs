@@ -1,0 +1,79 @@
+//! Completion, read all the time.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use orbweaver_log::Log;
+use orbweaver_messages::{Millis, topic};
+use orbweaver_stage::completion::{Declared, Reading};
+use orbweaver_stage::{Clock as _, SystemClock};
+use serde_json::json;
+use tokio::time::{interval, timeout};
+
+use crate::journal::Journal;
+
+/// How often it is read.
+const EVERY: Duration = Duration::from_millis(400);
+/// How long a reading may take: brokers may be away.
+const READS_WITHIN: Duration = Duration::from_secs(30);
+
+/// When completion was reported.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    completions_ms: Mutex<Vec<Millis>>,
+}
+
+impl Watch {
+    /// The ends of the second readings of all reports.
+    #[must_use]
+    pub(crate) fn completions_ms(&self) -> Vec<Millis> {
+        self.completions_ms.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Reads without end. A reading that fails says nothing, and the next is compared with the last that did not.
+    ///
+    /// # Errors
+    /// Never; it is ended by whoever waits for it.
+    pub(crate) async fn run(&self, log: &dyn Log, journal: &Journal) -> Result<()> {
+        let mut last: Option<Reading> = None;
+        let mut lag = u64::MAX;
+        let mut ticks = interval(EVERY);
+        loop {
+            ticks.tick().await;
+            match read(log).await {
+                Ok(reading) => {
+                    let now = reading.lags().map(|(_, lag)| lag).sum();
+                    if now != lag {
+                        journal.note("lag", lags(&reading));
+                        lag = now;
+                    }
+                    if last.as_ref().is_some_and(|first| reading.proves_completion_after(first)) {
+                        journal.note("complete", json!(null));
+                        self.completions_ms.lock().unwrap_or_else(PoisonError::into_inner).push(SystemClock.now());
+                    }
+                    last = Some(reading);
+                }
+                Err(error) => journal.note("no reading", json!(format!("{error:#}"))),
+            }
+        }
+    }
+}
+
+/// One reading of all that the pipeline declares.
+///
+/// # Errors
+/// When the brokers do not answer.
+pub(crate) async fn read(log: &dyn Log) -> Result<Reading> {
+    let groups = topic::groups().iter();
+    let pairs = groups.flat_map(|(group, topics)| topics.iter().map(|topic| ((*group).to_owned(), *topic)));
+    let declared: Vec<_> = pairs.map(|(group, topic)| Declared { group, topic }).collect();
+    Ok(timeout(READS_WITHIN, Reading::take(log, &declared)).await.context("the reading took too long")??)
+}
+
+/// What each group still lags.
+#[must_use]
+pub(crate) fn lags(reading: &Reading) -> serde_json::Value {
+    reading.lags().filter(|(_, lag)| *lag > 0).map(|(of, lag)| (format!("{} of {}", of.group, of.topic), lag)).collect()
+}
