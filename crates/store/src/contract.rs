@@ -60,7 +60,7 @@ pub async fn ends_alike(store: &dyn Store, right: &dyn Store, run: &str, writes:
 pub fn write_of(run: &str, (what, key, time): (u8, u8, u8)) -> Write {
     let (what, name, at_ms) = ((what % 6).max(2), key.to_string(), 1_767_225_600_000 + Millis::from(time));
     let (fingerprint, authority) = (fingerprint(run, &name), format!("https://{name}.{run}"));
-    let has = |option: u8| Fingerprint::of("has", &format!("{what} {key} {time} {option}")).0[0] % 2 == 0;
+    let has = |option: u8| Fingerprint::of("has", &format!("{what} {key} {time} {option}")).0[0].is_multiple_of(2);
     let text = |option: u8| has(option).then(|| format!("{option} at {time}"));
     match what {
         2 => page_write(&PageRow {

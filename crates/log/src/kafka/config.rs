@@ -251,7 +251,7 @@ mod tests {
         }
         refused(&KafkaConfig { instance_id: Some("a b".to_owned()), ..good.clone() }, &["`instance_id`", "a b"]);
         refused(&KafkaConfig { producer_bytes: 1, ..good.clone() }, &["`producer_bytes` is 1;", "4 MiB"]);
-        refused(&KafkaConfig { linger: Duration::from_secs(2), ..good.clone() }, &["`linger` is 2s", "0ns to 1s"]);
+        refused(&KafkaConfig { linger: Duration::from_secs(2), ..good }, &["`linger` is 2s", "0ns to 1s"]);
         assert!("uniform".parse::<GroupProtocol>().unwrap_err().to_string().contains("`consumer` and `classic`"));
     }
 

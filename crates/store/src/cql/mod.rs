@@ -153,7 +153,10 @@ impl CqlStore {
         let limit = i32::try_from(limit).unwrap_or(i32::MAX);
         let (mut events, mut from) = (vec![], PagingState::start());
         // The server refuses a limit of 0.
-        while limit > 0 {
+        if limit == 0 {
+            return Ok(events);
+        }
+        loop {
             let state = &from;
             let get = |live: Arc<Live>| async move {
                 let values = (&fingerprint.0[..], limit);
@@ -168,10 +171,9 @@ impl CqlStore {
             }
             match next.into_paging_control_flow() {
                 ControlFlow::Continue(next) => from = next,
-                ControlFlow::Break(()) => break,
+                ControlFlow::Break(()) => return Ok(events),
             }
         }
-        Ok(events)
     }
 }
 
