@@ -100,14 +100,16 @@ impl Health {
 
     /// The log was asked.
     pub(crate) fn log(&self, reached: Reached) {
-        let before = std::mem::replace(&mut self.state().log, reached.clone());
+        let before = self.state().log.clone();
         tell("log", &before, &reached);
+        self.state().log = reached;
     }
 
     /// The store was asked.
     pub(crate) fn store(&self, reached: Reached) {
-        let before = self.state().store.replace(reached.clone()).unwrap_or_default();
+        let before = self.state().store.clone().unwrap_or_default();
         tell("store", &before, &reached);
+        self.state().store = Some(reached);
     }
 
     /// Whether the process runs and its loop turns.

@@ -185,8 +185,8 @@ impl Ending {
             };
             tokio::select! {
                 biased;
-                Some(panic) = panics.recv() => {
-                    say("orbweaver", &format!("panicked at {panic}"));
+                Some(_) = panics.recv() => {
+                    // The hook has told it.
                     return End::Panicked;
                 }
                 result = &mut work => return ended(result, deadline.is_some()),

@@ -13,7 +13,7 @@ pub fn effective(settings: &Settings) -> String {
     let mut section = "";
     for key in KEYS.iter().filter(|key| key.is_read_by(service)) {
         let mut lines = String::new();
-        for (path, setting) in settings.iter().filter(|(_, setting)| std::ptr::eq(setting.key, key)) {
+        for (path, setting) in settings.iter().filter(|(_, setting)| setting.key.path() == key.path()) {
             let _ = writeln!(lines, "{} = {}  # {}", name(key, path), setting.shown(path), setting.origin);
         }
         if lines.is_empty() {

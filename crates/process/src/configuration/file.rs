@@ -28,10 +28,14 @@ pub(super) fn read(path: &Path, content: &[u8], given: &mut Vec<Given>, faults: 
     // The error's own text shows the line, in which a secret may stand.
     match DeTable::parse(text) {
         Ok(table) => {
-            let mut reader = Reader { path, content, given, faults };
+            let mut read = vec![];
+            let mut reader = Reader { path, content, given: &mut read, faults };
             for (section, value) in table.get_ref() {
                 reader.section(section, value);
             }
+            // In the order of the file: so are faults told.
+            read.sort_by_key(|given| if let Origin::File { line, .. } = given.origin { line } else { 0 });
+            given.extend(read);
         }
         Err(error) => {
             let line = error.span().map(|span| line_of(content, span.start));
@@ -68,7 +72,7 @@ impl Reader<'_> {
                     match texts {
                         Some(texts) => self.give(path, value, Raw::List(texts)),
                         None => {
-                            self.fault(&path, value, "an array of texts or numbers is allowed here, nothing deeper")
+                            self.fault(&path, value, "an array of texts or numbers is allowed here, nothing deeper");
                         }
                     }
                 }

@@ -30,7 +30,7 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
 /// Every key.
-pub const KEYS: &[Key] = &[
+pub static KEYS: &[Key] = &[
     Key::new(("kafka", "brokers"), Kind::Servers, ALL, "Brokers to begin with; they name the others.").required(),
     Key::new(
         ("kafka", "prefix"),

@@ -100,7 +100,7 @@ impl Value {
 /// A number of bytes in the largest unit that keeps it whole.
 fn size(bytes: u64) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
-    let whole = units.iter().find(|(bits, _)| bytes != 0 && bytes % (1 << bits) == 0);
+    let whole = units.iter().find(|(bits, _)| bytes != 0 && bytes.is_multiple_of(1 << bits));
     whole.map_or_else(|| format!("{bytes}B"), |(bits, unit)| format!("{}{unit}", bytes >> bits))
 }
 
