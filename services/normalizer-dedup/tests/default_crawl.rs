@@ -1,0 +1,74 @@
+//! Seeds alone begin a crawl.
+
+use bytes::Bytes;
+use orbweaver_log::{Delivered, Record, TopicPartition};
+use orbweaver_messages::{CrawlDefinition, Scope, decode, topic};
+use orbweaver_normalizer_dedup::{Config, DefaultCrawl, NormalizerDedup};
+use orbweaver_stage::{Actions, Opening, Origin, Stage, Step};
+
+type Wanted = Actions<std::convert::Infallible, std::convert::Infallible>;
+
+const GRACE_MS: i64 = 5_000;
+
+fn stage(folder: &std::path::Path, default: Option<DefaultCrawl>) -> NormalizerDedup {
+    let config = Config { default_definition: default, definition_grace_ms: GRACE_MS, ..Config::new(folder) };
+    let mut stage = NormalizerDedup::new(config).unwrap();
+    stage.open(Opening { partition: 0, partitions: 1, assignment: 1, claim: 0 }, 0);
+    stage
+}
+
+fn any() -> Option<DefaultCrawl> {
+    Some(DefaultCrawl { scope: Scope::Any, include: vec![], exclude: vec!["/private/".into()], max_depth: Some(3) })
+}
+
+fn seed(offset: u64, text: &'static str) -> (Origin, Delivered) {
+    let place = TopicPartition::new(topic::SEEDS, 0);
+    let value = Some(Bytes::from_static(text.as_bytes()));
+    let record = Delivered { place, offset, timestamp_ms: 0, key: None, value, headers: vec![] };
+    (Origin { place, offset, epoch: 1 }, record)
+}
+
+/// The records that are to be produced to a topic.
+fn produced(actions: &Wanted, to: topic::Topic) -> Vec<Record> {
+    let steps = actions.plans.iter().flat_map(|plan| &plan.steps);
+    let records = steps.filter_map(|step| if let Step::Produce(records) = step { Some(records) } else { None });
+    records.flatten().filter(|record| record.place.topic == to).cloned().collect()
+}
+
+#[test]
+fn the_default_crawl_is_created_once_nobody_else_has_and_its_seeds_go_on_then() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut stage = stage(folder.path(), any());
+    let mut actions = Wanted::default();
+    stage.receive(vec![seed(0, "http://a.example/"), seed(1, "http://b.example/")], 0, &mut actions);
+    stage.tick(GRACE_MS - 1, &mut actions);
+    assert!(actions.plans.is_empty() && actions.rejects.is_empty(), "its definition may be on its way");
+
+    stage.tick(GRACE_MS, &mut actions);
+    let written = produced(&actions, topic::CONTROL);
+    assert_eq!(written.len(), 1, "one for all seeds that wait");
+    let definition: CrawlDefinition = decode("crawl-definition", written[0].value.as_ref()).unwrap();
+    assert_eq!((definition.name.as_str(), definition.scope, definition.max_depth), ("default", Scope::Any, Some(3)));
+    assert_eq!((definition.pins.partitions, definition.exclude.len()), (1, 1));
+    assert!(produced(&actions, topic::DISCOVERED).is_empty() && actions.rejects.is_empty(), "not before it is read back");
+
+    let mut actions = Wanted::default();
+    let Record { place, key, value, .. } = written[0].clone();
+    let record = Delivered { place, offset: 7, timestamp_ms: 0, key, value, headers: vec![] };
+    stage.follow(&record, GRACE_MS + 1, &mut actions);
+    assert_eq!(produced(&actions, topic::DISCOVERED).len(), 2);
+    assert!(produced(&actions, topic::CONTROL).is_empty() && actions.rejects.is_empty());
+}
+
+#[test]
+fn another_unknown_crawl_goes_to_the_dead_letters_and_so_does_any_where_none_may_be_created() {
+    for (default, text) in [(any(), r#"{"url": "http://a.example/", "crawl": "typo"}"#), (None, "http://a.example/")] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut stage = stage(folder.path(), default);
+        let mut actions = Wanted::default();
+        stage.receive(vec![seed(0, text)], 0, &mut actions);
+        stage.tick(GRACE_MS, &mut actions);
+        assert!(produced(&actions, topic::CONTROL).is_empty());
+        assert!(actions.rejects[0].1.starts_with("there is no crawl `"), "{:?}", actions.rejects);
+    }
+}
