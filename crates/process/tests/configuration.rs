@@ -1,5 +1,7 @@
 //! The configuration from outside: what wins, what is wrong, what is shown.
 
+#![allow(clippy::unwrap_used, reason = "the functions that tests share are tests, too")]
+
 use std::{ffi::OsString, os::unix::ffi::OsStringExt as _, path::PathBuf};
 
 use orbweaver_process::{

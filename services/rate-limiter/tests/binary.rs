@@ -1,5 +1,6 @@
 //! The binary, as far as it goes without servers.
 #![cfg(feature = "cluster")]
+#![allow(clippy::unwrap_used, reason = "these are tests")]
 
 use std::process::{Command, Output};
 
