@@ -136,7 +136,7 @@ impl FrontierStage {
                 let epoch = epoch_of(record).unwrap_or(u64::MAX);
                 partition.tombstone(origin, fingerprint, epoch, turn).map(Ok)
             }
-            Ok((_, Some(waiting))) => partition.waiting(origin, waiting, turn).map(Ok),
+            Ok((_, Some(waiting))) => partition.waiting(origin, &waiting, turn).map(Ok),
             Err(error) => Ok(Err(error.to_string())),
         }
     }

@@ -1,5 +1,7 @@
 //! Seeds alone begin a crawl.
 
+#![allow(clippy::unwrap_used, reason = "these are tests")]
+
 use bytes::Bytes;
 use orbweaver_log::{Delivered, Record, TopicPartition};
 use orbweaver_messages::{CrawlDefinition, Scope, decode, topic};

@@ -51,8 +51,11 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
+/// Where each URL stands, what stands there, the ranks of each site, all that waits.
+type Said = (Vec<Option<Place>>, Vec<Place>, Vec<Vec<Rank>>, Vec<(Fingerprint, Place)>);
+
 /// All that an index says.
-fn said(index: &mut dyn Index) -> (Vec<Option<Place>>, Vec<Place>, Vec<Vec<Rank>>, Vec<(Fingerprint, Place)>) {
+fn said(index: &mut dyn Index) -> Said {
     let places: Vec<Option<Place>> = (0..24).map(|number| index.place(fingerprint(number)).unwrap()).collect();
     for place in places.iter().flatten() {
         let waiting = index.waiting(place.offset).unwrap();

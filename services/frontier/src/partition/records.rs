@@ -15,11 +15,11 @@ impl PartitionFrontier {
     ///
     /// # Errors
     /// When the index fails.
-    pub fn waiting(&mut self, origin: Origin, waiting: Waiting, turn: &mut Turn<'_>) -> Result<(), IndexError> {
+    pub fn waiting(&mut self, origin: Origin, waiting: &Waiting, turn: &mut Turn<'_>) -> Result<(), IndexError> {
         self.end = self.end.max(origin.offset + 1);
         let fingerprint = waiting.fingerprint;
         let old = self.index.place(fingerprint)?;
-        let mut place = Place::of(&waiting, origin.offset, turn.now);
+        let mut place = Place::of(waiting, origin.offset, turn.now);
         let was = self.active.remove(&fingerprint);
         match was {
             Some(Active { place: ended, busy: Busy::Ended }) => {
@@ -44,7 +44,7 @@ impl PartitionFrontier {
                     outcomes.push(origin);
                     turn.out.push(Decision::End { fingerprint, completes: outcomes });
                     self.active.insert(fingerprint, Active { place, busy: Busy::Ended });
-                    self.index.replace(fingerprint, old, Some((place, &waiting)));
+                    self.index.replace(fingerprint, old, Some((place, waiting)));
                     return Ok(());
                 }
             }
@@ -58,7 +58,7 @@ impl PartitionFrontier {
                 }
             }
         }
-        self.index.replace(fingerprint, old, Some((place, &waiting)));
+        self.index.replace(fingerprint, old, Some((place, waiting)));
         turn.out.push(Decision::Park(origin));
         Ok(())
     }

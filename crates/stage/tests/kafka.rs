@@ -1,0 +1,154 @@
+//! The runtime on real brokers: two runners of one group, partitions that move, commits that are right.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a fault of the test itself fails it")]
+
+use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use orbweaver_log::{
+    Delivered, Log, Record, TopicPartition,
+    kafka::{KafkaConfig, KafkaLog, topics},
+};
+use orbweaver_messages::{Millis, Topic, topic};
+use orbweaver_stage::{
+    Actions, NoEffects, NoJobs, Origin, Runner, RunnerConfig, Stage,
+    completion::{Declared, Reading},
+    metrics::Metrics,
+};
+use tokio::{task::JoinHandle, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+const PARTITIONS: u32 = 8;
+const TOPICS: [Topic; 2] = [topic::DISCOVERED, topic::OUTCOMES];
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Copies each record to `crawl.documents`; the copy tells where the record stood.
+struct Copy;
+
+impl Stage for Copy {
+    type Job = Infallible;
+    type Done = ();
+    type Effect = Infallible;
+
+    fn service(&self) -> &'static str {
+        "copy"
+    }
+
+    fn topics(&self) -> &'static [Topic] {
+        &TOPICS
+    }
+
+    fn claims(&self) -> &'static [Topic] {
+        &[topic::SITES]
+    }
+
+    fn receive(&mut self, batch: Vec<(Origin, Delivered)>, _: Millis, actions: &mut Actions<Infallible, Infallible>) {
+        for (origin, record) in batch {
+            let place = TopicPartition::new(topic::DOCUMENTS, record.place.partition);
+            let value = Some(Bytes::from(format!("{} {}", record.place, record.offset)));
+            let copy = Record { place, key: None, value, headers: vec![], timestamp_ms: 1 };
+            actions.produce(vec![copy], vec![origin]);
+        }
+    }
+
+    fn due(&self, _: Millis) -> usize {
+        0
+    }
+}
+
+fn all(topic: Topic) -> Vec<TopicPartition> {
+    (0..PARTITIONS).map(|partition| TopicPartition::new(topic, partition)).collect()
+}
+
+/// A runner on a connection of its own, as in a process of its own.
+async fn run(config: &KafkaConfig, shutdown: &CancellationToken) -> JoinHandle<()> {
+    let log = Arc::new(KafkaLog::connect(config.clone()).await.unwrap());
+    let settings = RunnerConfig { commit_interval: Duration::from_millis(500), ..RunnerConfig::default() };
+    let metrics = Metrics::register(&prometheus::Registry::new()).unwrap();
+    let runner = Runner::new(Copy, log, NoJobs, NoEffects, settings).with_metrics(&metrics);
+    let shutdown = shutdown.clone();
+    tokio::spawn(async move { runner.run(shutdown).await.unwrap() })
+}
+
+async fn feed(log: &KafkaLog, rounds: std::ops::Range<usize>) {
+    for _ in rounds {
+        let places = TOPICS.into_iter().flat_map(all);
+        let record = |place| Record { place, key: None, value: Some(Bytes::new()), headers: vec![], timestamp_ms: 1 };
+        log.append(places.map(record).collect()).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// How often each record was copied.
+async fn copies(log: &KafkaLog) -> BTreeMap<String, usize> {
+    let mut copies = BTreeMap::new();
+    for place in all(topic::DOCUMENTS) {
+        let end = log.bounds(place).await.unwrap().end;
+        let mut reader = log.reader(place, 0).await.unwrap();
+        while reader.position() < end {
+            for record in reader.read(PATIENCE).await.unwrap() {
+                *copies.entry(String::from_utf8(record.value.unwrap().to_vec()).unwrap()).or_default() += 1;
+            }
+        }
+    }
+    copies
+}
+
+async fn await_completion(log: &KafkaLog) {
+    let declared: Vec<_> = TOPICS.iter().map(|topic| Declared { group: "copy".to_owned(), topic: *topic }).collect();
+    let deadline = Instant::now() + PATIENCE;
+    let mut first = Reading::take(log, &declared).await.unwrap();
+    loop {
+        assert!(Instant::now() < deadline, "never complete: {first:?}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let second = Reading::take(log, &declared).await.unwrap();
+        if second.proves_completion_after(&first) {
+            return;
+        }
+        first = second;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs the servers of tests/stack"]
+async fn every_record_is_completed_while_partitions_move_between_two_runners() {
+    let config =
+        KafkaConfig { prefix: orbweaver_testkit::unique("stage"), ..KafkaConfig::new(orbweaver_testkit::brokers()) };
+    let log = Arc::new(KafkaLog::connect(config.clone()).await.unwrap());
+    topics::create(&log, PARTITIONS, None).await.unwrap();
+    let test = tokio::spawn({
+        let log = log.clone();
+        async move {
+            let (ends_one, ends_two) = (CancellationToken::new(), CancellationToken::new());
+            let one = run(&config, &ends_one).await;
+            feed(&log, 0..100).await;
+            let two = run(&config, &ends_two).await;
+            // Until the second has opened partitions, and a little more.
+            feed(&log, 0..300).await;
+            ends_two.cancel();
+            two.await.unwrap();
+            feed(&log, 0..50).await;
+            await_completion(&log).await;
+            ends_one.cancel();
+            one.await.unwrap();
+
+            for topic in TOPICS {
+                for (place, commit) in all(topic).into_iter().zip(log.committed("copy", &all(topic)).await.unwrap()) {
+                    let end = log.bounds(place).await.unwrap().end;
+                    assert_eq!((end, commit.map(|commit| commit.offset)), (450, Some(450)), "{place}");
+                }
+            }
+            let claims = log.all_bounds(&all(topic::SITES)).await.unwrap();
+            let claimed: u64 = claims.iter().map(|bounds| bounds.end).sum();
+            println!("{claimed} openings of {PARTITIONS} partitions");
+            assert!(claimed > u64::from(PARTITIONS), "no partition ever moved");
+            let copies = copies(&log).await;
+            assert_eq!(copies.len(), 450 * TOPICS.len() * PARTITIONS as usize, "every record was copied");
+            let twice = copies.values().filter(|&&times| times > 1).count();
+            assert_eq!(twice, 0, "an orderly move repeats nothing");
+        }
+    });
+    let ended = test.await;
+    topics::delete(&log).await.unwrap();
+    ended.unwrap();
+}
