@@ -1,5 +1,7 @@
 //! A frontier starts again on its log: with its index at hand, and with one that is gone, damaged, or of another log.
 
+#![allow(clippy::unwrap_used, clippy::type_complexity, reason = "these are tests")]
+
 use std::{path::Path, sync::Arc, time::Duration};
 
 use bytes::Bytes;

@@ -147,7 +147,7 @@ impl World {
                 self.incomplete[0].insert(origin.offset);
                 self.read[0] += 1;
                 match waiting {
-                    Some(waiting) => self.frontier.waiting(origin, waiting, &mut turn).unwrap(),
+                    Some(waiting) => self.frontier.waiting(origin, &waiting, &mut turn).unwrap(),
                     None => self.frontier.tombstone(origin, fingerprint, u64::MAX, &mut turn).unwrap(),
                 }
                 self.frontier.applied(position(origin.offset)).unwrap();
