@@ -1,5 +1,7 @@
 //! Random schedules of records, outcomes, time and crashes against one partition of the frontier.
 
+#![allow(clippy::unwrap_used, reason = "these are tests")]
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use orbweaver_frontier::{
