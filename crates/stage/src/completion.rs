@@ -141,8 +141,16 @@ impl Reading {
     }
 }
 
-/// Whether a record lies between commit point and end. When it cannot be told in time, one does.
+/// Whether a record lies between commit point and end. When it cannot be told, one does: in time, or because what was there
+/// was deleted while we looked (the group has gone on since, and the next reading tells).
 async fn holds_a_record(log: &dyn Log, standing: &Standing) -> Result<bool, LogError> {
+    match look(log, standing).await {
+        Err(LogError::OutOfRange { .. }) => Ok(true),
+        looked => looked,
+    }
+}
+
+async fn look(log: &dyn Log, standing: &Standing) -> Result<bool, LogError> {
     let from = standing.committed.unwrap_or(standing.start).max(standing.start);
     let mut reader = log.reader(standing.place, from).await?;
     let records = reader.read(LOOK).await?;
@@ -202,5 +210,20 @@ mod tests {
         compacted.pairs[0].1[0].records_left = false;
         assert!(compacted.proves_completion_after(&compacted.clone()));
         assert_eq!(compacted.lags().map(|(_, lag)| lag).collect::<Vec<_>>(), [4]);
+    }
+
+    #[tokio::test]
+    async fn what_is_deleted_while_one_looks_counts_as_left() {
+        use bytes::Bytes;
+        use orbweaver_log::{Cleanup, MemoryLog, Record, TopicSpec};
+
+        let log = MemoryLog::new(&[TopicSpec::new(topic::PAGES, 1, Cleanup::Delete)]);
+        let place = TopicPartition::new(topic::PAGES, 0);
+        let record = Record { place, key: None, value: Some(Bytes::new()), headers: vec![], timestamp_ms: 1 };
+        log.append(vec![record; 5]).await.unwrap();
+        let seen = Standing { place, start: 0, end: 5, committed: Some(2), records_left: false };
+        assert!(holds_a_record(&log, &seen).await.unwrap());
+        log.delete_below(place, 5).await.unwrap();
+        assert!(holds_a_record(&log, &seen).await.unwrap(), "the next reading finds it worked off");
     }
 }

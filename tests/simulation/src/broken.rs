@@ -4,23 +4,28 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use orbweaver_log::{Delivered, Event, Record, TopicPartition};
+use orbweaver_log::{Delivered, Event, Offset, Record, TopicPartition};
 use orbweaver_messages::topic;
+use orbweaver_stage::CLAIM_HEADER;
 use serde_json::Value;
 
 /// A rule of the protocol that can be switched off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
-    /// An owner's records carry its epoch.
+    /// 2: an index moves by records read back, in order. Off: what was acknowledged moves it past what others wrote below.
+    Positions,
+    /// 3: an owner's records carry its epoch. Off: they carry none.
     Claims,
-    /// What was let through is marked when what it caused is acknowledged.
+    /// 9: what was let through is marked when what it caused is acknowledged. Off: nobody waits for the log.
     Acknowledged,
-    /// Outcomes go where their dispatch came from.
+    /// 12: outcomes go where their dispatch came from. Off: they go elsewhere.
     Partition,
-    /// A dispatch is not used past its time.
+    /// 14: a dispatch is not used past its time. Off: dispatches live for ever.
     Expiry,
-    /// Completion is proved by two readings.
+    /// 25: completion is proved by two readings. Off: one is enough.
     TwoReadings,
+    /// After a restore, reading goes on at its end while the commit stays at the commit point. Off: the commit moves along.
+    CommitPoint,
 }
 
 /// The rules that are switched off.
@@ -65,15 +70,24 @@ impl Broken {
             && records.iter().any(|record| record.place.topic == topic::FRONTIER && record.headers.is_empty())
     }
 
-    /// What is read in place of `records`.
-    pub(crate) fn read(&self, _: TopicPartition, records: Vec<Delivered>) -> Vec<Delivered> {
-        records
+    /// What is told in place of `event`; `written` is the end of what was acknowledged here of a place.
+    pub(crate) fn poll(&self, event: Event, written: impl Fn(TopicPartition) -> Option<Offset>) -> Event {
+        match event {
+            Event::Records(mut records) if self.is_off(Rule::Positions) => {
+                records.retain(|record| {
+                    let passed = written(record.place).is_some_and(|end| record.offset < end);
+                    record.place.topic != topic::FRONTIER || !passed || is_owners(record)
+                });
+                Event::Records(records)
+            }
+            event => event,
+        }
     }
+}
 
-    /// What is told in place of `event`.
-    pub(crate) fn poll(&self, event: Event) -> Event {
-        event
-    }
+/// Whether a record of `crawl.frontier` was written by an owner of it.
+fn is_owners(record: &Delivered) -> bool {
+    record.value.is_none() || record.header("epoch").is_some() || record.header(CLAIM_HEADER).is_some()
 }
 
 /// A dispatch that may be used for ever.

@@ -23,7 +23,7 @@ pub enum Fault {
     RefuseCommits(Machine, u64),
     /// Of every so many commits from now on the answer to one is lost.
     LoseCommitAnswers(Machine, u64),
-    /// Its clock is set to so many milliseconds off the true time.
+    /// Its clock is set back to so many milliseconds off the true time.
     SetClock(Machine, i64),
     /// It ends in order, and comes back after so many milliseconds.
     Stop(Machine, u64),
@@ -83,7 +83,7 @@ impl Fault {
             Self::CutOff(..) => "cut off from the log",
             Self::RefuseCommits(..) => "commits refused",
             Self::LoseCommitAnswers(..) => "answers to commits lost",
-            Self::SetClock(..) => "clock set",
+            Self::SetClock(..) => "clock set back",
             Self::Stop(..) => "stopped in order",
             Self::Add(..) => "added",
             Self::Move(..) => "partition moved",
@@ -170,14 +170,16 @@ impl fmt::Display for Planned {
             Fault::KillAtLanding(machine, back, after) => {
                 write!(f, "{machine} is killed when an append has landed unheard, {after} more before it, {back}")
             }
-            Fault::FailAppend(machine, after) => write!(f, "{machine}: an append fails in part, {after} more before it"),
+            Fault::FailAppend(machine, after) => {
+                write!(f, "{machine}: an append fails in part, {after} more before it")
+            }
             Fault::Freeze(machine, ms) => write!(f, "{machine} is frozen for {ms} ms"),
             Fault::CutOff(machine, ms) => write!(f, "{machine} is cut off from the log for {ms} ms"),
             Fault::RefuseCommits(machine, ms) => write!(f, "{machine}: commits are refused for {ms} ms"),
             Fault::LoseCommitAnswers(machine, every) => {
                 write!(f, "{machine}: the answer to each commit of {every} is lost from now on")
             }
-            Fault::SetClock(machine, ms) => write!(f, "{machine}: its clock is set {ms} ms off"),
+            Fault::SetClock(machine, ms) => write!(f, "{machine}: its clock is set back to {ms} ms off"),
             Fault::Stop(machine, ms) => write!(f, "{machine} is stopped in order, back after {ms} ms"),
             Fault::Add(service) => write!(f, "one more {} joins", service.name()),
             Fault::Move(service) => write!(f, "a partition of {} moves", service.name()),

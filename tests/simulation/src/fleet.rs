@@ -1,6 +1,11 @@
 //! All processes: starts them, does to them what the faults say, and starts them again.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::{Arc, atomic::Ordering}, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use orbweaver_log::MemoryLog;
 use orbweaver_stage::StageError;
@@ -52,15 +57,15 @@ struct Place {
 
 /// The end of a process.
 #[derive(Debug, Clone)]
-pub struct Ended {
+pub(crate) struct Ended {
     /// Which.
-    pub process: usize,
+    pub(crate) process: usize,
     /// When.
-    pub at: Instant,
+    pub(crate) at: Instant,
     /// Why, when it ended by itself.
-    pub error: Option<String>,
+    pub(crate) error: Option<String>,
     /// The service itself says that something is wrong.
-    pub is_fault: bool,
+    pub(crate) is_fault: bool,
 }
 
 /// All processes.
@@ -129,8 +134,11 @@ impl Fleet {
     }
 
     fn find(&mut self, machine: Machine) -> Option<&mut Place> {
-        let mut places: Vec<&mut Place> =
-            self.places.iter_mut().filter(|place| place.service == machine.service && place.running.is_some()).collect();
+        let mut places: Vec<&mut Place> = self
+            .places
+            .iter_mut()
+            .filter(|place| place.service == machine.service && place.running.is_some())
+            .collect();
         if places.is_empty() {
             return None;
         }
@@ -141,6 +149,7 @@ impl Fleet {
     /// Does what a fault says; false when there is nobody to whom it could happen.
     pub(crate) fn happens(&mut self, fault: Fault) {
         let kind = fault.kind();
+        tracing::debug!(?fault, "happens");
         if self.strike(fault).is_some() {
             *self.happened.entry(kind).or_default() += 1;
         }
@@ -191,7 +200,7 @@ impl Fleet {
                 let running = self.find(machine)?.running.as_mut()?;
                 running.log.script(|script| script.lose_answer_every = every);
             }
-            Fault::SetClock(machine, ahead_ms) => self.find(machine)?.running.as_mut()?.clock.set(ahead_ms),
+            Fault::SetClock(machine, ahead_ms) => self.find(machine)?.running.as_mut()?.clock.set_back(ahead_ms),
             Fault::Stop(machine, for_ms) => {
                 let running = self.find(machine)?.running.as_mut()?;
                 running.back = Back { after_ms: for_ms, loses_index: false };
@@ -231,7 +240,9 @@ impl Fleet {
     pub(crate) fn is_well(&self) -> bool {
         self.log_back_at.is_none()
             && self.store_back_at.is_none()
-            && self.places.iter().all(|place| place.running.as_ref().is_some_and(|running| running.mends.is_empty() && running.gate.is_well()))
+            && self.places.iter().all(|place| {
+                place.running.as_ref().is_some_and(|running| running.mends.is_empty() && running.gate.is_well())
+            })
     }
 
     /// Mends what is over, notes who has ended, starts who comes back.
@@ -273,7 +284,8 @@ impl Fleet {
 
     async fn bury(&mut self, index: usize, now: Instant) {
         let place = &mut self.places[index];
-        let Some(running) = place.running.as_mut().filter(|running| running.gate.is_dead() || running.task.is_finished())
+        let Some(running) =
+            place.running.as_mut().filter(|running| running.gate.is_dead() || running.task.is_finished())
         else {
             return;
         };
@@ -303,6 +315,7 @@ impl Fleet {
             // Another machine.
             place.indexes += 1;
         }
+        tracing::debug!(process = ended.process, error = ended.error, "ended");
         self.ended.push(ended);
     }
 
@@ -323,6 +336,7 @@ impl Fleet {
         let log = ProcessLog::new(self.log.clone(), line, random.split("log"));
         let shutdown = CancellationToken::new();
         let place = &mut self.places[index];
+        tracing::debug!(process = number, service = place.service.name(), "started");
         let parts = Parts {
             service: place.service,
             number,

@@ -171,7 +171,8 @@ impl Groups {
                     None => {
                         // Who still has to hear that it lost something is given nothing.
                         let ready = group.members.get(&target).is_some_and(|member| member.gate.is_well());
-                        if ready && self.log.has_heard(name, target) && self.log.assign(name, target, &[place]).is_ok() {
+                        if ready && self.log.has_heard(name, target) && self.log.assign(name, target, &[place]).is_ok()
+                        {
                             group.holders.insert(place, (target, None));
                         }
                     }

@@ -27,10 +27,14 @@ pub struct Repeats {
 pub(crate) fn judge_pages(log: &MemoryLog, truth: &Truth, served: &Served) -> Vec<String> {
     let documents = documents(log);
     let missing = truth.documents.iter().filter(|url| !documents.contains(*url)).map(|url| format!("{url} was lost"));
-    let invented = documents.iter().filter(|url| !truth.documents.contains(*url)).map(|url| format!("{url} came out, but must not"));
+    let invented = documents
+        .iter()
+        .filter(|url| !truth.documents.contains(*url))
+        .map(|url| format!("{url} came out, but must not"));
     let asked = served.asked();
     let forbidden = asked.iter().filter(|asked| !asked.is_robots && !truth.allowed.contains(&asked.url));
-    let forbidden = forbidden.map(|asked| format!("{} was asked for at {}, but must not", asked.url, shown(asked.arrived_ms)));
+    let forbidden =
+        forbidden.map(|asked| format!("{} was asked for at {}, but must not", asked.url, shown(asked.arrived_ms)));
     let dead = places(log, topic::DEAD_LETTERS).into_iter().flat_map(|place| log.records(place)).map(|record| {
         let reason = record.header("reason").map(|reason| String::from_utf8_lossy(reason).into_owned());
         format!("a dead letter: {} {:?}", reason.unwrap_or_default(), record.value)
@@ -73,18 +77,23 @@ fn judge_pair(served: &Served, before: &Asked, asked: &Asked, losses: &Losses) -
         return Some(format!("{} {gap} ms after its answer to process {}, not {interval} ms", what(), before.by));
     }
     let host = &served.web.hosts[asked.host];
-    if let Some(delay) = host.crawl_delay_s.filter(|_| !asked.is_robots) {
+    if let Some(delay) = host.crawl_delay_s.filter(|_| !asked.is_robots && asked.host == before.host) {
         let delay = Millis::try_from(delay * 1000).unwrap_or(Millis::MAX);
         // Known from the answer of robots.txt on, which came before any page of this host.
         if gap < delay {
-            return Some(format!("{} {gap} ms after its answer to process {}, not its crawl-delay of {delay} ms", what(), before.by));
+            return Some(format!(
+                "{} {gap} ms after its answer to process {}, not its crawl-delay of {delay} ms",
+                what(),
+                before.by
+            ));
         }
     }
     let asked_for = Millis::try_from(before.retry_after_ms?).unwrap_or(Millis::MAX);
     // Nobody else can know what one was told who died, or was cut off, before it could tell.
     let told = !losses.iter().any(|(process, lost)| *process == before.by && (ended..=at).contains(lost));
-    (gap < asked_for && told)
-        .then(|| format!("{} {gap} ms after it asked process {} to be left alone for {asked_for} ms", what(), before.by))
+    (gap < asked_for && told).then(|| {
+        format!("{} {gap} ms after it asked process {} to be left alone for {asked_for} ms", what(), before.by)
+    })
 }
 
 /// How often pages were asked for beyond what they needed.

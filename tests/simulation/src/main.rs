@@ -15,6 +15,7 @@ use clap::Parser;
 use orbweaver_simulation_tests::{
     counts::Counts,
     schedule::{Report, Scenario, run},
+    time::VirtualTimer,
 };
 
 /// Runs schedules of the simulation and prints faults by kind and violations.
@@ -29,6 +30,9 @@ struct Args {
     /// Print each schedule with its faults.
     #[arg(long)]
     verbose: bool,
+    /// Print what happens, down to each record, with its virtual time. For one seed.
+    #[arg(long)]
+    log: bool,
 }
 
 #[derive(Debug, Default)]
@@ -44,10 +48,15 @@ struct Sum {
 
 fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
+    if args.log {
+        let log = tracing_subscriber::fmt().with_timer(VirtualTimer).with_ansi(false).with_writer(std::io::stderr);
+        log.with_max_level(tracing::Level::DEBUG).init();
+    }
     let (first, end) = seeds(&args.seeds)?;
     let (next, sum, begun) = (AtomicU64::new(first), Mutex::new(Sum::default()), Instant::now());
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..args.threads.max(1)).map(|_| scope.spawn(|| work(&args, (&next, end), &sum))).collect();
+        let threads: Vec<_> =
+            (0..args.threads.max(1)).map(|_| scope.spawn(|| work(&args, (&next, end), &sum))).collect();
         threads.into_iter().try_for_each(|thread| match thread.join() {
             Ok(result) => result,
             Err(_) => bail!("a thread panicked"),
@@ -56,7 +65,11 @@ fn main() -> anyhow::Result<ExitCode> {
     let mut sum = sum.into_inner().unwrap_or_else(PoisonError::into_inner);
     sum.failed.sort_unstable();
     let seconds = begun.elapsed().as_secs_f64();
-    println!("{} schedules in {seconds:.1} s, {:.1} h of virtual time", sum.schedules, sum.virtual_ms as f64 / 3_600_000.0);
+    println!(
+        "{} schedules in {seconds:.1} s, {:.1} h of virtual time",
+        sum.schedules,
+        sum.virtual_ms as f64 / 3_600_000.0
+    );
     println!("{} pages, {} requests, {} of them repeated", sum.pages, sum.requests, sum.repeats);
     for (kind, count) in &sum.happened {
         println!("  {kind}: {count}");
@@ -66,7 +79,9 @@ fn main() -> anyhow::Result<ExitCode> {
 }
 
 fn seeds(text: &str) -> anyhow::Result<(u64, u64)> {
-    let number = |text: &str| text.parse::<u64>().with_context(|| format!("`{text}` is no seed; seeds are FIRST..END or a number"));
+    let number = |text: &str| {
+        text.parse::<u64>().with_context(|| format!("`{text}` is no seed; seeds are FIRST..END or a number"))
+    };
     match text.split_once("..") {
         Some((first, end)) => Ok((number(first)?, number(end)?)),
         None => Ok((number(text)?, number(text)?.saturating_add(1))),
@@ -101,8 +116,10 @@ fn work(args: &Args, (next, end): (&AtomicU64, u64), sum: &Mutex<Sum>) -> anyhow
 
 fn described(report: &Report) -> String {
     let mut lines = vec![format!(
-        "seed {}: {} pages, {} requests, {} repeated, {} s of virtual time, trace {:016x}",
+        "seed {}: {} partitions, depth {:?}; {} pages, {} requests, {} repeated, {} s of virtual time, trace {:016x}",
         report.scenario.seed,
+        report.scenario.settings.partitions,
+        report.scenario.web.max_depth,
         report.pages,
         report.requests,
         report.repeats.all,

@@ -35,8 +35,7 @@ pub struct Observed {
 }
 
 /// The groups whose work a crawl is, each with its topics.
-#[must_use]
-pub fn declared() -> Vec<Declared> {
+fn declared() -> Vec<Declared> {
     let names = Service::ALL.map(Service::name);
     let groups = topic::groups().iter().filter(|(group, _)| names.contains(group));
     groups
@@ -95,9 +94,12 @@ impl Observer {
                     missing.len()
                 ));
             }
-            observed.violations.extend(waiting(&self.memory).into_iter().take(3).map(|key| {
-                format!("complete was told at {now} ms although {key} waits in crawl.frontier")
-            }));
+            observed.violations.extend(
+                waiting(&self.memory)
+                    .into_iter()
+                    .take(3)
+                    .map(|key| format!("complete was told at {now} ms although {key} waits in crawl.frontier")),
+            );
         }
         observed.first_ms.get_or_insert(now);
         observed.since_ms.get_or_insert(now);
@@ -134,7 +136,11 @@ pub(crate) fn waiting(log: &MemoryLog) -> Vec<String> {
         if record.header(orbweaver_stage::CLAIM_HEADER).is_some() {
             continue;
         }
-        if record.value.is_some() { waiting.insert(key) } else { waiting.remove(&key) };
+        if record.value.is_some() {
+            waiting.insert(key)
+        } else {
+            waiting.remove(&key)
+        };
     }
     waiting.into_iter().collect()
 }

@@ -12,12 +12,14 @@ use std::{
 use futures::future::{BoxFuture, FutureExt};
 use orbweaver_extractor::{ExtractorStage, body::BodyReader, job};
 use orbweaver_fetcher::{FetchWorker, FetcherStage};
-use orbweaver_frontier::FrontierStage;
+use orbweaver_frontier::{FrontierIndex, FrontierStage};
 use orbweaver_log::Log;
 use orbweaver_normalizer_dedup::NormalizerDedup;
 use orbweaver_rate_limiter::RateLimiterStage;
 use orbweaver_stage::{Clock, NoEffects, NoJobs, Perform, Runner, Stage, StageError, Worker};
-use orbweaver_store::{FetchEvent, LinksOut, MemoryStore, PageRow, RedirectRow, RobotsRow, Store, StoreError, StoreWriter, Write};
+use orbweaver_store::{
+    FetchEvent, LinksOut, MemoryStore, PageRow, RedirectRow, RobotsRow, Store, StoreError, StoreWriter, Write,
+};
 use orbweaver_url::Fingerprint;
 use tokio::{sync::mpsc::UnboundedSender, time::sleep};
 use tokio_util::sync::CancellationToken;
@@ -26,10 +28,10 @@ use crate::{
     counts::Counts,
     gate::Gate,
     network::ProcessLog,
+    random::Random,
     settings::{Service, Settings},
     time::{MachineClock, Time},
     web::{Served, Visitor},
-    random::Random,
 };
 
 /// What a process is made of.
@@ -74,6 +76,12 @@ pub(crate) async fn run(parts: Parts) -> Result<(), StageError> {
         }
         Service::Frontier => {
             let stage = FrontierStage::new(settings.frontier(), counts.frontier, Arc::default());
+            let stage = if settings.frontier_on_disk {
+                let index = FrontierIndex::open(&parts.index_dir);
+                stage.with_index(index.map_err(|error| halted("frontier", &error))?)
+            } else {
+                stage
+            };
             serve(stage, NoJobs, NoEffects, parts).await
         }
         Service::Limiter => {

@@ -34,9 +34,10 @@ use crate::{
 const WITHIN: Duration = Duration::from_secs(4 * 3600);
 /// How often what is worked off is deleted and compacted.
 const SWEEP_EVERY: Duration = Duration::from_secs(15);
-/// `min.compaction.lag.ms` and `delete.retention.ms` of the compacted topics, in milliseconds.
+/// Longer than any failover.
 const COMPACTION_LAG_MS: Millis = 120_000;
-const TOMBSTONES_KEPT_MS: Millis = 240_000;
+/// Longer than any index on disk is behind.
+const TOMBSTONES_KEPT_MS: Millis = 3_600_000;
 
 /// What a schedule is made of. Tests change what they want to show.
 #[derive(Debug, Clone)]
@@ -53,6 +54,10 @@ pub struct Scenario {
     pub faults: Vec<Planned>,
     /// The rules that are switched off.
     pub broken: Broken,
+    /// A record of a compacted topic stays for so long (`min.compaction.lag.ms`), in milliseconds.
+    pub compaction_lag_ms: Millis,
+    /// A tombstone stays for so long (`delete.retention.ms`), in milliseconds.
+    pub tombstones_kept_ms: Millis,
 }
 
 impl Scenario {
@@ -64,7 +69,16 @@ impl Scenario {
         let settings = Settings::draw(&mut random.split("settings"), web.interval_ms);
         let faults = Fault::plan(&mut random.split("faults"));
         let weather = random.split("weather").pick(&[Weather::Fair, Weather::Rough]);
-        Self { seed, web, settings, weather, faults, broken: Broken::default() }
+        Self {
+            seed,
+            web,
+            settings,
+            weather,
+            faults,
+            broken: Broken::default(),
+            compaction_lag_ms: COMPACTION_LAG_MS,
+            tombstones_kept_ms: TOMBSTONES_KEPT_MS,
+        }
     }
 }
 
@@ -269,8 +283,8 @@ impl Schedule {
         debug_assert!(swept.is_ok());
         for of in [topic::FRONTIER, topic::SITES, topic::CONTROL] {
             for place in places(&self.log, of) {
-                let before = self.log.offset_at(place, now - COMPACTION_LAG_MS).await;
-                let tombstones = self.log.offset_at(place, now - TOMBSTONES_KEPT_MS).await;
+                let before = self.log.offset_at(place, now - self.scenario.compaction_lag_ms).await;
+                let tombstones = self.log.offset_at(place, now - self.scenario.tombstones_kept_ms).await;
                 if let (Ok(before), Ok(tombstones)) = (before, tombstones) {
                     let _ = self.log.compact_below(place, before, tombstones);
                 }
@@ -298,7 +312,7 @@ impl Schedule {
         let ended = self.fleet.ended.iter().filter_map(|ended| ended.error.clone()).collect();
         let asked = self.served.asked();
         let trace = asked.iter().fold(self.time.elapsed_ms(), |trace, asked| {
-            Random::new(trace ^ asked.arrived_ms.unsigned_abs()).split(&asked.url).next()
+            Random::new(trace ^ asked.arrived_ms.unsigned_abs()).split(&asked.url).number()
         });
         Report {
             violations,

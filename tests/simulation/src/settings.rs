@@ -50,11 +50,17 @@ pub struct Settings {
     pub partitions: u32,
     /// Processes of each service at the start, in the order of [`Service::ALL`].
     pub processes: [u64; 5],
+    /// Requests of a fetcher without a durable outcome, at most.
+    pub concurrency: usize,
+    /// Attempts that a URL gets. So many that no fault uses them up: then each page must come.
+    pub max_attempts: u8,
+    /// Dispatches outstanding in a partition, at least.
+    pub min_outstanding: usize,
+    /// Whether the frontier has an index on disk.
+    pub frontier_on_disk: bool,
     interval_ms: u64,
     max_delay_ms: u64,
-    concurrency: usize,
     reappend_above: u64,
-    min_outstanding: usize,
     budget: usize,
     commit_interval: Duration,
 }
@@ -66,6 +72,7 @@ impl Settings {
         Self {
             partitions: random.pick(&[1, 2, 2, 4]),
             processes: std::array::from_fn(|_| random.between(1, 3)),
+            max_attempts: 200,
             interval_ms,
             max_delay_ms: random.pick(&[200, 1000, 1000, 3000]),
             concurrency: random.pick(&[1, 2, 4, 8, 64]),
@@ -73,6 +80,7 @@ impl Settings {
             min_outstanding: random.pick(&[1, 4, 512]),
             budget: random.pick(&[2, 5, 50, 1000]),
             commit_interval: Duration::from_millis(random.pick(&[50, 300, 1000, 2000])),
+            frontier_on_disk: random.chance(60),
         }
     }
 
@@ -83,8 +91,7 @@ impl Settings {
     pub(crate) fn frontier(&self) -> FrontierConfig {
         FrontierConfig {
             default_interval_ms: self.interval_ms,
-            // So many that no fault uses them up: then each page must come.
-            max_attempts: 200,
+            max_attempts: self.max_attempts,
             min_outstanding: self.min_outstanding,
             reappend_above: self.reappend_above,
             ..FrontierConfig::default()
@@ -111,13 +118,18 @@ impl Settings {
         ExtractorConfig { threads: 1, batch_pages: 2, ..ExtractorConfig::default() }
     }
 
-    pub(crate) fn runner(&self, _: Service) -> RunnerConfig {
+    pub(crate) fn runner(&self, service: Service) -> RunnerConfig {
+        let mut config = RunnerConfig::default();
+        if service == Service::Fetcher {
+            // A request that is in flight when its partition is wanted back ends before it is handed back.
+            config.drain_budget = self.fetcher().request_timeout + Duration::from_secs(5);
+        }
         RunnerConfig {
-            limits: Limits { records: self.budget, ..RunnerConfig::default().limits },
+            limits: Limits { records: self.budget, ..config.limits },
             commit_interval: self.commit_interval,
             tick_interval: Duration::from_secs(1),
             alone_records: 20,
-            ..RunnerConfig::default()
+            ..config
         }
     }
 }

@@ -22,7 +22,9 @@ impl Time {
     /// Time begins now.
     #[must_use]
     pub fn begin() -> Self {
-        Self { begun: Instant::now() }
+        let begun = Instant::now();
+        BEGUN.set(Some(begun));
+        Self { begun }
     }
 
     /// The true time, in milliseconds since the Unix epoch.
@@ -59,14 +61,30 @@ impl MachineClock {
         Self { time, ahead_ms: Arc::new(AtomicI64::new(ahead_ms)) }
     }
 
-    /// Sets it.
-    pub fn set(&self, ahead_ms: Millis) {
-        self.ahead_ms.store(ahead_ms, Ordering::Relaxed);
+    /// Sets it back to `ahead_ms`. It is never set forward: no process can tell that from time that has passed.
+    pub fn set_back(&self, ahead_ms: Millis) {
+        self.ahead_ms.fetch_min(ahead_ms, Ordering::Relaxed);
     }
 }
 
 impl Clock for MachineClock {
     fn now(&self) -> Millis {
         self.time.now() + self.ahead_ms.load(Ordering::Relaxed)
+    }
+}
+
+thread_local! {
+    /// When the schedule of this thread began, for who writes its log.
+    static BEGUN: std::cell::Cell<Option<Instant>> = const { std::cell::Cell::new(None) };
+}
+
+/// Writes the virtual time before each line of a schedule's log.
+#[derive(Debug, Clone, Copy)]
+pub struct VirtualTimer;
+
+impl tracing_subscriber::fmt::time::FormatTime for VirtualTimer {
+    fn format_time(&self, writer: &mut tracing_subscriber::fmt::format::Writer<'_>) -> std::fmt::Result {
+        let ms = BEGUN.get().map_or(0, |begun| begun.elapsed().as_millis());
+        write!(writer, "{ms:>8}")
     }
 }

@@ -4,9 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use futures::future::{BoxFuture, FutureExt};
 use orbweaver_log::{Commit, Consumer, Event, LogError, Offset, TopicPartition};
+use orbweaver_messages::topic;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::{Inner, lock};
+use crate::broken::Rule;
 
 /// A member of a group, with the delays of its process.
 pub(super) struct ProcessConsumer {
@@ -37,7 +39,8 @@ impl ProcessConsumer {
         if event.is_some() {
             self.comes_at = Instant::now() + self.inner.weather.delay(&mut self.inner.random());
         }
-        Ok(event.map(|event| self.inner.broken.poll(event)))
+        let written = |place| lock(&self.inner.written).get(&place).copied();
+        Ok(event.map(|event| self.inner.broken.poll(event, written)))
     }
 
     async fn send_commits(&mut self, commits: Vec<(TopicPartition, Commit)>) -> Result<(), LogError> {
@@ -47,10 +50,13 @@ impl ProcessConsumer {
         if script.refuse_commits {
             return Err(away());
         }
+        for (place, commit) in &commits {
+            tracing::debug!(process = self.inner.process, %place, offset = commit.offset, "commit");
+        }
         self.consumer.commit(commits).await?;
         self.commits += 1;
         self.inner.ask().await;
-        let lost = script.lose_answer_every > 0 && self.commits % script.lose_answer_every == 0;
+        let lost = script.lose_answer_every > 0 && self.commits.is_multiple_of(script.lose_answer_every);
         if lost { Err(away()) } else { Ok(()) }
     }
 }
@@ -61,6 +67,11 @@ impl Consumer for ProcessConsumer {
     }
 
     fn start(&mut self, place: TopicPartition, from: Offset) -> Result<(), LogError> {
+        if self.inner.broken.is_off(Rule::CommitPoint) && place.topic == topic::FRONTIER {
+            // The memory log takes it at once; a refusal is of no matter to a rule that is switched off.
+            let commit = Commit { offset: from, metadata: String::new() };
+            let _ = self.consumer.commit(vec![(place, commit)]).now_or_never();
+        }
         self.consumer.start(place, from)
     }
 

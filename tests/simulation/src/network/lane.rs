@@ -41,7 +41,7 @@ pub(super) struct Lane {
 
 impl Lane {
     /// Opens the way to a partition for the process behind `gate`.
-    pub(super) fn open(log: MemoryLog, gate: Arc<Gate>, random: &mut Random) -> Self {
+    pub(super) fn open(log: MemoryLog, (process, gate): (usize, Arc<Gate>), random: &mut Random) -> Self {
         let (chunks, mut waiting) = mpsc::unbounded_channel::<Chunk>();
         let mut left = random.index(CHUNKS_OF_THE_DEAD + 1);
         let mut part = random.split("part");
@@ -57,7 +57,11 @@ impl Lane {
                         chunk.records.truncate(part.index(chunk.records.len() + 1));
                     }
                 }
+                let sent = tracing::enabled!(tracing::Level::DEBUG).then(|| chunk.records.clone());
                 let landed = log.append(chunk.records).await;
+                if let (Some(sent), Ok(offsets)) = (sent, &landed) {
+                    sent.iter().zip(offsets).for_each(|(record, offset)| show(process, *offset, record));
+                }
                 let _ = chunk.landed.send(landed);
             }
         });
@@ -72,4 +76,9 @@ impl Lane {
         let _ = self.chunks.send(Chunk { records, lands_at: self.last, landed });
         Landing(landing)
     }
+}
+
+fn show(process: usize, offset: Offset, record: &Record) {
+    let text = |bytes: &Option<bytes::Bytes>| bytes.as_deref().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    tracing::debug!(process, place = %record.place, offset, key = ?text(&record.key), value = ?text(&record.value), "landed");
 }

@@ -57,6 +57,8 @@ struct Inner {
     script: Mutex<Script>,
     appends: Mutex<u64>,
     failed: Mutex<bool>,
+    /// The end of what was acknowledged here, by place.
+    written: Mutex<BTreeMap<TopicPartition, Offset>>,
 }
 
 impl Inner {
@@ -117,6 +119,7 @@ impl ProcessLog {
             script: Mutex::default(),
             appends: Mutex::default(),
             failed: Mutex::default(),
+            written: Mutex::default(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -151,7 +154,7 @@ impl Log for ProcessLog {
         async move {
             self.inner.ask().await;
             let reader = self.inner.log.reader(place, from).await?;
-            Ok(Box::new(ProcessReader::new(reader, place, self.inner.clone())) as Box<dyn Reader>)
+            Ok(Box::new(ProcessReader::new(reader, self.inner.clone())) as Box<dyn Reader>)
         }
         .boxed()
     }
@@ -213,7 +216,7 @@ async fn append(inner: &Arc<Inner>, records: Vec<Record>) -> Result<Vec<Offset>,
     let early = inner.broken.acknowledges_early(&records);
     let partitions = inner.log.partitions(orbweaver_messages::topic::OUTCOMES)?;
     let records = inner.broken.append(records, partitions);
-    let count = records.len();
+    let places: Vec<TopicPartition> = records.iter().map(|record| record.place).collect();
     let mut chunks: BTreeMap<TopicPartition, (Vec<usize>, Vec<Record>)> = BTreeMap::new();
     for (index, record) in records.into_iter().enumerate() {
         let chunk = chunks.entry(record.place).or_default();
@@ -229,8 +232,14 @@ async fn append(inner: &Arc<Inner>, records: Vec<Record>) -> Result<Vec<Offset>,
         }
         let delay = inner.weather.delay(&mut inner.random());
         let mut lanes = lock(&inner.lanes);
-        let lane = lanes.entry(place).or_insert_with(|| Lane::open(inner.log.clone(), inner.gate.clone(), &mut inner.random()));
+        let lane = lanes
+            .entry(place)
+            .or_insert_with(|| Lane::open(inner.log.clone(), (inner.process, inner.gate.clone()), &mut inner.random()));
         landings.push((indexes, lane.send(records, delay)));
+    }
+    if early {
+        // The rule that is switched off: nobody waits for the log, nor learns that it failed.
+        return Ok(vec![0; places.len()]);
     }
     if fails {
         *lock(&inner.failed) = true;
@@ -238,14 +247,13 @@ async fn append(inner: &Arc<Inner>, records: Vec<Record>) -> Result<Vec<Offset>,
         inner.gate.runs().await;
         return Err(failed());
     }
-    if early {
-        // The rule that is switched off: nobody waits for the log.
-        return Ok(vec![0; count]);
-    }
-    let mut offsets = vec![0; count];
+    let mut offsets = vec![0; places.len()];
     for (indexes, landing) in landings {
         for (index, offset) in indexes.into_iter().zip(landing.landed().await?) {
             offsets[index] = offset;
+            let mut written = lock(&inner.written);
+            let end = written.entry(places[index]).or_default();
+            *end = (*end).max(offset + 1);
         }
     }
     if script.kill_at_landing == Some(number) {

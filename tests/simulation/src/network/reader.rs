@@ -3,20 +3,19 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::future::{BoxFuture, FutureExt};
-use orbweaver_log::{Delivered, LogError, Offset, Reader, TopicPartition};
+use orbweaver_log::{Delivered, LogError, Offset, Reader};
 
 use super::Inner;
 
 /// Reads with the delays of its process.
 pub(super) struct ProcessReader {
     reader: Box<dyn Reader>,
-    place: TopicPartition,
     inner: Arc<Inner>,
 }
 
 impl ProcessReader {
-    pub(super) fn new(reader: Box<dyn Reader>, place: TopicPartition, inner: Arc<Inner>) -> Self {
-        Self { reader, place, inner }
+    pub(super) fn new(reader: Box<dyn Reader>, inner: Arc<Inner>) -> Self {
+        Self { reader, inner }
     }
 }
 
@@ -28,7 +27,7 @@ impl Reader for ProcessReader {
             if !records.is_empty() {
                 self.inner.ask().await;
             }
-            Ok(self.inner.broken.read(self.place, records))
+            Ok(records)
         }
         .boxed()
     }

@@ -34,6 +34,7 @@ impl Web {
         }
         let mut web = Self { pages, hosts, seeds: vec![0], max_depth: None, interval_ms: 100 };
         web.link(random);
+        web.calm();
         web.interval_ms = random.pick(&[100, 100, 250, 500, 1000, 2000]);
         if random.chance(25) {
             web.max_depth = Some(u16::try_from(random.between(1, 4)).unwrap_or(1));
@@ -63,6 +64,23 @@ impl Web {
                 // Forward only, so that no redirect leads in a circle.
                 let later = number + 1 + random.index(count - number);
                 self.pages[number].kind = if later < count { Kind::Redirect(later) } else { Kind::Html };
+            }
+        }
+    }
+
+    /// A page behind a cookie is asked for twice within one lease, which a site that slowed the crawler down to a minute
+    /// between requests does not allow.
+    fn calm(&mut self) {
+        let slows =
+            |page: &Page| page.service_ms > 400 || page.troubles.iter().any(|trouble| *trouble != Trouble::Error);
+        let slow: Vec<String> = (0..self.pages.len())
+            .filter(|&page| slows(&self.pages[page]))
+            .map(|page| self.site(page).to_owned())
+            .chain(self.hosts.iter().filter(|host| host.robots_trouble.is_some()).map(|host| host.site.clone()))
+            .collect();
+        for page in 0..self.pages.len() {
+            if self.pages[page].kind == Kind::CookieWall && slow.iter().any(|site| site == self.site(page)) {
+                self.pages[page].kind = Kind::Html;
             }
         }
     }

@@ -9,8 +9,6 @@ pub use serve::{Asked, Served};
 pub use truth::Truth;
 pub use visitor::Visitor;
 
-use orbweaver_messages::Millis;
-
 /// What goes wrong with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
@@ -108,8 +106,3 @@ impl Web {
 
 /// The time that a client waits for an answer, in milliseconds.
 pub const CLIENT_PATIENCE_MS: u64 = 30_000;
-
-/// Milliseconds as a moment's distance.
-fn millis(span: u64) -> Millis {
-    Millis::try_from(span).unwrap_or(Millis::MAX)
-}

@@ -87,6 +87,7 @@ impl Served {
             CLIENT_PATIENCE_MS.. => (CLIENT_PATIENCE_MS, Err(Failure::Timeout)),
             _ => (after_ms, result),
         };
+        tracing::debug!(by, url, "asked");
         let number = {
             let mut log = self.log();
             log.push(Asked {

@@ -30,7 +30,12 @@ pub struct Visitor {
 impl Visitor {
     /// The client of process `by`, behind its gate.
     #[must_use]
-    pub fn new(served: Arc<Served>, (by, gate): (usize, Arc<Gate>), (time, clock): (Time, MachineClock), random: Random) -> Self {
+    pub fn new(
+        served: Arc<Served>,
+        (by, gate): (usize, Arc<Gate>),
+        (time, clock): (Time, MachineClock),
+        random: Random,
+    ) -> Self {
         Self { served, by, gate, time, clock, random: Mutex::new(random) }
     }
 

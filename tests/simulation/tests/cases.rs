@@ -1,0 +1,226 @@
+//! The sequences of events that the protocol's rules close, each shown to do harm when its rule is switched off.
+//!
+//! A case is a family of schedules: the same kind of web and faults, many seeds. With all rules none may show a violation;
+//! without the rule at least one must.
+
+#![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+
+use orbweaver_simulation_tests::{
+    broken::{Broken, Rule},
+    counts::Counts,
+    faults::{Back, Fault, Machine, Planned},
+    network::Weather,
+    schedule::{Report, Scenario, run},
+    settings::Service,
+    web::{Kind, Trouble, Web},
+};
+
+/// A web without trouble: each page must come, and once.
+fn calm(seed: u64) -> Scenario {
+    let mut scenario = Scenario::of(seed);
+    for page in &mut scenario.web.pages {
+        page.troubles.clear();
+        page.service_ms = page.service_ms.min(300);
+        if page.kind == Kind::CookieWall {
+            page.kind = Kind::Html;
+        }
+    }
+    for host in &mut scenario.web.hosts {
+        host.robots_trouble = None;
+        host.service_ms = host.service_ms.min(300);
+    }
+    scenario.web.max_depth = None;
+    scenario.faults.clear();
+    scenario.weather = Weather::Rough;
+    scenario
+}
+
+fn at(at_ms: u64, fault: Fault) -> Planned {
+    Planned { at_ms, fault }
+}
+
+fn machine(service: Service, number: u64) -> Machine {
+    Machine { service, number }
+}
+
+const BACK: Back = Back { after_ms: 500, loses_index: false };
+
+fn described(report: &Report) -> String {
+    let faults: Vec<String> = report.scenario.faults.iter().map(ToString::to_string).collect();
+    format!("seed {}: {:#?}\n{}", report.scenario.seed, report.violations, faults.join("\n"))
+}
+
+/// Whether a schedule did harm.
+type Harm = fn(&Report) -> bool;
+
+fn violated(report: &Report) -> bool {
+    !report.violations.is_empty()
+}
+
+/// The schedules of a case, for these seeds.
+fn holds(scenario: impl Fn(u64) -> Scenario, seeds: std::ops::Range<u64>, harm: Harm) {
+    let counts = Counts::new().unwrap();
+    for seed in seeds {
+        let report = run(scenario(seed), &counts);
+        assert!(!harm(&report), "{}", described(&report));
+    }
+}
+
+/// Without the rule, one of these seeds shows the harm.
+fn fails_without(rule: Rule, scenario: impl Fn(u64) -> Scenario, seeds: std::ops::Range<u64>, harm: Harm) {
+    let counts = Counts::new().unwrap();
+    let found = seeds.clone().any(|seed| {
+        let mut scenario = scenario(seed);
+        scenario.broken = Broken::without(rule);
+        harm(&run(scenario, &counts))
+    });
+    assert!(found, "none of the seeds {seeds:?} needs {rule:?}");
+}
+
+/// Another service appends at 100, the owner's own tombstone is acknowledged at 101, and the owner is killed.
+fn another_service_writes_between(seed: u64) -> Scenario {
+    let mut scenario = calm(seed);
+    scenario.faults = (0..4).map(|n| at(3_000 * n + 2_000, Fault::Kill(machine(Service::Frontier, n), BACK))).collect();
+    scenario
+}
+
+#[test]
+fn rule_2_what_another_service_wrote_below_an_own_record_is_seen() {
+    holds(another_service_writes_between, 0..20, violated);
+    fails_without(Rule::Positions, another_service_writes_between, 0..20, violated);
+}
+
+/// Produces of normalizer-dedup fail or are cut off by kills, after some of a batch have landed.
+fn one_of_n_produces_fails(seed: u64) -> Scenario {
+    let mut scenario = calm(seed);
+    let dedup = |n: u64| machine(Service::Dedup, n);
+    scenario.faults = (0..12)
+        .map(|n| match n % 4 {
+            1 => at(700 * n + 1_000, Fault::KillAtAppend(dedup(n), BACK, n % 5)),
+            _ => at(700 * n + 1_000, Fault::FailAppend(dedup(n), n % 3)),
+        })
+        .collect();
+    scenario
+}
+
+#[test]
+fn rule_9_a_url_whose_produce_failed_is_not_known_to_the_retry() {
+    holds(one_of_n_produces_fails, 0..20, violated);
+    fails_without(Rule::Acknowledged, one_of_n_produces_fails, 0..40, violated);
+}
+
+fn two_partitions(seed: u64) -> Scenario {
+    let mut scenario = calm(seed);
+    scenario.settings.partitions = 2;
+    scenario
+}
+
+#[test]
+fn rule_12_an_outcome_that_goes_elsewhere_never_ends_its_lease() {
+    holds(two_partitions, 0..5, violated);
+    fails_without(Rule::Partition, two_partitions, 0..1, violated);
+}
+
+/// The fetchers are away for longer than several leases.
+fn fetchers_away(seed: u64) -> Scenario {
+    let mut scenario = calm(seed);
+    scenario.settings.min_outstanding = 512;
+    scenario.faults = vec![at(2_500, Fault::AllAway(Service::Fetcher, 1_200_000))];
+    scenario
+}
+
+/// Each fetcher may repeat what it had in its hands, and nothing more.
+fn repeats_more_than_was_in_flight(report: &Report) -> bool {
+    let fetchers = usize::try_from(report.scenario.settings.processes[3]).unwrap();
+    violated(report)
+        || report.repeats.most.as_ref().is_some_and(|(most, _)| *most > 1)
+        || report.repeats.all > fetchers * report.scenario.settings.concurrency
+}
+
+#[test]
+fn rule_14_when_the_fetchers_were_away_for_an_hour_no_url_is_fetched_again_and_again() {
+    holds(fetchers_away, 0..20, repeats_more_than_was_in_flight);
+    fails_without(Rule::Expiry, fetchers_away, 0..20, repeats_more_than_was_in_flight);
+}
+
+#[test]
+fn rule_25_two_readings_prove_completion_and_one_does_not() {
+    holds(calm, 0..30, violated);
+    fails_without(Rule::TwoReadings, calm, 0..300, violated);
+}
+
+fn frontier_killed(seed: u64) -> Scenario {
+    let mut scenario = calm(seed);
+    scenario.faults = (0..5).map(|n| at(2_500 * n + 2_000, Fault::Kill(machine(Service::Frontier, n), BACK))).collect();
+    scenario
+}
+
+#[test]
+fn after_a_restore_reading_goes_on_at_its_end_while_the_commit_stays() {
+    holds(frontier_killed, 0..20, violated);
+    fails_without(Rule::CommitPoint, frontier_killed, 0..20, violated);
+}
+
+/// One attempt fails at each page, and it has two; the frontier is killed wherever it writes.
+fn a_retry_and_a_crash(seed: u64) -> Scenario {
+    let mut scenario = calm(seed);
+    for page in &mut scenario.web.pages {
+        page.troubles = vec![Trouble::Error];
+    }
+    scenario.settings.max_attempts = 2;
+    let frontier = |n| machine(Service::Frontier, n);
+    scenario.faults = (0..8)
+        .map(|n| match n % 2 {
+            0 => at(3_000 * n + 2_000, Fault::KillAtLanding(frontier(n), BACK, n % 5)),
+            _ => at(3_000 * n + 2_000, Fault::KillAtAppend(frontier(n), BACK, n % 3)),
+        })
+        .collect();
+    scenario
+}
+
+#[test]
+fn attempts_rise_once_when_an_outcome_comes_again_after_a_crash() {
+    holds(a_retry_and_a_crash, 0..40, violated);
+}
+
+/// What waits is rewritten and ended, the log compacts at once, and the frontier starts anew again and again.
+fn compacted_at_once(seed: u64) -> Scenario {
+    let mut scenario = frontier_killed(seed);
+    scenario.compaction_lag_ms = 0;
+    scenario.faults.extend((0..4).map(|n| at(16_000 * (n + 1), Fault::Kill(machine(Service::Frontier, n), BACK))));
+    scenario
+}
+
+#[test]
+fn compaction_never_loses_a_url_that_waits() {
+    holds(compacted_at_once, 0..20, violated);
+}
+
+#[test]
+fn rule_4_an_index_over_a_compacted_log_needs_the_tombstones_that_it_has_not_read() {
+    let counts = Counts::new().unwrap();
+    let harmed = (0..40).any(|seed| {
+        let mut scenario = compacted_at_once(seed);
+        scenario.settings.frontier_on_disk = true;
+        scenario.tombstones_kept_ms = 0;
+        violated(&run(scenario, &counts))
+    });
+    assert!(harmed, "tombstones that vanish at once did no harm");
+}
+
+#[test]
+fn a_crash_between_every_two_of_frontier_seen_index_and_complete_loses_nothing() {
+    let counts = Counts::new().unwrap();
+    let web: Web = calm(3).web;
+    let dedup = machine(Service::Dedup, 0);
+    for after in 0..24 {
+        for kill in [Fault::KillAtAppend(dedup, BACK, after), Fault::KillAtLanding(dedup, BACK, after)] {
+            let mut scenario = calm(3);
+            scenario.web = web.clone();
+            scenario.settings.processes[0] = 1;
+            scenario.faults = vec![at(1, Fault::Move(Service::Dedup)), at(2_100, kill)];
+            let report = run(scenario, &counts);
+            assert!(!violated(&report), "{}", described(&report));
+        }
+    }
+}
