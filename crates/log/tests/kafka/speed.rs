@@ -49,7 +49,8 @@ async fn records_of_300_bytes_are_appended_and_read() {
                 let log = log.clone();
                 tokio::spawn(async move {
                     for batch in 0..BATCHES {
-                        let records = (batch * BATCH..(batch + 1) * BATCH).map(|n| of_300_bytes(partition, n)).collect();
+                        let records =
+                            (batch * BATCH..(batch + 1) * BATCH).map(|n| of_300_bytes(partition, n)).collect();
                         assert_eq!(log.append(records).await.unwrap().len(), BATCH);
                     }
                 })
