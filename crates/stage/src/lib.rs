@@ -74,7 +74,7 @@ pub use clock::{Clock, ScriptedClock, SystemClock};
 pub use dead_letter::DEAD_LETTER_HEADER;
 pub use metered::{CpuMeter, Metered};
 pub use no_work::{NoEffects, NoJobs};
-pub use pulse::Pulse;
 pub use position::Position;
+pub use pulse::Pulse;
 pub use runner::{Runner, RunnerConfig};
 pub use stage::{Opening, Origin, Perform, PerformError, RestoreFrom, RestoreSpec, Stage, StageError, Worker};

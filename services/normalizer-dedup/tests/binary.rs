@@ -25,7 +25,10 @@ fn the_configuration_that_applies_is_shown_with_its_origins_and_nothing_is_start
 
 #[test]
 fn a_wrong_configuration_ends_with_78_and_names_every_fault() {
-    let output = run(&["--set", "log.format=xml"], &[("ORBWEAVER_NORMALIZER_DEDUP__DEFAULT_SCOPE", "world"), ("ORBWEAVER_HTTP__PORT", "1")]);
+    let output = run(
+        &["--set", "log.format=xml"],
+        &[("ORBWEAVER_NORMALIZER_DEDUP__DEFAULT_SCOPE", "world"), ("ORBWEAVER_HTTP__PORT", "1")],
+    );
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(78), "{said}");
     for part in [

@@ -52,7 +52,10 @@ fn the_default_crawl_is_created_once_nobody_else_has_and_its_seeds_go_on_then() 
     let definition: CrawlDefinition = decode("crawl-definition", written[0].value.as_ref()).unwrap();
     assert_eq!((definition.name.as_str(), definition.scope, definition.max_depth), ("default", Scope::Any, Some(3)));
     assert_eq!((definition.pins.partitions, definition.exclude.len()), (1, 1));
-    assert!(produced(&actions, topic::DISCOVERED).is_empty() && actions.rejects.is_empty(), "not before it is read back");
+    assert!(
+        produced(&actions, topic::DISCOVERED).is_empty() && actions.rejects.is_empty(),
+        "not before it is read back"
+    );
 
     let mut actions = Wanted::default();
     let Record { place, key, value, .. } = written[0].clone();

@@ -94,7 +94,8 @@ impl Instance {
             ticks.tick().await;
             let text = std::fs::read(&self.log)?;
             let own = text.get(usize::try_from(begin)?..).unwrap_or_default();
-            let mut lines = own.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+            let mut lines =
+                own.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
             let said = lines.rfind(|line| line["message"] == "listening");
             if let Some(address) = said.and_then(|line| line["address"].as_str()?.parse().ok()) {
                 return Ok(address);

@@ -55,7 +55,8 @@ async fn the_second_signal_ends_a_process_at_once() -> Result<()> {
 #[tokio::test]
 #[ignore = "needs the servers of tests/stack"]
 async fn missing_topics_end_a_process_with_the_command_that_makes_them() -> Result<()> {
-    let cluster = Cluster::start(Plan::on_shared_servers(1).with("ORBWEAVER_KAFKA__PREFIX", "nobody-made-these")).await?;
+    let cluster =
+        Cluster::start(Plan::on_shared_servers(1).with("ORBWEAVER_KAFKA__PREFIX", "nobody-made-these")).await?;
     let mut instance = cluster.start_in(Service::RateLimiter, cluster.folder_of(1)).await?;
     let status = instance.end(PATIENCE).await?;
     let words = instance.last_words();
