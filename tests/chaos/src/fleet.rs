@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use orbweaver_cluster_tests::{Cluster, Instance, Service};
 use orbweaver_messages::Millis;
 use orbweaver_stage::{Clock as _, SystemClock};
@@ -13,7 +13,7 @@ use orbweaver_testkit::Stack;
 use rustix::process::Signal;
 use serde_json::json;
 use tokio::sync::{Mutex, MutexGuard};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, interval, sleep};
 
 use crate::journal::Journal;
 use crate::schedule::{Fault, Slot};
@@ -21,6 +21,8 @@ use crate::verdict::Exit;
 
 /// How long the end of a process is waited for; what counts as too long is the verdict's business.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
+/// How often readiness is asked for.
+const POLL: Duration = Duration::from_millis(300);
 /// How long after its return a server still counts as away: clients come back by and by.
 const BACK_MS: Millis = 10_000;
 
@@ -99,15 +101,29 @@ impl Fleet {
         Ok(())
     }
 
-    /// Waits until all instances are ready.
+    /// Waits until all instances are ready. One that ends meanwhile is started again: before the first fault, too, processes
+    /// that make tables at the same time may be in each other's way.
     ///
     /// # Errors
-    /// When one is not in time.
+    /// When they are not in time.
     pub(crate) async fn ready(&self, within: Duration) -> Result<()> {
-        for instance in self.running.lock().await.values_mut() {
-            instance.ready(within).await?;
+        let end = Instant::now() + within;
+        let mut ticks = interval(POLL);
+        loop {
+            ticks.tick().await;
+            self.supervise().await?;
+            let mut waiting = vec![];
+            for (slot, instance) in &*self.running.lock().await {
+                // One that ends just now does not answer.
+                if !instance.ask("/readyz").await.is_ok_and(|answer| answer.status == 200) {
+                    waiting.push(slot.to_string());
+                }
+            }
+            if waiting.is_empty() {
+                return Ok(());
+            }
+            ensure!(Instant::now() < end, "not ready within {within:?}: {}", waiting.join(", "));
         }
-        Ok(())
     }
 
     /// Does what a fault says, to its end. What does not work is noted as trouble.
@@ -165,7 +181,7 @@ impl Fleet {
         let all = std::mem::take(&mut *self.running.lock().await);
         let services: BTreeSet<Service> = all.keys().map(|slot| slot.service).collect();
         self.journal.note("end", json!({ "instances": all.len(), "services": services.len() }));
-        for instance in all.values() {
+        for (_, instance) in &all {
             // One that has ended already is found when it is waited for.
             let _ = instance.signal(Signal::TERM);
         }
