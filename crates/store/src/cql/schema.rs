@@ -30,8 +30,8 @@ struct Migration {
 const MIGRATIONS: [Migration; 1] =
     [Migration { number: 1, name: "pages", text: include_str!("../../../../schemas/cql/0001-pages.cql") }];
 
-/// A statement that the server does not understand is tried again so often,
-const AGAIN: usize = 5;
+/// A statement that the server does not understand is tried again so often (a second was too short on a busy machine),
+const AGAIN: usize = 50;
 /// after so long.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
 
