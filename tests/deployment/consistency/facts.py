@@ -126,7 +126,7 @@ def read_keys(source: str, services: dict[str, Service]) -> list[Key]:
     sets = {"ALL": frozenset(service.name for service in services.values())}
     for name, variants in re.findall(r"const (\w+): &\[ServiceId\] = &\[([^\]]*)\]", source):
         sets[name] = frozenset(services[variant].name for variant in re.findall(r"ServiceId::(\w+)", variants))
-    table = source.partition("pub const KEYS")[2].partition("\n];")[0]
+    table = source.partition("pub static KEYS")[2].partition("\n];")[0]
     keys = []
     for entry in re.split(r"Key::new\(", table)[1:]:
         name = re.match(r'\s*\(\s*"([a-z_]+)",\s*"([a-z_.*]+)",?\s*\)', entry)
