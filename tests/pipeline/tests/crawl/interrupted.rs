@@ -81,6 +81,29 @@ async fn an_interrupted_crawl_goes_on_when_only_its_folder_is_given() -> Result<
 }
 
 #[tokio::test]
+async fn without_the_frontiers_index_an_interrupted_crawl_goes_on_and_asks_nothing_twice() -> Result<()> {
+    let web = serve(WebConfig { seed: 8, pages: 900, bytes: 4_000, address_hosts: 3, ..WebConfig::default() })?;
+    let (out, truth) = (tempfile::tempdir()?, web.truth());
+    let index = out.path().join("state/frontier");
+    // Twice: with the index deleted, and with one that is no index.
+    for asked in [150, 300] {
+        let mut crawl = Orbweaver::crawl(web.start_url(), out.path(), "")?.start()?;
+        until("requests", PATIENCE, || Ok(web.log().count() >= asked || !crawl.runs()?)).await?;
+        crawl.interrupt()?;
+        crawl.end(SECONDS_TO_STOP).await?.expect(75, &[])?;
+        std::fs::remove_dir_all(&index)?;
+        if asked == 300 {
+            std::fs::create_dir(&index)?;
+            std::fs::write(index.join("version"), "nonsense")?;
+        }
+    }
+    Orbweaver::crawl(web.start_url(), out.path(), "")?.end(PATIENCE).await?.expect(0, &[])?;
+    ensure!(!index.exists(), "a complete crawl keeps its index");
+    check(&truth, &Output::read(out.path())?)?;
+    check_requests(&truth, &Requests::new(web.log().entries()))
+}
+
+#[tokio::test]
 async fn max_time_stops_a_crawl_that_can_go_on() -> Result<()> {
     let web = serve(WebConfig { pages: 40, bytes: 2_000, ..WebConfig::default() })?;
     let (out, truth) = (tempfile::tempdir()?, web.truth());
