@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use orbweaver_cluster_tests::{Cluster, Instance, Service};
 use orbweaver_messages::Millis;
 use orbweaver_stage::{Clock as _, SystemClock};
@@ -21,7 +21,9 @@ use crate::verdict::Exit;
 
 /// How long the end of a process is waited for; what counts as too long is the verdict's business.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
-/// How often readiness is asked for.
+/// How long an instance may be busy with its last fault when the next one comes.
+const BUSY_FOR: Duration = Duration::from_secs(60);
+/// How often a state is looked at.
 const POLL: Duration = Duration::from_millis(300);
 /// How long after its return a server still counts as away: clients come back by and by.
 const BACK_MS: Millis = 10_000;
@@ -193,8 +195,17 @@ impl Fleet {
         }
     }
 
+    /// Takes an instance out of the fleet. One whose last fault is not over yet, on a machine that is slow, is waited for.
     async fn take(&self, slot: Slot) -> Result<Instance> {
-        self.running.lock().await.remove(&slot).with_context(|| format!("{slot} is not running"))
+        let end = Instant::now() + BUSY_FOR;
+        let mut ticks = interval(POLL);
+        loop {
+            ticks.tick().await;
+            if let Some(instance) = self.running.lock().await.remove(&slot) {
+                return Ok(instance);
+            }
+            ensure!(Instant::now() < end, "{slot} is not running");
+        }
     }
 
     async fn hurt(&self, slot: Slot) {

@@ -155,8 +155,9 @@ impl fmt::Display for Verdict {
     }
 }
 
+/// robots.txt, and where the web moves it to.
 fn is_robots(entry: &Entry) -> bool {
-    entry.target == "/robots.txt"
+    matches!(entry.target.as_str(), "/robots.txt" | "/robots-moved.txt")
 }
 
 fn requests_by_url(requests: &[Entry]) -> BTreeMap<String, u32> {

@@ -26,6 +26,7 @@ fn good() -> Evidence {
         ],
         requests: vec![
             entry(0, "10.0.0.1", "/robots.txt", 404),
+            entry(0, "10.0.0.2", "/robots-moved.txt", 200),
             entry(100, "10.0.0.1", "/", 200),
             entry(150, "10.0.0.2", "/gone", 404),
             entry(200, "10.0.0.1", "/slow", 200),
@@ -60,7 +61,7 @@ fn a_run_in_which_all_went_well_passes() {
 
 #[test]
 fn a_page_that_was_never_requested_is_lost() {
-    let found = verdict(|evidence| drop(evidence.requests.remove(1)));
+    let found = verdict(|evidence| drop(evidence.requests.remove(2)));
     fails(&found, "http://10.0.0.1/: never requested");
     assert_eq!((found.fetched, found.lost.len()), (2, 1));
 }
@@ -86,9 +87,9 @@ fn repeated_requests_count_up_to_what_the_faults_explain() {
 
 #[test]
 fn a_request_within_the_interval_is_impolite_whatever_lies_between() {
-    fails(&verdict(|evidence| evidence.requests[1].at_us = 99), "1 us too early: the interval");
+    fails(&verdict(|evidence| evidence.requests[2].at_us = 99), "1 us too early: the interval");
     // Those of another site are not.
-    assert!(verdict(|evidence| evidence.requests[2].at_us = 101).is_ok());
+    assert!(verdict(|evidence| evidence.requests[3].at_us = 101).is_ok());
 }
 
 #[test]
@@ -135,8 +136,8 @@ fn dead_letters_fail_a_run() {
 #[test]
 fn complete_before_all_was_requested_is_too_early() {
     let later = |evidence: &mut Evidence| {
-        evidence.requests[3].at_us = 9_000;
-        evidence.requests[3].epoch_us = 9_000;
+        evidence.requests[4].at_us = 9_000;
+        evidence.requests[4].epoch_us = 9_000;
         evidence.completions_ms = vec![12, 3];
     };
     let found = verdict(later);
