@@ -13,6 +13,9 @@ fn layer(package: &str) -> Option<u8> {
         "extractor" | "fetcher" | "frontier" | "normalizer-dedup" | "rate-limiter" => 6,
         "process" => 5,
         "" => 7,
+        // Each is built on what the one before it has: judges, processes, faults.
+        "cluster-tests" => 9,
+        "chaos-tests" => 10,
         name if name.ends_with("-tests") => 8,
         _ => return None,
     })

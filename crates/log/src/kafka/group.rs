@@ -91,12 +91,13 @@ impl ConsumerContext for Membership {
     }
 }
 
-/// Takes partitions, stopped: where they begin is said later, by a seek. The offset here only keeps librdkafka from asking
-/// for a commit, without which a seek would have to wait; nothing is ever delivered from it.
+/// Takes partitions, stopped: where they begin is said later, by a seek. The end only keeps librdkafka from asking for a
+/// commit, without which a seek would have to wait, and unlike an offset it is always there to be fetched before the pause
+/// counts; nothing is ever delivered from it.
 fn take(client: &BaseConsumer<Membership>, places: &Raw) -> KafkaResult<()> {
     let mut list = TopicPartitionList::with_capacity(places.len());
     for (topic, partition) in places {
-        list.add_partition_offset(topic, *partition, Position::Offset(0))?;
+        list.add_partition_offset(topic, *partition, Position::End)?;
     }
     match client.rebalance_protocol() {
         RebalanceProtocol::Cooperative => client.incremental_assign(&list)?,

@@ -370,6 +370,7 @@ fn names_of(record: &Delivered) -> Option<(Fingerprint, String)> {
     #[derive(Deserialize)]
     struct Named {
         fingerprint: Fingerprint,
+        #[serde(default)]
         crawl: String,
     }
     if let Some(names) = names_in_headers(record) {
