@@ -165,24 +165,28 @@ impl KafkaConsumer {
         Ok(self.events.pop_front())
     }
 
-    /// Takes what has come, until the batch is full or something was told.
+    /// Takes what has come, until it is enough for a batch or something was told.
     fn drain(&mut self, batch: &mut Vec<Delivered>) -> Result<(), LogError> {
         let client = self.client()?.clone();
-        let (mut bytes, mut empty) = (batch.iter().map(Delivered::bytes).sum::<usize>(), 0);
-        while empty < EMPTY_POLLS && batch.len() < BATCH_RECORDS && bytes < BATCH_BYTES {
+        let (mut records, mut bytes, mut empty) = (batch.len(), batch.iter().map(Delivered::bytes).sum::<usize>(), 0);
+        while empty < EMPTY_POLLS {
+            if records >= BATCH_RECORDS || bytes >= BATCH_BYTES {
+                // Nobody says again that the queue is not empty. What was taken may all be paused.
+                self.ready.notify_one();
+                break;
+            }
             match client.poll(Duration::ZERO) {
                 None if client.context().is_signalled() => break,
                 None => empty += 1,
                 Some(Ok(message)) => {
-                    empty = 0;
+                    (records, empty) = (records + 1, 0);
                     let topic = self.topics.iter().find(|(_, name)| **name == *message.topic());
                     let (Some((topic, _)), Ok(partition)) = (topic, u32::try_from(message.partition())) else {
                         continue;
                     };
-                    if let Some(record) = self.held.came(delivered(TopicPartition::new(*topic, partition), &message)) {
-                        bytes += record.bytes();
-                        batch.push(record);
-                    }
+                    let record = delivered(TopicPartition::new(*topic, partition), &message);
+                    bytes += record.bytes();
+                    batch.extend(self.held.came(record));
                 }
                 Some(Err(error)) => self.erred(&client, &error),
             }
