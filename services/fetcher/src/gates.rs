@@ -17,6 +17,8 @@ use crate::site_gate::SiteGate;
 
 /// A clock that goes back further than this has been set; less is noise.
 const STEPPED_BACK_MS: Millis = 1000;
+/// An answer that is said to have come later than this after the turn began comes from another clock.
+const LONGEST_TURN_MS: Millis = 5000;
 
 /// A request that waits for its moment.
 #[derive(Debug)]
@@ -165,7 +167,8 @@ impl<T> Gates<T> {
     pub fn answered(&mut self, site: &Arc<str>, answered_ms: Millis, now: Millis) {
         if let Some(gate) = self.sites.get_mut(site) {
             gate.in_flight = gate.in_flight.saturating_sub(1);
-            gate.answered_ms = gate.answered_ms.max(answered_ms.min(now));
+            // An answer may come while a turn lasts, so its time may lie behind the turn's.
+            gate.answered_ms = gate.answered_ms.max(answered_ms.min(now.saturating_add(LONGEST_TURN_MS)));
         }
         self.arm(site, now);
     }

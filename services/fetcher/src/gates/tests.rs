@@ -46,6 +46,19 @@ fn the_next_request_waits_for_the_answer_and_then_for_the_interval() {
 }
 
 #[test]
+fn an_answer_that_came_while_the_turn_lasted_counts_from_when_it_came() {
+    let mut gates = Gates::new(8);
+    for payload in 0..2 {
+        gates.push("a", wish(payload, 0, 1000), 0, 1000).unwrap();
+    }
+    assert_eq!(sent(&mut gates, 1001, 8), [0]);
+    gates.answered(&key("a"), 1400, 1300);
+    assert_eq!(sent(&mut gates, 2301, 8), [0; 0], "a thousand after the turn began is too early");
+    assert_eq!(sent(&mut gates, 2400, 8), [0; 0]);
+    assert_eq!(sent(&mut gates, 2401, 8), [1]);
+}
+
+#[test]
 fn the_longest_crawl_delay_that_was_learnt_applies_and_a_first_wish_goes_first() {
     let mut gates = Gates::new(8);
     gates.push("a", wish(0, 0, 1000), 0, 0).unwrap();
