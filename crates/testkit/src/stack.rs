@@ -77,7 +77,14 @@ impl Stack {
 
     fn run(&self, verb: &str, options: &[&str]) -> Result<Output, StackError> {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/stack");
-        let output = Command::new(script).arg(verb).args(options).arg("--dir").arg(&self.dir).output()?;
+        let output = Command::new(script)
+            // Or the servers that are shared would be taken for ours.
+            .env_remove("ORBWEAVER_TEST_CQL")
+            .arg(verb)
+            .args(options)
+            .arg("--dir")
+            .arg(&self.dir)
+            .output()?;
         if output.status.success() {
             return Ok(output);
         }

@@ -191,7 +191,8 @@ impl<T> Gates<T> {
             gate.ask_anew(now, back);
         }
         self.timers.clear();
-        let sites: Vec<_> = self.sites.keys().cloned().collect();
+        let mut sites: Vec<_> = self.sites.keys().cloned().collect();
+        sites.sort_unstable();
         for site in sites {
             self.arm(&site, now);
         }

@@ -1,6 +1,9 @@
 //! Robots.txt files that are sought: from the store, else from the site, in the site's time.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::Arc,
+};
 
 use orbweaver_log::Partition;
 use orbweaver_messages::{Millis, OutcomeKind};
@@ -134,7 +137,20 @@ impl FetcherStage {
         match judge(sought, attempt, &self.config, attempt.ended_at_ms) {
             Finding::Store(row) => {
                 self.metrics.robots("stored");
+                // It is used when it is durable, but its delay counts from this answer on, whoever waits for it by then.
+                if let Known::Rules(rules) = read(&row, &self.agent)
+                    && let Some(delay_ms) = rules.crawl_delay_ms()
+                {
+                    let (site, partition) = (lookup.site.clone(), lookup.partition);
+                    let asked_ms = self.asked_ms(Some(partition));
+                    self.gates.learn_delay(&site, delay_ms, asked_ms, at.now);
+                }
                 self.store_robots(authority.clone(), row, at);
+            }
+            Finding::Follow(_) if !self.opened.contains_key(&lookup.partition) => {
+                for visit in self.end_lookup(authority) {
+                    self.leave(&visit);
+                }
             }
             Finding::Follow(target) => {
                 self.metrics.robots("redirected");
@@ -223,11 +239,16 @@ impl FetcherStage {
         }
     }
 
-    /// Gives back what has waited for a robots.txt for too long. The robots.txt is sought on, for those that come later.
+    /// Gives back what has waited for a robots.txt for too long. The robots.txt is sought on, for those that come later. While
+    /// it is being asked for, one waits on: its record keeps the partition here until the answer has come.
     pub(crate) fn expire_lookups(&mut self, at: &mut At<'_>) {
         let mut late = vec![];
-        for lookup in self.lookups.values_mut() {
-            while lookup.waiting.front().is_some_and(|visit| at.now > visit.not_after_ms()) {
+        let asked = self.robots_in_flight();
+        for (authority, lookup) in &mut self.lookups {
+            let kept = usize::from(asked.contains(authority));
+            while lookup.waiting.len() > kept
+                && lookup.waiting.front().is_some_and(|visit| at.now > visit.not_after_ms())
+            {
                 late.extend(lookup.waiting.pop_front());
             }
         }
@@ -236,13 +257,17 @@ impl FetcherStage {
         }
     }
 
-    /// Takes out what waits for a partition's sake; what is sought for nobody else is not sought any more.
-    pub(crate) fn leave_lookups(&mut self, partition: Partition) -> VecDeque<Box<Visit>> {
+    /// Takes out what waits for a partition's sake; what is sought for nobody else is not sought any more. Of those that wait
+    /// for what is being `asked` for, one stays until the answer has come: its record keeps the partition here.
+    pub(crate) fn leave_lookups(&mut self, partition: Partition, asked: &HashSet<Arc<str>>) -> VecDeque<Box<Visit>> {
         let mut left = VecDeque::new();
-        self.lookups.retain(|_, lookup| {
+        self.lookups.retain(|authority, lookup| {
             let waiting = std::mem::take(&mut lookup.waiting).into_iter();
-            let (mut leaving, staying): (VecDeque<_>, _) =
+            let (mut leaving, mut staying): (VecDeque<_>, VecDeque<_>) =
                 waiting.partition(|visit| visit.origin.place.partition == partition);
+            if asked.contains(authority) {
+                staying.extend(leaving.pop_front());
+            }
             lookup.waiting = staying;
             let orphaned = lookup.waiting.is_empty() && (lookup.partition == partition || !leaving.is_empty());
             left.append(&mut leaving);

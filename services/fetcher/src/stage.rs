@@ -1,7 +1,7 @@
 //! The fetcher as a stage: takes dispatches in, sends requests when their moment has come, and puts together what they caused.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -89,10 +89,11 @@ pub struct FetcherStage {
     pub(crate) view: Arc<FetcherView>,
     pub(crate) gates: Gates<Wanted>,
     pub(crate) robots: RobotsCache,
-    pub(crate) lookups: HashMap<Arc<str>, Lookup>,
+    /// Sorted, as all that is gone through: the same events then lead to the same requests, in the same order.
+    pub(crate) lookups: BTreeMap<Arc<str>, Lookup>,
     pub(crate) partitions: Partition,
     /// Open partitions, with the moment of their opening.
-    opened: HashMap<Partition, Millis>,
+    pub(crate) opened: HashMap<Partition, Millis>,
     ended: Ended,
     /// Dispatches that are held, in flight, or not durably ended.
     held: HashSet<(Partition, DispatchId)>,
@@ -103,7 +104,7 @@ pub struct FetcherStage {
     /// Requests without a durable outcome.
     slots: usize,
     /// Blocks that the log told of, until a moment is known at which to apply them.
-    recalled_blocks: HashMap<String, Millis>,
+    recalled_blocks: BTreeMap<String, Millis>,
     /// Records of a partition that is wanted back, which nothing more is done for.
     left: Vec<Origin>,
     called_ms: Option<Millis>,
@@ -122,7 +123,7 @@ impl FetcherStage {
             config,
             metrics,
             view,
-            lookups: HashMap::new(),
+            lookups: BTreeMap::new(),
             partitions: 1,
             opened: HashMap::new(),
             ended: Ended::default(),
@@ -131,7 +132,7 @@ impl FetcherStage {
             settling: HashMap::new(),
             number: 0,
             slots: 0,
-            recalled_blocks: HashMap::new(),
+            recalled_blocks: BTreeMap::new(),
             left: vec![],
             called_ms: None,
             looked_ms: Millis::MIN,
@@ -305,11 +306,22 @@ impl FetcherStage {
         loads
     }
 
-    /// Begins nothing new for a partition.
-    fn leave_partition(&mut self, partition: Partition) {
+    /// The authorities whose robots.txt is being asked for.
+    pub(crate) fn robots_in_flight(&self) -> HashSet<Arc<str>> {
+        let asked = self.running.values().filter_map(|running| match &running.of {
+            Asked::Robots(authority, _) => Some(authority.clone()),
+            Asked::Page(_) => None,
+        });
+        asked.collect()
+    }
+
+    /// Begins nothing new for a partition. What it is being asked for goes on while it `drains`, so that nobody else asks its
+    /// sites meanwhile.
+    fn leave_partition(&mut self, partition: Partition, drains: bool) {
         self.opened.remove(&partition);
         let of_it = |visit: &Visit| visit.origin.place.partition == partition;
-        let mut left = self.leave_lookups(partition);
+        let asked = if drains { self.robots_in_flight() } else { HashSet::new() };
+        let mut left = self.leave_lookups(partition, &asked);
         let lookups = &self.lookups;
         let taken = self.gates.take_where(|wanted| match wanted {
             Wanted::Page(visit) => of_it(visit),
@@ -417,11 +429,11 @@ impl Stage for FetcherStage {
     }
 
     fn drain(&mut self, partition: Partition) {
-        self.leave_partition(partition);
+        self.leave_partition(partition, true);
     }
 
     fn close(&mut self, partition: Partition) {
-        self.leave_partition(partition);
+        self.leave_partition(partition, false);
         self.left.retain(|origin| origin.place.partition != partition);
         self.held.retain(|name| name.0 != partition);
         let mut freed = 0;

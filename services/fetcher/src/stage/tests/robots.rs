@@ -45,6 +45,26 @@ fn robots_txt_is_asked_once_stored_before_use_and_obeyed_in_the_sites_time() {
 }
 
 #[test]
+fn a_crawl_delay_counts_from_the_answer_of_robots_txt_although_nobody_waits_for_it_any_more() {
+    let mut around = polite();
+    around.client.on(ROBOTS, robots("User-agent: testbot\nCrawl-delay: 3\n"));
+    let mut ready = around.ready("https://a.example/one", 0);
+    ready.interval_ms = 1000;
+    ready.dispatch.not_after_ms = START + 500;
+    around.deliver(&ready);
+    around.pass(2600);
+    assert_eq!(around.asked(), [ROBOTS]);
+    assert_eq!(around.kinds(), [some(OutcomeKind::Deferred, "late")]);
+    let mut ready = around.ready("https://a.example/one", 1);
+    ready.interval_ms = 1000;
+    around.deliver(&ready);
+    around.pass(1401);
+    assert_eq!(around.asked().len(), 1, "1001 ms and the delay after its begin");
+    around.pass(1);
+    assert_eq!(around.asked()[1..], ["https://a.example/one"]);
+}
+
+#[test]
 fn a_stored_robots_txt_is_not_asked_for_again_until_it_expires() {
     let mut around = polite();
     let row = RobotsRow {
@@ -209,5 +229,24 @@ fn what_waits_for_a_robots_txt_too_long_goes_back_and_a_lost_partition_leaves_no
     around.pass(60_000);
     assert_eq!(around.asked(), [""; 0], "nobody waits for it any more");
     assert_eq!(around.parked, [origin]);
+    assert!(around.stage.lookups.is_empty() && around.stage.gates.held() == 0);
+}
+
+#[test]
+fn a_partition_is_not_given_away_while_a_robots_txt_is_being_asked_for() {
+    let mut around = polite();
+    around.client.on(ROBOTS, robots(""));
+    let origins: Vec<_> =
+        (0..3).map(|number| around.deliver(&around.ready(&format!("https://a.example/{number}"), number))).collect();
+    // The store has none, and the request begins.
+    let Some(Job::Load { authority }) = around.jobs.pop_front() else { panic!("{:?}", around.jobs) };
+    around.call(|stage, now, acts| stage.finished(Done::Loaded { authority, row: None }, now, acts));
+    assert!(matches!(around.jobs.front(), Some(Job::Ask { .. })));
+    around.stage.drain(origins[0].place.partition);
+    around.call(FetcherStage::tick);
+    assert_eq!(around.parked, origins[1..], "one record holds the drain");
+    around.pass(0);
+    around.call(FetcherStage::tick);
+    assert_eq!((around.asked().len(), around.parked.len()), (1, 3), "the answer has come");
     assert!(around.stage.lookups.is_empty() && around.stage.gates.held() == 0);
 }
