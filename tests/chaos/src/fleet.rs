@@ -183,7 +183,7 @@ impl Fleet {
         let all = std::mem::take(&mut *self.running.lock().await);
         let services: BTreeSet<Service> = all.keys().map(|slot| slot.service).collect();
         self.journal.note("end", json!({ "instances": all.len(), "services": services.len() }));
-        for (_, instance) in &all {
+        for instance in all.values() {
             // One that has ended already is found when it is waited for.
             let _ = instance.signal(Signal::TERM);
         }

@@ -27,6 +27,7 @@ impl Journal {
         Ok(Self { file: Mutex::new(file), begun_ms: SystemClock.now() })
     }
 
+    #[allow(clippy::needless_pass_by_value, reason = "what is noted is made for it")]
     /// Notes something with its time; what cannot be written is said on stderr.
     pub(crate) fn note(&self, what: &str, about: Value) {
         let now = SystemClock.now();
