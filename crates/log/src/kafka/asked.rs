@@ -10,19 +10,16 @@ use rdkafka::{
     error::KafkaError,
     types::RDKafkaErrorCode as Code,
 };
-use tokio::{
-    sync::Notify,
-    task::{JoinError, JoinHandle},
-};
+use tokio::sync::Notify;
 
 use super::{
     GroupProtocol, KafkaConfig, check_range,
     client::{MAX_POLL_INTERVAL, Names, failed, reading},
-    group::{Membership, Raw, give_back, take},
+    group::{Membership, Raw, give_back},
     held::Seek,
     inquiry::{bounds, committed, position, raw_partition},
 };
-use crate::{Bounds, Commit, LogError, Offset, TopicPartition};
+use crate::{Commit, LogError, Offset, TopicPartition};
 
 /// How long a seek may take before it is tried again.
 const SEEK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -31,20 +28,6 @@ const SEEK_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) type Client = BaseConsumer<Membership>;
 /// Seeks, and whether each is through; an error for one that never will be.
 pub(super) type Sought = Vec<(Seek, Result<bool, LogError>)>;
-
-/// What runs on the blocking pool.
-pub(super) enum Work {
-    /// The partitions that are given to us.
-    Take(JoinHandle<Result<(), LogError>>),
-    Seeks(JoinHandle<Sought>),
-    /// Which positions are not in the log.
-    Probe(JoinHandle<Result<(), LogError>>),
-}
-
-/// A task of the blocking pool panicked.
-pub(super) fn broken(error: JoinError) -> LogError {
-    LogError::Fatal(error.to_string())
-}
 
 /// The properties of a member of `group`.
 pub(super) fn membership(config: &KafkaConfig, group: &str) -> ClientConfig {
@@ -100,29 +83,9 @@ pub(super) fn member(
     Ok(Arc::new(client))
 }
 
-/// Takes partitions that are given to us, at their ends, as `group::take` says.
-pub(super) fn take_at_ends(
-    client: &Client,
-    given: &[(TopicPartition, Arc<str>)],
-    timeout: Duration,
-) -> Result<(), LogError> {
-    let ends = bounds(client, given, timeout)?;
-    let place = |((place, name), bounds): (&(TopicPartition, Arc<str>), Bounds)| {
-        (name.to_string(), raw_partition(place.partition), position(bounds.end))
-    };
-    let places: Vec<_> = given.iter().zip(ends).map(place).collect();
-    take(client, &places).map_err(|error| failed("partitions that were given", &error))
-}
-
-/// Ends a client. A rebalance that was not answered would keep it for ever.
-pub(super) fn end(client: Arc<Client>, going: &Raw, given: &Raw) {
+/// Ends a client. A revocation that was not answered would keep it for ever.
+pub(super) fn end(client: Arc<Client>, going: &Raw) {
     client.context().leave();
-    let given: Vec<_> = given.iter().map(|(topic, partition)| (topic.clone(), *partition, position(0))).collect();
-    if !given.is_empty()
-        && let Err(error) = take(&client, &given)
-    {
-        tracing::debug!(%error, "partitions could not be taken before leaving");
-    }
     if !going.is_empty()
         && let Err(error) = give_back(&client, going)
     {

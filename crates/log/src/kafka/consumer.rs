@@ -8,21 +8,24 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use futures::future::{BoxFuture, FutureExt};
 use orbweaver_messages::Topic;
-use rdkafka::{ClientConfig, Message, consumer::Consumer as _, error::KafkaError, types::RDKafkaErrorCode as Code};
+use rdkafka::{
+    ClientConfig, Message, TopicPartitionList, consumer::Consumer as _, error::KafkaError,
+    types::RDKafkaErrorCode as Code,
+};
 use tokio::{
     sync::Notify,
-    task::{JoinError, JoinHandle, spawn_blocking},
+    task::{JoinHandle, spawn_blocking},
     time::{Instant, timeout_at},
 };
 
 use super::{
     KafkaConfig,
-    asked::{Client, Work, broken, commit, end, member, membership, probe, seek, take_at_ends},
+    asked::{Client, Sought, commit, end, member, membership, probe, seek},
     client::is_passing,
     group::{Raw, Signal, give_back},
     held::{Held, Seek},
+    inquiry::raw_partition,
     message::delivered,
-    subscription::Subscription,
 };
 use crate::{Commit, Consumer, Delivered, Event, LogError, Offset, TopicPartition};
 
@@ -37,9 +40,15 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const EMPTY_POLLS: usize = 3;
 /// Between two tries to join under a name that is in use.
 const REJOIN_PAUSE: Duration = Duration::from_secs(1);
-/// How soon a seek is tried again that was refused, and a question that was not answered.
+/// How soon a seek is tried again that was refused.
 const SEEK_PAUSE: Duration = Duration::from_millis(20);
-const ASK_PAUSE: Duration = Duration::from_millis(200);
+
+/// What runs on the blocking pool.
+enum Work {
+    Seeks(JoinHandle<Sought>),
+    /// Which positions are not in the log.
+    Probe(JoinHandle<Result<(), LogError>>),
+}
 
 pub(super) struct KafkaConsumer {
     /// `None` once it is closed.
@@ -50,18 +59,16 @@ pub(super) struct KafkaConsumer {
     rejoin_until: Option<Instant>,
     patience: Duration,
     group: String,
-    topics: Subscription,
+    topics: Vec<(Topic, Arc<str>)>,
     held: Held,
     events: VecDeque<Event>,
-    /// Given to us and not taken yet.
-    given: Vec<TopicPartition>,
     work: Option<Work>,
     /// The commit that is under way: its caller may have given up on it, but the next waits for it.
     committing: Option<JoinHandle<Result<(), LogError>>>,
     /// Some position is not in the log.
     out_of_range: bool,
-    /// After something that has to be tried again.
-    work_after: Option<Instant>,
+    /// After seeks that were refused.
+    seek_after: Option<Instant>,
     ready: Arc<Notify>,
     waiting_bytes: usize,
     timeout: Duration,
@@ -73,8 +80,7 @@ impl KafkaConsumer {
     pub(super) fn join(config: &KafkaConfig, group: &str, topics: Vec<(Topic, Arc<str>)>) -> Result<Self, LogError> {
         let properties = membership(config, group);
         let ready = Arc::new(Notify::new());
-        let topics = Subscription(topics);
-        let client = member(&properties, group, &topics.0, &ready)?;
+        let client = member(&properties, group, &topics, &ready)?;
         Ok(Self {
             client: Some(client),
             properties,
@@ -85,11 +91,10 @@ impl KafkaConsumer {
             topics,
             held: Held::default(),
             events: VecDeque::new(),
-            given: vec![],
             work: None,
             committing: None,
             out_of_range: false,
-            work_after: None,
+            seek_after: None,
             ready,
             waiting_bytes: config.fetch_bytes,
             timeout: config.request_timeout,
@@ -103,15 +108,40 @@ impl KafkaConsumer {
             return Ok(());
         }
         self.rejoin_at = None;
-        let fresh = member(&self.properties, &self.group, &self.topics.0, &self.ready)?;
+        let fresh = member(&self.properties, &self.group, &self.topics, &self.ready)?;
         if let Some(stale) = self.client.replace(fresh) {
-            std::thread::spawn(move || end(stale, &Raw::new(), &Raw::new()));
+            std::thread::spawn(move || end(stale, &Raw::new()));
         }
         Ok(())
     }
 
     fn client(&self) -> Result<&Arc<Client>, LogError> {
         self.client.as_ref().ok_or_else(|| LogError::Fatal(format!("the group `{}` was left", self.group)))
+    }
+
+    fn name(&self, topic: Topic) -> Option<&Arc<str>> {
+        self.topics.iter().find(|(known, _)| *known == topic).map(|(_, name)| name)
+    }
+
+    fn places(&self, raw: &Raw) -> Vec<TopicPartition> {
+        let topic = |name: &str| self.topics.iter().find(|(_, known)| **known == *name).map(|(topic, _)| *topic);
+        let place = |(name, partition): &(String, i32)| {
+            Some(TopicPartition::new(topic(name)?, u32::try_from(*partition).ok()?))
+        };
+        raw.iter().filter_map(place).collect()
+    }
+
+    fn raw(&self, places: &[TopicPartition]) -> Raw {
+        let raw = |at: &TopicPartition| Some((self.name(at.topic)?.to_string(), raw_partition(at.partition)));
+        places.iter().filter_map(raw).collect()
+    }
+
+    fn list(&self, places: &[TopicPartition]) -> TopicPartitionList {
+        let mut list = TopicPartitionList::with_capacity(places.len());
+        for (name, partition) in self.raw(places) {
+            list.add_partition(&name, partition);
+        }
+        list
     }
 
     /// What to tell or deliver now, if anything.
@@ -150,8 +180,11 @@ impl KafkaConsumer {
                 None => empty += 1,
                 Some(Ok(message)) => {
                     (records, empty) = (records + 1, 0);
-                    let Some(place) = self.topics.place(message.topic(), message.partition()) else { continue };
-                    let record = delivered(place, &message);
+                    let topic = self.topics.iter().find(|(_, name)| **name == *message.topic());
+                    let (Some((topic, _)), Ok(partition)) = (topic, u32::try_from(message.partition())) else {
+                        continue;
+                    };
+                    let record = delivered(TopicPartition::new(*topic, partition), &message);
                     bytes += record.bytes();
                     batch.extend(self.held.came(record));
                 }
@@ -194,23 +227,22 @@ impl KafkaConsumer {
     }
 
     fn take_signals(&mut self) -> Result<(), LogError> {
-        // What is told while partitions are being taken may be about them, and waits until they are ours.
-        let taking = matches!(self.work, Some(Work::Take(_)));
-        let signals = if taking { vec![] } else { self.client()?.context().signals() };
-        for signal in signals {
+        for signal in self.client()?.context().signals() {
             match signal {
-                Signal::Given(raw) => {
+                Signal::Assigned(raw) => {
                     self.rejoin_until = None;
-                    self.given = self.topics.places(&raw);
+                    let places = self.places(&raw);
+                    self.held.assigned(&places);
+                    self.events.push_back(Event::Assigned(places));
                 }
                 Signal::Revoked(raw) => {
-                    let revoked = self.held.revoked(&self.topics.places(&raw));
+                    let revoked = self.held.revoked(&self.places(&raw));
                     self.set_fetching(&revoked, false);
                     if !revoked.is_empty() {
                         self.events.push_back(Event::Revoked(revoked));
                     }
                 }
-                Signal::Lost(raw) => self.tell_loss(&self.topics.places(&raw)),
+                Signal::Lost(raw) => self.tell_loss(&self.places(&raw)),
                 Signal::Failed(error) => {
                     tracing::warn!(group = self.group, %error, "an answer to a rebalance was refused");
                 }
@@ -237,7 +269,7 @@ impl KafkaConsumer {
     }
 
     fn give_back(&self, places: &[TopicPartition]) -> Result<(), LogError> {
-        if let Err(error) = give_back(self.client()?, &self.topics.raw(places)) {
+        if let Err(error) = give_back(self.client()?, &self.raw(places)) {
             // They are gone already.
             tracing::warn!(group = self.group, %error, "partitions could not be handed back");
         }
@@ -249,7 +281,7 @@ impl KafkaConsumer {
             return;
         }
         let Ok(client) = self.client() else { return };
-        let list = self.topics.list(places);
+        let list = self.list(places);
         let set = if fetch { client.resume(&list) } else { client.pause(&list) };
         if let Err(error) = set {
             // Only what was lost a moment ago cannot be set.
@@ -262,75 +294,47 @@ impl KafkaConsumer {
         if self.work.is_some() {
             return Ok(());
         }
-        if self.work_after.is_some_and(|after| Instant::now() < after) {
-            return Ok(());
-        }
-        let (client, timeout, ready) = (self.client()?.clone(), self.timeout, self.ready.clone());
-        if !self.given.is_empty() {
-            let given = self.topics.named(&self.given);
-            self.work = Some(Work::Take(spawn_blocking(move || {
-                let taken = take_at_ends(&client, &given, timeout);
-                ready.notify_one();
-                taken
-            })));
-            return Ok(());
-        }
+        let client = self.client()?.clone();
         if std::mem::take(&mut self.out_of_range) {
             let positions = self.held.positions();
-            let named = self.topics.named(&positions.iter().map(|(at, _)| *at).collect::<Vec<_>>());
+            let named: Vec<_> =
+                positions.iter().filter_map(|(at, _)| Some((*at, self.name(at.topic)?.clone()))).collect();
+            let timeout = self.timeout;
             self.work = Some(Work::Probe(spawn_blocking(move || probe(&client, &positions, &named, timeout))));
             return Ok(());
         }
-        let named = |seek: Seek| Some((seek, self.topics.name(seek.place.topic)?.clone()));
-        let seeks: Vec<_> = self.held.seeks().into_iter().filter_map(named).collect();
-        if !seeks.is_empty() {
-            self.work = Some(Work::Seeks(spawn_blocking(move || {
-                let sought = seek(&client, seeks, timeout);
-                ready.notify_one();
-                sought
-            })));
+        let seeks = self.held.seeks();
+        if seeks.is_empty() {
+            return Ok(());
         }
+        if self.seek_after.is_some_and(|after| Instant::now() < after) {
+            return Ok(());
+        }
+        let named = |seek: Seek| Some((seek, self.name(seek.place.topic)?.clone()));
+        let seeks: Vec<_> = seeks.into_iter().filter_map(named).collect();
+        let (ready, timeout) = (self.ready.clone(), self.timeout);
+        self.work = Some(Work::Seeks(spawn_blocking(move || {
+            let sought = seek(&client, seeks, timeout);
+            drop(client);
+            ready.notify_one();
+            sought
+        })));
         Ok(())
-    }
-
-    /// Partitions that were given to us are ours, or will be tried to be taken again.
-    fn taken(&mut self, taken: Result<Result<(), LogError>, JoinError>) -> Result<(), LogError> {
-        self.work = None;
-        match taken.map_err(broken)? {
-            Ok(()) => {
-                let places = std::mem::take(&mut self.given);
-                self.held.assigned(&places);
-                self.events.push_back(Event::Assigned(places));
-                Ok(())
-            }
-            Err(LogError::Unavailable(reason)) => {
-                tracing::warn!(
-                    group = self.group,
-                    reason,
-                    "partitions were given, and their ends are not told; asking again"
-                );
-                self.work_after = Some(Instant::now() + ASK_PAUSE);
-                Ok(())
-            }
-            Err(error) => Err(error),
-        }
     }
 
     /// Takes what the blocking pool has done, if it has.
     fn end_work(&mut self) -> Result<(), LogError> {
+        let broken = |error: tokio::task::JoinError| LogError::Fatal(error.to_string());
         match &mut self.work {
             None => return Ok(()),
-            Some(Work::Take(take)) => {
-                let Some(taken) = (&mut *take).now_or_never() else { return Ok(()) };
-                return self.taken(taken);
-            }
             Some(Work::Seeks(seeks)) => {
                 let Some(sought) = (&mut *seeks).now_or_never() else { return Ok(()) };
                 self.work = None;
+                self.seek_after = None;
                 for (seek, through) in sought.map_err(broken)? {
                     match through {
                         Ok(true) => self.held.sought(seek),
-                        Ok(false) => self.work_after = Some(Instant::now() + SEEK_PAUSE),
+                        Ok(false) => self.seek_after = Some(Instant::now() + SEEK_PAUSE),
                         Err(error) => {
                             self.held.not_started(seek);
                             self.error.get_or_insert(error);
@@ -386,23 +390,15 @@ impl KafkaConsumer {
     /// Ends the client, off the runtime's threads: it says good-bye to the brokers.
     async fn leave(&mut self) -> Result<(), LogError> {
         self.end_commit().await;
-        match &mut self.work {
-            None => {}
-            Some(Work::Take(take)) => {
-                let taken = take.await;
-                self.taken(taken)?;
-            }
-            Some(Work::Seeks(work)) => drop(work.await),
-            Some(Work::Probe(work)) => drop(work.await),
+        if let Some(Work::Seeks(work)) = &mut self.work {
+            let _ = work.await;
+        } else if let Some(Work::Probe(work)) = &mut self.work {
+            let _ = work.await;
         }
         let Some(client) = self.client.take() else { return Ok(()) };
-        let (going, given) = self.unanswered();
-        spawn_blocking(move || end(client, &going, &given)).await.map_err(broken)
-    }
-
-    /// What is wanted back and what is given, as far as the brokers have no answer to it.
-    fn unanswered(&self) -> (Raw, Raw) {
-        (self.topics.raw(&self.held.going()), self.topics.raw(&self.given))
+        let going = self.raw(&self.held.going());
+        let left = spawn_blocking(move || end(client, &going)).await;
+        left.map_err(|error| LogError::Fatal(error.to_string()))
     }
 }
 
@@ -454,15 +450,10 @@ impl Consumer for KafkaConsumer {
     fn commit(&mut self, commits: Vec<(TopicPartition, Commit)>) -> BoxFuture<'_, Result<(), LogError>> {
         async move {
             self.end_commit().await;
-            // A loss that is told meanwhile must be known.
-            if let Some(Work::Take(take)) = &mut self.work {
-                let taken = take.await;
-                self.taken(taken)?;
-            }
             self.check_commits(&commits)?;
             let named: Vec<_> = commits
                 .into_iter()
-                .filter_map(|(place, commit)| Some((place, self.topics.name(place.topic)?.clone(), commit)))
+                .filter_map(|(place, commit)| Some((place, self.name(place.topic)?.clone(), commit)))
                 .collect();
             let (client, group, timeout) = (self.client()?.clone(), self.group.clone(), self.timeout);
             let committing = spawn_blocking(move || commit(&client, &group, &named, timeout));
@@ -486,8 +477,8 @@ impl Consumer for KafkaConsumer {
 impl Drop for KafkaConsumer {
     fn drop(&mut self) {
         if let Some(client) = self.client.take() {
-            let (going, given) = self.unanswered();
-            std::thread::spawn(move || end(client, &going, &given));
+            let going = self.raw(&self.held.going());
+            std::thread::spawn(move || end(client, &going));
         }
     }
 }
