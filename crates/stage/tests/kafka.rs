@@ -20,6 +20,10 @@ use tokio_util::sync::CancellationToken;
 
 const PARTITIONS: u32 = 8;
 const TOPICS: [Topic; 2] = [topic::DISCOVERED, topic::OUTCOMES];
+/// Records a partition that are fed at a time, and how often.
+const AT_ONCE: usize = 10;
+const ROUNDS: [usize; 3] = [10, 30, 5];
+const RECORDS: usize = AT_ONCE * (ROUNDS[0] + ROUNDS[1] + ROUNDS[2]);
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Copies each record to `crawl.documents`; the copy tells where the record stood.
@@ -70,12 +74,25 @@ async fn run(config: &KafkaConfig, shutdown: &CancellationToken) -> JoinHandle<(
     tokio::spawn(async move { runner.run(shutdown).await.unwrap() })
 }
 
-async fn feed(log: &KafkaLog, rounds: std::ops::Range<usize>) {
-    for _ in rounds {
-        let places = TOPICS.into_iter().flat_map(all);
+async fn feed(log: &KafkaLog, rounds: usize) {
+    for _ in 0..rounds {
+        let places = TOPICS.into_iter().flat_map(all).flat_map(|place| [place; AT_ONCE]);
         let record = |place| Record { place, key: None, value: Some(Bytes::new()), headers: vec![], timestamp_ms: 1 };
         log.append(places.map(record).collect()).await.unwrap();
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Waits until partitions were opened so often: each time a claim was appended.
+async fn opened(log: &KafkaLog, times: u64) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let claims: u64 = log.all_bounds(&all(topic::SITES)).await.unwrap().iter().map(|bounds| bounds.end).sum();
+        if claims >= times {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{claims} of {times} openings");
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
@@ -120,30 +137,36 @@ async fn every_record_is_completed_while_partitions_move_between_two_runners() {
         let log = log.clone();
         async move {
             let (ends_one, ends_two) = (CancellationToken::new(), CancellationToken::new());
+            let begun = Instant::now();
+            let passed = |what: &str| println!("{:6.2} s: {what}", begun.elapsed().as_secs_f64());
             let one = run(&config, &ends_one).await;
-            feed(&log, 0..100).await;
+            feed(&log, ROUNDS[0]).await;
+            opened(&log, u64::from(PARTITIONS)).await;
+            passed("the first serves all");
             let two = run(&config, &ends_two).await;
-            // Until the second has opened partitions, and a little more.
-            feed(&log, 0..300).await;
+            feed(&log, ROUNDS[1]).await;
+            opened(&log, u64::from(PARTITIONS) + 4).await;
+            passed("the second serves a half");
             ends_two.cancel();
             two.await.unwrap();
-            feed(&log, 0..50).await;
+            passed("the second has left");
+            feed(&log, ROUNDS[2]).await;
+            opened(&log, u64::from(PARTITIONS) + 8).await;
             await_completion(&log).await;
+            passed("complete");
             ends_one.cancel();
             one.await.unwrap();
+            passed("the first has left");
 
             for topic in TOPICS {
                 for (place, commit) in all(topic).into_iter().zip(log.committed("copy", &all(topic)).await.unwrap()) {
                     let end = log.bounds(place).await.unwrap().end;
-                    assert_eq!((end, commit.map(|commit| commit.offset)), (450, Some(450)), "{place}");
+                    let records = RECORDS as u64;
+                    assert_eq!((end, commit.map(|commit| commit.offset)), (records, Some(records)), "{place}");
                 }
             }
-            let claims = log.all_bounds(&all(topic::SITES)).await.unwrap();
-            let claimed: u64 = claims.iter().map(|bounds| bounds.end).sum();
-            println!("{claimed} openings of {PARTITIONS} partitions");
-            assert!(claimed > u64::from(PARTITIONS), "no partition ever moved");
             let copies = copies(&log).await;
-            assert_eq!(copies.len(), 450 * TOPICS.len() * PARTITIONS as usize, "every record was copied");
+            assert_eq!(copies.len(), RECORDS * TOPICS.len() * PARTITIONS as usize, "every record was copied");
             let twice = copies.values().filter(|&&times| times > 1).count();
             assert_eq!(twice, 0, "an orderly move repeats nothing");
         }

@@ -10,16 +10,19 @@ use rdkafka::{
     error::KafkaError,
     types::RDKafkaErrorCode as Code,
 };
-use tokio::sync::Notify;
+use tokio::{
+    sync::Notify,
+    task::{JoinError, JoinHandle},
+};
 
 use super::{
     GroupProtocol, KafkaConfig, check_range,
     client::{MAX_POLL_INTERVAL, Names, failed, reading},
-    group::{Membership, Raw, give_back},
+    group::{Membership, Raw, give_back, take_unless_lost},
     held::Seek,
     inquiry::{bounds, committed, position, raw_partition},
 };
-use crate::{Commit, LogError, Offset, TopicPartition};
+use crate::{Bounds, Commit, LogError, Offset, TopicPartition};
 
 /// How long a seek may take before it is tried again.
 const SEEK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -28,6 +31,28 @@ const SEEK_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) type Client = BaseConsumer<Membership>;
 /// Seeks, and whether each is through; an error for one that never will be.
 pub(super) type Sought = Vec<(Seek, Result<bool, LogError>)>;
+
+/// What runs on the blocking pool.
+pub(super) enum Work {
+    /// The partitions that are given to us; whether they still were.
+    Take(JoinHandle<Result<bool, LogError>>),
+    Seeks(JoinHandle<Sought>),
+    /// Which positions are not in the log.
+    Probe(JoinHandle<Result<(), LogError>>),
+}
+
+/// Partitions that are given to us and not taken yet.
+#[derive(Clone, Default)]
+pub(super) struct Given {
+    pub(super) places: Vec<(TopicPartition, Arc<str>)>,
+    /// How often partitions had been lost before.
+    pub(super) losses: u64,
+}
+
+/// A task of the blocking pool panicked.
+pub(super) fn broken(error: &JoinError) -> LogError {
+    LogError::Fatal(error.to_string())
+}
 
 /// The properties of a member of `group`.
 pub(super) fn membership(config: &KafkaConfig, group: &str) -> ClientConfig {
@@ -83,9 +108,27 @@ pub(super) fn member(
     Ok(Arc::new(client))
 }
 
-/// Ends a client. A revocation that was not answered would keep it for ever.
-pub(super) fn end(client: Arc<Client>, going: &Raw) {
+/// Takes partitions that are given to us, at their ends, as `group::take` says; false when they were lost meanwhile.
+pub(super) fn take_at_ends(client: &Client, given: &Given, timeout: Duration) -> Result<bool, LogError> {
+    let ends = bounds(client, &given.places, timeout)?;
+    let place = |((place, name), bounds): (&(TopicPartition, Arc<str>), Bounds)| {
+        (name.to_string(), raw_partition(place.partition), position(bounds.end))
+    };
+    let places: Vec<_> = given.places.iter().zip(ends).map(place).collect();
+    take_unless_lost(client, &places, given.losses).map_err(|error| failed("partitions that were given", &error))
+}
+
+/// Ends a client. A rebalance that was not answered would keep it for ever.
+pub(super) fn end(client: Arc<Client>, going: &Raw, given: &Given) {
     client.context().leave();
+    let place =
+        |(place, name): &(TopicPartition, Arc<str>)| (name.to_string(), raw_partition(place.partition), position(0));
+    let places: Vec<_> = given.places.iter().map(place).collect();
+    if !places.is_empty()
+        && let Err(error) = take_unless_lost(&client, &places, given.losses)
+    {
+        tracing::debug!(%error, "partitions could not be taken before leaving");
+    }
     if !going.is_empty()
         && let Err(error) = give_back(&client, going)
     {

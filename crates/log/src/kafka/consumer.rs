@@ -8,24 +8,21 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use futures::future::{BoxFuture, FutureExt};
 use orbweaver_messages::Topic;
-use rdkafka::{
-    ClientConfig, Message, TopicPartitionList, consumer::Consumer as _, error::KafkaError,
-    types::RDKafkaErrorCode as Code,
-};
+use rdkafka::{ClientConfig, Message, consumer::Consumer as _, error::KafkaError, types::RDKafkaErrorCode as Code};
 use tokio::{
     sync::Notify,
-    task::{JoinHandle, spawn_blocking},
+    task::{JoinError, JoinHandle, spawn_blocking},
     time::{Instant, timeout_at},
 };
 
 use super::{
     KafkaConfig,
-    asked::{Client, Sought, commit, end, member, membership, probe, seek},
+    asked::{Client, Given, Work, broken, commit, end, member, membership, probe, seek, take_at_ends},
     client::is_passing,
     group::{Raw, Signal, give_back},
     held::{Held, Seek},
-    inquiry::raw_partition,
     message::delivered,
+    subscription::Subscription,
 };
 use crate::{Commit, Consumer, Delivered, Event, LogError, Offset, TopicPartition};
 
@@ -40,15 +37,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const EMPTY_POLLS: usize = 3;
 /// Between two tries to join under a name that is in use.
 const REJOIN_PAUSE: Duration = Duration::from_secs(1);
-/// How soon a seek is tried again that was refused.
+/// How soon a seek is tried again that was refused, and a question that was not answered.
 const SEEK_PAUSE: Duration = Duration::from_millis(20);
-
-/// What runs on the blocking pool.
-enum Work {
-    Seeks(JoinHandle<Sought>),
-    /// Which positions are not in the log.
-    Probe(JoinHandle<Result<(), LogError>>),
-}
+const ASK_PAUSE: Duration = Duration::from_millis(200);
 
 pub(super) struct KafkaConsumer {
     /// `None` once it is closed.
@@ -59,16 +50,19 @@ pub(super) struct KafkaConsumer {
     rejoin_until: Option<Instant>,
     patience: Duration,
     group: String,
-    topics: Vec<(Topic, Arc<str>)>,
+    topics: Subscription,
     held: Held,
     events: VecDeque<Event>,
+    /// What the brokers told and is not dealt with yet: it may be about what is being taken.
+    signals: VecDeque<Signal>,
+    given: Given,
     work: Option<Work>,
     /// The commit that is under way: its caller may have given up on it, but the next waits for it.
     committing: Option<JoinHandle<Result<(), LogError>>>,
     /// Some position is not in the log.
     out_of_range: bool,
-    /// After seeks that were refused.
-    seek_after: Option<Instant>,
+    /// After something that has to be tried again.
+    work_after: Option<Instant>,
     ready: Arc<Notify>,
     waiting_bytes: usize,
     timeout: Duration,
@@ -80,7 +74,8 @@ impl KafkaConsumer {
     pub(super) fn join(config: &KafkaConfig, group: &str, topics: Vec<(Topic, Arc<str>)>) -> Result<Self, LogError> {
         let properties = membership(config, group);
         let ready = Arc::new(Notify::new());
-        let client = member(&properties, group, &topics, &ready)?;
+        let topics = Subscription(topics);
+        let client = member(&properties, group, &topics.0, &ready)?;
         Ok(Self {
             client: Some(client),
             properties,
@@ -91,10 +86,12 @@ impl KafkaConsumer {
             topics,
             held: Held::default(),
             events: VecDeque::new(),
+            signals: VecDeque::new(),
+            given: Given::default(),
             work: None,
             committing: None,
             out_of_range: false,
-            seek_after: None,
+            work_after: None,
             ready,
             waiting_bytes: config.fetch_bytes,
             timeout: config.request_timeout,
@@ -108,40 +105,15 @@ impl KafkaConsumer {
             return Ok(());
         }
         self.rejoin_at = None;
-        let fresh = member(&self.properties, &self.group, &self.topics, &self.ready)?;
+        let fresh = member(&self.properties, &self.group, &self.topics.0, &self.ready)?;
         if let Some(stale) = self.client.replace(fresh) {
-            std::thread::spawn(move || end(stale, &Raw::new()));
+            std::thread::spawn(move || end(stale, &Raw::new(), &Given::default()));
         }
         Ok(())
     }
 
     fn client(&self) -> Result<&Arc<Client>, LogError> {
         self.client.as_ref().ok_or_else(|| LogError::Fatal(format!("the group `{}` was left", self.group)))
-    }
-
-    fn name(&self, topic: Topic) -> Option<&Arc<str>> {
-        self.topics.iter().find(|(known, _)| *known == topic).map(|(_, name)| name)
-    }
-
-    fn places(&self, raw: &Raw) -> Vec<TopicPartition> {
-        let topic = |name: &str| self.topics.iter().find(|(_, known)| **known == *name).map(|(topic, _)| *topic);
-        let place = |(name, partition): &(String, i32)| {
-            Some(TopicPartition::new(topic(name)?, u32::try_from(*partition).ok()?))
-        };
-        raw.iter().filter_map(place).collect()
-    }
-
-    fn raw(&self, places: &[TopicPartition]) -> Raw {
-        let raw = |at: &TopicPartition| Some((self.name(at.topic)?.to_string(), raw_partition(at.partition)));
-        places.iter().filter_map(raw).collect()
-    }
-
-    fn list(&self, places: &[TopicPartition]) -> TopicPartitionList {
-        let mut list = TopicPartitionList::with_capacity(places.len());
-        for (name, partition) in self.raw(places) {
-            list.add_partition(&name, partition);
-        }
-        list
     }
 
     /// What to tell or deliver now, if anything.
@@ -180,11 +152,8 @@ impl KafkaConsumer {
                 None => empty += 1,
                 Some(Ok(message)) => {
                     (records, empty) = (records + 1, 0);
-                    let topic = self.topics.iter().find(|(_, name)| **name == *message.topic());
-                    let (Some((topic, _)), Ok(partition)) = (topic, u32::try_from(message.partition())) else {
-                        continue;
-                    };
-                    let record = delivered(TopicPartition::new(*topic, partition), &message);
+                    let Some(place) = self.topics.place(message.topic(), message.partition()) else { continue };
+                    let record = delivered(place, &message);
                     bytes += record.bytes();
                     batch.extend(self.held.came(record));
                 }
@@ -227,22 +196,25 @@ impl KafkaConsumer {
     }
 
     fn take_signals(&mut self) -> Result<(), LogError> {
-        for signal in self.client()?.context().signals() {
+        let told = self.client()?.context().signals();
+        self.signals.extend(told);
+        // What is told while partitions are being taken may be about them.
+        while self.given.places.is_empty()
+            && let Some(signal) = self.signals.pop_front()
+        {
             match signal {
-                Signal::Assigned(raw) => {
+                Signal::Given(raw, losses) => {
                     self.rejoin_until = None;
-                    let places = self.places(&raw);
-                    self.held.assigned(&places);
-                    self.events.push_back(Event::Assigned(places));
+                    self.given = Given { places: self.topics.named(&self.topics.places(&raw)), losses };
                 }
                 Signal::Revoked(raw) => {
-                    let revoked = self.held.revoked(&self.places(&raw));
+                    let revoked = self.held.revoked(&self.topics.places(&raw));
                     self.set_fetching(&revoked, false);
                     if !revoked.is_empty() {
                         self.events.push_back(Event::Revoked(revoked));
                     }
                 }
-                Signal::Lost(raw) => self.tell_loss(&self.places(&raw)),
+                Signal::Lost(raw) => self.tell_loss(&self.topics.places(&raw)),
                 Signal::Failed(error) => {
                     tracing::warn!(group = self.group, %error, "an answer to a rebalance was refused");
                 }
@@ -269,7 +241,7 @@ impl KafkaConsumer {
     }
 
     fn give_back(&self, places: &[TopicPartition]) -> Result<(), LogError> {
-        if let Err(error) = give_back(self.client()?, &self.raw(places)) {
+        if let Err(error) = give_back(self.client()?, &self.topics.raw(places)) {
             // They are gone already.
             tracing::warn!(group = self.group, %error, "partitions could not be handed back");
         }
@@ -281,7 +253,7 @@ impl KafkaConsumer {
             return;
         }
         let Ok(client) = self.client() else { return };
-        let list = self.list(places);
+        let list = self.topics.list(places);
         let set = if fetch { client.resume(&list) } else { client.pause(&list) };
         if let Err(error) = set {
             // Only what was lost a moment ago cannot be set.
@@ -291,50 +263,90 @@ impl KafkaConsumer {
 
     /// Begins what has to be asked of librdkafka or the brokers, one thing at a time.
     fn begin_work(&mut self) -> Result<(), LogError> {
-        if self.work.is_some() {
+        if self.work.is_some() || self.work_after.is_some_and(|after| Instant::now() < after) {
             return Ok(());
         }
-        let client = self.client()?.clone();
+        let (client, timeout, ready) = (self.client()?.clone(), self.timeout, self.ready.clone());
+        if !self.given.places.is_empty() {
+            let given = self.given.clone();
+            self.work = Some(Work::Take(spawn_blocking(move || {
+                let taken = take_at_ends(&client, &given, timeout);
+                ready.notify_one();
+                taken
+            })));
+            return Ok(());
+        }
         if std::mem::take(&mut self.out_of_range) {
             let positions = self.held.positions();
-            let named: Vec<_> =
-                positions.iter().filter_map(|(at, _)| Some((*at, self.name(at.topic)?.clone()))).collect();
-            let timeout = self.timeout;
+            let named = self.topics.named(&positions.iter().map(|(at, _)| *at).collect::<Vec<_>>());
             self.work = Some(Work::Probe(spawn_blocking(move || probe(&client, &positions, &named, timeout))));
             return Ok(());
         }
-        let seeks = self.held.seeks();
-        if seeks.is_empty() {
-            return Ok(());
+        let named = |seek: Seek| Some((seek, self.topics.name(seek.place.topic)?.clone()));
+        let seeks: Vec<_> = self.held.seeks().into_iter().filter_map(named).collect();
+        if !seeks.is_empty() {
+            self.work = Some(Work::Seeks(spawn_blocking(move || {
+                let sought = seek(&client, seeks, timeout);
+                ready.notify_one();
+                sought
+            })));
         }
-        if self.seek_after.is_some_and(|after| Instant::now() < after) {
-            return Ok(());
-        }
-        let named = |seek: Seek| Some((seek, self.name(seek.place.topic)?.clone()));
-        let seeks: Vec<_> = seeks.into_iter().filter_map(named).collect();
-        let (ready, timeout) = (self.ready.clone(), self.timeout);
-        self.work = Some(Work::Seeks(spawn_blocking(move || {
-            let sought = seek(&client, seeks, timeout);
-            drop(client);
-            ready.notify_one();
-            sought
-        })));
         Ok(())
+    }
+
+    /// Partitions that were given to us are ours, or were lost before, or will be tried to be taken again.
+    fn taken(&mut self, taken: Result<Result<bool, LogError>, JoinError>) -> Result<(), LogError> {
+        self.work = None;
+        match taken.map_err(|error| broken(&error))? {
+            Ok(ours) => {
+                let places: Vec<_> =
+                    std::mem::take(&mut self.given.places).into_iter().map(|(place, _)| place).collect();
+                if ours {
+                    self.held.assigned(&places);
+                    self.events.push_back(Event::Assigned(places));
+                }
+            }
+            Err(LogError::Unavailable(reason)) => {
+                let group = &self.group;
+                tracing::warn!(group, reason, "partitions were given, and their ends are not told; asking again");
+                self.work_after = Some(Instant::now() + ASK_PAUSE);
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Ends the taking of partitions: a loss that is told meanwhile must be known before a commit.
+    async fn end_taking(&mut self) -> Result<(), LogError> {
+        loop {
+            self.take_signals()?;
+            if self.given.places.is_empty() {
+                return Ok(());
+            }
+            self.begin_work()?;
+            let Some(Work::Take(take)) = &mut self.work else {
+                return Err(LogError::Unavailable(format!("the group `{}` is being given partitions", self.group)));
+            };
+            let taken = take.await;
+            self.taken(taken)?;
+        }
     }
 
     /// Takes what the blocking pool has done, if it has.
     fn end_work(&mut self) -> Result<(), LogError> {
-        let broken = |error: tokio::task::JoinError| LogError::Fatal(error.to_string());
         match &mut self.work {
             None => return Ok(()),
+            Some(Work::Take(take)) => {
+                let Some(taken) = (&mut *take).now_or_never() else { return Ok(()) };
+                return self.taken(taken);
+            }
             Some(Work::Seeks(seeks)) => {
                 let Some(sought) = (&mut *seeks).now_or_never() else { return Ok(()) };
                 self.work = None;
-                self.seek_after = None;
-                for (seek, through) in sought.map_err(broken)? {
+                for (seek, through) in sought.map_err(|error| broken(&error))? {
                     match through {
                         Ok(true) => self.held.sought(seek),
-                        Ok(false) => self.seek_after = Some(Instant::now() + SEEK_PAUSE),
+                        Ok(false) => self.work_after = Some(Instant::now() + SEEK_PAUSE),
                         Err(error) => {
                             self.held.not_started(seek);
                             self.error.get_or_insert(error);
@@ -345,7 +357,7 @@ impl KafkaConsumer {
             Some(Work::Probe(probe)) => {
                 let Some(answer) = (&mut *probe).now_or_never() else { return Ok(()) };
                 self.work = None;
-                match answer.map_err(broken)? {
+                match answer.map_err(|error| broken(&error))? {
                     // librdkafka has given that partition up, and takes no seek for it any more.
                     Ok(()) => {
                         let reason = "a position was refused, and all are in the log: a partition stands still";
@@ -363,8 +375,7 @@ impl KafkaConsumer {
     }
 
     /// Whether a commit can be for us to make.
-    fn check_commits(&mut self, commits: &[(TopicPartition, Commit)]) -> Result<(), LogError> {
-        self.take_signals()?;
+    fn check_commits(&self, commits: &[(TopicPartition, Commit)]) -> Result<(), LogError> {
         let lost = self.client()?.assignment_lost();
         for (place, commit) in commits {
             self.held.check(*place)?;
@@ -390,15 +401,18 @@ impl KafkaConsumer {
     /// Ends the client, off the runtime's threads: it says good-bye to the brokers.
     async fn leave(&mut self) -> Result<(), LogError> {
         self.end_commit().await;
-        if let Some(Work::Seeks(work)) = &mut self.work {
-            let _ = work.await;
-        } else if let Some(Work::Probe(work)) = &mut self.work {
-            let _ = work.await;
+        match &mut self.work {
+            None => {}
+            Some(Work::Take(take)) => {
+                let taken = take.await;
+                self.taken(taken)?;
+            }
+            Some(Work::Seeks(work)) => drop(work.await),
+            Some(Work::Probe(work)) => drop(work.await),
         }
         let Some(client) = self.client.take() else { return Ok(()) };
-        let going = self.raw(&self.held.going());
-        let left = spawn_blocking(move || end(client, &going)).await;
-        left.map_err(|error| LogError::Fatal(error.to_string()))
+        let (going, given) = (self.topics.raw(&self.held.going()), std::mem::take(&mut self.given));
+        spawn_blocking(move || end(client, &going, &given)).await.map_err(|error| broken(&error))
     }
 }
 
@@ -450,10 +464,11 @@ impl Consumer for KafkaConsumer {
     fn commit(&mut self, commits: Vec<(TopicPartition, Commit)>) -> BoxFuture<'_, Result<(), LogError>> {
         async move {
             self.end_commit().await;
+            self.end_taking().await?;
             self.check_commits(&commits)?;
             let named: Vec<_> = commits
                 .into_iter()
-                .filter_map(|(place, commit)| Some((place, self.name(place.topic)?.clone(), commit)))
+                .filter_map(|(place, commit)| Some((place, self.topics.name(place.topic)?.clone(), commit)))
                 .collect();
             let (client, group, timeout) = (self.client()?.clone(), self.group.clone(), self.timeout);
             let committing = spawn_blocking(move || commit(&client, &group, &named, timeout));
@@ -477,8 +492,8 @@ impl Consumer for KafkaConsumer {
 impl Drop for KafkaConsumer {
     fn drop(&mut self) {
         if let Some(client) = self.client.take() {
-            let going = self.raw(&self.held.going());
-            std::thread::spawn(move || end(client, &going));
+            let (going, given) = (self.topics.raw(&self.held.going()), std::mem::take(&mut self.given));
+            std::thread::spawn(move || end(client, &going, &given));
         }
     }
 }

@@ -1,10 +1,10 @@
 //! What the brokers tell a member of its partitions.
 //!
-//! The callback runs within a poll, and never waits: what is given is taken at once, stopped; what is wanted back is only
-//! noted, and handed back when the caller is through with it; what is lost, or wanted while we are leaving, is let go at once.
+//! The callback runs within a poll, and never waits: what is given or wanted back is only noted, and taken or handed back
+//! soon after; what is lost, or wanted while we are leaving, is let go at once.
 
 use std::sync::{
-    Mutex, PoisonError,
+    Mutex, MutexGuard, PoisonError,
     atomic::{AtomicBool, Ordering},
 };
 
@@ -25,7 +25,8 @@ pub(super) type Raw = Vec<(String, i32)>;
 /// What happened in a poll.
 #[derive(Debug)]
 pub(super) enum Signal {
-    Assigned(Raw),
+    /// Ours, as soon as we take them, unless they are lost before: with how often partitions were lost until now.
+    Given(Raw, u64),
     Revoked(Raw),
     Lost(Raw),
     /// The answer to the brokers was refused.
@@ -36,6 +37,8 @@ pub(super) enum Signal {
 pub(super) struct Membership {
     signals: Mutex<Vec<Signal>>,
     leaving: AtomicBool,
+    /// How often partitions were lost. Locked while partitions are taken or let go, so that one ends before the other begins.
+    losses: Mutex<u64>,
 }
 
 impl Membership {
@@ -50,6 +53,10 @@ impl Membership {
 
     pub(super) fn is_signalled(&self) -> bool {
         !self.signals.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    fn losses(&self) -> MutexGuard<'_, u64> {
+        self.losses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn signal(&self, signal: Signal) {
@@ -74,9 +81,13 @@ impl ConsumerContext for Membership {
         let given = what == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS;
         let (answer, signal) = if given && leaving {
             (give_back(client, &places), None)
+        } else if given && places.is_empty() {
+            (take(client, &[]), None)
         } else if given {
-            (take(client, &places), (!places.is_empty()).then_some(Signal::Assigned(places)))
+            (Ok(()), Some(Signal::Given(places, *self.losses())))
         } else if leaving || places.is_empty() || client.assignment_lost() {
+            let mut losses = self.losses();
+            *losses += 1;
             let lost = !places.is_empty() && !leaving;
             (give_back(client, &places), lost.then_some(Signal::Lost(places)))
         } else {
@@ -91,13 +102,25 @@ impl ConsumerContext for Membership {
     }
 }
 
-/// Takes partitions, stopped: where they begin is said later, by a seek. The end only keeps librdkafka from asking for a
-/// commit, without which a seek would have to wait, and unlike an offset it is always there to be fetched before the pause
-/// counts; nothing is ever delivered from it.
-fn take(client: &BaseConsumer<Membership>, places: &Raw) -> KafkaResult<()> {
+/// Takes partitions that were given, unless they were lost since: then nothing is done, and the loss is told.
+pub(super) fn take_unless_lost(
+    client: &BaseConsumer<Membership>,
+    places: &[(String, i32, Position)],
+    losses: u64,
+) -> KafkaResult<bool> {
+    let now = client.context().losses();
+    if *now != losses { Ok(false) } else { take(client, places).map(|()| true) }
+}
+
+/// Takes partitions, stopped, at their ends: where they begin is said later, by a seek, and nothing is ever delivered from
+/// here. It has to be an offset, and one that is in the log. Without one librdkafka asks for the commit, and refuses a seek
+/// until it is there. The logical end is asked for too: an answer that comes after a seek is asked for again, and then moves
+/// the partition to the end (`rd_kafka_toppar_handle_Offset`). And an offset that is not in the log may be fetched before
+/// the pause counts, and then the partition is given up for good (`rd_kafka_offset_reset`).
+fn take(client: &BaseConsumer<Membership>, places: &[(String, i32, Position)]) -> KafkaResult<()> {
     let mut list = TopicPartitionList::with_capacity(places.len());
-    for (topic, partition) in places {
-        list.add_partition_offset(topic, *partition, Position::End)?;
+    for (topic, partition, end) in places {
+        list.add_partition_offset(topic, *partition, *end)?;
     }
     match client.rebalance_protocol() {
         RebalanceProtocol::Cooperative => client.incremental_assign(&list)?,

@@ -5,7 +5,7 @@
 //!
 //! - **Appends** go through one idempotent producer with `acks=all` and no time limit: an append that is not acknowledged
 //!   waits as long as the brokers are away, and what it waits with is bounded.
-//! - **Members** of a group take what they are given at once, stopped, and seek when the caller says from where. What is
+//! - **Members** of a group take what they are given, stopped, and seek when the caller says from where. What is
 //!   wanted back is handed back when the caller says so. Pausing for a moment costs nothing: what was fetched is kept.
 //! - **Commits** are synchronous, off the runtime's threads, one at a time, and several are read back: librdkafka tells an
 //!   error of one partition among many to nobody.
@@ -19,7 +19,7 @@
 //! | `client` | names, properties, log lines, what an error means |
 //! | `producer` | appends |
 //! | `consumer`, `asked` | a member; what it asks of the brokers |
-//! | `group`, `held` | what the brokers tell a member; what it holds (pure) |
+//! | `group`, `held`, `subscription` | what the brokers tell a member; what it holds; its topics (pure) |
 //! | `pool`, `reader` | shared consumers, readers |
 //! | `inquiry` | bounds, times, commits, deletion |
 //! | `message` | a record as the brokers gave it |
@@ -35,6 +35,7 @@ mod message;
 mod pool;
 mod producer;
 mod reader;
+mod subscription;
 pub mod topics;
 
 use std::{

@@ -165,6 +165,49 @@ async fn the_first_record_after_a_start_is_the_one_that_was_named() {
     .await;
 }
 
+/// librdkafka wants a position when it takes a partition: neither one that is not in the log any more nor one that is looked
+/// up late may get in the way of the start that follows at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs the servers of tests/stack"]
+async fn a_start_at_once_after_the_assignment_counts_whatever_the_log_begins_with() {
+    const PARTITIONS: u32 = 16;
+    with(config(), &specs(&[ONE], PARTITIONS), |log| async move {
+        for partition in 0..PARTITIONS {
+            append(&log, at(partition), 0..100).await;
+            log.delete_below(at(partition), 50).await.unwrap();
+        }
+        for round in 0..10_usize {
+            let from = 50 + round as u64;
+            let mut member = Member::join(&log, "group", &[ONE]);
+            let mut started = std::collections::BTreeSet::new();
+            let wanted = PARTITIONS as usize * (100 + round - from as usize);
+            let deadline = Instant::now() + crate::fixture::PATIENCE;
+            while member.records.len() < wanted {
+                assert!(Instant::now() < deadline, "round {round}: {} of {wanted} records", member.records.len());
+                member.step().await;
+                for place in member.held.difference(&started.clone()) {
+                    member.consumer.start(*place, from).unwrap();
+                    started.insert(*place);
+                }
+            }
+            // Long enough for whatever librdkafka asks again after half a second.
+            let until = Instant::now() + Duration::from_secs(1);
+            member.until("a second", |_| Instant::now() >= until).await;
+            for partition in 0..PARTITIONS {
+                append(&log, at(partition), 100 + round..101 + round).await;
+            }
+            member.until("what came after", |member| member.records.len() >= wanted + PARTITIONS as usize).await;
+            for partition in 0..PARTITIONS {
+                let there = member.records.iter().filter(|record| record.place == at(partition));
+                let offsets: Vec<_> = there.map(|record| record.offset).collect();
+                assert_eq!(offsets, (from..=100 + round as u64).collect::<Vec<_>>(), "round {round}");
+            }
+            member.consumer.close().await.unwrap();
+        }
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs the servers of tests/stack"]
 async fn what_is_paused_waits_in_bounds_and_goes_on_where_it_stood() {

@@ -1,0 +1,48 @@
+//! The topics of a member, by our names and the brokers'.
+
+use std::sync::Arc;
+
+use orbweaver_messages::Topic;
+use rdkafka::TopicPartitionList;
+
+use super::{group::Raw, inquiry::raw_partition};
+use crate::TopicPartition;
+
+/// The topics that a member consumes.
+pub(super) struct Subscription(pub(super) Vec<(Topic, Arc<str>)>);
+
+impl Subscription {
+    /// The name of a topic on the brokers.
+    pub(super) fn name(&self, topic: Topic) -> Option<&Arc<str>> {
+        self.0.iter().find(|(known, _)| *known == topic).map(|(_, name)| name)
+    }
+
+    /// A place by what the brokers call it.
+    pub(super) fn place(&self, name: &str, partition: i32) -> Option<TopicPartition> {
+        let (topic, _) = self.0.iter().find(|(_, known)| **known == *name)?;
+        Some(TopicPartition::new(*topic, u32::try_from(partition).ok()?))
+    }
+
+    pub(super) fn places(&self, raw: &Raw) -> Vec<TopicPartition> {
+        raw.iter().filter_map(|(name, partition)| self.place(name, *partition)).collect()
+    }
+
+    /// What the brokers call places.
+    pub(super) fn raw(&self, places: &[TopicPartition]) -> Raw {
+        let raw = |at: &TopicPartition| Some((self.name(at.topic)?.to_string(), raw_partition(at.partition)));
+        places.iter().filter_map(raw).collect()
+    }
+
+    /// Places with the names of their topics.
+    pub(super) fn named(&self, places: &[TopicPartition]) -> Vec<(TopicPartition, Arc<str>)> {
+        places.iter().filter_map(|place| Some((*place, self.name(place.topic)?.clone()))).collect()
+    }
+
+    pub(super) fn list(&self, places: &[TopicPartition]) -> TopicPartitionList {
+        let mut list = TopicPartitionList::with_capacity(places.len());
+        for (name, partition) in self.raw(places) {
+            list.add_partition(&name, partition);
+        }
+        list
+    }
+}
