@@ -68,12 +68,18 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A crawl of webs on loopback at no rate, in every scope, on the servers that tests share.
+    /// [`Plan::on_servers`], on those that tests share.
     ///
     /// # Panics
     /// When these are not running.
     #[must_use]
     pub fn on_shared_servers(partitions: Partition) -> Self {
+        Self::on_servers(orbweaver_testkit::brokers(), orbweaver_testkit::cql(), partitions)
+    }
+
+    /// A crawl of webs on loopback at no rate, in every scope.
+    #[must_use]
+    pub fn on_servers(brokers: String, cql: String, partitions: Partition) -> Self {
         let variables = [
             ("ORBWEAVER_FETCHER__ALLOW_PRIVATE", "true"),
             ("ORBWEAVER_RATE_LIMITER__RATE", "unlimited"),
@@ -82,13 +88,8 @@ impl Plan {
             ("ORBWEAVER_CQL__REPLICATION_FACTOR", "1"),
             ("ORBWEAVER_RUNTIME__SHUTDOWN_BUDGET", "15s"),
         ];
-        Self {
-            brokers: orbweaver_testkit::brokers(),
-            cql: orbweaver_testkit::cql(),
-            partitions,
-            replication: 1,
-            variables: variables.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
-        }
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        Self { brokers, cql, partitions, replication: 1, variables }
     }
 
     /// With one more variable.

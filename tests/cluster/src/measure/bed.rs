@@ -1,0 +1,163 @@
+//! Servers of one's own, a web in a process of its own, and what is watched while both work.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use orbweaver_cluster_tests::{Cluster, Plan, binary};
+use orbweaver_log::{Log, Partition, TopicPartition};
+use orbweaver_messages::{Topic, topic};
+use orbweaver_testkit::Stack;
+use orbweaver_toyweb::Expected;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, Command};
+use tokio::time::{Instant, interval};
+
+/// How long a crawl or a start may take.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(900);
+/// How often progress is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Over which a rate is taken.
+const WINDOW: Duration = Duration::from_secs(3);
+
+/// The servers.
+pub(crate) struct Bed {
+    pub(crate) stack: Stack,
+    _folder: TempDir,
+}
+
+impl Bed {
+    pub(crate) fn up(port: u16) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let stack = Stack::up(folder.path(), port, &[])?;
+        Ok(Self { stack, _folder: folder })
+    }
+
+    /// A pipeline without processes, with these variables for each.
+    pub(crate) async fn cluster(&self, partitions: Partition, variables: &[(&str, &str)]) -> Result<Cluster> {
+        let mut plan = Plan::on_servers(self.stack.brokers.clone(), self.stack.cql.clone(), partitions);
+        for (name, value) in variables {
+            plan = plan.with(name, value);
+        }
+        Cluster::start(plan).await
+    }
+}
+
+/// A web that is served by a process of its own.
+pub(crate) struct Web {
+    child: Child,
+    pub(crate) url: String,
+    folder: TempDir,
+}
+
+impl Web {
+    /// Pages of 16 KiB with 30 links on `hosts` hosts, each a site of its own.
+    pub(crate) async fn start(pages: u64, hosts: u32) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let mut command = Command::new(binary("orbweaver-toyweb")?);
+        command.args(["--pages", &pages.to_string(), "--hosts", &hosts.to_string()]);
+        command.arg("--log").arg(folder.path().join("requests"));
+        // A web without end has no list of its pages.
+        if pages <= 1_000_000 {
+            command.arg("--truth").arg(folder.path().join("truth"));
+        }
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true).spawn()?;
+        let mut url = String::new();
+        BufReader::new(child.stdout.take().context("its output")?).read_line(&mut url).await?;
+        ensure!(!url.is_empty(), "the web did not start");
+        Ok(Self { child, url: url.trim().to_owned(), folder })
+    }
+
+    pub(crate) fn id(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    pub(crate) fn requests(&self) -> PathBuf {
+        self.folder.path().join("requests")
+    }
+
+    pub(crate) fn truth(&self) -> Result<Vec<Expected>> {
+        lines(&self.folder.path().join("truth"))
+    }
+}
+
+fn lines<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
+    std::fs::read_to_string(path)?.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
+}
+
+/// All places of a topic.
+pub(crate) fn places(topic: Topic, log: &dyn Log) -> Result<Vec<TopicPartition>> {
+    Ok((0..log.partitions(topic)?).map(|partition| TopicPartition::new(topic, partition)).collect())
+}
+
+/// Records that were ever appended to a topic.
+pub(crate) async fn appended(log: &dyn Log, topic: Topic) -> Result<u64> {
+    Ok(log.all_bounds(&places(topic, log)?).await?.iter().map(|bounds| bounds.end).sum())
+}
+
+/// Documents over time.
+pub(crate) struct Progress {
+    points: Vec<(Instant, u64)>,
+    ticks: tokio::time::Interval,
+}
+
+impl Progress {
+    pub(crate) fn new() -> Self {
+        Self { points: vec![], ticks: interval(LOOK_EVERY) }
+    }
+
+    /// Waits for the next look, and looks; the documents so far. While the log does not answer they stay what they were.
+    pub(crate) async fn look(&mut self, cluster: &Cluster) -> u64 {
+        self.ticks.tick().await;
+        let before = self.documents();
+        let documents =
+            match tokio::time::timeout(Duration::from_secs(2), appended(&cluster.log, topic::DOCUMENTS)).await {
+                Ok(Ok(documents)) => documents,
+                _ => before,
+            };
+        if documents > before || self.points.is_empty() {
+            self.points.push((Instant::now(), documents));
+        }
+        documents
+    }
+
+    pub(crate) async fn until(&mut self, cluster: &Cluster, documents: u64) -> Result<()> {
+        let end = Instant::now() + PATIENCE;
+        while self.look(cluster).await < documents {
+            ensure!(Instant::now() < end, "{} of {documents} documents", self.documents());
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn pass(&mut self, cluster: &Cluster, time: Duration) {
+        let end = Instant::now() + time;
+        while Instant::now() < end {
+            self.look(cluster).await;
+        }
+    }
+
+    pub(crate) fn documents(&self) -> u64 {
+        self.points.last().map_or(0, |(_, documents)| *documents)
+    }
+
+    /// When the last document came.
+    pub(crate) fn last(&self) -> Option<Instant> {
+        self.points.last().map(|(at, _)| *at)
+    }
+
+    /// Documents a second lately.
+    pub(crate) fn rate(&self) -> f64 {
+        let now = Instant::now();
+        let from = self.points.iter().rev().find(|(at, _)| now - *at >= WINDOW).or(self.points.first());
+        from.map_or(0.0, |(at, documents)| (self.documents() - documents) as f64 / (now - *at).as_secs_f64().max(0.1))
+    }
+
+    /// The longest time without a document since `from`.
+    pub(crate) fn longest_gap(&self, from: Instant) -> Duration {
+        let points: Vec<_> = self.points.iter().map(|(at, _)| *at).filter(|at| *at >= from).collect();
+        points.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or_default()
+    }
+}

@@ -1,0 +1,100 @@
+//! What `kill -9` of a process costs.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use orbweaver_cluster_tests::{Cluster, Instance, Service};
+use tokio::time::{Instant, sleep};
+
+use crate::Options;
+use crate::bed::{Bed, PATIENCE, Progress, Web};
+
+/// A web without end.
+const PAGES: u64 = 100_000_000;
+/// For how long the speed is taken before a kill.
+const STEADY: Duration = Duration::from_secs(8);
+/// Full speed: this share of what it was before.
+const FULL: f64 = 0.9;
+/// After a kill.
+const RECOVERS_WITHIN: Duration = Duration::from_secs(180);
+/// How often an instance is asked what it holds.
+const ASK_EVERY: Duration = Duration::from_millis(50);
+
+pub(crate) async fn run(bed: &Bed, options: &Options) -> Result<()> {
+    println!(
+        "kill -9 under load, {} partitions: seconds until all are served again, and until {:.0} % of the speed before",
+        options.partitions,
+        FULL * 100.0
+    );
+    for service in Service::ALL {
+        one(bed, options.partitions, service).await?;
+    }
+    Ok(())
+}
+
+async fn one(bed: &Bed, partitions: u32, service: Service) -> Result<()> {
+    // A cluster for each: a kill is not to meet the backlog of the one before.
+    let mut cluster = bed.cluster(partitions, &[]).await?;
+    let web = Web::start(PAGES, 8).await?;
+    let mut instances = cluster.add_all(PATIENCE).await?;
+    let mut progress = Progress::new();
+    cluster.seed(&[&web.url]).await?;
+    progress.until(&cluster, 500).await?;
+
+    let victim = instances.remove(Service::ALL.iter().position(|other| *other == service).unwrap_or(0));
+    let (before, folder) = (steady(&mut progress, &cluster).await, victim.folder().to_owned());
+    let killed = Instant::now();
+    victim.kill().await?;
+    let successor = cluster.start_in(service, folder).await?;
+    let served = serves(&successor, partitions, killed).await?;
+    report(service, "started again", served, full_speed(&mut progress, &cluster, before, killed).await?, before);
+
+    let other = cluster.add(service).await?;
+    while open(&other).await? < partitions / 2 {
+        sleep(ASK_EVERY).await;
+    }
+    let before = steady(&mut progress, &cluster).await;
+    let killed = Instant::now();
+    successor.kill().await?;
+    let served = serves(&other, partitions, killed).await?;
+    report(service, "one of two", served, full_speed(&mut progress, &cluster, before, killed).await?, before);
+    drop((instances, other, web));
+    cluster.remove().await
+}
+
+fn report(service: Service, how: &str, served: Duration, full: Duration, before: f64) {
+    let (served, full) = (served.as_secs_f64(), full.as_secs_f64());
+    println!(
+        "  {:18} {how:14} served {served:5.1} s, full speed {full:5.1} s ({before:.0} pages/s before)",
+        service.name()
+    );
+}
+
+/// The speed now.
+async fn steady(progress: &mut Progress, cluster: &Cluster) -> f64 {
+    progress.pass(cluster, STEADY).await;
+    progress.rate()
+}
+
+async fn full_speed(progress: &mut Progress, cluster: &Cluster, before: f64, killed: Instant) -> Result<Duration> {
+    // The rate is of the last seconds, and the kill must have had its effect on it.
+    progress.pass(cluster, Duration::from_secs(1)).await;
+    while progress.rate() < FULL * before {
+        ensure!(killed.elapsed() < RECOVERS_WITHIN, "{:.0} of {before:.0} pages/s", progress.rate());
+        progress.look(cluster).await;
+    }
+    Ok(killed.elapsed())
+}
+
+/// Partitions that an instance serves.
+async fn open(instance: &Instance) -> Result<u32> {
+    Ok(instance.metric("orbweaver_stage_partitions_open").await? as u32)
+}
+
+async fn serves(instance: &Instance, partitions: u32, killed: Instant) -> Result<Duration> {
+    while open(instance).await? < partitions {
+        ensure!(killed.elapsed() < RECOVERS_WITHIN, "{} partitions:\n{}", open(instance).await?, instance.last_words());
+        sleep(ASK_EVERY).await;
+    }
+    Ok(killed.elapsed())
+}

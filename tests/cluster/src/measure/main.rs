@@ -1,0 +1,78 @@
+//! Measures a whole pipeline of real processes on real servers of its own: speed, what a killed process costs, scaling, servers
+//! that are away, partitions that move. Every run checks that nothing was lost before it prints a figure.
+//!
+//! `tests/cluster/measure speed` builds what it needs and runs this; `--help` lists what can be measured.
+
+mod away;
+mod bed;
+mod kill;
+mod moved;
+mod prefilled;
+mod process;
+mod scale;
+mod speed;
+
+use anyhow::Result;
+use clap::{Parser, ValueEnum};
+
+use crate::bed::Bed;
+
+/// Measures a pipeline of real processes on Kafka and a CQL server, all on this machine
+#[derive(Debug, Parser)]
+#[command(name = "tests/cluster/measure")]
+struct Options {
+    /// What to measure
+    #[arg(required = true, value_enum)]
+    what: Vec<What>,
+    /// Pages of the generated web
+    #[arg(long, default_value_t = 10_000)]
+    pages: u64,
+    /// Partitions of every topic
+    #[arg(long, default_value_t = 8)]
+    partitions: u32,
+    /// Records of the runs on prefilled topics
+    #[arg(long, default_value_t = 1_000_000)]
+    records: u64,
+    /// Seconds for which a server is away
+    #[arg(long, default_value_t = 60)]
+    away: u64,
+    /// Rounds of the speed; the servers are warm from the second on
+    #[arg(long, default_value_t = 3)]
+    rounds: u32,
+    /// The first of ten ports on loopback for the servers
+    #[arg(long, default_value_t = 27_092)]
+    port: u16,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum What {
+    /// Pages a second and CPU a page of every process, the servers too
+    Speed,
+    /// Kill -9 of each service in turn: until its partitions are served again, until full speed
+    Kill,
+    /// 1, 3, 1 instances of each service during a crawl
+    Scale,
+    /// The broker, then the CQL server, away during a crawl
+    Away,
+    /// A moved partition of normalizer-dedup and frontier, with and without the local index
+    Moved,
+    /// normalizer-dedup and rate-limiter on prefilled topics
+    Prefilled,
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let options = Options::parse();
+    let bed = Bed::up(options.port)?;
+    for what in &options.what {
+        match what {
+            What::Speed => speed::run(&bed, &options).await?,
+            What::Kill => kill::run(&bed, &options).await?,
+            What::Scale => scale::run(&bed, &options).await?,
+            What::Away => away::run(&bed, &options).await?,
+            What::Moved => moved::run(&bed, &options).await?,
+            What::Prefilled => prefilled::run(&bed, &options).await?,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,163 @@
+//! One service alone, on a topic that was filled before.
+
+use anyhow::{Result, ensure};
+use orbweaver_cluster_tests::{Cluster, Instance, Service};
+use orbweaver_log::{Log, Record, TopicPartition};
+use orbweaver_messages::{Discovered, Dispatch, DispatchId, Millis, Sighting, Topic, encode, topic};
+use orbweaver_stage::{Clock as _, SystemClock};
+use orbweaver_url::{Fingerprint, partition_of, slot_of};
+use tokio::time::{Instant, sleep};
+
+use crate::Options;
+use crate::bed::{Bed, PATIENCE, places};
+use crate::process::{megabytes, used};
+
+/// URLs of one record of `crawl.discovered`: the links of one page to one site.
+const LINKS: u64 = 30;
+/// Sites of the prefilled records.
+const SITES: u64 = 1_000;
+/// Records of one append.
+const AT_ONCE: u64 = 1_000;
+
+pub(crate) async fn run(bed: &Bed, options: &Options) -> Result<()> {
+    let cluster = bed.cluster(options.partitions, &[]).await?;
+    let urls = options.records * 3;
+    discover(&cluster, options.partitions, urls, 10).await?;
+    println!("prefilled: {urls} URLs, one in ten new, {LINKS} a record, for one normalizer-dedup");
+    measure(&cluster, Service::NormalizerDedup, topic::DISCOVERED, urls, "URLs").await?;
+    cluster.remove().await?;
+
+    let cluster = bed.cluster(options.partitions, &[]).await?;
+    dispatch(&cluster, options.partitions, options.records).await?;
+    println!("prefilled: {} dispatches for one rate-limiter, no rate", options.records);
+    measure(&cluster, Service::RateLimiter, topic::SCHEDULED, options.records, "dispatches").await?;
+    cluster.remove().await
+}
+
+/// Starts one instance, waits until it has committed all of a topic, and says what that took from the first commit on.
+async fn measure(cluster: &Cluster, service: Service, topic: Topic, count: u64, what: &str) -> Result<()> {
+    let mut cluster_instance = start(cluster, service).await?;
+    let (begun, before) = (Instant::now(), used(cluster_instance.id()).cpu);
+    caught_up(cluster, service, topic, &mut cluster_instance).await?;
+    let (took, after) = (begun.elapsed().as_secs_f64(), used(cluster_instance.id()));
+    let cpu = (after.cpu - before).as_secs_f64();
+    println!(
+        "  {:.0} {what}/s in {took:.1} s; {:.2} µs CPU each, {:.0} a second and core; {} MB at most",
+        count as f64 / took,
+        cpu * 1e6 / count as f64,
+        count as f64 / cpu,
+        megabytes(after.peak_rss_bytes)
+    );
+    Ok(())
+}
+
+async fn start(cluster: &Cluster, service: Service) -> Result<Instance> {
+    cluster.start_in(service, cluster.folder_of(0)).await
+}
+
+/// Waits until a service has committed the end of a topic.
+pub(crate) async fn caught_up(
+    cluster: &Cluster,
+    service: Service,
+    topic: Topic,
+    instance: &mut Instance,
+) -> Result<()> {
+    let (deadline, places) = (Instant::now() + PATIENCE, places(topic, &cluster.log)?);
+    loop {
+        let ends = cluster.log.all_bounds(&places).await?;
+        let committed = cluster.log.committed(service.name(), &places).await?;
+        let is_done = |(end, commit): (&orbweaver_log::Bounds, &Option<orbweaver_log::Commit>)| {
+            end.end == end.start || commit.as_ref().is_some_and(|commit| commit.offset >= end.end)
+        };
+        if ends.iter().zip(&committed).all(is_done) {
+            return Ok(());
+        }
+        instance.still_runs()?;
+        ensure!(Instant::now() < deadline, "{} is not through:\n{}", service.name(), instance.last_words());
+        sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
+/// Fills `crawl.discovered` with URLs, one in `repeats` of them new.
+pub(crate) async fn discover(cluster: &Cluster, partitions: u32, urls: u64, repeats: u64) -> Result<()> {
+    let now = SystemClock.now();
+    let records = urls / LINKS;
+    for first in (0..records).step_by(AT_ONCE as usize) {
+        let batch = (first..records.min(first + AT_ONCE)).map(|number| {
+            // What is new goes up by one every so many URLs; the others are spread over what came before.
+            let fresh = number * LINKS / repeats;
+            let site = site(number);
+            let url = |link: u64| {
+                let page = match link % repeats {
+                    0 => fresh + link / repeats,
+                    _ => {
+                        number.wrapping_mul(LINKS).wrapping_add(link).wrapping_mul(0x9e37_79b9_7f4a_7c15) % (fresh + 1)
+                    }
+                };
+                format!("https://www.{site}/section/{}/page-{page}.html", page % 100)
+            };
+            let urls: Vec<_> = (0..LINKS).map(url).collect();
+            let via = Some(format!("https://www.{site}/"));
+            let message = Discovered {
+                crawl: "default".into(),
+                site: site.clone(),
+                via,
+                depth: 1,
+                sighting: Sighting::Link,
+                chain: vec![],
+                urls,
+                found_at_ms: now,
+            };
+            record(topic::DISCOVERED, &site, partitions, encode(&message), now)
+        });
+        cluster.log.append(batch.collect()).await?;
+    }
+    Ok(())
+}
+
+/// Fills `crawl.scheduled` with dispatches.
+async fn dispatch(cluster: &Cluster, partitions: u32, dispatches: u64) -> Result<()> {
+    let now = SystemClock.now();
+    for first in (0..dispatches).step_by(AT_ONCE as usize) {
+        let batch = (first..dispatches.min(first + AT_ONCE)).map(|number| {
+            let site = site(number);
+            let url = format!("https://www.{site}/section/page-{number}.html");
+            let message = Dispatch {
+                id: DispatchId { epoch: 0, sequence: number },
+                crawl: "default".into(),
+                fingerprint: Fingerprint::of("default", &url),
+                url,
+                key: None,
+                site: site.clone(),
+                depth: 1,
+                sighting: Sighting::Link,
+                via: Some(format!("https://www.{site}/")),
+                chain: vec![],
+                attempt: 1,
+                last_attempt: false,
+                blocks: 0,
+                dispatched_at_ms: now,
+                not_after_ms: now + 3_600_000,
+                expires_ms: now + 7_200_000,
+            };
+            record(topic::SCHEDULED, &site, partitions, encode(&message), now)
+        });
+        cluster.log.append(batch.collect()).await?;
+    }
+    Ok(())
+}
+
+fn site(number: u64) -> String {
+    format!("site-{}.org", number % SITES)
+}
+
+fn record(topic: Topic, site: &str, partitions: u32, value: bytes::Bytes, now: Millis) -> Record {
+    let place = TopicPartition::new(topic, partition_of(slot_of(site), partitions));
+    Record {
+        place,
+        key: Some(bytes::Bytes::copy_from_slice(site.as_bytes())),
+        value: Some(value),
+        headers: vec![],
+        timestamp_ms: now,
+    }
+}
