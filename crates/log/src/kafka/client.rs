@@ -168,10 +168,13 @@ pub(super) fn failed(what: impl std::fmt::Display, error: &KafkaError) -> LogErr
     }
 }
 
-/// What an error of one partition means.
+/// What an error of one partition means. Each was there when we connected: a broker that does not know it has just started,
+/// and does not know all that it has yet.
 pub(super) fn failed_at(what: &str, place: TopicPartition, error: &KafkaError) -> LogError {
     match error.rdkafka_error_code() {
-        Some(Code::UnknownTopicOrPartition | Code::UnknownPartition) => LogError::UnknownPartition(place),
+        Some(code @ (Code::UnknownTopicOrPartition | Code::UnknownPartition)) => {
+            LogError::Unavailable(format!("{what} of {place}: {code}"))
+        }
         _ => failed(format_args!("{what} of {place}"), error),
     }
 }

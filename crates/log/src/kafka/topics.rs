@@ -84,7 +84,12 @@ pub async fn create_topics(log: &KafkaLog, specs: &[TopicSpec], replication: Opt
                     "the topic `{name}` has {found} partitions already, not {wanted}: say {found}, or delete it first"
                 )));
             }
-            Err(_) => wanted.push((name, spec, settings(spec.topic, spec.cleanup))),
+            Err(_) => {
+                let mut settings = settings(spec.topic, spec.cleanup);
+                // One of three may be away; what is acknowledged is then still on two.
+                settings.extend((replication >= Some(3)).then(|| ("min.insync.replicas", "2".to_owned())));
+                wanted.push((name, spec, settings));
+            }
         }
     }
     let replicas = replication.map_or(-1, i32::from);
