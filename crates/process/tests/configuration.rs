@@ -63,7 +63,7 @@ fn every_fault_is_told_at_once_with_key_value_origin_and_what_is_allowed() {
     ];
     let (_, faults) = resolve(file, &variables, &[("log.format", "xml")]);
     let expected = [
-        "fetcher.concurrency = \"0\" (from crawl.toml:2): allowed is a number from 1 to 256",
+        "fetcher.concurrency = \"0\" (from crawl.toml:2): allowed is a number from 1 to 1024",
         "fetcher.concurency (from crawl.toml:3): there is no such key in [fetcher]; the nearest is `concurrency`",
         "fetchr.x (from crawl.toml:5): there is no such section; the nearest is `fetcher`",
         "extractor.html = \"maybe\" (from crawl.toml:7): allowed is `true` or `false`",

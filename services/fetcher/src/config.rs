@@ -74,7 +74,7 @@ impl Default for FetcherConfig {
 }
 
 /// The most requests without a durable outcome that may be asked for.
-pub const MAX_CONCURRENCY: usize = 256;
+pub const MAX_CONCURRENCY: usize = 1024;
 /// The largest body that may be asked for.
 pub const MAX_BODY_BYTES: usize = 256 << 20;
 /// Headers that belong to the client, or that would change what an answer means.
@@ -173,7 +173,7 @@ mod tests {
             (FetcherConfig { user_agent: " ".into(), ..default.clone() }, "user_agent"),
             (FetcherConfig { user_agent: "a\nb".into(), ..default.clone() }, "user_agent"),
             (FetcherConfig { concurrency: 0, ..default.clone() }, "concurrency"),
-            (FetcherConfig { concurrency: 257, ..default.clone() }, "concurrency"),
+            (FetcherConfig { concurrency: 1025, ..default.clone() }, "concurrency"),
             (FetcherConfig { max_body_bytes: 0, ..default.clone() }, "max_body_bytes"),
             (FetcherConfig { max_headers: 0, ..default.clone() }, "max_headers"),
             (FetcherConfig { headers_timeout: Duration::ZERO, ..default.clone() }, "headers_timeout"),

@@ -96,7 +96,7 @@ impl Default for KafkaConfig {
             protocol: GroupProtocol::default(),
             instance_id: None,
             session_timeout: Duration::from_secs(45),
-            linger: Duration::from_millis(5),
+            linger: Duration::from_millis(20),
             producer_bytes: 64 << 20,
             fetch_bytes: 16 << 20,
             connect_patience: Duration::from_secs(60),

@@ -7,7 +7,7 @@ use std::{
 };
 
 use orbweaver_log::{
-    Commit, Log, LogError, TopicPartition,
+    Commit, Log, LogError, Record, TopicPartition,
     kafka::{KafkaConfig, KafkaLog},
 };
 use orbweaver_messages::Topic;
@@ -35,6 +35,9 @@ async fn holds_partitions_until_it_is_killed() {
     let log = KafkaLog::connect(KafkaConfig { prefix, instance_id, ..config() }).await.unwrap();
     let mut member = Member::join(&log, "group", &[TOPIC]);
     member.until("all partitions", |member| member.held.len() == 8).await;
+    for partition in 0..8 {
+        member.consumer.start(at(partition), 0).unwrap();
+    }
     eprintln!("told: holds");
     // Should nobody kill it, it ends.
     let ends = Instant::now() + Duration::from_secs(120);
@@ -121,12 +124,15 @@ async fn the_partitions_of_a_killed_member_move_when_its_session_ends() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs the servers of tests/stack"]
-async fn a_frozen_member_that_wakes_commits_nothing_and_hears_of_its_loss() {
+async fn a_frozen_member_that_wakes_commits_nothing_and_hears_of_its_loss_also_when_what_it_reads_was_deleted() {
     with(config(), &specs(&[TOPIC], 8), |log| async move {
         let mut frozen = holder(log.config(), None).await;
         frozen.signal("-STOP");
         let mut successor = Member::join(&log, "group", &[TOPIC]);
         successor.until("all partitions", |successor| successor.held.len() == 8).await;
+        let record = || Record { place: at(5), key: None, value: None, headers: vec![], timestamp_ms: 1 };
+        log.append((0..10).map(|_| record()).collect()).await.unwrap();
+        log.delete_below(at(5), 10).await.unwrap();
         successor.consumer.commit(vec![(at(3), commit(2))]).await.unwrap();
         frozen.signal("-CONT");
         let polls = async { successor.until("its share", |successor| successor.held.len() == 4).await };

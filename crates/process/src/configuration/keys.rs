@@ -59,7 +59,7 @@ pub static KEYS: &[Key] = &[
         "A member that is silent for so long has lost its partitions. Counts for `classic`; else it is the broker's `group.consumer.session.timeout.ms`, which is to be told here.",
     )
     .is("45s"),
-    Key::new(("kafka", "linger"), Kind::Time(0, SECOND), ALL, "How long the producer gathers records.").is("5ms"),
+    Key::new(("kafka", "linger"), Kind::Time(0, SECOND), ALL, "How long the producer gathers records.").is("20ms"),
     Key::new(
         ("kafka", "producer_bytes"),
         Kind::Size(4 * MIB, GIB),
@@ -337,11 +337,11 @@ pub static KEYS: &[Key] = &[
     .secret(Secret::Always),
     Key::new(
         ("fetcher", "concurrency"),
-        Kind::Count(1, 256),
+        Kind::Count(1, 1024),
         FETCHER,
         "Requests whose outcome is not yet durable. After a crash so many pages are asked for twice.",
     )
-    .is("64"),
+    .is("128"),
     Key::new(
         ("fetcher", "connect_timeout"),
         Kind::Time(1, MINUTE),

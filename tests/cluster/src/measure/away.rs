@@ -13,7 +13,7 @@ use crate::process::{megabytes, used};
 pub(crate) async fn run(bed: &Bed, options: &Options) -> Result<()> {
     let away = Duration::from_secs(options.away);
     println!("away: the broker, then the CQL server, for {away:?} during a crawl of {} pages", options.pages);
-    let mut cluster = bed.cluster(options.partitions, &[]).await?;
+    let mut cluster = bed.cluster(options.partitions).await?;
     let web = Web::start(options.pages, 8).await?;
     let truth = web.truth()?;
     let mut instances = cluster.add_all(PATIENCE).await?;

@@ -15,6 +15,8 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, interval};
 
+use crate::Options;
+
 /// How long a crawl or a start may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(900);
 /// How often progress is looked at.
@@ -25,22 +27,21 @@ const WINDOW: Duration = Duration::from_secs(3);
 /// The servers.
 pub(crate) struct Bed {
     pub(crate) stack: Stack,
+    variables: Vec<(String, String)>,
     _folder: TempDir,
 }
 
 impl Bed {
-    pub(crate) fn up(port: u16) -> Result<Self> {
+    pub(crate) fn up(options: &Options) -> Result<Self> {
         let folder = tempfile::tempdir()?;
-        let stack = Stack::up(folder.path(), port, &[])?;
-        Ok(Self { stack, _folder: folder })
+        let stack = Stack::up(folder.path(), options.port, &["--jit", "full", "--sync", &options.sync])?;
+        Ok(Self { stack, variables: options.variables.clone(), _folder: folder })
     }
 
-    /// A pipeline without processes, with these variables for each.
-    pub(crate) async fn cluster(&self, partitions: Partition, variables: &[(&str, &str)]) -> Result<Cluster> {
+    /// A pipeline without processes.
+    pub(crate) async fn cluster(&self, partitions: Partition) -> Result<Cluster> {
         let mut plan = Plan::on_servers(self.stack.brokers.clone(), self.stack.cql.clone(), partitions);
-        for (name, value) in variables {
-            plan = plan.with(name, value);
-        }
+        plan.variables.extend(self.variables.iter().cloned());
         Cluster::start(plan).await
     }
 }

@@ -34,7 +34,7 @@ pub(crate) async fn run(bed: &Bed, options: &Options) -> Result<()> {
 
 async fn one(bed: &Bed, partitions: u32, service: Service) -> Result<()> {
     // A cluster for each: a kill is not to meet the backlog of the one before.
-    let mut cluster = bed.cluster(partitions, &[]).await?;
+    let mut cluster = bed.cluster(partitions).await?;
     let web = Web::start(PAGES, 8).await?;
     let mut instances = cluster.add_all(PATIENCE).await?;
     let mut progress = Progress::new();

@@ -42,6 +42,17 @@ struct Options {
     /// The first of ten ports on loopback for the servers
     #[arg(long, default_value_t = 27_092)]
     port: u16,
+    /// When Cassandra syncs its commit log: before it acknowledges (batch), or each second (periodic)
+    #[arg(long, default_value = "periodic", value_parser = ["batch", "periodic"])]
+    sync: String,
+    /// One more variable of every instance, such as ORBWEAVER_FETCHER__CONCURRENCY=32
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = variable)]
+    variables: Vec<(String, String)>,
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -63,7 +74,7 @@ enum What {
 #[tokio::main]
 async fn main() -> Result<()> {
     let options = Options::parse();
-    let bed = Bed::up(options.port)?;
+    let bed = Bed::up(&options)?;
     for what in &options.what {
         match what {
             What::Speed => speed::run(&bed, &options).await?,

@@ -17,7 +17,7 @@ pub(crate) async fn run(bed: &Bed, options: &Options) -> Result<()> {
         "moved: one partition with {} URLs; seconds from the start of a process until it serves it",
         options.records
     );
-    let mut cluster = bed.cluster(1, &[]).await?;
+    let mut cluster = bed.cluster(1).await?;
     discover(&cluster, 1, options.records, 1).await?;
     let mut dedup = cluster.add(Service::NormalizerDedup).await?;
     caught_up(&cluster, Service::NormalizerDedup, topic::DISCOVERED, &mut dedup).await?;

@@ -20,14 +20,14 @@ const SITES: u64 = 1_000;
 const AT_ONCE: u64 = 1_000;
 
 pub(crate) async fn run(bed: &Bed, options: &Options) -> Result<()> {
-    let cluster = bed.cluster(options.partitions, &[]).await?;
+    let cluster = bed.cluster(options.partitions).await?;
     let urls = options.records * 3;
     discover(&cluster, options.partitions, urls, 10).await?;
     println!("prefilled: {urls} URLs, one in ten new, {LINKS} a record, for one normalizer-dedup");
     measure(&cluster, Service::NormalizerDedup, topic::DISCOVERED, urls, "URLs").await?;
     cluster.remove().await?;
 
-    let cluster = bed.cluster(options.partitions, &[]).await?;
+    let cluster = bed.cluster(options.partitions).await?;
     dispatch(&cluster, options.partitions, options.records).await?;
     println!("prefilled: {} dispatches for one rate-limiter, no rate", options.records);
     measure(&cluster, Service::RateLimiter, topic::SCHEDULED, options.records, "dispatches").await?;

@@ -14,7 +14,7 @@ const SETTLES_WITHIN: Duration = Duration::from_secs(60);
 
 pub(crate) async fn run(bed: &Bed, options: &Options) -> Result<()> {
     println!("scale: 1, 3, 1 instances of each service, {} partitions, {} pages", options.partitions, options.pages);
-    let mut cluster = bed.cluster(options.partitions, &[]).await?;
+    let mut cluster = bed.cluster(options.partitions).await?;
     let web = Web::start(options.pages, 8).await?;
     let truth = web.truth()?;
     let share = |tenths: usize| (truth.len() * tenths / 10) as u64;

@@ -25,7 +25,7 @@ pub(crate) async fn run(bed: &Bed, options: &Options) -> Result<()> {
 }
 
 async fn one(bed: &Bed, options: &Options, round: u32) -> Result<f64> {
-    let mut cluster = bed.cluster(options.partitions, &[]).await?;
+    let mut cluster = bed.cluster(options.partitions).await?;
     let web = Web::start(options.pages, 8).await?;
     let mut instances = cluster.add_all(PATIENCE).await?;
     let all = everybody(bed, &web, &instances);

@@ -2,7 +2,9 @@
 //!
 //! One client of librdkafka with one queue, which is looked into whenever the caller polls; what is told or comes is put
 //! into [`Held`], which decides what is delivered. Nothing here waits for the brokers on the caller's thread: seeks,
-//! commits and the end run on the blocking pool.
+//! commits and the end run on the blocking pool (`work`).
+
+mod work;
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -11,16 +13,16 @@ use orbweaver_messages::Topic;
 use rdkafka::{ClientConfig, Message, consumer::Consumer as _, error::KafkaError, types::RDKafkaErrorCode as Code};
 use tokio::{
     sync::Notify,
-    task::{JoinError, JoinHandle, spawn_blocking},
+    task::{JoinHandle, spawn_blocking},
     time::{Instant, timeout_at},
 };
 
 use super::{
     KafkaConfig,
-    asked::{Client, Given, Work, broken, commit, end, member, membership, probe, seek, take_at_ends},
+    asked::{Client, Given, Work, broken, commit, end, member, membership},
     client::is_passing,
     group::{Raw, Signal, give_back},
-    held::{Held, Seek},
+    held::Held,
     message::delivered,
     subscription::Subscription,
 };
@@ -37,9 +39,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const EMPTY_POLLS: usize = 3;
 /// Between two tries to join under a name that is in use.
 const REJOIN_PAUSE: Duration = Duration::from_secs(1);
-/// How soon a seek is tried again that was refused, and a question that was not answered.
-const SEEK_PAUSE: Duration = Duration::from_millis(20);
-const ASK_PAUSE: Duration = Duration::from_millis(200);
+/// Who was frozen hears that others went on, and deleted what he was about to read, before he hears that he was expelled. The
+/// brokers want a sign of life every five seconds, and tell it then.
+const LOSS_IS_TOLD_WITHIN: Duration = Duration::from_secs(8);
 
 pub(super) struct KafkaConsumer {
     /// `None` once it is closed.
@@ -59,8 +61,8 @@ pub(super) struct KafkaConsumer {
     work: Option<Work>,
     /// The commit that is under way: its caller may have given up on it, but the next waits for it.
     committing: Option<JoinHandle<Result<(), LogError>>>,
-    /// Some position is not in the log.
-    out_of_range: bool,
+    /// Some position is not in the log: when to ask which.
+    out_of_range: Option<Instant>,
     /// After something that has to be tried again.
     work_after: Option<Instant>,
     ready: Arc<Notify>,
@@ -90,7 +92,7 @@ impl KafkaConsumer {
             given: Given::default(),
             work: None,
             committing: None,
-            out_of_range: false,
+            out_of_range: None,
             work_after: None,
             ready,
             waiting_bytes: config.fetch_bytes,
@@ -165,7 +167,9 @@ impl KafkaConsumer {
 
     fn erred(&mut self, client: &Client, error: &KafkaError) {
         match error.rdkafka_error_code() {
-            Some(Code::AutoOffsetReset | Code::OffsetOutOfRange) => self.out_of_range = true,
+            Some(Code::AutoOffsetReset | Code::OffsetOutOfRange) => {
+                self.out_of_range.get_or_insert_with(|| Instant::now() + LOSS_IS_TOLD_WITHIN);
+            }
             Some(code) if is_passing(code) => {}
             // A topic that was made a moment ago is not known to every broker; one that is gone stays gone, and is found by
             // whoever appends to it or asks for its bounds.
@@ -228,6 +232,11 @@ impl KafkaConsumer {
         if !lost.is_empty() {
             self.events.push_back(Event::Lost(lost));
         }
+        if self.held.is_empty() {
+            // Whose position was refused is not ours any more.
+            self.out_of_range = None;
+            self.work.take_if(|work| matches!(work, Work::Probe(_)));
+        }
     }
 
     /// While partitions are on their way back, librdkafka tells a loss by a flag alone.
@@ -259,119 +268,6 @@ impl KafkaConsumer {
             // Only what was lost a moment ago cannot be set.
             tracing::debug!(group = self.group, %error, fetch, "partitions could not be set");
         }
-    }
-
-    /// Begins what has to be asked of librdkafka or the brokers, one thing at a time.
-    fn begin_work(&mut self) -> Result<(), LogError> {
-        if self.work.is_some() || self.work_after.is_some_and(|after| Instant::now() < after) {
-            return Ok(());
-        }
-        let (client, timeout, ready) = (self.client()?.clone(), self.timeout, self.ready.clone());
-        if !self.given.places.is_empty() {
-            let given = self.given.clone();
-            self.work = Some(Work::Take(spawn_blocking(move || {
-                let taken = take_at_ends(&client, &given, timeout);
-                ready.notify_one();
-                taken
-            })));
-            return Ok(());
-        }
-        if std::mem::take(&mut self.out_of_range) {
-            let positions = self.held.positions();
-            let named = self.topics.named(&positions.iter().map(|(at, _)| *at).collect::<Vec<_>>());
-            self.work = Some(Work::Probe(spawn_blocking(move || probe(&client, &positions, &named, timeout))));
-            return Ok(());
-        }
-        let named = |seek: Seek| Some((seek, self.topics.name(seek.place.topic)?.clone()));
-        let seeks: Vec<_> = self.held.seeks().into_iter().filter_map(named).collect();
-        if !seeks.is_empty() {
-            self.work = Some(Work::Seeks(spawn_blocking(move || {
-                let sought = seek(&client, seeks, timeout);
-                ready.notify_one();
-                sought
-            })));
-        }
-        Ok(())
-    }
-
-    /// Partitions that were given to us are ours, or were lost before, or will be tried to be taken again.
-    fn taken(&mut self, taken: Result<Result<bool, LogError>, JoinError>) -> Result<(), LogError> {
-        self.work = None;
-        match taken.map_err(|error| broken(&error))? {
-            Ok(ours) => {
-                let places: Vec<_> =
-                    std::mem::take(&mut self.given.places).into_iter().map(|(place, _)| place).collect();
-                if ours {
-                    self.held.assigned(&places);
-                    self.events.push_back(Event::Assigned(places));
-                }
-            }
-            Err(LogError::Unavailable(reason)) => {
-                let group = &self.group;
-                tracing::warn!(group, reason, "partitions were given, and their ends are not told; asking again");
-                self.work_after = Some(Instant::now() + ASK_PAUSE);
-            }
-            Err(error) => return Err(error),
-        }
-        Ok(())
-    }
-
-    /// Ends the taking of partitions: a loss that is told meanwhile must be known before a commit.
-    async fn end_taking(&mut self) -> Result<(), LogError> {
-        loop {
-            self.take_signals()?;
-            if self.given.places.is_empty() {
-                return Ok(());
-            }
-            self.begin_work()?;
-            let Some(Work::Take(take)) = &mut self.work else {
-                return Err(LogError::Unavailable(format!("the group `{}` is being given partitions", self.group)));
-            };
-            let taken = take.await;
-            self.taken(taken)?;
-        }
-    }
-
-    /// Takes what the blocking pool has done, if it has.
-    fn end_work(&mut self) -> Result<(), LogError> {
-        match &mut self.work {
-            None => return Ok(()),
-            Some(Work::Take(take)) => {
-                let Some(taken) = (&mut *take).now_or_never() else { return Ok(()) };
-                return self.taken(taken);
-            }
-            Some(Work::Seeks(seeks)) => {
-                let Some(sought) = (&mut *seeks).now_or_never() else { return Ok(()) };
-                self.work = None;
-                for (seek, through) in sought.map_err(|error| broken(&error))? {
-                    match through {
-                        Ok(true) => self.held.sought(seek),
-                        Ok(false) => self.work_after = Some(Instant::now() + SEEK_PAUSE),
-                        Err(error) => {
-                            self.held.not_started(seek);
-                            self.error.get_or_insert(error);
-                        }
-                    }
-                }
-            }
-            Some(Work::Probe(probe)) => {
-                let Some(answer) = (&mut *probe).now_or_never() else { return Ok(()) };
-                self.work = None;
-                match answer.map_err(|error| broken(&error))? {
-                    // librdkafka has given that partition up, and takes no seek for it any more.
-                    Ok(()) => {
-                        let reason = "a position was refused, and all are in the log: a partition stands still";
-                        return Err(LogError::Fatal(format!("the group `{}`: {reason}", self.group)));
-                    }
-                    Err(LogError::Unavailable(reason)) => {
-                        tracing::warn!(group = self.group, reason, "a position is not in the log; asking which");
-                        self.out_of_range = true;
-                    }
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Whether a commit can be for us to make.

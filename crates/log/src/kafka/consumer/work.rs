@@ -1,0 +1,137 @@
+//! What a member does on the blocking pool, one thing at a time: takes partitions, seeks, asks which position was refused.
+
+use std::time::Duration;
+
+use futures::future::FutureExt;
+use tokio::{
+    task::{JoinError, spawn_blocking},
+    time::Instant,
+};
+
+use super::KafkaConsumer;
+use crate::{
+    Event, LogError,
+    kafka::{
+        asked::{Work, broken, probe, seek, take_at_ends},
+        held::Seek,
+    },
+};
+
+/// How soon a seek is tried again that was refused, and a question that was not answered.
+const SEEK_PAUSE: Duration = Duration::from_millis(20);
+const ASK_PAUSE: Duration = Duration::from_millis(200);
+
+impl KafkaConsumer {
+    /// Begins what has to be asked of librdkafka or the brokers, one thing at a time.
+    pub(super) fn begin_work(&mut self) -> Result<(), LogError> {
+        if self.work.is_some() || self.work_after.is_some_and(|after| Instant::now() < after) {
+            return Ok(());
+        }
+        let (client, timeout, ready) = (self.client()?.clone(), self.timeout, self.ready.clone());
+        if !self.given.places.is_empty() {
+            let given = self.given.clone();
+            self.work = Some(Work::Take(spawn_blocking(move || {
+                let taken = take_at_ends(&client, &given, timeout);
+                ready.notify_one();
+                taken
+            })));
+            return Ok(());
+        }
+        if self.out_of_range.take_if(|at| *at <= Instant::now()).is_some() {
+            let positions = self.held.positions();
+            let named = self.topics.named(&positions.iter().map(|(at, _)| *at).collect::<Vec<_>>());
+            self.work = Some(Work::Probe(spawn_blocking(move || probe(&client, &positions, &named, timeout))));
+            return Ok(());
+        }
+        let named = |seek: Seek| Some((seek, self.topics.name(seek.place.topic)?.clone()));
+        let seeks: Vec<_> = self.held.seeks().into_iter().filter_map(named).collect();
+        if !seeks.is_empty() {
+            self.work = Some(Work::Seeks(spawn_blocking(move || {
+                let sought = seek(&client, seeks, timeout);
+                ready.notify_one();
+                sought
+            })));
+        }
+        Ok(())
+    }
+
+    /// Partitions that were given to us are ours, or were lost before, or will be tried to be taken again.
+    pub(super) fn taken(&mut self, taken: Result<Result<bool, LogError>, JoinError>) -> Result<(), LogError> {
+        self.work = None;
+        match taken.map_err(|error| broken(&error))? {
+            Ok(ours) => {
+                let places: Vec<_> =
+                    std::mem::take(&mut self.given.places).into_iter().map(|(place, _)| place).collect();
+                if ours {
+                    self.held.assigned(&places);
+                    self.events.push_back(Event::Assigned(places));
+                }
+            }
+            Err(LogError::Unavailable(reason)) => {
+                let group = &self.group;
+                tracing::warn!(group, reason, "partitions were given, and their ends are not told; asking again");
+                self.work_after = Some(Instant::now() + ASK_PAUSE);
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Ends the taking of partitions: a loss that is told meanwhile must be known before a commit.
+    pub(super) async fn end_taking(&mut self) -> Result<(), LogError> {
+        loop {
+            self.take_signals()?;
+            if self.given.places.is_empty() {
+                return Ok(());
+            }
+            self.begin_work()?;
+            let Some(Work::Take(take)) = &mut self.work else {
+                return Err(LogError::Unavailable(format!("the group `{}` is being given partitions", self.group)));
+            };
+            let taken = take.await;
+            self.taken(taken)?;
+        }
+    }
+
+    /// Takes what the blocking pool has done, if it has.
+    pub(super) fn end_work(&mut self) -> Result<(), LogError> {
+        match &mut self.work {
+            None => return Ok(()),
+            Some(Work::Take(take)) => {
+                let Some(taken) = (&mut *take).now_or_never() else { return Ok(()) };
+                return self.taken(taken);
+            }
+            Some(Work::Seeks(seeks)) => {
+                let Some(sought) = (&mut *seeks).now_or_never() else { return Ok(()) };
+                self.work = None;
+                for (seek, through) in sought.map_err(|error| broken(&error))? {
+                    match through {
+                        Ok(true) => self.held.sought(seek),
+                        Ok(false) => self.work_after = Some(Instant::now() + SEEK_PAUSE),
+                        Err(error) => {
+                            self.held.not_started(seek);
+                            self.error.get_or_insert(error);
+                        }
+                    }
+                }
+            }
+            Some(Work::Probe(probe)) => {
+                let Some(answer) = (&mut *probe).now_or_never() else { return Ok(()) };
+                self.work = None;
+                match answer.map_err(|error| broken(&error))? {
+                    // librdkafka has given that partition up, and takes no seek for it any more.
+                    Ok(()) => {
+                        let reason = "a position was refused, and all are in the log: a partition stands still";
+                        return Err(LogError::Fatal(format!("the group `{}`: {reason}", self.group)));
+                    }
+                    Err(LogError::Unavailable(reason)) => {
+                        tracing::warn!(group = self.group, reason, "a position is not in the log; asking which");
+                        self.out_of_range = Some(Instant::now());
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
+    }
+}
