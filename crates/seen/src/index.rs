@@ -7,8 +7,8 @@ use orbweaver_url::{Fingerprint, SLOTS};
 
 use crate::{Position, SeenError};
 
-/// Block cache and memtables (one that is written, one that is flushed) take 4 MiB each, whatever the partitions.
-const CACHE_BYTES: u64 = 4 << 20;
+/// Block cache and memtables (one that is written, one that is flushed) take so much, whatever the partitions.
+const CACHE_BYTES: u64 = 2 << 20;
 const MEMTABLE_BYTES: u64 = 2 << 20;
 /// The least that the storage engine takes.
 const JOURNAL_BYTES: u64 = 64 << 20;
