@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::future::{BoxFuture, FutureExt, ready};
 use orbweaver_messages::Millis;
@@ -84,14 +84,14 @@ fn put_newer<K: std::hash::Hash + Eq, V>(rows: &mut HashMap<K, V>, key: K, row: 
 }
 
 impl Store for MemoryStore {
-    fn write(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn write_shared(&self, writes: Arc<[Write]>) -> BoxFuture<'_, Result<(), StoreError>> {
         async move {
             let mut state = self.state();
             state.attempts += 1;
             if let Some(error) = state.failures.pop_front() {
                 return Err(error);
             }
-            writes.into_iter().for_each(|write| state.put(write));
+            writes.iter().for_each(|write| state.put(write.clone()));
             Ok(())
         }
         .boxed()

@@ -59,10 +59,10 @@ impl MeteredStore {
 }
 
 impl Store for MeteredStore {
-    fn write(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn write_shared(&self, writes: Arc<[Write]>) -> BoxFuture<'_, Result<(), StoreError>> {
         async move {
             let mut rows = [("pages", 0), ("links", 0), ("redirects", 0), ("robots", 0)];
-            for write in &writes {
+            for write in &*writes {
                 let table = match write {
                     Write::Page(_) => 0,
                     Write::Links(_) => 1,
@@ -71,7 +71,7 @@ impl Store for MeteredStore {
                 };
                 rows[table].1 += 1;
             }
-            self.measure("write", self.store.write(writes)).await?;
+            self.measure("write", self.store.write_shared(writes)).await?;
             rows.into_iter().for_each(|(table, rows)| self.metrics.wrote(table, rows));
             Ok(())
         }

@@ -3,6 +3,8 @@
 //!
 //! LZ4 and not zstd: 30 links of one page shrink from 1,700 to 700 bytes in 2 µs, with zstd (level 1) to 510 in 7 µs.
 
+use lz4_flex::block::{compress_into, get_maximum_output_size};
+
 const PLAIN: u8 = 0;
 const LZ4: u8 = 1;
 /// Links shorter than this are not compressed.
@@ -15,16 +17,22 @@ const MAX_LINKS_BYTES: usize = 64 << 20;
 /// # Errors
 /// When they are larger than any store takes.
 pub(crate) fn pack_links(links: &[(String, bool)], mut out: Vec<u8>) -> Result<Vec<u8>, String> {
-    let plain = postcard::to_stdvec(links).map_err(|error| error.to_string())?;
+    // Each has its length in front, mostly one byte or two, and its mark behind.
+    let bytes = links.iter().map(|(url, _)| url.len() + 3).sum::<usize>();
+    let plain = postcard::to_extend(links, Vec::with_capacity(bytes + 5)).map_err(|error| error.to_string())?;
     if plain.len() < COMPRESS_FROM {
         out.push(PLAIN);
         out.extend_from_slice(&plain);
-    } else if plain.len() > MAX_LINKS_BYTES {
-        return Err(format!("links of {} bytes; allowed are {MAX_LINKS_BYTES}", plain.len()));
-    } else {
-        out.push(LZ4);
-        out.extend_from_slice(&lz4_flex::compress_prepend_size(&plain));
+        return Ok(out);
     }
+    let length = u32::try_from(plain.len()).ok().filter(|_| plain.len() <= MAX_LINKS_BYTES);
+    let length = length.ok_or_else(|| format!("links of {} bytes; allowed are {MAX_LINKS_BYTES}", plain.len()))?;
+    out.push(LZ4);
+    out.extend_from_slice(&length.to_le_bytes());
+    let at = out.len();
+    out.resize(at + get_maximum_output_size(plain.len()), 0);
+    let packed = compress_into(&plain, &mut out[at..]).map_err(|error| error.to_string())?;
+    out.truncate(at + packed);
     Ok(out)
 }
 
@@ -72,6 +80,14 @@ mod tests {
         fn damaged_links_are_refused_without_a_panic(kind in 0..3_u8, bytes: Vec<u8>) {
             let _ = unpack_links(&[&[kind], &bytes[..]].concat());
         }
+    }
+
+    #[test]
+    fn links_that_were_packed_by_the_library_alone_are_unpacked() {
+        let links: Vec<_> = (0..50).map(|i| (format!("https://example.org/{i}"), i % 2 == 0)).collect();
+        let plain = postcard::to_stdvec(&links).unwrap();
+        let value = [&[LZ4][..], &lz4_flex::compress_prepend_size(&plain)].concat();
+        assert_eq!(unpack_links(&value), Ok(links));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What a store can do.
 
+use std::sync::Arc;
+
 use futures::future::BoxFuture;
 use orbweaver_url::Fingerprint;
 
@@ -28,7 +30,12 @@ pub enum StoreError {
 /// Pages, links, redirects and sites. Cheap to share.
 pub trait Store: Send + Sync + 'static {
     /// Writes all; resolves when all are durable. Idempotent.
-    fn write(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<(), StoreError>>;
+    fn write(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.write_shared(writes.into())
+    }
+
+    /// The same for a caller that keeps what it writes, to try again: no row is copied for that.
+    fn write_shared(&self, writes: Arc<[Write]>) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// What is known of a page.
     fn page(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<PageRow>, StoreError>>;

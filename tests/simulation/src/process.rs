@@ -163,16 +163,16 @@ impl ProcessStore {
         Ok(())
     }
 
-    async fn write_all(&self, writes: Vec<Write>) -> Result<(), StoreError> {
+    async fn write_all(&self, writes: Arc<[Write]>) -> Result<(), StoreError> {
         self.way().await?;
-        self.shared.store.write(writes).await?;
+        self.shared.store.write_shared(writes).await?;
         // It was taken; that this is heard of is another thing.
         self.way().await
     }
 }
 
 impl Store for ProcessStore {
-    fn write(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn write_shared(&self, writes: Arc<[Write]>) -> BoxFuture<'_, Result<(), StoreError>> {
         self.write_all(writes).boxed()
     }
 

@@ -202,7 +202,7 @@ fn other_columns(doing: &str, error: &dyn Display) -> StoreError {
 }
 
 impl Store for CqlStore {
-    fn write(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn write_shared(&self, writes: Arc<[Write]>) -> BoxFuture<'_, Result<(), StoreError>> {
         async move { try_join_all(writes.iter().map(|write| self.put(write))).await.map(drop) }.boxed()
     }
 

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fjall::config::FilterPolicy;
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, OwnedWriteBatch, PersistMode};
+use fjall::{
+    CompressionType, Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, OwnedWriteBatch, PersistMode,
+};
 
 use super::FjallOptions;
 use crate::StoreError;
@@ -15,7 +17,7 @@ use crate::StoreError;
 pub(super) enum Table {
     /// Fingerprint to page.
     Pages,
-    /// Fingerprint and time, newest first, to event.
+    /// Fingerprint and time, newest first, to event; the newest one is the page itself.
     History,
     /// Fingerprint to links.
     Links,
@@ -57,7 +59,9 @@ impl Table {
             Self::History => options.filter_policy(FilterPolicy::disabled()),
             // Large and hardly ever changed: kept aside, so that a compaction does not copy them.
             Self::Links => {
-                options.with_kv_separation(Some(KvSeparationOptions::default().separation_threshold(SEPARATE_FROM)))
+                // They are compressed already.
+                let aside = KvSeparationOptions::default().compression(CompressionType::None);
+                options.with_kv_separation(Some(aside.separation_threshold(SEPARATE_FROM)))
             }
             Self::Pages | Self::Redirects | Self::Robots => options,
         }
@@ -66,8 +70,10 @@ impl Table {
 
 /// Links from this size on are kept aside of their keys. In bytes.
 const SEPARATE_FROM: u32 = 512;
-/// One flushes while another compacts; with one alone a compaction would hold up every flush.
-const WORKER_THREADS: usize = 2;
+/// One alone: of several, fjall keeps the first for flushes, and that one takes every request for a compaction and puts it
+/// back until another worker is free, in a loop that takes a core for as long. A compaction holds up flushes instead; two
+/// full memtables of each table may wait meanwhile.
+const WORKER_THREADS: usize = 1;
 /// What a row takes in a memtable beyond key and value: skip list node, versions. In bytes.
 const ROW_OVERHEAD: u64 = 96;
 /// Full memtables that may wait to be flushed. At four, fjall sleeps in a loop that a dead flush worker never ends.

@@ -129,16 +129,18 @@ struct StoredEvent<'a> {
     content_hash: Option<&'a str>,
 }
 
-/// The event of the history that writing `row` makes.
-pub(super) fn write_event(row: &PageRow) -> Result<Vec<u8>, String> {
-    let stored = StoredEvent {
-        status: row.status,
-        outcome: &row.outcome,
-        reason: row.reason.as_deref(),
-        bytes: row.bytes,
-        content_hash: row.content_hash.as_deref(),
+/// The event of a page that is no longer the newest, from its stored value: its key and its value.
+pub(super) fn event_of(fingerprint: &[u8], page: &[u8]) -> Result<([u8; 24], Vec<u8>), String> {
+    let (at_ms, page) = read::<StoredPage<'_>>(page)?;
+    let fingerprint = fingerprint.try_into().map_err(|_| "the key is no fingerprint".to_owned())?;
+    let event = StoredEvent {
+        status: page.status,
+        outcome: page.outcome,
+        reason: page.reason,
+        bytes: page.bytes,
+        content_hash: page.content_hash,
     };
-    write(row.fetched_at_ms, &stored)
+    Ok((history_key(Fingerprint(fingerprint), at_ms), write(at_ms, &event)?))
 }
 
 pub(super) fn read_event(key: &[u8], value: &[u8]) -> Result<FetchEvent, String> {
@@ -234,7 +236,9 @@ mod tests {
             let value = write_page(&row).unwrap();
             prop_assert_eq!(time_of(&value), Ok(at));
             prop_assert_eq!(read_page(row.fingerprint, &value), Ok(row.clone()));
-            let event = read_event(&history_key(row.fingerprint, at), &write_event(&row).unwrap()).unwrap();
+            let (key, event) = event_of(&row.fingerprint.0, &value).unwrap();
+            prop_assert_eq!(key, history_key(row.fingerprint, at));
+            let event = read_event(&key, &event).unwrap();
             prop_assert_eq!((event.at_ms, event.status, event.content_hash), (at, row.status, row.content_hash));
         }
 

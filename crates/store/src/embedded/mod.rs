@@ -107,14 +107,22 @@ impl Shared {
     }
 
     fn history(&self, fingerprint: Fingerprint, limit: usize) -> Result<Vec<FetchEvent>, StoreError> {
-        self.with_tables(|tables| {
-            let events = tables.keyspace(Table::History).prefix(fingerprint.0).take(limit).map(|entry| {
+        // The page first: when it is overwritten in between, its event is found in the history, and counts once.
+        let newest = self.get(Table::Pages, &fingerprint.0, |value| {
+            let (key, event) = encoding::event_of(&fingerprint.0, value)?;
+            encoding::read_event(&key, &event)
+        })?;
+        let is_older = |event: &FetchEvent| newest.as_ref().is_none_or(|newest| event.at_ms < newest.at_ms);
+        let older = self.with_tables(|tables| {
+            let events = tables.keyspace(Table::History).prefix(fingerprint.0).map(|entry| {
                 let entry = entry.into_inner();
                 let (key, value) = entry.map_err(|error| unreadable(Table::History, &fingerprint.0, &error))?;
                 encoding::read_event(&key, &value).map_err(|reason| damaged(Table::History, &key, reason))
             });
-            events.collect()
-        })
+            let older = events.filter(|event| event.as_ref().map_or(true, is_older));
+            older.take(limit).collect::<Result<Vec<_>, _>>()
+        })?;
+        Ok(newest.into_iter().chain(older).take(limit).collect())
     }
 }
 
@@ -164,38 +172,28 @@ impl Drop for FjallStore {
     }
 }
 
-/// The rows that a write puts.
-fn rows_of(write: Write) -> Result<Vec<Row>, StoreError> {
+/// The row that a write puts.
+fn row_of(write: &Write) -> Result<Row, StoreError> {
     let row = |table, key: &[u8], at_ms, value: Result<Vec<u8>, String>| match value {
         Ok(value) => Ok(Row { table, key: key.to_vec(), value, at_ms }),
         Err(reason) => Err(StoreError::Refused(format!("a row of {} cannot be written: {reason}", table.name()))),
     };
-    Ok(match write {
-        Write::Page(page) => {
-            let event_key = encoding::history_key(page.fingerprint, page.fetched_at_ms);
-            vec![
-                row(Table::Pages, &page.fingerprint.0, Some(page.fetched_at_ms), encoding::write_page(&page))?,
-                row(Table::History, &event_key, None, encoding::write_event(&page))?,
-            ]
-        }
-        Write::Links(links) => {
-            vec![row(Table::Links, &links.fingerprint.0, Some(links.at_ms), encoding::write_links(&links))?]
-        }
+    match write {
+        Write::Page(page) => row(Table::Pages, &page.fingerprint.0, page.fetched_at_ms, encoding::write_page(page)),
+        Write::Links(links) => row(Table::Links, &links.fingerprint.0, links.at_ms, encoding::write_links(links)),
         Write::Redirect(redirect) => {
-            let value = encoding::write_redirect(&redirect);
-            vec![row(Table::Redirects, &redirect.fingerprint.0, Some(redirect.at_ms), value)?]
+            row(Table::Redirects, &redirect.fingerprint.0, redirect.at_ms, encoding::write_redirect(redirect))
         }
         Write::Robots(robots) => {
-            let value = encoding::write_robots(&robots);
-            vec![row(Table::Robots, robots.authority.as_bytes(), Some(robots.fetched_at_ms), value)?]
+            row(Table::Robots, robots.authority.as_bytes(), robots.fetched_at_ms, encoding::write_robots(robots))
         }
-    })
+    }
 }
 
 impl Store for FjallStore {
-    fn write(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<(), StoreError>> {
-        let rows: Result<Vec<_>, _> = writes.into_iter().map(rows_of).collect();
-        async move { self.put(rows?.into_iter().flatten().collect()).await }.boxed()
+    fn write_shared(&self, writes: Arc<[Write]>) -> BoxFuture<'_, Result<(), StoreError>> {
+        let rows: Result<Vec<_>, _> = writes.iter().map(row_of).collect();
+        async move { self.put(rows?).await }.boxed()
     }
 
     fn page(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<PageRow>, StoreError>> {

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use fjall::Slice;
 use orbweaver_messages::Millis;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
@@ -20,8 +21,8 @@ pub(super) struct Row {
     pub(super) table: Table,
     pub(super) key: Vec<u8>,
     pub(super) value: Vec<u8>,
-    /// The event's time, where a newer row may already be there. Without: the key has the time in it.
-    pub(super) at_ms: Option<Millis>,
+    /// The event's time: a newer row may already be there.
+    pub(super) at_ms: Millis,
 }
 
 /// Rows to be put together, and who waits for it.
@@ -37,7 +38,7 @@ const BATCH_BYTES: usize = 2 << 20;
 
 /// What is to be put into each table, the last row of each key. One batch may hold a key but once: all its rows get one
 /// sequence number.
-type Puts = [HashMap<Vec<u8>, (Option<Millis>, Vec<u8>)>; Table::ALL.len()];
+type Puts = [HashMap<Vec<u8>, (Millis, Vec<u8>)>; Table::ALL.len()];
 
 /// The state of the thread.
 pub(super) struct Writer<'a> {
@@ -145,26 +146,35 @@ fn gather(first: Request, queue: &Receiver<Request>, time: Duration) -> Vec<Requ
 
 /// Takes over those of `rows` that are not older than what is there or about to be. A request with a row that cannot be
 /// compared fails alone.
+///
+/// Of two fetches of a page the older one goes to the history: so a page that is fetched once, as most are, takes one key.
 fn stage(tables: &Tables, rows: Vec<Row>, puts: &mut Puts) -> Result<(), StoreError> {
     for row in rows {
-        if let Some(at_ms) = row.at_ms
-            && newest(tables, &row, puts)?.is_some_and(|there| there > at_ms)
-        {
-            continue;
+        if let Some((there_ms, there)) = there(tables, &row, puts)? {
+            if row.table == Table::Pages && there_ms != row.at_ms {
+                let older: &[u8] = if there_ms > row.at_ms { &row.value } else { &there };
+                let event = encoding::event_of(&row.key, older);
+                let (key, event) = event.map_err(|reason| damaged(row.table, &row.key, reason))?;
+                puts[Table::History as usize].insert(key.to_vec(), (there_ms.min(row.at_ms), event));
+            }
+            if there_ms > row.at_ms {
+                continue;
+            }
         }
         puts[row.table as usize].insert(row.key, (row.at_ms, row.value));
     }
     Ok(())
 }
 
-/// The time of the row that is there for a key. On a first visit the filters say that there is none, in less than 1 µs.
-fn newest(tables: &Tables, row: &Row, puts: &Puts) -> Result<Option<Millis>, StoreError> {
-    if let Some((at_ms, _)) = puts[row.table as usize].get(&row.key) {
-        return Ok(*at_ms);
+/// The row that is there for a key, with its time. On a first visit the filters say that there is none, in less than 1 µs.
+fn there(tables: &Tables, row: &Row, puts: &Puts) -> Result<Option<(Millis, Slice)>, StoreError> {
+    if let Some((at_ms, value)) = puts[row.table as usize].get(&row.key) {
+        return Ok(Some((*at_ms, Slice::from(value))));
     }
     let stored = tables.keyspace(row.table).get(&row.key).map_err(|error| unreadable(row.table, &row.key, &error))?;
-    let time = stored.map(|value| encoding::time_of(&value)).transpose();
-    time.map_err(|reason| damaged(row.table, &row.key, reason))
+    let Some(value) = stored else { return Ok(None) };
+    let at_ms = encoding::time_of(&value).map_err(|reason| damaged(row.table, &row.key, reason))?;
+    Ok(Some((at_ms, value)))
 }
 
 impl Shared {

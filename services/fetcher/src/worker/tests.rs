@@ -31,8 +31,8 @@ impl AwayStore {
 }
 
 impl Store for AwayStore {
-    fn write(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<(), StoreError>> {
-        let written = self.fails().map(|()| self.written.lock().unwrap().extend(writes));
+    fn write_shared(&self, writes: Arc<[Write]>) -> BoxFuture<'_, Result<(), StoreError>> {
+        let written = self.fails().map(|()| self.written.lock().unwrap().extend_from_slice(&writes));
         async move { written }.boxed()
     }
 
