@@ -6,9 +6,9 @@ use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use orbweaver_url::Fingerprint;
 
 /// Memory for cached blocks, in bytes.
-const CACHE_BYTES: u64 = 4 << 20;
+const CACHE_BYTES: u64 = 2 << 20;
 /// Memory for what is not yet in a table file, in bytes.
-const MEMTABLE_BYTES: u64 = 4 << 20;
+const MEMTABLE_BYTES: u64 = 2 << 20;
 
 /// The two files that have an index.
 #[derive(Debug, Clone, Copy)]
