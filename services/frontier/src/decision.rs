@@ -26,6 +26,8 @@ pub enum Decision {
     End {
         /// Whose tombstone.
         fingerprint: Fingerprint,
+        /// The depth at which it was asked for: a record of a lesser depth has not ended.
+        depth: u16,
         /// What ended with it.
         completes: Vec<Origin>,
     },

@@ -24,6 +24,16 @@ pub(crate) struct Head {
     upto: Rank,
 }
 
+/// What is asked of the queue of a site.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Query {
+    pub(crate) site: SiteId,
+    /// Nothing that could be dispatched stands before this rank.
+    pub(crate) low: Rank,
+    /// So many ranks are read at a time.
+    pub(crate) ahead: usize,
+}
+
 /// How much all heads hold, and what is done with them.
 #[derive(Debug, Default)]
 pub(crate) struct Heads {
@@ -53,14 +63,14 @@ impl Heads {
         }
     }
 
-    /// Takes the first URL that may be dispatched out of a head; there is one. The site's queue is read on, `ahead` ranks at
-    /// a time, as needed.
+    /// Takes the first URL that may be dispatched out of a head; there is one. The site's queue is read on as needed.
     pub(crate) fn pop(
         &mut self,
         head: &mut Option<Box<Head>>,
-        (site, ahead): (SiteId, usize),
+        query: Query,
         source: &mut Source<'_>,
     ) -> Result<Rank, IndexError> {
+        let Query { site, low, ahead } = query;
         let mut from_start = head.is_none();
         loop {
             while let Some(rank) = head.as_deref_mut().and_then(|head| head.ranks.pop_front()) {
@@ -82,7 +92,8 @@ impl Heads {
                 self.forget(head);
                 continue;
             }
-            let ranks = source.index.queued(site, read, ahead)?;
+            let from = read.map_or(low, |(depth, offset)| (depth, offset + 1));
+            let ranks = source.index.queued(site, from, ahead)?;
             let upto = if ranks.len() < ahead { END } else { ranks.last().copied().unwrap_or(END) };
             let idle: VecDeque<Rank> = ranks.into_iter().filter(|rank| source.idle.contains(rank.1)).collect();
             self.forget(head);

@@ -12,7 +12,7 @@ use orbweaver_log::Offset;
 use orbweaver_messages::Millis;
 
 use crate::{
-    head::{Head, Heads},
+    head::{Head, Heads, Query},
     index::{Index, IndexError, Rank, SiteId},
     offsets::Offsets,
 };
@@ -26,6 +26,8 @@ const UNLIMITED_OUTSTANDING: u32 = 4096;
 #[derive(Debug, Default)]
 struct Site {
     head: Option<Box<Head>>,
+    /// Nothing that could be dispatched stands before this rank: reading from there does not walk over what has ended.
+    low: Rank,
     /// URLs that could be dispatched, in the head or not.
     queued: u32,
     /// Waiting URLs of it, whatever they wait for.
@@ -99,6 +101,7 @@ impl Sites {
         let interval = self.default_interval_ms;
         let Some(site) = self.sites.get_mut(&id) else { return };
         site.queued += 1;
+        site.low = site.low.min(rank);
         let ahead = site.ahead(interval);
         self.heads.add(&mut site.head, rank, site.queued == 1, ahead);
         self.call(id, now);
@@ -192,8 +195,9 @@ impl Sites {
                 self.sweep(id, now);
                 continue;
             }
-            let ahead = site.ahead(interval);
-            let (_, offset) = self.heads.pop(&mut site.head, (id, ahead), source)?;
+            let query = Query { site: id, low: site.low, ahead: site.ahead(interval) };
+            site.low = self.heads.pop(&mut site.head, query, source)?;
+            let offset = site.low.1;
             site.queued -= 1;
             site.outstanding += 1;
             self.call(id, now);
@@ -202,16 +206,17 @@ impl Sites {
         Ok(None)
     }
 
-    /// The sites with the most waiting URLs, most first.
-    pub(crate) fn busiest(&self, most: usize) -> Vec<(SiteId, u32)> {
+    /// The sites with the most waiting URLs, most first: with their numbers, and the rank before which nothing of them could be
+    /// dispatched.
+    pub(crate) fn busiest(&self, most: usize) -> Vec<(SiteId, u32, Rank)> {
         let mut heap = BinaryHeap::with_capacity(most + 1);
         for (id, site) in &self.sites {
-            heap.push(Reverse((site.waiting, *id)));
+            heap.push(Reverse((site.waiting, *id, site.low)));
             if heap.len() > most {
                 heap.pop();
             }
         }
-        heap.into_sorted_vec().into_iter().map(|Reverse((waiting, id))| (id, waiting)).collect()
+        heap.into_sorted_vec().into_iter().map(|Reverse((waiting, id, low))| (id, waiting, low)).collect()
     }
 
     /// Forgets a site of which nothing is left to know.

@@ -22,6 +22,8 @@ use crate::{
 
 /// Header of what the frontier writes into its own log: the owner's epoch (rule 3).
 const EPOCH: &str = "epoch";
+/// Header of a tombstone: the depth of what ended. A URL that was found again at a lesser depth has not.
+const DEPTH: &str = "depth";
 
 /// How often the sites with the most waiting URLs are looked for, in milliseconds: it reads all sites.
 const BUSIEST_EVERY_MS: Millis = 1000;
@@ -257,7 +259,10 @@ impl FrontierStage {
         match record.place.topic {
             FRONTIER => {
                 if let Ok((fingerprint, waiting)) = frontier_record(record) {
-                    index.restore_record(record.offset, fingerprint, waiting.as_ref())?;
+                    match waiting {
+                        Some(waiting) => index.restore_record(record.offset, &waiting)?,
+                        None => index.restore_tombstone(record.offset, fingerprint, depth_of(record))?,
+                    }
                 }
                 index.applied(Position::of(record))
             }
@@ -397,11 +402,11 @@ impl Appends {
                 self.emitted.push(record);
             }
             Decision::Rewrite { waiting, completes } => {
-                self.write(waiting.fingerprint, Some(encode(&*waiting)));
+                self.write(waiting.fingerprint, Some(encode(&*waiting)), None);
                 self.completes.extend(completes);
             }
-            Decision::End { fingerprint, completes } => {
-                self.write(fingerprint, None);
+            Decision::End { fingerprint, depth, completes } => {
+                self.write(fingerprint, None, Some(depth));
                 self.completes.extend(completes);
             }
         }
@@ -422,10 +427,11 @@ impl Appends {
     }
 
     /// A record of the frontier's own log, which carries its epoch.
-    fn write(&mut self, fingerprint: Fingerprint, value: Option<Bytes>) {
+    fn write(&mut self, fingerprint: Fingerprint, value: Option<Bytes>, ended_depth: Option<u16>) {
         let place = TopicPartition::new(FRONTIER, self.partition);
         let key = Some(Bytes::from(fingerprint.to_string()));
-        let headers = vec![(EPOCH, Bytes::from(self.epoch.to_string()))];
+        let mut headers = vec![(EPOCH, Bytes::from(self.epoch.to_string()))];
+        headers.extend(ended_depth.map(|depth| (DEPTH, Bytes::from(depth.to_string()))));
         self.own.push(Record { place, key, value, headers, timestamp_ms: self.now });
     }
 }
@@ -446,6 +452,12 @@ fn frontier_record(record: &Delivered) -> Result<(Fingerprint, Option<Waiting>),
 
 fn epoch_of(record: &Delivered) -> Option<u64> {
     std::str::from_utf8(record.header(EPOCH)?).ok()?.parse().ok()
+}
+
+/// The depth of what a tombstone ends; one that names none was made by hand, and ends whatever waits.
+fn depth_of(record: &Delivered) -> u16 {
+    let depth = record.header(DEPTH).and_then(|depth| std::str::from_utf8(depth).ok()?.parse().ok());
+    depth.unwrap_or(0)
 }
 
 pub(crate) fn kind_name(kind: OutcomeKind) -> &'static str {

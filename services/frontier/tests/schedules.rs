@@ -67,8 +67,12 @@ struct World {
     now: Millis,
     frontier: PartitionFrontier,
     cap: PageCap,
-    /// `crawl.frontier`: a waiting URL or a tombstone.
-    records: Vec<(Fingerprint, Option<Waiting>)>,
+    /// `crawl.frontier`: a waiting URL, or a tombstone with the depth of what ended.
+    records: Vec<(Fingerprint, Result<Waiting, u16>)>,
+    /// The least depth at which each URL was found.
+    found: BTreeMap<Fingerprint, u16>,
+    /// The least depth at which each URL was asked for to its end, or given up.
+    asked: BTreeMap<Fingerprint, u16>,
     scheduled: Vec<Dispatch>,
     outcomes: Vec<Outcome>,
     read: [usize; 2],
@@ -120,6 +124,8 @@ impl World {
             decided: vec![],
             cap: PageCap::new(max_pages),
             records: vec![],
+            found: BTreeMap::new(),
+            asked: BTreeMap::new(),
             scheduled: vec![],
             outcomes: vec![],
             read: [0, 0],
@@ -149,8 +155,8 @@ impl World {
                 self.incomplete[0].insert(origin.offset);
                 self.read[0] += 1;
                 match waiting {
-                    Some(waiting) => self.frontier.waiting(origin, &waiting, &mut turn).unwrap(),
-                    None => self.frontier.tombstone(origin, fingerprint, u64::MAX, &mut turn).unwrap(),
+                    Ok(waiting) => self.frontier.waiting(origin, &waiting, &mut turn).unwrap(),
+                    Err(_) => self.frontier.tombstone(origin, fingerprint, u64::MAX, &mut turn).unwrap(),
                 }
                 self.frontier.applied(position(origin.offset)).unwrap();
             } else if let Some(outcome) = self.outcomes.get(self.read[1]).cloned() {
@@ -188,22 +194,45 @@ impl World {
                 self.in_flight.push(*dispatch);
             }
             Decision::Rewrite { waiting, completes } => {
-                self.records.push((waiting.fingerprint, Some(*waiting)));
+                self.records.push((waiting.fingerprint, Ok(*waiting)));
                 completes.into_iter().for_each(|origin| self.complete(origin));
             }
-            Decision::End { fingerprint, completes } => {
+            Decision::End { fingerprint, depth, completes } => {
                 *self.ended.entry(fingerprint).or_default() += 1;
-                self.records.push((fingerprint, None));
+                self.records.push((fingerprint, Err(depth)));
                 completes.into_iter().for_each(|origin| self.complete(origin));
             }
-            Decision::GiveUp(outcome) => self.outcomes.push(*outcome),
+            Decision::GiveUp(outcome) => {
+                self.ask(outcome.fingerprint, outcome.depth);
+                self.outcomes.push(*outcome);
+            }
         }
     }
 
+    /// A URL is found again, at the same depth or at one more or less.
     fn admit_again(&mut self, back: u8) {
-        let admitted = self.records.iter().filter_map(|(_, waiting)| waiting.as_ref());
-        let again = admitted.rev().nth(usize::from(back % 8)).cloned();
-        self.records.extend(again.map(|waiting| (waiting.fingerprint, Some(waiting))));
+        let admitted = self.records.iter().filter_map(|(_, waiting)| waiting.as_ref().ok());
+        let Some(mut again) = admitted.rev().nth(usize::from(back % 8)).cloned() else { return };
+        // As the dedup lets it through.
+        (again.failures, again.blocks, again.not_before_ms) = (0, 0, 0);
+        again.depth = match back / 8 % 3 {
+            0 => again.depth,
+            1 => again.depth.saturating_sub(1),
+            _ => again.depth + 1,
+        };
+        self.find(again);
+    }
+
+    /// A URL was asked for to its end, or given up.
+    fn ask(&mut self, fingerprint: Fingerprint, depth: u16) {
+        let least = self.asked.entry(fingerprint).or_insert(depth);
+        *least = depth.min(*least);
+    }
+
+    fn find(&mut self, waiting: Waiting) {
+        let least = self.found.entry(waiting.fingerprint).or_insert(waiting.depth);
+        *least = waiting.depth.min(*least);
+        self.records.push((waiting.fingerprint, Ok(waiting)));
     }
 
     fn admit(&mut self, site: u8) {
@@ -225,7 +254,7 @@ impl World {
             not_before_ms: 0,
             admitted_at_ms: self.now,
         };
-        self.records.push((fingerprint, Some(waiting)));
+        self.find(waiting);
     }
 
     fn answer(&mut self, kind: OutcomeKind, times: usize) {
@@ -238,6 +267,9 @@ impl World {
             || (kind == OutcomeKind::Blocked && dispatch.blocks >= 4);
         let kind = if last { OutcomeKind::Gone } else { kind };
         self.leased.remove(&dispatch.fingerprint);
+        if kind.is_terminal() {
+            self.ask(dispatch.fingerprint, dispatch.depth);
+        }
         let later = Some(self.now + 1000);
         let outcome = Outcome {
             id: dispatch.id,
@@ -279,7 +311,10 @@ impl World {
         }
         self.frontier = PartitionFrontier::new(0, config(), index(self.disk.as_ref()));
         for (offset, (fingerprint, waiting)) in self.records.iter().enumerate().skip(stands.unwrap_or(commit[0])) {
-            self.frontier.restore_record(offset as u64, *fingerprint, waiting.as_ref()).unwrap();
+            match waiting {
+                Ok(waiting) => self.frontier.restore_record(offset as u64, waiting).unwrap(),
+                Err(depth) => self.frontier.restore_tombstone(offset as u64, *fingerprint, *depth).unwrap(),
+            }
             self.frontier.applied(position(offset as u64)).unwrap();
         }
         for dispatch in self.scheduled.iter().filter(|dispatch| dispatch.dispatched_at_ms + LEASE_MS >= self.now) {
@@ -383,6 +418,9 @@ proptest! {
         prop_assert_eq!(disk.waiting(), 0);
         prop_assert_eq!(disk.ended.len(), disk.admitted as usize);
         prop_assert!(disk.incomplete.iter().all(BTreeSet::is_empty), "{:?}", disk.incomplete);
+        for (fingerprint, depth) in &disk.found {
+            prop_assert!(disk.asked.get(fingerprint).is_some_and(|asked| asked <= depth), "{fingerprint} at {depth}");
+        }
     }
 }
 

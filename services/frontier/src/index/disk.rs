@@ -2,11 +2,12 @@
 //! nor with what waits.
 //!
 //! Changes are gathered in memory and written together with the position that they lead to, at once or not at all, so that
-//! what ends soon after it was admitted is never written. Nothing is synced: a power failure takes the index back to an
-//! earlier position, and the log has the rest.
+//! what ends soon after it was admitted is never written. Nothing is synced: a power failure takes each table back to an
+//! earlier write, and the log has the rest. Each write leaves its mark in every table; where the marks differ, the tables
+//! went back by different steps, and the index is thrown away.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     ops::RangeInclusive,
     path::{Path, PathBuf},
     sync::Arc,
@@ -21,13 +22,13 @@ use orbweaver_url::{Fingerprint, SLOTS};
 use super::{
     Index, IndexError, Place, Rank, SiteId,
     encoding::{
-        Prefix, delay_prefix, order_key, order_value, place_key, place_value, queue_key, read_order, read_place,
-        read_record, record_key, record_value,
+        Prefix, delay_key, delayed, mark_key, mark_value, order_key, order_value, place_key, place_value, queue_key,
+        read_mark, read_order, read_place, read_record, record_key, record_value,
     },
 };
 
 /// Blocks of files that were read, for all partitions. In bytes.
-const CACHE_BYTES: u64 = 4 << 20;
+const CACHE_BYTES: u64 = 2 << 20;
 /// A memtable of records is rotated at this size; one more may wait to be flushed. In bytes.
 const RECORDS_MEMTABLE_BYTES: u64 = 2 << 20;
 /// The same of places and of orders, each. In bytes.
@@ -38,10 +39,12 @@ const JOURNAL_BYTES: u64 = 64 << 20;
 const OPEN_FILES: usize = 128;
 /// URLs whose change is kept in memory before it is written, in a partition.
 const CHANGES: usize = 1024;
+/// Records that are read ahead where records are asked for in the order of the log, nearly.
+const AHEAD: usize = 32;
 /// Entries that are removed in one write.
 const DISCARD_CHUNK: usize = 16_384;
 /// The tables, with the version of what is in them: a store with any other is thrown away.
-const TABLES: [&str; 3] = ["places-1", "records-1", "orders-1"];
+const TABLES: [&str; 3] = ["places-2", "records-2", "orders-2"];
 /// This file in the directory says that the store is damaged.
 const CONDEMNED: &str = "condemned";
 
@@ -49,7 +52,7 @@ const CONDEMNED: &str = "condemned";
 #[derive(Clone)]
 pub struct FrontierIndex {
     pub(super) database: Database,
-    /// Fingerprint to place; and the position, under the bare partition.
+    /// Fingerprint to place.
     pub(super) places: Keyspace,
     /// Offset to record. Written once, in the order of the offsets, and removed once.
     pub(super) records: Keyspace,
@@ -117,8 +120,15 @@ impl FrontierIndex {
     /// # Errors
     /// When the disk fails, or there can be no such partition.
     pub fn position(&self, partition: Partition) -> Result<Option<Position>, IndexError> {
-        let stored = self.places.get(prefix(partition)?).map_err(|error| self.failed(&error))?;
-        Ok(stored.and_then(|bytes| Position::from_bytes(&bytes)))
+        Ok(self.mark(prefix(partition)?)?.map(|(position, _)| position))
+    }
+
+    /// The mark that all tables have of a partition.
+    fn mark(&self, partition: Prefix) -> Result<Option<(Position, u64)>, IndexError> {
+        let read = |table: &Keyspace| table.get(mark_key(partition)).map_err(|error| self.failed(&error));
+        let marks = [read(&self.places)?, read(&self.records)?, read(&self.orders)?];
+        let [first, ..] = &marks;
+        Ok(first.as_ref().filter(|_| marks.iter().all(|mark| mark == first)).and_then(|mark| read_mark(mark)))
     }
 
     /// The index of this partition, where it stands. What has no position proves nothing and is thrown away.
@@ -126,8 +136,8 @@ impl FrontierIndex {
     /// # Errors
     /// When the disk fails, or there can be no such partition.
     pub fn partition(&self, partition: Partition) -> Result<DiskIndex, IndexError> {
-        let position = self.position(partition)?;
-        if position.is_none() {
+        let mark = self.mark(prefix(partition)?)?;
+        if mark.is_none() {
             self.discard(partition)?;
         }
         Ok(DiskIndex {
@@ -135,7 +145,10 @@ impl FrontierIndex {
             partition: prefix(partition)?,
             changes: HashMap::new(),
             records: HashMap::new(),
-            position,
+            ahead: VecDeque::new(),
+            asked: 0,
+            position: mark.map(|(position, _)| position),
+            writes: mark.map_or(0, |(_, writes)| writes),
             moved: false,
         })
     }
@@ -146,9 +159,11 @@ impl FrontierIndex {
     /// When the disk fails, or there can be no such partition.
     pub fn discard(&self, partition: Partition) -> Result<(), IndexError> {
         let prefix = prefix(partition)?;
-        // The position goes first: what stands without a position is never trusted, so that a crash in between is harmless.
-        self.places.remove(prefix).map_err(|error| self.failed(&error))?;
-        for table in [&self.places, &self.records, &self.orders] {
+        // A mark goes first: without it nothing is trusted, so that a crash in between is harmless.
+        self.places.remove(mark_key(prefix)).map_err(|error| self.failed(&error))?;
+        let delayed = delayed(prefix);
+        let (places, records, orders) = (&self.places, &self.records, &self.orders);
+        for (table, prefix) in [(places, prefix), (records, prefix), (orders, prefix), (orders, delayed)] {
             // One pass over a snapshot: a new look from the start would walk over all that was removed before.
             let mut items = table.prefix(prefix);
             loop {
@@ -208,7 +223,12 @@ pub struct DiskIndex {
     changes: HashMap<Fingerprint, Change>,
     /// The records of changed URLs that are not written yet.
     records: HashMap<Offset, Vec<u8>>,
+    /// Records that were read ahead, in order; and the offset that was asked for last. A record never changes.
+    ahead: VecDeque<(Offset, fjall::UserValue)>,
+    asked: Offset,
     position: Option<Position>,
+    /// How often was written so far.
+    writes: u64,
     /// Whether the position moved since it was written.
     moved: bool,
 }
@@ -223,6 +243,30 @@ impl DiskIndex {
         self.write()?;
         let items = self.index.orders.range(range).take(most);
         items.map(|item| self.read(item)).collect()
+    }
+
+    /// The record at `offset`, as it is stored.
+    fn stored(&mut self, offset: Offset) -> Result<Option<fjall::UserValue>, IndexError> {
+        let near = (1..=AHEAD as u64).contains(&offset.wrapping_sub(std::mem::replace(&mut self.asked, offset)));
+        while self.ahead.front().is_some_and(|(ahead, _)| near && *ahead < offset) {
+            self.ahead.pop_front();
+        }
+        if let Some((_, record)) = self.ahead.pop_front_if(|(ahead, _)| *ahead == offset) {
+            return Ok(Some(record));
+        }
+        if !near {
+            let stored = self.index.records.get(record_key(self.partition, offset));
+            return stored.map_err(|error| self.index.failed(&error));
+        }
+        self.ahead.clear();
+        let range = record_key(self.partition, offset)..=record_key(self.partition, offset + AHEAD as u64);
+        for item in self.index.records.range(range).take(AHEAD) {
+            let (key, record) = item.into_inner().map_err(|error| self.index.failed(&error))?;
+            let damaged = || self.index.damaged(format!("a record's key {key:?}"));
+            let at = key.get(2..).and_then(|at| at.try_into().ok()).map(u64::from_be_bytes).ok_or_else(damaged)?;
+            self.ahead.push_back((at, record));
+        }
+        Ok(self.ahead.pop_front_if(|(ahead, _)| *ahead == offset).map(|(_, record)| record))
     }
 
     fn read(&self, item: fjall::Guard) -> Result<(Option<Fingerprint>, Place), IndexError> {
@@ -256,13 +300,11 @@ impl Index for DiskIndex {
     }
 
     fn waiting(&mut self, offset: Offset) -> Result<Waiting, IndexError> {
-        let damaged = || self.index.damaged(format!("the record at {offset}"));
-        if let Some(record) = self.records.get(&offset) {
-            return read_record(record).ok_or_else(damaged);
-        }
-        let stored = self.index.records.get(record_key(self.partition, offset));
-        let stored = stored.map_err(|error| self.index.failed(&error))?;
-        stored.and_then(|record| read_record(&record)).ok_or_else(damaged)
+        let read = match self.records.get(&offset) {
+            Some(record) => read_record(record),
+            None => self.stored(offset)?.and_then(|record| read_record(&record)),
+        };
+        read.ok_or_else(|| self.index.damaged(format!("the record at {offset}")))
     }
 
     fn replace(&mut self, fingerprint: Fingerprint, old: Option<Place>, new: Option<(Place, &Waiting)>) {
@@ -282,8 +324,7 @@ impl Index for DiskIndex {
         self.changes.entry(fingerprint).and_modify(|change| change.now = now).or_insert(change);
     }
 
-    fn queued(&mut self, site: SiteId, after: Option<Rank>, most: usize) -> Result<Vec<Rank>, IndexError> {
-        let from = after.map_or((0, 0), |(depth, offset)| (depth, offset + 1));
+    fn queued(&mut self, site: SiteId, from: Rank, most: usize) -> Result<Vec<Rank>, IndexError> {
         let key = |rank| queue_key(self.partition, site, rank).to_vec();
         let found = self.order(key(from)..=key((u16::MAX, Offset::MAX)), most)?;
         Ok(found.into_iter().map(|(_, place)| place.rank()).collect())
@@ -291,7 +332,7 @@ impl Index for DiskIndex {
 
     fn delayed(&mut self, until_ms: Millis, most: usize) -> Result<Vec<(Fingerprint, Place)>, IndexError> {
         // A prefix of the next moment's keys sorts before all of them.
-        let key = |moment| delay_prefix(self.partition, moment).to_vec();
+        let key = |moment| delay_key(self.partition, moment).to_vec();
         let found = self.order(key(0)..=key(until_ms.saturating_add(1)), most)?;
         let damaged = || self.index.damaged("a delayed URL without fingerprint".to_owned());
         found.into_iter().map(|(fingerprint, place)| Ok((fingerprint.ok_or_else(damaged)?, place))).collect()
@@ -299,8 +340,10 @@ impl Index for DiskIndex {
 
     fn each(&mut self, each: &mut dyn FnMut(Place)) -> Result<(), IndexError> {
         self.write()?;
-        for item in self.index.orders.prefix(self.partition) {
-            each(self.read(item)?.1);
+        for prefix in [self.partition, delayed(self.partition)] {
+            for item in self.index.orders.prefix(prefix) {
+                each(self.read(item)?.1);
+            }
         }
         Ok(())
     }
@@ -330,9 +373,14 @@ impl Index for DiskIndex {
             batch.insert(&self.index.records, record_key(self.partition, offset), record);
         }
         if let Some(position) = self.position {
-            batch.insert(&self.index.places, self.partition, position.to_bytes());
+            let FrontierIndex { places, records, orders, .. } = &self.index;
+            let mark = mark_value(position, self.writes + 1);
+            for table in [places, records, orders] {
+                batch.insert(table, mark_key(self.partition), mark);
+            }
         }
         batch.commit().map_err(|error| self.index.failed(&error))?;
+        self.writes += 1;
         self.changes.clear();
         self.moved = false;
         Ok(())

@@ -1,19 +1,42 @@
 //! Keys and values of the index on disk. Numbers in keys are big endian, so that keys sort as what they say.
+//!
+//! Keys and values of 20 bytes or less are kept by the storage engine without an allocation; those of queued URLs are.
 
 use orbweaver_log::Offset;
 use orbweaver_messages::{Millis, Sighting, Waiting};
+use orbweaver_stage::Position;
 use orbweaver_url::Fingerprint;
 use serde::{Deserialize, Serialize};
 
 use super::{Place, Rank, SiteId};
 
-/// Third byte of a key of the orders: by site and rank.
-pub(super) const QUEUED: u8 = b'q';
-/// Third byte of a key of the orders: by moment.
-pub(super) const DELAYED: u8 = b'w';
+/// Set in the first byte of the keys of delayed URLs; partitions have numbers below 16384.
+const DELAYED: u8 = 0x80;
+
+/// Set in the first byte of the key of a partition's mark.
+const MARK: u8 = 0x40;
 
 /// A partition: the first two bytes of every key.
 pub(super) type Prefix = [u8; 2];
+
+/// The key of the mark of a partition, in every table.
+pub(super) fn mark_key([high, low]: Prefix) -> Prefix {
+    [high | MARK, low]
+}
+
+/// Up to where a table goes: the position, and the number of the write that brought it there.
+pub(super) fn mark_value(position: Position, writes: u64) -> [u8; 32] {
+    let mut value = [0; 32];
+    value[..24].copy_from_slice(&position.to_bytes());
+    value[24..].copy_from_slice(&writes.to_be_bytes());
+    value
+}
+
+/// `None` when the value is damaged.
+pub(super) fn read_mark(value: &[u8]) -> Option<(Position, u64)> {
+    let (position, writes) = value.split_at_checked(24)?;
+    Some((Position::from_bytes(position)?, u64::from_be_bytes(writes.try_into().ok()?)))
+}
 
 pub(super) fn place_key(partition: Prefix, fingerprint: Fingerprint) -> [u8; 18] {
     let mut key = [0; 18];
@@ -30,52 +53,46 @@ pub(super) fn record_key(partition: Prefix, offset: Offset) -> [u8; 10] {
 }
 
 /// The first key of a site that is not below `rank`.
-pub(super) fn queue_key(partition: Prefix, site: SiteId, (depth, offset): Rank) -> [u8; 21] {
-    let mut key = [0; 21];
+pub(super) fn queue_key(partition: Prefix, site: SiteId, (depth, offset): Rank) -> [u8; 20] {
+    let mut key = [0; 20];
     key[..2].copy_from_slice(&partition);
-    key[2] = QUEUED;
-    key[3..11].copy_from_slice(&site.0.to_be_bytes());
-    key[11..13].copy_from_slice(&depth.to_be_bytes());
-    key[13..].copy_from_slice(&offset.to_be_bytes());
+    key[2..10].copy_from_slice(&site.0.to_be_bytes());
+    key[10..12].copy_from_slice(&depth.to_be_bytes());
+    key[12..].copy_from_slice(&offset.to_be_bytes());
     key
 }
 
-/// The key of a place in the order that it stands in.
-pub(super) fn order_key(partition: Prefix, place: &Place) -> Vec<u8> {
-    let queued = queue_key(partition, place.site, place.rank());
-    if !place.is_delayed() {
-        return queued.to_vec();
-    }
-    let mut key = delay_prefix(partition, place.not_before_ms).to_vec();
-    key.extend_from_slice(&queued[3..]);
-    key
+/// The first two bytes of the keys of a partition's delayed URLs.
+pub(super) fn delayed([high, low]: Prefix) -> Prefix {
+    [high | DELAYED, low]
 }
 
 /// The first key that is delayed until `moment`.
-pub(super) fn delay_prefix(partition: Prefix, moment: Millis) -> [u8; 11] {
-    let mut key = [0; 11];
-    key[..2].copy_from_slice(&partition);
-    key[2] = DELAYED;
-    key[3..].copy_from_slice(&moment.max(0).to_be_bytes());
-    key
+pub(super) fn delay_key(partition: Prefix, moment: Millis) -> [u8; 10] {
+    record_key(delayed(partition), moment.max(0).cast_unsigned())
+}
+
+/// The key of a place in the order that it stands in.
+pub(super) fn order_key(partition: Prefix, place: &Place) -> fjall::UserKey {
+    let queued = queue_key(partition, place.site, place.rank());
+    if !place.is_delayed() {
+        return queued.into();
+    }
+    [&delay_key(partition, place.not_before_ms), &queued[2..]].concat().into()
 }
 
 /// What stands beside a key of the orders.
-pub(super) fn order_value(fingerprint: Fingerprint, place: &Place) -> Vec<u8> {
-    let mut value = vec![place.failures, place.blocks];
-    if place.is_delayed() {
-        value.extend_from_slice(&fingerprint.0);
-    }
-    value
+pub(super) fn order_value(fingerprint: Fingerprint, place: &Place) -> fjall::UserValue {
+    let counts = [place.failures, place.blocks];
+    if place.is_delayed() { [&counts[..], &fingerprint.0].concat().into() } else { counts.into() }
 }
 
 /// A place in an order, and its fingerprint if it is delayed. `None` when that is damaged.
 pub(super) fn read_order(key: &[u8], value: &[u8]) -> Option<(Option<Fingerprint>, Place)> {
-    let (kind, rest) = key.get(2..)?.split_first()?;
-    let (not_before_ms, rest) = match *kind {
-        DELAYED => (i64::from_be_bytes(*rest.first_chunk()?), rest.get(8..)?),
-        QUEUED => (0, rest),
-        _ => return None,
+    let (partition, rest) = key.split_at_checked(2)?;
+    let (not_before_ms, rest) = match partition[0] & DELAYED {
+        0 => (0, rest),
+        _ => (i64::from_be_bytes(*rest.first_chunk()?), rest.get(8..)?),
     };
     let rest: &[u8; 18] = rest.try_into().ok()?;
     let (counts, fingerprint) = value.split_at_checked(2)?;
@@ -90,27 +107,28 @@ pub(super) fn read_order(key: &[u8], value: &[u8]) -> Option<(Option<Fingerprint
     Some((fingerprint.try_into().ok().map(Fingerprint), place))
 }
 
-pub(super) fn place_value(place: &Place) -> [u8; 28] {
+/// The moment stands last, and only for a delayed URL.
+pub(super) fn place_value(place: &Place) -> fjall::UserValue {
     let mut value = [0; 28];
     value[..8].copy_from_slice(&place.offset.to_be_bytes());
     value[8..16].copy_from_slice(&place.site.0.to_be_bytes());
-    value[16..24].copy_from_slice(&place.not_before_ms.to_be_bytes());
-    value[24..26].copy_from_slice(&place.depth.to_be_bytes());
-    value[26..].copy_from_slice(&[place.failures, place.blocks]);
-    value
+    value[16..18].copy_from_slice(&place.depth.to_be_bytes());
+    value[18..20].copy_from_slice(&[place.failures, place.blocks]);
+    value[20..].copy_from_slice(&place.not_before_ms.to_be_bytes());
+    if place.is_delayed() { value.into() } else { value[..20].into() }
 }
 
 /// `None` when the value is damaged.
 pub(super) fn read_place(value: &[u8]) -> Option<Place> {
-    let value: &[u8; 28] = value.try_into().ok()?;
-    let number = |at: usize| value[at..].first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
+    let (fixed, moment) = value.split_at_checked(20)?;
+    let number = |at: usize| fixed[at..].first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
     Some(Place {
         offset: number(0)?,
         site: SiteId(number(8)?),
-        not_before_ms: number(16)?.cast_signed(),
-        depth: u16::from_be_bytes([value[24], value[25]]),
-        failures: value[26],
-        blocks: value[27],
+        depth: u16::from_be_bytes([fixed[16], fixed[17]]),
+        failures: fixed[18],
+        blocks: fixed[19],
+        not_before_ms: if moment.is_empty() { 0 } else { i64::from_be_bytes(moment.try_into().ok()?) },
     })
 }
 
@@ -201,9 +219,10 @@ mod tests {
             let (key, value) = (order_key([1, 2], &place), order_value(Fingerprint(bytes), &place));
             let fingerprint = place.is_delayed().then_some(Fingerprint(bytes));
             prop_assert_eq!(read_order(&key, &value), Some((fingerprint, place)));
-            prop_assert_eq!(read_order(&key[..cut.min(20)], &value), None);
+            prop_assert_eq!(read_order(&key[..cut.min(19)], &value), None);
             prop_assert_eq!(read_place(&place_value(&place)), Some(place));
-            prop_assert_eq!(read_place(&place_value(&place)[..cut]), None);
+            let whole = place_value(&place);
+            prop_assert!(cut == 20 || cut >= whole.len() || read_place(&whole[..cut]).is_none());
         }
 
         #[test]

@@ -65,8 +65,7 @@ impl Index for MemoryIndex {
         self.put_in(fingerprint, place.queued());
     }
 
-    fn queued(&mut self, site: SiteId, after: Option<Rank>, most: usize) -> Result<Vec<Rank>, IndexError> {
-        let from = after.map_or((0, 0), |(depth, offset)| (depth, offset + 1));
+    fn queued(&mut self, site: SiteId, from: Rank, most: usize) -> Result<Vec<Rank>, IndexError> {
         let behind = self.queued.range((site, from)..=(site, (u16::MAX, Offset::MAX)));
         Ok(behind.take(most).map(|((_, rank), _)| *rank).collect())
     }

@@ -110,11 +110,11 @@ pub trait Index: Send + std::fmt::Debug {
     /// A delayed URL is queued from now on. `place` is what [`Index::place`] says.
     fn release(&mut self, fingerprint: Fingerprint, place: Place);
 
-    /// The first `most` queued URLs of a site behind `after`, in order.
+    /// The first `most` queued URLs of a site from the rank `from` on, in order.
     ///
     /// # Errors
     /// When the index cannot be read.
-    fn queued(&mut self, site: SiteId, after: Option<Rank>, most: usize) -> Result<Vec<Rank>, IndexError>;
+    fn queued(&mut self, site: SiteId, from: Rank, most: usize) -> Result<Vec<Rank>, IndexError>;
 
     /// The first `most` URLs that are delayed until `until_ms` or less, in order.
     ///

@@ -3,7 +3,7 @@
 use orbweaver_messages::Sighting;
 use proptest::prelude::*;
 
-use super::*;
+use super::{encoding::mark_value, *};
 
 fn waiting(number: u8, depth: u16, not_before_ms: Millis) -> Waiting {
     let url = format!("http://{}.example/{number}", number % 3);
@@ -64,8 +64,8 @@ fn said(index: &mut dyn Index) -> Said {
     let mut each = vec![];
     index.each(&mut |place| each.push(place)).unwrap();
     let sites = (0..3).map(|site| SiteId::of(&format!("{site}.example")));
-    let queues = sites.flat_map(|site| [(site, None), (site, Some((1, 20)))]).collect::<Vec<_>>();
-    let queues = queues.into_iter().map(|(site, after)| index.queued(site, after, 5).unwrap()).collect();
+    let queues = sites.flat_map(|site| [(site, (0, 0)), (site, (1, 20))]).collect::<Vec<_>>();
+    let queues = queues.into_iter().map(|(site, from)| index.queued(site, from, 5).unwrap()).collect();
     (places, each, queues, index.delayed(200, 7).unwrap())
 }
 
@@ -145,9 +145,13 @@ fn what_stands_without_a_position_is_thrown_away_and_other_partitions_stay() {
     let directory = tempfile::tempdir().unwrap();
     let store = FrontierIndex::open(directory.path()).unwrap();
     drop((filled(&store, 1), filled(&store, 256)));
-    store.places.insert([0, 1], [7, 0, 0]).unwrap();
-    assert_eq!(store.position(1).unwrap(), None, "a torn position is none");
-    assert_eq!(said(&mut store.partition(1).unwrap()), said(&mut MemoryIndex::default()));
+    for torn in [&[7, 0, 0][..], &mark_value(at(7), 9)] {
+        drop(filled(&store, 1));
+        assert_eq!(store.position(1).unwrap(), Some(at(7)));
+        store.places.insert([0x40, 1], torn).unwrap();
+        assert_eq!(store.position(1).unwrap(), None, "a torn mark, or one that the other tables do not have, is none");
+        assert_eq!(said(&mut store.partition(1).unwrap()), said(&mut MemoryIndex::default()));
+    }
     assert!(store.partition(256).unwrap().place(fingerprint(1)).unwrap().is_some());
 }
 

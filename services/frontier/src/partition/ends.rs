@@ -22,34 +22,37 @@ impl PartitionFrontier {
             self.sites.learn_delay(SiteId::of(&outcome.site), delay);
         }
         let fingerprint = outcome.fingerprint;
-        let leased = match self.active.get(&fingerprint) {
-            Some(Active { busy: Busy::Leased(id, _), .. }) => Some(*id),
-            _ => None,
+        let (leased, has_lesser) = match self.active.get(&fingerprint) {
+            Some(Active { place, busy: Busy::Leased(id, _) }) => (Some(*id), place.depth < outcome.depth),
+            _ => (None, false),
         };
-        // Rule 16: a terminal outcome counts whatever its id, another only if its attempt is current.
-        if leased != Some(outcome.id) && !outcome.kind.is_terminal() {
+        // Rule 16: a terminal outcome counts whatever its id, another only if its attempt is current; so does one of a greater
+        // depth, since the lease may be for the lesser.
+        if leased != Some(outcome.id) && (!outcome.kind.is_terminal() || has_lesser) {
             turn.out.push(Decision::Complete(origin));
             return Ok(());
         }
         match self.active.remove(&fingerprint) {
             Some(Active { place, busy: Busy::Leased(id, waiting) }) => {
                 self.answered(id, &place, outcome, turn);
+                let waiting = self.as_found(&place, waiting)?;
                 self.ended(origin, (place, waiting), outcome, turn);
             }
             Some(mut active) => {
                 match &mut active.busy {
                     // Its new record is on its way; the tombstone must come behind it.
-                    Busy::Rewriting(outcomes) => outcomes.push(origin),
-                    Busy::Ended | Busy::Leased(..) => turn.out.push(Decision::Complete(origin)),
+                    Busy::Rewriting(outcomes) => outcomes.push((origin, outcome.depth)),
+                    Busy::Ended(..) | Busy::Leased(..) => turn.out.push(Decision::Complete(origin)),
                 }
                 self.active.insert(fingerprint, active);
             }
             None => match self.index.place(fingerprint)? {
-                Some(place) => {
+                Some(place) if place.depth >= outcome.depth => {
                     self.lift(&place);
-                    self.end(fingerprint, place, origin, turn);
+                    self.end((fingerprint, outcome.depth), place, origin, turn);
                 }
-                None => turn.out.push(Decision::Complete(origin)),
+                // Of a dispatch at a greater depth: it was found again since.
+                Some(_) | None => turn.out.push(Decision::Complete(origin)),
             },
         }
         Ok(())
@@ -89,28 +92,33 @@ impl PartitionFrontier {
                 self.sites.pause(place.site, waiting.not_before_ms);
                 self.rewrite(place, waiting, vec![origin], turn);
             }
+            // It was found again at a lesser depth, where its links may count: it is asked for again.
+            _ if place.depth < outcome.depth => {
+                self.lay(&place, turn.now);
+                turn.out.push(Decision::Complete(origin));
+            }
             OutcomeKind::Fetched
             | OutcomeKind::Unchanged
             | OutcomeKind::Redirected
             | OutcomeKind::Refused
-            | OutcomeKind::Gone => self.end(outcome.fingerprint, place, origin, turn),
+            | OutcomeKind::Gone => self.end((outcome.fingerprint, outcome.depth), place, origin, turn),
         }
     }
 
     /// A URL has ended. It leaves the index when its tombstone is read back.
-    fn end(&mut self, fingerprint: Fingerprint, place: Place, outcome: Origin, turn: &mut Turn<'_>) {
-        self.active.insert(fingerprint, Active { place, busy: Busy::Ended });
+    fn end(&mut self, (fingerprint, depth): (Fingerprint, u16), place: Place, outcome: Origin, turn: &mut Turn<'_>) {
+        self.active.insert(fingerprint, Active { place, busy: Busy::Ended(place.offset, depth) });
         self.sites.dismiss(place.site, turn.now);
-        turn.out.push(Decision::End { fingerprint, completes: vec![outcome, self.origin(place.offset)] });
+        turn.out.push(Decision::End { fingerprint, depth, completes: vec![outcome, self.origin(place.offset)] });
     }
 
     /// A lease ended without an outcome. It counts as an attempt only if the way was open (rule 16).
-    pub(super) fn expire(&mut self, lease: Lease, turn: &mut Turn<'_>) {
+    pub(super) fn expire(&mut self, lease: Lease, turn: &mut Turn<'_>) -> Result<(), IndexError> {
         let overtaken = self.leases.overtaken(lease.id);
-        let Some(Active { place, busy }) = self.active.remove(&lease.fingerprint) else { return };
-        let Busy::Leased(id, mut waiting) = busy else {
+        let Some(Active { place, busy }) = self.active.remove(&lease.fingerprint) else { return Ok(()) };
+        let Busy::Leased(id, waiting) = busy else {
             self.active.insert(lease.fingerprint, Active { place, busy });
-            return;
+            return Ok(());
         };
         if overtaken && waiting.failures.saturating_add(1) >= self.config.max_attempts {
             let dispatch = dispatched(&waiting, lease.id, true, lease.dispatched_at_ms);
@@ -118,15 +126,17 @@ impl PartitionFrontier {
             // It comes back as a terminal outcome; until then the lease stays.
             self.active.insert(lease.fingerprint, Active { place, busy: Busy::Leased(id, waiting) });
             self.leases.renew(Lease { dispatched_at_ms: turn.now, ..lease });
-            return;
+            return Ok(());
         }
         self.release(id, &place, turn);
         if overtaken {
+            let mut waiting = self.as_found(&place, waiting)?;
             waiting.failures += 1;
             self.rewrite(place, waiting, vec![], turn);
         } else {
             self.lay(&place, turn.now);
         }
+        Ok(())
     }
 
     /// Takes the lease off a URL without an outcome.

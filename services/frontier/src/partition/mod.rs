@@ -12,7 +12,7 @@ mod ends;
 mod records;
 mod restore;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use orbweaver_log::{Offset, Partition, TopicPartition};
 use orbweaver_messages::{Dispatch, DispatchId, EXPIRES_MS, Millis, NOT_AFTER_MS, Waiting, topic};
@@ -39,15 +39,15 @@ enum Busy {
     /// It waits for the outcome of a dispatch.
     Leased(DispatchId, Box<Waiting>),
     /// It waits for its own new record, which was appended and is not yet read back (rule 7: one outstanding write a key). The
-    /// outcomes that ended it meanwhile complete with the tombstone that follows.
-    Rewriting(Vec<Origin>),
-    /// It has ended; its tombstone was appended and is not yet read back.
-    Ended,
+    /// outcomes that ended it meanwhile, each with its depth, complete with the tombstone that follows.
+    Rewriting(Vec<(Origin, u16)>),
+    /// Its record at this offset has ended, at this depth; its tombstone was appended and is not yet read back.
+    Ended(Offset, u16),
 }
 
 #[derive(Debug)]
 struct Active {
-    /// Where it stands, or stood.
+    /// Where the index has it.
     place: Place,
     busy: Busy,
 }
@@ -71,6 +71,9 @@ pub struct PartitionFrontier {
     leases: Leases,
     /// Leases found in `crawl.scheduled` while restoring.
     found: HashMap<Fingerprint, Dispatch>,
+    /// What must be appended anew, since the last record of it that the log holds is not what waits: it was found again at a
+    /// lesser depth.
+    outdated: BTreeSet<Fingerprint>,
     next_sequence: u64,
     /// The offset behind the last record of `crawl.frontier` that was read.
     end: Offset,
@@ -96,6 +99,7 @@ impl PartitionFrontier {
             sites: Sites::new(config.default_interval_ms),
             leases: Leases::default(),
             found: HashMap::new(),
+            outdated: BTreeSet::new(),
             next_sequence: 0,
             limit: config.min_outstanding,
             outcomes_since_tick: 0,
@@ -131,11 +135,12 @@ impl PartitionFrontier {
         let mut expired = 0;
         while let Some(lease) = self.leases.pop_over(turn.now, |lease| is_current(&self.active, lease)) {
             expired += 1;
-            self.expire(lease, turn);
+            self.expire(lease, turn)?;
         }
         if expired > 0 {
             tracing::warn!(partition = self.partition, expired, "leases ended without an outcome");
         }
+        self.renew(turn)?;
         self.reappend(turn)
     }
 
@@ -181,14 +186,14 @@ impl PartitionFrontier {
         (self.sites.waiting(), self.leases.outstanding(), self.sites.len())
     }
 
-    /// The sites with the most waiting URLs. One of which all URLs are delayed has no name here and is left out.
+    /// The sites with the most waiting URLs. One of which all are leased or delayed has no name here and may be left out.
     ///
     /// # Errors
     /// When the index fails.
     pub fn busiest(&mut self, most: usize) -> Result<Vec<SiteLoad>, IndexError> {
         let mut named = vec![];
-        for (site, waiting) in self.sites.busiest(most) {
-            if let Some((_, offset)) = self.index.queued(site, None, 1)?.first() {
+        for (site, waiting, low) in self.sites.busiest(most) {
+            if let Some((_, offset)) = self.index.queued(site, low, 1)?.first() {
                 let site = self.index.waiting(*offset)?.site;
                 named.push(SiteLoad { site, waiting: waiting.into() });
             }
@@ -224,8 +229,9 @@ impl PartitionFrontier {
             let due = self.index.delayed(now, WAKE_BATCH)?;
             for (fingerprint, place) in &due {
                 self.index.release(*fingerprint, *place);
-                if self.idle.contains(place.offset) {
-                    self.sites.enqueue(place.site, place.rank(), now);
+                match self.active.get_mut(fingerprint) {
+                    Some(active) => active.place = active.place.queued(),
+                    None => self.sites.enqueue(place.site, place.rank(), now),
                 }
             }
             self.next_wake_ms = if due.len() == WAKE_BATCH {
@@ -236,6 +242,28 @@ impl PartitionFrontier {
         }
         self.sites.wake(now);
         Ok(())
+    }
+
+    /// Appends anew what the log holds outdated. What is busy is looked at again.
+    fn renew(&mut self, turn: &mut Turn<'_>) -> Result<(), IndexError> {
+        for fingerprint in std::mem::take(&mut self.outdated) {
+            if self.active.contains_key(&fingerprint) {
+                self.outdated.insert(fingerprint);
+            } else if let Some(place) = self.index.place(fingerprint)? {
+                let waiting = Box::new(self.index.waiting(place.offset)?);
+                self.lift(&place);
+                self.rewrite(place, waiting, vec![], turn);
+            }
+        }
+        Ok(())
+    }
+
+    /// What waits of a leased URL: it may have been found at a lesser depth since it was leased as `leased`.
+    fn as_found(&mut self, place: &Place, leased: Box<Waiting>) -> Result<Box<Waiting>, IndexError> {
+        if place.depth >= leased.depth {
+            return Ok(leased);
+        }
+        Ok(Box::new(at_the_depth_of(self.index.waiting(place.offset)?, &leased)))
     }
 
     /// Rule 8: when the lowest waiting records hold the commit point far behind the end, they are appended anew.
@@ -268,6 +296,11 @@ impl PartitionFrontier {
         let two_seconds = (2.0 * self.outcomes_per_second) as usize;
         self.limit = two_seconds.clamp(self.config.min_outstanding, self.config.max_outstanding);
     }
+}
+
+/// What waits of a URL that was found again: found as `lesser`, with the attempts of `other`.
+fn at_the_depth_of(lesser: Waiting, other: &Waiting) -> Waiting {
+    Waiting { failures: other.failures, blocks: other.blocks, not_before_ms: other.not_before_ms, ..lesser }
 }
 
 fn is_current(active: &HashMap<Fingerprint, Active>, lease: &Lease) -> bool {

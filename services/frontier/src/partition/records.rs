@@ -1,10 +1,11 @@
 //! What a record of `crawl.frontier` changes.
 
+use orbweaver_log::Offset;
 use orbweaver_messages::Waiting;
 use orbweaver_stage::Origin;
 use orbweaver_url::Fingerprint;
 
-use super::{Active, Busy, PartitionFrontier};
+use super::{Active, Busy, PartitionFrontier, at_the_depth_of};
 use crate::{
     decision::{Decision, Turn},
     index::{IndexError, Place},
@@ -18,14 +19,32 @@ impl PartitionFrontier {
     pub fn waiting(&mut self, origin: Origin, waiting: &Waiting, turn: &mut Turn<'_>) -> Result<(), IndexError> {
         self.end = self.end.max(origin.offset + 1);
         let fingerprint = waiting.fingerprint;
-        let old = self.index.place(fingerprint)?;
-        let mut place = Place::of(waiting, origin.offset, turn.now);
         let was = self.active.remove(&fingerprint);
+        let old = match &was {
+            Some(active) => Some(active.place),
+            None => self.index.place(fingerprint)?,
+        };
+        let mut place = Place::of(waiting, origin.offset, turn.now);
         match was {
-            Some(Active { place: ended, busy: Busy::Ended }) => {
-                // The tombstone comes behind this record, and ends it, too.
-                self.complete_copy(old, &ended, turn);
-                self.active.insert(fingerprint, Active { place: ended, busy: Busy::Ended });
+            Some(active @ Active { place: known, busy: Busy::Ended(ended, _) })
+                if known.offset != ended && known.depth < waiting.depth =>
+            {
+                // The copy of a lesser depth says more.
+                self.active.insert(fingerprint, active);
+                turn.out.push(Decision::Complete(origin));
+                return Ok(());
+            }
+            Some(Active { place: known, busy: Busy::Ended(ended, depth) }) => {
+                // The tombstone comes behind this record, and ends it, too, unless it was found at a lesser depth.
+                self.complete_copy(&known, ended, turn);
+                self.active.insert(fingerprint, Active { place, busy: Busy::Ended(ended, depth) });
+            }
+            Some(Active { place: leased, busy: Busy::Leased(id, known) }) if leased.depth < waiting.depth => {
+                // The last record of the log is to be the one of the lesser depth.
+                let lesser = self.as_found(&leased, known.clone())?;
+                turn.out.push(Decision::Rewrite { waiting: lesser, completes: vec![origin] });
+                self.active.insert(fingerprint, Active { place: leased, busy: Busy::Leased(id, known) });
+                return Ok(());
             }
             Some(Active { place: leased, busy: Busy::Leased(id, known) }) => {
                 // The way there is travelled already: the newer record only takes over the offset.
@@ -34,19 +53,30 @@ impl PartitionFrontier {
                 self.active.insert(fingerprint, Active { place, busy: Busy::Leased(id, known) });
             }
             // Our own record, read back. The plan that appended it completed the old one.
-            Some(Active { place: rewritten, busy: Busy::Rewriting(mut outcomes) }) => {
-                if outcomes.is_empty() {
-                    self.sites.admit(place.site);
-                    self.lay(&place, turn.now);
-                }
-                self.sites.dismiss(rewritten.site, turn.now);
-                if !outcomes.is_empty() {
-                    outcomes.push(origin);
-                    turn.out.push(Decision::End { fingerprint, completes: outcomes });
-                    self.active.insert(fingerprint, Active { place, busy: Busy::Ended });
+            Some(Active { place: rewritten, busy: Busy::Rewriting(outcomes) }) => {
+                let depth = outcomes.iter().map(|(_, depth)| *depth).min().filter(|depth| place.depth >= *depth);
+                let mut completes: Vec<Origin> = outcomes.into_iter().map(|(outcome, _)| outcome).collect();
+                if let Some(depth) = depth {
+                    self.sites.dismiss(rewritten.site, turn.now);
+                    completes.push(origin);
+                    turn.out.push(Decision::End { fingerprint, depth, completes });
+                    self.active.insert(fingerprint, Active { place, busy: Busy::Ended(place.offset, depth) });
                     self.index.replace(fingerprint, old, Some((place, waiting)));
                     return Ok(());
                 }
+                turn.out.extend(completes.into_iter().map(Decision::Complete));
+                self.sites.admit(place.site);
+                self.lay(&place, turn.now);
+                self.sites.dismiss(rewritten.site, turn.now);
+            }
+            None if old.is_some_and(|old| old.depth < waiting.depth) => {
+                // Here, too. What waits stays as it is until that record is read back.
+                if let Some(old) = old {
+                    self.lift(&old);
+                    let lesser = at_the_depth_of(self.index.waiting(old.offset)?, waiting);
+                    self.rewrite(old, Box::new(lesser), vec![origin], turn);
+                }
+                return Ok(());
             }
             None => {
                 self.sites.admit(place.site);
@@ -76,31 +106,34 @@ impl PartitionFrontier {
     ) -> Result<(), IndexError> {
         self.end = self.end.max(origin.offset + 1);
         turn.out.push(Decision::Complete(origin));
-        let Some(place) = self.index.place(fingerprint)? else {
-            self.forget_ended(fingerprint);
-            return Ok(());
-        };
         match self.active.remove(&fingerprint) {
-            Some(Active { place: ended, busy: Busy::Ended }) => {
+            Some(Active { place, busy: Busy::Ended(ended, depth) }) => {
                 if epoch < self.epoch {
                     // Not ours, which is still on its way.
-                    self.active.insert(fingerprint, Active { place: ended, busy: Busy::Ended });
+                    self.active.insert(fingerprint, Active { place, busy: Busy::Ended(ended, depth) });
                     return Ok(());
                 }
-                self.complete_copy(Some(place), &ended, turn);
+                if place.offset != ended && place.depth < depth {
+                    // It was found again at a lesser depth before the tombstone landed, which ends it in the log alone.
+                    let waiting = Box::new(self.index.waiting(place.offset)?);
+                    self.sites.admit(place.site);
+                    self.rewrite(place, waiting, vec![], turn);
+                    return Ok(());
+                }
+                self.complete_copy(&place, ended, turn);
                 self.index.replace(fingerprint, Some(place), None);
-                return Ok(());
             }
             // Its new record comes behind this one.
             Some(active @ Active { busy: Busy::Rewriting(_), .. }) => {
                 self.active.insert(fingerprint, active);
-                return Ok(());
             }
-            Some(Active { busy: Busy::Leased(id, waiting), .. }) => {
+            Some(Active { place, busy: Busy::Leased(id, waiting) }) => {
                 self.release(id, &place, turn);
+                let waiting = self.as_found(&place, waiting)?;
                 self.bury(place, waiting, epoch, turn);
             }
             None => {
+                let Some(place) = self.index.place(fingerprint)? else { return Ok(()) };
                 self.lift(&place);
                 let waiting = Box::new(self.index.waiting(place.offset)?);
                 self.bury(place, waiting, epoch, turn);
@@ -122,16 +155,10 @@ impl PartitionFrontier {
         turn.out.push(Decision::Complete(self.origin(place.offset)));
     }
 
-    /// A copy of a URL that has ended completes when the log has a newer record of it; the one that ended completed then.
-    fn complete_copy(&self, copy: Option<Place>, ended: &Place, turn: &mut Turn<'_>) {
-        if let Some(copy) = copy.filter(|copy| copy.offset != ended.offset) {
+    /// A copy of a URL that has ended completes when the log has a newer record of it; what ended completed then.
+    fn complete_copy(&self, copy: &Place, ended: Offset, turn: &mut Turn<'_>) {
+        if copy.offset != ended {
             turn.out.push(Decision::Complete(self.origin(copy.offset)));
-        }
-    }
-
-    fn forget_ended(&mut self, fingerprint: Fingerprint) {
-        if matches!(self.active.get(&fingerprint), Some(Active { busy: Busy::Ended, .. })) {
-            self.active.remove(&fingerprint);
         }
     }
 

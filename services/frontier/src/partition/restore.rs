@@ -6,7 +6,7 @@ use orbweaver_log::Offset;
 use orbweaver_messages::{Dispatch, DispatchId, LEASE_MS, Millis, OutcomeKind, Waiting};
 use orbweaver_url::Fingerprint;
 
-use super::{Active, Busy, PartitionFrontier, WAKE_BATCH};
+use super::{Active, Busy, PartitionFrontier, WAKE_BATCH, at_the_depth_of};
 use crate::{
     cap::PageCap,
     index::{IndexError, Place},
@@ -14,22 +14,42 @@ use crate::{
 };
 
 impl PartitionFrontier {
-    /// A record of `crawl.frontier` that is replayed; `waiting: None` is a tombstone.
+    /// A record of `crawl.frontier` that is replayed: a URL that waits.
     ///
     /// # Errors
     /// When the index fails.
-    pub fn restore_record(
+    pub fn restore_record(&mut self, offset: Offset, waiting: &Waiting) -> Result<(), IndexError> {
+        self.end = self.end.max(offset + 1);
+        let old = self.index.place(waiting.fingerprint)?;
+        if let Some(old) = old.filter(|old| old.depth < waiting.depth) {
+            let lesser = at_the_depth_of(self.index.waiting(old.offset)?, waiting);
+            self.index.replace(waiting.fingerprint, Some(old), Some((Place::of(&lesser, offset, 0), &lesser)));
+            self.outdated.insert(waiting.fingerprint);
+            return Ok(());
+        }
+        // What must wait for a moment is put aside whenever that is; what is due is woken at the opening.
+        self.index.replace(waiting.fingerprint, old, Some((Place::of(waiting, offset, 0), waiting)));
+        self.outdated.remove(&waiting.fingerprint);
+        Ok(())
+    }
+
+    /// A tombstone of `crawl.frontier` that is replayed; `depth` is that of what ended.
+    ///
+    /// # Errors
+    /// When the index fails.
+    pub fn restore_tombstone(
         &mut self,
         offset: Offset,
         fingerprint: Fingerprint,
-        waiting: Option<&Waiting>,
+        depth: u16,
     ) -> Result<(), IndexError> {
         self.end = self.end.max(offset + 1);
-        let old = self.index.place(fingerprint)?;
-        // What must wait for a moment is put aside whenever that is; what is due is woken at the opening.
-        let new = waiting.map(|waiting| (Place::of(waiting, offset, 0), waiting));
-        if old.is_some() || new.is_some() {
-            self.index.replace(fingerprint, old, new);
+        let Some(old) = self.index.place(fingerprint)? else { return Ok(()) };
+        if old.depth < depth {
+            self.outdated.insert(fingerprint);
+        } else {
+            self.index.replace(fingerprint, Some(old), None);
+            self.outdated.remove(&fingerprint);
         }
         Ok(())
     }

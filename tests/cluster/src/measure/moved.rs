@@ -8,7 +8,7 @@ use orbweaver_messages::topic;
 use tokio::time::{Instant, sleep};
 
 use crate::Options;
-use crate::bed::{Bed, PATIENCE, appended};
+use crate::bed::{Bed, PATIENCE};
 use crate::prefilled::{caught_up, discover};
 use crate::process::{megabytes, used};
 
@@ -23,14 +23,11 @@ pub(crate) async fn run(bed: &Bed, options: &Options) -> Result<()> {
     caught_up(&cluster, Service::NormalizerDedup, topic::DISCOVERED, &mut dedup).await?;
     let frontier = cluster.add(Service::Frontier).await?;
     serves(&frontier).await?;
-    // Until it has read what waits, too.
-    let waiting = appended(&cluster.log, topic::FRONTIER).await?;
     let deadline = Instant::now() + PATIENCE;
-    while (frontier.metric("orbweaver_stage_records_in_total").await? as u64) < waiting / 10 * 9 {
-        ensure!(Instant::now() < deadline, "the frontier has not read {waiting} records");
+    while frontier.metric("orbweaver_frontier_waiting_urls").await? < 0.9 * options.records as f64 {
+        ensure!(Instant::now() < deadline, "the frontier has not read what waits");
         sleep(Duration::from_millis(200)).await;
     }
-    sleep(Duration::from_secs(5)).await;
     for (service, instance) in [(Service::NormalizerDedup, dedup), (Service::Frontier, frontier)] {
         let folder = instance.folder().to_owned();
         instance.terminate(PATIENCE).await?;
