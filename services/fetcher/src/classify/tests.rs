@@ -12,6 +12,7 @@ pub(crate) fn dispatch(url: &str) -> Dispatch {
         fingerprint: Fingerprint::of("default", canonicalize(&parsed).as_str()),
         url: url.into(),
         key: None,
+        policy: orbweaver_url::Policy::STANDARD,
         site: parsed.host_str().unwrap().into(),
         depth: 2,
         sighting: Sighting::Link,

@@ -41,7 +41,7 @@ const CHANGES: usize = 1024;
 /// Entries that are removed in one write.
 const DISCARD_CHUNK: usize = 16_384;
 /// The tables, with the version of what is in them: a store with any other is thrown away.
-const TABLES: [&str; 3] = ["places-1", "records-1", "orders-1"];
+const TABLES: [&str; 3] = ["places-1", "records-2", "orders-1"];
 /// This file in the directory says that the store is damaged.
 const CONDEMNED: &str = "condemned";
 
