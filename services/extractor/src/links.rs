@@ -13,7 +13,7 @@ use crate::scan::RawLink;
 /// A link that leads to an http or https URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// The target, absolute, without fragment.
+    /// The target, absolute, without a fragment save `#!…`.
     pub url: String,
     /// Its text, white space folded; empty for links without (area, frames, refresh).
     pub text: String,

@@ -148,7 +148,7 @@ fn check(crawl: &str, pins: &Pins, partitions: Option<u32>, wide: &WideDomains) 
         let own: Vec<&str> = wide.iter().collect();
         return Err(format!(
             "the crawl `{crawl}` was created with the wide domains {}, and this pipeline has {}: its records would not be \
-             found again; set `sites.wide_domains` of all services as it was",
+             found again; set `normalizer_dedup.wide_domains` of all services as it was",
             shown(&pinned),
             shown(&own)
         ));
@@ -208,11 +208,42 @@ mod tests {
     }
 
     #[test]
+    fn each_crawl_has_the_policy_that_it_was_created_with() {
+        let mut crawls = Crawls::default();
+        let aggressive = HOST.replace("standard/1", "aggressive/1,no-strip-www");
+        crawls.apply(&record(&crawl_key("docs"), 1, Some(HOST))).unwrap();
+        crawls.apply(&record(&crawl_key("shop"), 2, Some(&aggressive))).unwrap();
+        let mut key = |crawl: &str| {
+            let url = orbweaver_url::parse("http://www.example.com/?b&utm_source=x&a").unwrap();
+            let Found::Defined(rules, _) = crawls.find(crawl) else { panic!("not defined") };
+            rules.policy.canonicalize(&url).into_string()
+        };
+        assert_eq!(key("docs"), "http://www.example.com/?b&utm_source=x&a");
+        assert_eq!(key("shop"), "http://www.example.com/?a&b");
+    }
+
+    #[test]
+    fn a_crawl_with_other_wide_domains_is_refused_with_both() {
+        let wide = r#""standard/1", "wide_domains": ["example.edu"]"#;
+        let definition = HOST.replace("\"standard/1\"", wide);
+        let error = Crawls::default().apply(&record(&crawl_key("docs"), 1, Some(&definition))).unwrap_err();
+        assert!(error.contains("the wide domains example.edu, and this pipeline has none"), "{error}");
+        let mut crawls = Crawls::new(WideDomains::new(["example.edu"]).unwrap());
+        crawls.apply(&record(&crawl_key("docs"), 1, Some(&definition))).unwrap();
+        assert!(matches!(crawls.find("docs"), Found::Defined(..)));
+        let error = crawls.apply(&record(&crawl_key("news"), 2, Some(HOST))).unwrap_err();
+        assert!(error.contains("the wide domains none, and this pipeline has example.edu"), "{error}");
+    }
+
+    #[test]
     fn a_crawl_of_another_build_is_refused_with_what_differs() {
         let mut crawls = Crawls::default();
         let other = HOST.replace("standard/1", "standard/0");
         let error = crawls.apply(&record(&crawl_key("docs"), 1, Some(&other))).unwrap_err();
-        assert!(error.contains("the canonical policy standard/0, and this is standard/1"), "{error}");
+        assert!(
+            error.contains("the canonical policy standard/0, and this is a build with standard/1, aggressive/1, raw/1"),
+            "{error}"
+        );
         let other = HOST.replace(SUFFIX_LIST_VERSION, "psl-1");
         assert!(crawls.apply(&record(&crawl_key("docs"), 2, Some(&other))).unwrap_err().contains("suffix list psl-1"));
         crawls.apply(&record(&crawl_key("docs"), 3, Some(HOST))).unwrap();

@@ -216,7 +216,7 @@ pub static KEYS: &[Key] = &[
     )
     .is("orbweaver-state"),
     Key::new(
-        ("sites", "wide_domains"),
+        ("normalizer_dedup", "wide_domains"),
         Kind::Texts,
         PLACING,
         "Domains whose hosts are sites of their own, though the public suffix list does not have them: `example.edu`. All services of a pipeline need the same; crawls pin them when they are created.",

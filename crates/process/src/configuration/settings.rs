@@ -186,7 +186,7 @@ impl Settings {
     /// # Errors
     /// When one is no domain.
     pub fn wide_domains(&self) -> Result<WideDomains, Fault> {
-        const KEY: &str = "sites.wide_domains";
+        const KEY: &str = "normalizer_dedup.wide_domains";
         WideDomains::new(self.list(KEY)?).map_err(|error| Fault::new(KEY, error.to_string()))
     }
 
