@@ -25,8 +25,11 @@ pub struct Pins {
     pub partitions: u32,
     /// Version of the public suffix list.
     pub suffix_list: String,
-    /// Name and version of the canonical form's rules.
+    /// The rules of the canonical form, as the text of an `orbweaver_url::Policy`.
     pub canonical_policy: String,
+    /// Domains whose hosts are sites of their own, sorted; the same for all crawls of a pipeline.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wide_domains: Vec<String>,
 }
 
 /// A crawl: key `crawl/NAME`.

@@ -1,6 +1,6 @@
 //! `crawl.frontier`: a URL that waits. Its record key is the fingerprint; a tombstone ends it.
 
-use orbweaver_url::Fingerprint;
+use orbweaver_url::{Fingerprint, Policy};
 use serde::{Deserialize, Serialize};
 
 use crate::{Millis, Sighting};
@@ -17,6 +17,9 @@ pub struct Waiting {
     /// The canonical form, where it differs from `url`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// The policy of the canonical form; absent: `standard/1`. Redirects are compared by it.
+    #[serde(default, skip_serializing_if = "Policy::is_standard")]
+    pub policy: Policy,
     /// The site, computed at admission.
     pub site: String,
     /// Links followed from the seed.

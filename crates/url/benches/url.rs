@@ -5,7 +5,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use orbweaver_url::{Fingerprint, canonical_text, canonicalize, describe, parse, resolve, site_of, slot_of};
+use orbweaver_url::{Fingerprint, Keying, Policy, describe, parse, resolve, site_of, slot_of};
 
 const LINKS: [&str; 6] = [
     "https://en.example.org/wiki/Orb-weaver_spider",
@@ -16,24 +16,43 @@ const LINKS: [&str; 6] = [
     "https://blog.example.de/2024/05/17/eine-sehr-lange-ueberschrift-mit-vielen-worten/",
 ];
 
+/// Links of real pages: a file of one absolute URL a line, named by `ORBWEAVER_BENCH_URLS` (`tests/differential/links.py`
+/// makes one of a tree of pages); else those above.
+fn links() -> Vec<String> {
+    match std::env::var("ORBWEAVER_BENCH_URLS") {
+        Ok(path) => {
+            let text = std::fs::read_to_string(path).expect("the file of links");
+            text.lines().filter(|line| parse(line).is_ok()).map(str::to_owned).collect()
+        }
+        Err(_) => LINKS.iter().map(|link| (*link).to_owned()).collect(),
+    }
+}
+
 fn each_link(criterion: &mut Criterion) {
+    let real = links();
+    let mut group = criterion.benchmark_group("links");
+    group.throughput(Throughput::Elements(real.len() as u64));
+    for policy in Policy::PRESETS {
+        group.bench_function(format!("parse + canonical {policy} + site + fingerprint"), |bencher| {
+            bencher.iter(|| {
+                for link in &real {
+                    let url = parse(black_box(link)).expect("a url");
+                    let fingerprint = Fingerprint::of("default", &policy.canonical_text(&url));
+                    black_box((fingerprint, slot_of(&site_of(&url))));
+                }
+            });
+        });
+        let urls: Vec<_> = real.iter().filter_map(|link| parse(link).ok()).collect();
+        group.bench_function(format!("canonical {policy}"), |bencher| {
+            bencher.iter(|| urls.iter().for_each(|url| drop(black_box(policy.canonical_text(black_box(url))))));
+        });
+    }
+    group.finish();
     let mut group = criterion.benchmark_group("url");
     group.throughput(Throughput::Elements(LINKS.len() as u64));
-    group.bench_function("parse + canonicalize + site + fingerprint", |bencher| {
-        bencher.iter(|| {
-            for link in LINKS {
-                let url = parse(black_box(link)).expect("a url");
-                let fingerprint = Fingerprint::of("default", &canonical_text(&url));
-                black_box((fingerprint, slot_of(&site_of(&url))));
-            }
-        });
-    });
     let urls = LINKS.map(|link| parse(link).expect("a url"));
     group.bench_function("parse", |bencher| {
         bencher.iter(|| LINKS.iter().for_each(|link| drop(black_box(parse(black_box(link))))));
-    });
-    group.bench_function("canonicalize", |bencher| {
-        bencher.iter(|| urls.iter().for_each(|url| drop(black_box(canonicalize(black_box(url))))));
     });
     group.bench_function("site", |bencher| {
         bencher.iter(|| urls.iter().for_each(|url| drop(black_box(site_of(black_box(url))))));
@@ -42,10 +61,11 @@ fn each_link(criterion: &mut Criterion) {
         let links = ["../a/b.html", "c.html#d", "/x/y?z=1", "#top", "mailto:a@b.c", "e/f/g/"];
         bencher.iter(|| links.iter().for_each(|link| drop(black_box(resolve(&urls[1], black_box(link))))));
     });
+    let keying = Keying { crawl: "default".to_owned(), ..Keying::default() };
     group.bench_function("describe as json", |bencher| {
         bencher.iter(|| {
             for link in LINKS {
-                black_box(serde_json::to_string(&describe(black_box(link), "default")).expect("json"));
+                black_box(serde_json::to_string(&describe(black_box(link), &keying)).expect("json"));
             }
         });
     });

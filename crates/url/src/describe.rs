@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::{Fingerprint, Slot, canonicalize, parse_seed, site_of, slot_of};
+use crate::{Fingerprint, Policy, Slot, WideDomains, parse_seed, slot_of};
 
 /// What a text is to a crawl: one JSON object. Either `error` is there, or all the others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -29,9 +29,20 @@ pub struct Description {
     pub error: Option<String>,
 }
 
-/// Describes a text, read as a seed, within the crawl of this name.
+/// What a crawl names and places its URLs by.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Keying {
+    /// Its name.
+    pub crawl: String,
+    /// The rules of its canonical form.
+    pub policy: Policy,
+    /// The domains whose hosts are sites of their own.
+    pub wide: WideDomains,
+}
+
+/// Describes a text, read as a seed.
 #[must_use]
-pub fn describe(input: &str, crawl: &str) -> Description {
+pub fn describe(input: &str, keying: &Keying) -> Description {
     let mut description = Description {
         input: input.to_owned(),
         url: None,
@@ -43,11 +54,11 @@ pub fn describe(input: &str, crawl: &str) -> Description {
     };
     match parse_seed(input) {
         Ok(url) => {
-            let canonical = canonicalize(&url);
-            let site = site_of(&url).into_owned();
+            let canonical = keying.policy.canonicalize(&url);
+            let site = keying.wide.site_of(&url).into_owned();
             description.slot = Some(slot_of(&site));
             description.site = Some(site);
-            description.fingerprint = Some(Fingerprint::of(crawl, canonical.as_str()));
+            description.fingerprint = Some(Fingerprint::of(&keying.crawl, canonical.as_str()));
             description.canonical = Some(canonical.into_string());
             description.url = Some(url.into());
         }

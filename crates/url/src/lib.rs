@@ -7,23 +7,31 @@
 //! | module | contents |
 //! |---|---|
 //! | `read` | from a text to the URL as found; [`UrlError`], [`MAX_URL_BYTES`] |
-//! | `canonical` | the rules of the canonical form, each with its reason |
-//! | `site` | the registrable domain |
+//! | `policy` | the rules of the canonical form, each with its reason; the presets; a policy as text |
+//! | `canonical` | the canonical form by a policy's rules |
+//! | `escapes`, `path`, `query`, `parameters` | its parts, and the lists of parameters that are dropped |
+//! | `site` | the registrable domain; wide domains |
 //! | `slot` | Kafka's murmur2, slots and partitions |
 //! | `fingerprint` | 128 bits of crawl and canonical form |
 //! | `describe` | all of it for one text, as the command line prints it |
 
 mod canonical;
 mod describe;
+mod escapes;
 mod fingerprint;
+mod parameters;
+mod path;
+mod policy;
+mod query;
 mod read;
 mod site;
 mod slot;
 
 pub use canonical::{CANONICAL_POLICY, CanonicalUrl, canonical_text, canonicalize};
-pub use describe::{Description, describe};
+pub use describe::{Description, Keying, describe};
 pub use fingerprint::{Fingerprint, FingerprintError};
+pub use policy::{Policy, PolicyError, Rule};
 pub use read::{MAX_URL_BYTES, QueryEncoding, UrlError, parse, parse_seed, resolve, resolve_encoded};
-pub use site::{SUFFIX_LIST_VERSION, site_of};
+pub use site::{MAX_WIDE_DOMAINS, SUFFIX_LIST_VERSION, WideDomains, WideDomainsError, site_of};
 pub use slot::{SLOTS, Slot, partition_of, slot_of};
 pub use url::Url;

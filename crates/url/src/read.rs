@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use url::{ParseError, Url};
 
+use crate::canonical::is_hash_bang;
+
 /// Why a text is not a URL that can be crawled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -25,8 +27,8 @@ pub const MAX_URL_BYTES: usize = 8192;
 /// Turns the text of a query into bytes of a page's encoding.
 pub type QueryEncoding<'a> = &'a dyn Fn(&str) -> Cow<'_, [u8]>;
 
-/// Reads an absolute http or https URL as it was found: resolved and serialised, without its fragment, otherwise
-/// untouched. Leading and trailing control characters and spaces are removed, and tabs and newlines within (WHATWG URL,
+/// Reads an absolute http or https URL as it was found: resolved and serialised, without its fragment unless that begins
+/// with `!` and so may name a page (`Rule::KeepHashBang`), otherwise untouched. No fragment is ever sent. Leading and trailing control characters and spaces are removed, and tabs and newlines within (WHATWG URL,
 /// basic parser, steps 1 to 3).
 ///
 /// # Errors
@@ -111,12 +113,12 @@ fn is_crawled(scheme: &str) -> bool {
     scheme.eq_ignore_ascii_case("https") || scheme.eq_ignore_ascii_case("http")
 }
 
-/// The last step of reading: the scheme is one that is crawled, the fragment goes.
+/// The last step of reading: the scheme is one that is crawled, a fragment that names no page goes.
 fn accept(mut url: Url) -> Result<Url, UrlError> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(UrlError::Scheme(url.scheme().to_owned()));
     }
-    if url.fragment().is_some() {
+    if url.fragment().is_some_and(|fragment| !is_hash_bang(fragment)) {
         url.set_fragment(None);
     }
     if url.as_str().len() > MAX_URL_BYTES {

@@ -3,13 +3,30 @@
 #![allow(clippy::expect_used, reason = "a test says what it expects")]
 
 use orbweaver_url::{
-    Fingerprint, MAX_URL_BYTES, SUFFIX_LIST_VERSION, Url, UrlError, canonicalize, describe, parse, parse_seed, resolve,
-    site_of,
+    Fingerprint, Keying, MAX_URL_BYTES, Policy, Rule, SUFFIX_LIST_VERSION, Url, UrlError, WideDomains, canonicalize,
+    describe, parse, parse_seed, resolve, site_of,
 };
 use proptest::prelude::*;
 
 fn canonical(text: &str) -> String {
     canonicalize(&parse(text).expect(text)).into_string()
+}
+
+fn under(policy: &str, text: &str) -> String {
+    let policy: Policy = policy.parse().expect(policy);
+    policy.canonicalize(&parse(text).expect(text)).into_string()
+}
+
+/// Every preset, and any other set of rules.
+fn policies() -> impl Strategy<Value = Policy> {
+    let any = proptest::collection::vec(any::<bool>(), Rule::all().count()).prop_map(|rules| {
+        Rule::all().zip(rules).fold(Policy::RAW, |policy, (rule, applies)| policy.with(rule, applies))
+    });
+    prop_oneof![proptest::sample::select(&Policy::PRESETS), any]
+}
+
+fn wide() -> WideDomains {
+    WideDomains::new(["a.b", "www.a", "b.co.uk", "c"]).expect("domains")
 }
 
 /// Texts that look like URLs, rich in what is special in one.
@@ -24,21 +41,55 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn a_canonical_form_parses_to_itself_and_is_its_own_canonical_form(text in url_like()) {
+    fn a_canonical_form_parses_to_itself_and_is_its_own_canonical_form(text in url_like(), policy in policies()) {
         if let Ok(url) = parse(&text) {
-            let form = canonicalize(&url);
+            let form = policy.canonicalize(&url);
             let again = Url::parse(form.as_str()).expect("a canonical form is a url");
-            prop_assert_eq!(again.as_str(), form.as_str());
-            prop_assert_eq!(&canonicalize(&again), &form);
-            prop_assert_eq!(site_of(&again), site_of(&url), "the site of the canonical form is that of the url");
-            prop_assert!(form.as_str().len() <= 3 * url.as_str().len());
+            if !policy.has(Rule::WritePorts) {
+                prop_assert_eq!(again.as_str(), form.as_str());
+            }
+            prop_assert_eq!(&policy.canonicalize(&again), &form, "{} of {}", policy, url);
+            prop_assert!(form.as_str().len() <= 3 * url.as_str().len() + ":443".len());
+        }
+    }
+
+    #[test]
+    fn url_and_canonical_form_have_the_same_site(text in url_like(), policy in policies()) {
+        if let Ok(url) = parse(&text) {
+            let again = Url::parse(policy.canonicalize(&url).as_str()).expect("a canonical form is a url");
+            prop_assert_eq!(site_of(&again), site_of(&url));
+            prop_assert_eq!(wide().site_of(&again), wide().site_of(&url), "{} of {}", policy, url);
+        }
+    }
+
+    #[test]
+    fn a_url_lies_at_its_site_or_below_and_its_site_is_its_own(text in url_like()) {
+        if let Ok(url) = parse(&text) {
+            for site in [site_of(&url), wide().site_of(&url)] {
+                let host = url.host_str().unwrap_or_default();
+                let rest = host.strip_suffix(&*site).or_else(|| host.strip_suffix('.')?.strip_suffix(&*site));
+                prop_assert!(rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.')), "{} of {}", site, url);
+            }
+        }
+    }
+
+    #[test]
+    fn aggressive_merges_what_standard_does_and_standard_what_raw_does(a in url_like(), b in url_like()) {
+        if let (Ok(a), Ok(b)) = (parse(&a), parse(&b)) {
+            let same = |policy: Policy| policy.canonicalize(&a) == policy.canonicalize(&b);
+            prop_assert!(!same(Policy::RAW) || same(Policy::STANDARD));
+            prop_assert!(!same(Policy::STANDARD) || same(Policy::AGGRESSIVE));
+            // Whatever is merged is one key under each stricter policy, too.
+            let form = Policy::STANDARD.canonicalize(&a);
+            let again = Url::parse(form.as_str()).expect("a canonical form is a url");
+            prop_assert_eq!(Policy::AGGRESSIVE.canonicalize(&again), Policy::AGGRESSIVE.canonicalize(&a));
         }
     }
 
     #[test]
     fn a_url_as_found_parses_to_itself(text in url_like()) {
         if let Ok(url) = parse(&text) {
-            prop_assert!(!url.as_str().contains('#'));
+            prop_assert!(url.fragment().is_none_or(|fragment| fragment.len() > 1 && fragment.starts_with('!')));
             prop_assert_eq!(parse(url.as_str()), Ok(url));
         }
     }
@@ -50,9 +101,11 @@ proptest! {
         for url in [parse(&text), parse_seed(&text), resolve(&base, &text)].into_iter().flatten() {
             prop_assert!(matches!(url.scheme(), "http" | "https"));
             prop_assert!(!site_of(&url).is_empty());
-            prop_assert!(canonicalize(&url).as_str().starts_with("http"));
+            for policy in Policy::PRESETS {
+                prop_assert!(policy.canonicalize(&url).as_str().starts_with("http"));
+            }
         }
-        let description = describe(&text, "default");
+        let description = describe(&text, &Keying::default());
         prop_assert!(description.error.is_some() != description.fingerprint.is_some());
     }
 
@@ -88,6 +141,70 @@ fn each_rule_merges_what_it_says() {
     ] {
         assert_eq!(canonical(text), expected, "{text}");
     }
+}
+
+#[test]
+fn each_rule_of_aggressive_merges_what_it_says_and_only_that() {
+    for (rule, text, expected) in [
+        ("merge-schemes", "https://example.com/", "http://example.com/"),
+        ("merge-schemes", "https://example.com:80/", "https://example.com:80/"),
+        ("strip-www", "http://www.example.com/", "http://example.com/"),
+        ("strip-www", "http://www.www.example.com./", "http://example.com./"),
+        ("strip-www", "http://www.co.uk/", "http://www.co.uk/"),
+        ("strip-www", "http://www.github.io/", "http://www.github.io/"),
+        ("strip-www", "http://www2.example.com/", "http://www2.example.com/"),
+        ("merge-slashes", "http://example.com//a///b//?c=//d", "http://example.com/a/b/?c=//d"),
+        ("drop-index", "http://example.com/a/index.html?b", "http://example.com/a/?b"),
+        ("form-query", "http://e.com/?a=b%20c+d%2B%7e%c2%a0&%", "http://e.com/?a=b+c+d%2B~%C2%A0&%25"),
+        ("sort-query", "http://e.com/?b=2&a=2&c&a=1&b=", "http://e.com/?a=2&a=1&b=2&b=&c"),
+        ("drop-empty-parameters", "http://e.com/?&a=&&b&", "http://e.com/?a=&b"),
+        ("drop-empty-parameters", "http://e.com/?&&", "http://e.com/"),
+        ("drop-tracking", "http://e.com/?utm_source=x&a=1&FBCLID=y", "http://e.com/?a=1"),
+        ("drop-tracking", "http://e.com/?gclid=x", "http://e.com/"),
+        ("drop-sessions", "http://e.com/a;jsessionid=1?b&sid=0123456789abcdef", "http://e.com/a?b"),
+        ("write-ports", "https://example.com/a", "https://example.com:443/a"),
+        ("write-ports,merge-schemes", "https://example.com/a", "http://example.com:80/a"),
+        ("keep-hashbang", "http://example.com/#!/a?b", "http://example.com/#!/a?b"),
+        ("drop-user-info", "http://u:p@example.com/", "http://example.com/"),
+    ] {
+        assert_eq!(under(&format!("raw,{rule}"), text), expected, "{rule}: {text}");
+        assert_eq!(under("raw", text), parse(text).expect(text).as_str().split('#').next().unwrap_or_default());
+    }
+    assert_eq!(canonical("http://example.com/#!/a"), "http://example.com/");
+    assert_eq!(under("raw,keep-hashbang", "http://example.com/#!"), "http://example.com/");
+    let all = "HTTPS://user@WWW.Example.com.:443//b/../Index.html;jsessionid=1?z=%7e&utm_medium=x&&a=b%20c#d";
+    assert_eq!(under("aggressive", all), "http://example.com/?a=b+c&z=~");
+}
+
+#[test]
+fn the_hosts_of_a_wide_domain_are_sites_of_their_own() {
+    let wide = WideDomains::new(["Example.EDU", "pages.example.com", " b\u{fc}cher.de. "]).expect("domains");
+    assert_eq!(wide.iter().collect::<Vec<_>>(), ["example.edu", "pages.example.com", "xn--bcher-kva.de"]);
+    for (host, site) in [
+        ("example.edu", "example.edu"),
+        ("www.example.edu.", "example.edu"),
+        ("cs.example.edu", "cs.example.edu"),
+        ("www.cs.example.edu", "cs.example.edu"),
+        ("a.cs.example.edu", "a.cs.example.edu"),
+        ("notexample.edu", "notexample.edu"),
+        ("a.pages.example.com", "a.pages.example.com"),
+        ("www.example.com", "example.com"),
+        ("a.b\u{fc}cher.de", "a.xn--bcher-kva.de"),
+        ("127.0.0.1", "127.0.0.1"),
+    ] {
+        assert_eq!(wide.site_of(&parse(&format!("http://{host}/")).expect("a url")), site, "{host}");
+    }
+    for wrong in
+        ["", "http://example.edu", "example.edu/a", "example.edu:80", "127.0.0.1", "[::1]", "a..b", "u@a.b", "a b"]
+    {
+        let error = WideDomains::new([wrong]).expect_err(wrong).to_string();
+        assert!(error.starts_with(&format!("`{wrong}` is no domain; a wide domain is")), "{error}");
+    }
+    let many: Vec<String> = (0..1001).map(|number| format!("h{number}.test")).collect();
+    assert_eq!(
+        WideDomains::new(many).expect_err("too many").to_string(),
+        "1001 wide domains are given; allowed are 1000"
+    );
 }
 
 #[test]
@@ -175,14 +292,15 @@ fn the_suffix_list_version_is_the_one_that_is_locked() {
 
 #[test]
 fn a_description_is_one_json_object() {
-    let json = serde_json::to_value(describe("Example.com/%7ea#b", "default")).expect("json");
+    let keying = Keying { crawl: "default".to_owned(), ..Keying::default() };
+    let json = serde_json::to_value(describe("Example.com/%7ea#b", &keying)).expect("json");
     assert_eq!(json["input"], "Example.com/%7ea#b");
     assert_eq!(json["url"], "https://example.com/%7ea");
     assert_eq!(json["canonical"], "https://example.com/~a");
     assert_eq!(json["site"], "example.com");
     assert_eq!(json["fingerprint"], Fingerprint::of("default", "https://example.com/~a").to_string());
     assert!(json["slot"].is_u64() && json.get("error").is_none());
-    let json = serde_json::to_value(describe("mailto:a@b.c", "default")).expect("json");
+    let json = serde_json::to_value(describe("mailto:a@b.c", &keying)).expect("json");
     assert_eq!(json["error"], "scheme `mailto` is not crawled; allowed are http and https");
     assert!(json.get("url").is_none());
 }

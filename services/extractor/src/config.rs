@@ -1,6 +1,6 @@
 //! What can be set, and its limits.
 
-use orbweaver_url::MAX_URL_BYTES;
+use orbweaver_url::{MAX_URL_BYTES, WideDomains};
 
 /// How one page is extracted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub struct ExtractOptions {
     pub max_links_bytes: usize,
     /// The text of one link is kept up to this many bytes.
     pub max_link_text_bytes: usize,
+    /// Domains whose hosts are sites of their own; the same for all services of a pipeline.
+    pub wide_domains: WideDomains,
 }
 
 impl Default for ExtractOptions {
@@ -35,6 +37,7 @@ impl Default for ExtractOptions {
             max_links: 100_000,
             max_links_bytes: 8 << 20,
             max_link_text_bytes: 1024,
+            wide_domains: WideDomains::default(),
         }
     }
 }

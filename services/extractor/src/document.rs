@@ -4,7 +4,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use orbweaver_messages::{BodyEncoding, Discovered, Document, DocumentLink, Millis, Page, Sighting};
 use orbweaver_store::LinksOut;
-use orbweaver_url::{Fingerprint, canonicalize, site_of};
+use orbweaver_url::{Fingerprint, Policy};
 use url::Url;
 
 use crate::extract::{Extracted, PageInput, extract};
@@ -84,14 +84,14 @@ pub fn links_out(page: &Page, extracted: &Extracted) -> LinksOut {
 /// The document that the crawl `crawl` would write of `body`, had it been fetched from `url` at `fetched_at_ms` with status 200.
 #[must_use]
 pub fn standalone(input: &PageInput<'_>, crawl: &str, fetched_at_ms: Millis, options: &ExtractOptions) -> Document {
-    let canonical = canonicalize(input.url).into_string();
+    let canonical = Policy::STANDARD.canonicalize(input.url).into_string();
     let url = without_fragment(input.url);
     let page = Page {
         crawl: crawl.to_owned(),
         fingerprint: Fingerprint::of(crawl, &canonical),
         key: (canonical != url).then_some(canonical),
         url,
-        site: site_of(input.url).into_owned(),
+        site: options.wide_domains.site_of(input.url).into_owned(),
         depth: 0,
         sighting: Sighting::Seed,
         via: None,

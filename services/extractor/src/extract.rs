@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use orbweaver_messages::RobotsDirectives;
-use orbweaver_url::{resolve, site_of};
+use orbweaver_url::resolve;
 use url::Url;
 
 use crate::charset::{self, CharsetSource};
@@ -66,8 +66,8 @@ pub fn extract(input: &PageInput<'_>, options: &ExtractOptions) -> Extracted {
     let scanned = scan(&html, options);
 
     let base = scanned.base.as_deref().and_then(|href| base_url(input.url, href)).unwrap_or_else(|| input.url.clone());
-    let own_site = input.site.map_or_else(|| site_of(input.url), std::borrow::Cow::Borrowed);
-    let mut resolver = Resolver::new(&base, encoding, (input.url, &own_site));
+    let own_site = input.site.map_or_else(|| options.wide_domains.site_of(input.url), std::borrow::Cow::Borrowed);
+    let mut resolver = Resolver::new(&base, encoding, (input.url, &own_site), &options.wide_domains);
     let canonical = scanned.canonical.and_then(|href| resolver.url(&href)).map(String::from);
     let (links, sites, cut) = resolver.links(scanned.links, options);
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use encoding_rs::{EncoderResult, Encoding, ISO_2022_JP, UTF_8};
-use orbweaver_url::{MAX_URL_BYTES, QueryEncoding, UrlError, resolve_encoded, site_of};
+use orbweaver_url::{MAX_URL_BYTES, QueryEncoding, UrlError, WideDomains, resolve_encoded};
 use url::Url;
 
 use crate::ExtractOptions;
@@ -13,7 +13,7 @@ use crate::scan::RawLink;
 /// A link that leads to an http or https URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// The target, absolute, without fragment.
+    /// The target, absolute, without a fragment save `#!…`.
     pub url: String,
     /// Its text, white space folded; empty for links without (area, frames, refresh).
     pub text: String,
@@ -29,15 +29,20 @@ pub struct Link {
 pub(crate) struct Resolver<'a> {
     base: &'a Url,
     encoding: &'static Encoding,
-    sites: Sites,
+    sites: Sites<'a>,
     /// A link was left out because it, or all together, are too long.
     pub(crate) truncated: bool,
 }
 
 impl<'a> Resolver<'a> {
     /// Resolves against `base`, in the encoding of the page. `page` and `site` are the page's own.
-    pub(crate) fn new(base: &'a Url, encoding: &'static Encoding, (page, site): (&Url, &str)) -> Self {
-        Self { base, encoding: encoding.output_encoding(), sites: Sites::new(page, site), truncated: false }
+    pub(crate) fn new(
+        base: &'a Url,
+        encoding: &'static Encoding,
+        (page, site): (&Url, &str),
+        wide: &'a WideDomains,
+    ) -> Self {
+        Self { base, encoding: encoding.output_encoding(), sites: Sites::new(page, site, wide), truncated: false }
     }
 
     /// The URL of one link; `None` when it leads to no http or https URL.
@@ -107,17 +112,19 @@ fn encode_query<'q>(encoding: &'static Encoding, query: &'q str) -> Cow<'q, [u8]
 }
 
 /// The sites of the links of one page; most links lead to the host of the one before.
-struct Sites {
+struct Sites<'a> {
+    wide: &'a WideDomains,
     names: Vec<String>,
     places: HashMap<String, usize>,
     hosts: HashMap<String, usize>,
     last: (String, usize),
 }
 
-impl Sites {
-    fn new(page: &Url, site: &str) -> Self {
+impl<'a> Sites<'a> {
+    fn new(page: &Url, site: &str, wide: &'a WideDomains) -> Self {
         let host = page.host_str().unwrap_or_default().to_owned();
         Self {
+            wide,
             names: vec![site.to_owned()],
             places: HashMap::from([(site.to_owned(), 0)]),
             hosts: HashMap::from([(host.clone(), 0)]),
@@ -133,7 +140,7 @@ impl Sites {
         let place = match self.hosts.get(host) {
             Some(&place) => place,
             None => {
-                let site = site_of(url);
+                let site = self.wide.site_of(url);
                 let place = match self.places.get(site.as_ref()) {
                     Some(&place) => place,
                     None => {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use orbweaver_messages::{Dispatch, Millis};
 use orbweaver_politeness::{MAX_BLOCKS, block_ms, retry_after_ms, retry_delay_ms};
-use orbweaver_url::{Fingerprint, Url, UrlError, canonicalize};
+use orbweaver_url::{Fingerprint, Url, UrlError};
 
 use crate::client::{Answer, Attempt, Body, Failure};
 
@@ -117,8 +117,8 @@ fn redirect(asked: Asked<'_>, location: &str) -> Verdict {
         Err(UrlError::TooLong(_)) => return Verdict::Gone("url_too_long".into()),
         Err(_) => return Verdict::Gone("bad_redirect".into()),
     };
-    let Dispatch { crawl, chain, fingerprint, .. } = asked.dispatch;
-    let of = |url: &Url| Fingerprint::of(crawl, canonicalize(url).as_str());
+    let Dispatch { crawl, chain, fingerprint, policy, .. } = asked.dispatch;
+    let of = |url: &Url| Fingerprint::of(crawl, &policy.canonical_text(url));
     let to = of(&target);
     let known = to == *fingerprint
         || chain.iter().filter_map(|passed| orbweaver_url::parse(passed).ok()).any(|passed| of(&passed) == to);

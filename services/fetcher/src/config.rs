@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use orbweaver_messages::{LONGEST_FETCH_MS, Millis};
+use orbweaver_url::WideDomains;
 
 /// A setting is not usable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -49,6 +50,8 @@ pub struct FetcherConfig {
     pub robots_cache_bytes: usize,
     /// The interval of a site to which a robots.txt redirects and of which no dispatch told.
     pub default_interval_ms: u64,
+    /// Domains whose hosts are sites of their own; the same for all services of a pipeline.
+    pub wide_domains: WideDomains,
 }
 
 impl Default for FetcherConfig {
@@ -69,6 +72,7 @@ impl Default for FetcherConfig {
             robots_error_lifetime: Duration::from_hours(1),
             robots_cache_bytes: 64 << 20,
             default_interval_ms: 1000,
+            wide_domains: WideDomains::default(),
         }
     }
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use orbweaver_log::{Partition, Record, TopicPartition};
 use orbweaver_messages::{Discovered, Millis, Outcome, OutcomeKind, Page, Sighting, encode, topic};
 use orbweaver_store::{PageRow, RedirectRow};
-use orbweaver_url::{Url, partition_of, site_of, slot_of};
+use orbweaver_url::{Url, WideDomains, partition_of, slot_of};
 
 use crate::{
     body::PackedBody,
@@ -161,9 +161,15 @@ pub(crate) fn page_record(visit: &Visit, fetched_at_ms: Millis, answer: Answer, 
 /// The record of a redirect's target: a discovered URL of its own site, at the depth of its source. It goes where its site
 /// lives, so that it is deduplicated and asked in that site's time (rule 13).
 #[must_use]
-pub(crate) fn discovered_record(visit: &Visit, target: &Url, partitions: Partition, found_at_ms: Millis) -> Record {
+pub(crate) fn discovered_record(
+    visit: &Visit,
+    target: &Url,
+    wide: &WideDomains,
+    partitions: Partition,
+    found_at_ms: Millis,
+) -> Record {
     let dispatch = visit.dispatch();
-    let site = site_of(target).into_owned();
+    let site = wide.site_of(target).into_owned();
     let mut chain = visit.chain();
     chain.push(visit.requested().to_owned());
     let found = Discovered {

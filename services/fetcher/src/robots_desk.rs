@@ -155,7 +155,7 @@ impl FetcherStage {
             Finding::Follow(target) => {
                 self.metrics.robots("redirected");
                 lookup.redirects += 1;
-                let site = orbweaver_url::site_of(&target).into_owned();
+                let site = self.config.wide_domains.site_of(&target).into_owned();
                 let own = (*site == *lookup.site).then_some((lookup.interval_ms, lookup.partition));
                 let known = own.map(|(interval_ms, _)| interval_ms).or_else(|| self.gates.interval_of(&site));
                 let interval_ms = known.unwrap_or(self.config.default_interval_ms);

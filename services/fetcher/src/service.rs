@@ -54,6 +54,7 @@ fn config(settings: &Settings) -> Result<FetcherConfig, Fault> {
         robots_error_lifetime: settings.time("fetcher.robots_error_lifetime")?,
         robots_cache_bytes: settings.size("fetcher.robots_cache_bytes")?,
         default_interval_ms: settings.rate("rate_limiter.rate")?.interval_ms,
+        wide_domains: settings.wide_domains()?,
     })
 }
 

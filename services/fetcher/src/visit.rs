@@ -5,7 +5,7 @@ use std::sync::Arc;
 use orbweaver_log::Partition;
 use orbweaver_messages::{Dispatch, DispatchId, Millis, Ready};
 use orbweaver_stage::Origin;
-use orbweaver_url::Url;
+use orbweaver_url::{Url, WideDomains};
 
 use crate::{classify::Asked, cookies::Cookies};
 
@@ -79,14 +79,14 @@ impl Visit {
     }
 
     /// Goes on to `target`.
-    pub(crate) fn go_on(&mut self, target: Url, set_cookie: &[String]) {
+    pub(crate) fn go_on(&mut self, target: Url, set_cookie: &[String], wide: &WideDomains) {
         self.cookies.set(set_cookie);
         self.cookies.move_on(&self.url, &target);
         // The first request was for the dispatch's URL as it is written there.
         let asked = if self.before.is_empty() { self.ready.dispatch.url.clone() } else { self.url.to_string() };
         self.before.push(asked);
         if target.host_str() != self.url.host_str() {
-            self.site = orbweaver_url::site_of(&target).into();
+            self.site = wide.site_of(&target).into();
         }
         self.url = target;
     }

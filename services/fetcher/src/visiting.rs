@@ -164,7 +164,7 @@ impl FetcherStage {
                 // Between its requests it holds no slot: with all slots held by those that wait, nothing would ever be sent.
                 self.free(std::mem::take(&mut visit.has_slot));
                 let set_cookie = attempt.result.map(|answer| answer.set_cookie).unwrap_or_default();
-                visit.go_on(target, &set_cookie);
+                visit.go_on(target, &set_cookie, &self.config.wide_domains);
                 self.admit(visit, at);
             }
             Verdict::Fetched => {
@@ -195,7 +195,8 @@ impl FetcherStage {
                     Write::Redirect(redirect_row(&outcome, &target)),
                     page_write(&outcome, attempt.result.as_ref().ok(), None),
                 ];
-                let found = discovered_record(&visit, &target, self.partitions, attempt.ended_at_ms);
+                let found =
+                    discovered_record(&visit, &target, &self.config.wide_domains, self.partitions, attempt.ended_at_ms);
                 self.end(&visit, &outcome, vec![Step::Perform(rows), Step::Produce(vec![found])], at);
             }
             Verdict::Blocked { until_ms, told, reason, ends } => {

@@ -64,6 +64,7 @@ async fn fill(log: &EmbeddedLog, records: u64, sites: u64) {
             fingerprint: Fingerprint::of("measured", &url),
             url,
             key: None,
+            policy: orbweaver_url::Policy::STANDARD,
             via: Some(format!("https://www.{site}/articles/index-{}.html", number / 50)),
             depth: u16::try_from(number % 6).unwrap_or_default(),
             sighting: Sighting::Link,

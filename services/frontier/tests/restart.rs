@@ -30,6 +30,7 @@ async fn admit(log: &MemoryLog, crawl: &str, numbers: std::ops::Range<u32>) {
             fingerprint: Fingerprint::of(crawl, &url),
             url,
             key: None,
+            policy: orbweaver_url::Policy::STANDARD,
             site: format!("{}.example", number % 7),
             depth: 1,
             sighting: Sighting::Link,

@@ -244,6 +244,7 @@ impl World {
             fingerprint,
             url,
             key: None,
+            policy: orbweaver_url::Policy::STANDARD,
             site: format!("{}.example", site % 4),
             depth: u16::from(site / 64),
             sighting: Sighting::Link,

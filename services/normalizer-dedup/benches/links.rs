@@ -31,6 +31,7 @@ fn service(directory: &std::path::Path) -> NormalizerDedup {
         partitions: 1,
         suffix_list: SUFFIX_LIST_VERSION.to_owned(),
         canonical_policy: CANONICAL_POLICY.to_owned(),
+        wide_domains: vec![],
     };
     let definition = CrawlDefinition {
         name: "default".to_owned(),

@@ -6,7 +6,7 @@ use orbweaver_log::Partition;
 use orbweaver_messages::{Discovered, Millis, SeenEntry, Sighting, Waiting};
 use orbweaver_seen::{Pending, Recent, SeenError, SeenPartition, first_sight};
 use orbweaver_stage::{Origin, Plan, Token};
-use orbweaver_url::{Fingerprint, Slot, Url, canonical_text, parse, slot_of};
+use orbweaver_url::{Fingerprint, Policy, Slot, Url, WideDomains, parse, slot_of};
 
 use crate::{
     draft::{Draft, Tokens},
@@ -98,8 +98,8 @@ impl Admission<'_> {
             Ok(url) => url,
             Err(error) => return Ok(Some(LinkEnd::from(&error))),
         };
-        let canonical = canonical_text(&url);
-        if !is_of_site(&url, site) {
+        let canonical = self.rules.policy.canonical_text(&url);
+        if !is_of_site(&url, site, &self.rules.wide) {
             return Ok(Some(LinkEnd::Misplaced));
         }
         let fingerprint = if canonical == *link.text { link.as_found } else { Fingerprint::of(crawl, &canonical) };
@@ -135,7 +135,7 @@ impl Admission<'_> {
             return Ok(Some(LinkEnd::Duplicate));
         }
         let key = (canonical != url.as_str()).then(|| canonical.into_owned());
-        self.let_through(&waiting(link.record, fingerprint, url, key, self.now), link);
+        self.let_through(&waiting(link.record, (fingerprint, self.rules.policy), url, key, self.now), link);
         Ok(Some(if known.is_some() { LinkEnd::Shallower } else { LinkEnd::New }))
     }
 
@@ -183,19 +183,30 @@ struct Link<'a> {
 }
 
 /// Whether the host is the site or lies below it. The site is computed once, where the link was found, and trusted; this
-/// only keeps a confused producer from having a site asked in another one's time.
-fn is_of_site(url: &Url, site: &str) -> bool {
+/// only keeps a confused producer from having a site asked in another one's time. Where domains are wide the site must be
+/// the very one: a service that was not told of them would put all their hosts into one.
+fn is_of_site(url: &Url, site: &str, wide: &WideDomains) -> bool {
+    if !wide.is_empty() {
+        return wide.site_of(url) == site;
+    }
     let host = url.host_str().unwrap_or_default();
     let host = host.strip_suffix('.').unwrap_or(host);
     host.strip_suffix(site).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
-fn waiting(record: &Discovered, fingerprint: Fingerprint, url: Url, key: Option<String>, now: Millis) -> Waiting {
+fn waiting(
+    record: &Discovered,
+    (fingerprint, policy): (Fingerprint, Policy),
+    url: Url,
+    key: Option<String>,
+    now: Millis,
+) -> Waiting {
     Waiting {
         crawl: record.crawl.clone(),
         fingerprint,
         url: url.into(),
         key,
+        policy,
         site: record.site.clone(),
         depth: record.depth,
         sighting: record.sighting,

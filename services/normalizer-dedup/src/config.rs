@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use orbweaver_messages::{CrawlDefinition, Millis, Pins, Scope};
-use orbweaver_url::{CANONICAL_POLICY, SUFFIX_LIST_VERSION};
+use orbweaver_url::{Policy, SUFFIX_LIST_VERSION, WideDomains};
 
 use crate::scope::Rules;
 
@@ -24,6 +24,8 @@ pub struct Config {
     /// With what the default crawl is created when a record of it has waited in vain for a definition, so that seeds alone
     /// begin a crawl; `None`: such a record goes to the dead letters, as one of any other unknown crawl does.
     pub default_definition: Option<DefaultCrawl>,
+    /// Domains whose hosts are sites of their own; the same for all services of a pipeline, and pinned by each crawl.
+    pub wide_domains: WideDomains,
 }
 
 /// With what the default crawl is created.
@@ -37,19 +39,26 @@ pub struct DefaultCrawl {
     pub exclude: Vec<String>,
     /// Links from a seed at most.
     pub max_depth: Option<u16>,
+    /// The policy of its canonical form.
+    pub canonical: Policy,
 }
 
 impl DefaultCrawl {
     /// The definition that this build writes.
-    pub(crate) fn definition(&self, name: &str, partitions: u32, now: Millis) -> CrawlDefinition {
-        let (suffix_list, canonical_policy) = (SUFFIX_LIST_VERSION.to_owned(), CANONICAL_POLICY.to_owned());
+    pub(crate) fn definition(&self, name: &str, wide: &WideDomains, partitions: u32, now: Millis) -> CrawlDefinition {
+        let pins = Pins {
+            partitions,
+            suffix_list: SUFFIX_LIST_VERSION.to_owned(),
+            canonical_policy: self.canonical.to_string(),
+            wide_domains: wide.iter().map(str::to_owned).collect(),
+        };
         CrawlDefinition {
             name: name.to_owned(),
             scope: self.scope,
             include: self.include.clone(),
             exclude: self.exclude.clone(),
             max_depth: self.max_depth,
-            pins: Pins { partitions, suffix_list, canonical_policy },
+            pins,
             created_at_ms: now,
         }
     }
@@ -77,6 +86,7 @@ impl Config {
             default_crawl: "default".to_owned(),
             definition_grace_ms: 5_000,
             default_definition: None,
+            wide_domains: WideDomains::default(),
         }
     }
 
@@ -101,7 +111,7 @@ impl Config {
                     return wrong(key, pattern, "regular expressions, without look-around and back-references");
                 }
             }
-            if Rules::compile(&default.definition(&self.default_crawl, 1, 0)).is_err() {
+            if Rules::compile(&default.definition(&self.default_crawl, &self.wide_domains, 1, 0)).is_err() {
                 return wrong("default_include", &"", "patterns of 4 MiB in all when compiled, with `default_exclude`");
             }
         }
@@ -123,7 +133,7 @@ mod tests {
         assert!(Config { default_crawl: String::new(), ..Config::new("seen") }.validate().is_err());
         let default = |include: &str| {
             let include = vec![include.to_owned()];
-            DefaultCrawl { scope: Scope::Host, include, exclude: vec![], max_depth: None }
+            DefaultCrawl { scope: Scope::Host, include, exclude: vec![], max_depth: None, canonical: Policy::STANDARD }
         };
         let config = |include| Config { default_definition: Some(default(include)), ..Config::new("seen") };
         assert_eq!(config("^https://").validate(), Ok(()));

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use orbweaver_log::{Delivered, Offset};
 use orbweaver_messages::{CrawlDefinition, Pins, ScopeEntry, decode};
-use orbweaver_url::{CANONICAL_POLICY, SUFFIX_LIST_VERSION};
+use orbweaver_url::{Policy, SUFFIX_LIST_VERSION, WideDomains};
 
 use crate::scope::{Entries, Rules};
 
@@ -37,9 +37,16 @@ pub(crate) struct Crawls {
     crawls: HashMap<String, Crawl>,
     /// Known once a partition is open.
     partitions: Option<u32>,
+    /// The wide domains of the pipeline.
+    wide: WideDomains,
 }
 
 impl Crawls {
+    /// No crawls yet, of a pipeline with these wide domains.
+    pub(crate) fn new(wide: WideDomains) -> Self {
+        Self { wide, ..Self::default() }
+    }
+
     pub(crate) fn find(&mut self, name: &str) -> Found<'_> {
         match self.crawls.get_mut(name) {
             Some(Crawl { rules: Some(Ok(rules)), entries, .. }) => Found::Defined(rules, entries),
@@ -85,7 +92,7 @@ impl Crawls {
     pub(crate) fn set_partitions(&mut self, partitions: u32) -> Result<(), String> {
         self.partitions = Some(partitions);
         let mut pinned = self.crawls.iter().filter_map(|(name, crawl)| Some((name, crawl.pins.as_ref()?)));
-        pinned.try_for_each(|(name, pins)| check(name, pins, self.partitions))
+        pinned.try_for_each(|(name, pins)| check(name, pins, self.partitions, &self.wide))
     }
 
     fn define(&mut self, name: &str, record: &Delivered) -> Result<(), String> {
@@ -100,7 +107,7 @@ impl Crawls {
         }
         match decode::<CrawlDefinition>("crawl-definition", record.value.as_ref()) {
             Ok(definition) => {
-                check(name, &definition.pins, self.partitions)?;
+                check(name, &definition.pins, self.partitions, &self.wide)?;
                 crawl.rules = Some(Rules::compile(&definition));
                 crawl.pins = Some(definition.pins);
             }
@@ -121,7 +128,7 @@ impl Crawls {
 }
 
 /// Rule 12: what records were placed and named by must not change.
-fn check(crawl: &str, pins: &Pins, partitions: Option<u32>) -> Result<(), String> {
+fn check(crawl: &str, pins: &Pins, partitions: Option<u32>, wide: &WideDomains) -> Result<(), String> {
     let wrong = |what: &str, pinned: &dyn std::fmt::Display, own: &dyn std::fmt::Display| {
         Err(format!(
             "the crawl `{crawl}` was created with {what} {pinned}, and this is {own}: its records would not be found \
@@ -131,8 +138,20 @@ fn check(crawl: &str, pins: &Pins, partitions: Option<u32>) -> Result<(), String
     if pins.suffix_list != SUFFIX_LIST_VERSION {
         return wrong("the suffix list", &pins.suffix_list, &SUFFIX_LIST_VERSION);
     }
-    if pins.canonical_policy != CANONICAL_POLICY {
-        return wrong("the canonical policy", &pins.canonical_policy, &CANONICAL_POLICY);
+    if let Err(error) = pins.canonical_policy.parse::<Policy>() {
+        let presets = Policy::PRESETS.map(|policy| policy.to_string()).join(", ");
+        return wrong("the canonical policy", &pins.canonical_policy, &format!("a build with {presets} ({error})"));
+    }
+    if !pins.wide_domains.iter().map(String::as_str).eq(wide.iter()) {
+        let shown = |domains: &[&str]| if domains.is_empty() { "none".to_owned() } else { domains.join(" ") };
+        let pinned: Vec<&str> = pins.wide_domains.iter().map(String::as_str).collect();
+        let own: Vec<&str> = wide.iter().collect();
+        return Err(format!(
+            "the crawl `{crawl}` was created with the wide domains {}, and this pipeline has {}: its records would not be \
+             found again; set `normalizer_dedup.wide_domains` of all services as it was",
+            shown(&pinned),
+            shown(&own)
+        ));
     }
     match partitions {
         Some(partitions) if partitions != pins.partitions => {
@@ -189,11 +208,42 @@ mod tests {
     }
 
     #[test]
+    fn each_crawl_has_the_policy_that_it_was_created_with() {
+        let mut crawls = Crawls::default();
+        let aggressive = HOST.replace("standard/1", "aggressive/1,no-strip-www");
+        crawls.apply(&record(&crawl_key("docs"), 1, Some(HOST))).unwrap();
+        crawls.apply(&record(&crawl_key("shop"), 2, Some(&aggressive))).unwrap();
+        let mut key = |crawl: &str| {
+            let url = orbweaver_url::parse("http://www.example.com/?b&utm_source=x&a").unwrap();
+            let Found::Defined(rules, _) = crawls.find(crawl) else { panic!("not defined") };
+            rules.policy.canonicalize(&url).into_string()
+        };
+        assert_eq!(key("docs"), "http://www.example.com/?b&utm_source=x&a");
+        assert_eq!(key("shop"), "http://www.example.com/?a&b");
+    }
+
+    #[test]
+    fn a_crawl_with_other_wide_domains_is_refused_with_both() {
+        let wide = r#""standard/1", "wide_domains": ["example.edu"]"#;
+        let definition = HOST.replace("\"standard/1\"", wide);
+        let error = Crawls::default().apply(&record(&crawl_key("docs"), 1, Some(&definition))).unwrap_err();
+        assert!(error.contains("the wide domains example.edu, and this pipeline has none"), "{error}");
+        let mut crawls = Crawls::new(WideDomains::new(["example.edu"]).unwrap());
+        crawls.apply(&record(&crawl_key("docs"), 1, Some(&definition))).unwrap();
+        assert!(matches!(crawls.find("docs"), Found::Defined(..)));
+        let error = crawls.apply(&record(&crawl_key("news"), 2, Some(HOST))).unwrap_err();
+        assert!(error.contains("the wide domains none, and this pipeline has example.edu"), "{error}");
+    }
+
+    #[test]
     fn a_crawl_of_another_build_is_refused_with_what_differs() {
         let mut crawls = Crawls::default();
         let other = HOST.replace("standard/1", "standard/0");
         let error = crawls.apply(&record(&crawl_key("docs"), 1, Some(&other))).unwrap_err();
-        assert!(error.contains("the canonical policy standard/0, and this is standard/1"), "{error}");
+        assert!(
+            error.contains("the canonical policy standard/0, and this is a build with standard/1, aggressive/1, raw/1"),
+            "{error}"
+        );
         let other = HOST.replace(SUFFIX_LIST_VERSION, "psl-1");
         assert!(crawls.apply(&record(&crawl_key("docs"), 2, Some(&other))).unwrap_err().contains("suffix list psl-1"));
         crawls.apply(&record(&crawl_key("docs"), 3, Some(HOST))).unwrap();

@@ -3,6 +3,7 @@
 use std::{borrow::Cow, collections::BTreeMap, ops::Bound};
 
 use orbweaver_messages::{CrawlDefinition, Scope};
+use orbweaver_url::{Policy, PolicyError, WideDomains};
 use regex::{RegexSet, RegexSetBuilder};
 
 use crate::tally::LinkEnd;
@@ -17,6 +18,10 @@ pub(crate) struct Rules {
     include: RegexSet,
     exclude: RegexSet,
     pub(crate) max_depth: Option<u16>,
+    /// The policy of the canonical form.
+    pub(crate) policy: Policy,
+    /// Domains whose hosts are sites of their own.
+    pub(crate) wide: WideDomains,
 }
 
 impl Rules {
@@ -31,6 +36,8 @@ impl Rules {
             include: set("include", &definition.include)?,
             exclude: set("exclude", &definition.exclude)?,
             max_depth: definition.max_depth,
+            policy: definition.pins.canonical_policy.parse().map_err(|error: PolicyError| error.to_string())?,
+            wide: WideDomains::new(&definition.pins.wide_domains).map_err(|error| error.to_string())?,
         })
     }
 
@@ -151,7 +158,12 @@ mod tests {
 
     fn rules(scope: Scope, include: &[&str], exclude: &[&str]) -> Rules {
         let patterns = |patterns: &[&str]| patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
-        let pins = Pins { partitions: 1, suffix_list: String::new(), canonical_policy: String::new() };
+        let pins = Pins {
+            partitions: 1,
+            suffix_list: String::new(),
+            canonical_policy: "standard/1".to_owned(),
+            wide_domains: vec![],
+        };
         let (include, exclude) = (patterns(include), patterns(exclude));
         let name = "docs".to_owned();
         Rules::compile(&CrawlDefinition { name, scope, include, exclude, max_depth: None, pins, created_at_ms: 0 })

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use orbweaver_messages::{Discovered, Millis, Seed, Sighting, decode};
-use orbweaver_url::{parse_seed, site_of};
+use orbweaver_url::{WideDomains, parse_seed};
 
 /// Reads the value of a seed's record: one JSON object, or one bare URL as text. On failure says what is wrong.
 pub(crate) fn read(value: Option<&Bytes>) -> Result<Seed, String> {
@@ -17,11 +17,11 @@ pub(crate) fn read(value: Option<&Bytes>) -> Result<Seed, String> {
 }
 
 /// The sighting that a seed is. On failure says what is wrong with its URL.
-pub(crate) fn sighting(seed: &Seed, crawl: &str, now: Millis) -> Result<Discovered, String> {
+pub(crate) fn sighting(seed: &Seed, crawl: &str, wide: &WideDomains, now: Millis) -> Result<Discovered, String> {
     let url = parse_seed(&seed.url).map_err(|error| format!("the seed cannot be crawled: {error}"))?;
     Ok(Discovered {
         crawl: crawl.to_owned(),
-        site: site_of(&url).into_owned(),
+        site: wide.site_of(&url).into_owned(),
         via: None,
         depth: 0,
         sighting: Sighting::Seed,
@@ -44,7 +44,7 @@ mod tests {
         let seed = read_text(" {\"url\": \"example.org\", \"crawl\": \"docs\"}").unwrap();
         assert_eq!(seed, Seed { url: "example.org".into(), crawl: Some("docs".into()) });
         let seed = read_text("https://www.example.org/a#b\n").unwrap();
-        let found = sighting(&seed, "docs", 5).unwrap();
+        let found = sighting(&seed, "docs", &WideDomains::default(), 5).unwrap();
         assert_eq!(
             (found.site.as_str(), found.urls.as_slice()),
             ("example.org", &["https://www.example.org/a".into()][..])
@@ -72,7 +72,7 @@ mod tests {
             ),
             ("http://exa mple/", "the seed cannot be crawled: not a url: `http://exa mple/`"),
         ] {
-            let error = sighting(&read_text(text).unwrap(), "docs", 0).unwrap_err();
+            let error = sighting(&read_text(text).unwrap(), "docs", &WideDomains::default(), 0).unwrap_err();
             assert!(error.starts_with(reason), "{error}");
         }
     }

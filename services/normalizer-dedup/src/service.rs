@@ -8,6 +8,7 @@ use orbweaver_process::{
     configuration::{Fault, Settings},
 };
 use orbweaver_stage::{NoEffects, NoJobs};
+use orbweaver_url::PolicyError;
 
 use crate::{Config, DefaultCrawl, NormalizerDedup};
 
@@ -46,6 +47,10 @@ fn config(settings: &Settings) -> Result<Config, Fault> {
         include: settings.list("normalizer_dedup.default_include")?,
         exclude: settings.list("normalizer_dedup.default_exclude")?,
         max_depth: settings.optional_count("normalizer_dedup.default_max_depth")?,
+        canonical: settings
+            .text("normalizer_dedup.default_canonical")?
+            .parse()
+            .map_err(|error: PolicyError| Fault::new("normalizer_dedup.default_canonical", error.to_string()))?,
     };
     Ok(Config {
         index_dir: Path::new(&settings.text("state.dir")?).join(ServiceId::NormalizerDedup.name()),
@@ -53,6 +58,7 @@ fn config(settings: &Settings) -> Result<Config, Fault> {
         default_crawl: settings.text("normalizer_dedup.default_crawl")?,
         definition_grace_ms: settings.time_ms("normalizer_dedup.definition_grace")?,
         default_definition: Some(default),
+        wide_domains: settings.wide_domains()?,
     })
 }
 
@@ -63,7 +69,8 @@ mod tests {
     #[test]
     fn the_defaults_are_those_of_the_library_and_the_default_crawl_is_of_its_seeds_hosts() {
         let (settings, _) = Settings::resolve(ServiceId::NormalizerDedup, &[]);
-        let default = DefaultCrawl { scope: Scope::Host, include: vec![], exclude: vec![], max_depth: None };
+        let canonical = orbweaver_url::Policy::STANDARD;
+        let default = DefaultCrawl { scope: Scope::Host, include: vec![], exclude: vec![], max_depth: None, canonical };
         let library = Config { default_definition: Some(default), ..Config::new("orbweaver-state/normalizer-dedup") };
         assert_eq!(NormalizerDedupService::configure(&settings).unwrap().0, library);
     }

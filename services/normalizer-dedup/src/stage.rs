@@ -79,8 +79,8 @@ impl NormalizerDedup {
         let index = SeenIndex::open(&config.index_dir).map_err(halted)?;
         let recent = Recent::new(config.recent_entries);
         Ok(Self {
+            crawls: Crawls::new(config.wide_domains.clone()),
             config,
-            crawls: Crawls::default(),
             index,
             recent,
             restoring: HashMap::new(),
@@ -120,7 +120,7 @@ impl NormalizerDedup {
     fn seed(&mut self, origin: Origin, record: Delivered, now: Millis) -> Result<(), String> {
         let seed = seeds::read(record.value.as_ref())?;
         let crawl = seed.crawl.as_deref().unwrap_or(&self.config.default_crawl);
-        let found = seeds::sighting(&seed, crawl, now)?;
+        let found = seeds::sighting(&seed, crawl, &self.config.wide_domains, now)?;
         match self.crawls.find(crawl) {
             Found::Defined(..) => {}
             Found::Unusable(reason) => return Err(unusable(crawl, reason)),
@@ -228,7 +228,8 @@ impl NormalizerDedup {
     /// what they configure is one thing.
     fn default_definition(&self, now: Millis) -> Option<Record> {
         let crawl = &*self.config.default_crawl;
-        let definition = self.config.default_definition.as_ref()?.definition(crawl, self.partitions, now);
+        let definition =
+            self.config.default_definition.as_ref()?.definition(crawl, &self.config.wide_domains, self.partitions, now);
         tracing::info!(crawl, scope = ?definition.scope, "nobody has created the default crawl: it is created now");
         Some(Record {
             place: TopicPartition::new(topic::CONTROL, 0),

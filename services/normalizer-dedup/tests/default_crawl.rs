@@ -20,7 +20,13 @@ fn stage(folder: &std::path::Path, default: Option<DefaultCrawl>) -> NormalizerD
 }
 
 fn any() -> Option<DefaultCrawl> {
-    Some(DefaultCrawl { scope: Scope::Any, include: vec![], exclude: vec!["/private/".into()], max_depth: Some(3) })
+    Some(DefaultCrawl {
+        scope: Scope::Any,
+        include: vec![],
+        exclude: vec!["/private/".into()],
+        max_depth: Some(3),
+        canonical: "aggressive".parse().unwrap(),
+    })
 }
 
 fn seed(offset: u64, text: &'static str) -> (Origin, Delivered) {
@@ -52,6 +58,7 @@ fn the_default_crawl_is_created_once_nobody_else_has_and_its_seeds_go_on_then() 
     let definition: CrawlDefinition = decode("crawl-definition", written[0].value.as_ref()).unwrap();
     assert_eq!((definition.name.as_str(), definition.scope, definition.max_depth), ("default", Scope::Any, Some(3)));
     assert_eq!((definition.pins.partitions, definition.exclude.len()), (1, 1));
+    assert_eq!(definition.pins.canonical_policy, "aggressive/1");
     assert!(
         produced(&actions, topic::DISCOVERED).is_empty() && actions.rejects.is_empty(),
         "not before it is read back"

@@ -4,6 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use orbweaver_messages::Scope;
+use orbweaver_url::Policy;
 use serde::{Deserialize, Serialize};
 
 /// Crawls the web politely, and goes on after any interruption.
@@ -83,6 +84,13 @@ pub struct CrawlArgs {
     /// Do not crawl URLs that match; wins over --include (may be repeated).
     #[arg(long, value_name = "REGEX")]
     pub exclude: Vec<String>,
+    /// What counts as the same page: standard, aggressive or raw, and rules after commas, such as
+    /// `standard,sort-query,drop-tracking`. Fixed when the crawl is created [default: standard].
+    #[arg(long, value_name = "POLICY")]
+    pub canonical: Option<Policy>,
+    /// A domain whose hosts are sites of their own, as those of a hoster (may be repeated). Fixed when the crawl is created.
+    #[arg(long, value_name = "DOMAIN")]
+    pub wide_domain: Vec<String>,
     /// Requests a second to one site, at most; `unlimited` only for sites of your own [default: 1].
     #[arg(long, value_name = "N|unlimited")]
     pub rate: Option<Rate>,
@@ -242,6 +250,12 @@ pub struct UrlArgs {
     /// The crawl whose fingerprints are shown.
     #[arg(long, default_value = crate::crawl::CRAWL)]
     pub crawl: String,
+    /// What counts as the same page: standard, aggressive or raw, and rules after commas.
+    #[arg(long, value_name = "POLICY", default_value_t)]
+    pub canonical: Policy,
+    /// A domain whose hosts are sites of their own (may be repeated).
+    #[arg(long, value_name = "DOMAIN")]
+    pub wide_domain: Vec<String>,
 }
 
 /// `orbweaver extract`.

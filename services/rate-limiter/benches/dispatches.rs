@@ -24,6 +24,7 @@ fn batch(now: i64) -> Vec<(Origin, Delivered)> {
             crawl: "default".into(),
             fingerprint: Fingerprint::of("default", &url),
             key: None,
+            policy: orbweaver_url::Policy::STANDARD,
             via: Some(format!("https://www.{site}/catalogue/")),
             chain: vec![],
             depth: 2,

@@ -253,6 +253,7 @@ impl Schedule {
                 partitions: self.scenario.settings.partitions,
                 suffix_list: SUFFIX_LIST_VERSION.to_owned(),
                 canonical_policy: CANONICAL_POLICY.to_owned(),
+                wide_domains: vec![],
             },
             created_at_ms: self.time.now(),
         };

@@ -76,6 +76,7 @@ fn waiting() -> Waiting {
         fingerprint: Fingerprint([1; 16]),
         url: "https://example.org/?b&a".into(),
         key: text("https://example.org/?a&b"),
+        policy: orbweaver_url::Policy::AGGRESSIVE,
         site: "example.org".into(),
         depth: 1,
         sighting: Sighting::Link,
@@ -95,6 +96,7 @@ fn dispatch() -> Dispatch {
         fingerprint: Fingerprint([1; 16]),
         url: "https://example.org/?b&a".into(),
         key: text("https://example.org/?a&b"),
+        policy: orbweaver_url::Policy::AGGRESSIVE,
         site: "example.org".into(),
         depth: 1,
         sighting: Sighting::Seed,
@@ -142,6 +144,7 @@ fn page() -> Page {
         fingerprint: Fingerprint([1; 16]),
         url: "https://example.org/?b&a".into(),
         key: text("https://example.org/?a&b"),
+        policy: orbweaver_url::Policy::AGGRESSIVE,
         site: "example.org".into(),
         depth: 1,
         sighting: Sighting::Link,
@@ -205,7 +208,12 @@ fn crawl_definition() -> CrawlDefinition {
         include: vec!["/guide/".into()],
         exclude: vec!["/login".into()],
         max_depth: Some(3),
-        pins: Pins { partitions: 16, suffix_list: "psl".into(), canonical_policy: "standard/1".into() },
+        pins: Pins {
+            partitions: 16,
+            suffix_list: "psl".into(),
+            canonical_policy: "standard/1".into(),
+            wide_domains: vec!["example.edu".into()],
+        },
         created_at_ms: 1,
     }
 }

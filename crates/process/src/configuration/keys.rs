@@ -16,6 +16,8 @@ const EXTRACTOR: &[ServiceId] = &[ServiceId::Extractor];
 const POLITE: &[ServiceId] = &[ServiceId::Frontier, ServiceId::RateLimiter, ServiceId::Fetcher];
 /// Those that are known to sites by their name.
 const NAMED: &[ServiceId] = &[ServiceId::Fetcher, ServiceId::Extractor];
+/// Those that find out the site of a URL.
+const PLACING: &[ServiceId] = &[ServiceId::NormalizerDedup, ServiceId::Fetcher, ServiceId::Extractor];
 /// Those with an index of their own.
 const INDEXED: &[ServiceId] = &[ServiceId::NormalizerDedup, ServiceId::Frontier];
 /// Those with a store.
@@ -214,6 +216,12 @@ pub static KEYS: &[Key] = &[
     )
     .is("orbweaver-state"),
     Key::new(
+        ("normalizer_dedup", "wide_domains"),
+        Kind::Texts,
+        PLACING,
+        "Domains whose hosts are sites of their own, though the public suffix list does not have them: `example.edu`. All services of a pipeline need the same; crawls pin them when they are created.",
+    ),
+    Key::new(
         ("normalizer_dedup", "recent_entries"),
         Kind::Count(3, 1 << 30),
         DEDUP,
@@ -246,6 +254,13 @@ pub static KEYS: &[Key] = &[
         DEDUP,
         "… and so many links from a seed at most.",
     ),
+    Key::new(
+        ("normalizer_dedup", "default_canonical"),
+        Kind::Text,
+        DEDUP,
+        "… and this policy of the canonical form: `standard`, `aggressive` or `raw`, and rules after commas (`standard,sort-query`).",
+    )
+    .is("standard"),
     Key::new(
         ("normalizer_dedup", "definition_grace"),
         Kind::Time(0, 10 * MINUTE),

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
+use orbweaver_url::WideDomains;
+
 use super::{
     Fault, Given, KEYS, Key, Origin, Raw, Value,
     fault::nearest,
@@ -177,6 +179,15 @@ impl Settings {
     pub fn list(&self, path: &str) -> Result<Vec<String>, Fault> {
         let list = self.find(path, |value| if let Value::List(texts) = value { Some(texts.clone()) } else { None })?;
         Ok(list.unwrap_or_default())
+    }
+
+    /// The domains whose hosts are sites of their own.
+    ///
+    /// # Errors
+    /// When one is no domain.
+    pub fn wide_domains(&self) -> Result<WideDomains, Fault> {
+        const KEY: &str = "normalizer_dedup.wide_domains";
+        WideDomains::new(self.list(KEY)?).map_err(|error| Fault::new(KEY, error.to_string()))
     }
 
     /// How often a site may be asked.

@@ -9,9 +9,10 @@ pub(crate) fn dispatch(url: &str) -> Dispatch {
     Dispatch {
         id: DispatchId { epoch: 1, sequence: 1 },
         crawl: "default".into(),
-        fingerprint: Fingerprint::of("default", canonicalize(&parsed).as_str()),
+        fingerprint: Fingerprint::of("default", orbweaver_url::canonicalize(&parsed).as_str()),
         url: url.into(),
         key: None,
+        policy: orbweaver_url::Policy::STANDARD,
         site: parsed.host_str().unwrap().into(),
         depth: 2,
         sighting: Sighting::Link,
@@ -147,6 +148,22 @@ fn a_redirect_to_what_cannot_be_crawled_ends_the_url() {
     }
     let long = format!("/{}", "a".repeat(9000));
     assert_eq!(verdict_of(&dispatch, &[], Ok(led(302, &long))), Verdict::Gone("url_too_long".into()));
+}
+
+#[test]
+fn a_redirect_is_known_by_the_policy_of_its_crawl() {
+    let mut dispatch = dispatch("http://www.a.example/x?utm_source=y");
+    dispatch.chain = vec!["http://b.example/".into()];
+    let target = "https://a.example/x";
+    assert!(matches!(verdict_of(&dispatch, &[], Ok(led(301, target))), Verdict::Redirected(_)));
+    // Under a policy to which both are one page it is asked for within the dispatch: as a URL of its own it would be dropped
+    // as a duplicate of what has just ended without a page.
+    dispatch.policy = orbweaver_url::Policy::AGGRESSIVE;
+    dispatch.fingerprint = Fingerprint::of("default", "http://a.example/x");
+    for target in [target, "https://www.b.example/index.html"] {
+        let expected = Verdict::Again(Url::parse(target).unwrap());
+        assert_eq!(verdict_of(&dispatch, &[], Ok(led(301, target))), expected, "{target}");
+    }
 }
 
 #[test]

@@ -90,6 +90,7 @@ impl Surroundings {
             fingerprint: Fingerprint::of("default", canonicalize(&parsed).as_str()),
             url: url.into(),
             key: None,
+            policy: orbweaver_url::Policy::STANDARD,
             site: site_of(&parsed).into_owned(),
             depth: 3,
             sighting: Sighting::Link,

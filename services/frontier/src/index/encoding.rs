@@ -5,7 +5,7 @@
 use orbweaver_log::Offset;
 use orbweaver_messages::{Millis, Sighting, Waiting};
 use orbweaver_stage::Position;
-use orbweaver_url::Fingerprint;
+use orbweaver_url::{Fingerprint, Policy};
 use serde::{Deserialize, Serialize};
 
 use super::{Place, Rank, SiteId};
@@ -147,6 +147,7 @@ struct Stored<'a> {
     via: Option<&'a str>,
     url: &'a str,
     key: Option<&'a str>,
+    policy: Option<Policy>,
     #[serde(borrow)]
     chain: Vec<&'a str>,
 }
@@ -168,6 +169,8 @@ pub(super) fn record_value(waiting: &Waiting) -> Vec<u8> {
         via: waiting.via.as_deref(),
         url: &waiting.url,
         key: waiting.key.as_deref(),
+        // Most crawls have the standard one, whose text would be longer than all the numbers.
+        policy: (!waiting.policy.is_standard()).then_some(waiting.policy),
         chain: waiting.chain.iter().map(String::as_str).collect(),
     };
     let room = waiting.url.len() + waiting.via.as_deref().map_or(0, str::len) + waiting.site.len() + 64;
@@ -183,6 +186,7 @@ pub(super) fn read_record(value: &[u8]) -> Option<Waiting> {
         fingerprint: Fingerprint(stored.fingerprint),
         url: stored.url.to_owned(),
         key: stored.key.map(str::to_owned),
+        policy: stored.policy.unwrap_or_default(),
         site: stored.site.to_owned(),
         depth: stored.depth,
         sighting: *SIGHTINGS.get(usize::from(stored.sighting))?,
@@ -244,6 +248,7 @@ mod tests {
                 fingerprint: Fingerprint::of(&texts[0], &texts[1]),
                 url: texts[1].clone(),
                 key: (numbers.1 > 127).then(|| texts[2].clone()),
+                policy: Policy::PRESETS[usize::from(numbers.2 % 3)],
                 site: texts[3].clone(),
                 depth: numbers.0,
                 sighting: SIGHTINGS[usize::from(numbers.1 % 3)],

@@ -12,6 +12,7 @@ fn waiting(number: u8, depth: u16, not_before_ms: Millis) -> Waiting {
         fingerprint: fingerprint(number),
         url,
         key: None,
+        policy: orbweaver_url::Policy::STANDARD,
         site: format!("{}.example", number % 3),
         depth,
         sighting: Sighting::Link,

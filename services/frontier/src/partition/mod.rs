@@ -315,6 +315,7 @@ fn dispatched(waiting: &Waiting, id: DispatchId, last_attempt: bool, now: Millis
         fingerprint: waiting.fingerprint,
         url: waiting.url.clone(),
         key: waiting.key.clone(),
+        policy: waiting.policy,
         site: waiting.site.clone(),
         depth: waiting.depth,
         sighting: waiting.sighting,

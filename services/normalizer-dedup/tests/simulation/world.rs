@@ -62,6 +62,7 @@ impl World {
                 partitions: self.partitions,
                 suffix_list: SUFFIX_LIST_VERSION.to_owned(),
                 canonical_policy: CANONICAL_POLICY.to_owned(),
+                wide_domains: vec![],
             },
             created_at_ms: 0,
         };

@@ -14,6 +14,7 @@ use orbweaver_stage::{
     completion::{Declared, Reading},
 };
 use orbweaver_store::{CqlConfig, CqlStore, StoreMetrics};
+use orbweaver_url::Policy;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -24,7 +25,11 @@ use super::{
 };
 use crate::{
     cli::{CrawlArgs, ScopeName},
-    crawl::{CRAWL, definition, progress::duration, settings::Settings},
+    crawl::{
+        CRAWL, definition,
+        progress::duration,
+        settings::{Settings, wide_domains},
+    },
     exit::Failure,
     export::{ExportView, Exporter},
 };
@@ -95,8 +100,10 @@ fn check(args: &CrawlArgs) -> Result<(), Failure> {
 /// Defines the crawl, or changes what was given: the last definition in the log applies.
 async fn define(log: &dyn Log, args: &CrawlArgs, name: &str) -> Result<(), Failure> {
     let now = SystemClock.now();
-    let pins = definition::pins(log.partitions(CONTROL).map_err(failed)?);
     let known = definition::find(log, name).await?;
+    let canonical = canonical(known.as_ref(), args.canonical)?;
+    let wide = wide(definition::wide_domains(log).await?, args)?;
+    let pins = definition::pins(log.partitions(CONTROL).map_err(failed)?, canonical, wide);
     let mut wanted = known.clone().unwrap_or_else(|| CrawlDefinition {
         name: name.to_owned(),
         scope: ScopeName::Host.into(),
@@ -129,6 +136,37 @@ async fn define(log: &dyn Log, args: &CrawlArgs, name: &str) -> Result<(), Failu
         eprintln!("crawl `{name}`: its definition changes for all URLs that are found from now on");
     }
     definition::write(log, &wanted, now).await
+}
+
+/// The policy of the crawl: as it was created, else as given.
+fn canonical(known: Option<&CrawlDefinition>, given: Option<Policy>) -> Result<Policy, Failure> {
+    let Some(CrawlDefinition { name, pins, .. }) = known else { return Ok(given.unwrap_or_default()) };
+    let pinned = &pins.canonical_policy;
+    let policy: Policy = pinned.parse().map_err(|error| {
+        Failure::Usage(format!("the crawl `{name}` was created with the canonical policy `{pinned}`: {error}"))
+    })?;
+    match given.filter(|given| *given != policy) {
+        Some(given) => Err(Failure::Usage(format!(
+            "--canonical was `{policy}` when the crawl `{name}` was created and is now `{given}`: it cannot change, since its \
+             pages are known by it; give another --crawl"
+        ))),
+        None => Ok(policy),
+    }
+}
+
+/// The wide domains of the pipeline: as its first crawl has pinned them, else as given.
+fn wide(pinned: Option<Vec<String>>, args: &CrawlArgs) -> Result<Vec<String>, Failure> {
+    let given: Vec<String> = wide_domains(args)?.iter().map(str::to_owned).collect();
+    match pinned {
+        Some(pinned) if !given.is_empty() && given != pinned => Err(Failure::Usage(format!(
+            "--wide-domain was `{}` when the first crawl of this pipeline was created and is now `{}`: all crawls of a \
+             pipeline have the same",
+            pinned.join(" "),
+            given.join(" ")
+        ))),
+        Some(pinned) => Ok(pinned),
+        None => Ok(given),
+    }
 }
 
 /// The exporter on a cluster's log.

@@ -6,6 +6,7 @@ use orbweaver_log::{
 };
 use orbweaver_messages::{CrawlDefinition, topic, topic::CONTROL};
 use orbweaver_stage::{Clock as _, SystemClock};
+use orbweaver_url::Policy;
 
 use super::{
     args::{Cluster, TopicsArgs, TopicsVerb},
@@ -52,7 +53,11 @@ async fn define_default(log: &dyn Log) -> Result<(), Failure> {
         include: vec![],
         exclude: vec![],
         max_depth: None,
-        pins: definition::pins(log.partitions(CONTROL).map_err(failed)?),
+        pins: definition::pins(
+            log.partitions(CONTROL).map_err(failed)?,
+            Policy::STANDARD,
+            definition::wide_domains(log).await?.unwrap_or_default(),
+        ),
         created_at_ms: now,
     };
     definition::write(log, &definition, now).await?;

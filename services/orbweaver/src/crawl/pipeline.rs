@@ -13,6 +13,7 @@ use orbweaver_stage::{
     retention::{Expiring, Retention},
 };
 use orbweaver_store::{FjallOptions, FjallStore, Store, StoreWriter};
+use orbweaver_url::WideDomains;
 use prometheus::Registry;
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
@@ -108,7 +109,7 @@ impl Pipeline {
         self.start_limiter(settings)?;
         self.start_fetcher(settings)?;
         self.start_extractor(settings)?;
-        self.start_dedup().await?;
+        self.start_dedup(settings).await?;
         let shutdown = CancellationToken::new();
         let run = self.metrics.cpu("exporter").wrap(exporter.run(shutdown.clone()));
         self.spawn("exporter", shutdown, async move { run.await.map_err(|error| error.to_string()) });
@@ -191,6 +192,7 @@ impl Pipeline {
             ignore_robots: settings.ignore_robots,
             allow_private: settings.allow_private,
             default_interval_ms: settings.rate.interval_ms(),
+            wide_domains: wide(settings)?,
             ..FetcherConfig::default()
         };
         let metrics = FetcherMetrics::register(&self.registry).map_err(failed)?;
@@ -209,6 +211,7 @@ impl Pipeline {
             agent: orbweaver_politeness::robots::agent_token(&settings.user_agent),
             follow_nofollow: settings.follow_nofollow,
             html: settings.html,
+            wide_domains: wide(settings)?,
             ..ExtractOptions::default()
         };
         let config = ExtractorConfig { options, ..ExtractorConfig::default() };
@@ -220,8 +223,11 @@ impl Pipeline {
         Ok(())
     }
 
-    async fn start_dedup(&mut self) -> Result<(), Failure> {
-        let config = orbweaver_normalizer_dedup::Config::new(self.state.join("seen"));
+    async fn start_dedup(&mut self, settings: &Settings) -> Result<(), Failure> {
+        let config = orbweaver_normalizer_dedup::Config {
+            wide_domains: wide(settings)?,
+            ..orbweaver_normalizer_dedup::Config::new(self.state.join("seen"))
+        };
         let stage = NormalizerDedup::open(config, &*self.log).await.map_err(failed)?;
         self.dedup = stage.tally();
         orbweaver_normalizer_dedup::metrics::register(&self.registry, stage.tally()).map_err(failed)?;
@@ -286,6 +292,10 @@ impl Pipeline {
         });
         self.running.push(Running { name, shutdown, task });
     }
+}
+
+fn wide(settings: &Settings) -> Result<WideDomains, Failure> {
+    WideDomains::new(&settings.wide_domains).map_err(failed)
 }
 
 fn failed(error: impl std::fmt::Display) -> Failure {

@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use orbweaver_url::{Policy, WideDomains};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -40,6 +41,12 @@ pub struct Settings {
     pub include: Vec<String>,
     /// No URLs that match.
     pub exclude: Vec<String>,
+    /// The policy of the canonical form.
+    #[serde(default)]
+    pub canonical: Policy,
+    /// Domains whose hosts are sites of their own, sorted.
+    #[serde(default)]
+    pub wide_domains: Vec<String>,
     /// Requests a second to a site.
     pub rate: Rate,
     /// Requests under way at once.
@@ -87,6 +94,8 @@ impl Settings {
             scope: args.scope.unwrap_or(if args.demo { ScopeName::Any } else { ScopeName::Host }),
             include: args.include.clone(),
             exclude: args.exclude.clone(),
+            canonical: args.canonical.unwrap_or_default(),
+            wide_domains: wide_domains(args)?.iter().map(str::to_owned).collect(),
             rate: args.rate.unwrap_or(if args.demo { Rate::PerSecond(50.0) } else { Rate::PerSecond(1.0) }),
             concurrency: args.concurrency.unwrap_or(64),
             user_agent: user_agent(args)?,
@@ -112,6 +121,9 @@ impl Settings {
         check.given("--scope", Some(format!("{:?}", self.scope)), args.scope.map(|scope| format!("{scope:?}")));
         check.list("--include", &self.include, &args.include);
         check.list("--exclude", &self.exclude, &args.exclude);
+        check.given("--canonical", Some(self.canonical), args.canonical);
+        let wide: Vec<_> = wide_domains(args)?.iter().map(str::to_owned).collect();
+        check.list("--wide-domain", &self.wide_domains, &wide);
         check.list("--header", &self.header, &args.header);
         if args.user_agent.is_some() || args.contact.is_some() {
             check.same("--user-agent", &self.user_agent, &user_agent(args)?);
@@ -216,6 +228,14 @@ impl Check {
             self.same(what, &was.join(" "), &is.join(" "));
         }
     }
+}
+
+/// The wide domains that were given.
+///
+/// # Errors
+/// When one is no domain, or there are too many.
+pub fn wide_domains(args: &CrawlArgs) -> Result<WideDomains, Failure> {
+    WideDomains::new(&args.wide_domain).map_err(|error| Failure::Usage(format!("--wide-domain {error}")))
 }
 
 fn user_agent(args: &CrawlArgs) -> Result<String, Failure> {

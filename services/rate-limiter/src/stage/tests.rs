@@ -23,6 +23,7 @@ fn dispatch(site: &str, sequence: u64) -> Dispatch {
         fingerprint: Fingerprint::of("default", &url),
         url,
         key: Some("https://key.example/".into()),
+        policy: orbweaver_url::Policy::AGGRESSIVE,
         site: site.into(),
         depth: 2,
         sighting: Sighting::Link,

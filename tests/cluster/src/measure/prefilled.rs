@@ -128,6 +128,7 @@ async fn dispatch(cluster: &Cluster, partitions: u32, dispatches: u64) -> Result
                 fingerprint: Fingerprint::of("default", &url),
                 url,
                 key: None,
+                policy: orbweaver_url::Policy::STANDARD,
                 site: site.clone(),
                 depth: 1,
                 sighting: Sighting::Link,

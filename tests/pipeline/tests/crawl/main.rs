@@ -1,6 +1,7 @@
 //! The real `orbweaver` binary against webs that know their own truth.
 
 mod bad_input;
+mod canonical;
 mod complete;
 mod disk_full;
 mod interrupted;

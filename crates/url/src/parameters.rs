@@ -1,0 +1,175 @@
+//! The parameters that say nothing of the page: two maintained lists. Whoever changes one gives [`LISTS_VERSION`] and the
+//! preset `aggressive` the next version, since canonical forms change with it; a test holds their hash.
+
+/// The version of both lists.
+pub(crate) const LISTS_VERSION: u32 = 1;
+
+/// Names that only follow visitors, in lower case and sorted. Each is documented by who sets it: Google (Analytics, Ads,
+/// Merchant Center), Meta, Microsoft Advertising, Yandex, X, TikTok, LinkedIn, Pinterest, Mailchimp, HubSpot, Marketo,
+/// Matomo, Adobe, Omeda, Vero, Wicked Reports, Klaviyo, Drip, Openstat, MailerLite, Rejoiner, Branch, Impact, Zanox.
+const TRACKING: &[&str] = &[
+    "__hsfp",
+    "__hssc",
+    "__hstc",
+    "__s",
+    "_branch_match_id",
+    "_branch_referrer",
+    "_ga",
+    "_gl",
+    "_hsenc",
+    "_hsmi",
+    "_ke",
+    "_kx",
+    "_openstat",
+    "dclid",
+    "epik",
+    "fb_action_ids",
+    "fb_action_types",
+    "fb_ref",
+    "fb_source",
+    "fbclid",
+    "gad_source",
+    "gbraid",
+    "gclid",
+    "gclsrc",
+    "hsctatracking",
+    "igsh",
+    "igshid",
+    "irclickid",
+    "li_fat_id",
+    "matomo_campaign",
+    "matomo_content",
+    "matomo_keyword",
+    "matomo_medium",
+    "matomo_source",
+    "mc_cid",
+    "mc_eid",
+    "mkt_tok",
+    "ml_subscriber",
+    "ml_subscriber_hash",
+    "msclkid",
+    "oly_anon_id",
+    "oly_enc_id",
+    "piwik_campaign",
+    "piwik_keyword",
+    "piwik_kwd",
+    "pk_campaign",
+    "pk_content",
+    "pk_cpn",
+    "pk_keyword",
+    "pk_kwd",
+    "pk_medium",
+    "pk_source",
+    "rb_clickid",
+    "s_cid",
+    "srsltid",
+    "trk_contact",
+    "trk_module",
+    "trk_msg",
+    "trk_sid",
+    "ttclid",
+    "twclid",
+    "vero_conv",
+    "vero_id",
+    "wbraid",
+    "wickedid",
+    "yclid",
+    "ysclid",
+    "zanpid",
+];
+
+/// What such names begin with: Urchin (Google Analytics), Matomo, HubSpot Ads.
+const TRACKING_PREFIXES: &[&str] = &["utm_", "mtm_", "hsa_"];
+
+/// Names that are session identifiers wherever they are met, sorted: Servlets, PHP, `ColdFusion`, ASP.NET, osCommerce, Zen
+/// Cart, Bazaarvoice and Broadvision, and others of the lists of Nutch and urlcanon.
+const SESSION: &[&str] = &[
+    "_sessionid",
+    "asp.net_sessionid",
+    "bv_engineid",
+    "bv_sessionid",
+    "cfid",
+    "cftoken",
+    "jsessionid",
+    "oscsid",
+    "phpsessid",
+    "phpsessionid",
+    "zenid",
+];
+
+/// What such names begin with: classic ASP adds eight letters of its own.
+const SESSION_PREFIXES: &[&str] = &["aspsessionid"];
+
+/// Names that are session identifiers on some sites and a story or a conference's session on others, sorted.
+const MAYBE_SESSION: &[&str] = &["_sid", "sessid", "session_id", "sessionid", "sid"];
+
+/// The shortest value that is taken for drawn at random.
+const RANDOM_LENGTH: usize = 16;
+
+/// The longest name of the lists, with room for what follows a prefix.
+const LONGEST: usize = 32;
+
+/// A parameter's name in lower case; `None` when it is longer than any of the lists.
+fn lower<'a>(name: &str, buffer: &'a mut [u8; LONGEST]) -> Option<&'a str> {
+    let lower = buffer.get_mut(..name.len())?;
+    lower.copy_from_slice(name.as_bytes());
+    lower.make_ascii_lowercase();
+    std::str::from_utf8(lower).ok()
+}
+
+fn listed(name: &str, names: &[&str], prefixes: &[&str]) -> bool {
+    prefixes.iter().any(|prefix| name.starts_with(prefix)) || names.binary_search(&name).is_ok()
+}
+
+/// Whether a parameter of this name only follows visitors.
+pub(crate) fn is_tracking(name: &str) -> bool {
+    let mut buffer = [0; LONGEST];
+    lower(name, &mut buffer).is_some_and(|name| listed(name, TRACKING, TRACKING_PREFIXES))
+}
+
+/// Whether a parameter of this name and value is a session identifier.
+pub(crate) fn is_session(name: &str, value: &str) -> bool {
+    let mut buffer = [0; LONGEST];
+    lower(name, &mut buffer).is_some_and(|name| {
+        listed(name, SESSION, SESSION_PREFIXES) || (MAYBE_SESSION.binary_search(&name).is_ok() && is_random(value))
+    })
+}
+
+/// Whether a value looks drawn at random: long, in one piece, with digits among the letters or all digits.
+pub(crate) fn is_random(value: &str) -> bool {
+    value.len() >= RANDOM_LENGTH
+        && value.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        && value.bytes().any(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lists_are_sorted_in_lower_case_and_no_name_is_too_long() {
+        for list in [TRACKING, SESSION, MAYBE_SESSION] {
+            assert!(list.is_sorted());
+            assert!(list.iter().all(|name| name.len() <= LONGEST && *name == name.to_ascii_lowercase()));
+        }
+    }
+
+    #[test]
+    fn lists_that_change_get_a_new_version() {
+        // When this fails: give LISTS_VERSION and the preset `aggressive` the next version, and then this hash.
+        let lists = [TRACKING, TRACKING_PREFIXES, SESSION, SESSION_PREFIXES, MAYBE_SESSION].map(|list| list.join(" "));
+        let hash = xxhash_rust::xxh3::xxh3_64(lists.join("\n").as_bytes());
+        assert_eq!((LISTS_VERSION, format!("{hash:016x}").as_str()), (1, "0ea139dfff3dc256"));
+    }
+
+    #[test]
+    fn a_name_that_means_something_else_elsewhere_needs_a_random_value() {
+        assert!(is_session("SID", "9682993c8daa2c5497996114facdc805"));
+        assert!(!is_session("sid", "09/21/1234567890"), "the stories of some sites");
+        assert!(!is_session("sid", "42"));
+        assert!(is_session("PHPSESSID", "42"));
+        assert!(is_session("ASPSESSIONIDAQBSDSRT", "EOHBLBDDPFCLHKPGGKLILNAM"));
+        assert!(!is_session("newsid", "9682993c8daa2c5497996114facdc805"));
+        assert!(is_tracking("UTM_Source") && is_tracking("fbclid") && !is_tracking("ref") && !is_tracking("utm"));
+    }
+}
