@@ -219,15 +219,15 @@ mod tests {
     #[test]
     fn a_damaged_run_or_manifest_throws_its_partition_away_and_no_other() {
         let directory = tempfile::tempdir().unwrap();
-        for (damage, file) in
-            [("cut", "p1/run-0"), ("flip", "p1/run-0"), ("remove", "p1/run-0"), ("cut", "p1/manifest")]
-        {
+        for (damage, name) in [("cut", "run-"), ("flip", "run-"), ("remove", "run-"), ("cut", "manifest")] {
             let index = SeenIndex::open(directory.path()).unwrap();
             index.discard(1).unwrap();
             write(&index, 1, 7, 0..1000);
             write(&index, 2, 9, 0..1000);
             drop(index);
-            let path = directory.path().join(file);
+            let files = fs::read_dir(directory.path().join("p1")).unwrap().map(|entry| entry.unwrap().path());
+            let mut named = files.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with(name));
+            let path = named.next().unwrap();
             let mut bytes = fs::read(&path).unwrap();
             let middle = bytes.len() / 2;
             match damage {
@@ -239,7 +239,7 @@ mod tests {
                 _ => fs::remove_file(&path).unwrap(),
             }
             let index = SeenIndex::open(directory.path()).unwrap();
-            assert_eq!((depth(&index, 1, 5), depth(&index, 2, 5)), (None, Some(4)), "{damage} {file}");
+            assert_eq!((depth(&index, 1, 5), depth(&index, 2, 5)), (None, Some(4)), "{damage} {name}");
             assert_eq!(index.position(1).unwrap(), None);
             index.discard(2).unwrap();
         }

@@ -1,6 +1,6 @@
 //! What one partition of `crawl.seen` holds, indexed.
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use orbweaver_messages::{SeenBatch, SeenEntry};
 use orbweaver_url::Fingerprint;
@@ -107,15 +107,17 @@ impl SeenPartition {
     /// Applies entries whose record is acknowledged, at this offset. Does not move the position.
     ///
     /// # Errors
-    /// When too many were not read back.
+    /// When the disk fails, or too many were not read back.
     pub fn acknowledge(&mut self, entries: &[SeenEntry], offset: u64) -> Result<(), SeenError> {
         if self.position.is_some_and(|position| offset <= position.offset) {
             // Read back before the acknowledgement was heard of: the index has them already.
             return Ok(());
         }
         for entry in entries {
-            let known = self.acknowledged.entry(entry.fingerprint).or_insert(entry.depth);
-            *known = entry.depth.min(*known);
+            // Whoever else owned the partition may have let it through from nearer to a seed.
+            if self.known(entry.fingerprint)?.is_none_or(|known| known > entry.depth) {
+                self.acknowledged.insert(entry.fingerprint, entry.depth);
+            }
         }
         if self.acknowledged.len() > ACKNOWLEDGED_ENTRIES {
             return Err(SeenError::Behind { partition: self.partition, entries: self.acknowledged.len() });
@@ -128,16 +130,9 @@ impl SeenPartition {
     /// # Errors
     /// When the disk fails.
     pub fn depth_of(&mut self, fingerprint: Fingerprint) -> Result<Option<u16>, SeenError> {
-        let in_memory = |entries: &ByFingerprint<u16>| entries.get(&fingerprint).copied();
-        match (in_memory(&self.acknowledged), in_memory(&self.read_back)) {
-            (Some(one), Some(other)) => Ok(Some(one.min(other))),
-            (Some(depth), None) | (None, Some(depth)) => Ok(Some(depth)),
-            (None, None) => {
-                self.refresh()?;
-                self.depth_in_tables(fingerprint)
-            }
-        }
-        .inspect(|found| self.lookups.count(found.is_some()))
+        let known = self.known(fingerprint)?;
+        self.lookups.count(known.is_some());
+        Ok(known)
     }
 
     /// Writes what was read back to the disk, with the position that it brings the index to, and waits until it is there.
@@ -202,8 +197,33 @@ impl SeenPartition {
         self.tables.iter().filter_map(|table| if let Table::Run(run) = table { Some(&**run) } else { None })
     }
 
-    /// The younger a table, the less its depths: an entry that is known is taken in again only from nearer to a seed.
+    fn known(&mut self, fingerprint: Fingerprint) -> Result<Option<u16>, SeenError> {
+        let in_memory = |entries: &ByFingerprint<u16>| entries.get(&fingerprint).copied();
+        match (in_memory(&self.acknowledged), in_memory(&self.read_back)) {
+            (Some(one), Some(other)) => Ok(Some(one.min(other))),
+            (Some(depth), None) | (None, Some(depth)) => Ok(Some(depth)),
+            (None, None) => {
+                self.refresh()?;
+                self.depth_in_tables(fingerprint)
+            }
+        }
+    }
+
     fn depth_in_tables(&mut self, fingerprint: Fingerprint) -> Result<Option<u16>, SeenError> {
+        loop {
+            match self.search(fingerprint) {
+                Ok(depth) => return Ok(depth),
+                // A run that was not kept open was merged into another one since the tables were looked at.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && self.shelf.version() != self.version => {
+                    self.refresh()?;
+                }
+                Err(error) => return Err(self.shelf.disk(&error)),
+            }
+        }
+    }
+
+    /// The younger a table, the less its depths: an entry that is known is taken in again only from nearer to a seed.
+    fn search(&mut self, fingerprint: Fingerprint) -> io::Result<Option<u16>> {
         for table in self.tables.iter().rev() {
             match table {
                 Table::Frozen(frozen) => {
@@ -218,7 +238,7 @@ impl SeenPartition {
                     }
                 }
                 Table::Run(run) => {
-                    let (depth, reads) = run.depth(fingerprint).map_err(|error| self.shelf.disk(&error))?;
+                    let (depth, reads) = run.depth(fingerprint)?;
                     self.lookups.disk += reads;
                     self.lookups.false_positives += reads - u64::from(depth.is_some());
                     if depth.is_some() {

@@ -5,6 +5,7 @@ use std::{
     io::{self, BufReader, BufWriter, Read as _, Seek as _, SeekFrom, Write as _},
     os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
 use orbweaver_url::Fingerprint;
@@ -20,10 +21,34 @@ const HEADER: usize = 24;
 /// Buffers of files that are read or written in order.
 const BUFFER: usize = 256 << 10;
 
+/// Files of runs that are kept open in this process; those of others are opened for each look-up, which costs 2 µs more.
+/// An instance may hold hundreds of partitions of a few runs each, and a process has 1,024 files by default.
+const KEPT_OPEN: usize = 256;
+static OPEN: AtomicUsize = AtomicUsize::new(0);
+
+/// A file that is kept open, if there are not too many.
+#[derive(Debug)]
+struct Kept(Option<File>);
+
+impl Kept {
+    fn new(file: File) -> Self {
+        let more = |open: usize| (open < KEPT_OPEN).then_some(open + 1);
+        Self(OPEN.fetch_update(Relaxed, Relaxed, more).is_ok().then_some(file))
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if self.0.is_some() {
+            OPEN.fetch_sub(1, Relaxed);
+        }
+    }
+}
+
 /// One run: its file, and what is kept of it in memory.
 #[derive(Debug)]
 pub(crate) struct Run {
-    file: File,
+    file: Kept,
     pub(crate) path: PathBuf,
     pub(crate) number: u64,
     tags: Tags,
@@ -50,7 +75,7 @@ impl Run {
         if hash.digest() != reader.hash {
             return Err(damaged(path));
         }
-        Ok(Self { file: reader.file.into_inner(), path: path.to_owned(), number, tags: tags.finish() })
+        Ok(Self { file: Kept::new(reader.file.into_inner()), path: path.to_owned(), number, tags: tags.finish() })
     }
 
     /// The number of entries.
@@ -69,12 +94,19 @@ impl Run {
     }
 
     /// The depth of this fingerprint, if it is in the run; and how many entries were read.
+    ///
+    /// # Errors
+    /// When it cannot be read; [`io::ErrorKind::NotFound`] when it was merged meanwhile, and was not kept open.
     pub(crate) fn depth(&self, fingerprint: Fingerprint) -> io::Result<(Option<u16>, u64)> {
         let mut lookups = 0;
         for number in self.tags.find(fingerprint) {
             lookups += 1;
             let mut bytes = [0; ENTRY];
-            self.file.read_exact_at(&mut bytes, HEADER as u64 + number * ENTRY as u64)?;
+            let at = HEADER as u64 + number * ENTRY as u64;
+            match &self.file.0 {
+                Some(file) => file.read_exact_at(&mut bytes, at)?,
+                None => File::open(&self.path)?.read_exact_at(&mut bytes, at)?,
+            }
             let (known, depth) = entry_of(bytes);
             if known == fingerprint {
                 return Ok((Some(depth), lookups));
@@ -188,7 +220,9 @@ impl RunWriter {
             Ok(file)
         })();
         match ended {
-            Ok(file) => Ok(Run { file, path: self.path.clone(), number: self.number, tags: tags.finish() }),
+            Ok(file) => {
+                Ok(Run { file: Kept::new(file), path: self.path.clone(), number: self.number, tags: tags.finish() })
+            }
             Err(error) => {
                 let _ = std::fs::remove_file(&self.path);
                 Err(error)
@@ -236,6 +270,17 @@ mod tests {
             let read = std::iter::from_fn(|| reader.next_entry().unwrap()).collect::<Vec<_>>();
             assert_eq!(read, entries);
         }
+    }
+
+    #[test]
+    fn a_run_whose_file_is_not_kept_open_answers_the_same_until_it_is_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("run");
+        let (mut run, entries) = write(&path, 100);
+        run.file = Kept(None);
+        assert_eq!(run.depth(entries[5].0).unwrap().0, Some(entries[5].1));
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(run.depth(entries[5].0).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[test]
