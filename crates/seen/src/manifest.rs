@@ -48,7 +48,7 @@ impl Manifest {
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (body, hash) = bytes.split_last_chunk::<8>()?;
         let (position, runs) = body.strip_prefix(MAGIC)?.split_at_checked(1 + POSITION)?;
-        if xxh3_64(body) != u64::from_le_bytes(*hash) || runs.len() % 8 != 0 {
+        if xxh3_64(body) != u64::from_le_bytes(*hash) || !runs.len().is_multiple_of(8) {
             return None;
         }
         let position = if position[0] == 0 { None } else { Some(Position::from_bytes(&position[1..])?) };

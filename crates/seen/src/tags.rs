@@ -133,7 +133,7 @@ impl TagsBuilder {
         while self.begun <= bucket {
             let start = self.tags.entries;
             if let Starts::Near { groups, within } = &mut self.tags.starts {
-                if self.begun as usize % GROUP == 0 {
+                if (self.begun as usize).is_multiple_of(GROUP) {
                     groups.push(start);
                 }
                 let base = groups.last().copied().unwrap_or_default();

@@ -119,7 +119,7 @@ fn merge(shelf: &Shelf, runs: &[Arc<Run>]) -> io::Result<bool> {
         }
         writer.push(least, depth)?;
         written += 1;
-        if written % LOOK_EVERY == 0 && shelf.is_closed() {
+        if written.is_multiple_of(LOOK_EVERY) && shelf.is_closed() {
             return Ok(false);
         }
     }

@@ -111,7 +111,7 @@ impl Stream {
 
     /// A record of the same site that brought something new, and an id that it brought.
     fn repeat(&self, number: u64, random: &mut Random) -> (u64, u64) {
-        let mut record = if random.next() % 2 == 0 { near(number, random) } else { far(number, random) };
+        let mut record = if random.next().is_multiple_of(2) { near(number, random) } else { far(number, random) };
         // Where few are new, many records bring none; the first of all always does.
         let ids = loop {
             let ids = self.plan.ids_before(self.partition, record)..self.plan.ids_before(self.partition, record + 1);
@@ -138,7 +138,7 @@ impl Stream {
         const WORDS: [&str; 8] = ["library", "articles", "guide", "reference", "people", "2024", "shop", "a%7Eb"];
         let (site, partition) = (self.site(record), self.partition);
         let (section, topic) = (WORDS[(id % 7) as usize], WORDS[(id / 7 % 7) as usize]);
-        if random.next() % ODDLY_WRITTEN == 0 {
+        if random.next().is_multiple_of(ODDLY_WRITTEN) {
             return format!("https://WWW.{site}:443/{section}/./{topic}/item-{partition:x}-{id:x}.html");
         }
         format!("https://www.{site}/{section}/{topic}/item-{partition:x}-{id:x}.html")
