@@ -102,10 +102,71 @@ def flow():
         ),
         time_series(
             "Known URLs",
-            [(f"sum({chosen('orbweaver_normalizer_dedup_known_urls')})", "known")],
+            [
+                (f"sum({chosen('orbweaver_normalizer_dedup_known_urls')})", "known"),
+                (f"sum({chosen('orbweaver_normalizer_dedup_unwritten_urls')})", "not written yet"),
+            ],
             "short",
-            "URLs that were let through before; 1.2 to 1.8 bytes of memory each. Worry when memory of normalizer-dedup nears its limit.",
+            "URLs that were let through before, and those of them that are not written to the index yet. Worry when these are above a million "
+            "a partition: the disk or the log is slow.",
             width=12,
+        ),
+    ]
+
+
+def deduplication():
+    """Tiers in the order in which they are asked."""
+    prefix = "orbweaver_normalizer_dedup_"
+    return [
+        time_series(
+            "Links by crawl",
+            [(rate(prefix + "crawl_links_total", "crawl, seen"), "{{crawl}}: {{seen}}")],
+            "cps",
+            "Links that were met for the first time, and again. Worry when almost all are first for hours: a site makes up URLs.",
+        ),
+        time_series(
+            "Recent cache",
+            [(rate(prefix + "recent_hits_total"), "answered"), (rate(prefix + "recent_misses_total"), "passed on")],
+            "cps",
+            "Look-ups. Worry when it is full and passes more than a third on: more places cost 21 bytes each.",
+        ),
+        time_series(
+            "Cache filled",
+            [
+                (
+                    f"sum({chosen(prefix + 'recent_filled_places')}) / sum({chosen(prefix + 'recent_places')})",
+                    "share of places",
+                )
+            ],
+            "percentunit",
+            "Full is as it should be in a large crawl. Worry when it is full and passes more than a third on.",
+        ),
+        time_series(
+            "Index",
+            [
+                (rate(prefix + "index_hits_total"), "known"),
+                (rate(prefix + "index_misses_total"), "not known"),
+                (rate(prefix + "disk_lookups_total"), "read from disk"),
+                (rate(prefix + "filter_false_positives_total"), "read in vain"),
+                (rate(prefix + "unverified_urls_total"), "known by a filter alone"),
+            ],
+            "cps",
+            "Worry when what is read in vain is above a tenth of what is not known: merging does not keep up.",
+        ),
+        time_series(
+            "Filters",
+            [(f"sum by (instance) ({chosen(prefix + 'filter_bytes')})", "{{instance}}")],
+            "bytes",
+            "Memory: 1.5 bytes a known URL, 3.7 where nothing is verified. Worry near the memory that a process may take.",
+        ),
+        time_series(
+            "Runs",
+            [
+                (f"sum by (instance) ({chosen(prefix + 'index_runs')})", "{{instance}}: runs"),
+                (f"sum by (instance) ({chosen(prefix + 'unwritten_urls')})", "{{instance}}: URLs not written"),
+            ],
+            "short",
+            "Worry above 16 runs a partition: merging does not keep up with the disk.",
         ),
     ]
 
@@ -380,6 +441,7 @@ def overview():
         [
             ("The crawl", crawl()),
             ("Flow", flow()),
+            ("Deduplication", deduplication()),
             ("Politeness", politeness()),
             ("Errors and dead letters", errors()),
             ("Runtime", runtime()),

@@ -29,6 +29,17 @@ pub enum SeenError {
         /// Where the index stood.
         offset: u64,
     },
+    /// The log does not give back what it acknowledged.
+    #[error(
+        "partition {partition}: {entries} URLs were acknowledged and not read back; the log's reader is behind, start again \
+         to read the log from where the index stands"
+    )]
+    Behind {
+        /// The partition.
+        partition: u32,
+        /// How many.
+        entries: usize,
+    },
     /// There are fewer partitions than that.
     #[error("partition {0} is out of range; there are 16384 at most")]
     Partition(u32),

@@ -5,37 +5,52 @@
 //!
 //! 1. [`Recent`], a bounded cache of what was met lately, for all partitions of the process: answers 29 of 30 links.
 //! 2. [`Pending`]: let through by a plan that is not yet durable. The sighting's origin waits for that plan.
-//! 3. The filter of the [`SeenPartition`]: "not in it" is final, since it is complete before the partition is served.
-//! 4. Its exact index: what was acknowledged or read back and is still in memory, then the disk.
+//! 3. The [`SeenPartition`]: what was acknowledged or read back and is still in memory, then sorted runs on the disk, each
+//!    with a filter of exactly its size. In none of them is final, since they are complete before the partition is served.
+//!    What a filter finds is looked up at its place in the run ([`Verify::OnDisk`]), or believed ([`Verify::Never`]).
 //!
-//! [`first_sight`] then decides. Cache, filter and index change only when the `seen` record is acknowledged
+//! [`first_sight`] then decides. Cache and index change only when the `seen` record is acknowledged
 //! ([`SeenPartition::acknowledge`]); the index's [`Position`] moves only by records read back in order
-//! ([`SeenPartition::read_back`]) and is stored in one write with what it stands for.
+//! ([`SeenPartition::read_back`]), and is stored in one write with what it stands for.
+//!
+//! Two threads beside write tables as runs and merge runs. Whoever decides never waits for them, unless the disk is slower
+//! than the log.
 //!
 //! | module | contents |
 //! |---|---|
 //! | `sight` | the decision (pure) |
 //! | `recent` | the cache (pure) |
-//! | `filter` | the Bloom filter, sized from what is known (pure) |
 //! | `pending` | who waits for what (pure) |
 //! | `position` | up to where an index stands, and the proof |
-//! | `index` | the exact index on disk |
-//! | `partition` | filter and index of one partition |
+//! | `partition` | memory and tables of one partition |
+//! | `lookups` | how look-ups went |
+//! | `index` | the index on disk: a folder a partition |
+//! | `shelf`, `manifest` | the tables of a partition; which files they are |
+//! | `run`, `tags` | a sorted run; its filter (pure) |
+//! | `workers` | the threads that write and merge |
+//! | `keyed` | maps by fingerprint |
 
 mod error;
-mod filter;
 mod index;
+mod keyed;
+mod lookups;
+mod manifest;
 mod partition;
 mod pending;
 mod position;
 mod recent;
+mod run;
+mod shelf;
 mod sight;
+mod tags;
+mod workers;
 
 pub use error::SeenError;
-pub use filter::Filter;
 pub use index::SeenIndex;
+pub use lookups::Lookups;
 pub use partition::SeenPartition;
 pub use pending::{Pending, PendingUrl, Settled};
 pub use position::Position;
-pub use recent::Recent;
+pub use recent::{Recent, RecentCounts};
 pub use sight::{Sight, first_sight};
+pub use tags::Verify;

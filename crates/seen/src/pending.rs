@@ -8,6 +8,8 @@ use std::{
 use orbweaver_messages::SeenEntry;
 use orbweaver_url::Fingerprint;
 
+use crate::keyed::ByFingerprint;
+
 /// A URL that is being let through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PendingUrl {
@@ -40,14 +42,14 @@ struct PendingPlan<O, S> {
 #[derive(Debug)]
 pub struct Pending<O, S> {
     plans: HashMap<u64, PendingPlan<O, S>>,
-    urls: HashMap<Fingerprint, PendingUrl>,
+    urls: ByFingerprint<PendingUrl>,
     /// For how many things each origin waits; never zero.
     holds: HashMap<O, u32>,
 }
 
 impl<O, S> Default for Pending<O, S> {
     fn default() -> Self {
-        Self { plans: HashMap::new(), urls: HashMap::new(), holds: HashMap::new() }
+        Self { plans: HashMap::new(), urls: ByFingerprint::default(), holds: HashMap::new() }
     }
 }
 

@@ -23,24 +23,48 @@ const EMPTY_SET: Set = Set { fingerprints: [EMPTY; WAYS], depths: [0; WAYS] };
 #[derive(Debug)]
 pub struct Recent {
     sets: Vec<Set>,
+    counts: RecentCounts,
+}
+
+/// How the cache answered, and how full it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RecentCounts {
+    /// Look-ups of what it held.
+    pub hits: u64,
+    /// Look-ups of what it did not hold.
+    pub misses: u64,
+    /// Places that are taken.
+    pub filled: u64,
+    /// All places.
+    pub places: u64,
 }
 
 impl Recent {
     /// A cache of about `entries` places, 21 bytes each (rounded to a power of two of 64 bytes).
     #[must_use]
     pub fn new(entries: usize) -> Self {
-        Self { sets: vec![EMPTY_SET; entries.div_ceil(WAYS).max(1).next_power_of_two()] }
+        let sets = vec![EMPTY_SET; entries.div_ceil(WAYS).max(1).next_power_of_two()];
+        let counts = RecentCounts { places: (sets.len() * WAYS) as u64, ..RecentCounts::default() };
+        Self { sets, counts }
+    }
+
+    /// How it answered so far, and how full it is.
+    #[must_use]
+    pub fn counts(&self) -> RecentCounts {
+        self.counts
     }
 
     /// The depth at which this URL was let through, if that is remembered.
     pub fn get(&mut self, fingerprint: Fingerprint) -> Option<u16> {
         let set = self.set(fingerprint);
-        let way = set.fingerprints.iter().position(|known| *known == fingerprint.0)?;
-        if fingerprint.0 == EMPTY {
+        let way = set.fingerprints.iter().position(|known| *known == fingerprint.0);
+        let Some(way) = way.filter(|_| fingerprint.0 != EMPTY) else {
+            self.counts.misses += 1;
             return None;
-        }
+        };
         let depth = set.depths[way];
         set.promote(way);
+        self.counts.hits += 1;
         Some(depth)
     }
 
@@ -53,9 +77,11 @@ impl Recent {
                 set.promote(way);
             }
             None => {
+                let fills = set.fingerprints[WAYS - 1] == EMPTY;
                 set.fingerprints[WAYS - 1] = fingerprint.0;
                 set.depths[WAYS - 1] = depth;
                 set.promote(WAYS - 1);
+                self.counts.filled += u64::from(fills);
             }
         }
     }
@@ -63,6 +89,7 @@ impl Recent {
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.sets.fill(EMPTY_SET);
+        self.counts.filled = 0;
     }
 
     fn set(&mut self, fingerprint: Fingerprint) -> &mut Set {
@@ -106,6 +133,7 @@ mod tests {
         recent.insert(fingerprint(3), 1);
         let held = (0..4).filter(|number| recent.get(fingerprint(*number)).is_some()).collect::<Vec<_>>();
         assert_eq!(held, [0, 2, 3]);
+        assert_eq!(recent.counts(), RecentCounts { hits: 4, misses: 1, filled: 3, places: 3 });
     }
 
     proptest! {

@@ -16,12 +16,39 @@ pub const LINKS: &str = "orbweaver_normalizer_dedup_links_total";
 pub const SEEDS: &str = "orbweaver_normalizer_dedup_seeds_total";
 /// Records that went to the dead letters. Alert: any increase; the dead letters say why.
 pub const REJECTED: &str = "orbweaver_normalizer_dedup_rejected_records_total";
-/// Look-ups of the exact index on disk. Alert: above a tenth of the links, since the cache is too small or the filters are
-/// outgrown (a restart sizes them anew).
+/// Links by crawl (label `crawl`; crawls beyond the first 32 together as `(others)`) and whether they were let through
+/// (label `seen`: `first` or `again`): the dedup rate is the share of `again`. Alert: none.
+pub const CRAWL_LINKS: &str = "orbweaver_normalizer_dedup_crawl_links_total";
+/// Look-ups that the recent cache answered. Alert: none.
+pub const RECENT_HITS: &str = "orbweaver_normalizer_dedup_recent_hits_total";
+/// Look-ups that it did not. Alert: none; where it is full and more than a third of the look-ups, a larger one pays.
+pub const RECENT_MISSES: &str = "orbweaver_normalizer_dedup_recent_misses_total";
+/// Places of the recent cache that are taken. Alert: none.
+pub const RECENT_FILLED: &str = "orbweaver_normalizer_dedup_recent_filled_places";
+/// Places of the recent cache. Alert: none.
+pub const RECENT_PLACES: &str = "orbweaver_normalizer_dedup_recent_places";
+/// URLs that the index knew, in memory or on disk. Alert: none.
+pub const INDEX_HITS: &str = "orbweaver_normalizer_dedup_index_hits_total";
+/// URLs that it did not know. Alert: none.
+pub const INDEX_MISSES: &str = "orbweaver_normalizer_dedup_index_misses_total";
+/// Entries read from the disk for another URL than was asked for: the filter erred, and verifying made it good. Alert: above
+/// a tenth of the misses for minutes, since there are too many runs: merging does not keep up with the disk.
+pub const FALSE_POSITIVES: &str = "orbweaver_normalizer_dedup_filter_false_positives_total";
+/// URLs that a filter alone took for known, verifying being off; of ten million unknown ones two a run are lost so.
+/// Alert: none.
+pub const UNVERIFIED: &str = "orbweaver_normalizer_dedup_unverified_urls_total";
+/// Memory of the filters, 1.5 bytes a URL (3.7 unverified). Alert: near the memory that the process may take.
+pub const FILTER_BYTES: &str = "orbweaver_normalizer_dedup_filter_bytes";
+/// Sorted runs of the index on disk. Alert: above 16 a partition for minutes, since merging does not keep up.
+pub const RUNS: &str = "orbweaver_normalizer_dedup_index_runs";
+/// URLs in memory that wait to be read back or written. Alert: above a million a partition; the disk or the log is slow.
+pub const UNWRITTEN: &str = "orbweaver_normalizer_dedup_unwritten_urls";
+/// Entries read from the disk, to verify what the filters found. Alert: above a third of the links, since the cache is too
+/// small.
 pub const DISK_LOOKUPS: &str = "orbweaver_normalizer_dedup_disk_lookups_total";
 /// Records of `crawl.seen` that cannot be read and were passed over. Alert: any; their URLs may pass again.
 pub const DAMAGED_SEEN: &str = "orbweaver_normalizer_dedup_damaged_seen_records_total";
-/// URLs that the held partitions know. Alert: none; 1.2 to 1.8 bytes of memory each.
+/// URLs that the held partitions know. Alert: none.
 pub const KNOWN: &str = "orbweaver_normalizer_dedup_known_urls";
 /// Plans that are not durable yet. Alert: constant and above zero for minutes, since the log does not acknowledge.
 pub const PLANS: &str = "orbweaver_normalizer_dedup_pending_plans";
@@ -35,22 +62,29 @@ type Value = fn(&Tally) -> &AtomicU64;
 struct TallyMetrics {
     tally: Arc<Tally>,
     links: IntCounterVec,
-    counters: [(IntCounter, Value); 4],
-    gauges: [(IntGauge, Value); 3],
+    crawls: IntCounterVec,
+    counters: Vec<(IntCounter, Value)>,
+    gauges: Vec<(IntGauge, Value)>,
 }
 
 impl Collector for TallyMetrics {
     fn desc(&self) -> Vec<&Desc> {
         let counters = self.counters.iter().flat_map(|(counter, _)| counter.desc());
         let gauges = self.gauges.iter().flat_map(|(gauge, _)| gauge.desc());
-        self.links.desc().into_iter().chain(counters).chain(gauges).collect()
+        let labelled = self.links.desc().into_iter().chain(self.crawls.desc());
+        labelled.chain(counters).chain(gauges).collect()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
         for end in LinkEnd::ALL {
             raise(&self.links.with_label_values(&[end.name()]), self.tally.get(end));
         }
+        for (crawl, first, again) in self.tally.crawls.all() {
+            raise(&self.crawls.with_label_values(&[crawl.as_str(), "first"]), first);
+            raise(&self.crawls.with_label_values(&[crawl.as_str(), "again"]), again);
+        }
         let mut families = self.links.collect();
+        families.extend(self.crawls.collect());
         for (counter, value) in &self.counters {
             raise(counter, value(&self.tally).load(Relaxed));
             families.extend(counter.collect());
@@ -73,19 +107,33 @@ fn raise(counter: &IntCounter, to: u64) {
 /// # Errors
 /// When they are registered already.
 pub fn register(registry: &Registry, tally: Arc<Tally>) -> Result<(), prometheus::Error> {
+    let counter = |name, help, value: Value| Ok::<_, prometheus::Error>((IntCounter::new(name, help)?, value));
+    let gauge = |name, help, value: Value| Ok::<_, prometheus::Error>((IntGauge::new(name, help)?, value));
     registry.register(Box::new(TallyMetrics {
         tally,
         links: IntCounterVec::new(Opts::new(LINKS, "Links, by what became of them"), &["end"])?,
-        counters: [
-            (IntCounter::new(SEEDS, "Seeds that were passed on")?, |tally| &tally.seeds),
-            (IntCounter::new(REJECTED, "Records that went to the dead letters")?, |tally| &tally.rejected),
-            (IntCounter::new(DISK_LOOKUPS, "Look-ups of the index on disk")?, |tally| &tally.disk_lookups),
-            (IntCounter::new(DAMAGED_SEEN, "Records of crawl.seen that cannot be read")?, |tally| &tally.damaged_seen),
+        crawls: IntCounterVec::new(Opts::new(CRAWL_LINKS, "Links, by crawl"), &["crawl", "seen"])?,
+        counters: vec![
+            counter(SEEDS, "Seeds that were passed on", |tally| &tally.seeds)?,
+            counter(REJECTED, "Records that went to the dead letters", |tally| &tally.rejected)?,
+            counter(DAMAGED_SEEN, "Records of crawl.seen that cannot be read", |tally| &tally.damaged_seen)?,
+            counter(RECENT_HITS, "Look-ups that the cache answered", |tally| &tally.tiers.recent_hits)?,
+            counter(RECENT_MISSES, "Look-ups that the cache did not answer", |tally| &tally.tiers.recent_misses)?,
+            counter(INDEX_HITS, "URLs that the index knew", |tally| &tally.tiers.index_hits)?,
+            counter(INDEX_MISSES, "URLs that the index did not know", |tally| &tally.tiers.index_misses)?,
+            counter(DISK_LOOKUPS, "Look-ups of the index on disk", |tally| &tally.tiers.disk_lookups)?,
+            counter(FALSE_POSITIVES, "Look-ups on disk in vain", |tally| &tally.tiers.filter_false_positives)?,
+            counter(UNVERIFIED, "URLs that a filter alone took for known", |tally| &tally.tiers.unverified)?,
         ],
-        gauges: [
-            (IntGauge::new(KNOWN, "URLs that the held partitions know")?, |tally| &tally.known),
-            (IntGauge::new(PLANS, "Plans that are not durable yet")?, |tally| &tally.plans),
-            (IntGauge::new(HELD, "Records that wait for the definition of their crawl")?, |tally| &tally.held),
+        gauges: vec![
+            gauge(KNOWN, "URLs that the held partitions know", |tally| &tally.tiers.known)?,
+            gauge(UNWRITTEN, "URLs in memory that wait to be written", |tally| &tally.tiers.unfiltered)?,
+            gauge(RECENT_FILLED, "Places of the cache that are taken", |tally| &tally.tiers.recent_filled)?,
+            gauge(RECENT_PLACES, "Places of the cache", |tally| &tally.tiers.recent_places)?,
+            gauge(FILTER_BYTES, "Memory of the filters", |tally| &tally.tiers.filter_bytes)?,
+            gauge(RUNS, "Sorted runs of the index on disk", |tally| &tally.tiers.runs)?,
+            gauge(PLANS, "Plans that are not durable yet", |tally| &tally.plans)?,
+            gauge(HELD, "Records that wait for the definition of their crawl", |tally| &tally.held)?,
         ],
     }))
 }
@@ -102,12 +150,34 @@ mod tests {
         let mut counts = Counts::default();
         counts.add(LinkEnd::OutOfScope, 5);
         tally.take(&mut counts);
-        tally.known.store(7, Relaxed);
+        tally.tiers.known.store(7, Relaxed);
+        tally.crawls.add("docs", 1, 2);
         for _ in 0..2 {
             let families = registry.gather();
             let mut names = families.iter().map(MetricFamily::name).collect::<Vec<_>>();
             names.sort_unstable();
-            let mut expected = [LINKS, SEEDS, REJECTED, DISK_LOOKUPS, DAMAGED_SEEN, KNOWN, PLANS, HELD];
+            let mut expected = [
+                LINKS,
+                CRAWL_LINKS,
+                SEEDS,
+                REJECTED,
+                DISK_LOOKUPS,
+                DAMAGED_SEEN,
+                KNOWN,
+                PLANS,
+                HELD,
+                RECENT_HITS,
+                RECENT_MISSES,
+                RECENT_FILLED,
+                RECENT_PLACES,
+                INDEX_HITS,
+                INDEX_MISSES,
+                FALSE_POSITIVES,
+                UNVERIFIED,
+                FILTER_BYTES,
+                RUNS,
+                UNWRITTEN,
+            ];
             expected.sort_unstable();
             assert_eq!(names, expected);
             let links = families.iter().find(|family| family.name() == LINKS).unwrap();

@@ -7,6 +7,7 @@ use orbweaver_process::{
     Service, ServiceError, ServiceId, Shell,
     configuration::{Fault, Settings},
 };
+use orbweaver_seen::Verify;
 use orbweaver_stage::{NoEffects, NoJobs};
 use orbweaver_url::PolicyError;
 
@@ -14,7 +15,10 @@ use crate::{Config, DefaultCrawl, NormalizerDedup};
 
 /// The normalizer-dedup as a process.
 #[derive(Debug)]
-pub struct NormalizerDedupService(Config);
+pub struct NormalizerDedupService {
+    config: Config,
+    verify: Verify,
+}
 
 impl Service for NormalizerDedupService {
     const ID: ServiceId = ServiceId::NormalizerDedup;
@@ -25,11 +29,12 @@ impl Service for NormalizerDedupService {
             let key = error.key.strip_suffix("_ms").unwrap_or(error.key);
             vec![Fault::allowed(format!("normalizer_dedup.{key}"), error.allowed)]
         })?;
-        Ok(Self(config))
+        let verified = settings.switch("normalizer_dedup.verify").map_err(|fault| vec![fault])?;
+        Ok(Self { config, verify: if verified { Verify::OnDisk } else { Verify::Never } })
     }
 
     async fn serve(self, shell: Shell) -> Result<(), ServiceError> {
-        let stage = NormalizerDedup::open(self.0, &*shell.log()).await?;
+        let stage = NormalizerDedup::open_with(self.config, self.verify, &*shell.log()).await?;
         crate::metrics::register(shell.registry(), stage.tally()).map_err(ServiceError::start)?;
         shell.run(stage, NoJobs, NoEffects).await
     }
@@ -72,6 +77,8 @@ mod tests {
         let canonical = orbweaver_url::Policy::STANDARD;
         let default = DefaultCrawl { scope: Scope::Host, include: vec![], exclude: vec![], max_depth: None, canonical };
         let library = Config { default_definition: Some(default), ..Config::new("orbweaver-state/normalizer-dedup") };
-        assert_eq!(NormalizerDedupService::configure(&settings).unwrap().0, library);
+        let service = NormalizerDedupService::configure(&settings).unwrap();
+        assert_eq!(service.verify, Verify::OnDisk);
+        assert_eq!(service.config, library);
     }
 }

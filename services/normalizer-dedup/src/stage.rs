@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use orbweaver_log::{Delivered, Log, Offset, Partition, Record, TopicPartition};
 use orbweaver_messages::{Discovered, Millis, SeenBatch, Topic, crawl_key, decode, encode, topic};
-use orbweaver_seen::{Recent, SeenError, SeenIndex, SeenPartition};
+use orbweaver_seen::{Lookups, Recent, SeenError, SeenIndex, SeenPartition, Verify};
 use orbweaver_stage::{Actions, Opening, Origin, RestoreFrom, RestoreSpec, Stage, StageError, Token};
 use orbweaver_url::{partition_of, slot_of};
 
@@ -22,7 +22,7 @@ use crate::{
     held::HeldRecords,
     proof::{position_of, prove},
     seeds,
-    tally::Counts,
+    tally::{Counts, Sizes},
 };
 
 const SERVICE: &str = "normalizer-dedup";
@@ -54,7 +54,7 @@ pub struct NormalizerDedup {
     counts: Counts,
     tally: Arc<Tally>,
     written_at: Millis,
-    disk_lookups_of_closed: u64,
+    lookups_of_closed: Lookups,
     /// Why the stage cannot go on; told at the next call that can tell.
     failed: Option<String>,
 }
@@ -65,7 +65,15 @@ impl NormalizerDedup {
     /// # Errors
     /// When a setting is out of range, the index cannot be opened or the log cannot be read.
     pub async fn open(config: Config, log: &dyn Log) -> Result<Self, StageError> {
-        let service = Self::new(config)?;
+        Self::open_with(config, Verify::default(), log).await
+    }
+
+    /// The same, and whether what the filters of the index take for known is looked up on disk.
+    ///
+    /// # Errors
+    /// When a setting is out of range, the index cannot be opened or the log cannot be read.
+    pub async fn open_with(config: Config, verify: Verify, log: &dyn Log) -> Result<Self, StageError> {
+        let service = Self::new_with(config, verify)?;
         prove(&service.index, log).await?;
         Ok(service)
     }
@@ -75,8 +83,12 @@ impl NormalizerDedup {
     /// # Errors
     /// When a setting is out of range or the index cannot be opened.
     pub fn new(config: Config) -> Result<Self, StageError> {
+        Self::new_with(config, Verify::default())
+    }
+
+    fn new_with(config: Config, verify: Verify) -> Result<Self, StageError> {
         config.validate().map_err(halted)?;
-        let index = SeenIndex::open(&config.index_dir).map_err(halted)?;
+        let index = SeenIndex::open_with(&config.index_dir, verify).map_err(halted)?;
         let recent = Recent::new(config.recent_entries);
         Ok(Self {
             crawls: Crawls::new(config.wide_domains.clone()),
@@ -93,7 +105,7 @@ impl NormalizerDedup {
             counts: Counts::default(),
             tally: Arc::default(),
             written_at: 0,
-            disk_lookups_of_closed: 0,
+            lookups_of_closed: Lookups::default(),
             failed: None,
         })
     }
@@ -178,7 +190,11 @@ impl NormalizerDedup {
             partitions: self.partitions,
             now,
         };
-        match admission.admit(origin, found) {
+        let before = admission.counts.passed_and_repeated();
+        let admitted = admission.admit(origin, found);
+        let after = self.counts.passed_and_repeated();
+        self.tally.crawls.add(&found.crawl, after.0 - before.0, after.1 - before.1);
+        match admitted {
             Ok(()) if served.pending.is_waiting(&origin) => {}
             Ok(()) => actions.completes.push(origin),
             Err(error) => self.failed = Some(error.to_string()),
@@ -289,15 +305,14 @@ impl NormalizerDedup {
             return;
         }
         self.written_at = now;
-        for served in self.served.values_mut() {
-            if let Err(error) = served.seen.write() {
-                self.failed = Some(error.to_string());
-            }
-        }
+        self.served.values_mut().for_each(|served| served.seen.write_soon());
+    }
+
+    /// Shows how large the tiers are and how they answer.
+    fn show_tiers(&self) {
         let seen = || self.served.values().map(|served| &served.seen);
-        let lookups = self.disk_lookups_of_closed + seen().map(SeenPartition::disk_lookups).sum::<u64>();
-        self.tally.disk_lookups.store(lookups, Relaxed);
-        self.tally.known.store(seen().map(|seen| seen.len() as u64).sum(), Relaxed);
+        let lookups = seen().fold(self.lookups_of_closed, |sum, seen| sum.with(seen.lookups()));
+        self.tally.tiers.show(self.recent.counts(), lookups, Sizes::of(seen()));
     }
 }
 
@@ -383,11 +398,13 @@ impl Stage for NormalizerDedup {
         self.end_call(now, actions);
     }
 
-    fn settled(&mut self, token: Token, _: &[Offset], now: Millis, actions: &mut Wanted) {
+    fn settled(&mut self, token: Token, offsets: &[Offset], now: Millis, actions: &mut Wanted) {
         let Some(partition) = self.tokens.settle(token) else { return };
         let Some(served) = self.served.get_mut(&partition) else { return };
         let Some(settled) = served.pending.settle(token) else { return };
-        if let Err(error) = served.seen.acknowledge(&settled.entries) {
+        // Its `seen` record is the last of a plan that has one.
+        let offset = offsets.last().copied().unwrap_or_default();
+        if let Err(error) = served.seen.acknowledge(&settled.entries, offset) {
             self.failed = Some(error.to_string());
             return self.end_call(now, actions);
         }
@@ -409,6 +426,7 @@ impl Stage for NormalizerDedup {
 
     fn tick(&mut self, now: Millis, actions: &mut Wanted) {
         self.write_positions(now);
+        self.show_tiers();
         if self.held.next().is_some_and(|until| now >= until) {
             return self.look_again(now, actions);
         }
@@ -424,7 +442,7 @@ impl Stage for NormalizerDedup {
         self.tokens.forget(partition);
         self.held.forget(partition);
         if let Some(mut served) = self.served.remove(&partition) {
-            self.disk_lookups_of_closed += served.seen.disk_lookups();
+            self.lookups_of_closed = self.lookups_of_closed.with(served.seen.lookups());
             if let Err(error) = served.seen.write() {
                 tracing::warn!(partition, %error, "the index stays behind; the next start replays more");
             }

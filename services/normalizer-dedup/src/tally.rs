@@ -1,7 +1,14 @@
 //! What became of links, counted by reason.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
 
+use orbweaver_seen::{Lookups, RecentCounts, SeenPartition};
 use orbweaver_url::UrlError;
 use serde::Serialize;
 
@@ -94,11 +101,101 @@ pub struct Tally {
     links: [AtomicU64; LinkEnd::ALL.len()],
     pub(crate) seeds: AtomicU64,
     pub(crate) rejected: AtomicU64,
-    pub(crate) disk_lookups: AtomicU64,
     pub(crate) damaged_seen: AtomicU64,
-    pub(crate) known: AtomicU64,
+    pub(crate) tiers: Tiers,
+    pub(crate) crawls: CrawlRates,
     pub(crate) plans: AtomicU64,
     pub(crate) held: AtomicU64,
+}
+
+/// How large the tiers are and how they answer, as of the last tick.
+#[derive(Debug, Default)]
+pub(crate) struct Tiers {
+    pub(crate) recent_hits: AtomicU64,
+    pub(crate) recent_misses: AtomicU64,
+    pub(crate) recent_filled: AtomicU64,
+    pub(crate) recent_places: AtomicU64,
+    pub(crate) index_hits: AtomicU64,
+    pub(crate) index_misses: AtomicU64,
+    pub(crate) disk_lookups: AtomicU64,
+    pub(crate) filter_false_positives: AtomicU64,
+    pub(crate) unverified: AtomicU64,
+    pub(crate) known: AtomicU64,
+    pub(crate) unfiltered: AtomicU64,
+    pub(crate) filter_bytes: AtomicU64,
+    pub(crate) runs: AtomicU64,
+}
+
+impl Tiers {
+    /// Shows these figures.
+    pub(crate) fn show(&self, recent: RecentCounts, lookups: Lookups, sizes: Sizes) {
+        for (shown, value) in [
+            (&self.recent_hits, recent.hits),
+            (&self.recent_misses, recent.misses),
+            (&self.recent_filled, recent.filled),
+            (&self.recent_places, recent.places),
+            (&self.index_hits, lookups.hits),
+            (&self.index_misses, lookups.misses),
+            (&self.disk_lookups, lookups.disk),
+            (&self.filter_false_positives, lookups.false_positives),
+            (&self.unverified, lookups.unverified),
+            (&self.known, sizes.known),
+            (&self.unfiltered, sizes.unfiltered),
+            (&self.filter_bytes, sizes.filter_bytes),
+            (&self.runs, sizes.runs),
+        ] {
+            shown.store(value, Relaxed);
+        }
+    }
+}
+
+/// How large the indexes of all held partitions are.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sizes {
+    pub(crate) known: u64,
+    pub(crate) unfiltered: u64,
+    pub(crate) filter_bytes: u64,
+    pub(crate) runs: u64,
+}
+
+impl Sizes {
+    /// Of these partitions together.
+    pub(crate) fn of<'a>(partitions: impl Iterator<Item = &'a SeenPartition>) -> Self {
+        partitions.fold(Self::default(), |sum, seen| Self {
+            known: sum.known + seen.len() as u64,
+            unfiltered: sum.unfiltered + seen.in_memory() as u64,
+            filter_bytes: sum.filter_bytes + seen.filter_bytes(),
+            runs: sum.runs + seen.run_count() as u64,
+        })
+    }
+}
+
+/// Crawls that are shown by name; all others together as [`OTHER_CRAWLS`], since a label must be bounded.
+const NAMED_CRAWLS: usize = 32;
+/// The name of the crawls beyond; no crawl can have it.
+const OTHER_CRAWLS: &str = "(others)";
+
+/// By crawl, links that were let through and repetitions.
+#[derive(Debug, Default)]
+pub(crate) struct CrawlRates(Mutex<BTreeMap<String, (u64, u64)>>);
+
+impl CrawlRates {
+    /// Adds links of a crawl.
+    pub(crate) fn add(&self, crawl: &str, passed: u64, repeated: u64) {
+        let mut rates = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = if rates.contains_key(crawl) || rates.len() < NAMED_CRAWLS { crawl } else { OTHER_CRAWLS };
+        let sums = match rates.get_mut(name) {
+            Some(sums) => sums,
+            None => rates.entry(name.to_owned()).or_default(),
+        };
+        *sums = (sums.0 + passed, sums.1 + repeated);
+    }
+
+    /// All of them, as (crawl, passed, repeated).
+    pub(crate) fn all(&self) -> Vec<(String, u64, u64)> {
+        let rates = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        rates.iter().map(|(crawl, (passed, repeated))| (crawl.clone(), *passed, *repeated)).collect()
+    }
 }
 
 /// A tally at one moment. Fields named after a [`LinkEnd`] count links, each time that they were met.
@@ -145,6 +242,18 @@ impl Tally {
         self.links[end as usize].load(Relaxed)
     }
 
+    /// Look-ups of the exact index on disk.
+    #[must_use]
+    pub fn disk_lookups(&self) -> u64 {
+        self.tiers.disk_lookups.load(Relaxed)
+    }
+
+    /// Memory of the filters, in bytes, as of the last tick.
+    #[must_use]
+    pub fn filter_bytes(&self) -> u64 {
+        self.tiers.filter_bytes.load(Relaxed)
+    }
+
     /// All of it. Counters are read one after another, while they may go on.
     #[must_use]
     pub fn snapshot(&self) -> TallySnapshot {
@@ -184,11 +293,27 @@ impl Counts {
     pub(crate) fn add(&mut self, end: LinkEnd, links: usize) {
         self.0[end as usize] += links as u64;
     }
+
+    /// Links that were let through, and repetitions.
+    pub(crate) fn passed_and_repeated(&self) -> (u64, u64) {
+        let of = |end: LinkEnd| self.0[end as usize];
+        (of(LinkEnd::New) + of(LinkEnd::Shallower), of(LinkEnd::Duplicate))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn crawls_beyond_the_named_ones_are_counted_together() {
+        let rates = CrawlRates::default();
+        (0..NAMED_CRAWLS + 10).for_each(|number| rates.add(&format!("crawl-{number}"), 1, 2));
+        rates.add("crawl-3", 5, 5);
+        let all = rates.all();
+        assert_eq!(all.len(), NAMED_CRAWLS + 1);
+        assert!(all.contains(&(OTHER_CRAWLS.to_owned(), 10, 20)) && all.contains(&("crawl-3".to_owned(), 6, 7)));
+    }
 
     #[test]
     fn every_end_has_its_own_count_and_its_name_in_the_snapshot() {

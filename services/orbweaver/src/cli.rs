@@ -39,6 +39,8 @@ pub enum Command {
     Extract(ExtractArgs),
     /// Show what a robots.txt says of URLs. One JSON line each.
     Robots(RobotsArgs),
+    /// Put URLs whose truth is known through the deduplication, and measure it.
+    Replay(crate::replay::args::ReplayArgs),
     /// Measure.
     Bench(BenchArgs),
 }

@@ -6,6 +6,7 @@
 //! | [`export`] | the results as files, each line once |
 //! | `cluster` | the same on a cluster: `orbweaver crawl --brokers`, `seed`, `status`, `topics`, `dead-letters` (feature `cluster`) |
 //! | [`tools`] | `orbweaver url`, `extract`, `robots` |
+//! | [`replay`] | `orbweaver replay`: URLs whose truth is known through the deduplication |
 //! | [`mod@bench`] | `orbweaver bench` |
 //! | [`cli`], [`exit`] | the command line, the exit codes |
 
@@ -16,6 +17,7 @@ pub mod cluster;
 pub mod crawl;
 pub mod exit;
 pub mod export;
+pub mod replay;
 pub mod tools;
 
 use std::{ffi::OsString, process::ExitCode};
@@ -47,6 +49,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         cli::Command::Url(args) => tools::url::run(args),
         cli::Command::Extract(args) => tools::extract::run(args),
         cli::Command::Robots(args) => tools::robots::run(args),
+        cli::Command::Replay(args) => replay::run(args),
         cli::Command::Bench(args) => bench::run(args),
     };
     result.map_or_else(|failure| failure.report(), |()| ExitCode::SUCCESS)

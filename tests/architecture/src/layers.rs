@@ -44,8 +44,8 @@ pub fn arrows_that_point_up(packages: &[Package]) -> Vec<String> {
 
 /// Libraries that stand for an effect or a format, and the packages that alone may name them.
 const OWNERS: [(&str, &[&str]); 12] = [
-    // The store, the indexes of what was seen and of what waits, and the index over the documents that were exported.
-    ("fjall", &["orbweaver-store", "orbweaver-seen", "orbweaver-frontier", "orbweaver"]),
+    // The store, the index of what waits, and the index over the documents that were exported.
+    ("fjall", &["orbweaver-store", "orbweaver-frontier", "orbweaver"]),
     ("rdkafka", &["orbweaver-log"]),
     ("scylla", &["orbweaver-store"]),
     ("axum", &["orbweaver-process"]),

@@ -228,6 +228,14 @@ pub static KEYS: &[Key] = &[
         "Places of the recent cache, 21 bytes each.",
     )
     .is("262144"),
+    Key::new(
+        ("normalizer_dedup", "verify"),
+        Kind::Switch,
+        DEDUP,
+        "Look up on disk what the filters take for known. `false` spares the look-ups, takes 3.7 bytes of memory a URL instead of \
+         1.5, and loses one unknown URL of a million at most, or the shallower sighting of a known one.",
+    )
+    .is("true"),
     Key::new(("normalizer_dedup", "default_crawl"), Kind::Name, DEDUP, "The crawl of seeds that name none.").is("default"),
     Key::new(
         ("normalizer_dedup", "default_scope"),

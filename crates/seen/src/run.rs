@@ -1,0 +1,311 @@
+//! A sorted run: entries on the disk in the order of their fingerprints, which never change.
+
+use std::{
+    fs::File,
+    io::{self, BufReader, BufWriter, Read as _, Seek as _, SeekFrom, Write as _},
+    os::unix::fs::FileExt as _,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+};
+
+use orbweaver_url::Fingerprint;
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::tags::{Tags, TagsBuilder, Verify};
+
+/// An entry: fingerprint (16 bytes) and depth (little endian).
+const ENTRY: usize = 18;
+/// What a file begins with, then the number of entries and the hash of all of them (xxh3-64, little endian).
+const MAGIC: &[u8; 8] = b"orbrun01";
+const HEADER: usize = 24;
+/// Buffers of files that are read or written in order.
+const BUFFER: usize = 256 << 10;
+
+/// Files of runs that are kept open in this process; those of others are opened for each look-up, which costs 2 µs more.
+/// An instance may hold hundreds of partitions of a few runs each, and a process has 1,024 files by default.
+const KEPT_OPEN: usize = 256;
+static OPEN: AtomicUsize = AtomicUsize::new(0);
+
+/// A file that is kept open, if there are not too many.
+#[derive(Debug)]
+struct Kept(Option<File>);
+
+impl Kept {
+    fn new(file: File) -> Self {
+        let more = |open: usize| (open < KEPT_OPEN).then_some(open + 1);
+        Self(OPEN.fetch_update(Relaxed, Relaxed, more).is_ok().then_some(file))
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if self.0.is_some() {
+            OPEN.fetch_sub(1, Relaxed);
+        }
+    }
+}
+
+/// One run: its file, and what is kept of it in memory.
+#[derive(Debug)]
+pub(crate) struct Run {
+    file: Kept,
+    pub(crate) path: PathBuf,
+    pub(crate) number: u64,
+    tags: Tags,
+}
+
+impl Run {
+    /// Opens a run: reads it whole, for its hash and its tags.
+    ///
+    /// # Errors
+    /// When it cannot be read; [`io::ErrorKind::InvalidData`] when it is damaged.
+    pub(crate) fn open(path: &Path, number: u64, verify: Verify) -> io::Result<Self> {
+        let mut reader = RunReader::open(path)?;
+        let mut tags = TagsBuilder::new(verify, reader.left);
+        let mut hash = Xxh3::new();
+        let mut last = None;
+        while let Some(bytes) = reader.next_bytes()? {
+            hash.update(&bytes);
+            let (fingerprint, _) = entry_of(bytes);
+            if last.replace(fingerprint).is_some_and(|last| last >= fingerprint) {
+                return Err(damaged(path));
+            }
+            tags.push(fingerprint);
+        }
+        if hash.digest() != reader.hash {
+            return Err(damaged(path));
+        }
+        Ok(Self { file: Kept::new(reader.file.into_inner()), path: path.to_owned(), number, tags: tags.finish() })
+    }
+
+    /// The number of entries.
+    pub(crate) fn len(&self) -> u64 {
+        self.tags.len()
+    }
+
+    /// Memory, in bytes.
+    pub(crate) fn filter_bytes(&self) -> u64 {
+        self.tags.bytes()
+    }
+
+    /// Whether the fingerprint may be in it, without asking the disk.
+    pub(crate) fn may_contain(&self, fingerprint: Fingerprint) -> bool {
+        self.tags.may_contain(fingerprint)
+    }
+
+    /// The depth of this fingerprint, if it is in the run; and how many entries were read.
+    ///
+    /// # Errors
+    /// When it cannot be read; [`io::ErrorKind::NotFound`] when it was merged meanwhile, and was not kept open.
+    pub(crate) fn depth(&self, fingerprint: Fingerprint) -> io::Result<(Option<u16>, u64)> {
+        let mut lookups = 0;
+        for number in self.tags.find(fingerprint) {
+            lookups += 1;
+            let mut bytes = [0; ENTRY];
+            let at = HEADER as u64 + number * ENTRY as u64;
+            match &self.file.0 {
+                Some(file) => file.read_exact_at(&mut bytes, at)?,
+                None => File::open(&self.path)?.read_exact_at(&mut bytes, at)?,
+            }
+            let (known, depth) = entry_of(bytes);
+            if known == fingerprint {
+                return Ok((Some(depth), lookups));
+            }
+        }
+        Ok((None, lookups))
+    }
+
+    /// Reads all of it in order.
+    pub(crate) fn entries(&self) -> io::Result<RunReader> {
+        RunReader::open(&self.path)
+    }
+}
+
+fn entry_of(bytes: [u8; ENTRY]) -> (Fingerprint, u16) {
+    let mut fingerprint = [0; 16];
+    fingerprint.copy_from_slice(&bytes[..16]);
+    (Fingerprint(fingerprint), u16::from_le_bytes([bytes[16], bytes[17]]))
+}
+
+fn damaged(path: &Path) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("{} is damaged", path.display()))
+}
+
+/// Reads a run in order.
+#[derive(Debug)]
+pub(crate) struct RunReader {
+    file: BufReader<File>,
+    left: u64,
+    hash: u64,
+}
+
+impl RunReader {
+    fn open(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let length = file.metadata()?.len();
+        let mut file = BufReader::with_capacity(BUFFER, file);
+        let mut header = [0; HEADER];
+        file.read_exact(&mut header)?;
+        let number = |at: usize| header[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        let left = number(8);
+        let expected = left.checked_mul(ENTRY as u64).and_then(|bytes| bytes.checked_add(HEADER as u64));
+        if header[..8] != *MAGIC || expected != Some(length) {
+            return Err(damaged(path));
+        }
+        Ok(Self { file, left, hash: number(16) })
+    }
+
+    fn next_bytes(&mut self) -> io::Result<Option<[u8; ENTRY]>> {
+        let Some(left) = self.left.checked_sub(1) else { return Ok(None) };
+        let mut bytes = [0; ENTRY];
+        self.file.read_exact(&mut bytes)?;
+        self.left = left;
+        Ok(Some(bytes))
+    }
+
+    /// The next entry.
+    pub(crate) fn next_entry(&mut self) -> io::Result<Option<(Fingerprint, u16)>> {
+        Ok(self.next_bytes()?.map(entry_of))
+    }
+}
+
+/// Writes a run. Without [`RunWriter::finish`] the file is no run, and is removed.
+pub(crate) struct RunWriter {
+    file: Option<BufWriter<File>>,
+    path: PathBuf,
+    number: u64,
+    tags: Option<TagsBuilder>,
+    hash: Xxh3,
+    entries: u64,
+}
+
+impl RunWriter {
+    /// A run of so many entries, or fewer.
+    pub(crate) fn create(path: PathBuf, number: u64, verify: Verify, entries: u64) -> io::Result<Self> {
+        let file = File::options().read(true).write(true).create_new(true).open(&path)?;
+        let mut file = BufWriter::with_capacity(BUFFER, file);
+        file.write_all(&[0; HEADER])?;
+        let tags = Some(TagsBuilder::new(verify, entries));
+        Ok(Self { file: Some(file), path, number, tags, hash: Xxh3::new(), entries: 0 })
+    }
+
+    /// Takes the next entry in, in the order of fingerprints.
+    pub(crate) fn push(&mut self, fingerprint: Fingerprint, depth: u16) -> io::Result<()> {
+        let mut bytes = [0; ENTRY];
+        bytes[..16].copy_from_slice(&fingerprint.0);
+        bytes[16..].copy_from_slice(&depth.to_le_bytes());
+        self.hash.update(&bytes);
+        self.entries += 1;
+        if let Some(tags) = &mut self.tags {
+            tags.push(fingerprint);
+        }
+        match &mut self.file {
+            Some(file) => file.write_all(&bytes),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the run.
+    pub(crate) fn finish(mut self) -> io::Result<Run> {
+        let taken = self.file.take().zip(self.tags.take());
+        let Some((file, tags)) = taken else { return Err(io::Error::other("a run was ended twice")) };
+        let ended = (|| {
+            let mut file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
+            file.seek(SeekFrom::Start(0))?;
+            let mut header = [0; HEADER];
+            header[..8].copy_from_slice(MAGIC);
+            header[8..16].copy_from_slice(&self.entries.to_le_bytes());
+            header[16..].copy_from_slice(&self.hash.digest().to_le_bytes());
+            file.write_all(&header)?;
+            Ok(file)
+        })();
+        match ended {
+            Ok(file) => {
+                Ok(Run { file: Kept::new(file), path: self.path.clone(), number: self.number, tags: tags.finish() })
+            }
+            Err(error) => {
+                let _ = std::fs::remove_file(&self.path);
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Drop for RunWriter {
+    fn drop(&mut self) {
+        if self.file.take().is_some() {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(path: &Path, count: u64) -> (Run, Vec<(Fingerprint, u16)>) {
+        let entry = |number: u64| (Fingerprint::of("test", &number.to_string()), (number % 7) as u16);
+        let mut entries = (0..count).map(entry).collect::<Vec<_>>();
+        entries.sort_unstable();
+        let mut writer = RunWriter::create(path.to_owned(), 1, Verify::OnDisk, count).unwrap();
+        entries.iter().for_each(|(fingerprint, depth)| writer.push(*fingerprint, *depth).unwrap());
+        (writer.finish().unwrap(), entries)
+    }
+
+    #[test]
+    fn a_run_answers_the_same_when_it_was_written_and_when_it_was_opened() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("run");
+        let (written, entries) = write(&path, 5_000);
+        let opened = Run::open(&path, 1, Verify::OnDisk).unwrap();
+        for run in [&written, &opened] {
+            assert_eq!(run.len(), 5_000);
+            for (fingerprint, depth) in &entries {
+                assert_eq!(run.depth(*fingerprint).unwrap().0, Some(*depth));
+            }
+            for number in 5_000..6_000 {
+                assert_eq!(run.depth(Fingerprint::of("test", &number.to_string())).unwrap().0, None);
+            }
+            let mut reader = run.entries().unwrap();
+            let read = std::iter::from_fn(|| reader.next_entry().unwrap()).collect::<Vec<_>>();
+            assert_eq!(read, entries);
+        }
+    }
+
+    #[test]
+    fn a_run_whose_file_is_not_kept_open_answers_the_same_until_it_is_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("run");
+        let (mut run, entries) = write(&path, 100);
+        run.file = Kept(None);
+        assert_eq!(run.depth(entries[5].0).unwrap().0, Some(entries[5].1));
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(run.depth(entries[5].0).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_run_with_a_flipped_bit_or_a_missing_end_is_damaged() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("run");
+        drop(write(&path, 100));
+        let whole = std::fs::read(&path).unwrap();
+        for at in [0, 9, 17, 25, 500, whole.len() - 1] {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 4;
+            std::fs::write(&path, bytes).unwrap();
+            assert_eq!(Run::open(&path, 1, Verify::OnDisk).unwrap_err().kind(), io::ErrorKind::InvalidData, "{at}");
+        }
+        std::fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+        assert_eq!(Run::open(&path, 1, Verify::OnDisk).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn a_run_that_is_not_finished_leaves_no_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("run");
+        let mut writer = RunWriter::create(path.clone(), 1, Verify::OnDisk, 10).unwrap();
+        writer.push(Fingerprint([1; 16]), 0).unwrap();
+        drop(writer);
+        assert!(!path.exists());
+    }
+}

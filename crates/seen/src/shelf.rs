@@ -1,0 +1,233 @@
+//! The tables of one partition: in memory what waits to be written, then the runs on the disk.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{
+            AtomicBool, AtomicU64,
+            Ordering::{AcqRel, Acquire, Release},
+        },
+    },
+};
+
+use crate::{Position, SeenError, Verify, keyed::ByFingerprint, manifest::Manifest, run::Run};
+
+/// Tables that wait to be written; who wants to add another one waits. The disk is slower than the log then.
+const TABLES_WAITING: usize = 4;
+/// A run is merged with the younger ones when they have together more than its size by this: few runs are to be asked, and
+/// an entry is written again about five times for each four-fold growth.
+const GROWTH: u64 = 4;
+
+/// The number of the youngest run of this process.
+static LAST_RUN: AtomicU64 = AtomicU64::new(0);
+
+/// Entries that were read back and wait to be written, and up to where they bring the index.
+#[derive(Debug)]
+pub(crate) struct Frozen {
+    pub(crate) entries: ByFingerprint<u16>,
+    pub(crate) position: Option<Position>,
+}
+
+/// One table.
+#[derive(Debug, Clone)]
+pub(crate) enum Table {
+    Frozen(Arc<Frozen>),
+    Run(Arc<Run>),
+}
+
+/// All tables of a partition. Runs come before frozen ones, and older before younger.
+#[derive(Debug)]
+pub(crate) struct Shelf {
+    pub(crate) folder: PathBuf,
+    pub(crate) verify: Verify,
+    contents: Mutex<Contents>,
+    /// Signalled when a table was written, or cannot be.
+    written: Condvar,
+    /// Raised with each change of the tables.
+    version: AtomicU64,
+    closed: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Contents {
+    tables: Vec<Table>,
+    position: Option<Position>,
+    next_run: u64,
+    /// Why nothing can be written any more.
+    failed: Option<String>,
+}
+
+impl Contents {
+    fn waiting(&self) -> usize {
+        self.tables.iter().filter(|table| matches!(table, Table::Frozen(_))).count()
+    }
+
+    fn runs(&self) -> impl Iterator<Item = &Arc<Run>> {
+        self.tables.iter().filter_map(|table| if let Table::Run(run) = table { Some(run) } else { None })
+    }
+
+    fn manifest(&self) -> Manifest {
+        Manifest { position: self.position, runs: self.runs().map(|run| run.number).collect() }
+    }
+}
+
+impl Shelf {
+    /// Opens what the manifest names, and removes all else. Damage, and runs without a position, are errors of the kind
+    /// [`io::ErrorKind::InvalidData`].
+    pub(crate) fn open(folder: PathBuf, verify: Verify) -> io::Result<Self> {
+        fs::create_dir_all(&folder)?;
+        let manifest = Manifest::read(&folder)?.unwrap_or_default();
+        if manifest.position.is_none() && !manifest.runs.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "there are runs and no position"));
+        }
+        let mut contents = Contents { position: manifest.position, ..Contents::default() };
+        for number in &manifest.runs {
+            let run = Run::open(&path_of(&folder, *number), *number, verify)?;
+            contents.tables.push(Table::Run(Arc::new(run)));
+            contents.next_run = contents.next_run.max(number + 1);
+        }
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let number = name.to_str().and_then(|name| name.strip_prefix("run-")).and_then(|text| text.parse().ok());
+            if number.is_some_and(|number| !manifest.runs.contains(&number)) {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        let (contents, version) = (Mutex::new(contents), AtomicU64::new(1));
+        Ok(Self { folder, verify, contents, written: Condvar::new(), version, closed: AtomicBool::new(false) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Contents> {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn disk(&self, reason: &dyn std::fmt::Display) -> SeenError {
+        SeenError::Disk { path: self.folder.display().to_string(), reason: reason.to_string() }
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Acquire)
+    }
+
+    /// The tables of this moment, and their version.
+    pub(crate) fn tables(&self) -> Result<(u64, Vec<Table>), SeenError> {
+        let contents = self.lock();
+        match &contents.failed {
+            Some(reason) => Err(self.disk(reason)),
+            None => Ok((self.version(), contents.tables.clone())),
+        }
+    }
+
+    pub(crate) fn position(&self) -> Option<Position> {
+        self.lock().position
+    }
+
+    /// Adds a table that is to be written; waits while too many do.
+    pub(crate) fn add(&self, frozen: Frozen) {
+        let mut contents = self.lock();
+        while contents.waiting() >= TABLES_WAITING && contents.failed.is_none() {
+            contents = self.written.wait(contents).unwrap_or_else(PoisonError::into_inner);
+        }
+        contents.tables.push(Table::Frozen(Arc::new(frozen)));
+        self.version.fetch_add(1, Release);
+    }
+
+    /// Waits until all is written.
+    pub(crate) fn settle(&self) -> Result<(), SeenError> {
+        let mut contents = self.lock();
+        while contents.waiting() > 0 && contents.failed.is_none() {
+            contents = self.written.wait(contents).unwrap_or_else(PoisonError::into_inner);
+        }
+        contents.failed.as_ref().map_or(Ok(()), |reason| Err(self.disk(reason)))
+    }
+
+    /// Nothing is changed any more, in memory or in the folder.
+    pub(crate) fn close(&self) {
+        let _contents = self.lock();
+        self.closed.store(true, Release);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Acquire)
+    }
+
+    pub(crate) fn fail(&self, reason: String) {
+        self.lock().failed.get_or_insert(reason);
+        self.version.fetch_add(1, Release);
+        self.written.notify_all();
+    }
+
+    /// The table that is to be written next.
+    pub(crate) fn next_frozen(&self) -> Option<Arc<Frozen>> {
+        self.lock()
+            .tables
+            .iter()
+            .find_map(|table| if let Table::Frozen(frozen) = table { Some(frozen.clone()) } else { None })
+    }
+
+    /// The path and number of a new run. No two of this process share a number, since a merge that nobody wants any more
+    /// may still be writing when its partition is opened again.
+    pub(crate) fn new_run(&self) -> (PathBuf, u64) {
+        let least = self.lock().next_run;
+        let after = |last: u64| last.saturating_add(1).max(least);
+        let last = LAST_RUN.fetch_update(AcqRel, Acquire, |last| Some(after(last))).unwrap_or_default();
+        let number = after(last);
+        (path_of(&self.folder, number), number)
+    }
+
+    /// The oldest frozen table is this run now (none, when it held no entry), and its position is on the disk with it.
+    pub(crate) fn was_written(&self, run: Option<Run>) -> io::Result<()> {
+        let mut contents = self.lock();
+        if self.is_closed() {
+            return run.map_or(Ok(()), |run| fs::remove_file(run.path));
+        }
+        let Some(at) = contents.tables.iter().position(|table| matches!(table, Table::Frozen(_))) else {
+            return Ok(());
+        };
+        if let Table::Frozen(frozen) = &contents.tables[at]
+            && let Some(position) = frozen.position
+        {
+            contents.position = Some(position);
+        }
+        contents.tables.splice(at..=at, run.map(|run| Table::Run(Arc::new(run))));
+        contents.manifest().write(&self.folder)?;
+        self.version.fetch_add(1, Release);
+        self.written.notify_all();
+        Ok(())
+    }
+
+    /// The youngest runs, as far as they are to be merged.
+    pub(crate) fn to_merge(&self) -> Vec<Arc<Run>> {
+        let contents = self.lock();
+        let runs = contents.runs().cloned().collect::<Vec<_>>();
+        let mut entries = 0;
+        let few = runs.iter().rev().take_while(|run| {
+            let merge = entries == 0 || run.len() < entries * GROWTH;
+            entries += run.len();
+            merge
+        });
+        let from = runs.len() - few.count();
+        if runs.len() - from < 2 { vec![] } else { runs[from..].to_vec() }
+    }
+
+    /// These runs are one run now.
+    pub(crate) fn were_merged(&self, old: &[Arc<Run>], merged: Run) -> io::Result<()> {
+        let mut contents = self.lock();
+        let is_first =
+            |table: &Table| matches!((table, old.first()), (Table::Run(run), Some(first)) if Arc::ptr_eq(run, first));
+        let at = contents.tables.iter().position(is_first);
+        let Some(at) = at.filter(|_| !self.is_closed()) else { return fs::remove_file(merged.path) };
+        contents.tables.splice(at..at + old.len(), [Table::Run(Arc::new(merged))]);
+        contents.manifest().write(&self.folder)?;
+        self.version.fetch_add(1, Release);
+        drop(contents);
+        old.iter().try_for_each(|run| fs::remove_file(&run.path))
+    }
+}
+
+fn path_of(folder: &Path, number: u64) -> PathBuf {
+    folder.join(format!("run-{number}"))
+}

@@ -1,0 +1,224 @@
+//! What is held in memory of a sorted run: a tag an entry, and where each bucket begins.
+
+use orbweaver_url::Fingerprint;
+
+/// Buckets of which one number is stored in full; the others are told from it.
+const GROUP: usize = 256;
+
+/// Whether what the filter finds is looked up on disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Verify {
+    /// Yes: nothing is ever lost. 1.5 bytes a URL; one unknown URL of 50 costs a look-up for nothing.
+    #[default]
+    OnDisk,
+    /// No: what the filter finds is known, and two unknown URLs of ten million a run are lost. 3.7 bytes a URL.
+    Never,
+}
+
+impl Verify {
+    /// Bytes of a tag.
+    fn width(self) -> usize {
+        match self {
+            Self::OnDisk => 1,
+            Self::Never => 3,
+        }
+    }
+
+    /// Entries of a bucket on average: fewer take more memory, more err more often.
+    fn bucket(self) -> u64 {
+        match self {
+            Self::OnDisk => 4,
+            Self::Never => 3,
+        }
+    }
+}
+
+/// Where each bucket begins.
+#[derive(Debug)]
+enum Starts {
+    /// Less than 65,536 after the number of its group.
+    Near { groups: Vec<u64>, within: Vec<u16> },
+    /// Somebody has made up URLs whose fingerprints lie together.
+    Any(Vec<u64>),
+}
+
+/// The filter of a sorted run. The entries are sorted, so that those with the same first bits lie together, in a bucket;
+/// of each a tag of other bits is kept, in the same order. So it needs no room to grow, is made by writing one after the
+/// other, is read in two places, and says where on the disk the entry is. (A quotient filter, Bender et al., VLDB 2012,
+/// for a set that does not change.)
+#[derive(Debug)]
+pub(crate) struct Tags {
+    verify: Verify,
+    entries: u64,
+    buckets: u64,
+    tags: Vec<u8>,
+    starts: Starts,
+}
+
+impl Tags {
+    /// Entries of the bucket of `fingerprint` with its tag, as far as `from`: their numbers in the run.
+    pub(crate) fn find(&self, fingerprint: Fingerprint) -> impl Iterator<Item = u64> + '_ {
+        let bucket = bucket_of(fingerprint, self.buckets);
+        let (from, to) = (self.start(bucket), self.start(bucket + 1));
+        let width = self.verify.width();
+        let tag = tag_of(fingerprint);
+        let tags = self.tags.get(from as usize * width..to as usize * width).unwrap_or_default();
+        let matches = tags.chunks_exact(width).enumerate().filter(move |(_, known)| **known == tag[..width]);
+        matches.map(move |(index, _)| from + index as u64)
+    }
+
+    /// Whether the fingerprint may be in the run.
+    pub(crate) fn may_contain(&self, fingerprint: Fingerprint) -> bool {
+        self.find(fingerprint).next().is_some()
+    }
+
+    /// The number of entries.
+    pub(crate) fn len(&self) -> u64 {
+        self.entries
+    }
+
+    /// Memory, in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        let starts = match &self.starts {
+            Starts::Near { groups, within } => groups.capacity() * 8 + within.capacity() * 2,
+            Starts::Any(starts) => starts.capacity() * 8,
+        };
+        (self.tags.capacity() + starts) as u64
+    }
+
+    fn start(&self, bucket: u64) -> u64 {
+        let bucket = bucket as usize;
+        match &self.starts {
+            Starts::Near { groups, within } => groups[bucket / GROUP] + u64::from(within[bucket]),
+            Starts::Any(starts) => starts[bucket],
+        }
+    }
+}
+
+/// Makes tags from entries in order.
+#[derive(Debug)]
+pub(crate) struct TagsBuilder {
+    tags: Tags,
+    /// Buckets whose beginning is known.
+    begun: u64,
+}
+
+impl TagsBuilder {
+    /// For so many entries, or fewer.
+    pub(crate) fn new(verify: Verify, entries: u64) -> Self {
+        let buckets = entries.div_ceil(verify.bucket()).max(1);
+        let groups = Vec::with_capacity((buckets as usize + 1).div_ceil(GROUP));
+        let starts = Starts::Near { groups, within: Vec::with_capacity(buckets as usize + 1) };
+        let tags = Vec::with_capacity(entries as usize * verify.width());
+        Self { tags: Tags { verify, entries: 0, buckets, tags, starts }, begun: 0 }
+    }
+
+    /// Takes the next entry in.
+    pub(crate) fn push(&mut self, fingerprint: Fingerprint) {
+        let bucket = bucket_of(fingerprint, self.tags.buckets);
+        self.begin_up_to(bucket);
+        let width = self.tags.verify.width();
+        self.tags.tags.extend_from_slice(&tag_of(fingerprint)[..width]);
+        self.tags.entries += 1;
+    }
+
+    pub(crate) fn finish(mut self) -> Tags {
+        self.begin_up_to(self.tags.buckets);
+        self.tags.tags.shrink_to_fit();
+        self.tags
+    }
+
+    /// The buckets up to this one begin here, unless they began before.
+    fn begin_up_to(&mut self, bucket: u64) {
+        while self.begun <= bucket {
+            let start = self.tags.entries;
+            if let Starts::Near { groups, within } = &mut self.tags.starts {
+                if (self.begun as usize).is_multiple_of(GROUP) {
+                    groups.push(start);
+                }
+                let base = groups.last().copied().unwrap_or_default();
+                match u16::try_from(start - base) {
+                    Ok(near) => within.push(near),
+                    Err(_) => {
+                        let known = within.iter().enumerate();
+                        let any = known.map(|(index, near)| groups[index / GROUP] + u64::from(*near));
+                        let mut any = any.collect::<Vec<_>>();
+                        any.push(start);
+                        self.tags.starts = Starts::Any(any);
+                    }
+                }
+            } else if let Starts::Any(starts) = &mut self.tags.starts {
+                starts.push(start);
+            }
+            self.begun += 1;
+        }
+    }
+}
+
+/// The bucket: the first 64 bits as a fraction of one, times the number of buckets, so that the order is kept.
+fn bucket_of(fingerprint: Fingerprint, buckets: u64) -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = fingerprint.0;
+    let first = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
+    ((u128::from(first) * u128::from(buckets)) >> 64) as u64
+}
+
+fn tag_of(fingerprint: Fingerprint) -> [u8; 3] {
+    [fingerprint.0[8], fingerprint.0[9], fingerprint.0[10]]
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn fingerprint(number: u64) -> Fingerprint {
+        Fingerprint::of("test", &number.to_string())
+    }
+
+    fn build(verify: Verify, mut entries: Vec<Fingerprint>, room: usize) -> (Tags, Vec<Fingerprint>) {
+        entries.sort_unstable();
+        entries.dedup();
+        let mut builder = TagsBuilder::new(verify, (entries.len() + room) as u64);
+        entries.iter().for_each(|fingerprint| builder.push(*fingerprint));
+        (builder.finish(), entries)
+    }
+
+    #[test]
+    fn mistakes_are_as_rare_as_promised_and_memory_as_small() {
+        for (verify, bytes, mistakes) in [(Verify::OnDisk, 1.6, 40_000), (Verify::Never, 3.8, 5)] {
+            let (tags, entries) = build(verify, (0..1_000_000).map(fingerprint).collect(), 0);
+            assert!(entries.iter().all(|entry| tags.may_contain(*entry)));
+            let wrong = (1_000_000..2_000_000).filter(|number| tags.may_contain(fingerprint(*number))).count();
+            assert!(wrong <= mistakes, "{verify:?}: {wrong}");
+            assert!((tags.bytes() as f64) < 1e6 * bytes, "{verify:?}: {}", tags.bytes());
+        }
+    }
+
+    #[test]
+    fn fingerprints_that_somebody_made_up_to_lie_together_are_found_all_the_same() {
+        let made_up = |number: u64| {
+            let mut bytes = fingerprint(number).0;
+            bytes[..6].fill(9);
+            Fingerprint(bytes)
+        };
+        let (tags, entries) = build(Verify::OnDisk, (0..200_000).map(made_up).collect(), 0);
+        assert!(matches!(tags.starts, Starts::Any(_)));
+        for index in (0..entries.len()).step_by(1999) {
+            assert!(tags.find(entries[index]).any(|found| found == index as u64));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_entry_is_found_at_its_place(numbers in proptest::collection::vec(any::<u64>(), 0..600), room in 0usize..300) {
+            for verify in [Verify::OnDisk, Verify::Never] {
+                let (tags, entries) = build(verify, numbers.iter().copied().map(fingerprint).collect(), room);
+                prop_assert_eq!(tags.len(), entries.len() as u64);
+                for (index, entry) in entries.iter().enumerate() {
+                    prop_assert!(tags.find(*entry).any(|found| found == index as u64));
+                }
+            }
+        }
+    }
+}

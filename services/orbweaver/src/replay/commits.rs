@@ -1,0 +1,67 @@
+//! What was committed of the records that are made: a small file, written anew each time.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+};
+
+use orbweaver_log::{Commit, LogError, Offset, Partition, TopicPartition};
+use orbweaver_messages::topic;
+use serde::{Deserialize, Serialize};
+
+/// The commits of a replay. They stand for those that the log would hold, were its records in the log.
+#[derive(Debug)]
+pub(super) struct Commits {
+    path: PathBuf,
+    kept: Mutex<BTreeMap<Partition, Kept>>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct Kept {
+    offset: Offset,
+    metadata: String,
+}
+
+impl Commits {
+    /// Reads what was committed, if anything was.
+    pub(super) fn open(path: PathBuf) -> Result<Self, LogError> {
+        let kept = match fs::read(&path) {
+            Ok(text) => serde_json::from_slice(&text).map_err(|error| LogError::Corrupt {
+                file: path.display().to_string(),
+                position: 0,
+                reason: error.to_string(),
+            })?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => BTreeMap::new(),
+            Err(source) => return Err(LogError::Io { path: path.display().to_string(), source }),
+        };
+        Ok(Self { path, kept: Mutex::new(kept) })
+    }
+
+    pub(super) fn get(&self, place: TopicPartition) -> Option<Commit> {
+        if place.topic != topic::DISCOVERED {
+            return None;
+        }
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.get(&place.partition).map(|kept| Commit { offset: kept.offset, metadata: kept.metadata.clone() })
+    }
+
+    /// The offset at which a partition begins.
+    pub(super) fn offset(&self, partition: Partition) -> Offset {
+        self.get(TopicPartition::new(topic::DISCOVERED, partition)).map_or(0, |commit| commit.offset)
+    }
+
+    pub(super) fn commit(&self, commits: Vec<(TopicPartition, Commit)>) -> Result<(), LogError> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        for (place, Commit { offset, metadata }) in commits {
+            if place.topic == topic::DISCOVERED {
+                kept.insert(place.partition, Kept { offset, metadata });
+            }
+        }
+        let fresh = self.path.with_extension("new");
+        let text = serde_json::to_vec(&*kept).unwrap_or_default();
+        let written = fs::write(&fresh, text).and_then(|()| fs::rename(&fresh, &self.path));
+        written.map_err(|source| LogError::Io { path: self.path.display().to_string(), source })
+    }
+}

@@ -1,0 +1,71 @@
+//! What came of a replay.
+
+use serde::Serialize;
+
+/// The figures of a replay.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub(super) struct Report {
+    /// URLs that were met, in all runs of this replay.
+    pub(super) urls: u64,
+    /// Different ones among them.
+    pub(super) distinct: u64,
+    /// The share that was decided rightly.
+    pub(super) accuracy: f64,
+    /// New URLs that did not pass: lost.
+    pub(super) false_positives: u64,
+    /// Repeats that passed.
+    pub(super) false_negatives: u64,
+    /// URLs of this run a second, from the first batch to the last commit.
+    pub(super) urls_per_second: f64,
+    /// The same for the last tenth of the run.
+    pub(super) urls_per_second_at_the_end: f64,
+    /// CPU time of all threads for a URL of this run, in microseconds, with making it and checking it.
+    pub(super) cpu_us_per_url: f64,
+    /// Half of the batches of 1,000 URLs were decided and durable after this.
+    pub(super) batch_p50_ms: f64,
+    /// 99 of 100 were.
+    pub(super) batch_p99_ms: f64,
+    /// The longest that a URL waited so.
+    pub(super) longest_wait_ms: f64,
+    /// Memory of the filters, by different URLs.
+    pub(super) filter_bytes_per_url: f64,
+    /// Disk of the indexes and of `crawl.seen`, by different URLs.
+    pub(super) disk_bytes_per_url: f64,
+    /// The most memory that was resident, of all of this process.
+    pub(super) peak_rss_bytes: u64,
+    /// URLs written to `crawl.frontier` are in the rate.
+    pub(super) frontier: bool,
+    /// Whether an earlier run began this replay.
+    pub(super) resumed: bool,
+    /// Seconds of this run until all partitions were served.
+    pub(super) opened_after_seconds: f64,
+    /// Look-ups of the index on disk.
+    pub(super) disk_lookups: u64,
+    /// Records that went to the dead letters.
+    pub(super) rejected: u64,
+    /// Links that were refused, such as those of files that are out of bounds.
+    pub(super) refused: u64,
+}
+
+impl Report {
+    /// The figures for people.
+    pub(super) fn text(&self) -> String {
+        let Self { urls, distinct, false_positives, false_negatives, .. } = self;
+        let mut text = format!(
+            "{urls} URLs, {distinct} of them different: {false_positives} lost, {false_negatives} passed twice\n"
+        );
+        let mut line = |name: &str, value: String| text.push_str(&format!("{name:>22}  {value}\n"));
+        line("accuracy", format!("{:.7} %", self.accuracy * 100.0));
+        line("rate", format!("{:.0} URLs/s ({:.0} at the end)", self.urls_per_second, self.urls_per_second_at_the_end));
+        line("CPU", format!("{:.2} µs a URL", self.cpu_us_per_url));
+        line("batch of 1,000", format!("{:.2} ms (p50), {:.2} ms (p99)", self.batch_p50_ms, self.batch_p99_ms));
+        line("longest wait", format!("{:.1} ms", self.longest_wait_ms));
+        line("filters", format!("{:.2} bytes a different URL", self.filter_bytes_per_url));
+        line("disk", format!("{:.1} bytes a different URL", self.disk_bytes_per_url));
+        #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
+        line("memory", format!("{:.0} MB at most", self.peak_rss_bytes as f64 / 1e6));
+        line("look-ups on disk", self.disk_lookups.to_string());
+        line("served after", format!("{:.2} s", self.opened_after_seconds));
+        text
+    }
+}

@@ -1,0 +1,272 @@
+//! One replay, from the arguments to the figures.
+
+use std::{
+    collections::BTreeMap,
+    io::IsTerminal as _,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use orbweaver_log::{Log, LogError, Offset, Partition};
+use orbweaver_normalizer_dedup::{Config, NormalizerDedup, Tally};
+use orbweaver_seen::Verify;
+use orbweaver_stage::{NoEffects, NoJobs, Runner, RunnerConfig};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    args::ReplayArgs,
+    chart::{self, Sample},
+    feed::{Feed, Make, Progress},
+    generate::Plan,
+    measured::{Measured, Times},
+    report::Report,
+    source::{self, OfFiles},
+    state::{Asked, State, failed},
+    truth::Truth,
+};
+use crate::{crawl::usage, exit::Failure};
+
+/// How often it is looked whether all is done.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How often a point of the chart is taken.
+const SAMPLE_EVERY: Duration = Duration::from_millis(250);
+
+/// Runs `orbweaver replay`.
+///
+/// # Errors
+/// When the arguments make no sense, the folder cannot be used, the log failed, or a URL was lost or passed twice.
+pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
+    if !args.partitions.is_power_of_two() || args.instances > args.partitions {
+        return Err(Failure::Usage(
+            "--partitions is a power of two, and --instances not above it: a partition has one owner".to_owned(),
+        ));
+    }
+    if args.from.is_empty() && args.urls.is_none() {
+        return Err(Failure::Usage("say how many URLs with --urls, or where they are with --from".to_owned()));
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(args.instances.max(2) as usize)
+        .enable_all()
+        .build()
+        .map_err(|error| failed(format!("the runtime cannot be started: {error}")))?;
+    let report = runtime.block_on(replay(args));
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    let report = report?;
+    if args.json {
+        println!("{}", serde_json::to_string(&report).map_err(failed)?);
+    } else {
+        print!("{}", report.text());
+    }
+    // After a crash what was in flight may pass again, which is no fault.
+    // Believing the filters costs a few.
+    let lost_by_filters = args.no_verify && report.accuracy >= 1.0 - 1e-6;
+    if (report.false_positives > 0 && !lost_by_filters) || (report.false_negatives > 0 && !report.resumed) {
+        return Err(failed(format!(
+            "{} URLs were lost and {} passed twice",
+            report.false_positives, report.false_negatives
+        )));
+    }
+    Ok(())
+}
+
+async fn replay(args: &ReplayArgs) -> Result<Report, Failure> {
+    let asked = asked(args);
+    let state = State::open(args.out.as_deref(), &asked).await?;
+    let plan = Plan {
+        urls: args.urls.unwrap_or(u64::MAX),
+        new_ppm: asked.new_ppm,
+        seed: asked.seed,
+        partitions: asked.partitions,
+    };
+    let truth = Arc::new(if args.from.is_empty() { Truth::of_plan(plan) } else { Truth::of_files() });
+    if state.resumed {
+        state.read_back(&truth).await.map_err(failed)?;
+    }
+    let begun = Instant::now();
+    let cpu = usage::cpu_time();
+    let mut running = Running::start(args, &state, plan, &truth).await?;
+    let samples = watch(args, &mut running, begun).await?;
+    let took = begun.elapsed();
+    let cpu = usage::cpu_time().saturating_sub(cpu);
+    running.stop().await?;
+    if let Some(path) = &args.chart {
+        let title = format!("orbweaver replay: {} URLs", running.progress.urls());
+        chart::write(path, &title, &samples)
+            .map_err(|error| Failure::Output(format!("{}: {error}", path.display())))?;
+    }
+    Ok(running.report(args, &state, &truth, &Spent { took, cpu, samples }))
+}
+
+fn asked(args: &ReplayArgs) -> Asked {
+    Asked {
+        urls: args.urls,
+        new_ppm: args.new_ppm(),
+        seed: args.seed,
+        from: args.from.clone(),
+        partitions: args.partitions,
+        instances: args.instances,
+        frontier: !args.no_frontier,
+    }
+}
+
+/// What a run took.
+struct Spent {
+    took: Duration,
+    cpu: Duration,
+    samples: Vec<Sample>,
+}
+
+/// The instances of the service.
+struct Running {
+    instances: JoinSet<Result<(), String>>,
+    shutdown: CancellationToken,
+    progress: Arc<Progress>,
+    tallies: Vec<Arc<Tally>>,
+    times: Vec<Arc<Mutex<Times>>>,
+}
+
+impl Running {
+    async fn start(args: &ReplayArgs, state: &State, plan: Plan, truth: &Arc<Truth>) -> Result<Self, Failure> {
+        let (progress, shutdown) = (Arc::new(Progress::new(args.instances)), CancellationToken::new());
+        let mut running = Self { instances: JoinSet::new(), shutdown, progress, tallies: vec![], times: vec![] };
+        for instance in 0..args.instances {
+            let mut config = Config::new(state.index_of(instance));
+            if let Some(entries) = args.recent_entries {
+                config.recent_entries = entries as usize;
+            }
+            let verify = if args.no_verify { Verify::Never } else { Verify::OnDisk };
+            let stage = NormalizerDedup::open_with(config, verify, &*state.log).await.map_err(failed)?;
+            let times = Arc::<Mutex<Times>>::default();
+            running.tallies.push(stage.tally());
+            running.times.push(times.clone());
+            let feed = Feed {
+                inner: state.log.clone(),
+                make: make(args, plan, truth),
+                commits: state.commits.clone(),
+                truth: truth.clone(),
+                partitions: (0..args.partitions).filter(|partition| partition % args.instances == instance).collect(),
+                frontier: !args.no_frontier,
+                progress: running.progress.clone(),
+            };
+            let measured = Measured::new(stage, times, running.progress.clone());
+            let log: Arc<dyn Log> = Arc::new(feed);
+            let run = Runner::new(measured, log, NoJobs, NoEffects, RunnerConfig::default());
+            let run = run.run(running.shutdown.clone());
+            running.instances.spawn(async move { run.await.map_err(|error| error.to_string()) });
+        }
+        Ok(running)
+    }
+
+    /// Why an instance ended before all was done.
+    async fn ended(&mut self) -> Failure {
+        match self.instances.join_next().await {
+            Some(Ok(Err(error))) => failed(error),
+            Some(Err(error)) => failed(error),
+            Some(Ok(Ok(()))) | None => failed("an instance of the service ended by itself"),
+        }
+    }
+
+    async fn stop(&mut self) -> Result<(), Failure> {
+        self.shutdown.cancel();
+        while let Some(ended) = self.instances.join_next().await {
+            ended.map_err(failed)?.map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "figures for people")]
+    fn report(&self, args: &ReplayArgs, state: &State, truth: &Truth, spent: &Spent) -> Report {
+        let verdict = truth.verdict();
+        let mut times = Times::default();
+        for other in &self.times {
+            times.merge(&other.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+        let of_run = self.progress.urls();
+        let urls = if args.from.is_empty() { args.urls.unwrap_or_default() } else { of_run };
+        let wrong = verdict.false_positives + verdict.false_negatives;
+        let per_url = |value: f64| value / verdict.distinct.max(1) as f64;
+        let sum = |value: fn(&Tally) -> u64| self.tallies.iter().map(|tally| value(tally)).sum::<u64>();
+        Report {
+            urls,
+            distinct: verdict.distinct,
+            accuracy: 1.0 - wrong as f64 / urls.max(1) as f64,
+            false_positives: verdict.false_positives,
+            false_negatives: verdict.false_negatives,
+            urls_per_second: of_run as f64 / spent.took.as_secs_f64(),
+            urls_per_second_at_the_end: at_the_end(&spent.samples),
+            cpu_us_per_url: spent.cpu.as_secs_f64() * 1e6 / of_run.max(1) as f64,
+            batch_p50_ms: times.quantile_ms(0.5),
+            batch_p99_ms: times.quantile_ms(0.99),
+            longest_wait_ms: times.longest_ms(),
+            filter_bytes_per_url: per_url(sum(Tally::filter_bytes) as f64),
+            disk_bytes_per_url: per_url(state.disk_bytes(args.instances) as f64),
+            peak_rss_bytes: usage::peak_rss_bytes(),
+            frontier: !args.no_frontier,
+            resumed: state.resumed,
+            opened_after_seconds: self.progress.opened_after().as_secs_f64(),
+            disk_lookups: sum(Tally::disk_lookups),
+            rejected: sum(|tally| tally.snapshot().rejected),
+            refused: sum(|tally| tally.snapshot().refused()),
+        }
+    }
+}
+
+/// URLs a second in the last tenth of the run.
+#[allow(clippy::cast_precision_loss, reason = "figures for people")]
+fn at_the_end(samples: &[Sample]) -> f64 {
+    let tenth = samples.len() / 10 + 1;
+    let (Some(last), Some(first)) = (samples.last(), samples.iter().rev().nth(tenth)) else { return 0.0 };
+    (last.urls - first.urls) as f64 / (last.at - first.at).max(1e-9)
+}
+
+fn make(args: &ReplayArgs, plan: Plan, truth: &Arc<Truth>) -> Arc<Make> {
+    let (files, truth, partitions) = (args.from.clone(), truth.clone(), args.partitions);
+    Arc::new(move |from: BTreeMap<Partition, Offset>| {
+        if files.is_empty() {
+            return Ok(Box::new(source::generated(plan, from)));
+        }
+        let opened = OfFiles::open(&files, plan.urls, partitions, from, truth.clone());
+        opened.map(|made| Box::new(made) as Box<_>).map_err(|error| LogError::Invalid(error.to_string()))
+    })
+}
+
+/// Waits until every record is complete, and shows how far it is.
+async fn watch(args: &ReplayArgs, running: &mut Running, begun: Instant) -> Result<Vec<Sample>, Failure> {
+    let bar = bar(args);
+    let progress = running.progress.clone();
+    let take = || Sample { at: begun.elapsed().as_secs_f64(), urls: progress.urls(), rss_bytes: usage::rss_bytes() };
+    let mut samples = vec![take()];
+    let mut sampled = begun;
+    let mut every = tokio::time::interval(LOOK_EVERY);
+    while !progress.is_done() {
+        tokio::select! {
+            failure = running.ended() => return Err(failure),
+            _ = every.tick() => {}
+            _ = tokio::signal::ctrl_c() => {
+                return Err(Failure::Stopped("stopped before the end; with --out the same command goes on".to_owned()));
+            }
+        }
+        bar.set_position(progress.urls());
+        if sampled.elapsed() >= SAMPLE_EVERY {
+            sampled = Instant::now();
+            samples.push(take());
+        }
+    }
+    samples.push(take());
+    bar.finish_and_clear();
+    Ok(samples)
+}
+
+fn bar(args: &ReplayArgs) -> ProgressBar {
+    if args.json || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::with_draw_target(args.urls, ProgressDrawTarget::stderr_with_hz(5));
+    let style = "{bar:40} {human_pos} of {human_len} URLs  {per_sec}  {eta}";
+    if let Ok(style) = ProgressStyle::with_template(style) {
+        bar.set_style(style);
+    }
+    bar
+}

@@ -1,0 +1,162 @@
+//! The folder of a replay: the log, what was asked for, and what passed before it was killed.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use orbweaver_log::{Cleanup, EmbeddedLog, Log, LogError, Options, Partition, TopicPartition, TopicSpec};
+use orbweaver_messages::{CrawlDefinition, Scope, topic};
+use serde::{Deserialize, Serialize};
+
+use super::{commits::Commits, generate::CRAWL, truth::Truth};
+use crate::{crawl::definition, exit::Failure};
+
+/// How long a record that must be there is waited for.
+const READ_WAIT: Duration = Duration::from_secs(1);
+
+/// What was asked for when the folder was made; another replay cannot go on with it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Asked {
+    pub(super) urls: Option<u64>,
+    pub(super) new_ppm: u64,
+    pub(super) seed: u64,
+    pub(super) from: Vec<PathBuf>,
+    pub(super) partitions: Partition,
+    pub(super) instances: u32,
+    pub(super) frontier: bool,
+}
+
+/// The folder of a replay. A temporary one is removed when this is dropped.
+pub(super) struct State {
+    pub(super) folder: PathBuf,
+    pub(super) log: Arc<EmbeddedLog>,
+    pub(super) commits: Arc<Commits>,
+    /// Whether an earlier run began this replay.
+    pub(super) resumed: bool,
+    temporary: bool,
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        if self.temporary {
+            let _ = fs::remove_dir_all(&self.folder);
+        }
+    }
+}
+
+pub(super) fn failed(error: impl std::fmt::Display) -> Failure {
+    Failure::Failed(error.to_string())
+}
+
+impl State {
+    pub(super) async fn open(out: Option<&Path>, asked: &Asked) -> Result<Self, Failure> {
+        let temporary = || std::env::temp_dir().join(format!("orbweaver-replay-{}", std::process::id()));
+        let folder = out.map_or_else(temporary, Path::to_owned);
+        let unusable = |error: std::io::Error| Failure::Output(format!("{}: {error}", folder.display()));
+        fs::create_dir_all(&folder).map_err(unusable)?;
+        let path = folder.join("replay.json");
+        let resumed = path.exists();
+        if resumed {
+            check(&path, asked)?;
+        } else if fs::read_dir(&folder).map_err(unusable)?.flatten().any(|entry| entry.file_name() != "replay.new") {
+            return Err(Failure::Output(format!("{}: not empty, and not the folder of a replay", folder.display())));
+        }
+        // Before all else, so that a replay that is killed at once goes on all the same.
+        if !resumed {
+            let fresh = path.with_extension("new");
+            let text = serde_json::to_vec(asked).unwrap_or_default();
+            fs::write(&fresh, text).and_then(|()| fs::rename(&fresh, &path)).map_err(unusable)?;
+        }
+        let log = EmbeddedLog::open(
+            folder.join("log"),
+            Options { maintain_every: None, ..Options::default() },
+            &specs(asked.partitions),
+        );
+        let log = Arc::new(log.map_err(failed)?);
+        if definition::find(&*log, CRAWL).await?.is_none() {
+            let definition = CrawlDefinition {
+                name: CRAWL.to_owned(),
+                scope: Scope::Any,
+                include: vec![],
+                exclude: vec![],
+                max_depth: None,
+                pins: definition::pins(asked.partitions),
+                created_at_ms: 0,
+            };
+            definition::write(&*log, &definition, 0).await?;
+        }
+        let commits = Arc::new(Commits::open(folder.join("commits.json")).map_err(failed)?);
+        Ok(Self { folder: folder.clone(), log, commits, resumed, temporary: out.is_none() })
+    }
+
+    /// What was let through before this run, from the log.
+    pub(super) async fn read_back(&self, truth: &Truth) -> Result<(), LogError> {
+        for partition in 0..self.log.partitions(topic::FRONTIER)? {
+            let place = TopicPartition::new(topic::FRONTIER, partition);
+            let bounds = self.log.bounds(place).await?;
+            let mut reader = self.log.reader(place, bounds.start).await?;
+            while reader.position() < bounds.end {
+                for record in reader.read(READ_WAIT).await? {
+                    record.value.iter().for_each(|value| truth.passed(value));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Where an instance of the service keeps its index.
+    pub(super) fn index_of(&self, instance: u32) -> PathBuf {
+        self.folder.join(format!("seen-{instance}"))
+    }
+
+    /// Bytes on disk of all indexes and of `crawl.seen`.
+    pub(super) fn disk_bytes(&self, instances: u32) -> u64 {
+        let indexes = (0..instances).map(|instance| bytes_below(&self.index_of(instance))).sum::<u64>();
+        indexes + self.log.bytes(topic::SEEN).unwrap_or_default()
+    }
+}
+
+fn check(path: &Path, asked: &Asked) -> Result<(), Failure> {
+    let unusable = |error: &dyn std::fmt::Display| Failure::Output(format!("{}: {error}", path.display()));
+    let text = fs::read(path).map_err(|error| unusable(&error))?;
+    let begun: Asked = serde_json::from_slice(&text).map_err(|error| unusable(&error))?;
+    if begun != *asked {
+        let (begun, asked) = (serde_json::json!(begun), serde_json::json!(asked));
+        return Err(Failure::Usage(format!(
+            "{}: this replay was begun with {begun}, and not with {asked}",
+            path.display()
+        )));
+    }
+    if !begun.frontier {
+        let reason = "a replay with --no-frontier cannot go on: what passed before is not in the log; begin it anew";
+        return Err(Failure::Usage(format!("{}: {reason}", path.display())));
+    }
+    if !begun.from.is_empty() {
+        return Err(Failure::Usage(format!("{}: a replay of files cannot go on; begin it anew", path.display())));
+    }
+    Ok(())
+}
+
+fn specs(partitions: Partition) -> Vec<TopicSpec> {
+    topic::topics()
+        .iter()
+        .map(|described| {
+            // Nothing is compacted away that tells what passed.
+            TopicSpec::new(described.topic, partitions, Cleanup::Keep)
+        })
+        .collect()
+}
+
+fn bytes_below(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let bytes = entries.map(|entry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => bytes_below(&entry.path()),
+        // Blocks, since a storage engine may set space aside that it does not use.
+        Ok(metadata) => std::os::unix::fs::MetadataExt::blocks(&metadata) * 512,
+        Err(_) => 0,
+    });
+    bytes.sum()
+}
