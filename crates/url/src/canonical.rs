@@ -161,12 +161,15 @@ fn host(policy: Policy, host: &str) -> &str {
     host
 }
 
+/// A change of a path; `None` where there is nothing to change.
+type Step = fn(&str) -> Option<String>;
+
 fn path(policy: Policy, text: &str) -> Cow<'_, str> {
     let mut path = Cow::Borrowed(text);
     if policy.has(Rule::NormalizeEscapes) {
         path = normalize(text, Place::Path);
     }
-    let steps: [(Rule, fn(&str) -> Option<String>); 3] = [
+    let steps: [(Rule, Step); 3] = [
         (Rule::DropSessions, path::drop_sessions),
         (Rule::MergeSlashes, path::merge_slashes),
         (Rule::DropIndex, path::drop_index),

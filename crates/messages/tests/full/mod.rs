@@ -144,7 +144,6 @@ fn page() -> Page {
         fingerprint: Fingerprint([1; 16]),
         url: "https://example.org/?b&a".into(),
         key: text("https://example.org/?a&b"),
-        policy: orbweaver_url::Policy::AGGRESSIVE,
         site: "example.org".into(),
         depth: 1,
         sighting: Sighting::Link,

@@ -47,11 +47,6 @@ impl Commits {
         kept.get(&place.partition).map(|kept| Commit { offset: kept.offset, metadata: kept.metadata.clone() })
     }
 
-    /// The offset at which a partition begins.
-    pub(super) fn offset(&self, partition: Partition) -> Offset {
-        self.get(TopicPartition::new(topic::DISCOVERED, partition)).map_or(0, |commit| commit.offset)
-    }
-
     pub(super) fn commit(&self, commits: Vec<(TopicPartition, Commit)>) -> Result<(), LogError> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         for (place, Commit { offset, metadata }) in commits {

@@ -83,7 +83,7 @@ impl State {
                 include: vec![],
                 exclude: vec![],
                 max_depth: None,
-                pins: definition::pins(asked.partitions),
+                pins: definition::pins(asked.partitions, orbweaver_url::Policy::STANDARD, vec![]),
                 created_at_ms: 0,
             };
             definition::write(&*log, &definition, 0).await?;
