@@ -29,7 +29,7 @@ impl BuildHasher for Keyed {
     }
 }
 
-/// Folds 16 bytes into 8 by a multiplication of 64 by 64 bits.
+/// Folds 16 bytes into 8 by a multiplication of 64 by 128 bits, half by half.
 #[derive(Debug)]
 pub(crate) struct KeyedHasher(u64);
 
@@ -38,7 +38,8 @@ impl Hasher for KeyedHasher {
         for half in bytes.chunks(8) {
             let mut word = [0; 8];
             word[..half.len()].copy_from_slice(half);
-            let product = u128::from(self.0 ^ u64::from_le_bytes(word)) * 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+            let word = u128::from(self.0 ^ u64::from_le_bytes(word));
+            let product = word.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
             self.0 = (product >> 64) as u64 ^ product as u64;
         }
     }

@@ -76,8 +76,7 @@ impl Stack {
     }
 
     fn run(&self, verb: &str, options: &[&str]) -> Result<Output, StackError> {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/stack");
-        let output = Command::new(script)
+        let output = Command::new(script()?)
             // Or the servers that are shared would be taken for ours.
             .env_remove("ORBWEAVER_TEST_CQL")
             .arg(verb)
@@ -91,6 +90,17 @@ impl Stack {
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         Err(StackError::Failed { verb: verb.to_owned(), said })
     }
+}
+
+/// `tests/stack` of the checkout that a test belongs to, or, for a program, of the folder that it was started in. The folder in
+/// which this was compiled may be gone, since checkouts share what they build.
+fn script() -> std::io::Result<PathBuf> {
+    let from = match std::env::var_os("CARGO_MANIFEST_DIR") {
+        Some(package) => PathBuf::from(package),
+        None => std::env::current_dir()?,
+    };
+    let found = from.ancestors().map(|folder| folder.join("tests/stack")).find(|script| script.is_file());
+    found.ok_or_else(|| std::io::Error::other(format!("not found in or above {}", from.display())))
 }
 
 impl Drop for Stack {

@@ -59,7 +59,7 @@ impl Default for FetcherConfig {
         Self {
             user_agent: concat!("orbweaver/", env!("CARGO_PKG_VERSION")).to_owned(),
             headers: vec![],
-            concurrency: 64,
+            concurrency: 128,
             connect_timeout: Duration::from_secs(10),
             headers_timeout: Duration::from_secs(20),
             request_timeout: Duration::from_secs(30),
