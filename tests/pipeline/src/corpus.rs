@@ -34,7 +34,9 @@ pub async fn cppreference() -> Result<Option<Tree>> {
         eprintln!("skipped: ORBWEAVER_WITHOUT_CORPORA is set, so no real tree is fetched");
         return Ok(None);
     }
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpora/fetch");
+    // As it is when the test runs: checkouts share what they build.
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").context("cargo sets CARGO_MANIFEST_DIR for tests")?;
+    let script = Path::new(&package).join("../corpora/fetch");
     let fetch = Command::new(&script).arg("cppreference-doc-en-html").kill_on_drop(true).output();
     let fetched = timeout(PATIENCE, fetch).await.context("tests/corpora/fetch takes too long")??;
     let said = String::from_utf8_lossy(&fetched.stderr);
