@@ -13,6 +13,7 @@ use rdkafka::{
 use tokio::{
     sync::Notify,
     task::{JoinError, JoinHandle},
+    time::Instant,
 };
 
 use super::{
@@ -37,8 +38,18 @@ pub(super) enum Work {
     /// The partitions that are given to us; whether they still were.
     Take(JoinHandle<Result<bool, LogError>>),
     Seeks(JoinHandle<Sought>),
-    /// Which positions are not in the log.
-    Probe(JoinHandle<Result<(), LogError>>),
+    /// Which positions are not in the log, or have records before them.
+    Probe(JoinHandle<Result<Vec<TopicPartition>, LogError>>, Refused),
+}
+
+/// Some position was refused; the event does not tell which.
+#[derive(Debug)]
+pub(super) struct Refused {
+    /// When to look.
+    pub(super) look_at: Instant,
+    /// Where partitions stood at the look before, if there was one: what still stands there although it has records to read
+    /// was given up by librdkafka.
+    pub(super) stood: Option<Vec<(TopicPartition, Offset)>>,
 }
 
 /// Partitions that are given to us and not taken yet.
@@ -81,15 +92,19 @@ pub(super) fn membership(config: &KafkaConfig, group: &str) -> ClientConfig {
     properties
 }
 
-/// Which of these positions is not in the log, if one is.
+/// The places that have records to read at these positions; an error when a position is not in the log.
 pub(super) fn probe(
     client: &Client,
     positions: &[(TopicPartition, Offset)],
     named: &[(TopicPartition, Arc<str>)],
     timeout: Duration,
-) -> Result<(), LogError> {
-    let bounds = bounds(client, named, timeout)?;
-    positions.iter().zip(bounds).try_for_each(|((place, offset), bounds)| check_range(*place, *offset, bounds))
+) -> Result<Vec<TopicPartition>, LogError> {
+    let mut readable = vec![];
+    for ((place, offset), bounds) in positions.iter().zip(bounds(client, named, timeout)?) {
+        check_range(*place, *offset, bounds)?;
+        readable.extend((*offset < bounds.end).then_some(*place));
+    }
+    Ok(readable)
 }
 
 /// A client that joins the group.

@@ -19,7 +19,7 @@ use tokio::{
 
 use super::{
     KafkaConfig,
-    asked::{Client, Given, Work, broken, commit, end, member, membership},
+    asked::{Client, Given, Refused, Work, broken, commit, end, member, membership},
     client::is_passing,
     group::{Raw, Signal, give_back},
     held::Held,
@@ -39,8 +39,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const EMPTY_POLLS: usize = 3;
 /// Between two tries to join under a name that is in use.
 const REJOIN_PAUSE: Duration = Duration::from_secs(1);
-/// Who was frozen hears that others went on, and deleted what he was about to read, before he hears that he was expelled. The
-/// brokers want a sign of life every five seconds, and tell it then.
+/// Who was frozen hears that others went on, and deleted what he was about to read, before he hears that he was expelled, or
+/// when he has been given partitions anew. The brokers want a sign of life every five seconds, and tell it then.
 const LOSS_IS_TOLD_WITHIN: Duration = Duration::from_secs(8);
 
 pub(super) struct KafkaConsumer {
@@ -61,8 +61,7 @@ pub(super) struct KafkaConsumer {
     work: Option<Work>,
     /// The commit that is under way: its caller may have given up on it, but the next waits for it.
     committing: Option<JoinHandle<Result<(), LogError>>>,
-    /// Some position is not in the log: when to ask which.
-    out_of_range: Option<Instant>,
+    refused: Option<Refused>,
     /// After something that has to be tried again.
     work_after: Option<Instant>,
     ready: Arc<Notify>,
@@ -92,7 +91,7 @@ impl KafkaConsumer {
             given: Given::default(),
             work: None,
             committing: None,
-            out_of_range: None,
+            refused: None,
             work_after: None,
             ready,
             waiting_bytes: config.fetch_bytes,
@@ -168,7 +167,8 @@ impl KafkaConsumer {
     fn erred(&mut self, client: &Client, error: &KafkaError) {
         match error.rdkafka_error_code() {
             Some(Code::AutoOffsetReset | Code::OffsetOutOfRange) => {
-                self.out_of_range.get_or_insert_with(|| Instant::now() + LOSS_IS_TOLD_WITHIN);
+                let look_at = Instant::now() + LOSS_IS_TOLD_WITHIN;
+                self.refused.get_or_insert(Refused { look_at, stood: None });
             }
             Some(code) if is_passing(code) => {}
             // A topic that was made a moment ago is not known to every broker; one that is gone stays gone, and is found by
@@ -234,8 +234,8 @@ impl KafkaConsumer {
         }
         if self.held.is_empty() {
             // Whose position was refused is not ours any more.
-            self.out_of_range = None;
-            self.work.take_if(|work| matches!(work, Work::Probe(_)));
+            self.refused = None;
+            self.work.take_if(|work| matches!(work, Work::Probe(..)));
         }
     }
 
@@ -304,7 +304,7 @@ impl KafkaConsumer {
                 self.taken(taken)?;
             }
             Some(Work::Seeks(work)) => drop(work.await),
-            Some(Work::Probe(work)) => drop(work.await),
+            Some(Work::Probe(work, _)) => drop(work.await),
         }
         let Some(client) = self.client.take() else { return Ok(()) };
         let (going, given) = (self.topics.raw(&self.held.going()), std::mem::take(&mut self.given));

@@ -8,11 +8,11 @@ use tokio::{
     time::Instant,
 };
 
-use super::KafkaConsumer;
+use super::{KafkaConsumer, LOSS_IS_TOLD_WITHIN};
 use crate::{
-    Event, LogError,
+    Event, LogError, TopicPartition,
     kafka::{
-        asked::{Work, broken, probe, seek, take_at_ends},
+        asked::{Refused, Work, broken, probe, seek, take_at_ends},
         held::Seek,
     },
 };
@@ -37,10 +37,10 @@ impl KafkaConsumer {
             })));
             return Ok(());
         }
-        if self.out_of_range.take_if(|at| *at <= Instant::now()).is_some() {
+        if let Some(refused) = self.refused.take_if(|refused| refused.look_at <= Instant::now()) {
             let positions = self.held.positions();
             let named = self.topics.named(&positions.iter().map(|(at, _)| *at).collect::<Vec<_>>());
-            self.work = Some(Work::Probe(spawn_blocking(move || probe(&client, &positions, &named, timeout))));
+            self.work = Some(Work::Probe(spawn_blocking(move || probe(&client, &positions, &named, timeout)), refused));
             return Ok(());
         }
         let named = |seek: Seek| Some((seek, self.topics.name(seek.place.topic)?.clone()));
@@ -115,22 +115,37 @@ impl KafkaConsumer {
                     }
                 }
             }
-            Some(Work::Probe(probe)) => {
+            Some(Work::Probe(probe, _)) => {
                 let Some(answer) = (&mut *probe).now_or_never() else { return Ok(()) };
-                self.work = None;
-                match answer.map_err(|error| broken(&error))? {
+                let Some(Work::Probe(_, refused)) = self.work.take() else { return Ok(()) };
+                return self.probed(answer.map_err(|error| broken(&error))?, refused);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether what was refused can be helped by waiting.
+    fn probed(&mut self, answer: Result<Vec<TopicPartition>, LogError>, refused: Refused) -> Result<(), LogError> {
+        let (now, group) = (Instant::now(), &self.group);
+        match (answer, refused.stood) {
+            (Ok(readable), None) => {
+                let stood = self.held.positions().into_iter().filter(|(place, _)| readable.contains(place)).collect();
+                self.refused = Some(Refused { look_at: now + LOSS_IS_TOLD_WITHIN, stood: Some(stood) });
+            }
+            (Ok(readable), Some(stood)) => {
+                let positions = self.held.positions();
+                let stuck = stood.iter().find(|at| readable.contains(&at.0) && positions.contains(at));
+                if let Some((place, offset)) = stuck {
                     // librdkafka has given that partition up, and takes no seek for it any more.
-                    Ok(()) => {
-                        let reason = "a position was refused, and all are in the log: a partition stands still";
-                        return Err(LogError::Fatal(format!("the group `{}`: {reason}", self.group)));
-                    }
-                    Err(LogError::Unavailable(reason)) => {
-                        tracing::warn!(group = self.group, reason, "a position is not in the log; asking which");
-                        self.out_of_range = Some(Instant::now());
-                    }
-                    Err(error) => return Err(error),
+                    let reason = format!("{place} stands still at {offset}: its position was refused");
+                    return Err(LogError::Fatal(format!("the group `{group}`: {reason}")));
                 }
             }
+            (Err(LogError::Unavailable(reason)), stood) => {
+                tracing::warn!(group, reason, "a position is not in the log; asking which");
+                self.refused = Some(Refused { look_at: now, stood });
+            }
+            (Err(error), _) => return Err(error),
         }
         Ok(())
     }
