@@ -13,7 +13,10 @@ use std::{
     sync::Arc,
 };
 
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, config::FilterPolicy};
+use fjall::{
+    Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch,
+    config::{FilterPolicy, PartitioningPolicy},
+};
 use orbweaver_log::{Offset, Partition};
 use orbweaver_messages::{Millis, Waiting};
 use orbweaver_stage::Position;
@@ -102,7 +105,13 @@ impl FrontierIndex {
             .max_cached_files(Some(OPEN_FILES))
             .worker_threads(1)
             .open()?;
-        let options = |bytes| KeyspaceCreateOptions::default().max_memtable_size(bytes);
+        // In parts at every level: a whole filter or index of a file is larger than the cache, and would be read for each look-up.
+        let options = |bytes| {
+            KeyspaceCreateOptions::default()
+                .max_memtable_size(bytes)
+                .filter_block_partitioning_policy(PartitioningPolicy::all(true))
+                .index_block_partitioning_policy(PartitioningPolicy::all(true))
+        };
         // Most look-ups of a fingerprint find nothing, which the filters tell; the other tables are read where something is.
         let places = database.keyspace(TABLES[0], || options(KEYS_MEMTABLE_BYTES))?;
         let unfiltered = |bytes| options(bytes).filter_policy(FilterPolicy::disabled()).expect_point_read_hits(true);

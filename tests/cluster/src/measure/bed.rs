@@ -13,6 +13,8 @@ use orbweaver_toyweb::Expected;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, interval};
 
 use crate::Options;
@@ -155,10 +157,36 @@ impl Progress {
         let from = self.points.iter().rev().find(|(at, _)| now - *at >= WINDOW).or(self.points.first());
         from.map_or(0.0, |(at, documents)| (self.documents() - documents) as f64 / (now - *at).as_secs_f64().max(0.1))
     }
+}
 
-    /// The longest time without a document since `from`.
-    pub(crate) fn longest_gap(&self, from: Instant) -> Duration {
-        let points: Vec<_> = self.points.iter().map(|(at, _)| *at).filter(|at| *at >= from).collect();
-        points.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or_default()
+/// Notes when documents come, beside whatever else is done.
+pub(crate) struct Watch {
+    stop: oneshot::Sender<()>,
+    moments: JoinHandle<Vec<Instant>>,
+}
+
+impl Watch {
+    pub(crate) fn start(cluster: &Cluster) -> Self {
+        let (log, (stop, mut stopped)) = (cluster.log.clone(), oneshot::channel());
+        let moments = tokio::spawn(async move {
+            let (mut ticks, mut moments, mut before) = (interval(LOOK_EVERY), vec![Instant::now()], 0);
+            while stopped.try_recv() == Err(oneshot::error::TryRecvError::Empty) {
+                ticks.tick().await;
+                let documents = appended(&log, topic::DOCUMENTS).await.unwrap_or(before);
+                if documents > before {
+                    moments.push(Instant::now());
+                }
+                before = documents;
+            }
+            moments
+        });
+        Self { stop, moments }
+    }
+
+    /// The longest time without a document.
+    pub(crate) async fn longest_gap(self) -> Result<Duration> {
+        let _ = self.stop.send(());
+        let moments = self.moments.await?;
+        Ok(moments.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or_default())
     }
 }

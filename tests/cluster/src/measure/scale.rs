@@ -7,7 +7,7 @@ use orbweaver_cluster_tests::{Found, Instance, Service, requested_pages};
 use tokio::time::{Instant, sleep};
 
 use crate::Options;
-use crate::bed::{Bed, PATIENCE, Progress, Web};
+use crate::bed::{Bed, PATIENCE, Progress, Watch, Web};
 
 /// How long a group may take to settle.
 const SETTLES_WITHIN: Duration = Duration::from_secs(60);
@@ -23,7 +23,7 @@ pub(crate) async fn run(bed: &Bed, options: &Options) -> Result<()> {
     cluster.seed(&[&web.url]).await?;
     progress.until(&cluster, share(1)).await?;
 
-    let begun = Instant::now();
+    let watch = Watch::start(&cluster);
     for service in Service::ALL {
         for _ in 0..2 {
             instances.push(cluster.add(service).await?);
@@ -33,7 +33,8 @@ pub(crate) async fn run(bed: &Bed, options: &Options) -> Result<()> {
         println!("  {:18} 1 to 3: {spread:?} partitions after {:.1} s", service.name(), at.elapsed().as_secs_f64());
     }
     progress.until(&cluster, share(5)).await?;
-    let (three, from) = (progress.longest_gap(begun), Instant::now());
+    let going_up = watch.longest_gap().await?;
+    let watch = Watch::start(&cluster);
     for service in Service::ALL {
         // Those that came first go: what they hold moves.
         for _ in 0..2 {
@@ -46,15 +47,15 @@ pub(crate) async fn run(bed: &Bed, options: &Options) -> Result<()> {
         let spread = settled(&instances, service, options.partitions).await?;
         println!("  {:18} 3 to 1: {spread:?} partitions after {:.1} s", service.name(), at.elapsed().as_secs_f64());
     }
+    let going_down = watch.longest_gap().await?;
     cluster.complete(PATIENCE, &mut instances).await?;
-    progress.look(&cluster).await;
     Found::read(&cluster.log).await?.check(&truth, false)?;
     let twice: u32 = requested_pages(&web.requests())?.values().map(|count| count - 1).sum();
     println!(
         "  {} pages, none lost, requested twice: {twice}; the longest time without a document: {:.1} s going up, {:.1} s going down",
         truth.len(),
-        three.as_secs_f64(),
-        progress.longest_gap(from).as_secs_f64()
+        going_up.as_secs_f64(),
+        going_down.as_secs_f64()
     );
     cluster.remove().await
 }
