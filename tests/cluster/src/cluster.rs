@@ -120,10 +120,17 @@ impl Cluster {
     pub async fn start(plan: Plan) -> Result<Self> {
         let prefix = orbweaver_testkit::unique("cluster");
         let keyspace = prefix.clone();
-        let config = KafkaConfig { prefix: prefix.clone(), ..KafkaConfig::new(plan.brokers.clone()) };
-        let log = KafkaLog::connect(config).await?;
+        let log = connect(&plan, &prefix).await?;
         topics::create(&log, plan.partitions, Some(plan.replication)).await?;
         Ok(Self { plan, log, prefix, keyspace, folder: tempfile::tempdir()?, started: 0, last: None })
+    }
+
+    /// One more client of the log, for what is watched beside.
+    ///
+    /// # Errors
+    /// When the brokers do not answer.
+    pub async fn another_client(&self) -> Result<KafkaLog> {
+        connect(&self.plan, &self.prefix).await
     }
 
     /// The prefix of its topics and groups.
@@ -243,4 +250,9 @@ impl Cluster {
         session.query_unpaged(format!("DROP KEYSPACE IF EXISTS {}", self.keyspace), ()).await?;
         Ok(())
     }
+}
+
+async fn connect(plan: &Plan, prefix: &str) -> Result<KafkaLog> {
+    let config = KafkaConfig { prefix: prefix.to_owned(), ..KafkaConfig::new(plan.brokers.clone()) };
+    Ok(KafkaLog::connect(config).await?)
 }

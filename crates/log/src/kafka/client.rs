@@ -140,6 +140,8 @@ pub(super) fn is_passing(code: Code) -> bool {
             | Code::PreviousInProgress
             | Code::Retry
             | Code::UnknownBroker
+            // A broker that was taken out of the cluster.
+            | Code::DestroyBroker
             | Code::LeaderNotAvailable
             | Code::NotLeaderForPartition
             | Code::RequestTimedOut

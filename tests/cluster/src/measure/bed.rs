@@ -166,8 +166,8 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    pub(crate) fn start(cluster: &Cluster) -> Self {
-        let (log, (stop, mut stopped)) = (cluster.log.clone(), oneshot::channel());
+    pub(crate) async fn start(cluster: &Cluster) -> Result<Self> {
+        let (log, (stop, mut stopped)) = (cluster.another_client().await?, oneshot::channel());
         let moments = tokio::spawn(async move {
             let (mut ticks, mut moments, mut before) = (interval(LOOK_EVERY), vec![Instant::now()], 0);
             while stopped.try_recv() == Err(oneshot::error::TryRecvError::Empty) {
@@ -180,7 +180,7 @@ impl Watch {
             }
             moments
         });
-        Self { stop, moments }
+        Ok(Self { stop, moments })
     }
 
     /// The longest time without a document.

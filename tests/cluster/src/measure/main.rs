@@ -40,7 +40,7 @@ struct Options {
     #[arg(long, default_value_t = 3)]
     rounds: u32,
     /// The first of ten ports on loopback for the servers
-    #[arg(long, default_value_t = 27_092)]
+    #[arg(long, default_value_t = 30_092)]
     port: u16,
     /// When Cassandra syncs its commit log: before it acknowledges (batch), or each second (periodic)
     #[arg(long, default_value = "periodic", value_parser = ["batch", "periodic"])]

@@ -23,7 +23,7 @@ pub(crate) async fn run(bed: &Bed, options: &Options) -> Result<()> {
     cluster.seed(&[&web.url]).await?;
     progress.until(&cluster, share(1)).await?;
 
-    let watch = Watch::start(&cluster);
+    let watch = Watch::start(&cluster).await?;
     for service in Service::ALL {
         for _ in 0..2 {
             instances.push(cluster.add(service).await?);
@@ -34,7 +34,7 @@ pub(crate) async fn run(bed: &Bed, options: &Options) -> Result<()> {
     }
     progress.until(&cluster, share(5)).await?;
     let going_up = watch.longest_gap().await?;
-    let watch = Watch::start(&cluster);
+    let watch = Watch::start(&cluster).await?;
     for service in Service::ALL {
         // Those that came first go: what they hold moves.
         for _ in 0..2 {
