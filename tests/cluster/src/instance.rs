@@ -186,6 +186,14 @@ impl Instance {
         Ok(values.sum())
     }
 
+    /// Partitions that it serves.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn partitions_open(&self) -> Result<u32> {
+        Ok(self.metric("orbweaver_stage_partitions_open").await? as u32)
+    }
+
     /// Checks that it has not ended.
     ///
     /// # Errors

@@ -50,7 +50,7 @@ async fn one(bed: &Bed, partitions: u32, service: Service) -> Result<()> {
     report(service, "started again", served, full_speed(&mut progress, &cluster, before, killed).await?, before);
 
     let other = cluster.add(service).await?;
-    while open(&other).await? < partitions / 2 {
+    while other.partitions_open().await? < partitions / 2 {
         sleep(ASK_EVERY).await;
     }
     let before = steady(&mut progress, &cluster).await;
@@ -86,14 +86,14 @@ async fn full_speed(progress: &mut Progress, cluster: &Cluster, before: f64, kil
     Ok(killed.elapsed())
 }
 
-/// Partitions that an instance serves.
-async fn open(instance: &Instance) -> Result<u32> {
-    Ok(instance.metric("orbweaver_stage_partitions_open").await? as u32)
-}
-
 async fn serves(instance: &Instance, partitions: u32, killed: Instant) -> Result<Duration> {
-    while open(instance).await? < partitions {
-        ensure!(killed.elapsed() < RECOVERS_WITHIN, "{} partitions:\n{}", open(instance).await?, instance.last_words());
+    while instance.partitions_open().await? < partitions {
+        ensure!(
+            killed.elapsed() < RECOVERS_WITHIN,
+            "{} partitions:\n{}",
+            instance.partitions_open().await?,
+            instance.last_words()
+        );
         sleep(ASK_EVERY).await;
     }
     Ok(killed.elapsed())

@@ -60,7 +60,7 @@ async fn start(cluster: &Cluster, service: Service, how: &str, folder: std::path
 
 async fn serves(instance: &Instance) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
-    while instance.metric("orbweaver_stage_partitions_open").await? < 1.0 {
+    while instance.partitions_open().await? == 0 {
         ensure!(Instant::now() < deadline, "not served:\n{}", instance.last_words());
         sleep(Duration::from_millis(20)).await;
     }

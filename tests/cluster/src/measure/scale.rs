@@ -66,7 +66,7 @@ async fn settled(instances: &[Instance], service: Service, partitions: u32) -> R
     loop {
         let mut spread = vec![];
         for instance in instances.iter().filter(|instance| instance.name() == service.name()) {
-            spread.push(instance.metric("orbweaver_stage_partitions_open").await? as u32);
+            spread.push(instance.partitions_open().await?);
         }
         let (least, most) = (spread.iter().min().copied().unwrap_or(0), spread.iter().max().copied().unwrap_or(0));
         if spread.iter().sum::<u32>() == partitions && most - least <= 1 {
