@@ -286,7 +286,7 @@ impl Exporter {
     }
 
     /// Whether this fingerprint has no line; then it is about to get one.
-    fn is_new(&self, kind: Kind, fingerprint: Fingerprint) -> Result<bool, ExportError> {
+    fn is_new(&mut self, kind: Kind, fingerprint: Fingerprint) -> Result<bool, ExportError> {
         if let Some(place) = self.index.place(kind, fingerprint)? {
             let length = self.checkpoint.end_of(place.run).map(|(documents, urls)| match kind {
                 Kind::Documents => documents,
@@ -327,7 +327,7 @@ impl Exporter {
         for (name, file) in files {
             synced.push((self.out.join(name), file.map_err(|source| self.failed(name, source))?));
         }
-        let persist = self.index.persister();
+        let persist = self.index.persister()?;
         let (checkpoint, path) = (self.checkpoint.clone(), self.checkpoint_path.clone());
         let save = move || {
             for (path, file) in synced {
