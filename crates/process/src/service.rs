@@ -69,6 +69,17 @@ impl ServiceId {
             Self::Extractor => "127.0.0.1:9465",
         }
     }
+
+    /// How many records it has in work by default. One of normalizer-dedup holds the links of a page (10,000 took 570 MB); what
+    /// the rate-limiter does with one is to wait until it is appended.
+    #[must_use]
+    pub const fn default_records(self) -> &'static str {
+        match self {
+            Self::NormalizerDedup => "2500",
+            Self::RateLimiter => "40000",
+            Self::Frontier | Self::Fetcher | Self::Extractor => "10000",
+        }
+    }
 }
 
 /// Why a service could not be served to its end.

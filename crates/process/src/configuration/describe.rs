@@ -63,6 +63,7 @@ pub fn table(sections: &[&str]) -> String {
         let default = match (key.is_required(), key.default) {
             (true, _) => "must be set".to_owned(),
             (_, super::key::Default::Listen) => "`127.0.0.1:` 9461 to 9465 by service".to_owned(),
+            (_, super::key::Default::Records) => "`10000`; normalizer-dedup `2500`, rate-limiter `40000`".to_owned(),
             (_, super::key::Default::Is(text)) => format!("`{text}`"),
             _ => String::new(),
         };

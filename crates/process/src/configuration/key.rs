@@ -14,6 +14,8 @@ pub(crate) enum Default {
     Is(&'static str),
     /// Another one for each service: [`ServiceId::default_listen`].
     Listen,
+    /// Another one for each service: [`ServiceId::default_records`].
+    Records,
 }
 
 /// A key: described once, here.
@@ -66,6 +68,10 @@ impl Key {
         Self { default: Default::Listen, ..self }
     }
 
+    pub(crate) const fn counts_records(self) -> Self {
+        Self { default: Default::Records, ..self }
+    }
+
     pub(crate) const fn secret(self, secret: Secret) -> Self {
         Self { secret, ..self }
     }
@@ -96,6 +102,7 @@ impl Key {
             Default::Unset | Default::Required => None,
             Default::Is(text) => Some(text),
             Default::Listen => Some(service.default_listen()),
+            Default::Records => Some(service.default_records()),
         }
     }
 

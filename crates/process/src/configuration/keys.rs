@@ -206,7 +206,7 @@ pub static KEYS: &[Key] = &[
         ALL,
         "Records in work at a time; reading pauses above.",
     )
-    .is("10000"),
+    .counts_records(),
     Key::new(("runtime", "bytes"), Kind::Size(MIB, 64 * GIB), ALL, "The same in bytes of these records.").is("64MiB"),
     Key::new(
         ("state", "dir"),
