@@ -1,5 +1,7 @@
 //! One service alone, on a topic that was filled before.
 
+use std::time::Duration;
+
 use anyhow::{Result, ensure};
 use orbweaver_cluster_tests::{Cluster, Instance, Service};
 use orbweaver_log::{Log, Record, TopicPartition};
@@ -34,18 +36,21 @@ pub(crate) async fn run(bed: &Bed, options: &Options) -> Result<()> {
     cluster.remove().await
 }
 
-/// Starts one instance, waits until it has committed all of a topic, and says what that took from the first commit on.
+/// Starts one instance, waits until it has committed all of a topic, and says what that took from its first commit on: joining
+/// the group is no part of it.
 async fn measure(cluster: &Cluster, service: Service, topic: Topic, count: u64, what: &str) -> Result<()> {
-    let mut cluster_instance = start(cluster, service).await?;
-    let (begun, before) = (Instant::now(), used(cluster_instance.id()).cpu);
-    caught_up(cluster, service, topic, &mut cluster_instance).await?;
-    let (took, after) = (begun.elapsed().as_secs_f64(), used(cluster_instance.id()));
+    let mut instance = start(cluster, service).await?;
+    let (first, all) = until_committed(cluster, service, topic, &mut instance, |committed, _| committed > 0).await?;
+    let (begun, before) = (Instant::now(), used(instance.id()).cpu);
+    caught_up(cluster, service, topic, &mut instance).await?;
+    let (took, after) = (begun.elapsed().as_secs_f64(), used(instance.id()));
     let cpu = (after.cpu - before).as_secs_f64();
+    let count = count as f64 * (all - first) as f64 / all as f64;
     println!(
         "  {:.0} {what}/s in {took:.1} s; {:.2} µs CPU each, {:.0} a second and core; {} MB at most",
-        count as f64 / took,
-        cpu * 1e6 / count as f64,
-        count as f64 / cpu,
+        count / took,
+        cpu * 1e6 / count,
+        count / cpu,
         megabytes(after.peak_rss_bytes)
     );
     Ok(())
@@ -62,19 +67,30 @@ pub(crate) async fn caught_up(
     topic: Topic,
     instance: &mut Instance,
 ) -> Result<()> {
+    until_committed(cluster, service, topic, instance, |committed, all| committed >= all).await?;
+    Ok(())
+}
+
+/// Waits until `done` of the records of a topic that a service has committed, and of all that it holds; gives both.
+async fn until_committed(
+    cluster: &Cluster,
+    service: Service,
+    topic: Topic,
+    instance: &mut Instance,
+    done: impl Fn(u64, u64) -> bool,
+) -> Result<(u64, u64)> {
     let (deadline, places) = (Instant::now() + PATIENCE, places(topic, &cluster.log)?);
     loop {
         let ends = cluster.log.all_bounds(&places).await?;
         let committed = cluster.log.committed(service.name(), &places).await?;
-        let is_done = |(end, commit): (&orbweaver_log::Bounds, &Option<orbweaver_log::Commit>)| {
-            end.end == end.start || commit.as_ref().is_some_and(|commit| commit.offset >= end.end)
-        };
-        if ends.iter().zip(&committed).all(is_done) {
-            return Ok(());
+        let committed = committed.iter().flatten().map(|commit| commit.offset).sum();
+        let all = ends.iter().map(|bounds| bounds.end).sum();
+        if done(committed, all) {
+            return Ok((committed, all));
         }
         instance.still_runs()?;
         ensure!(Instant::now() < deadline, "{} is not through:\n{}", service.name(), instance.last_words());
-        sleep(std::time::Duration::from_millis(50)).await;
+        sleep(Duration::from_millis(50)).await;
     }
 }
 
