@@ -32,7 +32,7 @@ ARG REVISION=unknown
 RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
     --mount=type=cache,target=/src/target,sharing=locked \
     find . -path ./target -prune -o -type f -exec touch {} + \
- && ORBWEAVER_GIT_HASH=$REVISION cargo build --locked --release --features tls \
+ && ORBWEAVER_GIT_HASH=$REVISION cargo build --locked --profile dist --features tls \
       --package orbweaver-frontier \
       --package orbweaver-normalizer-dedup \
       --package orbweaver-rate-limiter \
@@ -40,12 +40,12 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
       --package orbweaver-extractor \
       --package orbweaver \
  && install -D --target-directory=/out \
-      target/release/orbweaver-frontier \
-      target/release/orbweaver-normalizer-dedup \
-      target/release/orbweaver-rate-limiter \
-      target/release/orbweaver-fetcher \
-      target/release/orbweaver-extractor \
-      target/release/orbweaver \
+      target/dist/orbweaver-frontier \
+      target/dist/orbweaver-normalizer-dedup \
+      target/dist/orbweaver-rate-limiter \
+      target/dist/orbweaver-fetcher \
+      target/dist/orbweaver-extractor \
+      target/dist/orbweaver \
  && for program in /out/*; do \
       if ldd "$program" | grep -vE '^\s*(linux-vdso|/lib(64)?/ld-linux|lib(c|m|gcc_s|stdc\+\+|dl|rt|pthread)\.so)'; then \
         echo "$program needs a library that the last image does not have" >&2; exit 1; \
