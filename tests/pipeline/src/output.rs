@@ -25,10 +25,18 @@ impl Output {
     pub fn read(out: &Path) -> Result<Self> {
         let summary = std::fs::read_to_string(out.join("summary.json")).context("summary.json")?;
         Ok(Self {
-            documents: lines(&out.join("documents.jsonl"))?,
+            documents: Self::documents(out)?,
             urls: lines(&out.join("urls.jsonl"))?,
             summary: serde_json::from_str(&summary).context("summary.json")?,
         })
+    }
+
+    /// Reads `documents.jsonl` alone, by canonical URL.
+    ///
+    /// # Errors
+    /// When it is missing, a line is broken or a URL is there twice.
+    pub fn documents(out: &Path) -> Result<BTreeMap<String, Value>> {
+        lines(&out.join("documents.jsonl"))
     }
 
     /// Checks why the crawl ended.
