@@ -30,6 +30,12 @@ pub struct Kafka {
     pub property: Vec<(String, String)>,
 }
 
+impl Default for Kafka {
+    fn default() -> Self {
+        Self { prefix: "crawl".to_owned(), group_protocol: GroupProtocol::Consumer, property: vec![] }
+    }
+}
+
 fn property(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("a property is given as KEY=VALUE")?;
     Ok((key.trim().to_owned(), value.to_owned()))

@@ -42,6 +42,11 @@ pub struct ReplayArgs {
     /// Places of the recent cache of an instance, 21 bytes each [default: that of the service].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(3..))]
     pub recent_entries: Option<u32>,
+    /// Write to Kafka instead of the embedded log: brokers, as HOST:PORT[,HOST:PORT…]. The topics are its own, and are deleted
+    /// at the end unless --out is given.
+    #[cfg(feature = "cluster")]
+    #[arg(long, value_name = "BROKERS")]
+    pub brokers: Option<String>,
     /// The folder of the log and the indexes. The same command goes on where it was killed [default: a temporary one].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,

@@ -15,7 +15,8 @@
 //! | `truth` | the exact reference |
 //! | `feed`, `commits` | the log as the service sees it; what was committed of the records made |
 //! | `measured` | the service's stage, with a watch beside it |
-//! | `state` | the folder: the log, what was asked for, what passed before |
+//! | `state` | the folder: what was asked for, what passed before |
+//! | `place` | the log: in the folder, or on brokers |
 //! | `run` | one replay |
 //! | `report`, `chart` | what came of it |
 //! | `args` | the command line |
@@ -26,6 +27,7 @@ mod commits;
 mod feed;
 mod generate;
 mod measured;
+mod place;
 mod report;
 mod run;
 mod source;

@@ -84,9 +84,15 @@ async fn replay(args: &ReplayArgs) -> Result<Report, Failure> {
     if state.resumed {
         state.read_back(&truth).await.map_err(failed)?;
     }
+    let report = run_on(args, &state, plan, &truth).await;
+    state.end().await?;
+    report
+}
+
+async fn run_on(args: &ReplayArgs, state: &State, plan: Plan, truth: &Arc<Truth>) -> Result<Report, Failure> {
     let begun = Instant::now();
     let cpu = usage::cpu_time();
-    let mut running = Running::start(args, &state, plan, &truth).await?;
+    let mut running = Running::start(args, state, plan, truth).await?;
     let samples = watch(args, &mut running, begun).await?;
     let took = begun.elapsed();
     let cpu = usage::cpu_time().saturating_sub(cpu);
@@ -96,7 +102,7 @@ async fn replay(args: &ReplayArgs) -> Result<Report, Failure> {
         chart::write(path, &title, &samples)
             .map_err(|error| Failure::Output(format!("{}: {error}", path.display())))?;
     }
-    Ok(running.report(args, &state, &truth, &Spent { took, cpu, samples }))
+    Ok(running.report(args, state, truth, &Spent { took, cpu, samples }))
 }
 
 fn asked(args: &ReplayArgs) -> Asked {
@@ -108,6 +114,10 @@ fn asked(args: &ReplayArgs) -> Asked {
         partitions: args.partitions,
         instances: args.instances,
         frontier: !args.no_frontier,
+        #[cfg(feature = "cluster")]
+        brokers: args.brokers.clone(),
+        #[cfg(not(feature = "cluster"))]
+        brokers: None,
     }
 }
 
@@ -137,12 +147,12 @@ impl Running {
                 config.recent_entries = entries as usize;
             }
             let verify = if args.no_verify { Verify::Never } else { Verify::OnDisk };
-            let stage = NormalizerDedup::open_with(config, verify, &*state.log).await.map_err(failed)?;
+            let stage = NormalizerDedup::open_with(config, verify, &*state.place.log()).await.map_err(failed)?;
             let times = Arc::<Mutex<Times>>::default();
             running.tallies.push(stage.tally());
             running.times.push(times.clone());
             let feed = Feed {
-                inner: state.log.clone(),
+                inner: state.place.log(),
                 make: make(args, plan, truth),
                 commits: state.commits.clone(),
                 truth: truth.clone(),

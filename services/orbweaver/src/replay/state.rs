@@ -7,11 +7,12 @@ use std::{
     time::Duration,
 };
 
-use orbweaver_log::{Cleanup, EmbeddedLog, Log, LogError, Options, Partition, TopicPartition, TopicSpec};
+use orbweaver_log::{LogError, Partition, TopicPartition};
 use orbweaver_messages::{CrawlDefinition, Scope, topic};
+use orbweaver_stage::{Clock as _, SystemClock};
 use serde::{Deserialize, Serialize};
 
-use super::{commits::Commits, generate::CRAWL, truth::Truth};
+use super::{commits::Commits, generate::CRAWL, place::Place, truth::Truth};
 use crate::{crawl::definition, exit::Failure};
 
 /// How long a record that must be there is waited for.
@@ -27,12 +28,25 @@ pub(super) struct Asked {
     pub(super) partitions: Partition,
     pub(super) instances: u32,
     pub(super) frontier: bool,
+    /// The brokers; the log is in the folder when there are none.
+    #[serde(default)]
+    pub(super) brokers: Option<String>,
+}
+
+/// What stands in the folder of a replay.
+#[derive(Debug, Serialize, Deserialize)]
+struct Begun {
+    #[serde(flatten)]
+    asked: Asked,
+    /// What the names of its topics on the brokers begin with.
+    #[serde(default)]
+    prefix: String,
 }
 
 /// The folder of a replay. A temporary one is removed when this is dropped.
 pub(super) struct State {
     pub(super) folder: PathBuf,
-    pub(super) log: Arc<EmbeddedLog>,
+    pub(super) place: Place,
     pub(super) commits: Arc<Commits>,
     /// Whether an earlier run began this replay.
     pub(super) resumed: bool,
@@ -59,23 +73,20 @@ impl State {
         fs::create_dir_all(&folder).map_err(unusable)?;
         let path = folder.join("replay.json");
         let resumed = path.exists();
-        if resumed {
-            check(&path, asked)?;
+        let prefix = if resumed {
+            check(&path, asked)?
         } else if fs::read_dir(&folder).map_err(unusable)?.flatten().any(|entry| entry.file_name() != "replay.new") {
             return Err(Failure::Output(format!("{}: not empty, and not the folder of a replay", folder.display())));
-        }
-        // Before all else, so that a replay that is killed at once goes on all the same.
-        if !resumed {
+        } else {
+            // Before all else, so that a replay that is killed at once goes on all the same.
+            let begun = Begun { asked: asked.clone(), prefix: format!("replay-{}", SystemClock.now()) };
             let fresh = path.with_extension("new");
-            let text = serde_json::to_vec(asked).unwrap_or_default();
+            let text = serde_json::to_vec(&begun).unwrap_or_default();
             fs::write(&fresh, text).and_then(|()| fs::rename(&fresh, &path)).map_err(unusable)?;
-        }
-        let log = EmbeddedLog::open(
-            folder.join("log"),
-            Options { maintain_every: None, ..Options::default() },
-            &specs(asked.partitions),
-        );
-        let log = Arc::new(log.map_err(failed)?);
+            begun.prefix
+        };
+        let place = Place::open(&folder.join("log"), asked.brokers.as_deref(), &prefix, asked.partitions).await?;
+        let log = place.log();
         if definition::find(&*log, CRAWL).await?.is_none() {
             let definition = CrawlDefinition {
                 name: CRAWL.to_owned(),
@@ -89,15 +100,16 @@ impl State {
             definition::write(&*log, &definition, 0).await?;
         }
         let commits = Arc::new(Commits::open(folder.join("commits.json")).map_err(failed)?);
-        Ok(Self { folder: folder.clone(), log, commits, resumed, temporary: out.is_none() })
+        Ok(Self { folder: folder.clone(), place, commits, resumed, temporary: out.is_none() })
     }
 
     /// What was let through before this run, from the log.
     pub(super) async fn read_back(&self, truth: &Truth) -> Result<(), LogError> {
-        for partition in 0..self.log.partitions(topic::FRONTIER)? {
+        let log = self.place.log();
+        for partition in 0..log.partitions(topic::FRONTIER)? {
             let place = TopicPartition::new(topic::FRONTIER, partition);
-            let bounds = self.log.bounds(place).await?;
-            let mut reader = self.log.reader(place, bounds.start).await?;
+            let bounds = log.bounds(place).await?;
+            let mut reader = log.reader(place, bounds.start).await?;
             while reader.position() < bounds.end {
                 for record in reader.read(READ_WAIT).await? {
                     record.value.iter().for_each(|value| truth.passed(value));
@@ -112,17 +124,23 @@ impl State {
         self.folder.join(format!("seen-{instance}"))
     }
 
-    /// Bytes on disk of all indexes and of `crawl.seen`.
+    /// Removes what no later run can go on with: the topics of a replay without a folder.
+    pub(super) async fn end(&self) -> Result<(), Failure> {
+        if self.temporary { self.place.remove().await } else { Ok(()) }
+    }
+
+    /// Bytes on disk of all indexes and, where it is on this machine, of `crawl.seen`.
     pub(super) fn disk_bytes(&self, instances: u32) -> u64 {
         let indexes = (0..instances).map(|instance| bytes_below(&self.index_of(instance))).sum::<u64>();
-        indexes + self.log.bytes(topic::SEEN).unwrap_or_default()
+        indexes + self.place.seen_bytes()
     }
 }
 
-fn check(path: &Path, asked: &Asked) -> Result<(), Failure> {
+/// Gives the prefix of the topics of a replay that was begun with the same.
+fn check(path: &Path, asked: &Asked) -> Result<String, Failure> {
     let unusable = |error: &dyn std::fmt::Display| Failure::Output(format!("{}: {error}", path.display()));
     let text = fs::read(path).map_err(|error| unusable(&error))?;
-    let begun: Asked = serde_json::from_slice(&text).map_err(|error| unusable(&error))?;
+    let Begun { asked: begun, prefix } = serde_json::from_slice(&text).map_err(|error| unusable(&error))?;
     if begun != *asked {
         let (begun, asked) = (serde_json::json!(begun), serde_json::json!(asked));
         return Err(Failure::Usage(format!(
@@ -137,17 +155,7 @@ fn check(path: &Path, asked: &Asked) -> Result<(), Failure> {
     if !begun.from.is_empty() {
         return Err(Failure::Usage(format!("{}: a replay of files cannot go on; begin it anew", path.display())));
     }
-    Ok(())
-}
-
-fn specs(partitions: Partition) -> Vec<TopicSpec> {
-    topic::topics()
-        .iter()
-        .map(|described| {
-            // Nothing is compacted away that tells what passed.
-            TopicSpec::new(described.topic, partitions, Cleanup::Keep)
-        })
-        .collect()
+    Ok(prefix)
 }
 
 fn bytes_below(folder: &Path) -> u64 {

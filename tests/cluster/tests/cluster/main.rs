@@ -2,6 +2,7 @@
 
 mod crawl;
 mod process;
+mod replay;
 mod same;
 
 use std::time::Duration;

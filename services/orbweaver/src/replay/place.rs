@@ -1,0 +1,81 @@
+//! Where the log of a replay is: in its folder, or on brokers.
+
+use std::{path::Path, sync::Arc};
+
+use orbweaver_log::{Cleanup, EmbeddedLog, Log, Options, Partition, TopicSpec};
+use orbweaver_messages::topic;
+
+use super::state::failed;
+use crate::exit::Failure;
+
+/// The log of a replay.
+pub(super) enum Place {
+    /// In the replay's folder.
+    Folder(Arc<EmbeddedLog>),
+    /// In topics of its own on brokers.
+    #[cfg(feature = "cluster")]
+    Brokers(Arc<orbweaver_log::kafka::KafkaLog>),
+}
+
+impl Place {
+    /// Opens the log, and makes its topics where they are missing.
+    pub(super) async fn open(
+        folder: &Path,
+        brokers: Option<&str>,
+        prefix: &str,
+        partitions: Partition,
+    ) -> Result<Self, Failure> {
+        match brokers {
+            None => {
+                let options = Options { maintain_every: None, ..Options::default() };
+                let log = EmbeddedLog::open(folder, options, &specs(partitions)).map_err(failed)?;
+                Ok(Self::Folder(Arc::new(log)))
+            }
+            #[cfg(feature = "cluster")]
+            Some(brokers) => {
+                use crate::cluster::{args::Kafka, connection};
+                let kafka = Kafka { prefix: prefix.to_owned(), ..Kafka::default() };
+                let log = connection::connect(brokers, &kafka).await?;
+                orbweaver_log::kafka::topics::create(&log, partitions, None).await.map_err(failed)?;
+                eprintln!("topics of the replay: `{prefix}.*` on {brokers}");
+                Ok(Self::Brokers(Arc::new(log)))
+            }
+            #[cfg(not(feature = "cluster"))]
+            Some(brokers) => Err(Failure::Usage(format!(
+                "--brokers {brokers} --prefix {prefix}: this program was built without `cluster`"
+            ))),
+        }
+    }
+
+    /// The log.
+    pub(super) fn log(&self) -> Arc<dyn Log> {
+        match self {
+            Self::Folder(log) => log.clone(),
+            #[cfg(feature = "cluster")]
+            Self::Brokers(log) => log.clone(),
+        }
+    }
+
+    /// Bytes of `crawl.seen` on this machine.
+    pub(super) fn seen_bytes(&self) -> u64 {
+        match self {
+            Self::Folder(log) => log.bytes(topic::SEEN).unwrap_or_default(),
+            #[cfg(feature = "cluster")]
+            Self::Brokers(_) => 0,
+        }
+    }
+
+    /// Removes the topics from the brokers. A log in a folder goes with the folder.
+    pub(super) async fn remove(&self) -> Result<(), Failure> {
+        match self {
+            Self::Folder(_) => Ok(()),
+            #[cfg(feature = "cluster")]
+            Self::Brokers(log) => orbweaver_log::kafka::topics::delete(log).await.map_err(failed),
+        }
+    }
+}
+
+/// Nothing is compacted away that tells what passed.
+fn specs(partitions: Partition) -> Vec<TopicSpec> {
+    topic::topics().iter().map(|described| TopicSpec::new(described.topic, partitions, Cleanup::Keep)).collect()
+}
