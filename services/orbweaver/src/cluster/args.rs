@@ -25,7 +25,7 @@ pub struct Kafka {
     /// How groups are formed: `consumer` (Kafka 4 and above) or `classic`.
     #[arg(long, value_name = "PROTOCOL", env = "ORBWEAVER_KAFKA__GROUP_PROTOCOL", default_value_t = GroupProtocol::Consumer)]
     pub group_protocol: GroupProtocol,
-    /// A property of librdkafka, for TLS and SASL above all (may be repeated).
+    /// A property of librdkafka, for TLS and SASL above all (may be repeated); ORBWEAVER_KAFKA__PROPERTIES__NAME sets one, too.
     #[arg(short = 'X', value_name = "KEY=VALUE", value_parser = property)]
     pub property: Vec<(String, String)>,
 }

@@ -10,10 +10,16 @@ use crate::exit::Failure;
 /// How long a command waits for brokers that are away.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// The configuration of a client of these brokers.
+/// What variables with properties of librdkafka begin with; the services read them, too.
+const VARIABLE: &str = "ORBWEAVER_KAFKA__PROPERTIES__";
+
+/// The configuration of a client of these brokers. Properties of the command line go before those of the environment.
 #[must_use]
 pub fn config(brokers: &str, kafka: &Kafka) -> KafkaConfig {
-    let properties: BTreeMap<String, String> = kafka.property.iter().cloned().collect();
+    let variables =
+        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let mut properties: BTreeMap<String, String> = variables.filter_map(property).collect();
+    properties.extend(kafka.property.iter().cloned());
     KafkaConfig {
         brokers: brokers.to_owned(),
         prefix: kafka.prefix.clone(),
@@ -22,6 +28,12 @@ pub fn config(brokers: &str, kafka: &Kafka) -> KafkaConfig {
         properties,
         ..KafkaConfig::default()
     }
+}
+
+/// `ORBWEAVER_KAFKA__PROPERTIES__SASL__PASSWORD` is `sasl.password`.
+fn property((name, value): (String, String)) -> Option<(String, String)> {
+    let name = name.strip_prefix(VARIABLE)?;
+    Some((name.replace("__", ".").to_lowercase(), value))
 }
 
 /// Connects to the log of a pipeline.
@@ -55,4 +67,16 @@ fn tell() {
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
     // Set already when a command connects twice.
     let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn properties_are_read_from_the_variables_that_the_services_read() {
+        let given = |name: &str| property((name.to_owned(), "x".to_owned()));
+        assert_eq!(given("ORBWEAVER_KAFKA__PROPERTIES__SASL__PASSWORD"), Some(("sasl.password".into(), "x".into())));
+        assert_eq!(given("ORBWEAVER_KAFKA__PREFIX"), None);
+    }
 }
