@@ -4,6 +4,7 @@ mod crawl;
 mod process;
 mod replay;
 mod same;
+mod seeds;
 
 use std::time::Duration;
 
