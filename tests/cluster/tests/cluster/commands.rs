@@ -1,0 +1,81 @@
+//! The commands that work on a cluster, as a user types them.
+
+use anyhow::{Context as _, Result, ensure};
+use orbweaver_cluster_tests::{Cluster, Found, Plan};
+use orbweaver_pipeline_tests::{Ended, Orbweaver};
+use orbweaver_toyweb::{Logging, Serving, ToyWeb, WebConfig};
+use serde_json::Value;
+
+use crate::PATIENCE;
+
+/// Runs a command on a cluster: its words, split at spaces.
+async fn orbweaver(cluster: &Cluster, words: &str) -> Result<Ended> {
+    let brokers = orbweaver_testkit::brokers();
+    let on = ["--brokers", &brokers, "--prefix", cluster.prefix()];
+    Orbweaver::new(words.split(' ').chain(on))?.end(PATIENCE).await
+}
+
+fn lines(ended: &Ended) -> Result<Vec<Value>> {
+    ended.stdout.lines().map(|line| serde_json::from_str(line).with_context(|| line.to_owned())).collect()
+}
+
+#[tokio::test]
+#[ignore = "needs the servers of tests/stack"]
+async fn topics_seeds_status_and_dead_letters_do_what_they_say() -> Result<()> {
+    let mut cluster = Cluster::start(Plan::on_shared_servers(4)).await?;
+    let webs = [(1, 30), (2, 20)].map(|(seed, pages)| {
+        let config = WebConfig { seed, pages, bytes: 1_000, ..WebConfig::default() };
+        ToyWeb::start(config, &Serving { port: 0, logging: Logging::Count })
+    });
+    let [web, later] = webs;
+    let (web, later) = (web?, later?);
+
+    // There is no crawl yet, and topics are what they are.
+    let seed = format!("seed {}", web.start_url());
+    orbweaver(&cluster, &seed).await?.expect(64, &["no crawl `default`", "orbweaver topics create"])?;
+    orbweaver(&cluster, "topics create --partitions 8").await?.expect(74, &["8", "4"])?;
+    let created = orbweaver(&cluster, "topics create --partitions 4 --replication 1").await?;
+    created.expect(0, &[])?;
+    ensure!(created.stdout.contains("defined the crawl `default`"), "{}", created.stdout);
+    orbweaver(&cluster, "topics check").await?.expect(0, &[])?;
+    let listed = orbweaver(&cluster, "topics list").await?;
+    ensure!(listed.stdout.contains(&format!("{}.seeds", cluster.prefix())), "{}", listed.stdout);
+
+    // A seed waits, and nobody is there to take it.
+    orbweaver(&cluster, &seed).await?.expect(0, &["1 seeds"])?;
+    orbweaver(&cluster, "seed ftp://example.org/").await?.expect(64, &["ftp"])?;
+    let status = orbweaver(&cluster, "status --json").await?;
+    let status = lines(&status)?.pop().context("a status")?;
+    ensure!(status["complete"] == false && status["stages"][0]["lag"] == 1, "{status}");
+    orbweaver(&cluster, "status --wait --max-time 2s").await?.expect(75, &["not complete"])?;
+
+    // A seed of a crawl that nobody has created yet.
+    let early = format!("{{\"url\":\"{}\",\"crawl\":\"later\"}}", later.start_url());
+    cluster.seed(&[&early]).await?;
+    let mut instances = cluster.add_all(PATIENCE).await?;
+    orbweaver(&cluster, "status --wait --max-time 100s").await?.expect(0, &[])?;
+    let letters = orbweaver(&cluster, "dead-letters list").await?;
+    let [letter] = &lines(&letters)?[..] else { anyhow::bail!("not one dead letter: {}", letters.stdout) };
+    ensure!(letter["value"] == early && letter["reason"].to_string().contains("no crawl `later`"), "{letter}");
+    orbweaver(&cluster, "dead-letters replay 9:9").await?.expect(64, &["9:9"])?;
+
+    // When the cause is mended, it is given once more; and not a second time.
+    orbweaver(&cluster, &format!("crawl {} --crawl later --scope host --max-depth 0", web.start_url()))
+        .await?
+        .expect(0, &[])?;
+    orbweaver(&cluster, "crawl --crawl later --max-depth 50").await?.expect(0, &[])?;
+    orbweaver(&cluster, "dead-letters replay --all").await?.expect(0, &["1 records replayed"])?;
+    orbweaver(&cluster, "dead-letters replay --all").await?.expect(0, &["0 records replayed"])?;
+    orbweaver(&cluster, "status --wait --max-time 100s").await?.expect(0, &[])?;
+    cluster.complete(PATIENCE, &mut instances).await?;
+    let found = Found::read(&cluster.log).await?;
+    for expected in later.truth() {
+        ensure!(
+            found.documents.get(&expected.url) == Some(&1),
+            "{}: {:?}",
+            expected.url,
+            found.documents.get(&expected.url)
+        );
+    }
+    cluster.remove().await
+}
