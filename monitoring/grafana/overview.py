@@ -223,6 +223,16 @@ def politeness():
             "cps",
             "Dispatches without an outcome in time. A burst after a kill is normal; worry about a steady rate.",
         ),
+        time_series(
+            "Similar URLs",
+            [
+                (f"sum({chosen('orbweaver_frontier_over_budget_patterns')})", "patterns over budget"),
+                (rate("orbweaver_frontier_put_back_urls_total"), "put back a second"),
+                (rate("orbweaver_frontier_refused_urls_total", "reason"), "refused a second: {{reason}}"),
+            ],
+            "short",
+            "Patterns that lead on and bring nothing new, and what becomes of their URLs. Worry when few pages are new: the crawl walks in circles.",
+        ),
     ]
 
 

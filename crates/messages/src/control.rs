@@ -18,6 +18,27 @@ pub enum Scope {
     Any,
 }
 
+/// What is done about URLs that lead on and on without bringing anything new: endless calendars, mazes of session ids.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Traps {
+    /// Nothing: they are not looked for.
+    Off,
+    /// They are fetched behind all other URLs of their site, and counted.
+    #[default]
+    Learn,
+    /// The same, and past a hard limit they are refused with the reason `trap`.
+    Strict,
+}
+
+impl Traps {
+    /// Whether it is what applies where nothing is said.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// What must not change while a crawl lives, since records were placed and named by it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pins {
@@ -48,6 +69,9 @@ pub struct CrawlDefinition {
     /// Links followed from a seed at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_depth: Option<u16>,
+    /// What is done about traps.
+    #[serde(default, skip_serializing_if = "Traps::is_default")]
+    pub traps: Traps,
     /// What must not change.
     pub pins: Pins,
     /// When it was created.

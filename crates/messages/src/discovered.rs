@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Millis;
+use crate::{Millis, Trail};
 
 /// How a URL came to be known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +33,12 @@ pub struct Discovered {
     /// For a redirect: the URLs passed on the way, oldest first, as requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chain: Vec<String>,
+    /// The patterns of the pages that lead here.
+    #[serde(default, skip_serializing_if = "Trail::is_empty")]
+    pub trail: Trail,
+    /// A hash of what the page that led here says; where it has a text, and its crawl looks for traps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<u32>,
     /// Absolute URLs as found, without fragment.
     pub urls: Vec<String>,
     /// When they were found, in milliseconds since the Unix epoch.

@@ -3,7 +3,7 @@
 use orbweaver_url::{Fingerprint, Policy};
 use serde::{Deserialize, Serialize};
 
-use crate::{Millis, Sighting};
+use crate::{Millis, Sighting, Trail};
 
 /// How long after its dispatch a request may still be sent, in milliseconds; later it goes back as deferred.
 pub const NOT_AFTER_MS: Millis = 30_000;
@@ -78,6 +78,9 @@ pub struct Dispatch {
     /// The URLs that redirected here, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chain: Vec<String>,
+    /// The patterns of the pages that lead here, and its own.
+    #[serde(default, skip_serializing_if = "Trail::is_empty")]
+    pub trail: Trail,
     /// The number of this attempt, from 1.
     pub attempt: u8,
     /// A failure of this attempt ends the URL.

@@ -14,10 +14,11 @@ mod seed;
 mod seen;
 mod site;
 pub mod topic;
+mod trail;
 mod waiting;
 
 pub use codec::{MessageError, decode, encode};
-pub use control::{CrawlDefinition, Pins, Scope, ScopeEntry, crawl_key, scope_key};
+pub use control::{CrawlDefinition, Pins, Scope, ScopeEntry, Traps, crawl_key, scope_key};
 pub use dead_letter::DeadLetter;
 pub use discovered::{Discovered, Sighting};
 pub use dispatch::{
@@ -30,6 +31,7 @@ pub use seed::Seed;
 pub use seen::{ENTRY_BYTES, SeenBatch, SeenEntry};
 pub use site::SiteMemory;
 pub use topic::Topic;
+pub use trail::{Pattern, Trail};
 pub use waiting::Waiting;
 
 /// A moment, in milliseconds since the Unix epoch.

@@ -15,7 +15,7 @@ pub enum OutcomeKind {
     Unchanged,
     /// Answered with a redirect; its target went to `crawl.discovered`. Terminal.
     Redirected,
-    /// We do not want it: robots.txt, a private address, another content type. Terminal.
+    /// We do not want it: robots.txt, a private address, another content type, a trap. Terminal.
     Refused,
     /// The site asked to be left alone (429, 503) until `blocked_until_ms`.
     Blocked,
@@ -60,7 +60,7 @@ pub struct Outcome {
     pub attempt: u8,
     /// How it ended.
     pub kind: OutcomeKind,
-    /// Why, as a short stable word (`robots`, `http_404`, `dns`, `connect`, `timeout`, `content_type`, ...); absent when fetched.
+    /// Why, as a short stable word (`robots`, `http_404`, `dns`, `connect`, `timeout`, `content_type`, `trap`, ...); absent when fetched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The HTTP status, where there was an answer.

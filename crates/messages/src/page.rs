@@ -3,7 +3,7 @@
 use orbweaver_url::Fingerprint;
 use serde::{Deserialize, Serialize};
 
-use crate::{Millis, Sighting};
+use crate::{Millis, Sighting, Trail};
 
 /// How the body travels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +39,9 @@ pub struct Page {
     /// The URLs that redirected here, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chain: Vec<String>,
+    /// The patterns of the pages that lead here, and its own.
+    #[serde(default, skip_serializing_if = "Trail::is_empty")]
+    pub trail: Trail,
     /// The HTTP status.
     pub status: u16,
     /// The content type, as the server gave it.

@@ -3,7 +3,7 @@
 use orbweaver_url::{Fingerprint, Policy};
 use serde::{Deserialize, Serialize};
 
-use crate::{Millis, Sighting};
+use crate::{Millis, Sighting, Trail, Traps};
 
 /// A URL that was let through and has not ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +32,15 @@ pub struct Waiting {
     /// The URLs that redirected here, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chain: Vec<String>,
+    /// What its crawl does about traps.
+    #[serde(default, skip_serializing_if = "Traps::is_default")]
+    pub traps: Traps,
+    /// The patterns of the pages that lead here.
+    #[serde(default, skip_serializing_if = "Trail::is_empty")]
+    pub trail: Trail,
+    /// A hash of what the page that led here says; where it has a text, and its crawl looks for traps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<u32>,
     /// Attempts that have failed so far.
     #[serde(default)]
     pub failures: u8,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use full::messages;
 use jsonschema::{Registry, Validator};
 use orbweaver_messages::topic::{Encoding, topics};
-use orbweaver_messages::{BodyEncoding, OutcomeKind, Scope, SeenBatch, Sighting, decode};
+use orbweaver_messages::{BodyEncoding, OutcomeKind, Scope, SeenBatch, Sighting, Traps, decode};
 use orbweaver_url::{Fingerprint, slot_of};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -231,6 +231,8 @@ fn enums_have_the_same_variants() {
         ("page", "encoding", variants::<BodyEncoding>()),
         ("outcome", "kind", variants::<OutcomeKind>()),
         ("crawl-definition", "scope", variants::<Scope>()),
+        ("crawl-definition", "traps", variants::<Traps>()),
+        ("waiting", "traps", variants::<Traps>()),
     ];
     for (name, field, variants) in cases {
         assert!(variants.len() > 1, "{name}.{field}: {variants:?}");

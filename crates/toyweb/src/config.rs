@@ -79,10 +79,11 @@ impl WebConfig {
         self.address_hosts.saturating_add(self.named_hosts)
     }
 
-    /// The same web with `count` special places of every kind.
+    /// The same web with `count` special places of every kind, save those about traps.
     #[must_use]
     pub fn with_every_special(mut self, count: u32) -> Self {
-        self.specials = Kind::ALL.iter().map(|kind| (*kind, count)).collect();
+        let kinds = Kind::ALL.iter().filter(|kind| !kind.is_of_traps());
+        self.specials = kinds.map(|kind| (*kind, count)).collect();
         self
     }
 

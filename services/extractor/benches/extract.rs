@@ -29,6 +29,7 @@ fn page_header(body: &[u8]) -> Page {
         sighting: Sighting::Link,
         via: Some("https://www.example.com/".into()),
         chain: vec![],
+        trail: orbweaver_messages::Trail::default(),
         status: 200,
         content_type: Some("text/html; charset=utf-8".into()),
         headers: vec![header("server", "nginx"), header("last-modified", "Mon, 01 Jan 2024 00:00:00 GMT")],

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use orbweaver_messages::{BodyEncoding, Discovered, Document, DocumentLink, Millis, Page, Sighting};
+use orbweaver_messages::{BodyEncoding, Discovered, Document, DocumentLink, Millis, Page, Sighting, Trail};
 use orbweaver_store::LinksOut;
 use orbweaver_url::{Fingerprint, Policy};
 use url::Url;
@@ -48,6 +48,8 @@ pub fn document(page: Page, extracted: Extracted) -> Document {
 #[must_use]
 pub fn discovered(page: &Page, extracted: &Extracted, now: Millis, config: &ExtractorConfig) -> Vec<Discovered> {
     let mut records = Vec::new();
+    // Only what leads on within its site can be a trap.
+    let content = content(page, extracted);
     for (site, urls) in extracted.followed(&page.url, config.options.follow_nofollow) {
         let mut batch: Vec<String> = Vec::with_capacity(urls.len().min(config.max_discovered_urls));
         let mut bytes = 0;
@@ -58,6 +60,8 @@ pub fn discovered(page: &Page, extracted: &Extracted, now: Millis, config: &Extr
             depth: page.depth.saturating_add(1),
             sighting: Sighting::Link,
             chain: Vec::new(),
+            trail: page.trail.clone(),
+            content: content.filter(|_| site == page.site),
             urls,
             found_at_ms: now,
         };
@@ -73,6 +77,13 @@ pub fn discovered(page: &Page, extracted: &Extracted, now: Millis, config: &Extr
         records.push(record(batch));
     }
     records
+}
+
+/// A hash of what a page says, where its crawl looks for traps (its trail has the page's own pattern then).
+fn content(page: &Page, extracted: &Extracted) -> Option<u32> {
+    let links = extracted.links.iter().map(|link| &*link.url);
+    let texts = [&*extracted.title, &*extracted.text];
+    if page.trail.is_empty() { None } else { orbweaver_patterns::digest(&texts, &page.url, links) }
 }
 
 /// The links of a page as the store keeps them. A page without links has an empty list, so that it replaces an older one.
@@ -96,6 +107,7 @@ pub fn standalone(input: &PageInput<'_>, crawl: &str, fetched_at_ms: Millis, opt
         sighting: Sighting::Seed,
         via: None,
         chain: Vec::new(),
+        trail: Trail::default(),
         status: 200,
         content_type: input.content_type.map(str::to_owned),
         headers: Vec::new(),

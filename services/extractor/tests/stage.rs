@@ -29,6 +29,7 @@ fn page(body: &[u8], encoding: BodyEncoding) -> Page {
         sighting: Sighting::Link,
         via: None,
         chain: vec!["http://a.test/old".into()],
+        trail: orbweaver_messages::Trail::default(),
         status: 200,
         content_type: Some("text/html".into()),
         headers: vec![],

@@ -31,6 +31,13 @@ pub enum Decision {
         /// What ended with it.
         completes: Vec<Origin>,
     },
+    /// The frontier itself refuses a URL: its outcome is appended, then its tombstone; then `completes` complete.
+    Refuse {
+        /// What everyone hears of it.
+        outcome: Box<Outcome>,
+        /// What ended with it.
+        completes: Vec<Origin>,
+    },
     /// The frontier itself gives a URL up: every attempt's lease ended without an outcome.
     GiveUp(Box<Outcome>),
 }
@@ -48,6 +55,11 @@ pub struct Turn<'a> {
 
 /// The outcome of a URL whose every lease ended without one.
 pub(crate) fn gave_up(dispatch: Dispatch, now: Millis) -> Outcome {
+    ended_unasked(dispatch, OutcomeKind::Gone, "lease_expired", now)
+}
+
+/// The outcome of a URL that ends without an answer.
+pub(crate) fn ended_unasked(dispatch: Dispatch, kind: OutcomeKind, reason: &str, now: Millis) -> Outcome {
     Outcome {
         id: dispatch.id,
         crawl: dispatch.crawl,
@@ -58,8 +70,8 @@ pub(crate) fn gave_up(dispatch: Dispatch, now: Millis) -> Outcome {
         depth: dispatch.depth,
         via: dispatch.via,
         attempt: dispatch.attempt,
-        kind: OutcomeKind::Gone,
-        reason: Some("lease_expired".to_owned()),
+        kind,
+        reason: Some(reason.to_owned()),
         status: None,
         content_type: None,
         bytes: 0,

@@ -19,6 +19,13 @@ pub const OUTCOMES: &str = "orbweaver_frontier_outcomes_total";
 pub const EXPIRED: &str = "orbweaver_frontier_expired_leases_total";
 /// Records appended anew so that the commit point can move. Alert: more than twice the rate of outcomes.
 pub const REAPPENDED: &str = "orbweaver_frontier_reappended_records_total";
+/// Patterns of similar URLs that are over their budget: they lead on and bring nothing new. Alert: none; a growing number with
+/// few pages that are new is a crawl that walks in circles.
+pub const OVER_BUDGET: &str = "orbweaver_frontier_over_budget_patterns";
+/// URLs put at the back of their site for their pattern. Alert: none.
+pub const PUT_BACK: &str = "orbweaver_frontier_put_back_urls_total";
+/// URLs that the frontier refused, by reason (`trap`). Alert: a crawl that lacks pages which should be there.
+pub const REFUSED: &str = "orbweaver_frontier_refused_urls_total";
 
 /// The kinds of [`OUTCOMES`]: whoever sums what has not happened yet wants 0, not nothing.
 const KINDS: [OutcomeKind; 8] = [
@@ -42,6 +49,9 @@ pub struct FrontierMetrics {
     pub(crate) outcomes: IntCounterVec,
     pub(crate) expired: IntCounter,
     pub(crate) reappended: IntCounter,
+    over_budget: IntGauge,
+    put_back: IntCounter,
+    refused: IntCounterVec,
 }
 
 impl FrontierMetrics {
@@ -58,6 +68,9 @@ impl FrontierMetrics {
             outcomes: IntCounterVec::new(Opts::new(OUTCOMES, "Outcomes by kind"), &["kind"])?,
             expired: IntCounter::new(EXPIRED, "Leases that ended without an outcome")?,
             reappended: IntCounter::new(REAPPENDED, "Records appended anew")?,
+            over_budget: IntGauge::new(OVER_BUDGET, "Patterns of similar URLs over their budget")?,
+            put_back: IntCounter::new(PUT_BACK, "URLs put at the back of their site")?,
+            refused: IntCounterVec::new(Opts::new(REFUSED, "URLs refused by the frontier"), &["reason"])?,
         };
         KINDS.iter().for_each(|kind| drop(metrics.outcomes.with_label_values(&[kind_name(*kind)])));
         registry.register(Box::new(metrics.waiting.clone()))?;
@@ -67,6 +80,21 @@ impl FrontierMetrics {
         registry.register(Box::new(metrics.outcomes.clone()))?;
         registry.register(Box::new(metrics.expired.clone()))?;
         registry.register(Box::new(metrics.reappended.clone()))?;
+        registry.register(Box::new(metrics.over_budget.clone()))?;
+        registry.register(Box::new(metrics.put_back.clone()))?;
+        metrics.refused.with_label_values(&["trap"]);
+        registry.register(Box::new(metrics.refused.clone()))?;
         Ok(metrics)
+    }
+
+    /// Patterns over their budget now, and URLs that were put at the back since the last call.
+    pub(crate) fn similar(&self, (over_budget, put_back): (usize, u64)) {
+        self.over_budget.set(i64::try_from(over_budget).unwrap_or(i64::MAX));
+        self.put_back.inc_by(put_back);
+    }
+
+    /// A URL was refused.
+    pub(crate) fn refused(&self, reason: &str) {
+        self.refused.with_label_values(&[reason]).inc();
     }
 }

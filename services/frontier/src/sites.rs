@@ -8,7 +8,6 @@ use std::{
     collections::{BinaryHeap, HashMap, VecDeque},
 };
 
-use orbweaver_log::Offset;
 use orbweaver_messages::Millis;
 
 use crate::{
@@ -143,6 +142,20 @@ impl Sites {
         self.sweep(id, now);
     }
 
+    /// A URL that was in turn is not dispatched now: it waits with this rank, or does not wait any more.
+    pub(crate) fn pass_over(&mut self, id: SiteId, to: Option<Rank>, now: Millis) {
+        if let Some(site) = self.sites.get_mut(&id) {
+            site.outstanding = site.outstanding.saturating_sub(1);
+        }
+        match to {
+            Some(rank) => self.enqueue(id, rank, now),
+            None => {
+                self.call(id, now);
+                self.dismiss(id, now);
+            }
+        }
+    }
+
     /// Nothing of this site is dispatched before `until_ms`.
     pub(crate) fn pause(&mut self, id: SiteId, until_ms: Millis) {
         if let Some(site) = self.sites.get_mut(&id)
@@ -181,12 +194,8 @@ impl Sites {
         !self.turn.is_empty()
     }
 
-    /// The next URL in turn: its site, and where its record stands.
-    pub(crate) fn next(
-        &mut self,
-        now: Millis,
-        source: &mut Source<'_>,
-    ) -> Result<Option<(SiteId, Offset)>, IndexError> {
+    /// The next URL in turn: its site and rank.
+    pub(crate) fn next(&mut self, now: Millis, source: &mut Source<'_>) -> Result<Option<(SiteId, Rank)>, IndexError> {
         let interval = self.default_interval_ms;
         while let Some(id) = self.turn.pop_front() {
             let Some(site) = self.sites.get_mut(&id) else { continue };
@@ -197,11 +206,11 @@ impl Sites {
             }
             let query = Query { site: id, low: site.low, ahead: site.ahead(interval) };
             site.low = self.heads.pop(&mut site.head, query, source)?;
-            let offset = site.low.1;
+            let rank = site.low;
             site.queued -= 1;
             site.outstanding += 1;
             self.call(id, now);
-            return Ok(Some((id, offset)));
+            return Ok(Some((id, rank)));
         }
         Ok(None)
     }

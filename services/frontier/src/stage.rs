@@ -8,7 +8,7 @@ use orbweaver_messages::{
     Dispatch, LEASE_MS, MessageError, Millis, Outcome, OutcomeKind, Topic, Waiting, decode, encode,
     topic::{FRONTIER, OUTCOMES, SCHEDULED},
 };
-use orbweaver_stage::{Actions, Opening, Origin, Position, RestoreFrom, RestoreSpec, Stage, StageError};
+use orbweaver_stage::{Actions, Opening, Origin, Plan, Position, RestoreFrom, RestoreSpec, Stage, StageError, Step};
 use orbweaver_url::Fingerprint;
 
 use crate::{
@@ -221,6 +221,7 @@ impl FrontierStage {
             Decision::Dispatch(_) => self.metrics.dispatched.inc(),
             Decision::GiveUp(_) => self.metrics.expired.inc(),
             Decision::Rewrite { .. } => self.metrics.reappended.inc(),
+            Decision::Refuse { outcome, .. } => self.metrics.refused(outcome.reason.as_deref().unwrap_or_default()),
             Decision::Complete(_) | Decision::Park(_) | Decision::End { .. } => {}
         }
     }
@@ -230,6 +231,8 @@ impl FrontierStage {
         let (waiting, leased, sites) =
             loads.fold((0, 0, 0), |sum, load| (sum.0 + load.0, sum.1 + load.1, sum.2 + load.2));
         self.view.set(waiting, leased, sites);
+        let similar = self.open.values_mut().map(PartitionFrontier::similar);
+        self.metrics.similar(similar.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1)));
         for (gauge, value) in
             [(&self.metrics.waiting, waiting), (&self.metrics.leased, leased), (&self.metrics.sites, sites)]
         {
@@ -386,6 +389,15 @@ struct Appends {
     emitted: Vec<Record>,
     own: Vec<Record>,
     completes: Vec<Origin>,
+    refused: Refused,
+}
+
+/// What the frontier refuses: outcomes, then tombstones.
+#[derive(Default)]
+struct Refused {
+    outcomes: Vec<Record>,
+    tombstones: Vec<Record>,
+    completes: Vec<Origin>,
 }
 
 impl Appends {
@@ -402,12 +414,18 @@ impl Appends {
                 self.emitted.push(record);
             }
             Decision::Rewrite { waiting, completes } => {
-                self.write(waiting.fingerprint, Some(encode(&*waiting)), None);
+                self.own.push(self.write(waiting.fingerprint, Some(encode(&*waiting)), None));
                 self.completes.extend(completes);
             }
             Decision::End { fingerprint, depth, completes } => {
-                self.write(fingerprint, None, Some(depth));
+                self.own.push(self.write(fingerprint, None, Some(depth)));
                 self.completes.extend(completes);
+            }
+            Decision::Refuse { outcome, completes } => {
+                let record = self.record(OUTCOMES, outcome.site.clone(), encode(&*outcome));
+                self.refused.outcomes.push(record);
+                self.refused.tombstones.push(self.write(outcome.fingerprint, None, Some(outcome.depth)));
+                self.refused.completes.extend(completes);
             }
         }
     }
@@ -419,6 +437,11 @@ impl Appends {
         if !self.emitted.is_empty() {
             actions.produce(self.emitted, vec![]);
         }
+        let Refused { outcomes, tombstones, completes } = self.refused;
+        if !outcomes.is_empty() {
+            let steps = vec![Step::Produce(outcomes), Step::Produce(tombstones)];
+            actions.plans.push(Plan { steps, completes, token: None });
+        }
     }
 
     fn record(&self, topic: Topic, key: String, value: Bytes) -> Record {
@@ -427,12 +450,12 @@ impl Appends {
     }
 
     /// A record of the frontier's own log, which carries its epoch.
-    fn write(&mut self, fingerprint: Fingerprint, value: Option<Bytes>, ended_depth: Option<u16>) {
+    fn write(&self, fingerprint: Fingerprint, value: Option<Bytes>, ended_depth: Option<u16>) -> Record {
         let place = TopicPartition::new(FRONTIER, self.partition);
         let key = Some(Bytes::from(fingerprint.to_string()));
         let mut headers = vec![(EPOCH, Bytes::from(self.epoch.to_string()))];
         headers.extend(ended_depth.map(|depth| (DEPTH, Bytes::from(depth.to_string()))));
-        self.own.push(Record { place, key, value, headers, timestamp_ms: self.now });
+        Record { place, key, value, headers, timestamp_ms: self.now }
     }
 }
 

@@ -12,7 +12,8 @@ use orbweaver_frontier::{
     partition::PartitionFrontier,
 };
 use orbweaver_log::TopicPartition;
-use orbweaver_messages::{Dispatch, LEASE_MS, Millis, Outcome, OutcomeKind, Sighting, Waiting, topic};
+use orbweaver_messages::{Dispatch, LEASE_MS, Millis, Outcome, OutcomeKind, Sighting, Traps, Waiting, topic};
+use orbweaver_patterns::{BUDGET, HARD_LIMIT, Patterns};
 use orbweaver_stage::{Origin, Position};
 use orbweaver_url::Fingerprint;
 use proptest::prelude::*;
@@ -25,6 +26,8 @@ enum Op {
     Admit(u8),
     /// A URL that was admitted before is let through again.
     Again(u8),
+    /// Forty pages of a trap lead to a URL of it each; of one of four sites.
+    Flood(u8),
     /// The oldest dispatch ends so.
     Answer(OutcomeKind),
     /// The oldest dispatch is lost on its way.
@@ -52,6 +55,7 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         4 => any::<u8>().prop_map(Op::Admit),
         1 => any::<u8>().prop_map(Op::Again),
+        2 => any::<u8>().prop_map(Op::Flood),
         6 => kind.clone().prop_map(Op::Answer),
         1 => Just(Op::Lose),
         1 => kind.prop_map(Op::Repeat),
@@ -81,6 +85,8 @@ struct World {
     leased: HashMap<Fingerprint, Millis>,
     ended: BTreeMap<Fingerprint, u32>,
     admitted: u32,
+    /// URLs that the frontier refused.
+    refused: u32,
     claims: u64,
     /// The index on disk, when there is one.
     disk: Option<(FrontierIndex, tempfile::TempDir)>,
@@ -134,6 +140,7 @@ impl World {
             leased: HashMap::new(),
             ended: BTreeMap::new(),
             admitted: 0,
+            refused: 0,
             claims: 0,
         };
         world.frontier.open(0, EPOCH, world.now, &mut world.cap).unwrap();
@@ -202,6 +209,14 @@ impl World {
                 self.records.push((fingerprint, Err(depth)));
                 completes.into_iter().for_each(|origin| self.complete(origin));
             }
+            Decision::Refuse { outcome, completes } => {
+                assert!(outcome.requested_at_ms.is_none() && outcome.reason.as_deref() == Some("trap"));
+                self.refused += 1;
+                self.outcomes.push(Outcome::clone(&outcome));
+                let Outcome { fingerprint, depth, .. } = *outcome;
+                self.ask(fingerprint, depth);
+                self.carry_out(Decision::End { fingerprint, depth, completes });
+            }
             Decision::GiveUp(outcome) => {
                 self.ask(outcome.fingerprint, outcome.depth);
                 self.outcomes.push(*outcome);
@@ -236,10 +251,26 @@ impl World {
     }
 
     fn admit(&mut self, site: u8) {
+        let waiting = self.new_url(site, "");
+        self.find(waiting);
+    }
+
+    /// A URL of a pattern that was passed before, found on a page of it that says what all of its pages say.
+    fn admit_trap(&mut self, site: u8) {
+        let mut waiting = self.new_url(site, "trap/");
+        waiting.traps = if site % 2 == 0 { Traps::Strict } else { Traps::Learn };
+        let (pattern, _) = Patterns::new(1 << 10).judge(&waiting);
+        waiting.trail = [(pattern, u16::from(site / 64))].into_iter().collect();
+        waiting.content = Some(7);
+        waiting.via = Some(format!("{}/from", waiting.url));
+        self.find(waiting);
+    }
+
+    fn new_url(&mut self, site: u8, directory: &str) -> Waiting {
         self.admitted += 1;
-        let url = format!("http://{}.example/{}", site % 4, self.admitted);
+        let url = format!("http://{}.example/{directory}{}", site % 4, self.admitted);
         let fingerprint = Fingerprint::of("test", &url);
-        let waiting = Waiting {
+        Waiting {
             crawl: "test".into(),
             fingerprint,
             url,
@@ -250,12 +281,14 @@ impl World {
             sighting: Sighting::Link,
             via: None,
             chain: vec![],
+            traps: orbweaver_messages::Traps::default(),
+            trail: orbweaver_messages::Trail::default(),
+            content: None,
             failures: 0,
             blocks: 0,
             not_before_ms: 0,
             admitted_at_ms: self.now,
-        };
-        self.find(waiting);
+        }
     }
 
     fn answer(&mut self, kind: OutcomeKind, times: usize) {
@@ -341,6 +374,7 @@ impl World {
         match *op {
             Op::Admit(site) => self.admit(site),
             Op::Again(back) => self.admit_again(back),
+            Op::Flood(site) => (0..40).for_each(|_| self.admit_trap(site)),
             Op::Answer(kind) => self.answer(kind, 1),
             Op::Repeat(kind) => self.answer(kind, 2),
             Op::Lose if self.in_flight.is_empty() => {}
@@ -408,13 +442,16 @@ proptest! {
     #[test]
     fn with_an_index_on_disk_the_same_is_decided_as_with_one_in_memory(ops in prop::collection::vec(op(), 1..120)) {
         let (mut memory, mut disk) = (World::new(None), World::on_disk(None));
-        for op in &ops {
+        // What stands at the back is lost with the index in memory.
+        let floods = ops.iter().any(|op| matches!(op, Op::Flood(_)));
+        for op in ops.iter().filter(|op| !floods || !matches!(op, Op::Crash | Op::CrashWithoutIndex)) {
             memory.play(op);
             disk.play(op);
             prop_assert_eq!(&disk.decided, &memory.decided, "after {:?}", op);
             prop_assert_eq!(&disk.incomplete, &memory.incomplete);
             prop_assert_eq!(disk.frontier.load(), memory.frontier.load());
         }
+        ops.iter().for_each(|op| disk.play(op));
         disk.finish();
         prop_assert_eq!(disk.waiting(), 0);
         prop_assert_eq!(disk.ended.len(), disk.admitted as usize);
@@ -453,4 +490,48 @@ fn what_waits_long_is_appended_anew_so_that_a_restart_replays_little() {
     }
     let lowest = world.incomplete[0].first().copied().unwrap();
     assert!(lowest > 8, "the commit point of {} records stays at {lowest}", world.records.len());
+}
+
+/// The numbers of the URLs that are dispatched next, each answered at once.
+fn order(world: &mut World, most: usize) -> Vec<u32> {
+    let mut order = vec![];
+    while order.len() < most
+        && let Some(dispatch) = world.in_flight.first()
+    {
+        order.push(dispatch.url.rsplit('/').next().unwrap().parse().unwrap());
+        world.answer(OutcomeKind::Fetched, 1);
+        world.settle();
+    }
+    order
+}
+
+#[test]
+fn what_is_of_a_pattern_over_its_budget_goes_behind_all_others_of_its_site_and_is_not_lost() {
+    for mut world in [World::new(Some(0)), World::on_disk(Some(0))] {
+        // Site 1 is of a crawl that refuses nothing. What came before its pattern was over its budget waits in its old place.
+        (0..=BUDGET).for_each(|_| world.admit_trap(1 + 128));
+        let trap = world.admitted;
+        world.settle();
+        world.admit(1 + 192);
+        world.settle();
+        world.cap = PageCap::new(None);
+        world.settle();
+        let order = order(&mut world, 1000);
+        assert_eq!(order.first(), Some(&(trap + 1)), "the only other one is first, although it is deepest");
+        assert_eq!(order.len(), world.admitted as usize);
+        assert_eq!((world.frontier.similar(), world.refused), ((1, u64::from(trap)), 0));
+    }
+}
+
+#[test]
+fn beyond_the_hard_limit_what_its_pattern_led_to_is_refused_and_counted_in_a_crawl_that_is_strict() {
+    let mut world = World::new(Some(0));
+    (0..HARD_LIMIT).for_each(|_| world.admit_trap(2 + 64));
+    (0..HARD_LIMIT).for_each(|_| world.admit_trap(2 + 128));
+    world.settle();
+    world.cap = PageCap::new(None);
+    world.settle();
+    let fetched = order(&mut world, 1000).len();
+    assert_eq!((fetched, world.refused), (HARD_LIMIT as usize, HARD_LIMIT as u32), "one half was passed once only");
+    assert!(world.incomplete.iter().all(BTreeSet::is_empty) && world.waiting() == 0);
 }

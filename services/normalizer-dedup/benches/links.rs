@@ -39,6 +39,7 @@ fn service(directory: &std::path::Path) -> NormalizerDedup {
         include: vec![],
         exclude: vec!["/login".to_owned(), "[?&]sessionid=".to_owned()],
         max_depth: None,
+        traps: orbweaver_messages::Traps::default(),
         pins,
         created_at_ms: 0,
     };
@@ -62,6 +63,8 @@ fn poll(number: usize, fresh: usize) -> Vec<(Origin, Delivered)> {
             depth: 3,
             sighting: Sighting::Link,
             chain: vec![],
+            trail: orbweaver_messages::Trail::default(),
+            content: None,
             urls: (0..LINKS).map(|link| if link < fresh { new(link) } else { known(link) }).collect(),
             found_at_ms: 0,
         };

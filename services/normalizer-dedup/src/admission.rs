@@ -3,10 +3,10 @@
 use std::{collections::HashMap, convert::Infallible};
 
 use orbweaver_log::Partition;
-use orbweaver_messages::{Discovered, Millis, SeenEntry, Sighting, Waiting};
+use orbweaver_messages::{Discovered, Millis, SeenEntry, Sighting, Trail, Traps, Waiting};
 use orbweaver_seen::{Pending, Recent, SeenError, SeenPartition, first_sight};
 use orbweaver_stage::{Origin, Plan, Token};
-use orbweaver_url::{Fingerprint, Policy, Slot, Url, WideDomains, parse, slot_of};
+use orbweaver_url::{Fingerprint, Slot, Url, WideDomains, parse, slot_of};
 
 use crate::{
     draft::{Draft, Tokens},
@@ -135,7 +135,7 @@ impl Admission<'_> {
             return Ok(Some(LinkEnd::Duplicate));
         }
         let key = (canonical != url.as_str()).then(|| canonical.into_owned());
-        self.let_through(&waiting(link.record, (fingerprint, self.rules.policy), url, key, self.now), link);
+        self.let_through(&waiting(link.record, (fingerprint, self.rules), url, key, self.now), link);
         Ok(Some(if known.is_some() { LinkEnd::Shallower } else { LinkEnd::New }))
     }
 
@@ -196,7 +196,7 @@ fn is_of_site(url: &Url, site: &str, wide: &WideDomains) -> bool {
 
 fn waiting(
     record: &Discovered,
-    (fingerprint, policy): (Fingerprint, Policy),
+    (fingerprint, rules): (Fingerprint, &Rules),
     url: Url,
     key: Option<String>,
     now: Millis,
@@ -206,12 +206,15 @@ fn waiting(
         fingerprint,
         url: url.into(),
         key,
-        policy,
+        policy: rules.policy,
         site: record.site.clone(),
         depth: record.depth,
         sighting: record.sighting,
         via: record.via.clone(),
         chain: record.chain.clone(),
+        traps: rules.traps,
+        trail: if rules.traps == Traps::Off { Trail::default() } else { record.trail.clone() },
+        content: record.content.filter(|_| rules.traps != Traps::Off),
         failures: 0,
         blocks: 0,
         not_before_ms: 0,

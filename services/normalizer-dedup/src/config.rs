@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use orbweaver_messages::{CrawlDefinition, Millis, Pins, Scope};
+use orbweaver_messages::{CrawlDefinition, Millis, Pins, Scope, Traps};
 use orbweaver_url::{Policy, SUFFIX_LIST_VERSION, WideDomains};
 
 use crate::scope::Rules;
@@ -58,6 +58,7 @@ impl DefaultCrawl {
             include: self.include.clone(),
             exclude: self.exclude.clone(),
             max_depth: self.max_depth,
+            traps: Traps::default(),
             pins,
             created_at_ms: now,
         }

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, collections::BTreeMap, ops::Bound};
 
-use orbweaver_messages::{CrawlDefinition, Scope};
+use orbweaver_messages::{CrawlDefinition, Scope, Traps};
 use orbweaver_url::{Policy, PolicyError, WideDomains};
 use regex::{RegexSet, RegexSetBuilder};
 
@@ -18,6 +18,8 @@ pub(crate) struct Rules {
     include: RegexSet,
     exclude: RegexSet,
     pub(crate) max_depth: Option<u16>,
+    /// What is done about traps.
+    pub(crate) traps: Traps,
     /// The policy of the canonical form.
     pub(crate) policy: Policy,
     /// Domains whose hosts are sites of their own.
@@ -36,6 +38,7 @@ impl Rules {
             include: set("include", &definition.include)?,
             exclude: set("exclude", &definition.exclude)?,
             max_depth: definition.max_depth,
+            traps: definition.traps,
             policy: definition.pins.canonical_policy.parse().map_err(|error: PolicyError| error.to_string())?,
             wide: WideDomains::new(&definition.pins.wide_domains).map_err(|error| error.to_string())?,
         })
@@ -166,8 +169,18 @@ mod tests {
         };
         let (include, exclude) = (patterns(include), patterns(exclude));
         let name = "docs".to_owned();
-        Rules::compile(&CrawlDefinition { name, scope, include, exclude, max_depth: None, pins, created_at_ms: 0 })
-            .unwrap()
+        let traps = Traps::default();
+        Rules::compile(&CrawlDefinition {
+            name,
+            scope,
+            include,
+            exclude,
+            max_depth: None,
+            traps,
+            pins,
+            created_at_ms: 0,
+        })
+        .unwrap()
     }
 
     /// The ends of links to `urls` after a seed at `seed`.

@@ -26,6 +26,8 @@ pub(crate) fn sighting(seed: &Seed, crawl: &str, wide: &WideDomains, now: Millis
         depth: 0,
         sighting: Sighting::Seed,
         chain: vec![],
+        trail: orbweaver_messages::Trail::default(),
+        content: None,
         urls: vec![url.into()],
         found_at_ms: now,
     })

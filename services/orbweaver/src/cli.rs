@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use orbweaver_messages::Scope;
+use orbweaver_messages::{Scope, Traps};
 use orbweaver_url::Policy;
 use serde::{Deserialize, Serialize};
 
@@ -86,6 +86,10 @@ pub struct CrawlArgs {
     /// Do not crawl URLs that match; wins over --include (may be repeated).
     #[arg(long, value_name = "REGEX")]
     pub exclude: Vec<String>,
+    /// What to do about URLs that lead on and on without bringing anything new, such as endless calendars: nothing (off), ask
+    /// for them last (learn), or also refuse them past a limit (strict) [default: learn].
+    #[arg(long, value_enum)]
+    pub traps: Option<TrapsName>,
     /// What counts as the same page: standard, aggressive or raw, and rules after commas, such as
     /// `standard,sort-query,drop-tracking`. Fixed when the crawl is created [default: standard].
     #[arg(long, value_name = "POLICY")]
@@ -180,6 +184,27 @@ impl From<ScopeName> for Scope {
             ScopeName::Host => Self::Host,
             ScopeName::Site => Self::Site,
             ScopeName::Any => Self::Any,
+        }
+    }
+}
+
+/// What is done about traps, as it is named on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TrapsName {
+    /// Do not look for them.
+    Off,
+    /// Ask for them behind all other URLs of their site.
+    Learn,
+    /// The same, and refuse them past a limit.
+    Strict,
+}
+
+impl From<TrapsName> for Traps {
+    fn from(name: TrapsName) -> Self {
+        match name {
+            TrapsName::Off => Self::Off,
+            TrapsName::Learn => Self::Learn,
+            TrapsName::Strict => Self::Strict,
         }
     }
 }

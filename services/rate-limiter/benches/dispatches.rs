@@ -27,6 +27,7 @@ fn batch(now: i64) -> Vec<(Origin, Delivered)> {
             policy: orbweaver_url::Policy::STANDARD,
             via: Some(format!("https://www.{site}/catalogue/")),
             chain: vec![],
+            trail: orbweaver_messages::Trail::default(),
             depth: 2,
             sighting: Sighting::Link,
             attempt: 1,

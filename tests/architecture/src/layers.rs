@@ -1,4 +1,4 @@
-//! Who may depend on whom: `url <- messages <- politeness, seen, log <- stage <- store <- process <- services <- orbweaver`.
+//! Who may depend on whom: `url <- messages <- patterns, politeness, seen, log <- stage <- store <- process <- services <- orbweaver`.
 
 use crate::Package;
 
@@ -7,7 +7,7 @@ fn layer(package: &str) -> Option<u8> {
     Some(match package.strip_prefix("orbweaver").map(|rest| rest.trim_start_matches('-'))? {
         "url" | "toyweb" | "testkit" => 0,
         "messages" => 1,
-        "politeness" | "seen" | "log" => 2,
+        "patterns" | "politeness" | "seen" | "log" => 2,
         "stage" => 3,
         "store" => 4,
         "extractor" | "fetcher" | "frontier" | "normalizer-dedup" | "rate-limiter" => 6,
@@ -60,7 +60,8 @@ const OWNERS: [(&str, &[&str]); 12] = [
 ];
 
 /// Packages that decide and do nothing else: no runtime, no socket.
-const PURE: [&str; 4] = ["orbweaver-url", "orbweaver-messages", "orbweaver-politeness", "orbweaver-frontier"];
+const PURE: [&str; 5] =
+    ["orbweaver-url", "orbweaver-messages", "orbweaver-patterns", "orbweaver-politeness", "orbweaver-frontier"];
 
 /// Uses of a library by a package that may not name it. Tests may.
 #[must_use]

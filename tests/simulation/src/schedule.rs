@@ -249,6 +249,7 @@ impl Schedule {
             include: vec![],
             exclude: vec![],
             max_depth: web.max_depth,
+            traps: orbweaver_messages::Traps::default(),
             pins: Pins {
                 partitions: self.scenario.settings.partitions,
                 suffix_list: SUFFIX_LIST_VERSION.to_owned(),

@@ -5,8 +5,8 @@ use std::fmt::Debug;
 
 use orbweaver_messages::{
     BodyEncoding, CrawlDefinition, DeadLetter, Discovered, Dispatch, DispatchId, Document, DocumentLink, Outcome,
-    OutcomeKind, Page, Pins, Ready, RobotsDirectives, Scope, ScopeEntry, Seed, Sighting, SiteMemory, Waiting, decode,
-    encode,
+    OutcomeKind, Page, Pins, Ready, RobotsDirectives, Scope, ScopeEntry, Seed, Sighting, SiteMemory, Trail, Traps,
+    Waiting, decode, encode,
 };
 use orbweaver_url::Fingerprint;
 use serde::Serialize;
@@ -57,6 +57,10 @@ fn text(text: &str) -> Option<String> {
     Some(text.to_owned())
 }
 
+fn trail() -> Trail {
+    Trail::default().through(orbweaver_messages::Pattern(7))
+}
+
 fn discovered() -> Discovered {
     Discovered {
         crawl: "docs".into(),
@@ -65,6 +69,8 @@ fn discovered() -> Discovered {
         depth: 1,
         sighting: Sighting::Redirect,
         chain: vec!["http://example.org/".into()],
+        trail: trail(),
+        content: Some(5),
         urls: vec!["https://example.org/a".into()],
         found_at_ms: 1,
     }
@@ -82,6 +88,9 @@ fn waiting() -> Waiting {
         sighting: Sighting::Link,
         via: text("https://example.org/"),
         chain: vec!["http://example.org/".into()],
+        traps: Traps::Strict,
+        trail: trail(),
+        content: Some(5),
         failures: 1,
         blocks: 2,
         not_before_ms: 3,
@@ -102,6 +111,7 @@ fn dispatch() -> Dispatch {
         sighting: Sighting::Seed,
         via: text("https://example.org/"),
         chain: vec!["http://example.org/".into()],
+        trail: trail(),
         attempt: 1,
         last_attempt: true,
         blocks: 1,
@@ -149,6 +159,7 @@ fn page() -> Page {
         sighting: Sighting::Link,
         via: text("https://example.org/"),
         chain: vec!["http://example.org/".into()],
+        trail: trail(),
         status: 200,
         content_type: text("text/html"),
         headers: vec![("etag".into(), "\"1\"".into())],
@@ -207,6 +218,7 @@ fn crawl_definition() -> CrawlDefinition {
         include: vec!["/guide/".into()],
         exclude: vec!["/login".into()],
         max_depth: Some(3),
+        traps: Traps::Off,
         pins: Pins {
             partitions: 16,
             suffix_list: "psl".into(),

@@ -6,6 +6,7 @@ mod failures;
 mod markup;
 mod redirects;
 mod robots;
+mod traps;
 
 use std::fmt::Write as _;
 use std::str::FromStr;
@@ -101,6 +102,16 @@ kinds! {
     RobotsRefusing = "robots-refusing",
     /// A host whose robots.txt asks for a Crawl-delay.
     RobotsDelay = "robots-delay",
+    /// An archive of 10,000 articles in one directory, under 500 pages of a list, each leading to the next; no trap.
+    Archive = "archive",
+    /// A calendar: every month leads to its days, the next and the one before, without end.
+    Calendar = "calendar",
+    /// A few pages, linked under a new session id by every answer.
+    SessionMaze = "session-maze",
+    /// A page that is served at any path below it, with relative links: paths that repeat their segments.
+    RepeatingPath = "repeating-path",
+    /// A search that finds nothing, repeats what was asked for, and offers to ask for more.
+    EchoSearch = "echo-search",
 }
 
 impl Kind {
@@ -108,6 +119,18 @@ impl Kind {
     #[must_use]
     pub fn has_hosts(self) -> bool {
         matches!(self, Self::BusyHost | Self::Outside | Self::RobotsFailing | Self::RobotsRefusing | Self::RobotsDelay)
+    }
+
+    /// Whether places of this kind are about traps: too large, or without end, for a web that has some of everything.
+    #[must_use]
+    pub fn is_of_traps(self) -> bool {
+        self == Self::Archive || self.is_endless()
+    }
+
+    /// Whether a place of this kind has no end: its truth has the entrance alone.
+    #[must_use]
+    pub fn is_endless(self) -> bool {
+        matches!(self, Self::Calendar | Self::SessionMaze | Self::RepeatingPath | Self::EchoSearch)
     }
 
     fn theme(self) -> &'static Theme {
@@ -118,6 +141,9 @@ impl Kind {
             Self::Busy | Self::BusyHost | Self::Dead | Self::Large => &failures::THEME,
             Self::Gzip | Self::Refresh | Self::Paging | Self::Base | Self::Frames | Self::Spellings => &markup::THEME,
             Self::Canonical | Self::Nofollow | Self::PageNofollow | Self::Outside | Self::Resource => &markup::THEME,
+            Self::Archive | Self::Calendar | Self::SessionMaze | Self::RepeatingPath | Self::EchoSearch => {
+                &traps::THEME
+            }
             Self::Disallowed | Self::RobotsFailing | Self::RobotsRefusing | Self::RobotsDelay => &robots::THEME,
         }
     }

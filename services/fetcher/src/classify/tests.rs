@@ -18,6 +18,7 @@ pub(crate) fn dispatch(url: &str) -> Dispatch {
         sighting: Sighting::Link,
         via: None,
         chain: vec![],
+        trail: orbweaver_messages::Trail::default(),
         attempt: 1,
         last_attempt: false,
         blocks: 0,

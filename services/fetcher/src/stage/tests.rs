@@ -96,6 +96,7 @@ impl Surroundings {
             sighting: Sighting::Link,
             via: Some("https://via.example/".into()),
             chain: vec![],
+            trail: orbweaver_messages::Trail::default(),
             attempt: 1,
             last_attempt: false,
             blocks: 0,

@@ -3,12 +3,12 @@
 //! Keys and values of 20 bytes or less are kept by the storage engine without an allocation; those of queued URLs are.
 
 use orbweaver_log::Offset;
-use orbweaver_messages::{Millis, Sighting, Waiting};
+use orbweaver_messages::{Millis, Sighting, Trail, Traps, Waiting};
 use orbweaver_stage::Position;
 use orbweaver_url::{Fingerprint, Policy};
 use serde::{Deserialize, Serialize};
 
-use super::{Place, Rank, SiteId};
+use super::{Place, Rank, SiteId, is_at_back};
 
 /// Set in the first byte of the keys of delayed URLs; partitions have numbers below 16384.
 const DELAYED: u8 = 0x80;
@@ -53,11 +53,11 @@ pub(super) fn record_key(partition: Prefix, offset: Offset) -> [u8; 10] {
 }
 
 /// The first key of a site that is not below `rank`.
-pub(super) fn queue_key(partition: Prefix, site: SiteId, (depth, offset): Rank) -> [u8; 20] {
+pub(super) fn queue_key(partition: Prefix, site: SiteId, (order, offset): Rank) -> [u8; 20] {
     let mut key = [0; 20];
     key[..2].copy_from_slice(&partition);
     key[2..10].copy_from_slice(&site.0.to_be_bytes());
-    key[10..12].copy_from_slice(&depth.to_be_bytes());
+    key[10..12].copy_from_slice(&order.to_be_bytes());
     key[12..].copy_from_slice(&offset.to_be_bytes());
     key
 }
@@ -83,8 +83,9 @@ pub(super) fn order_key(partition: Prefix, place: &Place) -> fjall::UserKey {
 
 /// What stands beside a key of the orders.
 pub(super) fn order_value(fingerprint: Fingerprint, place: &Place) -> fjall::UserValue {
-    let counts = [place.failures, place.blocks];
-    if place.is_delayed() { [&counts[..], &fingerprint.0].concat().into() } else { counts.into() }
+    let [high, low] = place.depth.to_be_bytes();
+    let fixed = [place.failures, place.blocks, high, low];
+    if place.is_delayed() { [&fixed[..], &fingerprint.0].concat().into() } else { fixed.into() }
 }
 
 /// A place in an order, and its fingerprint if it is delayed. `None` when that is damaged.
@@ -95,22 +96,27 @@ pub(super) fn read_order(key: &[u8], value: &[u8]) -> Option<(Option<Fingerprint
         _ => (i64::from_be_bytes(*rest.first_chunk()?), rest.get(8..)?),
     };
     let rest: &[u8; 18] = rest.try_into().ok()?;
-    let (counts, fingerprint) = value.split_at_checked(2)?;
+    let (fixed, fingerprint) = value.split_at_checked(4)?;
+    let offset = u64::from_be_bytes(*rest[10..].first_chunk()?);
     let place = Place {
         site: SiteId(u64::from_be_bytes(*rest.first_chunk()?)),
-        depth: u16::from_be_bytes([rest[8], rest[9]]),
-        offset: u64::from_be_bytes(*rest[10..].first_chunk()?),
-        failures: counts[0],
-        blocks: counts[1],
+        depth: u16::from_be_bytes([fixed[2], fixed[3]]),
+        offset,
+        failures: fixed[0],
+        blocks: fixed[1],
+        back: is_at_back((u16::from_be_bytes([rest[8], rest[9]]), offset)),
         not_before_ms,
     };
     Some((fingerprint.try_into().ok().map(Fingerprint), place))
 }
 
+/// Set in the offset of a place at the back; offsets are below it, as Kafka's are.
+const AT_BACK: u64 = 1 << 63;
+
 /// The moment stands last, and only for a delayed URL.
 pub(super) fn place_value(place: &Place) -> fjall::UserValue {
     let mut value = [0; 28];
-    value[..8].copy_from_slice(&place.offset.to_be_bytes());
+    value[..8].copy_from_slice(&(place.offset | if place.back { AT_BACK } else { 0 }).to_be_bytes());
     value[8..16].copy_from_slice(&place.site.0.to_be_bytes());
     value[16..18].copy_from_slice(&place.depth.to_be_bytes());
     value[18..20].copy_from_slice(&[place.failures, place.blocks]);
@@ -123,7 +129,8 @@ pub(super) fn read_place(value: &[u8]) -> Option<Place> {
     let (fixed, moment) = value.split_at_checked(20)?;
     let number = |at: usize| fixed[at..].first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
     Some(Place {
-        offset: number(0)?,
+        offset: number(0)? & !AT_BACK,
+        back: number(0)? & AT_BACK != 0,
         site: SiteId(number(8)?),
         depth: u16::from_be_bytes([fixed[16], fixed[17]]),
         failures: fixed[18],
@@ -150,12 +157,17 @@ struct Stored<'a> {
     policy: Option<Policy>,
     #[serde(borrow)]
     chain: Vec<&'a str>,
+    traps: u8,
+    trail: Trail,
+    content: Option<u32>,
 }
 
 const SIGHTINGS: [Sighting; 3] = [Sighting::Seed, Sighting::Link, Sighting::Redirect];
+const TRAPS: [Traps; 3] = [Traps::Off, Traps::Learn, Traps::Strict];
 
 pub(super) fn record_value(waiting: &Waiting) -> Vec<u8> {
     let sighting = SIGHTINGS.iter().position(|known| *known == waiting.sighting).unwrap_or_default();
+    let traps = TRAPS.iter().position(|known| *known == waiting.traps).unwrap_or_default();
     let stored = Stored {
         fingerprint: waiting.fingerprint.0,
         depth: waiting.depth,
@@ -172,6 +184,9 @@ pub(super) fn record_value(waiting: &Waiting) -> Vec<u8> {
         // Most crawls have the standard one, whose text would be longer than all the numbers.
         policy: (!waiting.policy.is_standard()).then_some(waiting.policy),
         chain: waiting.chain.iter().map(String::as_str).collect(),
+        traps: u8::try_from(traps).unwrap_or_default(),
+        trail: waiting.trail.clone(),
+        content: waiting.content,
     };
     let room = waiting.url.len() + waiting.via.as_deref().map_or(0, str::len) + waiting.site.len() + 64;
     #[allow(clippy::expect_used, reason = "numbers, texts and a list of known length always serialise into a vector")]
@@ -192,6 +207,9 @@ pub(super) fn read_record(value: &[u8]) -> Option<Waiting> {
         sighting: *SIGHTINGS.get(usize::from(stored.sighting))?,
         via: stored.via.map(str::to_owned),
         chain: stored.chain.into_iter().map(str::to_owned).collect(),
+        traps: *TRAPS.get(usize::from(stored.traps))?,
+        trail: stored.trail,
+        content: stored.content,
         failures: stored.failures,
         blocks: stored.blocks,
         not_before_ms: stored.not_before_ms,
@@ -201,18 +219,20 @@ pub(super) fn read_record(value: &[u8]) -> Option<Waiting> {
 
 #[cfg(test)]
 mod tests {
+    use orbweaver_messages::Pattern;
     use proptest::prelude::*;
 
     use super::*;
 
     fn place() -> impl Strategy<Value = Place> {
-        let numbers = (any::<u64>(), any::<u64>(), any::<u16>(), any::<u8>(), any::<u8>(), 0..i64::MAX);
+        let numbers = (0..AT_BACK, any::<u64>(), any::<u16>(), any::<u8>(), any::<u8>(), 0..i64::MAX);
         numbers.prop_map(|(offset, site, depth, failures, blocks, not_before_ms)| Place {
             offset,
             site: SiteId(site),
             depth,
             failures,
             blocks,
+            back: failures > 127,
             not_before_ms: if blocks > 127 { not_before_ms } else { 0 },
         })
     }
@@ -254,6 +274,9 @@ mod tests {
                 sighting: SIGHTINGS[usize::from(numbers.1 % 3)],
                 via: (numbers.2 > 127).then(|| texts[4].clone()),
                 chain: texts[..usize::from(numbers.2 % 4)].to_vec(),
+                traps: TRAPS[usize::from(numbers.2 % 3)],
+                trail: (0..numbers.2 % 9).map(|passed| (Pattern(u32::from(passed) * 77), numbers.0)).collect(),
+                content: (numbers.1 > 127).then_some(u32::from(numbers.0)),
                 failures: numbers.1,
                 blocks: numbers.2,
                 not_before_ms: numbers.3,

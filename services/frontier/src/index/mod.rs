@@ -5,7 +5,7 @@
 //! [`crate::partition`], in memory. So an index may be taken back to an earlier position, or be lost, and the log has the rest.
 //!
 //! A URL stands in one of two orders: by site, depth and offset ("queued"), or by the moment before which it must not be
-//! asked ("delayed").
+//! asked ("delayed"). That it stands at the back of its site is the one thing in the index that no record says; it may be lost.
 
 mod disk;
 mod encoding;
@@ -35,8 +35,16 @@ impl SiteId {
     }
 }
 
-/// The order within a site: lowest depth first, first come first served within it.
+/// The order within a site: what is at the back last, else lowest depth first, first come first served within it.
 pub type Rank = (u16, Offset);
+
+/// Set in the first part of a rank at the back. Depths beyond are one.
+const BACK: u16 = 0x8000;
+
+/// Whether a URL of this rank stands at the back of its site.
+pub(crate) fn is_at_back(rank: Rank) -> bool {
+    rank.0 >= BACK
+}
 
 /// Where a URL stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +59,8 @@ pub struct Place {
     pub failures: u8,
     /// Attempts that the site answered with 429 or 503.
     pub blocks: u8,
+    /// It is behind all URLs of its site that are not.
+    pub back: bool,
     /// 0 when it is queued, else the moment until which it is delayed.
     pub not_before_ms: Millis,
 }
@@ -65,6 +75,7 @@ impl Place {
             depth: waiting.depth,
             failures: waiting.failures,
             blocks: waiting.blocks,
+            back: false,
             not_before_ms: if waiting.not_before_ms > now.max(0) { waiting.not_before_ms } else { 0 },
         }
     }
@@ -73,6 +84,12 @@ impl Place {
     #[must_use]
     pub fn queued(self) -> Self {
         Self { not_before_ms: 0, ..self }
+    }
+
+    /// The same, behind all URLs of its site that are not so.
+    #[must_use]
+    pub fn at_back(self) -> Self {
+        Self { back: true, ..self }
     }
 
     /// Whether it waits for a moment.
@@ -84,7 +101,7 @@ impl Place {
     /// Its order within its site.
     #[must_use]
     pub fn rank(&self) -> Rank {
-        (self.depth, self.offset)
+        (self.depth.min(BACK - 1) | if self.back { BACK } else { 0 }, self.offset)
     }
 }
 

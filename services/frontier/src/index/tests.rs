@@ -18,6 +18,9 @@ fn waiting(number: u8, depth: u16, not_before_ms: Millis) -> Waiting {
         sighting: Sighting::Link,
         via: Some("http://0.example/".into()),
         chain: vec![],
+        traps: orbweaver_messages::Traps::default(),
+        trail: orbweaver_messages::Trail::default(),
+        content: None,
         failures: 0,
         blocks: number % 2,
         not_before_ms,
@@ -90,7 +93,8 @@ proptest! {
                 match op {
                     Op::Put(number, depth, wait) => {
                         let waiting = waiting(number, depth, if wait > 127 { wait.into() } else { 0 });
-                        index.replace(fingerprint, old, Some((Place::of(&waiting, offset, 0), &waiting)));
+                        let place = Place { back: wait % 3 == 0, ..Place::of(&waiting, offset, 0) };
+                        index.replace(fingerprint, old, Some((place, &waiting)));
                     }
                     Op::Remove(_) if old.is_some() => index.replace(fingerprint, old, None),
                     Op::Release => {

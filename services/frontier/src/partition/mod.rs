@@ -11,18 +11,20 @@
 mod ends;
 mod records;
 mod restore;
+mod similar;
 
 use std::collections::{BTreeSet, HashMap};
 
 use orbweaver_log::{Offset, Partition, TopicPartition};
-use orbweaver_messages::{Dispatch, DispatchId, EXPIRES_MS, Millis, NOT_AFTER_MS, Waiting, topic};
+use orbweaver_messages::{Dispatch, DispatchId, EXPIRES_MS, Millis, NOT_AFTER_MS, Trail, Waiting, topic};
+use orbweaver_patterns::Patterns;
 use orbweaver_stage::{Origin, Position};
 use orbweaver_url::Fingerprint;
 
 use crate::{
     FrontierConfig, SiteLoad,
     decision::{Decision, Turn},
-    index::{Index, IndexError, Place},
+    index::{Index, IndexError, Place, is_at_back},
     leases::{Lease, Leases},
     offsets::Offsets,
     sites::{Sites, Source},
@@ -30,6 +32,8 @@ use crate::{
 
 /// Records that are appended anew in one go, at most.
 const REAPPEND_BATCH: usize = 512;
+/// URLs in turn that are put at the back, or refused, in one go, at most.
+const PASS_OVER_BATCH: usize = 512;
 /// Delayed URLs that are woken in one go, at most.
 const WAKE_BATCH: usize = 512;
 
@@ -75,6 +79,12 @@ pub struct PartitionFrontier {
     /// lesser depth.
     outdated: BTreeSet<Fingerprint>,
     next_sequence: u64,
+    /// What is known of similar URLs; it may be lost.
+    patterns: Patterns,
+    /// URLs that were put at the back of their site since that was asked for last.
+    put_back: u64,
+    /// As many URLs as one call looks at were passed over, and there may be more.
+    passing_over: bool,
     /// The offset behind the last record of `crawl.frontier` that was read.
     end: Offset,
     limit: usize,
@@ -101,6 +111,9 @@ impl PartitionFrontier {
             found: HashMap::new(),
             outdated: BTreeSet::new(),
             next_sequence: 0,
+            patterns: Patterns::new(similar::PATTERN_BYTES),
+            put_back: 0,
+            passing_over: false,
             limit: config.min_outstanding,
             outcomes_since_tick: 0,
             outcomes_per_second: 0.0,
@@ -150,28 +163,41 @@ impl PartitionFrontier {
     /// When the index fails.
     pub fn dispatch(&mut self, turn: &mut Turn<'_>) -> Result<(), IndexError> {
         self.wake(turn.now)?;
-        while self.leases.outstanding() < self.limit && !turn.cap.is_exhausted() {
+        let mut passed_over = 0;
+        while self.leases.outstanding() < self.limit && !turn.cap.is_exhausted() && passed_over < PASS_OVER_BATCH {
             let mut source = Source { index: &mut *self.index, idle: &self.idle };
-            let Some((site, offset)) = self.sites.next(turn.now, &mut source)? else { break };
+            let Some((site, rank)) = self.sites.next(turn.now, &mut source)? else { break };
+            let offset = rank.1;
             let waiting = self.index.waiting(offset)?;
             let fingerprint = waiting.fingerprint;
-            let id = DispatchId { epoch: self.epoch, sequence: self.next_sequence };
-            self.next_sequence += 1;
+            let place = Place { site, back: is_at_back(rank), ..Place::of(&waiting, offset, Millis::MAX) };
+            let Some(trail) = self.in_its_turn(&place, &waiting, turn)? else {
+                passed_over += 1;
+                continue;
+            };
+            let id = self.next_id();
             let last = waiting.failures.saturating_add(1) >= self.config.max_attempts;
-            turn.out.push(Decision::Dispatch(Box::new(dispatched(&waiting, id, last, turn.now))));
-            let place = Place { site, ..Place::of(&waiting, offset, Millis::MAX) };
+            turn.out.push(Decision::Dispatch(Box::new(Dispatch { trail, ..dispatched(&waiting, id, last, turn.now) })));
             self.idle.remove(offset);
             self.active.insert(fingerprint, Active { place, busy: Busy::Leased(id, Box::new(waiting)) });
             self.leases.add(Lease { dispatched_at_ms: turn.now, fingerprint, id });
             turn.cap.reserve();
         }
+        self.passing_over = passed_over == PASS_OVER_BATCH;
         Ok(())
+    }
+
+    fn next_id(&mut self) -> DispatchId {
+        let id = DispatchId { epoch: self.epoch, sequence: self.next_sequence };
+        self.next_sequence += 1;
+        id
     }
 
     /// When something waits for a moment: the soonest.
     #[must_use]
     pub fn next_moment_ms(&self) -> Option<Millis> {
-        [self.next_wake_ms, self.sites.next_wake_ms(), self.leases.next_over_ms()].into_iter().flatten().min()
+        let at_once = self.passing_over.then_some(0);
+        [at_once, self.next_wake_ms, self.sites.next_wake_ms(), self.leases.next_over_ms()].into_iter().flatten().min()
     }
 
     /// Whether a dispatch could be made now.
@@ -321,6 +347,7 @@ fn dispatched(waiting: &Waiting, id: DispatchId, last_attempt: bool, now: Millis
         sighting: waiting.sighting,
         via: waiting.via.clone(),
         chain: waiting.chain.clone(),
+        trail: Trail::default(),
         attempt: waiting.failures.saturating_add(1),
         last_attempt,
         blocks: waiting.blocks,

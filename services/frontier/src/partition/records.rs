@@ -66,6 +66,7 @@ impl PartitionFrontier {
                 }
                 turn.out.extend(completes.into_iter().map(Decision::Complete));
                 self.sites.admit(place.site);
+                place = self.placed(place, waiting);
                 self.lay(&place, turn.now);
                 self.sites.dismiss(rewritten.site, turn.now);
             }
@@ -80,6 +81,7 @@ impl PartitionFrontier {
             }
             None => {
                 self.sites.admit(place.site);
+                place = self.placed(place, waiting);
                 self.lay(&place, turn.now);
                 if let Some(old) = old {
                     turn.out.push(Decision::Complete(self.origin(old.offset)));
@@ -166,10 +168,12 @@ impl PartitionFrontier {
     pub(super) fn rewrite(
         &mut self,
         place: Place,
-        waiting: Box<Waiting>,
+        mut waiting: Box<Waiting>,
         mut completes: Vec<Origin>,
         turn: &mut Turn<'_>,
     ) {
+        // That was learnt when it was read first.
+        waiting.content = None;
         completes.push(self.origin(place.offset));
         self.active.insert(waiting.fingerprint, Active { place, busy: Busy::Rewriting(vec![]) });
         turn.out.push(Decision::Rewrite { waiting, completes });

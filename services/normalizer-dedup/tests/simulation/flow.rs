@@ -69,6 +69,8 @@ fn a_link_is_requested_as_found_and_known_by_its_canonical_form() {
         depth: 3,
         sighting: Sighting::Redirect,
         chain: vec!["https://example.com/r".into()],
+        trail: orbweaver_messages::Trail::default(),
+        content: None,
         urls: vec!["https://www.example.org/%7euser?".into()],
         found_at_ms: 7,
     });
@@ -178,6 +180,8 @@ fn what_cannot_be_processed_is_rejected_with_its_reason() {
         depth: 0,
         sighting: Sighting::Link,
         chain: vec![],
+        trail: orbweaver_messages::Trail::default(),
+        content: None,
         urls: vec![],
         found_at_ms: 0,
     };
@@ -272,6 +276,8 @@ fn the_redirect_of_a_seed_brings_its_target_into_scope_and_that_of_a_link_does_n
         depth: 0,
         sighting,
         chain: vec!["https://example.org/".into()],
+        trail: orbweaver_messages::Trail::default(),
+        content: None,
         urls: vec![format!("https://www.{site}/")],
         found_at_ms: 0,
     };

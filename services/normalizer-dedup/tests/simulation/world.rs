@@ -58,6 +58,7 @@ impl World {
             include: vec![],
             exclude: vec!["/private/".to_owned()],
             max_depth,
+            traps: orbweaver_messages::Traps::default(),
             pins: Pins {
                 partitions: self.partitions,
                 suffix_list: SUFFIX_LIST_VERSION.to_owned(),
@@ -81,6 +82,8 @@ impl World {
             depth,
             sighting: Sighting::Link,
             chain: vec![],
+            trail: orbweaver_messages::Trail::default(),
+            content: None,
             urls: urls.iter().map(|url| (*url).to_owned()).collect(),
             found_at_ms: 5,
         })

@@ -8,7 +8,7 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use orbweaver_log::{Log, kafka::KafkaLog};
-use orbweaver_messages::{CrawlDefinition, topic, topic::CONTROL};
+use orbweaver_messages::{CrawlDefinition, Traps, topic, topic::CONTROL};
 use orbweaver_stage::{
     Clock as _, SystemClock,
     completion::{Declared, Reading},
@@ -110,6 +110,7 @@ async fn define(log: &dyn Log, args: &CrawlArgs, name: &str) -> Result<(), Failu
         include: vec![],
         exclude: vec![],
         max_depth: None,
+        traps: Traps::default(),
         pins: pins.clone(),
         created_at_ms: now,
     });
@@ -129,6 +130,7 @@ async fn define(log: &dyn Log, args: &CrawlArgs, name: &str) -> Result<(), Failu
         wanted.exclude.clone_from(&args.exclude);
     }
     wanted.max_depth = args.max_depth.or(wanted.max_depth);
+    wanted.traps = args.traps.map_or(wanted.traps, Traps::from);
     if known.as_ref() == Some(&wanted) {
         return Ok(());
     }

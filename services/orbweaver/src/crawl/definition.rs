@@ -47,6 +47,7 @@ pub async fn ensure(log: &dyn Log, settings: &Settings, now: Millis) -> Result<(
         include: settings.include.clone(),
         exclude: settings.exclude.clone(),
         max_depth: settings.max_depth,
+        traps: settings.traps,
         pins,
         created_at_ms: now,
     };

@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use orbweaver_messages::Traps;
 use orbweaver_url::{Policy, WideDomains};
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +42,9 @@ pub struct Settings {
     pub include: Vec<String>,
     /// No URLs that match.
     pub exclude: Vec<String>,
+    /// What is done about traps.
+    #[serde(default)]
+    pub traps: Traps,
     /// The policy of the canonical form.
     #[serde(default)]
     pub canonical: Policy,
@@ -94,6 +98,7 @@ impl Settings {
             scope: args.scope.unwrap_or(if args.demo { ScopeName::Any } else { ScopeName::Host }),
             include: args.include.clone(),
             exclude: args.exclude.clone(),
+            traps: args.traps.map(Traps::from).unwrap_or_default(),
             canonical: args.canonical.unwrap_or_default(),
             wide_domains: wide_domains(args)?.iter().map(str::to_owned).collect(),
             rate: args.rate.unwrap_or(if args.demo { Rate::PerSecond(50.0) } else { Rate::PerSecond(1.0) }),
@@ -121,6 +126,8 @@ impl Settings {
         check.given("--scope", Some(format!("{:?}", self.scope)), args.scope.map(|scope| format!("{scope:?}")));
         check.list("--include", &self.include, &args.include);
         check.list("--exclude", &self.exclude, &args.exclude);
+        let traps = args.traps.map(Traps::from);
+        check.given("--traps", Some(word(self.traps)), traps.map(word));
         check.given("--canonical", Some(self.canonical), args.canonical);
         let wide: Vec<_> = wide_domains(args)?.iter().map(str::to_owned).collect();
         check.list("--wide-domain", &self.wide_domains, &wide);
@@ -227,6 +234,15 @@ impl Check {
         if !is.is_empty() {
             self.same(what, &was.join(" "), &is.join(" "));
         }
+    }
+}
+
+/// A mode as it is given.
+fn word(traps: Traps) -> &'static str {
+    match traps {
+        Traps::Off => "off",
+        Traps::Learn => "learn",
+        Traps::Strict => "strict",
     }
 }
 

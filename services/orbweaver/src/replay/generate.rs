@@ -100,6 +100,8 @@ impl Stream {
             depth: 3,
             sighting: Sighting::Link,
             chain: vec![],
+            trail: orbweaver_messages::Trail::default(),
+            content: None,
             urls,
             found_at_ms: 0,
         })

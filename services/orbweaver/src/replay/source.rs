@@ -136,6 +136,8 @@ impl Iterator for OfFiles {
                     depth: 3,
                     sighting: Sighting::Link,
                     chain: vec![],
+                    trail: orbweaver_messages::Trail::default(),
+                    content: None,
                     urls,
                     found_at_ms: 0,
                 };

@@ -29,6 +29,7 @@ fn dispatch(site: &str, sequence: u64) -> Dispatch {
         sighting: Sighting::Link,
         via: Some("https://via.example/\"quoted\"".into()),
         chain: vec!["https://chain.example/".into()],
+        trail: orbweaver_messages::Trail::default(),
         attempt: 1,
         last_attempt: false,
         blocks: 0,

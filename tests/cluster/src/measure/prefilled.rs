@@ -121,6 +121,8 @@ pub(crate) async fn discover(cluster: &Cluster, partitions: u32, urls: u64, repe
                 depth: 1,
                 sighting: Sighting::Link,
                 chain: vec![],
+                trail: orbweaver_messages::Trail::default(),
+                content: None,
                 urls,
                 found_at_ms: now,
             };
@@ -150,6 +152,7 @@ async fn dispatch(cluster: &Cluster, partitions: u32, dispatches: u64) -> Result
                 sighting: Sighting::Link,
                 via: Some(format!("https://www.{site}/")),
                 chain: vec![],
+                trail: orbweaver_messages::Trail::default(),
                 attempt: 1,
                 last_attempt: false,
                 blocks: 0,

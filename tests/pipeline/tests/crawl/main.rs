@@ -9,6 +9,7 @@ mod killed;
 mod options;
 mod polite;
 mod tools;
+mod traps;
 
 use std::time::Duration;
 

@@ -1,0 +1,150 @@
+//! A hash of what a page says, without what its URL says.
+
+use crate::mix;
+
+/// So much of a text is looked at, in bytes.
+const MOST_TEXT: usize = 64 << 10;
+/// The most words that are taken for an echo.
+const MOST_ECHO: usize = 256;
+/// The most links that are looked at for words of an echo.
+const MOST_LINKS: usize = 256;
+
+/// A letter's part in the hash of its word, in lower case; 0: it separates words.
+const LETTERS: [u64; 256] = {
+    let mut letters = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let folded = (byte as u8).to_ascii_lowercase();
+        if folded.is_ascii_alphanumeric() || !folded.is_ascii() {
+            letters[byte] = mix(0x9e37_79b9, folded as u64 + 1);
+        }
+        byte += 1;
+    }
+    letters
+};
+
+/// A hash of the words of a page, `None` where it has none.
+///
+/// Two pages that say the same are to have the same hash, although one is of October and the other of November 2026, or each
+/// repeats what was searched for. So words that have a digit do not count, nor do words of the page's own URL, nor those of
+/// the queries of links that lead back to the path of the page. All others do: pages that differ in one of them are different.
+#[must_use]
+pub fn digest<'a>(texts: &[&str], url: &str, links: impl IntoIterator<Item = &'a str>) -> Option<u32> {
+    let mut echo = Vec::new();
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    decoded_words(rest.as_bytes(), &mut echo);
+    let path = url.split('?').next().unwrap_or(url);
+    for link in links.into_iter().take(MOST_LINKS) {
+        if let Some(query) = link.strip_prefix(path).and_then(|rest| rest.strip_prefix('?')) {
+            decoded_words(query.as_bytes(), &mut echo);
+        }
+    }
+    echo.sort_unstable();
+    echo.dedup();
+    let filter = echo.iter().fold(0u64, |filter, word| filter | 1 << (word >> 58));
+    let (mut hash, mut any) = (0, false);
+    for text in texts {
+        words(&text.as_bytes()[..text.len().min(MOST_TEXT)], |word| {
+            any = true;
+            if let Some(word) = word
+                && (filter & 1 << (word >> 58) == 0 || echo.binary_search(&word).is_err())
+            {
+                hash = mix(hash, word);
+            }
+        });
+    }
+    #[allow(clippy::cast_possible_truncation, reason = "the upper half of a product has all of its bits mixed")]
+    any.then_some((mix(hash, 0) >> 32) as u32)
+}
+
+/// Calls `each` with the hash of every word; `None` for one that has a digit.
+fn words(text: &[u8], mut each: impl FnMut(Option<u64>)) {
+    let mut at = 0;
+    while at < text.len() {
+        let (mut hash, mut digit, start) = (0u64, false, at);
+        while let Some(byte) = text.get(at)
+            && LETTERS[usize::from(*byte)] != 0
+        {
+            hash = hash.rotate_left(9).wrapping_add(LETTERS[usize::from(*byte)]);
+            digit |= byte.is_ascii_digit();
+            at += 1;
+        }
+        if at > start {
+            each((!digit).then(|| mix(hash, 0)));
+        }
+        at += 1;
+    }
+}
+
+/// Adds the words of a part of a URL, percent-encoding undone.
+fn decoded_words(part: &[u8], echo: &mut Vec<u64>) {
+    let digit = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));
+    let mut decoded = Vec::with_capacity(part.len());
+    let mut at = 0;
+    while let Some(byte) = part.get(at) {
+        let octet = digit(part.get(at + 1)).zip(digit(part.get(at + 2))).filter(|_| *byte == b'%');
+        let octet = octet.and_then(|(high, low)| u8::try_from(16 * high + low).ok());
+        decoded.push(octet.unwrap_or(*byte));
+        at += if octet.is_some() { 3 } else { 1 };
+    }
+    words(&decoded, |word| {
+        if let Some(word) = word.filter(|_| echo.len() < MOST_ECHO) {
+            echo.push(word);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const URL: &str = "http://h.test/x";
+
+    fn of(text: &str) -> Option<u32> {
+        digest(&[text], URL, [])
+    }
+
+    #[test]
+    fn pages_that_differ_in_numbers_case_and_marks_say_the_same() {
+        assert_eq!(of("Calendar of 11/2026: 1 2 3"), of("calendar of 12/2027, 1 2 3 4"));
+        assert_eq!(of("Your session is a8f3kz."), of("Your session is 99zz1!"));
+        assert_ne!(of("Calendar"), of("Calendars"));
+        assert_ne!(of("one two"), of("two one"));
+        assert_ne!(of("ab c"), of("a bc"));
+        assert_ne!(of("ж"), of("з"));
+    }
+
+    #[test]
+    fn a_page_without_words_says_nothing_that_is_known_of() {
+        assert_eq!(of(""), None);
+        assert_eq!(of("-- ..."), None);
+        assert!(of("42").is_some(), "a number is something");
+    }
+
+    #[test]
+    fn what_a_page_repeats_of_its_url_and_of_searches_that_it_offers_does_not_count() {
+        let page = |query: &str, links: &[&str]| {
+            let url = format!("http://h.test/search?q={query}");
+            let decoded = query.replace('+', " ").replace("%C3%A9", "é");
+            let text = format!("Nothing found for {decoded}. See also {}", links.join(" "));
+            let links: Vec<_> = links.iter().map(|word| format!("http://h.test/search?q={query}+{word}")).collect();
+            digest(&["Search", &text], &url, links.iter().map(String::as_str))
+        };
+        let first = page("red+shoes", &["blue", "cheap"]);
+        assert_eq!(first, page("blue+caf%C3%A9", &["green", "new"]));
+        let other = digest(&["Search", "Three things found for red shoes."], "http://h.test/search?q=red+shoes", []);
+        assert_ne!(first, other);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_has_a_digest_or_none_and_a_new_word_makes_another(text in ".{0,200}", word in "[a-z]{3,9}", url in ".{0,60}") {
+            let with = format!("{text} {word}x");
+            let (one, other) = (digest(&[&text], &url, [url.as_str()]), digest(&[&with], &url, []));
+            prop_assert_eq!(one, digest(&[&text], &url, [url.as_str()]));
+            prop_assert!(other.is_some());
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The pattern of a URL.
+
+use orbweaver_messages::Pattern;
+
+use crate::{mix, segment::Segment, words::Words};
+
+/// Segments of a path, and parameters of a query, that are looked at; what comes behind them is one more thing.
+const MOST: usize = 16;
+/// Stands for a word that is one among many.
+const ANY: u64 = 11;
+/// Stands for what has more parts than are looked at.
+const MORE: u64 = 12;
+/// Stands for a path in which a word comes again.
+const AGAIN: u64 = 13;
+const PATH: u64 = 14;
+const QUERY: u64 = 15;
+
+/// The pattern of a canonical URL, on a site that uses these words; they learn from it.
+///
+/// It is made of host, path and query. Numbers, dates, hashes and the like count as one each, and several of a kind in a
+/// row as one of them, so that `/2026/11/21/` and `/2026/11/` are the same. All paths of a host in which a word comes again are one:
+/// who follows a relative link in the wrong place, `/a/b/a/b/a`, meets them in every order. Parameters are looked at in the
+/// order of their names.
+pub(crate) fn pattern(url: &str, words: &mut Words) -> Pattern {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let mut path = Path { hash: PATH, last: 0, passed: [0; MOST], count: 0 };
+    let mut segments = place.as_bytes().split(|byte| *byte == b'/').filter(|segment| !segment.is_empty());
+    if let Some(host) = segments.next() {
+        path.add(host, words);
+    }
+    let host = path.hash;
+    let hash = loop {
+        let added = segments.next().map(|segment| path.add(segment, words));
+        match added {
+            Some(Added::Whole) => {}
+            Some(Added::Again) => break mix(host, AGAIN),
+            // A directory is another thing than a file of its name.
+            Some(Added::Full) | None => break mix(path.hash, u64::from(place.ends_with('/'))),
+        }
+    };
+    let hash = if query.is_empty() { hash } else { parameters(hash, query, words) };
+    #[allow(clippy::cast_possible_truncation, reason = "the upper half of a product has all of its bits mixed")]
+    Pattern((mix(hash, QUERY) >> 32) as u32)
+}
+
+/// The path so far.
+struct Path {
+    hash: u64,
+    /// What was added last, where that was no word that stands for itself.
+    last: u64,
+    /// The words of it.
+    passed: [u64; MOST],
+    count: usize,
+}
+
+/// What became of a segment.
+enum Added {
+    Whole,
+    /// It is a word that came before.
+    Again,
+    /// The path is long enough.
+    Full,
+}
+
+impl Path {
+    fn add(&mut self, segment: &[u8], words: &mut Words) -> Added {
+        let segment = Segment::of(segment);
+        let Segment::Words(word) = segment else {
+            self.add_kind(segment.tag());
+            return Added::Whole;
+        };
+        if self.passed[..self.count].contains(&word) {
+            return Added::Again;
+        }
+        if self.count == MOST {
+            self.add_kind(MORE);
+            return Added::Full;
+        }
+        self.passed[self.count] = word;
+        self.count += 1;
+        let with = mix(self.hash, mix(word, PATH));
+        if words.stands(self.hash, with) {
+            (self.hash, self.last) = (with, 0);
+        } else {
+            self.add_kind(ANY);
+        }
+        Added::Whole
+    }
+
+    fn add_kind(&mut self, kind: u64) {
+        if self.last != kind {
+            (self.hash, self.last) = (mix(self.hash, kind), kind);
+        }
+    }
+}
+
+/// Adds the query to the hash of a path.
+fn parameters(path: u64, query: &str, words: &mut Words) -> u64 {
+    let mut found = [(&b""[..], &b""[..]); MOST];
+    let mut count = 0;
+    let mut all = query.as_bytes().split(|byte| matches!(byte, b'&' | b'#')).filter(|pair| !pair.is_empty());
+    for pair in all.by_ref().take(MOST) {
+        let end = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
+        found[count] = (&pair[..end], pair.get(end + 1..).unwrap_or_default());
+        count += 1;
+    }
+    let found = &mut found[..count];
+    found.sort_by_key(|(name, _)| *name);
+    let (mut hash, mut last) = (mix(path, QUERY), 0);
+    let here = hash;
+    for (name, value) in found {
+        let name = known(here, Segment::of(name), words);
+        let parameter = mix(name, known(mix(here, name), Segment::of(value), words));
+        // `a=1&a=2` is `a=1`.
+        if parameter != last {
+            (hash, last) = (mix(hash, parameter), parameter);
+        }
+    }
+    if all.next().is_some() { mix(hash, MORE) } else { hash }
+}
+
+/// What counts of a name or value in this place.
+fn known(place: u64, segment: Segment, words: &mut Words) -> u64 {
+    match segment {
+        Segment::Words(word) => {
+            let with = mix(place, mix(word, QUERY));
+            if words.stands(place, with) { with } else { ANY }
+        }
+        other => other.tag(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn same(words: &mut Words, urls: &[&str]) {
+        let patterns: Vec<_> = urls.iter().map(|url| pattern(&format!("http://h.test{url}"), words)).collect();
+        assert!(patterns.iter().all(|pattern| *pattern == patterns[0]), "{urls:?}: {patterns:?}");
+    }
+
+    fn differ(words: &mut Words, urls: &[&str]) {
+        let mut patterns: Vec<_> = urls.iter().map(|url| pattern(&format!("http://h.test{url}"), words)).collect();
+        patterns.sort();
+        patterns.dedup();
+        assert_eq!(patterns.len(), urls.len(), "{urls:?}");
+    }
+
+    #[test]
+    fn urls_that_differ_in_numbers_hashes_dates_and_order_are_similar() {
+        let mut words = Words::default();
+        let words = &mut words;
+        same(words, &["/article/7", "/article/801"]);
+        same(words, &["/2026/11/21/", "/1999/", "/1/2/3/4/5/"]);
+        same(words, &["/s/d41d8cd98f00b204/x", "/s/00000000000000ab/x"]);
+        same(words, &["/s/a8f3kz91/page-7.html?d=2026-11-21", "/s/q1w2e3/page-12.html?d=2027-01-01"]);
+        same(words, &["/x?b=1&a=2", "/x?a=7&b=8", "/x?a=7&a=9&b=1"]);
+        same(
+            words,
+            &[
+                "/docs/guide/docs/",
+                "/docs/guide/docs/guide/docs/",
+                "/docs/guide/guide/docs/index.html",
+                "/guide/2/guide/",
+            ],
+        );
+        same(words, &["/l?u=http%3A%2F%2Fa", "/l?u=a%20b%20c"]);
+    }
+
+    #[test]
+    fn urls_that_differ_in_a_word_a_parameter_or_a_level_are_not() {
+        let mut words = Words::default();
+        differ(&mut words, &["/article/7", "/calendar/7", "/article/7/", "/article/7/print", "/article/7?print", "/"]);
+        differ(&mut words, &["/x?page=article&n=1", "/x?page=calendar&n=1", "/x?n=1", "/x?page=article", "/x?n="]);
+        differ(&mut words, &["/docs/guide/", "/docs/guide/docs/", "/docs/"]);
+        let of = |url: &str, words: &mut Words| pattern(url, words);
+        assert_ne!(of("http://a.h.test/1", &mut words), of("http://b.h.test/1", &mut words));
+        assert_eq!(of("http://a.h.test/1", &mut words), of("https://a.h.test/2", &mut words));
+    }
+
+    #[test]
+    fn where_there_are_too_many_words_the_later_ones_are_one_and_the_earlier_stay() {
+        let mut words = Words::default();
+        let words = &mut words;
+        differ(words, &["/article/1", "/calendar/1"]);
+        let letters = |number: usize| ["ab", "cd", "ef", "gh", "ij"][number % 5].repeat(1 + number / 5);
+        let many: Vec<_> = (0..100).map(|number| format!("/{}/1", letters(number))).collect();
+        let mut patterns: Vec<_> = many.iter().map(|url| pattern(&format!("http://h.test{url}"), words)).collect();
+        patterns.sort();
+        patterns.dedup();
+        assert!((25..40).contains(&patterns.len()), "{}", patterns.len());
+        differ(words, &["/article/1", "/calendar/1", "/zz/1"]);
+        same(words, &["/zz/1", "/yy/2", "/xx/3"]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_has_a_pattern_and_the_same_one_again(url in ".{0,80}", path in "[a-z0-9/%.=&?-]{0,200}") {
+            let mut words = Words::default();
+            for url in [url, format!("http://h.test/{path}")] {
+                prop_assert_eq!(pattern(&url, &mut words), pattern(&url, &mut words));
+            }
+        }
+    }
+}

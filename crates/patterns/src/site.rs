@@ -1,0 +1,119 @@
+//! What is known of one site.
+
+use orbweaver_messages::Pattern;
+
+use crate::{contents::Contents, shape, words::Words};
+
+/// Pages that say nothing new which a pattern may have, more than what is new makes good. Beyond it, it is over its budget.
+pub const BUDGET: i16 = 100;
+/// The same beyond which what a pattern itself led to may be refused.
+pub const HARD_LIMIT: i16 = 2 * BUDGET;
+/// A page that says something new makes good so many that do not: a pattern of which a quarter is new has always credit.
+pub const NEW: i16 = 3;
+/// A pattern that was passed so often on the way leads into itself.
+pub const LEADS_INTO_ITSELF: u16 = 2;
+
+/// Patterns without a full credit that are known at a time. A trap has a few.
+const SPENDERS: usize = 128;
+
+/// What is known of one site in one crawl.
+#[derive(Debug, Default)]
+pub(crate) struct Site {
+    words: Words,
+    contents: Contents,
+    /// The pages that were counted.
+    pages: Contents,
+    /// The pages that count against the credit of a pattern, from 1 to [`HARD_LIMIT`]. A pattern that is not here has a full one.
+    spent: Vec<(Pattern, i16)>,
+    /// The page that was met last: what is found on one page comes together.
+    last_page: u32,
+    /// When it was asked for last, in calls.
+    pub(crate) used: u64,
+}
+
+impl Site {
+    pub(crate) fn pattern(&mut self, url: &str) -> Pattern {
+        shape::pattern(url, &mut self.words)
+    }
+
+    /// A page of this pattern says this. Counts a page once, however often it is met.
+    pub(crate) fn learn(&mut self, page: u32, pattern: Pattern, content: u32) {
+        if std::mem::replace(&mut self.last_page, page) == page || !self.pages.add(page) {
+            return;
+        }
+        let change = if self.contents.add(content) { -NEW } else { 1 };
+        if let Some(at) = self.spent.iter().position(|(known, _)| *known == pattern) {
+            let spent = &mut self.spent[at].1;
+            *spent = (*spent + change).min(HARD_LIMIT);
+            if *spent <= 0 {
+                self.spent.swap_remove(at);
+            }
+        } else if change > 0 {
+            if self.spent.len() == SPENDERS {
+                self.forgive();
+            }
+            self.spent.push((pattern, change));
+        }
+    }
+
+    /// What counts against the credit of a pattern.
+    pub(crate) fn spent(&self, pattern: Pattern) -> i16 {
+        self.spent.iter().find(|(known, _)| *known == pattern).map_or(0, |(_, spent)| *spent)
+    }
+
+    /// Patterns that are over their budget.
+    pub(crate) fn over(&self) -> usize {
+        self.spent.iter().filter(|(_, spent)| *spent >= BUDGET).count()
+    }
+
+    /// Numbers of four bytes that it holds, nearly.
+    pub(crate) fn cells(&self) -> usize {
+        40 + self.words.cells() + self.contents.cells() + self.pages.cells() + 2 * self.spent.capacity()
+    }
+
+    /// Forgets the pattern that spent least.
+    fn forgive(&mut self) {
+        if let Some((at, _)) = self.spent.iter().enumerate().min_by_key(|(_, (_, spent))| *spent) {
+            self.spent.swap_remove(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_new_makes_good_what_is_not() {
+        let (mut site, pattern) = (Site::default(), Pattern(1));
+        for page in 1..=1000 {
+            site.learn(page, pattern, if page % 4 == 0 { page } else { 0 });
+            assert!(site.spent(pattern) <= 3, "page {page}");
+        }
+        for page in 2000..2100 {
+            site.learn(page, pattern, 0);
+        }
+        assert!(site.spent(pattern) >= BUDGET && site.over() == 1);
+        (3000..3100).for_each(|page| site.learn(page, pattern, page));
+        assert_eq!((site.spent(pattern), site.over()), (0, 0));
+    }
+
+    #[test]
+    fn a_page_counts_once_however_much_is_found_on_it() {
+        let mut site = Site::default();
+        (0..500).for_each(|_| site.learn(7, Pattern(1), 9));
+        (0..500).for_each(|link| site.learn(7 + link % 2, Pattern(1), 9));
+        assert_eq!(site.spent(Pattern(1)), 1);
+    }
+
+    #[test]
+    fn nothing_counts_beyond_the_hard_limit_and_few_patterns_are_known_at_a_time() {
+        let mut site = Site::default();
+        let page = |number: u32| number.wrapping_mul(0x9e37_79b1);
+        (1..=10_000).for_each(|number| site.learn(page(number), Pattern(0), 9));
+        assert_eq!(site.spent(Pattern(0)), HARD_LIMIT);
+        (10_001..=20_000).for_each(|number| site.learn(page(number), Pattern(number), 9));
+        assert_eq!((site.spent.len(), site.spent(Pattern(0))), (SPENDERS, HARD_LIMIT));
+        assert!(site.cells() < 10_000, "{}", site.cells());
+    }
+}

@@ -1,0 +1,104 @@
+//! All sites, within a bound.
+
+use std::collections::HashMap;
+
+use orbweaver_messages::{Pattern, Traps, Waiting};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+use crate::site::{BUDGET, HARD_LIMIT, LEADS_INTO_ITSELF, Site};
+
+/// What becomes of a URL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It has its turn.
+    Onward,
+    /// Its pattern is over its budget: behind all other URLs of its site.
+    Back,
+    /// Beyond the hard limit: it is not worth a request, once it is at the back.
+    Refuse,
+}
+
+/// What is known of the patterns of sites, all of one partition.
+#[derive(Debug)]
+pub struct Patterns {
+    sites: HashMap<u64, Site>,
+    /// The most numbers of four bytes that are held, nearly.
+    most_cells: usize,
+    cells: usize,
+    over: usize,
+    calls: u64,
+}
+
+impl Patterns {
+    /// Nothing is known. `most_bytes` are used at most, nearly; of more, what was not used longest is forgotten.
+    #[must_use]
+    pub fn new(most_bytes: usize) -> Self {
+        Self { sites: HashMap::new(), most_cells: most_bytes / 4, cells: 0, over: 0, calls: 0 }
+    }
+
+    /// Learns from a URL that was let through: what the page that led to it says.
+    pub fn learn(&mut self, waiting: &Waiting) {
+        let (Some(content), Some(pattern)) = (waiting.content, waiting.trail.last()) else { return };
+        let Some(via) = waiting.via.as_deref().filter(|_| waiting.traps != Traps::Off) else { return };
+        let [.., b0, b1, b2, b3] = xxh3_64(via.as_bytes()).to_be_bytes();
+        self.with(waiting, |site| site.learn(u32::from_be_bytes([b0, b1, b2, b3]), pattern, content));
+    }
+
+    /// The pattern of a URL, and what becomes of the URL.
+    pub fn judge(&mut self, waiting: &Waiting) -> (Pattern, Verdict) {
+        let (pattern, spent) = self.with(waiting, |site| {
+            let pattern = site.pattern(waiting.key());
+            (pattern, site.spent(pattern))
+        });
+        let leads_into_itself = waiting.trail.times(pattern) >= LEADS_INTO_ITSELF;
+        let verdict = match waiting.traps {
+            Traps::Strict if spent >= HARD_LIMIT && leads_into_itself => Verdict::Refuse,
+            Traps::Learn | Traps::Strict if spent >= BUDGET => Verdict::Back,
+            Traps::Off | Traps::Learn | Traps::Strict => Verdict::Onward,
+        };
+        (pattern, verdict)
+    }
+
+    /// Whether a URL belongs behind all others of its site. Cheap while no pattern of any site is over its budget.
+    pub fn is_behind(&mut self, waiting: &Waiting) -> bool {
+        self.over > 0 && waiting.traps != Traps::Off && self.judge(waiting).1 != Verdict::Onward
+    }
+
+    /// Patterns that are over their budget now.
+    #[must_use]
+    pub fn over_budget(&self) -> usize {
+        self.over
+    }
+
+    /// The memory that is used, nearly.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.cells * 4
+    }
+
+    fn with<T>(&mut self, waiting: &Waiting, act: impl FnOnce(&mut Site) -> T) -> T {
+        self.calls += 1;
+        let id = xxh3_64_with_seed(waiting.site.as_bytes(), xxh3_64(waiting.crawl.as_bytes()));
+        let site = self.sites.entry(id).or_default();
+        let before = if site.used == 0 { (0, 0) } else { (site.cells(), site.over()) };
+        site.used = self.calls;
+        let result = act(site);
+        self.cells = self.cells + site.cells() - before.0;
+        self.over = self.over + site.over() - before.1;
+        if self.cells > self.most_cells {
+            self.forget();
+        }
+        result
+    }
+
+    /// Forgets the half of the sites that was not used longest, so that this is rare.
+    fn forget(&mut self) {
+        let mut used: Vec<u64> = self.sites.values().map(|site| site.used).collect();
+        let middle = used.len() / 2;
+        let (_, middle, _) = used.select_nth_unstable(middle);
+        let middle = *middle;
+        self.sites.retain(|_, site| site.used > middle);
+        self.cells = self.sites.values().map(Site::cells).sum();
+        self.over = self.sites.values().map(Site::over).sum();
+    }
+}

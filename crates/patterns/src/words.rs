@@ -1,0 +1,64 @@
+//! Which words of a site's URLs stand for themselves.
+
+use std::collections::{HashMap, HashSet};
+
+/// Different words in one place (below one directory, as one parameter's value) that stand for themselves. Those met first do,
+/// which in a crawl by depth are those nearest to the seeds; what comes later is one among many.
+const IN_ONE_PLACE: u8 = 32;
+/// The same in all places of a site.
+const IN_ALL: usize = 256;
+
+/// The words that stand for themselves, by the hash of their place and their own.
+#[derive(Debug, Default)]
+pub(crate) struct Words {
+    known: HashSet<u32>,
+    in_place: HashMap<u32, u8>,
+}
+
+impl Words {
+    /// Whether this word stands for itself in this place; from now on, if there is room.
+    pub(crate) fn stands(&mut self, place: u64, word: u64) -> bool {
+        let word = fold(word);
+        if self.known.contains(&word) {
+            return true;
+        }
+        if self.known.len() >= IN_ALL {
+            return false;
+        }
+        let here = self.in_place.entry(fold(place)).or_default();
+        if *here >= IN_ONE_PLACE {
+            return false;
+        }
+        *here += 1;
+        self.known.insert(word)
+    }
+
+    /// Numbers of four bytes that it holds, nearly.
+    pub(crate) fn cells(&self) -> usize {
+        2 * (self.known.capacity() + 2 * self.in_place.capacity())
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "the upper half of a product has all of its bits mixed")]
+fn fold(hash: u64) -> u32 {
+    (hash >> 32) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mix;
+
+    #[test]
+    fn the_first_words_of_a_place_stand_for_themselves_and_go_on_to() {
+        let mut words = Words::default();
+        let word = |place: u64, number: u64| mix(mix(9, place), number);
+        let count = |words: &mut Words, place: u64| {
+            (0..1000).filter(|number| words.stands(mix(3, place), word(place, *number))).count()
+        };
+        assert_eq!((count(&mut words, 1), count(&mut words, 1), count(&mut words, 2)), (32, 32, 32));
+        let all: usize = (3..1000).map(|place| count(&mut words, place)).sum();
+        assert_eq!(all + 64, IN_ALL);
+        assert!(words.cells() < 4_000, "{}", words.cells());
+    }
+}
