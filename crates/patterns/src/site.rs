@@ -4,11 +4,13 @@ use orbweaver_messages::Pattern;
 
 use crate::{contents::Contents, shape, words::Words};
 
-/// Pages that say nothing new which a pattern may have, more than what is new makes good. Beyond it, it is over its budget.
-pub const BUDGET: i16 = 100;
+/// URLs that pages of a pattern may lead to while they say nothing new, more than what is new makes good. Beyond it, the pattern is
+/// over its budget.
+pub const BUDGET: i16 = 200;
 /// The same beyond which what a pattern itself led to may be refused.
-pub const HARD_LIMIT: i16 = 2 * BUDGET;
-/// A page that says something new makes good so many that do not: a pattern of which a quarter is new has always credit.
+pub const HARD_LIMIT: i16 = 500;
+/// A URL that a page leads to which says something new makes good so many of the others: a pattern of which a quarter is new has
+/// always credit.
 pub const NEW: i16 = 3;
 /// A pattern that was passed so often on the way leads into itself.
 pub const LEADS_INTO_ITSELF: u16 = 2;
@@ -23,10 +25,10 @@ pub(crate) struct Site {
     contents: Contents,
     /// The pages that were counted.
     pages: Contents,
-    /// The pages that count against the credit of a pattern, from 1 to [`HARD_LIMIT`]. A pattern that is not here has a full one.
+    /// The URLs that count against the credit of a pattern, from 1 to [`HARD_LIMIT`]. A pattern that is not here has a full one.
     spent: Vec<(Pattern, i16)>,
-    /// The page that was met last: what is found on one page comes together.
-    last_page: u32,
+    /// The page that was met last, and what a URL that it leads to counts: what is found on one page comes together.
+    last: (u32, i16),
     /// When it was asked for last, in calls.
     pub(crate) used: u64,
 }
@@ -36,12 +38,14 @@ impl Site {
         shape::pattern(url, &mut self.words)
     }
 
-    /// A page of this pattern says this. Counts a page once, however often it is met.
+    /// A page of this pattern, which says this, led to a URL. A page that comes back after others counts for nothing.
     pub(crate) fn learn(&mut self, page: u32, pattern: Pattern, content: u32) {
-        if std::mem::replace(&mut self.last_page, page) == page || !self.pages.add(page) {
-            return;
+        if self.last.0 != page {
+            let counts = self.pages.add(page);
+            let change = if self.contents.add(content) { -NEW } else { 1 };
+            self.last = (page, if counts { change } else { 0 });
         }
-        let change = if self.contents.add(content) { -NEW } else { 1 };
+        let change = self.last.1;
         if let Some(at) = self.spent.iter().position(|(known, _)| *known == pattern) {
             let spent = &mut self.spent[at].1;
             *spent = (*spent + change).min(HARD_LIMIT);
@@ -90,7 +94,7 @@ mod tests {
             site.learn(page, pattern, if page % 4 == 0 { page } else { 0 });
             assert!(site.spent(pattern) <= 3, "page {page}");
         }
-        for page in 2000..2100 {
+        for page in 2000..2201 {
             site.learn(page, pattern, 0);
         }
         assert!(site.spent(pattern) >= BUDGET && site.over() == 1);
@@ -99,11 +103,12 @@ mod tests {
     }
 
     #[test]
-    fn a_page_counts_once_however_much_is_found_on_it() {
+    fn each_url_that_a_page_leads_to_counts_and_a_page_that_comes_again_does_not() {
         let mut site = Site::default();
-        (0..500).for_each(|_| site.learn(7, Pattern(1), 9));
+        (0..5).for_each(|_| site.learn(7, Pattern(1), 9));
+        (0..5).for_each(|_| site.learn(8, Pattern(1), 9));
         (0..500).for_each(|link| site.learn(7 + link % 2, Pattern(1), 9));
-        assert_eq!(site.spent(Pattern(1)), 1);
+        assert_eq!(site.spent(Pattern(1)), 5);
     }
 
     #[test]

@@ -178,6 +178,23 @@ mod tests {
     }
 
     #[test]
+    fn a_trail_is_handed_on_and_what_the_page_says_goes_with_the_links_of_its_own_site() {
+        let links = "<a href=/x>1</a><a href=http://b.test/>2</a>";
+        let found = |page: &Page, text: &str| {
+            let says = extracted(&format!("<title>T</title>{text}{links}"));
+            let found = discovered(page, &says, 0, &ExtractorConfig::default());
+            (found[0].trail.clone(), found[0].content, found[1].content)
+        };
+        let on_a_trail = Page { trail: Trail::default().through(orbweaver_messages::Pattern(7)), ..page() };
+        let (trail, content, elsewhere) = found(&on_a_trail, "October 2026");
+        assert_eq!((trail, elsewhere), (on_a_trail.trail.clone(), None));
+        assert!(content.is_some());
+        assert_eq!(found(&on_a_trail, "October 2027").1, content);
+        assert_ne!(found(&on_a_trail, "November 2026").1, content);
+        assert_eq!(found(&page(), "October 2026").1, None, "nobody asks");
+    }
+
+    #[test]
     fn a_record_that_would_become_too_large_goes_on_in_another() {
         let html: String = (0..10).map(|i| format!("<a href=/{i}>x</a>")).collect();
         let config = ExtractorConfig { max_discovered_urls: 4, ..ExtractorConfig::default() };

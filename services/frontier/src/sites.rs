@@ -12,7 +12,7 @@ use orbweaver_messages::Millis;
 
 use crate::{
     head::{Head, Heads, Query},
-    index::{Index, IndexError, Rank, SiteId},
+    index::{Index, IndexError, Place, Rank, SiteId, is_at_back},
     offsets::Offsets,
 };
 
@@ -22,6 +22,10 @@ const SMOOTHING: f32 = 0.2;
 /// Dispatches of an unlimited site that may be outstanding.
 const UNLIMITED_OUTSTANDING: u32 = 4096;
 
+/// The same of a site of which only what is at the back is left: what comes before it is soon found, and must not wait for
+/// much of that.
+const BACK_OUTSTANDING: u32 = 2;
+
 #[derive(Debug, Default)]
 struct Site {
     head: Option<Box<Head>>,
@@ -29,6 +33,8 @@ struct Site {
     low: Rank,
     /// URLs that could be dispatched, in the head or not.
     queued: u32,
+    /// Those of them that are at the back.
+    queued_back: u32,
     /// Waiting URLs of it, whatever they wait for.
     waiting: u32,
     outstanding: u32,
@@ -100,6 +106,7 @@ impl Sites {
         let interval = self.default_interval_ms;
         let Some(site) = self.sites.get_mut(&id) else { return };
         site.queued += 1;
+        site.queued_back += u32::from(is_at_back(rank));
         site.low = site.low.min(rank);
         let ahead = site.ahead(interval);
         self.heads.add(&mut site.head, rank, site.queued == 1, ahead);
@@ -107,17 +114,19 @@ impl Sites {
     }
 
     /// A queued URL that the index held already, at the start: nothing is read ahead yet.
-    pub(crate) fn count_queued(&mut self, id: SiteId, now: Millis) {
-        if let Some(site) = self.sites.get_mut(&id) {
+    pub(crate) fn count_queued(&mut self, place: &Place, now: Millis) {
+        if let Some(site) = self.sites.get_mut(&place.site) {
             site.queued += 1;
+            site.queued_back += u32::from(place.back);
         }
-        self.call(id, now);
+        self.call(place.site, now);
     }
 
     /// A queued URL may not be dispatched any more. If its rank was read ahead it is passed over.
-    pub(crate) fn withdraw(&mut self, id: SiteId) {
-        if let Some(site) = self.sites.get_mut(&id) {
+    pub(crate) fn withdraw(&mut self, place: &Place) {
+        if let Some(site) = self.sites.get_mut(&place.site) {
             site.queued = site.queued.saturating_sub(1);
+            site.queued_back = site.queued_back.saturating_sub(u32::from(place.back));
         }
     }
 
@@ -208,6 +217,7 @@ impl Sites {
             site.low = self.heads.pop(&mut site.head, query, source)?;
             let rank = site.low;
             site.queued -= 1;
+            site.queued_back = site.queued_back.saturating_sub(u32::from(is_at_back(rank)));
             site.outstanding += 1;
             self.call(id, now);
             return Ok(Some((id, rank)));
@@ -250,7 +260,9 @@ impl Sites {
 
 impl Site {
     fn may_dispatch(&self, default_interval_ms: u64, now: Millis) -> bool {
-        self.queued > 0 && self.resume_at_ms <= now && self.outstanding < self.capacity(default_interval_ms)
+        let capacity = self.capacity(default_interval_ms);
+        let capacity = if self.queued > self.queued_back { capacity } else { capacity.min(BACK_OUTSTANDING) };
+        self.queued > 0 && self.resume_at_ms <= now && self.outstanding < capacity
     }
 
     fn is_idle(&self, now: Millis) -> bool {

@@ -232,7 +232,9 @@ impl FrontierStage {
             loads.fold((0, 0, 0), |sum, load| (sum.0 + load.0, sum.1 + load.1, sum.2 + load.2));
         self.view.set(waiting, leased, sites);
         let similar = self.open.values_mut().map(PartitionFrontier::similar);
-        self.metrics.similar(similar.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1)));
+        let similar = similar.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        self.view.set_over_budget(similar.0);
+        self.metrics.similar(similar);
         for (gauge, value) in
             [(&self.metrics.waiting, waiting), (&self.metrics.leased, leased), (&self.metrics.sites, sites)]
         {

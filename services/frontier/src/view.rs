@@ -20,6 +20,7 @@ pub struct FrontierView {
     waiting: AtomicU64,
     leased: AtomicU64,
     sites: AtomicU64,
+    over_budget: AtomicU64,
     busiest: Mutex<Vec<SiteLoad>>,
 }
 
@@ -28,6 +29,10 @@ impl FrontierView {
         self.waiting.store(waiting as u64, Ordering::Relaxed);
         self.leased.store(leased as u64, Ordering::Relaxed);
         self.sites.store(sites as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_over_budget(&self, patterns: usize) {
+        self.over_budget.store(patterns as u64, Ordering::Relaxed);
     }
 
     pub(crate) fn set_busiest(&self, busiest: Vec<SiteLoad>) {
@@ -50,6 +55,12 @@ impl FrontierView {
     #[must_use]
     pub fn sites(&self) -> u64 {
         self.sites.load(Ordering::Relaxed)
+    }
+
+    /// Patterns of similar URLs that are over their budget.
+    #[must_use]
+    pub fn over_budget(&self) -> u64 {
+        self.over_budget.load(Ordering::Relaxed)
     }
 
     /// The sites with the most URLs that wait, most first.

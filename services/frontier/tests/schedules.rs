@@ -174,7 +174,8 @@ impl World {
             } else {
                 self.frontier.tick(&mut turn).unwrap();
                 self.frontier.dispatch(&mut turn).unwrap();
-                if out.is_empty() {
+                // At once: it looked at as many as one call looks at, and is to be called again.
+                if out.is_empty() && self.frontier.next_moment_ms() != Some(0) {
                     return;
                 }
             }

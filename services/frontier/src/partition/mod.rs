@@ -246,7 +246,7 @@ impl PartitionFrontier {
     fn lift(&mut self, place: &Place) {
         self.idle.remove(place.offset);
         if !place.is_delayed() {
-            self.sites.withdraw(place.site);
+            self.sites.withdraw(place);
         }
     }
 

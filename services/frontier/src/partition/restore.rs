@@ -105,7 +105,7 @@ impl PartitionFrontier {
             if place.is_delayed() {
                 next_wake_ms = Some(next_wake_ms.map_or(place.not_before_ms, |at| at.min(place.not_before_ms)));
             } else {
-                sites.count_queued(place.site, now);
+                sites.count_queued(&place, now);
             }
         })?;
         self.next_wake_ms = next_wake_ms;

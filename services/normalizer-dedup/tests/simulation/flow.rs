@@ -6,7 +6,10 @@ use futures::{FutureExt, future::BoxFuture};
 use orbweaver_log::{
     Bounds, Commit, Consumer, Delivered, Log, LogError, Offset, Partition, Reader, Record, TopicPartition,
 };
-use orbweaver_messages::{Discovered, Millis, Scope, ScopeEntry, SeenBatch, Sighting, Topic, decode, encode, topic};
+use orbweaver_messages::{
+    CrawlDefinition, Discovered, Millis, Scope, ScopeEntry, SeenBatch, Sighting, Topic, Trail, Traps, decode, encode,
+    topic,
+};
 use orbweaver_normalizer_dedup::{LinkEnd, NormalizerDedup};
 use orbweaver_stage::{Stage, StageError, Step};
 
@@ -69,8 +72,8 @@ fn a_link_is_requested_as_found_and_known_by_its_canonical_form() {
         depth: 3,
         sighting: Sighting::Redirect,
         chain: vec!["https://example.com/r".into()],
-        trail: orbweaver_messages::Trail::default(),
-        content: None,
+        trail: trail(),
+        content: Some(9),
         urls: vec!["https://www.example.org/%7euser?".into()],
         found_at_ms: 7,
     });
@@ -83,8 +86,30 @@ fn a_link_is_requested_as_found_and_known_by_its_canonical_form() {
     assert_eq!((waiting[0].depth, waiting[0].sighting), (3, Sighting::Redirect));
     assert_eq!(waiting[0].via.as_deref(), Some("https://example.com/"));
     assert_eq!(waiting[0].chain, ["https://example.com/r"]);
+    assert_eq!((waiting[0].traps, &waiting[0].trail, waiting[0].content), (Traps::Learn, &trail(), Some(9)));
     assert_eq!(waiting[0].fingerprint, fingerprint("https://www.example.org/~user"));
     assert_eq!((stage.tally().get(LinkEnd::New), stage.tally().get(LinkEnd::Duplicate)), (1, 2));
+}
+
+fn trail() -> Trail {
+    Trail::default().through(orbweaver_messages::Pattern(7))
+}
+
+#[test]
+fn what_waits_says_what_its_crawl_does_about_traps_and_carries_nothing_of_them_where_that_is_nothing() {
+    for (traps, carried) in [(Traps::Strict, (trail(), Some(9))), (Traps::Off, (Trail::default(), None))] {
+        let directory = directory();
+        let mut world = defined(Scope::Any, None);
+        let defined = world.records(topic::CONTROL).next().expect("a definition").value.clone();
+        let definition: CrawlDefinition = decode("crawl-definition", defined.as_ref()).expect("a definition");
+        world.put(topic::CONTROL, 0, "crawl/default", encode(&CrawlDefinition { traps, ..definition }));
+        let found = r#"{"crawl":"default","site":"example.org","depth":1,"sighting":"link","urls":["https://example.org/"],"found_at_ms":7}"#;
+        let found: Discovered = decode("discovered", Some(&found.into())).expect("links");
+        world.discovered(&Discovered { trail: trail(), content: Some(9), ..found });
+        drop(live(&mut world, directory.path()));
+        let waiting = world.waiting().remove(0);
+        assert_eq!((waiting.traps, (waiting.trail, waiting.content)), (traps, carried));
+    }
 }
 
 #[test]

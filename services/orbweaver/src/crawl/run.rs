@@ -75,6 +75,7 @@ async fn crawl(args: &CrawlArgs, mut prepared: Prepared) -> Result<(), Failure> 
         pages: pipeline.exported.tally().fetched,
         urls: pipeline.exported.tally(),
         waiting: if end.by == EndedBy::Complete { 0 } else { pipeline.frontier.waiting() },
+        patterns_over_budget: pipeline.frontier.over_budget(),
         links: pipeline.links(),
         dead_letters: dead_letters(&*pipeline.log).await?,
         seconds: begun.elapsed().as_secs_f64(),

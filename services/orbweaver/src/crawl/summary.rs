@@ -34,6 +34,9 @@ pub struct Summary {
     pub urls: Tally,
     /// URLs that still wait.
     pub waiting: u64,
+    /// Patterns of similar URLs that lead on and brought nothing new, at the end.
+    #[serde(default)]
+    pub patterns_over_budget: u64,
     /// What became of the links of this run, by what was decided: a link that stands on many pages counts as often.
     pub links: BTreeMap<String, u64>,
     /// Records that could not be processed, among them bad lines of a seeds file.
@@ -99,6 +102,12 @@ impl Summary {
         }
         if self.waiting > 0 {
             lines.push(format!("{} URLs still wait", number(self.waiting)));
+        }
+        if self.patterns_over_budget > 0 && !self.urls.refused.contains_key("trap") {
+            let patterns = number(self.patterns_over_budget);
+            lines.push(format!(
+                "patterns of URLs that lead on and bring nothing new: {patterns}; --traps strict refuses them"
+            ));
         }
         lines.push(format!("results: {}", out.display()));
         lines.join("\n")
