@@ -1,4 +1,5 @@
 //! The cost of a URL and of a page.
+#![allow(clippy::unwrap_used, reason = "a bench may")]
 #![allow(missing_docs, reason = "criterion's macros make public items")]
 
 use std::hint::black_box;
@@ -37,7 +38,7 @@ fn pages(c: &mut Criterion) {
     let links = ["https://www.example.org/article/1234?page=2"; 30];
     let url = "https://www.example.org/article/1234";
     c.bench_function(&format!("digest/{}_bytes", text.len()), |b| {
-        b.iter(|| digest(&["A title", black_box(&text)], url, links))
+        b.iter(|| digest(&["A title", black_box(&text)], url, links));
     });
 }
 

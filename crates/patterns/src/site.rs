@@ -91,7 +91,7 @@ mod tests {
     fn what_is_new_makes_good_what_is_not() {
         let (mut site, pattern) = (Site::default(), Pattern(1));
         for page in 1..=1000 {
-            site.learn(page, pattern, if page % 4 == 0 { page } else { 0 });
+            site.learn(page, pattern, if page.is_multiple_of(4) { page } else { 0 });
             assert!(site.spent(pattern) <= 3, "page {page}");
         }
         for page in 2000..2201 {

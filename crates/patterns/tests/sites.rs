@@ -1,6 +1,8 @@
 //! Traps and honest sites, as a crawler meets them that fetches one page after the other: what is at the back last, else the
 //! lowest depth first.
 
+#![allow(clippy::unwrap_used, reason = "these are tests")]
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use orbweaver_messages::{Trail, Traps, Waiting};

@@ -22,7 +22,7 @@ pub const REAPPENDED: &str = "orbweaver_frontier_reappended_records_total";
 /// Patterns of similar URLs that are over their budget: they lead on and bring nothing new. Alert: none; a growing number with
 /// few pages that are new is a crawl that walks in circles.
 pub const OVER_BUDGET: &str = "orbweaver_frontier_over_budget_patterns";
-/// URLs put at the back of their site for their pattern. Alert: none.
+/// URLs put at the back of their site for their pattern, once more when their record is appended anew. Alert: none.
 pub const PUT_BACK: &str = "orbweaver_frontier_put_back_urls_total";
 /// URLs that the frontier refused, by reason (`trap`). Alert: a crawl that lacks pages which should be there.
 pub const REFUSED: &str = "orbweaver_frontier_refused_urls_total";

@@ -259,7 +259,7 @@ impl World {
     /// A URL of a pattern that was passed before, found on a page of it that says what all of its pages say.
     fn admit_trap(&mut self, site: u8) {
         let mut waiting = self.new_url(site, "trap/");
-        waiting.traps = if site % 2 == 0 { Traps::Strict } else { Traps::Learn };
+        waiting.traps = if site.is_multiple_of(2) { Traps::Strict } else { Traps::Learn };
         let (pattern, _) = Patterns::new(1 << 10).judge(&waiting);
         waiting.trail = [(pattern, u16::from(site / 64))].into_iter().collect();
         waiting.content = Some(7);
@@ -520,7 +520,10 @@ fn what_is_of_a_pattern_over_its_budget_goes_behind_all_others_of_its_site_and_i
         let order = order(&mut world, 1000);
         assert_eq!(order.first(), Some(&(trap + 1)), "the only other one is first, although it is deepest");
         assert_eq!(order.len(), world.admitted as usize);
-        assert_eq!((world.frontier.similar(), world.refused), ((1, u64::from(trap)), 0));
+        // What is appended anew meanwhile is put there once more.
+        let (over_budget, put_back) = world.frontier.similar();
+        assert!(over_budget == 1 && put_back >= u64::from(trap), "{over_budget}, {put_back}");
+        assert_eq!(world.refused, 0);
     }
 }
 

@@ -93,7 +93,7 @@ proptest! {
                 match op {
                     Op::Put(number, depth, wait) => {
                         let waiting = waiting(number, depth, if wait > 127 { wait.into() } else { 0 });
-                        let place = Place { back: wait % 3 == 0, ..Place::of(&waiting, offset, 0) };
+                        let place = Place { back: wait.is_multiple_of(3), ..Place::of(&waiting, offset, 0) };
                         index.replace(fingerprint, old, Some((place, &waiting)));
                     }
                     Op::Remove(_) if old.is_some() => index.replace(fingerprint, old, None),

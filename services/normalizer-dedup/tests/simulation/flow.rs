@@ -178,6 +178,8 @@ fn every_link_that_is_dropped_is_counted_by_its_reason() {
         depth: 1,
         sighting: Sighting::Redirect,
         chain,
+        trail: Trail::default(),
+        content: None,
         urls: vec!["https://example.org/end".into()],
         found_at_ms: 0,
     });
