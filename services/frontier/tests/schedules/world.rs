@@ -1,6 +1,4 @@
-//! Random schedules of records, outcomes, time and crashes against one partition of the frontier.
-
-#![allow(clippy::unwrap_used, reason = "these are tests")]
+//! The logs and the world around one frontier, and what may happen in it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -13,7 +11,7 @@ use orbweaver_frontier::{
 };
 use orbweaver_log::TopicPartition;
 use orbweaver_messages::{Dispatch, LEASE_MS, Millis, Outcome, OutcomeKind, Sighting, Traps, Waiting, topic};
-use orbweaver_patterns::{BUDGET, HARD_LIMIT, Patterns};
+use orbweaver_patterns::Patterns;
 use orbweaver_stage::{Origin, Position};
 use orbweaver_url::Fingerprint;
 use proptest::prelude::*;
@@ -21,7 +19,7 @@ use proptest::prelude::*;
 const EPOCH: u32 = 1;
 
 #[derive(Debug, Clone)]
-enum Op {
+pub(crate) enum Op {
     /// A new URL of one of four sites.
     Admit(u8),
     /// A URL that was admitted before is let through again.
@@ -44,7 +42,7 @@ enum Op {
     CrashWithoutIndex,
 }
 
-fn op() -> impl Strategy<Value = Op> {
+pub(crate) fn op() -> impl Strategy<Value = Op> {
     let kind = prop_oneof![
         4 => Just(OutcomeKind::Fetched),
         1 => Just(OutcomeKind::Gone),
@@ -67,39 +65,39 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 /// The logs and the world around one frontier.
-struct World {
-    now: Millis,
-    frontier: PartitionFrontier,
-    cap: PageCap,
+pub(crate) struct World {
+    pub(crate) now: Millis,
+    pub(crate) frontier: PartitionFrontier,
+    pub(crate) cap: PageCap,
     /// `crawl.frontier`: a waiting URL, or a tombstone with the depth of what ended.
-    records: Vec<(Fingerprint, Result<Waiting, u16>)>,
+    pub(crate) records: Vec<(Fingerprint, Result<Waiting, u16>)>,
     /// The least depth at which each URL was found.
-    found: BTreeMap<Fingerprint, u16>,
+    pub(crate) found: BTreeMap<Fingerprint, u16>,
     /// The least depth at which each URL was asked for to its end, or given up.
-    asked: BTreeMap<Fingerprint, u16>,
-    scheduled: Vec<Dispatch>,
-    outcomes: Vec<Outcome>,
-    read: [usize; 2],
-    incomplete: [BTreeSet<u64>; 2],
-    in_flight: Vec<Dispatch>,
-    leased: HashMap<Fingerprint, Millis>,
-    ended: BTreeMap<Fingerprint, u32>,
-    admitted: u32,
+    pub(crate) asked: BTreeMap<Fingerprint, u16>,
+    pub(crate) scheduled: Vec<Dispatch>,
+    pub(crate) outcomes: Vec<Outcome>,
+    pub(crate) read: [usize; 2],
+    pub(crate) incomplete: [BTreeSet<u64>; 2],
+    pub(crate) in_flight: Vec<Dispatch>,
+    pub(crate) leased: HashMap<Fingerprint, Millis>,
+    pub(crate) ended: BTreeMap<Fingerprint, u32>,
+    pub(crate) admitted: u32,
     /// URLs that the frontier refused.
-    refused: u32,
-    claims: u64,
+    pub(crate) refused: u32,
+    pub(crate) claims: u64,
     /// The index on disk, when there is one.
-    disk: Option<(FrontierIndex, tempfile::TempDir)>,
+    pub(crate) disk: Option<(FrontierIndex, tempfile::TempDir)>,
     /// All that was decided.
-    decided: Vec<Decision>,
+    pub(crate) decided: Vec<Decision>,
 }
 
-fn config() -> FrontierConfig {
+pub(crate) fn config() -> FrontierConfig {
     FrontierConfig { default_interval_ms: 0, reappend_above: 8, ..FrontierConfig::default() }
 }
 
 /// The index of partition 0.
-fn index(disk: Option<&(FrontierIndex, tempfile::TempDir)>) -> Box<dyn Index> {
+pub(crate) fn index(disk: Option<&(FrontierIndex, tempfile::TempDir)>) -> Box<dyn Index> {
     match disk {
         Some((index, _)) => Box::new(index.partition(0).unwrap()),
         None => Box::<MemoryIndex>::default(),
@@ -107,22 +105,22 @@ fn index(disk: Option<&(FrontierIndex, tempfile::TempDir)>) -> Box<dyn Index> {
 }
 
 /// The position at a record of this world's log.
-fn position(offset: u64) -> Position {
+pub(crate) fn position(offset: u64) -> Position {
     Position { offset, timestamp_ms: 0, hash: offset }
 }
 
 impl World {
-    fn new(max_pages: Option<u64>) -> Self {
+    pub(crate) fn new(max_pages: Option<u64>) -> Self {
         Self::with_index(max_pages, None)
     }
 
-    fn on_disk(max_pages: Option<u64>) -> Self {
+    pub(crate) fn on_disk(max_pages: Option<u64>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let index = FrontierIndex::open(&directory.path().join("frontier")).unwrap();
         Self::with_index(max_pages, Some((index, directory)))
     }
 
-    fn with_index(max_pages: Option<u64>, disk: Option<(FrontierIndex, tempfile::TempDir)>) -> Self {
+    pub(crate) fn with_index(max_pages: Option<u64>, disk: Option<(FrontierIndex, tempfile::TempDir)>) -> Self {
         let mut world = Self {
             now: 1_000_000,
             frontier: PartitionFrontier::new(0, config(), index(disk.as_ref())),
@@ -147,13 +145,13 @@ impl World {
         world
     }
 
-    fn origin(topic: usize, offset: u64) -> Origin {
+    pub(crate) fn origin(topic: usize, offset: u64) -> Origin {
         let topic = [topic::FRONTIER, topic::OUTCOMES][topic];
         Origin { place: TopicPartition::new(topic, 0), offset, epoch: EPOCH }
     }
 
     /// Reads what was appended, decides, carries out, until nothing is left.
-    fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         loop {
             let mut out = vec![];
             let mut turn = Turn { now: self.now, cap: &mut self.cap, out: &mut out };
@@ -186,12 +184,12 @@ impl World {
         }
     }
 
-    fn complete(&mut self, origin: Origin) {
+    pub(crate) fn complete(&mut self, origin: Origin) {
         let topic = usize::from(origin.place.topic == topic::OUTCOMES);
         assert!(self.incomplete[topic].remove(&origin.offset), "{origin:?} completed twice, or was never read");
     }
 
-    fn carry_out(&mut self, decision: Decision) {
+    pub(crate) fn carry_out(&mut self, decision: Decision) {
         match decision {
             Decision::Complete(origin) => self.complete(origin),
             Decision::Park(origin) => assert!(self.incomplete[0].contains(&origin.offset)),
@@ -226,7 +224,7 @@ impl World {
     }
 
     /// A URL is found again, at the same depth or at one more or less.
-    fn admit_again(&mut self, back: u8) {
+    pub(crate) fn admit_again(&mut self, back: u8) {
         let admitted = self.records.iter().filter_map(|(_, waiting)| waiting.as_ref().ok());
         let Some(mut again) = admitted.rev().nth(usize::from(back % 8)).cloned() else { return };
         // As the dedup lets it through.
@@ -240,24 +238,24 @@ impl World {
     }
 
     /// A URL was asked for to its end, or given up.
-    fn ask(&mut self, fingerprint: Fingerprint, depth: u16) {
+    pub(crate) fn ask(&mut self, fingerprint: Fingerprint, depth: u16) {
         let least = self.asked.entry(fingerprint).or_insert(depth);
         *least = depth.min(*least);
     }
 
-    fn find(&mut self, waiting: Waiting) {
+    pub(crate) fn find(&mut self, waiting: Waiting) {
         let least = self.found.entry(waiting.fingerprint).or_insert(waiting.depth);
         *least = waiting.depth.min(*least);
         self.records.push((waiting.fingerprint, Ok(waiting)));
     }
 
-    fn admit(&mut self, site: u8) {
+    pub(crate) fn admit(&mut self, site: u8) {
         let waiting = self.new_url(site, "");
         self.find(waiting);
     }
 
     /// A URL of a pattern that was passed before, found on a page of it that says what all of its pages say.
-    fn admit_trap(&mut self, site: u8) {
+    pub(crate) fn admit_trap(&mut self, site: u8) {
         let mut waiting = self.new_url(site, "trap/");
         waiting.traps = if site.is_multiple_of(2) { Traps::Strict } else { Traps::Learn };
         let (pattern, _) = Patterns::new(1 << 10).judge(&waiting);
@@ -267,7 +265,7 @@ impl World {
         self.find(waiting);
     }
 
-    fn new_url(&mut self, site: u8, directory: &str) -> Waiting {
+    pub(crate) fn new_url(&mut self, site: u8, directory: &str) -> Waiting {
         self.admitted += 1;
         let url = format!("http://{}.example/{directory}{}", site % 4, self.admitted);
         let fingerprint = Fingerprint::of("test", &url);
@@ -292,7 +290,7 @@ impl World {
         }
     }
 
-    fn answer(&mut self, kind: OutcomeKind, times: usize) {
+    pub(crate) fn answer(&mut self, kind: OutcomeKind, times: usize) {
         if self.in_flight.is_empty() {
             return;
         }
@@ -335,7 +333,7 @@ impl World {
 
     /// Everything in memory is gone; the commit points, the logs and an index on disk stay, if that is trusted. Dispatches
     /// under way go on: they are in logs.
-    fn crash(&mut self, trust: bool) {
+    pub(crate) fn crash(&mut self, trust: bool) {
         let commit = [0, 1].map(|topic| {
             self.incomplete[topic].first().map_or(self.read[topic], |o| usize::try_from(*o).unwrap_or(usize::MAX))
         });
@@ -365,13 +363,13 @@ impl World {
         self.incomplete = [waiting.into_iter().collect(), BTreeSet::new()];
     }
 
-    fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.frontier.load().0
     }
 }
 
 impl World {
-    fn play(&mut self, op: &Op) {
+    pub(crate) fn play(&mut self, op: &Op) {
         match *op {
             Op::Admit(site) => self.admit(site),
             Op::Again(back) => self.admit_again(back),
@@ -389,7 +387,7 @@ impl World {
     }
 
     /// From now on everything is answered: all must end.
-    fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         for _ in 0..10_000 {
             if self.waiting() == 0 {
                 break;
@@ -401,141 +399,4 @@ impl World {
             self.settle();
         }
     }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
-
-    #[test]
-    fn every_url_ends_and_every_origin_completes_once_whatever_happens(ops in prop::collection::vec(op(), 1..120)) {
-        let mut world = World::new(None);
-        ops.iter().filter(|op| !matches!(op, Op::Again(_))).for_each(|op| world.play(op));
-        world.finish();
-        prop_assert_eq!(world.waiting(), 0);
-        prop_assert_eq!(world.ended.len(), world.admitted as usize);
-        prop_assert!(world.incomplete.iter().all(BTreeSet::is_empty), "{:?}", world.incomplete);
-        prop_assert!(world.ended.values().all(|times| *times == 1), "a tombstone was written twice without a second record");
-    }
-
-    #[test]
-    fn a_cap_is_reached_exactly(pages in 1..40u64, kinds in prop::collection::vec(any::<bool>(), 80)) {
-        let mut world = World::new(Some(pages));
-        (0..200).for_each(|site| world.admit(site));
-        world.settle();
-        let mut fetched = 0;
-        for ok in kinds.into_iter().chain(std::iter::repeat_n(true, 100)) {
-            if world.in_flight.is_empty() {
-                break;
-            }
-            fetched += u64::from(ok);
-            world.answer(if ok { OutcomeKind::Fetched } else { OutcomeKind::Gone }, 1);
-            world.settle();
-            prop_assert!(fetched + world.in_flight.len() as u64 <= pages);
-        }
-        prop_assert_eq!(fetched, pages);
-        prop_assert!(world.in_flight.is_empty());
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
-
-    #[test]
-    fn with_an_index_on_disk_the_same_is_decided_as_with_one_in_memory(ops in prop::collection::vec(op(), 1..120)) {
-        let (mut memory, mut disk) = (World::new(None), World::on_disk(None));
-        // What stands at the back is lost with the index in memory.
-        let floods = ops.iter().any(|op| matches!(op, Op::Flood(_)));
-        for op in ops.iter().filter(|op| !floods || !matches!(op, Op::Crash | Op::CrashWithoutIndex)) {
-            memory.play(op);
-            disk.play(op);
-            prop_assert_eq!(&disk.decided, &memory.decided, "after {:?}", op);
-            prop_assert_eq!(&disk.incomplete, &memory.incomplete);
-            prop_assert_eq!(disk.frontier.load(), memory.frontier.load());
-        }
-        ops.iter().for_each(|op| disk.play(op));
-        disk.finish();
-        prop_assert_eq!(disk.waiting(), 0);
-        prop_assert_eq!(disk.ended.len(), disk.admitted as usize);
-        prop_assert!(disk.incomplete.iter().all(BTreeSet::is_empty), "{:?}", disk.incomplete);
-        for (fingerprint, depth) in &disk.found {
-            prop_assert!(disk.asked.get(fingerprint).is_some_and(|asked| asked <= depth), "{fingerprint} at {depth}");
-        }
-    }
-}
-
-#[test]
-fn the_lowest_depth_goes_first_and_first_come_is_first_served_within_it() {
-    let mut world = World::new(Some(3));
-    for site in [128, 0, 64, 0] {
-        world.admit(site);
-    }
-    world.settle();
-    let order: Vec<_> =
-        world.in_flight.iter().map(|dispatch| dispatch.url.rsplit('/').next().unwrap().to_owned()).collect();
-    // All four are of one site; URLs 2 and 4 have depth 0, URL 3 has 1, URL 1 has 2 and waits for the cap.
-    assert_eq!(order, ["2", "4", "3"]);
-}
-
-#[test]
-fn what_waits_long_is_appended_anew_so_that_a_restart_replays_little() {
-    let mut world = World::new(None);
-    world.admit(0);
-    world.settle();
-    world.answer(OutcomeKind::Blocked, 1);
-    // The first URL is blocked for a second; meanwhile many others come and end.
-    for _ in 0..50 {
-        world.admit(1);
-        world.settle();
-        world.answer(OutcomeKind::Fetched, 1);
-        world.settle();
-    }
-    let lowest = world.incomplete[0].first().copied().unwrap();
-    assert!(lowest > 8, "the commit point of {} records stays at {lowest}", world.records.len());
-}
-
-/// The numbers of the URLs that are dispatched next, each answered at once.
-fn order(world: &mut World, most: usize) -> Vec<u32> {
-    let mut order = vec![];
-    while order.len() < most
-        && let Some(dispatch) = world.in_flight.first()
-    {
-        order.push(dispatch.url.rsplit('/').next().unwrap().parse().unwrap());
-        world.answer(OutcomeKind::Fetched, 1);
-        world.settle();
-    }
-    order
-}
-
-#[test]
-fn what_is_of_a_pattern_over_its_budget_goes_behind_all_others_of_its_site_and_is_not_lost() {
-    for mut world in [World::new(Some(0)), World::on_disk(Some(0))] {
-        // Site 1 is of a crawl that refuses nothing. What came before its pattern was over its budget waits in its old place.
-        (0..=BUDGET).for_each(|_| world.admit_trap(1 + 128));
-        let trap = world.admitted;
-        world.settle();
-        world.admit(1 + 192);
-        world.settle();
-        world.cap = PageCap::new(None);
-        world.settle();
-        let order = order(&mut world, 1000);
-        assert_eq!(order.first(), Some(&(trap + 1)), "the only other one is first, although it is deepest");
-        assert_eq!(order.len(), world.admitted as usize);
-        // What is appended anew meanwhile is put there once more.
-        let (over_budget, put_back) = world.frontier.similar();
-        assert!(over_budget == 1 && put_back >= u64::from(trap), "{over_budget}, {put_back}");
-        assert_eq!(world.refused, 0);
-    }
-}
-
-#[test]
-fn beyond_the_hard_limit_what_its_pattern_led_to_is_refused_and_counted_in_a_crawl_that_is_strict() {
-    let mut world = World::new(Some(0));
-    (0..HARD_LIMIT).for_each(|_| world.admit_trap(2 + 64));
-    (0..HARD_LIMIT).for_each(|_| world.admit_trap(2 + 128));
-    world.settle();
-    world.cap = PageCap::new(None);
-    world.settle();
-    let fetched = order(&mut world, 1000).len();
-    assert_eq!((fetched, world.refused), (HARD_LIMIT as usize, HARD_LIMIT as u32), "one half was passed once only");
-    assert!(world.incomplete.iter().all(BTreeSet::is_empty) && world.waiting() == 0);
 }

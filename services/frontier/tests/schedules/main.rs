@@ -1,0 +1,150 @@
+//! Random schedules of records, outcomes, time and crashes against one partition of the frontier.
+
+#![allow(clippy::unwrap_used, reason = "these are tests")]
+
+mod world;
+
+use std::collections::BTreeSet;
+
+use orbweaver_frontier::cap::PageCap;
+use orbweaver_messages::OutcomeKind;
+use orbweaver_patterns::{BUDGET, HARD_LIMIT};
+use proptest::prelude::*;
+use world::{Op, World, op};
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_url_ends_and_every_origin_completes_once_whatever_happens(ops in prop::collection::vec(op(), 1..120)) {
+        let mut world = World::new(None);
+        ops.iter().filter(|op| !matches!(op, Op::Again(_))).for_each(|op| world.play(op));
+        world.finish();
+        prop_assert_eq!(world.waiting(), 0);
+        prop_assert_eq!(world.ended.len(), world.admitted as usize);
+        prop_assert!(world.incomplete.iter().all(BTreeSet::is_empty), "{:?}", world.incomplete);
+        prop_assert!(world.ended.values().all(|times| *times == 1), "a tombstone was written twice without a second record");
+    }
+
+    #[test]
+    fn a_cap_is_reached_exactly(pages in 1..40u64, kinds in prop::collection::vec(any::<bool>(), 80)) {
+        let mut world = World::new(Some(pages));
+        (0..200).for_each(|site| world.admit(site));
+        world.settle();
+        let mut fetched = 0;
+        for ok in kinds.into_iter().chain(std::iter::repeat_n(true, 100)) {
+            if world.in_flight.is_empty() {
+                break;
+            }
+            fetched += u64::from(ok);
+            world.answer(if ok { OutcomeKind::Fetched } else { OutcomeKind::Gone }, 1);
+            world.settle();
+            prop_assert!(fetched + world.in_flight.len() as u64 <= pages);
+        }
+        prop_assert_eq!(fetched, pages);
+        prop_assert!(world.in_flight.is_empty());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+    #[test]
+    fn with_an_index_on_disk_the_same_is_decided_as_with_one_in_memory(ops in prop::collection::vec(op(), 1..120)) {
+        let (mut memory, mut disk) = (World::new(None), World::on_disk(None));
+        // What stands at the back is lost with the index in memory.
+        let floods = ops.iter().any(|op| matches!(op, Op::Flood(_)));
+        for op in ops.iter().filter(|op| !floods || !matches!(op, Op::Crash | Op::CrashWithoutIndex)) {
+            memory.play(op);
+            disk.play(op);
+            prop_assert_eq!(&disk.decided, &memory.decided, "after {:?}", op);
+            prop_assert_eq!(&disk.incomplete, &memory.incomplete);
+            prop_assert_eq!(disk.frontier.load(), memory.frontier.load());
+        }
+        ops.iter().for_each(|op| disk.play(op));
+        disk.finish();
+        prop_assert_eq!(disk.waiting(), 0);
+        prop_assert_eq!(disk.ended.len(), disk.admitted as usize);
+        prop_assert!(disk.incomplete.iter().all(BTreeSet::is_empty), "{:?}", disk.incomplete);
+        for (fingerprint, depth) in &disk.found {
+            prop_assert!(disk.asked.get(fingerprint).is_some_and(|asked| asked <= depth), "{fingerprint} at {depth}");
+        }
+    }
+}
+
+#[test]
+fn the_lowest_depth_goes_first_and_first_come_is_first_served_within_it() {
+    let mut world = World::new(Some(3));
+    for site in [128, 0, 64, 0] {
+        world.admit(site);
+    }
+    world.settle();
+    let order: Vec<_> =
+        world.in_flight.iter().map(|dispatch| dispatch.url.rsplit('/').next().unwrap().to_owned()).collect();
+    // All four are of one site; URLs 2 and 4 have depth 0, URL 3 has 1, URL 1 has 2 and waits for the cap.
+    assert_eq!(order, ["2", "4", "3"]);
+}
+
+#[test]
+fn what_waits_long_is_appended_anew_so_that_a_restart_replays_little() {
+    let mut world = World::new(None);
+    world.admit(0);
+    world.settle();
+    world.answer(OutcomeKind::Blocked, 1);
+    // The first URL is blocked for a second; meanwhile many others come and end.
+    for _ in 0..50 {
+        world.admit(1);
+        world.settle();
+        world.answer(OutcomeKind::Fetched, 1);
+        world.settle();
+    }
+    let lowest = world.incomplete[0].first().copied().unwrap();
+    assert!(lowest > 8, "the commit point of {} records stays at {lowest}", world.records.len());
+}
+
+/// The numbers of the URLs that are dispatched next, each answered at once.
+fn order(world: &mut World, most: usize) -> Vec<u32> {
+    let mut order = vec![];
+    while order.len() < most
+        && let Some(dispatch) = world.in_flight.first()
+    {
+        order.push(dispatch.url.rsplit('/').next().unwrap().parse().unwrap());
+        world.answer(OutcomeKind::Fetched, 1);
+        world.settle();
+    }
+    order
+}
+
+#[test]
+fn what_is_of_a_pattern_over_its_budget_goes_behind_all_others_of_its_site_and_is_not_lost() {
+    for mut world in [World::new(Some(0)), World::on_disk(Some(0))] {
+        // Site 1 is of a crawl that refuses nothing. What came before its pattern was over its budget waits in its old place.
+        (0..=BUDGET).for_each(|_| world.admit_trap(1 + 128));
+        let trap = world.admitted;
+        world.settle();
+        world.admit(1 + 192);
+        world.settle();
+        world.cap = PageCap::new(None);
+        world.settle();
+        let order = order(&mut world, 1000);
+        assert_eq!(order.first(), Some(&(trap + 1)), "the only other one is first, although it is deepest");
+        assert_eq!(order.len(), world.admitted as usize);
+        // What is appended anew meanwhile is put there once more.
+        let (over_budget, put_back) = world.frontier.similar();
+        assert!(over_budget == 1 && put_back >= u64::from(trap), "{over_budget}, {put_back}");
+        assert_eq!(world.refused, 0);
+    }
+}
+
+#[test]
+fn beyond_the_hard_limit_what_its_pattern_led_to_is_refused_and_counted_in_a_crawl_that_is_strict() {
+    let mut world = World::new(Some(0));
+    (0..HARD_LIMIT).for_each(|_| world.admit_trap(2 + 64));
+    (0..HARD_LIMIT).for_each(|_| world.admit_trap(2 + 128));
+    world.settle();
+    world.cap = PageCap::new(None);
+    world.settle();
+    let fetched = order(&mut world, 1000).len();
+    assert_eq!((fetched, world.refused), (HARD_LIMIT as usize, HARD_LIMIT as u32), "one half was passed once only");
+    assert!(world.incomplete.iter().all(BTreeSet::is_empty) && world.waiting() == 0);
+}
