@@ -1,11 +1,12 @@
-//! `crawl.control`: settings. The last record of a key applies; its offset is its version.
+//! `crawl.control`: settings. The last record of a key applies, of a crawl's definition the last that replaces what applies
+//! before it; its offset is its version.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Millis;
 
-/// Which URLs belong to a crawl, measured from its seeds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Which URLs belong to a crawl, measured from its seeds; in order, the narrowest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
     /// The host and port of a seed, and a path below its directory.
@@ -36,6 +37,29 @@ impl Traps {
     #[must_use]
     pub fn is_default(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Its name, as it is written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Learn => "learn",
+            Self::Strict => "strict",
+        }
+    }
+}
+
+impl Scope {
+    /// Its name, as it is written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Path => "path",
+            Self::Host => "host",
+            Self::Site => "site",
+            Self::Any => "any",
+        }
     }
 }
 
@@ -76,6 +100,9 @@ pub struct CrawlDefinition {
     pub pins: Pins,
     /// When it was created.
     pub created_at_ms: Millis,
+    /// The versions in whose place it comes: it applies if one of them applies before it. None: it applies in any case.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaces: Vec<u64>,
 }
 
 /// A part of the web that a seed, or its redirect, brought into scope: key `scope/NAME/ENTRY`.

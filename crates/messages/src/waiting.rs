@@ -52,6 +52,14 @@ pub struct Waiting {
     pub not_before_ms: Millis,
     /// When it was let through, in milliseconds since the Unix epoch.
     pub admitted_at_ms: Millis,
+    /// The version of its crawl's definition by which it was let through: the offset of that record.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub definition: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands references in")]
+fn is_first(version: &u64) -> bool {
+    *version == 0
 }
 
 impl Waiting {

@@ -49,7 +49,7 @@ async fn main() {
 }
 
 fn open(path: &Path) -> Arc<EmbeddedLog> {
-    let topics = [topic::FRONTIER, topic::OUTCOMES, topic::SCHEDULED, topic::DEAD_LETTERS];
+    let topics = [topic::CONTROL, topic::FRONTIER, topic::OUTCOMES, topic::SCHEDULED, topic::DEAD_LETTERS];
     let specs = topics.map(|topic| TopicSpec::new(topic, PARTITIONS, Cleanup::Keep));
     Arc::new(EmbeddedLog::open(path, Options { maintain_every: None, ..Options::default() }, &specs).unwrap())
 }
@@ -76,6 +76,7 @@ async fn fill(log: &EmbeddedLog, records: u64, sites: u64) {
             blocks: 0,
             not_before_ms: 0,
             admitted_at_ms: now,
+            definition: 0,
             site,
         };
         let place = TopicPartition::new(topic::FRONTIER, partition_of(slot_of(&waiting.site), PARTITIONS));

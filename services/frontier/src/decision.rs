@@ -4,7 +4,7 @@ use orbweaver_messages::{Dispatch, Millis, Outcome, OutcomeKind, Waiting};
 use orbweaver_stage::Origin;
 use orbweaver_url::Fingerprint;
 
-use crate::cap::PageCap;
+use crate::{cap::PageCap, scope::CrawlScopes};
 
 /// What is to be done, in the closed set of a frontier.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +49,8 @@ pub struct Turn<'a> {
     pub now: Millis,
     /// The pages that may still be fetched, in all partitions of this process.
     pub cap: &'a mut PageCap,
+    /// Which of what waits still belongs to its crawl.
+    pub scopes: &'a CrawlScopes,
     /// Collects the decisions.
     pub out: &'a mut Vec<Decision>,
 }

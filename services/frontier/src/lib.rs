@@ -19,6 +19,7 @@
 //! | [`sites`], [`head`] | whose turn it is, who must pause, what is read ahead of the queues (pure) |
 //! | [`leases`] | what was dispatched and when it is over (pure) |
 //! | [`offsets`] | a set of offsets, one bit each (pure) |
+//! | [`scope`] | what waits and is outside of its crawl by now (pure) |
 //! | [`cap`] | the number of pages that may still be fetched |
 //! | [`stage`] | the glue to the runtime: decodes, opens, groups decisions into plans |
 //! | `service` | the service as a process of a cluster (feature `cluster`) |
@@ -32,6 +33,7 @@ pub mod leases;
 pub mod metrics;
 pub mod offsets;
 pub mod partition;
+pub mod scope;
 #[cfg(feature = "cluster")]
 pub mod service;
 pub mod sites;
@@ -40,5 +42,6 @@ mod view;
 
 pub use config::FrontierConfig;
 pub use index::{FrontierIndex, IndexError};
+pub use scope::CrawlScopes;
 pub use stage::FrontierStage;
 pub use view::{FrontierView, SiteLoad};

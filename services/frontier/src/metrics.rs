@@ -1,7 +1,8 @@
 //! Names of the metrics, and when to alert.
 
 use orbweaver_messages::OutcomeKind;
-use prometheus::{IntCounter, IntCounterVec, IntGauge, Opts, Registry};
+use orbweaver_scope::Outside;
+use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
 use crate::stage::kind_name;
 
@@ -24,8 +25,18 @@ pub const REAPPENDED: &str = "orbweaver_frontier_reappended_records_total";
 pub const OVER_BUDGET: &str = "orbweaver_frontier_over_budget_patterns";
 /// URLs put at the back of their site for their pattern, once more when their record is appended anew. Alert: none.
 pub const PUT_BACK: &str = "orbweaver_frontier_put_back_urls_total";
-/// URLs that the frontier refused, by reason (`trap`). Alert: a crawl that lacks pages which should be there.
+/// URLs that the frontier refused, by reason: `trap`, or `excluded`, `not_included` and `too_deep` where they waited while
+/// their crawl became narrower. Alert: a crawl that lacks pages which should be there.
 pub const REFUSED: &str = "orbweaver_frontier_refused_urls_total";
+/// The version of the definition that what waits is held against (label `crawl`; the first 32 by name). Alert: different
+/// between instances for minutes, or from that of normalizer-dedup: one does not follow `crawl.control`.
+pub const DEFINITION_VERSION: &str = "orbweaver_frontier_definition_version";
+/// Definitions in `crawl.control` that cannot be used; what applied before goes on to apply. Alert: any increase; the log
+/// says why.
+pub const REFUSED_DEFINITIONS: &str = "orbweaver_frontier_refused_definitions_total";
+
+/// Crawls whose version is shown, since a label must be bounded.
+const NAMED_CRAWLS: usize = 32;
 
 /// The kinds of [`OUTCOMES`]: whoever sums what has not happened yet wants 0, not nothing.
 const KINDS: [OutcomeKind; 8] = [
@@ -52,6 +63,8 @@ pub struct FrontierMetrics {
     over_budget: IntGauge,
     put_back: IntCounter,
     refused: IntCounterVec,
+    pub(crate) refused_definitions: IntCounter,
+    versions: IntGaugeVec,
 }
 
 impl FrontierMetrics {
@@ -71,7 +84,10 @@ impl FrontierMetrics {
             over_budget: IntGauge::new(OVER_BUDGET, "Patterns of similar URLs over their budget")?,
             put_back: IntCounter::new(PUT_BACK, "URLs put at the back of their site")?,
             refused: IntCounterVec::new(Opts::new(REFUSED, "URLs refused by the frontier"), &["reason"])?,
+            refused_definitions: IntCounter::new(REFUSED_DEFINITIONS, "Definitions that cannot be used")?,
+            versions: IntGaugeVec::new(Opts::new(DEFINITION_VERSION, "The definition that applies"), &["crawl"])?,
         };
+        Outside::ALL.iter().for_each(|outside| drop(metrics.refused.with_label_values(&[outside.name()])));
         KINDS.iter().for_each(|kind| drop(metrics.outcomes.with_label_values(&[kind_name(*kind)])));
         registry.register(Box::new(metrics.waiting.clone()))?;
         registry.register(Box::new(metrics.leased.clone()))?;
@@ -84,6 +100,8 @@ impl FrontierMetrics {
         registry.register(Box::new(metrics.put_back.clone()))?;
         metrics.refused.with_label_values(&["trap"]);
         registry.register(Box::new(metrics.refused.clone()))?;
+        registry.register(Box::new(metrics.refused_definitions.clone()))?;
+        registry.register(Box::new(metrics.versions.clone()))?;
         Ok(metrics)
     }
 
@@ -96,5 +114,13 @@ impl FrontierMetrics {
     /// A URL was refused.
     pub(crate) fn refused(&self, reason: &str) {
         self.refused.with_label_values(&[reason]).inc();
+    }
+
+    /// Shows which definition applies of each crawl.
+    pub(crate) fn show_versions<'a>(&self, versions: impl Iterator<Item = (&'a str, u64)>) {
+        self.versions.reset();
+        for (crawl, version) in versions.take(NAMED_CRAWLS) {
+            self.versions.with_label_values(&[crawl]).set(i64::try_from(version).unwrap_or(i64::MAX));
+        }
     }
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use orbweaver_log::{Delivered, Offset, Partition, Record, TopicPartition};
 use orbweaver_messages::{
     Dispatch, LEASE_MS, MessageError, Millis, Outcome, OutcomeKind, Topic, Waiting, decode, encode,
-    topic::{FRONTIER, OUTCOMES, SCHEDULED},
+    topic::{CONTROL, FRONTIER, OUTCOMES, SCHEDULED},
 };
 use orbweaver_stage::{Actions, Opening, Origin, Plan, Position, RestoreFrom, RestoreSpec, Stage, StageError, Step};
 use orbweaver_url::Fingerprint;
@@ -18,6 +18,7 @@ use crate::{
     index::{FrontierIndex, Index, IndexError, MemoryIndex},
     metrics::FrontierMetrics,
     partition::PartitionFrontier,
+    scope::{CrawlScopes, Read},
 };
 
 /// Header of what the frontier writes into its own log: the owner's epoch (rule 3).
@@ -48,6 +49,7 @@ pub struct FrontierStage {
     metrics: FrontierMetrics,
     view: Arc<FrontierView>,
     cap: PageCap,
+    scopes: CrawlScopes,
     /// The store of all partitions' indexes, when it is on disk.
     index: Option<FrontierIndex>,
     restoring: BTreeMap<Partition, PartitionFrontier>,
@@ -73,6 +75,7 @@ impl FrontierStage {
             metrics,
             view,
             cap,
+            scopes: CrawlScopes::default(),
             index: None,
             restoring: BTreeMap::new(),
             open: BTreeMap::new(),
@@ -123,22 +126,27 @@ impl FrontierStage {
         let Some(partition) = self.open.get_mut(&number) else {
             return Ok(Err(format!("partition {number} is not open")));
         };
-        let turn = &mut Turn { now, cap: &mut self.cap, out: out.entry(number).or_default() };
+        let out = out.entry(number).or_default();
         if origin.place.topic == OUTCOMES {
             let outcome: Outcome = match decode("outcome", record.value.as_ref()) {
                 Ok(outcome) => outcome,
                 Err(error) => return Ok(Err(error.to_string())),
             };
             self.metrics.outcomes.with_label_values(&[kind_name(outcome.kind)]).inc();
+            let turn = &mut Turn { now, cap: &mut self.cap, scopes: &self.scopes, out };
             return partition.outcome(origin, &outcome, turn).map(Ok);
         }
-        match frontier_record(record) {
-            Ok((fingerprint, None)) => {
-                // Only the frontier writes tombstones; one without an epoch was made by hand and is meant.
-                let epoch = epoch_of(record).unwrap_or(u64::MAX);
-                partition.tombstone(origin, fingerprint, epoch, turn).map(Ok)
+        let record = frontier_record(record).map(|(fingerprint, waiting)| (fingerprint, waiting, epoch_of(record)));
+        if let Ok((_, Some(waiting), _)) = &record {
+            self.scopes.note(waiting);
+        }
+        let turn = &mut Turn { now, cap: &mut self.cap, scopes: &self.scopes, out };
+        match record {
+            // Only the frontier writes tombstones; one without an epoch was made by hand and is meant.
+            Ok((fingerprint, None, epoch)) => {
+                partition.tombstone(origin, fingerprint, epoch.unwrap_or(u64::MAX), turn).map(Ok)
             }
-            Ok((_, Some(waiting))) => partition.waiting(origin, &waiting, turn).map(Ok),
+            Ok((_, Some(waiting), _)) => partition.waiting(origin, &waiting, turn).map(Ok),
             Err(error) => Ok(Err(error.to_string())),
         }
     }
@@ -171,7 +179,7 @@ impl FrontierStage {
         let write = !(0..WRITE_EVERY_MS).contains(&now.saturating_sub(self.written_at_ms));
         for (number, partition) in &mut self.open {
             let out = decisions.entry(*number).or_default();
-            partition.tick(&mut Turn { now, cap: &mut self.cap, out })?;
+            partition.tick(&mut Turn { now, cap: &mut self.cap, scopes: &self.scopes, out })?;
             if write {
                 self.written_at_ms = now;
                 partition.write()?;
@@ -190,7 +198,7 @@ impl FrontierStage {
         for (number, partition) in &mut self.open {
             if !self.draining.contains(number) {
                 let out = decisions.entry(*number).or_default();
-                partition.dispatch(&mut Turn { now, cap: &mut self.cap, out })?;
+                partition.dispatch(&mut Turn { now, cap: &mut self.cap, scopes: &self.scopes, out })?;
             }
         }
         let mut appends = Appends { now, ..Appends::default() };
@@ -254,6 +262,15 @@ impl FrontierStage {
         Ok(())
     }
 
+    /// A record of `crawl.control` is read: from the next dispatch on what it says is held against what waits.
+    fn control(&mut self, record: &Delivered) {
+        match self.scopes.apply(record) {
+            Read::Definition => self.metrics.show_versions(self.scopes.versions()),
+            Read::Refused => self.metrics.refused_definitions.inc(),
+            Read::Nothing => {}
+        }
+    }
+
     fn restore_one(&mut self, partition: Partition, record: &Delivered) -> Result<(), IndexError> {
         if !self.restoring.contains_key(&partition) {
             let index = self.partition(partition)?;
@@ -265,7 +282,10 @@ impl FrontierStage {
             FRONTIER => {
                 if let Ok((fingerprint, waiting)) = frontier_record(record) {
                     match waiting {
-                        Some(waiting) => index.restore_record(record.offset, &waiting)?,
+                        Some(waiting) => {
+                            self.scopes.note(&waiting);
+                            index.restore_record(record.offset, &waiting)?;
+                        }
                         None => index.restore_tombstone(record.offset, fingerprint, depth_of(record))?,
                     }
                 }
@@ -275,6 +295,10 @@ impl FrontierStage {
                 Ok(dispatch) => index.restore_dispatch(dispatch),
                 Err(_) => Ok(()),
             },
+            CONTROL => {
+                self.control(record);
+                Ok(())
+            }
             _ => {
                 if let Ok(outcome) = decode::<Outcome>("outcome", record.value.as_ref()) {
                     index.restore_outcome(outcome.fingerprint, outcome.id, outcome.kind);
@@ -322,8 +346,8 @@ impl Stage for FrontierStage {
         let waiting = position.map_or(RestoreFrom::CommitPoint, proven);
         let back = RestoreFrom::Back(Duration::from_millis(LEASE_MS.unsigned_abs()));
         // In this order: dispatches are matched with what waits, deferrals with dispatches.
-        [(FRONTIER, waiting), (SCHEDULED, back), (OUTCOMES, back)]
-            .map(|(topic, from)| RestoreSpec { topic, from, whole: false, follow: false })
+        [(CONTROL, RestoreFrom::Start), (FRONTIER, waiting), (SCHEDULED, back), (OUTCOMES, back)]
+            .map(|(topic, from)| RestoreSpec { topic, from, whole: topic == CONTROL, follow: topic == CONTROL })
             .to_vec()
     }
 
@@ -334,6 +358,10 @@ impl Stage for FrontierStage {
 
     fn restore(&mut self, partition: Partition, record: &Delivered) -> Result<(), StageError> {
         self.restore_one(partition, record).map_err(|error| self.halted(&error))
+    }
+
+    fn follow(&mut self, record: &Delivered, _: Millis, _: &mut FrontierActions) {
+        self.control(record);
     }
 
     fn prepare(&mut self, opening: Opening, now: Millis) -> Result<(), StageError> {

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 const WAITING: u32 = 500;
 
 fn log() -> MemoryLog {
-    let topics = [topic::FRONTIER, topic::OUTCOMES, topic::SCHEDULED, topic::DEAD_LETTERS];
+    let topics = [topic::CONTROL, topic::FRONTIER, topic::OUTCOMES, topic::SCHEDULED, topic::DEAD_LETTERS];
     MemoryLog::new(&topics.map(|topic: Topic| TopicSpec::new(topic, 2, Cleanup::Compact)))
 }
 
@@ -43,6 +43,7 @@ async fn admit(log: &MemoryLog, crawl: &str, numbers: std::ops::Range<u32>) {
             blocks: 0,
             not_before_ms: 0,
             admitted_at_ms: 1,
+            definition: 0,
         };
         let key = Some(Bytes::from(waiting.fingerprint.to_string()));
         // Of this moment, as far as the index is concerned.

@@ -42,6 +42,7 @@ fn service(directory: &std::path::Path) -> NormalizerDedup {
         traps: orbweaver_messages::Traps::default(),
         pins,
         created_at_ms: 0,
+        replaces: vec![],
     };
     let record = delivered(topic::CONTROL, 0, &crawl_key("default"), encode(&definition));
     service.restore(0, &record).expect("a definition");

@@ -46,7 +46,7 @@ impl Served {
 
 /// What admitting a record needs of the stage.
 pub(crate) struct Admission<'a> {
-    pub(crate) rules: &'a Rules,
+    pub(crate) rules: Rules<'a>,
     pub(crate) entries: &'a mut Entries,
     pub(crate) served: &'a mut Served,
     pub(crate) recent: &'a mut Recent,
@@ -65,7 +65,7 @@ impl Admission<'_> {
             return Ok(());
         }
         let is_seed = record.sighting == Sighting::Seed;
-        if !is_seed && self.rules.max_depth.is_some_and(|max| record.depth > max) {
+        if !is_seed && self.rules.applied.rules.is_too_deep(record.depth) {
             self.counts.add(LinkEnd::TooDeep, record.urls.len());
             return Ok(());
         }
@@ -99,19 +99,23 @@ impl Admission<'_> {
             Err(error) => return Ok(Some(LinkEnd::from(&error))),
         };
         let canonical = self.rules.policy.canonical_text(&url);
-        if !is_of_site(&url, site, &self.rules.wide) {
+        if !is_of_site(&url, site, self.rules.wide) {
             return Ok(Some(LinkEnd::Misplaced));
         }
         let fingerprint = if canonical == *link.text { link.as_found } else { Fingerprint::of(crawl, &canonical) };
         if *sighting == Sighting::Seed {
-            let missing = self.entries.missing(self.rules.scope, &canonical, site, !chain.is_empty());
+            let missing = self.entries.missing(self.rules.scope(), &canonical, site, !chain.is_empty());
             if let Some(entry) = missing {
                 self.extend_scope(entry, link);
             }
-        } else if self.recent.get(fingerprint).is_none()
-            && let Err(end) = self.rules.judge(self.entries, &canonical, site)
-        {
-            return Ok(Some(end));
+        }
+        // A seed is always in scope. What was met lately is judged only if it is to pass once more: the rules may be others now.
+        let mut judged = *sighting == Sighting::Seed;
+        if !judged && self.recent.get(fingerprint).is_none() {
+            if let Err(end) = self.rules.judge(self.entries, &canonical, site) {
+                return Ok(Some(end));
+            }
+            judged = true;
         }
         if let Some(pending) = self.served.pending.get(fingerprint) {
             if self.sight(Some(pending.depth), *depth).passes() {
@@ -134,13 +138,17 @@ impl Admission<'_> {
             self.recent.insert(link.as_found, known);
             return Ok(Some(LinkEnd::Duplicate));
         }
+        if !judged && let Err(end) = self.rules.judge(self.entries, &canonical, site) {
+            return Ok(Some(end));
+        }
         let key = (canonical != url.as_str()).then(|| canonical.into_owned());
-        self.let_through(&waiting(link.record, (fingerprint, self.rules), url, key, self.now), link);
+        let waiting = waiting(link.record, (fingerprint, self.rules), url, key, self.now);
+        self.let_through(&waiting, link);
         Ok(Some(if known.is_some() { LinkEnd::Shallower } else { LinkEnd::New }))
     }
 
     fn sight(&self, known: Option<u16>, depth: u16) -> orbweaver_seen::Sight {
-        first_sight(known, depth, self.rules.max_depth.is_some())
+        first_sight(known, depth, self.rules.applied.rules.limits_depth())
     }
 
     fn let_through(&mut self, waiting: &Waiting, link: Link<'_>) {
@@ -196,11 +204,12 @@ fn is_of_site(url: &Url, site: &str, wide: &WideDomains) -> bool {
 
 fn waiting(
     record: &Discovered,
-    (fingerprint, rules): (Fingerprint, &Rules),
+    (fingerprint, rules): (Fingerprint, Rules<'_>),
     url: Url,
     key: Option<String>,
     now: Millis,
 ) -> Waiting {
+    let traps = rules.applied.definition.traps;
     Waiting {
         crawl: record.crawl.clone(),
         fingerprint,
@@ -212,12 +221,13 @@ fn waiting(
         sighting: record.sighting,
         via: record.via.clone(),
         chain: record.chain.clone(),
-        traps: rules.traps,
-        trail: if rules.traps == Traps::Off { Trail::default() } else { record.trail.clone() },
-        content: record.content.filter(|_| rules.traps != Traps::Off),
+        traps,
+        trail: if traps == Traps::Off { Trail::default() } else { record.trail.clone() },
+        content: record.content.filter(|_| traps != Traps::Off),
         failures: 0,
         blocks: 0,
         not_before_ms: 0,
         admitted_at_ms: now,
+        definition: rules.applied.version,
     }
 }

@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use orbweaver_messages::{CrawlDefinition, Millis, Pins, Scope, Traps};
+use orbweaver_scope::Rules;
 use orbweaver_url::{Policy, SUFFIX_LIST_VERSION, WideDomains};
-
-use crate::scope::Rules;
 
 /// Settings of the service.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +60,7 @@ impl DefaultCrawl {
             traps: Traps::default(),
             pins,
             created_at_ms: now,
+            replaces: vec![],
         }
     }
 }

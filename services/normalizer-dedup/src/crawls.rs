@@ -3,20 +3,18 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use orbweaver_log::{Delivered, Offset};
-use orbweaver_messages::{CrawlDefinition, Pins, ScopeEntry, decode};
+use orbweaver_log::Delivered;
+use orbweaver_messages::{Pins, ScopeEntry, decode};
+use orbweaver_scope::{Change, ControlRecord, Definitions};
 use orbweaver_url::{Policy, SUFFIX_LIST_VERSION, WideDomains};
 
 use crate::scope::{Entries, Rules};
 
-/// What is known of one crawl.
-#[derive(Debug, Default)]
+/// What is known of one crawl besides its definition.
+#[derive(Debug)]
 pub(crate) struct Crawl {
-    /// The offset of the last record of its definition, which is its version.
-    version: Option<Offset>,
-    /// Its rules; why they cannot be used; or none, when it is not defined.
-    rules: Option<Result<Rules, String>>,
-    pins: Option<Pins>,
+    /// The policy of its canonical form.
+    policy: Policy,
     pub(crate) entries: Entries,
 }
 
@@ -24,16 +22,30 @@ pub(crate) struct Crawl {
 #[derive(Debug)]
 pub(crate) enum Found<'a> {
     /// Its rules, and the parts of the web in its scope.
-    Defined(&'a Rules, &'a mut Entries),
-    /// Its definition cannot be used, and why.
-    Unusable(&'a str),
+    Defined(Rules<'a>, &'a mut Entries),
+    /// Its definition cannot be used, and none that could be came before it.
+    Unusable(String),
     /// It is not defined.
     Unknown,
+}
+
+/// What a record of `crawl.control` changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Read {
+    /// Which definition of a crawl applies.
+    Definition,
+    /// Which part of the web is in its scope.
+    Entry,
+    /// Nothing: a definition that cannot be used.
+    Refused,
+    /// Nothing that is known here.
+    Nothing,
 }
 
 /// All crawls.
 #[derive(Debug, Default)]
 pub(crate) struct Crawls {
+    pub(crate) definitions: Definitions,
     crawls: HashMap<String, Crawl>,
     /// Known once a partition is open.
     partitions: Option<u32>,
@@ -48,31 +60,56 @@ impl Crawls {
     }
 
     pub(crate) fn find(&mut self, name: &str) -> Found<'_> {
-        match self.crawls.get_mut(name) {
-            Some(Crawl { rules: Some(Ok(rules)), entries, .. }) => Found::Defined(rules, entries),
-            Some(Crawl { rules: Some(Err(reason)), .. }) => Found::Unusable(reason),
-            _ => Found::Unknown,
+        match (self.definitions.applied(name), self.crawls.get_mut(name)) {
+            (Some(applied), Some(Crawl { policy, entries })) => {
+                Found::Defined(Rules { applied, policy: *policy, wide: &self.wide }, entries)
+            }
+            _ => match self.definitions.refused(name) {
+                Some(refusal) => Found::Unusable(refusal.to_string()),
+                None => Found::Unknown,
+            },
         }
     }
 
     /// The entry stands in the log.
     pub(crate) fn entry_is_durable(&mut self, crawl: &str, entry: &str) {
-        self.crawls.entry(crawl.to_owned()).or_default().entries.insert(entry, true);
+        entry_of(&mut self.crawls, crawl, &self.wide).entries.insert(entry, true);
     }
 
-    /// Applies a record of `crawl.control`; of a definition the one with the highest offset counts, so that a log may be
-    /// replayed while it is followed. Whether it was about a crawl.
+    /// Applies a record of `crawl.control`. A log may be replayed while it is followed. A definition that cannot be used is
+    /// told, and what applied before it goes on to apply.
     ///
     /// # Errors
     /// When a crawl was created by another build whose sites or keys differ: going on would scatter what it has stored.
-    pub(crate) fn apply(&mut self, record: &Delivered) -> Result<bool, String> {
-        let key = record.key.as_deref().and_then(|key| std::str::from_utf8(key).ok()).unwrap_or_default();
-        if let Some(name) = key.strip_prefix("crawl/") {
-            self.define(name, record)?;
-            return Ok(true);
+    pub(crate) fn apply(&mut self, record: &Delivered) -> Result<Read, String> {
+        let (partition, offset) = (record.place.partition, record.offset);
+        let (key, value) = (record.key.as_deref(), record.value.as_ref());
+        match self.definitions.apply(ControlRecord { partition, offset, key, value }) {
+            Change::Applied(name, applied) => {
+                check(name, &applied.definition.pins, self.partitions, &self.wide)?;
+                let policy = applied.definition.pins.canonical_policy.parse().unwrap_or_default();
+                tracing::info!(crawl = name, version = offset, "a definition applies");
+                entry_of(&mut self.crawls, name, &self.wide).policy = policy;
+            }
+            Change::Deleted(_) => {}
+            Change::Lost(crawl) => {
+                tracing::warn!(crawl, version = offset, "a definition was made from one that does not apply: left out");
+            }
+            Change::Refused { crawl, applies, reason } => {
+                tracing::error!(crawl, version = offset, applies, %reason, "a definition cannot be used");
+                return Ok(Read::Refused);
+            }
+            Change::Known => return Ok(Read::Nothing),
+            Change::Foreign => return Ok(self.entry(record)),
         }
+        Ok(Read::Definition)
+    }
+
+    /// A record that is no definition: a scope entry, or not ours.
+    fn entry(&mut self, record: &Delivered) -> Read {
+        let key = record.key.as_deref().and_then(|key| std::str::from_utf8(key).ok()).unwrap_or_default();
         let Some((name, entry)) = key.strip_prefix("scope/").and_then(|rest| rest.split_once('/')) else {
-            return Ok(false);
+            return Read::Nothing;
         };
         match &record.value {
             None => {
@@ -82,7 +119,7 @@ impl Crawls {
             }
             Some(value) => self.add_entry(record, value),
         }
-        Ok(true)
+        Read::Entry
     }
 
     /// The number of partitions of the pipeline.
@@ -91,32 +128,8 @@ impl Crawls {
     /// When a crawl was created with another number.
     pub(crate) fn set_partitions(&mut self, partitions: u32) -> Result<(), String> {
         self.partitions = Some(partitions);
-        let mut pinned = self.crawls.iter().filter_map(|(name, crawl)| Some((name, crawl.pins.as_ref()?)));
+        let mut pinned = self.definitions.all().map(|(name, applied)| (name, &applied.definition.pins));
         pinned.try_for_each(|(name, pins)| check(name, pins, self.partitions, &self.wide))
-    }
-
-    fn define(&mut self, name: &str, record: &Delivered) -> Result<(), String> {
-        let crawl = self.crawls.entry(name.to_owned()).or_default();
-        if crawl.version.is_some_and(|version| version > record.offset) {
-            return Ok(());
-        }
-        crawl.version = Some(record.offset);
-        (crawl.rules, crawl.pins) = (None, None);
-        if record.value.is_none() {
-            return Ok(());
-        }
-        match decode::<CrawlDefinition>("crawl-definition", record.value.as_ref()) {
-            Ok(definition) => {
-                check(name, &definition.pins, self.partitions, &self.wide)?;
-                crawl.rules = Some(Rules::compile(&definition));
-                crawl.pins = Some(definition.pins);
-            }
-            Err(error) => crawl.rules = Some(Err(error.to_string())),
-        }
-        if let Some(Err(reason)) = &crawl.rules {
-            tracing::error!(crawl = name, offset = record.offset, reason, "the definition of a crawl cannot be used");
-        }
-        Ok(())
     }
 
     fn add_entry(&mut self, record: &Delivered, value: &Bytes) {
@@ -125,6 +138,11 @@ impl Crawls {
             Err(error) => tracing::error!(offset = record.offset, %error, "a scope entry cannot be used"),
         }
     }
+}
+
+fn entry_of<'a>(crawls: &'a mut HashMap<String, Crawl>, name: &str, wide: &WideDomains) -> &'a mut Crawl {
+    let crawl = || Crawl { policy: Policy::default(), entries: Entries::new(wide.clone()) };
+    crawls.entry(name.to_owned()).or_insert_with(crawl)
 }
 
 /// Rule 12: what records were placed and named by must not change.
@@ -163,7 +181,7 @@ fn check(crawl: &str, pins: &Pins, partitions: Option<u32>, wide: &WideDomains) 
 
 #[cfg(test)]
 mod tests {
-    use orbweaver_log::TopicPartition;
+    use orbweaver_log::{Offset, TopicPartition};
     use orbweaver_messages::{crawl_key, scope_key, topic};
 
     use super::*;
@@ -181,19 +199,42 @@ mod tests {
         }
     }
 
+    fn version(crawls: &mut Crawls, crawl: &str) -> Option<Offset> {
+        match crawls.find(crawl) {
+            Found::Defined(rules, _) => Some(rules.applied.version),
+            _ => None,
+        }
+    }
+
     #[test]
-    fn the_last_definition_counts_whatever_is_replayed() {
+    fn the_last_definition_that_can_be_used_applies_whatever_is_replayed() {
         let mut crawls = Crawls::default();
         let key = crawl_key("docs");
-        assert!(crawls.apply(&record(&key, 7, Some(HOST))).unwrap());
-        crawls.apply(&record(&key, 3, None)).unwrap();
-        assert!(matches!(crawls.find("docs"), Found::Defined(..)), "an older record does not count");
-        crawls.apply(&record(&key, 8, Some("{"))).unwrap();
+        assert_eq!(crawls.apply(&record(&key, 2, Some("{"))), Ok(Read::Refused));
         let Found::Unusable(reason) = crawls.find("docs") else { panic!("usable") };
         assert!(reason.starts_with("not a valid crawl-definition message"), "{reason}");
-        crawls.apply(&record(&key, 9, None)).unwrap();
+        assert_eq!(crawls.apply(&record(&key, 7, Some(HOST))), Ok(Read::Definition));
+        assert_eq!(crawls.apply(&record(&key, 3, None)), Ok(Read::Nothing));
+        assert_eq!(version(&mut crawls, "docs"), Some(7), "an older record does not count");
+        assert_eq!(crawls.apply(&record(&key, 8, Some("{"))), Ok(Read::Refused));
+        assert_eq!(version(&mut crawls, "docs"), Some(7), "one that cannot be used changes nothing");
+        assert_eq!(crawls.apply(&record(&key, 9, Some(HOST))), Ok(Read::Definition));
+        assert_eq!(version(&mut crawls, "docs"), Some(9));
+        crawls.apply(&record(&key, 10, None)).unwrap();
         assert!(matches!(crawls.find("docs"), Found::Unknown));
-        assert!(!crawls.apply(&record("site/example.com", 10, Some("{}"))).unwrap(), "not ours");
+        assert_eq!(crawls.apply(&record("site/example.com", 11, Some("{}"))), Ok(Read::Nothing), "not ours");
+    }
+
+    #[test]
+    fn a_crawl_keeps_the_pins_that_it_was_created_with() {
+        let mut crawls = Crawls::default();
+        let key = crawl_key("docs");
+        crawls.apply(&record(&key, 1, Some(HOST))).unwrap();
+        let others = [("standard/1", "raw/1"), ("\"partitions\": 16", "\"partitions\": 32")];
+        for (offset, (was, is)) in (2..).zip(others) {
+            assert_eq!(crawls.apply(&record(&key, offset, Some(&HOST.replace(was, is)))), Ok(Read::Refused));
+            assert_eq!(version(&mut crawls, "docs"), Some(1));
+        }
     }
 
     #[test]
@@ -203,7 +244,7 @@ mod tests {
         crawls.apply(&record(&scope_key("docs", "example.org"), 1, Some(entry))).unwrap();
         assert!(matches!(crawls.find("docs"), Found::Unknown));
         crawls.apply(&record(&crawl_key("docs"), 2, Some(HOST))).unwrap();
-        let Found::Defined(rules, entries) = crawls.find("docs") else { panic!("defined") };
+        let Found::Defined(rules, entries) = crawls.find("docs") else { panic!("not defined") };
         assert_eq!(rules.judge(entries, "https://example.org/", "example.org"), Ok(()));
     }
 
@@ -212,7 +253,7 @@ mod tests {
         let mut crawls = Crawls::default();
         let aggressive = HOST.replace("standard/1", "aggressive/1,no-strip-www");
         crawls.apply(&record(&crawl_key("docs"), 1, Some(HOST))).unwrap();
-        crawls.apply(&record(&crawl_key("shop"), 2, Some(&aggressive))).unwrap();
+        crawls.apply(&record(&crawl_key("shop"), 2, Some(&aggressive.replace("docs", "shop")))).unwrap();
         let mut key = |crawl: &str| {
             let url = orbweaver_url::parse("http://www.example.com/?b&utm_source=x&a").unwrap();
             let Found::Defined(rules, _) = crawls.find(crawl) else { panic!("not defined") };
@@ -231,7 +272,7 @@ mod tests {
         let mut crawls = Crawls::new(WideDomains::new(["example.edu"]).unwrap());
         crawls.apply(&record(&crawl_key("docs"), 1, Some(&definition))).unwrap();
         assert!(matches!(crawls.find("docs"), Found::Defined(..)));
-        let error = crawls.apply(&record(&crawl_key("news"), 2, Some(HOST))).unwrap_err();
+        let error = crawls.apply(&record(&crawl_key("news"), 2, Some(&HOST.replace("docs", "news")))).unwrap_err();
         assert!(error.contains("the wide domains none, and this pipeline has example.edu"), "{error}");
     }
 
@@ -244,8 +285,10 @@ mod tests {
             error.contains("the canonical policy standard/0, and this is a build with standard/1, aggressive/1, raw/1"),
             "{error}"
         );
+        let mut crawls = Crawls::default();
         let other = HOST.replace(SUFFIX_LIST_VERSION, "psl-1");
         assert!(crawls.apply(&record(&crawl_key("docs"), 2, Some(&other))).unwrap_err().contains("suffix list psl-1"));
+        let mut crawls = Crawls::default();
         crawls.apply(&record(&crawl_key("docs"), 3, Some(HOST))).unwrap();
         assert_eq!(crawls.set_partitions(16), Ok(()));
         assert!(crawls.set_partitions(32).unwrap_err().contains("partitions of 16, and this is 32"));

@@ -3,7 +3,7 @@
 use std::sync::{Arc, atomic::AtomicU64, atomic::Ordering::Relaxed};
 
 use prometheus::{
-    IntCounter, IntCounterVec, IntGauge, Opts, Registry,
+    IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     core::{Collector, Desc},
     proto::MetricFamily,
 };
@@ -55,6 +55,13 @@ pub const PLANS: &str = "orbweaver_normalizer_dedup_pending_plans";
 /// Records that wait for the definition of their crawl. Alert: above zero for minutes.
 pub const HELD: &str = "orbweaver_normalizer_dedup_held_records";
 
+/// The version of the definition by which links of a crawl are decided (label `crawl`; the first 32 by name). Alert:
+/// different between instances for minutes, or from the frontier's: one does not follow `crawl.control`.
+pub const DEFINITION_VERSION: &str = "orbweaver_normalizer_dedup_definition_version";
+/// Definitions in `crawl.control` that cannot be used; what applied before goes on to apply. Alert: any increase; the log
+/// says why.
+pub const REFUSED_DEFINITIONS: &str = "orbweaver_normalizer_dedup_refused_definitions_total";
+
 /// Where a metric's value stands in the tally.
 type Value = fn(&Tally) -> &AtomicU64;
 
@@ -63,6 +70,7 @@ struct TallyMetrics {
     tally: Arc<Tally>,
     links: IntCounterVec,
     crawls: IntCounterVec,
+    versions: IntGaugeVec,
     counters: Vec<(IntCounter, Value)>,
     gauges: Vec<(IntGauge, Value)>,
 }
@@ -71,7 +79,7 @@ impl Collector for TallyMetrics {
     fn desc(&self) -> Vec<&Desc> {
         let counters = self.counters.iter().flat_map(|(counter, _)| counter.desc());
         let gauges = self.gauges.iter().flat_map(|(gauge, _)| gauge.desc());
-        let labelled = self.links.desc().into_iter().chain(self.crawls.desc());
+        let labelled = self.links.desc().into_iter().chain(self.crawls.desc()).chain(self.versions.desc());
         labelled.chain(counters).chain(gauges).collect()
     }
 
@@ -85,6 +93,12 @@ impl Collector for TallyMetrics {
         }
         let mut families = self.links.collect();
         families.extend(self.crawls.collect());
+        self.versions.reset();
+        for (crawl, version) in self.tally.versions.all() {
+            let version = i64::try_from(version).unwrap_or(i64::MAX);
+            self.versions.with_label_values(&[crawl.as_str()]).set(version);
+        }
+        families.extend(self.versions.collect());
         for (counter, value) in &self.counters {
             raise(counter, value(&self.tally).load(Relaxed));
             families.extend(counter.collect());
@@ -113,9 +127,11 @@ pub fn register(registry: &Registry, tally: Arc<Tally>) -> Result<(), prometheus
         tally,
         links: IntCounterVec::new(Opts::new(LINKS, "Links, by what became of them"), &["end"])?,
         crawls: IntCounterVec::new(Opts::new(CRAWL_LINKS, "Links, by crawl"), &["crawl", "seen"])?,
+        versions: IntGaugeVec::new(Opts::new(DEFINITION_VERSION, "The definition that applies, by crawl"), &["crawl"])?,
         counters: vec![
             counter(SEEDS, "Seeds that were passed on", |tally| &tally.seeds)?,
             counter(REJECTED, "Records that went to the dead letters", |tally| &tally.rejected)?,
+            counter(REFUSED_DEFINITIONS, "Definitions that cannot be used", |tally| &tally.refused_definitions)?,
             counter(DAMAGED_SEEN, "Records of crawl.seen that cannot be read", |tally| &tally.damaged_seen)?,
             counter(RECENT_HITS, "Look-ups that the cache answered", |tally| &tally.tiers.recent_hits)?,
             counter(RECENT_MISSES, "Look-ups that the cache did not answer", |tally| &tally.tiers.recent_misses)?,
@@ -140,6 +156,8 @@ pub fn register(registry: &Registry, tally: Arc<Tally>) -> Result<(), prometheus
 
 #[cfg(test)]
 mod tests {
+    use orbweaver_scope::{ControlRecord, Definitions};
+
     use super::*;
     use crate::tally::Counts;
 
@@ -152,6 +170,10 @@ mod tests {
         tally.take(&mut counts);
         tally.tiers.known.store(7, Relaxed);
         tally.crawls.add("docs", 1, 2);
+        let mut definitions = Definitions::default();
+        let host = bytes::Bytes::from_static(include_bytes!("../../../schemas/examples/crawl-definition/1/host.json"));
+        definitions.apply(ControlRecord { partition: 0, offset: 9, key: Some(b"crawl/docs"), value: Some(&host) });
+        tally.versions.show(&definitions);
         for _ in 0..2 {
             let families = registry.gather();
             let mut names = families.iter().map(MetricFamily::name).collect::<Vec<_>>();
@@ -159,6 +181,8 @@ mod tests {
             let mut expected = [
                 LINKS,
                 CRAWL_LINKS,
+                DEFINITION_VERSION,
+                REFUSED_DEFINITIONS,
                 SEEDS,
                 REJECTED,
                 DISK_LOOKUPS,

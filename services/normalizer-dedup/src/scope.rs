@@ -1,92 +1,86 @@
-//! Which URLs belong to a crawl.
+//! Which part of the web belongs to a crawl: what its seeds brought into scope.
 
-use std::{borrow::Cow, collections::BTreeMap, ops::Bound};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    ops::Bound,
+};
 
-use orbweaver_messages::{CrawlDefinition, Scope, Traps};
-use orbweaver_url::{Policy, PolicyError, WideDomains};
-use regex::{RegexSet, RegexSetBuilder};
+use orbweaver_messages::Scope;
+use orbweaver_scope::Applied;
+use orbweaver_url::{Policy, WideDomains};
 
 use crate::tally::LinkEnd;
 
-/// What the patterns of one crawl may take when compiled, in bytes.
-const PATTERN_BYTES: usize = 4 << 20;
-
-/// The rules of a crawl, compiled.
-#[derive(Debug)]
-pub(crate) struct Rules {
-    pub(crate) scope: Scope,
-    include: RegexSet,
-    exclude: RegexSet,
-    pub(crate) max_depth: Option<u16>,
-    /// What is done about traps.
-    pub(crate) traps: Traps,
+/// The rules of a crawl, as they apply.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rules<'a> {
+    /// Its definition.
+    pub(crate) applied: &'a Applied,
     /// The policy of the canonical form.
     pub(crate) policy: Policy,
     /// Domains whose hosts are sites of their own.
-    pub(crate) wide: WideDomains,
+    pub(crate) wide: &'a WideDomains,
 }
 
-impl Rules {
-    /// Compiles the rules of a definition; on failure says which pattern is wrong.
-    pub(crate) fn compile(definition: &CrawlDefinition) -> Result<Self, String> {
-        let set = |name: &str, patterns: &[String]| {
-            let set = RegexSetBuilder::new(patterns).size_limit(PATTERN_BYTES).build();
-            set.map_err(|error| format!("its {name} patterns cannot be used: {error}"))
-        };
-        Ok(Self {
-            scope: definition.scope,
-            include: set("include", &definition.include)?,
-            exclude: set("exclude", &definition.exclude)?,
-            max_depth: definition.max_depth,
-            traps: definition.traps,
-            policy: definition.pins.canonical_policy.parse().map_err(|error: PolicyError| error.to_string())?,
-            wide: WideDomains::new(&definition.pins.wide_domains).map_err(|error| error.to_string())?,
-        })
+impl Rules<'_> {
+    pub(crate) fn scope(&self) -> Scope {
+        self.applied.rules.scope()
     }
 
     /// Whether a link to this canonical URL belongs to the crawl; if not, why. Exclude wins.
     pub(crate) fn judge(&self, entries: &Entries, canonical: &str, site: &str) -> Result<(), LinkEnd> {
-        if !entries.cover(self.scope, canonical, site) {
+        if !entries.cover(self.scope(), canonical, site) {
             return Err(LinkEnd::OutOfScope);
         }
-        if !self.exclude.is_empty() && self.exclude.is_match(canonical) {
-            return Err(LinkEnd::Excluded);
-        }
-        if !self.include.is_empty() && !self.include.is_match(canonical) {
-            return Err(LinkEnd::NotIncluded);
-        }
-        Ok(())
+        self.applied.rules.refusal(canonical).map_or(Ok(()), |outside| Err(outside.into()))
     }
 }
 
-/// The parts of the web that seeds brought into scope, and whether each stands in the log already.
+/// The parts of the web that seeds brought into scope, and whether each stands in the log already. An entry is written as
+/// the scope is then; it counts for any wider one, too: a directory for its host, both for their site.
 #[derive(Debug, Default)]
 pub(crate) struct Entries {
+    wide: WideDomains,
     durable: BTreeMap<String, bool>,
+    /// The sites of all entries.
+    sites: BTreeSet<String>,
     /// The most slashes of an entry: no longer prefix of a URL needs to be looked up.
     slashes: usize,
 }
 
 impl Entries {
+    /// None yet, of a pipeline with these wide domains.
+    pub(crate) fn new(wide: WideDomains) -> Self {
+        Self { wide, ..Self::default() }
+    }
+
     pub(crate) fn insert(&mut self, entry: &str, durable: bool) {
         match self.durable.get_mut(entry) {
             Some(known) => *known |= durable,
             None => {
                 self.slashes = self.slashes.max(slashes(entry).count());
+                self.sites.extend(site_of(entry, &self.wide));
                 self.durable.insert(entry.to_owned(), durable);
             }
         }
     }
 
+    /// Entries are never removed but by hand, so that this may take as long as it takes.
     pub(crate) fn remove(&mut self, entry: &str) {
         self.durable.remove(entry);
+        self.sites = self.durable.keys().filter_map(|entry| site_of(entry, &self.wide)).collect();
     }
 
     fn cover(&self, scope: Scope, canonical: &str, site: &str) -> bool {
         match scope {
             Scope::Any => true,
-            Scope::Site => self.durable.contains_key(site),
-            Scope::Host => self.durable.contains_key(host(&place(canonical))),
+            Scope::Site => self.sites.contains(site),
+            Scope::Host => {
+                let place = place(canonical);
+                let host = host(&place);
+                self.durable.contains_key(host) || self.has(Bound::Included, &format!("{host}/"))
+            }
             Scope::Path => self.covering(&place(canonical)).next().is_some(),
         }
     }
@@ -110,7 +104,7 @@ impl Entries {
             Scope::Path => {
                 let directory = directory(&place);
                 let covered = self.covering(&place).any(|durable| durable);
-                if covered || (redirected && self.has_below(directory)) {
+                if covered || (redirected && self.has(Bound::Excluded, directory)) {
                     return None;
                 }
                 directory
@@ -119,11 +113,17 @@ impl Entries {
         (self.durable.get(entry) != Some(&true)).then(|| entry.to_owned())
     }
 
-    /// Whether an entry lies below this directory.
-    fn has_below(&self, directory: &str) -> bool {
-        let mut after = self.durable.range::<str, _>((Bound::Excluded(directory), Bound::Unbounded));
-        after.next().is_some_and(|(entry, _)| entry.starts_with(directory))
+    /// Whether there is an entry below this directory, or, if that is included, the directory itself.
+    fn has<'a>(&self, bound: fn(&'a str) -> Bound<&'a str>, directory: &'a str) -> bool {
+        let mut from = self.durable.range::<str, _>((bound(directory), Bound::Unbounded));
+        from.next().is_some_and(|(entry, _)| entry.starts_with(directory))
     }
+}
+
+/// The site of an entry, which is a site itself, a host, or a host and a directory.
+fn site_of(entry: &str, wide: &WideDomains) -> Option<String> {
+    let url = orbweaver_url::parse(&format!("http://{entry}")).ok()?;
+    Some(wide.site_of(&url).into_owned())
 }
 
 /// Where the slashes stand.
@@ -155,11 +155,11 @@ fn directory(place: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use orbweaver_messages::Pins;
+    use orbweaver_messages::{CrawlDefinition, Pins};
 
     use super::*;
 
-    fn rules(scope: Scope, include: &[&str], exclude: &[&str]) -> Rules {
+    fn rules(scope: Scope, include: &[&str], exclude: &[&str]) -> Applied {
         let patterns = |patterns: &[&str]| patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
         let pins = Pins {
             partitions: 1,
@@ -169,24 +169,27 @@ mod tests {
         };
         let (include, exclude) = (patterns(include), patterns(exclude));
         let name = "docs".to_owned();
-        let traps = Traps::default();
-        Rules::compile(&CrawlDefinition {
+        let definition = CrawlDefinition {
             name,
             scope,
             include,
             exclude,
             max_depth: None,
-            traps,
+            traps: orbweaver_messages::Traps::default(),
             pins,
             created_at_ms: 0,
-        })
-        .unwrap()
+            replaces: vec![],
+        };
+        let rules = orbweaver_scope::Rules::compile(&definition).unwrap();
+        Applied { version: 0, definition, rules }
     }
 
     /// The ends of links to `urls` after a seed at `seed`.
-    fn ends(rules: &Rules, seed: &str, urls: &[(&str, Option<LinkEnd>)]) {
+    fn ends(applied: &Applied, seed: &str, urls: &[(&str, Option<LinkEnd>)]) {
+        let wide = WideDomains::default();
+        let rules = Rules { applied, policy: Policy::STANDARD, wide: &wide };
         let mut entries = Entries::default();
-        if let Some(entry) = entries.missing(rules.scope, seed, "example.com", false) {
+        if let Some(entry) = entries.missing(rules.scope(), seed, "example.com", false) {
             entries.insert(&entry, true);
         }
         for (url, end) in urls {
@@ -282,14 +285,21 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_is_wrong_or_too_large_is_named() {
-        let mut definition: CrawlDefinition =
-            serde_json::from_str(include_str!("../../../schemas/examples/crawl-definition/1/host.json")).unwrap();
-        definition.include = vec!["(".to_owned()];
-        assert!(
-            Rules::compile(&definition).unwrap_err().starts_with("its include patterns cannot be used: regex parse")
-        );
-        definition.include = vec!["(\\w{1000}){1000}".to_owned()];
-        assert!(Rules::compile(&definition).unwrap_err().contains("size limit"));
+    fn what_a_narrow_scope_has_noted_counts_for_a_wider_one() {
+        let mut entries = Entries::default();
+        entries.insert("docs.example.com:8080/guide/", true);
+        entries.insert("example.org", true);
+        let covers = |scope, url: &str, site: &str| entries.cover(scope, url, site);
+        assert!(!covers(Scope::Path, "http://docs.example.com:8080/", "example.com"));
+        assert!(covers(Scope::Host, "http://docs.example.com:8080/", "example.com"));
+        assert!(!covers(Scope::Host, "http://docs.example.com/", "example.com"));
+        assert!(!covers(Scope::Host, "http://docs.example.com:80800/", "example.com"));
+        assert!(covers(Scope::Site, "http://www.example.com/", "example.com"));
+        assert!(covers(Scope::Site, "http://www.example.org/", "example.org"));
+        assert!(!covers(Scope::Site, "http://other.test/", "other.test"));
+        assert!(covers(Scope::Any, "http://other.test/", "other.test"));
+        entries.remove("example.org");
+        assert!(!entries.cover(Scope::Site, "http://www.example.org/", "example.org"));
+        assert!(entries.cover(Scope::Site, "http://www.example.com/", "example.com"));
     }
 }

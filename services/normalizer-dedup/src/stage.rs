@@ -17,7 +17,7 @@ use orbweaver_url::{partition_of, slot_of};
 use crate::{
     Config, Tally,
     admission::{Admission, Served},
-    crawls::{Crawls, Found},
+    crawls::{Crawls, Found, Read},
     draft::Tokens,
     held::HeldRecords,
     proof::{position_of, prove},
@@ -135,7 +135,7 @@ impl NormalizerDedup {
         let found = seeds::sighting(&seed, crawl, &self.config.wide_domains, now)?;
         match self.crawls.find(crawl) {
             Found::Defined(..) => {}
-            Found::Unusable(reason) => return Err(unusable(crawl, reason)),
+            Found::Unusable(reason) => return Err(unusable(crawl, &reason)),
             Found::Unknown => {
                 self.held.push(origin, record, now.saturating_add(self.config.definition_grace_ms));
                 return Ok(());
@@ -169,7 +169,7 @@ impl NormalizerDedup {
         }
         match self.crawls.find(&found.crawl) {
             Found::Defined(..) => self.admit(origin, &found, now, actions),
-            Found::Unusable(reason) => return Err(unusable(&found.crawl, reason)),
+            Found::Unusable(reason) => return Err(unusable(&found.crawl, &reason)),
             Found::Unknown => self.held.push(origin, record, now.saturating_add(self.config.definition_grace_ms)),
         }
         Ok(())
@@ -271,6 +271,17 @@ impl NormalizerDedup {
         crawl.unwrap_or_else(|| self.config.default_crawl.clone())
     }
 
+    /// A record of `crawl.control` is read: from now on links are decided by what it says.
+    fn control(&mut self, record: &Delivered) -> Result<Read, String> {
+        let read = self.crawls.apply(record)?;
+        match read {
+            Read::Definition => self.tally.versions.show(&self.crawls.definitions),
+            Read::Refused => drop(self.tally.refused_definitions.fetch_add(1, Relaxed)),
+            Read::Entry | Read::Nothing => {}
+        }
+        Ok(read)
+    }
+
     /// Begins what this call adds up to.
     fn end_call(&mut self, now: Millis, actions: &mut Wanted) {
         if !self.sightings.is_empty() {
@@ -346,7 +357,7 @@ impl Stage for NormalizerDedup {
 
     fn restore(&mut self, partition: Partition, record: &Delivered) -> Result<(), StageError> {
         if record.place.topic == topic::CONTROL {
-            return self.crawls.apply(record).map(drop).map_err(halted);
+            return self.control(record).map(drop).map_err(halted);
         }
         let seen = match self.restoring.entry(partition) {
             Entry::Occupied(known) => known.into_mut(),
@@ -357,9 +368,9 @@ impl Stage for NormalizerDedup {
 
     fn follow(&mut self, record: &Delivered, now: Millis, actions: &mut Wanted) {
         if record.place.topic == topic::CONTROL {
-            match self.crawls.apply(record) {
-                Ok(true) => return self.look_again(now, actions),
-                Ok(false) => {}
+            match self.control(record) {
+                Ok(Read::Definition) => return self.look_again(now, actions),
+                Ok(Read::Entry | Read::Refused | Read::Nothing) => {}
                 Err(reason) => self.failed = Some(reason),
             }
         } else if let Some(served) = self.served.get_mut(&record.place.partition)

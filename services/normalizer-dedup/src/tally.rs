@@ -8,6 +8,7 @@ use std::{
     },
 };
 
+use orbweaver_scope::{Definitions, Outside, Version};
 use orbweaver_seen::{Lookups, RecentCounts, SeenPartition};
 use orbweaver_url::UrlError;
 use serde::Serialize;
@@ -85,6 +86,16 @@ impl LinkEnd {
     }
 }
 
+impl From<Outside> for LinkEnd {
+    fn from(outside: Outside) -> Self {
+        match outside {
+            Outside::Excluded => Self::Excluded,
+            Outside::NotIncluded => Self::NotIncluded,
+            Outside::TooDeep => Self::TooDeep,
+        }
+    }
+}
+
 impl From<&UrlError> for LinkEnd {
     fn from(error: &UrlError) -> Self {
         match error {
@@ -104,6 +115,8 @@ pub struct Tally {
     pub(crate) damaged_seen: AtomicU64,
     pub(crate) tiers: Tiers,
     pub(crate) crawls: CrawlRates,
+    pub(crate) versions: Versions,
+    pub(crate) refused_definitions: AtomicU64,
     pub(crate) plans: AtomicU64,
     pub(crate) held: AtomicU64,
 }
@@ -195,6 +208,24 @@ impl CrawlRates {
     pub(crate) fn all(&self) -> Vec<(String, u64, u64)> {
         let rates = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         rates.iter().map(|(crawl, (passed, repeated))| (crawl.clone(), *passed, *repeated)).collect()
+    }
+}
+
+/// By crawl, the version of the definition that applies; of the first [`NAMED_CRAWLS`] by name, so that all instances show
+/// the same ones.
+#[derive(Debug, Default)]
+pub(crate) struct Versions(Mutex<Vec<(String, Version)>>);
+
+impl Versions {
+    /// Shows what applies.
+    pub(crate) fn show(&self, definitions: &Definitions) {
+        let all = definitions.all().take(NAMED_CRAWLS).map(|(crawl, applied)| (crawl.to_owned(), applied.version));
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = all.collect();
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> Vec<(String, Version)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

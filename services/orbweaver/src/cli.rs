@@ -27,6 +27,9 @@ pub enum Command {
     /// Show how far every stage of a cluster is, or wait until all is worked off.
     #[cfg(feature = "cluster")]
     Status(crate::cluster::args::StatusArgs),
+    /// Show what belongs to a crawl of a cluster, or change it while it runs.
+    #[cfg(feature = "cluster")]
+    Scope(crate::cluster::args::ScopeArgs),
     /// Create, check and list the topics of a cluster.
     #[cfg(feature = "cluster")]
     Topics(crate::cluster::args::TopicsArgs),
@@ -69,21 +72,22 @@ pub struct CrawlArgs {
     #[arg(long)]
     pub demo: bool,
     /// Stop after so many pages.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub max_pages: Option<u64>,
+    #[arg(long, value_name = "N|none", value_parser = pages)]
+    pub max_pages: Option<Limit<u64>>,
     /// Follow at most so many links from a seed.
-    #[arg(long, value_name = "N")]
-    pub max_depth: Option<u16>,
+    #[arg(long, value_name = "N|none")]
+    pub max_depth: Option<Limit<u16>>,
     /// Stop after this time, such as 90s or 10m; the same command goes on.
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub max_time: Option<Duration>,
-    /// What belongs to the crawl, measured from its seeds [default: host].
+    /// What belongs to the crawl, measured from its seeds; it may become wider later [default: host].
     #[arg(long, value_enum)]
     pub scope: Option<ScopeName>,
-    /// Crawl only URLs that match (regular expression, unanchored, on the canonical URL; may be repeated).
+    /// Crawl only URLs that match (regular expression, unanchored, on the canonical URL; may be repeated). When the crawl goes
+    /// on, in place of those that were given before; an empty one: none.
     #[arg(long, value_name = "REGEX")]
     pub include: Vec<String>,
-    /// Do not crawl URLs that match; wins over --include (may be repeated).
+    /// Do not crawl URLs that match; wins over --include (may be repeated, and replaced, likewise).
     #[arg(long, value_name = "REGEX")]
     pub exclude: Vec<String>,
     /// What to do about URLs that lead on and on without bringing anything new, such as endless calendars: nothing (off), ask
@@ -207,6 +211,37 @@ impl From<TrapsName> for Traps {
             TrapsName::Strict => Self::Strict,
         }
     }
+}
+
+/// A limit: a number, or `none`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit<T>(pub Option<T>);
+
+impl<T: std::str::FromStr<Err = std::num::ParseIntError>> std::str::FromStr for Limit<T> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "none" {
+            return Ok(Self(None));
+        }
+        text.parse()
+            .map(|limit| Self(Some(limit)))
+            .map_err(|error: std::num::ParseIntError| format!("a limit is a number, or `none`: {error}"))
+    }
+}
+
+fn pages(text: &str) -> Result<Limit<u64>, String> {
+    match text.parse()? {
+        Limit(Some(0)) => Err("a crawl has one page at least".to_owned()),
+        limit => Ok(limit),
+    }
+}
+
+/// Patterns as they were given; an empty one stands for none. `None`: nothing was given.
+#[must_use]
+pub fn patterns(given: &[String]) -> Option<Vec<String>> {
+    let patterns = || given.iter().filter(|pattern| !pattern.is_empty()).cloned().collect();
+    (!given.is_empty()).then(patterns)
 }
 
 /// Requests a second to one site.

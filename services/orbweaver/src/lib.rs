@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`crawl`] | `orbweaver crawl`: all services on the embedded log and store |
 //! | [`export`] | the results as files, each line once |
-//! | `cluster` | the same on a cluster: `orbweaver crawl --brokers`, `seed`, `status`, `topics`, `dead-letters` (feature `cluster`) |
+//! | `cluster` | the same on a cluster: `orbweaver crawl --brokers`, `seed`, `status`, `scope`, `topics`, `dead-letters` (feature `cluster`) |
 //! | [`tools`] | `orbweaver url`, `extract`, `robots` |
 //! | [`replay`] | `orbweaver replay`: URLs whose truth is known through the deduplication |
 //! | [`mod@bench`] | `orbweaver bench` |
@@ -42,6 +42,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         cli::Command::Seed(args) => cluster::seed::run(args),
         #[cfg(feature = "cluster")]
         cli::Command::Status(args) => cluster::status::run(args),
+        #[cfg(feature = "cluster")]
+        cli::Command::Scope(args) => cluster::scope::run(args),
         #[cfg(feature = "cluster")]
         cli::Command::Topics(args) => cluster::topics::run(args),
         #[cfg(feature = "cluster")]

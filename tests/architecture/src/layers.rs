@@ -1,4 +1,5 @@
-//! Who may depend on whom: `url <- messages <- patterns, politeness, seen, log <- stage <- store <- process <- services <- orbweaver`.
+//! Who may depend on whom:
+//! `url <- messages <- patterns, politeness, scope, seen, log <- stage <- store <- process <- services <- orbweaver`.
 
 use crate::Package;
 
@@ -7,7 +8,7 @@ fn layer(package: &str) -> Option<u8> {
     Some(match package.strip_prefix("orbweaver").map(|rest| rest.trim_start_matches('-'))? {
         "url" | "toyweb" | "testkit" => 0,
         "messages" => 1,
-        "patterns" | "politeness" | "seen" | "log" => 2,
+        "patterns" | "politeness" | "scope" | "seen" | "log" => 2,
         "stage" => 3,
         "store" => 4,
         "extractor" | "fetcher" | "frontier" | "normalizer-dedup" | "rate-limiter" => 6,
@@ -60,8 +61,14 @@ const OWNERS: [(&str, &[&str]); 12] = [
 ];
 
 /// Packages that decide and do nothing else: no runtime, no socket.
-const PURE: [&str; 5] =
-    ["orbweaver-url", "orbweaver-messages", "orbweaver-patterns", "orbweaver-politeness", "orbweaver-frontier"];
+const PURE: [&str; 6] = [
+    "orbweaver-url",
+    "orbweaver-messages",
+    "orbweaver-patterns",
+    "orbweaver-politeness",
+    "orbweaver-scope",
+    "orbweaver-frontier",
+];
 
 /// Uses of a library by a package that may not name it. Tests may.
 #[must_use]

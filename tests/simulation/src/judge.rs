@@ -29,7 +29,7 @@ pub(crate) fn judge_pages(log: &MemoryLog, truth: &Truth, served: &Served) -> Ve
     let missing = truth.documents.iter().filter(|url| !documents.contains(*url)).map(|url| format!("{url} was lost"));
     let invented = documents
         .iter()
-        .filter(|url| !truth.documents.contains(*url))
+        .filter(|url| !truth.possible.contains(*url))
         .map(|url| format!("{url} came out, but must not"));
     let asked = served.asked();
     let forbidden = asked.iter().filter(|asked| !asked.is_robots && !truth.allowed.contains(&asked.url));

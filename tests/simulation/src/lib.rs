@@ -13,6 +13,7 @@
 //! |---|---|
 //! | [`schedule`] | one schedule, from the seed to the report |
 //! | [`faults`] | what goes wrong, and when (pure) |
+//! | [`revisions`] | how the crawl is defined anew while it runs |
 //! | [`settings`] | how the services are set |
 //! | `fleet`, `process`, [`gate`] | processes: started, killed, frozen, cut off, started again |
 //! | [`groups`] | the coordinator: who has which partition |
@@ -33,6 +34,7 @@ pub mod network;
 mod observer;
 mod process;
 pub mod random;
+pub mod revisions;
 pub mod schedule;
 pub mod settings;
 pub mod time;

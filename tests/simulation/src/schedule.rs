@@ -1,16 +1,15 @@
 //! One schedule: a web, processes, faults, an observer and a judge, all from one seed, in one thread and in virtual time.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use bytes::Bytes;
 use orbweaver_log::{Cleanup, Log, MemoryLog, Record, TopicPartition, TopicSpec};
-use orbweaver_messages::{CrawlDefinition, Millis, Pins, Scope, Topic, crawl_key, encode, topic};
+use orbweaver_messages::{Millis, Topic, crawl_key, encode, topic};
 use orbweaver_stage::retention::{Expiring, Retention};
-use orbweaver_url::{CANONICAL_POLICY, SUFFIX_LIST_VERSION};
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -25,6 +24,7 @@ use crate::{
     observer::{Observed, Observer, places},
     process::{Outside, SharedStore},
     random::Random,
+    revisions::{Revision, definition},
     settings::Settings,
     time::Time,
     web::{Served, Truth, Web},
@@ -52,6 +52,8 @@ pub struct Scenario {
     pub weather: Weather,
     /// What goes wrong.
     pub faults: Vec<Planned>,
+    /// How the crawl is defined anew while it runs.
+    pub revisions: Vec<Revision>,
     /// The rules that are switched off.
     pub broken: Broken,
     /// A record of a compacted topic stays for so long (`min.compaction.lag.ms`), in milliseconds.
@@ -68,6 +70,7 @@ impl Scenario {
         let web = Web::make(&mut random.split("web"));
         let settings = Settings::draw(&mut random.split("settings"), web.interval_ms);
         let faults = Fault::plan(&mut random.split("faults"));
+        let revisions = Revision::draw(&mut random.split("revisions"), &web);
         let weather = random.split("weather").pick(&[Weather::Fair, Weather::Rough]);
         Self {
             seed,
@@ -75,6 +78,7 @@ impl Scenario {
             settings,
             weather,
             faults,
+            revisions,
             broken: Broken::default(),
             compaction_lag_ms: COMPACTION_LAG_MS,
             tombstones_kept_ms: TOMBSTONES_KEPT_MS,
@@ -141,6 +145,7 @@ struct Schedule {
     observed: Arc<Mutex<Observed>>,
     retention: Retention,
     swept: Instant,
+    revisions: VecDeque<Revision>,
 }
 
 impl Schedule {
@@ -150,7 +155,8 @@ impl Schedule {
         let log = MemoryLog::scripted(&specs(scenario.settings.partitions));
         let groups = Groups::new(log.clone());
         let served = Arc::new(Served::new(scenario.web.clone()));
-        let truth = Arc::new(Truth::of(&scenario.web));
+        let excluded = scenario.revisions.iter().flat_map(|revision| revision.excluded.iter().copied()).collect();
+        let truth = Arc::new(Truth::narrowed(&scenario.web, &excluded));
         let outside = Outside {
             served: served.clone(),
             store: SharedStore::default(),
@@ -190,6 +196,7 @@ impl Schedule {
             retention: Retention::new(shared, Expiring::in_a_cluster()),
             random: random.split("schedule"),
             swept: Instant::now(),
+            revisions: scenario.revisions.iter().cloned().collect(),
             repeated_before: counts.repeated(),
             time,
             log,
@@ -216,11 +223,12 @@ impl Schedule {
                 let Planned { fault, .. } = faults.remove(0);
                 self.fleet.happens(fault);
             }
+            self.revise(now_ms).await;
             self.fleet.step().await;
             self.groups.step(&mut self.random);
             self.sweep().await;
             // From when on nothing goes wrong any more.
-            if !faults.is_empty() || !self.fleet.is_well() || !self.groups.are_at_rest() {
+            if !faults.is_empty() || !self.revisions.is_empty() || !self.fleet.is_well() || !self.groups.are_at_rest() {
                 quiet_since = None;
             } else {
                 quiet_since.get_or_insert(now_ms);
@@ -242,22 +250,8 @@ impl Schedule {
 
     /// Defines the crawl and writes its seeds.
     async fn sow(&mut self) {
-        let web = &self.scenario.web;
-        let definition = CrawlDefinition {
-            name: "default".to_owned(),
-            scope: Scope::Any,
-            include: vec![],
-            exclude: vec![],
-            max_depth: web.max_depth,
-            traps: orbweaver_messages::Traps::default(),
-            pins: Pins {
-                partitions: self.scenario.settings.partitions,
-                suffix_list: SUFFIX_LIST_VERSION.to_owned(),
-                canonical_policy: CANONICAL_POLICY.to_owned(),
-                wide_domains: vec![],
-            },
-            created_at_ms: self.time.now(),
-        };
+        let Scenario { web, settings, .. } = &self.scenario;
+        let definition = definition(web, settings, &BTreeSet::new(), self.time.now());
         let mut records = vec![self.record(topic::CONTROL, 0, &crawl_key("default"), encode(&definition))];
         for &seed in &web.seeds {
             let url = web.pages[seed].url.clone();
@@ -266,6 +260,18 @@ impl Schedule {
         }
         let sown = self.log.append(records).await;
         debug_assert!(sown.is_ok());
+    }
+
+    /// Defines the crawl anew when it is time.
+    async fn revise(&mut self, now_ms: u64) {
+        while let Some(revision) = self.revisions.front().filter(|revision| revision.at_ms <= now_ms) {
+            let Scenario { web, settings, .. } = &self.scenario;
+            let definition = definition(web, settings, &revision.excluded, self.time.now());
+            let record = self.record(topic::CONTROL, 0, &crawl_key("default"), encode(&definition));
+            self.revisions.pop_front();
+            let revised = self.log.append(vec![record]).await;
+            debug_assert!(revised.is_ok());
+        }
     }
 
     fn record(&self, to: Topic, partition: u32, key: &str, value: Bytes) -> Record {

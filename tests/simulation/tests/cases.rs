@@ -10,8 +10,10 @@ use orbweaver_simulation_tests::{
     counts::Counts,
     faults::{Back, Fault, Machine, Planned},
     network::Weather,
+    random::Random,
+    revisions::Revision,
     schedule::{Report, Scenario, run},
-    settings::Service,
+    settings::{Service, Settings},
     web::{Kind, Trouble, Web},
 };
 
@@ -31,6 +33,7 @@ fn calm(seed: u64) -> Scenario {
     }
     scenario.web.max_depth = None;
     scenario.faults.clear();
+    scenario.revisions.clear();
     scenario.weather = Weather::Rough;
     scenario
 }
@@ -223,4 +226,30 @@ fn a_crash_between_every_two_of_frontier_seen_index_and_complete_loses_nothing()
             assert!(!violated(&report), "{}", described(&report));
         }
     }
+}
+
+/// Pages that are not seeds are excluded soon after the begin; a slow site keeps most of them waiting until then.
+fn narrowed(seed: u64) -> Scenario {
+    let mut scenario = calm(seed);
+    scenario.web.interval_ms = 2_000;
+    scenario.settings = Settings::draw(&mut Random::new(seed), 2_000);
+    let pages = scenario.web.pages.len();
+    let excluded = (1..pages).filter(|page| page % 3 == 0 && !scenario.web.seeds.contains(page)).collect();
+    scenario.revisions = vec![Revision { at_ms: 6_000, excluded }];
+    scenario
+}
+
+#[test]
+fn what_waits_when_the_scope_becomes_narrower_ends_unasked_and_the_crawl_completes() {
+    let counts = Counts::new().unwrap();
+    let (mut unasked, mut all) = (0, 0);
+    for seed in 0..20 {
+        let scenario = narrowed(seed);
+        let before = run(Scenario { revisions: vec![], ..scenario.clone() }, &counts);
+        let after = run(scenario, &counts);
+        assert!(!violated(&before) && !violated(&after), "{}\n{}", described(&before), described(&after));
+        assert!(after.requests <= before.requests, "seed {seed}");
+        (unasked, all) = (unasked + before.requests - after.requests, all + before.requests);
+    }
+    assert!(unasked * 20 > all, "{unasked} of {all} requests were spared");
 }

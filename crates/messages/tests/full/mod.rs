@@ -95,6 +95,7 @@ fn waiting() -> Waiting {
         blocks: 2,
         not_before_ms: 3,
         admitted_at_ms: 4,
+        definition: 5,
     }
 }
 
@@ -226,6 +227,7 @@ fn crawl_definition() -> CrawlDefinition {
             wide_domains: vec!["example.edu".into()],
         },
         created_at_ms: 1,
+        replaces: vec![7, 9],
     }
 }
 

@@ -148,6 +148,7 @@ struct Stored<'a> {
     blocks: u8,
     sighting: u8,
     admitted_at_ms: Millis,
+    definition: u64,
     not_before_ms: Millis,
     crawl: &'a str,
     site: &'a str,
@@ -175,6 +176,7 @@ pub(super) fn record_value(waiting: &Waiting) -> Vec<u8> {
         blocks: waiting.blocks,
         sighting: u8::try_from(sighting).unwrap_or_default(),
         admitted_at_ms: waiting.admitted_at_ms,
+        definition: waiting.definition,
         not_before_ms: waiting.not_before_ms,
         crawl: &waiting.crawl,
         site: &waiting.site,
@@ -214,6 +216,7 @@ pub(super) fn read_record(value: &[u8]) -> Option<Waiting> {
         blocks: stored.blocks,
         not_before_ms: stored.not_before_ms,
         admitted_at_ms: stored.admitted_at_ms,
+        definition: stored.definition,
     })
 }
 
@@ -281,6 +284,7 @@ mod tests {
                 blocks: numbers.2,
                 not_before_ms: numbers.3,
                 admitted_at_ms: numbers.3,
+                definition: numbers.3.cast_unsigned(),
             };
             let value = record_value(&waiting);
             let _ = read_record(&value[..cut.index(value.len())]);

@@ -25,6 +25,7 @@ fn waiting(number: u8, depth: u16, not_before_ms: Millis) -> Waiting {
         blocks: number % 2,
         not_before_ms,
         admitted_at_ms: 1,
+        definition: u64::from(number),
     }
 }
 

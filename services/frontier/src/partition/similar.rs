@@ -30,13 +30,18 @@ impl PartitionFrontier {
         if self.patterns.is_behind(waiting) { self.put_back(place) } else { place }
     }
 
-    /// The trail of a URL that is dispatched now. `None`: it is put at the back of its site, or refused there.
+    /// The trail of a URL that is dispatched now. `None`: it is put at the back of its site, or refused, since it is
+    /// a trap or outside of its crawl by now.
     pub(super) fn in_its_turn(
         &mut self,
         place: &Place,
         waiting: &Waiting,
         turn: &mut Turn<'_>,
     ) -> Result<Option<Trail>, IndexError> {
+        if let Some(outside) = turn.scopes.outside(waiting) {
+            self.refuse(place, waiting, outside.name(), turn);
+            return Ok(None);
+        }
         if waiting.traps == Traps::Off {
             return Ok(Some(Trail::default()));
         }
@@ -51,7 +56,7 @@ impl PartitionFrontier {
                 Ok(None)
             }
             Verdict::Refuse => {
-                self.refuse(place, waiting, turn);
+                self.refuse(place, waiting, TRAP, turn);
                 Ok(None)
             }
             Verdict::Onward | Verdict::Back => Ok(Some(waiting.trail.through(pattern))),
@@ -64,9 +69,9 @@ impl PartitionFrontier {
     }
 
     /// A URL ends without a request. Its outcome is written before its tombstone; read back, it finds nothing to end.
-    fn refuse(&mut self, place: &Place, waiting: &Waiting, turn: &mut Turn<'_>) {
+    fn refuse(&mut self, place: &Place, waiting: &Waiting, reason: &str, turn: &mut Turn<'_>) {
         let dispatch = dispatched(waiting, self.next_id(), false, turn.now);
-        let outcome = Box::new(ended_unasked(dispatch, OutcomeKind::Refused, TRAP, turn.now));
+        let outcome = Box::new(ended_unasked(dispatch, OutcomeKind::Refused, reason, turn.now));
         let completes = vec![self.origin(place.offset)];
         turn.out.push(Decision::Refuse { outcome, completes });
         self.idle.remove(place.offset);

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
+#[path = "../definitions/mod.rs"]
+mod definitions;
 mod world;
 
 use std::collections::BTreeSet;

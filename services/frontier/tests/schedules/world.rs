@@ -16,6 +16,8 @@ use orbweaver_stage::{Origin, Position};
 use orbweaver_url::Fingerprint;
 use proptest::prelude::*;
 
+use crate::definitions::{CRAWL, Control};
+
 const EPOCH: u32 = 1;
 
 #[derive(Debug, Clone)]
@@ -32,6 +34,8 @@ pub(crate) enum Op {
     Lose,
     /// Its outcome arrives twice.
     Repeat(OutcomeKind),
+    /// The crawl is defined anew; every other time the frontier hears of it only with the next definition.
+    Define(u8),
     /// Time passes.
     Pass(u16),
     /// The frontier writes what its index keeps in memory.
@@ -57,6 +61,7 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
         6 => kind.clone().prop_map(Op::Answer),
         1 => Just(Op::Lose),
         1 => kind.prop_map(Op::Repeat),
+        1 => any::<u8>().prop_map(Op::Define),
         3 => any::<u16>().prop_map(Op::Pass),
         1 => Just(Op::Write),
         1 => Just(Op::Crash),
@@ -86,6 +91,7 @@ pub(crate) struct World {
     /// URLs that the frontier refused.
     pub(crate) refused: u32,
     pub(crate) claims: u64,
+    pub(crate) control: Control,
     /// The index on disk, when there is one.
     pub(crate) disk: Option<(FrontierIndex, tempfile::TempDir)>,
     /// All that was decided.
@@ -140,6 +146,7 @@ impl World {
             admitted: 0,
             refused: 0,
             claims: 0,
+            control: Control::new(),
         };
         world.frontier.open(0, EPOCH, world.now, &mut world.cap).unwrap();
         world
@@ -154,7 +161,10 @@ impl World {
     pub(crate) fn settle(&mut self) {
         loop {
             let mut out = vec![];
-            let mut turn = Turn { now: self.now, cap: &mut self.cap, out: &mut out };
+            if let Some((_, Ok(waiting))) = self.records.get(self.read[0]) {
+                self.control.scopes.note(waiting);
+            }
+            let mut turn = Turn { now: self.now, cap: &mut self.cap, scopes: &self.control.scopes, out: &mut out };
             if let Some((fingerprint, waiting)) = self.records.get(self.read[0]).cloned() {
                 let origin = Self::origin(0, self.read[0] as u64);
                 self.incomplete[0].insert(origin.offset);
@@ -196,6 +206,11 @@ impl World {
             Decision::Dispatch(dispatch) => {
                 let leased = self.leased.insert(dispatch.fingerprint, self.now);
                 assert!(leased.is_none_or(|at| self.now >= at + LEASE_MS), "{} leased twice", dispatch.url);
+                let ((said, heard), of) = (self.control.heard(), dispatch.fingerprint);
+                let mut found = self.records.iter().filter_map(|(_, found)| found.as_ref().ok());
+                // Who is behind what let something through refuses nothing.
+                let is_newer = found.any(|found| found.definition >= heard + u64::from(found.fingerprint != of));
+                assert!(is_newer || said.is_inside(&dispatch.url, dispatch.depth), "{} is outside", dispatch.url);
                 self.scheduled.push(Dispatch::clone(&dispatch));
                 self.in_flight.push(*dispatch);
             }
@@ -209,8 +224,10 @@ impl World {
                 completes.into_iter().for_each(|origin| self.complete(origin));
             }
             Decision::Refuse { outcome, completes } => {
-                assert!(outcome.requested_at_ms.is_none() && outcome.reason.as_deref() == Some("trap"));
-                self.refused += 1;
+                assert!(outcome.requested_at_ms.is_none());
+                let outside = !self.control.heard().0.is_inside(&outcome.url, outcome.depth);
+                assert!(outside || outcome.reason.as_deref() == Some("trap"), "{} is inside", outcome.url);
+                self.refused += u32::from(outcome.reason.as_deref() == Some("trap"));
                 self.outcomes.push(Outcome::clone(&outcome));
                 let Outcome { fingerprint, depth, .. } = *outcome;
                 self.ask(fingerprint, depth);
@@ -243,15 +260,18 @@ impl World {
         *least = depth.min(*least);
     }
 
-    pub(crate) fn find(&mut self, waiting: Waiting) {
+    /// Whether it was let through.
+    pub(crate) fn find(&mut self, waiting: Waiting) -> bool {
+        let Some(waiting) = self.control.let_through(waiting) else { return false };
         let least = self.found.entry(waiting.fingerprint).or_insert(waiting.depth);
         *least = waiting.depth.min(*least);
         self.records.push((waiting.fingerprint, Ok(waiting)));
+        true
     }
 
     pub(crate) fn admit(&mut self, site: u8) {
         let waiting = self.new_url(site, "");
-        self.find(waiting);
+        self.admitted += u32::from(self.find(waiting));
     }
 
     /// A URL of a pattern that was passed before, found on a page of it that says what all of its pages say.
@@ -262,15 +282,14 @@ impl World {
         waiting.trail = [(pattern, u16::from(site / 64))].into_iter().collect();
         waiting.content = Some(7);
         waiting.via = Some(format!("{}/from", waiting.url));
-        self.find(waiting);
+        self.admitted += u32::from(self.find(waiting));
     }
 
-    pub(crate) fn new_url(&mut self, site: u8, directory: &str) -> Waiting {
-        self.admitted += 1;
-        let url = format!("http://{}.example/{directory}{}", site % 4, self.admitted);
-        let fingerprint = Fingerprint::of("test", &url);
+    pub(crate) fn new_url(&self, site: u8, directory: &str) -> Waiting {
+        let url = format!("http://{}.example/{directory}{}", site % 4, self.admitted + 1);
+        let fingerprint = Fingerprint::of(CRAWL, &url);
         Waiting {
-            crawl: "test".into(),
+            crawl: CRAWL.into(),
             fingerprint,
             url,
             key: None,
@@ -287,6 +306,7 @@ impl World {
             blocks: 0,
             not_before_ms: 0,
             admitted_at_ms: self.now,
+            definition: 0,
         }
     }
 
@@ -345,7 +365,10 @@ impl World {
         self.frontier = PartitionFrontier::new(0, config(), index(self.disk.as_ref()));
         for (offset, (fingerprint, waiting)) in self.records.iter().enumerate().skip(stands.unwrap_or(commit[0])) {
             match waiting {
-                Ok(waiting) => self.frontier.restore_record(offset as u64, waiting).unwrap(),
+                Ok(waiting) => {
+                    self.control.scopes.note(waiting);
+                    self.frontier.restore_record(offset as u64, waiting).unwrap();
+                }
                 Err(depth) => self.frontier.restore_tombstone(offset as u64, *fingerprint, *depth).unwrap(),
             }
             self.frontier.applied(position(offset as u64)).unwrap();
@@ -356,6 +379,7 @@ impl World {
         for outcome in &self.outcomes {
             self.frontier.restore_outcome(outcome.fingerprint, outcome.id, outcome.kind);
         }
+        self.control.crash();
         self.claims += 1;
         self.cap = PageCap::new(None);
         let waiting = self.frontier.open(self.claims, EPOCH, self.now, &mut self.cap).unwrap();
@@ -378,6 +402,7 @@ impl World {
             Op::Repeat(kind) => self.answer(kind, 2),
             Op::Lose if self.in_flight.is_empty() => {}
             Op::Lose => drop(self.in_flight.remove(0)),
+            Op::Define(what) => self.control.define(what),
             Op::Pass(by) => self.now += Millis::from(by),
             Op::Write => self.frontier.write().unwrap(),
             Op::Crash => self.crash(true),

@@ -2,6 +2,7 @@
 
 #![allow(clippy::expect_used, reason = "a test says what it expects")]
 
+mod changed;
 mod crashes;
 mod examples;
 mod flow;

@@ -66,6 +66,7 @@ impl World {
                 wide_domains: vec![],
             },
             created_at_ms: 0,
+            replaces: vec![],
         };
         self.put(topic::CONTROL, 0, &crawl_key(name), encode(&definition));
     }

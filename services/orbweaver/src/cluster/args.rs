@@ -4,6 +4,9 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand};
 use orbweaver_log::kafka::GroupProtocol;
+use orbweaver_url::Policy;
+
+use crate::cli::{Limit, ScopeName, TrapsName};
 
 /// How the brokers are reached.
 #[derive(Debug, Clone, Args)]
@@ -75,6 +78,73 @@ pub struct StatusArgs {
     /// Wait for at most this time, such as 90s or 10m.
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, requires = "wait")]
     pub max_time: Option<Duration>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub cluster: Cluster,
+}
+
+/// `orbweaver scope`.
+#[derive(Debug, Args)]
+pub struct ScopeArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: ScopeVerb,
+}
+
+/// `orbweaver scope …`.
+#[derive(Debug, Subcommand)]
+pub enum ScopeVerb {
+    /// Show the definition of a crawl that applies, and its version.
+    Show {
+        /// The crawl.
+        #[arg(value_name = "NAME", default_value = crate::crawl::CRAWL)]
+        name: String,
+        /// As JSON, one line.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        #[allow(missing_docs)]
+        cluster: Cluster,
+    },
+    /// Change the definition of a crawl while it runs; what is not given stays as it is.
+    #[command(after_help = "\
+All services go by the new definition within seconds, without a restart. What waits and is outside now is not fetched; what was
+left out before is met again only when a page that links to it is fetched.
+
+Exit codes: 0 it applies, 64 it may not be changed so, 74 the log failed, 75 another change came first: nothing was changed.")]
+    Set(Box<ScopeSet>),
+}
+
+/// `orbweaver scope set`.
+#[derive(Debug, Args)]
+pub struct ScopeSet {
+    /// The crawl.
+    #[arg(value_name = "NAME", default_value = crate::crawl::CRAWL)]
+    pub name: String,
+    /// What belongs to the crawl, measured from its seeds; it may only become wider.
+    #[arg(long, value_enum)]
+    pub scope: Option<ScopeName>,
+    /// Crawl only URLs that match, in place of the patterns that there are (may be repeated; an empty one: none).
+    #[arg(long, value_name = "REGEX")]
+    pub include: Vec<String>,
+    /// Do not crawl URLs that match, in place of the patterns that there are (may be repeated; an empty one: none).
+    #[arg(long, value_name = "REGEX")]
+    pub exclude: Vec<String>,
+    /// Follow at most so many links from a seed.
+    #[arg(long, value_name = "N|none")]
+    pub max_depth: Option<Limit<u16>>,
+    /// What to do about URLs that lead on and on without bringing anything new; for URLs that are found from now on.
+    #[arg(long, value_enum)]
+    pub traps: Option<TrapsName>,
+    /// Change it only if this version applies, as `scope show` has shown it.
+    #[arg(long, value_name = "VERSION")]
+    pub expect: Option<u64>,
+    /// What counts as the same page. It cannot change: another than the crawl was created with is refused.
+    #[arg(long, value_name = "POLICY")]
+    pub canonical: Option<Policy>,
+    /// A domain whose hosts are sites of their own (may be repeated). It cannot change, likewise.
+    #[arg(long, value_name = "DOMAIN")]
+    pub wide_domain: Vec<String>,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub cluster: Cluster,

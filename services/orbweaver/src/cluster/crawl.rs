@@ -8,7 +8,8 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use orbweaver_log::{Log, kafka::KafkaLog};
-use orbweaver_messages::{CrawlDefinition, Traps, topic, topic::CONTROL};
+use orbweaver_messages::{CrawlDefinition, topic, topic::CONTROL};
+use orbweaver_scope::Revision;
 use orbweaver_stage::{
     Clock as _, SystemClock,
     completion::{Declared, Reading},
@@ -24,9 +25,10 @@ use super::{
     status::Watch,
 };
 use crate::{
-    cli::{CrawlArgs, ScopeName},
+    cli::{CrawlArgs, ScopeName, patterns},
     crawl::{
-        CRAWL, definition,
+        CRAWL,
+        definition::{self, Revised},
         progress::duration,
         settings::{Settings, wide_domains},
     },
@@ -80,7 +82,7 @@ fn check(args: &CrawlArgs) -> Result<(), Failure> {
     seed::check(&args.urls)?;
     let settings = [
         ("--demo", args.demo, "it runs in one process"),
-        ("--max-pages", args.max_pages.is_some(), "set `frontier.max_pages` of the services"),
+        ("--max-pages", args.max_pages.is_some(), "pages are counted in one process alone"),
         ("--rate", args.rate.is_some(), "set `politeness.rate` of the services"),
         ("--concurrency", args.concurrency.is_some(), "set `fetcher.concurrency` of the services"),
         ("--user-agent", args.user_agent.is_some(), "set `fetcher.user_agent` of the services"),
@@ -97,47 +99,44 @@ fn check(args: &CrawlArgs) -> Result<(), Failure> {
     })
 }
 
-/// Defines the crawl, or changes what was given: the last definition in the log applies.
+/// Defines the crawl, or changes what was given.
 async fn define(log: &dyn Log, args: &CrawlArgs, name: &str) -> Result<(), Failure> {
     let now = SystemClock.now();
     let known = definition::find(log, name).await?;
     let canonical = canonical(known.as_ref(), args.canonical)?;
     let wide = wide(definition::wide_domains(log).await?, args)?;
     let pins = definition::pins(log.partitions(CONTROL).map_err(failed)?, canonical, wide);
-    let mut wanted = known.clone().unwrap_or_else(|| CrawlDefinition {
-        name: name.to_owned(),
-        scope: ScopeName::Host.into(),
-        include: vec![],
-        exclude: vec![],
-        max_depth: None,
-        traps: Traps::default(),
-        pins: pins.clone(),
-        created_at_ms: now,
-    });
-    if wanted.pins != pins {
+    let Some(known) = known else {
+        let definition = CrawlDefinition {
+            name: name.to_owned(),
+            scope: args.scope.unwrap_or(ScopeName::Host).into(),
+            include: patterns(&args.include).unwrap_or_default(),
+            exclude: patterns(&args.exclude).unwrap_or_default(),
+            max_depth: args.max_depth.and_then(|limit| limit.0),
+            traps: args.traps.map(Into::into).unwrap_or_default(),
+            pins,
+            created_at_ms: now,
+            replaces: vec![],
+        };
+        return definition::write(log, &definition, now).await.map(drop);
+    };
+    if known.pins != pins {
         return Err(Failure::Usage(format!(
             "the crawl `{name}` was created with {:?}, this program has {pins:?}: use the version that created it",
-            wanted.pins
+            known.pins
         )));
     }
-    if let Some(scope) = args.scope {
-        wanted.scope = scope.into();
+    let revision = Revision {
+        scope: args.scope.map(Into::into),
+        include: patterns(&args.include),
+        exclude: patterns(&args.exclude),
+        max_depth: args.max_depth.map(|limit| limit.0),
+        traps: args.traps.map(Into::into),
+    };
+    if let Revised::Changed(version, before) = definition::revise(log, name, revision, None, now).await? {
+        eprintln!("crawl `{name}`: version {version} of its definition applies, in place of {before}");
     }
-    if !args.include.is_empty() {
-        wanted.include.clone_from(&args.include);
-    }
-    if !args.exclude.is_empty() {
-        wanted.exclude.clone_from(&args.exclude);
-    }
-    wanted.max_depth = args.max_depth.or(wanted.max_depth);
-    wanted.traps = args.traps.map_or(wanted.traps, Traps::from);
-    if known.as_ref() == Some(&wanted) {
-        return Ok(());
-    }
-    if known.is_some() {
-        eprintln!("crawl `{name}`: its definition changes for all URLs that are found from now on");
-    }
-    definition::write(log, &wanted, now).await
+    Ok(())
 }
 
 /// The policy of the crawl: as it was created, else as given.

@@ -7,6 +7,7 @@
 //! | [`seed`] | `orbweaver seed`: URLs to `crawl.seeds` |
 //! | [`crawl`] | `orbweaver crawl --brokers`: defines a crawl, seeds it, collects its results, watches it to its end |
 //! | [`standing`], [`status`] | `orbweaver status`: how far every stage is, read off the offsets |
+//! | [`scope`] | `orbweaver scope`: shows what belongs to a crawl, changes it while it runs |
 //! | [`topics`] | `orbweaver topics`: creates, checks and lists |
 //! | [`dead_letters`] | `orbweaver dead-letters`: lists and replays |
 
@@ -14,6 +15,7 @@ pub mod args;
 pub mod connection;
 pub mod crawl;
 pub mod dead_letters;
+pub mod scope;
 pub mod seed;
 pub mod standing;
 pub mod status;

@@ -60,6 +60,7 @@ async fn define_default(log: &dyn Log) -> Result<(), Failure> {
             definition::wide_domains(log).await?.unwrap_or_default(),
         ),
         created_at_ms: now,
+        replaces: vec![],
     };
     definition::write(log, &definition, now).await?;
     to_stdout(|out| writeln!(out, "defined the crawl `{CRAWL}` with the scope `host`"))

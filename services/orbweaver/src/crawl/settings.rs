@@ -6,11 +6,13 @@ use std::{
 };
 
 use orbweaver_messages::Traps;
+use orbweaver_scope::{Revision, Rules};
 use orbweaver_url::{Policy, WideDomains};
 use serde::{Deserialize, Serialize};
 
+use super::definition;
 use crate::{
-    cli::{CrawlArgs, Rate, ScopeName},
+    cli::{CrawlArgs, Rate, ScopeName, patterns},
     exit::Failure,
 };
 
@@ -75,29 +77,22 @@ impl Settings {
     /// # Errors
     /// When a regular expression or a header is malformed.
     pub fn new(args: &CrawlArgs, urls: Vec<String>) -> Result<Self, Failure> {
-        for (option, expressions) in [("--include", &args.include), ("--exclude", &args.exclude)] {
-            for expression in expressions {
-                regex::Regex::new(expression).map_err(|error| {
-                    Failure::Usage(format!("{option} `{expression}` is no regular expression: {error}"))
-                })?;
-            }
-        }
         for header in &args.header {
             check_header(header)?;
         }
-        Ok(Self {
+        let settings = Self {
             format: FORMAT,
             urls,
             seeds: args.seeds.clone(),
             demo: args.demo,
             seeded: false,
             complete: false,
-            max_pages: args.max_pages,
-            max_depth: args.max_depth,
+            max_pages: args.max_pages.and_then(|limit| limit.0),
+            max_depth: args.max_depth.and_then(|limit| limit.0),
             // The demonstration's three hosts are all its own.
             scope: args.scope.unwrap_or(if args.demo { ScopeName::Any } else { ScopeName::Host }),
-            include: args.include.clone(),
-            exclude: args.exclude.clone(),
+            include: patterns(&args.include).unwrap_or_default(),
+            exclude: patterns(&args.exclude).unwrap_or_default(),
             traps: args.traps.map(Traps::from).unwrap_or_default(),
             canonical: args.canonical.unwrap_or_default(),
             wide_domains: wide_domains(args)?.iter().map(str::to_owned).collect(),
@@ -109,25 +104,23 @@ impl Settings {
             allow_private: args.allow_private || args.demo,
             follow_nofollow: args.follow_nofollow,
             html: args.html,
-        })
+        };
+        Rules::compile(&definition::of(&settings, 0, 0)).map_err(|error| definition::refused(&error.into()))?;
+        Ok(settings)
     }
 
-    /// Takes over what may change in a crawl that goes on: rate, concurrency and a larger number of pages.
+    /// Takes over what may change in a crawl that goes on: rate, concurrency, pages, patterns, depth, and a wider scope.
     ///
     /// # Errors
-    /// When anything else that was given differs, naming both values.
+    /// When anything else that was given differs, naming both values; when the crawl is complete and would go on.
     pub fn resume(&mut self, args: &CrawlArgs, urls: &[String]) -> Result<(), Failure> {
         let mut check = Check { difference: None };
         if !urls.is_empty() {
             check.same("seed URLs", &self.urls.join(" "), &urls.join(" "));
         }
         check.given("--seeds", self.seeds.as_ref().map(|p| p.display()), args.seeds.as_ref().map(|p| p.display()));
-        check.given("--max-depth", self.max_depth, args.max_depth);
-        check.given("--scope", Some(format!("{:?}", self.scope)), args.scope.map(|scope| format!("{scope:?}")));
-        check.list("--include", &self.include, &args.include);
-        check.list("--exclude", &self.exclude, &args.exclude);
         let traps = args.traps.map(Traps::from);
-        check.given("--traps", Some(word(self.traps)), traps.map(word));
+        check.given("--traps", Some(self.traps.name()), traps.map(Traps::name));
         check.given("--canonical", Some(self.canonical), args.canonical);
         let wide: Vec<_> = wide_domains(args)?.iter().map(str::to_owned).collect();
         check.list("--wide-domain", &self.wide_domains, &wide);
@@ -146,22 +139,39 @@ impl Settings {
                 check.same(option, if was { "given" } else { "not given" }, "given");
             }
         }
-        if let (Some(is), Some(was)) = (args.max_pages, self.max_pages)
-            && is < was
-        {
-            check.same("--max-pages", &was.to_string(), &format!("{is} (it may only grow)"));
-        } else if let (Some(is), None) = (args.max_pages, self.max_pages) {
-            check.same("--max-pages", "no limit", &is.to_string());
-        }
         if let Some(difference) = check.difference {
             return Err(Failure::Usage(format!(
-                "this crawl was created with other settings: {difference}; only --rate, --concurrency and a larger \
-                 --max-pages may change, or give another --out"
+                "this crawl was created with other settings: {difference}; only --rate, --concurrency, --max-pages, \
+                 --max-depth, --include, --exclude and a wider --scope may change, or give another --out"
             )));
         }
-        self.max_pages = args.max_pages.or(self.max_pages);
+        let was = self.clone();
+        self.revise(args)?;
+        self.max_pages = args.max_pages.map_or(self.max_pages, |limit| limit.0);
+        if self.complete && *self != was {
+            return Err(Failure::Usage(
+                "this crawl is complete, and what it needs to go on is gone: what was left out can only be crawled anew, \
+                 with another --out"
+                    .to_owned(),
+            ));
+        }
         self.rate = args.rate.unwrap_or(self.rate);
         self.concurrency = args.concurrency.unwrap_or(self.concurrency);
+        Ok(())
+    }
+
+    /// Takes over another scope.
+    fn revise(&mut self, args: &CrawlArgs) -> Result<(), Failure> {
+        let revision = Revision {
+            scope: args.scope.map(Into::into),
+            include: patterns(&args.include),
+            exclude: patterns(&args.exclude),
+            max_depth: args.max_depth.map(|limit| limit.0),
+            traps: None,
+        };
+        let revised = revision.of(&definition::of(self, 0, 0)).map_err(|error| definition::refused(&error))?;
+        self.scope = args.scope.unwrap_or(self.scope);
+        (self.include, self.exclude, self.max_depth) = (revised.include, revised.exclude, revised.max_depth);
         Ok(())
     }
 
@@ -234,15 +244,6 @@ impl Check {
         if !is.is_empty() {
             self.same(what, &was.join(" "), &is.join(" "));
         }
-    }
-}
-
-/// A mode as it is given.
-fn word(traps: Traps) -> &'static str {
-    match traps {
-        Traps::Off => "off",
-        Traps::Learn => "learn",
-        Traps::Strict => "strict",
     }
 }
 

@@ -97,6 +97,7 @@ impl State {
                 traps: orbweaver_messages::Traps::default(),
                 pins: definition::pins(asked.partitions, orbweaver_url::Policy::STANDARD, vec![]),
                 created_at_ms: 0,
+                replaces: vec![],
             };
             definition::write(&*log, &definition, 0).await?;
         }

@@ -5,6 +5,7 @@ mod crawl;
 mod process;
 mod replay;
 mod same;
+mod scope;
 mod seeds;
 
 use std::time::Duration;

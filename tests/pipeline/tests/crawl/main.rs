@@ -8,6 +8,7 @@ mod interrupted;
 mod killed;
 mod options;
 mod polite;
+mod scope;
 mod tools;
 mod traps;
 

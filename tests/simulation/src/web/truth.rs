@@ -9,6 +9,8 @@ use super::{Kind, Web};
 pub struct Truth {
     /// URLs that must come out as documents.
     pub documents: BTreeSet<String>,
+    /// URLs that may come out as documents: those, and what was let through before the scope became narrower.
+    pub possible: BTreeSet<String>,
     /// URLs that may be asked for.
     pub allowed: BTreeSet<String>,
 }
@@ -33,10 +35,24 @@ impl Truth {
         }
         let reached = || web.pages.iter().zip(&depths).filter(|(_, depth)| depth.is_some()).map(|(page, _)| page);
         let is_document = |kind: Kind| matches!(kind, Kind::Html | Kind::CookieWall);
+        let documents: BTreeSet<String> =
+            reached().filter(|page| is_document(page.kind)).map(|page| page.url.clone()).collect();
         Self {
-            documents: reached().filter(|page| is_document(page.kind)).map(|page| page.url.clone()).collect(),
+            possible: documents.clone(),
+            documents,
             allowed: reached().filter(|page| page.kind != Kind::Private).map(|page| page.url.clone()).collect(),
         }
+    }
+
+    /// The truth of `web` when these pages are excluded for some time, from some moment on: they, and what only they lead to,
+    /// may come out, and need not.
+    #[must_use]
+    pub fn narrowed(web: &Web, excluded: &BTreeSet<usize>) -> Self {
+        let mut narrow = web.clone();
+        for &page in excluded {
+            (narrow.pages[page].kind, narrow.pages[page].links) = (Kind::Missing, vec![]);
+        }
+        Self { documents: Self::of(&narrow).documents, ..Self::of(web) }
     }
 }
 
@@ -70,5 +86,19 @@ mod tests {
         (web.seeds, web.max_depth) = (vec![0], Some(1));
         let urls = |pages: &[usize]| pages.iter().map(|&page| web.pages[page].url.clone()).collect::<BTreeSet<_>>();
         assert_eq!(Truth::of(&web).documents, urls(&[1, 2]));
+    }
+
+    #[test]
+    fn what_is_excluded_and_what_only_that_leads_to_need_not_come() {
+        let mut web = Web::make(&mut Random::new(1));
+        web.pages.truncate(4);
+        for (page, links) in web.pages.iter_mut().zip([vec![1, 2], vec![3], vec![], vec![]]) {
+            (page.kind, page.links) = (Kind::Html, links);
+        }
+        (web.seeds, web.max_depth) = (vec![0], None);
+        let urls = |pages: &[usize]| pages.iter().map(|&page| web.pages[page].url.clone()).collect::<BTreeSet<_>>();
+        let truth = Truth::narrowed(&web, &BTreeSet::from([1]));
+        assert_eq!((truth.documents, truth.possible), (urls(&[0, 2]), urls(&[0, 1, 2, 3])));
+        assert_eq!(Truth::narrowed(&web, &BTreeSet::new()), Truth::of(&web));
     }
 }

@@ -1,0 +1,255 @@
+//! Which record of `crawl.control` applies for each crawl.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use orbweaver_messages::{CrawlDefinition, MessageError, decode};
+
+use crate::{
+    DEFINITIONS_PARTITION,
+    revision::{RevisionError, changes},
+    rules::{PatternError, Rules},
+};
+
+/// The version of a definition: the offset of its record.
+pub type Version = u64;
+
+/// A record of `crawl.control`.
+#[derive(Debug, Clone, Copy)]
+pub struct ControlRecord<'a> {
+    /// Its partition.
+    pub partition: u32,
+    /// Its offset.
+    pub offset: u64,
+    /// Its key.
+    pub key: Option<&'a [u8]>,
+    /// Its value; `None`: the key is deleted.
+    pub value: Option<&'a Bytes>,
+}
+
+/// The definition that applies.
+#[derive(Debug)]
+pub struct Applied {
+    /// Its version.
+    pub version: Version,
+    /// What it says.
+    pub definition: CrawlDefinition,
+    /// Its rules.
+    pub rules: Rules,
+}
+
+/// Why a definition cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// It stands where its version would mean nothing.
+    #[error("definitions stand in partition {DEFINITIONS_PARTITION}, and this one is in {0}")]
+    Misplaced(u32),
+    /// It is no definition.
+    #[error(transparent)]
+    Unreadable(#[from] MessageError),
+    /// It is that of another crawl.
+    #[error("it names the crawl `{named}`, and its key `{key}`")]
+    Misnamed {
+        /// What it says.
+        named: String,
+        /// What its key says.
+        key: String,
+    },
+    /// Its patterns cannot be used.
+    #[error(transparent)]
+    Patterns(#[from] PatternError),
+    /// It changes what may not change.
+    #[error(transparent)]
+    Changes(#[from] RevisionError),
+}
+
+/// What a record changed.
+#[derive(Debug)]
+pub enum Change<'s, 'r> {
+    /// It is not about a definition.
+    Foreign,
+    /// It was read before.
+    Known,
+    /// It applies from now on.
+    Applied(&'r str, &'s Applied),
+    /// The crawl is not defined any more.
+    Deleted(&'r str),
+    /// Nothing: it was made from a version that does not apply.
+    Lost(&'r str),
+    /// Nothing: it cannot be used.
+    Refused {
+        /// The crawl.
+        crawl: &'r str,
+        /// The version that goes on to apply, if there is one.
+        applies: Option<Version>,
+        /// Why it cannot be used.
+        reason: Refusal,
+    },
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    last: Option<Version>,
+    applied: Option<Applied>,
+    refused: Option<Refusal>,
+}
+
+/// The definitions of all crawls, as the records that were handed in say.
+#[derive(Debug, Default)]
+pub struct Definitions {
+    crawls: BTreeMap<String, Known>,
+}
+
+impl Definitions {
+    /// Takes a record of `crawl.control`. Records come in the order of the log; those of a log that is read again are known.
+    pub fn apply<'r>(&mut self, record: ControlRecord<'r>) -> Change<'_, 'r> {
+        let Some(name) = crawl_of(&record) else { return Change::Foreign };
+        let known = self.crawls.entry(name.to_owned()).or_default();
+        if record.partition != DEFINITIONS_PARTITION {
+            // Its offset is no version.
+            let applies = known.applied.as_ref().map(|applied| applied.version);
+            return Change::Refused { crawl: name, applies, reason: Refusal::Misplaced(record.partition) };
+        }
+        if known.last.is_some_and(|last| last >= record.offset) {
+            return Change::Known;
+        }
+        known.last = Some(record.offset);
+        let Some(value) = record.value else {
+            (known.applied, known.refused) = (None, None);
+            return Change::Deleted(name);
+        };
+        match read(name, value, known.applied.as_ref()) {
+            Ok(definition) if is_lost(&definition, known.applied.as_ref()) => Change::Lost(name),
+            Ok(definition) => match Rules::compile(&definition) {
+                Ok(rules) => {
+                    known.refused = None;
+                    let applied = Applied { version: record.offset, definition, rules };
+                    Change::Applied(name, known.applied.insert(applied))
+                }
+                Err(error) => known.refuse(name, error.into()),
+            },
+            Err(refusal) => known.refuse(name, refusal),
+        }
+    }
+
+    /// The definition of a crawl that applies. `None`: it has none that can be used.
+    #[must_use]
+    pub fn applied(&self, crawl: &str) -> Option<&Applied> {
+        self.crawls.get(crawl)?.applied.as_ref()
+    }
+
+    /// Why the last definition of a crawl was refused, unless another applied since. Where one applied before it still does.
+    #[must_use]
+    pub fn refused(&self, crawl: &str) -> Option<&Refusal> {
+        self.crawls.get(crawl)?.refused.as_ref()
+    }
+
+    /// All crawls that have a definition, by name.
+    pub fn all(&self) -> impl Iterator<Item = (&str, &Applied)> {
+        self.crawls.iter().filter_map(|(name, known)| Some((&**name, known.applied.as_ref()?)))
+    }
+}
+
+impl Known {
+    fn refuse<'r>(&mut self, crawl: &'r str, reason: Refusal) -> Change<'_, 'r> {
+        self.refused = Some(reason.clone());
+        Change::Refused { crawl, applies: self.applied.as_ref().map(|applied| applied.version), reason }
+    }
+}
+
+/// The crawl whose definition a record is, by its key.
+pub(crate) fn crawl_of<'r>(record: &ControlRecord<'r>) -> Option<&'r str> {
+    std::str::from_utf8(record.key?).ok()?.strip_prefix("crawl/")
+}
+
+fn read(name: &str, value: &Bytes, applied: Option<&Applied>) -> Result<CrawlDefinition, Refusal> {
+    let definition: CrawlDefinition = decode("crawl-definition", Some(value))?;
+    if definition.name != name {
+        return Err(Refusal::Misnamed { named: definition.name, key: name.to_owned() });
+    }
+    if let Some(applied) = applied {
+        changes(&applied.definition, &definition)?;
+    }
+    Ok(definition)
+}
+
+/// Whether another definition took the place that this one was made for.
+fn is_lost(definition: &CrawlDefinition, applied: Option<&Applied>) -> bool {
+    let replaces = &definition.replaces;
+    applied.is_some_and(|applied| !replaces.is_empty() && !replaces.contains(&applied.version))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOST: &str = include_str!("../../../schemas/examples/crawl-definition/1/host.json");
+
+    /// Applies a record; what it changed, in a word.
+    fn apply(definitions: &mut Definitions, partition: u32, offset: u64, value: Option<&str>) -> String {
+        let value = value.map(|value| Bytes::copy_from_slice(value.as_bytes()));
+        match definitions.apply(ControlRecord { partition, offset, key: Some(b"crawl/docs"), value: value.as_ref() }) {
+            Change::Applied(..) => "applied".to_owned(),
+            Change::Refused { applies, reason, .. } => format!("{applies:?}: {reason}"),
+            other => format!("{other:?}"),
+        }
+    }
+
+    fn version(definitions: &Definitions) -> Option<Version> {
+        definitions.applied("docs").map(|applied| applied.version)
+    }
+
+    fn replacing(versions: &str) -> String {
+        HOST.replacen('{', &format!("{{\"replaces\": [{versions}],"), 1)
+    }
+
+    #[test]
+    fn of_two_that_were_made_from_one_version_the_first_applies() {
+        let mut all = Definitions::default();
+        assert_eq!(apply(&mut all, 0, 5, Some(HOST)), "applied");
+        assert_eq!(apply(&mut all, 0, 6, Some(&replacing("5"))), "applied");
+        assert_eq!(apply(&mut all, 0, 7, Some(&replacing("5"))), "Lost(\"docs\")");
+        assert_eq!(apply(&mut all, 0, 6, Some(&replacing("5"))), "Known", "read again");
+        assert_eq!(version(&all), Some(6));
+        assert_eq!(apply(&mut all, 0, 8, Some(&replacing("6, 7"))), "applied");
+        assert_eq!(apply(&mut all, 0, 9, Some(HOST)), "applied", "who names none applies in any case");
+        assert_eq!(apply(&mut all, 0, 10, None), "Deleted(\"docs\")");
+        assert_eq!(version(&all), None);
+        let mut last_alone = Definitions::default();
+        assert_eq!(apply(&mut last_alone, 0, 8, Some(&replacing("6, 7"))), "applied", "nothing else is known");
+    }
+
+    #[test]
+    fn what_cannot_be_used_changes_nothing_and_says_why() {
+        let mut all = Definitions::default();
+        assert_eq!(apply(&mut all, 0, 5, Some(HOST)), "applied");
+        for (offset, value, why) in [
+            (6, "{".to_owned(), "Some(5): not a valid crawl-definition message"),
+            (7, HOST.replace("docs", "news"), "Some(5): it names the crawl `news`, and its key `docs`"),
+            (8, HOST.replace("/login", "("), "Some(5): the exclude pattern `(` cannot be used: unclosed group"),
+            (
+                9,
+                HOST.replace("/login", "(\\\\w{1000}){1000}"),
+                "Some(5): the exclude pattern `(\\w{1000}){1000}` cannot be",
+            ),
+            (
+                10,
+                HOST.replace("standard/1", "raw/1"),
+                "Some(5): the canonical policy of the crawl `docs` was `standard/1`",
+            ),
+            (
+                11,
+                HOST.replace("\"host\"", "\"path\""),
+                "Some(5): the scope of the crawl `docs` is `host` and cannot become",
+            ),
+        ] {
+            let said = apply(&mut all, 0, offset, Some(&value));
+            assert!(said.starts_with(why), "{said}");
+            assert_eq!(version(&all), Some(5));
+        }
+        assert!(apply(&mut all, 3, 12, Some(HOST)).contains("partition 0, and this one is in 3"));
+        assert!(all.refused("docs").is_some());
+        assert_eq!(apply(&mut all, 0, 12, Some(&HOST.replace("\"host\"", "\"site\""))), "applied");
+        assert_eq!((version(&all), all.refused("docs")), (Some(12), None));
+    }
+}

@@ -1,0 +1,130 @@
+//! What of a crawl may change while it runs.
+
+use orbweaver_messages::{CrawlDefinition, Scope, Traps};
+
+use crate::rules::{PatternError, Rules};
+
+/// What is to change of a crawl; what is `None` stays as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Revision {
+    /// Another scope; it may only become wider.
+    pub scope: Option<Scope>,
+    /// Other include patterns, in place of all that there are.
+    pub include: Option<Vec<String>>,
+    /// Other exclude patterns, in place of all that there are.
+    pub exclude: Option<Vec<String>>,
+    /// Another limit of depth; `Some(None)`: no limit.
+    pub max_depth: Option<Option<u16>>,
+    /// Another way to deal with traps.
+    pub traps: Option<Traps>,
+}
+
+/// A crawl cannot be changed so.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RevisionError {
+    /// A scope may only become wider.
+    #[error(
+        "the scope of the crawl `{crawl}` is `{was}` and cannot become `{is}`, which is narrower: what its seeds brought into \
+         scope is known as `{was}` alone; narrow it with include and exclude patterns, or begin another crawl"
+    )]
+    Narrower {
+        /// The crawl.
+        crawl: String,
+        /// What it is.
+        was: &'static str,
+        /// What it was to become.
+        is: &'static str,
+    },
+    /// What records were placed and named by may not change.
+    #[error(
+        "the {what} of the crawl `{crawl}` was `{was}` when it was created and is now `{is}`: it cannot change, since its pages \
+         are known by it; begin another crawl"
+    )]
+    Pinned {
+        /// The crawl.
+        crawl: String,
+        /// What is pinned.
+        what: &'static str,
+        /// As it was created.
+        was: String,
+        /// As it was to become.
+        is: String,
+    },
+    /// Patterns cannot be used.
+    #[error(transparent)]
+    Patterns(#[from] PatternError),
+}
+
+impl Revision {
+    /// The definition that a crawl gets.
+    ///
+    /// # Errors
+    /// When the crawl may not be changed so, or a pattern cannot be used.
+    pub fn of(self, current: &CrawlDefinition) -> Result<CrawlDefinition, RevisionError> {
+        let revised = CrawlDefinition {
+            scope: self.scope.unwrap_or(current.scope),
+            include: self.include.unwrap_or_else(|| current.include.clone()),
+            exclude: self.exclude.unwrap_or_else(|| current.exclude.clone()),
+            max_depth: self.max_depth.unwrap_or(current.max_depth),
+            traps: self.traps.unwrap_or(current.traps),
+            ..current.clone()
+        };
+        changes(current, &revised)?;
+        Rules::compile(&revised)?;
+        Ok(revised)
+    }
+}
+
+/// Whether a crawl may be changed from one definition to another.
+pub(crate) fn changes(from: &CrawlDefinition, to: &CrawlDefinition) -> Result<(), RevisionError> {
+    let crawl = &from.name;
+    let pinned = |what, was: String, is: String| match was == is {
+        true => Ok(()),
+        false => Err(RevisionError::Pinned { crawl: crawl.clone(), what, was, is }),
+    };
+    pinned("number of partitions", from.pins.partitions.to_string(), to.pins.partitions.to_string())?;
+    pinned("suffix list", from.pins.suffix_list.clone(), to.pins.suffix_list.clone())?;
+    pinned("canonical policy", from.pins.canonical_policy.clone(), to.pins.canonical_policy.clone())?;
+    pinned("list of wide domains", from.pins.wide_domains.join(" "), to.pins.wide_domains.join(" "))?;
+    if to.scope < from.scope {
+        let (was, is) = (from.scope.name(), to.scope.name());
+        return Err(RevisionError::Narrower { crawl: crawl.clone(), was, is });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host() -> CrawlDefinition {
+        serde_json::from_str(include_str!("../../../schemas/examples/crawl-definition/1/host.json")).unwrap()
+    }
+
+    #[test]
+    fn what_is_given_changes_and_all_else_stays() {
+        let revision =
+            Revision { max_depth: Some(None), include: Some(vec!["/guide/".to_owned()]), ..Revision::default() };
+        let revised = revision.of(&host()).unwrap();
+        assert_eq!((revised.max_depth, &*revised.include), (None, &["/guide/".to_owned()][..]));
+        assert_eq!(CrawlDefinition { max_depth: Some(5), include: vec![], ..revised }, host());
+        assert_eq!(Revision::default().of(&host()), Ok(host()));
+    }
+
+    #[test]
+    fn a_scope_becomes_wider_and_never_narrower() {
+        for scope in [Scope::Path, Scope::Host, Scope::Site, Scope::Any] {
+            let revised = Revision { scope: Some(scope), ..Revision::default() }.of(&host());
+            assert_eq!(revised.is_ok(), scope >= Scope::Host, "{scope:?}");
+        }
+    }
+
+    #[test]
+    fn pins_are_named_with_both_values() {
+        let mut other = host();
+        other.pins.wide_domains = vec!["example.edu".to_owned()];
+        let error = changes(&host(), &other).unwrap_err().to_string();
+        assert!(error.starts_with("the list of wide domains of the crawl `docs` was `` when"), "{error}");
+        assert!(error.contains("is now `example.edu`"), "{error}");
+    }
+}

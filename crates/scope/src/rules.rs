@@ -1,0 +1,186 @@
+//! Patterns and depth of a crawl, compiled.
+
+use orbweaver_messages::{CrawlDefinition, Scope};
+use regex::{RegexSet, RegexSetBuilder};
+
+/// What the include patterns of a crawl may take when compiled, and what the exclude patterns may, in bytes.
+pub const PATTERN_BYTES: usize = 4 << 20;
+
+/// Why a URL does not belong to a crawl.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outside {
+    /// It matches an exclude pattern.
+    Excluded,
+    /// It matches no include pattern.
+    NotIncluded,
+    /// It is too many links away from a seed.
+    TooDeep,
+}
+
+impl Outside {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Excluded, Self::NotIncluded, Self::TooDeep];
+
+    /// Its name, as outcomes, metrics and summaries show it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Excluded => "excluded",
+            Self::NotIncluded => "not_included",
+            Self::TooDeep => "too_deep",
+        }
+    }
+}
+
+/// Patterns cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PatternError {
+    /// One is no regular expression, or takes too much alone.
+    #[error("the {list} pattern `{pattern}` cannot be used: {reason}")]
+    Pattern {
+        /// `include` or `exclude`.
+        list: &'static str,
+        /// The pattern.
+        pattern: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Each would do, but not all together.
+    #[error(
+        "the {count} {list} patterns take more than {} MiB in all when compiled; give fewer, or simpler ones",
+        PATTERN_BYTES >> 20
+    )]
+    TooLarge {
+        /// `include` or `exclude`.
+        list: &'static str,
+        /// How many there are.
+        count: usize,
+    },
+}
+
+impl PatternError {
+    /// Which patterns they are: `include` or `exclude`.
+    #[must_use]
+    pub fn list(&self) -> &'static str {
+        match self {
+            Self::Pattern { list, .. } | Self::TooLarge { list, .. } => list,
+        }
+    }
+}
+
+/// The rules of a crawl, compiled.
+#[derive(Debug)]
+pub struct Rules {
+    scope: Scope,
+    max_depth: Option<u16>,
+    include: RegexSet,
+    exclude: RegexSet,
+}
+
+impl Rules {
+    /// Compiles the rules of a definition.
+    ///
+    /// # Errors
+    /// Names the pattern that is wrong or too large.
+    pub fn compile(definition: &CrawlDefinition) -> Result<Self, PatternError> {
+        Ok(Self {
+            scope: definition.scope,
+            max_depth: definition.max_depth,
+            include: set("include", &definition.include)?,
+            exclude: set("exclude", &definition.exclude)?,
+        })
+    }
+
+    /// Which part of the web the seeds bring into scope.
+    #[must_use]
+    pub fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    /// Whether depth is limited: then a URL counts anew when it is found nearer to a seed.
+    #[must_use]
+    pub fn limits_depth(&self) -> bool {
+        self.max_depth.is_some()
+    }
+
+    /// Whether something found so many links away from a seed is too far away.
+    #[must_use]
+    pub fn is_too_deep(&self, depth: u16) -> bool {
+        self.max_depth.is_some_and(|max| depth > max)
+    }
+
+    /// Why the patterns refuse a canonical URL, if they do. Exclude wins.
+    #[must_use]
+    pub fn refusal(&self, canonical: &str) -> Option<Outside> {
+        if !self.exclude.is_empty() && self.exclude.is_match(canonical) {
+            return Some(Outside::Excluded);
+        }
+        (!self.include.is_empty() && !self.include.is_match(canonical)).then_some(Outside::NotIncluded)
+    }
+}
+
+fn set(list: &'static str, patterns: &[String]) -> Result<RegexSet, PatternError> {
+    let build = |patterns: &[String]| RegexSetBuilder::new(patterns).size_limit(PATTERN_BYTES).build();
+    build(patterns).map_err(|_| {
+        // The set does not say which it was.
+        let alone = patterns.iter().find_map(|pattern| Some((pattern, build(std::slice::from_ref(pattern)).err()?)));
+        match alone {
+            Some((pattern, error)) => {
+                // The last line says what is wrong; those before it repeat the pattern.
+                let error = error.to_string();
+                let reason =
+                    error.lines().last().unwrap_or_default().trim_start_matches("error: ").trim_end_matches('.');
+                PatternError::Pattern { list, pattern: shortened(pattern), reason: reason.to_owned() }
+            }
+            None => PatternError::TooLarge { list, count: patterns.len() },
+        }
+    })
+}
+
+/// As much of a pattern as an error can hold.
+fn shortened(pattern: &str) -> String {
+    match pattern.char_indices().nth(200) {
+        Some((end, _)) => format!("{}…", &pattern[..end]),
+        None => pattern.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn definition(include: &[&str], exclude: &[&str]) -> CrawlDefinition {
+        let patterns = |patterns: &[&str]| patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
+        let host = include_str!("../../../schemas/examples/crawl-definition/1/host.json");
+        let host: CrawlDefinition = serde_json::from_str(host).unwrap();
+        CrawlDefinition { include: patterns(include), exclude: patterns(exclude), max_depth: Some(2), ..host }
+    }
+
+    #[test]
+    fn exclude_wins_over_include_and_both_are_unanchored() {
+        let rules = Rules::compile(&definition(&["\\.html$", "/docs/"], &["sessionid="])).unwrap();
+        for (url, refusal) in [
+            ("http://example.com/a.html", None),
+            ("http://example.com/docs/a", None),
+            ("http://example.com/a.pdf", Some(Outside::NotIncluded)),
+            ("http://example.com/docs/?sessionid=1", Some(Outside::Excluded)),
+        ] {
+            assert_eq!(rules.refusal(url), refusal, "{url}");
+        }
+        assert_eq!([rules.is_too_deep(2), rules.is_too_deep(3)], [false, true]);
+        assert_eq!(Rules::compile(&definition(&[], &[])).unwrap().refusal("http://example.com/"), None);
+    }
+
+    #[test]
+    fn a_pattern_that_is_wrong_or_too_large_is_named() {
+        let error = |include: &[&str], exclude: &[&str]| {
+            Rules::compile(&definition(include, exclude)).map(drop).unwrap_err().to_string()
+        };
+        assert!(error(&["a", "("], &[]).starts_with("the include pattern `(` cannot be used: unclosed group"));
+        assert!(error(&[], &["(\\w{1000}){1000}"]).contains("exceeds size limit"));
+        let each_would_do: Vec<String> = (0..60).map(|n| format!("{n}(\\w{{20}}){{1,3}}")).collect();
+        let all: Vec<&str> = each_would_do.iter().map(String::as_str).collect();
+        assert!(error(&all, &[]).starts_with("the 60 include patterns take more than 4 MiB in all when compiled"));
+        assert!(error(&[&"(".repeat(1000)], &[]).len() < 700);
+    }
+}

@@ -1,0 +1,96 @@
+//! `crawl.control` of a schedule: a crawl that is defined anew now and then, and a frontier that hears of it, sooner or later.
+
+use orbweaver_frontier::scope::CrawlScopes;
+use orbweaver_log::{Delivered, TopicPartition};
+use orbweaver_messages::{CrawlDefinition, Pins, Scope, Waiting, encode, topic};
+
+/// The name of the crawl.
+pub(crate) const CRAWL: &str = "test";
+
+/// What a definition says: a limit of depth (3 and more: none) and the last digit of URLs that are excluded (10 and more: none).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Said {
+    max_depth: u16,
+    digit: u8,
+}
+
+impl Said {
+    /// By another way than the frontier's.
+    pub(crate) fn is_inside(self, url: &str, depth: u16) -> bool {
+        let last = url.bytes().last().unwrap_or_default();
+        (self.max_depth >= 3 || depth <= self.max_depth) && last.wrapping_sub(b'0') != self.digit
+    }
+}
+
+/// All definitions, and how many of them the frontier has read.
+#[derive(Debug, Default)]
+pub(crate) struct Control {
+    all: Vec<Said>,
+    heard: usize,
+    pub(crate) scopes: CrawlScopes,
+}
+
+impl Control {
+    /// A crawl without limits, of which the frontier has read.
+    pub(crate) fn new() -> Self {
+        let mut control = Self { all: vec![Said { max_depth: 3, digit: 10 }], ..Self::default() };
+        control.hear();
+        control
+    }
+
+    /// Another definition; of every other one the frontier hears only with the next.
+    pub(crate) fn define(&mut self, what: u8) {
+        self.all.push(Said { max_depth: u16::from(what / 2 % 4), digit: what / 8 % 16 });
+        if what.is_multiple_of(2) {
+            self.hear();
+        }
+    }
+
+    /// The frontier reads all of `crawl.control`.
+    pub(crate) fn hear(&mut self) {
+        for (version, said) in self.all.iter().enumerate().skip(self.heard) {
+            let definition = CrawlDefinition {
+                name: CRAWL.to_owned(),
+                scope: Scope::Any,
+                include: vec![],
+                exclude: Some(format!("{}$", said.digit)).filter(|_| said.digit < 10).into_iter().collect(),
+                max_depth: Some(said.max_depth).filter(|depth| *depth < 3),
+                traps: orbweaver_messages::Traps::default(),
+                pins: Pins {
+                    partitions: 1,
+                    suffix_list: String::new(),
+                    canonical_policy: "standard/1".to_owned(),
+                    wide_domains: vec![],
+                },
+                created_at_ms: 0,
+                replaces: vec![],
+            };
+            self.scopes.apply(&Delivered {
+                place: TopicPartition::new(topic::CONTROL, 0),
+                offset: version as u64,
+                timestamp_ms: 0,
+                key: Some(format!("crawl/{CRAWL}").into()),
+                value: Some(encode(&definition)),
+                headers: vec![],
+            });
+        }
+        self.heard = self.all.len();
+    }
+
+    /// The process is gone; the next one reads all.
+    pub(crate) fn crash(&mut self) {
+        (self.heard, self.scopes) = (0, CrawlScopes::default());
+        self.hear();
+    }
+
+    /// What is let through is so by the last definition; `None`: it is outside.
+    pub(crate) fn let_through(&self, waiting: Waiting) -> Option<Waiting> {
+        let last = self.all.last().filter(|said| said.is_inside(&waiting.url, waiting.depth));
+        last.map(|_| Waiting { definition: self.all.len() as u64 - 1, ..waiting })
+    }
+
+    /// The definition that the frontier goes by, and its version.
+    pub(crate) fn heard(&self) -> (Said, u64) {
+        (self.all[self.heard - 1], self.heard as u64 - 1)
+    }
+}

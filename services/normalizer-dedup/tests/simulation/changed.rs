@@ -1,0 +1,122 @@
+//! A crawl whose definition changes while links come.
+
+use orbweaver_messages::{CrawlDefinition, Scope, crawl_key, decode, encode, topic};
+use orbweaver_normalizer_dedup::{LinkEnd, Tally};
+use std::sync::Arc;
+
+use crate::world::{End, Life, World};
+
+/// A crawl that has begun, and the process that works on it.
+fn begun(scope: Scope, max_depth: Option<u16>) -> (World, Life, Arc<Tally>, tempfile::TempDir) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut world = World::new(4);
+    world.define("default", scope, max_depth);
+    let life = Life::begin(&world, directory.path());
+    let tally = life.stage.tally();
+    (world, life, tally, directory)
+}
+
+/// Writes the definition anew, and lets the process read it.
+fn redefine(world: &mut World, life: &mut Life, change: impl FnOnce(&mut CrawlDefinition)) {
+    let last = world.records(topic::CONTROL).filter(|record| record.key.as_deref() == Some(b"crawl/default")).last();
+    let mut definition: CrawlDefinition =
+        decode("crawl-definition", last.and_then(|record| record.value.as_ref())).expect("a definition");
+    change(&mut definition);
+    world.put(topic::CONTROL, 0, &crawl_key("default"), encode(&definition));
+    assert_eq!(life.run(world, usize::MAX), End::Idle);
+}
+
+fn found(world: &mut World, life: &mut Life, depth: u16, urls: &[&str]) {
+    world.links("example.org", depth, urls);
+    assert_eq!(life.run(world, usize::MAX), End::Idle);
+}
+
+fn passed(world: &World) -> Vec<(String, u16, u64)> {
+    let path = |url: &str| url.trim_start_matches("https://example.org").to_owned();
+    world.waiting().iter().map(|waiting| (path(&waiting.url), waiting.depth, waiting.definition)).collect()
+}
+
+#[test]
+fn links_are_decided_by_the_definition_that_was_read_last_and_say_so() {
+    let (mut world, mut life, tally, _directory) = begun(Scope::Any, None);
+    found(&mut world, &mut life, 1, &["https://example.org/a", "https://example.org/private/b"]);
+    redefine(&mut world, &mut life, |definition| definition.exclude = vec!["/c".to_owned()]);
+    found(
+        &mut world,
+        &mut life,
+        1,
+        &["https://example.org/private/b", "https://example.org/c", "https://example.org/a"],
+    );
+    assert_eq!(passed(&world), [("/a".to_owned(), 1, 0), ("/private/b".to_owned(), 1, 1)]);
+    assert_eq!((tally.get(LinkEnd::Excluded), tally.get(LinkEnd::Duplicate)), (2, 1));
+    assert!(world.is_complete() && world.rejected.is_empty());
+}
+
+#[test]
+fn what_a_limit_of_depth_has_cut_passes_when_it_is_met_again() {
+    let (mut world, mut life, tally, _directory) = begun(Scope::Any, Some(2));
+    found(&mut world, &mut life, 3, &["https://example.org/a"]);
+    redefine(&mut world, &mut life, |definition| definition.max_depth = Some(3));
+    assert_eq!(passed(&world), [], "nothing comes back by itself");
+    found(&mut world, &mut life, 3, &["https://example.org/a"]);
+    assert_eq!(passed(&world), [("/a".to_owned(), 3, 1)]);
+    assert_eq!(tally.get(LinkEnd::TooDeep), 1);
+}
+
+#[test]
+fn what_is_known_and_excluded_by_now_does_not_pass_once_more_from_nearer() {
+    let (mut world, mut life, tally, _directory) = begun(Scope::Any, Some(5));
+    found(&mut world, &mut life, 4, &["https://example.org/a", "https://example.org/b"]);
+    redefine(&mut world, &mut life, |definition| definition.exclude = vec!["/a".to_owned()]);
+    found(&mut world, &mut life, 2, &["https://example.org/a", "https://example.org/b"]);
+    assert_eq!(passed(&world)[2..], [("/b".to_owned(), 2, 1)]);
+    assert_eq!((tally.get(LinkEnd::Excluded), tally.get(LinkEnd::Shallower)), (1, 1));
+}
+
+#[test]
+fn a_shallower_sighting_passes_from_when_on_depth_is_limited() {
+    let (mut world, mut life, tally, _directory) = begun(Scope::Any, None);
+    found(&mut world, &mut life, 4, &["https://example.org/a"]);
+    found(&mut world, &mut life, 3, &["https://example.org/a"]);
+    redefine(&mut world, &mut life, |definition| definition.max_depth = Some(9));
+    found(&mut world, &mut life, 2, &["https://example.org/a"]);
+    assert_eq!(passed(&world), [("/a".to_owned(), 4, 0), ("/a".to_owned(), 2, 1)]);
+    assert_eq!((tally.get(LinkEnd::Duplicate), tally.get(LinkEnd::Shallower)), (1, 1));
+}
+
+#[test]
+fn a_wider_scope_goes_by_what_seeds_brought_into_the_narrow_one() {
+    let (mut world, mut life, tally, _directory) = begun(Scope::Path, None);
+    world.seed("https://example.org/docs/index.html");
+    let links = ["https://example.org/news/", "https://www.example.org/"];
+    found(&mut world, &mut life, 1, &links);
+    assert_eq!(tally.get(LinkEnd::OutOfScope), 2);
+    redefine(&mut world, &mut life, |definition| definition.scope = Scope::Host);
+    found(&mut world, &mut life, 1, &links);
+    assert_eq!(tally.get(LinkEnd::OutOfScope), 3);
+    redefine(&mut world, &mut life, |definition| definition.scope = Scope::Site);
+    found(&mut world, &mut life, 1, &links);
+    assert_eq!((tally.get(LinkEnd::OutOfScope), passed(&world).len()), (3, 3));
+}
+
+#[test]
+fn a_definition_that_cannot_be_used_changes_nothing_and_is_counted() {
+    let (mut world, mut life, tally, _directory) = begun(Scope::Any, None);
+    redefine(&mut world, &mut life, |definition| definition.exclude = vec!["(".to_owned()]);
+    redefine(&mut world, &mut life, |definition| {
+        definition.exclude = vec![];
+        definition.pins.canonical_policy = "raw/1".to_owned();
+    });
+    found(&mut world, &mut life, 1, &["https://example.org/a", "https://example.org/private/b"]);
+    assert_eq!(passed(&world), [("/a".to_owned(), 1, 0)]);
+    assert!(world.is_complete() && world.rejected.is_empty());
+    let registry = prometheus::Registry::new();
+    orbweaver_normalizer_dedup::metrics::register(&registry, tally).expect("a registry");
+    let families = registry.gather();
+    let value =
+        |name: &str| families.iter().find(|family| family.name() == name).expect("a metric").get_metric()[0].clone();
+    let refused = value(orbweaver_normalizer_dedup::metrics::REFUSED_DEFINITIONS);
+    assert_eq!(refused.get_counter().get_value() as u64, 2);
+    let version = value(orbweaver_normalizer_dedup::metrics::DEFINITION_VERSION);
+    assert_eq!(version.get_gauge().get_value() as u64, 0);
+}

@@ -1,0 +1,140 @@
+//! `orbweaver scope`: what belongs to a crawl, and how that is changed while the crawl runs.
+
+use orbweaver_log::Log;
+use orbweaver_messages::CrawlDefinition;
+use orbweaver_scope::{Applied, Revision};
+use orbweaver_stage::{Clock as _, SystemClock};
+use orbweaver_url::WideDomains;
+use serde::Serialize;
+
+use super::{
+    args::{ScopeArgs, ScopeSet, ScopeVerb},
+    connection::{block_on, connect},
+};
+use crate::{
+    cli::patterns,
+    crawl::definition::{self, Revised},
+    exit::Failure,
+    export::rfc3339,
+    tools::{json_line, to_stdout},
+};
+
+/// Runs `orbweaver scope`.
+///
+/// # Errors
+/// When there is no such crawl, it may not be changed so, another change came first, or the log fails.
+pub fn run(args: &ScopeArgs) -> Result<(), Failure> {
+    block_on(async {
+        match &args.verb {
+            ScopeVerb::Show { name, json, cluster } => {
+                show(&connect(&cluster.brokers, &cluster.kafka).await?, name, *json).await
+            }
+            ScopeVerb::Set(set) => {
+                let revision = revision(set)?;
+                let log = connect(&set.cluster.brokers, &set.cluster.kafka).await?;
+                change(&log, set, revision).await
+            }
+        }
+    })
+}
+
+/// A definition as `scope show --json` prints it.
+#[derive(Debug, Serialize)]
+struct Shown<'a> {
+    version: u64,
+    definition: &'a CrawlDefinition,
+    /// Why the last one that was written does not apply.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<String>,
+}
+
+async fn show(log: &dyn Log, name: &str, json: bool) -> Result<(), Failure> {
+    let standing = definition::standing(log, name).await?;
+    let refused = standing.refused().map(ToString::to_string);
+    let Some(applied) = standing.applied() else { return Err(missing(name, refused)) };
+    let shown = Shown { version: applied.version, definition: &applied.definition, refused };
+    to_stdout(|out| if json { json_line(out, &shown) } else { writeln!(out, "{}", text(applied, &shown)) })
+}
+
+fn missing(name: &str, refused: Option<String>) -> Failure {
+    match refused {
+        Some(reason) => Failure::Output(format!("the definition of the crawl `{name}` cannot be used: {reason}")),
+        None => Failure::Usage(format!(
+            "there is no crawl `{name}`: define it with `orbweaver crawl --brokers … --crawl {name} …`"
+        )),
+    }
+}
+
+fn text(applied: &Applied, shown: &Shown<'_>) -> String {
+    let CrawlDefinition { name, scope, include, exclude, max_depth, traps, pins, created_at_ms, .. } =
+        &applied.definition;
+    let list = |texts: &[String]| if texts.is_empty() { "none".to_owned() } else { texts.join("\n               ") };
+    let depth = max_depth.map_or_else(|| "none".to_owned(), |depth| depth.to_string());
+    let mut lines = vec![
+        format!("crawl `{name}`, version {} of its definition", applied.version),
+        format!("  scope        {}", scope.name()),
+        format!("  include      {}", list(include)),
+        format!("  exclude      {}", list(exclude)),
+        format!("  max depth    {depth}"),
+        format!("  traps        {}", traps.name()),
+        format!("  canonical    {}", pins.canonical_policy),
+        format!("  wide domains {}", list(&pins.wide_domains)),
+        format!("  created      {}", rfc3339(*created_at_ms)),
+    ];
+    if let Some(reason) = &shown.refused {
+        lines.push(format!("a later definition cannot be used, and changes nothing: {reason}"));
+    }
+    lines.join("\n")
+}
+
+/// What is to change. Checked as far as it can be before anything is asked of the cluster.
+fn revision(set: &ScopeSet) -> Result<Revision, Failure> {
+    let revision = Revision {
+        scope: set.scope.map(Into::into),
+        include: patterns(&set.include),
+        exclude: patterns(&set.exclude),
+        max_depth: set.max_depth.map(|limit| limit.0),
+        traps: set.traps.map(Into::into),
+    };
+    let pinned = set.canonical.is_some() || !set.wide_domain.is_empty();
+    if revision == Revision::default() && !pinned {
+        return Err(Failure::Usage(
+            "nothing is to change: give --scope, --include, --exclude, --max-depth or --traps".to_owned(),
+        ));
+    }
+    Ok(revision)
+}
+
+async fn change(log: &dyn Log, set: &ScopeSet, revision: Revision) -> Result<(), Failure> {
+    let name = &set.name;
+    let standing = definition::standing(log, name).await?;
+    let refused = standing.refused().map(ToString::to_string);
+    let Some(applied) = standing.applied() else { return Err(missing(name, refused)) };
+    pinned(set, &applied.definition)?;
+    let said = match definition::revise(log, name, revision, set.expect, SystemClock.now()).await? {
+        Revised::Unchanged(version) => format!("crawl `{name}`: version {version} says so already"),
+        Revised::Changed(version, before) => format!("crawl `{name}`: version {version} applies, in place of {before}"),
+    };
+    to_stdout(|out| writeln!(out, "{said}"))
+}
+
+/// Whether what cannot change was given as it is.
+fn pinned(set: &ScopeSet, definition: &CrawlDefinition) -> Result<(), Failure> {
+    let wide = WideDomains::new(&set.wide_domain).map_err(|error| Failure::Usage(format!("--wide-domain {error}")))?;
+    let wide: Vec<&str> = wide.iter().collect();
+    let pins = &definition.pins;
+    let given = [
+        ("--canonical", &pins.canonical_policy, set.canonical.map(|policy| policy.to_string())),
+        ("--wide-domain", &pins.wide_domains.join(" "), (!wide.is_empty()).then(|| wide.join(" "))),
+    ];
+    for (option, was, is) in given {
+        if let Some(is) = is.filter(|is| is != was) {
+            return Err(Failure::Usage(format!(
+                "{option} was `{was}` when the crawl `{}` was created and is now `{is}`: it cannot change, since its pages are \
+                 known by it; begin another crawl",
+                definition.name
+            )));
+        }
+    }
+    Ok(())
+}
