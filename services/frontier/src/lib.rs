@@ -21,9 +21,10 @@
 //! | [`offsets`] | a set of offsets, one bit each (pure) |
 //! | [`scope`] | what waits and is outside of its crawl by now (pure) |
 //! | [`cap`] | the number of pages that may still be fetched |
-//! | [`stage`] | the glue to the runtime: decodes, opens, groups decisions into plans |
+//! | [`stage`], `appends` | the glue to the runtime: decodes, opens, groups decisions into plans |
 //! | `service` | the service as a process of a cluster (feature `cluster`) |
 
+mod appends;
 pub mod cap;
 pub mod config;
 pub mod decision;
