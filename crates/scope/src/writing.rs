@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use orbweaver_messages::CrawlDefinition;
+use orbweaver_messages::{CrawlDefinition, decode};
 
 use crate::{Applied, Change, ControlRecord, Definitions, Revision, RevisionError, Version, crawl_of};
 
@@ -21,8 +21,13 @@ pub struct Standing {
     definitions: Definitions,
     /// Versions that applied at some time and were written by us.
     won: BTreeSet<Version>,
-    /// Records that do not apply and that none that applies has named yet, the last ones.
-    uncovered: VecDeque<Version>,
+    /// Records that do not apply and that none that applies has named yet, the last ones, with what they say.
+    uncovered: VecDeque<(Version, Option<CrawlDefinition>)>,
+}
+
+/// What a definition says, whatever it replaces.
+fn said(definition: &CrawlDefinition) -> CrawlDefinition {
+    CrawlDefinition { replaces: vec![], ..definition.clone() }
 }
 
 impl Standing {
@@ -42,16 +47,17 @@ impl Standing {
         if crawl_of(&record) != Some(&*self.crawl) {
             return;
         }
-        let offset = record.offset;
+        let (offset, value) = (record.offset, record.value);
         match self.definitions.apply(record) {
             Change::Applied(_, applied) => {
                 self.won.insert(offset);
                 let replaces = &applied.definition.replaces;
-                self.uncovered.retain(|lost| !replaces.is_empty() && !replaces.contains(lost));
+                self.uncovered.retain(|(lost, _)| !replaces.is_empty() && !replaces.contains(lost));
             }
             Change::Deleted(_) => self.uncovered.clear(),
             Change::Lost(_) | Change::Refused { .. } => {
-                self.uncovered.push_back(offset);
+                let definition: Option<CrawlDefinition> = decode("crawl definition", value).ok();
+                self.uncovered.push_back((offset, definition.as_ref().map(said)));
                 if self.uncovered.len() > UNCOVERED {
                     self.uncovered.pop_front();
                 }
@@ -88,14 +94,17 @@ impl Standing {
         Some(revised.map(|revised| CrawlDefinition { replaces: self.replaced(applied), ..revised }))
     }
 
-    /// What is to be appended so that a lost record cannot apply after compaction: what applies, once more. `None`: nothing.
+    /// What is to be appended so that a lost record cannot apply after compaction: what applies, once more. `None`: nothing, or only
+    /// what says the same, since several may repair at the same time.
     #[must_use]
     pub fn next(&self) -> Option<CrawlDefinition> {
-        let applied = self.applied().filter(|_| !self.uncovered.is_empty())?;
+        let applied = self.applied()?;
+        let says = said(&applied.definition);
+        self.uncovered.iter().find(|(_, lost)| lost.as_ref() != Some(&says))?;
         Some(CrawlDefinition { replaces: self.replaced(applied), ..applied.definition.clone() })
     }
 
     fn replaced(&self, applied: &Applied) -> Vec<Version> {
-        std::iter::once(applied.version).chain(self.uncovered.iter().copied()).collect()
+        std::iter::once(applied.version).chain(self.uncovered.iter().map(|(lost, _)| *lost)).collect()
     }
 }
