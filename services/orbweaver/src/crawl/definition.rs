@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use orbweaver_log::{Log, Offset, Partition, Record, TopicPartition};
 use orbweaver_messages::{CrawlDefinition, Millis, Pins, crawl_key, encode, topic::CONTROL};
-use orbweaver_scope::{ControlRecord, DEFINITIONS_PARTITION, Definitions, Revision, RevisionError, Standing, Version};
+#[cfg(feature = "cluster")]
+use orbweaver_scope::Definitions;
+use orbweaver_scope::{ControlRecord, DEFINITIONS_PARTITION, Revision, RevisionError, Standing, Version};
 use orbweaver_url::{Policy, SUFFIX_LIST_VERSION};
 
 use super::{CRAWL, settings::Settings};

@@ -148,16 +148,30 @@ impl Settings {
         let was = self.clone();
         self.revise(args)?;
         self.max_pages = args.max_pages.map_or(self.max_pages, |limit| limit.0);
-        if self.complete && *self != was {
-            return Err(Failure::Usage(
-                "this crawl is complete, and what it needs to go on is gone: what was left out can only be crawled anew, \
-                 with another --out"
-                    .to_owned(),
-            ));
+        if let Some(difference) = self.differs_from(&was).filter(|_| self.complete) {
+            return Err(Failure::Usage(format!(
+                "{difference}, but this crawl is complete, and what it needs to go on is gone: what was left out can only be \
+                 crawled anew, with another --out"
+            )));
         }
         self.rate = args.rate.unwrap_or(self.rate);
         self.concurrency = args.concurrency.unwrap_or(self.concurrency);
         Ok(())
+    }
+
+    /// The first thing that may change and did, with both values.
+    fn differs_from(&self, was: &Self) -> Option<String> {
+        fn shown<T: ToString>(limit: Option<T>) -> String {
+            limit.map_or_else(|| "none".to_owned(), |limit| limit.to_string())
+        }
+        let mut check = Check { difference: None };
+        let scope = |settings: &Self| format!("{:?}", settings.scope).to_lowercase();
+        check.same("--scope", &scope(was), &scope(self));
+        check.same("--include", &was.include.join(" "), &self.include.join(" "));
+        check.same("--exclude", &was.exclude.join(" "), &self.exclude.join(" "));
+        check.same("--max-depth", &shown(was.max_depth), &shown(self.max_depth));
+        check.same("--max-pages", &shown(was.max_pages), &shown(self.max_pages));
+        check.difference
     }
 
     /// Takes over another scope.
