@@ -1,6 +1,6 @@
 //! One site: when it may be asked, and what an outcome teaches.
 
-use orbweaver_messages::Millis;
+use orbweaver_messages::{CLOCK_MARGIN_MS, Millis};
 use orbweaver_politeness::{
     Pace,
     backoff::{MAX_RETRY_AFTER_MS, block_ms},
@@ -182,7 +182,13 @@ impl Site {
                 self.remembered.event_ms = heard.ended_at_ms.min(now);
             }
             let unsaid = is_news.then(|| plus(heard.ended_at_ms.min(now), block_ms(blocks_before)));
-            let until = heard.blocked_until_ms.or(unsaid).unwrap_or(0).min(plus(now, MAX_RETRY_AFTER_MS));
+            // The clock of who was told may be behind ours: news count from now, as far as clocks may be apart. A millisecond
+            // more, since moments are whole ones.
+            let told = heard.blocked_until_ms.map(|until| {
+                let ours = now.saturating_add(until.saturating_sub(heard.ended_at_ms)).saturating_add(1);
+                if is_news { ours.clamp(until, until.saturating_add(CLOCK_MARGIN_MS)) } else { until }
+            });
+            let until = told.or(unsaid).unwrap_or(0).min(plus(now, MAX_RETRY_AFTER_MS));
             // A block that is over already is none, also when its outcome is read again.
             if until > now {
                 self.remembered.blocked_until_ms = self.remembered.blocked_until_ms.max(until);

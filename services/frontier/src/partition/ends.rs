@@ -1,6 +1,6 @@
 //! How dispatches end: by an outcome, or without one.
 
-use orbweaver_messages::{DispatchId, Outcome, OutcomeKind, Waiting};
+use orbweaver_messages::{DispatchId, Millis, Outcome, OutcomeKind, Waiting};
 use orbweaver_stage::Origin;
 use orbweaver_url::Fingerprint;
 
@@ -10,6 +10,9 @@ use crate::{
     index::{IndexError, Place, SiteId},
     leases::Lease,
 };
+
+/// A deferred dispatch is made again no sooner than the rate-limiter meant to wait, of which so much counts, in milliseconds.
+const DEFERRED_AT_LEAST_MS: Millis = 1_000;
 
 impl PartitionFrontier {
     /// How a dispatch ended.
@@ -77,7 +80,10 @@ impl PartitionFrontier {
     ) {
         match outcome.kind {
             OutcomeKind::Deferred => {
-                self.sites.pause(place.site, outcome.retry_at_ms.unwrap_or(turn.now));
+                let retry_at_ms = outcome.retry_at_ms.unwrap_or(turn.now);
+                // By a clock behind ours that moment is over already, and the same would come back again and again.
+                let rest_ms = retry_at_ms.saturating_sub(outcome.ended_at_ms).clamp(0, DEFERRED_AT_LEAST_MS);
+                self.sites.pause(place.site, retry_at_ms.max(turn.now.saturating_add(rest_ms)));
                 self.lay(&place, turn.now);
                 turn.out.push(Decision::Complete(origin));
             }
