@@ -4,7 +4,7 @@
 
 mod full;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use full::messages;
 use jsonschema::{Registry, Validator};
@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 fn schemas() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas")
+    PathBuf::from("../../schemas")
 }
 
 fn schema(name: &str) -> Value {

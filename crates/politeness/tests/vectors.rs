@@ -6,7 +6,7 @@
 
 use std::{
     collections::BTreeMap,
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 use orbweaver_politeness::{
@@ -16,7 +16,7 @@ use orbweaver_politeness::{
 use serde_json::Value;
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors")
+    PathBuf::from("tests/vectors")
 }
 
 fn rows(file: &str) -> Vec<Value> {

@@ -145,7 +145,7 @@ fn each_service_lists_its_keys_and_its_port_is_its_own() {
 
 /// Compares the table between the markers of a README with the keys; writes it where `ORBWEAVER_WRITE_DOCS` is set.
 fn agree(readme: &str, sections: &[&str]) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(readme);
+    let path = PathBuf::from("../..").join(readme);
     let text = std::fs::read_to_string(&path).unwrap();
     let (begin, end) = ("<!-- configuration -->\n", "<!-- /configuration -->");
     let (before, rest) = text.split_once(begin).unwrap_or_else(|| panic!("{readme} has no `{}`", begin.trim()));

@@ -8,7 +8,7 @@ use orbweaver_extractor::charset::{CharsetSource, choose, decode};
 use serde_json::Value;
 
 fn rows(file: &str) -> Vec<Value> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors").join(file);
+    let path = Path::new("tests/vectors").join(file);
     let text = std::fs::read_to_string(&path).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }

@@ -28,7 +28,7 @@ pub struct Package {
 /// The root of the workspace.
 #[must_use]
 pub fn root() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = PathBuf::from("../..");
     root.canonicalize().unwrap_or(root)
 }
 

@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn every_migration_of_the_folder_is_known() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schemas/cql");
+        let folder = "../../schemas/cql";
         let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let mut files: Vec<_> = files.filter(|name| name.ends_with(".cql")).collect();
         files.sort();

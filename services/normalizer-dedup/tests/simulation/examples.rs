@@ -7,7 +7,7 @@ use orbweaver_messages::{CrawlDefinition, Scope, crawl_key, encode, topic};
 use crate::world::{World, live};
 
 fn examples(message: &str) -> Vec<(PathBuf, Vec<u8>)> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas/examples").join(message).join("1");
+    let directory = Path::new("../../schemas/examples").join(message).join("1");
     let mut examples = std::fs::read_dir(&directory)
         .expect("examples")
         .map(|entry| entry.expect("an example").path())
