@@ -4,10 +4,7 @@
 //! must pass, and a listed row must fail: the list can only be true.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::{
-    collections::BTreeMap,
-    path::PathBuf,
-};
+use std::{collections::BTreeMap, path::PathBuf};
 
 use orbweaver_politeness::{
     Limits, Robots,
