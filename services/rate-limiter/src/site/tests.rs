@@ -85,10 +85,24 @@ fn what_the_site_says_of_the_block_counts_up_to_a_day() {
     let mut refusal = heard(OutcomeKind::Blocked, 429, T, 0);
     refusal.blocked_until_ms = Some(T + 5000);
     assert!(site.learn(&refusal, TERMS, T));
-    assert_eq!(site.blocked_until_ms(T), Some(T + 5000));
+    assert_eq!(site.blocked_until_ms(T), Some(T + 5001));
     refusal.blocked_until_ms = Some(Millis::MAX);
     assert!(site.learn(&refusal, TERMS, T));
     assert_eq!(site.blocked_until_ms(T), Some(T + 24 * 3_600_000));
+}
+
+#[test]
+fn a_block_counts_from_when_it_is_heard_as_far_as_clocks_may_be_apart_and_a_replay_makes_it_no_longer() {
+    for (heard_at, until) in [(T - 2000, T + 5000), (T + 300, T + 5301), (T + 60_000, T + 5000 + CLOCK_MARGIN_MS)] {
+        let mut site = Site::asked_at(None);
+        let mut refusal = heard(OutcomeKind::Blocked, 429, T, 0);
+        refusal.blocked_until_ms = Some(T + 5000);
+        site.learn(&refusal, TERMS, heard_at);
+        let blocked = site.blocked_until_ms(heard_at);
+        assert_eq!(blocked, Some(until).filter(|until| *until > heard_at), "heard at {heard_at}");
+        site.learn(&refusal, TERMS, heard_at + 1000);
+        assert_eq!(site.blocked_until_ms(heard_at), blocked, "heard at {heard_at} and again");
+    }
 }
 
 #[test]
