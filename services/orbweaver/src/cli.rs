@@ -4,6 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use orbweaver_messages::{Scope, Traps};
+use orbweaver_scope::Revision;
 use orbweaver_url::Policy;
 use serde::{Deserialize, Serialize};
 
@@ -74,26 +75,12 @@ pub struct CrawlArgs {
     /// Stop after so many pages.
     #[arg(long, value_name = "N|none", value_parser = pages)]
     pub max_pages: Option<Limit<u64>>,
-    /// Follow at most so many links from a seed.
-    #[arg(long, value_name = "N|none")]
-    pub max_depth: Option<Limit<u16>>,
     /// Stop after this time, such as 90s or 10m; the same command goes on.
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub max_time: Option<Duration>,
-    /// What belongs to the crawl, measured from its seeds; it may become wider later [default: host].
-    #[arg(long, value_enum)]
-    pub scope: Option<ScopeName>,
-    /// Crawl only URLs that match (regular expression, unanchored, on the canonical URL; may be repeated). When the crawl goes
-    /// on, in place of those that were given before; an empty one: none.
-    #[arg(long, value_name = "REGEX")]
-    pub include: Vec<String>,
-    /// Do not crawl URLs that match; wins over --include (may be repeated, and replaced, likewise).
-    #[arg(long, value_name = "REGEX")]
-    pub exclude: Vec<String>,
-    /// What to do about URLs that lead on and on without bringing anything new, such as endless calendars: nothing (off), ask
-    /// for them last (learn), or also refuse them past a limit (strict) [default: learn].
-    #[arg(long, value_enum)]
-    pub traps: Option<TrapsName>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub extent: Extent,
     /// What counts as the same page: standard, aggressive or raw, and rules after commas, such as
     /// `standard,sort-query,drop-tracking`. Fixed when the crawl is created [default: standard].
     #[arg(long, value_name = "POLICY")]
@@ -165,6 +152,42 @@ pub struct CrawlArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub kafka: crate::cluster::args::Kafka,
+}
+
+/// What belongs to a crawl: what may change while it runs.
+#[derive(Debug, Args)]
+pub struct Extent {
+    /// What belongs to the crawl, measured from its seeds; it may become wider later [default: host].
+    #[arg(long, value_enum)]
+    pub scope: Option<ScopeName>,
+    /// Crawl only URLs that match (regular expression, unanchored, on the canonical URL; may be repeated). For a crawl that
+    /// is there, in place of those that were given before; an empty one: none.
+    #[arg(long, value_name = "REGEX")]
+    pub include: Vec<String>,
+    /// Do not crawl URLs that match; wins over --include (may be repeated, and replaced, likewise).
+    #[arg(long, value_name = "REGEX")]
+    pub exclude: Vec<String>,
+    /// What to do about URLs that lead on and on without bringing anything new, such as endless calendars: nothing (off), ask
+    /// for them last (learn), or also refuse them past a limit (strict) [default: learn].
+    #[arg(long, value_enum)]
+    pub traps: Option<TrapsName>,
+    /// Follow at most so many links from a seed.
+    #[arg(long, value_name = "N|none")]
+    pub max_depth: Option<Limit<u16>>,
+}
+
+impl Extent {
+    /// What was given, as a change of a crawl that is there.
+    #[must_use]
+    pub fn revision(&self) -> Revision {
+        Revision {
+            scope: self.scope.map(Into::into),
+            include: patterns(&self.include),
+            exclude: patterns(&self.exclude),
+            max_depth: self.max_depth.map(|limit| limit.0),
+            traps: self.traps.map(Into::into),
+        }
+    }
 }
 
 /// The scope, as it is named on the command line.

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use orbweaver_log::kafka::GroupProtocol;
 use orbweaver_url::Policy;
 
-use crate::cli::{Limit, ScopeName, TrapsName};
+use crate::cli::Extent;
 
 /// How the brokers are reached.
 #[derive(Debug, Clone, Args)]
@@ -121,21 +121,9 @@ pub struct ScopeSet {
     /// The crawl.
     #[arg(value_name = "NAME", default_value = crate::crawl::CRAWL)]
     pub name: String,
-    /// What belongs to the crawl, measured from its seeds; it may only become wider.
-    #[arg(long, value_enum)]
-    pub scope: Option<ScopeName>,
-    /// Crawl only URLs that match, in place of the patterns that there are (may be repeated; an empty one: none).
-    #[arg(long, value_name = "REGEX")]
-    pub include: Vec<String>,
-    /// Do not crawl URLs that match, in place of the patterns that there are (may be repeated; an empty one: none).
-    #[arg(long, value_name = "REGEX")]
-    pub exclude: Vec<String>,
-    /// Follow at most so many links from a seed.
-    #[arg(long, value_name = "N|none")]
-    pub max_depth: Option<Limit<u16>>,
-    /// What to do about URLs that lead on and on without bringing anything new; for URLs that are found from now on.
-    #[arg(long, value_enum)]
-    pub traps: Option<TrapsName>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub extent: Extent,
     /// Change it only if this version applies, as `scope show` has shown it.
     #[arg(long, value_name = "VERSION")]
     pub expect: Option<u64>,

@@ -9,7 +9,6 @@ use std::{
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use orbweaver_log::{Log, kafka::KafkaLog};
 use orbweaver_messages::{CrawlDefinition, topic, topic::CONTROL};
-use orbweaver_scope::Revision;
 use orbweaver_stage::{
     Clock as _, SystemClock,
     completion::{Declared, Reading},
@@ -109,11 +108,11 @@ async fn define(log: &dyn Log, args: &CrawlArgs, name: &str) -> Result<(), Failu
     let Some(known) = known else {
         let definition = CrawlDefinition {
             name: name.to_owned(),
-            scope: args.scope.unwrap_or(ScopeName::Host).into(),
-            include: patterns(&args.include).unwrap_or_default(),
-            exclude: patterns(&args.exclude).unwrap_or_default(),
-            max_depth: args.max_depth.and_then(|limit| limit.0),
-            traps: args.traps.map(Into::into).unwrap_or_default(),
+            scope: args.extent.scope.unwrap_or(ScopeName::Host).into(),
+            include: patterns(&args.extent.include).unwrap_or_default(),
+            exclude: patterns(&args.extent.exclude).unwrap_or_default(),
+            max_depth: args.extent.max_depth.and_then(|limit| limit.0),
+            traps: args.extent.traps.map(Into::into).unwrap_or_default(),
             pins,
             created_at_ms: now,
             replaces: vec![],
@@ -126,14 +125,7 @@ async fn define(log: &dyn Log, args: &CrawlArgs, name: &str) -> Result<(), Failu
             known.pins
         )));
     }
-    let revision = Revision {
-        scope: args.scope.map(Into::into),
-        include: patterns(&args.include),
-        exclude: patterns(&args.exclude),
-        max_depth: args.max_depth.map(|limit| limit.0),
-        traps: args.traps.map(Into::into),
-    };
-    if let Revised::Changed(version, before) = definition::revise(log, name, revision, None, now).await? {
+    if let Revised::Changed(version, before) = definition::revise(log, name, args.extent.revision(), None, now).await? {
         eprintln!("crawl `{name}`: version {version} of its definition applies, in place of {before}");
     }
     Ok(())

@@ -12,7 +12,6 @@ use super::{
     connection::{block_on, connect},
 };
 use crate::{
-    cli::patterns,
     crawl::definition::{self, Revised},
     exit::Failure,
     export::rfc3339,
@@ -89,13 +88,7 @@ fn text(applied: &Applied, shown: &Shown<'_>) -> String {
 
 /// What is to change. Checked as far as it can be before anything is asked of the cluster.
 fn revision(set: &ScopeSet) -> Result<Revision, Failure> {
-    let revision = Revision {
-        scope: set.scope.map(Into::into),
-        include: patterns(&set.include),
-        exclude: patterns(&set.exclude),
-        max_depth: set.max_depth.map(|limit| limit.0),
-        traps: set.traps.map(Into::into),
-    };
+    let revision = set.extent.revision();
     let pinned = set.canonical.is_some() || !set.wide_domain.is_empty();
     if revision == Revision::default() && !pinned {
         return Err(Failure::Usage(

@@ -88,12 +88,12 @@ impl Settings {
             seeded: false,
             complete: false,
             max_pages: args.max_pages.and_then(|limit| limit.0),
-            max_depth: args.max_depth.and_then(|limit| limit.0),
+            max_depth: args.extent.max_depth.and_then(|limit| limit.0),
             // The demonstration's three hosts are all its own.
-            scope: args.scope.unwrap_or(if args.demo { ScopeName::Any } else { ScopeName::Host }),
-            include: patterns(&args.include).unwrap_or_default(),
-            exclude: patterns(&args.exclude).unwrap_or_default(),
-            traps: args.traps.map(Traps::from).unwrap_or_default(),
+            scope: args.extent.scope.unwrap_or(if args.demo { ScopeName::Any } else { ScopeName::Host }),
+            include: patterns(&args.extent.include).unwrap_or_default(),
+            exclude: patterns(&args.extent.exclude).unwrap_or_default(),
+            traps: args.extent.traps.map(Traps::from).unwrap_or_default(),
             canonical: args.canonical.unwrap_or_default(),
             wide_domains: wide_domains(args)?.iter().map(str::to_owned).collect(),
             rate: args.rate.unwrap_or(if args.demo { Rate::PerSecond(50.0) } else { Rate::PerSecond(1.0) }),
@@ -119,7 +119,7 @@ impl Settings {
             check.same("seed URLs", &self.urls.join(" "), &urls.join(" "));
         }
         check.given("--seeds", self.seeds.as_ref().map(|p| p.display()), args.seeds.as_ref().map(|p| p.display()));
-        let traps = args.traps.map(Traps::from);
+        let traps = args.extent.traps.map(Traps::from);
         check.given("--traps", Some(self.traps.name()), traps.map(Traps::name));
         check.given("--canonical", Some(self.canonical), args.canonical);
         let wide: Vec<_> = wide_domains(args)?.iter().map(str::to_owned).collect();
@@ -176,15 +176,9 @@ impl Settings {
 
     /// Takes over another scope.
     fn revise(&mut self, args: &CrawlArgs) -> Result<(), Failure> {
-        let revision = Revision {
-            scope: args.scope.map(Into::into),
-            include: patterns(&args.include),
-            exclude: patterns(&args.exclude),
-            max_depth: args.max_depth.map(|limit| limit.0),
-            traps: None,
-        };
+        let revision = Revision { traps: None, ..args.extent.revision() };
         let revised = revision.of(&definition::of(self, 0, 0)).map_err(|error| definition::refused(&error))?;
-        self.scope = args.scope.unwrap_or(self.scope);
+        self.scope = args.extent.scope.unwrap_or(self.scope);
         (self.include, self.exclude, self.max_depth) = (revised.include, revised.exclude, revised.max_depth);
         Ok(())
     }
