@@ -34,7 +34,17 @@ fn urls(c: &mut Criterion) {
 }
 
 fn pages(c: &mut Criterion) {
-    let text = "The quick brown fox jumps over 13 lazy dogs, and so does everybody else in the town. ".repeat(60);
+    // Words of all lengths in no order: the branches of a loop over letters would learn a text that repeats itself.
+    let mut state = 1u64;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        state >> 33
+    };
+    let mut text = String::new();
+    while text.len() < 16 << 10 {
+        text.extend((0..1 + next() % 4 + next() % 8).map(|_| char::from(b'a' + u8::try_from(next() % 26).unwrap())));
+        text.push_str(if next() % 9 == 0 { ". " } else { " " });
+    }
     let links = ["https://www.example.org/article/1234?page=2"; 30];
     let url = "https://www.example.org/article/1234";
     c.bench_function(&format!("digest/{}_bytes", text.len()), |b| {

@@ -57,13 +57,14 @@ fn config(settings: &Settings) -> Result<Config, Fault> {
             .parse()
             .map_err(|error: PolicyError| Fault::new("normalizer_dedup.default_canonical", error.to_string()))?,
     };
+    let index_dir = Path::new(&settings.text("state.dir")?).join(ServiceId::NormalizerDedup.name());
     Ok(Config {
-        index_dir: Path::new(&settings.text("state.dir")?).join(ServiceId::NormalizerDedup.name()),
         recent_entries: settings.count("normalizer_dedup.recent_entries")?,
         default_crawl: settings.text("normalizer_dedup.default_crawl")?,
         definition_grace_ms: settings.time_ms("normalizer_dedup.definition_grace")?,
         default_definition: Some(default),
         wide_domains: settings.wide_domains()?,
+        ..Config::new(index_dir)
     })
 }
 

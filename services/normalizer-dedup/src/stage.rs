@@ -316,7 +316,14 @@ impl NormalizerDedup {
             return;
         }
         self.written_at = now;
-        self.served.values_mut().for_each(|served| served.seen.write_soon());
+        for served in self.served.values_mut() {
+            if self.config.waits_for_disk {
+                // A failure is told by the next look-up, too.
+                let _ = served.seen.write();
+            } else {
+                served.seen.write_soon();
+            }
+        }
     }
 
     /// Shows how large the tiers are and how they answer.

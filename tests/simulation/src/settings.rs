@@ -85,7 +85,7 @@ impl Settings {
     }
 
     pub(crate) fn dedup(&self, index_dir: PathBuf) -> DedupConfig {
-        DedupConfig { recent_entries: 16, ..DedupConfig::new(index_dir) }
+        DedupConfig { recent_entries: 16, waits_for_disk: true, ..DedupConfig::new(index_dir) }
     }
 
     pub(crate) fn frontier(&self) -> FrontierConfig {
