@@ -11,8 +11,10 @@
 //! | `watch` | completion, read all the time |
 //! | `verdict` | a run against what is true and what was promised (pure) |
 //! | `journal` | what happened, line by line |
+//! | `commits` | how many of them failed |
 //! | `run` | one run from start to verdict |
 
+mod commits;
 mod fleet;
 mod journal;
 mod run;

@@ -15,6 +15,7 @@ use tokio::process::Command;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, sleep_until, timeout};
 
+use crate::commits;
 use crate::fleet::Fleet;
 use crate::journal::Journal;
 use crate::schedule::{Slot, Step, schedule};
@@ -161,6 +162,7 @@ pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)>
     };
     let at_most = (CONCURRENCY + WITHIN_A_DISPATCH) * (tally.fetchers_hurt + tally.fetchers_cut_off);
     let verdict = Verdict::on(&evidence, &rules(at_most));
+    tally.faults.insert("failed_commits", commits::failed(&out.join("instances"))?);
     let faults: Vec<_> = tally.faults.iter().map(|(kind, count)| format!("{kind}={count}")).collect();
     let line = format!("seed {}: faults {}; {verdict}", settings.seed, faults.join(" "));
     fleet.journal.note("verdict", json!({ "line": line, "findings": verdict.findings().collect::<Vec<_>>() }));

@@ -1,0 +1,51 @@
+//! Commits that failed. No fault of its own makes them fail: it is what becomes of the commit of a member that was away for too
+//! long, and of one while the broker is away.
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+
+/// What a process logs of a commit that did not come about.
+const SAID: [&str; 2] = [r#""message":"a commit was refused""#, r#""message":"closed without its last commit""#];
+
+/// How many commits failed, by the logs of all instances, each in a folder of its own below `instances`.
+///
+/// # Errors
+/// When a log cannot be read.
+pub(crate) fn failed(instances: &Path) -> Result<u32> {
+    let mut failed = 0;
+    for folder in fs::read_dir(instances).with_context(|| format!("{}", instances.display()))? {
+        let log = folder?.path().join("log");
+        let mut lines = BufReader::new(File::open(&log).with_context(|| format!("{}", log.display()))?);
+        let mut line = vec![];
+        while lines.read_until(b'\n', &mut line)? > 0 {
+            let text = String::from_utf8_lossy(&line);
+            failed += u32::from(SAID.iter().any(|said| text.contains(said)));
+            line.clear();
+        }
+    }
+    Ok(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commits_that_were_refused_or_never_came_are_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, log) in [
+            (
+                "one",
+                "{\"level\":\"WARN\",\"message\":\"a commit was refused\",\"error\":\"x\"}\n{\"message\":\"opened\"}\n",
+            ),
+            ("other", "not JSON\n{\"message\":\"closed without its last commit\"}"),
+        ] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+            fs::write(folder.path().join(name).join("log"), log).unwrap();
+        }
+        assert_eq!(failed(folder.path()).unwrap(), 2);
+    }
+}
