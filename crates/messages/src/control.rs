@@ -93,6 +93,9 @@ pub struct CrawlDefinition {
     /// Links followed from a seed at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_depth: Option<u16>,
+    /// Pages that are fetched at most, in all partitions together; it may become a few more, those that are on their way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_pages: Option<u64>,
     /// What is done about traps.
     #[serde(default, skip_serializing_if = "Traps::is_default")]
     pub traps: Traps,
@@ -114,11 +117,46 @@ pub struct ScopeEntry {
     pub entry: String,
 }
 
+/// The pages of a crawl in one partition, as its frontier counts them: key `pages/PARTITION/NAME`, in the partition of the same
+/// number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageCount {
+    /// The crawl.
+    pub crawl: String,
+    /// The partition.
+    pub partition: u32,
+    /// The claim of its writer on the partition: of two writers the later one counts.
+    pub epoch: u64,
+    /// Outcomes `fetched` of the crawl in this partition of `crawl.outcomes`, below `upto`. A page that had to be fetched
+    /// twice counts twice.
+    pub pages: u64,
+    /// Dispatches of the crawl without an outcome.
+    pub leased: u64,
+    /// The offset in `crawl.outcomes` up to which was counted.
+    pub upto: u64,
+    /// All that was to be counted below this offset stands in records of this partition that were written before this one,
+    /// whatever their crawl.
+    pub since: u64,
+    /// Nothing of this partition can move: all that waits in it, of whatever crawl, waits for a cap to be raised. This is the
+    /// offset in `crawl.frontier` up to which that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_at: Option<u64>,
+}
+
 /// The key of a crawl's definition.
 #[must_use]
 pub fn crawl_key(name: &str) -> String {
     format!("crawl/{name}")
 }
+
+/// The key of the pages of a crawl in a partition.
+#[must_use]
+pub fn pages_key(crawl: &str, partition: u32) -> String {
+    format!("{PAGES_KEY}{partition}/{crawl}")
+}
+
+/// What the keys of [`PageCount`]s begin with.
+pub const PAGES_KEY: &str = "pages/";
 
 /// The key of a scope entry.
 #[must_use]

@@ -18,7 +18,9 @@ mod trail;
 mod waiting;
 
 pub use codec::{MessageError, decode, encode};
-pub use control::{CrawlDefinition, Pins, Scope, ScopeEntry, Traps, crawl_key, scope_key};
+pub use control::{
+    CrawlDefinition, PAGES_KEY, PageCount, Pins, Scope, ScopeEntry, Traps, crawl_key, pages_key, scope_key,
+};
 pub use dead_letter::DeadLetter;
 pub use discovered::{Discovered, Sighting};
 pub use dispatch::{

@@ -15,6 +15,8 @@ pub struct Revision {
     pub exclude: Option<Vec<String>>,
     /// Another limit of depth; `Some(None)`: no limit.
     pub max_depth: Option<Option<u16>>,
+    /// Another cap on pages; `Some(None)`: no cap.
+    pub max_pages: Option<Option<u64>>,
     /// Another way to deal with traps.
     pub traps: Option<Traps>,
 }
@@ -66,6 +68,7 @@ impl Revision {
             include: self.include.unwrap_or_else(|| current.include.clone()),
             exclude: self.exclude.unwrap_or_else(|| current.exclude.clone()),
             max_depth: self.max_depth.unwrap_or(current.max_depth),
+            max_pages: self.max_pages.unwrap_or(current.max_pages),
             traps: self.traps.unwrap_or(current.traps),
             ..current.clone()
         };
@@ -109,6 +112,12 @@ mod tests {
         assert_eq!((revised.max_depth, &*revised.include), (None, &["/guide/".to_owned()][..]));
         assert_eq!(CrawlDefinition { max_depth: Some(5), include: vec![], ..revised }, host());
         assert_eq!(Revision::default().of(&host()), Ok(host()));
+        let capped = Revision { max_pages: Some(Some(100)), ..Revision::default() }.of(&host()).unwrap();
+        assert_eq!(CrawlDefinition { max_pages: None, ..capped.clone() }, host());
+        for max_pages in [None, Some(7), Some(1000)] {
+            let revised = Revision { max_pages: Some(max_pages), ..Revision::default() }.of(&capped).unwrap();
+            assert_eq!(revised.max_pages, max_pages, "more, fewer, none");
+        }
     }
 
     #[test]

@@ -177,6 +177,11 @@ impl<S: Stage> Turns<S> {
                 tracing::warn!(service = self.service, %topic, partition, reason, "the index is thrown away and built anew");
                 self.stage.distrust(partition, topic)
             }
+            Progress::LooksBack(topic, answer) => {
+                // Who does not wait any more was cancelled.
+                let _ = answer.send(self.stage.looks_back_to(partition, topic));
+                Ok(())
+            }
             Progress::Records(records) => {
                 self.metrics.restored.inc_by(records.len() as u64);
                 self.watchdog.moved(Instant::now());

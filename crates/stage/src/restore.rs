@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 use orbweaver_log::{Bounds, Delivered, Log, LogError, Offset, Partition, TopicPartition};
 use orbweaver_messages::{Millis, Topic};
 use tokio::{
-    sync::{Semaphore, mpsc::Sender},
+    sync::{Semaphore, mpsc::Sender, oneshot},
     time::Instant,
 };
 
@@ -26,6 +26,8 @@ const READ_WAIT: Duration = Duration::from_secs(1);
 pub(crate) enum Progress {
     /// The index over this topic does not stand on this log, and why.
     Distrusted(Topic, String),
+    /// Asks how far back this topic must be looked at.
+    LooksBack(Topic, oneshot::Sender<Option<Offset>>),
     /// Records to be restored.
     Records(Vec<Delivered>),
     /// All logs are replayed.
@@ -102,7 +104,10 @@ impl Opener {
                 let start = starts.iter_mut().find(|start| start.place == place);
                 let commit = start.as_ref().map(|start| start.commit);
                 let doubt = self.doubt(spec.from, place, commit, Bounds { end, ..bounds }).await?;
-                let from = self.from(spec.from, place, commit, bounds).await?;
+                let mut from = self.from(spec.from, place, commit, bounds).await?;
+                if let RestoreFrom::Back(_) = spec.from {
+                    from = self.further_back(place.topic, to).await.map_or(from, |back| from.min(back.max(bounds.start)));
+                }
                 let from = match doubt {
                     None => from,
                     Some(reason) => {
@@ -180,6 +185,14 @@ impl Opener {
                 Ok(self.log.offset_at(place, self.now.saturating_sub(back)).await?)
             }
         }
+    }
+
+    /// What the stage says when it has heard all that was told before.
+    async fn further_back(&self, topic: Topic, to: &Sender<OpeningMessage>) -> Option<Offset> {
+        let (answer, answered) = oneshot::channel();
+        self.tell(to, Progress::LooksBack(topic, answer)).await;
+        // Without an answer the opening was cancelled, and the loop passes over whatever else it says.
+        answered.await.ok().flatten()
     }
 
     async fn replay(

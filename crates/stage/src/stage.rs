@@ -40,8 +40,8 @@ pub enum RestoreFrom {
         /// ended behind it may have left no trace. `None`: any.
         within: Option<Duration>,
     },
-    /// From the first record of the last so many milliseconds. Of a topic of the group this is only a look: what is not
-    /// complete there is received afterwards all the same.
+    /// From the first record of the last so many milliseconds, or from further back where [`Stage::looks_back_to`] says so. Of
+    /// a topic of the group this is only a look: what is not complete there is received afterwards all the same.
     Back(Duration),
 }
 
@@ -129,6 +129,13 @@ pub trait Stage: Send + 'static {
     fn restores(&self, partition: Partition) -> Vec<RestoreSpec> {
         let _ = partition;
         vec![]
+    }
+
+    /// The offset in `topic` that a [look back](RestoreFrom::Back) for `partition` must reach, if the log still goes back that
+    /// far. Asked when all logs that [`Stage::restores`] names before this one are replayed.
+    fn looks_back_to(&self, partition: Partition, topic: Topic) -> Option<Offset> {
+        let _ = (partition, topic);
+        None
     }
 
     /// The index of `partition` over `topic` does not stand where [`RestoreFrom::Proven`] said: throw it away. Comes before

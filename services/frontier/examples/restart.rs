@@ -95,7 +95,7 @@ async fn start(log: &Path, index: &Path, records: u64) -> (f64, f64) {
     let view = Arc::<FrontierView>::default();
     let metrics = FrontierMetrics::register(&registry).unwrap();
     // What was dispatched by the run before has no outcome here: a lease would only be waited for.
-    let config = FrontierConfig { max_pages: Some(0), ..FrontierConfig::default() };
+    let config = FrontierConfig { min_outstanding: 0, max_outstanding: 0, ..FrontierConfig::default() };
     let index = FrontierIndex::open(index).unwrap();
     let stage = FrontierStage::new(config, metrics, view.clone()).with_index(index);
     let metrics = Metrics::register(&registry).unwrap();

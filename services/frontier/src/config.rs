@@ -6,8 +6,6 @@ pub struct FrontierConfig {
     /// Least time between requests to a site, in milliseconds; 0: unlimited. Must be the rate-limiter's default interval,
     /// since the number of dispatches outstanding per site follows from it.
     pub default_interval_ms: u64,
-    /// Pages that may be fetched in all; `None`: no limit. Counted by [`crate::cap::PageCap`].
-    pub max_pages: Option<u64>,
     /// Attempts that a URL gets when it fails in passing (DNS, connection, timeout, 5xx).
     pub max_attempts: u8,
     /// Dispatches outstanding in a partition: at least.
@@ -22,7 +20,6 @@ impl Default for FrontierConfig {
     fn default() -> Self {
         Self {
             default_interval_ms: 1000,
-            max_pages: None,
             max_attempts: 3,
             min_outstanding: 512,
             max_outstanding: 8192,

@@ -4,7 +4,7 @@ use orbweaver_messages::{Dispatch, Millis, Outcome, OutcomeKind, Waiting};
 use orbweaver_stage::Origin;
 use orbweaver_url::Fingerprint;
 
-use crate::{cap::PageCap, scope::CrawlScopes};
+use crate::{pages::Pages, scope::CrawlScopes};
 
 /// What is to be done, in the closed set of a frontier.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,8 +47,8 @@ pub enum Decision {
 pub struct Turn<'a> {
     /// The moment.
     pub now: Millis,
-    /// The pages that may still be fetched, in all partitions of this process.
-    pub cap: &'a mut PageCap,
+    /// The pages of each crawl, and how many more may be asked for.
+    pub pages: &'a mut Pages,
     /// Which of what waits still belongs to its crawl.
     pub scopes: &'a CrawlScopes,
     /// Collects the decisions.

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! crawl.frontier ─┐                        ┌─> crawl.scheduled   dispatches: leases on a URL
-//!                 ├─> queues by site ──────┤
-//! crawl.outcomes ─┘   leases, delays       └─> crawl.frontier    retries, tombstones, re-appended records
+//!                 ├─> queues by site ──────┼─> crawl.frontier    retries, tombstones, re-appended records
+//! crawl.outcomes ─┘   leases, delays       └─> crawl.control     pages that were counted
 //! ```
 //!
 //! A URL that waits is a record in `crawl.frontier`; its offset completes when the URL ends: its tombstone is durable.
@@ -20,19 +20,20 @@
 //! | [`leases`] | what was dispatched and when it is over (pure) |
 //! | [`offsets`] | a set of offsets, one bit each (pure) |
 //! | [`scope`] | what waits and is outside of its crawl by now (pure) |
-//! | [`cap`] | the number of pages that may still be fetched |
-//! | [`stage`], `appends` | the glue to the runtime: decodes, opens, groups decisions into plans |
+//! | [`pages`] | how many pages of each crawl were fetched, here and elsewhere, and how many may be (pure) |
+//! | [`stage`], `appends`, `counted` | the glue to the runtime: decodes, opens, groups decisions into plans |
 //! | `service` | the service as a process of a cluster (feature `cluster`) |
 
 mod appends;
-pub mod cap;
 pub mod config;
+mod counted;
 pub mod decision;
 pub mod head;
 pub mod index;
 pub mod leases;
 pub mod metrics;
 pub mod offsets;
+pub mod pages;
 pub mod partition;
 pub mod scope;
 #[cfg(feature = "cluster")]

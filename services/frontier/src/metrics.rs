@@ -34,6 +34,12 @@ pub const DEFINITION_VERSION: &str = "orbweaver_frontier_definition_version";
 /// Definitions in `crawl.control` that cannot be used; what applied before goes on to apply. Alert: any increase; the log
 /// says why.
 pub const REFUSED_DEFINITIONS: &str = "orbweaver_frontier_refused_definitions_total";
+/// URLs that wait for the cap of their crawl to be raised. Alert: none; a crawl that stands so has ended as far as it may.
+pub const HELD: &str = "orbweaver_frontier_held_urls";
+/// Pages of a crawl that has a cap, in all partitions, as this instance counts them (label `crawl`; the first 32 by name).
+/// Alert: different between instances for minutes, while they are not close to the cap by more than a sixteenth of what is
+/// left: one does not follow `crawl.control`.
+pub const PAGES: &str = "orbweaver_frontier_capped_pages";
 
 /// Crawls whose version is shown, since a label must be bounded.
 const NAMED_CRAWLS: usize = 32;
@@ -65,6 +71,8 @@ pub struct FrontierMetrics {
     refused: IntCounterVec,
     pub(crate) refused_definitions: IntCounter,
     versions: IntGaugeVec,
+    held: IntGauge,
+    pages: IntGaugeVec,
 }
 
 impl FrontierMetrics {
@@ -86,6 +94,8 @@ impl FrontierMetrics {
             refused: IntCounterVec::new(Opts::new(REFUSED, "URLs refused by the frontier"), &["reason"])?,
             refused_definitions: IntCounter::new(REFUSED_DEFINITIONS, "Definitions that cannot be used")?,
             versions: IntGaugeVec::new(Opts::new(DEFINITION_VERSION, "The definition that applies"), &["crawl"])?,
+            held: IntGauge::new(HELD, "URLs that wait for a cap to be raised")?,
+            pages: IntGaugeVec::new(Opts::new(PAGES, "Pages of a crawl that has a cap"), &["crawl"])?,
         };
         Outside::ALL.iter().for_each(|outside| drop(metrics.refused.with_label_values(&[outside.name()])));
         KINDS.iter().for_each(|kind| drop(metrics.outcomes.with_label_values(&[kind_name(*kind)])));
@@ -102,6 +112,8 @@ impl FrontierMetrics {
         registry.register(Box::new(metrics.refused.clone()))?;
         registry.register(Box::new(metrics.refused_definitions.clone()))?;
         registry.register(Box::new(metrics.versions.clone()))?;
+        registry.register(Box::new(metrics.held.clone()))?;
+        registry.register(Box::new(metrics.pages.clone()))?;
         Ok(metrics)
     }
 
@@ -109,6 +121,15 @@ impl FrontierMetrics {
     pub(crate) fn similar(&self, (over_budget, put_back): (usize, u64)) {
         self.over_budget.set(i64::try_from(over_budget).unwrap_or(i64::MAX));
         self.put_back.inc_by(put_back);
+    }
+
+    /// URLs that are held, and the pages of the crawls that have a cap.
+    pub(crate) fn show_pages<'a>(&self, held: usize, pages: impl Iterator<Item = (&'a str, u64)>) {
+        self.held.set(i64::try_from(held).unwrap_or(i64::MAX));
+        self.pages.reset();
+        for (crawl, pages) in pages.take(NAMED_CRAWLS) {
+            self.pages.with_label_values(&[crawl]).set(i64::try_from(pages).unwrap_or(i64::MAX));
+        }
     }
 
     /// A URL was refused.

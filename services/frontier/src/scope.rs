@@ -16,9 +16,9 @@ pub struct CrawlScopes {
 
 /// What a record of `crawl.control` changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Read {
-    /// Which definition of a crawl applies.
-    Definition,
+pub enum Read<'r> {
+    /// Which definition of this crawl applies.
+    Definition(&'r str),
     /// Nothing: a definition that cannot be used.
     Refused,
     /// Nothing.
@@ -27,11 +27,11 @@ pub enum Read {
 
 impl CrawlScopes {
     /// Takes a record of `crawl.control`. A definition that cannot be used changes nothing, and is told.
-    pub fn apply(&mut self, record: &Delivered) -> Read {
+    pub fn apply<'r>(&mut self, record: &'r Delivered) -> Read<'r> {
         let (partition, offset) = (record.place.partition, record.offset);
         let (key, value) = (record.key.as_deref(), record.value.as_ref());
         match self.definitions.apply(ControlRecord { partition, offset, key, value }) {
-            Change::Applied(..) | Change::Deleted(_) => Read::Definition,
+            Change::Applied(crawl, _) | Change::Deleted(crawl) => Read::Definition(crawl),
             Change::Refused { crawl, applies, reason } => {
                 tracing::error!(crawl, version = offset, applies, %reason, "a definition cannot be used");
                 Read::Refused
@@ -64,6 +64,12 @@ impl CrawlScopes {
             return None;
         }
         if rules.is_too_deep(waiting.depth) { Some(Outside::TooDeep) } else { rules.refusal(waiting.key()) }
+    }
+
+    /// The cap on the pages of a crawl, if it has one.
+    #[must_use]
+    pub fn max_pages(&self, crawl: &str) -> Option<u64> {
+        self.definitions.applied(crawl)?.definition.max_pages
     }
 
     /// All crawls that have a definition, by name, with its version.

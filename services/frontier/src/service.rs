@@ -48,8 +48,6 @@ impl Service for FrontierService {
 fn config(settings: &Settings) -> Result<FrontierConfig, Fault> {
     Ok(FrontierConfig {
         default_interval_ms: settings.rate("rate_limiter.rate")?.interval_ms,
-        // A cap is counted in one process; a cluster has none.
-        max_pages: None,
         max_attempts: settings.count("frontier.max_attempts")?,
         min_outstanding: settings.count("frontier.min_outstanding")?,
         max_outstanding: settings.count("frontier.max_outstanding")?,

@@ -42,6 +42,8 @@ struct Site {
     /// Time from dispatch to outcome, smoothed, in milliseconds.
     round_trip_ms: f32,
     in_turn: bool,
+    /// It has no turn before its crawl may go on.
+    held: bool,
     /// Not to be dispatched before: a block, or a deferral.
     resume_at_ms: Millis,
 }
@@ -61,6 +63,8 @@ pub(crate) struct Sites {
     sites: HashMap<SiteId, Site>,
     heads: Heads,
     waiting: usize,
+    /// Those of them whose site is held.
+    held: usize,
     /// Sites that may be dispatched, in turn.
     turn: VecDeque<SiteId>,
     paused: BinaryHeap<Reverse<(Millis, SiteId)>>,
@@ -73,6 +77,7 @@ impl Sites {
             sites: HashMap::new(),
             heads: Heads::default(),
             waiting: 0,
+            held: 0,
             turn: VecDeque::new(),
             paused: BinaryHeap::new(),
         }
@@ -90,7 +95,9 @@ impl Sites {
     /// A URL of this site waits from now on.
     pub(crate) fn admit(&mut self, id: SiteId) {
         self.waiting += 1;
-        self.sites.entry(id).or_default().waiting += 1;
+        let site = self.sites.entry(id).or_default();
+        site.waiting += 1;
+        self.held += usize::from(site.held);
     }
 
     /// A URL of this site does not wait any more.
@@ -98,6 +105,7 @@ impl Sites {
         let Some(site) = self.sites.get_mut(&id) else { return };
         self.waiting = self.waiting.saturating_sub(1);
         site.waiting = site.waiting.saturating_sub(1);
+        self.held = self.held.saturating_sub(usize::from(site.held));
         self.sweep(id, now);
     }
 
@@ -162,6 +170,35 @@ impl Sites {
                 self.call(id, now);
                 self.dismiss(id, now);
             }
+        }
+    }
+
+    /// URLs that wait, of sites that are held.
+    pub(crate) fn held(&self) -> usize {
+        self.held
+    }
+
+    /// A site has no turn before it is let go. The URL that was in turn goes back to its rank.
+    pub(crate) fn hold(&mut self, id: SiteId, rank: Rank, now: Millis) {
+        if let Some(site) = self.sites.get_mut(&id)
+            && !std::mem::replace(&mut site.held, true)
+        {
+            self.held += site.waiting as usize;
+        }
+        self.pass_over(id, Some(rank), now);
+        // It may stand so for long, and what is read ahead is bounded over all sites.
+        if let Some(site) = self.sites.get_mut(&id) {
+            self.heads.forget(&mut site.head);
+        }
+    }
+
+    /// A site that was held may have its turn.
+    pub(crate) fn let_go(&mut self, id: SiteId, now: Millis) {
+        if let Some(site) = self.sites.get_mut(&id)
+            && std::mem::take(&mut site.held)
+        {
+            self.held = self.held.saturating_sub(site.waiting as usize);
+            self.call(id, now);
         }
     }
 
@@ -262,7 +299,7 @@ impl Site {
     fn may_dispatch(&self, default_interval_ms: u64, now: Millis) -> bool {
         let capacity = self.capacity(default_interval_ms);
         let capacity = if self.queued > self.queued_back { capacity } else { capacity.min(BACK_OUTSTANDING) };
-        self.queued > 0 && self.resume_at_ms <= now && self.outstanding < capacity
+        !self.held && self.queued > 0 && self.resume_at_ms <= now && self.outstanding < capacity
     }
 
     fn is_idle(&self, now: Millis) -> bool {

@@ -7,15 +7,18 @@ use orbweaver_messages::{
     Dispatch, LEASE_MS, Millis, Outcome, OutcomeKind, Topic, decode,
     topic::{CONTROL, FRONTIER, OUTCOMES, SCHEDULED},
 };
-use orbweaver_stage::{Actions, Opening, Origin, Position, RestoreFrom, RestoreSpec, Stage, StageError};
+use orbweaver_stage::{
+    Actions, Opening, Origin, Plan, Position, RestoreFrom, RestoreSpec, Stage, StageError, Step, Token,
+};
 
 use crate::{
     FrontierConfig, FrontierView,
     appends::{Appends, depth_of, epoch_of, frontier_record},
-    cap::PageCap,
+    counted,
     decision::{Decision, Turn},
     index::{FrontierIndex, Index, IndexError, MemoryIndex},
     metrics::FrontierMetrics,
+    pages::Pages,
     partition::PartitionFrontier,
     scope::{CrawlScopes, Read},
 };
@@ -42,7 +45,7 @@ pub struct FrontierStage {
     config: FrontierConfig,
     metrics: FrontierMetrics,
     view: Arc<FrontierView>,
-    cap: PageCap,
+    pages: Pages,
     scopes: CrawlScopes,
     /// The store of all partitions' indexes, when it is on disk.
     index: Option<FrontierIndex>,
@@ -63,12 +66,11 @@ impl FrontierStage {
     /// A frontier without partitions, which indexes what waits in memory.
     #[must_use]
     pub fn new(config: FrontierConfig, metrics: FrontierMetrics, view: Arc<FrontierView>) -> Self {
-        let cap = PageCap::new(config.max_pages);
         Self {
             config,
             metrics,
             view,
-            cap,
+            pages: Pages::default(),
             scopes: CrawlScopes::default(),
             index: None,
             restoring: BTreeMap::new(),
@@ -127,14 +129,14 @@ impl FrontierStage {
                 Err(error) => return Ok(Err(error.to_string())),
             };
             self.metrics.outcomes.with_label_values(&[kind_name(outcome.kind)]).inc();
-            let turn = &mut Turn { now, cap: &mut self.cap, scopes: &self.scopes, out };
+            let turn = &mut Turn { now, pages: &mut self.pages, scopes: &self.scopes, out };
             return partition.outcome(origin, &outcome, turn).map(Ok);
         }
         let record = frontier_record(record).map(|(fingerprint, waiting)| (fingerprint, waiting, epoch_of(record)));
         if let Ok((_, Some(waiting), _)) = &record {
             self.scopes.note(waiting);
         }
-        let turn = &mut Turn { now, cap: &mut self.cap, scopes: &self.scopes, out };
+        let turn = &mut Turn { now, pages: &mut self.pages, scopes: &self.scopes, out };
         match record {
             // Only the frontier writes tombstones; one without an epoch was made by hand and is meant.
             Ok((fingerprint, None, epoch)) => {
@@ -173,13 +175,30 @@ impl FrontierStage {
         let write = !(0..WRITE_EVERY_MS).contains(&now.saturating_sub(self.written_at_ms));
         for (number, partition) in &mut self.open {
             let out = decisions.entry(*number).or_default();
-            partition.tick(&mut Turn { now, cap: &mut self.cap, scopes: &self.scopes, out })?;
+            partition.tick(&mut Turn { now, pages: &mut self.pages, scopes: &self.scopes, out })?;
             if write {
                 self.written_at_ms = now;
                 partition.write()?;
             }
         }
-        self.carry_out(decisions, now, actions)
+        self.carry_out(decisions, now, actions)?;
+        self.write_counts(now, actions);
+        Ok(())
+    }
+
+    /// Writes how many pages there are by now, where others have to know, or after a while.
+    fn write_counts(&mut self, now: Millis, actions: &mut FrontierActions) {
+        for (number, partition) in &self.open {
+            if self.draining.contains(number) {
+                continue;
+            }
+            self.pages.hold(*number, partition.held_at());
+            let counts = self.pages.write(*number, now);
+            if !counts.is_empty() {
+                let steps = vec![Step::Produce(counted::records(&counts, now))];
+                actions.plans.push(Plan { steps, completes: vec![], token: Some((*number).into()) });
+            }
+        }
     }
 
     /// Lets every open partition dispatch, and turns all decisions into plans: one append a kind, whatever their number.
@@ -192,7 +211,7 @@ impl FrontierStage {
         for (number, partition) in &mut self.open {
             if !self.draining.contains(number) {
                 let out = decisions.entry(*number).or_default();
-                partition.dispatch(&mut Turn { now, cap: &mut self.cap, scopes: &self.scopes, out })?;
+                partition.dispatch(&mut Turn { now, pages: &mut self.pages, scopes: &self.scopes, out })?;
             }
         }
         let mut appends = Appends::at(now);
@@ -233,6 +252,7 @@ impl FrontierStage {
         let (waiting, leased, sites) =
             loads.fold((0, 0, 0), |sum, load| (sum.0 + load.0, sum.1 + load.1, sum.2 + load.2));
         self.view.set(waiting, leased, sites);
+        self.view.set_pages(self.pages.all(), self.open.len());
         let similar = self.open.values_mut().map(PartitionFrontier::similar);
         let similar = similar.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         self.view.set_over_budget(similar.0);
@@ -245,6 +265,8 @@ impl FrontierStage {
         let times = i64::try_from(1 + sites / BUSIEST_SITES).unwrap_or(i64::MAX);
         if now >= self.busiest_at_ms + BUSIEST_EVERY_MS * times {
             self.busiest_at_ms = now;
+            let held = self.open.values().map(PartitionFrontier::held).sum();
+            self.metrics.show_pages(held, self.pages.capped());
             let mut busiest = vec![];
             for partition in self.open.values_mut() {
                 busiest.extend(partition.busiest(5)?);
@@ -258,8 +280,15 @@ impl FrontierStage {
 
     /// A record of `crawl.control` is read: from the next dispatch on what it says is held against what waits.
     fn control(&mut self, record: &Delivered) {
+        if let Some(count) = counted::page_count(record) {
+            self.pages.hear(record.offset, &count);
+            return;
+        }
         match self.scopes.apply(record) {
-            Read::Definition => self.metrics.show_versions(self.scopes.versions()),
+            Read::Definition(crawl) => {
+                self.pages.limit(crawl, self.scopes.max_pages(crawl));
+                self.metrics.show_versions(self.scopes.versions());
+            }
             Read::Refused => self.metrics.refused_definitions.inc(),
             Read::Nothing => {}
         }
@@ -295,6 +324,8 @@ impl FrontierStage {
             }
             _ => {
                 if let Ok(outcome) = decode::<Outcome>("outcome", record.value.as_ref()) {
+                    let page_of = (outcome.kind == OutcomeKind::Fetched).then_some(&*outcome.crawl);
+                    self.pages.outcome(partition, record.offset, page_of);
                     index.restore_outcome(outcome.fingerprint, outcome.id, outcome.kind);
                 }
                 Ok(())
@@ -308,7 +339,8 @@ impl FrontierStage {
             Some(partition) => partition,
             None => self.partition(number)?,
         };
-        let waiting = partition.open(opening.claim, opening.assignment, now, &mut self.cap)?;
+        self.pages.serve(number, opening.claim, opening.partitions);
+        let waiting = partition.open(opening.claim, opening.assignment, now, &mut self.pages)?;
         self.epochs.insert(number, opening.claim);
         self.draining.retain(|draining| *draining != number);
         self.open.insert(number, partition);
@@ -345,6 +377,11 @@ impl Stage for FrontierStage {
             .to_vec()
     }
 
+    fn looks_back_to(&self, partition: Partition, topic: Topic) -> Option<Offset> {
+        // What was counted before stands in `crawl.control`, which is restored before.
+        (topic == OUTCOMES).then(|| self.pages.counted_upto(partition))
+    }
+
     fn distrust(&mut self, partition: Partition, _: Topic) -> Result<(), StageError> {
         let discarded = self.index.as_ref().map_or(Ok(()), |index| index.discard(partition));
         discarded.map_err(|error| self.halted(&error))
@@ -375,6 +412,13 @@ impl Stage for FrontierStage {
         self.end_call(result, actions);
     }
 
+    fn settled(&mut self, token: Token, _: &[Offset], _: Millis, _: &mut FrontierActions) {
+        // The only plans with a token are counts of pages; it names their partition.
+        if let Ok(partition) = Partition::try_from(token) {
+            self.pages.settled(partition);
+        }
+    }
+
     fn tick(&mut self, now: Millis, actions: &mut FrontierActions) {
         let result = self.tick_all(now, actions);
         self.end_call(result, actions);
@@ -395,12 +439,13 @@ impl Stage for FrontierStage {
             // It stands where it was written last; the log has the rest.
             tracing::warn!(partition, %error, "the index was not written at the end");
         }
+        self.pages.leave(partition);
         self.epochs.remove(&partition);
         self.draining.retain(|draining| *draining != partition);
     }
 
     fn due(&self, _: Millis) -> usize {
-        if self.cap.is_exhausted() { 0 } else { self.open.values().filter(|partition| partition.is_due()).count() }
+        self.open.values().filter(|partition| partition.is_due()).count()
     }
 }
 

@@ -21,6 +21,8 @@ pub struct FrontierView {
     leased: AtomicU64,
     sites: AtomicU64,
     over_budget: AtomicU64,
+    pages: AtomicU64,
+    partitions: AtomicU64,
     busiest: Mutex<Vec<SiteLoad>>,
 }
 
@@ -29,6 +31,11 @@ impl FrontierView {
         self.waiting.store(waiting as u64, Ordering::Relaxed);
         self.leased.store(leased as u64, Ordering::Relaxed);
         self.sites.store(sites as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_pages(&self, pages: u64, partitions: usize) {
+        self.pages.store(pages, Ordering::Relaxed);
+        self.partitions.store(partitions as u64, Ordering::Relaxed);
     }
 
     pub(crate) fn set_over_budget(&self, patterns: usize) {
@@ -55,6 +62,18 @@ impl FrontierView {
     #[must_use]
     pub fn sites(&self) -> u64 {
         self.sites.load(Ordering::Relaxed)
+    }
+
+    /// Pages that were fetched, of all crawls, as they count for caps.
+    #[must_use]
+    pub fn pages(&self) -> u64 {
+        self.pages.load(Ordering::Relaxed)
+    }
+
+    /// Partitions that are served.
+    #[must_use]
+    pub fn partitions(&self) -> u64 {
+        self.partitions.load(Ordering::Relaxed)
     }
 
     /// Patterns of similar URLs that are over their budget.

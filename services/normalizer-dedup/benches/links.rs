@@ -39,6 +39,7 @@ fn service(directory: &std::path::Path) -> NormalizerDedup {
         include: vec![],
         exclude: vec!["/login".to_owned(), "[?&]sessionid=".to_owned()],
         max_depth: None,
+        max_pages: None,
         traps: orbweaver_messages::Traps::default(),
         pins,
         created_at_ms: 0,

@@ -59,6 +59,7 @@ impl DefaultCrawl {
             include: self.include.clone(),
             exclude: self.exclude.clone(),
             max_depth: self.max_depth,
+            max_pages: None,
             traps: Traps::default(),
             pins,
             created_at_ms: now,

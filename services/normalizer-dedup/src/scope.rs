@@ -175,6 +175,7 @@ mod tests {
             include,
             exclude,
             max_depth: None,
+            max_pages: None,
             traps: orbweaver_messages::Traps::default(),
             pins,
             created_at_ms: 0,

@@ -72,9 +72,6 @@ pub struct CrawlArgs {
     /// Crawl a small web that this process serves itself; needs no internet.
     #[arg(long)]
     pub demo: bool,
-    /// Stop after so many pages.
-    #[arg(long, value_name = "N|none", value_parser = pages)]
-    pub max_pages: Option<Limit<u64>>,
     /// Stop after this time, such as 90s or 10m; the same command goes on.
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub max_time: Option<Duration>,
@@ -174,6 +171,9 @@ pub struct Extent {
     /// Follow at most so many links from a seed.
     #[arg(long, value_name = "N|none")]
     pub max_depth: Option<Limit<u16>>,
+    /// Fetch at most so many pages. What waits then goes on waiting, and is fetched when the cap is raised.
+    #[arg(long, value_name = "N|none", value_parser = pages)]
+    pub max_pages: Option<Limit<u64>>,
 }
 
 impl Extent {
@@ -185,6 +185,7 @@ impl Extent {
             include: patterns(&self.include),
             exclude: patterns(&self.exclude),
             max_depth: self.max_depth.map(|limit| limit.0),
+            max_pages: self.max_pages.map(|limit| limit.0),
             traps: self.traps.map(Into::into),
         }
     }

@@ -48,6 +48,7 @@ pub(crate) fn definition(web: &Web, settings: &Settings, excluded: &BTreeSet<usi
         // A page's URL ends in its number, and no other page's does.
         exclude: excluded.iter().map(|page| format!("/p{page}$")).collect(),
         max_depth: web.max_depth,
+        max_pages: None,
         traps: orbweaver_messages::Traps::default(),
         pins: Pins {
             partitions: settings.partitions,

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 
 use orbweaver_messages::{
     BodyEncoding, CrawlDefinition, DeadLetter, Discovered, Dispatch, DispatchId, Document, DocumentLink, Outcome,
-    OutcomeKind, Page, Pins, Ready, RobotsDirectives, Scope, ScopeEntry, Seed, Sighting, SiteMemory, Trail, Traps,
+    OutcomeKind, Page, PageCount, Pins, Ready, RobotsDirectives, Scope, ScopeEntry, Seed, Sighting, SiteMemory, Trail, Traps,
     Waiting, decode, encode,
 };
 use orbweaver_url::Fingerprint;
@@ -49,8 +49,22 @@ pub(crate) fn messages() -> Vec<(&'static str, Box<dyn Message>)> {
         ("site-memory", Box::new(site_memory())),
         ("crawl-definition", Box::new(crawl_definition())),
         ("scope-entry", Box::new(ScopeEntry { crawl: "docs".into(), entry: "example.org".into() })),
+        ("page-count", Box::new(page_count())),
         ("dead-letter", Box::new(dead_letter())),
     ]
+}
+
+fn page_count() -> PageCount {
+    PageCount {
+        crawl: "docs".into(),
+        partition: 3,
+        epoch: 7,
+        pages: 5,
+        leased: 2,
+        upto: 11,
+        since: 9,
+        held_at: Some(13),
+    }
 }
 
 fn text(text: &str) -> Option<String> {
@@ -219,6 +233,7 @@ fn crawl_definition() -> CrawlDefinition {
         include: vec!["/guide/".into()],
         exclude: vec!["/login".into()],
         max_depth: Some(3),
+        max_pages: Some(9),
         traps: Traps::Off,
         pins: Pins {
             partitions: 16,

@@ -16,22 +16,23 @@ use orbweaver_log::Offset;
 use orbweaver_messages::{Millis, Waiting};
 use orbweaver_stage::Position;
 use orbweaver_url::Fingerprint;
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 pub use disk::{DiskIndex, FrontierIndex};
 pub use error::IndexError;
 pub use memory::MemoryIndex;
 
-/// Names a site in eight bytes (xxh3 of its name). Two sites of one partition with the same id, which among ten million takes
-/// some four hundred thousand crawls to happen, would share a queue and its turns, and nothing else.
+/// Names a site of a crawl in eight bytes (xxh3 of both names): each crawl has a queue of its own at a site, so that one that may not
+/// go on holds up no other. Two of one partition with the same id, which among ten million takes some four hundred thousand
+/// pipelines to happen, would share a queue and its turns, and nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SiteId(pub u64);
 
 impl SiteId {
-    /// The id of the site of this name.
+    /// The id of the site of this name in a crawl.
     #[must_use]
-    pub fn of(site: &str) -> Self {
-        Self(xxh3_64(site.as_bytes()))
+    pub fn of(crawl: &str, site: &str) -> Self {
+        Self(xxh3_64_with_seed(site.as_bytes(), xxh3_64(crawl.as_bytes())))
     }
 }
 
@@ -71,7 +72,7 @@ impl Place {
     pub fn of(waiting: &Waiting, offset: Offset, now: Millis) -> Self {
         Self {
             offset,
-            site: SiteId::of(&waiting.site),
+            site: SiteId::of(&waiting.crawl, &waiting.site),
             depth: waiting.depth,
             failures: waiting.failures,
             blocks: waiting.blocks,

@@ -64,11 +64,11 @@ fn said(index: &mut dyn Index) -> Said {
     let places: Vec<Option<Place>> = (0..24).map(|number| index.place(fingerprint(number)).unwrap()).collect();
     for place in places.iter().flatten() {
         let waiting = index.waiting(place.offset).unwrap();
-        assert_eq!((waiting.depth, SiteId::of(&waiting.site)), (place.depth, place.site));
+        assert_eq!((waiting.depth, SiteId::of(&waiting.crawl, &waiting.site)), (place.depth, place.site));
     }
     let mut each = vec![];
     index.each(&mut |place| each.push(place)).unwrap();
-    let sites = (0..3).map(|site| SiteId::of(&format!("{site}.example")));
+    let sites = (0..3).map(|site| SiteId::of("default", &format!("{site}.example")));
     let queues = sites.flat_map(|site| [(site, (0, 0)), (site, (1, 20))]).collect::<Vec<_>>();
     let queues = queues.into_iter().map(|(site, from)| index.queued(site, from, 5).unwrap()).collect();
     (places, each, queues, index.delayed(200, 7).unwrap())

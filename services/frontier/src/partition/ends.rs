@@ -21,8 +21,10 @@ impl PartitionFrontier {
     /// When the index fails.
     pub fn outcome(&mut self, origin: Origin, outcome: &Outcome, turn: &mut Turn<'_>) -> Result<(), IndexError> {
         self.outcomes_since_tick += 1;
+        let page_of = (outcome.kind == OutcomeKind::Fetched).then_some(&*outcome.crawl);
+        turn.pages.outcome(self.partition, origin.offset, page_of);
         if let Some(delay) = outcome.crawl_delay_ms {
-            self.sites.learn_delay(SiteId::of(&outcome.site), delay);
+            self.sites.learn_delay(SiteId::of(&outcome.crawl, &outcome.site), delay);
         }
         let fingerprint = outcome.fingerprint;
         let (leased, has_lesser) = match self.active.get(&fingerprint) {
@@ -66,9 +68,7 @@ impl PartitionFrontier {
         self.leases.end(id, true);
         let asked = outcome.requested_at_ms.is_some();
         self.sites.end(place.site, asked.then_some(outcome.ended_at_ms - outcome.dispatched_at_ms), turn.now);
-        if outcome.kind != OutcomeKind::Fetched {
-            turn.cap.give_back();
-        }
+        turn.pages.release(self.partition, &outcome.crawl);
     }
 
     fn ended(
@@ -134,7 +134,7 @@ impl PartitionFrontier {
             self.leases.renew(Lease { dispatched_at_ms: turn.now, ..lease });
             return Ok(());
         }
-        self.release(id, &place, turn);
+        self.release(id, (&place, &waiting.crawl), turn);
         if overtaken {
             let mut waiting = self.as_found(&place, waiting)?;
             waiting.failures += 1;
@@ -146,9 +146,9 @@ impl PartitionFrontier {
     }
 
     /// Takes the lease off a URL without an outcome.
-    pub(super) fn release(&mut self, id: DispatchId, place: &Place, turn: &mut Turn<'_>) {
+    pub(super) fn release(&mut self, id: DispatchId, (place, crawl): (&Place, &str), turn: &mut Turn<'_>) {
         self.leases.end(id, false);
         self.sites.end(place.site, None, turn.now);
-        turn.cap.give_back();
+        turn.pages.release(self.partition, crawl);
     }
 }

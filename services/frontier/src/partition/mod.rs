@@ -9,11 +9,12 @@
 //! After an error the partition cannot be served on, and what was decided in that call must not be carried out.
 
 mod ends;
+mod held;
 mod records;
 mod restore;
 mod similar;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use orbweaver_log::{Offset, Partition, TopicPartition};
 use orbweaver_messages::{Dispatch, DispatchId, EXPIRES_MS, Millis, NOT_AFTER_MS, Trail, Waiting, topic};
@@ -24,7 +25,7 @@ use orbweaver_url::Fingerprint;
 use crate::{
     FrontierConfig, SiteLoad,
     decision::{Decision, Turn},
-    index::{Index, IndexError, Place, is_at_back},
+    index::{Index, IndexError, Place, SiteId, is_at_back},
     leases::{Lease, Leases},
     offsets::Offsets,
     sites::{Sites, Source},
@@ -34,6 +35,8 @@ use crate::{
 const REAPPEND_BATCH: usize = 512;
 /// URLs in turn that are put at the back, or refused, in one go, at most.
 const PASS_OVER_BATCH: usize = 512;
+/// Sites that get their turn in one go when a cap is raised, at most.
+const LET_GO_BATCH: u64 = 512;
 /// Delayed URLs that are woken in one go, at most.
 const WAKE_BATCH: usize = 512;
 
@@ -91,6 +94,8 @@ pub struct PartitionFrontier {
     outcomes_since_tick: u32,
     outcomes_per_second: f64,
     last_tick_ms: Millis,
+    /// By crawl, the sites whose turn waits for its cap.
+    held: BTreeMap<String, VecDeque<SiteId>>,
 }
 
 impl PartitionFrontier {
@@ -118,6 +123,7 @@ impl PartitionFrontier {
             outcomes_since_tick: 0,
             outcomes_per_second: 0.0,
             last_tick_ms: 0,
+            held: BTreeMap::new(),
             config,
         }
     }
@@ -157,20 +163,26 @@ impl PartitionFrontier {
         self.reappend(turn)
     }
 
-    /// Gives out leases to what is in turn, as far as `cap` and the limit of outstanding dispatches allow.
+    /// Gives out leases to what is in turn, as far as the caps of crawls and the limit of outstanding dispatches allow.
     ///
     /// # Errors
     /// When the index fails.
     pub fn dispatch(&mut self, turn: &mut Turn<'_>) -> Result<(), IndexError> {
         self.wake(turn.now)?;
         let mut passed_over = 0;
-        while self.leases.outstanding() < self.limit && !turn.cap.is_exhausted() && passed_over < PASS_OVER_BATCH {
+        let more_may_go = self.let_go(turn);
+        while self.leases.outstanding() < self.limit && passed_over < PASS_OVER_BATCH {
             let mut source = Source { index: &mut *self.index, idle: &self.idle };
             let Some((site, rank)) = self.sites.next(turn.now, &mut source)? else { break };
             let offset = rank.1;
             let waiting = self.index.waiting(offset)?;
             let fingerprint = waiting.fingerprint;
             let place = Place { site, back: is_at_back(rank), ..Place::of(&waiting, offset, Millis::MAX) };
+            if turn.pages.slack(&waiting.crawl) == 0 {
+                self.hold(&waiting.crawl, &place, turn.now);
+                passed_over += 1;
+                continue;
+            }
             let Some(trail) = self.in_its_turn(&place, &waiting, turn)? else {
                 passed_over += 1;
                 continue;
@@ -179,11 +191,11 @@ impl PartitionFrontier {
             let last = waiting.failures.saturating_add(1) >= self.config.max_attempts;
             turn.out.push(Decision::Dispatch(Box::new(Dispatch { trail, ..dispatched(&waiting, id, last, turn.now) })));
             self.idle.remove(offset);
+            turn.pages.lease(self.partition, &waiting.crawl);
             self.active.insert(fingerprint, Active { place, busy: Busy::Leased(id, Box::new(waiting)) });
             self.leases.add(Lease { dispatched_at_ms: turn.now, fingerprint, id });
-            turn.cap.reserve();
         }
-        self.passing_over = passed_over == PASS_OVER_BATCH;
+        self.passing_over = passed_over == PASS_OVER_BATCH || more_may_go;
         Ok(())
     }
 

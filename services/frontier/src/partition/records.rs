@@ -130,7 +130,7 @@ impl PartitionFrontier {
                 self.active.insert(fingerprint, active);
             }
             Some(Active { place, busy: Busy::Leased(id, waiting) }) => {
-                self.release(id, &place, turn);
+                self.release(id, (&place, &waiting.crawl), turn);
                 let waiting = self.as_found(&place, waiting)?;
                 self.bury(place, waiting, epoch, turn);
             }

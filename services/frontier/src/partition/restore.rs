@@ -8,9 +8,9 @@ use orbweaver_url::Fingerprint;
 
 use super::{Active, Busy, PartitionFrontier, WAKE_BATCH, at_the_depth_of};
 use crate::{
-    cap::PageCap,
     index::{IndexError, Place},
     leases::Lease,
+    pages::Pages,
 };
 
 impl PartitionFrontier {
@@ -76,7 +76,7 @@ impl PartitionFrontier {
         }
     }
 
-    /// Serves from now on. Gives the offsets back that are not complete.
+    /// Serves from now on; `pages` does, too. Gives the offsets back that are not complete.
     ///
     /// # Errors
     /// When the index fails.
@@ -85,13 +85,13 @@ impl PartitionFrontier {
         epoch: u64,
         assignment: u32,
         now: Millis,
-        cap: &mut PageCap,
+        pages: &mut Pages,
     ) -> Result<Vec<Offset>, IndexError> {
         self.epoch = epoch;
         self.assignment = assignment;
         self.last_tick_ms = now;
         self.queue_what_is_due(now)?;
-        let leased = self.lease_what_was_found(now, cap)?;
+        let leased = self.lease_what_was_found(now, pages)?;
         let Self { index, sites, idle, .. } = self;
         let (mut waiting, mut next_wake_ms) = (vec![], None::<Millis>);
         index.each(&mut |place| {
@@ -123,7 +123,7 @@ impl PartitionFrontier {
     }
 
     /// Gives the offsets back of what is leased.
-    fn lease_what_was_found(&mut self, now: Millis, cap: &mut PageCap) -> Result<HashSet<Offset>, IndexError> {
+    fn lease_what_was_found(&mut self, now: Millis, pages: &mut Pages) -> Result<HashSet<Offset>, IndexError> {
         let mut found: Vec<Dispatch> = std::mem::take(&mut self.found).into_values().collect();
         found.retain(|dispatch| now < dispatch.dispatched_at_ms + LEASE_MS);
         found.sort_by_key(|dispatch| (dispatch.dispatched_at_ms, dispatch.id));
@@ -137,10 +137,10 @@ impl PartitionFrontier {
             }
             let waiting = Box::new(self.index.waiting(place.offset)?);
             leased.insert(place.offset);
+            pages.lease(self.partition, &waiting.crawl);
             self.active.insert(fingerprint, Active { place, busy: Busy::Leased(id, waiting) });
             // A dispatch from a clock ahead of ours counts as made now.
             self.leases.add(Lease { dispatched_at_ms: dispatched_at_ms.min(now), fingerprint, id });
-            cap.reserve();
         }
         Ok(leased)
     }

@@ -55,6 +55,7 @@ impl Control {
                 include: vec![],
                 exclude: Some(format!("{}$", said.digit)).filter(|_| said.digit < 10).into_iter().collect(),
                 max_depth: Some(said.max_depth).filter(|depth| *depth < 3),
+                max_pages: None,
                 traps: orbweaver_messages::Traps::default(),
                 pins: Pins {
                     partitions: 1,

@@ -8,10 +8,10 @@ mod world;
 
 use std::collections::BTreeSet;
 
-use orbweaver_frontier::cap::PageCap;
 use orbweaver_messages::OutcomeKind;
 use orbweaver_patterns::{BUDGET, HARD_LIMIT};
 use proptest::prelude::*;
+use definitions::CRAWL;
 use world::{Op, World, op};
 
 proptest! {
@@ -126,7 +126,7 @@ fn what_is_of_a_pattern_over_its_budget_goes_behind_all_others_of_its_site_and_i
         world.settle();
         world.admit(1 + 192);
         world.settle();
-        world.cap = PageCap::new(None);
+        world.pages.limit(CRAWL, None);
         world.settle();
         let order = order(&mut world, 1000);
         assert_eq!(order.first(), Some(&(trap + 1)), "the only other one is first, although it is deepest");
@@ -144,7 +144,7 @@ fn beyond_the_hard_limit_what_its_pattern_led_to_is_refused_and_counted_in_a_cra
     (0..HARD_LIMIT).for_each(|_| world.admit_trap(2 + 64));
     (0..HARD_LIMIT).for_each(|_| world.admit_trap(2 + 128));
     world.settle();
-    world.cap = PageCap::new(None);
+    world.pages.limit(CRAWL, None);
     world.settle();
     let fetched = order(&mut world, 1000).len();
     assert_eq!((fetched, world.refused), (HARD_LIMIT as usize, HARD_LIMIT as u32), "one half was passed once only");

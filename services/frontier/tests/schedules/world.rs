@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use orbweaver_frontier::{
     FrontierConfig,
-    cap::PageCap,
     decision::{Decision, Turn},
     index::{FrontierIndex, Index, MemoryIndex},
+    pages::Pages,
     partition::PartitionFrontier,
 };
 use orbweaver_log::TopicPartition;
@@ -73,7 +73,7 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
 pub(crate) struct World {
     pub(crate) now: Millis,
     pub(crate) frontier: PartitionFrontier,
-    pub(crate) cap: PageCap,
+    pub(crate) pages: Pages,
     /// `crawl.frontier`: a waiting URL, or a tombstone with the depth of what ended.
     pub(crate) records: Vec<(Fingerprint, Result<Waiting, u16>)>,
     /// The least depth at which each URL was found.
@@ -132,7 +132,7 @@ impl World {
             frontier: PartitionFrontier::new(0, config(), index(disk.as_ref())),
             disk,
             decided: vec![],
-            cap: PageCap::new(max_pages),
+            pages: Pages::default(),
             records: vec![],
             found: BTreeMap::new(),
             asked: BTreeMap::new(),
@@ -148,7 +148,9 @@ impl World {
             claims: 0,
             control: Control::new(),
         };
-        world.frontier.open(0, EPOCH, world.now, &mut world.cap).unwrap();
+        world.pages.limit(CRAWL, max_pages);
+        world.pages.serve(0, 0, 1);
+        world.frontier.open(0, EPOCH, world.now, &mut world.pages).unwrap();
         world
     }
 
@@ -164,7 +166,7 @@ impl World {
             if let Some((_, Ok(waiting))) = self.records.get(self.read[0]) {
                 self.control.scopes.note(waiting);
             }
-            let mut turn = Turn { now: self.now, cap: &mut self.cap, scopes: &self.control.scopes, out: &mut out };
+            let mut turn = Turn { now: self.now, pages: &mut self.pages, scopes: &self.control.scopes, out: &mut out };
             if let Some((fingerprint, waiting)) = self.records.get(self.read[0]).cloned() {
                 let origin = Self::origin(0, self.read[0] as u64);
                 self.incomplete[0].insert(origin.offset);
@@ -376,13 +378,15 @@ impl World {
         for dispatch in self.scheduled.iter().filter(|dispatch| dispatch.dispatched_at_ms + LEASE_MS >= self.now) {
             self.frontier.restore_dispatch(dispatch.clone()).unwrap();
         }
-        for outcome in &self.outcomes {
+        self.pages = Pages::default();
+        for (offset, outcome) in self.outcomes.iter().enumerate() {
+            self.pages.outcome(0, offset as u64, (outcome.kind == OutcomeKind::Fetched).then_some(CRAWL));
             self.frontier.restore_outcome(outcome.fingerprint, outcome.id, outcome.kind);
         }
         self.control.crash();
         self.claims += 1;
-        self.cap = PageCap::new(None);
-        let waiting = self.frontier.open(self.claims, EPOCH, self.now, &mut self.cap).unwrap();
+        self.pages.serve(0, self.claims, 1);
+        let waiting = self.frontier.open(self.claims, EPOCH, self.now, &mut self.pages).unwrap();
         self.read = [self.records.len(), commit[1]];
         self.incomplete = [waiting.into_iter().collect(), BTreeSet::new()];
     }

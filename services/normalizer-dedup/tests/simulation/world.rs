@@ -58,6 +58,7 @@ impl World {
             include: vec![],
             exclude: vec!["/private/".to_owned()],
             max_depth,
+            max_pages: None,
             traps: orbweaver_messages::Traps::default(),
             pins: Pins {
                 partitions: self.partitions,

@@ -81,7 +81,6 @@ fn check(args: &CrawlArgs) -> Result<(), Failure> {
     seed::check(&args.urls)?;
     let settings = [
         ("--demo", args.demo, "it runs in one process"),
-        ("--max-pages", args.max_pages.is_some(), "pages are counted in one process alone"),
         ("--rate", args.rate.is_some(), "set `politeness.rate` of the services"),
         ("--concurrency", args.concurrency.is_some(), "set `fetcher.concurrency` of the services"),
         ("--user-agent", args.user_agent.is_some(), "set `fetcher.user_agent` of the services"),
@@ -112,6 +111,7 @@ async fn define(log: &dyn Log, args: &CrawlArgs, name: &str) -> Result<(), Failu
             include: patterns(&args.extent.include).unwrap_or_default(),
             exclude: patterns(&args.extent.exclude).unwrap_or_default(),
             max_depth: args.extent.max_depth.and_then(|limit| limit.0),
+            max_pages: args.extent.max_pages.and_then(|limit| limit.0),
             traps: args.extent.traps.map(Into::into).unwrap_or_default(),
             pins,
             created_at_ms: now,

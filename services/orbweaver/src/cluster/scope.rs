@@ -65,16 +65,18 @@ fn missing(name: &str, refused: Option<String>) -> Failure {
 }
 
 fn text(applied: &Applied, shown: &Shown<'_>) -> String {
-    let CrawlDefinition { name, scope, include, exclude, max_depth, traps, pins, created_at_ms, .. } =
+    let CrawlDefinition { name, scope, include, exclude, max_depth, max_pages, traps, pins, created_at_ms, .. } =
         &applied.definition;
     let list = |texts: &[String]| if texts.is_empty() { "none".to_owned() } else { texts.join("\n               ") };
     let depth = max_depth.map_or_else(|| "none".to_owned(), |depth| depth.to_string());
+    let pages = max_pages.map_or_else(|| "none".to_owned(), |pages| pages.to_string());
     let mut lines = vec![
         format!("crawl `{name}`, version {} of its definition", applied.version),
         format!("  scope        {}", scope.name()),
         format!("  include      {}", list(include)),
         format!("  exclude      {}", list(exclude)),
         format!("  max depth    {depth}"),
+        format!("  max pages    {pages}"),
         format!("  traps        {}", traps.name()),
         format!("  canonical    {}", pins.canonical_policy),
         format!("  wide domains {}", list(&pins.wide_domains)),
@@ -92,7 +94,7 @@ fn revision(set: &ScopeSet) -> Result<Revision, Failure> {
     let pinned = set.canonical.is_some() || !set.wide_domain.is_empty();
     if revision == Revision::default() && !pinned {
         return Err(Failure::Usage(
-            "nothing is to change: give --scope, --include, --exclude, --max-depth or --traps".to_owned(),
+            "nothing is to change: give --scope, --include, --exclude, --max-depth, --max-pages or --traps".to_owned(),
         ));
     }
     Ok(revision)

@@ -53,6 +53,7 @@ async fn define_default(log: &dyn Log) -> Result<(), Failure> {
         include: vec![],
         exclude: vec![],
         max_depth: None,
+        max_pages: None,
         traps: orbweaver_messages::Traps::default(),
         pins: definition::pins(
             log.partitions(CONTROL).map_err(failed)?,

@@ -36,6 +36,7 @@ pub fn of(settings: &Settings, partitions: Partition, now: Millis) -> CrawlDefin
         include: settings.include.clone(),
         exclude: settings.exclude.clone(),
         max_depth: settings.max_depth,
+        max_pages: settings.max_pages,
         traps: settings.traps,
         pins: pins(partitions, settings.canonical, settings.wide_domains.clone()),
         created_at_ms: now,
@@ -57,12 +58,13 @@ pub async fn ensure(log: &dyn Log, settings: &Settings, now: Millis) -> Result<(
             known.pins, wanted.pins
         )));
     }
-    let CrawlDefinition { scope, include, exclude, max_depth, traps, .. } = wanted;
+    let CrawlDefinition { scope, include, exclude, max_depth, max_pages, traps, .. } = wanted;
     let revision = Revision {
         scope: Some(scope),
         include: Some(include),
         exclude: Some(exclude),
         max_depth: Some(max_depth),
+        max_pages: Some(max_pages),
         traps: Some(traps),
     };
     revise(log, CRAWL, revision, None, now).await.map(drop)

@@ -87,7 +87,7 @@ impl Settings {
             demo: args.demo,
             seeded: false,
             complete: false,
-            max_pages: args.max_pages.and_then(|limit| limit.0),
+            max_pages: args.extent.max_pages.and_then(|limit| limit.0),
             max_depth: args.extent.max_depth.and_then(|limit| limit.0),
             // The demonstration's three hosts are all its own.
             scope: args.extent.scope.unwrap_or(if args.demo { ScopeName::Any } else { ScopeName::Host }),
@@ -147,7 +147,6 @@ impl Settings {
         }
         let was = self.clone();
         self.revise(args)?;
-        self.max_pages = args.max_pages.map_or(self.max_pages, |limit| limit.0);
         if let Some(difference) = self.differs_from(&was).filter(|_| self.complete) {
             return Err(Failure::Usage(format!(
                 "{difference}, but this crawl is complete, and what it needs to go on is gone: what was left out can only be \
@@ -179,7 +178,8 @@ impl Settings {
         let revision = Revision { traps: None, ..args.extent.revision() };
         let revised = revision.of(&definition::of(self, 0, 0)).map_err(|error| definition::refused(&error))?;
         self.scope = args.extent.scope.unwrap_or(self.scope);
-        (self.include, self.exclude, self.max_depth) = (revised.include, revised.exclude, revised.max_depth);
+        (self.include, self.exclude) = (revised.include, revised.exclude);
+        (self.max_depth, self.max_pages) = (revised.max_depth, revised.max_pages);
         Ok(())
     }
 

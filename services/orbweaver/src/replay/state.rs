@@ -94,6 +94,7 @@ impl State {
                 include: vec![],
                 exclude: vec![],
                 max_depth: None,
+                max_pages: None,
                 traps: orbweaver_messages::Traps::default(),
                 pins: definition::pins(asked.partitions, orbweaver_url::Policy::STANDARD, vec![]),
                 created_at_ms: 0,

@@ -1,0 +1,86 @@
+//! When what was counted is written to `crawl.control`, and what.
+
+use orbweaver_log::{Offset, Partition};
+use orbweaver_messages::{Millis, PageCount};
+
+use super::{Own, Pages, change};
+
+/// Between two writes of a partition, at least, in milliseconds: what others do not know yet is what came in this time.
+const SHORT_MS: Millis = 1_000;
+/// The same at most, when nobody has to know it soon. Far below a lease, for which outcomes are kept: whoever counts on finds them.
+const LONG_MS: Millis = 30_000;
+/// It is written soon when this many times what is not written yet is more than is left of the cap: so that the number of records
+/// follows the logarithm of the cap.
+const CLOSE: u64 = 16;
+
+impl Pages {
+    /// Nothing of this partition can move but by raising the cap of a crawl, one of which is given; see
+    /// [`PageCount::held_at`]. `None`: something can.
+    pub fn hold(&mut self, partition: Partition, held_at: Option<(Offset, &str)>) {
+        let by = held_at.map(|(_, crawl)| self.index(crawl));
+        let Some(own) = self.own.get_mut(&partition) else { return };
+        own.held_at = held_at.map(|(offset, _)| offset);
+        own.held_by = by.or(own.held_by);
+        if own.held_at != own.written_held_at
+            && let Some(index) = own.held_by
+            && let Some(crawl) = self.crawls.get_mut(index)
+        {
+            change(own, crawl.counts.entry(partition).or_default(), index);
+        }
+    }
+
+    /// What is to be written of a partition now. Nothing more is, until [`Pages::settled`].
+    pub fn write(&mut self, partition: Partition, now: Millis) -> Vec<PageCount> {
+        let Some(own) = self.own.get(&partition).filter(|own| own.in_air.is_none() && self.is_due(own, now)) else {
+            return vec![];
+        };
+        let Some(epoch) = own.epoch else { return vec![] };
+        let Some(own) = self.own.get_mut(&partition) else { return vec![] };
+        (own.in_air, own.written_ms, own.written_held_at) = (Some(own.next), now, own.held_at);
+        let (next, since, held_at) = (own.next, own.since, own.held_at);
+        let mut records = vec![];
+        for index in std::mem::take(&mut own.changed) {
+            let crawl = &mut self.crawls[index];
+            let Some(count) = crawl.counts.get_mut(&partition) else { continue };
+            crawl.own_written = (crawl.own_written + count.now.all()).saturating_sub(count.written.all());
+            (count.changed, count.written, count.epoch) = (false, count.now, epoch);
+            (count.upto, count.written_upto) = (next, next);
+            records.push(PageCount {
+                crawl: crawl.name.clone(),
+                partition,
+                epoch,
+                pages: count.now.pages,
+                leased: count.now.leased,
+                upto: next,
+                since,
+                held_at,
+            });
+        }
+        records
+    }
+
+    /// What [`Pages::write`] gave is durable.
+    pub fn settled(&mut self, partition: Partition) {
+        if let Some(own) = self.own.get_mut(&partition)
+            && let Some(upto) = own.in_air.take()
+        {
+            own.since = upto;
+        }
+    }
+
+    fn is_due(&self, own: &Own, now: Millis) -> bool {
+        let age = now.saturating_sub(own.written_ms);
+        if own.changed.is_empty() || (0..SHORT_MS).contains(&age) {
+            return false;
+        }
+        // A clock that was set back counts as old, too.
+        !(0..LONG_MS).contains(&age) || own.held_at != own.written_held_at || own.changed.iter().any(|index| self.is_close(*index))
+    }
+
+    /// Whether the others must soon know how many pages of a crawl there are.
+    fn is_close(&self, crawl: usize) -> bool {
+        let Some(crawl) = self.crawls.get(crawl) else { return false };
+        let unknown = crawl.own.abs_diff(crawl.own_written);
+        crawl.left().is_some_and(|left| unknown.saturating_mul(CLOSE) >= left)
+    }
+}
