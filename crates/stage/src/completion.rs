@@ -124,6 +124,19 @@ impl Reading {
             && first.standings().zip(self.standings()).all(same)
     }
 
+    /// Whether nothing moved any more at `self`, the second of two readings, but in partitions that are excused: what is left
+    /// there may stay. Pure.
+    #[must_use]
+    pub fn proves_standstill_after(&self, first: &Self, excused: impl Fn(&Standing) -> bool) -> bool {
+        let without = |reading: &Self| {
+            let mut reading = reading.clone();
+            let standings = reading.pairs.iter_mut().flat_map(|(_, standings)| standings);
+            standings.for_each(|standing| standing.records_left &= !excused(standing));
+            reading
+        };
+        without(self).proves_completion_after(&without(first))
+    }
+
     /// Records to be worked off, by pair, at most (compaction leaves gaps): for progress displays.
     pub fn lags(&self) -> impl Iterator<Item = (&Declared, u64)> {
         self.pairs.iter().map(|(pair, standings)| (pair, standings.iter().map(Standing::lag).sum()))
@@ -196,6 +209,16 @@ mod tests {
         assert!(!left.proves_completion_after(&done));
         let never = reading(&[(5, None)]);
         assert!(!never.proves_completion_after(&never.clone()), "no commit counts as the log's start");
+    }
+
+    #[test]
+    fn what_is_left_in_partitions_that_are_excused_may_stay_where_it_is() {
+        let left = reading(&[(5, Some(4)), (7, Some(7))]);
+        let first = |standing: &Standing| standing.place.partition == 0;
+        assert!(left.proves_standstill_after(&left.clone(), first));
+        assert!(!left.proves_standstill_after(&left.clone(), |standing| !first(standing)));
+        let moved = reading(&[(6, Some(4)), (7, Some(7))]);
+        assert!(!moved.proves_standstill_after(&left, first), "an end moved, excused or not");
     }
 
     #[test]

@@ -106,7 +106,8 @@ impl Opener {
                 let doubt = self.doubt(spec.from, place, commit, Bounds { end, ..bounds }).await?;
                 let mut from = self.from(spec.from, place, commit, bounds).await?;
                 if let RestoreFrom::Back(_) = spec.from {
-                    from = self.further_back(place.topic, to).await.map_or(from, |back| from.min(back.max(bounds.start)));
+                    from =
+                        self.further_back(place.topic, to).await.map_or(from, |back| from.min(back.max(bounds.start)));
                 }
                 let from = match doubt {
                     None => from,

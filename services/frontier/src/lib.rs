@@ -43,6 +43,7 @@ pub mod stage;
 mod view;
 
 pub use config::FrontierConfig;
+pub use counted::page_count;
 pub use index::{FrontierIndex, IndexError};
 pub use scope::CrawlScopes;
 pub use stage::FrontierStage;

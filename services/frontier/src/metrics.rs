@@ -4,7 +4,7 @@ use orbweaver_messages::OutcomeKind;
 use orbweaver_scope::Outside;
 use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
-use crate::stage::kind_name;
+use crate::{pages::Standing, stage::kind_name};
 
 /// URLs that wait, leased ones included. Alert: none by itself; it is the size of the crawl that is left.
 pub const WAITING: &str = "orbweaver_frontier_waiting_urls";
@@ -124,11 +124,11 @@ impl FrontierMetrics {
     }
 
     /// URLs that are held, and the pages of the crawls that have a cap.
-    pub(crate) fn show_pages<'a>(&self, held: usize, pages: impl Iterator<Item = (&'a str, u64)>) {
+    pub(crate) fn show_pages<'a>(&self, held: usize, pages: impl Iterator<Item = (&'a str, Standing)>) {
         self.held.set(i64::try_from(held).unwrap_or(i64::MAX));
         self.pages.reset();
-        for (crawl, pages) in pages.take(NAMED_CRAWLS) {
-            self.pages.with_label_values(&[crawl]).set(i64::try_from(pages).unwrap_or(i64::MAX));
+        for (crawl, standing) in pages.take(NAMED_CRAWLS) {
+            self.pages.with_label_values(&[crawl]).set(i64::try_from(standing.pages).unwrap_or(i64::MAX));
         }
     }
 

@@ -196,7 +196,9 @@ impl FrontierStage {
             let counts = self.pages.write(*number, now);
             if !counts.is_empty() {
                 let steps = vec![Step::Produce(counted::records(&counts, now))];
-                actions.plans.push(Plan { steps, completes: vec![], token: Some((*number).into()) });
+                let epoch = self.epochs.get(number).copied().unwrap_or_default();
+                let token = Some(counted::token(*number, epoch));
+                actions.plans.push(Plan { steps, completes: vec![], token });
             }
         }
     }
@@ -413,10 +415,9 @@ impl Stage for FrontierStage {
     }
 
     fn settled(&mut self, token: Token, _: &[Offset], _: Millis, _: &mut FrontierActions) {
-        // The only plans with a token are counts of pages; it names their partition.
-        if let Ok(partition) = Partition::try_from(token) {
-            self.pages.settled(partition);
-        }
+        // The only plans with a token are counts of pages.
+        let (partition, epoch) = counted::named(token);
+        self.pages.settled(partition, epoch);
     }
 
     fn tick(&mut self, now: Millis, actions: &mut FrontierActions) {

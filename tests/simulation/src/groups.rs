@@ -5,7 +5,7 @@
 //! and told when it is heard of again.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -102,6 +102,23 @@ impl Groups {
             let heard = group.members.keys().all(|&member| self.log.has_heard(name, member));
             heard && group.holders.len() == group.targets.len() * topics(name).len() && group.holders.iter().all(placed)
         })
+    }
+
+    /// Who is well and holds a partition of all topics of a group.
+    pub(crate) fn held(&self, name: &str) -> BTreeSet<(Partition, usize)> {
+        let groups = lock(&self.groups);
+        let Some(group) = groups.get(name) else { return BTreeSet::new() };
+        let holder = |topic, partition| {
+            let (holder, wanted) = group.holders.get(&TopicPartition::new(topic, partition))?;
+            let member = group.members.get(holder)?;
+            (wanted.is_none() && member.expelled.is_none() && member.gate.is_well()).then_some(*holder)
+        };
+        let of_all = |&partition: &Partition| {
+            let mut holders = topics(name).iter().map(|&topic| holder(topic, partition));
+            let first = holders.next()??;
+            holders.all(|other| other == Some(first)).then_some((partition, first))
+        };
+        group.targets.keys().filter_map(of_all).collect()
     }
 
     /// Moves one partition of a group to another member, if there is one.

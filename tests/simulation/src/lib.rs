@@ -19,7 +19,7 @@
 //! | [`groups`] | the coordinator: who has which partition |
 //! | [`network`] | the way of a process to the log |
 //! | [`web`] | the web: made, served, and its truth |
-//! | `observer`, `judge` | whether the crawl is complete, and what must hold |
+//! | `observer`, `judge`, `pages` | whether the crawl is complete, what must hold, how many pages there were |
 //! | [`broken`] | rules that are switched off, to show that they are needed |
 //! | [`random`], [`time`], [`counts`] | chance, virtual time, the metrics |
 
@@ -32,6 +32,7 @@ pub mod groups;
 mod judge;
 pub mod network;
 mod observer;
+mod pages;
 mod process;
 pub mod random;
 pub mod revisions;

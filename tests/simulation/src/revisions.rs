@@ -8,12 +8,14 @@ use orbweaver_url::{CANONICAL_POLICY, SUFFIX_LIST_VERSION};
 use crate::{random::Random, settings::Settings, web::Web};
 
 /// Another definition, from some moment on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Revision {
     /// When it is written, in milliseconds from the begin.
     pub at_ms: u64,
     /// The pages that are excluded from then on.
     pub excluded: BTreeSet<usize>,
+    /// Pages that may be fetched from then on.
+    pub max_pages: Option<u64>,
 }
 
 impl Revision {
@@ -27,7 +29,7 @@ impl Revision {
         let mut revision = |random: &mut Random, pages: u64| {
             at_ms += random.between(500, 15_000);
             let excluded = (0..pages).map(|_| random.index(web.pages.len())).collect();
-            Self { at_ms, excluded }
+            Self { at_ms, excluded, max_pages: None }
         };
         let times = random.between(1, 3);
         (0..times)
@@ -39,16 +41,41 @@ impl Revision {
     }
 }
 
+/// Puts a cap on the pages in three schedules of ten, from the begin on, which is raised, or lowered, now and then and taken off in the
+/// end.
+pub(crate) fn cap(random: &mut Random, web: &Web, mut revisions: Vec<Revision>) -> (Option<u64>, Vec<Revision>) {
+    if !random.chance(30) {
+        return (None, revisions);
+    }
+    let pages = web.pages.len() as u64;
+    let first = random.between(1, pages);
+    let mut at_ms = 0;
+    let mut caps = vec![(0, Some(first))];
+    for last in [false, true] {
+        at_ms += random.between(1_000, 60_000);
+        caps.push((at_ms, if last { None } else { Some(random.between(1, 2 * pages)) }));
+    }
+    let at = |ms: u64| caps.iter().rev().find(|(from, _)| *from <= ms).and_then(|(_, max)| *max);
+    revisions.iter_mut().for_each(|revision| revision.max_pages = at(revision.at_ms));
+    for (at_ms, max_pages) in &caps[1..] {
+        let excluded = revisions.iter().rev().find(|revision| revision.at_ms <= *at_ms);
+        let excluded = excluded.map(|revision| revision.excluded.clone()).unwrap_or_default();
+        let index = revisions.partition_point(|revision| revision.at_ms <= *at_ms);
+        revisions.insert(index, Revision { at_ms: *at_ms, excluded, max_pages: *max_pages });
+    }
+    (Some(first), revisions)
+}
+
 /// The definition of a web's crawl, without these pages.
-pub(crate) fn definition(web: &Web, settings: &Settings, excluded: &BTreeSet<usize>, now: Millis) -> CrawlDefinition {
+pub(crate) fn definition(web: &Web, settings: &Settings, revision: &Revision, now: Millis) -> CrawlDefinition {
     CrawlDefinition {
         name: "default".to_owned(),
         scope: Scope::Any,
         include: vec![],
         // A page's URL ends in its number, and no other page's does.
-        exclude: excluded.iter().map(|page| format!("/p{page}$")).collect(),
+        exclude: revision.excluded.iter().map(|page| format!("/p{page}$")).collect(),
         max_depth: web.max_depth,
-        max_pages: None,
+        max_pages: revision.max_pages,
         traps: orbweaver_messages::Traps::default(),
         pins: Pins {
             partitions: settings.partitions,

@@ -22,10 +22,11 @@ use crate::{
     judge::{Losses, Repeats, judge_pages, judge_politeness, repeats},
     network::{Line, ProcessLog, Weather, lock},
     observer::{Observed, Observer, places},
+    pages::PageTruth,
     process::{Outside, SharedStore},
     random::Random,
-    revisions::{Revision, definition},
-    settings::Settings,
+    revisions::{Revision, cap, definition},
+    settings::{Service, Settings},
     time::Time,
     web::{Served, Truth, Web},
 };
@@ -54,6 +55,8 @@ pub struct Scenario {
     pub faults: Vec<Planned>,
     /// How the crawl is defined anew while it runs.
     pub revisions: Vec<Revision>,
+    /// Pages that may be fetched at first.
+    pub max_pages: Option<u64>,
     /// The rules that are switched off.
     pub broken: Broken,
     /// A record of a compacted topic stays for so long (`min.compaction.lag.ms`), in milliseconds.
@@ -71,6 +74,7 @@ impl Scenario {
         let settings = Settings::draw(&mut random.split("settings"), web.interval_ms);
         let faults = Fault::plan(&mut random.split("faults"));
         let revisions = Revision::draw(&mut random.split("revisions"), &web);
+        let (max_pages, revisions) = cap(&mut random.split("cap"), &web, revisions);
         let weather = random.split("weather").pick(&[Weather::Fair, Weather::Rough]);
         Self {
             seed,
@@ -79,6 +83,7 @@ impl Scenario {
             weather,
             faults,
             revisions,
+            max_pages,
             broken: Broken::default(),
             compaction_lag_ms: COMPACTION_LAG_MS,
             tombstones_kept_ms: TOMBSTONES_KEPT_MS,
@@ -103,6 +108,8 @@ pub struct Report {
     pub requests: usize,
     /// Pages asked for beyond what they needed.
     pub repeats: Repeats,
+    /// Pages beyond a cap, at most.
+    pub over_cap: u64,
     /// How long it took, in virtual milliseconds.
     pub virtual_ms: u64,
     /// A number that two runs of the same schedule share.
@@ -146,6 +153,9 @@ struct Schedule {
     retention: Retention,
     swept: Instant,
     revisions: VecDeque<Revision>,
+    pages: PageTruth,
+    /// Who held which partition of the frontier at the last sweep.
+    held: BTreeSet<(u32, usize)>,
 }
 
 impl Schedule {
@@ -197,6 +207,8 @@ impl Schedule {
             random: random.split("schedule"),
             swept: Instant::now(),
             revisions: scenario.revisions.iter().cloned().collect(),
+            pages: PageTruth::default(),
+            held: BTreeSet::new(),
             repeated_before: counts.repeated(),
             time,
             log,
@@ -223,6 +235,7 @@ impl Schedule {
                 let Planned { fault, .. } = faults.remove(0);
                 self.fleet.happens(fault);
             }
+            self.pages.look(&self.log);
             self.revise(now_ms).await;
             self.fleet.step().await;
             self.groups.step(&mut self.random);
@@ -251,7 +264,8 @@ impl Schedule {
     /// Defines the crawl and writes its seeds.
     async fn sow(&mut self) {
         let Scenario { web, settings, .. } = &self.scenario;
-        let definition = definition(web, settings, &BTreeSet::new(), self.time.now());
+        let first = Revision { max_pages: self.scenario.max_pages, ..Revision::default() };
+        let definition = definition(web, settings, &first, self.time.now());
         let mut records = vec![self.record(topic::CONTROL, 0, &crawl_key("default"), encode(&definition))];
         for &seed in &web.seeds {
             let url = web.pages[seed].url.clone();
@@ -259,6 +273,7 @@ impl Schedule {
             records.push(self.record(topic::SEEDS, partition, &url, Bytes::from(url.clone())));
         }
         let sown = self.log.append(records).await;
+        self.pages.limit(&self.log, self.scenario.max_pages);
         debug_assert!(sown.is_ok());
     }
 
@@ -266,9 +281,11 @@ impl Schedule {
     async fn revise(&mut self, now_ms: u64) {
         while let Some(revision) = self.revisions.front().filter(|revision| revision.at_ms <= now_ms) {
             let Scenario { web, settings, .. } = &self.scenario;
-            let definition = definition(web, settings, &revision.excluded, self.time.now());
+            let definition = definition(web, settings, revision, self.time.now());
             let record = self.record(topic::CONTROL, 0, &crawl_key("default"), encode(&definition));
+            let max_pages = revision.max_pages;
             self.revisions.pop_front();
+            self.pages.limit(&self.log, max_pages);
             let revised = self.log.append(vec![record]).await;
             debug_assert!(revised.is_ok());
         }
@@ -287,7 +304,12 @@ impl Schedule {
         }
         self.swept = Instant::now();
         let now = self.time.now();
-        let swept = self.retention.sweep(now).await;
+        // A frontier deletes, in the partitions that it serves: those that it has held for some time.
+        let held = self.groups.held(Service::Frontier.name());
+        let served: Vec<_> = held.intersection(&self.held).map(|(partition, _)| *partition).collect();
+        self.held = held;
+        self.pages.look(&self.log);
+        let swept = self.retention.sweep_of(&served, now).await;
         debug_assert!(swept.is_ok());
         for of in [topic::FRONTIER, topic::SITES, topic::CONTROL] {
             for place in places(&self.log, of) {
@@ -300,9 +322,10 @@ impl Schedule {
         }
     }
 
-    fn judge(self, mut violations: Vec<String>) -> Report {
+    fn judge(mut self, mut violations: Vec<String>) -> Report {
         violations.extend(std::mem::take(&mut lock(&self.observed).violations));
         violations.extend(judge_pages(&self.log, &self.truth, &self.served));
+        violations.extend(self.pages.judge(&self.log));
         let mut losses: Losses = vec![];
         let moment = |at: Instant| self.time.now() - Millis::try_from(at.elapsed().as_millis()).unwrap_or(0);
         losses.extend(self.fleet.ended.iter().map(|ended| (ended.process, moment(ended.at))));
@@ -329,6 +352,7 @@ impl Schedule {
             pages: crate::observer::documents(&self.log).len(),
             requests: asked.len(),
             repeats,
+            over_cap: self.pages.over,
             virtual_ms: self.time.elapsed_ms(),
             trace,
             scenario: self.scenario,

@@ -34,6 +34,7 @@ fn calm(seed: u64) -> Scenario {
     scenario.web.max_depth = None;
     scenario.faults.clear();
     scenario.revisions.clear();
+    scenario.max_pages = None;
     scenario.weather = Weather::Rough;
     scenario
 }
@@ -235,7 +236,7 @@ fn narrowed(seed: u64) -> Scenario {
     scenario.settings = Settings::draw(&mut Random::new(seed), 2_000);
     let pages = scenario.web.pages.len();
     let excluded = (1..pages).filter(|page| page % 3 == 0 && !scenario.web.seeds.contains(page)).collect();
-    scenario.revisions = vec![Revision { at_ms: 6_000, excluded }];
+    scenario.revisions = vec![Revision { at_ms: 6_000, excluded, max_pages: None }];
     scenario
 }
 
@@ -252,4 +253,32 @@ fn what_waits_when_the_scope_becomes_narrower_ends_unasked_and_the_crawl_complet
         (unasked, all) = (unasked + before.requests - after.requests, all + before.requests);
     }
     assert!(unasked * 20 > all, "{unasked} of {all} requests were spared");
+}
+
+/// A cap on half of the pages, counted by several frontiers, that is taken off after a while.
+fn capped(seed: u64, frontiers: u64) -> Scenario {
+    let mut scenario = calm(seed);
+    scenario.settings.partitions = 4;
+    scenario.settings.processes[1] = frontiers;
+    scenario.max_pages = Some(scenario.web.pages.len() as u64 / 2);
+    scenario.revisions = vec![Revision { at_ms: 90_000, ..Revision::default() }];
+    scenario
+}
+
+#[test]
+fn a_cap_holds_over_all_frontiers_and_the_crawl_completes_when_it_is_taken_off() {
+    let counts = Counts::new().unwrap();
+    for seed in 0..30 {
+        for frontiers in [1, 3] {
+            let report = run(capped(seed, frontiers), &counts);
+            assert!(!violated(&report), "{}", described(&report));
+            // One knows of all; several may each round their share up, and hear late of what the others did.
+            assert!(
+                report.over_cap <= 2 * (frontiers - 1),
+                "seed {seed}: {} pages too many with {frontiers}",
+                report.over_cap
+            );
+            assert!(report.virtual_ms > 90_000, "seed {seed}: it must not be told complete while URLs wait");
+        }
+    }
 }

@@ -5,8 +5,8 @@ use std::fmt::Debug;
 
 use orbweaver_messages::{
     BodyEncoding, CrawlDefinition, DeadLetter, Discovered, Dispatch, DispatchId, Document, DocumentLink, Outcome,
-    OutcomeKind, Page, PageCount, Pins, Ready, RobotsDirectives, Scope, ScopeEntry, Seed, Sighting, SiteMemory, Trail, Traps,
-    Waiting, decode, encode,
+    OutcomeKind, Page, PageCount, Pins, Ready, RobotsDirectives, Scope, ScopeEntry, Seed, Sighting, SiteMemory, Trail,
+    Traps, Waiting, decode, encode,
 };
 use orbweaver_url::Fingerprint;
 use serde::Serialize;

@@ -41,6 +41,8 @@ pub struct Seen {
     pub release: VecDeque<Origin>,
     /// The offsets that the next opening names as incomplete.
     pub incomplete: Vec<(Topic, Offset)>,
+    /// How far back a look must reach.
+    pub back: Option<Offset>,
 }
 
 pub struct Scripted {
@@ -85,6 +87,12 @@ impl Stage for Scripted {
 
     fn restores(&self, _: Partition) -> Vec<RestoreSpec> {
         self.restores.clone()
+    }
+
+    fn looks_back_to(&self, _: Partition, _: Topic) -> Option<Offset> {
+        let seen = self.seen();
+        // Asked when all before it is restored.
+        seen.back.filter(|_| seen.restored.iter().any(|text| text == "setting0"))
     }
 
     fn distrust(&mut self, _: Partition, topic: Topic) -> Result<(), StageError> {

@@ -16,6 +16,9 @@ use std::collections::{BTreeMap, HashMap};
 use orbweaver_log::{Offset, Partition};
 use orbweaver_messages::{Millis, PageCount};
 
+/// The epoch of what was written and may not stand in the log: whoever serves the partition next writes it.
+const UNSURE: u64 = 0;
+
 /// What is known of a crawl in a partition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Sum {
@@ -65,10 +68,10 @@ impl Crawl {
     fn set(&mut self, partition: Partition, is_own: bool, now: Sum) -> Sum {
         let count = self.counts.entry(partition).or_default();
         let was = std::mem::replace(&mut count.now, now);
-        self.sum.pages = (self.sum.pages + now.pages).saturating_sub(was.pages);
-        self.sum.leased = (self.sum.leased + now.leased).saturating_sub(was.leased);
+        self.sum.pages = self.sum.pages.saturating_add(now.pages).saturating_sub(was.pages);
+        self.sum.leased = self.sum.leased.saturating_add(now.leased).saturating_sub(was.leased);
         if is_own {
-            self.own = (self.own + now.all()).saturating_sub(was.all());
+            self.own = self.own.saturating_add(now.all()).saturating_sub(was.all());
         }
         was
     }
@@ -86,6 +89,8 @@ struct Own {
     /// Records are on their way that say all below this offset.
     in_air: Option<Offset>,
     written_ms: Millis,
+    /// When it was looked at last whether something is to be written.
+    looked_ms: Millis,
     /// Crawls of which something is to be written.
     changed: Vec<usize>,
     /// See [`PageCount::held_at`]; and as it was written last, in the record of which crawl.
@@ -115,8 +120,20 @@ struct Heard {
     next: Offset,
     /// The latest writer.
     epoch: u64,
-    /// By that writer, see [`PageCount::since`].
+    /// By that writer, see [`PageCount::since`] and [`PageCount::held_at`].
     since: Offset,
+    held_at: Option<Offset>,
+}
+
+/// How far a crawl that has a cap is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// Pages that were fetched, in all partitions.
+    pub pages: u64,
+    /// Dispatches without an outcome.
+    pub leased: u64,
+    /// The cap.
+    pub max: u64,
 }
 
 impl Pages {
@@ -159,11 +176,20 @@ impl Pages {
         self.pages
     }
 
-    /// The crawls that have a cap, with their pages.
-    pub fn capped(&self) -> impl Iterator<Item = (&str, u64)> {
-        let mut capped: Vec<_> = self.crawls.iter().filter(|crawl| crawl.max.is_some()).collect();
-        capped.sort_unstable_by_key(|crawl| &crawl.name);
-        capped.into_iter().map(|crawl| (&*crawl.name, crawl.sum.pages))
+    /// The crawls that have a cap, by name.
+    pub fn capped(&self) -> impl Iterator<Item = (&str, Standing)> {
+        let standing =
+            |crawl: &Crawl| crawl.max.map(|max| Standing { pages: crawl.sum.pages, leased: crawl.sum.leased, max });
+        let mut capped: Vec<_> =
+            self.crawls.iter().filter_map(|crawl| Some((&*crawl.name, standing(crawl)?))).collect();
+        capped.sort_unstable_by_key(|(name, _)| *name);
+        capped.into_iter()
+    }
+
+    /// Up to which offset of `crawl.frontier` it is known of a partition that nothing in it can move but by raising a cap.
+    #[must_use]
+    pub fn held_at(&self, partition: Partition) -> Option<Offset> {
+        self.heard.get(&partition)?.held_at
     }
 
     /// A record of `crawl.control`, at this offset of its partition. A log that is read again is known.
@@ -175,7 +201,7 @@ impl Pages {
         }
         heard.next = offset + 1;
         if record.epoch >= heard.epoch {
-            (heard.epoch, heard.since) = (record.epoch, record.since);
+            (heard.epoch, heard.since, heard.held_at) = (record.epoch, record.since, record.held_at);
         }
         let index = self.index(&record.crawl);
         let own = self.own.get_mut(&partition);
@@ -197,12 +223,12 @@ impl Pages {
         if served_as.is_some() {
             // Somebody else has it by now, which we shall hear.
             let crawl = &mut self.crawls[index];
-            crawl.own_written = (crawl.own_written + said.all()).saturating_sub(was.all());
+            crawl.own_written = crawl.own_written.saturating_add(said.all()).saturating_sub(was.all());
         } else if own.is_none() || record.upto > count.upto {
             // What is counted is what the log says up to an offset: whoever counted further knows more.
             count.upto = record.upto;
             let was = self.crawls[index].set(partition, false, said);
-            self.pages = (self.pages + said.pages).saturating_sub(was.pages);
+            self.pages = self.pages.saturating_add(said.pages).saturating_sub(was.pages);
         }
     }
 
@@ -237,9 +263,9 @@ impl Pages {
         }
         count.upto = offset + 1;
         change(own, count, index);
-        let now = Sum { pages: count.now.pages + 1, ..count.now };
+        let now = Sum { pages: count.now.pages.saturating_add(1), ..count.now };
         crawl.set(partition, own.epoch.is_some(), now);
-        self.pages += 1;
+        self.pages = self.pages.saturating_add(1);
     }
 
     /// A partition is served from now on, under this claim, of so many. Leases are counted from here on.
@@ -249,9 +275,10 @@ impl Pages {
         let Some(own) = self.own.get_mut(&partition) else { return };
         for (index, crawl) in self.crawls.iter_mut().enumerate() {
             let Some(count) = crawl.counts.get_mut(&partition) else { continue };
-            (crawl.own, crawl.own_written) = (crawl.own + count.now.all(), crawl.own_written + count.written.all());
+            crawl.own = crawl.own.saturating_add(count.now.all());
+            crawl.own_written = crawl.own_written.saturating_add(count.written.all());
             let now = Sum { leased: 0, ..count.now };
-            if now != count.written {
+            if now != count.written || count.epoch == UNSURE {
                 change(own, count, index);
             }
             crawl.set(partition, true, now);
@@ -266,19 +293,22 @@ impl Pages {
         for crawl in &mut self.crawls {
             let Some(count) = crawl.counts.get_mut(&partition) else { continue };
             (count.upto, count.changed) = (count.written_upto, false);
+            if own.in_air.is_some() && Some(count.epoch) == own.epoch {
+                count.epoch = UNSURE;
+            }
             let (now, written) = (count.now, count.written);
             if served {
                 crawl.own = crawl.own.saturating_sub(now.all());
                 crawl.own_written = crawl.own_written.saturating_sub(written.all());
             }
             crawl.set(partition, false, written);
-            self.pages = (self.pages + written.pages).saturating_sub(now.pages);
+            self.pages = self.pages.saturating_add(written.pages).saturating_sub(now.pages);
         }
     }
 
     /// A page is on its way.
     pub fn lease(&mut self, partition: Partition, crawl: &str) {
-        self.leased(partition, crawl, |leased| leased + 1);
+        self.leased(partition, crawl, |leased| leased.saturating_add(1));
     }
 
     /// It is not any more.

@@ -31,9 +31,13 @@ impl Pages {
 
     /// What is to be written of a partition now. Nothing more is, until [`Pages::settled`].
     pub fn write(&mut self, partition: Partition, now: Millis) -> Vec<PageCount> {
-        let Some(own) = self.own.get(&partition).filter(|own| own.in_air.is_none() && self.is_due(own, now)) else {
+        let Some(own) = self.own.get_mut(&partition).filter(|own| own.in_air.is_none()) else { return vec![] };
+        // A clock that was set back counts as late, here and below.
+        if own.changed.is_empty() || (0..SHORT_MS).contains(&now.saturating_sub(own.looked_ms)) {
             return vec![];
-        };
+        }
+        own.looked_ms = now;
+        let Some(own) = self.own.get(&partition).filter(|own| self.is_due(own, now)) else { return vec![] };
         let Some(epoch) = own.epoch else { return vec![] };
         let Some(own) = self.own.get_mut(&partition) else { return vec![] };
         (own.in_air, own.written_ms, own.written_held_at) = (Some(own.next), now, own.held_at);
@@ -42,7 +46,7 @@ impl Pages {
         for index in std::mem::take(&mut own.changed) {
             let crawl = &mut self.crawls[index];
             let Some(count) = crawl.counts.get_mut(&partition) else { continue };
-            crawl.own_written = (crawl.own_written + count.now.all()).saturating_sub(count.written.all());
+            crawl.own_written = crawl.own_written.saturating_add(count.now.all()).saturating_sub(count.written.all());
             (count.changed, count.written, count.epoch) = (false, count.now, epoch);
             (count.upto, count.written_upto) = (next, next);
             records.push(PageCount {
@@ -59,9 +63,9 @@ impl Pages {
         records
     }
 
-    /// What [`Pages::write`] gave is durable.
-    pub fn settled(&mut self, partition: Partition) {
-        if let Some(own) = self.own.get_mut(&partition)
+    /// What [`Pages::write`] gave is durable, if the partition is still served under that claim.
+    pub fn settled(&mut self, partition: Partition, epoch: u64) {
+        if let Some(own) = self.own.get_mut(&partition).filter(|own| own.epoch == Some(epoch))
             && let Some(upto) = own.in_air.take()
         {
             own.since = upto;
@@ -69,12 +73,9 @@ impl Pages {
     }
 
     fn is_due(&self, own: &Own, now: Millis) -> bool {
-        let age = now.saturating_sub(own.written_ms);
-        if own.changed.is_empty() || (0..SHORT_MS).contains(&age) {
-            return false;
-        }
-        // A clock that was set back counts as old, too.
-        !(0..LONG_MS).contains(&age) || own.held_at != own.written_held_at || own.changed.iter().any(|index| self.is_close(*index))
+        !(0..LONG_MS).contains(&now.saturating_sub(own.written_ms))
+            || own.held_at != own.written_held_at
+            || own.changed.iter().any(|index| self.is_close(*index))
     }
 
     /// Whether the others must soon know how many pages of a crawl there are.

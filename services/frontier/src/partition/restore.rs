@@ -89,6 +89,8 @@ impl PartitionFrontier {
     ) -> Result<Vec<Offset>, IndexError> {
         self.epoch = epoch;
         self.assignment = assignment;
+        // The claim itself is never handed in.
+        self.end = self.end.max(epoch.saturating_add(1));
         self.last_tick_ms = now;
         self.queue_what_is_due(now)?;
         let leased = self.lease_what_was_found(now, pages)?;

@@ -8,10 +8,10 @@ mod world;
 
 use std::collections::BTreeSet;
 
+use definitions::CRAWL;
 use orbweaver_messages::OutcomeKind;
 use orbweaver_patterns::{BUDGET, HARD_LIMIT};
 use proptest::prelude::*;
-use definitions::CRAWL;
 use world::{Op, World, op};
 
 proptest! {

@@ -64,12 +64,12 @@ pub struct SeedArgs {
 /// `orbweaver status`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Exit codes: 0 shown (with --wait: complete), 74 the log failed, 75 the time of --max-time was up before it was complete.")]
+Exit codes: 0 shown (with --wait: complete, or at caps), 74 the log failed, 75 the time of --max-time was up before it was complete.")]
 pub struct StatusArgs {
     /// Show it again every two seconds, until interrupted.
     #[arg(long, conflicts_with_all = ["wait", "json"])]
     pub watch: bool,
-    /// Wait until everything is worked off.
+    /// Wait until everything is worked off, or nothing is left but what waits for the cap of its crawl to be raised.
     #[arg(long)]
     pub wait: bool,
     /// As JSON, one line.

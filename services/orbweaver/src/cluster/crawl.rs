@@ -28,7 +28,7 @@ use crate::{
     crawl::{
         CRAWL,
         definition::{self, Revised},
-        progress::duration,
+        progress::{duration, number},
         settings::{Settings, wide_domains},
     },
     exit::Failure,
@@ -68,7 +68,7 @@ pub fn run(args: &CrawlArgs, brokers: &str) -> Result<(), Failure> {
         };
         let seeds = seed::write(&*log, &args.urls, args.seeds.as_deref(), name).await?;
         eprintln!("crawl `{name}`: {seeds} seeds");
-        let end = watch(&*log, args.max_time, collecting.as_ref()).await;
+        let end = watch(&*log, name, args.max_time, collecting.as_ref()).await;
         if let Some(collecting) = collecting {
             collecting.end().await?;
         }
@@ -190,11 +190,17 @@ impl Collecting {
     }
 }
 
-/// Shows the pipeline until it is complete; with an exporter, until all of its results are collected, too.
-async fn watch(log: &dyn Log, max_time: Option<Duration>, collecting: Option<&Collecting>) -> Result<(), Failure> {
+/// Shows the pipeline until it is complete, or the crawl is at its cap and nothing else is left; with an exporter, until all of its results are collected, too.
+async fn watch(
+    log: &dyn Log,
+    name: &str,
+    max_time: Option<Duration>,
+    collecting: Option<&Collecting>,
+) -> Result<(), Failure> {
     let begun = Instant::now();
     let mut watch = Watch::begin(log).await?;
-    let mut collected = Collected::default();
+    let (mut collected, mut capped_results) =
+        (Collected::of(|_| true), Collected::of(|topic| topic != topic::FRONTIER));
     let mut shown = Shown::new();
     let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
     loop {
@@ -220,6 +226,14 @@ async fn watch(log: &dyn Log, max_time: Option<Duration>, collecting: Option<&Co
             eprintln!("complete after {}, with {} dead letters", duration(begun.elapsed()), status.dead_letters);
             return Ok(());
         }
+        if let Some(capped) = status.caps.iter().find(|capped| status.at_cap && capped.at_cap && capped.crawl == name)
+            && (collecting.is_none() || capped_results.is_proven(log).await?)
+        {
+            shown.end();
+            eprintln!("{}", capped.text());
+            eprintln!("{} URLs wait, after {}", number(status.waiting), duration(begun.elapsed()));
+            return Ok(());
+        }
         if max_time.is_some_and(|most| begun.elapsed() >= most) {
             shown.end();
             return Err(Failure::Stopped("the time is up; the services go on".to_owned()));
@@ -227,18 +241,24 @@ async fn watch(log: &dyn Log, max_time: Option<Duration>, collecting: Option<&Co
     }
 }
 
-/// Whether the collectors have everything, in two readings.
-#[derive(Default)]
-struct Collected(Option<Reading>);
+/// Whether the collectors have everything that these topics lead to, in two readings.
+struct Collected {
+    declared: Vec<Declared>,
+    last: Option<Reading>,
+}
 
 impl Collected {
-    async fn is_proven(&mut self, log: &dyn Log) -> Result<bool, Failure> {
+    fn of(counts: impl Fn(topic::Topic) -> bool) -> Self {
         let groups = topic::groups().iter().chain(topic::collectors());
         let pairs = groups.flat_map(|(group, topics)| topics.iter().map(|topic| ((*group).to_owned(), *topic)));
-        let declared: Vec<_> = pairs.map(|(group, topic)| Declared { group, topic }).collect();
-        let reading = Reading::take(log, &declared).await.map_err(failed)?;
-        let proven = self.0.as_ref().is_some_and(|first| reading.proves_completion_after(first));
-        self.0 = Some(reading);
+        let declared = pairs.filter(|(_, topic)| counts(*topic)).map(|(group, topic)| Declared { group, topic });
+        Self { declared: declared.collect(), last: None }
+    }
+
+    async fn is_proven(&mut self, log: &dyn Log) -> Result<bool, Failure> {
+        let reading = Reading::take(log, &self.declared).await.map_err(failed)?;
+        let proven = self.last.as_ref().is_some_and(|first| reading.proves_completion_after(first));
+        self.last = Some(reading);
         Ok(proven)
     }
 }

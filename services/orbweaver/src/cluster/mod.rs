@@ -12,6 +12,7 @@
 //! | [`dead_letters`] | `orbweaver dead-letters`: lists and replays |
 
 pub mod args;
+mod caps;
 pub mod connection;
 pub mod crawl;
 pub mod dead_letters;

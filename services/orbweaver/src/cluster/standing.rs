@@ -7,6 +7,7 @@ use orbweaver_messages::topic;
 use orbweaver_stage::completion::{Declared, Reading, Standing};
 use serde::Serialize;
 
+use super::caps::{CappedCrawl, Caps};
 use crate::crawl::progress::number;
 
 /// How far one group is on one topic.
@@ -29,6 +30,8 @@ pub struct StageStatus {
 pub struct Status {
     /// Nothing is left to do, proven by two readings (rule 25).
     pub complete: bool,
+    /// Nothing is left to do but what waits for the cap of its crawl to be raised, proven likewise.
+    pub at_cap: bool,
     /// URLs that wait or are on their way, at most: offsets of `crawl.frontier` that have not ended, counting those between
     /// them that have.
     pub waiting: u64,
@@ -36,6 +39,8 @@ pub struct Status {
     pub in_flight: u64,
     /// Records in `crawl.dead-letters`.
     pub dead_letters: u64,
+    /// The crawls that have a cap on their pages.
+    pub caps: Vec<CappedCrawl>,
     /// Every stage, in the order of the flow.
     pub stages: Vec<StageStatus>,
 }
@@ -43,7 +48,7 @@ pub struct Status {
 impl Status {
     /// What two readings, `apart` from each other, say.
     #[must_use]
-    pub fn between(first: &Reading, second: &Reading, apart: Duration, dead_letters: u64) -> Self {
+    pub fn between(first: &Reading, second: &Reading, apart: Duration, dead_letters: u64, caps: &Caps) -> Self {
         let before: BTreeMap<&Declared, &Vec<Standing>> = first.pairs.iter().map(|(of, at)| (of, at)).collect();
         let stages = second.pairs.iter().map(|(of, at)| stage(of, before.get(of).copied(), at, apart)).collect();
         let lag = |service: &str, topic: topic::Topic| {
@@ -52,9 +57,11 @@ impl Status {
         };
         Self {
             complete: second.proves_completion_after(first),
+            at_cap: caps.is_all_that_is_left(first, second),
             waiting: lag("frontier", topic::FRONTIER),
             in_flight: lag("fetcher", topic::READY),
             dead_letters,
+            caps: caps.crawls(),
             stages,
         }
     }
@@ -73,9 +80,14 @@ impl Status {
             ));
         }
         lines.push(String::new());
+        lines.extend(self.caps.iter().map(CappedCrawl::text));
         lines.push(format!(
             "{}: {} waiting, {} in flight, {} dead letters",
-            if self.complete { "complete" } else { "not complete" },
+            match (self.complete, self.at_cap) {
+                (true, _) => "complete",
+                (false, true) => "at its cap, and nothing else is left",
+                (false, false) => "not complete",
+            },
             number(self.waiting),
             number(self.in_flight),
             number(self.dead_letters)
@@ -125,7 +137,7 @@ mod tests {
     fn two_readings_tell_lag_and_rate_of_each_stage() {
         let first = reading(&[("frontier", topic::FRONTIER, 100, Some(10)), ("fetcher", topic::READY, 20, Some(15))]);
         let second = reading(&[("frontier", topic::FRONTIER, 140, Some(30)), ("fetcher", topic::READY, 20, Some(17))]);
-        let status = Status::between(&first, &second, Duration::from_secs(2), 3);
+        let status = Status::between(&first, &second, Duration::from_secs(2), 3, &Caps::default());
         assert!(!status.complete);
         assert_eq!((status.waiting, status.in_flight, status.dead_letters), (110, 3, 3));
         let frontier = &status.stages[0];
@@ -136,7 +148,7 @@ mod tests {
     #[test]
     fn what_is_worked_off_twice_is_complete() {
         let reading = reading(&[("frontier", topic::FRONTIER, 5, Some(5))]);
-        let status = Status::between(&reading, &reading.clone(), Duration::from_secs(1), 0);
+        let status = Status::between(&reading, &reading.clone(), Duration::from_secs(1), 0, &Caps::default());
         assert!(status.complete);
         assert!(status.text().ends_with("complete: 0 waiting, 0 in flight, 0 dead letters"));
         let json = serde_json::to_value(&status).unwrap();
@@ -146,7 +158,7 @@ mod tests {
     #[test]
     fn a_stage_without_an_earlier_reading_has_no_rate() {
         let second = reading(&[("frontier", topic::FRONTIER, 5, None)]);
-        let status = Status::between(&Reading { pairs: vec![] }, &second, Duration::ZERO, 0);
+        let status = Status::between(&Reading { pairs: vec![] }, &second, Duration::ZERO, 0, &Caps::default());
         assert_eq!((status.stages[0].lag, status.stages[0].per_second, status.complete), (5, 0.0, false));
     }
 }

@@ -11,6 +11,7 @@ use orbweaver_stage::completion::{Declared, Reading};
 
 use super::{
     args::StatusArgs,
+    caps::Caps,
     connection::{block_on, connect},
     standing::Status,
 };
@@ -43,7 +44,7 @@ pub fn run(args: &StatusArgs) -> Result<(), Failure> {
             if !args.wait {
                 return show(&status, args.json);
             }
-            if status.complete {
+            if status.complete || status.at_cap {
                 return show(&status, args.json);
             }
             if args.max_time.is_some_and(|most| begun.elapsed() >= most) {
@@ -58,6 +59,7 @@ pub fn run(args: &StatusArgs) -> Result<(), Failure> {
 pub struct Watch {
     declared: Vec<Declared>,
     last: (Instant, Reading),
+    caps: Caps,
 }
 
 impl Watch {
@@ -68,7 +70,7 @@ impl Watch {
     pub async fn begin(log: &dyn Log) -> Result<Self, Failure> {
         let declared = in_order_of_the_flow();
         let last = (Instant::now(), Reading::take(log, &declared).await.map_err(failed)?);
-        Ok(Self { declared, last })
+        Ok(Self { declared, last, caps: Caps::default() })
     }
 
     /// Looks once more, and says what that and the look before say.
@@ -78,7 +80,9 @@ impl Watch {
     pub async fn status(&mut self, log: &dyn Log) -> Result<Status, Failure> {
         let reading = Reading::take(log, &self.declared).await.map_err(failed)?;
         let at = Instant::now();
-        let status = Status::between(&self.last.1, &reading, at - self.last.0, dead_letters(log).await?);
+        self.caps.update(log).await?;
+        let dead_letters = dead_letters(log).await?;
+        let status = Status::between(&self.last.1, &reading, at - self.last.0, dead_letters, &self.caps);
         self.last = (at, reading);
         Ok(status)
     }

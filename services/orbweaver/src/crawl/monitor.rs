@@ -69,7 +69,7 @@ pub async fn watch(
         if whole.is_proven(&*log).await? {
             return Ok(EndedBy::Complete.into());
         }
-        let capped = settings.max_pages.is_some_and(|max| pipeline.exported.tally().fetched >= max);
+        let capped = settings.max_pages.is_some_and(|max| pipeline.frontier.pages() >= max);
         if capped && rest.is_proven(&*log).await? {
             return Ok(EndedBy::MaxPages.into());
         }

@@ -100,12 +100,11 @@ impl Pipeline {
     /// # Errors
     /// When a service cannot be made, or the result files cannot be brought up to date.
     pub async fn start(&mut self, settings: &Settings) -> Result<(), Failure> {
-        // Before anything else runs: then the number of pages fetched so far is exact, and so is the cap.
+        // Before anything else runs: then what is shown of the runs before is exact.
         let mut exporter =
             self.exporter.take().ok_or_else(|| Failure::Failed("the crawl was started twice".to_owned()))?;
         exporter.catch_up().await.map_err(failed)?;
-        let fetched = self.exported.tally().fetched;
-        self.start_frontier(settings, fetched)?;
+        self.start_frontier(settings)?;
         self.start_limiter(settings)?;
         self.start_fetcher(settings)?;
         self.start_extractor(settings)?;
@@ -155,12 +154,8 @@ impl Pipeline {
         services.into_iter().map(|service| (service.to_owned(), self.metrics.cpu(service).seconds())).collect()
     }
 
-    fn start_frontier(&mut self, settings: &Settings, fetched: u64) -> Result<(), Failure> {
-        let config = FrontierConfig {
-            default_interval_ms: settings.rate.interval_ms(),
-            max_pages: settings.max_pages.map(|max| max.saturating_sub(fetched)),
-            ..FrontierConfig::default()
-        };
+    fn start_frontier(&mut self, settings: &Settings) -> Result<(), Failure> {
+        let config = FrontierConfig { default_interval_ms: settings.rate.interval_ms(), ..FrontierConfig::default() };
         let metrics = FrontierMetrics::register(&self.registry).map_err(failed)?;
         let index = FrontierIndex::open(&self.state.join("frontier")).map_err(failed)?;
         let stage = FrontierStage::new(config, metrics, Arc::clone(&self.frontier)).with_index(index);
@@ -239,6 +234,7 @@ impl Pipeline {
     fn start_retention(&mut self) {
         let log = Arc::clone(&self.log);
         let mut retention = Retention::new(log.clone(), Expiring::in_one_process());
+        let frontier = Arc::clone(&self.frontier);
         let shutdown = CancellationToken::new();
         let stop = shutdown.clone();
         self.spawn("retention", shutdown, async move {
@@ -247,6 +243,10 @@ impl Pipeline {
                 tokio::select! {
                     () = stop.cancelled() => return Ok(()),
                     _ = every.tick() => {}
+                }
+                // At its start the frontier counts on in outcomes that others have worked off.
+                if frontier.partitions() < u64::from(PARTITIONS) {
+                    continue;
                 }
                 retention.sweep(SystemClock.now()).await.map_err(|error| error.to_string())?;
                 let log = log.clone();

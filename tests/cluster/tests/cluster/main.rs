@@ -1,5 +1,6 @@
 //! The five binaries as processes on real servers.
 
+mod capped;
 mod commands;
 mod crawl;
 mod process;

@@ -9,14 +9,14 @@ use tokio::time::{Duration, Instant, sleep};
 
 use crate::PATIENCE;
 
-fn orbweaver(cluster: &Cluster, arguments: &[&str]) -> Result<std::process::Output> {
+pub(crate) fn orbweaver(cluster: &Cluster, arguments: &[&str]) -> Result<std::process::Output> {
     let binary = orbweaver_cluster_tests::binary("orbweaver")?;
     let mut command = Command::new(binary);
     command.args(arguments).env("ORBWEAVER_KAFKA__BROKERS", orbweaver_testkit::brokers());
     command.env("ORBWEAVER_KAFKA__PREFIX", cluster.prefix()).output().context("orbweaver")
 }
 
-fn said(output: &std::process::Output) -> String {
+pub(crate) fn said(output: &std::process::Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 

@@ -1,0 +1,314 @@
+//! Counting pages: several frontiers, partitions that move, owners that die or wake up, records that land or not.
+
+#![allow(clippy::unwrap_used, reason = "these are tests")]
+
+use std::collections::BTreeMap;
+
+use orbweaver_frontier::pages::Pages;
+use orbweaver_messages::PageCount;
+use proptest::prelude::*;
+
+const CRAWLS: [&str; 2] = ["docs", "news"];
+const PARTITIONS: u32 = 2;
+/// Longer than anything may stay unwritten.
+const LONG_MS: i64 = 31_000;
+
+#[derive(Debug, Clone)]
+enum Op {
+    /// An outcome lands in a partition: a page of one of two crawls, or none.
+    Outcome(u32, Option<usize>),
+    /// The owner of a partition reads on; all but so many outcomes.
+    Read(u32, usize),
+    /// A URL of a crawl is leased, or a lease ends.
+    Lease(u32, usize, bool),
+    /// Time passes for the owner of a partition: it writes what it counted, of which so many records land before it hears of it.
+    Write(u32, usize),
+    /// Its owner is gone, or frozen; another one opens the partition.
+    Move(u32, usize),
+    /// Who owned a partition before wakes up and writes once more.
+    Wake(usize),
+    /// Of each key the last record stays.
+    Compact(u32),
+    /// What is counted, worked off, and written is deleted.
+    Delete(u32),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let partition = || 0..PARTITIONS;
+    prop_oneof![
+        8 => (partition(), prop::option::weighted(0.7, 0usize..2)).prop_map(|(at, page)| Op::Outcome(at, page)),
+        4 => (partition(), 0usize..3).prop_map(|(at, but)| Op::Read(at, but)),
+        2 => (partition(), 0usize..2, any::<bool>()).prop_map(|(at, of, ends)| Op::Lease(at, of, ends)),
+        3 => (partition(), 0usize..4).prop_map(|(at, land)| Op::Write(at, land)),
+        2 => (partition(), 0usize..3).prop_map(|(at, to)| Op::Move(at, to)),
+        1 => (0usize..3).prop_map(Op::Wake),
+        1 => partition().prop_map(Op::Compact),
+        1 => partition().prop_map(Op::Delete),
+    ]
+}
+
+/// A process, and what it has sent that has not landed.
+#[derive(Default)]
+struct Process {
+    pages: Pages,
+    /// Next outcome to be read, of each partition that it believes to own.
+    reads: BTreeMap<u32, usize>,
+    now: i64,
+    /// Frozen: it believes to own what another has by now.
+    late: Vec<PageCount>,
+}
+
+#[derive(Default)]
+struct World {
+    processes: Vec<Process>,
+    owner: [usize; PARTITIONS as usize],
+    /// The log begins here, and the group has committed that much.
+    outcomes: [Vec<Option<usize>>; PARTITIONS as usize],
+    begins: [usize; PARTITIONS as usize],
+    committed: [usize; PARTITIONS as usize],
+    control: [Vec<(u64, PageCount)>; PARTITIONS as usize],
+    ends: [u64; PARTITIONS as usize],
+    claims: u64,
+    epochs: [u64; PARTITIONS as usize],
+}
+
+impl World {
+    fn begin() -> Self {
+        let mut world = Self { processes: (0..3).map(|_| Process::default()).collect(), ..Self::default() };
+        (0..PARTITIONS).for_each(|partition| world.open(partition, 0));
+        world
+    }
+
+    fn open(&mut self, partition: u32, to: usize) {
+        let at = partition as usize;
+        self.claims += 1;
+        (self.owner[at], self.epochs[at]) = (to, self.claims);
+        let Self { processes, control, outcomes, begins, committed, claims, .. } = self;
+        let process = &mut processes[to];
+        for (offset, record) in &control[at] {
+            process.pages.hear(*offset, record);
+        }
+        let from = process.pages.counted_upto(partition) as usize;
+        assert!(from >= begins[at], "what is to be counted on from {from} was deleted below {}", begins[at]);
+        for (offset, page) in outcomes[at].iter().enumerate().skip(from) {
+            process.pages.outcome(partition, offset as u64, page.map(|of| CRAWLS[of]));
+        }
+        process.pages.serve(partition, *claims, PARTITIONS);
+        // What is not complete is received again.
+        process.reads.insert(partition, committed[at]);
+    }
+
+    fn append(&mut self, records: Vec<PageCount>) {
+        for record in records {
+            let at = record.partition as usize;
+            let offset = self.ends[at];
+            self.ends[at] += 1;
+            self.control[at].push((offset, record.clone()));
+            for process in &mut self.processes {
+                process.pages.hear(offset, &record);
+            }
+        }
+    }
+
+    fn write(&mut self, partition: u32, land: usize) {
+        let process = &mut self.processes[self.owner[partition as usize]];
+        process.now += LONG_MS;
+        let mut records = process.pages.write(partition, process.now);
+        let lost = records.split_off(land.min(records.len()));
+        let whole = lost.is_empty();
+        self.append(records);
+        if whole {
+            let epoch = self.epochs[partition as usize];
+            self.processes[self.owner[partition as usize]].pages.settled(partition, epoch);
+        } else {
+            // A failed append ends the process.
+            let owner = self.owner[partition as usize];
+            self.processes[owner] = Process::default();
+            self.hear_all(owner);
+            for of in 0..PARTITIONS {
+                if self.owner[of as usize] == owner {
+                    self.open(of, (owner + 1) % 3);
+                }
+            }
+        }
+    }
+
+    /// A process that follows `crawl.control` has read all partitions of it.
+    fn hear_all(&mut self, process: usize) {
+        for (offset, record) in self.control.iter().flatten() {
+            self.processes[process].pages.hear(*offset, record);
+        }
+    }
+
+    fn read(&mut self, partition: u32, but: usize) {
+        let at = partition as usize;
+        let process = &mut self.processes[self.owner[at]];
+        let from = process.reads[&partition];
+        let upto = self.outcomes[at].len().saturating_sub(but).max(from);
+        for (offset, page) in self.outcomes[at].iter().enumerate().take(upto).skip(from) {
+            process.pages.outcome(partition, offset as u64, page.map(|of| CRAWLS[of]));
+        }
+        process.reads.insert(partition, upto);
+    }
+
+    fn play(&mut self, op: &Op) {
+        match *op {
+            Op::Outcome(partition, page) => self.outcomes[partition as usize].push(page),
+            Op::Read(partition, but) => self.read(partition, but),
+            Op::Lease(partition, of, ends) => {
+                let pages = &mut self.processes[self.owner[partition as usize]].pages;
+                if ends { pages.release(partition, CRAWLS[of]) } else { pages.lease(partition, CRAWLS[of]) }
+            }
+            Op::Write(partition, land) => self.write(partition, land),
+            Op::Move(partition, to) => {
+                let was = self.owner[partition as usize];
+                if was == to {
+                    return;
+                }
+                let process = &mut self.processes[was];
+                self.committed[partition as usize] = process.reads.remove(&partition).unwrap();
+                // What it would write if it were frozen now, and woke up later.
+                process.late = process.pages.write(partition, process.now + LONG_MS);
+                process.pages.leave(partition);
+                self.open(partition, to);
+            }
+            Op::Wake(process) => {
+                let late = std::mem::take(&mut self.processes[process].late);
+                self.append(late);
+            }
+            Op::Compact(partition) => {
+                let records = &mut self.control[partition as usize];
+                let last: BTreeMap<_, _> =
+                    records.iter().map(|(offset, record)| (record.crawl.clone(), *offset)).collect();
+                // Not before whoever has it could write over what a former owner has written.
+                if records.iter().all(|(_, record)| record.epoch == records.last().unwrap().1.epoch) {
+                    records.retain(|(offset, record)| last[&record.crawl] == *offset);
+                }
+            }
+            Op::Delete(partition) => {
+                let at = partition as usize;
+                let read = self.processes[self.owner[at]].reads[&partition];
+                // It is young enough for as long as its count may stay unwritten.
+                self.write(partition, usize::MAX);
+                self.write(partition, usize::MAX);
+                self.committed[at] = self.committed[at].max(read.min(self.processes[self.owner[at]].reads[&partition]));
+                let mut fresh = Pages::default();
+                self.control[at].iter().for_each(|(offset, record)| fresh.hear(*offset, record));
+                self.begins[at] = self.begins[at].max(self.committed[at].min(fresh.counted_upto(partition) as usize));
+            }
+        }
+    }
+
+    fn truth(&self, of: usize) -> u64 {
+        self.outcomes.iter().flatten().filter(|page| **page == Some(of)).count() as u64
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_page_counts_once_whoever_counts_it_and_whatever_is_delivered_again(ops in prop::collection::vec(op(), 1..120)) {
+        let mut world = World::begin();
+        ops.iter().for_each(|op| world.play(op));
+        // All that is late lands, all is read, and written.
+        (0..3).for_each(|process| world.play(&Op::Wake(process)));
+        for partition in 0..PARTITIONS {
+            world.read(partition, 0);
+            world.write(partition, usize::MAX);
+            world.write(partition, usize::MAX);
+        }
+        let mut fresh = Pages::default();
+        for crawl in CRAWLS {
+            fresh.limit(crawl, Some(0));
+            world.processes.iter_mut().for_each(|process| process.pages.limit(crawl, Some(0)));
+        }
+        world.control.iter().flatten().for_each(|(offset, record)| fresh.hear(*offset, record));
+        for (of, crawl) in CRAWLS.into_iter().enumerate() {
+            for pages in world.processes.iter().map(|process| &process.pages).chain([&fresh]) {
+                let counted = pages.capped().find(|(name, _)| *name == crawl).unwrap().1.pages;
+                prop_assert_eq!(counted, world.truth(of), "{}", crawl);
+            }
+        }
+    }
+
+    #[test]
+    fn one_frontier_reaches_a_cap_exactly(max in 0u64..50, ends in prop::collection::vec(any::<bool>(), 0..80)) {
+        let mut pages = Pages::default();
+        pages.limit("docs", Some(max));
+        (0..4).for_each(|partition| pages.serve(partition, 1, 4));
+        let (mut fetched, mut next) = (0, 0);
+        for is_page in ends.into_iter().chain([true; 60]) {
+            if pages.slack("docs") == 0 {
+                break;
+            }
+            pages.lease(next % 4, "docs");
+            pages.outcome(next % 4, u64::from(next / 4), is_page.then_some("docs"));
+            pages.release(next % 4, "docs");
+            (fetched, next) = (fetched + u64::from(is_page), next + 1);
+        }
+        prop_assert_eq!(fetched, max);
+        prop_assert_eq!(pages.slack("other"), u64::MAX);
+    }
+
+    #[test]
+    fn frontiers_that_hear_of_each_other_late_use_a_share_of_what_is_left_each(max in 1u64..2_000, instances in 2u32..8) {
+        let mut all: Vec<Pages> = (0..instances).map(|_| Pages::default()).collect();
+        for (partition, pages) in (0..).zip(&mut all) {
+            pages.limit("docs", Some(max));
+            pages.serve(partition, 1, instances);
+        }
+        // Each asks for all that it may before anybody hears of anything.
+        let mut asked = 0;
+        for (partition, pages) in (0..).zip(&mut all) {
+            while pages.slack("docs") > 0 {
+                pages.lease(partition, "docs");
+                asked += 1;
+            }
+        }
+        prop_assert!((max..max + u64::from(instances)).contains(&asked), "{} of {}", asked, max);
+        // When all have said so and heard it, nothing is left for anybody.
+        let written: Vec<_> = (0..).zip(&mut all).flat_map(|(partition, pages)| pages.write(partition, LONG_MS)).collect();
+        all.iter_mut().for_each(|pages| written.iter().for_each(|record| pages.hear(0, record)));
+        prop_assert!(all.iter().all(|pages| pages.slack("docs") == 0));
+    }
+}
+
+/// What is written of 100 pages in all, a page each 10 ms: the moments, from the begin.
+fn written(max: Option<u64>) -> Vec<u64> {
+    let mut pages = Pages::default();
+    pages.limit("docs", max);
+    pages.serve(0, 1, 1);
+    let mut moments = vec![];
+    for page in 0..10_000 {
+        pages.outcome(0, page, Some("docs"));
+        let now = LONG_MS + i64::try_from(page).unwrap() * 10;
+        if !pages.write(0, now).is_empty() {
+            pages.settled(0, 1);
+            moments.push(page / 100);
+        }
+    }
+    moments
+}
+
+#[test]
+fn what_nobody_has_to_know_soon_is_written_now_and_then_and_more_often_close_to_a_cap() {
+    assert_eq!(written(None), [0, 30, 60, 90]);
+    let capped = written(Some(9_000));
+    assert!(capped.len() < 60, "{} times in 100 s", capped.len());
+    assert!(capped.ends_with(&[88, 89, 90, 91, 92, 93, 94, 95, 96, 97, 98, 99]), "{capped:?}");
+}
+
+#[test]
+fn nothing_more_is_written_before_what_was_written_is_durable() {
+    let mut pages = Pages::default();
+    pages.serve(0, 1, 1);
+    pages.outcome(0, 4, Some("docs"));
+    let first = pages.write(0, LONG_MS);
+    assert_eq!((first[0].pages, first[0].upto, first[0].since), (1, 5, 0));
+    pages.outcome(0, 5, Some("docs"));
+    assert_eq!(pages.write(0, 3 * LONG_MS), vec![]);
+    pages.settled(0, 1);
+    let second = pages.write(0, 3 * LONG_MS);
+    assert_eq!((second[0].pages, second[0].upto, second[0].since), (2, 6, 5));
+}

@@ -1,0 +1,107 @@
+//! The caps of crawls, and how far they are, as `crawl.control` says: read by the same code as the frontier's.
+
+use futures::future::try_join_all;
+use orbweaver_frontier::{CrawlScopes, page_count, pages::Pages, scope::Read};
+use orbweaver_log::{Log, Offset, TopicPartition};
+use orbweaver_messages::topic::{CONTROL, FRONTIER};
+use orbweaver_stage::completion::{Reading, Standing};
+use serde::Serialize;
+
+use crate::{crawl::progress::number, exit::Failure};
+
+/// How long a record that must be there is waited for at a time.
+const READ_WAIT: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// A crawl that has a cap.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CappedCrawl {
+    /// Its name.
+    pub crawl: String,
+    /// Pages that were fetched, as far as the frontiers have written that down.
+    pub pages: u64,
+    /// The cap.
+    pub max_pages: u64,
+    /// As many pages were fetched as may be, and none is on its way.
+    pub at_cap: bool,
+}
+
+impl CappedCrawl {
+    /// The crawl in words.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let Self { crawl, pages, max_pages, at_cap } = self;
+        let (pages, max) = (number(*pages), number(*max_pages));
+        match at_cap {
+            true => format!(
+                "crawl `{crawl}` is at its cap: {pages} pages of {max}; `orbweaver scope set {crawl} --max-pages N` lets it go on"
+            ),
+            false => format!("crawl `{crawl}`: {pages} pages of {max} at most"),
+        }
+    }
+}
+
+/// What was read of `crawl.control` so far.
+#[derive(Debug, Default)]
+pub struct Caps {
+    scopes: CrawlScopes,
+    pages: Pages,
+    /// By partition, where reading goes on.
+    read: Vec<Offset>,
+}
+
+impl Caps {
+    /// Reads on to the end.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub async fn update(&mut self, log: &dyn Log) -> Result<(), Failure> {
+        let partitions = log.partitions(CONTROL).map_err(failed)?;
+        let places: Vec<_> = (0..partitions).map(|partition| TopicPartition::new(CONTROL, partition)).collect();
+        let bounds = try_join_all(places.iter().map(|place| log.bounds(*place))).await.map_err(failed)?;
+        self.read.resize(places.len(), 0);
+        for ((place, bounds), read) in places.into_iter().zip(bounds).zip(&mut self.read) {
+            let from = bounds.start.max(*read);
+            if from >= bounds.end {
+                continue;
+            }
+            let mut reader = log.reader(place, from).await.map_err(failed)?;
+            while reader.position() < bounds.end {
+                for record in reader.read(READ_WAIT).await.map_err(failed)? {
+                    if let Some(count) = page_count(&record) {
+                        self.pages.hear(record.offset, &count);
+                    } else if let Read::Definition(crawl) = self.scopes.apply(&record) {
+                        self.pages.limit(crawl, self.scopes.max_pages(crawl));
+                    }
+                }
+            }
+            *read = reader.position();
+        }
+        Ok(())
+    }
+
+    /// The crawls that have a cap, by name.
+    #[must_use]
+    pub fn crawls(&self) -> Vec<CappedCrawl> {
+        let capped = self.pages.capped().map(|(crawl, standing)| CappedCrawl {
+            crawl: crawl.to_owned(),
+            pages: standing.pages,
+            max_pages: standing.max,
+            at_cap: standing.pages >= standing.max && standing.leased == 0,
+        });
+        capped.collect()
+    }
+
+    /// Whether two readings say that nothing is left to do but what waits for a cap to be raised.
+    #[must_use]
+    pub fn is_all_that_is_left(&self, first: &Reading, second: &Reading) -> bool {
+        let held = |standing: &Standing| {
+            standing.place.topic == FRONTIER && self.pages.held_at(standing.place.partition) == Some(standing.end)
+        };
+        self.pages.capped().any(|(_, standing)| standing.pages >= standing.max)
+            && second.proves_standstill_after(first, held)
+    }
+}
+
+fn failed(error: impl std::fmt::Display) -> Failure {
+    Failure::Failed(error.to_string())
+}

@@ -1,0 +1,69 @@
+//! How many pages were fetched, and what the frontiers say of that.
+
+use std::collections::BTreeMap;
+
+use orbweaver_frontier::{page_count, pages::Pages};
+use orbweaver_log::{MemoryLog, Offset};
+use orbweaver_messages::{Outcome, OutcomeKind, decode, topic};
+
+use crate::observer::places;
+
+/// The pages of a schedule, by partition: counted while their outcomes are in the log.
+#[derive(Debug, Default)]
+pub(crate) struct PageTruth {
+    counted: BTreeMap<u32, (Offset, u64)>,
+    /// The cap that applies.
+    max: Option<u64>,
+    /// Pages that there may be, and how many more there were at some time.
+    allowed: u64,
+    pub(crate) over: u64,
+}
+
+impl PageTruth {
+    /// This cap applies from now on; what there is by now may stay.
+    pub(crate) fn limit(&mut self, log: &MemoryLog, max: Option<u64>) {
+        self.look(log);
+        (self.max, self.allowed) = (max, max.unwrap_or(u64::MAX).max(self.all()));
+    }
+
+    fn all(&self) -> u64 {
+        self.counted.values().map(|(_, pages)| pages).sum()
+    }
+
+    /// Counts what has come. Nothing may be deleted between two looks.
+    pub(crate) fn look(&mut self, log: &MemoryLog) {
+        for place in places(log, topic::OUTCOMES) {
+            let (next, pages) = self.counted.entry(place.partition).or_default();
+            for record in log.records(place).into_iter().filter(|record| record.offset >= *next).collect::<Vec<_>>() {
+                *next = record.offset + 1;
+                let outcome = decode::<Outcome>("outcome", record.value.as_ref());
+                *pages += u64::from(outcome.is_ok_and(|outcome| outcome.kind == OutcomeKind::Fetched));
+            }
+        }
+        if self.max.is_some() {
+            self.over = self.over.max(self.all().saturating_sub(self.allowed));
+        }
+    }
+
+    /// Whether whoever opened all partitions now would count as many.
+    pub(crate) fn judge(&mut self, log: &MemoryLog) -> Option<String> {
+        self.look(log);
+        let mut pages = Pages::default();
+        for record in places(log, topic::CONTROL).into_iter().flat_map(|place| log.records(place)) {
+            if let Some(count) = page_count(&record) {
+                pages.hear(record.offset, &count);
+            }
+        }
+        for place in places(log, topic::OUTCOMES) {
+            let from = pages.counted_upto(place.partition);
+            for record in log.records(place).into_iter().filter(|record| record.offset >= from) {
+                let outcome = decode::<Outcome>("outcome", record.value.as_ref()).ok();
+                let page_of =
+                    outcome.filter(|outcome| outcome.kind == OutcomeKind::Fetched).map(|outcome| outcome.crawl);
+                pages.outcome(place.partition, record.offset, page_of.as_deref());
+            }
+        }
+        let truth = self.all();
+        (pages.all() != truth).then(|| format!("{truth} pages were fetched, and {} are counted", pages.all()))
+    }
+}
