@@ -1,5 +1,7 @@
 //! Opening a partition: claims, replays, commit points that are not in the log, and records that kill their reader.
 
+#![allow(clippy::unwrap_used, reason = "these are tests")]
+
 mod play;
 
 use std::time::Duration;
