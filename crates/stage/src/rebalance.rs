@@ -112,6 +112,8 @@ impl<S: Stage> Turns<S> {
                 sleep(self.config.commit_interval).await;
             }
         }
+        // Nothing could move meanwhile.
+        self.watchdog.moved(Instant::now());
         Ok(())
     }
 

@@ -104,22 +104,29 @@ impl FetcherStage {
     /// Asks where the robots.txt is to be had first.
     fn ask_robots(&mut self, authority: &Arc<str>, at: &mut At<'_>) {
         let Some(lookup) = self.lookups.get(authority) else { return };
-        let (site, url, interval_ms) = (lookup.site.clone(), lookup.url.clone(), lookup.interval_ms);
-        let asked_ms = self.asked_ms(Some(lookup.partition));
-        self.ask_robots_at(authority, &site, (url, interval_ms, asked_ms), at);
+        let url = lookup.url.clone();
+        self.ask_robots_at(authority, url, at);
     }
 
-    /// Asks for a robots.txt in the time of `site`.
-    fn ask_robots_at(
-        &mut self,
-        authority: &Arc<str>,
-        site: &str,
-        (url, interval_ms, asked_ms): (Url, u64, Millis),
-        at: &mut At<'_>,
-    ) {
+    /// Asks for a robots.txt at this address, in the time of its site; not when nobody waits for it any more: then no record of
+    /// its site keeps the partition here, and another fetcher may ask.
+    pub(crate) fn ask_robots_at(&mut self, authority: &Arc<str>, url: Url, at: &mut At<'_>) {
+        let Some(lookup) = self.lookups.get(authority) else { return };
+        let waits_until = lookup.waiting.iter().map(|visit| visit.not_after_ms()).max();
+        let Some(not_after_ms) = waits_until.filter(|until| at.now <= *until) else {
+            for visit in self.end_lookup(authority) {
+                self.late(&visit, at);
+            }
+            return;
+        };
+        let site = self.config.wide_domains.site_of(&url).into_owned();
+        let own = (*site == *lookup.site).then_some((lookup.interval_ms, lookup.partition));
+        let known = own.map(|(interval_ms, _)| interval_ms).or_else(|| self.gates.interval_of(&site));
+        let interval_ms = known.unwrap_or(self.config.default_interval_ms);
+        let asked_ms = self.asked_ms(own.map(|(_, partition)| partition));
         let payload = Wanted::Robots(authority.clone(), url);
-        let wish = Wish { payload, not_before_ms: Millis::MIN, not_after_ms: Millis::MAX, interval_ms, is_first: true };
-        if let Err(blocked) = self.gates.push(site, wish, asked_ms, at.now) {
+        let wish = Wish { payload, not_before_ms: Millis::MIN, not_after_ms, interval_ms, is_first: true };
+        if let Err(blocked) = self.gates.push(&site, wish, asked_ms, at.now) {
             self.defer_lookup(authority, "blocked", blocked.until_ms, at);
         }
     }
@@ -155,12 +162,7 @@ impl FetcherStage {
             Finding::Follow(target) => {
                 self.metrics.robots("redirected");
                 lookup.redirects += 1;
-                let site = self.config.wide_domains.site_of(&target).into_owned();
-                let own = (*site == *lookup.site).then_some((lookup.interval_ms, lookup.partition));
-                let known = own.map(|(interval_ms, _)| interval_ms).or_else(|| self.gates.interval_of(&site));
-                let interval_ms = known.unwrap_or(self.config.default_interval_ms);
-                let asked_ms = self.asked_ms(own.map(|(_, partition)| partition));
-                self.ask_robots_at(authority, &site, (target, interval_ms, asked_ms), at);
+                self.ask_robots_at(authority, target, at);
             }
             Finding::Failing { failures, retry_at_ms } => {
                 self.metrics.robots("failing");
@@ -239,7 +241,7 @@ impl FetcherStage {
         }
     }
 
-    /// Gives back what has waited for a robots.txt for too long. The robots.txt is sought on, for those that come later. While
+    /// Gives back what has waited for a robots.txt for too long. The robots.txt is sought on, for those that come in time. While
     /// it is being asked for, one waits on: its record keeps the partition here until the answer has come.
     pub(crate) fn expire_lookups(&mut self, at: &mut At<'_>) {
         let mut late = vec![];

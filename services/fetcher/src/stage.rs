@@ -219,7 +219,10 @@ impl FetcherStage {
             match turn {
                 Turn::Send(site, Wish { payload, .. }) => self.send(site, payload, at),
                 Turn::Late(Wish { payload: Wanted::Page(visit), .. }) => self.late(&visit, at),
-                Turn::Late(_never) => {}
+                // Somebody else may have come to wait for it meanwhile.
+                Turn::Late(Wish { payload: Wanted::Robots(authority, url), .. }) => {
+                    self.ask_robots_at(&authority, url, at);
+                }
             }
         }
         self.turns = turns;

@@ -45,12 +45,12 @@ fn robots_txt_is_asked_once_stored_before_use_and_obeyed_in_the_sites_time() {
 }
 
 #[test]
-fn a_crawl_delay_counts_from_the_answer_of_robots_txt_although_nobody_waits_for_it_any_more() {
+fn a_crawl_delay_counts_from_the_answer_of_robots_txt_although_who_waited_for_it_is_late() {
     let mut around = polite();
     around.client.on(ROBOTS, robots("User-agent: testbot\nCrawl-delay: 3\n"));
     let mut ready = around.ready("https://a.example/one", 0);
     ready.interval_ms = 1000;
-    ready.dispatch.not_after_ms = START + 500;
+    ready.dispatch.not_after_ms = START + 1500;
     around.deliver(&ready);
     around.pass(2600);
     assert_eq!(around.asked(), [ROBOTS]);
@@ -62,6 +62,19 @@ fn a_crawl_delay_counts_from_the_answer_of_robots_txt_although_nobody_waits_for_
     assert_eq!(around.asked().len(), 1, "1001 ms and the delay after its begin");
     around.pass(1);
     assert_eq!(around.asked()[1..], ["https://a.example/one"]);
+}
+
+#[test]
+fn a_robots_txt_is_not_asked_for_when_nobody_waits_for_it_any_more() {
+    let mut around = polite();
+    let mut ready = around.ready("https://a.example/one", 0);
+    ready.interval_ms = 1000;
+    ready.dispatch.not_after_ms = START + 500;
+    around.deliver(&ready);
+    around.pass(60_000);
+    assert_eq!(around.kinds(), [some(OutcomeKind::Deferred, "late")]);
+    assert_eq!(around.asked(), [""; 0], "no record of the site keeps the partition here");
+    assert!(around.stage.lookups.is_empty() && around.stage.gates.held() == 0);
 }
 
 #[test]
