@@ -7,6 +7,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `read` | from a text to the URL as found; [`UrlError`], [`MAX_URL_BYTES`] |
+//! | `unmapped` | hosts that UTS 46 refuses and browsers open |
 //! | `policy` | the rules of the canonical form, each with its reason; the presets; a policy as text |
 //! | `canonical` | the canonical form by a policy's rules |
 //! | `escapes`, `path`, `query`, `parameters` | its parts, and the lists of parameters that are dropped |
@@ -26,6 +27,7 @@ mod query;
 mod read;
 mod site;
 mod slot;
+mod unmapped;
 
 pub use canonical::{CANONICAL_POLICY, CanonicalUrl, canonical_text, canonicalize};
 pub use describe::{Description, Keying, describe};

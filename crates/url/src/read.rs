@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use url::{ParseError, Url};
 
-use crate::canonical::is_hash_bang;
+use crate::{canonical::is_hash_bang, unmapped::read_again};
 
 /// Why a text is not a URL that can be crawled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -28,14 +28,14 @@ pub const MAX_URL_BYTES: usize = 8192;
 pub type QueryEncoding<'a> = &'a dyn Fn(&str) -> Cow<'_, [u8]>;
 
 /// Reads an absolute http or https URL as it was found: resolved and serialised, without its fragment unless that begins
-/// with `!` and so may name a page (`Rule::KeepHashBang`), otherwise untouched. No fragment is ever sent. Leading and trailing control characters and spaces are removed, and tabs and newlines within (WHATWG URL,
-/// basic parser, steps 1 to 3).
+/// with `!` and so may name a page (`Rule::KeepHashBang`), otherwise untouched. No fragment is ever sent. Leading and trailing
+/// control characters and spaces are removed, and tabs and newlines within (WHATWG URL, basic parser, steps 1 to 3).
 ///
 /// # Errors
 /// When the text is no URL, has another scheme or is too long.
 pub fn parse(text: &str) -> Result<Url, UrlError> {
     let text = trim(text)?;
-    match Url::parse(text) {
+    match read(text, "", Url::parse) {
         Ok(url) => accept(url),
         Err(error) => Err(refuse(text, error)),
     }
@@ -59,7 +59,8 @@ pub fn resolve_encoded(base: &Url, link: &str, encoding: Option<QueryEncoding<'_
     if let Some(scheme) = scheme_of(link).filter(|scheme| !is_crawled(scheme)) {
         return Err(UrlError::Scheme(scheme.to_ascii_lowercase()));
     }
-    let join = |link: &str| Url::options().base_url(Some(base)).encoding_override(encoding).parse(link);
+    let options = Url::options().base_url(Some(base)).encoding_override(encoding);
+    let join = |link: &str| read(link, base.as_str(), |link| options.parse(link));
     match join(link) {
         Ok(url) => accept(url),
         // Of `///host/path`, browsers take `//host/path`; the parser does so for absolute URLs only.
@@ -97,6 +98,14 @@ pub fn parse_seed(text: &str) -> Result<Url, UrlError> {
     parse(&format!("https://{bare}"))
 }
 
+/// Reads a text, whose URL may have parts of another one, also where its host is ASCII but refused by UTS 46.
+fn read(text: &str, base: &str, parse: impl Fn(&str) -> Result<Url, ParseError>) -> Result<Url, ParseError> {
+    match parse(text) {
+        Err(ParseError::IdnaError) => read_again(text, base, parse),
+        read => read,
+    }
+}
+
 /// The text without what WHATWG trims, if it is not too long.
 fn trim(text: &str) -> Result<&str, UrlError> {
     let text = text.trim_matches(|c| c <= ' ');
@@ -104,7 +113,7 @@ fn trim(text: &str) -> Result<&str, UrlError> {
 }
 
 /// The scheme that the text begins with (RFC 3986 section 3.1), without the colon.
-fn scheme_of(text: &str) -> Option<&str> {
+pub(crate) fn scheme_of(text: &str) -> Option<&str> {
     let end = text.bytes().position(|byte| !(byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.')))?;
     (text.as_bytes()[end] == b':' && text.as_bytes()[0].is_ascii_alphabetic()).then(|| &text[..end])
 }

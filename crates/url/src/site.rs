@@ -66,7 +66,7 @@ impl WideDomains {
         for domain in domains {
             let text = domain.as_ref().trim();
             let wrong = || WideDomainsError::Domain(text[..text.floor_char_boundary(100)].to_owned());
-            let url = Url::parse(&format!("http://{text}/")).map_err(|_| wrong())?;
+            let url = crate::parse(&format!("http://{text}/")).map_err(|_| wrong())?;
             let Some(Host::Domain(name)) = url.host() else { return Err(wrong()) };
             let name = without_root_dot(name);
             if text.contains(['/', '\\', ':', '@', '?', '#']) || name.split('.').any(str::is_empty) {

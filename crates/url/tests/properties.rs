@@ -31,7 +31,13 @@ fn wide() -> WideDomains {
 
 /// Texts that look like URLs, rich in what is special in one.
 fn url_like() -> impl Strategy<Value = String> {
-    let host = prop_oneof!["[a-z0-9.%-]{1,12}", "[a-z]{1,3}(\\.[a-z]{1,3}){0,3}\\.{0,3}", ".{1,6}", "[0-9a-fx.]{1,12}"];
+    let host = prop_oneof![
+        "[a-z0-9.%-]{1,12}",
+        "[a-z]{1,3}(\\.[a-z]{1,3}){0,3}\\.{0,3}",
+        ".{1,6}",
+        "[0-9a-fx.]{1,12}",
+        "([a-z]{1,2}\\.)?[xX][a-nN]--[a-z0-9]{0,4}(\\.[a-zß]{1,2}){0,2}",
+    ];
     let rest = "([/?#%@:;&=+.|^`{}\\[\\]\\\\ '\"<>]|%[0-9a-fA-F]{2}|%2[eE]|%7[eE]|[a-zA-Z0-9~é\\t]){0,24}";
     ("(http|HTTPS|https|http)", "(://|:/|:///|:)", "([a-z:]{0,3}@)?", host, "(:[0-9]{0,5})?", rest)
         .prop_map(|(scheme, slashes, user, host, port, rest)| format!("{scheme}{slashes}{user}{host}{port}{rest}"))
@@ -44,7 +50,7 @@ proptest! {
     fn a_canonical_form_parses_to_itself_and_is_its_own_canonical_form(text in url_like(), policy in policies()) {
         if let Ok(url) = parse(&text) {
             let form = policy.canonicalize(&url);
-            let again = Url::parse(form.as_str()).expect("a canonical form is a url");
+            let again = parse(form.as_str()).expect("a canonical form is a url");
             if !policy.has(Rule::WritePorts) {
                 prop_assert_eq!(again.as_str(), form.as_str());
             }
@@ -56,7 +62,7 @@ proptest! {
     #[test]
     fn url_and_canonical_form_have_the_same_site(text in url_like(), policy in policies()) {
         if let Ok(url) = parse(&text) {
-            let again = Url::parse(policy.canonicalize(&url).as_str()).expect("a canonical form is a url");
+            let again = parse(policy.canonicalize(&url).as_str()).expect("a canonical form is a url");
             prop_assert_eq!(site_of(&again), site_of(&url));
             prop_assert_eq!(wide().site_of(&again), wide().site_of(&url), "{} of {}", policy, url);
         }
@@ -81,7 +87,7 @@ proptest! {
             prop_assert!(!same(Policy::STANDARD) || same(Policy::AGGRESSIVE));
             // Whatever is merged is one key under each stricter policy, too.
             let form = Policy::STANDARD.canonicalize(&a);
-            let again = Url::parse(form.as_str()).expect("a canonical form is a url");
+            let again = parse(form.as_str()).expect("a canonical form is a url");
             prop_assert_eq!(Policy::AGGRESSIVE.canonicalize(&again), Policy::AGGRESSIVE.canonicalize(&a));
         }
     }

@@ -31,16 +31,17 @@ const BACK_MS: Millis = 10_000;
 /// A server that a run may take away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Server {
-    Broker,
+    /// Which, from 1.
+    Broker(u8),
     Cql,
 }
 
 impl Server {
     /// Its name for `tests/stack`.
-    fn node(self) -> &'static str {
+    fn node(self) -> String {
         match self {
-            Self::Broker => "1",
-            Self::Cql => "cql",
+            Self::Broker(node) => node.to_string(),
+            Self::Cql => "cql".to_owned(),
         }
     }
 }
@@ -52,7 +53,7 @@ pub(crate) struct Tally {
     pub(crate) faults: BTreeMap<&'static str, u32>,
     /// Fetchers that were killed or frozen, or that ended by themselves.
     pub(crate) fetchers_hurt: u64,
-    /// Fetchers that were there when the broker went away.
+    /// Fetchers that were there when a broker went away.
     pub(crate) fetchers_cut_off: u64,
     /// Ends of processes.
     pub(crate) exits: Vec<Exit>,
@@ -138,7 +139,7 @@ impl Fleet {
             Fault::Drain { slot, back_after_ms } => self.drain(slot, Some(back_after_ms)).await,
             Fault::Remove { slot } => self.drain(slot, None).await,
             Fault::Add { slot } => self.start(slot, None).await,
-            Fault::Broker { killed, away_ms } => self.take_away(Server::Broker, killed, away_ms).await,
+            Fault::Broker { node, killed, away_ms } => self.take_away(Server::Broker(node), killed, away_ms).await,
             Fault::Cql { away_ms } => self.take_away(Server::Cql, true, away_ms).await,
             Fault::NoFetchers { away_ms } => self.no_fetchers(away_ms).await,
         };
@@ -286,14 +287,14 @@ impl Fleet {
             let fetchers = self.running.lock().await.keys().filter(|slot| slot.service == Service::Fetcher).count();
             let mut tally = self.tally().await;
             // Two more may be in the middle of a fault of their own.
-            tally.fetchers_cut_off += if server == Server::Broker { fetchers as u64 + 2 } else { 0 };
+            tally.fetchers_cut_off += if server == Server::Cql { 0 } else { fetchers as u64 + 2 };
             tally.outages.push((since, Millis::MAX - BACK_MS));
             tally.outages.len() - 1
         };
         let signal = if killed { "KILL" } else { "TERM" };
-        tokio::task::block_in_place(|| self.stack.stop(server.node(), signal))?;
+        tokio::task::block_in_place(|| self.stack.stop(&server.node(), signal))?;
         sleep(Duration::from_millis(away_ms)).await;
-        tokio::task::block_in_place(|| self.stack.start(server.node()))?;
+        tokio::task::block_in_place(|| self.stack.start(&server.node()))?;
         if let Some(outage) = self.tally().await.outages.get_mut(index) {
             outage.1 = SystemClock.now();
         }

@@ -26,6 +26,9 @@ struct Options {
     /// Least time between requests to a site, in milliseconds: 100, 125, 200, 250, 500 or 1000
     #[arg(long, default_value_t = 250, value_parser = rate)]
     interval_ms: u64,
+    /// Brokers that there are, each of which goes away once: 1, or 3 that replicate
+    #[arg(long, default_value_t = 3, value_parser = brokers)]
+    brokers: u8,
     /// Take the fetchers away for longer than a lease
     #[arg(long)]
     long: bool,
@@ -49,11 +52,16 @@ fn rate(value: &str) -> Result<u64, String> {
     value.parse().ok().filter(|ms| allowed.contains(ms)).ok_or_else(|| format!("allowed are {allowed:?}"))
 }
 
+/// What `tests/stack` can start.
+fn brokers(value: &str) -> Result<u8, String> {
+    value.parse().ok().filter(|count| [1, 3].contains(count)).ok_or_else(|| "allowed are 1 and 3".to_owned())
+}
+
 #[tokio::main]
 async fn main() -> ExitCode {
     let options = Options::parse();
     if options.plan {
-        for step in schedule(options.seed, options.long) {
+        for step in schedule(options.seed, options.brokers, options.long) {
             println!("{:>7} ms: {}", step.at_ms, step.fault);
         }
         return ExitCode::SUCCESS;
@@ -88,10 +96,11 @@ async fn one(options: Options) -> Result<bool> {
     std::fs::create_dir_all(&out)?;
     ensure!(is_empty(&out)?, "{} is not empty", out.display());
     let out = out.canonicalize()?;
-    let (dir, port) = (out.join("servers"), options.port);
-    let stack = tokio::task::spawn_blocking(move || Stack::up(&dir, port, &["--sync", "batch"])).await??;
-    let Options { seed, pages, sites, interval_ms, long, .. } = options;
-    let settings = Settings { seed, pages, sites, interval_ms, long, out };
+    let (dir, port, count) = (out.join("servers"), options.port, options.brokers.to_string());
+    let up = move || Stack::up(&dir, port, &["--sync", "batch", "--brokers", &count]);
+    let stack = tokio::task::spawn_blocking(up).await??;
+    let Options { seed, pages, sites, interval_ms, brokers, long, .. } = options;
+    let settings = Settings { seed, pages, sites, interval_ms, brokers, long, out };
     let (line, verdict) = run(&settings, stack).await?;
     for finding in verdict.findings().take(40) {
         println!("{finding}");

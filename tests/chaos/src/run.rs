@@ -46,6 +46,8 @@ pub struct Settings {
     pub sites: u32,
     /// Least time between requests to a site, in milliseconds; at least 100.
     pub interval_ms: u64,
+    /// Brokers that there are: one, or three that replicate.
+    pub brokers: u8,
     /// Fetchers stay away for longer than a lease.
     pub long: bool,
     /// Where journal, request log, truth and what the processes said are left.
@@ -70,7 +72,7 @@ fn plan(stack: &Stack, settings: &Settings) -> Plan {
         brokers: stack.brokers.clone(),
         cql: stack.cql.clone(),
         partitions: 4,
-        replication: 1,
+        replication: u16::from(settings.brokers),
         variables: variables.map(|(name, value)| (name.to_owned(), value)).to_vec(),
     }
 }
@@ -113,7 +115,7 @@ pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)>
     let out = &settings.out;
     let log = out.join("requests.jsonl");
     let journal = Journal::create(&out.join("journal.jsonl"))?;
-    let steps = schedule(settings.seed, settings.long);
+    let steps = schedule(settings.seed, settings.brokers, settings.long);
     journal.note("settings", json!({ "run": format!("{settings:?}"), "web": format!("{config:?}") }));
     journal.note("schedule", steps.iter().map(|step| format!("{} ms: {}", step.at_ms, step.fault)).collect());
     let rules = |twice_at_most| Rules {

@@ -16,6 +16,8 @@ const FROZEN_MS: (u64, u64) = (7_000, 11_000);
 const SETTLE_MS: u64 = 4_000;
 /// How long a server may take to be back, in milliseconds: it is not disturbed again before.
 const SERVER_BACK_MS: u64 = 40_000;
+/// The same where brokers stand in for each other.
+const ONE_OF_SEVERAL_BACK_MS: u64 = 20_000;
 /// Fetchers away for longer than a lease (125 s) and a dispatch's stay.
 const LONGER_THAN_A_LEASE_MS: u64 = 140_000;
 
@@ -70,8 +72,10 @@ pub enum Fault {
         /// Whom.
         slot: Slot,
     },
-    /// The broker ends, and starts again on its data.
+    /// A broker ends, and starts again on its data.
     Broker {
+        /// Which, from 1.
+        node: u8,
         /// By SIGKILL, else by SIGTERM.
         killed: bool,
         /// How long it is away, in milliseconds, its start aside.
@@ -117,8 +121,8 @@ impl fmt::Display for Fault {
             Self::Drain { slot, back_after_ms } => write!(f, "drain {slot}, back after {back_after_ms} ms"),
             Self::Add { slot } => write!(f, "add {slot}"),
             Self::Remove { slot } => write!(f, "remove {slot}"),
-            Self::Broker { killed, away_ms } => {
-                write!(f, "{} the broker for {away_ms} ms", if *killed { "kill" } else { "terminate" })
+            Self::Broker { node, killed, away_ms } => {
+                write!(f, "{} broker {node} for {away_ms} ms", if *killed { "kill" } else { "terminate" })
             }
             Self::Cql { away_ms } => write!(f, "kill the CQL server for {away_ms} ms"),
             Self::NoFetchers { away_ms } => write!(f, "kill all fetchers for {away_ms} ms"),
@@ -143,17 +147,17 @@ enum Wish {
     Drain(Service),
     Add(Service),
     Remove(Service),
-    Broker,
+    Broker(u8),
     Cql,
     NoFetchers,
 }
 
-/// The schedule of a seed: each service is killed, frozen, drained and added to once, three are reduced, the broker, the CQL
+/// The schedule of a seed: each service is killed, frozen, drained and added to once, three are reduced, each broker, the CQL
 /// server and all fetchers go away, in an order and at times of the seed's choice. When it is over, each service has an
 /// instance again. With `long`, the fetchers stay away for longer than a lease.
 #[must_use]
-pub fn schedule(seed: u64, long: bool) -> Vec<Step> {
-    let mut planner = Planner::new(seed, long);
+pub fn schedule(seed: u64, brokers: u8, long: bool) -> Vec<Step> {
+    let mut planner = Planner::new(seed, brokers, long);
     let mut wishes = planner.wishes();
     let mut steps = vec![];
     while !wishes.is_empty() {
@@ -169,6 +173,7 @@ pub fn schedule(seed: u64, long: bool) -> Vec<Step> {
 
 struct Planner {
     dice: Dice,
+    brokers: u8,
     now_ms: u64,
     away_ms: u64,
     /// Who there is, and until when each is left alone.
@@ -178,7 +183,7 @@ struct Planner {
 }
 
 impl Planner {
-    fn new(seed: u64, long: bool) -> Self {
+    fn new(seed: u64, brokers: u8, long: bool) -> Self {
         // Neighbouring seeds are spread, and the zero that this generator cannot leave is avoided.
         let mut dice = Dice(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         for _ in 0..8 {
@@ -186,12 +191,13 @@ impl Planner {
         }
         let slots = Service::ALL.into_iter().map(|service| (Slot { service, number: 1 }, 0)).collect();
         let away_ms = if long { LONGER_THAN_A_LEASE_MS } else { dice.roll(8_000, 14_000) };
-        Self { dice, now_ms: FIRST_MS, away_ms, slots, servers_free_ms: 0, added: 1 }
+        Self { dice, brokers, now_ms: FIRST_MS, away_ms, slots, servers_free_ms: 0, added: 1 }
     }
 
     /// All that is to happen, in an order of the seed's choice (Fisher and Yates).
     fn wishes(&mut self) -> Vec<Wish> {
-        let mut wishes = vec![Wish::Broker, Wish::Cql, Wish::NoFetchers];
+        let mut wishes: Vec<_> = (1..=self.brokers).map(Wish::Broker).collect();
+        wishes.extend([Wish::Cql, Wish::NoFetchers]);
         for service in Service::ALL {
             wishes.extend([Wish::Kill(service), Wish::Freeze(service), Wish::Drain(service), Wish::Add(service)]);
         }
@@ -256,9 +262,9 @@ impl Planner {
                 self.slots.remove(&slot);
                 Fault::Remove { slot }
             }
-            Wish::Broker => {
+            Wish::Broker(node) => {
                 let killed = self.dice.roll(0, 1) == 1;
-                Fault::Broker { killed, away_ms: self.server()? }
+                Fault::Broker { node, killed, away_ms: self.server()? }
             }
             Wish::Cql => Fault::Cql { away_ms: self.server()? },
             Wish::NoFetchers => {
@@ -273,13 +279,14 @@ impl Planner {
         })
     }
 
-    /// Takes a server away when both are there, and tells for how long.
+    /// Takes a server away when all are there, and tells for how long.
     fn server(&mut self) -> Option<u64> {
         let away_ms = self.dice.roll(500, 8_000);
         if self.servers_free_ms > self.now_ms {
             return None;
         }
-        self.servers_free_ms = self.now_ms + away_ms + SERVER_BACK_MS;
+        let back_ms = if self.brokers > 1 { ONE_OF_SEVERAL_BACK_MS } else { SERVER_BACK_MS };
+        self.servers_free_ms = self.now_ms + away_ms + back_ms;
         Some(away_ms)
     }
 }
@@ -291,18 +298,21 @@ mod tests {
     #[test]
     fn a_seed_gives_the_same_schedule_always_and_another_seed_another() {
         for seed in 0..200 {
-            assert_eq!(schedule(seed, false), schedule(seed, false));
-            assert_ne!(schedule(seed, false), schedule(seed + 1, false));
+            assert_eq!(schedule(seed, 3, false), schedule(seed, 3, false));
+            assert_ne!(schedule(seed, 3, false), schedule(seed + 1, 3, false));
         }
     }
 
     #[test]
     fn every_service_is_killed_frozen_drained_and_added_to_and_every_server_goes_away() {
-        for seed in 0..200 {
-            let steps = schedule(seed, false);
+        for (seed, brokers) in (0..200).zip([1, 3].into_iter().cycle()) {
+            let steps = schedule(seed, brokers, false);
             let count = |kind: &str| steps.iter().filter(|step| step.fault.kind() == kind).count();
             let counts = ["kill", "freeze", "drain", "add", "remove", "broker", "cql", "no_fetchers"].map(count);
-            assert_eq!(counts, [5, 5, 5, 5, 3, 1, 1, 1], "seed {seed}");
+            assert_eq!(counts, [5, 5, 5, 5, 3, usize::from(brokers), 1, 1], "seed {seed}");
+            for number in 1..=brokers {
+                assert!(steps.iter().any(|step| matches!(step.fault, Fault::Broker { node, .. } if node == number)));
+            }
             assert!(steps.is_sorted_by_key(|step| step.at_ms));
             assert!(steps.last().unwrap().at_ms < 150_000, "seed {seed}");
         }
@@ -312,7 +322,7 @@ mod tests {
     fn nobody_is_disturbed_who_is_not_there_and_each_service_has_an_instance_at_the_end() {
         for seed in 0..200 {
             let mut there: Vec<_> = Service::ALL.into_iter().map(|service| Slot { service, number: 1 }).collect();
-            for step in schedule(seed, false) {
+            for step in schedule(seed, 3, false) {
                 match step.fault {
                     Fault::Add { slot } => {
                         assert!(!there.contains(&slot));
@@ -334,7 +344,7 @@ mod tests {
 
     #[test]
     fn a_freeze_is_longer_than_a_session_and_a_long_schedule_outlasts_a_lease() {
-        let steps = schedule(3, true);
+        let steps = schedule(3, 3, true);
         for step in &steps {
             match step.fault {
                 Fault::Freeze { for_ms, .. } => assert!(for_ms > 6_000),

@@ -1,0 +1,111 @@
+//! Hosts with `xn--` labels that UTS 46 does not accept: no Punycode at all, or one that decodes to what it disallows.
+//!
+//! Such names are registered and served (`xn--i29h.kz`), and browsers open them: since June 2026 the URL Standard takes an ASCII
+//! domain as it is, in lower case (section 3.3, whatwg/url pull request 914). The crate `url` (2.5.8) refuses them. So it reads
+//! another name of the same length, which is then replaced by the true one in what it hands out for communication
+//! between processes, unread.
+
+use serde_json::Value;
+use url::{ParseError, Url};
+
+use crate::read::scheme_of;
+
+/// Reads `text` once more by `read`, which has found no international domain in it, when its host is ASCII. `taken` is what else
+/// may end up in the URL: that of its base.
+pub(crate) fn read_again(
+    text: &str,
+    taken: &str,
+    read: impl Fn(&str) -> Result<Url, ParseError>,
+) -> Result<Url, ParseError> {
+    // Which is the first that is done when a URL is read.
+    let text = &*text.replace(['\t', '\n', '\r'], "");
+    let free = |letter: &u8| [text, taken].iter().all(|text| !has_prefix(text, *letter));
+    let Some(other) = (b'a'..=b'z').find(free).filter(|_| has_ascii_host(text)) else {
+        return Err(ParseError::IdnaError);
+    };
+    let url = read(&respelled(text, b'n', other))?;
+    truly_spelled(&url, other).ok_or(ParseError::IdnaError)
+}
+
+/// Whether `x`, the letter and `--` stand in a text, in any case.
+fn has_prefix(text: &str, letter: u8) -> bool {
+    text.as_bytes().windows(4).any(|four| is_prefix(four, letter))
+}
+
+fn is_prefix(four: &[u8], letter: u8) -> bool {
+    matches!(four, [b'x' | b'X', second, b'-', b'-'] if second.eq_ignore_ascii_case(&letter))
+}
+
+/// The text with another letter after each `x` of such prefixes, in the same case.
+fn respelled(text: &str, letter: u8, other: u8) -> String {
+    let mut respelled = String::with_capacity(text.len());
+    let bytes = text.as_bytes();
+    for (at, character) in text.char_indices() {
+        let within = at > 0 && bytes.get(at - 1..at + 3).is_some_and(|four| is_prefix(four, letter));
+        respelled.push(match character {
+            _ if !within => character,
+            'A'..='Z' => char::from(other.to_ascii_uppercase()),
+            _ => char::from(other),
+        });
+    }
+    respelled
+}
+
+/// A URL with its true spelling. Its parts begin where they did, since not a byte is added.
+fn truly_spelled(url: &Url, other: u8) -> Option<Url> {
+    let mut parts = url.serialize_internal(serde_json::value::Serializer).ok()?;
+    let Some(Value::String(text)) = parts.get_mut(0) else { return None };
+    *text = respelled(text, other, b'n');
+    Url::deserialize_internal(parts).ok()
+}
+
+/// Whether the host is written in ASCII and without escapes, after the scheme or the slashes.
+fn has_ascii_host(text: &str) -> bool {
+    let text = scheme_of(text).map_or(text, |scheme| &text[scheme.len() + 1..]);
+    let authority = text.trim_start_matches(['/', '\\']);
+    let end = authority.find(['/', '\\', '?', '#']).unwrap_or(authority.len());
+    let authority = &authority[..end];
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    host.bytes().all(|byte| byte.is_ascii() && byte != b'%')
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{parse, resolve, site_of};
+
+    #[test]
+    fn a_host_that_is_no_punycode_is_read_as_it_is_written_in_lower_case() {
+        for (text, expected) in [
+            ("http://a.b.c.XN--pokxncvks", "http://a.b.c.xn--pokxncvks/"),
+            ("https://xn--/", "https://xn--/"),
+            ("https://Xn--I29h.kz:8080/?a=xn--b", "https://xn--i29h.kz:8080/?a=xn--b"),
+            ("http://\u{e9}@xn--a/XN--Path/xa--%C3%A9?xB--#x", "http://%C3%A9@xn--a/XN--Path/xa--%C3%A9?xB--"),
+            ("http:\\\\xn--a\\b", "http://xn--a/b"),
+            ("http://x\nn--a/x\ta--", "http://xn--a/xa--"),
+            ("http://xn--a.xn--zca/é", "http://xn--a.xn--zca/%C3%A9"),
+        ] {
+            let url = parse(text).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(url.as_str(), expected);
+            assert_eq!(parse(url.as_str()).as_ref(), Ok(&url), "it parses to itself");
+        }
+    }
+
+    #[test]
+    fn links_lead_to_such_a_host_and_away_from_it() {
+        let base = parse("https://www.xn--i29h.kz/xa--/b").unwrap();
+        let resolved = |link: &str| resolve(&base, link).map(String::from);
+        assert_eq!(resolved("../xb--").as_deref(), Ok("https://www.xn--i29h.kz/xb--"));
+        assert_eq!(resolved("//xn--a.test/x").as_deref(), Ok("https://xn--a.test/x"));
+        assert_eq!(resolved("///xn--a.test/x").as_deref(), Ok("https://xn--a.test/x"));
+        assert_eq!(site_of(&base), "xn--i29h.kz");
+        assert_eq!(base.host_str(), Some("www.xn--i29h.kz"));
+        assert_eq!(base.path(), "/xa--/b");
+    }
+
+    #[test]
+    fn a_host_that_is_not_ascii_or_names_a_number_must_be_valid() {
+        for text in ["http://xn--a.\u{df}/", "http://xn--te\u{161}la/", "http:/xn--a.%C3%9F/", "http://xn--a.1/"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+}
