@@ -60,7 +60,8 @@ pub struct Outcome {
     pub attempt: u8,
     /// How it ended.
     pub kind: OutcomeKind,
-    /// Why, as a short stable word (`robots`, `http_404`, `dns`, `connect`, `timeout`, `content_type`, `trap`, ...); absent when fetched.
+    /// Why, as a short stable word (`robots`, `http_404`, `dns`, `connect`, `timeout`, `content_type`, `trap`, ...);
+    /// absent when fetched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The HTTP status, where there was an answer.

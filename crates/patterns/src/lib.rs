@@ -11,8 +11,8 @@
 //! The shape of URLs alone cannot tell an archive from an endless calendar: `/article/{n}` and `/calendar/{n}` look the same.
 //! What tells them apart is what their pages say, and whether they are found on each other. So a pattern has a *credit* of
 //! URLs that it may lead to while its pages say nothing new; what a page leads to whose text was not met on the site before
-//! gives more of it back than the others take. Below zero the pattern is over its budget: its URLs go behind all others of the site. Beyond the hard limit those that
-//! the pattern itself led to are refused, in crawls that want it.
+//! gives more of it back than the others take. Below zero the pattern is over its budget: its URLs go behind all others
+//! of the site. Beyond the hard limit those that the pattern itself led to are refused, in crawls that want it.
 //!
 //! All state is bounded and may be lost: a site that is forgotten has a full credit again and is learnt anew. What must outlast
 //! that, how often the way to a URL passed its pattern, travels with the URL (`Trail`).

@@ -18,9 +18,9 @@ const QUERY: u64 = 15;
 /// The pattern of a canonical URL, on a site that uses these words; they learn from it.
 ///
 /// It is made of host, path and query. Numbers, dates, hashes and the like count as one each, and several of a kind in a
-/// row as one of them, so that `/2026/11/21/` and `/2026/11/` are the same. All paths of a host in which a word comes again are one:
-/// who follows a relative link in the wrong place, `/a/b/a/b/a`, meets them in every order. Parameters are looked at in the
-/// order of their names.
+/// row as one of them, so that `/2026/11/21/` and `/2026/11/` are the same. All paths of a host in which a word comes
+/// again are one: who follows a relative link in the wrong place, `/a/b/a/b/a`, meets them in every order. Parameters
+/// are looked at in the order of their names.
 pub(crate) fn pattern(url: &str, words: &mut Words) -> Pattern {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));

@@ -94,8 +94,8 @@ impl Standing {
         Some(revised.map(|revised| CrawlDefinition { replaces: self.replaced(applied), ..revised }))
     }
 
-    /// What is to be appended so that a lost record cannot apply after compaction: what applies, once more. `None`: nothing, or only
-    /// what says the same, since several may repair at the same time.
+    /// What is to be appended so that a lost record cannot apply after compaction: what applies, once more. `None`:
+    /// nothing, or only what says the same, since several may repair at the same time.
     #[must_use]
     pub fn next(&self) -> Option<CrawlDefinition> {
         let applied = self.applied()?;

@@ -173,8 +173,8 @@ pub trait Stage: Send + 'static {
 
     /// `partition` is served from now on. `assignment` is the epoch that origins of it carry; `claim` is the offset of the
     /// first claim (0 without claims). For each topic of [`Stage::topics`] that is also restored (not only looked
-    /// [back](RestoreFrom::Back) at), reading goes on at the restore end, and the offsets that the returned list names are the ones between commit point and restore end that are
-    /// not complete; all others there count as complete.
+    /// [back](RestoreFrom::Back) at), reading goes on at the restore end, and the offsets that the returned list names
+    /// are the ones between commit point and restore end that are not complete; all others there count as complete.
     fn open(&mut self, opening: Opening, now: Millis) -> Vec<(Topic, Offset)> {
         let _ = (opening, now);
         vec![]

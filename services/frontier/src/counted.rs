@@ -8,8 +8,8 @@ use orbweaver_stage::Token;
 /// There are 16384 partitions at most.
 const PARTITION_BITS: u32 = 16;
 
-/// What a record of `crawl.control` says of pages; `None`: nothing. One that cannot be read, or stands in another partition than it is about, is told
-/// and passed over: its writer counts on, and writes again.
+/// What a record of `crawl.control` says of pages; `None`: nothing. One that cannot be read, or stands in another
+/// partition than it is about, is told and passed over: its writer counts on, and writes again.
 #[must_use]
 pub fn page_count(record: &Delivered) -> Option<PageCount> {
     record.key.as_ref().filter(|key| key.starts_with(PAGES_KEY.as_bytes()))?;

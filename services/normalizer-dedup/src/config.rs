@@ -25,7 +25,8 @@ pub struct Config {
     pub default_definition: Option<DefaultCrawl>,
     /// Domains whose hosts are sites of their own; the same for all services of a pipeline, and pinned by each crawl.
     pub wide_domains: WideDomains,
-    /// Whether the service waits whenever it writes its index, as a simulation wants: what a crash finds on the disk is the same each time then.
+    /// Whether the service waits whenever it writes its index, as a simulation wants: what a crash finds on the disk is
+    /// the same each time then.
     pub waits_for_disk: bool,
 }
 

@@ -165,8 +165,8 @@ impl Site {
 
     /// Learns from an outcome. Whether something changed that must survive a restart.
     ///
-    /// Blocks count from the outcome's time, and only refusals of requests that were sent after the last one was known are in a row:
-    /// so neither a replay nor the rest of a burst makes a block longer.
+    /// Blocks count from the outcome's time, and only refusals of requests that were sent after the last one was known
+    /// are in a row: so neither a replay nor the rest of a burst makes a block longer.
     pub fn learn(&mut self, heard: &Heard<'_>, terms: Terms, now: Millis) -> bool {
         let before = self.remembered.clone();
         self.answered_ms = self.answered_ms.max(heard.answered_at_ms.map(|at| at.min(now)));

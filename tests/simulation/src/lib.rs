@@ -2,9 +2,9 @@
 //!
 //! A seed gives a [`Scenario`](schedule::Scenario): a small web, the services' settings, a list of faults. Several processes of
 //! each service, each a real stage with the real runner, work on one log in memory; each reaches it through its own
-//! [`ProcessLog`](network::ProcessLog), where messages take time, land late or in part. A coordinator moves partitions in pieces, faults
-//! kill, freeze and cut off, an observer asks again and again whether the crawl is complete, and at the end a judge holds
-//! what came out against the truth of the web and the web's own log.
+//! [`ProcessLog`](network::ProcessLog), where messages take time, land late or in part. A coordinator moves partitions
+//! in pieces, faults kill, freeze and cut off, an observer asks again and again whether the crawl is complete, and at
+//! the end a judge holds what came out against the truth of the web and the web's own log.
 //!
 //! The same seed is the same schedule: time is tokio's paused clock, everything runs in one thread, and all chance comes
 //! from the seed.

@@ -41,8 +41,8 @@ impl Revision {
     }
 }
 
-/// Puts a cap on the pages in three schedules of ten, from the begin on, which is raised, or lowered, now and then and taken off in the
-/// end.
+/// Puts a cap on the pages in three schedules of ten, from the begin on, which is raised, or lowered, now and then and
+/// taken off in the end.
 pub(crate) fn cap(random: &mut Random, web: &Web, mut revisions: Vec<Revision>) -> (Option<u64>, Vec<Revision>) {
     if !random.chance(30) {
         return (None, revisions);

@@ -22,9 +22,9 @@ pub use disk::{DiskIndex, FrontierIndex};
 pub use error::IndexError;
 pub use memory::MemoryIndex;
 
-/// Names a site of a crawl in eight bytes (xxh3 of both names): each crawl has a queue of its own at a site, so that one that may not
-/// go on holds up no other. Two of one partition with the same id, which among ten million takes some four hundred thousand
-/// pipelines to happen, would share a queue and its turns, and nothing else.
+/// Names a site of a crawl in eight bytes (xxh3 of both names): each crawl has a queue of its own at a site, so that
+/// one that may not go on holds up no other. Two of one partition with the same id, which among ten million takes some
+/// four hundred thousand pipelines to happen, would share a queue and its turns, and nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SiteId(pub u64);
 

@@ -33,8 +33,8 @@ impl PartitionFrontier {
         }
     }
 
-    /// As many sites of each crawl have their turn again as pages of it may be asked for. Whether more may, which were left out so that a
-    /// call stays short.
+    /// As many sites of each crawl have their turn again as pages of it may be asked for. Whether more may, which were
+    /// left out so that a call stays short.
     pub(super) fn let_go(&mut self, turn: &Turn<'_>) -> bool {
         let mut more = false;
         let Self { held, sites, .. } = self;

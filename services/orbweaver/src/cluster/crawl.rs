@@ -190,7 +190,8 @@ impl Collecting {
     }
 }
 
-/// Shows the pipeline until it is complete, or the crawl is at its cap and nothing else is left; with an exporter, until all of its results are collected, too.
+/// Shows the pipeline until it is complete, or the crawl is at its cap and nothing else is left; with an exporter,
+/// until all of its results are collected, too.
 async fn watch(
     log: &dyn Log,
     name: &str,
