@@ -1,6 +1,6 @@
 //! A hash of what a page says, without what its URL says.
 
-use crate::mix;
+use crate::{mix, text::words};
 
 /// So much of a text is looked at, in bytes.
 const MOST_TEXT: usize = 64 << 10;
@@ -8,20 +8,6 @@ const MOST_TEXT: usize = 64 << 10;
 const MOST_ECHO: usize = 256;
 /// The most links that are looked at for words of an echo.
 const MOST_LINKS: usize = 256;
-
-/// A letter's part in the hash of its word, in lower case; 0: it separates words.
-const LETTERS: [u64; 256] = {
-    let mut letters = [0; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        let folded = (byte as u8).to_ascii_lowercase();
-        if folded.is_ascii_alphanumeric() || !folded.is_ascii() {
-            letters[byte] = mix(0x9e37_79b9, folded as u64 + 1);
-        }
-        byte += 1;
-    }
-    letters
-};
 
 /// A hash of the words of a page, `None` where it has none.
 ///
@@ -55,25 +41,6 @@ pub fn digest<'a>(texts: &[&str], url: &str, links: impl IntoIterator<Item = &'a
     }
     #[allow(clippy::cast_possible_truncation, reason = "the upper half of a product has all of its bits mixed")]
     any.then_some((mix(hash, 0) >> 32) as u32)
-}
-
-/// Calls `each` with the hash of every word; `None` for one that has a digit.
-fn words(text: &[u8], mut each: impl FnMut(Option<u64>)) {
-    let mut at = 0;
-    while at < text.len() {
-        let (mut hash, mut digit, start) = (0u64, false, at);
-        while let Some(byte) = text.get(at)
-            && LETTERS[usize::from(*byte)] != 0
-        {
-            hash = hash.rotate_left(9).wrapping_add(LETTERS[usize::from(*byte)]);
-            digit |= byte.is_ascii_digit();
-            at += 1;
-        }
-        if at > start {
-            each((!digit).then(|| mix(hash, 0)));
-        }
-        at += 1;
-    }
 }
 
 /// Adds the words of a part of a URL, percent-encoding undone.

@@ -23,6 +23,7 @@
 //! | `shape` | the pattern of a URL, given the words that a site is known to use |
 //! | `words` | which words of a site's URLs stand for themselves |
 //! | [`digest`] | a hash of what a page says, without what its URL says |
+//! | `text` | the words of a text, each as a hash |
 //! | `contents` | which pages of a site were met, and what they said, as hashes |
 //! | `site` | one site: words, contents, credits |
 //! | `table` | all sites, within a bound |
@@ -33,6 +34,7 @@ mod segment;
 mod shape;
 mod site;
 mod table;
+mod text;
 mod words;
 
 pub use digest::digest;

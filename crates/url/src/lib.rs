@@ -7,7 +7,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `read` | from a text to the URL as found; [`UrlError`], [`MAX_URL_BYTES`] |
-//! | `unmapped` | hosts that UTS 46 refuses and browsers open |
+//! | `unmapped`, `drive`, `respell` | what the crate `url` reads otherwise than the URL Standard |
 //! | `policy` | the rules of the canonical form, each with its reason; the presets; a policy as text |
 //! | `canonical` | the canonical form by a policy's rules |
 //! | `escapes`, `path`, `query`, `parameters` | its parts, and the lists of parameters that are dropped |
@@ -18,6 +18,7 @@
 
 mod canonical;
 mod describe;
+mod drive;
 mod escapes;
 mod fingerprint;
 mod parameters;
@@ -25,6 +26,7 @@ mod path;
 mod policy;
 mod query;
 mod read;
+mod respell;
 mod site;
 mod slot;
 mod unmapped;

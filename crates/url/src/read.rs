@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use url::{ParseError, Url};
 
-use crate::{canonical::is_hash_bang, unmapped::read_again};
+use crate::{canonical::is_hash_bang, drive, unmapped};
 
 /// Why a text is not a URL that can be crawled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -34,8 +34,8 @@ pub type QueryEncoding<'a> = &'a dyn Fn(&str) -> Cow<'_, [u8]>;
 /// # Errors
 /// When the text is no URL, has another scheme or is too long.
 pub fn parse(text: &str) -> Result<Url, UrlError> {
-    let text = trim(text)?;
-    match read(text, "", Url::parse) {
+    let text = &*trim(text)?;
+    match read(text, None, None) {
         Ok(url) => accept(url),
         Err(error) => Err(refuse(text, error)),
     }
@@ -54,18 +54,17 @@ pub fn resolve(base: &Url, link: &str) -> Result<Url, UrlError> {
 /// # Errors
 /// When it is no URL, has another scheme or is too long.
 pub fn resolve_encoded(base: &Url, link: &str, encoding: Option<QueryEncoding<'_>>) -> Result<Url, UrlError> {
-    let link = trim(link)?;
+    let link = &*trim(link)?;
     // Pages are full of these; no parser is needed to turn them down.
     if let Some(scheme) = scheme_of(link).filter(|scheme| !is_crawled(scheme)) {
         return Err(UrlError::Scheme(scheme.to_ascii_lowercase()));
     }
-    let options = Url::options().base_url(Some(base)).encoding_override(encoding);
-    let join = |link: &str| read(link, base.as_str(), |link| options.parse(link));
+    let join = |link: &str| read(link, Some(base), encoding);
     match join(link) {
         Ok(url) => accept(url),
         // Of `///host/path`, browsers take `//host/path`; the parser does so for absolute URLs only.
         Err(ParseError::EmptyHost) if link.starts_with(['/', '\\']) => {
-            match join(&format!("//{}", link.trim_start_matches(['/', '\\', '\t', '\n', '\r']))) {
+            match join(&format!("//{}", link.trim_start_matches(['/', '\\']))) {
                 Ok(url) => accept(url),
                 Err(error) => Err(refuse(link, error)),
             }
@@ -79,7 +78,7 @@ pub fn resolve_encoded(base: &Url, link: &str, encoding: Option<QueryEncoding<'_
 /// # Errors
 /// When the text is no URL, has another scheme or is too long.
 pub fn parse_seed(text: &str) -> Result<Url, UrlError> {
-    let text = trim(text)?;
+    let text = &*trim(text)?;
     if text.is_empty() {
         return Err(UrlError::Malformed("the text is empty".to_owned()));
     }
@@ -98,18 +97,27 @@ pub fn parse_seed(text: &str) -> Result<Url, UrlError> {
     parse(&format!("https://{bare}"))
 }
 
-/// Reads a text, whose URL may have parts of another one, also where its host is ASCII but refused by UTS 46.
-fn read(text: &str, base: &str, parse: impl Fn(&str) -> Result<Url, ParseError>) -> Result<Url, ParseError> {
-    match parse(text) {
-        Err(ParseError::IdnaError) => read_again(text, base, parse),
+/// Reads a text, also where `url` reads it otherwise than the URL Standard.
+fn read(text: &str, base: Option<&Url>, encoding: Option<QueryEncoding<'_>>) -> Result<Url, ParseError> {
+    let parse = |text: &str, base: Option<&Url>| {
+        let parse =
+            |text: &str, base: Option<&Url>| Url::options().base_url(base).encoding_override(encoding).parse(text);
+        if drive::may_be_left(text, base) { drive::read(text, base, parse) } else { parse(text, base) }
+    };
+    match parse(text, base) {
+        Err(ParseError::IdnaError) => unmapped::read(text, base, parse),
         read => read,
     }
 }
 
-/// The text without what WHATWG trims, if it is not too long.
-fn trim(text: &str) -> Result<&str, UrlError> {
+/// The text without what WHATWG removes, if it is not too long.
+fn trim(text: &str) -> Result<Cow<'_, str>, UrlError> {
     let text = text.trim_matches(|c| c <= ' ');
-    if text.len() > MAX_URL_BYTES { Err(UrlError::TooLong(text.len())) } else { Ok(text) }
+    if text.len() > MAX_URL_BYTES {
+        return Err(UrlError::TooLong(text.len()));
+    }
+    let controls = text.bytes().fold(false, |found, byte| found | (byte < b' '));
+    Ok(if controls { Cow::Owned(text.replace(['\t', '\n', '\r'], "")) } else { Cow::Borrowed(text) })
 }
 
 /// The scheme that the text begins with (RFC 3986 section 3.1), without the colon.

@@ -1,30 +1,27 @@
 //! Hosts with `xn--` labels that UTS 46 does not accept: no Punycode at all, or one that decodes to what it disallows.
 //!
 //! Such names are registered and served (`xn--i29h.kz`), and browsers open them: since June 2026 the URL Standard takes an ASCII
-//! domain as it is, in lower case (section 3.3, whatwg/url pull request 914). The crate `url` (2.5.8) refuses them. So it reads
-//! another name of the same length, which is then replaced by the true one in what it hands out for communication
-//! between processes, unread.
+//! domain as it is, in lower case (section 3.3, whatwg/url pull request 914). The crate `url` (2.5.8) refuses them.
 
-use serde_json::Value;
 use url::{ParseError, Url};
 
-use crate::read::scheme_of;
+use crate::{read::scheme_of, respell::truly_spelled};
 
-/// Reads `text` once more by `read`, which has found no international domain in it, when its host is ASCII. `taken` is what else
-/// may end up in the URL: that of its base.
-pub(crate) fn read_again(
+/// Reads a text in which no international domain was found, by `parse`, when its host is ASCII.
+///
+/// # Errors
+/// Those of `parse`.
+pub(crate) fn read(
     text: &str,
-    taken: &str,
-    read: impl Fn(&str) -> Result<Url, ParseError>,
+    base: Option<&Url>,
+    parse: impl Fn(&str, Option<&Url>) -> Result<Url, ParseError>,
 ) -> Result<Url, ParseError> {
-    // Which is the first that is done when a URL is read.
-    let text = &*text.replace(['\t', '\n', '\r'], "");
-    let free = |letter: &u8| [text, taken].iter().all(|text| !has_prefix(text, *letter));
+    let known = base.map_or("", Url::as_str);
+    let free = |letter: &u8| [text, known].iter().all(|text| !has_prefix(text, *letter));
     let Some(other) = (b'a'..=b'z').find(free).filter(|_| has_ascii_host(text)) else {
         return Err(ParseError::IdnaError);
     };
-    let url = read(&respelled(text, b'n', other))?;
-    truly_spelled(&url, other).ok_or(ParseError::IdnaError)
+    truly_spelled(&parse(&respelled(text, b'n', other), base)?, |text| respelled(text, other, b'n'))
 }
 
 /// Whether `x`, the letter and `--` stand in a text, in any case.
@@ -49,14 +46,6 @@ fn respelled(text: &str, letter: u8, other: u8) -> String {
         });
     }
     respelled
-}
-
-/// A URL with its true spelling. Its parts begin where they did, since not a byte is added.
-fn truly_spelled(url: &Url, other: u8) -> Option<Url> {
-    let mut parts = url.serialize_internal(serde_json::value::Serializer).ok()?;
-    let Some(Value::String(text)) = parts.get_mut(0) else { return None };
-    *text = respelled(text, other, b'n');
-    Url::deserialize_internal(parts).ok()
 }
 
 /// Whether the host is written in ASCII and without escapes, after the scheme or the slashes.

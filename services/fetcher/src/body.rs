@@ -70,12 +70,13 @@ impl Packer {
     }
 }
 
-/// Hashes and compresses a body.
+/// Hashes a body, and compresses it if that is asked for.
 #[must_use]
-pub fn pack(body: Vec<u8>, truncated: bool) -> PackedBody {
+pub fn pack(body: Vec<u8>, truncated: bool, compress: bool) -> PackedBody {
     let content_hash = format!("{:032x}", xxh3_128(&body));
     let bytes = body.len() as u64;
-    let smaller = (body.len() >= WORTH_BYTES).then(|| PACKER.with_borrow_mut(|packer| packer.as_mut()?.frame(&body)));
+    let worth = compress && body.len() >= WORTH_BYTES;
+    let smaller = worth.then(|| PACKER.with_borrow_mut(|packer| packer.as_mut()?.frame(&body)));
     let (value, encoding) = match smaller.flatten() {
         Some(frame) => (frame, BodyEncoding::Zstd),
         None => (Bytes::from(body), BodyEncoding::Identity),
@@ -90,7 +91,9 @@ mod tests {
     #[test]
     fn a_body_travels_compressed_only_when_that_makes_it_smaller() {
         let page = "<p>the same words again</p>".repeat(600).into_bytes();
-        let packed = pack(page.clone(), false);
+        let unasked = pack(page.clone(), false, false);
+        assert_eq!((unasked.encoding, &*unasked.value), (BodyEncoding::Identity, &*page));
+        let packed = pack(page.clone(), false, true);
         assert_eq!((packed.encoding, packed.bytes), (BodyEncoding::Zstd, page.len() as u64));
         assert!(packed.value.len() < page.len() / 10);
         assert_eq!(zstd::bulk::decompress(&packed.value, page.len()).unwrap(), page);
@@ -102,14 +105,14 @@ mod tests {
         })
         .take(5000)
         .collect();
-        let packed = pack(noise.clone(), true);
+        let packed = pack(noise.clone(), true, true);
         assert_eq!((packed.encoding, packed.truncated), (BodyEncoding::Identity, true));
         assert_eq!(packed.value, noise);
     }
 
     #[test]
     fn the_hash_is_that_of_the_decoded_body_in_32_digits() {
-        assert_eq!(pack(vec![], false).content_hash, "99aa06d3014798d86001c324468d497f");
-        assert_eq!(pack(b"<p>".repeat(100), false).content_hash.len(), 32);
+        assert_eq!(pack(vec![], false, true).content_hash, "99aa06d3014798d86001c324468d497f");
+        assert_eq!(pack(b"<p>".repeat(100), false, true).content_hash.len(), 32);
     }
 }

@@ -58,12 +58,20 @@ pub struct FetchWorker<C> {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     meter: Option<CpuMeter>,
+    compress: bool,
 }
 
 impl<C: Client> FetchWorker<C> {
     /// A worker that asks through `client`.
     pub fn new(client: Arc<C>, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        Self { client, store, clock, meter: None }
+        Self { client, store, clock, meter: None, compress: true }
+    }
+
+    /// Leaves bodies as they are: for a log that no network and no other machine has a part in, where a frame costs more
+    /// than the bytes that it spares.
+    #[must_use]
+    pub fn without_compression(self) -> Self {
+        Self { compress: false, ..self }
     }
 
     /// Adds the CPU time of the jobs to `meter`. What a client does in tasks of its own is not among it: that of
@@ -86,10 +94,11 @@ impl<C: Client> Worker<Job, Done> for FetchWorker<C> {
         let results = results.clone();
         match job {
             Job::Ask { number, request } => {
-                let (client, clock, meter) = (self.client.clone(), self.clock.clone(), self.meter.clone());
+                let (client, clock, meter, compress) =
+                    (self.client.clone(), self.clock.clone(), self.meter.clone(), self.compress);
                 self.spawn(async move {
                     let started = clock.now();
-                    let asked = Caught::new(ask(&*client, request, meter)).await;
+                    let asked = Caught::new(ask(&*client, request, compress, meter)).await;
                     // Without a result the site would stay in flight for ever.
                     let (attempt, body) = asked.unwrap_or_else(|_panic| {
                         tracing::error!("a request panicked");
@@ -119,6 +128,7 @@ const BLOCKING_BYTES: usize = 512 << 10;
 pub(crate) async fn ask<C: Client>(
     client: &C,
     request: Request,
+    compress: bool,
     meter: Option<CpuMeter>,
 ) -> (Attempt, Option<PackedBody>) {
     let purpose = request.purpose;
@@ -130,9 +140,9 @@ pub(crate) async fn ask<C: Client>(
     let Body::Read { bytes, truncated } = &mut answer.body else { return (attempt, None) };
     let (bytes, truncated) = (std::mem::take(bytes), *truncated);
     let packed = if bytes.len() < BLOCKING_BYTES {
-        Some(pack(bytes, truncated))
+        Some(pack(bytes, truncated, compress))
     } else {
-        let work = move || pack(bytes, truncated);
+        let work = move || pack(bytes, truncated, compress);
         let work = move || if let Some(meter) = meter { meter.measure(work) } else { work() };
         tokio::task::spawn_blocking(|| panics::catch(work)).await.ok().and_then(Result::ok)
     };

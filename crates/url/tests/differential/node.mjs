@@ -13,18 +13,14 @@ const CLASSES = [
     ours !== null && node === null && /(^|\.)xn--/i.test(host)],
   // Node 20 leaves dot segments behind some segments that begin with a dot; WHATWG's path state leaves none.
   ['a dot segment that Node leaves', ({ ours, node }) => node !== null && hasDotSegment(node) && ours !== null && !hasDotSegment(ours)],
-  // KNOWN DEFECT, ours: `url` 2.5.8 takes `/c:/` and `/r|/` for Windows drive letters whatever the scheme, and does not let
-  // `..` remove them (its `last_slash_can_be_removed`); WHATWG spares them for `file` only. See the README.
-  ['DEFECT: a letter and `:` or `|` before `..` is kept', ({ input, ours, node }) =>
-    ours !== null && node !== null && /\/[a-z][|:]\//i.test(ours.slice(8)) && /\.|%2e/i.test(input)],
 ];
 
 const hasDotSegment = (href) => /\/(\.|%2e){1,2}(\/|$)/i.test(href.slice(href.indexOf('/', 8)).split(/[?#]/)[0]);
 
 // The host as it was given, without user and port.
 const hostOf = (input) => {
-  const authority = /^[\0- ]*https?:[\\/]*([^\\/?#]*)/i.exec(input)?.[1] ?? '';
-  return authority.slice(authority.lastIndexOf('@') + 1).replace(/[\t\r\n]/g, '');
+  const authority = /^[\0- ]*https?:[\\/]*([^\\/?#]*)/i.exec(input.replace(/[\t\r\n]/g, ''))?.[1] ?? '';
+  return authority.slice(authority.lastIndexOf('@') + 1);
 };
 
 const counts = new Map();

@@ -132,7 +132,7 @@ async fn every_job_is_measured_and_a_large_body_on_its_own_thread() {
     // Without its task around it, what is left is what runs on another thread.
     for (body, elsewhere) in [("<p>".to_owned(), false), ("<p>text</p>".repeat(BLOCKING_BYTES / 10), true)] {
         let meter = meter();
-        ask(&scripted(&body), request(Purpose::Page), Some(meter.clone())).await;
+        ask(&scripted(&body), request(Purpose::Page), true, Some(meter.clone())).await;
         assert_eq!(meter.seconds() > 0.0, elsewhere, "{} bytes", body.len());
     }
 }

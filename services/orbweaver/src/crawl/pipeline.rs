@@ -193,8 +193,8 @@ impl Pipeline {
         let metrics = FetcherMetrics::register(&self.registry).map_err(failed)?;
         let clock = Arc::new(SystemClock);
         let client = HttpClient::new(&config, clock.clone()).map_err(failed)?;
-        let worker =
-            FetchWorker::new(Arc::new(client), Arc::clone(&self.store), clock).with_meter(self.metrics.cpu("fetcher"));
+        let worker = FetchWorker::new(Arc::new(client), Arc::clone(&self.store), clock).without_compression();
+        let worker = worker.with_meter(self.metrics.cpu("fetcher"));
         let stage = FetcherStage::new(config, metrics, Arc::clone(&self.fetcher));
         let writer = StoreWriter::new(Arc::clone(&self.store));
         self.run(stage, worker, writer);

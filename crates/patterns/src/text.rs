@@ -1,0 +1,157 @@
+//! The words of a text, each as a hash: runs of letters, of digits, and of whatever is not ASCII.
+//!
+//! Where words begin and end is found for 64 bytes at once, and their bytes are hashed sixteen at a time: a loop over the bytes
+//! is mispredicted at the end of nearly every word, and that costs more than the bytes do.
+
+use crate::mix;
+
+/// Bytes that are looked at together: the bits of a mask.
+const BLOCK: usize = 64;
+/// Bytes that are hashed together.
+const CHUNK: usize = 16;
+/// What makes capitals small. Bytes that are not ASCII lose a bit, too: letters of some scripts their case.
+const SMALL: u64 = 0x2020_2020_2020_2020;
+/// The first so many of sixteen bytes.
+const FIRST: [u128; CHUNK + 1] = {
+    let mut first = [0; CHUNK + 1];
+    let mut bytes = 1;
+    while bytes <= CHUNK {
+        first[bytes] = u128::MAX >> (128 - 8 * bytes);
+        bytes += 1;
+    }
+    first
+};
+
+/// Calls `each` with the hash of every word; `None` for one that has a digit.
+pub(crate) fn words(text: &[u8], mut each: impl FnMut(Option<u64>)) {
+    // A word that has begun: where, and whether it had a digit before this block.
+    let mut begun = None;
+    let (blocks, rest) = text.as_chunks::<BLOCK>();
+    let mut last = [0; BLOCK];
+    last[..rest.len()].copy_from_slice(rest);
+    for (number, block) in blocks.iter().chain([&last]).enumerate() {
+        let (inside, digits) = masks_of(block);
+        // A bit where a word begins and a bit behind its end, in turn.
+        let mut turns = inside ^ (inside << 1 | u64::from(begun.is_some()));
+        let (mut start, mut digit) = begun.take().unwrap_or((usize::MAX, false));
+        while turns != 0 {
+            let bit = turns.trailing_zeros();
+            turns &= turns - 1;
+            let at = number * BLOCK + bit as usize;
+            if start == usize::MAX {
+                (start, digit) = (at, false);
+            } else {
+                let from = start.saturating_sub(number * BLOCK);
+                digit |= digits & ((1 << bit) - 1) & (u64::MAX << from) != 0;
+                let hash = hash_of(text, start, at);
+                each((!digit).then_some(hash));
+                start = usize::MAX;
+            }
+        }
+        if start != usize::MAX {
+            let from = start.saturating_sub(number * BLOCK);
+            begun = Some((start, digit || digits & (u64::MAX << from) != 0));
+        }
+    }
+    if let Some((start, digit)) = begun {
+        each((!digit).then(|| hash_of(text, start, text.len())));
+    }
+}
+
+/// The hash of the word from `start` to `end`.
+fn hash_of(text: &[u8], start: usize, end: usize) -> u64 {
+    let mut hash = (end - start) as u64;
+    let mut at = start;
+    // Few words are longer than this: it is done once, and predicted so.
+    loop {
+        let chunk = match text.get(at..).and_then(<[u8]>::first_chunk::<CHUNK>) {
+            Some(chunk) => u128::from_le_bytes(*chunk),
+            None => text[at..].iter().rev().fold(0, |chunk, byte| chunk << 8 | u128::from(*byte)),
+        };
+        let chunk = chunk & FIRST[(end - at).min(CHUNK)];
+        #[allow(clippy::cast_possible_truncation, reason = "the halves")]
+        let (low, high) = (chunk as u64, (chunk >> 64) as u64);
+        hash = mix(mix(hash, low | SMALL), high | SMALL);
+        at += CHUNK;
+        if at >= end {
+            return hash;
+        }
+    }
+}
+
+/// Which of the bytes belong to words, and which are digits: a bit for each.
+fn masks_of(block: &[u8; BLOCK]) -> (u64, u64) {
+    let digits = block.map(|byte| u8::from(byte.wrapping_sub(b'0') < 10));
+    let inside = block.map(|byte| {
+        let letter = u8::from((byte | 0x20).wrapping_sub(b'a') < 26);
+        u8::from(byte.wrapping_sub(b'0') < 10) | letter | byte >> 7
+    });
+    (side_by_side(&inside), side_by_side(&digits))
+}
+
+/// The lowest bits of bytes that have no other, eight at a time moved by a multiplication.
+fn side_by_side(bytes: &[u8; BLOCK]) -> u64 {
+    bytes
+        .as_chunks::<8>()
+        .0
+        .iter()
+        .rev()
+        .fold(0, |bits, eight| bits << 8 | u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The words as one would write it down, byte by byte.
+    fn one_by_one(text: &[u8]) -> Vec<Option<Vec<u8>>> {
+        let runs = text.split(|byte| byte.is_ascii() && !byte.is_ascii_alphanumeric());
+        let runs = runs.filter(|run| !run.is_empty());
+        runs.map(|run| (!run.iter().any(u8::is_ascii_digit)).then(|| run.to_ascii_lowercase())).collect()
+    }
+
+    fn hashes(text: &[u8]) -> Vec<Option<u64>> {
+        let mut hashes = vec![];
+        words(text, |word| hashes.push(word));
+        hashes
+    }
+
+    #[test]
+    fn each_byte_alone_is_of_a_word_or_is_not_as_ascii_has_it() {
+        for byte in 0..=255u8 {
+            let mut block = [b' '; BLOCK];
+            for at in [0, 7, 8, 63] {
+                block[at] = byte;
+            }
+            let all = 1 | 1 << 7 | 1 << 8 | 1 << 63;
+            let inside = if byte.is_ascii_alphanumeric() || !byte.is_ascii() { all } else { 0 };
+            let digits = if byte.is_ascii_digit() { all } else { 0 };
+            assert_eq!(masks_of(&block), (inside, digits), "{byte}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn words_are_those_that_are_found_byte_by_byte_and_equal_ones_have_equal_hashes(
+            parts in proptest::collection::vec("[ .,-]{1,3}|[a-cA-C]{1,20}|[0-9]{1,2}|[é☃]{1,3}|[ -~]{0,9}", 0..60),
+        ) {
+            let text = parts.concat();
+            let (found, expected) = (hashes(text.as_bytes()), one_by_one(text.as_bytes()));
+            prop_assert_eq!(found.len(), expected.len());
+            for (one, word) in found.iter().zip(&expected) {
+                prop_assert_eq!(one.is_none(), word.is_none());
+                for (other, same) in found.iter().zip(&expected) {
+                    prop_assert_eq!(one == other, word == same);
+                }
+            }
+        }
+
+        #[test]
+        fn a_word_has_its_hash_wherever_it_stands(word in "[a-zé]{1,30}", before in "[ a-z]{0,70}", after in "[ a-z]{0,70}") {
+            let text = format!("{before} {word} {after}");
+            prop_assert!(hashes(text.as_bytes()).contains(&hashes(word.as_bytes())[0]));
+        }
+    }
+}
