@@ -121,18 +121,55 @@ fn listed(name: &str, names: &[&str], prefixes: &[&str]) -> bool {
     prefixes.iter().any(|prefix| name.starts_with(prefix)) || names.binary_search(&name).is_ok()
 }
 
+/// For each first letter, which lengths the names have that begin with it: a bit for each. Nearly every name that is asked for
+/// is told from those of the lists by this alone.
+struct Outline([u64; 256]);
+
+impl Outline {
+    const fn new(lists: &[&[&str]], prefixes: &[&str]) -> Self {
+        let mut lengths = [0; 256];
+        let mut list = 0;
+        while list < lists.len() {
+            let mut name = 0;
+            while name < lists[list].len() {
+                let text = lists[list][name].as_bytes();
+                lengths[text[0] as usize] |= 1 << text.len();
+                name += 1;
+            }
+            list += 1;
+        }
+        let mut prefix = 0;
+        while prefix < prefixes.len() {
+            let text = prefixes[prefix].as_bytes();
+            lengths[text[0] as usize] |= u64::MAX << text.len();
+            prefix += 1;
+        }
+        Self(lengths)
+    }
+
+    fn may_have(&self, name: &str) -> bool {
+        let first = name.bytes().next().unwrap_or_default().to_ascii_lowercase();
+        name.len() <= LONGEST && self.0[usize::from(first)] >> name.len() & 1 != 0
+    }
+}
+
+static TRACKING_OUTLINE: Outline = Outline::new(&[TRACKING], TRACKING_PREFIXES);
+static SESSION_OUTLINE: Outline = Outline::new(&[SESSION, MAYBE_SESSION], SESSION_PREFIXES);
+
 /// Whether a parameter of this name only follows visitors.
 pub(crate) fn is_tracking(name: &str) -> bool {
     let mut buffer = [0; LONGEST];
-    lower(name, &mut buffer).is_some_and(|name| listed(name, TRACKING, TRACKING_PREFIXES))
+    TRACKING_OUTLINE.may_have(name)
+        && lower(name, &mut buffer).is_some_and(|name| listed(name, TRACKING, TRACKING_PREFIXES))
 }
 
 /// Whether a parameter of this name and value is a session identifier.
 pub(crate) fn is_session(name: &str, value: &str) -> bool {
     let mut buffer = [0; LONGEST];
-    lower(name, &mut buffer).is_some_and(|name| {
-        listed(name, SESSION, SESSION_PREFIXES) || (MAYBE_SESSION.binary_search(&name).is_ok() && is_random(value))
-    })
+    SESSION_OUTLINE.may_have(name)
+        && lower(name, &mut buffer).is_some_and(|name| {
+            listed(name, SESSION, SESSION_PREFIXES) || (MAYBE_SESSION.binary_search(&name).is_ok() && is_random(value))
+        })
 }
 
 /// Whether a value looks drawn at random: long, in one piece, with digits among the letters or all digits.
@@ -152,6 +189,18 @@ mod tests {
             assert!(list.is_sorted());
             assert!(list.iter().all(|name| name.len() <= LONGEST && *name == name.to_ascii_lowercase()));
         }
+    }
+
+    #[test]
+    fn every_name_of_a_list_is_found_in_any_case() {
+        for name in TRACKING.iter().chain(TRACKING_PREFIXES) {
+            assert!(is_tracking(name) && is_tracking(&name.to_ascii_uppercase()), "{name}");
+        }
+        for name in SESSION.iter().chain(SESSION_PREFIXES).chain(MAYBE_SESSION) {
+            let random = "9682993c8daa2c5497996114facdc805";
+            assert!(is_session(name, random) && is_session(&name.to_ascii_uppercase(), random), "{name}");
+        }
+        assert!(is_tracking("utm_abcdefghijklmnopqrstuvwxyz_1") && !is_tracking(""));
     }
 
     #[test]
