@@ -1,11 +1,17 @@
 //! Hosts with `xn--` labels that UTS 46 does not accept: no Punycode at all, or one that decodes to what it disallows.
 //!
-//! Such names are registered and served (`xn--i29h.kz`), and browsers open them: since June 2026 the URL Standard takes an ASCII
+//! Such names are registered and served, and browsers open them: since June 2026 the URL Standard takes an ASCII
 //! domain as it is, in lower case (section 3.3, whatwg/url pull request 914). The crate `url` (2.5.8) refuses them.
 
 use url::{ParseError, Url};
 
 use crate::{read::scheme_of, respell::truly_spelled};
+
+/// Whether the host is such a name. Libraries that read the URL anew refuse it.
+#[must_use]
+pub fn is_unmapped(url: &Url) -> bool {
+    url.host_str().is_some_and(|host| host.contains("xn--")) && Url::parse(url.as_str()).is_err()
+}
 
 /// Reads a text in which no international domain was found, by `parse`, when its host is ASCII.
 ///
@@ -60,7 +66,7 @@ fn has_ascii_host(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::{parse, resolve, site_of};
+    use crate::{is_unmapped, parse, resolve, site_of};
 
     #[test]
     fn a_host_that_is_no_punycode_is_read_as_it_is_written_in_lower_case() {
@@ -77,6 +83,8 @@ mod tests {
             assert_eq!(url.as_str(), expected);
             assert_eq!(parse(url.as_str()).as_ref(), Ok(&url), "it parses to itself");
         }
+        let unmapped = |text: &str| is_unmapped(&parse(text).unwrap());
+        assert!(unmapped("http://b.xn--a/") && !unmapped("http://b\u{fc}cher.de/") && !unmapped("http://a.b/xn--a"));
     }
 
     #[test]

@@ -285,6 +285,16 @@ fn literal_private_addresses_are_refused_before_anything_is_asked() {
 }
 
 #[test]
+fn hosts_that_the_client_cannot_read_are_refused_before_anything_is_asked() {
+    let mut around = Surroundings::new(FetcherConfig::default());
+    around.deliver(&around.ready("https://xn--a.example/", 1));
+    around.settle();
+    assert_eq!(around.kinds(), vec![some(OutcomeKind::Refused, "host")]);
+    assert_eq!(around.asked(), [""; 0]);
+    around.assert_all_complete();
+}
+
+#[test]
 fn a_partition_that_is_wanted_back_keeps_what_is_in_flight_and_leaves_the_rest_to_its_successor() {
     let mut around = Surroundings::unlimited();
     let first = around.deliver(&around.ready("https://a.example/1", 1));
