@@ -169,7 +169,7 @@ impl Surroundings {
                         Done::Loaded { row: self.stored_robots.get(&*authority).cloned(), authority }
                     }
                     Job::Ask { number, request } => {
-                        let (attempt, body) = worker::ask(&self.client, request, None).now_or_never().unwrap();
+                        let (attempt, body) = worker::ask(&self.client, request, true, None).now_or_never().unwrap();
                         Done::Asked { number, attempt: Box::new(attempt), body }
                     }
                 };
