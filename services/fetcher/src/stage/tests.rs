@@ -83,7 +83,7 @@ impl Surroundings {
 
     /// A record for a URL, asked at once.
     fn ready(&self, url: &str, sequence: u64) -> Ready {
-        let parsed = Url::parse(url).unwrap();
+        let parsed = orbweaver_url::parse(url).unwrap();
         let dispatch = Dispatch {
             id: DispatchId { epoch: 7, sequence },
             crawl: "default".into(),
