@@ -23,8 +23,8 @@ enum Op {
     Lease(u32, usize, bool),
     /// Time passes for the owner of a partition: it writes what it counted, of which so many records land before it hears of it.
     Write(u32, usize),
-    /// Its owner is gone, or frozen; another one opens the partition.
-    Move(u32, usize),
+    /// Its owner is gone, or frozen; another one opens the partition, before which a process may wake up.
+    Move(u32, usize, Option<usize>),
     /// Who owned a partition before wakes up and writes once more.
     Wake(usize),
     /// Of each key the last record stays.
@@ -40,7 +40,7 @@ fn op() -> impl Strategy<Value = Op> {
         4 => (partition(), 0usize..3).prop_map(|(at, but)| Op::Read(at, but)),
         2 => (partition(), 0usize..2, any::<bool>()).prop_map(|(at, of, ends)| Op::Lease(at, of, ends)),
         3 => (partition(), 0usize..4).prop_map(|(at, land)| Op::Write(at, land)),
-        2 => (partition(), 0usize..3).prop_map(|(at, to)| Op::Move(at, to)),
+        2 => (partition(), 0usize..3, prop::option::of(0usize..3)).prop_map(|(at, to, wakes)| Op::Move(at, to, wakes)),
         1 => (0usize..3).prop_map(Op::Wake),
         1 => partition().prop_map(Op::Compact),
         1 => partition().prop_map(Op::Delete),
@@ -88,8 +88,8 @@ impl World {
         for (offset, record) in &control[at] {
             process.pages.hear(*offset, record);
         }
-        let from = process.pages.counted_upto(partition) as usize;
-        assert!(from >= begins[at], "what is to be counted on from {from} was deleted below {}", begins[at]);
+        // What woke up may say that less was counted than was deleted since: that was counted by others.
+        let from = begins[at].max(process.pages.counted_upto(partition) as usize);
         for (offset, page) in outcomes[at].iter().enumerate().skip(from) {
             process.pages.outcome(partition, offset as u64, page.map(|of| CRAWLS[of]));
         }
@@ -151,6 +151,12 @@ impl World {
         process.reads.insert(partition, upto);
     }
 
+    fn compact(&mut self, partition: u32) {
+        let records = &mut self.control[partition as usize];
+        let last: BTreeMap<_, _> = records.iter().map(|(offset, record)| (record.crawl.clone(), *offset)).collect();
+        records.retain(|(offset, record)| last[&record.crawl] == *offset);
+    }
+
     fn play(&mut self, op: &Op) {
         match *op {
             Op::Outcome(partition, page) => self.outcomes[partition as usize].push(page),
@@ -160,7 +166,7 @@ impl World {
                 if ends { pages.release(partition, CRAWLS[of]) } else { pages.lease(partition, CRAWLS[of]) }
             }
             Op::Write(partition, land) => self.write(partition, land),
-            Op::Move(partition, to) => {
+            Op::Move(partition, to, wakes) => {
                 let was = self.owner[partition as usize];
                 if was == to {
                     return;
@@ -170,6 +176,7 @@ impl World {
                 // What it would write if it were frozen now, and woke up later.
                 process.late = process.pages.write(partition, process.now + LONG_MS);
                 process.pages.leave(partition);
+                wakes.into_iter().for_each(|process| self.play(&Op::Wake(process)));
                 self.open(partition, to);
             }
             Op::Wake(process) => {
@@ -177,12 +184,10 @@ impl World {
                 self.append(late);
             }
             Op::Compact(partition) => {
-                let records = &mut self.control[partition as usize];
-                let last: BTreeMap<_, _> =
-                    records.iter().map(|(offset, record)| (record.crawl.clone(), *offset)).collect();
+                let records = &self.control[partition as usize];
                 // Not before whoever has it could write over what a former owner has written.
                 if records.iter().all(|(_, record)| record.epoch == records.last().unwrap().1.epoch) {
-                    records.retain(|(offset, record)| last[&record.crawl] == *offset);
+                    self.compact(partition);
                 }
             }
             Op::Delete(partition) => {
@@ -217,6 +222,7 @@ proptest! {
             world.read(partition, 0);
             world.write(partition, usize::MAX);
             world.write(partition, usize::MAX);
+            world.compact(partition);
         }
         let mut fresh = Pages::default();
         for crawl in CRAWLS {

@@ -16,9 +16,6 @@ use std::collections::{BTreeMap, HashMap};
 use orbweaver_log::{Offset, Partition};
 use orbweaver_messages::{Millis, PageCount};
 
-/// The epoch of what was written and may not stand in the log: whoever serves the partition next writes it.
-const UNSURE: u64 = 0;
-
 /// What is known of a crawl in a partition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Sum {
@@ -39,6 +36,8 @@ struct Count {
     written: Sum,
     /// Whose record that is.
     epoch: u64,
+    /// It may not be the last of the log, or not be there: whoever serves the partition, or serves it next, writes it again.
+    unsure: bool,
     /// Outcomes below this offset are in `now`.
     upto: Offset,
     /// The same of `written`.
@@ -211,7 +210,8 @@ impl Pages {
             return;
         }
         if record.epoch < count.epoch || served_as.is_some_and(|epoch| record.epoch < epoch) {
-            // Of an owner that woke up: the last record of the log is to be the one of the present owner.
+            // Of an owner that woke up: the last record of the log is to be the one of the present owner, or of the next.
+            count.unsure = true;
             if let Some(own) = own.filter(|own| own.epoch.is_some()) {
                 change(own, count, index);
             }
@@ -219,7 +219,7 @@ impl Pages {
         }
         let said = Sum { pages: record.pages, leased: record.leased };
         let was = std::mem::replace(&mut count.written, said);
-        (count.epoch, count.written_upto) = (record.epoch, record.upto);
+        (count.epoch, count.written_upto, count.unsure) = (record.epoch, record.upto, false);
         if served_as.is_some() {
             // Somebody else has it by now, which we shall hear.
             let crawl = &mut self.crawls[index];
@@ -278,7 +278,7 @@ impl Pages {
             crawl.own = crawl.own.saturating_add(count.now.all());
             crawl.own_written = crawl.own_written.saturating_add(count.written.all());
             let now = Sum { leased: 0, ..count.now };
-            if now != count.written || count.epoch == UNSURE {
+            if now != count.written || count.unsure {
                 change(own, count, index);
             }
             crawl.set(partition, true, now);
@@ -293,9 +293,7 @@ impl Pages {
         for crawl in &mut self.crawls {
             let Some(count) = crawl.counts.get_mut(&partition) else { continue };
             (count.upto, count.changed) = (count.written_upto, false);
-            if own.in_air.is_some() && Some(count.epoch) == own.epoch {
-                count.epoch = UNSURE;
-            }
+            count.unsure |= own.in_air.is_some() && Some(count.epoch) == own.epoch;
             let (now, written) = (count.now, count.written);
             if served {
                 crawl.own = crawl.own.saturating_sub(now.all());

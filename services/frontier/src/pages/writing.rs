@@ -47,7 +47,8 @@ impl Pages {
             let crawl = &mut self.crawls[index];
             let Some(count) = crawl.counts.get_mut(&partition) else { continue };
             crawl.own_written = crawl.own_written.saturating_add(count.now.all()).saturating_sub(count.written.all());
-            (count.changed, count.written, count.epoch) = (false, count.now, epoch);
+            (count.changed, count.unsure) = (false, false);
+            (count.written, count.epoch) = (count.now, epoch);
             (count.upto, count.written_upto) = (next, next);
             records.push(PageCount {
                 crawl: crawl.name.clone(),
