@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{self, BufReader, BufWriter, Read as _, Seek as _, SeekFrom, Write as _},
+    io::{self, BufReader, Read as _, Seek as _, SeekFrom, Write as _},
     os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
@@ -171,7 +171,9 @@ impl RunReader {
 
 /// Writes a run. Without [`RunWriter::finish`] the file is no run, and is removed.
 pub(crate) struct RunWriter {
-    file: Option<BufWriter<File>>,
+    file: Option<File>,
+    /// Entries that are not hashed and written yet: both are cheaper for many at once.
+    buffer: Vec<u8>,
     path: PathBuf,
     number: u64,
     tags: Option<TagsBuilder>,
@@ -182,35 +184,37 @@ pub(crate) struct RunWriter {
 impl RunWriter {
     /// A run of so many entries, or fewer.
     pub(crate) fn create(path: PathBuf, number: u64, verify: Verify, entries: u64) -> io::Result<Self> {
-        let file = File::options().read(true).write(true).create_new(true).open(&path)?;
-        let mut file = BufWriter::with_capacity(BUFFER, file);
-        file.write_all(&[0; HEADER])?;
-        let tags = Some(TagsBuilder::new(verify, entries));
-        Ok(Self { file: Some(file), path, number, tags, hash: Xxh3::new(), entries: 0 })
+        let file = Some(File::options().read(true).write(true).create_new(true).open(&path)?);
+        let (tags, buffer) = (Some(TagsBuilder::new(verify, entries)), Vec::with_capacity(BUFFER));
+        let mut writer = Self { file, buffer, path, number, tags, hash: Xxh3::new(), entries: 0 };
+        writer.file.as_mut().map_or(Ok(()), |file| file.write_all(&[0; HEADER]))?;
+        Ok(writer)
     }
 
     /// Takes the next entry in, in the order of fingerprints.
     pub(crate) fn push(&mut self, fingerprint: Fingerprint, depth: u16) -> io::Result<()> {
-        let mut bytes = [0; ENTRY];
-        bytes[..16].copy_from_slice(&fingerprint.0);
-        bytes[16..].copy_from_slice(&depth.to_le_bytes());
-        self.hash.update(&bytes);
+        self.buffer.extend_from_slice(&fingerprint.0);
+        self.buffer.extend_from_slice(&depth.to_le_bytes());
         self.entries += 1;
         if let Some(tags) = &mut self.tags {
             tags.push(fingerprint);
         }
-        match &mut self.file {
-            Some(file) => file.write_all(&bytes),
-            None => Ok(()),
-        }
+        if self.buffer.len() + ENTRY > BUFFER { self.write() } else { Ok(()) }
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        self.hash.update(&self.buffer);
+        let written = self.file.as_mut().map_or(Ok(()), |file| file.write_all(&self.buffer));
+        self.buffer.clear();
+        written
     }
 
     /// Ends the run.
     pub(crate) fn finish(mut self) -> io::Result<Run> {
+        self.write()?;
         let taken = self.file.take().zip(self.tags.take());
-        let Some((file, tags)) = taken else { return Err(io::Error::other("a run was ended twice")) };
+        let Some((mut file, tags)) = taken else { return Err(io::Error::other("a run was ended twice")) };
         let ended = (|| {
-            let mut file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
             file.seek(SeekFrom::Start(0))?;
             let mut header = [0; HEADER];
             header[..8].copy_from_slice(MAGIC);

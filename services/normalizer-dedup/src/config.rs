@@ -41,11 +41,29 @@ pub struct DefaultCrawl {
     pub exclude: Vec<String>,
     /// Links from a seed at most.
     pub max_depth: Option<u16>,
+    /// Pages that are fetched at most.
+    pub max_pages: Option<u64>,
+    /// What is done about traps.
+    pub traps: Traps,
     /// The policy of its canonical form.
     pub canonical: Policy,
 }
 
 impl DefaultCrawl {
+    /// All of this scope.
+    #[must_use]
+    pub fn new(scope: Scope) -> Self {
+        Self {
+            scope,
+            include: vec![],
+            exclude: vec![],
+            max_depth: None,
+            max_pages: None,
+            traps: Traps::default(),
+            canonical: Policy::STANDARD,
+        }
+    }
+
     /// The definition that this build writes.
     pub(crate) fn definition(&self, name: &str, wide: &WideDomains, partitions: u32, now: Millis) -> CrawlDefinition {
         let pins = Pins {
@@ -60,8 +78,8 @@ impl DefaultCrawl {
             include: self.include.clone(),
             exclude: self.exclude.clone(),
             max_depth: self.max_depth,
-            max_pages: None,
-            traps: Traps::default(),
+            max_pages: self.max_pages,
+            traps: self.traps,
             pins,
             created_at_ms: now,
             replaces: vec![],
@@ -137,10 +155,8 @@ mod tests {
         assert_eq!(error, "recent_entries: `0` is out of range; allowed is 3 to 1073741824");
         assert!(Config { definition_grace_ms: -1, ..Config::new("seen") }.validate().is_err());
         assert!(Config { default_crawl: String::new(), ..Config::new("seen") }.validate().is_err());
-        let default = |include: &str| {
-            let include = vec![include.to_owned()];
-            DefaultCrawl { scope: Scope::Host, include, exclude: vec![], max_depth: None, canonical: Policy::STANDARD }
-        };
+        let default =
+            |include: &str| DefaultCrawl { include: vec![include.to_owned()], ..DefaultCrawl::new(Scope::Host) };
         let config = |include| Config { default_definition: Some(default(include)), ..Config::new("seen") };
         assert_eq!(config("^https://").validate(), Ok(()));
         assert_eq!(config("(").validate().unwrap_err().key, "default_include");

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use orbweaver_messages::Scope;
+use orbweaver_messages::{Scope, Traps};
 use orbweaver_process::{
     Service, ServiceError, ServiceId, Shell,
     configuration::{Fault, Settings},
@@ -52,6 +52,12 @@ fn config(settings: &Settings) -> Result<Config, Fault> {
         include: settings.list("normalizer_dedup.default_include")?,
         exclude: settings.list("normalizer_dedup.default_exclude")?,
         max_depth: settings.optional_count("normalizer_dedup.default_max_depth")?,
+        max_pages: settings.optional_count("normalizer_dedup.default_max_pages")?,
+        traps: match settings.text("normalizer_dedup.default_traps")?.as_str() {
+            "off" => Traps::Off,
+            "strict" => Traps::Strict,
+            _ => Traps::Learn,
+        },
         canonical: settings
             .text("normalizer_dedup.default_canonical")?
             .parse()
@@ -75,9 +81,8 @@ mod tests {
     #[test]
     fn the_defaults_are_those_of_the_library_and_the_default_crawl_is_of_its_seeds_hosts() {
         let (settings, _) = Settings::resolve(ServiceId::NormalizerDedup, &[]);
-        let canonical = orbweaver_url::Policy::STANDARD;
-        let default = DefaultCrawl { scope: Scope::Host, include: vec![], exclude: vec![], max_depth: None, canonical };
-        let library = Config { default_definition: Some(default), ..Config::new("orbweaver-state/normalizer-dedup") };
+        let default_definition = Some(DefaultCrawl::new(Scope::Host));
+        let library = Config { default_definition, ..Config::new("orbweaver-state/normalizer-dedup") };
         let service = NormalizerDedupService::configure(&settings).unwrap();
         assert_eq!(service.verify, Verify::OnDisk);
         assert_eq!(service.config, library);

@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use orbweaver_log::{Delivered, Record, TopicPartition};
-use orbweaver_messages::{CrawlDefinition, Scope, decode, topic};
+use orbweaver_messages::{CrawlDefinition, Scope, Traps, decode, topic};
 use orbweaver_normalizer_dedup::{Config, DefaultCrawl, NormalizerDedup};
 use orbweaver_stage::{Actions, Opening, Origin, Stage, Step};
 
@@ -21,11 +21,12 @@ fn stage(folder: &std::path::Path, default: Option<DefaultCrawl>) -> NormalizerD
 
 fn any() -> Option<DefaultCrawl> {
     Some(DefaultCrawl {
-        scope: Scope::Any,
-        include: vec![],
         exclude: vec!["/private/".into()],
         max_depth: Some(3),
+        max_pages: Some(1_000),
+        traps: Traps::Strict,
         canonical: "aggressive".parse().unwrap(),
+        ..DefaultCrawl::new(Scope::Any)
     })
 }
 
@@ -57,6 +58,7 @@ fn the_default_crawl_is_created_once_nobody_else_has_and_its_seeds_go_on_then() 
     assert_eq!(written.len(), 1, "one for all seeds that wait");
     let definition: CrawlDefinition = decode("crawl-definition", written[0].value.as_ref()).unwrap();
     assert_eq!((definition.name.as_str(), definition.scope, definition.max_depth), ("default", Scope::Any, Some(3)));
+    assert_eq!((definition.max_pages, definition.traps), (Some(1_000), Traps::Strict));
     assert_eq!((definition.pins.partitions, definition.exclude.len()), (1, 1));
     assert_eq!(definition.pins.canonical_policy, "aggressive/1");
     assert!(

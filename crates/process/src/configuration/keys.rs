@@ -263,6 +263,19 @@ pub static KEYS: &[Key] = &[
         "… and so many links from a seed at most.",
     ),
     Key::new(
+        ("normalizer_dedup", "default_max_pages"),
+        Kind::Count(1, u64::MAX),
+        DEDUP,
+        "… and so many pages at most; it may become a few more.",
+    ),
+    Key::new(
+        ("normalizer_dedup", "default_traps"),
+        Kind::Word(&["off", "learn", "strict"]),
+        DEDUP,
+        "… and this way with URLs that lead on and on without bringing anything new.",
+    )
+    .is("learn"),
+    Key::new(
         ("normalizer_dedup", "default_canonical"),
         Kind::Text,
         DEDUP,
