@@ -49,6 +49,7 @@ pub(super) struct Feed {
 #[derive(Debug)]
 pub(super) struct Progress {
     begun: Instant,
+    instances: u32,
     /// URLs that were handed over.
     urls: AtomicU64,
     /// Records that were handed over, less those that are complete.
@@ -64,6 +65,7 @@ impl Progress {
         let none = || AtomicU64::new(0);
         Self {
             begun: Instant::now(),
+            instances,
             urls: none(),
             open_records: none(),
             making: AtomicU32::new(instances),
@@ -79,6 +81,11 @@ impl Progress {
     /// Whether every record was handed over and is complete.
     pub(super) fn is_done(&self) -> bool {
         self.making.load(Acquire) == 0 && self.open_records.load(Acquire) == 0
+    }
+
+    /// Whether all instances will be given more.
+    pub(super) fn have_all_work(&self) -> bool {
+        self.making.load(Acquire) == self.instances
     }
 
     /// When all instances served their partitions.

@@ -17,7 +17,7 @@ pub(super) struct Report {
     pub(super) false_negatives: u64,
     /// URLs of this run a second, from the first batch to the last commit.
     pub(super) urls_per_second: f64,
-    /// The same for the last tenth of the run.
+    /// The same for the last tenth of the time in which all instances had work.
     pub(super) urls_per_second_at_the_end: f64,
     /// CPU time of all threads for a URL of this run, in microseconds, with making it and checking it.
     pub(super) cpu_us_per_url: f64,

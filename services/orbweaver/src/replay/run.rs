@@ -93,7 +93,7 @@ async fn run_on(args: &ReplayArgs, state: &State, plan: Plan, truth: &Arc<Truth>
     let begun = Instant::now();
     let cpu = usage::cpu_time();
     let mut running = Running::start(args, state, plan, truth).await?;
-    let samples = watch(args, &mut running, begun).await?;
+    let (samples, shared) = watch(args, &mut running, begun).await?;
     let took = begun.elapsed();
     let cpu = usage::cpu_time().saturating_sub(cpu);
     running.stop().await?;
@@ -102,7 +102,7 @@ async fn run_on(args: &ReplayArgs, state: &State, plan: Plan, truth: &Arc<Truth>
         chart::write(path, &title, &samples)
             .map_err(|error| Failure::Output(format!("{}: {error}", path.display())))?;
     }
-    Ok(running.report(args, state, truth, &Spent { took, cpu, samples }))
+    Ok(running.report(args, state, truth, &Spent { took, cpu, samples, shared }))
 }
 
 fn asked(args: &ReplayArgs) -> Asked {
@@ -126,6 +126,8 @@ struct Spent {
     took: Duration,
     cpu: Duration,
     samples: Vec<Sample>,
+    /// So many samples were taken while all instances had work: after them fewer cores are used.
+    shared: usize,
 }
 
 /// The instances of the service.
@@ -205,7 +207,7 @@ impl Running {
             false_positives: verdict.false_positives,
             false_negatives: verdict.false_negatives,
             urls_per_second: of_run as f64 / spent.took.as_secs_f64(),
-            urls_per_second_at_the_end: at_the_end(&spent.samples),
+            urls_per_second_at_the_end: at_the_end(&spent.samples[..spent.shared]),
             cpu_us_per_url: spent.cpu.as_secs_f64() * 1e6 / of_run.max(1) as f64,
             batch_p50_ms: times.quantile_ms(0.5),
             batch_p99_ms: times.quantile_ms(0.99),
@@ -223,7 +225,7 @@ impl Running {
     }
 }
 
-/// URLs a second in the last tenth of the run.
+/// URLs a second in the last tenth of these samples.
 #[allow(clippy::cast_precision_loss, reason = "figures for people")]
 fn at_the_end(samples: &[Sample]) -> f64 {
     let tenth = samples.len() / 10 + 1;
@@ -242,12 +244,12 @@ fn make(args: &ReplayArgs, plan: Plan, truth: &Arc<Truth>) -> Arc<Make> {
     })
 }
 
-/// Waits until every record is complete, and shows how far it is.
-async fn watch(args: &ReplayArgs, running: &mut Running, begun: Instant) -> Result<Vec<Sample>, Failure> {
+/// Waits until every record is complete, and shows how far it is. The samples, and how many while all instances had work.
+async fn watch(args: &ReplayArgs, running: &mut Running, begun: Instant) -> Result<(Vec<Sample>, usize), Failure> {
     let bar = bar(args);
     let progress = running.progress.clone();
     let take = || Sample { at: begun.elapsed().as_secs_f64(), urls: progress.urls(), rss_bytes: usage::rss_bytes() };
-    let mut samples = vec![take()];
+    let (mut samples, mut shared) = (vec![take()], 0);
     let mut sampled = begun;
     let mut every = tokio::time::interval(LOOK_EVERY);
     while !progress.is_done() {
@@ -262,11 +264,16 @@ async fn watch(args: &ReplayArgs, running: &mut Running, begun: Instant) -> Resu
         if sampled.elapsed() >= SAMPLE_EVERY {
             sampled = Instant::now();
             samples.push(take());
+            if progress.have_all_work() {
+                shared = samples.len();
+            }
         }
     }
     samples.push(take());
     bar.finish_and_clear();
-    Ok(samples)
+    // A run that was over before the first of them is taken as a whole.
+    let shared = if shared > 1 { shared } else { samples.len() };
+    Ok((samples, shared))
 }
 
 fn bar(args: &ReplayArgs) -> ProgressBar {
