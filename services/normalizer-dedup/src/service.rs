@@ -76,6 +76,8 @@ fn config(settings: &Settings) -> Result<Config, Fault> {
 
 #[cfg(test)]
 mod tests {
+    use orbweaver_process::configuration::{Given, Origin, Raw};
+
     use super::*;
 
     #[test]
@@ -86,5 +88,25 @@ mod tests {
         let service = NormalizerDedupService::configure(&settings).unwrap();
         assert_eq!(service.verify, Verify::OnDisk);
         assert_eq!(service.config, library);
+    }
+
+    #[test]
+    fn what_seeds_alone_begin_is_as_it_was_given() {
+        let given = |name: &str, value: &str| Given {
+            path: format!("normalizer_dedup.default_{name}"),
+            raw: Raw::Scalar(value.to_owned()),
+            origin: Origin::Flag("--set"),
+        };
+        for (scope, traps, default) in [
+            ("path", "off", DefaultCrawl { traps: Traps::Off, ..DefaultCrawl::new(Scope::Path) }),
+            ("site", "learn", DefaultCrawl { traps: Traps::Learn, ..DefaultCrawl::new(Scope::Site) }),
+            ("any", "strict", DefaultCrawl { traps: Traps::Strict, ..DefaultCrawl::new(Scope::Any) }),
+        ] {
+            let all = [("scope", scope), ("traps", traps), ("max_depth", "3"), ("max_pages", "1000")]
+                .map(|(n, v)| given(n, v));
+            let (settings, _) = Settings::resolve(ServiceId::NormalizerDedup, &all);
+            let wanted = DefaultCrawl { max_depth: Some(3), max_pages: Some(1_000), ..default };
+            assert_eq!(NormalizerDedupService::configure(&settings).unwrap().config.default_definition, Some(wanted));
+        }
     }
 }
