@@ -22,7 +22,7 @@ pub enum StackError {
 }
 
 /// Kafka and a CQL server that belong to one test, which may stop, kill and start them. They end when this is dropped, or
-/// by themselves after a while when the test itself was killed.
+/// with the process of the test when that was killed.
 #[derive(Debug)]
 pub struct Stack {
     dir: PathBuf,
@@ -79,6 +79,7 @@ impl Stack {
         let output = Command::new(script()?)
             // Or the servers that are shared would be taken for ours.
             .env_remove("ORBWEAVER_TEST_CQL")
+            .env("ORBWEAVER_STACK_OWNER", std::process::id().to_string())
             .arg(verb)
             .args(options)
             .arg("--dir")
@@ -105,7 +106,7 @@ fn script() -> std::io::Result<PathBuf> {
 
 impl Drop for Stack {
     fn drop(&mut self) {
-        // A server that does not end now ends by itself later.
+        // A server that does not end now ends with this process.
         let _ = self.run("down", &[]);
     }
 }
