@@ -15,6 +15,7 @@
 //! |---|---|
 //! | [`configuration`] | keys, values, their origins and faults (pure, save for reading them) |
 //! | `command`, `exit` | the command line; exit codes |
+//! | `client` | settings of commands that are no service |
 //! | `service` | what a service is to its shell, and the other way round |
 //! | `prepare` | from settings to what runs (pure) |
 //! | `run`, `signals`, `panics` | the order of things |
@@ -23,6 +24,7 @@
 //! | `logging`, `version` | log lines; which build this is |
 //! | `retention` | deleting what is worked off |
 
+mod client;
 mod command;
 pub mod configuration;
 mod connect;
@@ -39,6 +41,7 @@ mod service;
 mod signals;
 mod version;
 
+pub use client::ClientSettings;
 pub use exit::End;
 pub use readiness::{REACHED, READY};
 pub use run::main;

@@ -93,7 +93,7 @@ fn of_log(key: &str, error: &orbweaver_log::LogError) -> Fault {
     Fault::new(format!("kafka.{key}"), text)
 }
 
-fn cql(settings: &Settings) -> Result<CqlConfig, Fault> {
+pub(crate) fn cql(settings: &Settings) -> Result<CqlConfig, Fault> {
     let consistency = match settings.text("cql.consistency")?.as_str() {
         "one" => CqlConsistency::One,
         "local_one" => CqlConsistency::LocalOne,
@@ -108,6 +108,11 @@ fn cql(settings: &Settings) -> Result<CqlConfig, Fault> {
         datacenter: settings.optional_text("cql.datacenter")?,
         username: settings.optional_text("cql.username")?,
         password: settings.optional_text("cql.password")?,
+        tls: settings.switch("cql.tls")?,
+        tls_ca: settings.optional_text("cql.tls_ca")?,
+        tls_certificate: settings.optional_text("cql.tls_certificate")?,
+        tls_key: settings.optional_text("cql.tls_key")?,
+        tls_name: settings.optional_text("cql.tls_name")?,
         consistency,
         concurrency: settings.count("cql.concurrency")?,
         request_timeout_ms: settings.time_ms("cql.request_timeout")?,

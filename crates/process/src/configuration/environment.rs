@@ -1,6 +1,6 @@
-//! Variables of the environment: `ORBWEAVER_SECTION__NAME`.
+//! Variables of the environment: `ORBWEAVER_SECTION__NAME`, and `ORBWEAVER_SECTION__NAME_FILE` for a value kept in a file.
 
-use std::ffi::OsString;
+use std::{ffi::OsString, io::Read as _, path::Path};
 
 use super::{
     Fault,
@@ -8,21 +8,58 @@ use super::{
 };
 
 const PREFIX: &str = "ORBWEAVER_";
+/// The end of the name of a variable that names a file with the value.
+const IN_FILE: &str = "_FILE";
+/// The longest value in a file, in bytes: a chain of certificates and its key are shorter.
+const MAX_FILE: u64 = 64 << 10;
 
 /// Takes the variables that are ours: names that begin with `ORBWEAVER_` and have `__` in them. Others with this beginning are
-/// not: Kubernetes sets `ORBWEAVER_FETCHER_PORT` and the like for every service. An empty one counts as not set.
-pub(super) fn read(environment: &[(OsString, OsString)], given: &mut Vec<Given>, faults: &mut Vec<Fault>) {
-    let mut ours: Vec<_> = environment.iter().filter_map(|(name, value)| Some((path(name)?, name, value))).collect();
+/// not: Kubernetes sets `ORBWEAVER_FETCHER_PORT` and the like for every service. An empty one counts as not set. `content` reads
+/// the file that a variable names.
+pub(super) fn read(
+    environment: &[(OsString, OsString)],
+    content: impl Fn(&Path) -> Result<String, String>,
+    given: &mut Vec<Given>,
+    faults: &mut Vec<Fault>,
+) {
+    let ours = environment.iter().filter(|(_, value)| !value.is_empty());
+    let mut ours: Vec<_> = ours.filter_map(|(name, value)| Some((path(name)?, name, value))).collect();
     // The order in which a process finds its environment means nothing.
     ours.sort();
-    for (path, name, value) in ours {
+    for (path, name, value) in &ours {
         let origin = Origin::Variable(name.to_string_lossy().into_owned());
-        match value.to_str() {
-            Some("") => {}
-            Some(value) => given.push(Given { path, raw: Raw::Scalar(value.to_owned()), origin }),
-            None => faults.push(Fault::new(path, "the value is not UTF-8").at(origin)),
+        let (path, value) = match path.strip_suffix(&IN_FILE.to_lowercase()) {
+            None => (path.clone(), value.to_str().map(str::to_owned).ok_or("the value is not UTF-8".to_owned())),
+            Some(path) if ours.iter().any(|(other, ..)| other == path) => {
+                let problem = format!("it is also set without `{IN_FILE}`; set one of the two variables");
+                (path.to_owned(), Err(problem))
+            }
+            Some(path) => {
+                let file = Path::new(value);
+                (path.to_owned(), content(file).map_err(|problem| format!("{}: {problem}", file.display())))
+            }
+        };
+        match value {
+            Ok(value) => given.push(Given { path, raw: Raw::Scalar(value), origin }),
+            Err(problem) => faults.push(Fault::new(path, problem).at(origin)),
         }
     }
+}
+
+/// Reads a value from a file, without the end of its last line.
+///
+/// # Errors
+/// The problem, without the content.
+pub(super) fn content(file: &Path) -> Result<String, String> {
+    let read = |error: std::io::Error| format!("cannot be read: {error}");
+    let mut content = vec![];
+    std::fs::File::open(file).map_err(read)?.take(MAX_FILE + 1).read_to_end(&mut content).map_err(read)?;
+    if content.len() as u64 > MAX_FILE {
+        return Err(format!("more than {MAX_FILE} bytes; allowed is one value"));
+    }
+    let text = String::from_utf8(content).map_err(|_| "the content is not UTF-8".to_owned())?;
+    let line = text.strip_suffix('\n').unwrap_or(&text);
+    Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
 }
 
 /// The key that a variable names: what follows the prefix in lower case, with a dot for each `__`.
@@ -45,5 +82,30 @@ mod tests {
         for foreign in ["ORBWEAVER_FETCHER_SERVICE_HOST", "ORBWEAVER_TEST_BROKERS", "HOME", "ORBWEAVER___X", "X__Y"] {
             assert_eq!(path(foreign), None, "{foreign}");
         }
+    }
+
+    #[test]
+    fn a_variable_with_file_at_its_end_names_the_file_of_its_value() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("password");
+        std::fs::write(&file, "s3cret \r\n").unwrap();
+        let file = file.to_str().unwrap();
+        let both = [("ORBWEAVER_CQL__PASSWORD_FILE", file), ("ORBWEAVER_CQL__PASSWORD", "x")];
+        let read = |variables: &[(&str, &str)]| {
+            let variables: Vec<_> = variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
+            let (mut given, mut faults) = (vec![], vec![]);
+            super::read(&variables, content, &mut given, &mut faults);
+            (given, faults.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        let (given, faults) = read(&both[..1]);
+        assert_eq!((given[0].path.as_str(), &given[0].raw), ("cql.password", &Raw::Scalar("s3cret ".to_owned())));
+        assert_eq!((given[0].origin.to_string().as_str(), faults.len()), ("ORBWEAVER_CQL__PASSWORD_FILE", 0));
+        let (_, faults) = read(&both);
+        assert!(faults.len() == 1 && faults[0].contains("set one of the two"), "{faults:?}");
+        let (_, faults) = read(&[("ORBWEAVER_KAFKA__PROPERTIES__SASL__PASSWORD_FILE", "/nowhere/at/all")]);
+        assert!(faults[0].contains("kafka.properties.sasl.password") && faults[0].contains("/nowhere"), "{faults:?}");
+        std::fs::write(file, vec![b'x'; 70_000]).unwrap();
+        let (_, faults) = read(&both[..1]);
+        assert!(faults[0].contains("65536 bytes") && !faults[0].contains("xxx"), "{faults:?}");
     }
 }

@@ -84,14 +84,14 @@ impl Inputs {
         Ok(Self { file, environment: std::env::vars_os().collect(), flags })
     }
 
-    /// What was given, the least first, and what could not be read at all. Pure.
+    /// What was given, the least first, and what could not be read at all. Reads the files that `…_FILE` variables name.
     #[must_use]
     pub fn read(&self) -> (Vec<Given>, Vec<Fault>) {
         let (mut given, mut faults) = (vec![], vec![]);
         if let Some((path, content)) = &self.file {
             file::read(path, content, &mut given, &mut faults);
         }
-        environment::read(&self.environment, &mut given, &mut faults);
+        environment::read(&self.environment, environment::content, &mut given, &mut faults);
         given.extend(self.flags.iter().map(|(flag, path, value)| Given {
             path: path.clone(),
             raw: Raw::Scalar(value.clone()),

@@ -24,6 +24,16 @@ pub struct CqlConfig {
     pub username: Option<String>,
     /// For servers that ask for it; with `username`.
     pub password: Option<String>,
+    /// Encrypts connections, and verifies the certificates of the nodes.
+    pub tls: bool,
+    /// File with the certificates (PEM) of the authorities to trust; those of the machine when it is not set.
+    pub tls_ca: Option<String>,
+    /// File with the client's certificate chain (PEM), for servers that require one; with `tls_key`.
+    pub tls_certificate: Option<String>,
+    /// File with the client's private key (PEM); with `tls_certificate`.
+    pub tls_key: Option<String>,
+    /// Name or address that the certificate of every node has to carry, instead of the node's own address.
+    pub tls_name: Option<String>,
     /// How many copies acknowledge a write, and answer a read.
     pub consistency: CqlConsistency,
     /// Requests under way at the same time.
@@ -70,6 +80,11 @@ impl Default for CqlConfig {
             datacenter: None,
             username: None,
             password: None,
+            tls: false,
+            tls_ca: None,
+            tls_certificate: None,
+            tls_key: None,
+            tls_name: None,
             consistency: CqlConsistency::LocalQuorum,
             concurrency: 256,
             request_timeout_ms: 10_000,
@@ -87,6 +102,11 @@ impl fmt::Debug for CqlConfig {
             .field("datacenter", &self.datacenter)
             .field("username", &self.username)
             .field("password", &self.password.as_ref().map(|_| "***"))
+            .field("tls", &self.tls)
+            .field("tls_ca", &self.tls_ca)
+            .field("tls_certificate", &self.tls_certificate)
+            .field("tls_key", &self.tls_key)
+            .field("tls_name", &self.tls_name)
             .field("consistency", &self.consistency)
             .field("concurrency", &self.concurrency)
             .field("request_timeout_ms", &self.request_timeout_ms)
@@ -124,6 +144,17 @@ impl CqlConfig {
             (Some(name), None) => return fail("username", name, "a name along with `cql.password`"),
             (None, Some(_)) => return fail("password", &"***", "a password along with `cql.username`"),
             _ => {}
+        }
+        match (&self.tls_certificate, &self.tls_key) {
+            (Some(file), None) => return fail("tls_certificate", file, "a file along with `cql.tls_key`"),
+            (None, Some(file)) => return fail("tls_key", file, "a file along with `cql.tls_certificate`"),
+            _ => {}
+        }
+        let tls = [("tls_ca", &self.tls_ca), ("tls_certificate", &self.tls_certificate), ("tls_name", &self.tls_name)];
+        if let Some((key, value)) =
+            tls.iter().find_map(|(key, value)| Some((*key, value.as_ref()?))).filter(|_| !self.tls)
+        {
+            return fail(key, value, "a value along with `cql.tls = true`");
         }
         if !(1..=10_000).contains(&self.concurrency) {
             return fail("concurrency", &self.concurrency, "1 to 10000");
@@ -216,6 +247,8 @@ mod tests {
             (CqlConfig { datacenter: Some("a'b".into()), ..good() }, "datacenter", "a'b"),
             (CqlConfig { username: Some("u".into()), ..good() }, "username", "u"),
             (CqlConfig { password: Some("secret".into()), ..good() }, "password", "***"),
+            (CqlConfig { tls_ca: Some("ca.pem".into()), ..good() }, "tls_ca", "ca.pem"),
+            (CqlConfig { tls: true, tls_key: Some("key.pem".into()), ..good() }, "tls_key", "key.pem"),
             (CqlConfig { concurrency: 0, ..good() }, "concurrency", "0"),
             (CqlConfig { request_timeout_ms: 5, ..good() }, "request_timeout_ms", "5"),
         ];

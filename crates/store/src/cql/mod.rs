@@ -16,6 +16,7 @@ mod rows;
 mod schema;
 mod session;
 mod statements;
+mod tls;
 
 use std::fmt::{self, Display, Formatter};
 use std::ops::ControlFlow;

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::failure::Failure;
 use super::statements::Statements;
-use super::{CqlConfig, CqlConsistency, schema};
+use super::{CqlConfig, CqlConsistency, schema, tls};
 use crate::{StoreError, StoreMetrics};
 
 /// How long one connection may take to be there.
@@ -63,7 +63,8 @@ impl Live {
     async fn open(config: &CqlConfig, migrate: bool) -> Result<Self, StoreError> {
         let doing = format!("opening a session with {}", config.nodes.join(", "));
         let late = || Failure::timeout(format!("nothing within {} s", OPENING_TIMEOUT.as_secs()));
-        let opened = timeout(OPENING_TIMEOUT, builder(config).build()).await;
+        let builder = builder(config).map_err(StoreError::Refused)?;
+        let opened = timeout(OPENING_TIMEOUT, builder.build()).await;
         let session = opened.map_err(|_| late()).and_then(|session| session.map_err(Failure::from));
         let session = session.map_err(|failure| failure.while_doing(&doing))?;
         if migrate {
@@ -76,7 +77,7 @@ impl Live {
     }
 }
 
-fn builder(config: &CqlConfig) -> SessionBuilder {
+fn builder(config: &CqlConfig) -> Result<SessionBuilder, String> {
     let consistency = match config.consistency {
         CqlConsistency::One => Consistency::One,
         CqlConsistency::LocalOne => Consistency::LocalOne,
@@ -99,11 +100,12 @@ fn builder(config: &CqlConfig) -> SessionBuilder {
         .keyspaces_to_fetch([&config.keyspace])
         .connection_timeout(CONNECTION_TIMEOUT)
         .keepalive_interval(KEEPALIVE)
-        .keepalive_timeout(KEEPALIVE);
+        .keepalive_timeout(KEEPALIVE)
+        .tls_context(tls::client_config(config)?);
     if let (Some(username), Some(password)) = (&config.username, &config.password) {
         builder = builder.user(username, password);
     }
-    builder
+    Ok(builder)
 }
 
 /// The session of now.

@@ -28,7 +28,9 @@ pub struct Kafka {
     /// How groups are formed: `consumer` (Kafka 4 and above) or `classic`.
     #[arg(long, value_name = "PROTOCOL", env = "ORBWEAVER_KAFKA__GROUP_PROTOCOL", default_value_t = GroupProtocol::Consumer)]
     pub group_protocol: GroupProtocol,
-    /// A property of librdkafka, for TLS and SASL above all (may be repeated); ORBWEAVER_KAFKA__PROPERTIES__NAME sets one, too.
+    /// A property of librdkafka, for TLS and SASL above all (may be repeated). ORBWEAVER_KAFKA__PROPERTIES__NAME sets one, too,
+    /// and ORBWEAVER_KAFKA__PROPERTIES__NAME_FILE one whose value is in a file: the only ways for secrets, since every user of the
+    /// machine can see this command line.
     #[arg(short = 'X', value_name = "KEY=VALUE", value_parser = property)]
     pub property: Vec<(String, String)>,
 }
@@ -39,9 +41,20 @@ impl Default for Kafka {
     }
 }
 
+/// Parts of the names of librdkafka's properties whose values are secrets.
+const SECRETS: [&str; 4] = ["password", "secret", "key.pem", "jaas"];
+
 fn property(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("a property is given as KEY=VALUE")?;
-    Ok((key.trim().to_owned(), value.to_owned()))
+    let key = key.trim();
+    if SECRETS.iter().any(|name| key.contains(name)) {
+        let variable = key.replace('.', "__").to_uppercase();
+        return Err(format!(
+            "`{key}` is a secret, and every user of this machine can see a command line; set \
+             ORBWEAVER_KAFKA__PROPERTIES__{variable}, or ORBWEAVER_KAFKA__PROPERTIES__{variable}_FILE to a file with it"
+        ));
+    }
+    Ok((key.to_owned(), value.to_owned()))
 }
 
 /// `orbweaver seed`.
@@ -213,4 +226,18 @@ fn id(text: &str) -> Result<(u32, u64), String> {
     let wrong = "a dead letter is named PARTITION:OFFSET, as `orbweaver dead-letters list` shows it";
     let (partition, offset) = text.split_once(':').ok_or(wrong)?;
     Ok((partition.parse().map_err(|_| wrong)?, offset.parse().map_err(|_| wrong)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_refused_on_the_command_line_without_being_repeated() {
+        for key in ["sasl.password", "ssl.key.password", "sasl.oauthbearer.client.secret", "ssl.key.pem"] {
+            let error = property(&format!("{key}=hunter2")).unwrap_err();
+            assert!(error.contains("_FILE") && error.contains(key) && !error.contains("hunter2"), "{error}");
+        }
+        assert!(property("sasl.mechanism=SCRAM-SHA-512").is_ok());
+    }
 }

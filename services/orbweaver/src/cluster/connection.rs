@@ -1,8 +1,10 @@
-//! The brokers.
+//! Brokers and store of a cluster, as a client reaches them.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use orbweaver_log::kafka::{KafkaConfig, KafkaLog};
+use orbweaver_process::{ClientSettings, configuration::Fault};
+use orbweaver_store::CqlConfig;
 
 use super::args::Kafka;
 use crate::exit::Failure;
@@ -10,30 +12,38 @@ use crate::exit::Failure;
 /// How long a command waits for brokers that are away.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// What variables with properties of librdkafka begin with; the services read them, too.
-const VARIABLE: &str = "ORBWEAVER_KAFKA__PROPERTIES__";
-
-/// The configuration of a client of these brokers. Properties of the command line go before those of the environment.
-#[must_use]
-pub fn config(brokers: &str, kafka: &Kafka) -> KafkaConfig {
-    let variables =
-        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let mut properties: BTreeMap<String, String> = variables.filter_map(property).collect();
+/// The configuration of a client of these brokers. Properties of the command line override those of the environment.
+///
+/// # Errors
+/// Variables of the environment that cannot be used.
+pub fn config(brokers: &str, kafka: &Kafka) -> Result<KafkaConfig, Failure> {
+    let mut properties = ClientSettings::of_process(vec![]).map_err(|faults| usage(&faults))?.kafka_properties();
     properties.extend(kafka.property.iter().cloned());
-    KafkaConfig {
+    Ok(KafkaConfig {
         brokers: brokers.to_owned(),
         prefix: kafka.prefix.clone(),
         protocol: kafka.group_protocol,
         connect_patience: PATIENCE,
         properties,
         ..KafkaConfig::default()
-    }
+    })
 }
 
-/// `ORBWEAVER_KAFKA__PROPERTIES__SASL__PASSWORD` is `sasl.password`.
-fn property((name, value): (String, String)) -> Option<(String, String)> {
-    let name = name.strip_prefix(VARIABLE)?;
-    Some((name.replace("__", ".").to_lowercase(), value))
+/// The configuration of a client of the store: log-in, TLS and the rest come from the environment, as for services.
+///
+/// # Errors
+/// Settings that cannot be used, each with its origin.
+pub fn cql_config(nodes: &str, keyspace: &str, replication: u8) -> Result<CqlConfig, Failure> {
+    let flags = vec![
+        ("--cql", "cql.nodes".to_owned(), nodes.to_owned()),
+        ("--keyspace", "cql.keyspace".to_owned(), keyspace.to_owned()),
+        ("--cql-replication", "cql.replication_factor".to_owned(), replication.to_string()),
+    ];
+    ClientSettings::of_process(flags).map_err(|faults| usage(&faults))?.cql().map_err(|fault| usage(&[fault]))
+}
+
+fn usage(faults: &[Fault]) -> Failure {
+    Failure::Usage(faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }
 
 /// Connects to the log of a pipeline.
@@ -42,7 +52,7 @@ fn property((name, value): (String, String)) -> Option<(String, String)> {
 /// When the brokers cannot be reached, a setting is wrong, or a topic is missing.
 pub async fn connect(brokers: &str, kafka: &Kafka) -> Result<KafkaLog, Failure> {
     tell();
-    KafkaLog::connect(config(brokers, kafka)).await.map_err(|error| Failure::Failed(error.to_string()))
+    KafkaLog::connect(config(brokers, kafka)?).await.map_err(|error| Failure::Failed(error.to_string()))
 }
 
 /// Runs what a command does, on a small runtime of its own.
@@ -67,16 +77,4 @@ fn tell() {
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
     // Set already when a command connects twice.
     let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn properties_are_read_from_the_variables_that_the_services_read() {
-        let given = |name: &str| property((name.to_owned(), "x".to_owned()));
-        assert_eq!(given("ORBWEAVER_KAFKA__PROPERTIES__SASL__PASSWORD"), Some(("sasl.password".into(), "x".into())));
-        assert_eq!(given("ORBWEAVER_KAFKA__PREFIX"), None);
-    }
 }

@@ -13,12 +13,12 @@ use orbweaver_stage::{
     Clock as _, SystemClock,
     completion::{Declared, Reading},
 };
-use orbweaver_store::{CqlConfig, CqlStore, StoreMetrics};
+use orbweaver_store::{CqlStore, StoreMetrics};
 use orbweaver_url::Policy;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    connection::{block_on, connect},
+    connection::{block_on, connect, cql_config},
     seed,
     standing::Status,
     status::Watch,
@@ -52,12 +52,7 @@ pub fn run(args: &CrawlArgs, brokers: &str) -> Result<(), Failure> {
     block_on(async {
         let log = Arc::new(connect(brokers, &args.kafka).await?);
         if let Some(cql) = &args.cql {
-            let config = CqlConfig {
-                nodes: cql.split(',').map(str::to_owned).collect(),
-                keyspace: args.keyspace.clone(),
-                replication_factor: args.cql_replication,
-                ..CqlConfig::default()
-            };
+            let config = cql_config(cql, &args.keyspace, args.cql_replication)?;
             let metrics = StoreMetrics::register(&prometheus::Registry::new()).map_err(failed)?;
             CqlStore::connect(config, metrics).await.map_err(failed)?;
         }
