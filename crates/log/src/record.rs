@@ -47,6 +47,15 @@ pub struct Record {
     pub timestamp_ms: Millis,
 }
 
+impl Record {
+    /// Its size as the record limit counts it: key, value and headers, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+        self.key.as_ref().map_or(0, Bytes::len) + self.value.as_ref().map_or(0, Bytes::len) + headers
+    }
+}
+
 /// A record as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivered {

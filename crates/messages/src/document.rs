@@ -3,6 +3,8 @@
 use orbweaver_url::Fingerprint;
 use serde::{Deserialize, Serialize};
 
+use crate::Truncated;
+
 /// The header of a document's record that holds its fingerprint, as text, so that who looks for some need not parse all.
 pub const FINGERPRINT_HEADER: &str = "fingerprint";
 /// The header of a document's record that holds the name of its crawl.
@@ -76,12 +78,19 @@ pub struct Document {
     pub charset: String,
     /// What the page asks of robots.
     pub robots: RobotsDirectives,
-    /// Size of the decoded body, in bytes.
+    /// Decoded bytes of the body that were read.
     pub bytes: u64,
-    /// The body, its text or its links were cut at a limit.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub truncated: bool,
-    /// xxh3-128 of the decoded body, as hexadecimal digits.
+    /// The parts that were cut at a limit.
+    #[serde(default, skip_serializing_if = "Truncated::is_empty")]
+    pub truncated: Truncated,
+    /// The number of links on the page, where `links` has fewer. All of them were sent to `crawl.discovered`, up to the
+    /// extractor's limits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub links_total: Option<u64>,
+    /// Bytes of the whole text, where `text` has fewer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text_bytes: Option<u64>,
+    /// xxh3-128 of the decoded bytes that were read, as hexadecimal digits.
     pub content_hash: String,
     /// The decoded body, when it was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]

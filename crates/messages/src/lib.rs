@@ -13,8 +13,10 @@ mod page;
 mod seed;
 mod seen;
 mod site;
+mod size;
 pub mod topic;
 mod trail;
+mod truncated;
 mod waiting;
 
 pub use codec::{MessageError, decode, encode};
@@ -32,8 +34,10 @@ pub use page::{BodyEncoding, Page};
 pub use seed::Seed;
 pub use seen::{ENTRY_BYTES, SeenBatch, SeenEntry};
 pub use site::SiteMemory;
+pub use size::{encoded_len, json_len, json_prefix};
 pub use topic::Topic;
 pub use trail::{Pattern, Trail};
+pub use truncated::Truncated;
 pub use waiting::Waiting;
 
 /// A moment, in milliseconds since the Unix epoch.

@@ -3,7 +3,7 @@
 use orbweaver_url::Fingerprint;
 use serde::{Deserialize, Serialize};
 
-use crate::{Millis, Sighting, Trail};
+use crate::{Millis, Sighting, Trail, Truncated};
 
 /// How the body travels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,12 +54,12 @@ pub struct Page {
     pub fetched_at_ms: Millis,
     /// How the body travels.
     pub encoding: BodyEncoding,
-    /// Size of the decoded body, in bytes.
+    /// Decoded bytes of the body that were read; the record has fewer of them when the body is cut to the record limit.
     pub body_bytes: u64,
-    /// The body was cut at the size limit.
-    #[serde(default)]
-    pub truncated: bool,
-    /// xxh3-128 of the decoded body, as hexadecimal digits.
+    /// The body is cut: at the fetcher's limit, or to the record limit.
+    #[serde(default, skip_serializing_if = "Truncated::is_empty")]
+    pub truncated: Truncated,
+    /// xxh3-128 of the decoded bytes that were read, as hexadecimal digits.
     pub content_hash: String,
     /// The number of the attempt that succeeded, from 1.
     pub attempt: u8,

@@ -22,6 +22,7 @@ pub async fn holds(store: &dyn Store, run: &str) {
     history_is_newest_first_and_bounded(store, run).await;
     history_of_neighbours_is_not_mixed(store, run).await;
     many_links_survive(store, run).await;
+    long_lists_replace_each_other(store, run).await;
     concurrent_writes_leave_the_newest(store, run).await;
     what_a_newer_event_lacks_is_gone(store, run).await;
     nothing_to_write_is_written_at_once(store).await;
@@ -274,6 +275,29 @@ async fn many_links_survive(store: &dyn Store, run: &str) {
     let many = links(fingerprint, 1000, 20_000);
     store.write(vec![Write::Links(many.clone())]).await.unwrap();
     assert_eq!(store.links(fingerprint).await.unwrap(), Some(many));
+}
+
+/// Links of 4 KiB each that do not compress.
+#[must_use]
+pub fn long_links(fingerprint: Fingerprint, at_ms: Millis, count: u64) -> LinksOut {
+    let digits = |n: u64| Fingerprint::of("digits", &n.to_string()).to_string();
+    let url = |i: u64| (0..128).map(|n| digits(i * 128 + n)).collect();
+    LinksOut { fingerprint, at_ms, links: (0..count).map(|i| (url(i), i.is_multiple_of(3))).collect() }
+}
+
+/// A newer list of another length replaces an older one whole, and no replay of the older brings any of it back.
+async fn long_lists_replace_each_other(store: &dyn Store, run: &str) {
+    for (name, older, newer) in [("shorter", 900, 300), ("longer", 300, 900), ("to none", 300, 0), ("to one", 300, 1)] {
+        let fingerprint = fingerprint(run, name);
+        let (older, newer) = (long_links(fingerprint, 1000, older), long_links(fingerprint, 2000, newer));
+        let put = async |row: &LinksOut| store.write(vec![Write::Links(row.clone())]).await.unwrap();
+        put(&older).await;
+        assert!(store.links(fingerprint).await.unwrap() == Some(older.clone()), "{name}: the older list");
+        for row in [&newer, &older, &newer] {
+            put(row).await;
+            assert!(store.links(fingerprint).await.unwrap() == Some(newer.clone()), "{name}: the newer list");
+        }
+    }
 }
 
 async fn concurrent_writes_leave_the_newest(store: &dyn Store, run: &str) {

@@ -176,7 +176,10 @@ async fn a_damaged_row_and_a_foreign_table_are_named() {
     let name = &keyspace.name;
     for text in [
         format!("INSERT INTO {name}.pages (fingerprint, key) VALUES (0x{}, 'k')", fingerprint(1)),
-        format!("INSERT INTO {name}.links (fingerprint, at, packed) VALUES (0x{}, 1, 0x0907)", fingerprint(1)),
+        format!(
+            "INSERT INTO {name}.links (fingerprint, at, chunk, chunks, packed) VALUES (0x{}, 1, 0, 1, 0x0907)",
+            fingerprint(1)
+        ),
         format!(
             "INSERT INTO {name}.redirects (fingerprint, source, target, status, at) VALUES (0x{}, 'a', 'b', -1, 1)",
             fingerprint(1)
@@ -195,6 +198,32 @@ async fn a_damaged_row_and_a_foreign_table_are_named() {
     session.query_unpaged(format!("DROP TABLE {name}.links"), ()).await.unwrap();
     let error = store.write(vec![links(1)]).await.unwrap_err();
     assert!(matches!(&error, StoreError::Refused(reason) if reason.starts_with("writing links: ")), "{error}");
+}
+
+#[tokio::test]
+#[ignore = "needs the servers of tests/stack"]
+async fn of_the_links_of_a_page_the_chunks_of_the_newest_list_are_left_each_below_a_mebibyte() {
+    let keyspace = Keyspace::new();
+    let store = connect(&keyspace).await;
+    let session = session(&keyspace.server).await;
+    for (number, times) in [(1, [1000, 2000, 1000]), (2, [2000, 1000, 2000])] {
+        for at_ms in times {
+            // The older list is the longer one.
+            let list = contract::long_links(fingerprint(number), at_ms, if at_ms == 1000 { 2000 } else { 700 });
+            store.write(vec![Write::Links(list)]).await.unwrap();
+        }
+        let query = format!("SELECT at, chunk, chunks, packed FROM {}.links WHERE fingerprint = ?", keyspace.name);
+        let rows =
+            session.query_unpaged(query, (&fingerprint(number).0[..],)).await.unwrap().into_rows_result().unwrap();
+        let rows = rows.rows::<(scylla::value::CqlTimestamp, i32, i32, Vec<u8>)>().unwrap();
+        let rows: Vec<_> = rows.map(Result::unwrap).collect();
+        assert!(rows.len() > 4, "{} chunks", rows.len());
+        let chunks = i32::try_from(rows.len()).unwrap();
+        for ((at, chunk, of, packed), place) in rows.into_iter().zip(0..) {
+            assert_eq!((at.0, chunk, of), (2000, place, chunks));
+            assert!(packed.len() < 1 << 20, "{} bytes", packed.len());
+        }
+    }
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use crate::demo::Demo;
 use crate::directory::Directory;
+use crate::heavy;
 use crate::reply::Reply;
 use crate::special::Kind;
 use crate::web::{Asked, Web};
@@ -11,6 +12,7 @@ use crate::web::{Asked, Web};
 pub(crate) enum Content {
     Generated(Web),
     Demo(Demo),
+    Heavy,
     Directory(Directory),
 }
 
@@ -20,6 +22,7 @@ impl Content {
         match self {
             Self::Generated(web) => web.answer(asked),
             Self::Demo(demo) => demo.answer(asked),
+            Self::Heavy => heavy::answer(asked.target),
             Self::Directory(directory) => directory.answer(asked.target).await,
         }
     }
@@ -28,7 +31,7 @@ impl Content {
     pub(crate) fn counted(&self, host: &str, target: &str) -> Option<(Kind, u32)> {
         match self {
             Self::Generated(web) => web.counted(host, target),
-            Self::Demo(_) | Self::Directory(_) => None,
+            Self::Demo(_) | Self::Heavy | Self::Directory(_) => None,
         }
     }
 }

@@ -13,7 +13,7 @@
 //! | `graph`, `hosts`, `text`, `hash` | the generator: links, addresses, prose |
 //! | `special` | the special places, by theme: `redirects`, `failures`, `markup`, `robots`, `traps` |
 //! | `web`, `reply`, `truth` | request to answer, and what is true |
-//! | `demo`, `directory` | two other webs: a pleasant small one, and a folder of files |
+//! | `demo`, `heavy`, `directory` | three other webs: a pleasant small one, one of heavy pages, and a folder of files |
 //! | `log`, `content`, `server`, `toyweb` | the edge: request log, sockets, handle |
 
 mod config;
@@ -22,6 +22,7 @@ mod demo;
 mod directory;
 mod graph;
 mod hash;
+mod heavy;
 mod hosts;
 mod log;
 mod reply;
@@ -33,6 +34,7 @@ mod truth;
 mod web;
 
 pub use config::{ConfigError, MAX_ADDRESS_HOSTS, MAX_SPECIALS, WebConfig};
+pub use heavy::{heavy_links, heavy_paths};
 pub use hosts::HostId;
 pub use log::{Entry, Logging, RequestLog};
 pub use reply::{Ending, Reply};

@@ -47,11 +47,14 @@ struct Options {
     #[arg(long, value_name = "KIND=COUNT", value_delimiter = ',')]
     with: Vec<String>,
     /// Serve a directory of files instead
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["demo", "truth"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["demo", "heavy", "truth"])]
     dir: Option<PathBuf>,
     /// Serve the demo web instead
     #[arg(long, conflicts_with = "truth")]
     demo: bool,
+    /// Serve the heavy web instead: 28 pages with large bodies and many links
+    #[arg(long, conflicts_with_all = ["demo", "truth"])]
+    heavy: bool,
     /// Append every request to a file, as lines of JSON
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
@@ -86,6 +89,7 @@ fn serve(options: &Options) -> Result<(), StartError> {
     let web = match &options.dir {
         Some(root) => ToyWeb::start_directory(root, &serving)?,
         None if options.demo => ToyWeb::start_demo(&serving)?,
+        None if options.heavy => ToyWeb::start_heavy(&serving)?,
         None => ToyWeb::start(options.web()?, &serving)?,
     };
     if let Some(path) = &options.truth {

@@ -75,6 +75,14 @@ impl ToyWeb {
         })
     }
 
+    /// Serves the heavy web on 127.0.0.1: see [`heavy_paths`](crate::heavy_paths).
+    ///
+    /// # Errors
+    /// When loopback cannot be bound or the log cannot be opened.
+    pub fn start_heavy(serving: &Serving) -> Result<Self, StartError> {
+        Self::serve(&[Ipv4Addr::LOCALHOST], serving, |port| Ok((Content::Heavy, format!("http://127.0.0.1:{port}/"))))
+    }
+
     /// Serves a directory of files on 127.0.0.1.
     ///
     /// # Errors

@@ -36,7 +36,7 @@ fn page_header(body: &[u8]) -> Page {
         fetched_at_ms: 1_700_000_000_000,
         encoding: BodyEncoding::Zstd,
         body_bytes: body.len() as u64,
-        truncated: false,
+        truncated: orbweaver_messages::Truncated::default(),
         content_hash: "0".repeat(32),
         attempt: 1,
     }

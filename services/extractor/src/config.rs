@@ -17,8 +17,8 @@ pub struct ExtractOptions {
     pub max_text_bytes: usize,
     /// Links that are taken from a page at most; real pages have 28,000 and more.
     pub max_links: usize,
-    /// All links of a page (URL, text and rel) together have at most this many bytes. A long `base` and short links make
-    /// a page grow a thousand times when its links are resolved; this is what bounds it.
+    /// The URLs of all links of a page together have at most this many bytes. A long `base` and short links make a page grow a
+    /// thousand times when its links are resolved; this is what bounds it. Texts have no more bytes than the page.
     pub max_links_bytes: usize,
     /// The text of one link is kept up to this many bytes.
     pub max_link_text_bytes: usize,
@@ -53,8 +53,10 @@ pub struct ExtractorConfig {
     pub batch_bytes: usize,
     /// URLs in one record of `crawl.discovered` at most; the links of a page to one site go on in further records.
     pub max_discovered_urls: usize,
-    /// Bytes of URLs in one record of `crawl.discovered` at most. Must stay well below what the log takes as one record.
+    /// Bytes of URLs in JSON in one record of `crawl.discovered` at most; fewer where the record limit is lower.
     pub max_discovered_bytes: usize,
+    /// The largest record that the log takes, in bytes; a document whose record would be larger is cut.
+    pub record_limit: usize,
     /// How a page is extracted.
     pub options: ExtractOptions,
 }
@@ -67,6 +69,7 @@ impl Default for ExtractorConfig {
             batch_bytes: 1 << 20,
             max_discovered_urls: 1000,
             max_discovered_bytes: 256 << 10,
+            record_limit: 16 << 20,
             options: ExtractOptions::default(),
         }
     }
@@ -123,7 +126,7 @@ impl ExtractOptions {
         bytes("max_body_bytes", self.max_body_bytes, (1 << 30, "1 byte to 1 GiB"))?;
         bytes("max_text_bytes", self.max_text_bytes, (1 << 30, "1 byte to 1 GiB"))?;
         bytes("max_links", self.max_links, (10_000_000, "1 to 10 million"))?;
-        bytes("max_links_bytes", self.max_links_bytes, (1 << 30, "1 byte to 1 GiB"))?;
+        bytes("max_links_bytes", self.max_links_bytes, (32 << 20, "1 byte to 32 MiB"))?;
         bytes("max_link_text_bytes", self.max_link_text_bytes, (1 << 20, "1 byte to 1 MiB"))?;
         // RFC 9309 section 2.2.1: a product token is made of letters, "_" and "-".
         if self.agent.is_empty() || !self.agent.bytes().all(|c| c.is_ascii_alphabetic() || matches!(c, b'_' | b'-')) {

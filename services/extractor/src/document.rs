@@ -2,7 +2,9 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use orbweaver_messages::{BodyEncoding, Discovered, Document, DocumentLink, Millis, Page, Sighting, Trail};
+use orbweaver_messages::{
+    BodyEncoding, Discovered, Document, DocumentLink, Millis, Page, Sighting, Trail, Truncated, encoded_len, json_len,
+};
 use orbweaver_store::LinksOut;
 use orbweaver_url::{Fingerprint, Policy};
 use url::Url;
@@ -16,6 +18,11 @@ const LAST_MS: Millis = 253_402_300_799_999;
 /// The document of a page.
 #[must_use]
 pub fn document(page: Page, extracted: Extracted) -> Document {
+    let mut truncated = page.truncated;
+    truncated |= extracted.truncated;
+    let whole = |kept: usize, total: usize| u64::try_from(total).ok().filter(|_| kept < total);
+    let links_total = whole(extracted.links.len(), extracted.links_total);
+    let text_bytes = whole(extracted.text.len(), extracted.text_bytes);
     let links = extracted.links.into_iter().map(|link| DocumentLink { url: link.url, text: link.text, rel: link.rel });
     Document {
         url: page.key().to_owned(),
@@ -38,7 +45,9 @@ pub fn document(page: Page, extracted: Extracted) -> Document {
         charset: extracted.charset.to_owned(),
         robots: extracted.robots,
         bytes: page.body_bytes,
-        truncated: page.truncated || extracted.truncated,
+        truncated,
+        links_total,
+        text_bytes,
         content_hash: page.content_hash,
         html: extracted.html,
     }
@@ -52,7 +61,6 @@ pub fn discovered(page: &Page, extracted: &Extracted, now: Millis, config: &Extr
     let content = content(page, extracted);
     for (site, urls) in extracted.followed(&page.url, config.options.follow_nofollow) {
         let mut batch: Vec<String> = Vec::with_capacity(urls.len().min(config.max_discovered_urls));
-        let mut bytes = 0;
         let record = |urls: Vec<String>| Discovered {
             crawl: page.crawl.clone(),
             site: site.to_owned(),
@@ -65,13 +73,17 @@ pub fn discovered(page: &Page, extracted: &Extracted, now: Millis, config: &Extr
             urls,
             found_at_ms: now,
         };
+        let room = config.record_limit.saturating_sub(site.len() + encoded_len(&record(Vec::new())));
+        let room = room.min(config.max_discovered_bytes);
+        let mut bytes = 0;
         for url in urls {
-            let full = batch.len() == config.max_discovered_urls || bytes + url.len() > config.max_discovered_bytes;
-            if full && !batch.is_empty() {
+            // Quotes and a comma included.
+            let size = json_len(url) + 1;
+            if !batch.is_empty() && (batch.len() == config.max_discovered_urls || bytes + size > room) {
                 records.push(record(std::mem::take(&mut batch)));
                 bytes = 0;
             }
-            bytes += url.len();
+            bytes += size;
             batch.push(url.to_owned());
         }
         records.push(record(batch));
@@ -114,7 +126,7 @@ pub fn standalone(input: &PageInput<'_>, crawl: &str, fetched_at_ms: Millis, opt
         fetched_at_ms,
         encoding: BodyEncoding::Identity,
         body_bytes: input.body.len() as u64,
-        truncated: false,
+        truncated: Truncated::default(),
         content_hash: format!("{:032x}", xxhash_rust::xxh3::xxh3_128(input.body)),
         attempt: 1,
     };
@@ -200,7 +212,7 @@ mod tests {
         let config = ExtractorConfig { max_discovered_urls: 4, ..ExtractorConfig::default() };
         let lengths: Vec<_> = discovered(&page(), &extracted(&html), 0, &config).iter().map(|r| r.urls.len()).collect();
         assert_eq!(lengths, [4, 4, 2]);
-        let config = ExtractorConfig { max_discovered_bytes: 31, ..ExtractorConfig::default() };
+        let config = ExtractorConfig { max_discovered_bytes: 36, ..ExtractorConfig::default() };
         let lengths: Vec<_> = discovered(&page(), &extracted(&html), 0, &config).iter().map(|r| r.urls.len()).collect();
         assert_eq!(lengths, [2, 2, 2, 2, 2]);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use orbweaver_messages::RobotsDirectives;
+use orbweaver_messages::{RobotsDirectives, Truncated};
 use orbweaver_url::resolve;
 use url::Url;
 
@@ -51,8 +51,12 @@ pub struct Extracted {
     pub charset_source: CharsetSource,
     /// What the page asks of robots.
     pub robots: RobotsDirectives,
-    /// Something was cut at a limit.
-    pub truncated: bool,
+    /// The parts that were cut at a limit.
+    pub truncated: Truncated,
+    /// The number of links on the page, those beyond a limit included.
+    pub links_total: usize,
+    /// Bytes of the whole text.
+    pub text_bytes: usize,
     /// The decoded body, when it was asked for.
     pub html: Option<String>,
 }
@@ -69,7 +73,10 @@ pub fn extract(input: &PageInput<'_>, options: &ExtractOptions) -> Extracted {
     let own_site = input.site.map_or_else(|| options.wide_domains.site_of(input.url), std::borrow::Cow::Borrowed);
     let mut resolver = Resolver::new(&base, encoding, (input.url, &own_site), &options.wide_domains);
     let canonical = scanned.canonical.and_then(|href| resolver.url(&href)).map(String::from);
-    let (links, sites, cut) = resolver.links(scanned.links, options);
+    let links = resolver.links(scanned.links, options);
+    let mut truncated = scanned.truncated;
+    truncated.links |= resolver.truncated;
+    truncated.body |= body.len() < input.body.len();
 
     let mut robots = scanned.robots;
     for (_, value) in input.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("x-robots-tag")) {
@@ -78,15 +85,17 @@ pub fn extract(input: &PageInput<'_>, options: &ExtractOptions) -> Extracted {
     Extracted {
         title: scanned.title,
         text: scanned.text,
+        links_total: links.len() + resolver.left_out + scanned.links_left_out,
         links,
-        sites,
+        sites: resolver.into_sites(),
         canonical,
         language: scanned.language,
         description: scanned.description,
         charset: encoding.name(),
         charset_source,
         robots,
-        truncated: scanned.truncated || cut || body.len() < input.body.len(),
+        truncated,
+        text_bytes: scanned.text_bytes,
         html: options.html.then(|| html.into_owned()),
         base,
     }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use orbweaver_log::{Delivered, Partition, Record, TopicPartition};
 use orbweaver_messages::topic::{DISCOVERED, DOCUMENTS};
-use orbweaver_messages::{CRAWL_HEADER, FINGERPRINT_HEADER, Millis, Page, decode, encode};
+use orbweaver_messages::{CRAWL_HEADER, FINGERPRINT_HEADER, Millis, Page, Truncated, decode, encode};
 use orbweaver_stage::{Origin, panics};
 use orbweaver_store::LinksOut;
 use orbweaver_url::{parse, partition_of, slot_of};
@@ -11,7 +11,7 @@ use orbweaver_url::{parse, partition_of, slot_of};
 use crate::body::BodyReader;
 use crate::charset::CharsetSource;
 use crate::extract::{PageInput, extract};
-use crate::{ExtractorConfig, document};
+use crate::{ExtractorConfig, cut, document};
 
 /// The header of a page record that holds its JSON.
 pub const PAGE_HEADER: &str = "page";
@@ -108,15 +108,15 @@ fn page_result(
         body: &body,
     };
     let mut extracted = extract(&input, &config.options);
-    extracted.truncated |= cut;
+    extracted.truncated |= Truncated { body: cut, ..Truncated::default() };
 
     let found = document::discovered(&page, &extracted, now, config);
-    let counts = PageCounts {
+    let mut counts = PageCounts {
         body_bytes: body.len(),
         links: extracted.links.len(),
         nofollow: extracted.links.iter().filter(|link| link.nofollow).count(),
         discovered: found.iter().map(|record| record.urls.len()).sum(),
-        truncated: extracted.truncated || page.truncated,
+        truncated: false,
         nofollow_page: extracted.robots.nofollow,
         charset_source: extracted.charset_source,
     };
@@ -128,14 +128,17 @@ fn page_result(
         headers: Vec::new(),
         timestamp_ms: now,
     };
-    let document = document::document(page, extracted);
+    let mut document = document::document(page, extracted);
     let mut records = Vec::with_capacity(1 + found.len());
     let place = TopicPartition::new(DOCUMENTS, record.place.partition);
     let headers = vec![
         (FINGERPRINT_HEADER, Bytes::from(document.fingerprint.to_string())),
         (CRAWL_HEADER, Bytes::copy_from_slice(document.crawl.as_bytes())),
     ];
-    records.push(Record { headers, ..to(place, &document.site, encode(&document)) });
+    let mut made = Record { headers, ..to(place, &document.site, Bytes::new()) };
+    made.value = Some(cut::encode_within(&mut document, config.record_limit.saturating_sub(made.bytes())));
+    counts.truncated = !document.truncated.is_empty();
+    records.push(made);
     for found in found {
         let partition = partition_of(slot_of(&found.site), partitions);
         records.push(to(TopicPartition::new(DISCOVERED, partition), &found.site, encode(&found)));

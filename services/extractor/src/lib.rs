@@ -19,6 +19,7 @@
 //! | `links` | resolving, sites |
 //! | [`document`](mod@document) | the messages: document, discovered, links for the store |
 //! | [`body`] | decompression, bounded |
+//! | `cut` | what of a document fits its record |
 //! | [`job`], [`worker`], [`stage`] | from record to verdict, the blocking threads, the glue to the runtime |
 //! | `service` | the service as a process of a cluster (feature `cluster`) |
 //! | [`config`], [`metrics`] | what can be set; what is measured |
@@ -27,6 +28,7 @@ mod attributes;
 pub mod body;
 pub mod charset;
 pub mod config;
+mod cut;
 pub mod document;
 pub mod extract;
 pub mod job;

@@ -32,6 +32,8 @@ pub(crate) struct Resolver<'a> {
     sites: Sites<'a>,
     /// A link was left out because it, or all together, are too long.
     pub(crate) truncated: bool,
+    /// Links beyond the limit of their bytes.
+    pub(crate) left_out: usize,
 }
 
 impl<'a> Resolver<'a> {
@@ -42,7 +44,8 @@ impl<'a> Resolver<'a> {
         (page, site): (&Url, &str),
         wide: &'a WideDomains,
     ) -> Self {
-        Self { base, encoding: encoding.output_encoding(), sites: Sites::new(page, site, wide), truncated: false }
+        let sites = Sites::new(page, site, wide);
+        Self { base, encoding: encoding.output_encoding(), sites, truncated: false, left_out: 0 }
     }
 
     /// The URL of one link; `None` when it leads to no http or https URL.
@@ -59,22 +62,28 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// The links that lead somewhere, in order, within the limit of bytes, and the sites that they lead to.
-    pub(crate) fn links(mut self, raw: Vec<RawLink>, options: &ExtractOptions) -> (Vec<Link>, Vec<String>, bool) {
+    /// The links that lead somewhere, in order, within the limit of the bytes of their URLs.
+    pub(crate) fn links(&mut self, raw: Vec<RawLink>, options: &ExtractOptions) -> Vec<Link> {
         let mut links = Vec::with_capacity(raw.len());
-        let mut room = options.max_links_bytes;
+        let mut room = Some(options.max_links_bytes);
         for RawLink { href, text, rel } in raw {
             let Some(url) = self.url(&href) else { continue };
-            let Some(left) = room.checked_sub(url.as_str().len() + text.len() + rel.len()) else {
+            room = room.and_then(|room| room.checked_sub(url.as_str().len()));
+            if room.is_none() {
                 self.truncated = true;
-                break;
-            };
-            room = left;
+                self.left_out += 1;
+                continue;
+            }
             let nofollow = rel.split(' ').any(|word| word.eq_ignore_ascii_case("nofollow"));
             let site = self.sites.place(&url);
             links.push(Link { url: url.into(), text, rel, nofollow, site });
         }
-        (links, self.sites.names, self.truncated)
+        links
+    }
+
+    /// The sites that links lead to; the first is the page's own.
+    pub(crate) fn into_sites(self) -> Vec<String> {
+        self.sites.names
     }
 
     fn resolve(&self, href: &str) -> Result<Url, UrlError> {

@@ -6,7 +6,7 @@
 use std::convert::Infallible;
 
 use html5gum::{Emitter, Error, State, Tokenizer};
-use orbweaver_messages::RobotsDirectives;
+use orbweaver_messages::{RobotsDirectives, Truncated};
 use orbweaver_url::MAX_URL_BYTES;
 
 use crate::ExtractOptions;
@@ -41,7 +41,11 @@ pub(crate) struct Scanned {
     pub(crate) language: Option<String>,
     pub(crate) description: Option<String>,
     pub(crate) robots: RobotsDirectives,
-    pub(crate) truncated: bool,
+    pub(crate) truncated: Truncated,
+    /// Links beyond the limit of their number.
+    pub(crate) links_left_out: usize,
+    /// Bytes of the whole text.
+    pub(crate) text_bytes: usize,
 }
 
 /// Reads the markup.
@@ -123,7 +127,8 @@ impl<'a> Scan<'a> {
 
     fn finish(mut self) -> Scanned {
         self.close_link();
-        self.found.truncated |= self.text.is_cut() || self.title.is_cut();
+        self.found.truncated.text |= self.text.is_cut() || self.title.is_cut();
+        self.found.text_bytes = self.text.total();
         self.found.text = self.text.take();
         self.found.title = self.title.take();
         self.found
@@ -231,15 +236,18 @@ impl<'a> Scan<'a> {
     /// Adds the link of the tag that is complete; an `a` stays open for its text.
     fn add_link(&mut self, attribute: Attribute, tag: Tag) {
         let Some(href) = self.attributes.get(attribute) else { return };
-        // What is left of a value that was cut, once trimmed, could pass for another URL.
         let is_short = self.attributes.is_cut(attribute) && href.trim_ascii().len() <= MAX_URL_BYTES;
-        if is_short || self.found.links.len() >= self.options.max_links {
-            self.found.truncated = true;
+        // What is left of a value that was cut, once trimmed, could pass for another URL.
+        if is_short {
+            self.found.truncated.links = true;
             return;
         }
-        let href = String::from_utf8_lossy(href).into_owned();
+        if !self.has_room() {
+            return;
+        }
+        let href = self.attribute(attribute).into_owned();
         let (rel, cut) = folded(&self.attribute(Attribute::Rel), MAX_REL_BYTES);
-        self.found.truncated |= cut;
+        self.found.truncated.links |= cut;
         if tag == Tag::Anchor {
             self.open_link = Some(self.found.links.len());
             self.link_text.take();
@@ -247,9 +255,19 @@ impl<'a> Scan<'a> {
         self.found.links.push(RawLink { href, text: String::new(), rel });
     }
 
+    /// Returns `true` when one more link may be kept; counts it otherwise.
+    fn has_room(&mut self) -> bool {
+        let has_room = self.found.links.len() < self.options.max_links;
+        if !has_room {
+            self.found.truncated.links = true;
+            self.found.links_left_out += 1;
+        }
+        has_room
+    }
+
     fn close_link(&mut self) {
         if let Some(place) = self.open_link.take() {
-            self.found.truncated |= self.link_text.is_cut();
+            self.found.truncated.links |= self.link_text.is_cut();
             self.found.links[place].text = self.link_text.take();
         }
     }
@@ -293,7 +311,7 @@ impl<'a> Scan<'a> {
         let name = self.attribute(Attribute::Name).into_owned();
         if self.found.description.is_none() && name.trim().eq_ignore_ascii_case("description") {
             let (description, cut) = folded(&content, MAX_DESCRIPTION_BYTES);
-            self.found.truncated |= cut || self.attributes.is_cut(Attribute::Content);
+            self.found.truncated.text |= cut || self.attributes.is_cut(Attribute::Content);
             self.found.description = (!description.is_empty()).then_some(description);
         }
         robots::add_meta(&mut self.found.robots, (&name, &content), &self.options.agent);
@@ -308,8 +326,7 @@ impl<'a> Scan<'a> {
     }
 
     fn add_refresh(&mut self, href: &str) {
-        if self.found.links.len() >= self.options.max_links {
-            self.found.truncated = true;
+        if !self.has_room() {
             return;
         }
         self.found.links.push(RawLink { href: href.to_owned(), ..RawLink::default() });

@@ -12,6 +12,8 @@ pub(crate) struct FoldedText {
     /// A space is due before the next word.
     space: bool,
     cut: bool,
+    /// Bytes of the whole text.
+    total: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -79,7 +81,7 @@ fn common(text: &[u8]) -> usize {
 impl FoldedText {
     /// No text yet, and room for `limit` bytes.
     pub(crate) fn new(limit: usize) -> Self {
-        Self { bytes: Vec::new(), limit, partial: Vec::new(), space: false, cut: false }
+        Self { bytes: Vec::new(), limit, partial: Vec::new(), space: false, cut: false, total: 0 }
     }
 
     /// Sets room for `bytes` bytes aside, as far as the limit allows.
@@ -90,6 +92,11 @@ impl FoldedText {
     /// Whether something was cut at the limit.
     pub(crate) fn is_cut(&self) -> bool {
         self.cut
+    }
+
+    /// Bytes of the whole text so far, what was cut included.
+    pub(crate) fn total(&self) -> usize {
+        self.total
     }
 
     /// What comes next is another word.
@@ -160,6 +167,7 @@ impl FoldedText {
         self.append(&partial);
         self.space = false;
         self.cut = false;
+        self.total = 0;
         // All input is UTF-8; only the last character may lack bytes, when it came in pieces and the limit lay between them.
         let mut bytes = std::mem::take(&mut self.bytes);
         if let Err(error) = std::str::from_utf8(&bytes) {
@@ -170,7 +178,12 @@ impl FoldedText {
     }
 
     fn append(&mut self, words: &[u8]) {
-        if words.is_empty() || self.cut {
+        if words.is_empty() {
+            return;
+        }
+        self.total += words.len() + usize::from(self.space && self.total > 0);
+        if self.cut {
+            self.space = false;
             return;
         }
         let space = usize::from(self.space && !self.bytes.is_empty());
@@ -241,6 +254,9 @@ mod tests {
             prop_assert!(cut.len() <= limit);
             prop_assert!(whole.starts_with(&cut) && !cut.ends_with(' '));
             prop_assert_eq!(was_cut, cut != whole);
+            let mut counted = FoldedText::new(limit);
+            text.as_bytes().chunks(5).for_each(|piece| counted.push(piece));
+            prop_assert_eq!(counted.total(), whole.len());
         }
 
         #[test]

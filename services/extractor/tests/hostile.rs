@@ -26,7 +26,7 @@ fn read(body: &[u8], options: &ExtractOptions) -> Extracted {
 fn check(page: &Extracted, options: &ExtractOptions) {
     assert!(page.text.len() <= options.max_text_bytes);
     assert!(page.links.len() <= options.max_links);
-    let bytes: usize = page.links.iter().map(|link| link.url.len() + link.text.len() + link.rel.len()).sum();
+    let bytes: usize = page.links.iter().map(|link| link.url.len()).sum();
     assert!(bytes <= options.max_links_bytes);
     for link in &page.links {
         assert!(link.text.len() <= options.max_link_text_bytes);
@@ -90,6 +90,7 @@ fn depth_and_unclosed_elements_cost_no_more_than_their_bytes() {
         many("<a href='&am"),
         format!("<a {}>", many("k=v ")),
         format!("<a href='/{}'>x</a>", many("y")),
+        format!("<img src='data:image/png;base64,{}'>", "AbCd".repeat(5_000_000)),
         format!("<{}>", many("t")),
         format!("<script>{}", many("<a href=x>")),
         format!("<textarea>{}", many("<a href=x>")),
@@ -102,18 +103,27 @@ fn depth_and_unclosed_elements_cost_no_more_than_their_bytes() {
 }
 
 #[test]
+fn the_links_and_the_text_beyond_a_limit_are_counted() {
+    let page = read(format!("{}<p>{}", "<a href=x>y</a>".repeat(70), "word ".repeat(600)).as_bytes(), &options());
+    assert_eq!((page.links.len(), page.links_total), (50, 70));
+    assert_eq!((page.truncated.text, page.text_bytes), (true, 70 + 600 * 5));
+    let whole = read(b"<a href=x>y</a> <a href=javascript:1>z</a>", &options());
+    assert_eq!((whole.links_total, whole.text_bytes, whole.truncated.is_empty()), (1, 3, true));
+}
+
+#[test]
 fn a_long_base_does_not_multiply_a_page() {
     let body = format!("<base href='/{}/'>{}", "b".repeat(8000), "<a href=x>".repeat(10_000));
     let options = ExtractOptions { max_links_bytes: 100_000, ..ExtractOptions::default() };
     let page = read(body.as_bytes(), &options);
     check(&page, &options);
-    assert_eq!((page.links.len(), page.truncated), (12, true));
+    assert_eq!((page.links.len(), page.links_total, page.truncated.links), (12, 10_000, true));
 }
 
 #[test]
 fn whatever_is_cut_is_said() {
     let options = options();
-    let cut = |body: &str| read(body.as_bytes(), &options).truncated;
+    let cut = |body: &str| !read(body.as_bytes(), &options).truncated.is_empty();
     assert!(!cut("<title>t</title><p>text<a href=x>y</a>"));
     assert!(cut(&"word ".repeat(500)));
     assert!(cut(&"<a href=x></a>".repeat(51)));
@@ -122,6 +132,6 @@ fn whatever_is_cut_is_said() {
     assert!(cut(&format!("<a href='{}/{}'></a>", " ".repeat(9000), "x".repeat(8100))));
     assert!(!cut(&format!("<a href='data:text/plain,{}'></a>", "x".repeat(9000))));
     let small = ExtractOptions { max_body_bytes: 10, ..options.clone() };
-    assert!(read(b"12345678901", &small).truncated);
-    assert!(!read(b"1234567890", &small).truncated);
+    assert!(read(b"12345678901", &small).truncated.body);
+    assert!(!read(b"1234567890", &small).truncated.body);
 }

@@ -7,7 +7,7 @@ use orbweaver_extractor::{
     BlockingWorker, ExtractOptions, ExtractorConfig, ExtractorMetrics, ExtractorStage, PageInput, extract,
 };
 use orbweaver_log::{Delivered, TopicPartition};
-use orbweaver_messages::{BodyEncoding, Discovered, Document, Page, Sighting, decode, encode, topic};
+use orbweaver_messages::{BodyEncoding, Discovered, Document, Page, Sighting, Truncated, decode, encode, topic};
 use orbweaver_stage::{Actions, CpuMeter, Opening, Origin, Stage, Step, Worker};
 use orbweaver_store::Write;
 use orbweaver_url::{Fingerprint, partition_of, slot_of};
@@ -36,7 +36,7 @@ fn page(body: &[u8], encoding: BodyEncoding) -> Page {
         fetched_at_ms: 1_700_000_000_000,
         encoding,
         body_bytes: body.len() as u64,
-        truncated: false,
+        truncated: Truncated::default(),
         content_hash: "0".repeat(32),
         attempt: 1,
     }
@@ -171,7 +171,26 @@ async fn a_body_over_the_limit_is_cut_and_its_document_says_so() {
     let actions = through(vec![fetched(0, body)], ExtractorConfig { options, ..config() }).await;
     let Step::Produce(records) = &actions.plans[0].steps[1] else { panic!() };
     let document: Document = decode("document", records[0].value.as_ref()).unwrap();
-    assert_eq!((document.text.as_str(), document.truncated), ("12345678901234567", true));
+    let body = Truncated { body: true, ..Truncated::default() };
+    assert_eq!((document.text.as_str(), document.truncated), ("12345678901234567", body));
+}
+
+#[tokio::test]
+async fn a_document_beyond_the_record_limit_is_cut_and_all_its_links_are_discovered_all_the_same() {
+    let limit = 512 << 10;
+    let links: String = (0..9000).map(|i| format!("<a href='/{i}?\\\\{}'>{i}</a>", "\u{1}".repeat(20))).collect();
+    let body = format!("{links}<p>{}", "\"word\" ".repeat(100_000));
+    let actions = through(vec![fetched(0, &body)], ExtractorConfig { record_limit: limit, ..config() }).await;
+    let [Step::Perform(writes), Step::Produce(records)] = actions.plans[0].steps.as_slice() else { panic!() };
+    let [Write::Links(stored)] = writes.as_slice() else { panic!("{writes:?}") };
+    assert!(records.iter().all(|record| record.bytes() <= limit));
+    let document: Document = decode("document", records[0].value.as_ref()).unwrap();
+    assert_eq!(document.truncated, Truncated { links: true, text: true, ..Truncated::default() });
+    assert_eq!((document.links_total, document.text_bytes), (Some(9000), Some(34_890 + 700_000)));
+    assert!(records[0].bytes() > limit - 2000 && document.links.len() > 100 && document.text.len() > 100_000);
+    let found =
+        records[1..].iter().flat_map(|record| decode::<Discovered>("discovered", record.value.as_ref()).unwrap().urls);
+    assert!(found.eq(stored.links.iter().map(|(url, _)| url.clone())) && stored.links.len() == 9000);
 }
 
 #[tokio::test]

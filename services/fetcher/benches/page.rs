@@ -41,7 +41,7 @@ fn packing(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("pack");
     group.throughput(Throughput::Bytes(page.len() as u64));
     group.bench_function("16 KiB", |bencher| {
-        bencher.iter_with_large_drop(|| pack(black_box(page.clone()), false, true));
+        bencher.iter_with_large_drop(|| pack(black_box(page.clone()), false, true, 16 << 20));
     });
     group.finish();
 }

@@ -1,4 +1,4 @@
-//! A page's body on its way into the log: hashed, and compressed where that makes it smaller.
+//! A page's body on its way into the log: hashed, compressed where that makes it smaller, and cut to the record limit.
 
 use std::cell::RefCell;
 
@@ -17,11 +17,11 @@ pub struct PackedBody {
     pub value: Bytes,
     /// How it travels.
     pub encoding: BodyEncoding,
-    /// Size of the decoded body.
+    /// Decoded bytes that were read.
     pub bytes: u64,
-    /// It was cut at the limit.
+    /// The body is cut: it was longer than what was read, or than what `value` has room for.
     pub truncated: bool,
-    /// xxh3-128 of the decoded body, as hexadecimal digits.
+    /// xxh3-128 of the decoded bytes that were read, as hexadecimal digits.
     pub content_hash: String,
 }
 
@@ -70,30 +70,94 @@ impl Packer {
     }
 }
 
-/// Hashes a body, and compresses it if that is asked for.
+/// Hashes a body; compresses it if `compress` says so, or if it has more than `room` bytes; cuts it where that is not enough.
 #[must_use]
-pub fn pack(body: Vec<u8>, truncated: bool, compress: bool) -> PackedBody {
+pub fn pack(mut body: Vec<u8>, truncated: bool, compress: bool, room: usize) -> PackedBody {
     let content_hash = format!("{:032x}", xxh3_128(&body));
     let bytes = body.len() as u64;
-    let worth = compress && body.len() >= WORTH_BYTES;
-    let smaller = worth.then(|| PACKER.with_borrow_mut(|packer| packer.as_mut()?.frame(&body)));
-    let (value, encoding) = match smaller.flatten() {
-        Some(frame) => (frame, BodyEncoding::Zstd),
-        None => (Bytes::from(body), BodyEncoding::Identity),
+    let frame = if compress || body.len() > room { frame(&body) } else { None };
+    let is_cut = frame.as_ref().map_or(body.len(), Bytes::len) > room;
+    let frame = match frame {
+        Some(whole) if is_cut => cut_frame(&body, whole.len(), room),
+        frame => frame,
     };
-    PackedBody { value, encoding, bytes, truncated, content_hash }
+    let (value, encoding) = match frame {
+        Some(frame) => (frame, BodyEncoding::Zstd),
+        None => {
+            body.truncate(boundary(&body, room));
+            body.shrink_to_fit();
+            (Bytes::from(body), BodyEncoding::Identity)
+        }
+    };
+    PackedBody { value, encoding, bytes, truncated: truncated | is_cut, content_hash }
+}
+
+/// One zstd frame; `None` when it is not smaller.
+fn frame(body: &[u8]) -> Option<Bytes> {
+    let worth = body.len() >= WORTH_BYTES;
+    worth.then(|| PACKER.with_borrow_mut(|packer| packer.as_mut()?.frame(body))).flatten()
+}
+
+/// A frame of at most `room` bytes, of a beginning that has more than `room` bytes itself. The length comes from the ratio of the
+/// whole body, and less each time, since the beginning may compress worse.
+fn cut_frame(body: &[u8], whole: usize, room: usize) -> Option<Bytes> {
+    let by_ratio = u128::try_from(body.len() * room / whole.max(1)).ok()?;
+    [15, 12, 9].into_iter().find_map(|sixteenths| {
+        let length = boundary(body, usize::try_from(by_ratio * sixteenths / 16).ok()?);
+        let frame = if length > room { frame(&body[..length])? } else { return None };
+        (frame.len() <= room).then_some(frame)
+    })
+}
+
+/// The last place up to `end` that is not within a character of UTF-8.
+fn boundary(body: &[u8], end: usize) -> usize {
+    if end >= body.len() {
+        return body.len();
+    }
+    let is_start = |at: &usize| body[*at] & 0xc0 != 0x80;
+    (end.saturating_sub(3)..=end).rev().find(is_start).unwrap_or(end)
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// Bodies that compress well, hardly and unevenly, with characters of one to four bytes.
+    fn bodies() -> impl Strategy<Value = Vec<u8>> {
+        let pieces =
+            prop_oneof!["[ -~]{1,40}", "\\PC{1,20}", (1..200_usize).prop_map(|times| "<p>the same</p>".repeat(times)),];
+        prop::collection::vec(pieces, 0..40).prop_map(|pieces| pieces.concat().into_bytes())
+    }
+
+    proptest! {
+        #[test]
+        fn a_body_fits_its_room_is_whole_where_it_can_be_and_is_cut_between_characters(
+            body in bodies(), compress: bool, sixteenths in 0..20_usize,
+        ) {
+            let whole = pack(body.clone(), false, compress, usize::MAX);
+            let room = whole.value.len() * sixteenths / 16;
+            let packed = pack(body.clone(), false, compress, room);
+            prop_assert!(packed.value.len() <= room);
+            prop_assert_eq!((packed.bytes, &packed.content_hash), (whole.bytes, &whole.content_hash));
+            let smallest = pack(body.clone(), false, true, usize::MAX).value.len();
+            prop_assert_eq!(packed.truncated, smallest > room);
+            let value = match packed.encoding {
+                BodyEncoding::Identity => packed.value.to_vec(),
+                BodyEncoding::Zstd => zstd::bulk::decompress(&packed.value, body.len()).unwrap(),
+            };
+            prop_assert!(body.starts_with(&value) && std::str::from_utf8(&value).is_ok());
+            prop_assert!(value.len() + 3 >= room.min(body.len()), "{} of {room}", value.len());
+        }
+    }
 
     #[test]
     fn a_body_travels_compressed_only_when_that_makes_it_smaller() {
         let page = "<p>the same words again</p>".repeat(600).into_bytes();
-        let unasked = pack(page.clone(), false, false);
+        let unasked = pack(page.clone(), false, false, usize::MAX);
         assert_eq!((unasked.encoding, &*unasked.value), (BodyEncoding::Identity, &*page));
-        let packed = pack(page.clone(), false, true);
+        let packed = pack(page.clone(), false, true, usize::MAX);
         assert_eq!((packed.encoding, packed.bytes), (BodyEncoding::Zstd, page.len() as u64));
         assert!(packed.value.len() < page.len() / 10);
         assert_eq!(zstd::bulk::decompress(&packed.value, page.len()).unwrap(), page);
@@ -105,14 +169,14 @@ mod tests {
         })
         .take(5000)
         .collect();
-        let packed = pack(noise.clone(), true, true);
+        let packed = pack(noise.clone(), true, true, usize::MAX);
         assert_eq!((packed.encoding, packed.truncated), (BodyEncoding::Identity, true));
         assert_eq!(packed.value, noise);
     }
 
     #[test]
     fn the_hash_is_that_of_the_decoded_body_in_32_digits() {
-        assert_eq!(pack(vec![], false, true).content_hash, "99aa06d3014798d86001c324468d497f");
-        assert_eq!(pack(b"<p>".repeat(100), false, true).content_hash.len(), 32);
+        assert_eq!(pack(vec![], false, true, 0).content_hash, "99aa06d3014798d86001c324468d497f");
+        assert_eq!(pack(b"<p>".repeat(100), false, true, 99).content_hash.len(), 32);
     }
 }

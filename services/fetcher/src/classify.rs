@@ -10,6 +10,8 @@ use crate::client::{Answer, Attempt, Body, Failure};
 
 /// Redirects of one chain, at most; as browsers have it.
 pub const MAX_CHAIN: usize = 20;
+/// Bytes of the URLs of one chain, at most: every record of a URL carries it.
+pub const MAX_CHAIN_BYTES: usize = 64 << 10;
 /// How often a redirect to what is known already is followed within one dispatch.
 pub const MAX_AGAIN: usize = 5;
 
@@ -126,7 +128,9 @@ fn redirect(asked: Asked<'_>, location: &str) -> Verdict {
         let looped = asked.before.len() >= MAX_AGAIN;
         return if looped { Verdict::Gone("redirect_loop".into()) } else { Verdict::Again(target) };
     }
-    if chain.len() + asked.before.len() + 1 > MAX_CHAIN {
+    let passed = || chain.iter().chain(asked.before);
+    let bytes = passed().map(String::len).sum::<usize>() + asked.url.as_str().len();
+    if passed().count() + 1 > MAX_CHAIN || bytes > MAX_CHAIN_BYTES {
         return Verdict::Gone("too_many_redirects".into());
     }
     Verdict::Redirected(target)

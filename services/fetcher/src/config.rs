@@ -34,6 +34,8 @@ pub struct FetcherConfig {
     pub request_timeout: Duration,
     /// Decoded bytes that are read of a body; the rest is cut off.
     pub max_body_bytes: usize,
+    /// The largest record that the log takes, in bytes; a page whose record would be larger has its body cut.
+    pub record_limit: usize,
     /// Headers of an answer, at most; an answer with more fails.
     pub max_headers: usize,
     /// Bytes of an answer's headers that are kept with the page.
@@ -64,6 +66,7 @@ impl Default for FetcherConfig {
             headers_timeout: Duration::from_secs(20),
             request_timeout: Duration::from_secs(30),
             max_body_bytes: 8 << 20,
+            record_limit: 16 << 20,
             max_headers: 256,
             max_header_bytes: 16 << 10,
             ignore_robots: false,
@@ -81,6 +84,8 @@ impl Default for FetcherConfig {
 pub const MAX_CONCURRENCY: usize = 1024;
 /// The largest body that may be asked for.
 pub const MAX_BODY_BYTES: usize = 256 << 20;
+/// The most bytes of headers that may be kept with a page: its record must fit the smallest record limit.
+pub const MAX_HEADER_BYTES: usize = 32 << 10;
 /// Headers that belong to the client, or that would change what an answer means.
 const RESERVED: [&str; 10] = [
     "accept-encoding",
@@ -117,6 +122,10 @@ impl FetcherConfig {
         }
         if !(1..=4096).contains(&self.max_headers) {
             return fail("max_headers", self.max_headers.to_string(), "1 to 4096");
+        }
+        if self.max_header_bytes > MAX_HEADER_BYTES {
+            let allowed = format!("0 to {MAX_HEADER_BYTES}");
+            return fail("max_header_bytes", self.max_header_bytes.to_string(), &allowed);
         }
         self.validate_times()?;
         for (name, value) in &self.headers {
@@ -180,6 +189,7 @@ mod tests {
             (FetcherConfig { concurrency: 1025, ..default.clone() }, "concurrency"),
             (FetcherConfig { max_body_bytes: 0, ..default.clone() }, "max_body_bytes"),
             (FetcherConfig { max_headers: 0, ..default.clone() }, "max_headers"),
+            (FetcherConfig { max_header_bytes: 40_000, ..default.clone() }, "max_header_bytes"),
             (FetcherConfig { headers_timeout: Duration::ZERO, ..default.clone() }, "headers_timeout"),
             (FetcherConfig { request_timeout: Duration::from_secs(31), ..default.clone() }, "request_timeout"),
             (FetcherConfig { headers: header("Host", "x"), ..default.clone() }, "headers"),

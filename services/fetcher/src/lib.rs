@@ -50,7 +50,7 @@ mod worker;
 
 pub use body::{PackedBody, pack};
 pub use client::{Answer, Attempt, Body, Client, ClientError, Failure, HttpClient, Purpose, Request, ScriptedClient};
-pub use config::{ConfigError, FetcherConfig, MAX_BODY_BYTES, MAX_CONCURRENCY};
+pub use config::{ConfigError, FetcherConfig, MAX_BODY_BYTES, MAX_CONCURRENCY, MAX_HEADER_BYTES};
 pub use metrics::FetcherMetrics;
 pub use stage::FetcherStage;
 pub use view::{FetcherView, SiteLoad};

@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 use orbweaver_log::{Partition, Record, TopicPartition};
-use orbweaver_messages::{Discovered, Millis, Outcome, OutcomeKind, Page, Sighting, encode, topic};
+use orbweaver_messages::{
+    BodyEncoding, Discovered, Millis, Outcome, OutcomeKind, Page, Sighting, Truncated, encode, topic,
+};
 use orbweaver_store::{PageRow, RedirectRow};
 use orbweaver_url::{Url, WideDomains, partition_of, slot_of};
 
@@ -124,6 +126,26 @@ pub(crate) fn outcome_record(outcome: &Outcome, partition: Partition) -> Record 
     }
 }
 
+/// Bytes that the record of a page has for its body, its content type and its headers, when it has `limit` at most. All else
+/// is taken as long as it can be, so that up to 64 bytes may be left over.
+#[must_use]
+pub(crate) fn body_room(visit: &Visit, limit: usize) -> usize {
+    let answer = Answer {
+        status: u16::MAX,
+        content_type: Some(String::new()),
+        headers: vec![Default::default()],
+        ..Answer::default()
+    };
+    let body = PackedBody {
+        value: Bytes::new(),
+        encoding: BodyEncoding::Identity,
+        bytes: u64::MAX,
+        truncated: true,
+        content_hash: "0".repeat(32),
+    };
+    limit.saturating_sub(page_record(visit, Millis::MIN, answer, body).bytes())
+}
+
 /// The record of a page.
 #[must_use]
 pub(crate) fn page_record(visit: &Visit, fetched_at_ms: Millis, answer: Answer, body: PackedBody) -> Record {
@@ -146,7 +168,7 @@ pub(crate) fn page_record(visit: &Visit, fetched_at_ms: Millis, answer: Answer, 
         fetched_at_ms,
         encoding: body.encoding,
         body_bytes: body.bytes,
-        truncated: body.truncated,
+        truncated: Truncated { body: body.truncated, ..Truncated::default() },
         content_hash: body.content_hash,
         attempt: dispatch.attempt,
     };
@@ -191,5 +213,99 @@ pub(crate) fn discovered_record(
         key: Some(Bytes::from(site)),
         headers: vec![],
         timestamp_ms: found_at_ms,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use orbweaver_messages::{Dispatch, DispatchId, Ready, Trail, decode};
+    use orbweaver_stage::Origin;
+    use orbweaver_url::{Fingerprint, MAX_URL_BYTES, Policy};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{body::pack, classify::MAX_CHAIN_BYTES, config::MAX_HEADER_BYTES};
+
+    /// The smallest record limit, in bytes.
+    const LEAST: usize = 512 << 10;
+
+    /// The longest URL; in a query a backslash stays as it is, and takes two bytes in JSON.
+    fn longest(number: usize) -> String {
+        format!("https://a.example/?{number}{}", "\\".repeat(MAX_URL_BYTES - 24))
+    }
+
+    /// A dispatch on its way whose records are as large as a site can make them.
+    fn largest() -> Visit {
+        let dispatch = Dispatch {
+            id: DispatchId { epoch: u64::MAX, sequence: u64::MAX },
+            crawl: "c".repeat(200),
+            fingerprint: Fingerprint([7; 16]),
+            url: longest(1),
+            key: Some(longest(2)),
+            policy: Policy::AGGRESSIVE,
+            site: "a".repeat(253),
+            depth: u16::MAX,
+            sighting: Sighting::Redirect,
+            via: Some(longest(3)),
+            chain: (0..=MAX_CHAIN_BYTES / MAX_URL_BYTES).map(longest).collect(),
+            trail: (0..8).map(|n| (orbweaver_messages::Pattern(u32::MAX - n), u16::MAX)).collect::<Trail>(),
+            attempt: u8::MAX,
+            last_attempt: false,
+            blocks: u8::MAX,
+            dispatched_at_ms: Millis::MIN,
+            not_after_ms: Millis::MAX,
+            expires_ms: Millis::MAX,
+        };
+        let url = orbweaver_url::parse(&dispatch.url).unwrap();
+        let place = TopicPartition::new(topic::READY, 0);
+        let ready = Ready { not_before_ms: Millis::MIN, interval_ms: u64::MAX, dispatch };
+        let mut visit = Visit::new(Origin { place, offset: 0, epoch: 1 }, ready, url);
+        visit.before = (0..crate::classify::MAX_AGAIN).map(longest).collect();
+        visit
+    }
+
+    /// An answer with the longest header values, in which no byte is UTF-8.
+    fn answer(header_bytes: usize) -> Answer {
+        let text = |bytes: usize| "\u{fffd}".repeat(bytes);
+        let headers = vec![("x".to_owned(), text(header_bytes))];
+        Answer { status: 200, content_type: Some(text(8192)), headers, ..Answer::default() }
+    }
+
+    #[test]
+    fn whatever_a_site_answers_its_records_fit_the_smallest_limit() {
+        let (visit, target) = (largest(), orbweaver_url::parse(&longest(9)).unwrap());
+        let mut outcome = outcome(&visit, OutcomeKind::Redirected, Some("too_many_redirects"), Millis::MIN);
+        add_answer(&mut outcome, &answer(0), None);
+        outcome.location = Some(target.to_string());
+        let found = discovered_record(&visit, &target, &WideDomains::default(), 1, 0);
+        let page = page_record(&visit, 0, answer(MAX_HEADER_BYTES), pack(vec![], false, false, 0));
+        let (frontier, seeds) = (encode(&visit.ready).len(), 2 * MAX_URL_BYTES);
+        for bytes in [outcome_record(&outcome, 0).bytes(), found.bytes(), page.bytes(), frontier + seeds] {
+            assert!(bytes < LEAST - (64 << 10), "{bytes} bytes");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+        #[test]
+        fn a_page_fits_its_record_and_is_whole_where_it_can_be(
+            body in prop::collection::vec(any::<u8>(), 0..3000), spare in 0..3000_usize, longest: bool, compress: bool,
+        ) {
+            let visit = largest();
+            let answer = if longest { answer(300) } else { Answer::default() };
+            let used = orbweaver_messages::encoded_len(&answer.content_type) + orbweaver_messages::encoded_len(&answer.headers);
+            let whole = page_record(&visit, 1_700_000_000_000, answer.clone(), pack(body.clone(), false, compress, 9999)).bytes();
+            let limit = whole - body.len() + spare;
+            let room = body_room(&visit, limit).saturating_sub(used);
+            let record = page_record(&visit, 1_700_000_000_000, answer, pack(body.clone(), false, compress, room));
+            if spare >= 64 {
+                prop_assert!(record.bytes() <= limit, "{} of {limit}", record.bytes());
+            }
+            let page: Page = decode("page", Some(&record.headers[0].1)).unwrap();
+            prop_assert_eq!(page.body_bytes, body.len() as u64);
+            if whole + 96 <= limit {
+                prop_assert!(page.truncated.is_empty());
+            }
+        }
     }
 }

@@ -23,6 +23,7 @@ use crate::{
     ended::Ended,
     gates::{Gates, Turn, Wish},
     metrics::FetcherMetrics,
+    records::body_room,
     robots_cache::RobotsCache,
     robots_desk::Lookup,
     view::{FetcherView, SiteLoad},
@@ -233,20 +234,21 @@ impl FetcherStage {
     fn send(&mut self, site: Arc<str>, wanted: Wanted, at: &mut At<'_>) {
         self.slots += 1;
         let number = self.next_number();
-        let (of, request) = match wanted {
+        let (of, request, room) = match wanted {
             Wanted::Page(mut visit) => {
                 visit.has_slot = true;
                 let request =
                     Request { url: visit.url.clone(), purpose: Purpose::Page, cookie: visit.cookies.header() };
-                (Asked::Page(Some(visit)), request)
+                let room = body_room(&visit, self.config.record_limit);
+                (Asked::Page(Some(visit)), request, room)
             }
             Wanted::Robots(authority, url) => {
                 let request = Request { url: url.clone(), purpose: Purpose::Robots, cookie: None };
-                (Asked::Robots(authority, url), request)
+                (Asked::Robots(authority, url), request, 0)
             }
         };
         self.running.insert(number, Running { site, since_ms: at.now, of });
-        at.acts.jobs.push(Job::Ask { number, request });
+        at.acts.jobs.push(Job::Ask { number, request, room });
     }
 
     fn asked(&mut self, number: u64, attempt: Attempt, body: Option<PackedBody>, at: &mut At<'_>) {

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use orbweaver_messages::encoded_len;
 use orbweaver_stage::{
     Clock, CpuMeter, Worker,
     panics::{self, Caught},
@@ -23,6 +24,8 @@ pub enum Job {
         number: u64,
         /// What to ask.
         request: Request,
+        /// Bytes that the page's record has for its body, its content type and its headers.
+        room: usize,
     },
     /// Read a robots.txt from the store.
     Load {
@@ -93,12 +96,12 @@ impl<C: Client> Worker<Job, Done> for FetchWorker<C> {
     fn start(&self, job: Job, results: &UnboundedSender<Done>) {
         let results = results.clone();
         match job {
-            Job::Ask { number, request } => {
+            Job::Ask { number, request, room } => {
                 let (client, clock, meter, compress) =
                     (self.client.clone(), self.clock.clone(), self.meter.clone(), self.compress);
                 self.spawn(async move {
                     let started = clock.now();
-                    let asked = Caught::new(ask(&*client, request, compress, meter)).await;
+                    let asked = Caught::new(ask(&*client, (request, room), compress, meter)).await;
                     // Without a result the site would stay in flight for ever.
                     let (attempt, body) = asked.unwrap_or_else(|_panic| {
                         tracing::error!("a request panicked");
@@ -124,10 +127,10 @@ impl<C: Client> Worker<Job, Done> for FetchWorker<C> {
 /// From this size on hashing and compressing take longer than a task may hold its thread (about a millisecond).
 const BLOCKING_BYTES: usize = 512 << 10;
 
-/// Asks, and packs what is a page. Only what runs on another thread is added to `meter` here.
+/// Asks, and packs what is a page so that its record has room for it. Only what runs on another thread is added to `meter` here.
 pub(crate) async fn ask<C: Client>(
     client: &C,
-    request: Request,
+    (request, room): (Request, usize),
     compress: bool,
     meter: Option<CpuMeter>,
 ) -> (Attempt, Option<PackedBody>) {
@@ -139,10 +142,11 @@ pub(crate) async fn ask<C: Client>(
     }
     let Body::Read { bytes, truncated } = &mut answer.body else { return (attempt, None) };
     let (bytes, truncated) = (std::mem::take(bytes), *truncated);
+    let room = room.saturating_sub(encoded_len(&answer.content_type) + encoded_len(&answer.headers));
     let packed = if bytes.len() < BLOCKING_BYTES {
-        Some(pack(bytes, truncated, compress))
+        Some(pack(bytes, truncated, compress, room))
     } else {
-        let work = move || pack(bytes, truncated, compress);
+        let work = move || pack(bytes, truncated, compress, room);
         let work = move || if let Some(meter) = meter { meter.measure(work) } else { work() };
         tokio::task::spawn_blocking(|| panics::catch(work)).await.ok().and_then(Result::ok)
     };

@@ -16,8 +16,14 @@ pub(crate) fn read(value: Option<&Bytes>) -> Result<Seed, String> {
     }
 }
 
-/// The sighting that a seed is. On failure says what is wrong with its URL.
+/// The longest name of a crawl, in bytes: every record of its URLs carries it.
+const MAX_CRAWL_BYTES: usize = 200;
+
+/// The sighting that a seed is. On failure says what is wrong with its URL or its crawl.
 pub(crate) fn sighting(seed: &Seed, crawl: &str, wide: &WideDomains, now: Millis) -> Result<Discovered, String> {
+    if crawl.len() > MAX_CRAWL_BYTES {
+        return Err(format!("the name of the seed's crawl has {} bytes; allowed are {MAX_CRAWL_BYTES}", crawl.len()));
+    }
     let url = parse_seed(&seed.url).map_err(|error| format!("the seed cannot be crawled: {error}"))?;
     Ok(Discovered {
         crawl: crawl.to_owned(),
@@ -77,5 +83,8 @@ mod tests {
             let error = sighting(&read_text(text).unwrap(), "docs", &WideDomains::default(), 0).unwrap_err();
             assert!(error.starts_with(reason), "{error}");
         }
+        let error =
+            sighting(&read_text("example.org").unwrap(), &"c".repeat(201), &WideDomains::default(), 0).unwrap_err();
+        assert_eq!(error, "the name of the seed's crawl has 201 bytes; allowed are 200");
     }
 }

@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use orbweaver_messages::{
     BodyEncoding, CrawlDefinition, DeadLetter, Discovered, Dispatch, DispatchId, Document, DocumentLink, Outcome,
     OutcomeKind, Page, PageCount, Pins, Ready, RobotsDirectives, Scope, ScopeEntry, Seed, Sighting, SiteMemory, Trail,
-    Traps, Waiting, decode, encode,
+    Traps, Truncated, Waiting, decode, encode,
 };
 use orbweaver_url::Fingerprint;
 use serde::Serialize;
@@ -181,7 +181,7 @@ fn page() -> Page {
         fetched_at_ms: 1,
         encoding: BodyEncoding::Zstd,
         body_bytes: 12,
-        truncated: true,
+        truncated: Truncated { body: true, ..Truncated::default() },
         content_hash: "0123456789abcdef0123456789abcdef".into(),
         attempt: 1,
     }
@@ -209,7 +209,9 @@ fn document() -> Document {
         charset: "UTF-8".into(),
         robots: RobotsDirectives { noindex: true, nofollow: true },
         bytes: 12,
-        truncated: true,
+        truncated: Truncated::ALL,
+        links_total: Some(60_000),
+        text_bytes: Some(2 << 20),
         content_hash: "0123456789abcdef0123456789abcdef".into(),
         html: text("<p>Text"),
     }

@@ -12,6 +12,7 @@
 
 mod config;
 mod failure;
+mod links;
 mod rows;
 mod schema;
 mod session;
@@ -34,7 +35,8 @@ use tokio::sync::Semaphore;
 
 pub use self::config::{CqlConfig, CqlConfigError, CqlConsistency};
 use self::failure::Failure;
-use self::rows::{Columns, FetchColumns, LinksColumns, PageColumns, RedirectColumns, RobotsColumns};
+use self::links::{ChunkColumns, Collected};
+use self::rows::{Columns, FetchColumns, PageColumns, RedirectColumns, RobotsColumns};
 use self::session::{Live, Sessions};
 use self::statements::Statements;
 use crate::{FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Store, StoreError, StoreMetrics, Write};
@@ -102,7 +104,7 @@ impl CqlStore {
                 let put = |live: Arc<Live>| async move { live.session.batch(&live.statements.put_page, values).await };
                 self.run("writing a page", put).await.map(drop)
             }
-            Write::Links(row) => self.put_row("writing links", |put| &put.put_links, &rows::of_links(row)?).await,
+            Write::Links(row) => self.put_links(row).await,
             Write::Redirect(row) => {
                 self.put_row("writing a redirect", |put| &put.put_redirect, &rows::of_redirect(row)?).await
             }
@@ -110,6 +112,18 @@ impl CqlStore {
                 self.put_row("writing a robots.txt", |put| &put.put_robots, &rows::of_robots(row)?).await
             }
         }
+    }
+
+    async fn put_links(&self, row: &LinksOut) -> Result<(), StoreError> {
+        let (chunks, older) = links::of_links(row)?;
+        let (mut chunks, doing) = (chunks.into_iter(), "writing links");
+        let Some(first) = chunks.next() else { return Ok(()) };
+        for chunk in chunks {
+            self.put_row(doing, |put| &put.put_chunk, &chunk).await?;
+        }
+        let values = &(first, older);
+        let put = |live: Arc<Live>| async move { live.session.batch(&live.statements.put_links, values).await };
+        self.run(doing, put).await.map(drop)
     }
 
     async fn put_row(
@@ -152,27 +166,61 @@ impl CqlStore {
 
     async fn fetches(&self, fingerprint: Fingerprint, limit: usize) -> Result<Vec<FetchEvent>, StoreError> {
         let limit = i32::try_from(limit).unwrap_or(i32::MAX);
-        let (mut events, mut from) = (vec![], PagingState::start());
+        let mut events = vec![];
         // The server refuses a limit of 0.
         if limit == 0 {
             return Ok(events);
         }
+        let take = |columns: FetchColumns| {
+            events.push(columns.row()?);
+            Ok(ControlFlow::Continue(()))
+        };
+        let place = ("fetches", fingerprint);
+        self.each(place, |get| &get.fetches, &(&fingerprint.0[..], limit), take).await?;
+        Ok(events)
+    }
+
+    async fn links_of(&self, fingerprint: Fingerprint) -> Result<Option<LinksOut>, StoreError> {
+        let (mut collected, mut found) = (Collected::default(), None);
+        let take = |columns: ChunkColumns| {
+            found = collected.add(fingerprint, &columns)?;
+            Ok(if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        };
+        let place = ("links", fingerprint);
+        self.each(place, |get| &get.links, &(&fingerprint.0[..],), take).await?;
+        Ok(found)
+    }
+
+    /// Reads the rows of a page from a table, answer by answer, until `take` has enough.
+    async fn each<C>(
+        &self,
+        (table, fingerprint): (&str, Fingerprint),
+        statement: fn(&Statements) -> &PreparedStatement,
+        values: &(impl SerializeRow + Sync),
+        mut take: impl FnMut(C) -> Result<ControlFlow<()>, String>,
+    ) -> Result<(), StoreError>
+    where
+        C: for<'a> DeserializeRow<'a, 'a>,
+    {
+        let doing = format!("reading {table}");
+        let mut from = PagingState::start();
         loop {
             let state = &from;
             let get = |live: Arc<Live>| async move {
-                let values = (&fingerprint.0[..], limit);
-                live.session.execute_single_page(&live.statements.fetches, values, state.clone()).await
+                live.session.execute_single_page(statement(&live.statements), values, state.clone()).await
             };
-            let (answer, next) = self.run("reading fetches", get).await?;
-            let rows = rows_of(answer, "reading fetches")?;
-            for columns in rows.rows::<FetchColumns>().map_err(|error| other_columns("reading fetches", &error))? {
-                let row = columns.map_err(|error| error.to_string()).and_then(FetchColumns::row);
-                let damaged = |reason| StoreError::Damaged { key: format!("fetches/{fingerprint}"), reason };
-                events.push(row.map_err(damaged)?);
+            let (answer, next) = self.run(&doing, get).await?;
+            let rows = rows_of(answer, &doing)?;
+            for columns in rows.rows::<C>().map_err(|error| other_columns(&doing, &error))? {
+                let taken = columns.map_err(|error| error.to_string()).and_then(&mut take);
+                let damaged = |reason| StoreError::Damaged { key: format!("{table}/{fingerprint}"), reason };
+                if taken.map_err(damaged)?.is_break() {
+                    return Ok(());
+                }
             }
             match next.into_paging_control_flow() {
                 ControlFlow::Continue(next) => from = next,
-                ControlFlow::Break(()) => return Ok(events),
+                ControlFlow::Break(()) => return Ok(()),
             }
         }
     }
@@ -216,7 +264,7 @@ impl Store for CqlStore {
     }
 
     fn links(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<LinksOut>, StoreError>> {
-        self.get::<LinksColumns>("links", |get| &get.links, Key::Page(fingerprint)).boxed()
+        self.links_of(fingerprint).boxed()
     }
 
     fn redirect(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<RedirectRow>, StoreError>> {

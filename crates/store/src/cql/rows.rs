@@ -15,14 +15,10 @@ use scylla::{DeserializeRow, SerializeRow};
 use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::packed::{pack_links, unpack_links};
-use crate::{FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, StoreError};
-
-/// Packed links may have so many bytes: a request of 16 MiB is refused by the servers' defaults.
-const MAX_PACKED_BYTES: usize = 15 << 20;
+use crate::{FetchEvent, PageRow, RedirectRow, RobotsRow, StoreError};
 
 /// The time of a write, in microseconds.
-fn write_time(at_ms: Millis, content: &impl Serialize) -> Result<i64, StoreError> {
+pub(super) fn write_time(at_ms: Millis, content: &impl Serialize) -> Result<i64, StoreError> {
     let refused = |reason: String| StoreError::Refused(format!("a row of time {at_ms} cannot be written: {reason}"));
     let content = postcard::to_stdvec(content).map_err(|error| refused(error.to_string()))?;
     let place = i64::try_from(xxh3_64(&content) % 1000).unwrap_or_default();
@@ -60,16 +56,6 @@ pub(super) struct FetchValues<'a> {
     reason: Option<&'a str>,
     bytes: i64,
     content_hash: Option<&'a str>,
-    /// In microseconds.
-    written_at: i64,
-}
-
-#[derive(SerializeRow)]
-pub(super) struct LinksValues<'a> {
-    fingerprint: &'a [u8],
-    at: CqlTimestamp,
-    count: i32,
-    packed: Vec<u8>,
     /// In microseconds.
     written_at: i64,
 }
@@ -130,24 +116,6 @@ pub(super) fn of_page(row: &PageRow) -> Result<(PageValues<'_>, FetchValues<'_>)
         written_at,
     };
     Ok((page, event))
-}
-
-pub(super) fn of_links(row: &LinksOut) -> Result<LinksValues<'_>, StoreError> {
-    let refused = |reason: String| {
-        let LinksOut { fingerprint, links, .. } = row;
-        StoreError::Refused(format!("the {} links of page {fingerprint} cannot be written: {reason}", links.len()))
-    };
-    let packed = pack_links(&row.links, vec![]).map_err(refused)?;
-    if packed.len() > MAX_PACKED_BYTES {
-        return Err(refused(format!("packed they have {} bytes; allowed are {MAX_PACKED_BYTES}", packed.len())));
-    }
-    Ok(LinksValues {
-        fingerprint: &row.fingerprint.0,
-        at: CqlTimestamp(row.at_ms),
-        count: i32::try_from(row.links.len()).unwrap_or(i32::MAX),
-        written_at: write_time(row.at_ms, &packed)?,
-        packed,
-    })
 }
 
 pub(super) fn of_redirect(row: &RedirectRow) -> Result<RedirectValues<'_>, StoreError> {
@@ -264,22 +232,6 @@ impl Columns for FetchColumns {
 }
 
 #[derive(DeserializeRow)]
-pub(super) struct LinksColumns {
-    fingerprint: Vec<u8>,
-    at: CqlTimestamp,
-    packed: Vec<u8>,
-}
-
-impl Columns for LinksColumns {
-    type Row = LinksOut;
-
-    fn row(self) -> Result<LinksOut, String> {
-        let links = unpack_links(&self.packed)?;
-        Ok(LinksOut { fingerprint: fingerprint(&self.fingerprint)?, at_ms: self.at.0, links })
-    }
-}
-
-#[derive(DeserializeRow)]
 pub(super) struct RedirectColumns {
     fingerprint: Vec<u8>,
     source: String,
@@ -322,53 +274,5 @@ impl Columns for RobotsColumns {
             body: self.body,
             expires_ms: self.expires_at.0,
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn links(at_ms: Millis, target: &str) -> LinksOut {
-        LinksOut { fingerprint: Fingerprint([7; 16]), at_ms, links: vec![(target.to_owned(), false)] }
-    }
-
-    #[test]
-    fn a_later_event_has_a_later_write_time_whatever_its_content() {
-        for i in 0..200 {
-            let (earlier, later) = (links(i, &format!("https://a.example/{i}")), links(i + 1, "https://b.example/"));
-            assert!(of_links(&earlier).unwrap().written_at < of_links(&later).unwrap().written_at);
-        }
-    }
-
-    #[test]
-    fn a_repetition_has_the_same_write_time_and_another_content_another() {
-        let row = links(5, "https://example.org/");
-        assert_eq!(of_links(&row).unwrap().written_at, of_links(&row.clone()).unwrap().written_at);
-        assert_ne!(
-            of_links(&row).unwrap().written_at,
-            of_links(&links(5, "https://example.org/other")).unwrap().written_at
-        );
-    }
-
-    #[test]
-    fn a_time_that_the_server_cannot_hold_is_refused_by_name() {
-        for at_ms in [Millis::MAX, Millis::MIN, Millis::MAX / 1000 + 1] {
-            let error = of_links(&links(at_ms, "https://example.org/")).err().unwrap();
-            assert!(matches!(&error, StoreError::Refused(reason) if reason.contains(&at_ms.to_string())), "{error}");
-        }
-    }
-
-    #[test]
-    fn links_that_no_request_can_carry_are_refused_with_page_and_limit() {
-        // Digits of a hash do not compress to a quarter.
-        let link =
-            |i: u64| ((0..16).map(|n| format!("{:016x}", xxh3_64(&(i * 16 + n).to_le_bytes()))).collect(), false);
-        let row = LinksOut { links: (0..150_000).map(link).collect(), ..links(1, "") };
-        let error = of_links(&row).err().unwrap().to_string();
-        assert!(
-            error.contains("07070707") && error.contains("150000 links") && error.contains("allowed are"),
-            "{error}"
-        );
     }
 }

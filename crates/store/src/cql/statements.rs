@@ -10,7 +10,10 @@ use super::failure::Failure;
 pub(super) struct Statements {
     /// A page and its fetch: one key, so one request, and one mutation where the server keeps tables by key together.
     pub(super) put_page: Batch,
-    pub(super) put_links: PreparedStatement,
+    /// A chunk of links other than the first.
+    pub(super) put_chunk: PreparedStatement,
+    /// The first chunk, and the deletion of older lists.
+    pub(super) put_links: Batch,
     pub(super) put_redirect: PreparedStatement,
     pub(super) put_robots: PreparedStatement,
     pub(super) pages: PreparedStatement,
@@ -38,12 +41,14 @@ const PAGE: &[&str] = &[
     "via",
 ];
 const FETCH: &[&str] = &["fingerprint", "at", "status", "outcome", "reason", "bytes", "content_hash"];
-const LINKS: &[&str] = &["fingerprint", "at", "count", "packed"];
+const LINKS: &[&str] = &["fingerprint", "at", "chunk", "chunks", "packed"];
 const REDIRECT: &[&str] = &["fingerprint", "source", "target", "status", "at"];
 const ROBOTS: &[&str] = &["authority", "fetched_at", "status", "body", "expires_at"];
 
 /// Events of the history that one answer holds.
 const FETCHES_AT_ONCE: i32 = 1000;
+/// Chunks of links that one answer holds: 2 MiB.
+const CHUNKS_AT_ONCE: i32 = 4;
 
 impl Statements {
     pub(super) async fn prepare(session: &Session, keyspace: &str) -> Result<Self, Failure> {
@@ -62,16 +67,26 @@ impl Statements {
         put_page.append_statement(put("pages", PAGE).await?);
         put_page.append_statement(put("fetches", FETCH).await?);
         put_page.set_is_idempotent(true);
+        let older = "WHERE fingerprint = :fingerprint AND at < :at";
+        let older = format!("DELETE FROM \"{keyspace}\".links USING TIMESTAMP :written_at {older}");
+        let mut put_links = Batch::new(BatchType::Unlogged);
+        let put_chunk = put("links", LINKS).await?;
+        put_links.append_statement(put_chunk.clone());
+        put_links.append_statement(prepare(session, &older).await?);
+        put_links.set_is_idempotent(true);
+        let mut links = get("links", &LINKS[1..], "").await?;
+        links.set_page_size(CHUNKS_AT_ONCE);
         let mut fetches = get("fetches", &FETCH[1..], " LIMIT ?").await?;
         fetches.set_page_size(FETCHES_AT_ONCE);
         Ok(Self {
             put_page,
-            put_links: put("links", LINKS).await?,
+            put_chunk,
+            put_links,
             put_redirect: put("redirects", REDIRECT).await?,
             put_robots: put("robots", ROBOTS).await?,
             pages: get("pages", PAGE, "").await?,
             fetches,
-            links: get("links", &["fingerprint", "at", "packed"], "").await?,
+            links,
             redirects: get("redirects", REDIRECT, "").await?,
             robots: get("robots", ROBOTS, "").await?,
         })

@@ -168,6 +168,16 @@ fn a_redirect_is_known_by_the_policy_of_its_crawl() {
 }
 
 #[test]
+fn a_chain_of_long_urls_ends_before_its_records_become_large() {
+    let mut dispatch = dispatch("https://a.example/20");
+    let long = |n: usize| format!("https://a.example/{}{n}", "x".repeat(8000));
+    dispatch.chain = (1..=8).map(long).collect();
+    assert!(matches!(verdict_of(&dispatch, &[], Ok(led(302, "/21"))), Verdict::Redirected(_)));
+    dispatch.chain.push(long(9));
+    assert_eq!(verdict_of(&dispatch, &[], Ok(led(302, "/21"))), Verdict::Gone("too_many_redirects".into()));
+}
+
+#[test]
 fn a_chain_of_redirects_ends_after_twenty() {
     let mut dispatch = dispatch("https://a.example/20");
     dispatch.chain = (0..19).map(|n| format!("https://a.example/{n}")).collect();

@@ -168,8 +168,9 @@ impl Surroundings {
                     Job::Load { authority } => {
                         Done::Loaded { row: self.stored_robots.get(&*authority).cloned(), authority }
                     }
-                    Job::Ask { number, request } => {
-                        let (attempt, body) = worker::ask(&self.client, request, true, None).now_or_never().unwrap();
+                    Job::Ask { number, request, room } => {
+                        let asked = worker::ask(&self.client, (request, room), true, None);
+                        let (attempt, body) = asked.now_or_never().unwrap();
                         Done::Asked { number, attempt: Box::new(attempt), body }
                     }
                 };

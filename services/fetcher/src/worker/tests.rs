@@ -81,6 +81,10 @@ fn request(purpose: Purpose) -> Request {
     Request { url: Url::parse("https://a.example/").unwrap(), purpose, cookie: None }
 }
 
+fn asked(purpose: Purpose) -> Job {
+    Job::Ask { number: 1, request: request(purpose), room: 16 << 20 }
+}
+
 async fn result_of<C: Client>(client: C, store: AwayStore, job: Job) -> Done {
     let worker = FetchWorker::new(Arc::new(client), Arc::new(store), Arc::new(ScriptedClock::at(5)));
     let (results, mut done) = unbounded_channel();
@@ -97,7 +101,7 @@ fn scripted(body: &str) -> ScriptedClient {
 
 #[tokio::test]
 async fn a_page_comes_back_packed_and_a_robots_txt_as_it_is() {
-    let job = |purpose| Job::Ask { number: 3, request: request(purpose) };
+    let job = |purpose| Job::Ask { number: 3, request: request(purpose), room: 16 << 20 };
     let done = result_of(scripted("<p>"), AwayStore::default(), job(Purpose::Page)).await;
     let Done::Asked { number: 3, body: Some(body), .. } = done else { panic!("{done:?}") };
     assert_eq!((&body.value[..], body.bytes), (&b"<p>"[..], 3));
@@ -118,9 +122,7 @@ fn meter() -> CpuMeter {
 
 #[tokio::test]
 async fn every_job_is_measured_and_a_large_body_on_its_own_thread() {
-    for job in
-        [Job::Ask { number: 1, request: request(Purpose::Page) }, Job::Load { authority: "https://a.example".into() }]
-    {
+    for job in [asked(Purpose::Page), Job::Load { authority: "https://a.example".into() }] {
         let meter = meter();
         let (client, store) = (Arc::new(scripted("<p>")), Arc::new(AwayStore::default()));
         let worker = FetchWorker::new(client, store, Arc::new(ScriptedClock::at(5))).with_meter(meter.clone());
@@ -132,14 +134,14 @@ async fn every_job_is_measured_and_a_large_body_on_its_own_thread() {
     // Without its task around it, what is left is what runs on another thread.
     for (body, elsewhere) in [("<p>".to_owned(), false), ("<p>text</p>".repeat(BLOCKING_BYTES / 10), true)] {
         let meter = meter();
-        ask(&scripted(&body), request(Purpose::Page), true, Some(meter.clone())).await;
+        ask(&scripted(&body), (request(Purpose::Page), 16 << 20), true, Some(meter.clone())).await;
         assert_eq!(meter.seconds() > 0.0, elsewhere, "{} bytes", body.len());
     }
 }
 
 #[tokio::test]
 async fn a_panic_is_a_result_too() {
-    let job = Job::Ask { number: 1, request: request(Purpose::Page) };
+    let job = asked(Purpose::Page);
     let done = result_of(PanickingClient, AwayStore::default(), job).await;
     let Done::Asked { number: 1, attempt, body: None } = done else { panic!("{done:?}") };
     assert_eq!(attempt.result, Err(Failure::Internal));

@@ -210,7 +210,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::new(("fetcher", "max_headers"), Kind::Count(1, 4096), FETCHER, "Headers of an answer.").is("256"),
     Key::new(
         ("fetcher", "max_header_bytes"),
-        Kind::Size(0, MIB),
+        Kind::Size(0, 32 * KIB),
         FETCHER,
         "Bytes of an answer's headers that are kept with the page.",
     )
@@ -287,9 +287,9 @@ pub(super) const KEYS: &[Key] = &[
         .is("100000"),
     Key::new(
         ("extractor", "max_links_bytes"),
-        Kind::Size(1, GIB),
+        Kind::Size(1, 32 * MIB),
         EXTRACTOR,
-        "Bytes of all links of a page together, with their texts.",
+        "Bytes of the URLs of all links of a page together.",
     )
     .is("8MiB"),
     Key::new(("extractor", "max_link_text_bytes"), Kind::Size(1, MIB), EXTRACTOR, "The text of a link is kept up to here.")

@@ -32,6 +32,27 @@ fn a_page_is_stored_then_passed_on_then_its_outcome_told() {
 }
 
 #[test]
+fn a_page_beyond_the_record_limit_is_cut_and_its_whole_size_is_told() {
+    let config = FetcherConfig { ignore_robots: true, allow_private: true, ..FetcherConfig::default() };
+    let limit = 100 << 10;
+    let mut around = Surroundings::new(FetcherConfig { record_limit: limit, ..config });
+    // Digits of hashes compress to a bit more than half.
+    let digits = |n: u64| Fingerprint::of("noise", &n.to_string()).to_string();
+    let body: String = (0..12_500).map(digits).collect();
+    around.client.on("https://a.example/x", page(&body));
+    around.deliver(&around.ready("https://a.example/x", 1));
+    around.settle();
+    let [record] = &around.records(topic::PAGES)[..] else { panic!() };
+    assert!((limit / 10 * 8..=limit).contains(&record.bytes()), "{} bytes", record.bytes());
+    let page: Page = decode("page", Some(&record.headers[0].1)).unwrap();
+    assert_eq!((page.body_bytes, page.truncated.body), (body.len() as u64, true));
+    assert_eq!(around.outcomes()[0].bytes, body.len() as u64);
+    let kept = zstd::stream::decode_all(&record.value.as_ref().unwrap()[..]).unwrap();
+    assert!(body.as_bytes().starts_with(&kept) && kept.len() > limit, "{} bytes", kept.len());
+    around.assert_all_complete();
+}
+
+#[test]
 fn what_ends_without_a_page_ends_with_its_reason_and_a_row_only_when_it_is_the_end() {
     let cases = [
         ("https://a.example/1", status(404), some(OutcomeKind::Gone, "http_404"), true),

@@ -1,0 +1,73 @@
+//! Parts of a page that a limit cut short.
+
+use std::ops::BitOrAssign;
+
+use serde::{Deserialize, Serialize};
+
+/// Parts of a page or document that are shorter than what was fetched. In JSON a list: `["body", "links", "text"]`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<Part>", into = "Vec<Part>")]
+pub struct Truncated {
+    /// The body goes on.
+    pub body: bool,
+    /// The page has more links, or one of them more text.
+    pub links: bool,
+    /// The text, the title or the description goes on.
+    pub text: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Part {
+    Body,
+    Links,
+    Text,
+}
+
+impl Truncated {
+    /// Every part.
+    pub const ALL: Self = Self { body: true, links: true, text: true };
+
+    /// Returns `true` when everything is whole.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl BitOrAssign for Truncated {
+    fn bitor_assign(&mut self, other: Self) {
+        self.body |= other.body;
+        self.links |= other.links;
+        self.text |= other.text;
+    }
+}
+
+impl From<Vec<Part>> for Truncated {
+    fn from(parts: Vec<Part>) -> Self {
+        let has = |part| parts.contains(&part);
+        Self { body: has(Part::Body), links: has(Part::Links), text: has(Part::Text) }
+    }
+}
+
+impl From<Truncated> for Vec<Part> {
+    fn from(truncated: Truncated) -> Self {
+        let parts = [(Part::Body, truncated.body), (Part::Links, truncated.links), (Part::Text, truncated.text)];
+        parts.into_iter().filter_map(|(part, is_cut)| is_cut.then_some(part)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cut_parts_are_a_list_of_their_names() {
+        let mut truncated = Truncated { links: true, ..Truncated::default() };
+        truncated |= Truncated { body: true, ..Truncated::default() };
+        assert_eq!(serde_json::to_string(&truncated).unwrap(), r#"["body","links"]"#);
+        assert_eq!(serde_json::from_str::<Truncated>(r#"["links","body","links"]"#).unwrap(), truncated);
+        assert!(serde_json::from_str::<Truncated>(r#"["title"]"#).is_err());
+        assert!(Truncated::default().is_empty() && !Truncated::ALL.is_empty());
+    }
+}

@@ -1,0 +1,191 @@
+//! The links of a page as rows: chunks, since servers refuse values of some MiB.
+//!
+//! Chunk 0 is written last, together with a deletion of all older lists, so that a reader finds a whole list at any moment. All of
+//! that carries the time of the event: what a replay writes, and deletes, is never newer than what a later event wrote.
+
+use orbweaver_messages::Millis;
+use orbweaver_url::Fingerprint;
+use scylla::value::CqlTimestamp;
+use scylla::{DeserializeRow, SerializeRow};
+
+use super::rows::write_time;
+use crate::packed::{pack_links, unpack_links};
+use crate::{LinksOut, StoreError};
+
+/// Bytes of a chunk before it is packed, at most. Cassandra refuses mutations of half a commit log segment (16 MiB by default), and
+/// both servers suffer from values above a MiB.
+const CHUNK_BYTES: usize = 512 << 10;
+
+/// One chunk.
+#[derive(SerializeRow)]
+pub(super) struct ChunkValues<'a> {
+    fingerprint: &'a [u8],
+    at: CqlTimestamp,
+    chunk: i32,
+    chunks: i32,
+    packed: Vec<u8>,
+    /// In microseconds.
+    written_at: i64,
+}
+
+/// The deletion of older lists.
+#[derive(SerializeRow)]
+pub(super) struct OlderValues<'a> {
+    fingerprint: &'a [u8],
+    at: CqlTimestamp,
+    /// In microseconds.
+    written_at: i64,
+}
+
+/// The chunks of a list, and the deletion of older ones, which belongs to the first chunk.
+pub(super) fn of_links(row: &LinksOut) -> Result<(Vec<ChunkValues<'_>>, OlderValues<'_>), StoreError> {
+    let refused = |reason: String| {
+        let LinksOut { fingerprint, links, .. } = row;
+        StoreError::Refused(format!("the {} links of page {fingerprint} cannot be written: {reason}", links.len()))
+    };
+    let packed: Result<Vec<_>, _> = pieces(&row.links).map(|links| pack_links(links, vec![])).collect();
+    let packed = packed.map_err(refused)?;
+    let (fingerprint, at) = (&row.fingerprint.0[..], CqlTimestamp(row.at_ms));
+    let written_at = write_time(row.at_ms, &packed)?;
+    let chunks = i32::try_from(packed.len()).unwrap_or(i32::MAX);
+    let values =
+        (0..).zip(packed).map(|(chunk, packed)| ChunkValues { fingerprint, at, chunk, chunks, packed, written_at });
+    Ok((values.collect(), OlderValues { fingerprint, at, written_at }))
+}
+
+/// Splits a list into pieces of [`CHUNK_BYTES`] at most; a list without links is one empty piece.
+fn pieces(mut links: &[(String, bool)]) -> impl Iterator<Item = &[(String, bool)]> {
+    let mut is_first = true;
+    std::iter::from_fn(move || {
+        let mut room = CHUNK_BYTES;
+        // A length in front and a mark behind take five bytes at most.
+        let fits = |(url, _): &(String, bool)| room.checked_sub(url.len() + 5).map(|left| room = left);
+        let fitting = links.iter().map_while(fits).count();
+        // A single longer one, which no page has, is a piece by itself.
+        let (piece, rest) = links.split_at(fitting.max(1).min(links.len()));
+        links = rest;
+        let is_due = is_first || !piece.is_empty();
+        is_first = false;
+        is_due.then_some(piece)
+    })
+}
+
+/// A chunk as it is read.
+#[derive(DeserializeRow)]
+pub(super) struct ChunkColumns {
+    at: CqlTimestamp,
+    chunk: i32,
+    chunks: i32,
+    packed: Vec<u8>,
+}
+
+/// Puts the newest whole list together from its chunks, which come newest list first, in order.
+#[derive(Default)]
+pub(super) struct Collected {
+    at_ms: Option<Millis>,
+    /// The chunk that is due; `None` when one is missing, since its list is still being written.
+    due: Option<i32>,
+    links: Vec<(String, bool)>,
+}
+
+impl Collected {
+    /// Adds the next chunk; returns the list with its last one.
+    ///
+    /// # Errors
+    /// When the chunk is damaged.
+    pub(super) fn add(&mut self, fingerprint: Fingerprint, row: &ChunkColumns) -> Result<Option<LinksOut>, String> {
+        if self.at_ms != Some(row.at.0) {
+            *self = Self { at_ms: Some(row.at.0), due: Some(0), links: vec![] };
+        }
+        if self.due != Some(row.chunk) {
+            self.due = None;
+            return Ok(None);
+        }
+        self.links.append(&mut unpack_links(&row.packed)?);
+        self.due = row.chunk.checked_add(1);
+        let is_whole = self.due.is_none_or(|due| due >= row.chunks);
+        let list = || LinksOut { fingerprint, at_ms: row.at.0, links: std::mem::take(&mut self.links) };
+        Ok(is_whole.then(list))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use xxhash_rust::xxh3::xxh3_64;
+
+    use super::*;
+
+    fn list(at_ms: Millis, target: &str) -> LinksOut {
+        LinksOut { fingerprint: Fingerprint([7; 16]), at_ms, links: vec![(target.to_owned(), false)] }
+    }
+
+    fn written_at(row: &LinksOut) -> i64 {
+        of_links(row).unwrap().1.written_at
+    }
+
+    fn columns(row: &LinksOut) -> Vec<ChunkColumns> {
+        let of = |values: ChunkValues<'_>| {
+            let ChunkValues { at, chunk, chunks, packed, .. } = values;
+            ChunkColumns { at, chunk, chunks, packed }
+        };
+        of_links(row).unwrap().0.into_iter().map(of).collect()
+    }
+
+    /// Links of 4 KiB each that do not compress.
+    fn long(count: u64, at_ms: Millis) -> LinksOut {
+        let digits = |n: u64| format!("{:016x}", xxh3_64(&n.to_le_bytes()));
+        let links = (0..count).map(|i| ((0..256).map(|n| digits(i * 256 + n)).collect(), i % 2 == 0)).collect();
+        LinksOut { links, ..list(at_ms, "") }
+    }
+
+    #[test]
+    fn a_later_event_has_a_later_write_time_whatever_its_content() {
+        for i in 0..200 {
+            let (earlier, later) = (list(i, &format!("https://a.example/{i}")), list(i + 1, "https://b.example/"));
+            assert!(written_at(&earlier) < written_at(&later));
+        }
+    }
+
+    #[test]
+    fn a_repetition_has_the_same_write_time_and_another_content_another() {
+        let row = list(5, "https://example.org/");
+        assert_eq!(written_at(&row), written_at(&row.clone()));
+        assert_ne!(written_at(&row), written_at(&list(5, "https://example.org/other")));
+    }
+
+    #[test]
+    fn a_time_that_the_server_cannot_hold_is_refused_by_name() {
+        for at_ms in [Millis::MAX, Millis::MIN, Millis::MAX / 1000 + 1] {
+            let error = of_links(&list(at_ms, "https://example.org/")).err().unwrap();
+            assert!(matches!(&error, StoreError::Refused(reason) if reason.contains(&at_ms.to_string())), "{error}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 4, ..ProptestConfig::default() })]
+        #[test]
+        fn a_list_of_any_length_is_read_as_it_was_written_from_chunks_below_a_mebibyte(count in 0..600_u64) {
+            let row = long(count, 5);
+            let (values, older) = of_links(&row).unwrap();
+            prop_assert!(values.iter().all(|chunk| chunk.packed.len() < 600 << 10));
+            prop_assert!(values.iter().all(|chunk| chunk.written_at == older.written_at));
+            let mut collected = Collected::default();
+            let mut found = columns(&row).into_iter().map(|chunk| collected.add(row.fingerprint, &chunk).unwrap());
+            prop_assert_eq!(found.find_map(|list| list), Some(row.clone()));
+            prop_assert!(found.next().is_none());
+        }
+    }
+
+    #[test]
+    fn a_list_that_is_still_being_written_is_passed_over() {
+        let (newer, older) = (long(400, 6), long(300, 5));
+        let mut missing = columns(&newer);
+        assert!(missing.len() > 2);
+        missing.remove(0);
+        let mut collected = Collected::default();
+        let rows = missing.into_iter().chain(columns(&older));
+        let found = rows.filter_map(|chunk| collected.add(older.fingerprint, &chunk).unwrap());
+        assert_eq!(found.collect::<Vec<_>>(), [older]);
+    }
+}
