@@ -74,6 +74,21 @@ fn refusal_v6(address: Ipv6Addr) -> Option<&'static str> {
     REFUSED_V6.iter().find(|block| within(block)).map(|(_, _, reason)| *reason)
 }
 
+/// Ports that are never requested, in ascending order: other protocols live there, and a request could be taken for their commands.
+/// Source: "bad port" of the WHATWG Fetch standard, as browsers refuse them.
+const BAD_PORTS: [u16; 83] = [
+    0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109,
+    110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530, 531,
+    532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060,
+    5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080,
+];
+
+/// Returns `true` for a URL whose port is never requested.
+#[must_use]
+pub fn has_bad_port(url: &orbweaver_url::Url) -> bool {
+    url.port().is_some_and(|port| BAD_PORTS.binary_search(&port).is_ok())
+}
+
 /// The address that the host of a URL is, when it is one and not a name.
 #[must_use]
 pub fn literal(url: &orbweaver_url::Url) -> Option<IpAddr> {
@@ -97,6 +112,18 @@ pub fn is_localhost(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ports_of_other_protocols_are_bad_and_those_of_the_web_are_not() {
+        assert!(BAD_PORTS.is_sorted());
+        let is_bad = |url: &str| has_bad_port(&url.parse().unwrap());
+        for url in ["http://a.example:25/", "https://a.example:22/", "http://a.example:0/", "http://a.example:10080/"] {
+            assert!(is_bad(url), "{url}");
+        }
+        for url in ["http://a.example/", "https://a.example:443/", "http://a.example:8080/", "https://a.example:80/"] {
+            assert!(!is_bad(url), "{url}");
+        }
+    }
 
     #[test]
     fn every_refused_block_is_refused_to_its_edges_and_no_further() {

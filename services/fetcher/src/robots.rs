@@ -100,8 +100,11 @@ pub(crate) fn judge(sought: Sought<'_>, attempt: &Attempt, config: &FetcherConfi
         }
         RobotsPolicy::Follow => {
             let target = answer.location.as_deref().and_then(|to| orbweaver_url::resolve(sought.url, to).ok());
-            let public = |url: &Url| config.allow_private || address::literal(url).and_then(address::refusal).is_none();
-            match target.filter(public) {
+            let allowed = |url: &Url| {
+                let public = config.allow_private || address::literal(url).and_then(address::refusal).is_none();
+                public && !address::has_bad_port(url)
+            };
+            match target.filter(allowed) {
                 Some(target) => Finding::Follow(target),
                 None => row(Some(status), String::new(), none_ms),
             }

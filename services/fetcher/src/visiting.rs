@@ -39,6 +39,9 @@ impl FetcherStage {
         if !self.config.allow_private && address::literal(&visit.url).and_then(address::refusal).is_some() {
             return self.refuse(&visit, "private_address", at);
         }
+        if address::has_bad_port(&visit.url) {
+            return self.refuse(&visit, "port", at);
+        }
         // The client would send the request, and then not give the answer out.
         if orbweaver_url::is_unmapped(&visit.url) {
             return self.refuse(&visit, "host", at);

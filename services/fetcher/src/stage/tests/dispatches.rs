@@ -306,6 +306,16 @@ fn literal_private_addresses_are_refused_before_anything_is_asked() {
 }
 
 #[test]
+fn ports_of_other_protocols_are_refused_before_anything_is_asked() {
+    let mut around = Surroundings::unlimited();
+    around.deliver(&around.ready("http://a.example:25/", 1));
+    around.settle();
+    assert_eq!(around.kinds(), vec![some(OutcomeKind::Refused, "port")]);
+    assert_eq!(around.asked(), [""; 0]);
+    around.assert_all_complete();
+}
+
+#[test]
 fn hosts_that_the_client_cannot_read_are_refused_before_anything_is_asked() {
     let mut around = Surroundings::new(FetcherConfig::default());
     around.deliver(&around.ready("https://xn--a.example/", 1));
