@@ -119,6 +119,7 @@ PLANTS = {
     "FetcherDefers": ({s("orbweaver_fetcher_outcomes_total", "fetcher", kind="deferred"): (0, 400)}, []),
     "RobotsFail": ({s("orbweaver_fetcher_robots_total", "fetcher", finding="failing"): (0, 40)}, []),
     "LeasesExpire": ({s("orbweaver_frontier_expired_leases_total", "frontier"): (0, 40)}, []),
+    "UrlsStuck": ({s("orbweaver_frontier_stuck_urls_total", "frontier"): (0, 1)}, []),
     "DeadLetters": ({s("orbweaver_stage_rejected_total", "extractor"): (0, 1)}, []),
     "LinksMisplaced": ({s("orbweaver_normalizer_dedup_links_total", "normalizer-dedup", end="misplaced"): (0, 1)}, []),
     "SeenRecordsDamaged": ({s("orbweaver_normalizer_dedup_damaged_seen_records_total", "normalizer-dedup"): (0, 1)}, []),

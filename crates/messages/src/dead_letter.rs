@@ -20,3 +20,16 @@ pub struct DeadLetter {
     /// When it was given up, in milliseconds since the Unix epoch.
     pub rejected_at_ms: Millis,
 }
+
+/// The reason of a URL whose dispatches were lost again and again, as the first word of a dead letter's reason and as that of
+/// the outcome.
+pub const STUCK: &str = "stuck";
+
+impl DeadLetter {
+    /// Whether this is a URL that the frontier gave up because its dispatches were lost again and again.
+    #[must_use]
+    pub fn is_stuck(&self) -> bool {
+        self.topic == crate::topic::FRONTIER.0
+            && self.reason.strip_prefix(STUCK).is_some_and(|rest| rest.starts_with(": "))
+    }
+}

@@ -23,7 +23,7 @@ pub use codec::{MessageError, decode, encode};
 pub use control::{
     CrawlDefinition, PAGES_KEY, PageCount, Pins, Scope, ScopeEntry, Traps, crawl_key, pages_key, scope_key,
 };
-pub use dead_letter::DeadLetter;
+pub use dead_letter::{DeadLetter, STUCK};
 pub use discovered::{Discovered, Sighting};
 pub use dispatch::{
     CLOCK_MARGIN_MS, Dispatch, DispatchId, EXPIRES_MS, LEASE_MS, LONGEST_FETCH_MS, NOT_AFTER_MS, Ready,

@@ -2,8 +2,12 @@
 
 use orbweaver_url::Fingerprint;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::{DispatchId, Millis};
+use crate::{Dispatch, DispatchId, Millis};
+
+/// The reason of the outcome of a dispatch whose record could not be processed; the record is in the dead letters.
+const REJECTED: &str = "rejected";
 
 /// The closed set of ends of a dispatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -21,7 +25,8 @@ pub enum OutcomeKind {
     Blocked,
     /// A passing failure; to be tried again at `retry_at_ms`.
     Retry,
-    /// Not asked; to be dispatched again from `retry_at_ms` on. No attempt was used.
+    /// The URL was not requested; to be dispatched again from `retry_at_ms` on. No attempt was used. With `requested_at_ms`
+    /// its robots.txt was requested instead, and failed.
     Deferred,
     /// It cannot be had: an error answer, or the attempts are used up. Terminal.
     Gone,
@@ -60,8 +65,8 @@ pub struct Outcome {
     pub attempt: u8,
     /// How it ended.
     pub kind: OutcomeKind,
-    /// Why, as a short stable word (`robots`, `http_404`, `dns`, `connect`, `timeout`, `content_type`, `trap`, ...);
-    /// absent when fetched.
+    /// Why, as a short stable word (`robots`, `http_404`, `dns`, `connect`, `timeout`, `content_type`, `trap`, `stuck`,
+    /// `rejected`, ...); absent when fetched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The HTTP status, where there was an answer.
@@ -98,9 +103,102 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// The outcome of a dispatch for which no request was made.
+    #[must_use]
+    pub fn unasked(dispatch: Dispatch, kind: OutcomeKind, reason: &str, now: Millis) -> Self {
+        Self {
+            id: dispatch.id,
+            crawl: dispatch.crawl,
+            fingerprint: dispatch.fingerprint,
+            url: dispatch.url,
+            key: dispatch.key,
+            site: dispatch.site,
+            depth: dispatch.depth,
+            via: dispatch.via,
+            attempt: dispatch.attempt,
+            kind,
+            reason: Some(reason.to_owned()),
+            status: None,
+            content_type: None,
+            bytes: 0,
+            location: None,
+            dispatched_at_ms: dispatch.dispatched_at_ms,
+            requested_at_ms: None,
+            answered_at_ms: None,
+            ended_at_ms: now,
+            retry_at_ms: None,
+            blocked_until_ms: None,
+            crawl_delay_ms: None,
+        }
+    }
+
+    /// The outcome `gone: rejected` of a record of `crawl.scheduled` or `crawl.ready` that could not be processed, so that
+    /// its lease ends. The fingerprint alone must be readable; `None` when it is not.
+    #[must_use]
+    pub fn of_rejected(record: &[u8], now: Millis) -> Option<Self> {
+        let record: Value = serde_json::from_slice(record).ok()?;
+        let dispatch = record.get("dispatch").unwrap_or(&record);
+        let text = |field: &str| dispatch.get(field).and_then(Value::as_str).map(str::to_owned);
+        let small = |field: &str| dispatch.get(field).and_then(Value::as_u64);
+        let fingerprint = text("fingerprint")?.parse().ok()?;
+        Some(Self {
+            id: text("id").and_then(|id| id.try_into().ok()).unwrap_or(DispatchId { epoch: 0, sequence: 0 }),
+            crawl: text("crawl").unwrap_or_default(),
+            fingerprint,
+            url: text("url").unwrap_or_default(),
+            key: text("key"),
+            site: text("site").unwrap_or_default(),
+            depth: small("depth").and_then(|depth| depth.try_into().ok()).unwrap_or(0),
+            via: text("via"),
+            attempt: small("attempt").and_then(|attempt| attempt.try_into().ok()).unwrap_or(0),
+            kind: OutcomeKind::Gone,
+            reason: Some(REJECTED.to_owned()),
+            status: None,
+            content_type: None,
+            bytes: 0,
+            location: None,
+            dispatched_at_ms: dispatch.get("dispatched_at_ms").and_then(Value::as_i64).unwrap_or(now),
+            requested_at_ms: None,
+            answered_at_ms: None,
+            ended_at_ms: now,
+            retry_at_ms: None,
+            blocked_until_ms: None,
+            crawl_delay_ms: None,
+        })
+    }
+
     /// The canonical form.
     #[must_use]
     pub fn key(&self) -> &str {
         self.key.as_deref().unwrap_or(&self.url)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+
+    use super::*;
+
+    #[test]
+    fn a_rejected_dispatch_ends_its_url_when_no_more_than_its_fingerprint_can_be_read() {
+        let fingerprint = Fingerprint::of("default", "https://example.org/");
+        let broken = format!(r#"{{"fingerprint":"{fingerprint}","id":7,"depth":-1,"attempt":"x","url":["no text"]}}"#);
+        for value in [broken.clone(), format!(r#"{{"not_before_ms":"soon","dispatch":{broken}}}"#)] {
+            let outcome = Outcome::of_rejected(value.as_bytes(), 5).unwrap();
+            assert_eq!((outcome.fingerprint, outcome.kind, outcome.depth), (fingerprint, OutcomeKind::Gone, 0));
+            assert_eq!((outcome.reason.as_deref(), outcome.ended_at_ms), (Some("rejected"), 5));
+        }
+        for value in ["", "{", "{}", "[]", r#"{"fingerprint":"x"}"#, r#"{"dispatch":null}"#] {
+            assert_eq!(Outcome::of_rejected(value.as_bytes(), 5), None, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_rejected_dispatch_keeps_all_that_can_be_read() {
+        let ready = include_str!("../../../schemas/examples/ready/1/default-interval.json");
+        let read: crate::Ready = serde_json::from_str(ready).unwrap();
+        let outcome = Outcome::of_rejected(ready.as_bytes(), 5).unwrap();
+        assert_eq!(outcome, Outcome::unasked(read.dispatch, OutcomeKind::Gone, REJECTED, 5));
     }
 }

@@ -24,6 +24,8 @@ pub(crate) struct Rejection {
     pub(crate) service: &'static str,
     pub(crate) rejects: Vec<(Origin, String)>,
     pub(crate) now: Millis,
+    /// `Stage::ends_of_rejected` of the service.
+    pub(crate) ends: fn(&Delivered, Millis) -> Vec<Record>,
 }
 
 impl Rejection {
@@ -38,6 +40,7 @@ impl Rejection {
             rejects.sort_unstable_by_key(|reject| reject.0);
             let originals = read_again(log, place, &rejects).await?;
             let mut letters = Vec::with_capacity(rejects.len());
+            let ends = originals.iter().flatten().flat_map(|original| (self.ends)(original, self.now)).collect();
             for ((offset, reason), original) in rejects.into_iter().zip(originals) {
                 let letter = DeadLetter {
                     service: self.service.to_owned(),
@@ -51,6 +54,7 @@ impl Rejection {
                 letters.push(record(letter, original));
             }
             append(log, letters).await?;
+            append_ends(log, ends).await?;
         }
         Ok(origins)
     }
@@ -128,4 +132,18 @@ async fn append(log: &Arc<dyn Log>, letters: Vec<Record>) -> Result<(), LogError
         }
     }
     Ok(())
+}
+
+/// Appends what ends the work that rejected records began.
+async fn append_ends(log: &Arc<dyn Log>, ends: Vec<Record>) -> Result<(), LogError> {
+    if ends.is_empty() {
+        return Ok(());
+    }
+    match log.append(ends).await {
+        Err(LogError::TooLarge { bytes, max, .. }) => {
+            tracing::warn!(bytes, max, "an outcome of a rejected record is too large; its lease runs out instead");
+            Ok(())
+        }
+        other => other.map(drop),
+    }
 }

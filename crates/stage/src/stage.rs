@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use orbweaver_log::{Delivered, LogError, Offset, Partition, TopicPartition};
+use orbweaver_log::{Delivered, LogError, Offset, Partition, Record, TopicPartition};
 use orbweaver_messages::{Millis, Topic};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -222,6 +222,16 @@ pub trait Stage: Send + 'static {
     /// How much work could move now if the stage were healthy; the watchdog ends a stage in which this stays above zero
     /// while nothing completes (rules 18 and 26). Records parked for a later moment do not count.
     fn due(&self, now: Millis) -> usize;
+
+    /// The records that end what a rejected record began elsewhere, such as a lease. They are appended behind its dead letter,
+    /// before its origin completes.
+    fn ends_of_rejected(record: &Delivered, now: Millis) -> Vec<Record>
+    where
+        Self: Sized,
+    {
+        let _ = (record, now);
+        vec![]
+    }
 
     /// A short text to be committed along with the commit point of `place`.
     fn commit_metadata(&self, place: TopicPartition) -> String {

@@ -432,7 +432,7 @@ impl<S: Stage> Turns<S> {
             let number = self.next_flight();
             self.metrics.rejected.inc_by(self.rejects.len() as u64);
             let rejects = std::mem::take(&mut self.rejects);
-            let rejection = Rejection { service: self.service, rejects, now: self.now };
+            let rejection = Rejection { service: self.service, rejects, now: self.now, ends: S::ends_of_rejected };
             let log = self.log.clone();
             self.flights.push(Box::pin(async move {
                 let completes = rejection.send(&log).await?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use orbweaver_messages::Millis;
 use orbweaver_politeness::{
-    MAX_ATTEMPTS,
+    MAX_ATTEMPTS, MAX_BLOCKS,
     robots::{Limits, Robots, RobotsAnswer, RobotsPolicy, UNREACHABLE_MS},
 };
 use orbweaver_store::RobotsRow;
@@ -33,10 +33,8 @@ pub(crate) struct Sought<'a> {
     pub(crate) url: &'a Url,
     /// Redirects so far.
     pub(crate) redirects: u8,
-    /// How often it could not be had before.
+    /// How often in a row it could not be had before, refusals included.
     pub(crate) failures: u8,
-    /// How often the site refused the dispatch that is served first.
-    pub(crate) blocks: u8,
 }
 
 /// What follows from the answer.
@@ -55,10 +53,14 @@ pub(crate) enum Finding {
     },
     /// The site asked to be left alone.
     Blocked {
+        /// How often it could not be had now.
+        failures: u8,
         /// Until when.
         until_ms: Millis,
         /// It named that time itself.
         told: bool,
+        /// To be stored: it refused so often that nothing is allowed for a while.
+        unreachable: Option<RobotsRow>,
     },
     /// The address is not public.
     Private,
@@ -87,8 +89,10 @@ pub(crate) fn judge(sought: Sought<'_>, attempt: &Attempt, config: &FetcherConfi
     };
     let status = answer.status;
     if let (429 | 503, 0) = (status, sought.redirects) {
-        let (until_ms, told) = block_ends(answer.retry_after.as_deref(), sought.blocks, ended_ms);
-        return Finding::Blocked { until_ms, told };
+        let (until_ms, told) = block_ends(answer.retry_after.as_deref(), sought.failures, ended_ms);
+        let failures = sought.failures.saturating_add(1);
+        let unreachable = (failures >= MAX_BLOCKS).then(|| unreachable(sought, Some(status), ended_ms));
+        return Finding::Blocked { failures, until_ms, told, unreachable };
     }
     match (RobotsAnswer::Status { status, redirects: sought.redirects }).policy() {
         RobotsPolicy::Parse => {
@@ -114,19 +118,24 @@ pub(crate) fn judge(sought: Sought<'_>, attempt: &Attempt, config: &FetcherConfi
     }
 }
 
-/// It is tried again as often as a page is; then nothing is allowed for a while, and the store remembers that.
+/// It is tried again as often as a page is; then nothing is allowed for a while.
 fn failing(sought: Sought<'_>, status: Option<u16>, ended_ms: Millis) -> Finding {
     let failures = sought.failures.saturating_add(1);
     if failures >= MAX_ATTEMPTS {
-        return Finding::Store(RobotsRow {
-            authority: sought.authority.to_owned(),
-            fetched_at_ms: ended_ms,
-            status,
-            body: String::new(),
-            expires_ms: ended_ms.saturating_add(UNREACHABLE_MS),
-        });
+        return Finding::Store(unreachable(sought, status, ended_ms));
     }
     Finding::Failing { failures, retry_at_ms: retry_at(failures, ended_ms) }
+}
+
+/// What the store remembers of an authority of which nothing is allowed for a while.
+fn unreachable(sought: Sought<'_>, status: Option<u16>, ended_ms: Millis) -> RobotsRow {
+    RobotsRow {
+        authority: sought.authority.to_owned(),
+        fetched_at_ms: ended_ms,
+        status,
+        body: String::new(),
+        expires_ms: ended_ms.saturating_add(UNREACHABLE_MS),
+    }
 }
 
 /// What a stored robots.txt says to an agent.

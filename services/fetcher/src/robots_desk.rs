@@ -7,13 +7,11 @@ use std::{
 
 use orbweaver_log::Partition;
 use orbweaver_messages::{Millis, OutcomeKind};
-use orbweaver_politeness::MAX_BLOCKS;
 use orbweaver_store::RobotsRow;
 use orbweaver_url::Url;
 
 use crate::{
-    classify::{Verdict, retry_at},
-    client::{Attempt, Failure},
+    client::Attempt,
     gates::Wish,
     records::{add_times, outcome},
     robots::{Finding, Sought, judge, read},
@@ -134,13 +132,7 @@ impl FetcherStage {
     /// A site has answered a request for a robots.txt, or not.
     pub(crate) fn robots_answered(&mut self, authority: &Arc<str>, url: &Url, attempt: &Attempt, at: &mut At<'_>) {
         let Some(lookup) = self.lookups.get_mut(authority) else { return };
-        let sought = Sought {
-            authority,
-            url,
-            redirects: lookup.redirects,
-            failures: self.robots.failures(authority),
-            blocks: lookup.waiting.front().map_or(0, |visit| visit.dispatch().blocks),
-        };
+        let sought = Sought { authority, url, redirects: lookup.redirects, failures: self.robots.failures(authority) };
         match judge(sought, attempt, &self.config, attempt.ended_at_ms) {
             Finding::Store(row) => {
                 self.metrics.robots("stored");
@@ -169,9 +161,17 @@ impl FetcherStage {
                 self.know(authority, &Known::Failing(failures), retry_at_ms, 0);
                 self.robots_failed(authority, attempt, retry_at_ms, at);
             }
-            Finding::Blocked { until_ms, told } => {
+            Finding::Blocked { failures, until_ms, told, unreachable } => {
                 self.metrics.robots("blocked");
-                self.robots_blocked(authority, attempt, (until_ms, told), at);
+                let site = lookup.site.clone();
+                match unreachable {
+                    Some(row) => self.store_robots(authority.clone(), row, at),
+                    None => {
+                        self.know(authority, &Known::Failing(failures), until_ms, 0);
+                        self.robots_blocked(authority, attempt, (until_ms, told), at);
+                    }
+                }
+                self.block(&site, until_ms, at);
             }
             Finding::Private => {
                 self.metrics.robots("private");
@@ -185,29 +185,21 @@ impl FetcherStage {
         }
     }
 
-    /// Ends a visit that was asked for in vain: status and type of the answer belong to the robots.txt, not to the page.
-    fn end_unreachable(&mut self, visit: &Visit, ends: bool, attempt: &Attempt, at: &mut At<'_>) {
-        let verdict = if ends {
-            Verdict::Refused(UNREACHABLE.into())
-        } else {
-            Verdict::Retry(UNREACHABLE.into(), retry_at(visit.dispatch().attempt, attempt.ended_at_ms))
-        };
-        let failed = Attempt { result: Err(Failure::Connection), ..*attempt };
-        self.end_passing(visit, verdict, Some(&failed), at);
-    }
-
-    /// The dispatch for which it was sought first has used an attempt; the others wait until it is tried again.
+    /// All that wait come back when it is tried again: that it failed is a matter of its authority, and costs no URL an attempt.
     fn robots_failed(&mut self, authority: &str, attempt: &Attempt, retry_at_ms: Millis, at: &mut At<'_>) {
         let mut waiting = self.end_lookup(authority);
         if let Some(first) = waiting.pop_front() {
-            self.end_unreachable(&first, first.dispatch().last_attempt, attempt, at);
+            let mut outcome = outcome(&first, OutcomeKind::Deferred, Some(UNREACHABLE), attempt.ended_at_ms);
+            outcome.retry_at_ms = Some(retry_at_ms);
+            add_times(&mut outcome, attempt);
+            self.end(&first, &outcome, vec![], at);
         }
         for visit in waiting {
             self.defer(&visit, UNREACHABLE, retry_at_ms, at);
         }
     }
 
-    /// The site wants to be left alone, as the answer to a page would have said; `told`: until when, too.
+    /// The same where the site asked to be left alone, as the answer to a page would have said; `told`: until when, too.
     fn robots_blocked(
         &mut self,
         authority: &str,
@@ -215,23 +207,19 @@ impl FetcherStage {
         (until_ms, told): (Millis, bool),
         at: &mut At<'_>,
     ) {
-        let Some(site) = self.lookups.get(authority).map(|lookup| lookup.site.clone()) else { return };
         let mut waiting = self.end_lookup(authority);
         if let Some(first) = waiting.pop_front() {
-            let ends = first.dispatch().blocks.saturating_add(1) >= MAX_BLOCKS;
-            if ends {
-                self.end_unreachable(&first, true, attempt, at);
-            } else {
-                let mut outcome = outcome(&first, OutcomeKind::Blocked, Some(UNREACHABLE), attempt.ended_at_ms);
-                add_times(&mut outcome, attempt);
-                outcome.blocked_until_ms = told.then_some(until_ms);
-                self.end(&first, &outcome, vec![], at);
-            }
+            // The rate-limiter learns from it that, and for how long, the site is to be left alone.
+            let mut outcome = outcome(&first, OutcomeKind::Deferred, Some(UNREACHABLE), attempt.ended_at_ms);
+            outcome.retry_at_ms = Some(until_ms);
+            outcome.blocked_until_ms = told.then_some(until_ms);
+            outcome.status = attempt.result.as_ref().ok().map(|answer| answer.status);
+            add_times(&mut outcome, attempt);
+            self.end(&first, &outcome, vec![], at);
         }
         for visit in waiting {
             self.defer(&visit, "blocked", until_ms, at);
         }
-        self.block(&site, until_ms, at);
     }
 
     /// Gives back all that wait for a robots.txt; it is sought anew when they come again.

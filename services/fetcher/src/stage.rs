@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use orbweaver_log::{Delivered, Offset, Partition};
+use orbweaver_log::{Delivered, Offset, Partition, Record};
 use orbweaver_messages::{
     DispatchId, LEASE_MS, LONGEST_FETCH_MS, Millis, Outcome, OutcomeKind, Ready, Topic, decode, topic,
 };
@@ -23,7 +23,7 @@ use crate::{
     ended::Ended,
     gates::{Gates, Turn, Wish},
     metrics::FetcherMetrics,
-    records::body_room,
+    records::{body_room, outcome_record},
     robots_cache::RobotsCache,
     robots_desk::Lookup,
     view::{FetcherView, SiteLoad},
@@ -458,6 +458,11 @@ impl Stage for FetcherStage {
                 *visit = None;
             }
         }
+    }
+
+    fn ends_of_rejected(record: &Delivered, now: Millis) -> Vec<Record> {
+        let outcome = record.value.as_deref().and_then(|ready| Outcome::of_rejected(ready, now));
+        outcome.map(|outcome| outcome_record(&outcome, record.place.partition)).into_iter().collect()
     }
 
     fn due(&self, now: Millis) -> usize {

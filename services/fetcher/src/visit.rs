@@ -22,6 +22,8 @@ pub(crate) struct Visit {
     pub(crate) site: Arc<str>,
     /// What was requested before, within this dispatch.
     pub(crate) before: Vec<String>,
+    /// When the last of those was sent, and answered.
+    pub(crate) asked_ms: Option<(Millis, Millis)>,
     /// What the answers to those set.
     pub(crate) cookies: Cookies,
     /// The crawl-delay of the authority of `url`, when known.
@@ -40,6 +42,7 @@ impl Visit {
             ready,
             url,
             before: vec![],
+            asked_ms: None,
             cookies: Cookies::default(),
             crawl_delay_ms: None,
             has_slot: false,

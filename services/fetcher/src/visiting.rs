@@ -135,6 +135,9 @@ impl FetcherStage {
         };
         let mut outcome = outcome(visit, kind, Some(&reason), attempt.map_or(at.now, |attempt| attempt.ended_at_ms));
         outcome.retry_at_ms = retry_at_ms;
+        if let Some((requested_ms, answered_ms)) = visit.asked_ms {
+            (outcome.requested_at_ms, outcome.answered_at_ms) = (Some(requested_ms), Some(answered_ms));
+        }
         if let Some(attempt) = attempt {
             add_attempt(&mut outcome, attempt);
         }
@@ -170,6 +173,7 @@ impl FetcherStage {
             Verdict::Again(target) => {
                 // Between its requests it holds no slot: with all slots held by those that wait, nothing would ever be sent.
                 self.free(std::mem::take(&mut visit.has_slot));
+                visit.asked_ms = Some((attempt.requested_at_ms, attempt.answered_at_ms));
                 let set_cookie = attempt.result.map(|answer| answer.set_cookie).unwrap_or_default();
                 visit.go_on(target, &set_cookie, &self.config.wide_domains);
                 self.admit(visit, at);

@@ -3,13 +3,16 @@
 use bytes::Bytes;
 use orbweaver_log::{Delivered, Partition, Record, TopicPartition};
 use orbweaver_messages::{
-    MessageError, Millis, Topic, Waiting, decode, encode,
-    topic::{FRONTIER, OUTCOMES, SCHEDULED},
+    DeadLetter, MessageError, Millis, Outcome, Topic, Waiting, decode, encode,
+    topic::{DEAD_LETTERS, FRONTIER, OUTCOMES, SCHEDULED},
 };
-use orbweaver_stage::{Origin, Plan, Step};
+use orbweaver_stage::{DEAD_LETTER_HEADER, Origin, Plan, Step};
 use orbweaver_url::Fingerprint;
 
-use crate::{decision::Decision, stage::FrontierActions};
+use crate::{
+    decision::Decision,
+    stage::{FrontierActions, SERVICE},
+};
 
 /// Header of what the frontier writes into its own log: the owner's epoch (rule 3).
 const EPOCH: &str = "epoch";
@@ -25,12 +28,13 @@ pub(crate) struct Appends {
     emitted: Vec<Record>,
     own: Vec<Record>,
     completes: Vec<Origin>,
-    refused: Refused,
+    unasked: Unasked,
 }
 
-/// What the frontier refuses: outcomes, then tombstones.
+/// What the frontier itself ends: dead letters of what it gives up, then outcomes, then tombstones.
 #[derive(Debug, Default)]
-struct Refused {
+struct Unasked {
+    letters: Vec<Record>,
     outcomes: Vec<Record>,
     tombstones: Vec<Record>,
     completes: Vec<Origin>,
@@ -50,10 +54,6 @@ impl Appends {
                 let record = self.record(SCHEDULED, dispatch.site.clone(), encode(&*dispatch));
                 self.emitted.push(record);
             }
-            Decision::GiveUp(outcome) => {
-                let record = self.record(OUTCOMES, outcome.site.clone(), encode(&*outcome));
-                self.emitted.push(record);
-            }
             Decision::Rewrite { waiting, completes } => {
                 self.own.push(self.write(waiting.fingerprint, Some(encode(&*waiting)), None));
                 self.completes.extend(completes);
@@ -62,13 +62,34 @@ impl Appends {
                 self.own.push(self.write(fingerprint, None, Some(depth)));
                 self.completes.extend(completes);
             }
-            Decision::Refuse { outcome, completes } => {
-                let record = self.record(OUTCOMES, outcome.site.clone(), encode(&*outcome));
-                self.refused.outcomes.push(record);
-                self.refused.tombstones.push(self.write(outcome.fingerprint, None, Some(outcome.depth)));
-                self.refused.completes.extend(completes);
+            Decision::Refuse { outcome, completes } => self.end_unasked(&outcome, completes),
+            Decision::GiveUp { outcome, waiting, origin, reason } => {
+                let letter = self.letter(&waiting, origin, reason);
+                self.unasked.letters.push(letter);
+                self.end_unasked(&outcome, vec![origin]);
             }
         }
+    }
+
+    fn end_unasked(&mut self, outcome: &Outcome, completes: Vec<Origin>) {
+        let record = self.record(OUTCOMES, outcome.site.clone(), encode(outcome));
+        self.unasked.outcomes.push(record);
+        self.unasked.tombstones.push(self.write(outcome.fingerprint, None, Some(outcome.depth)));
+        self.unasked.completes.extend(completes);
+    }
+
+    /// The dead letter of a URL: its record, which brings it back when it is replayed.
+    fn letter(&self, waiting: &Waiting, origin: Origin, reason: String) -> Record {
+        let letter = DeadLetter {
+            service: SERVICE.to_owned(),
+            reason,
+            topic: FRONTIER.0.to_owned(),
+            partition: self.partition,
+            offset: origin.offset,
+            rejected_at_ms: self.now,
+        };
+        let record = self.record(DEAD_LETTERS, waiting.fingerprint.to_string(), encode(waiting));
+        Record { headers: vec![(DEAD_LETTER_HEADER, encode(&letter))], ..record }
     }
 
     pub(crate) fn finish(self, actions: &mut FrontierActions) {
@@ -78,10 +99,10 @@ impl Appends {
         if !self.emitted.is_empty() {
             actions.produce(self.emitted, vec![]);
         }
-        let Refused { outcomes, tombstones, completes } = self.refused;
+        let Unasked { letters, outcomes, tombstones, completes } = self.unasked;
         if !outcomes.is_empty() {
-            let steps = vec![Step::Produce(outcomes), Step::Produce(tombstones)];
-            actions.plans.push(Plan { steps, completes, token: None });
+            let steps = [letters, outcomes, tombstones].into_iter().filter(|records| !records.is_empty());
+            actions.plans.push(Plan { steps: steps.map(Step::Produce).collect(), completes, token: None });
         }
     }
 
@@ -124,4 +145,52 @@ pub(crate) fn epoch_of(record: &Delivered) -> Option<u64> {
 pub(crate) fn depth_of(record: &Delivered) -> u16 {
     let depth = record.header(DEPTH).and_then(|depth| std::str::from_utf8(depth).ok()?.parse().ok());
     depth.unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+
+    use orbweaver_messages::OutcomeKind;
+    use orbweaver_stage::Actions;
+
+    use super::*;
+
+    #[test]
+    fn a_url_is_given_up_by_its_dead_letter_then_its_outcome_then_its_tombstone() {
+        let dispatch =
+            serde_json::from_str(include_str!("../../../schemas/examples/dispatch/1/first-attempt.json")).unwrap();
+        let waiting: Waiting =
+            serde_json::from_str(include_str!("../../../schemas/examples/waiting/1/seed.json")).unwrap();
+        let outcome =
+            Outcome { fingerprint: waiting.fingerprint, ..Outcome::unasked(dispatch, OutcomeKind::Gone, "stuck", 5) };
+        let origin = Origin { place: TopicPartition::new(FRONTIER, 3), offset: 17, epoch: 1 };
+        let (mut appends, mut actions) = (Appends::at(5), Actions::default());
+        appends.partition = 3;
+        let given_up = Decision::GiveUp {
+            outcome: outcome.into(),
+            waiting: waiting.clone().into(),
+            origin,
+            reason: "stuck: for a test".to_owned(),
+        };
+        appends.add(given_up, &mut actions);
+        appends.finish(&mut actions);
+        let [Plan { steps, completes, .. }] = &actions.plans[..] else { panic!("{:?}", actions.plans) };
+        assert_eq!(completes, &[origin]);
+        let records: Vec<&Record> = steps
+            .iter()
+            .map(|step| match step {
+                Step::Produce(records) => records.first().unwrap(),
+                Step::Perform(never) => match *never.first().unwrap() {},
+            })
+            .collect();
+        assert_eq!([0, 1, 2].map(|index| records[index].place.topic), [DEAD_LETTERS, OUTCOMES, FRONTIER]);
+        let (name, letter) = &records[0].headers[0];
+        let letter: DeadLetter = serde_json::from_slice(letter).unwrap();
+        assert_eq!((*name, letter.is_stuck(), letter.offset), (DEAD_LETTER_HEADER, true, 17));
+        // Replayed, the URL waits again.
+        assert_eq!(decode::<Waiting>("waiting", records[0].value.as_ref()).unwrap(), waiting);
+        assert_eq!(records[0].key.as_deref(), Some(waiting.fingerprint.to_string().as_bytes()));
+        assert_eq!(records[2].value, None);
+    }
 }

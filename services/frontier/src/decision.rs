@@ -1,6 +1,6 @@
 //! The closed set of decisions.
 
-use orbweaver_messages::{Dispatch, Millis, Outcome, OutcomeKind, Waiting};
+use orbweaver_messages::{Dispatch, Millis, Outcome, Waiting};
 use orbweaver_stage::Origin;
 use orbweaver_url::Fingerprint;
 
@@ -38,8 +38,18 @@ pub enum Decision {
         /// What ended with it.
         completes: Vec<Origin>,
     },
-    /// The frontier itself gives a URL up: every attempt's lease ended without an outcome.
-    GiveUp(Box<Outcome>),
+    /// A URL is given up, since its dispatches were lost again and again: its record goes to the dead letters, then its outcome
+    /// is appended, then its tombstone.
+    GiveUp {
+        /// What everyone hears of it.
+        outcome: Box<Outcome>,
+        /// Its record in `crawl.frontier`.
+        waiting: Box<Waiting>,
+        /// Where that record stands; it completes.
+        origin: Origin,
+        /// Why, for the dead letter.
+        reason: String,
+    },
 }
 
 /// What one call decides upon and with.
@@ -53,37 +63,4 @@ pub struct Turn<'a> {
     pub scopes: &'a CrawlScopes,
     /// Collects the decisions.
     pub out: &'a mut Vec<Decision>,
-}
-
-/// The outcome of a URL whose every lease ended without one.
-pub(crate) fn gave_up(dispatch: Dispatch, now: Millis) -> Outcome {
-    ended_unasked(dispatch, OutcomeKind::Gone, "lease_expired", now)
-}
-
-/// The outcome of a URL that ends without an answer.
-pub(crate) fn ended_unasked(dispatch: Dispatch, kind: OutcomeKind, reason: &str, now: Millis) -> Outcome {
-    Outcome {
-        id: dispatch.id,
-        crawl: dispatch.crawl,
-        fingerprint: dispatch.fingerprint,
-        url: dispatch.url,
-        key: dispatch.key,
-        site: dispatch.site,
-        depth: dispatch.depth,
-        via: dispatch.via,
-        attempt: dispatch.attempt,
-        kind,
-        reason: Some(reason.to_owned()),
-        status: None,
-        content_type: None,
-        bytes: 0,
-        location: None,
-        dispatched_at_ms: dispatch.dispatched_at_ms,
-        requested_at_ms: None,
-        answered_at_ms: None,
-        ended_at_ms: now,
-        retry_at_ms: None,
-        blocked_until_ms: None,
-        crawl_delay_ms: None,
-    }
 }

@@ -1,9 +1,14 @@
-//! What was dispatched and when it is over.
+//! What was dispatched, when it is over, and how often a URL's dispatches were lost.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use orbweaver_messages::{DispatchId, LEASE_MS, Millis};
 use orbweaver_url::Fingerprint;
+
+/// Dispatches of a URL that are lost in a row, while later ones are answered, before it is given up.
+pub(crate) const LOST_DISPATCHES: u8 = 10;
+/// URLs whose lost dispatches are counted, at most. When more lose theirs, something else is wrong than those URLs.
+const COUNTED_URLS: usize = 4096;
 
 /// A lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,8 +24,10 @@ pub(crate) struct Leases {
     /// Ended ones are removed when they come to the front, so the length follows what is outstanding.
     order: VecDeque<Lease>,
     outstanding: usize,
-    /// The latest dispatch that had an outcome (rule 16).
+    /// The latest dispatch that a fetcher answered for.
     answered: Option<DispatchId>,
+    /// How often in a row the dispatches of a URL were lost while later ones were answered.
+    lost: HashMap<Fingerprint, u8>,
 }
 
 impl Leases {
@@ -34,22 +41,35 @@ impl Leases {
         self.outstanding += 1;
     }
 
-    /// A lease that was taken by [`Leases::pop_over`] goes on.
-    pub(crate) fn renew(&mut self, lease: Lease) {
-        self.order.push_back(lease);
-    }
-
-    /// A lease ended; `answered`: by an outcome.
-    pub(crate) fn end(&mut self, id: DispatchId, answered: bool) {
+    /// A lease ended.
+    pub(crate) fn end(&mut self) {
         self.outstanding = self.outstanding.saturating_sub(1);
-        if answered {
-            self.answered = self.answered.max(Some(id));
-        }
     }
 
-    /// Whether a later dispatch than this had an outcome: then the way is open and this one got lost on it.
-    pub(crate) fn overtaken(&self, id: DispatchId) -> bool {
-        self.answered.is_some_and(|answered| answered > id)
+    /// A fetcher answered for this dispatch of a URL: the way to the fetchers was open.
+    pub(crate) fn answer(&mut self, id: DispatchId, fingerprint: Fingerprint) {
+        self.answered = self.answered.max(Some(id));
+        self.lost.remove(&fingerprint);
+    }
+
+    /// A lease ran out. Returns `true` when its URL is to be given up.
+    ///
+    /// It counts only if a later dispatch was answered: else the fetchers, or those before them, were away. Even then it costs
+    /// no attempt (rule 16).
+    pub(crate) fn lose(&mut self, lease: &Lease) -> bool {
+        if self.answered.is_none_or(|answered| answered < lease.id) {
+            return false;
+        }
+        if self.lost.len() >= COUNTED_URLS && !self.lost.contains_key(&lease.fingerprint) {
+            return false;
+        }
+        let lost = self.lost.entry(lease.fingerprint).or_default();
+        *lost += 1;
+        let gives_up = *lost >= LOST_DISPATCHES;
+        if gives_up {
+            self.lost.remove(&lease.fingerprint);
+        }
+        gives_up
     }
 
     /// Takes the first lease that is over. `is_current` tells whether a lease is still held.

@@ -18,6 +18,9 @@ pub const DISPATCHED: &str = "orbweaver_frontier_dispatches_total";
 pub const OUTCOMES: &str = "orbweaver_frontier_outcomes_total";
 /// Leases that ended without an outcome. Alert: a steady increase, since dispatches are lost on their way.
 pub const EXPIRED: &str = "orbweaver_frontier_expired_leases_total";
+/// URLs given up as stuck: their dispatches were lost ten times while later ones were answered. Alert: any increase, since each
+/// is a page that was not requested; the dead letters name it, and replaying them brings it back.
+pub const STUCK: &str = "orbweaver_frontier_stuck_urls_total";
 /// Records appended anew so that the commit point can move. Alert: more than twice the rate of outcomes.
 pub const REAPPENDED: &str = "orbweaver_frontier_reappended_records_total";
 /// Patterns of similar URLs that are over their budget: they lead on and bring nothing new. Alert: none; a growing number with
@@ -65,6 +68,7 @@ pub struct FrontierMetrics {
     pub(crate) dispatched: IntCounter,
     pub(crate) outcomes: IntCounterVec,
     pub(crate) expired: IntCounter,
+    pub(crate) stuck: IntCounter,
     pub(crate) reappended: IntCounter,
     over_budget: IntGauge,
     put_back: IntCounter,
@@ -88,6 +92,7 @@ impl FrontierMetrics {
             dispatched: IntCounter::new(DISPATCHED, "Dispatches")?,
             outcomes: IntCounterVec::new(Opts::new(OUTCOMES, "Outcomes by kind"), &["kind"])?,
             expired: IntCounter::new(EXPIRED, "Leases that ended without an outcome")?,
+            stuck: IntCounter::new(STUCK, "URLs given up since their dispatches were lost")?,
             reappended: IntCounter::new(REAPPENDED, "Records appended anew")?,
             over_budget: IntGauge::new(OVER_BUDGET, "Patterns of similar URLs over their budget")?,
             put_back: IntCounter::new(PUT_BACK, "URLs put at the back of their site")?,
@@ -105,6 +110,7 @@ impl FrontierMetrics {
         registry.register(Box::new(metrics.dispatched.clone()))?;
         registry.register(Box::new(metrics.outcomes.clone()))?;
         registry.register(Box::new(metrics.expired.clone()))?;
+        registry.register(Box::new(metrics.stuck.clone()))?;
         registry.register(Box::new(metrics.reappended.clone()))?;
         registry.register(Box::new(metrics.over_budget.clone()))?;
         registry.register(Box::new(metrics.put_back.clone()))?;

@@ -33,7 +33,7 @@ const INDEX_WITHIN: Duration = Duration::from_secs(12 * 3600);
 /// How often the indexes are written, in milliseconds, if not for their size.
 const WRITE_EVERY_MS: Millis = 1000;
 
-const SERVICE: &str = "frontier";
+pub(crate) const SERVICE: &str = "frontier";
 
 pub(crate) type FrontierActions = Actions<Infallible, Infallible>;
 
@@ -242,7 +242,7 @@ impl FrontierStage {
     fn count(&self, decision: &Decision) {
         match decision {
             Decision::Dispatch(_) => self.metrics.dispatched.inc(),
-            Decision::GiveUp(_) => self.metrics.expired.inc(),
+            Decision::GiveUp { .. } => self.metrics.stuck.inc(),
             Decision::Rewrite { .. } => self.metrics.reappended.inc(),
             Decision::Refuse { outcome, .. } => self.metrics.refused(outcome.reason.as_deref().unwrap_or_default()),
             Decision::Complete(_) | Decision::Park(_) | Decision::End { .. } => {}
@@ -259,6 +259,7 @@ impl FrontierStage {
         let similar = similar.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         self.view.set_over_budget(similar.0);
         self.metrics.similar(similar);
+        self.metrics.expired.inc_by(self.open.values_mut().map(PartitionFrontier::take_expired).sum());
         for (gauge, value) in
             [(&self.metrics.waiting, waiting), (&self.metrics.leased, leased), (&self.metrics.sites, sites)]
         {

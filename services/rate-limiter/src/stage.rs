@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use orbweaver_log::{Delivered, Offset, Partition, Record, TopicPartition};
 use orbweaver_messages::{
-    Dispatch, MessageError, Millis, OutcomeKind, SiteMemory, Topic, decode, encode,
+    Dispatch, MessageError, Millis, Outcome, OutcomeKind, SiteMemory, Topic, decode, encode,
     topic::{OUTCOMES, READY, SCHEDULED, SITES},
 };
 use orbweaver_stage::{Actions, Opening, Origin, Plan, RestoreFrom, RestoreSpec, Stage, StageError, Step, Token};
@@ -126,8 +126,9 @@ impl RateLimiterStage {
     ) -> Result<(), MessageError> {
         let heard: Heard<'_> = wire::read("outcome", record.value.as_ref())?;
         let partition = record.place.partition;
-        // A deferral says nothing about the site; most of them are our own, read back.
-        let sites = self.partitions.get_mut(&partition).filter(|_| heard.kind != OutcomeKind::Deferred);
+        // A deferral says nothing about the site, unless its robots.txt was requested; most of them are our own, read back.
+        let says_nothing = heard.kind == OutcomeKind::Deferred && heard.requested_at_ms.is_none();
+        let sites = self.partitions.get_mut(&partition).filter(|_| !says_nothing);
         let Some(sites) = sites else {
             actions.completes.push(origin);
             return Ok(());
@@ -279,6 +280,20 @@ impl Stage for RateLimiterStage {
         self.restored.remove(&partition);
         self.partitions.remove(&partition);
         self.writing.retain(|_, (of, _)| *of != partition);
+    }
+
+    fn ends_of_rejected(record: &Delivered, now: Millis) -> Vec<Record> {
+        let dispatch = record.value.as_deref().filter(|_| record.place.topic == SCHEDULED);
+        let outcome = dispatch.and_then(|dispatch| Outcome::of_rejected(dispatch, now));
+        let place = TopicPartition::new(OUTCOMES, record.place.partition);
+        let record = outcome.map(|outcome| Record {
+            place,
+            key: Some(Bytes::copy_from_slice(outcome.site.as_bytes())),
+            value: Some(encode(&outcome)),
+            headers: vec![],
+            timestamp_ms: now,
+        });
+        record.into_iter().collect()
     }
 
     fn due(&self, _now: Millis) -> usize {

@@ -79,28 +79,5 @@ pub fn ready(not_before_ms: Millis, interval_ms: u64, dispatch: &[u8]) -> Bytes 
 /// The outcome of a dispatch that goes back unasked, to be dispatched again from `retry_at_ms` on.
 #[must_use]
 pub fn deferred(dispatch: Dispatch, reason: &str, retry_at_ms: Millis, now: Millis) -> Outcome {
-    Outcome {
-        id: dispatch.id,
-        crawl: dispatch.crawl,
-        fingerprint: dispatch.fingerprint,
-        url: dispatch.url,
-        key: dispatch.key,
-        site: dispatch.site,
-        depth: dispatch.depth,
-        via: dispatch.via,
-        attempt: dispatch.attempt,
-        kind: OutcomeKind::Deferred,
-        reason: Some(reason.to_owned()),
-        status: None,
-        content_type: None,
-        bytes: 0,
-        location: None,
-        dispatched_at_ms: dispatch.dispatched_at_ms,
-        requested_at_ms: None,
-        answered_at_ms: None,
-        ended_at_ms: now,
-        retry_at_ms: Some(retry_at_ms),
-        blocked_until_ms: None,
-        crawl_delay_ms: None,
-    }
+    Outcome { retry_at_ms: Some(retry_at_ms), ..Outcome::unasked(dispatch, OutcomeKind::Deferred, reason, now) }
 }

@@ -18,7 +18,7 @@ use crate::{
     random::Random,
     settings::Service,
     time::Time,
-    web::Truth,
+    web::Expectation,
 };
 
 /// What was observed so far.
@@ -46,7 +46,7 @@ fn declared() -> Vec<Declared> {
 /// Watches without end.
 pub(crate) struct Observer {
     pub(crate) log: ProcessLog,
-    pub(crate) truth: Arc<Truth>,
+    pub(crate) expected: Arc<Expectation>,
     pub(crate) memory: MemoryLog,
     pub(crate) broken: Broken,
     pub(crate) time: Time,
@@ -107,7 +107,7 @@ impl Observer {
 
     fn missing(&self) -> Vec<String> {
         let documents = documents(&self.memory);
-        self.truth.documents.iter().filter(|url| !documents.contains(*url)).cloned().collect()
+        self.expected.truth().documents.into_iter().filter(|url| !documents.contains(url)).collect()
     }
 }
 

@@ -28,7 +28,7 @@ use crate::{
     revisions::{Revision, cap, definition},
     settings::{Service, Settings},
     time::Time,
-    web::{Served, Truth, Web},
+    web::{Expectation, Served, Web},
 };
 
 /// A schedule must be complete within this virtual time.
@@ -70,8 +70,9 @@ impl Scenario {
     #[must_use]
     pub fn of(seed: u64) -> Self {
         let random = Random::new(seed);
-        let web = Web::make(&mut random.split("web"));
+        let mut web = Web::make(&mut random.split("web"));
         let settings = Settings::draw(&mut random.split("settings"), web.interval_ms);
+        web.doom(&mut random.split("doomed"), settings.max_attempts);
         let faults = Fault::plan(&mut random.split("faults"));
         let revisions = Revision::draw(&mut random.split("revisions"), &web);
         let (max_pages, revisions) = cap(&mut random.split("cap"), &web, revisions);
@@ -145,7 +146,7 @@ struct Schedule {
     log: MemoryLog,
     groups: Groups,
     served: Arc<Served>,
-    truth: Arc<Truth>,
+    expected: Arc<Expectation>,
     counts: Counts,
     repeated_before: f64,
     fleet: Fleet,
@@ -166,7 +167,8 @@ impl Schedule {
         let groups = Groups::new(log.clone());
         let served = Arc::new(Served::new(scenario.web.clone()));
         let excluded = scenario.revisions.iter().flat_map(|revision| revision.excluded.iter().copied()).collect();
-        let truth = Arc::new(Truth::narrowed(&scenario.web, &excluded));
+        let max_attempts = scenario.settings.max_attempts;
+        let expected = Arc::new(Expectation { served: served.clone(), excluded, max_attempts });
         let outside = Outside {
             served: served.clone(),
             store: SharedStore::default(),
@@ -192,7 +194,7 @@ impl Schedule {
         };
         let observer = Observer {
             log: ProcessLog::new(log.clone(), line, random.split("observer's log")),
-            truth: truth.clone(),
+            expected: expected.clone(),
             memory: log.clone(),
             broken: scenario.broken.clone(),
             time,
@@ -214,7 +216,7 @@ impl Schedule {
             log,
             groups,
             served,
-            truth,
+            expected,
             counts,
             observed,
             scenario,
@@ -324,7 +326,7 @@ impl Schedule {
 
     fn judge(mut self, mut violations: Vec<String>) -> Report {
         violations.extend(std::mem::take(&mut lock(&self.observed).violations));
-        violations.extend(judge_pages(&self.log, &self.truth, &self.served));
+        violations.extend(judge_pages(&self.log, &self.expected.truth(), &self.served));
         violations.extend(self.pages.judge(&self.log));
         let mut losses: Losses = vec![];
         let moment = |at: Instant| self.time.now() - Millis::try_from(at.elapsed().as_millis()).unwrap_or(0);

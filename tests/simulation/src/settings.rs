@@ -52,7 +52,7 @@ pub struct Settings {
     pub processes: [u64; 5],
     /// Requests of a fetcher without a durable outcome, at most.
     pub concurrency: usize,
-    /// Attempts that a URL gets. So many that no fault uses them up: then each page must come.
+    /// Attempts that a URL gets: as many as by default.
     pub max_attempts: u8,
     /// Dispatches outstanding in a partition, at least.
     pub min_outstanding: usize,
@@ -72,7 +72,7 @@ impl Settings {
         Self {
             partitions: random.pick(&[1, 2, 2, 4]),
             processes: std::array::from_fn(|_| random.between(1, 3)),
-            max_attempts: 200,
+            max_attempts: FrontierConfig::default().max_attempts,
             interval_ms,
             max_delay_ms: random.pick(&[200, 1000, 1000, 3000]),
             concurrency: random.pick(&[1, 2, 4, 8, 64]),

@@ -28,7 +28,7 @@ fn calm(seed: u64) -> Scenario {
         }
     }
     for host in &mut scenario.web.hosts {
-        host.robots_trouble = None;
+        host.robots_troubles.clear();
         host.service_ms = host.service_ms.min(300);
     }
     scenario.web.max_depth = None;

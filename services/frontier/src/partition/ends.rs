@@ -1,14 +1,14 @@
 //! How dispatches end: by an outcome, or without one.
 
-use orbweaver_messages::{DispatchId, Millis, Outcome, OutcomeKind, Waiting};
+use orbweaver_messages::{Millis, Outcome, OutcomeKind, STUCK, Waiting};
 use orbweaver_stage::Origin;
 use orbweaver_url::Fingerprint;
 
 use super::{Active, Busy, PartitionFrontier, dispatched};
 use crate::{
-    decision::{Decision, Turn, gave_up},
+    decision::{Decision, Turn},
     index::{IndexError, Place, SiteId},
-    leases::Lease,
+    leases::{LOST_DISPATCHES, Lease},
 };
 
 /// A deferred dispatch is made again no sooner than the rate-limiter meant to wait, of which so much counts, in milliseconds.
@@ -31,6 +31,10 @@ impl PartitionFrontier {
             Some(Active { place, busy: Busy::Leased(id, _) }) => (Some(*id), place.depth < outcome.depth),
             _ => (None, false),
         };
+        // Also when it is of an earlier dispatch.
+        if leased.is_some() && is_a_fetchers(outcome) {
+            self.leases.answer(outcome.id, fingerprint);
+        }
         // Rule 16: a terminal outcome counts whatever its id, another only if its attempt is current; so does one of a greater
         // depth, since the lease may be for the lesser.
         if leased != Some(outcome.id) && (!outcome.kind.is_terminal() || has_lesser) {
@@ -38,8 +42,8 @@ impl PartitionFrontier {
             return Ok(());
         }
         match self.active.remove(&fingerprint) {
-            Some(Active { place, busy: Busy::Leased(id, waiting) }) => {
-                self.answered(id, &place, outcome, turn);
+            Some(Active { place, busy: Busy::Leased(_, waiting) }) => {
+                self.answered((&place, &waiting.crawl), outcome, turn);
                 let waiting = self.as_found(&place, waiting)?;
                 self.ended(origin, (place, waiting), outcome, turn);
             }
@@ -64,11 +68,11 @@ impl PartitionFrontier {
     }
 
     /// The lease on a URL ended with an outcome.
-    fn answered(&mut self, id: DispatchId, place: &Place, outcome: &Outcome, turn: &mut Turn<'_>) {
-        self.leases.end(id, true);
+    fn answered(&mut self, (place, crawl): (&Place, &str), outcome: &Outcome, turn: &mut Turn<'_>) {
+        self.leases.end();
         let asked = outcome.requested_at_ms.is_some();
         self.sites.end(place.site, asked.then_some(outcome.ended_at_ms - outcome.dispatched_at_ms), turn.now);
-        turn.pages.release(self.partition, &outcome.crawl);
+        turn.pages.release(self.partition, crawl);
     }
 
     fn ended(
@@ -78,6 +82,8 @@ impl PartitionFrontier {
         outcome: &Outcome,
         turn: &mut Turn<'_>,
     ) {
+        // Rule 16: only a request that was made counts.
+        let made = u8::from(outcome.requested_at_ms.is_some());
         match outcome.kind {
             OutcomeKind::Deferred => {
                 let retry_at_ms = outcome.retry_at_ms.unwrap_or(turn.now);
@@ -88,12 +94,12 @@ impl PartitionFrontier {
                 turn.out.push(Decision::Complete(origin));
             }
             OutcomeKind::Retry => {
-                waiting.failures = waiting.failures.saturating_add(1);
+                waiting.failures = waiting.failures.saturating_add(made);
                 waiting.not_before_ms = outcome.retry_at_ms.unwrap_or(turn.now);
                 self.rewrite(place, waiting, vec![origin], turn);
             }
             OutcomeKind::Blocked => {
-                waiting.blocks = waiting.blocks.saturating_add(1);
+                waiting.blocks = waiting.blocks.saturating_add(made);
                 waiting.not_before_ms = outcome.blocked_until_ms.unwrap_or(turn.now);
                 self.sites.pause(place.site, waiting.not_before_ms);
                 self.rewrite(place, waiting, vec![origin], turn);
@@ -118,37 +124,48 @@ impl PartitionFrontier {
         turn.out.push(Decision::End { fingerprint, depth, completes: vec![outcome, self.origin(place.offset)] });
     }
 
-    /// A lease ended without an outcome. It counts as an attempt only if the way was open (rule 16).
-    pub(super) fn expire(&mut self, lease: Lease, turn: &mut Turn<'_>) -> Result<(), IndexError> {
-        let overtaken = self.leases.overtaken(lease.id);
+    /// A lease ended without an outcome: its URL waits again as before (rule 16), unless it is stuck.
+    pub(super) fn expire(&mut self, lease: &Lease, turn: &mut Turn<'_>) -> Result<(), IndexError> {
         let Some(Active { place, busy }) = self.active.remove(&lease.fingerprint) else { return Ok(()) };
-        let Busy::Leased(id, waiting) = busy else {
+        let Busy::Leased(_, waiting) = busy else {
             self.active.insert(lease.fingerprint, Active { place, busy });
             return Ok(());
         };
-        if overtaken && waiting.failures.saturating_add(1) >= self.config.max_attempts {
-            let dispatch = dispatched(&waiting, lease.id, true, lease.dispatched_at_ms);
-            turn.out.push(Decision::GiveUp(Box::new(gave_up(dispatch, turn.now))));
-            // It comes back as a terminal outcome; until then the lease stays.
-            self.active.insert(lease.fingerprint, Active { place, busy: Busy::Leased(id, waiting) });
-            self.leases.renew(Lease { dispatched_at_ms: turn.now, ..lease });
-            return Ok(());
-        }
-        self.release(id, (&place, &waiting.crawl), turn);
-        if overtaken {
-            let mut waiting = self.as_found(&place, waiting)?;
-            waiting.failures += 1;
-            self.rewrite(place, waiting, vec![], turn);
+        self.release((&place, &waiting.crawl), turn);
+        if self.leases.lose(lease) {
+            let waiting = self.as_found(&place, waiting)?;
+            self.give_up(place, waiting, turn);
         } else {
             self.lay(&place, turn.now);
         }
         Ok(())
     }
 
+    /// A URL is stuck: whatever its dispatches meet, they do not come back. Parked, it would hold the commit point, and with
+    /// it completion, for ever; so it ends, told as such, and its record is kept where it can be replayed.
+    fn give_up(&mut self, place: Place, waiting: Box<Waiting>, turn: &mut Turn<'_>) {
+        let fingerprint = waiting.fingerprint;
+        let dispatch = dispatched(&waiting, self.next_id(), false, turn.now);
+        let outcome = Box::new(Outcome::unasked(dispatch, OutcomeKind::Gone, STUCK, turn.now));
+        let reason =
+            format!("{STUCK}: {LOST_DISPATCHES} dispatches had no outcome, while later ones of other URLs had");
+        tracing::error!(partition = self.partition, url = waiting.url, reason, "a URL is given up");
+        let busy = Busy::Ended(place.offset, waiting.depth);
+        self.active.insert(fingerprint, Active { place, busy });
+        self.sites.dismiss(place.site, turn.now);
+        let origin = self.origin(place.offset);
+        turn.out.push(Decision::GiveUp { outcome, waiting, origin, reason });
+    }
+
     /// Takes the lease off a URL without an outcome.
-    pub(super) fn release(&mut self, id: DispatchId, (place, crawl): (&Place, &str), turn: &mut Turn<'_>) {
-        self.leases.end(id, false);
+    pub(super) fn release(&mut self, (place, crawl): (&Place, &str), turn: &mut Turn<'_>) {
+        self.leases.end();
         self.sites.end(place.site, None, turn.now);
         turn.pages.release(self.partition, crawl);
     }
+}
+
+/// Whether a fetcher wrote this outcome: those of rate-limiters and frontiers say nothing of the way to the fetchers.
+fn is_a_fetchers(outcome: &Outcome) -> bool {
+    outcome.requested_at_ms.is_some() || outcome.kind == OutcomeKind::Refused
 }

@@ -88,6 +88,8 @@ pub struct PartitionFrontier {
     put_back: u64,
     /// As many URLs as one call looks at were passed over, and there may be more.
     passing_over: bool,
+    /// Leases that ended without an outcome since that was asked for last.
+    expired: u64,
     /// The offset behind the last record of `crawl.frontier` that was read.
     end: Offset,
     limit: usize,
@@ -119,6 +121,7 @@ impl PartitionFrontier {
             patterns: Patterns::new(similar::PATTERN_BYTES),
             put_back: 0,
             passing_over: false,
+            expired: 0,
             limit: config.min_outstanding,
             outcomes_since_tick: 0,
             outcomes_per_second: 0.0,
@@ -154,9 +157,10 @@ impl PartitionFrontier {
         let mut expired = 0;
         while let Some(lease) = self.leases.pop_over(turn.now, |lease| is_current(&self.active, lease)) {
             expired += 1;
-            self.expire(lease, turn)?;
+            self.expire(&lease, turn)?;
         }
         if expired > 0 {
+            self.expired += expired;
             tracing::warn!(partition = self.partition, expired, "leases ended without an outcome");
         }
         self.renew(turn)?;
@@ -216,6 +220,11 @@ impl PartitionFrontier {
     #[must_use]
     pub fn is_due(&self) -> bool {
         self.sites.has_turn() && self.leases.outstanding() < self.limit
+    }
+
+    /// How many leases ended without an outcome since this was asked last.
+    pub fn take_expired(&mut self) -> u64 {
+        std::mem::take(&mut self.expired)
     }
 
     /// URLs that wait, leases, sites.

@@ -129,8 +129,8 @@ impl PartitionFrontier {
             Some(active @ Active { busy: Busy::Rewriting(_), .. }) => {
                 self.active.insert(fingerprint, active);
             }
-            Some(Active { place, busy: Busy::Leased(id, waiting) }) => {
-                self.release(id, (&place, &waiting.crawl), turn);
+            Some(Active { place, busy: Busy::Leased(_, waiting) }) => {
+                self.release((&place, &waiting.crawl), turn);
                 let waiting = self.as_found(&place, waiting)?;
                 self.bury(place, waiting, epoch, turn);
             }

@@ -3,12 +3,12 @@
 //! What is learnt of them is an index that may be lost: a URL that was put at the back may stand in its old place after a restart,
 //! until it has its turn and is looked at again. Nothing else depends on it.
 
-use orbweaver_messages::{OutcomeKind, Trail, Traps, Waiting};
+use orbweaver_messages::{Outcome, OutcomeKind, Trail, Traps, Waiting};
 use orbweaver_patterns::Verdict;
 
 use super::{Active, Busy, PartitionFrontier, dispatched};
 use crate::{
-    decision::{Decision, Turn, ended_unasked},
+    decision::{Decision, Turn},
     index::{IndexError, Place},
 };
 
@@ -71,7 +71,7 @@ impl PartitionFrontier {
     /// A URL ends without a request. Its outcome is written before its tombstone; read back, it finds nothing to end.
     fn refuse(&mut self, place: &Place, waiting: &Waiting, reason: &str, turn: &mut Turn<'_>) {
         let dispatch = dispatched(waiting, self.next_id(), false, turn.now);
-        let outcome = Box::new(ended_unasked(dispatch, OutcomeKind::Refused, reason, turn.now));
+        let outcome = Box::new(Outcome::unasked(dispatch, OutcomeKind::Refused, reason, turn.now));
         let completes = vec![self.origin(place.offset)];
         turn.out.push(Decision::Refuse { outcome, completes });
         self.idle.remove(place.offset);

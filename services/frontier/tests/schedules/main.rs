@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
+mod attempts;
 #[path = "../definitions/mod.rs"]
 mod definitions;
 mod world;

@@ -90,6 +90,8 @@ pub(crate) struct World {
     pub(crate) admitted: u32,
     /// URLs that the frontier refused.
     pub(crate) refused: u32,
+    /// URLs that the frontier gave up.
+    pub(crate) given_up: Vec<String>,
     pub(crate) claims: u64,
     pub(crate) control: Control,
     /// The index on disk, when there is one.
@@ -145,6 +147,7 @@ impl World {
             ended: BTreeMap::new(),
             admitted: 0,
             refused: 0,
+            given_up: vec![],
             claims: 0,
             control: Control::new(),
         };
@@ -235,9 +238,13 @@ impl World {
                 self.ask(fingerprint, depth);
                 self.carry_out(Decision::End { fingerprint, depth, completes });
             }
-            Decision::GiveUp(outcome) => {
-                self.ask(outcome.fingerprint, outcome.depth);
+            Decision::GiveUp { outcome, waiting, origin, .. } => {
+                assert_eq!((waiting.fingerprint, waiting.depth), (outcome.fingerprint, outcome.depth));
+                self.given_up.push(waiting.url);
+                let Outcome { fingerprint, depth, .. } = *outcome;
+                self.ask(fingerprint, depth);
                 self.outcomes.push(*outcome);
+                self.carry_out(Decision::End { fingerprint, depth, completes: vec![origin] });
             }
         }
     }
@@ -343,8 +350,8 @@ impl World {
             bytes: 0,
             location: None,
             dispatched_at_ms: dispatch.dispatched_at_ms,
-            requested_at_ms: Some(self.now),
-            answered_at_ms: Some(self.now),
+            requested_at_ms: (kind != OutcomeKind::Deferred).then_some(self.now),
+            answered_at_ms: (kind != OutcomeKind::Deferred).then_some(self.now),
             ended_at_ms: self.now,
             retry_at_ms: later,
             blocked_until_ms: later,

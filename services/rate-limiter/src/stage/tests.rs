@@ -107,11 +107,39 @@ fn one_batch_is_one_plan_and_what_is_too_early_goes_back() {
 fn our_own_deferral_read_back_completes_and_teaches_nothing() {
     let mut stage = stage(RateLimiterConfig::default());
     open(&mut stage, 0, T);
-    let (origin, record) =
-        delivered(OUTCOMES, 5, Some(encode(&outcome("a.example", OutcomeKind::Deferred, Some(429)))));
+    let mut deferral = outcome("a.example", OutcomeKind::Deferred, None);
+    (deferral.requested_at_ms, deferral.answered_at_ms) = (None, None);
+    let (origin, record) = delivered(OUTCOMES, 5, Some(encode(&deferral)));
     let actions = receive(&mut stage, vec![(origin, record)], T);
     assert_eq!(actions.completes, vec![origin]);
     assert!(actions.plans.is_empty());
+}
+
+#[test]
+fn a_deferral_whose_robots_txt_was_refused_blocks_the_site() {
+    let mut stage = stage(RateLimiterConfig::default());
+    open(&mut stage, 0, T);
+    let (origin, record) =
+        delivered(OUTCOMES, 5, Some(encode(&outcome("a.example", OutcomeKind::Deferred, Some(429)))));
+    let actions = receive(&mut stage, vec![(origin, record)], T + 200);
+    assert_eq!(actions.plans[0].completes, vec![origin]);
+    let memory: SiteMemory = decode("site", produced(&actions)[0].value.as_ref()).unwrap();
+    assert_eq!(memory.blocked_until_ms, T + 60_100);
+}
+
+#[test]
+fn a_rejected_dispatch_ends_as_gone_in_its_own_partition_and_a_rejected_outcome_ends_nothing() {
+    let sent = dispatch("a.example", 1);
+    let (_, record) = delivered(SCHEDULED, 0, Some(encode(&sent)));
+    let ends = RateLimiterStage::ends_of_rejected(&record, T);
+    let [Record { place, value, .. }] = &ends[..] else { panic!("{ends:?}") };
+    let ended: Outcome = decode("outcome", value.as_ref()).unwrap();
+    assert_eq!(*place, TopicPartition::new(OUTCOMES, 3));
+    assert_eq!(ended, Outcome::unasked(sent, OutcomeKind::Gone, "rejected", T));
+    let (_, record) = delivered(OUTCOMES, 0, Some(encode(&ended)));
+    assert_eq!(RateLimiterStage::ends_of_rejected(&record, T), vec![]);
+    let (_, record) = delivered(SCHEDULED, 0, None);
+    assert_eq!(RateLimiterStage::ends_of_rejected(&record, T), vec![]);
 }
 
 #[test]

@@ -45,6 +45,22 @@ impl Web {
         web
     }
 
+    /// Has a page, or the robots.txt of a host, fail as often as it takes to end, in one web of eight.
+    pub fn doom(&mut self, random: &mut Random, max_attempts: u8) {
+        if !random.chance(12) {
+            return;
+        }
+        let troubles = vec![Trouble::Error; usize::from(max_attempts) + random.index(2)];
+        if random.chance(30) {
+            let host = random.index(self.hosts.len());
+            self.hosts[host].robots_troubles = troubles;
+        } else {
+            let page = random.index(self.pages.len());
+            self.pages[page].troubles = troubles;
+        }
+        self.calm();
+    }
+
     fn link(&mut self, random: &mut Random) {
         let count = self.pages.len();
         for number in 1..count {
@@ -76,7 +92,7 @@ impl Web {
         let slow: Vec<String> = (0..self.pages.len())
             .filter(|&page| slows(&self.pages[page]))
             .map(|page| self.site(page).to_owned())
-            .chain(self.hosts.iter().filter(|host| host.robots_trouble.is_some()).map(|host| host.site.clone()))
+            .chain(self.hosts.iter().filter(|host| !host.robots_troubles.is_empty()).map(|host| host.site.clone()))
             .collect();
         for page in 0..self.pages.len() {
             if self.pages[page].kind == Kind::CookieWall && slow.iter().any(|site| site == self.site(page)) {
@@ -98,7 +114,11 @@ fn host(site: u64, part: u64, random: &mut Random) -> Host {
         site: format!("site{site}.org"),
         has_robots,
         crawl_delay_s: (has_robots && random.chance(20)).then(|| random.between(1, 4)),
-        robots_trouble: random.chance(12).then(|| random.pick(&[Trouble::Error, Trouble::Busy(Some(7))])),
+        robots_troubles: random
+            .chance(12)
+            .then(|| random.pick(&[Trouble::Error, Trouble::Busy(Some(7))]))
+            .into_iter()
+            .collect(),
         service_ms: random.pick(&[3, 20, 80, 300, 900]),
     }
 }

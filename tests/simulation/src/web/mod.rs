@@ -6,7 +6,7 @@ mod truth;
 mod visitor;
 
 pub use serve::{Asked, Served};
-pub use truth::Truth;
+pub use truth::{Expectation, Truth};
 pub use visitor::Visitor;
 
 /// What goes wrong with a request.
@@ -65,8 +65,8 @@ pub struct Host {
     pub has_robots: bool,
     /// The crawl-delay of its robots.txt, in seconds.
     pub crawl_delay_s: Option<u64>,
-    /// What goes wrong with the first request for its robots.txt.
-    pub robots_trouble: Option<Trouble>,
+    /// What goes wrong with the first requests for its robots.txt, in order.
+    pub robots_troubles: Vec<Trouble>,
     /// How long it takes to answer.
     pub service_ms: u64,
 }

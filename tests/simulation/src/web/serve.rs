@@ -1,12 +1,13 @@
 //! Answers requests, and writes down when they came.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use orbweaver_fetcher::{Answer, Body, Failure, Purpose, Request};
 use orbweaver_messages::Millis;
+use orbweaver_politeness::MAX_ATTEMPTS;
 
 use super::{CLIENT_PATIENCE_MS, Kind, Trouble, Web};
 
@@ -29,6 +30,8 @@ pub struct Asked {
     pub ended_ms: Option<Millis>,
     /// The status of the answer.
     pub status: Option<u16>,
+    /// Whether it failed in a way that costs an attempt, and somebody was there to see it.
+    pub failed: bool,
     /// For how long the site asked to be left alone from the answer on, in milliseconds.
     pub retry_after_ms: Option<u64>,
 }
@@ -67,6 +70,24 @@ impl Served {
         self.log().clone()
     }
 
+    /// The pages that may have ended without a document: those of which, or of whose robots.txt, so many requests failed.
+    #[must_use]
+    pub fn given_up(&self, max_attempts: u8) -> BTreeSet<usize> {
+        let (mut pages, mut hosts) = (BTreeMap::<usize, u8>::new(), BTreeMap::<usize, u8>::new());
+        for asked in self.log().iter().filter(|asked| asked.failed) {
+            if asked.is_robots {
+                *hosts.entry(asked.host).or_default() += 1;
+            } else if let Some(page) = self.web.page(&asked.url) {
+                *pages.entry(page).or_default() += 1;
+            }
+        }
+        let often = |count: Option<&u8>, most: u8| count.is_some_and(|count| *count >= most);
+        let is_given_up = |page: &usize| {
+            often(pages.get(page), max_attempts) || often(hosts.get(&self.web.pages[*page].host), MAX_ATTEMPTS)
+        };
+        (0..self.web.pages.len()).filter(is_given_up).collect()
+    }
+
     /// How many requests there were.
     #[must_use]
     pub fn requests(&self) -> usize {
@@ -99,6 +120,7 @@ impl Served {
                 arrived_ms: now,
                 ended_ms: None,
                 status: None,
+                failed: false,
                 retry_after_ms: None,
             });
             log.len() - 1
@@ -106,11 +128,17 @@ impl Served {
         Answering { number, after_ms, result }
     }
 
-    /// The answer to a request is sent, or its connection breaks.
-    pub(super) fn ends(&self, number: usize, answer: Option<&Answer>, now: Millis) {
+    /// A request ends so; `None`: whoever sent it is gone.
+    pub(super) fn ends(&self, number: usize, result: Option<&Result<Answer, Failure>>, now: Millis) {
         let mut log = self.log();
         let asked = &mut log[number];
         asked.ended_ms = Some(now);
+        asked.failed = match result {
+            Some(Ok(answer)) => answer.status >= 500 && answer.status != 503,
+            Some(Err(_)) => true,
+            None => false,
+        };
+        let answer = result.and_then(|result| result.as_ref().ok());
         asked.status = answer.map(|answer| answer.status);
         asked.retry_after_ms = answer
             .and_then(|answer| answer.retry_after.as_deref())
@@ -129,7 +157,7 @@ impl Served {
 
     fn robots(&self, host: usize, url: &str) -> (u64, Result<Answer, Failure>) {
         let host = &self.web.hosts[host];
-        if let Some(trouble) = self.trouble(url, host.robots_trouble.as_slice()) {
+        if let Some(trouble) = self.trouble(url, &host.robots_troubles) {
             return troubled(trouble, host.service_ms);
         }
         if !host.has_robots {

@@ -1,8 +1,32 @@
 //! What a crawl of a web must bring, from the web alone.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+};
 
-use super::{Kind, Web};
+use super::{Kind, Served, Web};
+
+/// What a crawl must bring, as far as the web has answered by now.
+#[derive(Debug, Clone)]
+pub struct Expectation {
+    /// The web, with its own log.
+    pub served: Arc<Served>,
+    /// Pages that are excluded for some time.
+    pub excluded: BTreeSet<usize>,
+    /// Attempts that a URL gets.
+    pub max_attempts: u8,
+}
+
+impl Expectation {
+    /// The truth by now. A page may end without a document when the web answered its every attempt with a failure, and then
+    /// what only it leads to need not come either.
+    #[must_use]
+    pub fn truth(&self) -> Truth {
+        let given_up = self.served.given_up(self.max_attempts);
+        Truth::narrowed(&self.served.web, &self.excluded.union(&given_up).copied().collect())
+    }
+}
 
 /// What a crawl must bring.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -64,7 +64,7 @@ impl Client for Visitor {
                 }
                 () = sleep(Duration::from_millis(answering.after_ms)) => {}
             }
-            self.served.ends(answering.number, answering.result.as_ref().ok(), self.time.now());
+            self.served.ends(answering.number, Some(&answering.result), self.time.now());
             self.way().await;
             self.gate.runs().await;
             let now = self.clock.now();

@@ -326,6 +326,35 @@ fn hosts_that_the_client_cannot_read_are_refused_before_anything_is_asked() {
 }
 
 #[test]
+fn a_rejected_dispatch_ends_as_gone_in_its_own_partition() {
+    let around = Surroundings::unlimited();
+    let ready = around.ready("https://a.example/1", 1);
+    let place = TopicPartition::new(topic::READY, 2);
+    let value = Some(encode(&ready));
+    let record = Delivered { place, offset: 0, timestamp_ms: START, key: None, value, headers: vec![] };
+    let ends = FetcherStage::ends_of_rejected(&record, START);
+    assert_eq!(ends.len(), 1);
+    assert_eq!(ends[0].place, TopicPartition::new(topic::OUTCOMES, 2));
+    let ended: Outcome = decode("outcome", ends[0].value.as_ref()).unwrap();
+    assert_eq!(ended, Outcome::unasked(ready.dispatch, OutcomeKind::Gone, "rejected", START));
+}
+
+#[test]
+fn a_dispatch_that_redirects_to_itself_and_runs_out_of_time_tells_of_the_request_that_was_made() {
+    let mut around = Surroundings::unlimited();
+    let mut ready = around.ready("https://a.example/", 1);
+    ready.interval_ms = 70_000;
+    around.client.on("https://a.example/", moved("https://a.example/", &["c=1"]));
+    ready.dispatch.not_after_ms = START + 90_000;
+    ready.dispatch.expires_ms = START + 100_000;
+    around.deliver(&ready);
+    around.pass(120_000);
+    assert_eq!((around.asked().len(), around.kinds()), (1, vec![some(OutcomeKind::Retry, "timeout")]));
+    assert!(around.outcomes()[0].requested_at_ms.is_some(), "it costs an attempt, since a request was made");
+    around.assert_all_complete();
+}
+
+#[test]
 fn a_partition_that_is_wanted_back_keeps_what_is_in_flight_and_leaves_the_rest_to_its_successor() {
     let mut around = Surroundings::unlimited();
     let first = around.deliver(&around.ready("https://a.example/1", 1));

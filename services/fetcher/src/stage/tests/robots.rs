@@ -117,18 +117,24 @@ fn every_answer_to_robots_txt_allows_or_refuses_as_the_rfc_says() {
         around.client.on("https://a.example/x", page("x"));
         for attempt in 1..=5u8 {
             let mut ready = around.ready("https://a.example/x", attempt.into());
-            (ready.dispatch.attempt, ready.dispatch.last_attempt) = (attempt, attempt == 3);
-            ready.dispatch.blocks = attempt - 1;
+            // Were each failure held against the URL, its first would end it.
+            (ready.dispatch.last_attempt, ready.dispatch.blocks) = (true, 4);
             around.deliver(&ready);
             around.pass(1000);
             let Some(outcome) = around.outcomes().pop() else { panic!("{answer:?}") };
             if outcome.kind.is_terminal() {
                 break;
             }
-            assert_eq!(outcome.blocked_until_ms, None, "no answer names a time");
+            assert_eq!(
+                (outcome.kind, outcome.blocked_until_ms),
+                (OutcomeKind::Deferred, None),
+                "no answer names a time"
+            );
+            assert!(outcome.requested_at_ms.is_some(), "the rate-limiter hears of the request");
             let blocked_ms = around.stage.gates.blocked_until("a.example", around.now());
-            assert_eq!(blocked_ms.is_some(), outcome.kind == OutcomeKind::Blocked, "{answer:?}");
-            let again_ms = outcome.retry_at_ms.or(blocked_ms).unwrap();
+            let refuses = matches!(&answer, Ok(answer) if matches!(answer.status, 429 | 503));
+            assert_eq!((blocked_ms.is_some(), outcome.status.is_some()), (refuses, refuses), "{answer:?}");
+            let again_ms = outcome.retry_at_ms.unwrap();
             around.pass(again_ms - around.now());
         }
         let fetched = around.asked().contains(&"https://a.example/x".to_owned());
@@ -170,7 +176,7 @@ fn a_robots_txt_that_leads_into_a_private_network_is_not_followed() {
 }
 
 #[test]
-fn a_robots_txt_that_cannot_be_had_costs_one_dispatch_an_attempt_and_then_refuses_all_for_a_while() {
+fn a_robots_txt_that_cannot_be_had_costs_no_url_an_attempt_and_then_refuses_all_for_a_while() {
     let mut around = polite();
     around.client.on(ROBOTS, Err(Failure::Connect));
     for sequence in 0..3 {
@@ -179,7 +185,9 @@ fn a_robots_txt_that_cannot_be_had_costs_one_dispatch_an_attempt_and_then_refuse
     around.settle();
     let unreachable = |kind| some(kind, "robots_unreachable");
     let deferred = unreachable(OutcomeKind::Deferred);
-    assert_eq!(around.kinds(), [unreachable(OutcomeKind::Retry), deferred.clone(), deferred.clone()]);
+    assert_eq!(around.kinds(), vec![deferred.clone(); 3]);
+    let asked: Vec<bool> = around.outcomes().iter().map(|outcome| outcome.requested_at_ms.is_some()).collect();
+    assert_eq!(asked, [true, false, false], "one of them tells of the request");
     around.deliver(&around.ready("https://a.example/3", 3));
     assert_eq!(around.asked().len(), 1, "it is not asked again before its time");
     around.pass(1000);
@@ -188,7 +196,7 @@ fn a_robots_txt_that_cannot_be_had_costs_one_dispatch_an_attempt_and_then_refuse
     around.deliver(&around.ready("https://a.example/5", 5));
     around.settle();
     assert_eq!(around.asked().len(), 3);
-    let expected = [deferred, unreachable(OutcomeKind::Retry), unreachable(OutcomeKind::Refused)];
+    let expected = [deferred.clone(), deferred, unreachable(OutcomeKind::Refused)];
     assert_eq!(around.kinds()[3..], expected);
     around.deliver(&around.ready("https://a.example/6", 6));
     around.settle();
@@ -208,10 +216,11 @@ fn a_site_that_blocks_at_its_robots_txt_is_blocked_for_all() {
         around.deliver(&around.ready("https://a.example/3", 3));
         around.settle();
         let blocked = some(OutcomeKind::Deferred, "blocked");
-        assert_eq!(around.kinds(), [some(OutcomeKind::Blocked, "robots_unreachable"), blocked.clone(), blocked]);
+        assert_eq!(around.kinds(), [some(OutcomeKind::Deferred, "robots_unreachable"), blocked.clone(), blocked]);
+        assert_eq!(around.outcomes()[0].status, Some(503), "the rate-limiter blocks the site");
         let until_ms = START + block_ms;
         assert_eq!(around.outcomes()[0].blocked_until_ms, retry_after.map(|_| until_ms));
-        assert!(around.outcomes()[1..].iter().all(|outcome| outcome.retry_at_ms == Some(until_ms)));
+        assert!(around.outcomes().iter().all(|outcome| outcome.retry_at_ms == Some(until_ms)));
         around.assert_all_complete();
     }
 }

@@ -1,0 +1,130 @@
+//! What costs an attempt (rule 16), and what becomes of a URL whose dispatches are lost.
+
+use orbweaver_messages::{Dispatch, LEASE_MS, Millis, OutcomeKind};
+
+use crate::world::World;
+
+const HOUR_MS: Millis = 3_600_000;
+
+/// Lets a URL of another site be dispatched and end so.
+fn another_is(world: &mut World, kind: OutcomeKind) {
+    world.admit(1);
+    world.settle();
+    let index = world.in_flight.iter().position(|dispatch| dispatch.site == "1.example").unwrap();
+    world.in_flight.swap(0, index);
+    world.answer(kind, 1);
+    world.settle();
+}
+
+/// The dispatch of the one URL of site 0, which is lost.
+fn lose(world: &mut World) -> Dispatch {
+    let index = world.in_flight.iter().position(|dispatch| dispatch.site == "0.example").unwrap();
+    world.in_flight.remove(index)
+}
+
+fn pass(world: &mut World, millis: Millis) {
+    world.now += millis;
+    world.settle();
+}
+
+/// A world in which one URL of site 0 was dispatched.
+fn dispatched() -> World {
+    let mut world = World::new(None);
+    world.admit(0);
+    world.settle();
+    world
+}
+
+#[test]
+fn leases_that_run_out_while_the_fetchers_are_away_cost_no_attempt_although_rate_limiters_defer_meanwhile() {
+    let mut world = dispatched();
+    for _ in 0..30 {
+        let lost = lose(&mut world);
+        assert_eq!((lost.attempt, lost.last_attempt), (1, false));
+        another_is(&mut world, OutcomeKind::Deferred);
+        world.in_flight.retain(|dispatch| dispatch.site != "1.example");
+        pass(&mut world, LEASE_MS);
+    }
+    assert!(world.given_up.is_empty() && world.ended.is_empty());
+    world.finish();
+    assert_eq!(world.ended.len(), world.admitted as usize);
+}
+
+#[test]
+fn a_lost_dispatch_costs_no_attempt_although_later_ones_are_answered() {
+    let mut world = dispatched();
+    for _ in 0..9 {
+        assert_eq!(lose(&mut world).attempt, 1);
+        another_is(&mut world, OutcomeKind::Fetched);
+        pass(&mut world, LEASE_MS);
+    }
+    assert!(world.given_up.is_empty());
+    // An answer begins the count anew.
+    another_is(&mut world, OutcomeKind::Fetched);
+    world.answer(OutcomeKind::Retry, 1);
+    world.settle();
+    pass(&mut world, 1000);
+    for _ in 0..9 {
+        assert_eq!(lose(&mut world).attempt, 2, "one request was made");
+        another_is(&mut world, OutcomeKind::Fetched);
+        pass(&mut world, LEASE_MS);
+    }
+    assert!(world.given_up.is_empty());
+    world.finish();
+    assert_eq!(world.ended.len(), world.admitted as usize);
+}
+
+#[test]
+fn a_url_whose_dispatches_are_lost_ten_times_while_later_ones_are_answered_is_given_up_as_stuck() {
+    let mut world = dispatched();
+    for _ in 0..10 {
+        lose(&mut world);
+        another_is(&mut world, OutcomeKind::Fetched);
+        pass(&mut world, LEASE_MS);
+    }
+    assert_eq!(world.given_up, ["http://0.example/1"]);
+    let stuck = world.outcomes.iter().rfind(|outcome| outcome.site == "0.example").unwrap();
+    assert_eq!((stuck.kind, stuck.reason.as_deref()), (OutcomeKind::Gone, Some("stuck")));
+    assert!(world.in_flight.is_empty() && world.waiting() == 0, "it ends, so that completion can be proven");
+    assert!(world.incomplete.iter().all(std::collections::BTreeSet::is_empty), "{:?}", world.incomplete);
+}
+
+#[test]
+fn a_clock_that_jumps_by_an_hour_ends_leases_and_no_url() {
+    let mut world = dispatched();
+    for _ in 0..30 {
+        another_is(&mut world, OutcomeKind::Fetched);
+        let early = lose(&mut world);
+        pass(&mut world, HOUR_MS);
+        let again = world.in_flight.last().unwrap().clone();
+        assert_eq!((again.url, again.attempt), (early.url.clone(), 1));
+        // The answer to the dispatch whose lease ended early comes now, as one that may not count: only the current may.
+        world.in_flight.insert(0, early);
+        world.answer(OutcomeKind::Retry, 1);
+        world.settle();
+        // And that of the current one: not made.
+        world.answer(OutcomeKind::Deferred, 1);
+        world.settle();
+        pass(&mut world, 1000);
+    }
+    world.answer(OutcomeKind::Fetched, 1);
+    world.settle();
+    assert!(world.given_up.is_empty());
+    assert_eq!(world.ended.len(), world.admitted as usize);
+}
+
+#[test]
+fn a_retry_or_a_block_without_a_request_costs_nothing() {
+    for kind in [OutcomeKind::Retry, OutcomeKind::Blocked] {
+        let mut world = dispatched();
+        for _ in 0..10 {
+            assert_eq!((world.in_flight[0].attempt, world.in_flight[0].blocks), (1, 0));
+            world.answer(kind, 1);
+            world.outcomes.last_mut().unwrap().requested_at_ms = None;
+            world.settle();
+            pass(&mut world, 1000);
+        }
+        world.finish();
+        assert_eq!(world.ended.len(), 1);
+    }
+}
