@@ -10,7 +10,7 @@
 //! - **Commits** are synchronous, off the runtime's threads, one at a time, and several are read back: librdkafka tells an
 //!   error of one partition among many to nobody.
 //! - **Readers** share a few consumers outside of any group. A gap at the end of a partition (markers of transactions,
-//!   compaction) is passed when the brokers say that the end was reached.
+//!   compaction) is passed up to where the broker that was read from says that its partition ends, and no further.
 //!
 //! | module | contents |
 //! |---|---|
@@ -20,7 +20,7 @@
 //! | `producer` | appends |
 //! | `consumer`, `asked` | a member; what it asks of the brokers |
 //! | `group`, `held`, `subscription` | what the brokers tell a member; what it holds; its topics (pure) |
-//! | `pool`, `reader` | shared consumers, readers |
+//! | `pool`, `reader`, `eof` | shared consumers, readers, the end of a partition |
 //! | `inquiry` | bounds, times, commits, deletion |
 //! | `message` | a record as the brokers gave it |
 
@@ -28,6 +28,7 @@ mod asked;
 mod client;
 mod config;
 mod consumer;
+mod eof;
 mod group;
 mod held;
 mod inquiry;
@@ -214,7 +215,7 @@ impl Log for KafkaLog {
             let bounds = self.bounds_of(place).await?;
             check_range(place, from, bounds)?;
             let seat = self.pool.seat(place.partition)?;
-            Ok(Box::new(KafkaReader::new(place, known.name, from, bounds.end, seat)) as Box<dyn Reader>)
+            Ok(Box::new(KafkaReader::new(place, known.name, from, seat)) as Box<dyn Reader>)
         }
         .boxed()
     }

@@ -24,7 +24,8 @@ use rdkafka::{
 
 use super::{
     KafkaConfig,
-    client::{Names, Quiet, failed, reading},
+    client::{Names, failed, reading},
+    eof::Ends,
     inquiry::{bounds, position, raw_partition},
     message::delivered,
     reader::Feed,
@@ -37,6 +38,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_millis(50);
 /// A client that nobody has used for so long ends, save the first.
 const IDLE: Duration = Duration::from_secs(60);
+/// Between two looks whether a position beyond the end is in the log by now.
+const LOOK_AGAIN_EVERY: Duration = Duration::from_millis(200);
+/// How long a position may lie beyond the end that its leader reports.
+const LEADER_CATCHES_UP_WITHIN: Duration = Duration::from_secs(30);
 /// Polls that give nothing before the queue counts as empty: a poll that handles an event of librdkafka's own gives nothing.
 const EMPTY_POLLS: usize = 3;
 
@@ -45,7 +50,7 @@ pub(super) enum Command {
     /// Something may have come, or a reader has room again.
     Look,
     /// Read `place` from `from` on.
-    Open { place: TopicPartition, name: Arc<str>, from: Offset, end: Offset, feed: Arc<Feed> },
+    Open { place: TopicPartition, name: Arc<str>, from: Offset, feed: Arc<Feed> },
     /// The reader of this partition is gone.
     Close { partition: i32 },
 }
@@ -121,7 +126,7 @@ impl Pool {
 
     fn begin(&self, members: Weak<Mutex<Vec<Arc<Member>>>>) -> Result<Arc<Member>, LogError> {
         let invalid = |error: KafkaError| LogError::Invalid(format!("a Kafka client of readers: {error}"));
-        let mut client = BaseConsumer::from_config_and_context(&self.config, Quiet).map_err(invalid)?;
+        let mut client = BaseConsumer::from_config_and_context(&self.config, Ends::default()).map_err(invalid)?;
         let (commands, received) = channel();
         // One wake-up is enough until the thread has looked.
         let woken = Arc::new(AtomicBool::new(false));
@@ -143,6 +148,7 @@ impl Pool {
             timeout: self.timeout,
             deferred: VecDeque::new(),
             out_of_range: false,
+            look_again_at: Instant::now(),
         };
         std::thread::Builder::new()
             .name("kafka-readers".to_owned())
@@ -158,14 +164,14 @@ struct Open {
     name: Arc<str>,
     /// The lowest offset that may come.
     next: Offset,
-    /// The end before the partition was assigned.
-    end: Offset,
     feed: Arc<Feed>,
     paused: bool,
+    /// Since when `next` lies beyond the end that the leader reports.
+    beyond_since: Option<Instant>,
 }
 
 struct Thread {
-    client: BaseConsumer<Quiet>,
+    client: BaseConsumer<Ends>,
     commands: Receiver<Command>,
     woken: Arc<AtomicBool>,
     member: Weak<Member>,
@@ -177,6 +183,8 @@ struct Thread {
     deferred: VecDeque<Command>,
     /// Some position is not in the log.
     out_of_range: bool,
+    /// When to look again whether positions beyond the end are in the log by now.
+    look_again_at: Instant,
 }
 
 impl Thread {
@@ -224,10 +232,10 @@ impl Thread {
     fn told(&mut self, command: Command) {
         match command {
             Command::Look => {}
-            Command::Open { place, name, from, end, feed } => {
+            Command::Open { place, name, from, feed } => {
                 let partition = raw_partition(place.partition);
                 self.unassign(partition);
-                let open = Open { place, name, next: from, end, feed, paused: false };
+                let open = Open { place, name, next: from, feed, paused: false, beyond_since: None };
                 self.assign(partition, &open);
                 self.open.insert(partition, open);
             }
@@ -327,9 +335,12 @@ impl Thread {
 
     fn erred(&mut self, error: &KafkaError) {
         if let KafkaError::PartitionEOF(partition) = error {
-            if let Some(open) = self.open.get_mut(partition) {
-                // Nothing but gaps lies between the last record and the end as it was before.
-                open.feed.prove(open.end);
+            let end = self.client.context().take();
+            if let (Some(open), Some(end)) = (self.open.get_mut(partition), end) {
+                // Nothing but gaps lies between the last record and this end, which need not be the one that another leader
+                // reported: the reader waits for more until it is reached.
+                open.next = open.next.max(end);
+                open.feed.prove(end);
             }
             return;
         }
@@ -346,10 +357,17 @@ impl Thread {
 
     /// Some position is not in the log; librdkafka does not say which.
     fn find_out_of_range(&mut self) {
-        if !self.out_of_range {
+        let (all, now) = (self.out_of_range, Instant::now());
+        if !all && now < self.look_again_at {
             return;
         }
-        let places: Vec<_> = self.open.values().map(|open| (open.place, open.name.clone())).collect();
+        self.look_again_at = now + LOOK_AGAIN_EVERY;
+        let meant = self.open.values().filter(|open| all || open.beyond_since.is_some());
+        let places: Vec<_> = meant.map(|open| (open.place, open.name.clone())).collect();
+        if places.is_empty() {
+            self.out_of_range = false;
+            return;
+        }
         let found = match bounds(&self.client, &places, self.timeout) {
             Ok(found) => found,
             Err(error) => {
@@ -365,8 +383,11 @@ impl Thread {
             let _ = self.client.incremental_unassign(&list_of(&open));
             let offset = open.next;
             if (bounds.start..=bounds.end).contains(&offset) {
-                open.paused = false;
+                (open.paused, open.beyond_since) = (false, None);
                 self.assign(partition, &open);
+                self.open.insert(partition, open);
+            } else if offset > bounds.end && open.beyond_since.get_or_insert(now).elapsed() < LEADER_CATCHES_UP_WITHIN {
+                // A new leader may not know yet how far the one before it had come.
                 self.open.insert(partition, open);
             } else {
                 open.feed.fail(LogError::OutOfRange { place, offset, start: bounds.start, end: bounds.end });
@@ -379,4 +400,62 @@ fn list_of(open: &Open) -> TopicPartitionList {
     let mut list = TopicPartitionList::with_capacity(1);
     list.add_partition(&open.name, raw_partition(open.place.partition));
     list
+}
+
+#[cfg(test)]
+mod tests {
+    use orbweaver_messages::topic;
+    use rdkafka::{
+        mocking::MockCluster,
+        producer::{BaseProducer, BaseRecord, Producer as _},
+    };
+
+    use super::*;
+    use crate::{Delivered, Reader, kafka::reader::KafkaReader};
+
+    const NAME: &str = "crawl.frontier";
+
+    fn produce(brokers: &str, count: usize) {
+        let producer: BaseProducer = ClientConfig::new().set("bootstrap.servers", brokers).create().unwrap();
+        for _ in 0..count {
+            let record = BaseRecord::<str, str>::to(NAME).partition(0).key("key").payload("value");
+            producer.send(record).map_err(|(error, _)| error).unwrap();
+            // One batch each, so that a read may begin at any of them.
+            producer.flush(Duration::from_secs(30)).unwrap();
+        }
+    }
+
+    async fn read_to(reader: &mut dyn Reader, end: Offset) -> Vec<Offset> {
+        let (deadline, mut read) = (Instant::now() + Duration::from_secs(30), vec![]);
+        while reader.position() < end {
+            assert!(Instant::now() < deadline, "it stands at {}, the end is {end}", reader.position());
+            let batch: Vec<Delivered> = reader.read(Duration::from_millis(200)).await.unwrap();
+            read.extend(batch.iter().map(|record| record.offset));
+        }
+        read
+    }
+
+    /// A leader that lags behind what the one before it reported: the end that is asked for, 10, is not there yet.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_reader_stays_where_the_leader_ends_until_what_was_asked_for_is_there() {
+        let cluster = MockCluster::new(1).unwrap();
+        cluster.create_topic(NAME, 1, 1).unwrap();
+        let brokers = cluster.bootstrap_servers();
+        produce(&brokers, 5);
+        let pool = Pool::new(&KafkaConfig::new(&*brokers));
+        let reader =
+            |from| KafkaReader::new(TopicPartition::new(topic::FRONTIER, 0), NAME.into(), from, pool.seat(0).unwrap());
+        let (mut behind, mut beyond) = (reader(0), reader(8));
+        assert_eq!(read_to(&mut behind, 5).await, [0, 1, 2, 3, 4]);
+        for reader in [&mut behind, &mut beyond] {
+            let at = reader.position();
+            for _ in 0..5 {
+                assert_eq!(reader.read(Duration::from_millis(100)).await.unwrap(), []);
+                assert_eq!(reader.position(), at, "neither the end that was asked for nor an error");
+            }
+        }
+        produce(&brokers, 5);
+        assert_eq!(read_to(&mut behind, 10).await, [5, 6, 7, 8, 9]);
+        assert_eq!(read_to(&mut beyond, 10).await, [8, 9]);
+    }
 }

@@ -51,6 +51,27 @@ impl Batch {
         end.1.get_or_insert(error);
     }
 
+    /// One record is acknowledged, at the offset that librdkafka reports, or refused.
+    fn reported(&self, index: usize, place: TopicPartition, report: Result<i64, LogError>) {
+        match report.and_then(|offset| offset_of(place, offset)) {
+            Ok(offset) => {
+                if let Some(slot) = self.offsets.get(index) {
+                    slot.store(offset, Ordering::Release);
+                }
+            }
+            Err(error) => self.failed(error),
+        }
+        self.settled(1);
+    }
+
+    /// The offsets of all records, once all are reported; the first error if there was one.
+    fn outcome(&self) -> Result<Vec<Offset>, LogError> {
+        if let Some(error) = self.end.lock().unwrap_or_else(PoisonError::into_inner).1.take() {
+            return Err(error);
+        }
+        Ok(self.offsets.iter().map(|offset| offset.load(Ordering::Acquire)).collect())
+    }
+
     fn settled(&self, count: usize) {
         if self.left.fetch_sub(count, Ordering::AcqRel) == count {
             let done = self.end.lock().unwrap_or_else(PoisonError::into_inner).0.take();
@@ -90,20 +111,27 @@ impl ProducerContext<NoCustomPartitioner> for Deliveries {
 
     fn delivery(&self, result: &DeliveryResult<'_>, delivery: Box<Delivery>) {
         let Delivery { batch, index, place } = *delivery;
-        match result {
-            Ok(message) => {
-                let offset = Offset::try_from(message.offset()).unwrap_or(Offset::MAX);
-                if let Some(slot) = batch.offsets.get(index) {
-                    slot.store(offset, Ordering::Release);
-                }
-            }
-            Err((error, message)) => batch.failed(match error.rdkafka_error_code() {
+        let report = match result {
+            Ok(message) => Ok(message.offset()),
+            Err((error, message)) => Err(match error.rdkafka_error_code() {
                 Some(Code::MessageSizeTooLarge) => too_large(place, message.payload_len() + message.key_len()),
                 _ => LogError::Fatal(format!("an append to {place} failed: {error}")),
             }),
-        }
-        batch.settled(1);
+        };
+        batch.reported(index, place, report);
     }
+}
+
+/// The offset of an acknowledged record. A retry that the brokers refuse as a duplicate counts as acknowledged, but reports no
+/// offset (`RD_KAFKA_OFFSET_INVALID`). The record is in the log; who appended it needs its offset (claims, indexes), and
+/// appends it again after the next start, as whenever an acknowledgement is lost.
+fn offset_of(place: TopicPartition, reported: i64) -> Result<Offset, LogError> {
+    let unknown = "the record is in the log, and is appended again at the next start";
+    Offset::try_from(reported).map_err(|_| {
+        LogError::Unavailable(format!(
+            "an append to {place} was acknowledged without an offset ({reported}): {unknown}"
+        ))
+    })
 }
 
 fn too_large(place: TopicPartition, bytes: usize) -> LogError {
@@ -175,10 +203,7 @@ impl Appender {
         }
         // The sender is dropped only with the batch, which the deliveries hold.
         let _ = all_done.await;
-        if let Some(error) = batch.end.lock().unwrap_or_else(PoisonError::into_inner).1.take() {
-            return Err(error);
-        }
-        Ok(batch.offsets.iter().map(|offset| offset.load(Ordering::Acquire)).collect())
+        batch.outcome()
     }
 
     /// Gives one record to the producer, waiting while it is full.
@@ -251,4 +276,47 @@ impl Drop for Appender {
 fn size(record: &Record) -> usize {
     let headers: usize = record.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
     record.key.as_ref().map_or(0, bytes::Bytes::len) + record.value.as_ref().map_or(0, bytes::Bytes::len) + headers
+}
+
+#[cfg(test)]
+mod tests {
+    use orbweaver_messages::topic;
+
+    use super::*;
+
+    /// `RD_KAFKA_OFFSET_INVALID`.
+    const NO_OFFSET: i64 = -1001;
+
+    fn batch(records: usize) -> (Batch, oneshot::Receiver<()>) {
+        let (done, all_done) = oneshot::channel();
+        let offsets = (0..records).map(|_| AtomicU64::new(Offset::MAX)).collect();
+        (Batch { offsets, left: AtomicUsize::new(records), end: Mutex::new((Some(done), None)) }, all_done)
+    }
+
+    #[test]
+    fn a_batch_is_answered_with_the_offsets_in_the_order_of_its_records() {
+        let (batch, mut done) = batch(2);
+        let place = TopicPartition::new(topic::FRONTIER, 3);
+        batch.reported(1, place, Ok(8));
+        assert!(done.try_recv().is_err(), "one is on its way");
+        batch.reported(0, place, Ok(7));
+        done.try_recv().unwrap();
+        assert_eq!(batch.outcome().unwrap(), [7, 8]);
+    }
+
+    #[test]
+    fn an_acknowledgement_without_an_offset_is_an_error_and_no_offset() {
+        for missing in [NO_OFFSET, -1] {
+            let (batch, mut done) = batch(3);
+            let place = TopicPartition::new(topic::FRONTIER, 3);
+            batch.reported(0, place, Ok(7));
+            batch.reported(1, place, Ok(missing));
+            batch.reported(2, place, Ok(9));
+            done.try_recv().unwrap();
+            let error = batch.outcome().unwrap_err();
+            assert!(matches!(error, LogError::Unavailable(_)), "{error}");
+            let expected = format!("an append to crawl.frontier/3 was acknowledged without an offset ({missing})");
+            assert!(error.to_string().contains(&expected), "{error}");
+        }
+    }
 }

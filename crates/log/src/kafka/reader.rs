@@ -77,8 +77,6 @@ impl Feed {
 pub(super) struct KafkaReader {
     place: TopicPartition,
     position: Offset,
-    /// The end when the reader was made: a gap up to there is proven by the end of the partition that is found after.
-    end: Offset,
     name: Arc<str>,
     seat: Seat,
     feed: Arc<Feed>,
@@ -86,8 +84,8 @@ pub(super) struct KafkaReader {
 }
 
 impl KafkaReader {
-    pub(super) fn new(place: TopicPartition, name: Arc<str>, from: Offset, end: Offset, seat: Seat) -> Self {
-        Self { place, position: from, end, name, seat, feed: Arc::default(), begun: false }
+    pub(super) fn new(place: TopicPartition, name: Arc<str>, from: Offset, seat: Seat) -> Self {
+        Self { place, position: from, name, seat, feed: Arc::default(), begun: false }
     }
 
     /// Takes what is there; `None` when there is nothing.
@@ -129,7 +127,7 @@ impl Reader for KafkaReader {
         async move {
             if !std::mem::replace(&mut self.begun, true) {
                 let (place, name, feed) = (self.place, self.name.clone(), self.feed.clone());
-                self.seat.tell(Command::Open { place, name, from: self.position, end: self.end, feed });
+                self.seat.tell(Command::Open { place, name, from: self.position, feed });
             }
             let deadline = Instant::now() + max_wait;
             loop {

@@ -1,0 +1,68 @@
+//! The end of a partition as a consumer saw it.
+//!
+//! librdkafka reports that a partition has no more records, but not where: the binding drops the offset from the event. The
+//! text of the event has it, and reaches the context first, in the same poll. The offset matters: a new leader may lag behind
+//! what the one before it acknowledged (KIP-207), so that an end that another one reported is not reached by this event.
+
+use std::sync::{Mutex, PoisonError};
+
+use rdkafka::{
+    ClientContext, config::RDKafkaLogLevel, consumer::ConsumerContext, error::KafkaError,
+    types::RDKafkaErrorCode as Code,
+};
+
+use super::client::{log_error, log_line};
+use crate::Offset;
+
+/// What stands before the offset in librdkafka's text (`rd_kafka_fetch_reply_handle_partition_error`).
+const BEFORE_OFFSET: &str = "reached end of partition at offset ";
+
+/// The context of a consumer that is told of ends.
+#[derive(Debug, Default)]
+pub(super) struct Ends {
+    last: Mutex<Option<Offset>>,
+}
+
+impl Ends {
+    /// The offset of the end that the last poll reported; `None` where the text does not say.
+    pub(super) fn take(&self) -> Option<Offset> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl ClientContext for Ends {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        log_line(level, facility, message);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        if error.rdkafka_error_code() == Some(Code::PartitionEOF) {
+            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = end_of(reason);
+        } else {
+            log_error(&error, reason);
+        }
+    }
+}
+
+impl ConsumerContext for Ends {}
+
+/// The end that a text of librdkafka names.
+fn end_of(reason: &str) -> Option<Offset> {
+    let (_, rest) = reason.split_once(BEFORE_OFFSET)?;
+    let digits = rest.find(|c: char| !c.is_ascii_digit()).map_or(rest, |end| &rest[..end]);
+    digits.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_is_read_from_the_text_and_never_guessed() {
+        let text = "Fetch from broker 1 reached end of partition at offset 57 (HighwaterMark 60)";
+        assert_eq!(end_of(text), Some(57), "read_committed ends at the last stable offset");
+        for other in ["", "Broker: No more messages", "reached end of partition at offset -1001 (HighwaterMark 3)"] {
+            assert_eq!(end_of(other), None);
+        }
+    }
+}
