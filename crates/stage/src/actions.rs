@@ -40,13 +40,24 @@ pub struct Actions<J, E> {
     pub parked: Vec<Origin>,
     /// Records that cannot be processed, with the reason: to the dead letters, untouched.
     pub rejects: Vec<(Origin, String)>,
+    /// Reads the tails up to ends that are asked for from now on, then calls `Stage::refreshed` with this token. While the log
+    /// does not answer that takes as long.
+    pub refreshes: Vec<Token>,
     /// The stage cannot go on; the process ends with this message and nothing more completes.
     pub halt: Option<String>,
 }
 
 impl<J, E> Default for Actions<J, E> {
     fn default() -> Self {
-        Self { plans: vec![], jobs: vec![], completes: vec![], parked: vec![], rejects: vec![], halt: None }
+        Self {
+            plans: vec![],
+            jobs: vec![],
+            completes: vec![],
+            parked: vec![],
+            rejects: vec![],
+            refreshes: vec![],
+            halt: None,
+        }
     }
 }
 

@@ -13,15 +13,6 @@ const CHUNK: u64 = 1 << 15;
 /// Words in a chunk.
 const WORDS: usize = (CHUNK / 64) as usize;
 
-/// An incomplete offset that a ledger cannot be opened with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("offset {offset} is said to be incomplete, but lies outside of {commit} (commit point) to {end} (restore end)")]
-pub(crate) struct OutsideOfRestore {
-    offset: Offset,
-    commit: Offset,
-    end: Offset,
-}
-
 /// Bits of incomplete offsets, and how many are set.
 #[derive(Debug)]
 struct Chunk {
@@ -54,22 +45,6 @@ impl Ledger {
     /// A ledger in which nothing is outstanding and reading begins at `from`.
     pub(crate) fn starting_at(from: Offset) -> Self {
         Self { chunks: VecDeque::new(), base: 0, low: from, next: from, outstanding: 0, spare: None }
-    }
-
-    /// A ledger after a restore: of the offsets from `commit` to `end` those in `incomplete` are outstanding, and
-    /// reading goes on at `end`.
-    pub(crate) fn restored(commit: Offset, mut incomplete: Vec<Offset>, end: Offset) -> Result<Self, OutsideOfRestore> {
-        incomplete.sort_unstable();
-        incomplete.dedup();
-        if let Some(&offset) = incomplete.iter().find(|offset| !(commit..end).contains(offset)) {
-            return Err(OutsideOfRestore { offset, commit, end });
-        }
-        let mut ledger = Self::starting_at(commit);
-        for offset in incomplete {
-            ledger.deliver(offset);
-        }
-        ledger.skip_to(end);
-        Ok(ledger)
     }
 
     /// Notes that `offset` was delivered and is outstanding; the offsets skipped before it count as complete. False when
@@ -132,11 +107,17 @@ impl Ledger {
         self.outstanding
     }
 
-    fn skip_to(&mut self, offset: Offset) {
+    /// The offsets below `offset` that were not delivered count as complete.
+    pub(crate) fn skip_to(&mut self, offset: Offset) {
         if self.outstanding == 0 {
             self.low = offset;
         }
         self.next = offset;
+    }
+
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> usize {
+        self.chunks.iter().flatten().count() * size_of::<Chunk>()
     }
 
     fn locate(&self, offset: Offset) -> (usize, usize, u64) {
@@ -224,34 +205,12 @@ mod tests {
     }
 
     #[test]
-    fn after_a_restore_reading_goes_on_at_its_end_while_the_commit_stays() {
-        let mut ledger = Ledger::restored(10, vec![40, 12, 12], 100).unwrap();
-        assert_eq!((ledger.commit_point(), ledger.next(), ledger.outstanding()), (12, 100, 2));
-        assert!(ledger.deliver(100));
-        assert!(ledger.complete(12));
-        assert_eq!(ledger.commit_point(), 40);
-        assert!(ledger.complete(40));
-        assert_eq!(ledger.commit_point(), 100);
-        let whole = Ledger::restored(10, vec![], 100).unwrap();
-        assert_eq!(whole.commit_point(), 100);
-    }
-
-    #[test]
-    fn an_incomplete_offset_outside_of_the_restore_is_refused() {
-        for offset in [9, 100] {
-            let error = Ledger::restored(10, vec![offset], 100).unwrap_err();
-            assert_eq!(error, OutsideOfRestore { offset, commit: 10, end: 100 });
-        }
-    }
-
-    #[test]
     fn twenty_million_outstanding_offsets_take_two_and_a_half_megabytes() {
         let mut ledger = Ledger::starting_at(0);
         for offset in 0..20_000_000 {
             ledger.deliver(offset);
         }
-        let bytes = ledger.chunks.iter().flatten().count() * size_of::<Chunk>();
-        assert!(bytes < 2_600_000, "{bytes} bytes");
+        assert!(ledger.bytes() < 2_600_000, "{} bytes", ledger.bytes());
         ledger.complete(0);
         assert_eq!(ledger.commit_point(), 1);
         for offset in (1..20_000_000).rev() {

@@ -26,7 +26,7 @@
 //! | `metadata`, `watchdog` | what travels with a commit and who killed its reader; who stands still (pure) |
 //! | `runner`, `turn` | how it starts; the loop |
 //! | `rebalance`, `commits`, `alone` | the loop's parts: partitions come and go; commits; one record at a time |
-//! | `restore`, `position`, `follow`, `claim` | replays, from where an index provably stands; followed logs; claims |
+//! | `restore`, `position`, `follow`, `tails`, `claim` | replays, from where an index provably stands; followed logs; topics that are read whole; claims |
 //! | `flight`, `dead_letter`, `header_names` | plans on their way; records that cannot be processed |
 //! | [`completion`] | when a crawl is complete (rule 25) |
 //! | [`retention`] | what may be deleted (rule 6) |
@@ -61,6 +61,7 @@ mod runner;
 mod sample;
 mod served;
 mod stage;
+mod tails;
 mod turn;
 mod watchdog;
 

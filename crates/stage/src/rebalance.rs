@@ -12,6 +12,7 @@ use crate::{
     metadata::{Metadata, Start},
     restore::{Opener, OpeningMessage, Progress, Ready, StartPoint},
     served::Place,
+    tails::Waiter,
     turn::{Draining, Turns},
 };
 
@@ -159,6 +160,7 @@ impl<S: Stage> Turns<S> {
             epoch,
             topics: self.topics,
             claims: self.stage.claims(),
+            tails: self.stage.tails(),
             restores: self.stage.restores(partition),
             now: self.now,
             patience: self.config.restore_patience,
@@ -175,6 +177,10 @@ impl<S: Stage> Turns<S> {
             return Ok(());
         }
         match progress? {
+            Progress::Refresh(refreshed) => {
+                self.followers.refresh(Some(Waiter::Opening(refreshed)));
+                Ok(())
+            }
             Progress::Distrusted(topic, reason) => {
                 tracing::warn!(service = self.service, %topic, partition, reason, "the index is thrown away and built anew");
                 self.stage.distrust(partition, topic)
@@ -204,11 +210,13 @@ impl<S: Stage> Turns<S> {
         let claim = ready.claim.unwrap_or(0);
         let opening = Opening { partition, partitions: self.partitions, assignment: epoch, claim };
         self.stage.prepare(opening, self.now)?;
-        let incomplete = self.stage.open(opening, self.now);
-        let places = self.ledgers(&ready.starts, &incomplete)?;
+        self.stage.open(opening, self.now);
+        let halt = |reason| StageError::Halted { service: self.service, reason };
+        let places = ledgers(&ready.starts, self.stage.incomplete(partition)).map_err(halt)?;
+        let incomplete: usize = places.iter().map(|place| place.ledger.outstanding()).sum();
         let from: Vec<(TopicPartition, Offset)> =
             places.iter().map(|place| (place.place, place.ledger.next())).collect();
-        tracing::info!(service = self.service, partition, epoch, claim, incomplete = incomplete.len(), ?from, "opened");
+        tracing::info!(service = self.service, partition, epoch, claim, incomplete, ?from, "opened");
         self.served.open(partition, epoch, places);
         for (place, start) in alone {
             tracing::warn!(service = self.service, %place, ?start, "taking one record at a time after starts without progress");
@@ -224,7 +232,7 @@ impl<S: Stage> Turns<S> {
             self.adjust(place, full)?;
         }
         for (place, from) in ready.follow {
-            self.followers.follow(partition, place, from);
+            self.followers.follow(place, from);
         }
         Ok(())
     }
@@ -250,32 +258,6 @@ impl<S: Stage> Turns<S> {
         Ok(alone)
     }
 
-    /// The ledgers of a partition, in the order of the topics.
-    fn ledgers(&self, starts: &[StartPoint], incomplete: &[(Topic, Offset)]) -> Result<Vec<Place>, StageError> {
-        let halt = |reason: String| StageError::Halted { service: self.service, reason };
-        if let Some((topic, offset)) = incomplete
-            .iter()
-            .find(|(topic, _)| !starts.iter().any(|start| start.place.topic == *topic && start.restored_to.is_some()))
-        {
-            return Err(halt(format!(
-                "offset {offset} of {topic} is said to be incomplete, but {topic} was not restored"
-            )));
-        }
-        let mut places = Vec::with_capacity(starts.len());
-        for StartPoint { place, commit, restored_to, .. } in starts {
-            let ledger = match restored_to {
-                None => Ledger::starting_at(*commit),
-                Some(end) => {
-                    let own = incomplete.iter().filter(|(topic, _)| *topic == place.topic).map(|&(_, offset)| offset);
-                    Ledger::restored(*commit, own.collect(), (*end).max(*commit))
-                        .map_err(|error| halt(format!("{place}: {error}")))?
-                }
-            };
-            places.push(Place::new(*place, ledger, *commit));
-        }
-        Ok(places)
-    }
-
     async fn close(&mut self, partition: Partition, commit: TopicSet) -> Result<(), StageError> {
         self.draining.remove(&partition);
         let points = self.served.commit_points(partition, commit);
@@ -298,10 +280,109 @@ impl<S: Stage> Turns<S> {
     }
 }
 
+/// The ledgers of a partition, in the order of the topics.
+///
+/// # Errors
+/// When an offset cannot be incomplete.
+fn ledgers(starts: &[StartPoint], incomplete: impl Iterator<Item = (Topic, Offset)>) -> Result<Vec<Place>, String> {
+    let mut ledgers: Vec<Ledger> = starts.iter().map(|start| Ledger::starting_at(start.commit)).collect();
+    for (topic, offset) in incomplete {
+        let mut places = starts.iter().zip(&mut ledgers);
+        let restored = places.find_map(|(start, ledger)| {
+            (start.place.topic == topic).then(|| Some((start, ledger, start.restored_to?))).flatten()
+        });
+        let Some((start, ledger, end)) = restored else {
+            return Err(format!("offset {offset} of {topic} is said to be incomplete, but {topic} was not restored"));
+        };
+        if offset >= end || !ledger.deliver(offset) {
+            let StartPoint { place, commit, .. } = start;
+            let next = ledger.next();
+            return Err(format!(
+                "{place}: offset {offset} is said to be incomplete, but lies outside of {commit} (commit point) to {end} \
+                 (restore end), or comes out of order: {next} is the lowest that may come"
+            ));
+        }
+    }
+    let place = |(start, mut ledger): (&StartPoint, Ledger)| {
+        if let Some(end) = start.restored_to {
+            ledger.skip_to(end.max(start.commit));
+        }
+        Place::new(start.place, ledger, start.commit)
+    };
+    Ok(starts.iter().zip(ledgers).map(place).collect())
+}
+
 /// Places for a log line: the first few, and how many.
 fn listed(places: &[TopicPartition]) -> String {
     const SHOWN: usize = 8;
     let shown: Vec<String> = places.iter().take(SHOWN).map(ToString::to_string).collect();
     let more = places.len().saturating_sub(SHOWN);
     if more == 0 { shown.join(" ") } else { format!("{} and {more} more", shown.join(" ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use orbweaver_messages::topic;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn start(commit: Offset, restored_to: Option<Offset>) -> StartPoint {
+        let place = TopicPartition::new(topic::FRONTIER, 3);
+        StartPoint { place, commit, end: 0, metadata: Metadata::default(), restored_to }
+    }
+
+    fn ledger(start: StartPoint, incomplete: impl IntoIterator<Item = Offset>) -> Result<Ledger, String> {
+        let named = incomplete.into_iter().map(|offset| (topic::FRONTIER, offset));
+        ledgers(&[start], named).map(|mut places| places.remove(0).ledger)
+    }
+
+    #[test]
+    fn after_a_restore_reading_goes_on_at_its_end_while_the_commit_stays() {
+        let mut opened = ledger(start(10, Some(100)), [12, 40]).unwrap();
+        assert_eq!((opened.commit_point(), opened.next(), opened.outstanding()), (12, 100, 2));
+        assert!(opened.deliver(100) && opened.complete(12));
+        assert_eq!(opened.commit_point(), 40);
+        assert!(opened.complete(40));
+        assert_eq!(opened.commit_point(), 100);
+        assert_eq!(ledger(start(10, Some(100)), []).unwrap().commit_point(), 100);
+        let empty = ledger(start(10, Some(7)), []).unwrap();
+        assert_eq!((empty.commit_point(), empty.next()), (10, 10), "the commit point does not go back");
+        assert_eq!(ledger(start(10, None), []).unwrap().next(), 10, "what was not restored is received");
+    }
+
+    #[test]
+    fn an_offset_that_cannot_be_incomplete_is_refused() {
+        for wrong in [vec![9], vec![100], vec![Offset::MAX], vec![12, 12], vec![40, 12]] {
+            let last = wrong.last().copied().unwrap();
+            let reason = ledger(start(10, Some(100)), wrong).unwrap_err();
+            let expected = format!(
+                "crawl.frontier/3: offset {last} is said to be incomplete, but lies outside of 10 (commit point) to 100"
+            );
+            assert!(reason.starts_with(&expected), "{reason}");
+        }
+        assert!(ledger(start(10, None), [12]).unwrap_err().ends_with("but crawl.frontier was not restored"));
+    }
+
+    #[test]
+    fn twenty_million_incomplete_offsets_are_taken_one_by_one_into_two_and_a_half_megabytes() {
+        let opened = ledger(start(0, Some(40_000_000)), 10_000_000..30_000_000).unwrap();
+        assert_eq!((opened.outstanding(), opened.commit_point()), (20_000_000, 10_000_000));
+        assert!(opened.bytes() < 2_600_000, "{} bytes", opened.bytes());
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_named_is_incomplete_and_nothing_else(commit in 0u64..1000, named: std::collections::BTreeSet<u16>, end in 0u64..70_000) {
+            let end = commit + end;
+            let named: Vec<Offset> = named.into_iter().map(|offset| commit + Offset::from(offset)).take_while(|offset| *offset < end).collect();
+            let mut opened = ledger(start(commit, Some(end)), named.iter().copied()).unwrap();
+            prop_assert_eq!((opened.outstanding(), opened.next()), (named.len(), end));
+            for offset in named {
+                prop_assert_eq!(opened.commit_point(), offset);
+                prop_assert!(opened.complete(offset));
+            }
+            prop_assert_eq!(opened.commit_point(), end);
+        }
+    }
 }

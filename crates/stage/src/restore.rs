@@ -1,11 +1,11 @@
-//! Opening a partition: claims, commit points, and the replay of the logs that the stage restores from.
+//! Opening a partition: claims, tails, commit points, and the replay of the logs that the stage restores from.
 //!
 //! It runs beside the loop, so that other partitions go on meanwhile, and tells the loop through a bounded channel; the
 //! loop hands the records to the stage. Replays are explicit readers outside of the group.
 
 use std::{sync::Arc, time::Duration};
 
-use orbweaver_log::{Bounds, Delivered, Log, LogError, Offset, Partition, TopicPartition};
+use orbweaver_log::{Bounds, Delivered, Log, Offset, Partition, TopicPartition};
 use orbweaver_messages::{Millis, Topic};
 use tokio::{
     sync::{Semaphore, mpsc::Sender, oneshot},
@@ -24,6 +24,8 @@ const READ_WAIT: Duration = Duration::from_secs(1);
 /// What an opening tells the loop.
 #[derive(Debug)]
 pub(crate) enum Progress {
+    /// Asks for the tails to be read up to where they end now.
+    Refresh(oneshot::Sender<()>),
     /// The index over this topic does not stand on this log, and why.
     Distrusted(Topic, String),
     /// Asks how far back this topic must be looked at.
@@ -75,6 +77,7 @@ pub(crate) struct Opener {
     pub(crate) epoch: u32,
     pub(crate) topics: &'static [Topic],
     pub(crate) claims: &'static [Topic],
+    pub(crate) tails: &'static [Topic],
     pub(crate) restores: Vec<RestoreSpec>,
     pub(crate) now: Millis,
     /// A replay that gets no record for so long although some are missing has failed.
@@ -94,36 +97,35 @@ impl Opener {
         // Claims come first: all that is in the logs before them is the restore, whoever wrote it.
         let records = self.claims.iter().map(|&topic| claim(self.at(topic), self.service, self.now)).collect();
         let claims = if self.claims.is_empty() { vec![] } else { self.log.append(records).await? };
+        self.refresh(to).await;
         let mut starts = self.commit_points().await?;
         let mut follow = vec![];
         for spec in &self.restores {
-            for place in self.places(spec)? {
-                let claimed = self.claims.iter().position(|&topic| topic == spec.topic && !spec.whole);
-                let bounds = self.log.bounds(place).await?;
-                let end = claimed.and_then(|index| claims.get(index).copied()).unwrap_or(bounds.end);
-                let start = starts.iter_mut().find(|start| start.place == place);
-                let commit = start.as_ref().map(|start| start.commit);
-                let doubt = self.doubt(spec.from, place, commit, Bounds { end, ..bounds }).await?;
-                let mut from = self.from(spec.from, place, commit, bounds).await?;
-                if let RestoreFrom::Back(_) = spec.from {
-                    from =
-                        self.further_back(place.topic, to).await.map_or(from, |back| from.min(back.max(bounds.start)));
+            let place = self.at(spec.topic);
+            let claimed = self.claims.iter().position(|&topic| topic == spec.topic);
+            let bounds = self.log.bounds(place).await?;
+            let end = claimed.and_then(|index| claims.get(index).copied()).unwrap_or(bounds.end);
+            let start = starts.iter_mut().find(|start| start.place == place);
+            let commit = start.as_ref().map(|start| start.commit);
+            let doubt = self.doubt(spec.from, place, commit, Bounds { end, ..bounds }).await?;
+            let mut from = self.from(spec.from, place, commit, bounds).await?;
+            if let RestoreFrom::Back(_) = spec.from {
+                from = self.further_back(place.topic, to).await.map_or(from, |back| from.min(back.max(bounds.start)));
+            }
+            let from = match doubt {
+                None => from,
+                Some(reason) => {
+                    self.tell(to, Progress::Distrusted(place.topic, reason)).await;
+                    commit.unwrap_or(bounds.start)
                 }
-                let from = match doubt {
-                    None => from,
-                    Some(reason) => {
-                        self.tell(to, Progress::Distrusted(place.topic, reason)).await;
-                        commit.unwrap_or(bounds.start)
-                    }
-                };
-                // A look back leaves what is not complete to be received.
-                if let (Some(start), false) = (start, matches!(spec.from, RestoreFrom::Back(_))) {
-                    start.restored_to = Some(end);
-                }
-                self.replay(place, from, end, to).await?;
-                if spec.follow {
-                    follow.push((place, end));
-                }
+            };
+            // A look back leaves what is not complete to be received.
+            if let (Some(start), false) = (start, matches!(spec.from, RestoreFrom::Back(_))) {
+                start.restored_to = Some(end);
+            }
+            self.replay(place, from, end, to).await?;
+            if spec.follow {
+                follow.push((place, end));
             }
         }
         Ok(Ready { claim: claims.first().copied(), starts, follow })
@@ -133,12 +135,14 @@ impl Opener {
         TopicPartition::new(topic, self.partition)
     }
 
-    fn places(&self, spec: &RestoreSpec) -> Result<Vec<TopicPartition>, LogError> {
-        if !spec.whole {
-            return Ok(vec![self.at(spec.topic)]);
+    /// What the former owner wrote to the tails has reached the stage when this returns.
+    async fn refresh(&self, to: &Sender<OpeningMessage>) {
+        if !self.tails.is_empty() {
+            let (refreshed, over) = oneshot::channel();
+            self.tell(to, Progress::Refresh(refreshed)).await;
+            // Without an answer the opening was cancelled, and the loop passes over whatever else it says.
+            let _ = over.await;
         }
-        let partitions = self.log.partitions(spec.topic)?;
-        Ok((0..partitions).map(|partition| TopicPartition::new(spec.topic, partition)).collect())
     }
 
     /// Rule 6: without a commit a stage starts at offset 0; where that, or what was committed, is not in the log any

@@ -48,12 +48,10 @@ pub enum RestoreFrom {
 /// A log to be replayed before a partition is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RestoreSpec {
-    /// The topic; of it the partition that is opened, or all of them when `whole`.
+    /// The topic; of it the partition that is opened. [`Stage::tails`] names topics that are read whole.
     pub topic: Topic,
     /// From where. The end is the end that is found at the opening (or the claim, for a claimed topic).
     pub from: RestoreFrom,
-    /// Replay every partition of the topic, whatever partition is opened (`crawl.control`).
-    pub whole: bool,
     /// Go on reading after the restore: later records reach [`Stage::follow`].
     pub follow: bool,
 }
@@ -125,6 +123,13 @@ pub trait Stage: Send + 'static {
         &[]
     }
 
+    /// The topics that are read whole, whatever partitions are open (`crawl.control`): once a process, from their start, before
+    /// the first partition opens, and from then on as they grow. All their records reach [`Stage::follow`], in order within
+    /// each partition. When a partition is opened, all that was in them then has reached it.
+    fn tails(&self) -> &'static [Topic] {
+        &[]
+    }
+
     /// The logs to be replayed before `partition` is served.
     fn restores(&self, partition: Partition) -> Vec<RestoreSpec> {
         let _ = partition;
@@ -157,7 +162,13 @@ pub trait Stage: Send + 'static {
         Ok(())
     }
 
-    /// A record of a followed log, after the restore.
+    /// The [tails](Stage::tails) were read up to ends that were asked for after this token was put into
+    /// [`Actions::refreshes`]: what was in them at that time has reached [`Stage::follow`].
+    fn refreshed(&mut self, token: Token, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>) {
+        let _ = (token, now, actions);
+    }
+
+    /// A record of a followed log, after the restore, or of a [tail](Stage::tails).
     fn follow(&mut self, record: &Delivered, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>) {
         let _ = (record, now, actions);
     }
@@ -172,12 +183,18 @@ pub trait Stage: Send + 'static {
     }
 
     /// `partition` is served from now on. `assignment` is the epoch that origins of it carry; `claim` is the offset of the
-    /// first claim (0 without claims). For each topic of [`Stage::topics`] that is also restored (not only looked
-    /// [back](RestoreFrom::Back) at), reading goes on at the restore end, and the offsets that the returned list names
-    /// are the ones between commit point and restore end that are not complete; all others there count as complete.
-    fn open(&mut self, opening: Opening, now: Millis) -> Vec<(Topic, Offset)> {
+    /// first claim (0 without claims). [`Stage::incomplete`] comes next.
+    fn open(&mut self, opening: Opening, now: Millis) {
         let _ = (opening, now);
-        vec![]
+    }
+
+    /// The offsets of `partition` that are not complete, of the topics of [`Stage::topics`] that are also restored (not only
+    /// looked [back](RestoreFrom::Back) at), in rising order within each topic. Of these topics all other offsets between commit
+    /// point and restore end count as complete, and reading goes on at the restore end. There may be millions: they are taken
+    /// one by one, and never put into a list.
+    fn incomplete(&self, partition: Partition) -> Box<dyn Iterator<Item = (Topic, Offset)> + '_> {
+        let _ = partition;
+        Box::new(std::iter::empty())
     }
 
     /// Records, in order within each partition.

@@ -33,6 +33,7 @@ use crate::{
     restore::OpeningMessage,
     sample::Samples,
     served::{Completion, Delivery, Served},
+    tails::{Waiter, all_places},
     watchdog::Watchdog,
 };
 
@@ -158,7 +159,7 @@ impl<S: Stage> Turns<S> {
             openers: HashMap::new(),
             opening_permits: Arc::new(Semaphore::new(config.restores_at_once)),
             openings: channel(OPENINGS_WAITING),
-            followers: Followers::new(log.clone()),
+            followers: Followers::new(log.clone(), all_places(&*log, stage.tails())?),
             results: unbounded_channel(),
             done: vec![],
             flights: FuturesUnordered::new(),
@@ -204,6 +205,7 @@ impl<S: Stage> Turns<S> {
     }
 
     async fn serve(&mut self, shutdown: &CancellationToken) -> Result<(), StageError> {
+        self.followers.refresh(None);
         let mut cancelled = pin!(shutdown.cancelled());
         let mut timer = pin!(sleep_until(Instant::now()));
         loop {
@@ -306,7 +308,7 @@ impl<S: Stage> Turns<S> {
             return Err(StageError::Stalled { service: self.service, seconds: still.as_secs() });
         }
         self.sample(due, now);
-        Ok(())
+        self.check_tails()
     }
 
     pub(crate) fn records(&mut self, records: Vec<Delivered>) -> Result<(), StageError> {
@@ -343,13 +345,6 @@ impl<S: Stage> Turns<S> {
         self.call(|stage, now, actions| stage.receive(batch, now, actions))
     }
 
-    fn followed(&mut self, followed: Followed) -> Result<(), StageError> {
-        for record in self.followers.take(followed)? {
-            self.call(|stage, now, actions| stage.follow(&record, now, actions))?;
-        }
-        Ok(())
-    }
-
     fn landed(&mut self, landed: Landed<S::Effect>) -> Result<(), StageError> {
         for Landing { completes, token, offsets } in landed.landings {
             for origin in completes {
@@ -381,7 +376,10 @@ impl<S: Stage> Turns<S> {
     }
 
     /// Calls the stage and carries out what it wants; its plans wait for the end of the turn.
-    fn call(&mut self, call: impl FnOnce(&mut S, Millis, &mut Actions<S::Job, S::Effect>)) -> Result<(), StageError> {
+    pub(crate) fn call(
+        &mut self,
+        call: impl FnOnce(&mut S, Millis, &mut Actions<S::Job, S::Effect>),
+    ) -> Result<(), StageError> {
         let mut actions = std::mem::take(&mut self.actions);
         call(&mut self.stage, self.now, &mut actions);
         if let Some(reason) = actions.halt.take() {
@@ -394,6 +392,7 @@ impl<S: Stage> Turns<S> {
             self.served.park(origin);
             self.left_alone(origin);
         }
+        actions.refreshes.drain(..).for_each(|token| self.followers.refresh(Some(Waiter::Stage(token))));
         for job in actions.jobs.drain(..) {
             self.worker.start(job, &self.results.0);
         }

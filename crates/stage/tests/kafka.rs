@@ -2,16 +2,24 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a fault of the test itself fails it")]
 
-use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
 use orbweaver_log::{
-    Delivered, Log, Record, TopicPartition,
+    Cleanup, Delivered, Log, Record, TopicPartition, TopicSpec,
     kafka::{KafkaConfig, KafkaLog, topics},
 };
 use orbweaver_messages::{Millis, Topic, topic};
 use orbweaver_stage::{
-    Actions, NoEffects, NoJobs, Origin, Runner, RunnerConfig, Stage,
+    Actions, NoEffects, NoJobs, Opening, Origin, Runner, RunnerConfig, Stage,
     completion::{Declared, Reading},
     metrics::Metrics,
 };
@@ -81,6 +89,82 @@ async fn feed(log: &KafkaLog, rounds: usize) {
         log.append(places.map(record).collect()).await.unwrap();
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+}
+
+/// A stage of one topic that reads another whole, and notes what it was told.
+#[derive(Clone, Default)]
+struct Settings {
+    opened: Arc<AtomicUsize>,
+    followed: Arc<AtomicUsize>,
+}
+
+impl Stage for Settings {
+    type Job = Infallible;
+    type Done = ();
+    type Effect = Infallible;
+
+    fn service(&self) -> &'static str {
+        "settings"
+    }
+
+    fn topics(&self) -> &'static [Topic] {
+        &[topic::SEEDS]
+    }
+
+    fn tails(&self) -> &'static [Topic] {
+        &[topic::CONTROL]
+    }
+
+    fn follow(&mut self, _: &Delivered, _: Millis, _: &mut Actions<Infallible, Infallible>) {
+        self.followed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn open(&mut self, _: Opening, _: Millis) {
+        assert_eq!(self.followed.load(Ordering::Relaxed), 1024, "all settings, before the first partition opens");
+        self.opened.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn receive(&mut self, _: Vec<(Origin, Delivered)>, _: Millis, _: &mut Actions<Infallible, Infallible>) {}
+
+    fn due(&self, _: Millis) -> usize {
+        0
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs the servers of tests/stack"]
+async fn sixty_four_partitions_open_behind_a_thousand_partitions_of_settings() {
+    let config =
+        KafkaConfig { prefix: orbweaver_testkit::unique("tails"), ..KafkaConfig::new(orbweaver_testkit::brokers()) };
+    let log = Arc::new(KafkaLog::connect(config.clone()).await.unwrap());
+    let spec = |topic, partitions| TopicSpec::new(topic, partitions, Cleanup::Delete);
+    let specs = [spec(topic::SEEDS, 64), spec(topic::DEAD_LETTERS, 64), spec(topic::CONTROL, 1024)];
+    topics::create_topics(&log, &specs, None).await.unwrap();
+    let test = tokio::spawn({
+        let log = log.clone();
+        async move {
+            let place = |partition| TopicPartition::new(topic::CONTROL, partition);
+            let record =
+                |place| Record { place, key: None, value: Some(Bytes::new()), headers: vec![], timestamp_ms: 1 };
+            log.append((0..1024).map(place).map(record).collect()).await.unwrap();
+            let (stage, shutdown) = (Settings::default(), CancellationToken::new());
+            let metrics = Metrics::register(&prometheus::Registry::new()).unwrap();
+            let opened = stage.opened.clone();
+            let runner = Runner::new(stage, log, NoJobs, NoEffects, RunnerConfig::default()).with_metrics(&metrics);
+            let begun = Instant::now();
+            let running = tokio::spawn(runner.run(shutdown.clone()));
+            while opened.load(Ordering::Relaxed) < 64 {
+                assert!(begun.elapsed() < PATIENCE && !running.is_finished(), "{opened:?} are open");
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            println!("64 partitions, 1,024 of settings: open {:?} after the begin", begun.elapsed());
+            shutdown.cancel();
+            running.await.unwrap().unwrap();
+        }
+    });
+    let ended = test.await;
+    topics::delete(&log).await.unwrap();
+    ended.unwrap();
 }
 
 /// Waits until partitions were opened so often: each time a claim was appended.

@@ -13,9 +13,10 @@ use play::*;
 
 const SEEDS: &[Topic] = &[topic::SEEDS];
 const FRONTIER: &[Topic] = &[topic::FRONTIER];
+const CONTROL: &[Topic] = &[topic::CONTROL];
 
 fn from(topic: Topic, from: RestoreFrom) -> RestoreSpec {
-    RestoreSpec { topic, from, whole: false, follow: false }
+    RestoreSpec { topic, from, follow: false }
 }
 
 #[tokio::test(start_paused = true)]
@@ -102,35 +103,6 @@ async fn an_incomplete_offset_of_a_topic_that_was_not_restored_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_log_that_is_followed_whole_is_replayed_then_read_on_without_a_gap() {
-    let log = MemoryLog::scripted(&specs());
-    for partition in 0..PARTITIONS {
-        fill(&log, at(topic::CONTROL, partition), "old", 10).await;
-    }
-    let (mut stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
-    stage.restores = vec![RestoreSpec { topic: topic::CONTROL, from: RestoreFrom::Start, whole: true, follow: true }];
-    let running = play(stage, &log, config());
-    let open = |partition| log.assign("scripted", 0, &[at(topic::SEEDS, partition)]);
-    until("the member", || async { open(0).is_ok() }).await;
-    until_seen(&seen, "the opening", |seen| seen.opened.len() == 1).await;
-    assert_eq!(seen.lock().unwrap().restored.len(), 40, "every partition of it");
-    fill(&log, at(topic::CONTROL, 3), "new", 5).await;
-    until_seen(&seen, "the new ones", |seen| seen.followed.len() == 5).await;
-    open(1).unwrap();
-    until_seen(&seen, "the second opening", |seen| seen.opened.len() == 2).await;
-    assert_eq!(seen.lock().unwrap().restored.len(), 40 + 45, "replayed for the second partition too");
-    fill(&log, at(topic::CONTROL, 3), "last", 1).await;
-    until_seen(&seen, "the last one", |seen| seen.followed.last().is_some_and(|last| last == "last0")).await;
-    assert_eq!(seen.lock().unwrap().followed.len(), 6, "once, however many partitions follow");
-    log.revoke("scripted", 0, &[at(topic::SEEDS, 0), at(topic::SEEDS, 1)]).unwrap();
-    until_seen(&seen, "both closed", |seen| seen.closed.len() == 2).await;
-    fill(&log, at(topic::CONTROL, 3), "unheard", 1).await;
-    a_while().await;
-    assert_eq!(seen.lock().unwrap().followed.len(), 6);
-    running.end().await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_restore_back_in_time_begins_with_the_first_record_that_is_young_enough_or_where_the_stage_says() {
     for (back, restored) in [(None, 2..4), (Some(3), 2..4), (Some(1), 1..4), (Some(0), 1..4)] {
         let wanted: Vec<_> = restored.map(|number: u32| format!("outcome{number}")).collect();
@@ -152,8 +124,8 @@ async fn looked_back(back: Option<u64>) -> Vec<String> {
     log.delete_below(place, 1).await.unwrap();
     let (mut stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
     seen.lock().unwrap().back = back;
-    let first = RestoreSpec { whole: true, ..from(topic::CONTROL, RestoreFrom::Start) };
-    stage.restores = vec![first, from(topic::OUTCOMES, RestoreFrom::Back(Duration::from_secs(60)))];
+    stage.tails = CONTROL;
+    stage.restores = vec![from(topic::OUTCOMES, RestoreFrom::Back(Duration::from_secs(60)))];
     let outside = || Outside(seen.clone());
     let clock = std::sync::Arc::new(orbweaver_stage::ScriptedClock::at(now));
     let runner = orbweaver_stage::Runner::new(stage, std::sync::Arc::new(log), outside(), outside(), config());

@@ -55,9 +55,8 @@ impl Stage for ExtractorStage {
         &[topic::PAGES]
     }
 
-    fn open(&mut self, opening: Opening, _: Millis) -> Vec<(Topic, Offset)> {
+    fn open(&mut self, opening: Opening, _: Millis) {
         self.partitions = opening.partitions;
-        Vec::new()
     }
 
     fn receive(&mut self, batch: Vec<(Origin, Delivered)>, now: Millis, actions: &mut Actions<ExtractJob, Write>) {

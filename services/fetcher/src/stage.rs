@@ -364,7 +364,7 @@ impl Stage for FetcherStage {
 
     fn restores(&self, _partition: Partition) -> Vec<RestoreSpec> {
         let from = RestoreFrom::Back(Duration::from_millis(LEASE_MS.unsigned_abs()));
-        vec![RestoreSpec { topic: topic::OUTCOMES, from, whole: false, follow: false }]
+        vec![RestoreSpec { topic: topic::OUTCOMES, from, follow: false }]
     }
 
     fn restore(&mut self, partition: Partition, record: &Delivered) -> Result<(), StageError> {
@@ -379,11 +379,10 @@ impl Stage for FetcherStage {
         Ok(())
     }
 
-    fn open(&mut self, opening: Opening, now: Millis) -> Vec<(Topic, Offset)> {
+    fn open(&mut self, opening: Opening, now: Millis) {
         self.partitions = opening.partitions;
         self.opened.insert(opening.partition, now);
         self.recalled_blocks.retain(|_, until_ms| *until_ms > now);
-        vec![]
     }
 
     fn receive(&mut self, batch: Vec<(Origin, Delivered)>, now: Millis, acts: &mut Acts) {

@@ -1,7 +1,7 @@
 //! What is decided, as records; and records of the frontier's own log, read.
 
 use bytes::Bytes;
-use orbweaver_log::{Delivered, Partition, Record, TopicPartition};
+use orbweaver_log::{Delivered, Offset, Partition, Record, TopicPartition};
 use orbweaver_messages::{
     DeadLetter, MessageError, Millis, Outcome, Topic, Waiting, decode, encode,
     topic::{DEAD_LETTERS, FRONTIER, OUTCOMES, SCHEDULED},
@@ -10,14 +10,15 @@ use orbweaver_stage::{DEAD_LETTER_HEADER, Origin, Plan, Step};
 use orbweaver_url::Fingerprint;
 
 use crate::{
-    decision::Decision,
+    decision::{Decision, Tombstone},
     stage::{FrontierActions, SERVICE},
 };
 
 /// Header of what the frontier writes into its own log: the owner's epoch (rule 3).
 const EPOCH: &str = "epoch";
-/// Header of a tombstone: the depth of what ended. A URL that was found again at a lesser depth has not.
+/// Headers of a tombstone, see [`Tombstone`].
 const DEPTH: &str = "depth";
+const ENDS: &str = "ends";
 
 /// Collects what is to be appended, by what must complete together.
 #[derive(Debug, Default)]
@@ -55,26 +56,26 @@ impl Appends {
                 self.emitted.push(record);
             }
             Decision::Rewrite { waiting, completes } => {
-                self.own.push(self.write(waiting.fingerprint, Some(encode(&*waiting)), None));
+                self.own.push(self.write(waiting.fingerprint, Some(encode(&*waiting))));
                 self.completes.extend(completes);
             }
-            Decision::End { fingerprint, depth, completes } => {
-                self.own.push(self.write(fingerprint, None, Some(depth)));
+            Decision::End { fingerprint, depth, ends, completes } => {
+                self.own.push(self.tombstone(fingerprint, depth, ends));
                 self.completes.extend(completes);
             }
-            Decision::Refuse { outcome, completes } => self.end_unasked(&outcome, completes),
+            Decision::Refuse { outcome, ends, completes } => self.end_unasked(&outcome, ends, completes),
             Decision::GiveUp { outcome, waiting, origin, reason } => {
                 let letter = self.letter(&waiting, origin, reason);
                 self.unasked.letters.push(letter);
-                self.end_unasked(&outcome, vec![origin]);
+                self.end_unasked(&outcome, origin.offset, vec![origin]);
             }
         }
     }
 
-    fn end_unasked(&mut self, outcome: &Outcome, completes: Vec<Origin>) {
+    fn end_unasked(&mut self, outcome: &Outcome, ends: Offset, completes: Vec<Origin>) {
         let record = self.record(OUTCOMES, outcome.site.clone(), encode(outcome));
         self.unasked.outcomes.push(record);
-        self.unasked.tombstones.push(self.write(outcome.fingerprint, None, Some(outcome.depth)));
+        self.unasked.tombstones.push(self.tombstone(outcome.fingerprint, outcome.depth, ends));
         self.unasked.completes.extend(completes);
     }
 
@@ -112,12 +113,18 @@ impl Appends {
     }
 
     /// A record of the frontier's own log, which carries its epoch.
-    fn write(&self, fingerprint: Fingerprint, value: Option<Bytes>, ended_depth: Option<u16>) -> Record {
+    fn write(&self, fingerprint: Fingerprint, value: Option<Bytes>) -> Record {
         let place = TopicPartition::new(FRONTIER, self.partition);
         let key = Some(Bytes::from(fingerprint.to_string()));
-        let mut headers = vec![(EPOCH, Bytes::from(self.epoch.to_string()))];
-        headers.extend(ended_depth.map(|depth| (DEPTH, Bytes::from(depth.to_string()))));
+        let headers = vec![(EPOCH, Bytes::from(self.epoch.to_string()))];
         Record { place, key, value, headers, timestamp_ms: self.now }
+    }
+
+    fn tombstone(&self, fingerprint: Fingerprint, depth: u16, ends: Offset) -> Record {
+        let mut record = self.write(fingerprint, None);
+        record.headers.push((DEPTH, Bytes::from(depth.to_string())));
+        record.headers.push((ENDS, Bytes::from(ends.to_string())));
+        record
     }
 }
 
@@ -136,15 +143,15 @@ pub(crate) fn frontier_record(record: &Delivered) -> Result<(Fingerprint, Option
     Ok((fingerprint.map_err(invalid)?, None))
 }
 
-/// The epoch of its writer, where that was a frontier.
-pub(crate) fn epoch_of(record: &Delivered) -> Option<u64> {
-    std::str::from_utf8(record.header(EPOCH)?).ok()?.parse().ok()
-}
-
-/// The depth of what a tombstone ends; one that names none was made by hand, and ends whatever waits.
-pub(crate) fn depth_of(record: &Delivered) -> u16 {
-    let depth = record.header(DEPTH).and_then(|depth| std::str::from_utf8(depth).ok()?.parse().ok());
-    depth.unwrap_or(0)
+/// What a tombstone says of itself. Only the frontier writes tombstones; one without headers was made by hand, is meant, and
+/// ends whatever waits.
+pub(crate) fn tombstone_of(record: &Delivered) -> Tombstone {
+    let text = |name| std::str::from_utf8(record.header(name)?).ok();
+    Tombstone {
+        epoch: text(EPOCH).and_then(|epoch| epoch.parse().ok()).unwrap_or(u64::MAX),
+        ends: text(ENDS).and_then(|offset| offset.parse().ok()).unwrap_or(Offset::MAX),
+        depth: text(DEPTH).and_then(|depth| depth.parse().ok()).unwrap_or(0),
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The closed set of decisions.
 
+use orbweaver_log::Offset;
 use orbweaver_messages::{Dispatch, Millis, Outcome, Waiting};
 use orbweaver_stage::Origin;
 use orbweaver_url::Fingerprint;
@@ -28,6 +29,8 @@ pub enum Decision {
         fingerprint: Fingerprint,
         /// The depth at which it was asked for: a record of a lesser depth has not ended.
         depth: u16,
+        /// The offset of the record that ended: a later one has not.
+        ends: Offset,
         /// What ended with it.
         completes: Vec<Origin>,
     },
@@ -35,6 +38,8 @@ pub enum Decision {
     Refuse {
         /// What everyone hears of it.
         outcome: Box<Outcome>,
+        /// The offset of the record that ended.
+        ends: Offset,
         /// What ended with it.
         completes: Vec<Origin>,
     },
@@ -50,6 +55,18 @@ pub enum Decision {
         /// Why, for the dead letter.
         reason: String,
     },
+}
+
+/// What a tombstone says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tombstone {
+    /// The epoch of its writer.
+    pub epoch: u64,
+    /// The offset of the record that ended. A later record of the URL has not: it was found again, or its owner appended it anew
+    /// while a former owner did not know that it had lost the partition.
+    pub ends: Offset,
+    /// The depth of what ended. A record of a lesser depth has not.
+    pub depth: u16,
 }
 
 /// What one call decides upon and with.

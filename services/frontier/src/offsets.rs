@@ -41,14 +41,18 @@ impl Offsets {
 
     /// The lowest `most` offsets below `end`, in order.
     pub(crate) fn lowest_below(&self, end: Offset, most: usize) -> Vec<Offset> {
-        let bits = self.chunks.range(..=end >> CHUNK_BITS).flat_map(|(chunk, words)| {
+        self.iter().take_while(|offset| *offset < end).take(most).collect()
+    }
+
+    /// All offsets, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Offset> + '_ {
+        self.chunks.iter().flat_map(|(chunk, words)| {
             let base = chunk << CHUNK_BITS;
             words.iter().enumerate().filter(|(_, word)| **word != 0).flat_map(move |(at, word)| {
                 let set = (0..64).filter(move |bit| word & (1 << bit) != 0);
                 set.map(move |bit| base + at as u64 * 64 + bit)
             })
-        });
-        bits.take_while(|offset| *offset < end).take(most).collect()
+        })
     }
 }
 
@@ -77,6 +81,7 @@ mod tests {
             }
             let expected: Vec<u64> = model.range(..far + end).take(7).copied().collect();
             prop_assert_eq!(offsets.lowest_below(far + end, 7), expected);
+            prop_assert!(offsets.iter().eq(model.iter().map(|offset| *offset)));
             model.iter().for_each(|offset| offsets.remove(*offset));
             prop_assert!(offsets.chunks.is_empty());
         }

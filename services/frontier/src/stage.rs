@@ -13,7 +13,7 @@ use orbweaver_stage::{
 
 use crate::{
     FrontierConfig, FrontierView,
-    appends::{Appends, depth_of, epoch_of, frontier_record},
+    appends::{Appends, frontier_record, tombstone_of},
     counted,
     decision::{Decision, Turn},
     index::{FrontierIndex, Index, IndexError, MemoryIndex},
@@ -51,8 +51,6 @@ pub struct FrontierStage {
     index: Option<FrontierIndex>,
     restoring: BTreeMap<Partition, PartitionFrontier>,
     open: BTreeMap<Partition, PartitionFrontier>,
-    /// What is not complete in partitions that are about to be opened.
-    prepared: BTreeMap<Partition, Vec<Offset>>,
     /// The offset of our claim, by partition.
     epochs: BTreeMap<Partition, u64>,
     draining: Vec<Partition>,
@@ -75,7 +73,6 @@ impl FrontierStage {
             index: None,
             restoring: BTreeMap::new(),
             open: BTreeMap::new(),
-            prepared: BTreeMap::new(),
             epochs: BTreeMap::new(),
             draining: vec![],
             busiest_at_ms: 0,
@@ -132,17 +129,14 @@ impl FrontierStage {
             let turn = &mut Turn { now, pages: &mut self.pages, scopes: &self.scopes, out };
             return partition.outcome(origin, &outcome, turn).map(Ok);
         }
-        let record = frontier_record(record).map(|(fingerprint, waiting)| (fingerprint, waiting, epoch_of(record)));
-        if let Ok((_, Some(waiting), _)) = &record {
+        let read = frontier_record(record);
+        if let Ok((_, Some(waiting))) = &read {
             self.scopes.note(waiting);
         }
         let turn = &mut Turn { now, pages: &mut self.pages, scopes: &self.scopes, out };
-        match record {
-            // Only the frontier writes tombstones; one without an epoch was made by hand and is meant.
-            Ok((fingerprint, None, epoch)) => {
-                partition.tombstone(origin, fingerprint, epoch.unwrap_or(u64::MAX), turn).map(Ok)
-            }
-            Ok((_, Some(waiting), _)) => partition.waiting(origin, &waiting, turn).map(Ok),
+        match read {
+            Ok((fingerprint, None)) => partition.tombstone(origin, fingerprint, tombstone_of(record), turn).map(Ok),
+            Ok((_, Some(waiting))) => partition.waiting(origin, &waiting, turn).map(Ok),
             Err(error) => Ok(Err(error.to_string())),
         }
     }
@@ -312,7 +306,7 @@ impl FrontierStage {
                             self.scopes.note(&waiting);
                             index.restore_record(record.offset, &waiting)?;
                         }
-                        None => index.restore_tombstone(record.offset, fingerprint, depth_of(record))?,
+                        None => index.restore_tombstone(record.offset, fingerprint, tombstone_of(record))?,
                     }
                 }
                 index.applied(Position::of(record))
@@ -321,10 +315,6 @@ impl FrontierStage {
                 Ok(dispatch) => index.restore_dispatch(dispatch),
                 Err(_) => Ok(()),
             },
-            CONTROL => {
-                self.control(record);
-                Ok(())
-            }
             _ => {
                 if let Ok(outcome) = decode::<Outcome>("outcome", record.value.as_ref()) {
                     let page_of = (outcome.kind == OutcomeKind::Fetched).then_some(&*outcome.crawl);
@@ -336,18 +326,18 @@ impl FrontierStage {
         }
     }
 
-    fn open_one(&mut self, opening: Opening, now: Millis) -> Result<Vec<Offset>, IndexError> {
+    fn open_one(&mut self, opening: Opening, now: Millis) -> Result<(), IndexError> {
         let number = opening.partition;
         let mut partition = match self.restoring.remove(&number) {
             Some(partition) => partition,
             None => self.partition(number)?,
         };
         self.pages.serve(number, opening.claim, opening.partitions);
-        let waiting = partition.open(opening.claim, opening.assignment, now, &mut self.pages)?;
+        partition.open(opening.claim, opening.assignment, now, &mut self.pages)?;
         self.epochs.insert(number, opening.claim);
         self.draining.retain(|draining| *draining != number);
         self.open.insert(number, partition);
-        Ok(waiting)
+        Ok(())
     }
 }
 
@@ -368,6 +358,10 @@ impl Stage for FrontierStage {
         &[FRONTIER]
     }
 
+    fn tails(&self) -> &'static [Topic] {
+        &[CONTROL]
+    }
+
     fn restores(&self, partition: Partition) -> Vec<RestoreSpec> {
         // When the disk fails here it fails again on opening the index, where that can be told.
         let position = self.index.as_ref().and_then(|index| index.position(partition).ok().flatten());
@@ -375,13 +369,13 @@ impl Stage for FrontierStage {
         let waiting = position.map_or(RestoreFrom::CommitPoint, proven);
         let back = RestoreFrom::Back(Duration::from_millis(LEASE_MS.unsigned_abs()));
         // In this order: dispatches are matched with what waits, deferrals with dispatches.
-        [(CONTROL, RestoreFrom::Start), (FRONTIER, waiting), (SCHEDULED, back), (OUTCOMES, back)]
-            .map(|(topic, from)| RestoreSpec { topic, from, whole: topic == CONTROL, follow: topic == CONTROL })
+        [(FRONTIER, waiting), (SCHEDULED, back), (OUTCOMES, back)]
+            .map(|(topic, from)| RestoreSpec { topic, from, follow: false })
             .to_vec()
     }
 
     fn looks_back_to(&self, partition: Partition, topic: Topic) -> Option<Offset> {
-        // What was counted before stands in `crawl.control`, which is restored before.
+        // What was counted before stands in `crawl.control`, which is read before a partition is opened.
         (topic == OUTCOMES).then(|| self.pages.counted_upto(partition))
     }
 
@@ -399,15 +393,15 @@ impl Stage for FrontierStage {
     }
 
     fn prepare(&mut self, opening: Opening, now: Millis) -> Result<(), StageError> {
-        let waiting = self.open_one(opening, now).map_err(|error| self.halted(&error))?;
-        self.prepared.insert(opening.partition, waiting);
-        Ok(())
+        self.open_one(opening, now).map_err(|error| self.halted(&error))
     }
 
-    fn open(&mut self, opening: Opening, _: Millis) -> Vec<(Topic, Offset)> {
-        let waiting = self.prepared.remove(&opening.partition);
-        // Who forgot to prepare must not take everything for complete: there can be no such offset, and the runtime halts.
-        waiting.unwrap_or_else(|| vec![Offset::MAX]).into_iter().map(|offset| (FRONTIER, offset)).collect()
+    fn incomplete(&self, partition: Partition) -> Box<dyn Iterator<Item = (Topic, Offset)> + '_> {
+        match self.open.get(&partition) {
+            Some(open) => Box::new(open.incomplete().map(|offset| (FRONTIER, offset))),
+            // Without it not everything may count as complete: there can be no such offset, and the runtime halts.
+            None => Box::new(std::iter::once((FRONTIER, Offset::MAX))),
+        }
     }
 
     fn receive(&mut self, batch: Vec<(Origin, Delivered)>, now: Millis, actions: &mut FrontierActions) {

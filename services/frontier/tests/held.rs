@@ -112,8 +112,8 @@ fn buried(stage: &mut FrontierStage, offset: u64, dispatch: &Dispatch) {
 #[test]
 fn a_crawl_at_its_cap_waits_and_holds_up_no_other_at_the_same_site() {
     let mut stage = stage(&Registry::new());
-    stage.restore(0, &definition(3, "docs", Some(2))).unwrap();
-    stage.restore(0, &definition(4, "news", None)).unwrap();
+    stage.follow(&definition(3, "docs", Some(2)), NOW, &mut Actions::default());
+    stage.follow(&definition(4, "news", None), NOW, &mut Actions::default());
     open(&mut stage, 1);
     let all = (0..5).map(|n| waiting(n, "docs")).chain((5..8).map(|n| waiting(n, "news"))).collect();
     let first = dispatched(&receive(&mut stage, all));
@@ -137,7 +137,7 @@ fn a_crawl_at_its_cap_waits_and_holds_up_no_other_at_the_same_site() {
 #[test]
 fn what_others_have_fetched_counts_and_a_share_of_what_is_left_may_be_asked_for() {
     let mut stage = stage(&Registry::new());
-    stage.restore(0, &definition(3, "docs", Some(100))).unwrap();
+    stage.follow(&definition(3, "docs", Some(100)), NOW, &mut Actions::default());
     let others = |offset, pages, leased| {
         let count = PageCount {
             crawl: "docs".to_owned(),
@@ -153,7 +153,7 @@ fn what_others_have_fetched_counts_and_a_share_of_what_is_left_may_be_asked_for(
         record.place.partition = 1;
         record
     };
-    stage.restore(0, &others(0, 80, 10)).unwrap();
+    stage.follow(&others(0, 80, 10), NOW, &mut Actions::default());
     open(&mut stage, 2);
     let all = (0..50).map(|n| waiting(n, "docs")).collect();
     assert_eq!(dispatched(&receive(&mut stage, all)).len(), 5, "half of the ten that are left, until it has said so");
@@ -170,7 +170,7 @@ fn what_others_have_fetched_counts_and_a_share_of_what_is_left_may_be_asked_for(
 fn that_nothing_is_left_but_what_is_held_is_written_down_and_taken_back() {
     let registry = Registry::new();
     let mut stage = stage(&registry);
-    stage.restore(0, &definition(3, "docs", Some(1))).unwrap();
+    stage.follow(&definition(3, "docs", Some(1)), NOW, &mut Actions::default());
     open(&mut stage, 1);
     let first = dispatched(&receive(&mut stage, (0..3).map(|n| waiting(n, "docs")).collect())).remove(0);
     let said = tick(&mut stage, NOW);
@@ -209,8 +209,8 @@ fn a_restart_counts_on_where_the_records_end() {
         since: 18,
         held_at: None,
     };
-    stage.restore(0, &definition(3, "docs", Some(9))).unwrap();
-    stage.restore(0, &delivered(topic::CONTROL, 4, pages_key("docs", 0), encode(&count))).unwrap();
+    stage.follow(&definition(3, "docs", Some(9)), NOW, &mut Actions::default());
+    stage.follow(&delivered(topic::CONTROL, 4, pages_key("docs", 0), encode(&count)), NOW, &mut Actions::default());
     assert_eq!(stage.looks_back_to(0, topic::OUTCOMES), Some(18));
     assert_eq!(stage.looks_back_to(0, topic::SCHEDULED), None);
     let ended = |offset: u64| {

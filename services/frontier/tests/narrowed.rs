@@ -47,8 +47,8 @@ fn stage(registry: &Registry) -> FrontierStage {
     let config = FrontierConfig { default_interval_ms: 0, ..FrontierConfig::default() };
     let mut stage = FrontierStage::new(config, metrics::FrontierMetrics::register(registry).unwrap(), Arc::default());
     let opening = Opening { partition: 0, partitions: 1, assignment: 1, claim: 0 };
-    assert!(stage.restores(0).iter().any(|spec| spec.topic == topic::CONTROL && spec.whole && spec.follow));
-    stage.restore(0, &definition(3, "/never", Some(5))).unwrap();
+    assert_eq!(stage.tails(), [topic::CONTROL]);
+    stage.follow(&definition(3, "/never", Some(5)), NOW, &mut Actions::default());
     stage.prepare(opening, NOW).unwrap();
     stage.open(opening, NOW);
     stage
@@ -165,7 +165,7 @@ fn what_is_outside_ends_in_turns_of_bounded_size_whatever_the_rate_of_its_site()
     let mut stage =
         FrontierStage::new(config, metrics::FrontierMetrics::register(&Registry::new()).unwrap(), Arc::default());
     let opening = Opening { partition: 0, partitions: 1, assignment: 1, claim: 0 };
-    stage.restore(0, &definition(3, "/a", None)).unwrap();
+    stage.follow(&definition(3, "/a", None), NOW, &mut Actions::default());
     for number in 0..2_000 {
         // Let through by the version before.
         let (_, record) = waiting(number, &format!("a{number}"), |waiting| waiting.definition = 2);

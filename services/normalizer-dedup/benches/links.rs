@@ -46,7 +46,7 @@ fn service(directory: &std::path::Path) -> NormalizerDedup {
         replaces: vec![],
     };
     let record = delivered(topic::CONTROL, 0, &crawl_key("default"), encode(&definition));
-    service.restore(0, &record).expect("a definition");
+    service.follow(&record, 0, &mut Actions::default());
     service.open(Opening { partition: 0, partitions: 1, assignment: 1, claim: 0 }, 0);
     service
 }

@@ -351,21 +351,19 @@ impl Stage for NormalizerDedup {
         &[topic::SEEDS, topic::DISCOVERED]
     }
 
+    fn tails(&self) -> &'static [Topic] {
+        &[topic::CONTROL]
+    }
+
     fn restores(&self, partition: Partition) -> Vec<RestoreSpec> {
         // When the disk fails here it fails again on opening the index, where that can be told.
         let position = self.index.position(partition).ok().flatten();
         // The record at the position is read again: it proves that the index stands on this log.
         let from = position.map_or(RestoreFrom::Start, |position| RestoreFrom::Offset(position.offset));
-        vec![
-            RestoreSpec { topic: topic::SEEN, from, whole: false, follow: true },
-            RestoreSpec { topic: topic::CONTROL, from: RestoreFrom::Start, whole: true, follow: true },
-        ]
+        vec![RestoreSpec { topic: topic::SEEN, from, follow: true }]
     }
 
     fn restore(&mut self, partition: Partition, record: &Delivered) -> Result<(), StageError> {
-        if record.place.topic == topic::CONTROL {
-            return self.control(record).map(drop).map_err(halted);
-        }
         let seen = match self.restoring.entry(partition) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(place) => place.insert(SeenPartition::open(&self.index, partition).map_err(halted)?),
@@ -388,7 +386,7 @@ impl Stage for NormalizerDedup {
         self.end_call(now, actions);
     }
 
-    fn open(&mut self, opening: Opening, _: Millis) -> Vec<(Topic, Offset)> {
+    fn open(&mut self, opening: Opening, _: Millis) {
         let Opening { partition, partitions, .. } = opening;
         self.partitions = partitions;
         let seen = match self.restoring.remove(&partition) {
@@ -404,7 +402,6 @@ impl Stage for NormalizerDedup {
         if let Err(reason) = self.crawls.set_partitions(partitions) {
             self.failed = Some(reason);
         }
-        vec![]
     }
 
     fn receive(&mut self, batch: Vec<(Origin, Delivered)>, now: Millis, actions: &mut Wanted) {

@@ -81,9 +81,11 @@ impl Restored {
         self.remembered.insert(memory.site.into(), remembered);
     }
 
-    /// Forgets a site.
-    pub fn forget(&mut self, site: &str) {
-        self.remembered.remove(site);
+    /// Forgets a site by a tombstone. One of an epoch before the newest does not apply; one without an epoch was made by hand.
+    pub fn forget(&mut self, site: &str, epoch: Option<u64>) {
+        if epoch.is_none_or(|epoch| epoch >= self.newest_epoch) {
+            self.remembered.remove(site);
+        }
     }
 }
 

@@ -23,6 +23,8 @@ use crate::{
     wire::{self, Heard, Scheduled},
 };
 
+/// Header of a tombstone: the epoch of its writer, as other records have it in their value (rule 3).
+const EPOCH: &str = "epoch";
 /// Between two ticks, in milliseconds.
 const TICK_MS: Millis = 1000;
 /// Each partition is swept once in so many ticks.
@@ -189,7 +191,7 @@ impl Stage for RateLimiterStage {
     }
 
     fn restores(&self, _partition: Partition) -> Vec<RestoreSpec> {
-        vec![RestoreSpec { topic: SITES, from: RestoreFrom::Start, whole: false, follow: true }]
+        vec![RestoreSpec { topic: SITES, from: RestoreFrom::Start, follow: true }]
     }
 
     fn restore(&mut self, partition: Partition, record: &Delivered) -> Result<(), StageError> {
@@ -198,7 +200,8 @@ impl Stage for RateLimiterStage {
             Ok(memory) => restored.take(memory),
             Err(MessageError::Empty(_)) => {
                 if let Some(site) = record.key.as_deref().and_then(|key| std::str::from_utf8(key).ok()) {
-                    restored.forget(site);
+                    let epoch = record.header(EPOCH).and_then(|epoch| std::str::from_utf8(epoch).ok()?.parse().ok());
+                    restored.forget(site, epoch);
                 }
             }
             // The log is ours; to be stopped by one broken record for ever would help nobody, and the site teaches again.
@@ -207,12 +210,11 @@ impl Stage for RateLimiterStage {
         Ok(())
     }
 
-    fn open(&mut self, opening: Opening, now: Millis) -> Vec<(Topic, Offset)> {
+    fn open(&mut self, opening: Opening, now: Millis) {
         let restored = self.restored.remove(&opening.partition).unwrap_or_default();
         let sites = Sites::open(Arc::clone(&self.config), restored, opening.claim, now);
         self.partitions.insert(opening.partition, sites);
         self.show(now);
-        vec![]
     }
 
     fn follow(&mut self, record: &Delivered, now: Millis, actions: &mut Wanted) {

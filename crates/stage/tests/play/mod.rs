@@ -31,6 +31,12 @@ pub struct Seen {
     pub restored: Vec<String>,
     pub distrusted: Vec<Topic>,
     pub followed: Vec<String>,
+    /// Tokens of refreshes that are over, each with what was followed until then.
+    pub refreshed: Vec<(u64, usize)>,
+    /// Refreshes to be asked for at the next tick.
+    pub refresh: Vec<u64>,
+    /// What was followed when the first partition was opened.
+    pub followed_before: Option<usize>,
     pub opened: Vec<Opening>,
     pub drained: Vec<Partition>,
     pub closed: Vec<Partition>,
@@ -48,6 +54,7 @@ pub struct Seen {
 pub struct Scripted {
     pub topics: &'static [Topic],
     pub claims: &'static [Topic],
+    pub tails: &'static [Topic],
     pub restores: Vec<RestoreSpec>,
     pub seen: Arc<Mutex<Seen>>,
     pub react: React,
@@ -60,7 +67,7 @@ impl Scripted {
         react: impl FnMut(&Origin, &Delivered, &mut Told) + Send + 'static,
     ) -> (Self, Arc<Mutex<Seen>>) {
         let seen = Arc::<Mutex<Seen>>::default();
-        (Self { topics, claims: &[], restores: vec![], seen: seen.clone(), react: Box::new(react) }, seen)
+        (Self { topics, claims: &[], tails: &[], restores: vec![], seen: seen.clone(), react: Box::new(react) }, seen)
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -85,14 +92,18 @@ impl Stage for Scripted {
         self.claims
     }
 
+    fn tails(&self) -> &'static [Topic] {
+        self.tails
+    }
+
     fn restores(&self, _: Partition) -> Vec<RestoreSpec> {
         self.restores.clone()
     }
 
     fn looks_back_to(&self, _: Partition, _: Topic) -> Option<Offset> {
         let seen = self.seen();
-        // Asked when all before it is restored.
-        seen.back.filter(|_| seen.restored.iter().any(|text| text == "setting0"))
+        // Asked when the tails were read and all before it is restored.
+        seen.back.filter(|_| seen.followed.iter().any(|text| text == "setting0"))
     }
 
     fn distrust(&mut self, _: Partition, topic: Topic) -> Result<(), StageError> {
@@ -109,10 +120,21 @@ impl Stage for Scripted {
         self.seen().followed.push(text(record));
     }
 
-    fn open(&mut self, opening: Opening, _: Millis) -> Vec<(Topic, Offset)> {
+    fn open(&mut self, opening: Opening, _: Millis) {
         let mut seen = self.seen();
+        let followed = seen.followed.len();
+        seen.followed_before.get_or_insert(followed);
         seen.opened.push(opening);
-        seen.incomplete.clone()
+    }
+
+    fn incomplete(&self, _: Partition) -> Box<dyn Iterator<Item = (Topic, Offset)> + '_> {
+        Box::new(self.seen().incomplete.clone().into_iter())
+    }
+
+    fn refreshed(&mut self, token: u64, _: Millis, _: &mut Told) {
+        let mut seen = self.seen();
+        let followed = seen.followed.len();
+        seen.refreshed.push((token, followed));
     }
 
     fn receive(&mut self, batch: Vec<(Origin, Delivered)>, _: Millis, actions: &mut Told) {
@@ -131,7 +153,9 @@ impl Stage for Scripted {
     }
 
     fn tick(&mut self, _: Millis, actions: &mut Told) {
-        actions.completes.extend(self.seen().release.drain(..));
+        let mut seen = self.seen();
+        actions.completes.extend(seen.release.drain(..));
+        actions.refreshes.append(&mut seen.refresh);
     }
 
     fn drain(&mut self, partition: Partition) {

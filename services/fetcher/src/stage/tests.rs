@@ -54,7 +54,7 @@ impl Surroundings {
         let mut stage = FetcherStage::new(config, metrics, Arc::default());
         for partition in 0..PARTITIONS {
             let opening = Opening { partition, partitions: PARTITIONS, assignment: 1, claim: 0 };
-            assert!(stage.open(opening, START).is_empty());
+            stage.open(opening, START);
         }
         Self {
             stage,

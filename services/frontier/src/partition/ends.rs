@@ -121,7 +121,8 @@ impl PartitionFrontier {
     fn end(&mut self, (fingerprint, depth): (Fingerprint, u16), place: Place, outcome: Origin, turn: &mut Turn<'_>) {
         self.active.insert(fingerprint, Active { place, busy: Busy::Ended(place.offset, depth) });
         self.sites.dismiss(place.site, turn.now);
-        turn.out.push(Decision::End { fingerprint, depth, completes: vec![outcome, self.origin(place.offset)] });
+        let (ends, completes) = (place.offset, vec![outcome, self.origin(place.offset)]);
+        turn.out.push(Decision::End { fingerprint, depth, ends, completes });
     }
 
     /// A lease ended without an outcome: its URL waits again as before (rule 16), unless it is stuck.

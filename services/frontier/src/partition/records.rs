@@ -7,7 +7,7 @@ use orbweaver_url::Fingerprint;
 
 use super::{Active, Busy, PartitionFrontier, at_the_depth_of};
 use crate::{
-    decision::{Decision, Turn},
+    decision::{Decision, Tombstone, Turn},
     index::{IndexError, Place},
 };
 
@@ -59,7 +59,7 @@ impl PartitionFrontier {
                 if let Some(depth) = depth {
                     self.sites.dismiss(rewritten.site, turn.now);
                     completes.push(origin);
-                    turn.out.push(Decision::End { fingerprint, depth, completes });
+                    turn.out.push(Decision::End { fingerprint, depth, ends: place.offset, completes });
                     self.active.insert(fingerprint, Active { place, busy: Busy::Ended(place.offset, depth) });
                     self.index.replace(fingerprint, old, Some((place, waiting)));
                     return Ok(());
@@ -95,7 +95,7 @@ impl PartitionFrontier {
         Ok(())
     }
 
-    /// A tombstone of `crawl.frontier`; `epoch` is that of its writer.
+    /// A tombstone of `crawl.frontier`.
     ///
     /// # Errors
     /// When the index fails.
@@ -103,7 +103,7 @@ impl PartitionFrontier {
         &mut self,
         origin: Origin,
         fingerprint: Fingerprint,
-        epoch: u64,
+        Tombstone { epoch, .. }: Tombstone,
         turn: &mut Turn<'_>,
     ) -> Result<(), IndexError> {
         self.end = self.end.max(origin.offset + 1);
@@ -122,7 +122,13 @@ impl PartitionFrontier {
                     self.rewrite(place, waiting, vec![], turn);
                     return Ok(());
                 }
-                self.complete_copy(&place, ended, turn);
+                if place.offset != ended {
+                    // So has a copy that came before the tombstone landed, which does not name it.
+                    let (ends, completes) = (place.offset, vec![self.origin(place.offset)]);
+                    turn.out.push(Decision::End { fingerprint, depth, ends, completes });
+                    self.active.insert(fingerprint, Active { place, busy: Busy::Ended(ends, depth) });
+                    return Ok(());
+                }
                 self.index.replace(fingerprint, Some(place), None);
             }
             // Its new record comes behind this one.

@@ -1,6 +1,6 @@
 //! How a partition is restored and opened.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use orbweaver_log::Offset;
 use orbweaver_messages::{Dispatch, DispatchId, LEASE_MS, Millis, OutcomeKind, Waiting};
@@ -8,6 +8,7 @@ use orbweaver_url::Fingerprint;
 
 use super::{Active, Busy, PartitionFrontier, WAKE_BATCH, at_the_depth_of};
 use crate::{
+    decision::Tombstone,
     index::{IndexError, Place},
     leases::Lease,
     pages::Pages,
@@ -33,7 +34,8 @@ impl PartitionFrontier {
         Ok(())
     }
 
-    /// A tombstone of `crawl.frontier` that is replayed; `depth` is that of what ended.
+    /// A tombstone of `crawl.frontier` that is replayed. What it says decides alone whether it applies: the records that it
+    /// replaced may have been compacted away.
     ///
     /// # Errors
     /// When the index fails.
@@ -41,11 +43,11 @@ impl PartitionFrontier {
         &mut self,
         offset: Offset,
         fingerprint: Fingerprint,
-        depth: u16,
+        Tombstone { ends, depth, .. }: Tombstone,
     ) -> Result<(), IndexError> {
         self.end = self.end.max(offset + 1);
         let Some(old) = self.index.place(fingerprint)? else { return Ok(()) };
-        if old.depth < depth {
+        if old.offset > ends || old.depth < depth {
             self.outdated.insert(fingerprint);
         } else {
             self.index.replace(fingerprint, Some(old), None);
@@ -76,17 +78,11 @@ impl PartitionFrontier {
         }
     }
 
-    /// Serves from now on; `pages` does, too. Gives the offsets back that are not complete.
+    /// Serves from now on; `pages` does, too.
     ///
     /// # Errors
     /// When the index fails.
-    pub fn open(
-        &mut self,
-        epoch: u64,
-        assignment: u32,
-        now: Millis,
-        pages: &mut Pages,
-    ) -> Result<Vec<Offset>, IndexError> {
+    pub fn open(&mut self, epoch: u64, assignment: u32, now: Millis, pages: &mut Pages) -> Result<(), IndexError> {
         self.epoch = epoch;
         self.assignment = assignment;
         // The claim itself is never handed in.
@@ -95,9 +91,8 @@ impl PartitionFrontier {
         self.queue_what_is_due(now)?;
         let leased = self.lease_what_was_found(now, pages)?;
         let Self { index, sites, idle, .. } = self;
-        let (mut waiting, mut next_wake_ms) = (vec![], None::<Millis>);
+        let mut next_wake_ms = None::<Millis>;
         index.each(&mut |place| {
-            waiting.push(place.offset);
             sites.admit(place.site);
             if leased.contains(&place.offset) {
                 sites.count_outstanding(place.site);
@@ -111,7 +106,19 @@ impl PartitionFrontier {
             }
         })?;
         self.next_wake_ms = next_wake_ms;
-        Ok(waiting)
+        Ok(())
+    }
+
+    /// The offsets that are not complete, in rising order; asked right after [`PartitionFrontier::open`], when what does not
+    /// merely wait is leased.
+    pub fn incomplete(&self) -> impl Iterator<Item = Offset> + '_ {
+        let leased: BTreeSet<Offset> = self.active.values().map(|active| active.place.offset).collect();
+        let (mut leased, mut idle) = (leased.into_iter().peekable(), self.idle.iter().peekable());
+        std::iter::from_fn(move || match (leased.peek(), idle.peek()) {
+            (Some(first), Some(second)) if first < second => leased.next(),
+            (_, Some(_)) => idle.next(),
+            (_, None) => leased.next(),
+        })
     }
 
     fn queue_what_is_due(&mut self, now: Millis) -> Result<(), IndexError> {

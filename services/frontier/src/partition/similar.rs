@@ -73,7 +73,7 @@ impl PartitionFrontier {
         let dispatch = dispatched(waiting, self.next_id(), false, turn.now);
         let outcome = Box::new(Outcome::unasked(dispatch, OutcomeKind::Refused, reason, turn.now));
         let completes = vec![self.origin(place.offset)];
-        turn.out.push(Decision::Refuse { outcome, completes });
+        turn.out.push(Decision::Refuse { outcome, ends: place.offset, completes });
         self.idle.remove(place.offset);
         let busy = Busy::Ended(place.offset, waiting.depth);
         self.active.insert(waiting.fingerprint, Active { place: *place, busy });

@@ -76,6 +76,30 @@ proptest! {
 }
 
 #[test]
+fn a_tombstone_of_a_former_owner_ends_on_a_restore_no_record_that_came_behind_the_one_that_it_names() {
+    for compacted in [false, true] {
+        let mut world = World::new(None);
+        world.admit(0);
+        world.settle();
+        world.crash(true);
+        world.answer(OutcomeKind::Retry, 1);
+        world.settle();
+        assert_eq!(world.records.len(), 2, "appended anew by the present owner");
+        // The former owner had an outcome of the first record, and did not hear that the partition moved.
+        world.bury_late(0);
+        assert_eq!(world.records.len(), 3);
+        if compacted {
+            world.compacted = 1;
+        }
+        world.crash(true);
+        assert_eq!(world.waiting(), 1, "compacted: {compacted}");
+        world.settle();
+        world.finish();
+        assert_eq!((world.waiting(), world.ended.len()), (0, 1));
+    }
+}
+
+#[test]
 fn the_lowest_depth_goes_first_and_first_come_is_first_served_within_it() {
     let mut world = World::new(Some(3));
     for site in [128, 0, 64, 0] {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use orbweaver_frontier::{
     FrontierConfig,
-    decision::{Decision, Turn},
+    decision::{Decision, Tombstone, Turn},
     index::{FrontierIndex, Index, MemoryIndex},
     pages::Pages,
     partition::PartitionFrontier,
@@ -44,6 +44,8 @@ pub(crate) enum Op {
     Crash,
     /// The same, and the index was lost or is not trusted.
     CrashWithoutIndex,
+    /// A former owner wakes up: its tombstone lands now, and ends a record that a later one of the same URL has replaced.
+    Stale(u8),
 }
 
 pub(crate) fn op() -> impl Strategy<Value = Op> {
@@ -66,6 +68,7 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::Write),
         1 => Just(Op::Crash),
         1 => Just(Op::CrashWithoutIndex),
+        1 => any::<u8>().prop_map(Op::Stale),
     ]
 }
 
@@ -74,12 +77,14 @@ pub(crate) struct World {
     pub(crate) now: Millis,
     pub(crate) frontier: PartitionFrontier,
     pub(crate) pages: Pages,
-    /// `crawl.frontier`: a waiting URL, or a tombstone with the depth of what ended.
-    pub(crate) records: Vec<(Fingerprint, Result<Waiting, u16>)>,
+    /// `crawl.frontier`: a waiting URL, or a tombstone.
+    pub(crate) records: Vec<(Fingerprint, Result<Waiting, Tombstone>)>,
     /// The least depth at which each URL was found.
     pub(crate) found: BTreeMap<Fingerprint, u16>,
     /// The least depth at which each URL was asked for to its end, or given up.
     pub(crate) asked: BTreeMap<Fingerprint, u16>,
+    /// Records below this offset that were replaced since are not there any more.
+    pub(crate) compacted: usize,
     pub(crate) scheduled: Vec<Dispatch>,
     pub(crate) outcomes: Vec<Outcome>,
     pub(crate) read: [usize; 2],
@@ -138,6 +143,7 @@ impl World {
             records: vec![],
             found: BTreeMap::new(),
             asked: BTreeMap::new(),
+            compacted: 0,
             scheduled: vec![],
             outcomes: vec![],
             read: [0, 0],
@@ -176,7 +182,7 @@ impl World {
                 self.read[0] += 1;
                 match waiting {
                     Ok(waiting) => self.frontier.waiting(origin, &waiting, &mut turn).unwrap(),
-                    Err(_) => self.frontier.tombstone(origin, fingerprint, u64::MAX, &mut turn).unwrap(),
+                    Err(tombstone) => self.frontier.tombstone(origin, fingerprint, tombstone, &mut turn).unwrap(),
                 }
                 self.frontier.applied(position(origin.offset)).unwrap();
             } else if let Some(outcome) = self.outcomes.get(self.read[1]).cloned() {
@@ -223,12 +229,12 @@ impl World {
                 self.records.push((waiting.fingerprint, Ok(*waiting)));
                 completes.into_iter().for_each(|origin| self.complete(origin));
             }
-            Decision::End { fingerprint, depth, completes } => {
+            Decision::End { fingerprint, depth, ends, completes } => {
                 *self.ended.entry(fingerprint).or_default() += 1;
-                self.records.push((fingerprint, Err(depth)));
+                self.records.push((fingerprint, Err(Tombstone { epoch: self.claims, ends, depth })));
                 completes.into_iter().for_each(|origin| self.complete(origin));
             }
-            Decision::Refuse { outcome, completes } => {
+            Decision::Refuse { outcome, ends, completes } => {
                 assert!(outcome.requested_at_ms.is_none());
                 let outside = !self.control.heard().0.is_inside(&outcome.url, outcome.depth);
                 assert!(outside || outcome.reason.as_deref() == Some("trap"), "{} is inside", outcome.url);
@@ -236,7 +242,7 @@ impl World {
                 self.outcomes.push(Outcome::clone(&outcome));
                 let Outcome { fingerprint, depth, .. } = *outcome;
                 self.ask(fingerprint, depth);
-                self.carry_out(Decision::End { fingerprint, depth, completes });
+                self.carry_out(Decision::End { fingerprint, depth, ends, completes });
             }
             Decision::GiveUp { outcome, waiting, origin, .. } => {
                 assert_eq!((waiting.fingerprint, waiting.depth), (outcome.fingerprint, outcome.depth));
@@ -244,7 +250,7 @@ impl World {
                 let Outcome { fingerprint, depth, .. } = *outcome;
                 self.ask(fingerprint, depth);
                 self.outcomes.push(*outcome);
-                self.carry_out(Decision::End { fingerprint, depth, completes: vec![origin] });
+                self.carry_out(Decision::End { fingerprint, depth, ends: origin.offset, completes: vec![origin] });
             }
         }
     }
@@ -261,6 +267,24 @@ impl World {
             _ => again.depth + 1,
         };
         self.find(again);
+    }
+
+    /// The tombstone of a former owner, for a record that is not the last of its URL, lands behind it.
+    pub(crate) fn bury_late(&mut self, back: u8) {
+        let waits = |(offset, (fingerprint, record)): (usize, &(Fingerprint, Result<Waiting, Tombstone>))| {
+            record.is_ok().then_some((offset, *fingerprint))
+        };
+        let records: Vec<_> = self.records.iter().enumerate().filter_map(waits).collect();
+        let replaced =
+            |&&(offset, of): &&(usize, Fingerprint)| records.iter().any(|(at, url)| *at > offset && *url == of);
+        let Some(&(ended, fingerprint)) = records.iter().rev().filter(replaced).nth(usize::from(back % 4)) else {
+            return;
+        };
+        let Ok(waiting) = &self.records[ended].1 else { return };
+        if self.claims > 0 {
+            let stale = Tombstone { epoch: self.claims - 1, ends: ended as u64, depth: waiting.depth };
+            self.records.push((fingerprint, Err(stale)));
+        }
     }
 
     /// A URL was asked for to its end, or given up.
@@ -374,11 +398,12 @@ impl World {
         self.frontier = PartitionFrontier::new(0, config(), index(self.disk.as_ref()));
         for (offset, (fingerprint, waiting)) in self.records.iter().enumerate().skip(stands.unwrap_or(commit[0])) {
             match waiting {
+                _ if offset < self.compacted => {}
                 Ok(waiting) => {
                     self.control.scopes.note(waiting);
                     self.frontier.restore_record(offset as u64, waiting).unwrap();
                 }
-                Err(depth) => self.frontier.restore_tombstone(offset as u64, *fingerprint, *depth).unwrap(),
+                Err(tombstone) => self.frontier.restore_tombstone(offset as u64, *fingerprint, *tombstone).unwrap(),
             }
             self.frontier.applied(position(offset as u64)).unwrap();
         }
@@ -393,9 +418,10 @@ impl World {
         self.control.crash();
         self.claims += 1;
         self.pages.serve(0, self.claims, 1);
-        let waiting = self.frontier.open(self.claims, EPOCH, self.now, &mut self.pages).unwrap();
+        self.frontier.open(self.claims, EPOCH, self.now, &mut self.pages).unwrap();
         self.read = [self.records.len(), commit[1]];
-        self.incomplete = [waiting.into_iter().collect(), BTreeSet::new()];
+        assert!(self.frontier.incomplete().is_sorted_by(|one, next| one < next));
+        self.incomplete = [self.frontier.incomplete().collect(), BTreeSet::new()];
     }
 
     pub(crate) fn waiting(&self) -> usize {
@@ -418,6 +444,13 @@ impl World {
             Op::Write => self.frontier.write().unwrap(),
             Op::Crash => self.crash(true),
             Op::CrashWithoutIndex => self.crash(false),
+            Op::Stale(back) => {
+                self.bury_late(back);
+                if back >= 128 {
+                    // Nobody has read it before the next owner restores it.
+                    self.crash(back >= 192);
+                }
+            }
         }
         self.settle();
     }

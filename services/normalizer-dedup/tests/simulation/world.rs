@@ -171,22 +171,28 @@ impl Life {
             now: 100,
             halted: None,
         };
+        for topic in life.stage.tails() {
+            for place in (0..world.partitions).map(|partition| TopicPartition::new(*topic, partition)) {
+                let records = world.log.get(&place).cloned().unwrap_or_default();
+                life.followed.insert(place, records.len() as Offset);
+                let mut actions = Actions::default();
+                records.iter().for_each(|record| life.stage.follow(record, life.now, &mut actions));
+                assert_eq!((actions.plans, actions.halt), (vec![], None), "nothing is open");
+            }
+        }
         for partition in 0..world.partitions {
             for spec in life.stage.restores(partition) {
-                let whole = 0..world.partitions;
-                for of in if spec.whole { whole } else { partition..partition + 1 } {
-                    let place = TopicPartition::new(spec.topic, of);
-                    let records = world.log.get(&place).map_or(&[][..], Vec::as_slice);
-                    let from = match spec.from {
-                        RestoreFrom::Start => 0,
-                        RestoreFrom::Offset(offset) => offset,
-                        other => panic!("{other:?}"),
-                    };
-                    for record in &records[from as usize..] {
-                        life.stage.restore(partition, record).expect("a restore");
-                    }
-                    life.followed.insert(place, records.len() as Offset);
+                let place = TopicPartition::new(spec.topic, partition);
+                let records = world.log.get(&place).map_or(&[][..], Vec::as_slice);
+                let from = match spec.from {
+                    RestoreFrom::Start => 0,
+                    RestoreFrom::Offset(offset) => offset,
+                    other => panic!("{other:?}"),
+                };
+                for record in &records[from as usize..] {
+                    life.stage.restore(partition, record).expect("a restore");
                 }
+                life.followed.insert(place, records.len() as Offset);
             }
             life.stage.open(Opening { partition, partitions: world.partitions, assignment: 1, claim: 0 }, life.now);
         }

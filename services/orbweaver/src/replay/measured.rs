@@ -110,6 +110,10 @@ impl Stage for Measured {
         self.stage.claims()
     }
 
+    fn tails(&self) -> &'static [Topic] {
+        self.stage.tails()
+    }
+
     fn restores(&self, partition: Partition) -> Vec<RestoreSpec> {
         self.stage.restores(partition)
     }
@@ -124,12 +128,22 @@ impl Stage for Measured {
         self.ended(actions, from);
     }
 
+    fn refreshed(&mut self, token: Token, now: Millis, actions: &mut Actions<Infallible, Infallible>) {
+        let from = actions.completes.len();
+        self.stage.refreshed(token, now, actions);
+        self.ended(actions, from);
+    }
+
     fn prepare(&mut self, opening: Opening, now: Millis) -> Result<(), StageError> {
         self.stage.prepare(opening, now)
     }
 
-    fn open(&mut self, opening: Opening, now: Millis) -> Vec<(Topic, Offset)> {
-        self.stage.open(opening, now)
+    fn open(&mut self, opening: Opening, now: Millis) {
+        self.stage.open(opening, now);
+    }
+
+    fn incomplete(&self, partition: Partition) -> Box<dyn Iterator<Item = (Topic, Offset)> + '_> {
+        self.stage.incomplete(partition)
     }
 
     fn receive(&mut self, batch: Vec<(Origin, Delivered)>, now: Millis, actions: &mut Actions<Infallible, Infallible>) {

@@ -57,6 +57,25 @@ fn the_first_owner_ever_asks_at_once_and_a_successor_waits_out_what_may_be_plann
 }
 
 #[test]
+fn a_tombstone_of_an_owner_before_the_newest_forgets_nothing() {
+    let config = Arc::new(RateLimiterConfig::default());
+    let memory = |epoch| SiteMemory {
+        site: "a.example".into(),
+        epoch,
+        blocked_until_ms: T + 60_000,
+        blocks: 1,
+        crawl_delay_ms: None,
+        updated_at_ms: T,
+    };
+    for (epoch, remembered) in [(Some(4), 1), (Some(5), 0), (Some(9), 0), (None, 0)] {
+        let mut restored = Restored::default();
+        restored.take(memory(5));
+        restored.forget("a.example", epoch);
+        assert_eq!(Sites::open(Arc::clone(&config), restored, 9, T).blocked(1).0, remembered, "{epoch:?}");
+    }
+}
+
+#[test]
 fn an_unlimited_site_passes_at_once_and_leaves_no_trace() {
     let config = Arc::new(RateLimiterConfig { default_interval_ms: 0, ..RateLimiterConfig::default() });
     let mut sites = sites(&config, 9, vec![], T);

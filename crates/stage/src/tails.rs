@@ -1,0 +1,243 @@
+//! Topics that a process reads whole, such as the settings in `crawl.control`: how far they were read, and who waits for it.
+//!
+//! A refresh asks for the ends of all partitions and is over when all records below them have reached the stage. One
+//! refresh runs at a time; what is asked for meanwhile waits for the next, since its ends may lie further back. A partition
+//! is opened behind a refresh, so that the stage knows what the partition's former owner wrote.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use orbweaver_log::{Log, LogError, Offset, TopicPartition};
+use orbweaver_messages::Topic;
+use tokio::{sync::oneshot, time::Instant};
+
+use crate::{Stage, StageError, Token, follow::Followed, turn::Turns};
+
+/// Recipient of the end of a refresh.
+#[derive(Debug)]
+pub(crate) enum Waiter {
+    /// A partition that is being opened.
+    Opening(oneshot::Sender<()>),
+    /// The stage, by [`Actions::refreshes`](crate::Actions::refreshes).
+    Stage(Token),
+}
+
+/// A refresh under way.
+#[derive(Debug)]
+struct Refresh {
+    waiters: Vec<Waiter>,
+    /// Places that were not read up to their end yet, with position and end.
+    missing: BTreeMap<TopicPartition, (Offset, Offset)>,
+    /// Whether the ends are known.
+    expected: bool,
+    moved_at: Instant,
+}
+
+/// The tails of a stage.
+#[derive(Debug)]
+pub(crate) struct Tails {
+    places: Arc<[TopicPartition]>,
+    /// For the next refresh.
+    waiting: Vec<Waiter>,
+    wanted: bool,
+    running: Option<Refresh>,
+}
+
+impl Tails {
+    /// Of these places, sorted.
+    pub(crate) fn new(mut places: Vec<TopicPartition>) -> Self {
+        places.sort_unstable();
+        Self { places: places.into(), waiting: vec![], wanted: false, running: None }
+    }
+
+    pub(crate) fn places(&self) -> Arc<[TopicPartition]> {
+        self.places.clone()
+    }
+
+    pub(crate) fn contains(&self, place: TopicPartition) -> bool {
+        self.places.binary_search(&place).is_ok()
+    }
+
+    /// Wants a refresh that begins after this call.
+    pub(crate) fn wait(&mut self, waiter: Option<Waiter>) {
+        self.waiting.extend(waiter);
+        self.wanted = true;
+    }
+
+    /// Begins the next refresh if one is wanted and none is under way: gives the places whose bounds are to be asked for.
+    pub(crate) fn begin(&mut self) -> Option<Arc<[TopicPartition]>> {
+        if self.running.is_some() || !std::mem::take(&mut self.wanted) {
+            return None;
+        }
+        let waiters = std::mem::take(&mut self.waiting);
+        let (missing, moved_at) = (BTreeMap::new(), Instant::now());
+        self.running = Some(Refresh { waiters, missing, expected: false, moved_at });
+        Some(self.places())
+    }
+
+    /// `place` was read up to `position` and is to be read up to `end`.
+    pub(crate) fn expect(&mut self, place: TopicPartition, position: Offset, end: Offset) {
+        if let Some(refresh) = self.running.as_mut().filter(|_| position < end) {
+            refresh.missing.insert(place, (position, end));
+        }
+    }
+
+    /// All ends are known.
+    pub(crate) fn expected(&mut self) {
+        if let Some(refresh) = &mut self.running {
+            (refresh.expected, refresh.moved_at) = (true, Instant::now());
+        }
+    }
+
+    /// `place` was read up to `position`.
+    pub(crate) fn passed(&mut self, place: TopicPartition, position: Offset) {
+        let Some(refresh) = &mut self.running else { return };
+        let Some((at, end)) = refresh.missing.get_mut(&place) else { return };
+        *at = position;
+        refresh.moved_at = Instant::now();
+        if position >= *end {
+            refresh.missing.remove(&place);
+        }
+    }
+
+    /// Those for whom the refresh under way is over.
+    pub(crate) fn finished(&mut self) -> Vec<Waiter> {
+        let over = self.running.take_if(|refresh| refresh.expected && refresh.missing.is_empty());
+        over.map_or_else(Vec::new, |refresh| refresh.waiters)
+    }
+
+    /// Why partitions that wait for a refresh cannot be opened: nothing was read for `patience`.
+    pub(crate) fn overdue(&self, patience: Duration) -> Option<String> {
+        let refresh = self.running.as_ref().filter(|refresh| refresh.moved_at.elapsed() > patience)?;
+        let (place, (position, end)) = refresh.missing.first_key_value()?;
+        let opening = |waiter: &Waiter| matches!(waiter, Waiter::Opening(opening) if !opening.is_closed());
+        // Those that wait for the next refresh wait for this one, too.
+        let waits = refresh.waiters.iter().chain(&self.waiting).any(opening);
+        let seconds = patience.as_secs();
+        waits.then(|| format!("{place}: nothing could be read between {position} and {end} for {seconds} s"))
+    }
+}
+
+/// All partitions of `topics`.
+///
+/// # Errors
+/// When there is no such topic.
+pub(crate) fn all_places(log: &dyn Log, topics: &[Topic]) -> Result<Vec<TopicPartition>, LogError> {
+    let mut places = vec![];
+    for &topic in topics {
+        places.extend((0..log.partitions(topic)?).map(|partition| TopicPartition::new(topic, partition)));
+    }
+    Ok(places)
+}
+
+impl<S: Stage> Turns<S> {
+    /// News of the followed logs.
+    pub(crate) fn followed(&mut self, followed: Followed) -> Result<(), StageError> {
+        for record in self.followers.take(followed)? {
+            self.call(|stage, now, actions| stage.follow(&record, now, actions))?;
+        }
+        for waiter in self.followers.refreshed() {
+            match waiter {
+                // An opening that was cancelled does not wait any more.
+                Waiter::Opening(opening) => drop(opening.send(())),
+                Waiter::Stage(token) => self.call(|stage, now, actions| stage.refreshed(token, now, actions))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// When partitions wait for a refresh in which nothing moves.
+    pub(crate) fn check_tails(&self) -> Result<(), StageError> {
+        let overdue = self.followers.tails.overdue(self.config.restore_patience);
+        overdue.map_or(Ok(()), |reason| Err(StageError::Halted { service: self.service, reason }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use orbweaver_messages::topic;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(partition: u32) -> TopicPartition {
+        TopicPartition::new(topic::CONTROL, partition)
+    }
+
+    fn tokens(waiters: Vec<Waiter>) -> Vec<Token> {
+        let token = |waiter| match waiter {
+            Waiter::Stage(token) => token,
+            Waiter::Opening(_) => panic!("an opening"),
+        };
+        waiters.into_iter().map(token).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_opening_is_given_up_with_the_place_when_its_tail_does_not_move() {
+        let mut tails = Tails::new(vec![at(1), at(0)]);
+        let (opening, waits) = oneshot::channel();
+        tails.wait(Some(Waiter::Opening(opening)));
+        tails.begin().unwrap();
+        tails.expect(at(1), 3, 9);
+        tails.expected();
+        let patience = Duration::from_secs(60);
+        tokio::time::advance(Duration::from_secs(50)).await;
+        tails.passed(at(1), 5);
+        tokio::time::advance(Duration::from_secs(50)).await;
+        assert_eq!(tails.overdue(patience), None, "it moved");
+        tokio::time::advance(Duration::from_secs(50)).await;
+        let reason = "crawl.control/1: nothing could be read between 5 and 9 for 60 s";
+        assert_eq!(tails.overdue(patience).as_deref(), Some(reason));
+        drop(waits);
+        assert_eq!(tails.overdue(patience), None, "nothing waits for it any more");
+    }
+
+    proptest! {
+        /// A waiter is told once, and only when the tails were read up to ends that were asked for after it had begun to wait.
+        #[test]
+        fn a_refresh_ends_behind_all_that_was_in_the_log_when_it_was_wanted(steps in proptest::collection::vec((0_u8..5, 0_u32..3), 1..200)) {
+            let mut tails = Tails::new((0..3).map(at).collect());
+            let (mut ends, mut read, mut asked) = ([0_u64; 3], [0_u64; 3], false);
+            // What was in the log when each waiter began to wait.
+            let mut wanted: Vec<[u64; 3]> = vec![];
+            let mut told = 0;
+            for (what, partition) in steps {
+                let place = partition as usize;
+                match what {
+                    0 => ends[place] += 1,
+                    1 => {
+                        tails.wait(Some(Waiter::Stage(wanted.len() as u64)));
+                        wanted.push(ends);
+                    }
+                    2 => asked |= tails.begin().is_some(),
+                    3 if std::mem::take(&mut asked) => {
+                        (0..3).for_each(|number| tails.expect(at(number), read[number as usize], ends[number as usize]));
+                        tails.expected();
+                    }
+                    _ if read[place] < ends[place] => {
+                        read[place] += 1;
+                        tails.passed(at(partition), read[place]);
+                    }
+                    _ => {}
+                }
+                for token in tokens(tails.finished()) {
+                    prop_assert_eq!(token, told, "in order, and once");
+                    told += 1;
+                    prop_assert!(wanted[token as usize].iter().zip(read).all(|(end, read)| read >= *end));
+                }
+            }
+            // All are told in the end.
+            for _ in 0..2 {
+                asked |= tails.begin().is_some();
+                if std::mem::take(&mut asked) {
+                    (0..3).for_each(|number| tails.expect(at(number), read[number as usize], ends[number as usize]));
+                    tails.expected();
+                }
+                (0..3).for_each(|number| tails.passed(at(number), ends[number as usize]));
+                read = ends;
+                told += tails.finished().len() as u64;
+            }
+            prop_assert_eq!(told, wanted.len() as u64);
+        }
+    }
+}
