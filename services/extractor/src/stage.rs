@@ -1,6 +1,6 @@
 //! The glue to the runtime: pages in, plans out.
 
-use orbweaver_log::{Delivered, Offset, Partition};
+use orbweaver_log::{Delivered, Partition};
 use orbweaver_messages::{Millis, Topic, topic};
 use orbweaver_stage::{Actions, Opening, Origin, Plan, Stage, Step};
 use orbweaver_store::Write;
