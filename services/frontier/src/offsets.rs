@@ -81,7 +81,7 @@ mod tests {
             }
             let expected: Vec<u64> = model.range(..far + end).take(7).copied().collect();
             prop_assert_eq!(offsets.lowest_below(far + end, 7), expected);
-            prop_assert!(offsets.iter().eq(model.iter().map(|offset| *offset)));
+            prop_assert!(offsets.iter().eq(model.iter().copied()));
             model.iter().for_each(|offset| offsets.remove(*offset));
             prop_assert!(offsets.chunks.is_empty());
         }
