@@ -71,7 +71,7 @@ impl Default for FetcherConfig {
             max_header_bytes: 16 << 10,
             ignore_robots: false,
             allow_private: false,
-            robots_lifetime: Duration::from_hours(7 * 24),
+            robots_lifetime: Duration::from_hours(24),
             robots_error_lifetime: Duration::from_hours(1),
             robots_cache_bytes: 64 << 20,
             default_interval_ms: 1000,
@@ -150,7 +150,7 @@ impl FetcherConfig {
             ("connect_timeout", self.connect_timeout, self.request_timeout),
             ("headers_timeout", self.headers_timeout, self.request_timeout),
             ("request_timeout", self.request_timeout, longest / 2),
-            ("robots_lifetime", self.robots_lifetime, Duration::from_hours(30 * 24)),
+            ("robots_lifetime", self.robots_lifetime, Duration::from_hours(7 * 24)),
             ("robots_error_lifetime", self.robots_error_lifetime, Duration::from_hours(24)),
         ];
         for (key, value, most) in times {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use orbweaver_messages::Millis;
 use orbweaver_politeness::{
     MAX_ATTEMPTS, MAX_BLOCKS,
-    robots::{Limits, Robots, RobotsAnswer, RobotsPolicy, UNREACHABLE_MS},
+    robots::{Limits, Robots, RobotsAnswer, RobotsPolicy, STALE_MS, UNREACHABLE_MS},
 };
 use orbweaver_store::RobotsRow;
 use orbweaver_url::Url;
@@ -100,7 +100,7 @@ pub(crate) fn judge(sought: Sought<'_>, attempt: &Attempt, config: &FetcherConfi
                 Body::Read { bytes, .. } => String::from_utf8_lossy(bytes).into_owned(),
                 Body::Unread | Body::NotHtml => String::new(),
             };
-            row(Some(status), body, found_ms)
+            row(Some(status), body, lifetime_ms(answer.cache_control.as_deref(), found_ms))
         }
         RobotsPolicy::Follow => {
             let target = answer.location.as_deref().and_then(|to| orbweaver_url::resolve(sought.url, to).ok());
@@ -116,6 +116,30 @@ pub(crate) fn judge(sought: Sought<'_>, attempt: &Attempt, config: &FetcherConfi
         RobotsPolicy::AllowAll => row(Some(status), String::new(), none_ms),
         RobotsPolicy::DisallowAll => failing(sought, Some(status), ended_ms),
     }
+}
+
+/// How long a robots.txt is believed, in milliseconds: as its Cache-Control says, within bounds, else `default_ms` (RFC 9309
+/// section 2.4).
+fn lifetime_ms(cache_control: Option<&str>, default_ms: Millis) -> Millis {
+    let mut lifetime_ms = default_ms;
+    for directive in cache_control.unwrap_or_default().split(',') {
+        let directive = directive.trim().to_ascii_lowercase();
+        if directive == "no-store" || directive == "no-cache" {
+            return UNREACHABLE_MS;
+        }
+        if let Some(seconds) =
+            directive.strip_prefix("max-age=").and_then(|age| age.trim_matches('"').parse::<u32>().ok())
+        {
+            lifetime_ms = (Millis::from(seconds) * 1000).clamp(UNREACHABLE_MS, STALE_MS);
+        }
+    }
+    lifetime_ms
+}
+
+/// Returns `true` for an expired row that still serves while its authority is unreachable.
+#[must_use]
+pub(crate) fn serves_stale(row: &RobotsRow, now: Millis) -> bool {
+    matches!(row.status, Some(300..=428 | 430..=499 | 200..=299)) && now.saturating_sub(row.fetched_at_ms) < STALE_MS
 }
 
 /// It is tried again as often as a page is; then nothing is allowed for a while.
@@ -146,5 +170,29 @@ pub(crate) fn read(row: &RobotsRow, agent: &str) -> Known {
         Some(200..=299) => rules(&Robots::parse(row.body.as_bytes(), &Limits::default())),
         Some(300..=428 | 430..=499) => rules(&Robots::allow_all()),
         _ => Known::Unreachable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY_MS: Millis = 24 * 3_600_000;
+
+    #[test]
+    fn cache_control_shortens_and_lengthens_a_lifetime_within_bounds() {
+        for (given, expected_ms) in [
+            (None, DAY_MS),
+            (Some("public"), DAY_MS),
+            (Some("public, Max-Age=3600"), 3_600_000),
+            (Some("max-age=\"172800\""), 2 * DAY_MS),
+            (Some("max-age=5"), UNREACHABLE_MS),
+            (Some("max-age=999999999"), STALE_MS),
+            (Some("max-age=99999999999999999999"), DAY_MS),
+            (Some("max-age=-1"), DAY_MS),
+            (Some("max-age=3600, no-cache"), UNREACHABLE_MS),
+        ] {
+            assert_eq!(lifetime_ms(given, DAY_MS), expected_ms, "{given:?}");
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::{
 
 use orbweaver_log::Partition;
 use orbweaver_messages::{Millis, OutcomeKind};
+use orbweaver_politeness::robots::UNREACHABLE_MS;
 use orbweaver_store::RobotsRow;
 use orbweaver_url::Url;
 
@@ -14,7 +15,7 @@ use crate::{
     client::Attempt,
     gates::Wish,
     records::{add_times, outcome},
-    robots::{Finding, Sought, judge, read},
+    robots::{Finding, Sought, judge, read, serves_stale},
     robots_cache::Known,
     stage::{At, FetcherStage, Wanted},
     visit::Visit,
@@ -32,6 +33,8 @@ pub(crate) struct Lookup {
     /// Where it is to be asked for first.
     url: Url,
     redirects: u8,
+    /// What the store has, expired; it serves on while the authority is unreachable.
+    stale: Option<RobotsRow>,
 }
 
 const UNREACHABLE: &str = "robots_unreachable";
@@ -52,6 +55,7 @@ impl FetcherStage {
             interval_ms: visit.ready.interval_ms,
             url,
             redirects: 0,
+            stale: None,
             waiting: VecDeque::from([visit]),
         };
         self.lookups.insert(authority.clone(), lookup);
@@ -65,16 +69,26 @@ impl FetcherStage {
 
     /// The store has answered.
     pub(crate) fn robots_loaded(&mut self, authority: &Arc<str>, row: Option<RobotsRow>, at: &mut At<'_>) {
-        match row.filter(|row| row.expires_ms > at.now) {
-            Some(row) => self.robots_stored(authority, &row, at),
-            None => self.ask_robots(authority, at),
+        match row {
+            Some(row) if row.expires_ms > at.now => self.robots_stored(authority, &row, at),
+            row => {
+                if let Some(lookup) = self.lookups.get_mut(authority) {
+                    lookup.stale = row.filter(|row| serves_stale(row, at.now));
+                }
+                self.ask_robots(authority, at);
+            }
         }
     }
 
     /// A robots.txt is in the store: it applies.
     pub(crate) fn robots_stored(&mut self, authority: &Arc<str>, row: &RobotsRow, at: &mut At<'_>) {
+        self.apply(authority, row, row.expires_ms, at);
+    }
+
+    /// A robots.txt applies until then.
+    fn apply(&mut self, authority: &Arc<str>, row: &RobotsRow, until_ms: Millis, at: &mut At<'_>) {
         let known = read(row, &self.agent);
-        self.know(authority, &known, row.expires_ms, row.body.len());
+        self.know(authority, &known, until_ms, row.body.len());
         for visit in self.end_lookup(authority) {
             self.admit_with(visit, &known, at);
         }
@@ -133,7 +147,25 @@ impl FetcherStage {
     pub(crate) fn robots_answered(&mut self, authority: &Arc<str>, url: &Url, attempt: &Attempt, at: &mut At<'_>) {
         let Some(lookup) = self.lookups.get_mut(authority) else { return };
         let sought = Sought { authority, url, redirects: lookup.redirects, failures: self.robots.failures(authority) };
-        match judge(sought, attempt, &self.config, attempt.ended_at_ms) {
+        let stale = lookup.stale.clone();
+        match (judge(sought, attempt, &self.config, attempt.ended_at_ms), stale) {
+            (Finding::Failing { .. }, Some(stale)) => {
+                self.metrics.robots("stale");
+                self.apply(authority, &stale, at.now.saturating_add(UNREACHABLE_MS), at);
+            }
+            (Finding::Blocked { until_ms, .. }, Some(stale)) => {
+                self.metrics.robots("stale");
+                let site = lookup.site.clone();
+                self.block(&site, until_ms, at);
+                self.apply(authority, &stale, at.now.saturating_add(UNREACHABLE_MS), at);
+            }
+            (finding, _) => self.apply_finding(authority, finding, attempt, at),
+        }
+    }
+
+    fn apply_finding(&mut self, authority: &Arc<str>, finding: Finding, attempt: &Attempt, at: &mut At<'_>) {
+        let Some(lookup) = self.lookups.get_mut(authority) else { return };
+        match finding {
             Finding::Store(row) => {
                 self.metrics.robots("stored");
                 // It is used when it is durable, but its delay counts from this answer on, whoever waits for it by then.

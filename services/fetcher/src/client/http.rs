@@ -184,6 +184,7 @@ fn head(response: &Response) -> Answer {
         status: response.status().as_u16(),
         content_type: text(header::CONTENT_TYPE),
         location: text(header::LOCATION),
+        cache_control: text(header::CACHE_CONTROL),
         retry_after: text(header::RETRY_AFTER),
         etag: text(header::ETAG),
         last_modified: text(header::LAST_MODIFIED),

@@ -53,6 +53,8 @@ pub struct Answer {
     pub content_type: Option<String>,
     /// The header `Location`.
     pub location: Option<String>,
+    /// The header `Cache-Control`.
+    pub cache_control: Option<String>,
     /// The header `Retry-After`.
     pub retry_after: Option<String>,
     /// The header `ETag`.

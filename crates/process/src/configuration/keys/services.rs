@@ -231,11 +231,11 @@ pub(super) const KEYS: &[Key] = &[
     .is("false"),
     Key::new(
         ("fetcher", "robots_lifetime"),
-        Kind::Time(1, 30 * DAY),
+        Kind::Time(1, 7 * DAY),
         FETCHER,
-        "How long a robots.txt is believed.",
+        "How long a robots.txt is believed whose Cache-Control gives no `max-age` (ten minutes to seven days). While its site is unreachable the old one serves on, for seven days.",
     )
-    .is("7days"),
+    .is("24h"),
     Key::new(
         ("fetcher", "robots_error_lifetime"),
         Kind::Time(1, DAY),

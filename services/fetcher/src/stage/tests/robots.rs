@@ -30,7 +30,7 @@ fn robots_txt_is_asked_once_stored_before_use_and_obeyed_in_the_sites_time() {
     assert_eq!(around.asked(), [ROBOTS]);
     let [Durable::Row(Write::Robots(row)), ..] = &around.durable[..] else { panic!("{:?}", around.durable) };
     assert_eq!((row.authority.as_str(), row.status), ("https://a.example", Some(200)));
-    assert_eq!(row.expires_ms, START + 1001 + 7 * 24 * 3_600_000);
+    assert_eq!(row.expires_ms, START + 1001 + 24 * 3_600_000);
     assert_eq!(around.kinds(), [some(OutcomeKind::Refused, "robots")]);
     around.pass(3000);
     assert_eq!(around.asked().len(), 1, "the crawl-delay counts from the answer to robots.txt");
@@ -97,6 +97,32 @@ fn a_stored_robots_txt_is_not_asked_for_again_until_it_expires() {
     around.settle();
     assert_eq!(around.asked()[1..], [ROBOTS, "https://a.example/no"]);
     around.assert_all_complete();
+}
+
+#[test]
+fn an_expired_robots_txt_serves_on_while_its_site_is_unreachable() {
+    for failing in [Err(Failure::Timeout), Ok(Answer { status: 500, ..Answer::default() })] {
+        let mut around = polite();
+        let row = RobotsRow {
+            authority: "https://a.example".into(),
+            fetched_at_ms: START - 24 * 3_600_000,
+            status: Some(200),
+            body: "User-agent: *\nDisallow: /no".into(),
+            expires_ms: START - 1,
+        };
+        around.stored_robots.insert(row.authority.clone(), row);
+        around.client.on(ROBOTS, failing);
+        around.deliver(&around.ready("https://a.example/no", 1));
+        around.deliver(&around.ready("https://a.example/yes", 2));
+        around.pass(5000);
+        assert_eq!(around.asked(), [ROBOTS, "https://a.example/yes"]);
+        assert_eq!(around.kinds()[0], some(OutcomeKind::Refused, "robots"));
+        around.pass(600_000);
+        around.deliver(&around.ready("https://a.example/no", 3));
+        around.pass(5000);
+        assert_eq!(around.asked()[2..], [ROBOTS], "after ten minutes it is tried again");
+        around.assert_all_complete();
+    }
 }
 
 /// What each answer to robots.txt means (RFC 9309 section 2.3.1), with the policy for what it leaves open: the rows of
