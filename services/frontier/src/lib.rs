@@ -17,6 +17,7 @@
 //! | [`decision`] | what there is to decide |
 //! | [`index`] | what waits, by site and by moment: the trait, on disk, in memory |
 //! | [`sites`], [`head`] | whose turn it is, who must pause, what is read ahead of the queues (pure) |
+//! | `slots` | how many dispatches of a site may be in flight, and how many of them of URLs at the back (pure) |
 //! | [`leases`] | what was dispatched and when it is over (pure) |
 //! | [`offsets`] | a set of offsets, one bit each (pure) |
 //! | [`scope`] | what waits and is outside of its crawl by now (pure) |
@@ -39,6 +40,7 @@ pub mod scope;
 #[cfg(feature = "cluster")]
 pub mod service;
 pub mod sites;
+mod slots;
 pub mod stage;
 mod view;
 

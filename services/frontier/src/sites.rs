@@ -14,17 +14,11 @@ use crate::{
     head::{Head, Heads, Query},
     index::{Index, IndexError, Place, Rank, SiteId, is_at_back},
     offsets::Offsets,
+    slots::{InFlight, Slots},
 };
 
 /// How strongly a new time from dispatch to outcome moves the smoothed one.
 const SMOOTHING: f32 = 0.2;
-
-/// Dispatches of an unlimited site that may be outstanding.
-const UNLIMITED_OUTSTANDING: u32 = 4096;
-
-/// The same of a site of which only what is at the back is left: what comes before it is soon found, and must not wait for
-/// much of that.
-const BACK_OUTSTANDING: u32 = 2;
 
 #[derive(Debug, Default)]
 struct Site {
@@ -37,7 +31,9 @@ struct Site {
     queued_back: u32,
     /// Waiting URLs of it, whatever they wait for.
     waiting: u32,
-    outstanding: u32,
+    in_flight: InFlight,
+    /// Dispatches of the back that ended since there was anything else.
+    alone: u32,
     crawl_delay_ms: u32,
     /// Time from dispatch to outcome, smoothed, in milliseconds.
     round_trip_ms: f32,
@@ -115,6 +111,7 @@ impl Sites {
         let Some(site) = self.sites.get_mut(&id) else { return };
         site.queued += 1;
         site.queued_back += u32::from(is_at_back(rank));
+        site.alone = if is_at_back(rank) { site.alone } else { 0 };
         site.low = site.low.min(rank);
         let ahead = site.ahead(interval);
         self.heads.add(&mut site.head, rank, site.queued == 1, ahead);
@@ -139,16 +136,17 @@ impl Sites {
     }
 
     /// Counts a dispatch that was made before (a restored lease).
-    pub(crate) fn count_outstanding(&mut self, id: SiteId) {
-        if let Some(site) = self.sites.get_mut(&id) {
-            site.outstanding += 1;
+    pub(crate) fn count_in_flight(&mut self, place: &Place) {
+        if let Some(site) = self.sites.get_mut(&place.site) {
+            *site.in_flight.of(place.back) += 1;
         }
     }
 
-    /// A dispatch of this site ended, `round_trip_ms` after it was made where that is known.
-    pub(crate) fn end(&mut self, id: SiteId, round_trip_ms: Option<Millis>, now: Millis) {
+    /// The dispatch of the URL at this place ended, `round_trip_ms` after it was made where that is known.
+    pub(crate) fn end(&mut self, place: &Place, round_trip_ms: Option<Millis>, now: Millis) {
+        let id = place.site;
         if let Some(site) = self.sites.get_mut(&id) {
-            site.outstanding = site.outstanding.saturating_sub(1);
+            site.land(place);
             if let Some(time) = round_trip_ms {
                 #[allow(clippy::cast_precision_loss, reason = "a smoothed time needs no more than seven digits")]
                 let time = time.max(0) as f32;
@@ -159,10 +157,11 @@ impl Sites {
         self.sweep(id, now);
     }
 
-    /// A URL that was in turn is not dispatched now: it waits with this rank, or does not wait any more.
-    pub(crate) fn pass_over(&mut self, id: SiteId, to: Option<Rank>, now: Millis) {
+    /// The URL at this place was in turn and is not dispatched now: it waits with the rank `to`, or does not wait any more.
+    pub(crate) fn pass_over(&mut self, place: &Place, to: Option<Rank>, now: Millis) {
+        let id = place.site;
         if let Some(site) = self.sites.get_mut(&id) {
-            site.outstanding = site.outstanding.saturating_sub(1);
+            site.land(place);
         }
         match to {
             Some(rank) => self.enqueue(id, rank, now),
@@ -178,14 +177,15 @@ impl Sites {
         self.held
     }
 
-    /// A site has no turn before it is let go. The URL that was in turn goes back to its rank.
-    pub(crate) fn hold(&mut self, id: SiteId, rank: Rank, now: Millis) {
+    /// A site has no turn before it is let go. The URL at this place was in turn and goes back to its rank.
+    pub(crate) fn hold(&mut self, place: &Place, now: Millis) {
+        let id = place.site;
         if let Some(site) = self.sites.get_mut(&id)
             && !std::mem::replace(&mut site.held, true)
         {
             self.held += site.waiting as usize;
         }
-        self.pass_over(id, Some(rank), now);
+        self.pass_over(place, Some(place.rank()), now);
         // It may stand so for long, and what is read ahead is bounded over all sites.
         if let Some(site) = self.sites.get_mut(&id) {
             self.heads.forget(&mut site.head);
@@ -255,7 +255,7 @@ impl Sites {
             let rank = site.low;
             site.queued -= 1;
             site.queued_back = site.queued_back.saturating_sub(u32::from(is_at_back(rank)));
-            site.outstanding += 1;
+            *site.in_flight.of(is_at_back(rank)) += 1;
             self.call(id, now);
             return Ok(Some((id, rank)));
         }
@@ -297,34 +297,36 @@ impl Sites {
 
 impl Site {
     fn may_dispatch(&self, default_interval_ms: u64, now: Millis) -> bool {
-        let capacity = self.capacity(default_interval_ms);
-        let capacity = if self.queued > self.queued_back { capacity } else { capacity.min(BACK_OUTSTANDING) };
-        !self.held && self.queued > 0 && self.resume_at_ms <= now && self.outstanding < capacity
+        if self.held || self.queued == 0 || self.resume_at_ms > now {
+            return false;
+        }
+        let slots = self.slots(default_interval_ms);
+        if self.queued > self.queued_back {
+            slots.admit_front(self.in_flight)
+        } else {
+            slots.admit_back(self.in_flight, self.alone)
+        }
+    }
+
+    /// A dispatch that was in flight is not any more.
+    fn land(&mut self, place: &Place) {
+        let in_flight = self.in_flight.of(place.back);
+        *in_flight = in_flight.saturating_sub(1);
+        if place.back && self.in_flight.front == 0 && self.queued == self.queued_back {
+            self.alone = self.alone.saturating_add(1);
+        }
     }
 
     fn is_idle(&self, now: Millis) -> bool {
-        self.waiting == 0 && self.outstanding == 0 && self.resume_at_ms <= now && !self.in_turn
+        self.waiting == 0 && self.in_flight.is_empty() && self.resume_at_ms <= now && !self.in_turn
     }
 
-    /// Rule 15: rate × (1 s + smoothed time from dispatch to outcome), so that the site always has its next request at hand
-    /// and little more.
-    fn capacity(&self, default_interval_ms: u64) -> u32 {
-        let interval = default_interval_ms.max(u64::from(self.crawl_delay_ms));
-        if interval == 0 {
-            return UNLIMITED_OUTSTANDING;
-        }
-        #[allow(
-            clippy::cast_precision_loss,
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "the quotient is positive and clamped right after"
-        )]
-        let wanted = ((1000.0 + f64::from(self.round_trip_ms)) / interval as f64).ceil() as u32;
-        wanted.clamp(1, UNLIMITED_OUTSTANDING)
+    fn slots(&self, default_interval_ms: u64) -> Slots {
+        Slots::of(default_interval_ms.max(u64::from(self.crawl_delay_ms)), self.round_trip_ms)
     }
 
     /// How many ranks are read ahead: some seconds' worth.
     fn ahead(&self, default_interval_ms: u64) -> usize {
-        (4 * self.capacity(default_interval_ms) as usize).clamp(8, 512)
+        (4 * self.slots(default_interval_ms).all as usize).clamp(8, 512)
     }
 }

@@ -71,7 +71,7 @@ impl PartitionFrontier {
     fn answered(&mut self, (place, crawl): (&Place, &str), outcome: &Outcome, turn: &mut Turn<'_>) {
         self.leases.end();
         let asked = outcome.requested_at_ms.is_some();
-        self.sites.end(place.site, asked.then_some(outcome.ended_at_ms - outcome.dispatched_at_ms), turn.now);
+        self.sites.end(place, asked.then_some(outcome.ended_at_ms - outcome.dispatched_at_ms), turn.now);
         turn.pages.release(self.partition, crawl);
     }
 
@@ -161,7 +161,7 @@ impl PartitionFrontier {
     /// Takes the lease off a URL without an outcome.
     pub(super) fn release(&mut self, (place, crawl): (&Place, &str), turn: &mut Turn<'_>) {
         self.leases.end();
-        self.sites.end(place.site, None, turn.now);
+        self.sites.end(place, None, turn.now);
         turn.pages.release(self.partition, crawl);
     }
 }

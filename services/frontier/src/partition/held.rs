@@ -26,7 +26,7 @@ impl PartitionFrontier {
 
     /// The site of this URL has no turn before its crawl may go on. The URL stays first in its queue.
     pub(super) fn hold(&mut self, crawl: &str, place: &Place, now: Millis) {
-        self.sites.hold(place.site, place.rank(), now);
+        self.sites.hold(place, now);
         match self.held.get_mut(crawl) {
             Some(sites) => sites.push_back(place.site),
             None => drop(self.held.insert(crawl.to_owned(), [place.site].into())),

@@ -49,7 +49,7 @@ impl PartitionFrontier {
             Some(Active { place: leased, busy: Busy::Leased(id, known) }) => {
                 // The way there is travelled already: the newer record only takes over the offset.
                 turn.out.push(Decision::Complete(self.origin(leased.offset)));
-                place = place.queued();
+                place = Place { back: leased.back, ..place.queued() };
                 self.active.insert(fingerprint, Active { place, busy: Busy::Leased(id, known) });
             }
             // Our own record, read back. The plan that appended it completed the old one.

@@ -95,7 +95,7 @@ impl PartitionFrontier {
         index.each(&mut |place| {
             sites.admit(place.site);
             if leased.contains(&place.offset) {
-                sites.count_outstanding(place.site);
+                sites.count_in_flight(&place);
                 return;
             }
             idle.insert(place.offset);

@@ -52,7 +52,7 @@ impl PartitionFrontier {
                 // The index may know more of it than its record says.
                 let known = self.index.place(waiting.fingerprint)?.unwrap_or(*place);
                 self.index.replace(waiting.fingerprint, Some(known), Some((back, waiting)));
-                self.sites.pass_over(place.site, Some(back.rank()), turn.now);
+                self.sites.pass_over(place, Some(back.rank()), turn.now);
                 Ok(None)
             }
             Verdict::Refuse => {
@@ -77,6 +77,6 @@ impl PartitionFrontier {
         self.idle.remove(place.offset);
         let busy = Busy::Ended(place.offset, waiting.depth);
         self.active.insert(waiting.fingerprint, Active { place: *place, busy });
-        self.sites.pass_over(place.site, None, turn.now);
+        self.sites.pass_over(place, None, turn.now);
     }
 }

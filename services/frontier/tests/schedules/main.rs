@@ -10,7 +10,8 @@ mod world;
 use std::collections::BTreeSet;
 
 use definitions::CRAWL;
-use orbweaver_messages::OutcomeKind;
+use orbweaver_frontier::FrontierConfig;
+use orbweaver_messages::{Dispatch, OutcomeKind};
 use orbweaver_patterns::{BUDGET, HARD_LIMIT};
 use proptest::prelude::*;
 use world::{Op, World, op};
@@ -160,6 +161,42 @@ fn what_is_of_a_pattern_over_its_budget_goes_behind_all_others_of_its_site_and_i
         let (over_budget, put_back) = world.frontier.similar();
         assert!(over_budget == 1 && put_back >= u64::from(trap), "{over_budget}, {put_back}");
         assert_eq!(world.refused, 0);
+    }
+}
+
+#[test]
+fn what_comes_before_the_back_is_kept_waiting_by_a_quarter_of_the_slots_at_most_also_after_a_restart() {
+    for restarts in [false, true] {
+        // Twenty slots.
+        let config = FrontierConfig { default_interval_ms: 50, ..world::config() };
+        let mut world = World::configured(Some(0), config);
+        (0..=BUDGET).for_each(|_| world.admit_trap(1));
+        world.settle();
+        world.pages.limit(CRAWL, None);
+        world.settle();
+        for _ in 0..30 {
+            world.answer(OutcomeKind::Fetched, 1);
+            world.settle();
+        }
+        assert_eq!(world.in_flight.len(), 20, "there is nothing but the back");
+        if restarts {
+            world.frontier.write().unwrap();
+            world.crash(true);
+        }
+        (0..30).for_each(|_| world.admit(1));
+        world.settle();
+        let is_trap = |dispatch: &Dispatch| dispatch.url.contains("/trap/");
+        let before: Vec<_> = world.in_flight.iter().skip(20).collect();
+        assert!(before.len() == 15 && !before.into_iter().any(&is_trap));
+        while let Some(first) = world.in_flight.iter().position(|dispatch| !is_trap(dispatch)) {
+            world.in_flight.swap(0, first);
+            world.answer(OutcomeKind::Fetched, 1);
+            world.settle();
+            let back = world.in_flight.iter().filter(|dispatch| is_trap(dispatch)).count();
+            assert_eq!(back, 20, "the back goes on when nothing else is queued and a slot is free");
+        }
+        let left = order(&mut world, 1000).len();
+        assert!(left > 100 && world.waiting() == 0, "{left}");
     }
 }
 

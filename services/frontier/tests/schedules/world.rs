@@ -75,6 +75,7 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
 /// The logs and the world around one frontier.
 pub(crate) struct World {
     pub(crate) now: Millis,
+    pub(crate) config: FrontierConfig,
     pub(crate) frontier: PartitionFrontier,
     pub(crate) pages: Pages,
     /// `crawl.frontier`: a waiting URL, or a tombstone.
@@ -124,19 +125,29 @@ pub(crate) fn position(offset: u64) -> Position {
 
 impl World {
     pub(crate) fn new(max_pages: Option<u64>) -> Self {
-        Self::with_index(max_pages, None)
+        Self::with_index(max_pages, config(), None)
     }
 
     pub(crate) fn on_disk(max_pages: Option<u64>) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let index = FrontierIndex::open(&directory.path().join("frontier")).unwrap();
-        Self::with_index(max_pages, Some((index, directory)))
+        Self::configured(max_pages, config())
     }
 
-    pub(crate) fn with_index(max_pages: Option<u64>, disk: Option<(FrontierIndex, tempfile::TempDir)>) -> Self {
+    /// One on disk.
+    pub(crate) fn configured(max_pages: Option<u64>, config: FrontierConfig) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let index = FrontierIndex::open(&directory.path().join("frontier")).unwrap();
+        Self::with_index(max_pages, config, Some((index, directory)))
+    }
+
+    pub(crate) fn with_index(
+        max_pages: Option<u64>,
+        config: FrontierConfig,
+        disk: Option<(FrontierIndex, tempfile::TempDir)>,
+    ) -> Self {
         let mut world = Self {
             now: 1_000_000,
-            frontier: PartitionFrontier::new(0, config(), index(disk.as_ref())),
+            frontier: PartitionFrontier::new(0, config.clone(), index(disk.as_ref())),
+            config,
             disk,
             decided: vec![],
             pages: Pages::default(),
@@ -395,7 +406,7 @@ impl World {
         if let (Some((index, _)), None) = (&self.disk, stands) {
             index.discard(0).unwrap();
         }
-        self.frontier = PartitionFrontier::new(0, config(), index(self.disk.as_ref()));
+        self.frontier = PartitionFrontier::new(0, self.config.clone(), index(self.disk.as_ref()));
         for (offset, (fingerprint, waiting)) in self.records.iter().enumerate().skip(stands.unwrap_or(commit[0])) {
             match waiting {
                 _ if offset < self.compacted => {}
