@@ -1,0 +1,54 @@
+//! Pages that are too much for a careless crawler: large bodies, many links, deep nesting.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context as _, Result, ensure};
+use orbweaver_pipeline_tests::{Orbweaver, Output, Requests};
+use orbweaver_toyweb::{Logging, Serving, ToyWeb, heavy_links, heavy_paths};
+use serde_json::{Value, json};
+
+use crate::PATIENCE;
+
+/// Crawls the heavy web; returns its documents by path.
+async fn crawl() -> Result<BTreeMap<String, Value>> {
+    let web = ToyWeb::start_heavy(&Serving { port: 0, logging: Logging::Memory(1 << 20) })?;
+    let out = tempfile::tempdir()?;
+    let crawl = Orbweaver::crawl(web.start_url(), out.path(), "--scope host")?;
+    crawl.end(PATIENCE).await?.expect(0, &[])?;
+    let output = Output::read(out.path())?;
+    output.ended_by("complete")?;
+    ensure!(output.summary["dead_letters"] == 0, "{}", output.summary);
+
+    let base = web.start_url().trim_end_matches('/');
+    let paths: BTreeSet<String> = heavy_paths().into_iter().collect();
+    let documents = output.documents.into_iter().map(|(url, document)| {
+        let path = url.strip_prefix(base).with_context(|| url.clone())?;
+        Ok((path.to_owned(), document))
+    });
+    let documents = documents.collect::<Result<BTreeMap<_, _>>>()?;
+    ensure!(documents.keys().eq(&paths), "documents of {:?}", documents.keys());
+    let requested = Requests::new(web.log().entries()).pages();
+    ensure!(requested.len() == paths.len() && requested.values().all(|times| *times == 1), "{requested:?}");
+    // Each outside link is decided on once: all of them went to `crawl.discovered`.
+    let outside: usize = paths.iter().map(|path| heavy_links(path).len()).sum();
+    ensure!(output.summary["links"]["out_of_scope"] == outside, "{}", output.summary["links"]);
+    Ok(documents)
+}
+
+fn links(document: &Value) -> Vec<&str> {
+    document["links"].as_array().into_iter().flatten().filter_map(|link| link["url"].as_str()).collect()
+}
+
+#[tokio::test]
+async fn every_heavy_page_is_fetched_once_and_has_a_document_with_all_its_links() -> Result<()> {
+    let documents = crawl().await?;
+    for (path, document) in &documents {
+        // The fetcher reads 8 MiB of a body.
+        let truncated = if path == "/pictures-20mb" { json!(["body"]) } else { Value::Null };
+        ensure!(document["truncated"] == truncated, "{path}: {}", document["truncated"]);
+        let outside = heavy_links(path);
+        ensure!(outside.is_empty() || outside == links(document), "{path}: {} links", links(document).len());
+    }
+    ensure!(documents["/depth"]["text"] == "deep");
+    Ok(())
+}
