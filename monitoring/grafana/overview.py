@@ -306,7 +306,7 @@ def runtime():
             "Nothing moves although work is due",
             [(f"max by (service) ({chosen('orbweaver_stage_still_seconds')})", by_service)],
             "s",
-            "The watchdog ends a process at two minutes. Worry above one.",
+            "After `runtime.stall_after`, 5 minutes by default, the watchdog ends the process. Worry above a minute.",
         ),
         time_series(
             "Budget used",

@@ -272,7 +272,7 @@ impl FetcherStage {
         if self.called_ms.replace(at.now).is_some_and(|called| at.now.saturating_sub(called) > FROZEN_MS) {
             // What is held is looked at anew before anything is sent: timers run out before gates open. Somebody else may have
             // asked its sites meanwhile.
-            tracing::warn!("time has passed without a call; every site counts as asked just at.now");
+            tracing::warn!("process was suspended; restarting every politeness delay");
             self.metrics.freezes.inc();
             self.gates.ask_anew(at.now);
         }

@@ -12,7 +12,10 @@ use std::{
 
 use orbweaver_messages::Millis;
 
-use super::{SyncPolicy, files::at};
+use super::{
+    SyncPolicy,
+    files::{at, sync_folder},
+};
 use crate::{LogError, Offset, Partition};
 
 const TITLE: &str = "orbweaver log checkpoint 1";
@@ -116,12 +119,15 @@ impl Checkpoint {
     /// Writes it, in place of the one before last.
     pub(super) fn store(&self, folder: &Path, durable: bool) -> Result<(), LogError> {
         let path = path(folder, self.sequence % 2);
+        let is_new = !path.exists();
         let open = || OpenOptions::new().write(true).create(true).truncate(false).open(&path);
         let write = |file: File| {
             file.write_all_at(self.text().as_bytes(), 0)?;
             if durable { file.sync_data() } else { Ok(()) }
         };
-        open().and_then(write).map_err(at(&path))
+        open().and_then(write).map_err(at(&path))?;
+        // Without its name a synced checkpoint is lost in a power cut, and the log goes back to the one before.
+        if durable && is_new { sync_folder(folder) } else { Ok(()) }
     }
 
     /// Whether this was written by a run of the system that has ended: what was not durable then may be gone.

@@ -39,6 +39,20 @@ pub(super) fn sync_folder(path: &Path) -> Result<(), LogError> {
     File::open(path).and_then(|folder| folder.sync_all()).map_err(at(path))
 }
 
+/// Creates a folder and its missing parents, and makes their names durable.
+pub(super) fn create_folder(path: &Path) -> Result<(), LogError> {
+    let missing = path.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists()).count();
+    std::fs::create_dir_all(path).map_err(at(path))?;
+    // At least the parent: an earlier process may have been killed between creating the folder and syncing its name.
+    for folder in path.ancestors().take(missing.max(1)) {
+        sync_folder(match folder.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        })?;
+    }
+    Ok(())
+}
+
 /// Removes a file; one that is gone already is fine.
 pub(super) fn remove(path: &Path) -> Result<(), LogError> {
     match std::fs::remove_file(path) {

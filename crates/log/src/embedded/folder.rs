@@ -12,7 +12,7 @@ use std::{
 use rustix::fs::{FlockOperation, flock};
 
 use super::{
-    files::{at, create, sync_folder},
+    files::{at, create, create_folder, sync_folder},
     recover::partition_folder,
 };
 use crate::{LogError, Partition, TopicSpec};
@@ -22,7 +22,7 @@ const FORMAT: &str = "orbweaver log 1\n";
 /// Makes the folder when it is absent, takes it for this process, and checks that it is a log. The lock is the system's: it
 /// ends with the process, however that ends.
 pub(super) fn take(folder: &Path) -> Result<File, LogError> {
-    fs::create_dir_all(folder).map_err(at(folder))?;
+    create_folder(folder)?;
     let lock = create(&folder.join("LOCK"))?;
     flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
         rustix::io::Errno::WOULDBLOCK => LogError::Invalid(format!(

@@ -76,7 +76,7 @@ fn check(args: &CrawlArgs) -> Result<(), Failure> {
     seed::check(&args.urls)?;
     let settings = [
         ("--demo", args.demo, "it runs in one process"),
-        ("--rate", args.rate.is_some(), "set `politeness.rate` of the services"),
+        ("--rate", args.rate.is_some(), "set `rate_limiter.rate` of the services"),
         ("--concurrency", args.concurrency.is_some(), "set `fetcher.concurrency` of the services"),
         ("--user-agent", args.user_agent.is_some(), "set `fetcher.user_agent` of the services"),
         ("--contact", args.contact.is_some(), "set `fetcher.contact` of the services"),

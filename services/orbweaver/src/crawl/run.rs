@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use orbweaver_log::{Bounds, Log, TopicPartition};
+use orbweaver_log::{Bounds, EmbeddedLog, Log, TopicPartition};
 use orbweaver_messages::topic::DEAD_LETTERS;
 use orbweaver_stage::{Clock as _, SystemClock};
 use orbweaver_toyweb::{Logging, Serving, ToyWeb};
@@ -52,7 +52,7 @@ async fn crawl(args: &CrawlArgs, mut prepared: Prepared) -> Result<(), Failure> 
     let mut pipeline = Pipeline::open(&prepared).await?;
     definition::ensure(&*pipeline.log, &prepared.settings, clock.now()).await?;
     if !prepared.settings.seeded {
-        seed(args, &mut prepared, &*pipeline.log).await?;
+        seed(args, &mut prepared, &pipeline.log).await?;
     }
     let mut progress = Progress::new(&name(&prepared));
     pipeline.start(&prepared.settings).await?;
@@ -88,8 +88,8 @@ async fn crawl(args: &CrawlArgs, mut prepared: Prepared) -> Result<(), Failure> 
     finish(&summary, end, prepared)
 }
 
-/// Puts all seeds into the log. Only when all are acknowledged it is noted, so that a crash in between repeats them.
-async fn seed(args: &CrawlArgs, prepared: &mut Prepared, log: &dyn Log) -> Result<(), Failure> {
+/// Appends all seeds to the log and makes them durable, then marks the crawl as seeded: a crash in between repeats them.
+async fn seed(args: &CrawlArgs, prepared: &mut Prepared, log: &EmbeddedLog) -> Result<(), Failure> {
     let failed = |error: orbweaver_log::LogError| Failure::Failed(error.to_string());
     let mut writer = SeedWriter::new(log, SystemClock.now()).map_err(failed)?;
     for url in &prepared.settings.urls {
@@ -106,6 +106,8 @@ async fn seed(args: &CrawlArgs, prepared: &mut Prepared, log: &dyn Log) -> Resul
     if writer.written() == 0 {
         return Err(Failure::NoSeed("there is no seed: the seeds file has no line".to_owned()));
     }
+    // An acknowledged record may still be lost in a power cut, for up to a second; the mark may not come before.
+    tokio::task::block_in_place(|| log.flush()).map_err(failed)?;
     prepared.settings.seeded = true;
     prepared.settings.write(&prepared.state)
 }
