@@ -457,10 +457,8 @@ impl World {
             Op::CrashWithoutIndex => self.crash(false),
             Op::Stale(back) => {
                 self.bury_late(back);
-                if back >= 128 {
-                    // Nobody has read it before the next owner restores it.
-                    self.crash(back >= 192);
-                }
+                // It is not read before the next owner restores it.
+                self.crash(back >= 128);
             }
         }
         self.settle();
