@@ -2,7 +2,7 @@
 
 use orbweaver_messages::Topic;
 
-use crate::{Offset, TopicPartition};
+use crate::{Offset, TopicPartition, refused::Refused};
 
 /// What can go wrong with a log.
 #[derive(Debug, thiserror::Error)]
@@ -29,9 +29,12 @@ pub enum LogError {
     /// A live group has a member already, and this log allows one.
     #[error("the group `{0}` has a live consumer already")]
     GroupTaken(String),
-    /// A record is larger than a log takes.
-    #[error("{place}: a record of {bytes} bytes; allowed are {max}")]
-    TooLarge {
+    /// Records of an append were refused, each by itself. All others of it are appended and acknowledged.
+    #[error(transparent)]
+    Refused(Refused),
+    /// The metadata of a commit is longer than a log takes.
+    #[error("{place}: a commit with {bytes} bytes of metadata; allowed are {max}")]
+    MetadataTooLarge {
         /// The partition.
         place: TopicPartition,
         /// Its size.

@@ -24,8 +24,14 @@ pub trait Log: Send + Sync + 'static {
     /// When there is no such topic.
     fn partitions(&self, topic: Topic) -> Result<Partition, LogError>;
 
+    /// The largest record that is taken, by [`Record::bytes`]: whoever writes a record of any length cuts it to this. A dead
+    /// letter may be larger by [`DEAD_LETTER_ROOM`](crate::DEAD_LETTER_ROOM).
+    fn record_limit(&self) -> usize;
+
     /// Appends records, in order within each partition. Resolves when all are acknowledged, with their offsets in the
-    /// order of `records`. On an error some may have been appended, and the caller ends: nothing that they caused completes.
+    /// order of `records`. A record that the log cannot take is refused by itself: [`LogError::Refused`] says which, and all
+    /// others are appended and acknowledged then. On any other error some may have been appended, and the caller ends: nothing
+    /// that they caused completes.
     fn append(&self, records: Vec<Record>) -> BoxFuture<'_, Result<Vec<Offset>, LogError>>;
 
     /// Joins `group` as a consumer of `topics`. What it is given arrives as events of [`Consumer::poll`].

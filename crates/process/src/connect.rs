@@ -9,7 +9,10 @@ use orbweaver_log::{
 use orbweaver_store::{CqlConfig, CqlStore, MeteredStore, Store, StoreError, StoreMetrics};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use crate::health::{Health, Reached};
+use crate::{
+    health::{Health, Reached},
+    service::ServiceError,
+};
 
 /// Between two questions.
 const ASK_EVERY: Duration = Duration::from_secs(3);
@@ -29,8 +32,19 @@ pub(crate) enum ConnectError {
     Log(#[from] LogError),
     #[error("the topics are not as the pipeline needs them:{0}")]
     Topics(String),
+    #[error("the configuration does not fit the brokers:{0}")]
+    Configuration(String),
     #[error("the store: {0}")]
     Store(#[from] StoreError),
+}
+
+impl From<ConnectError> for ServiceError {
+    fn from(error: ConnectError) -> Self {
+        match error {
+            ConnectError::Configuration(_) => Self::Configuration(error.to_string()),
+            error => Self::start(error),
+        }
+    }
 }
 
 /// Connects to the log, then to the store. Servers that are away are waited for.
@@ -43,7 +57,9 @@ pub(crate) async fn connect(
     let log = Arc::new(KafkaLog::connect(kafka).await?);
     let faults = topics::check(&log).await?;
     if !faults.is_empty() {
-        return Err(ConnectError::Topics(faults.iter().map(|fault| format!("\n  {fault}")).collect()));
+        let list = faults.iter().map(|fault| format!("\n  {fault}")).collect();
+        let of_configuration = faults.iter().any(topics::Fault::is_of_configuration);
+        return Err(if of_configuration { ConnectError::Configuration(list) } else { ConnectError::Topics(list) });
     }
     health.log(Reached::Yes);
     let store = match cql {

@@ -63,6 +63,7 @@ fn kafka(settings: &Settings) -> Result<KafkaConfig, Fault> {
         instance_id: settings.optional_text("kafka.instance_id")?,
         session_timeout: settings.time("kafka.session_timeout")?,
         linger: settings.time("kafka.linger")?,
+        record_limit: settings.size("kafka.record_limit")?,
         producer_bytes: settings.size("kafka.producer_bytes")?,
         fetch_bytes: settings.size("kafka.fetch_bytes")?,
         connect_patience: settings.time("kafka.connect_patience")?,

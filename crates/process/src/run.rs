@@ -120,7 +120,7 @@ async fn live<S: Service>(prepared: Prepared<S>, panics: UnboundedReceiver<Strin
     let work = tokio::spawn(async move {
         let connecting = connect::connect(kafka, cql, &store_metrics, &work_health);
         let Connected { log, store } = tokio::select! {
-            connected = connecting => connected.map_err(ServiceError::start)?,
+            connected = connecting => connected?,
             () = work_stop.cancelled() => return Ok(()),
         };
         let watch = connect::watch(log.clone(), store.clone(), work_health.clone());

@@ -92,6 +92,9 @@ pub enum ServiceError {
     /// It could not be started.
     #[error("cannot start: {0}")]
     Start(String),
+    /// Its configuration does not fit the servers.
+    #[error("cannot start: {0}")]
+    Configuration(String),
 }
 
 impl ServiceError {

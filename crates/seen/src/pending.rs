@@ -111,6 +111,18 @@ impl<O: Copy + Eq + Hash, S> Pending<O, S> {
         Some(Settled { entries: plan.entries, deferred: plan.deferred, completes })
     }
 
+    /// The log refused the plan. Who waits for it waits for nothing any more, whatever else it waited for: [`Settled::completes`]
+    /// are to be rejected.
+    pub fn refuse(&mut self, token: u64) -> Option<Settled<O, S>> {
+        let PendingPlan { entries, waiting, mut deferred } = self.plans.remove(&token)?;
+        for entry in &entries {
+            self.urls.remove(&entry.fingerprint);
+        }
+        let completes = waiting.into_iter().filter(|origin| self.holds.remove(origin).is_some()).collect();
+        deferred.retain(|(origin, _)| self.holds.contains_key(origin));
+        Some(Settled { entries, deferred, completes })
+    }
+
     /// `origin` waits for one thing less; whether it waits for nothing any more.
     pub fn release(&mut self, origin: &O) -> bool {
         let Some(holds) = self.holds.get_mut(origin) else { return false };
@@ -163,6 +175,21 @@ mod tests {
         assert!(pending.release(&12));
         assert_eq!(pending.settle(2).unwrap().completes, [10]);
         assert!(pending.settle(2).is_none());
+    }
+
+    #[test]
+    fn a_refused_plan_frees_its_urls_and_gives_back_each_origin_once() {
+        let mut pending = Pending::<u32, ()>::default();
+        pending.admit(1, entry(1), 10);
+        pending.admit(2, entry(2), 10);
+        pending.wait(1, 11);
+        pending.defer(1, 11, ());
+        pending.defer(1, 12, ());
+        let refused = pending.refuse(1).unwrap();
+        assert_eq!((refused.completes, refused.deferred), (vec![10, 11], vec![(12, ())]));
+        assert!(pending.get(entry(1).fingerprint).is_none() && pending.refuse(1).is_none());
+        assert!(pending.release(&12));
+        assert!(pending.settle(2).unwrap().completes.is_empty(), "it was rejected already");
     }
 
     proptest! {

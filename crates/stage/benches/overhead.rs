@@ -96,6 +96,10 @@ impl Log for NullLog {
         Ok(1)
     }
 
+    fn record_limit(&self) -> usize {
+        usize::MAX
+    }
+
     fn append(&self, records: Vec<Record>) -> BoxFuture<'_, Result<Vec<Offset>, LogError>> {
         Box::pin(ready(Ok((0..records.len() as u64).collect())))
     }

@@ -16,7 +16,9 @@ pub enum Step<E> {
     Perform(Vec<E>),
 }
 
-/// What one or more records caused: steps in order, and what is complete when the last is durable.
+/// What one or more records caused: steps in order, and what is complete when the last is durable. When the log refuses a
+/// record of a step, the plan ends with that step and its origins are rejected, all of them: what must not fall together gets
+/// plans of its own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan<E> {
     /// The steps. Rule 1: what carries the work on comes first, what ends it last.

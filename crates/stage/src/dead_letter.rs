@@ -10,14 +10,35 @@ use orbweaver_log::{Delivered, Log, LogError, Offset, Record, TopicPartition};
 use orbweaver_messages::{DeadLetter, Millis, encode, topic};
 use tokio::time::{Instant, timeout_at};
 
-use crate::{Origin, header_names::header_name};
+use crate::{Origin, Stage, header_names::header_name, turn::Turns};
 
 /// The header that carries the [`DeadLetter`].
 pub const DEAD_LETTER_HEADER: &str = "dead-letter";
+/// The header of a dead letter that is not the whole record, since that was too large: it cannot be replayed.
+pub const DEAD_LETTER_CUT_HEADER: &str = "dead-letter-cut";
 /// The next rejected record is reached by reading on when it is not further away, and by a new reader otherwise.
 const READ_ON: Offset = 4096;
+/// Of a reason, so many bytes are kept: the header fits beside any record of the record limit.
+const REASON_BYTES: usize = 4096;
 /// For how long a rejected record is looked for.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+impl<S: Stage> Turns<S> {
+    pub(crate) fn reject(&mut self, origin: Origin, reason: String) {
+        self.rejects.push((origin, reason));
+    }
+
+    /// Rejects what caused a record that the log refused.
+    pub(crate) fn refuse(&mut self, origins: Vec<Origin>, reason: &str) {
+        tracing::error!(
+            service = self.service,
+            reason,
+            origins = origins.len(),
+            "a plan ends: the log refused a record"
+        );
+        self.rejects.extend(origins.into_iter().map(|origin| (origin, reason.to_owned())));
+    }
+}
 
 /// Rejected records on their way to the dead letters.
 pub(crate) struct Rejection {
@@ -44,7 +65,7 @@ impl Rejection {
             for ((offset, reason), original) in rejects.into_iter().zip(originals) {
                 let letter = DeadLetter {
                     service: self.service.to_owned(),
-                    reason,
+                    reason: cut(&reason, REASON_BYTES).to_owned(),
                     topic: place.topic.0.to_owned(),
                     partition: place.partition,
                     offset,
@@ -114,24 +135,40 @@ fn record(mut letter: DeadLetter, original: Option<Delivered>) -> Record {
     Record { place, key: original.key, value: original.value, headers, timestamp_ms }
 }
 
-/// Appends dead letters. One that is too large with its new header goes without its value, instead of ending the stage.
-async fn append(log: &Arc<dyn Log>, letters: Vec<Record>) -> Result<(), LogError> {
-    match log.append(letters.clone()).await {
-        Err(LogError::TooLarge { .. }) => {}
-        other => return other.map(drop),
-    }
-    // Those before the large one may be there already; a dead letter may come twice.
-    for mut letter in letters {
-        match log.append(vec![letter.clone()]).await {
-            Err(LogError::TooLarge { bytes, max, .. }) => {
-                tracing::warn!(bytes, max, "a dead letter is too large and goes without its value");
-                letter.value = None;
-                log.append(vec![letter]).await?;
-            }
-            other => drop(other?),
+/// Appends dead letters. One that is too large with its new header goes without its value, and where that is not enough, with
+/// nothing but the reason, instead of ending the stage.
+async fn append(log: &Arc<dyn Log>, mut letters: Vec<Record>) -> Result<(), LogError> {
+    let lighter: [fn(&mut Record); 2] = [
+        |letter| {
+            letter.value = None;
+            letter.headers.insert(1, (DEAD_LETTER_CUT_HEADER, Bytes::from_static(b"value")));
+        },
+        |letter| {
+            letter.key = None;
+            letter.headers.truncate(2);
+        },
+    ];
+    for lighten in lighter {
+        let refusals = match log.append(letters.clone()).await {
+            Err(LogError::Refused(refused)) => refused.refusals,
+            other => return other.map(drop),
+        };
+        let mut refused = Vec::with_capacity(refusals.len());
+        for (index, refusal) in refusals {
+            tracing::warn!(%refusal, "a dead letter goes without a part of its record");
+            let Some(mut letter) = letters.get(index).cloned() else { continue };
+            lighten(&mut letter);
+            refused.push(letter);
         }
+        letters = refused;
     }
-    Ok(())
+    log.append(letters).await.map(drop)
+}
+
+/// The beginning of a text, at most `most` bytes of it.
+fn cut(text: &str, most: usize) -> &str {
+    let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
 }
 
 /// Appends what ends the work that rejected records began.
@@ -140,8 +177,8 @@ async fn append_ends(log: &Arc<dyn Log>, ends: Vec<Record>) -> Result<(), LogErr
         return Ok(());
     }
     match log.append(ends).await {
-        Err(LogError::TooLarge { bytes, max, .. }) => {
-            tracing::warn!(bytes, max, "an outcome of a rejected record is too large; its lease runs out instead");
+        Err(LogError::Refused(refused)) => {
+            tracing::warn!(%refused, "an outcome of a rejected record is refused; its lease runs out instead");
             Ok(())
         }
         other => other.map(drop),

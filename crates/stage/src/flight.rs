@@ -2,12 +2,12 @@
 //!
 //! All plans of one turn fly together, in rounds: a round is one append for the records of all of them and one
 //! `perform` for the effects, so that a thousand records of one poll cost one write. A plan lands after its own last
-//! step, whatever the others still have to do.
+//! step, whatever the others still have to do. A plan of which the log refuses a record ends there, and no other with it.
 
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use orbweaver_log::{Log, Offset, Record};
+use orbweaver_log::{Log, LogError, Offset, Record, Refusal, Refused};
 use tokio::time::Instant;
 
 use crate::{Origin, Perform, Plan, StageError, Step, Token, metrics::ServiceMetrics};
@@ -18,13 +18,21 @@ struct Flying<E> {
     landing: Landing,
 }
 
-/// A plan whose last step is durable.
+/// A plan that goes no further: its last step is durable, or a record of it was refused.
 #[derive(Debug)]
 pub(crate) struct Landing {
     pub(crate) completes: Vec<Origin>,
     pub(crate) token: Option<Token>,
     /// The offsets of its records; left empty when nobody asks.
     pub(crate) offsets: Vec<Offset>,
+    /// Reason for which the log refused a record: the later steps are not taken, and the origins are rejected.
+    pub(crate) refused: Option<String>,
+}
+
+impl Landing {
+    pub(crate) fn new(completes: Vec<Origin>, token: Option<Token>) -> Self {
+        Self { completes, token, offsets: vec![], refused: None }
+    }
 }
 
 /// What one round brought.
@@ -58,10 +66,7 @@ impl<E: Send + 'static> Flight<E> {
     pub(crate) fn new(number: u64, plans: Vec<Plan<E>>) -> Self {
         let plans = plans
             .into_iter()
-            .map(|plan| Flying {
-                steps: plan.steps.into_iter(),
-                landing: Landing { completes: plan.completes, token: plan.token, offsets: vec![] },
-            })
+            .map(|plan| Flying { steps: plan.steps.into_iter(), landing: Landing::new(plan.completes, plan.token) })
             .collect();
         Self { number, plans }
     }
@@ -87,12 +92,18 @@ impl<E: Send + 'static> Flight<E> {
             }
         }
         Box::pin(async move {
-            let (offsets, ()) = futures::try_join!(append(&effects, records), perform(&effects, work))?;
-            let mut offsets = offsets.as_slice();
+            let (appended, ()) = futures::try_join!(append(&effects, records), perform(&effects, work))?;
+            let (mut offsets, mut refusals) = (appended.0.as_slice(), appended.1.into_iter().peekable());
+            let mut end = 0;
             for (index, count) in shares {
                 let (own, others) = offsets.split_at(count);
                 offsets = others;
+                end += count;
                 let landing = &mut self.plans[index].landing;
+                while let Some((_, refusal)) = refusals.next_if(|(record, _)| *record < end) {
+                    let first = format!("a record made of it was refused: {refusal}");
+                    landing.refused.get_or_insert(first);
+                }
                 if landing.token.is_some() {
                     landing.offsets.extend_from_slice(own);
                 }
@@ -104,26 +115,36 @@ impl<E: Send + 'static> Flight<E> {
     fn land(self) -> Landed<E> {
         let (mut landings, mut rest) = (Vec::with_capacity(self.plans.len()), vec![]);
         for plan in self.plans {
-            if plan.steps.len() == 0 { landings.push(plan.landing) } else { rest.push(plan) }
+            let ends = plan.steps.len() == 0 || plan.landing.refused.is_some();
+            if ends { landings.push(plan.landing) } else { rest.push(plan) }
         }
         let number = self.number;
         Landed { number, landings, rest: (!rest.is_empty()).then_some(Self { number, plans: rest }) }
     }
 }
 
-async fn append<E>(effects: &Effects<E>, records: Vec<Record>) -> Result<Vec<Offset>, StageError> {
+/// Offsets in the order of the records, and what was refused, by index in ascending order.
+type Appended = (Vec<Offset>, Vec<(usize, Refusal)>);
+
+async fn append<E>(effects: &Effects<E>, records: Vec<Record>) -> Result<Appended, StageError> {
     if records.is_empty() {
-        return Ok(vec![]);
+        return Ok((vec![], vec![]));
     }
     let (count, begun) = (records.len(), Instant::now());
-    let offsets = effects.log.append(records).await?;
+    let (offsets, refusals) = match effects.log.append(records).await {
+        // The offsets of a plan that was refused are looked at by nobody.
+        Err(LogError::Refused(Refused { offsets, refusals })) => {
+            (offsets.into_iter().map(Option::unwrap_or_default).collect(), refusals)
+        }
+        appended => (appended?, vec![]),
+    };
     if offsets.len() != count {
         let reason = format!("an append of {count} records was answered with {} offsets", offsets.len());
-        return Err(orbweaver_log::LogError::Fatal(reason).into());
+        return Err(LogError::Fatal(reason).into());
     }
     effects.metrics.append_seconds.observe(begun.elapsed().as_secs_f64());
-    effects.metrics.records_out.inc_by(count as u64);
-    Ok(offsets)
+    effects.metrics.records_out.inc_by((count - refusals.len()) as u64);
+    Ok((offsets, refusals))
 }
 
 async fn perform<E: Send + 'static>(effects: &Effects<E>, work: Vec<E>) -> Result<(), StageError> {

@@ -72,7 +72,7 @@ pub use actions::{Actions, Plan, Step, Token};
 pub use budget::Limits;
 pub use claim::{CLAIM_HEADER, is_claim};
 pub use clock::{Clock, ScriptedClock, SystemClock};
-pub use dead_letter::DEAD_LETTER_HEADER;
+pub use dead_letter::{DEAD_LETTER_CUT_HEADER, DEAD_LETTER_HEADER};
 pub use metered::{CpuMeter, Metered};
 pub use no_work::{NoEffects, NoJobs};
 pub use position::Position;

@@ -211,6 +211,13 @@ pub trait Stage: Send + 'static {
         let _ = (token, offsets, now, actions);
     }
 
+    /// The log refused a record of the plan of this token: its later steps were not taken, and the origins that it would have
+    /// completed are on their way to the dead letters, with `reason`. Forget what waited for the plan; an origin that is held
+    /// outside of it has to be rejected here. Nothing of its steps can be taken for durable, nor for absent.
+    fn refused(&mut self, token: Token, reason: &str, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>) {
+        let _ = (token, reason, now, actions);
+    }
+
     /// A job is done.
     fn finished(&mut self, done: Self::Done, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>) {
         let _ = (done, now, actions);

@@ -109,7 +109,7 @@ pub(crate) struct Turns<S: Stage> {
     pub(crate) flown: u64,
     /// Plans and rejects of this turn.
     plans: Vec<Plan<S::Effect>>,
-    rejects: Vec<(Origin, String)>,
+    pub(crate) rejects: Vec<(Origin, String)>,
     pub(crate) actions: Actions<S::Job, S::Effect>,
 
     pub(crate) now: Millis,
@@ -346,13 +346,17 @@ impl<S: Stage> Turns<S> {
     }
 
     fn landed(&mut self, landed: Landed<S::Effect>) -> Result<(), StageError> {
-        for Landing { completes, token, offsets } in landed.landings {
-            for origin in completes {
-                self.complete(origin);
+        for Landing { completes, token, offsets, refused } in landed.landings {
+            match &refused {
+                Some(reason) => self.refuse(completes, reason),
+                None => completes.into_iter().for_each(|origin| self.complete(origin)),
             }
             if let Some(token) = token {
                 self.watchdog.moved(Instant::now());
-                self.call(|stage, now, actions| stage.settled(token, &offsets, now, actions))?;
+                self.call(|stage, now, actions| match &refused {
+                    Some(reason) => stage.refused(token, reason, now, actions),
+                    None => stage.settled(token, &offsets, now, actions),
+                })?;
             }
         }
         match landed.rest {
@@ -416,10 +420,6 @@ impl<S: Stage> Turns<S> {
         }
     }
 
-    pub(crate) fn reject(&mut self, origin: Origin, reason: String) {
-        self.rejects.push((origin, reason));
-    }
-
     /// Sends the plans and rejects of this turn on their way.
     fn take_off(&mut self) {
         if !self.plans.is_empty() {
@@ -435,7 +435,7 @@ impl<S: Stage> Turns<S> {
             let log = self.log.clone();
             self.flights.push(Box::pin(async move {
                 let completes = rejection.send(&log).await?;
-                Ok(Landed { number, landings: vec![Landing { completes, token: None, offsets: vec![] }], rest: None })
+                Ok(Landed { number, landings: vec![Landing::new(completes, None)], rest: None })
             }));
         }
     }

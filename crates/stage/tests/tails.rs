@@ -44,6 +44,10 @@ impl Log for Watched {
         self.inner.partitions(topic)
     }
 
+    fn record_limit(&self) -> usize {
+        self.inner.record_limit()
+    }
+
     fn append(&self, records: Vec<Record>) -> BoxFuture<'_, Result<Vec<Offset>, LogError>> {
         self.inner.append(records)
     }

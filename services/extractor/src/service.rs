@@ -53,7 +53,7 @@ fn config(settings: &Settings) -> Result<ExtractorConfig, Fault> {
         batch_bytes: settings.size("extractor.batch_bytes")?,
         max_discovered_urls: settings.count("extractor.max_discovered_urls")?,
         max_discovered_bytes: settings.size("extractor.max_discovered_bytes")?,
-        record_limit: ExtractorConfig::default().record_limit,
+        record_limit: settings.size("kafka.record_limit")?,
         options,
     })
 }

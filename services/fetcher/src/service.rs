@@ -46,7 +46,7 @@ fn config(settings: &Settings) -> Result<FetcherConfig, Fault> {
         headers_timeout: settings.time("fetcher.headers_timeout")?,
         request_timeout: settings.time("fetcher.request_timeout")?,
         max_body_bytes: settings.size("fetcher.max_body_bytes")?,
-        record_limit: FetcherConfig::default().record_limit,
+        record_limit: settings.size("kafka.record_limit")?,
         max_headers: settings.count("fetcher.max_headers")?,
         max_header_bytes: settings.size("fetcher.max_header_bytes")?,
         ignore_robots: settings.switch("fetcher.ignore_robots")?,

@@ -394,6 +394,11 @@ impl Stage for FetcherStage {
         self.pump(at);
     }
 
+    /// The dispatch is among the dead letters: its visit is over, and its slot is free.
+    fn refused(&mut self, token: Token, _reason: &str, now: Millis, acts: &mut Acts) {
+        self.settled(token, &[], now, acts);
+    }
+
     fn settled(&mut self, token: Token, _offsets: &[Offset], now: Millis, acts: &mut Acts) {
         let at = &mut At { now, acts };
         self.begin(at);

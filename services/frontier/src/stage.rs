@@ -415,6 +415,11 @@ impl Stage for FrontierStage {
         self.pages.settled(partition, epoch);
     }
 
+    fn refused(&mut self, token: Token, _: &str, _: Millis, _: &mut FrontierActions) {
+        let (partition, epoch) = counted::named(token);
+        self.pages.refused(partition, epoch);
+    }
+
     fn tick(&mut self, now: Millis, actions: &mut FrontierActions) {
         let result = self.tick_all(now, actions);
         self.end_call(result, actions);

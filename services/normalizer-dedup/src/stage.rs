@@ -439,6 +439,22 @@ impl Stage for NormalizerDedup {
         self.end_call(now, actions);
     }
 
+    /// What the plan let through is unknown again, and may pass once more; who waited for it is rejected.
+    fn refused(&mut self, token: Token, reason: &str, now: Millis, actions: &mut Wanted) {
+        let Some(partition) = self.tokens.settle(token) else { return };
+        let Some(served) = self.served.get_mut(&partition) else { return };
+        let Some(refused) = served.pending.refuse(token) else { return };
+        served.entries.remove(&token);
+        actions.rejects.extend(refused.completes.into_iter().map(|origin| (origin, reason.to_owned())));
+        for (origin, found) in refused.deferred {
+            self.admit(origin, &found, now, actions);
+            if self.served.get_mut(&partition).is_some_and(|served| served.pending.release(&origin)) {
+                actions.completes.push(origin);
+            }
+        }
+        self.end_call(now, actions);
+    }
+
     fn tick(&mut self, now: Millis, actions: &mut Wanted) {
         self.write_positions(now);
         self.show_tiers();

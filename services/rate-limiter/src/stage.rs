@@ -254,6 +254,11 @@ impl Stage for RateLimiterStage {
         }
     }
 
+    /// What an outcome taught counts here all the same; the next record of the site carries it.
+    fn refused(&mut self, token: Token, _reason: &str, now: Millis, actions: &mut Wanted) {
+        self.settled(token, &[], now, actions);
+    }
+
     fn settled(&mut self, token: Token, _offsets: &[Offset], now: Millis, actions: &mut Wanted) {
         let Some((partition, name)) = self.writing.remove(&token) else { return };
         let next = self.partitions.get_mut(&partition).and_then(|sites| sites.settled(&name, now));

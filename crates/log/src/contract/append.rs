@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-use super::{APPEND, PARTITIONS, PATIENCE, append, place, record};
-use crate::{Log, LogError, Record};
+use super::{APPEND, PARTITIONS, PATIENCE, REFUSE, append, number, place, record};
+use crate::{Log, LogError, Record, Refusal};
 
 pub(super) async fn offsets_come_in_the_order_of_the_input(log: &dyn Log) {
     let order = [0, 1, 0, 2, 1, 0];
@@ -60,4 +60,29 @@ pub(super) async fn what_is_not_there_is_named(log: &dyn Log) {
     assert_eq!(log.bounds(place(APPEND, 0)).await.expect("bounds"), before, "a refused batch appends nothing");
     assert!(matches!(log.reader(beyond, 0).await.err(), Some(LogError::UnknownPartition(_))));
     assert!(matches!(log.bounds(beyond).await, Err(LogError::UnknownPartition(_))));
+}
+
+pub(super) async fn a_record_that_is_too_large_is_refused_by_itself(log: &dyn Log) {
+    let (limit, one, two) = (log.record_limit(), place(REFUSE, 0), place(REFUSE, 1));
+    let of = |at, bytes: usize| Record { key: None, value: Some(Bytes::from(vec![7; bytes])), ..record(at, 0) };
+    let headers = vec![("large", Bytes::from(vec![7; limit - 10]))];
+    let by_headers = Record { headers, ..of(one, 10) };
+    let batch = vec![record(one, 1), of(one, limit + 1), record(two, 2), of(two, limit), by_headers, record(one, 3)];
+    let Err(LogError::Refused(refused)) = log.append(batch).await else { panic!("too large records are taken") };
+    assert_eq!(refused.offsets, [Some(0), None, Some(0), Some(1), None, Some(1)], "the neighbours are appended");
+    let too_large = |bytes| Refusal::TooLarge { place: one, bytes, max: limit };
+    assert_eq!(
+        refused.refusals,
+        [(1, too_large(limit + 1)), (4, too_large(limit + 5))],
+        "which, how large, what is allowed"
+    );
+
+    let mut reader = log.reader(one, 0).await.expect("a reader");
+    let mut read = vec![];
+    while read.len() < 2 {
+        read.extend(reader.read(PATIENCE).await.expect("a read").iter().map(number));
+    }
+    assert_eq!(read, [1, 3], "in the order of the input");
+    let mut reader = log.reader(two, 1).await.expect("a reader");
+    assert_eq!(reader.read(PATIENCE).await.expect("a read")[0].bytes(), limit, "the largest one is read, too");
 }

@@ -116,7 +116,7 @@ pub(super) async fn commits_outlive_their_member(log: &dyn Log) {
     let refused = consumer.commit(vec![(place(OTHER, 0), commit(1, ""))]).await;
     assert!(matches!(refused, Err(LogError::NotAssigned(_))), "{refused:?}");
     let refused = consumer.commit(vec![(at[0], commit(8, &"x".repeat(4_097)))]).await;
-    assert!(matches!(refused, Err(LogError::TooLarge { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(LogError::MetadataTooLarge { .. })), "{refused:?}");
     consumer.close().await.expect("it leaves");
 
     let wanted = vec![Some(commit(7, &"x".repeat(4_096))), Some(commit(0, "starts 1")), None, None];

@@ -30,6 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const QUIET: Duration = Duration::from_millis(150);
 
 const APPEND: Topic = Topic("contract.append");
+const REFUSE: Topic = Topic("contract.refuse");
 const JOIN: Topic = Topic("contract.join");
 const DELIVER: Topic = Topic("contract.deliver");
 const PAUSE: Topic = Topic("contract.pause");
@@ -47,7 +48,7 @@ const ALONE: Topic = Topic("contract.alone");
 /// The topics that the checks need.
 #[must_use]
 pub fn specs() -> Vec<TopicSpec> {
-    [APPEND, JOIN, DELIVER, PAUSE, DROPPED, WAKE, COMMIT, READ, BOUNDS, DELETE, TIME, TURNS, OTHER, ALONE]
+    [APPEND, REFUSE, JOIN, DELIVER, PAUSE, DROPPED, WAKE, COMMIT, READ, BOUNDS, DELETE, TIME, TURNS, OTHER, ALONE]
         .map(|topic| TopicSpec::new(topic, PARTITIONS, Cleanup::Delete))
         .to_vec()
 }
@@ -57,6 +58,7 @@ pub async fn every_log(log: &dyn Log) {
     append::offsets_come_in_the_order_of_the_input(log).await;
     append::a_record_is_read_as_it_was_appended(log).await;
     append::what_is_not_there_is_named(log).await;
+    append::a_record_that_is_too_large_is_refused_by_itself(log).await;
     consume::partitions_come_first_and_deliver_nothing_before_they_are_started(log).await;
     consume::records_come_once_and_in_order_and_again_after_a_new_start(log).await;
     consume::a_paused_partition_delivers_nothing_until_it_is_resumed(log).await;

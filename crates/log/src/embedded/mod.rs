@@ -201,11 +201,15 @@ impl Log for EmbeddedLog {
         self.shared.topic(topic).map(|topic| topic.spec.partitions)
     }
 
+    fn record_limit(&self) -> usize {
+        self.shared.disk.options.record_limit
+    }
+
     // Done before the future is returned, on the caller's thread: a small batch is a copy into the page cache, microseconds,
     // which is less than a hop to another thread costs. What takes longer goes to the blocking pool: large batches, and all
     // of them when each waits for the disk.
     fn append(&self, records: Vec<Record>) -> BoxFuture<'_, Result<Vec<Offset>, LogError>> {
-        let large = || records.iter().map(state::bytes).sum::<usize>() > LARGE_BATCH_BYTES;
+        let large = || records.iter().map(Record::bytes).sum::<usize>() > LARGE_BATCH_BYTES;
         let aside = self.shared.disk.syncs_each_append() || large();
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) if aside => {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::LogError;
+use crate::{LogError, RECORD_LIMIT};
 
 /// When what was appended reaches the disk itself.
 ///
@@ -28,8 +28,9 @@ pub struct Options {
     /// A segment file that has so many bytes is followed by a new one, 4 KiB to 1 GiB. Records are given up by whole
     /// segments, so that partitions times this is about what a log holds beyond what is needed.
     pub segment_bytes: u64,
-    /// The largest record (key, value and headers), in bytes, 256 MiB at most.
-    pub max_record_bytes: usize,
+    /// The largest record (key, value and headers), in bytes, 256 MiB at most; see
+    /// [`Log::record_limit`](crate::Log::record_limit).
+    pub record_limit: usize,
     /// A batch that is read holds so many records at most.
     pub batch_records: usize,
     /// A batch that is read ends with the record that brings it to so many bytes.
@@ -49,7 +50,7 @@ impl Default for Options {
         Self {
             sync: SyncPolicy::Every(Duration::from_secs(1)),
             segment_bytes: 8 << 20,
-            max_record_bytes: 16 << 20,
+            record_limit: RECORD_LIMIT,
             batch_records: 1_000,
             batch_bytes: 1 << 20,
             open_files: 256,
@@ -69,8 +70,8 @@ impl Options {
         if !(4 << 10..=1 << 30).contains(&self.segment_bytes) {
             return invalid("segment_bytes", &self.segment_bytes, "4096 (4 KiB) to 1073741824 (1 GiB)");
         }
-        if !(1..=256 << 20).contains(&self.max_record_bytes) {
-            return invalid("max_record_bytes", &self.max_record_bytes, "1 to 268435456 (256 MiB)");
+        if !(1..=256 << 20).contains(&self.record_limit) {
+            return invalid("record_limit", &self.record_limit, "1 to 268435456 (256 MiB)");
         }
         let counts = [
             ("batch_records", self.batch_records),
@@ -120,7 +121,7 @@ mod tests {
         Options::default().check().unwrap();
         let bad = [
             (Options { segment_bytes: 100, ..Options::default() }, "segment_bytes = 100"),
-            (Options { max_record_bytes: usize::MAX, ..Options::default() }, "max_record_bytes"),
+            (Options { record_limit: usize::MAX, ..Options::default() }, "record_limit"),
             (Options { open_files: 0, ..Options::default() }, "open_files = 0"),
             (Options { sync: SyncPolicy::Every(Duration::ZERO), ..Options::default() }, "sync = 0 s"),
         ];

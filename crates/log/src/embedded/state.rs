@@ -25,7 +25,7 @@ use super::{
     recover::{Recovery, partition_folder, recover},
     waiters::Waiters,
 };
-use crate::{Commit, LogError, Offset, Partition, Record, TopicPartition, TopicSpec};
+use crate::{Commit, LogError, Offset, Partition, Record, Refusal, Refused, TopicPartition, TopicSpec};
 
 /// A topic: its partitions stand side by side in the list of all.
 pub(super) struct TopicLog {
@@ -112,11 +112,16 @@ impl Shared {
         found.ok_or(LogError::UnknownPartition(place))
     }
 
-    /// Checks all records, then appends them, one write a partition; whoever waits is woken once all are in.
+    /// Checks all records, then appends those that are not refused, one write a partition; whoever waits is woken once all are
+    /// in.
     pub(super) fn append(&self, records: &[Record]) -> Result<Vec<Offset>, LogError> {
-        let mut order = Vec::with_capacity(records.len());
+        let (mut order, mut refusals) = (Vec::with_capacity(records.len()), vec![]);
         for (index, record) in records.iter().enumerate() {
-            order.push((self.check(record)?.number, index));
+            let number = self.partition(record.place)?.number;
+            match check(record, self.disk.options.record_limit) {
+                Ok(()) => order.push((number, index)),
+                Err(refusal) => refusals.push((index, refusal)),
+            }
         }
         // By partition, and within each in the order of the input.
         order.sort_unstable();
@@ -144,24 +149,7 @@ impl Shared {
                 topic.waiters.wake(&partitions);
             }
         }
-        Ok(offsets)
-    }
-
-    fn check(&self, record: &Record) -> Result<&PartitionLog, LogError> {
-        let partition = self.partition(record.place)?;
-        let (bytes, max) = (bytes(record), self.disk.options.max_record_bytes);
-        if bytes > max {
-            return Err(LogError::TooLarge { place: record.place, bytes, max });
-        }
-        let longest = record.headers.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-        if record.headers.len() > MAX_HEADERS || longest > MAX_HEADER_NAME {
-            return Err(LogError::Invalid(format!(
-                "{}: a record of {} headers, the longest name {longest} bytes; allowed are {MAX_HEADERS} and {MAX_HEADER_NAME}",
-                record.place,
-                record.headers.len()
-            )));
-        }
-        Ok(partition)
+        Refused::unless_all(offsets, refusals)
     }
 
     /// Notes that a partition changes, before it does: a cut then sees the change or comes before it, since the caller
@@ -186,7 +174,7 @@ impl Shared {
         for (place, commit) in &commits {
             let bytes = commit.metadata.len();
             if bytes > MAX_METADATA {
-                return Err(LogError::TooLarge { place: *place, bytes, max: MAX_METADATA });
+                return Err(LogError::MetadataTooLarge { place: *place, bytes, max: MAX_METADATA });
             }
         }
         let _change = self.cut.read().unwrap_or_else(PoisonError::into_inner);
@@ -224,9 +212,16 @@ impl Shared {
     }
 }
 
-/// The bytes of a record: key, value and headers.
-pub(super) fn bytes(record: &Record) -> usize {
-    let headers: usize = record.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
-    let length = |bytes: &Option<bytes::Bytes>| bytes.as_ref().map_or(0, bytes::Bytes::len);
-    length(&record.key) + length(&record.value) + headers
+/// Checks what a frame must hold.
+fn check(record: &Record, limit: usize) -> Result<(), Refusal> {
+    Refusal::check_size(record, limit)?;
+    let longest = record.headers.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    if record.headers.len() > MAX_HEADERS || longest > MAX_HEADER_NAME {
+        let reason = format!(
+            "a record of {} headers, the longest name {longest} bytes; allowed are {MAX_HEADERS} and {MAX_HEADER_NAME}",
+            record.headers.len()
+        );
+        return Err(Refusal::Invalid { place: record.place, reason });
+    }
+    Ok(())
 }

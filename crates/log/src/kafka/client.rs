@@ -5,8 +5,8 @@ use rdkafka::{
     types::RDKafkaErrorCode as Code,
 };
 
-use super::KafkaConfig;
-use crate::{LogError, TopicPartition};
+use super::{KafkaConfig, producer::FRAMING_BYTES};
+use crate::{DEAD_LETTER_ROOM, LogError, TopicPartition};
 use orbweaver_messages::Topic;
 
 /// What the pipeline's own names begin with, where a cluster's begin with its prefix.
@@ -17,6 +17,18 @@ const OWN_PREFIX: &str = "crawl.";
 const FETCH_WAIT_MS: &str = "100";
 /// What a broker gathers meanwhile before it answers: an answer a record costs both sides ten times as much (ADR 11).
 const FETCH_MIN_BYTES: &str = "16384";
+
+/// What is asked for of one partition at a time. The broker answers with a larger record all the same when it is the first
+/// (KIP-74), so this need not grow with the record limit, and partitions with small records leave room for each other.
+const FETCH_PARTITION_BYTES: &str = "1048576";
+
+/// The largest answer that a client takes; with a larger one it closes the connection and asks again, for ever. An answer is
+/// full at `fetch.max.bytes`, but has one record at least. Never below librdkafka's default, which is no memory that is taken.
+fn receive_bytes(config: &KafkaConfig) -> usize {
+    const DEFAULT: usize = 100_000_000;
+    let record = config.record_limit + DEAD_LETTER_ROOM + FRAMING_BYTES;
+    DEFAULT.max(config.fetch_bytes / 2 + record + (1 << 20))
+}
 
 /// How long a member may go without a poll; others have no use for it.
 pub(super) const MAX_POLL_INTERVAL: &str = "max.poll.interval.ms";
@@ -78,8 +90,9 @@ pub(super) fn reading(config: &KafkaConfig) -> ClientConfig {
         .set("fetch.min.bytes", FETCH_MIN_BYTES)
         // When as much is fetched ahead as may be, the next look is soon; by default it is a second away.
         .set("fetch.queue.backoff.ms", "5")
-        .set("fetch.message.max.bytes", (1 << 20).to_string())
+        .set("fetch.message.max.bytes", FETCH_PARTITION_BYTES)
         .set("fetch.max.bytes", (config.fetch_bytes / 2).to_string())
+        .set("receive.message.max.bytes", receive_bytes(config).to_string())
         .set("queued.max.messages.kbytes", (config.fetch_bytes >> 10).to_string());
     client
 }

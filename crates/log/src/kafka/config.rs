@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::LogError;
+use super::producer::FRAMING_BYTES;
+use crate::{DEAD_LETTER_ROOM, LogError, RECORD_LIMIT, RECORD_LIMITS};
 
 /// How members of a group agree on who has which partition. Both put partition N of all topics of a group in one place.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -53,6 +54,9 @@ pub struct KafkaConfig {
     pub session_timeout: Duration,
     /// How long the producer gathers records before it sends them.
     pub linger: Duration,
+    /// The largest record (key, value and headers), in bytes: one number for all that write to these topics, which are made for
+    /// it. See [`Log::record_limit`](crate::Log::record_limit).
+    pub record_limit: usize,
     /// What the producer holds at most: records that are not acknowledged. Appends wait when it is full.
     pub producer_bytes: usize,
     /// What one consumer holds at most of records that were fetched ahead. A reader pool holds as much again, and each
@@ -78,6 +82,7 @@ impl std::fmt::Debug for KafkaConfig {
             .field("instance_id", &self.instance_id)
             .field("session_timeout", &self.session_timeout)
             .field("linger", &self.linger)
+            .field("record_limit", &self.record_limit)
             .field("producer_bytes", &self.producer_bytes)
             .field("fetch_bytes", &self.fetch_bytes)
             .field("connect_patience", &self.connect_patience)
@@ -97,6 +102,7 @@ impl Default for KafkaConfig {
             instance_id: None,
             session_timeout: Duration::from_secs(45),
             linger: Duration::from_millis(20),
+            record_limit: RECORD_LIMIT,
             producer_bytes: 64 << 20,
             fetch_bytes: 16 << 20,
             connect_patience: Duration::from_secs(60),
@@ -108,7 +114,7 @@ impl Default for KafkaConfig {
 }
 
 /// Properties on which the rules rest, and what stands for them.
-const RULED: [(&str, &str); 33] = [
+const RULED: [(&str, &str); 34] = [
     ("acks", "every append is acknowledged by all replicas in sync"),
     ("request.required.acks", "every append is acknowledged by all replicas in sync"),
     ("allow.auto.create.topics", "topics are made by `orbweaver topics create`"),
@@ -132,13 +138,14 @@ const RULED: [(&str, &str); 33] = [
     ("linger.ms", "`linger` says it"),
     ("max.in.flight", "an idempotent producer keeps five"),
     ("max.in.flight.requests.per.connection", "an idempotent producer keeps five"),
-    ("message.max.bytes", "it belongs to what the topics take"),
+    ("message.max.bytes", "`record_limit` says it"),
     ("message.timeout.ms", "an append is tried until it is acknowledged"),
     ("metadata.broker.list", "`brokers` says it"),
     ("partition.assignment.strategy", "partition N of all topics of a group must be in one place"),
     ("partitioner", "every record names its partition"),
     ("queue.buffering.max.kbytes", "`producer_bytes` says it"),
     ("queue.buffering.max.messages", "`producer_bytes` says it"),
+    ("receive.message.max.bytes", "`record_limit` and `fetch_bytes` say it"),
     ("queued.max.messages.kbytes", "`fetch_bytes` says it"),
     ("session.timeout.ms", "`session_timeout` says it, for the classic protocol"),
     ("transactional.id", "effects are idempotent, not transactional"),
@@ -212,6 +219,21 @@ impl KafkaConfig {
                 )));
             }
         }
+        let (limit, least, most) = (self.record_limit, RECORD_LIMITS.start(), RECORD_LIMITS.end());
+        if !RECORD_LIMITS.contains(&limit) {
+            return Err(LogError::Invalid(format!(
+                "`record_limit` is {limit}; allowed are {least} (512 KiB) to {most} (64 MiB)"
+            )));
+        }
+        // A record that the producer can never hold would wait for room in it for ever.
+        let largest = limit + DEAD_LETTER_ROOM + FRAMING_BYTES;
+        if self.producer_bytes < largest {
+            return Err(LogError::Invalid(format!(
+                "`producer_bytes` is {}; allowed are {largest} and more, for one dead letter of a record of `record_limit` \
+                 ({limit}) bytes",
+                self.producer_bytes
+            )));
+        }
         let second = Duration::from_secs(1);
         for (key, time, least, most) in [
             ("session_timeout", self.session_timeout, second, 1800 * second),
@@ -251,6 +273,10 @@ mod tests {
         }
         refused(&KafkaConfig { instance_id: Some("a b".to_owned()), ..good.clone() }, &["`instance_id`", "a b"]);
         refused(&KafkaConfig { producer_bytes: 1, ..good.clone() }, &["`producer_bytes` is 1;", "4 MiB"]);
+        refused(&KafkaConfig { record_limit: 1, ..good.clone() }, &["`record_limit` is 1;", "512 KiB", "64 MiB"]);
+        let small = KafkaConfig { producer_bytes: 16 << 20, ..good.clone() };
+        refused(&small, &["`producer_bytes` is 16777216;", "16973824 and more", "`record_limit` (16777216)"]);
+        KafkaConfig { record_limit: 1 << 20, ..small }.check().unwrap();
         refused(&KafkaConfig { linger: Duration::from_secs(2), ..good }, &["`linger` is 2s", "0ns to 1s"]);
         assert!("uniform".parse::<GroupProtocol>().unwrap_err().to_string().contains("`consumer` and `classic`"));
     }

@@ -119,6 +119,17 @@ impl Inquiry {
         .await
     }
 
+    /// The number of some broker.
+    pub(super) async fn any_broker(&self) -> Result<i32, LogError> {
+        let timeout = self.timeout;
+        self.ask(self.client.clone(), self.patience, move |client| {
+            let metadata = client.fetch_metadata(None, timeout).map_err(|error| failed("the brokers", &error))?;
+            let broker = metadata.brokers().first().map(rdkafka::metadata::MetadataBroker::id);
+            broker.ok_or_else(|| LogError::Unavailable("no broker is known".to_owned()))
+        })
+        .await
+    }
+
     /// First and next offsets, in two requests a broker.
     pub(super) async fn bounds(&self, places: Named) -> Result<Vec<Bounds>, LogError> {
         let timeout = self.timeout;

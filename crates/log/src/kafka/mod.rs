@@ -180,6 +180,10 @@ impl Log for KafkaLog {
         self.topic(topic).map(|known| known.partitions)
     }
 
+    fn record_limit(&self) -> usize {
+        self.config.record_limit
+    }
+
     fn append(&self, records: Vec<Record>) -> BoxFuture<'_, Result<Vec<Offset>, LogError>> {
         async move {
             let mut known: Vec<(Topic, Known)> = vec![];

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -13,7 +13,7 @@ use rdkafka::{
     ClientContext, Message,
     config::{FromClientConfigAndContext, RDKafkaLogLevel},
     error::KafkaError,
-    message::{Header, OwnedHeaders},
+    message::{Header, OwnedHeaders, OwnedMessage},
     producer::{BaseRecord, DeliveryResult, NoCustomPartitioner, Producer, ProducerContext, ThreadedProducer},
     types::RDKafkaErrorCode as Code,
 };
@@ -22,14 +22,11 @@ use tokio::sync::oneshot;
 use super::{
     KafkaConfig,
     client::{log_error, log_line, properties},
+    inquiry::raw_partition,
 };
-use crate::{LogError, Offset, Record, TopicPartition};
+use crate::{DEAD_LETTER_ROOM, LogError, Offset, Record, Refusal, Refused, TopicPartition, limit::limit_of};
 
-/// The largest record: key, value and headers. A page carries a body of 512 KiB at most.
-pub(super) const MAX_RECORD_BYTES: usize = 2 << 20;
-/// A dead letter is the record that it was, and why.
-pub(super) const MAX_DEAD_LETTER_BYTES: usize = MAX_RECORD_BYTES + (128 << 10);
-/// What Kafka's framing may add to a record.
+/// What Kafka's framing, and a compression that gains nothing, may add to a record.
 pub(super) const FRAMING_BYTES: usize = 64 << 10;
 
 /// Records that are handed over between two yields to the runtime.
@@ -37,21 +34,48 @@ const RECORDS_A_TURN: usize = 256;
 /// How long an append waits before it looks whether the full producer has room again.
 const FULL_PAUSE: Duration = Duration::from_millis(2);
 
-/// Appends of one call, counted down as they are acknowledged.
+/// Appends of one call, counted down as they are acknowledged or refused.
 struct Batch {
     /// In the order of the records.
     offsets: Box<[AtomicU64]>,
     left: AtomicUsize,
-    end: Mutex<(Option<oneshot::Sender<()>>, Option<LogError>)>,
+    end: Mutex<End>,
+}
+
+/// What a batch came to, beside its offsets.
+#[derive(Default)]
+struct End {
+    done: Option<oneshot::Sender<()>>,
+    error: Option<LogError>,
+    refusals: Vec<(usize, Refusal)>,
+    /// Records that the brokers did not take.
+    returned: Vec<Returned>,
+}
+
+/// A record that the brokers did not take, for its own sake or for that of another one in the same request.
+struct Returned {
+    index: usize,
+    place: TopicPartition,
+    message: OwnedMessage,
 }
 
 impl Batch {
-    fn failed(&self, error: LogError) {
-        let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
-        end.1.get_or_insert(error);
+    /// A batch of `count` records, and what is resolved when each has its end.
+    fn of(count: usize) -> (Arc<Self>, oneshot::Receiver<()>) {
+        let (done, all_done) = oneshot::channel();
+        let batch = Self {
+            offsets: (0..count).map(|_| AtomicU64::new(Offset::MAX)).collect(),
+            left: AtomicUsize::new(count),
+            end: Mutex::new(End { done: Some(done), ..End::default() }),
+        };
+        (Arc::new(batch), all_done)
     }
 
-    /// One record is acknowledged, at the offset that librdkafka reports, or refused.
+    fn end(&self) -> MutexGuard<'_, End> {
+        self.end.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One record is acknowledged, at the offset that librdkafka reports, or has failed.
     fn reported(&self, index: usize, place: TopicPartition, report: Result<i64, LogError>) {
         match report.and_then(|offset| offset_of(place, offset)) {
             Ok(offset) => {
@@ -59,26 +83,46 @@ impl Batch {
                     slot.store(offset, Ordering::Release);
                 }
             }
-            Err(error) => self.failed(error),
+            Err(error) => drop(self.end().error.get_or_insert(error)),
         }
-        self.settled(1);
+        self.settled();
     }
 
-    /// The offsets of all records, once all are reported; the first error if there was one.
-    fn outcome(&self) -> Result<Vec<Offset>, LogError> {
-        if let Some(error) = self.end.lock().unwrap_or_else(PoisonError::into_inner).1.take() {
-            return Err(error);
-        }
-        Ok(self.offsets.iter().map(|offset| offset.load(Ordering::Acquire)).collect())
+    /// One record is refused before it is sent.
+    fn refuse(&self, index: usize, refusal: Refusal) {
+        self.end().refusals.push((index, refusal));
+        self.settled();
     }
 
-    fn settled(&self, count: usize) {
-        if self.left.fetch_sub(count, Ordering::AcqRel) == count {
-            let done = self.end.lock().unwrap_or_else(PoisonError::into_inner).0.take();
+    /// One record has its end.
+    fn settled(&self) {
+        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            let done = self.end().done.take();
             // Whoever gave up waiting does not want to know.
             let _ = done.map(|done| done.send(()));
         }
     }
+
+    /// What became of all, once each has its end.
+    fn outcome(&self) -> Result<(Vec<Offset>, End), LogError> {
+        let mut end = std::mem::take(&mut *self.end());
+        if let Some(error) = end.error.take() {
+            return Err(error);
+        }
+        Ok((self.offsets.iter().map(|offset| offset.load(Ordering::Acquire)).collect(), end))
+    }
+}
+
+/// Whether the brokers refuse a record as it is, or a request for the sake of a record in it.
+fn is_refusal(code: Code) -> bool {
+    matches!(
+        code,
+        Code::MessageSizeTooLarge
+            | Code::MessageBatchTooLarge
+            | Code::InvalidMessageSize
+            | Code::InvalidRecord
+            | Code::InvalidDifferentRecord
+    )
 }
 
 /// One record of a batch, on its way.
@@ -111,14 +155,19 @@ impl ProducerContext<NoCustomPartitioner> for Deliveries {
 
     fn delivery(&self, result: &DeliveryResult<'_>, delivery: Box<Delivery>) {
         let Delivery { batch, index, place } = *delivery;
-        let report = match result {
-            Ok(message) => Ok(message.offset()),
-            Err((error, message)) => Err(match error.rdkafka_error_code() {
-                Some(Code::MessageSizeTooLarge) => too_large(place, message.payload_len() + message.key_len()),
-                _ => LogError::Fatal(format!("an append to {place} failed: {error}")),
-            }),
-        };
-        batch.reported(index, place, report);
+        match result {
+            Ok(message) => batch.reported(index, place, Ok(message.offset())),
+            Err((error, message)) => match error.rdkafka_error_code() {
+                Some(code) if is_refusal(code) => {
+                    batch.end().returned.push(Returned { index, place, message: message.detach() });
+                    batch.settled();
+                }
+                _ => {
+                    let error = LogError::Fatal(format!("an append to {place} failed: {error}"));
+                    batch.reported(index, place, Err(error));
+                }
+            },
+        }
     }
 }
 
@@ -134,19 +183,11 @@ fn offset_of(place: TopicPartition, reported: i64) -> Result<Offset, LogError> {
     })
 }
 
-fn too_large(place: TopicPartition, bytes: usize) -> LogError {
-    LogError::TooLarge { place, bytes, max: limit(place) }
-}
-
-/// What a record may have in bytes.
-fn limit(place: TopicPartition) -> usize {
-    if place.topic == orbweaver_messages::topic::DEAD_LETTERS { MAX_DEAD_LETTER_BYTES } else { MAX_RECORD_BYTES }
-}
-
 /// The producer of a log.
 pub(super) struct Appender {
     /// `None` once it is dropped.
     producer: Option<ThreadedProducer<Deliveries>>,
+    record_limit: usize,
 }
 
 impl Appender {
@@ -158,83 +199,119 @@ impl Appender {
             .set("message.timeout.ms", "0")
             .set("linger.ms", config.linger.as_millis().to_string())
             .set("compression.type", "lz4")
-            .set("message.max.bytes", (MAX_DEAD_LETTER_BYTES + FRAMING_BYTES).to_string())
-            .set("batch.size", (1 << 20).to_string())
+            .set("message.max.bytes", (config.record_limit + DEAD_LETTER_ROOM + FRAMING_BYTES).to_string())
+            // Below the limit: a batch of small records is never larger than what the topics take of one.
+            .set("batch.size", config.record_limit.min(1 << 20).to_string())
             .set("queue.buffering.max.kbytes", (config.producer_bytes >> 10).to_string())
             .set("queue.buffering.max.messages", "1000000")
             .set("allow.auto.create.topics", "false");
         let producer = ThreadedProducer::from_config_and_context(&client, Deliveries::default())
             .map_err(|error| LogError::Invalid(format!("a Kafka producer: {error}")))?;
-        Ok(Self { producer: Some(producer) })
+        Ok(Self { producer: Some(producer), record_limit: config.record_limit })
     }
 
     fn producer(&self) -> Result<&ThreadedProducer<Deliveries>, LogError> {
         self.producer.as_ref().ok_or_else(|| LogError::Fatal("the producer is closed".to_owned()))
     }
 
-    /// Appends `records`; `topics` has the names of their topics on the brokers. Resolves when all are acknowledged.
+    /// Appends `records`; `topics` has the names of their topics on the brokers. Resolves when all are acknowledged or refused.
     pub(super) async fn append(
         &self,
         records: Vec<Record>,
         topics: &[(Topic, Arc<str>)],
     ) -> Result<Vec<Offset>, LogError> {
-        for record in &records {
-            let bytes = size(record);
-            if bytes > limit(record.place) {
-                return Err(too_large(record.place, bytes));
-            }
-        }
         if records.is_empty() {
             return Ok(vec![]);
         }
-        let (done, all_done) = oneshot::channel();
-        let batch = Arc::new(Batch {
-            offsets: records.iter().map(|_| AtomicU64::new(Offset::MAX)).collect(),
-            left: AtomicUsize::new(records.len()),
-            end: Mutex::new((Some(done), None)),
-        });
+        let (batch, all_done) = Batch::of(records.len());
         for (index, record) in records.into_iter().enumerate() {
             if index % RECORDS_A_TURN == RECORDS_A_TURN - 1 {
                 tokio::task::yield_now().await;
             }
+            if let Err(refusal) = Refusal::check_size(&record, self.record_limit) {
+                batch.refuse(index, refusal);
+                continue;
+            }
             let topic = topics.iter().find(|(topic, _)| *topic == record.place.topic).map_or("", |(_, name)| name);
             let delivery = Box::new(Delivery { batch: batch.clone(), index, place: record.place });
-            self.hand_over(topic, &record, delivery).await?;
+            let mut message = BaseRecord::with_opaque_to(topic, delivery);
+            message.partition = Some(raw_partition(record.place.partition));
+            message.key = record.key.as_deref();
+            message.payload = record.value.as_deref();
+            // To librdkafka 0 is "now".
+            message.timestamp = Some(record.timestamp_ms.max(1));
+            if !record.headers.is_empty() {
+                let headers = OwnedHeaders::new_with_capacity(record.headers.len());
+                message.headers = Some(record.headers.iter().fold(headers, |headers, (key, value)| {
+                    headers.insert(Header { key, value: Some(value.as_ref()) })
+                }));
+            }
+            self.hand_over(message).await?;
         }
         // The sender is dropped only with the batch, which the deliveries hold.
         let _ = all_done.await;
-        batch.outcome()
+        let (mut offsets, End { mut refusals, returned, .. }) = batch.outcome()?;
+        for returned in returned {
+            let index = returned.index;
+            match self.send_alone(returned).await? {
+                Ok(offset) => drop(offsets.get_mut(index).map(|slot| *slot = offset)),
+                Err(refusal) => refusals.push((index, refusal)),
+            }
+        }
+        Refused::unless_all(offsets, refusals)
+    }
+
+    /// Sends a record once more, by itself: the brokers refuse a whole request for one record in it.
+    async fn send_alone(&self, returned: Returned) -> Result<Result<Offset, Refusal>, LogError> {
+        let Returned { place, mut message, .. } = returned;
+        let (batch, done) = Batch::of(1);
+        let headers = message.detach_headers();
+        let delivery = Box::new(Delivery { batch: batch.clone(), index: 0, place });
+        let mut again = BaseRecord::with_opaque_to(message.topic(), delivery);
+        again.partition = Some(message.partition());
+        again.key = message.key();
+        again.payload = message.payload();
+        again.timestamp = message.timestamp().to_millis();
+        again.headers = headers;
+        self.hand_over(again).await?;
+        let _ = done.await;
+        let (offsets, mut end) = batch.outcome()?;
+        if let (Some(offset), true, true) = (offsets.first(), end.returned.is_empty(), end.refusals.is_empty()) {
+            return Ok(Ok(*offset));
+        }
+        Ok(Err(end.refusals.pop().map_or_else(|| self.refused_by_brokers(place, &message), |(_, refusal)| refusal)))
+    }
+
+    fn refused_by_brokers(&self, place: TopicPartition, message: &OwnedMessage) -> Refusal {
+        let (bytes, limit) = (length(message.key()) + length(message.payload()), self.record_limit);
+        let reason = format!(
+            "the brokers refuse a record of {bytes} bytes, although the record limit is {limit}; `orbweaver topics check` names \
+             a setting that does not fit"
+        );
+        Refusal::Invalid { place, reason }
     }
 
     /// Gives one record to the producer, waiting while it is full.
-    async fn hand_over(&self, topic: &str, record: &Record, delivery: Box<Delivery>) -> Result<(), LogError> {
-        let place = record.place;
-        let mut message = BaseRecord::<[u8], [u8], _>::with_opaque_to(topic, delivery);
-        message.partition = Some(i32::try_from(place.partition).unwrap_or(i32::MAX));
-        message.key = record.key.as_deref();
-        message.payload = record.value.as_deref();
-        // To librdkafka 0 is "now".
-        message.timestamp = Some(record.timestamp_ms.max(1));
-        if !record.headers.is_empty() {
-            let headers = OwnedHeaders::new_with_capacity(record.headers.len());
-            message.headers =
-                Some(record.headers.iter().fold(headers, |headers, (key, value)| {
-                    headers.insert(Header { key, value: Some(value.as_ref()) })
-                }));
-        }
+    async fn hand_over(&self, mut message: BaseRecord<'_, [u8], [u8], Box<Delivery>>) -> Result<(), LogError> {
         loop {
             let (error, returned) = match self.producer()?.send(message) {
                 Ok(()) => return Ok(()),
                 Err(refused) => refused,
             };
+            let Delivery { batch, index, place } = &*returned.delivery_opaque;
             match error.rdkafka_error_code() {
                 Some(Code::QueueFull) => {
                     // What it would hold across the wait is not to be sent between threads.
                     message = returned;
                     tokio::time::sleep(FULL_PAUSE).await;
                 }
-                Some(Code::MessageSizeTooLarge) => return Err(too_large(place, size(record))),
-                _ => return Err(self.broken(place, &error)),
+                Some(Code::MessageSizeTooLarge) => {
+                    let bytes = length(returned.key) + length(returned.payload);
+                    let max = limit_of(place.topic, self.record_limit);
+                    batch.refuse(*index, Refusal::TooLarge { place: *place, bytes, max });
+                    return Ok(());
+                }
+                _ => return Err(self.broken(*place, &error)),
             }
         }
     }
@@ -272,10 +349,8 @@ impl Drop for Appender {
     }
 }
 
-/// Key, value and headers of a record.
-fn size(record: &Record) -> usize {
-    let headers: usize = record.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
-    record.key.as_ref().map_or(0, bytes::Bytes::len) + record.value.as_ref().map_or(0, bytes::Bytes::len) + headers
+fn length(bytes: Option<&[u8]>) -> usize {
+    bytes.map_or(0, <[u8]>::len)
 }
 
 #[cfg(test)]
@@ -287,33 +362,27 @@ mod tests {
     /// `RD_KAFKA_OFFSET_INVALID`.
     const NO_OFFSET: i64 = -1001;
 
-    fn batch(records: usize) -> (Batch, oneshot::Receiver<()>) {
-        let (done, all_done) = oneshot::channel();
-        let offsets = (0..records).map(|_| AtomicU64::new(Offset::MAX)).collect();
-        (Batch { offsets, left: AtomicUsize::new(records), end: Mutex::new((Some(done), None)) }, all_done)
-    }
-
     #[test]
     fn a_batch_is_answered_with_the_offsets_in_the_order_of_its_records() {
-        let (batch, mut done) = batch(2);
+        let (batch, mut done) = Batch::of(2);
         let place = TopicPartition::new(topic::FRONTIER, 3);
         batch.reported(1, place, Ok(8));
         assert!(done.try_recv().is_err(), "one is on its way");
         batch.reported(0, place, Ok(7));
         done.try_recv().unwrap();
-        assert_eq!(batch.outcome().unwrap(), [7, 8]);
+        assert_eq!(batch.outcome().unwrap().0, [7, 8]);
     }
 
     #[test]
     fn an_acknowledgement_without_an_offset_is_an_error_and_no_offset() {
         for missing in [NO_OFFSET, -1] {
-            let (batch, mut done) = batch(3);
+            let (batch, mut done) = Batch::of(3);
             let place = TopicPartition::new(topic::FRONTIER, 3);
             batch.reported(0, place, Ok(7));
             batch.reported(1, place, Ok(missing));
             batch.reported(2, place, Ok(9));
             done.try_recv().unwrap();
-            let error = batch.outcome().unwrap_err();
+            let Err(error) = batch.outcome() else { panic!("{missing} is taken for an offset") };
             assert!(matches!(error, LogError::Unavailable(_)), "{error}");
             let expected = format!("an append to crawl.frontier/3 was acknowledged without an offset ({missing})");
             assert!(error.to_string().contains(&expected), "{error}");

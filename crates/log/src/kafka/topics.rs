@@ -1,7 +1,10 @@
 //! The topics of the pipeline on the brokers: made from `schemas/topics`, checked against it, listed.
 
+mod limit;
+
 use std::collections::BTreeMap;
 
+use limit::{MAX_MESSAGE_BYTES, brokers_limits, lower, max_message_bytes, refuses};
 use orbweaver_messages::{
     Topic,
     topic::{self, TopicDescription},
@@ -11,11 +14,7 @@ use rdkafka::{
     types::RDKafkaErrorCode as Code,
 };
 
-use super::{
-    KafkaLog,
-    client::failed,
-    producer::{FRAMING_BYTES, MAX_DEAD_LETTER_BYTES, MAX_RECORD_BYTES},
-};
+use super::{KafkaLog, client::failed};
 use crate::{Bounds, Cleanup, Log, LogError, MAX_PARTITIONS, Partition, TopicPartition, TopicSpec};
 
 /// Compaction leaves younger records alone: a claim stays where it is for longer than a failover takes (rule 3).
@@ -85,7 +84,7 @@ pub async fn create_topics(log: &KafkaLog, specs: &[TopicSpec], replication: Opt
                 )));
             }
             Err(_) => {
-                let mut settings = settings(spec.topic, spec.cleanup);
+                let mut settings = settings(spec.topic, spec.cleanup, log.config.record_limit);
                 // One of three may be away; what is acknowledged is then still on two.
                 settings.extend((replication >= Some(3)).then(|| ("min.insync.replicas", "2".to_owned())));
                 wanted.push((name, spec, settings));
@@ -105,7 +104,16 @@ pub async fn create_topics(log: &KafkaLog, specs: &[TopicSpec], replication: Opt
             match answer {
                 Ok(name) => created.made.push(name),
                 Err((name, Code::TopicAlreadyExists)) => created.present.push(name),
-                Err((name, code)) => return Err(LogError::Invalid(format!("the topic `{name}` was refused: {code}"))),
+                Err((name, code)) => {
+                    let remedy = match code {
+                        Code::InvalidConfig | Code::PolicyViolation => {
+                            let limit = log.config.record_limit;
+                            format!("; where brokers take no records of {limit} bytes, set `kafka.record_limit` lower")
+                        }
+                        _ => String::new(),
+                    };
+                    return Err(LogError::Invalid(format!("the topic `{name}` was refused: {code}{remedy}")));
+                }
             }
         }
     }
@@ -212,6 +220,28 @@ pub enum Fault {
         /// For the command that mends it.
         brokers: String,
     },
+    /// Records that the pipeline may write would be refused.
+    #[error(
+        "the record limit is {limit} bytes (`kafka.record_limit`), but the topic `{name}` has max.message.bytes={found} where it \
+         needs {wanted}, and the brokers have {brokers_limits}; raise it with `kafka-configs.sh --bootstrap-server {brokers} \
+         --alter --entity-type topics --entity-name {name} --add-config max.message.bytes={wanted}`{lower}"
+    )]
+    RecordLimit {
+        /// The topic's name on the brokers.
+        name: String,
+        /// The record limit.
+        limit: usize,
+        /// What the topic takes.
+        found: String,
+        /// What it should take.
+        wanted: usize,
+        /// What the brokers say of their own limits.
+        brokers_limits: String,
+        /// For the command that mends it.
+        brokers: String,
+        /// The other remedy: a record limit that fits.
+        lower: String,
+    },
     /// A declared group has no commit somewhere.
     #[error(
         "the group `{group}` has no commit for {partitions} partitions of the topic `{name}`: `orbweaver topics create` \
@@ -227,6 +257,14 @@ pub enum Fault {
     },
 }
 
+impl Fault {
+    /// Whether it is a setting of the pipeline that does not fit, so that starting again is of no use.
+    #[must_use]
+    pub fn is_of_configuration(&self) -> bool {
+        matches!(self, Self::RecordLimit { .. })
+    }
+}
+
 /// Compares the topics on the brokers with what the pipeline needs. Empty when all is well.
 ///
 /// # Errors
@@ -239,9 +277,20 @@ pub async fn check(log: &KafkaLog) -> Result<Vec<Fault>, LogError> {
     let present: Vec<&TopicDescription> =
         counts.iter().filter(|(_, count)| count.is_some()).map(|(description, _)| *description).collect();
     let settings = described(log, &present).await?;
+    let mut told: Option<String> = None;
     for description in &present {
         let name = log.topic_name(description.topic);
         let found = settings.get(&name).ok_or_else(|| LogError::Unavailable(format!("no settings of `{name}`")))?;
+        let limit = log.config.record_limit;
+        if let Some((found, wanted)) = refuses(description.topic, limit, found) {
+            let (name, brokers) = (name.clone(), log.config.brokers.clone());
+            let brokers_limits = match &told {
+                Some(told) => told.clone(),
+                None => told.insert(brokers_limits(log).await).clone(),
+            };
+            let lower = lower(&found);
+            faults.push(Fault::RecordLimit { name, limit, found, wanted, brokers_limits, brokers, lower });
+        }
         for wrong in wrong_settings(description.topic, cleanup(description), found) {
             let (name, brokers) = (name.clone(), log.config.brokers.clone());
             let Wrong { key, found, wanted, reason } = wrong;
@@ -362,18 +411,13 @@ async fn described(
     Ok(described)
 }
 
-/// The largest batch of records that a topic takes. Its setting stands above the brokers' own `message.max.bytes`.
-fn max_message_bytes(topic: Topic) -> usize {
-    FRAMING_BYTES + if topic == topic::DEAD_LETTERS { MAX_DEAD_LETTER_BYTES } else { MAX_RECORD_BYTES }
-}
-
 /// What a topic is made with.
-fn settings(topic: Topic, cleanup: Cleanup) -> Vec<(&'static str, String)> {
+fn settings(topic: Topic, cleanup: Cleanup, record_limit: usize) -> Vec<(&'static str, String)> {
     let mut settings = vec![
         ("retention.ms", "-1".to_owned()),
         ("retention.bytes", "-1".to_owned()),
         ("message.timestamp.type", "CreateTime".to_owned()),
-        ("max.message.bytes", max_message_bytes(topic).to_string()),
+        (MAX_MESSAGE_BYTES, max_message_bytes(topic, record_limit).to_string()),
         ("segment.bytes", SEGMENT_BYTES.to_string()),
     ];
     match cleanup {
@@ -399,7 +443,8 @@ struct Wrong {
 /// Compares settings. Pure.
 fn wrong_settings(topic: Topic, cleanup: Cleanup, found: &BTreeMap<String, String>) -> Vec<Wrong> {
     let mut wrong = vec![];
-    for (key, wanted) in settings(topic, cleanup) {
+    // What it takes at most is looked at by itself.
+    for (key, wanted) in settings(topic, cleanup, 0) {
         let value = found.get(key).cloned().unwrap_or_default();
         let (number, least): (Option<i64>, Option<i64>) = (value.parse().ok(), wanted.parse().ok());
         let at_least = number.is_some() && number >= least;
@@ -408,7 +453,6 @@ fn wrong_settings(topic: Topic, cleanup: Cleanup, found: &BTreeMap<String, Strin
             "retention.ms" => (value == wanted, "so that records go before they are worked off"),
             "retention.bytes" => (value == wanted, "so that records go before they are worked off"),
             "message.timestamp.type" => (value == wanted, "but a record's time is when it was made"),
-            "max.message.bytes" => (at_least, "too small for a page with its body"),
             "min.compaction.lag.ms" => (at_least, "shorter than a failover may take"),
             "delete.retention.ms" => (at_least, "so that tombstones go before every index has seen them"),
             _ => (true, ""),
@@ -424,15 +468,18 @@ fn wrong_settings(topic: Topic, cleanup: Cleanup, found: &BTreeMap<String, Strin
 mod tests {
     use super::*;
 
+    const LIMIT: usize = 16 << 20;
+
     #[test]
     fn settings_as_they_are_made_are_well_and_each_that_loses_records_is_told() {
         for cleanup in [Cleanup::Delete, Cleanup::Keep, Cleanup::Compact] {
-            let good: BTreeMap<String, String> =
-                settings(topic::FRONTIER, cleanup).into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+            let good: BTreeMap<String, String> = settings(topic::FRONTIER, cleanup, LIMIT)
+                .into_iter()
+                .map(|(key, value)| (key.to_owned(), value))
+                .collect();
             assert_eq!(wrong_settings(topic::FRONTIER, cleanup, &good), []);
-            for (key, value) in
-                [("retention.ms", "604800000"), ("retention.bytes", "1"), ("max.message.bytes", "1048588")]
-            {
+            assert_eq!(refuses(topic::FRONTIER, LIMIT, &good), None);
+            for (key, value) in [("retention.ms", "604800000"), ("retention.bytes", "1")] {
                 let mut bad = good.clone();
                 bad.insert(key.to_owned(), value.to_owned());
                 let wrong = wrong_settings(topic::FRONTIER, cleanup, &bad);
@@ -440,6 +487,6 @@ mod tests {
             }
         }
         let absent = wrong_settings(topic::FRONTIER, Cleanup::Compact, &BTreeMap::new());
-        assert_eq!(absent.len(), 7, "what is not told is not assumed: {absent:?}");
+        assert_eq!(absent.len(), 6, "what is not told is not assumed: {absent:?}");
     }
 }

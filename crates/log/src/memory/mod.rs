@@ -74,6 +74,13 @@ impl MemoryLog {
         Self { shared: Arc::new(shared) }
     }
 
+    /// The same with another record limit.
+    #[must_use]
+    pub fn with_record_limit(self, bytes: usize) -> Self {
+        self.shared.state().record_limit = bytes;
+        self
+    }
+
     /// Gives partitions to member `member` of `group`; it is told by [`Event::Assigned`]. Who held one before is not told
     /// (that is what [`MemoryLog::lose`] is for), but may not commit for it from now on: a member that was frozen.
     ///
@@ -199,6 +206,10 @@ impl MemoryLog {
 impl Log for MemoryLog {
     fn partitions(&self, topic: Topic) -> Result<Partition, LogError> {
         self.shared.state().partitions(topic)
+    }
+
+    fn record_limit(&self) -> usize {
+        self.shared.state().record_limit
     }
 
     fn append(&self, records: Vec<Record>) -> BoxFuture<'_, Result<Vec<Offset>, LogError>> {

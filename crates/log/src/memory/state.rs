@@ -9,7 +9,10 @@ use orbweaver_messages::{Millis, Topic};
 use tokio::sync::Notify;
 
 use super::Fate;
-use crate::{Commit, Delivered, Event, LogError, Offset, Partition, Record, TopicPartition, TopicSpec};
+use crate::{
+    Commit, Delivered, Event, LogError, Offset, Partition, RECORD_LIMIT, Record, Refusal, Refused, TopicPartition,
+    TopicSpec,
+};
 
 /// A batch holds so many records at most.
 pub(super) const BATCH_RECORDS: usize = 1_000;
@@ -109,6 +112,7 @@ pub(super) struct State {
     /// Sorted, so that members are woken in the same order every time.
     groups: BTreeMap<String, Group>,
     scripted: bool,
+    pub(super) record_limit: usize,
     pub(super) append_fates: VecDeque<Fate>,
     pub(super) commit_fates: VecDeque<Fate>,
 }
@@ -120,6 +124,7 @@ impl State {
             topics: specs.iter().map(|spec| (spec.topic, partitions(spec))).collect(),
             groups: BTreeMap::new(),
             scripted,
+            record_limit: RECORD_LIMIT,
             append_fates: VecDeque::new(),
             commit_fates: VecDeque::new(),
         }
@@ -186,8 +191,13 @@ impl State {
             None | Some(Fate::Pass) => (usize::MAX, None),
             Some(Fate::Fail { after, error }) => (after, Some(error)),
         };
-        let mut offsets = Vec::with_capacity(records.len());
-        for record in records.into_iter().take(limit) {
+        let (mut offsets, mut refusals) = (Vec::with_capacity(records.len()), vec![]);
+        for (index, record) in records.into_iter().enumerate().take(limit) {
+            if let Err(refusal) = Refusal::check_size(&record, self.record_limit) {
+                offsets.push(0);
+                refusals.push((index, refusal));
+                continue;
+            }
             let partition = self.partition(record.place)?;
             let offset = partition.end;
             partition.end += 1;
@@ -203,7 +213,7 @@ impl State {
             offsets.push(offset);
             self.wake(record.place)?;
         }
-        error.map_or(Ok(offsets), Err)
+        error.map_or_else(|| Refused::unless_all(offsets, refusals), Err)
     }
 
     /// Wakes who waits for records of `place`.
@@ -230,7 +240,7 @@ impl State {
             }
             let bytes = commit.metadata.len();
             if bytes > MAX_METADATA {
-                return Err(LogError::TooLarge { place: *place, bytes, max: MAX_METADATA });
+                return Err(LogError::MetadataTooLarge { place: *place, bytes, max: MAX_METADATA });
             }
         }
         let (limit, error) = match self.commit_fates.pop_front() {

@@ -101,17 +101,16 @@ async fn topics_that_are_not_asked_for_stay_as_they_are() {
 }
 
 #[tokio::test]
-async fn a_record_beyond_the_limit_is_refused_with_the_limit() {
+async fn the_record_limit_is_an_option() {
     let folder = tempdir().unwrap();
-    let options = orbweaver_log::Options { max_record_bytes: 1_000, ..still() };
+    let options = orbweaver_log::Options { record_limit: 1_000, ..still() };
     let log = EmbeddedLog::open(folder.path(), options, &specs()).unwrap();
     let at = place(KEEP, 0);
     let of =
         |bytes| Record { place: at, key: None, value: Some(vec![1; bytes].into()), headers: vec![], timestamp_ms: 0 };
-    let refused = log.append(vec![of(10), of(1_001)]).await;
-    assert!(matches!(refused, Err(LogError::TooLarge { bytes: 1_001, max: 1_000, .. })), "{refused:?}");
-    assert_eq!(log.bounds(at).await.unwrap().end, 0, "a refused batch appends nothing");
-    log.append(vec![of(1_000)]).await.unwrap();
-    let mut reader = log.reader(at, 0).await.unwrap();
+    let refused = log.append(vec![of(10), of(1_001), of(1_000)]).await.unwrap_err().to_string();
+    assert!(refused.ends_with("a record of 1001 bytes; allowed are 1000"), "{refused}");
+    assert_eq!(log.bounds(at).await.unwrap().end, 2, "the neighbours are appended");
+    let mut reader = log.reader(at, 1).await.unwrap();
     assert_eq!(reader.read(Duration::from_secs(5)).await.unwrap()[0].value.as_ref().unwrap().len(), 1_000);
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use orbweaver_log::{
-    Log, LogError, Record, TopicPartition,
+    Log, LogError, RECORD_LIMIT, Record, Refusal, TopicPartition,
     kafka::{KafkaConfig, KafkaLog, topics},
 };
 use orbweaver_messages::Topic;
@@ -13,7 +13,6 @@ use tokio::time::Instant;
 use crate::fixture::{PATIENCE, append, config, number, record, specs, with};
 
 const ONE: Topic = Topic("crawl.one");
-const MAX_RECORD_BYTES: usize = 2 << 20;
 
 fn at(partition: u32) -> TopicPartition {
     TopicPartition::new(ONE, partition)
@@ -21,17 +20,38 @@ fn at(partition: u32) -> TopicPartition {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs the servers of tests/stack"]
-async fn the_largest_record_is_taken_and_a_larger_one_refuses_its_batch() {
+async fn the_largest_record_is_taken_though_no_compression_makes_it_smaller() {
     with(config(), &specs(&[ONE], 1), |log| async move {
         let of = |bytes: usize| Record { key: None, value: Some(noise(bytes).into()), ..record(at(0), 0) };
-        let refused = log.append(vec![record(at(0), 0), of(MAX_RECORD_BYTES + 1)]).await;
-        let right =
-            matches!(refused, Err(LogError::TooLarge { bytes, max: MAX_RECORD_BYTES, .. }) if bytes > MAX_RECORD_BYTES);
-        assert!(right, "{refused:?}");
-        assert_eq!(log.bounds(at(0)).await.unwrap().end, 0, "a refused batch appends nothing");
-        assert_eq!(log.append(vec![of(MAX_RECORD_BYTES), record(at(0), 1)]).await.unwrap(), [0, 1]);
+        let largest = log.record_limit();
+        assert_eq!(largest, RECORD_LIMIT);
+        assert_eq!(log.append(vec![of(largest), record(at(0), 1)]).await.unwrap(), [0, 1]);
         let mut reader = log.reader(at(0), 0).await.unwrap();
-        assert_eq!(reader.read(PATIENCE).await.unwrap()[0].bytes(), MAX_RECORD_BYTES);
+        assert_eq!(reader.read(PATIENCE).await.unwrap()[0].bytes(), largest);
+    })
+    .await;
+}
+
+/// Brokers that take less than the record limit, as when a topic's setting was lowered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs the servers of tests/stack"]
+async fn what_the_brokers_refuse_is_refused_by_itself_and_the_producer_goes_on() {
+    let large = config();
+    let small = KafkaConfig { record_limit: 600_000, ..large.clone() };
+    // The topic is made for less than what the producer takes.
+    with(small, &specs(&[ONE], 2), |_| async move {
+        let log = KafkaLog::connect(large).await.unwrap();
+        let of = |partition, bytes: usize| Record { value: Some(noise(bytes).into()), ..record(at(partition), 0) };
+        for round in 0..3_u64 {
+            let batch = vec![record(at(0), 1), of(0, 900_000), record(at(0), 3), of(1, 500_000), record(at(0), 4)];
+            let Err(LogError::Refused(refused)) = log.append(batch).await else { panic!("the brokers take it") };
+            let [(1, Refusal::Invalid { reason, .. })] = &*refused.refusals else { panic!("{refused:?}") };
+            assert!(reason.contains("a record of 900005 bytes, although the record limit is 16777216"), "{reason}");
+            assert_eq!((refused.offsets[1], refused.offsets[3]), (None, Some(round)));
+            let mut small: Vec<_> = [0, 2, 4].iter().filter_map(|index| refused.offsets[*index]).collect();
+            small.sort_unstable();
+            assert_eq!(small, (round * 3..round * 3 + 3).collect::<Vec<_>>(), "each neighbour is appended once");
+        }
     })
     .await;
 }
@@ -49,7 +69,7 @@ pub(crate) fn noise(bytes: usize) -> Vec<u8> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs the servers of tests/stack"]
 async fn appends_wait_while_the_producer_is_full() {
-    let config = KafkaConfig { producer_bytes: 4 << 20, ..config() };
+    let config = KafkaConfig { producer_bytes: 4 << 20, record_limit: 1 << 20, ..config() };
     with(config, &specs(&[ONE], 4), |log| async move {
         let tasks: Vec<_> = (0..4_u32)
             .map(|partition| {

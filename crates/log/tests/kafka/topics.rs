@@ -80,7 +80,7 @@ async fn every_fault_of_the_topics_is_told_at_once_with_how_to_mend_it() {
             &[
                 ("cleanup.policy", "delete"),
                 ("retention.ms", "-1"),
-                ("max.message.bytes", "3000000"),
+                ("max.message.bytes", "17000000"),
                 ("delete.retention.ms", "86400000"),
                 ("min.compaction.lag.ms", "600000"),
             ],
@@ -93,7 +93,7 @@ async fn every_fault_of_the_topics_is_told_at_once_with_how_to_mend_it() {
             &[("max.message.bytes", "1048588"), ("retention.ms", "604800000"), ("retention.bytes", "1000000")],
         )
         .await;
-        make(&log, topic::SEEDS, 8, &[("retention.ms", "-1"), ("max.message.bytes", "3000000")]).await;
+        make(&log, topic::SEEDS, 8, &[("retention.ms", "-1"), ("max.message.bytes", "17000000")]).await;
         let faults: Vec<String> = topics::check(&log).await.unwrap().iter().map(ToString::to_string).collect();
         let all = faults.join("\n");
         let name = |topic| log.topic_name(topic);
@@ -102,7 +102,12 @@ async fn every_fault_of_the_topics_is_told_at_once_with_how_to_mend_it() {
             format!("`{}` is missing: make it with `orbweaver topics create --partitions 4`", name(topic::OUTCOMES)),
             format!("`{}` has cleanup.policy=delete", name(topic::FRONTIER)),
             format!("--entity-name {} --add-config cleanup.policy=compact", name(topic::FRONTIER)),
-            format!("`{}` has max.message.bytes=1048588, too small", name(topic::PAGES)),
+            format!(
+                "the record limit is 16777216 bytes (`kafka.record_limit`), but the topic `{}` has max.message.bytes=1048588 where \
+                 it needs 16842752, and the brokers have message.max.bytes=",
+                name(topic::PAGES)
+            ),
+            "set `kafka.record_limit` to 851980 at most".to_owned(),
             format!("`{}` has retention.ms=604800000", name(topic::PAGES)),
             format!("`{}` has retention.bytes=1000000", name(topic::PAGES)),
             format!(

@@ -41,6 +41,7 @@ pub struct Seen {
     pub drained: Vec<Partition>,
     pub closed: Vec<Partition>,
     pub settled: Vec<(u64, Vec<Offset>)>,
+    pub refused: Vec<u64>,
     pub performed: Vec<String>,
     pub due: usize,
     /// Origins to be completed at the next tick.
@@ -146,6 +147,10 @@ impl Stage for Scripted {
 
     fn settled(&mut self, token: u64, offsets: &[Offset], _: Millis, _: &mut Told) {
         self.seen().settled.push((token, offsets.to_vec()));
+    }
+
+    fn refused(&mut self, token: u64, _: &str, _: Millis, _: &mut Told) {
+        self.seen().refused.push(token);
     }
 
     fn finished(&mut self, done: Origin, _: Millis, actions: &mut Told) {

@@ -73,6 +73,13 @@ impl Pages {
         }
     }
 
+    /// What [`Pages::write`] gave was refused by the log: the next change is written with all that was counted until then.
+    pub fn refused(&mut self, partition: Partition, epoch: u64) {
+        if let Some(own) = self.own.get_mut(&partition).filter(|own| own.epoch == Some(epoch)) {
+            own.in_air = None;
+        }
+    }
+
     fn is_due(&self, own: &Own, now: Millis) -> bool {
         !(0..LONG_MS).contains(&now.saturating_sub(own.written_ms))
             || own.held_at != own.written_held_at

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
 use orbweaver_log::{
-    Bounds, Commit, Consumer, Delivered, Log, LogError, Offset, Partition, Reader, Record, TopicPartition,
+    Bounds, Commit, Consumer, Delivered, Log, LogError, Offset, Partition, RECORD_LIMIT, Reader, Record, TopicPartition,
 };
 use orbweaver_messages::{
     CrawlDefinition, Discovered, Millis, Scope, ScopeEntry, SeenBatch, Sighting, Topic, Trail, Traps, decode, encode,
@@ -373,6 +373,10 @@ impl Reader for WorldReader {
 impl Log for ReadOnlyLog {
     fn partitions(&self, _: Topic) -> Result<Partition, LogError> {
         Ok(self.0.partitions)
+    }
+
+    fn record_limit(&self) -> usize {
+        RECORD_LIMIT
     }
 
     fn append(&self, _: Vec<Record>) -> BoxFuture<'_, Result<Vec<Offset>, LogError>> {

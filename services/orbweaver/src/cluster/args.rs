@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand};
-use orbweaver_log::kafka::GroupProtocol;
+use orbweaver_log::{RECORD_LIMIT, RECORD_LIMITS, kafka::GroupProtocol};
 use orbweaver_url::Policy;
 
 use crate::cli::Extent;
@@ -28,6 +28,9 @@ pub struct Kafka {
     /// How groups are formed: `consumer` (Kafka 4 and above) or `classic`.
     #[arg(long, value_name = "PROTOCOL", env = "ORBWEAVER_KAFKA__GROUP_PROTOCOL", default_value_t = GroupProtocol::Consumer)]
     pub group_protocol: GroupProtocol,
+    /// The largest record, as the services have it: 512KiB to 64MiB.
+    #[arg(long, value_name = "SIZE", env = "ORBWEAVER_KAFKA__RECORD_LIMIT", default_value = "16MiB", value_parser = record_limit)]
+    pub record_limit: usize,
     /// A property of librdkafka, for TLS and SASL above all (may be repeated). ORBWEAVER_KAFKA__PROPERTIES__NAME sets one, too,
     /// and ORBWEAVER_KAFKA__PROPERTIES__NAME_FILE one whose value is in a file: the only ways for secrets, since every user of the
     /// machine can see this command line.
@@ -37,8 +40,18 @@ pub struct Kafka {
 
 impl Default for Kafka {
     fn default() -> Self {
-        Self { prefix: "crawl".to_owned(), group_protocol: GroupProtocol::Consumer, property: vec![] }
+        Self {
+            prefix: "crawl".to_owned(),
+            group_protocol: GroupProtocol::Consumer,
+            record_limit: RECORD_LIMIT,
+            property: vec![],
+        }
     }
+}
+
+fn record_limit(text: &str) -> Result<usize, String> {
+    let bytes = text.parse::<bytesize::ByteSize>().ok().and_then(|size| usize::try_from(size.as_u64()).ok());
+    bytes.filter(|bytes| RECORD_LIMITS.contains(bytes)).ok_or_else(|| "allowed is 512KiB to 64MiB".to_owned())
 }
 
 /// Parts of the names of librdkafka's properties whose values are secrets.

@@ -23,6 +23,7 @@ pub fn config(brokers: &str, kafka: &Kafka) -> Result<KafkaConfig, Failure> {
         brokers: brokers.to_owned(),
         prefix: kafka.prefix.clone(),
         protocol: kafka.group_protocol,
+        record_limit: kafka.record_limit,
         connect_patience: PATIENCE,
         properties,
         ..KafkaConfig::default()

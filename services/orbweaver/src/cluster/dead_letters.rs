@@ -5,7 +5,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use orbweaver_log::{Commit, Consumer, Delivered, Event, Log, LogError, Offset, Record, TopicPartition};
 use orbweaver_messages::{DeadLetter, topic, topic::DEAD_LETTERS};
-use orbweaver_stage::DEAD_LETTER_HEADER;
+use orbweaver_stage::{DEAD_LETTER_CUT_HEADER, DEAD_LETTER_HEADER};
 use serde::Serialize;
 
 use super::{
@@ -123,6 +123,9 @@ fn original(record: Delivered) -> Result<Record, String> {
     if record.value.is_none() && letter.reason.contains("compacted away") {
         return Err("the record itself was compacted away".to_owned());
     }
+    if record.header(DEAD_LETTER_CUT_HEADER).is_some() {
+        return Err("the record was too large for the dead letters and is not whole".to_owned());
+    }
     let headers = record.headers.into_iter().filter(|(name, _)| name != DEAD_LETTER_HEADER);
     Ok(Record {
         place: TopicPartition::new(topic, letter.partition),
@@ -212,7 +215,13 @@ async fn replay_to(
                     next.insert(place, offset + 1);
                 }
                 count += originals.len();
-                log.append(originals).await?;
+                match log.append(originals).await {
+                    Err(LogError::Refused(refused)) => {
+                        count -= refused.refusals.len();
+                        eprintln!("left out: {refused}");
+                    }
+                    appended => drop(appended?),
+                }
                 left.retain(|place| {
                     next.get(place).is_none_or(|next| Some(*next) < end_of(*place).map(|(_, end)| end))
                 });

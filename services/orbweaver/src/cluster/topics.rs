@@ -72,7 +72,9 @@ async fn check(log: &KafkaLog) -> Result<(), Failure> {
     if faults.is_empty() {
         return to_stdout(|out| writeln!(out, "all {} topics are as they have to be", topic::topics().len()));
     }
-    Err(Failure::Failed(faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")))
+    let list = faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    let of_configuration = faults.iter().any(topics::Fault::is_of_configuration);
+    Err(if of_configuration { Failure::Usage(list) } else { Failure::Failed(list) })
 }
 
 async fn list(cluster: &Cluster) -> Result<(), Failure> {

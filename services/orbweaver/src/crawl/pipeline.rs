@@ -69,10 +69,8 @@ impl Pipeline {
     /// When one of them cannot be opened.
     pub async fn open(prepared: &Prepared) -> Result<Self, Failure> {
         let state = &prepared.state;
-        let log =
-            EmbeddedLog::open(state.join("log"), Options { maintain_every: None, ..Options::default() }, &specs())
-                .map_err(failed)?;
-        let log = Arc::new(log);
+        let options = Options { maintain_every: None, record_limit: prepared.record_limit, ..Options::default() };
+        let log = Arc::new(EmbeddedLog::open(state.join("log"), options, &specs()).map_err(failed)?);
         let store = FjallStore::open(state.join("store"), store_options()).map_err(failed)?;
         let exported = Arc::new(ExportView::default());
         let exporter = Exporter::open(&*log, &prepared.out, Arc::clone(&exported)).await.map_err(failed)?;
@@ -188,6 +186,7 @@ impl Pipeline {
             allow_private: settings.allow_private,
             default_interval_ms: settings.rate.interval_ms(),
             wide_domains: wide(settings)?,
+            record_limit: self.log.record_limit(),
             ..FetcherConfig::default()
         };
         let metrics = FetcherMetrics::register(&self.registry).map_err(failed)?;
@@ -209,7 +208,7 @@ impl Pipeline {
             wide_domains: wide(settings)?,
             ..ExtractOptions::default()
         };
-        let config = ExtractorConfig { options, ..ExtractorConfig::default() };
+        let config = ExtractorConfig { options, record_limit: self.log.record_limit(), ..ExtractorConfig::default() };
         let metrics = ExtractorMetrics::register(&self.registry).map_err(failed)?;
         let worker = BlockingWorker::new(config.clone(), metrics.clone(), tokio::runtime::Handle::current())
             .with_meter(self.metrics.cpu("extractor"));

@@ -22,6 +22,8 @@ pub struct Prepared {
     pub settings: Settings,
     /// It was there already.
     pub resumed: bool,
+    /// The largest record of its log.
+    pub record_limit: usize,
     /// Held while this process works on it; the system lets go of it, whatever ends the process.
     _lock: File,
 }
@@ -52,17 +54,21 @@ pub fn prepare(args: &CrawlArgs) -> Result<Prepared, Failure> {
     }
     std::fs::create_dir_all(&state).map_err(|error| Failure::Output(format!("{}: {error}", state.display())))?;
     let lock = lock(&state)?;
+    #[cfg(feature = "cluster")]
+    let record_limit = args.kafka.record_limit;
+    #[cfg(not(feature = "cluster"))]
+    let record_limit = orbweaver_log::RECORD_LIMIT;
     // Read again under the lock: another process may have been here in between.
     match Settings::read(&state)? {
         Some(mut settings) => {
             settings.resume(args, &urls)?;
             settings.write(&state)?;
-            Ok(Prepared { out, state, settings, resumed: true, _lock: lock })
+            Ok(Prepared { out, state, settings, resumed: true, record_limit, _lock: lock })
         }
         None => {
             let settings = new.map_or_else(|| Settings::new(args, urls), Ok)?;
             settings.write(&state)?;
-            Ok(Prepared { out, state, settings, resumed: false, _lock: lock })
+            Ok(Prepared { out, state, settings, resumed: false, record_limit, _lock: lock })
         }
     }
 }

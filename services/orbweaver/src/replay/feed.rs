@@ -123,6 +123,10 @@ impl Log for Feed {
         self.inner.partitions(topic)
     }
 
+    fn record_limit(&self) -> usize {
+        self.inner.record_limit()
+    }
+
     fn append(&self, records: Vec<Record>) -> BoxFuture<'_, Result<Vec<Offset>, LogError>> {
         let mut kept = Vec::with_capacity(records.len());
         let mut is_kept = Vec::with_capacity(records.len());

@@ -167,6 +167,12 @@ impl Stage for Measured {
         self.ended(actions, from);
     }
 
+    fn refused(&mut self, token: Token, reason: &str, now: Millis, actions: &mut Actions<Infallible, Infallible>) {
+        let from = actions.completes.len();
+        self.stage.refused(token, reason, now, actions);
+        self.ended(actions, from);
+    }
+
     fn tick(&mut self, now: Millis, actions: &mut Actions<Infallible, Infallible>) {
         let from = actions.completes.len();
         self.stage.tick(now, actions);

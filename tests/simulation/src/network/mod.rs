@@ -18,7 +18,7 @@ use std::{
 
 use futures::future::{BoxFuture, FutureExt};
 use orbweaver_log::{
-    Bounds, Commit, Consumer, Log, LogError, MemoryLog, Offset, Partition, Reader, Record, TopicPartition,
+    Bounds, Commit, Consumer, Log, LogError, MemoryLog, Offset, Partition, Reader, Record, Refused, TopicPartition,
 };
 use orbweaver_messages::{Millis, Topic};
 use tokio::time::sleep;
@@ -140,6 +140,10 @@ impl Log for ProcessLog {
         self.inner.log.partitions(topic)
     }
 
+    fn record_limit(&self) -> usize {
+        self.inner.log.record_limit()
+    }
+
     fn append(&self, records: Vec<Record>) -> BoxFuture<'_, Result<Vec<Offset>, LogError>> {
         append(&self.inner, records).boxed()
     }
@@ -247,10 +251,19 @@ async fn append(inner: &Arc<Inner>, records: Vec<Record>) -> Result<Vec<Offset>,
         inner.gate.runs().await;
         return Err(failed());
     }
-    let mut offsets = vec![0; places.len()];
+    let mut offsets = vec![None; places.len()];
+    let mut refusals = vec![];
     for (indexes, landing) in landings {
-        for (index, offset) in indexes.into_iter().zip(landing.landed().await?) {
+        let landed = match landing.landed().await {
+            Err(LogError::Refused(refused)) => {
+                refusals.extend(refused.refusals.into_iter().map(|(part, refusal)| (indexes[part], refusal)));
+                refused.offsets
+            }
+            landed => landed?.into_iter().map(Some).collect(),
+        };
+        for (index, offset) in indexes.into_iter().zip(landed) {
             offsets[index] = offset;
+            let Some(offset) = offset else { continue };
             let mut written = lock(&inner.written);
             let end = written.entry(places[index]).or_default();
             *end = (*end).max(offset + 1);
@@ -262,7 +275,11 @@ async fn append(inner: &Arc<Inner>, records: Vec<Record>) -> Result<Vec<Offset>,
     }
     inner.way().await;
     inner.gate.runs().await;
-    Ok(offsets)
+    if refusals.is_empty() {
+        return Ok(offsets.into_iter().flatten().collect());
+    }
+    refusals.sort_unstable_by_key(|(index, _)| *index);
+    Err(LogError::Refused(Refused { offsets, refusals }))
 }
 
 fn failed() -> LogError {

@@ -280,7 +280,7 @@ impl KafkaConsumer {
             }
             let bytes = commit.metadata.len();
             if bytes > MAX_METADATA {
-                return Err(LogError::TooLarge { place: *place, bytes, max: MAX_METADATA });
+                return Err(LogError::MetadataTooLarge { place: *place, bytes, max: MAX_METADATA });
             }
         }
         Ok(())

@@ -5,7 +5,7 @@ use super::{
         key::{Key, Secret},
         kind::Kind,
     },
-    DAY, GIB, MIB, MINUTE, SECOND,
+    DAY, GIB, KIB, MIB, MINUTE, SECOND,
 };
 use crate::service::ServiceId;
 
@@ -46,6 +46,13 @@ pub(super) const KEYS: &[Key] = &[
     .is("45s"),
     Key::new(("kafka", "linger"), Kind::Time(0, SECOND), ALL, "How long the producer gathers records.").is("20ms"),
     Key::new(
+        ("kafka", "record_limit"),
+        Kind::Size(512 * KIB, 64 * MIB),
+        ALL,
+        "The largest record; what is larger is cut and marked. All services and `orbweaver topics create` need the same. Managed brokers may allow less.",
+    )
+    .is("16MiB"),
+    Key::new(
         ("kafka", "producer_bytes"),
         Kind::Size(4 * MIB, GIB),
         ALL,
@@ -56,7 +63,7 @@ pub(super) const KEYS: &[Key] = &[
         ("kafka", "fetch_bytes"),
         Kind::Size(4 * MIB, GIB),
         ALL,
-        "Records that a consumer has fetched ahead, in memory; readers have as much again.",
+        "Records that a consumer has fetched ahead, in memory, and one record more; readers have as much again.",
     )
     .is("16MiB"),
     Key::new(
