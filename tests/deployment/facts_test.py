@@ -27,7 +27,7 @@ SERVICE = """
 KEYS = """
 const ALL: &[ServiceId] = &ServiceId::ALL;
 const STORED: &[ServiceId] = &[ServiceId::Fetcher];
-pub static KEYS: &[Key] = &[
+pub(super) const KEYS: &[Key] = &[
     Key::new(("kafka", "brokers"), Kind::Servers, ALL, "Brokers.").required(),
     Key::new(
         ("kafka", "properties.*"),

@@ -84,7 +84,7 @@ class Facts:
 
 def path_of(variable: str) -> str | None:
     """The key that a variable of the environment names; none for names without `__`, which are not ours."""
-    section, found, rest = variable.removeprefix("ORBWEAVER_").partition("__")
+    section, found, rest = variable.removeprefix("ORBWEAVER_").removesuffix("_FILE").partition("__")
     if not variable.startswith("ORBWEAVER_") or not found or not section:
         return None
     return f"{section}.{rest.replace('__', '.')}".lower()
@@ -122,11 +122,11 @@ def read_services(source: str) -> dict[str, Service]:
 
 
 def read_keys(source: str, services: dict[str, Service]) -> list[Key]:
-    """The table of keys, from `keys.rs`. `services` are by variant."""
+    """The tables of keys, from the files in `keys`. `services` are by variant."""
     sets = {"ALL": frozenset(service.name for service in services.values())}
     for name, variants in re.findall(r"const (\w+): &\[ServiceId\] = &\[([^\]]*)\]", source):
         sets[name] = frozenset(services[variant].name for variant in re.findall(r"ServiceId::(\w+)", variants))
-    table = source.partition("pub static KEYS")[2].partition("\n];")[0]
+    table = "".join(part.partition("\n];")[0] for part in re.split(r"const KEYS: &\[Key\]", source)[1:])
     keys = []
     for entry in re.split(r"Key::new\(", table)[1:]:
         name = re.match(r'\s*\(\s*"([a-z_]+)",\s*"([a-z_.*]+)",?\s*\)', entry)
@@ -161,7 +161,9 @@ def read(root: Path) -> Facts:
     routes = re.findall(r'\.route\(\s*"(/\w+)"', (process / "http.rs").read_text())
     return Facts(
         services={service.name: service for service in by_variant.values()},
-        keys=read_keys((process / "configuration/keys.rs").read_text(), by_variant),
+        keys=read_keys(
+            "".join((process / f"configuration/keys/{part}.rs").read_text() for part in ("connections", "services")), by_variant
+        ),
         programs=frozenset(some([t["name"] for p in packages for t in p["targets"] if "bin" in t["kind"]], "binaries")),
         with_tls=frozenset(t["name"] for p in packages for t in p["targets"] if "bin" in t["kind"] and builds_with_tls(p, t)),
         members=frozenset(str(Path(p["manifest_path"]).parent.relative_to(root)) for p in packages),
