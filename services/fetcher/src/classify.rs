@@ -64,6 +64,7 @@ pub enum Verdict {
 pub fn classify(asked: Asked<'_>, attempt: &Attempt) -> Verdict {
     match &attempt.result {
         Err(Failure::Private) => Verdict::Refused(Failure::Private.reason().into()),
+        Err(Failure::UnknownHost) => Verdict::Gone(Failure::UnknownHost.reason().into()),
         Err(failure) => passing(asked.dispatch, failure.reason().into(), attempt.ended_at_ms),
         Ok(answer) => classify_answer(asked, answer, attempt.ended_at_ms),
     }

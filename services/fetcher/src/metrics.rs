@@ -50,7 +50,7 @@ const FAILURES: [Failure; 8] = [
     Failure::Private,
     Failure::Internal,
 ];
-const FINDINGS: [&str; 5] = ["stored", "redirected", "failing", "blocked", "private"];
+const FINDINGS: [&str; 6] = ["stored", "redirected", "failing", "blocked", "private", "unknown_host"];
 const KINDS: [OutcomeKind; 8] = [
     OutcomeKind::Fetched,
     OutcomeKind::Unchanged,

@@ -64,6 +64,8 @@ pub(crate) enum Finding {
     },
     /// The address is not public.
     Private,
+    /// There is no such host.
+    UnknownHost,
 }
 
 /// Decides what an answer means. `ended_ms` is when the attempt ended.
@@ -84,6 +86,7 @@ pub(crate) fn judge(sought: Sought<'_>, attempt: &Attempt, config: &FetcherConfi
         // A redirect into a private network means that there is no robots.txt for the public.
         Err(Failure::Private) if sought.redirects > 0 => return row(Some(404), String::new(), none_ms),
         Err(Failure::Private) => return Finding::Private,
+        Err(Failure::UnknownHost) if sought.redirects == 0 => return Finding::UnknownHost,
         Err(_) => return failing(sought, None, ended_ms),
         Ok(answer) => answer,
     };

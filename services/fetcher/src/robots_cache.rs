@@ -14,6 +14,8 @@ pub(crate) enum Known {
     Unreachable,
     /// Its address is not public.
     Private,
+    /// There is no such host.
+    UnknownHost,
     /// It could not be had so many times; to be tried again when this knowledge ends.
     Failing(u8),
 }

@@ -12,7 +12,8 @@ use orbweaver_store::RobotsRow;
 use orbweaver_url::Url;
 
 use crate::{
-    client::Attempt,
+    classify::Verdict,
+    client::{Attempt, Failure},
     gates::Wish,
     records::{add_times, outcome},
     robots::{Finding, Sought, judge, read, serves_stale},
@@ -207,14 +208,30 @@ impl FetcherStage {
             }
             Finding::Private => {
                 self.metrics.robots("private");
-                let lifetime = self.config.robots_error_lifetime.as_millis();
-                let until_ms = at.now.saturating_add(Millis::try_from(lifetime).unwrap_or(Millis::MAX));
-                self.know(authority, &Known::Private, until_ms, 0);
+                self.know(authority, &Known::Private, self.none_until_ms(at.now), 0);
                 for visit in self.end_lookup(authority) {
                     self.refuse(&visit, "private_address", at);
                 }
             }
+            Finding::UnknownHost => {
+                self.metrics.robots("unknown_host");
+                self.know(authority, &Known::UnknownHost, self.none_until_ms(at.now), 0);
+                for visit in self.end_lookup(authority) {
+                    self.end_unknown_host(&visit, at);
+                }
+            }
         }
+    }
+
+    /// Until when it is believed that an authority has no robots.txt.
+    fn none_until_ms(&self, now: Millis) -> Millis {
+        let lifetime = self.config.robots_error_lifetime.as_millis();
+        now.saturating_add(Millis::try_from(lifetime).unwrap_or(Millis::MAX))
+    }
+
+    /// Ends a visit whose host does not exist, without a request.
+    pub(crate) fn end_unknown_host(&mut self, visit: &Visit, at: &mut At<'_>) {
+        self.end_passing(visit, Verdict::Gone(Failure::UnknownHost.reason().into()), None, at);
     }
 
     /// All that wait come back when it is tried again: that it failed is a matter of its authority, and costs no URL an attempt.

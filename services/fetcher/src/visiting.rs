@@ -63,6 +63,7 @@ impl FetcherStage {
         match known {
             Known::Rules(rules) => self.obey_rules(visit, rules, at),
             Known::Private => self.refuse(&visit, "private_address", at),
+            Known::UnknownHost => self.end_unknown_host(&visit, at),
             Known::Unreachable | Known::Failing(_) => {
                 visit.crawl_delay_ms = None;
                 self.refuse(&visit, "robots_unreachable", at);

@@ -110,6 +110,11 @@ fn what_may_pass_is_tried_again_until_the_last_attempt() {
     let mut last = dispatch("https://a.example/x");
     last.last_attempt = true;
     assert_eq!(verdict_of(&last, &[], Ok(answered(500))), Verdict::Gone("http_500".into()));
+    assert_eq!(
+        verdict_of(&first, &[], Err(Failure::UnknownHost)),
+        Verdict::Gone("dns".into()),
+        "no name server knows it"
+    );
     assert_eq!(verdict_of(&last, &[], Err(Failure::Private)), Verdict::Refused("private_address".into()));
 }
 

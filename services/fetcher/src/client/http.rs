@@ -219,6 +219,7 @@ fn failure_of(error: &reqwest::Error) -> Failure {
         if let Some(resolve) = cause.downcast_ref::<ResolveError>() {
             return match resolve {
                 ResolveError::Private { .. } => Failure::Private,
+                ResolveError::Unknown(_) => Failure::UnknownHost,
                 ResolveError::Failed(_) => Failure::Dns,
             };
         }

@@ -89,8 +89,10 @@ pub enum Body {
 /// Why there is no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Failure {
-    /// The name has no address.
+    /// The name could not be resolved now.
     Dns,
+    /// There is no such name, or it has no address.
+    UnknownHost,
     /// No connection within its time.
     Connect,
     /// TLS failed, certificates above all.
@@ -112,7 +114,7 @@ impl Failure {
     #[must_use]
     pub fn reason(self) -> &'static str {
         match self {
-            Self::Dns => "dns",
+            Self::Dns | Self::UnknownHost => "dns",
             Self::Connect => "connect",
             Self::Tls => "tls",
             Self::Timeout => "timeout",

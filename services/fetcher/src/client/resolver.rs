@@ -5,6 +5,7 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
 };
 
+use dns_lookup::{AddrInfoHints, LookupErrorKind, SockType, getaddrinfo};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 use crate::address::{is_localhost, refusal};
@@ -12,9 +13,12 @@ use crate::address::{is_localhost, refusal};
 /// Why a name cannot be dialled.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ResolveError {
-    /// The name server has no address for it, or does not answer.
-    #[error("the name has no address: {0}")]
-    Failed(#[from] io::Error),
+    /// There is no such name, or it has no address.
+    #[error("there is no such host: {0}")]
+    Unknown(io::Error),
+    /// The name servers do not answer, or fail.
+    #[error("the name cannot be resolved now: {0}")]
+    Failed(io::Error),
     /// All its addresses are refused.
     #[error("the name leads to {address}, which is not public ({reason})")]
     Private {
@@ -38,7 +42,7 @@ impl Resolve for PublicResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let allow_private = self.allow_private;
         Box::pin(async move {
-            let addresses = look_up(name.as_str()).await.map_err(ResolveError::Failed)?;
+            let addresses = look_up(name.as_str()).await?;
             let addresses = if allow_private { addresses } else { public(addresses)? };
             Ok(Box::new(addresses.into_iter()) as Addrs)
         })
@@ -48,12 +52,29 @@ impl Resolve for PublicResolver {
 /// More addresses of one name than this are not tried.
 const MAX_ADDRESSES: usize = 16;
 
-async fn look_up(name: &str) -> io::Result<Vec<SocketAddr>> {
+async fn look_up(name: &str) -> Result<Vec<SocketAddr>, ResolveError> {
     if is_localhost(name) {
         let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
         return Ok(loopback.map(|address| SocketAddr::new(address, 0)).to_vec());
     }
-    Ok(tokio::net::lookup_host((name, 0)).await?.take(MAX_ADDRESSES).collect())
+    let name = name.to_owned();
+    let asked = tokio::task::spawn_blocking(move || ask(&name)).await;
+    asked.unwrap_or_else(|ended| Err(ResolveError::Failed(io::Error::other(ended))))
+}
+
+/// Asks the system; blocks. Not through `std`, which keeps the kind of a failure to itself.
+fn ask(name: &str) -> Result<Vec<SocketAddr>, ResolveError> {
+    let hints = AddrInfoHints { socktype: SockType::Stream.into(), ..AddrInfoHints::default() };
+    let found = getaddrinfo(Some(name), None, Some(hints)).map_err(|error| failure(error.kind(), error.into()))?;
+    Ok(found.filter_map(Result::ok).map(|found| found.sockaddr).take(MAX_ADDRESSES).collect())
+}
+
+/// An answer of the name servers is final; that they failed, or did not answer, may pass.
+fn failure(kind: LookupErrorKind, error: io::Error) -> ResolveError {
+    match kind {
+        LookupErrorKind::NoName | LookupErrorKind::NoData => ResolveError::Unknown(error),
+        _ => ResolveError::Failed(error),
+    }
 }
 
 /// Those that may be dialled.
@@ -84,6 +105,16 @@ mod tests {
     fn a_name_with_private_addresses_only_is_refused_and_one_without_any_is_not() {
         assert!(matches!(public(addresses(&["127.0.0.1", "fe80::1"])), Err(ResolveError::Private { .. })));
         assert_eq!(public(vec![]).unwrap(), vec![]);
+    }
+
+    #[test]
+    fn only_an_answer_of_the_name_servers_says_that_there_is_no_such_host() {
+        let is_unknown = |kind| matches!(failure(kind, io::Error::other("")), ResolveError::Unknown(_));
+        assert!(is_unknown(LookupErrorKind::NoName) && is_unknown(LookupErrorKind::NoData));
+        for passing in [LookupErrorKind::Again, LookupErrorKind::Fail, LookupErrorKind::System, LookupErrorKind::Memory]
+        {
+            assert!(!is_unknown(passing), "{passing:?}");
+        }
     }
 
     #[tokio::test]

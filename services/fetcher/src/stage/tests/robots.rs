@@ -265,6 +265,26 @@ fn a_name_that_leads_to_a_private_address_is_refused_as_such() {
 }
 
 #[test]
+fn the_urls_of_an_unknown_host_end_at_once_and_a_resolver_that_fails_is_asked_again() {
+    let mut around = polite();
+    around.client.on(ROBOTS, Err(Failure::UnknownHost));
+    around.deliver(&around.ready("https://a.example/1", 1));
+    around.deliver(&around.ready("https://a.example/2", 2));
+    around.settle();
+    around.deliver(&around.ready("https://a.example/3", 3));
+    around.settle();
+    assert_eq!(around.kinds(), vec![some(OutcomeKind::Gone, "dns"); 3]);
+    assert_eq!(around.asked(), [ROBOTS]);
+    around.assert_all_complete();
+
+    let mut around = polite();
+    around.client.on(ROBOTS, Err(Failure::Dns));
+    around.deliver(&around.ready("https://a.example/1", 1));
+    around.settle();
+    assert!(around.outcomes().iter().all(|outcome| !outcome.kind.is_terminal()), "{:?}", around.outcomes());
+}
+
+#[test]
 fn what_waits_for_a_robots_txt_too_long_goes_back_and_a_lost_partition_leaves_nothing() {
     let mut around = polite();
     let mut ready = around.ready("https://a.example/1", 1);
