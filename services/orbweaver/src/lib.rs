@@ -8,6 +8,8 @@
 //! | [`tools`] | `orbweaver url`, `extract`, `robots` |
 //! | [`replay`] | `orbweaver replay`: URLs whose truth is known through the deduplication |
 //! | [`mod@bench`] | `orbweaver bench` |
+//! | [`durable`] | files and folders that survive a power cut |
+//! | [`logging`] | `orbweaver.log`, or stderr |
 //! | [`cli`], [`exit`] | the command line, the exit codes |
 
 pub mod bench;
@@ -15,8 +17,10 @@ pub mod cli;
 #[cfg(feature = "cluster")]
 pub mod cluster;
 pub mod crawl;
+pub mod durable;
 pub mod exit;
 pub mod export;
+pub mod logging;
 pub mod replay;
 pub mod tools;
 

@@ -61,6 +61,9 @@ use crate::{
 /// A batch of so many bytes is appended on the blocking pool: copying it takes longer than a runtime thread should be held.
 const LARGE_BATCH_BYTES: usize = 1 << 20;
 
+/// Makes durable what records vouch for; on failure, says why.
+type Vouched = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
+
 /// The log of one process. It is closed when it is dropped; the folder is free when its consumers and readers are gone too.
 pub struct EmbeddedLog {
     shared: Arc<Shared>,
@@ -95,6 +98,13 @@ impl EmbeddedLog {
         let thread = handle.thread().clone();
         self.threads.push(handle);
         Ok(thread)
+    }
+
+    /// Calls `sync` before each checkpoint: records in it may say that something else was written before them, such as a row
+    /// of the store, and after a power cut both or neither are there. Blocks the thread of the checkpoint. When it fails, so
+    /// does the log. Only the first call counts.
+    pub fn sync_before_checkpoints(&self, sync: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
+        let _ = self.shared.vouched.set(Box::new(sync));
     }
 
     /// Makes everything durable that was acknowledged before.

@@ -2,7 +2,7 @@
 //!
 //! 1. A *cut*: for a moment no append, commit or deletion is under way, and how far each changed partition and the commits
 //!    are is noted. A batch is in the cut as a whole or not at all.
-//! 2. All of it is made durable, while appends go on.
+//! 2. All of it is made durable, while appends go on; before it what its records vouch for elsewhere (rows of the store).
 //! 3. The checkpoint is written, and made durable.
 //! 4. What no checkpoint needs any more is freed.
 //!
@@ -79,6 +79,9 @@ impl Shared {
             (cuts, self.commits.cut()?)
         };
         if durable {
+            if let Some(sync) = self.vouched.get() {
+                sync().map_err(LogError::Fatal)?;
+            }
             for (number, cut) in &cuts {
                 if let Some(partition) = self.partitions.get(*number) {
                     partition.sync(&self.disk, cut)?;

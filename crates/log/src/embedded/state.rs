@@ -46,6 +46,8 @@ pub(super) struct Shared {
     /// The partitions that changed since the last cut.
     pub(super) dirty: Mutex<Vec<usize>>,
     pub(super) passes: Mutex<Passes>,
+    /// Makes durable, elsewhere, what the records of a cut vouch for.
+    pub(super) vouched: OnceLock<super::Vouched>,
     /// Who makes the passes, to be woken by the first change.
     pub(super) flusher: OnceLock<Thread>,
     pub(super) closing: AtomicBool,
@@ -92,6 +94,7 @@ impl Shared {
             groups: Mutex::default(),
             cut: RwLock::new(()),
             passes: Mutex::new(passes),
+            vouched: OnceLock::new(),
             flusher: OnceLock::new(),
             closing: AtomicBool::new(false),
             _lock: lock,

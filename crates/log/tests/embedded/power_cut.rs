@@ -81,6 +81,43 @@ async fn a_log_that_was_closed_loses_nothing() {
 }
 
 #[tokio::test]
+async fn what_records_vouch_for_is_made_durable_before_the_checkpoint_that_holds_them() {
+    let folder = tempdir().unwrap();
+    let log = open(folder.path());
+    let checkpoint = || {
+        let text = |slot| fs::read_to_string(folder.path().join(slot)).unwrap_or_default();
+        format!("{}{}", text("checkpoint.0"), text("checkpoint.1"))
+    };
+    let (before, path) = (checkpoint(), folder.path().to_owned());
+    let seen = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
+    let sees = seen.clone();
+    log.sync_before_checkpoints(move || {
+        let text = |slot: &str| fs::read_to_string(path.join(slot)).unwrap_or_default();
+        *sees.lock().unwrap() = format!("{}{}", text("checkpoint.0"), text("checkpoint.1"));
+        Ok(())
+    });
+    append(&log, place(KEEP, 0), 0..5).await;
+    log.flush().unwrap();
+    assert_eq!(*seen.lock().unwrap(), before, "synced before it was written");
+    assert_ne!(checkpoint(), before);
+
+    let folder = tempdir().unwrap();
+    let log = open(folder.path());
+    append(&log, place(KEEP, 0), 0..5).await;
+    log.sync_before_checkpoints(|| Err("the disk of the store is gone".to_owned()));
+    let error = log.flush().unwrap_err().to_string();
+    assert!(error.contains("the disk of the store is gone"), "{error}");
+    drop(log);
+    let cut = killed(folder.path());
+    restart_the_system(cut.path());
+    assert_eq!(
+        read_all(&open(cut.path()), place(KEEP, 0)).await.len(),
+        0,
+        "no checkpoint vouches for what may be lost"
+    );
+}
+
+#[tokio::test]
 async fn pages_that_never_reached_the_disk_are_behind_the_checkpoint() {
     let folder = tempdir().unwrap();
     let at = place(KEEP, 0);

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A write resolves when it was handed to the system (a killed process loses nothing); what a power failure may take is
-//! the last second, as with the log. When the disk is full every write fails with that reason, and the first one
+//! the last second, as with the log, whose checkpoints sync the store before ([`FjallStore::syncer`]). When the disk is full every write fails with that reason, and the first one
 //! after there is room again opens the database anew and succeeds.
 //!
 //! Reads of one small row are done on the caller's thread: where nothing is there the filters say so in 1 µs, else
@@ -26,7 +26,7 @@ use futures::future::{BoxFuture, FutureExt, ready};
 use orbweaver_url::Fingerprint;
 use tokio::sync::{Semaphore, oneshot};
 
-use self::database::{Table, Tables, damaged, unreadable};
+use self::database::{Table, Tables, damaged, failed, unreadable};
 use self::writer::{Request, Row, Writer};
 use crate::{FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Store, StoreError, Write};
 
@@ -143,6 +143,15 @@ impl FjallStore {
             .map_err(|error| StoreError::Failed(format!("the writer's thread cannot be started: {error}")))?;
         let room = Arc::new(Semaphore::new(QUEUE_BYTES));
         Ok(Self { shared, queue: Some(queue), room, thread: Some(thread) })
+    }
+
+    /// Makes durable what was acknowledged before, as long as the store is open: for what says elsewhere that it is there.
+    pub fn syncer(&self) -> impl Fn() -> Result<(), StoreError> + Send + Sync + use<> {
+        let shared = Arc::downgrade(&self.shared);
+        move || {
+            let Some(shared) = shared.upgrade() else { return Ok(()) };
+            shared.with_tables(|tables| tables.sync().map_err(|error| failed("syncing", &shared.dir, &error)))
+        }
     }
 
     async fn put(&self, rows: Vec<Row>) -> Result<(), StoreError> {

@@ -7,7 +7,7 @@ use orbweaver_process::{ClientSettings, configuration::Fault};
 use orbweaver_store::CqlConfig;
 
 use super::args::Kafka;
-use crate::exit::Failure;
+use crate::{exit::Failure, logging};
 
 /// How long a command waits for brokers that are away.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -52,7 +52,7 @@ fn usage(faults: &[Fault]) -> Failure {
 /// # Errors
 /// When the brokers cannot be reached, a setting is wrong, or a topic is missing.
 pub async fn connect(brokers: &str, kafka: &Kafka) -> Result<KafkaLog, Failure> {
-    tell();
+    logging::to_stderr()?;
     KafkaLog::connect(config(brokers, kafka)?).await.map_err(|error| Failure::Failed(error.to_string()))
 }
 
@@ -70,12 +70,4 @@ pub fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<
     // Clients of brokers that are away take long to close; nobody waits for them.
     runtime.shutdown_timeout(Duration::from_secs(1));
     result
-}
-
-/// Warnings go to stderr; `ORBWEAVER_LOG` sets what else.
-fn tell() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("ORBWEAVER_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    // Set already when a command connects twice.
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
 }

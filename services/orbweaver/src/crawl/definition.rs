@@ -182,8 +182,11 @@ pub async fn definitions(log: &dyn Log) -> Result<Definitions, Failure> {
     Ok(definitions)
 }
 
-/// Hands in all records that may be definitions, in order.
-async fn each(log: &dyn Log, mut each: impl FnMut(ControlRecord<'_>)) -> Result<(), Failure> {
+/// Hands in all records that may be definitions or declarations, in order, up to the end that the log has now.
+///
+/// # Errors
+/// When the log fails.
+pub async fn each(log: &dyn Log, mut each: impl FnMut(ControlRecord<'_>)) -> Result<(), Failure> {
     let place = TopicPartition::new(CONTROL, DEFINITIONS_PARTITION);
     let bounds = log.bounds(place).await.map_err(failed)?;
     let mut reader = log.reader(place, bounds.start).await.map_err(failed)?;

@@ -72,6 +72,8 @@ impl Pipeline {
         let options = Options { maintain_every: None, record_limit: prepared.record_limit, ..Options::default() };
         let log = Arc::new(EmbeddedLog::open(state.join("log"), options, &specs()).map_err(failed)?);
         let store = FjallStore::open(state.join("store"), store_options()).map_err(failed)?;
+        let sync = store.syncer();
+        log.sync_before_checkpoints(move || sync().map_err(|error| error.to_string()));
         let exported = Arc::new(ExportView::default());
         let exporter = Exporter::open(&*log, &prepared.out, Arc::clone(&exported)).await.map_err(failed)?;
         let registry = Registry::new();
@@ -302,7 +304,7 @@ fn failed(error: impl std::fmt::Display) -> Failure {
 }
 
 /// The topics, as `schemas/topics` describes them.
-fn specs() -> Vec<TopicSpec> {
+pub(super) fn specs() -> Vec<TopicSpec> {
     let spec = |described: &topic::TopicDescription| {
         let cleanup = match described.cleanup {
             topic::Cleanup::Delete => Cleanup::Delete,

@@ -9,7 +9,7 @@ use std::{
 use orbweaver_url::parse_seed;
 
 use super::settings::Settings;
-use crate::{cli::CrawlArgs, exit::Failure};
+use crate::{cli::CrawlArgs, durable::create_folder, exit::Failure};
 
 /// A crawl that may begin, or go on.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ pub fn prepare(args: &CrawlArgs) -> Result<Prepared, Failure> {
     if let (None, Some(seeds)) = (&existing, &args.seeds) {
         check_readable(seeds)?;
     }
-    std::fs::create_dir_all(&state).map_err(|error| Failure::Output(format!("{}: {error}", state.display())))?;
+    create_folder(&state)?;
     let lock = lock(&state)?;
     #[cfg(feature = "cluster")]
     let record_limit = args.kafka.record_limit;

@@ -19,7 +19,7 @@ use super::{
     summary::{EndedBy, Summary},
     trim, usage,
 };
-use crate::{cli::CrawlArgs, exit::Failure};
+use crate::{cli::CrawlArgs, exit::Failure, logging};
 
 /// Runs `orbweaver crawl`.
 ///
@@ -30,7 +30,7 @@ pub fn run(args: &CrawlArgs) -> Result<(), Failure> {
     if prepared.settings.complete {
         return already_complete(&prepared);
     }
-    log_to_file(&prepared.out)?;
+    logging::to_file(&prepared.out)?;
     let _web = demo(&mut prepared)?;
     warn_without_contact(args, &prepared.settings);
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
@@ -216,18 +216,5 @@ fn warn_without_contact(args: &CrawlArgs, settings: &Settings) {
     }
 }
 
-/// Everything that the services tell goes to `orbweaver.log`; `ORBWEAVER_LOG` sets what (default: info).
-fn log_to_file(out: &Path) -> Result<(), Failure> {
-    let path = out.join("orbweaver.log");
-    let file = std::fs::File::options()
-        .create(true)
-        .append(true)
-        .open(&path)
-        .map_err(|error| Failure::Output(format!("{}: {error}", path.display())))?;
-    let wanted = std::env::var("ORBWEAVER_LOG").unwrap_or_else(|_| "info".to_owned());
-    let filter = tracing_subscriber::EnvFilter::try_new(&wanted)
-        .map_err(|error| Failure::Usage(format!("ORBWEAVER_LOG is `{wanted}`: {error}; allowed is such as `info`")))?;
-    // Set already only when several crawls run in one process, as tests do.
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(file).try_init();
-    Ok(())
-}
+#[cfg(test)]
+mod tests;

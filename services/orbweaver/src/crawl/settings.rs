@@ -1,9 +1,6 @@
 //! What a crawl was created with: kept in `state/crawl.json`, and compared when it goes on.
 
-use std::{
-    io::Write as _,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use orbweaver_messages::Traps;
 use orbweaver_scope::{Revision, Rules};
@@ -13,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::definition;
 use crate::{
     cli::{CrawlArgs, Rate, ScopeName, patterns},
+    durable::write_whole,
     exit::Failure,
 };
 
@@ -214,20 +212,6 @@ impl Settings {
     pub fn write(&self, state: &Path) -> Result<(), Failure> {
         write_whole(&state.join("crawl.json"), self)
     }
-}
-
-/// Writes a JSON file so that after a crash either the old or the new one is there.
-///
-/// # Errors
-/// When it cannot be written.
-pub fn write_whole<T: Serialize>(path: &Path, value: &T) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| Failure::Output(format!("{}: {error}", path.display()));
-    let new = path.with_extension("json.new");
-    let mut text = serde_json::to_vec_pretty(value).map_err(|error| failed(error.into()))?;
-    text.push(b'\n');
-    let mut file = std::fs::File::create(&new).map_err(failed)?;
-    file.write_all(&text).and_then(|()| file.sync_data()).map_err(failed)?;
-    std::fs::rename(&new, path).map_err(failed)
 }
 
 struct Check {

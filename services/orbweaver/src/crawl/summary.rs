@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use super::progress::{bytes, duration, number, outcomes};
-use crate::{crawl::settings::write_whole, exit::Failure, export::Tally};
+use crate::{durable::write_whole, exit::Failure, export::Tally};
 
 /// Why a crawl stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -12,4 +12,4 @@ mod writer;
 
 pub use checkpoint::Checkpoint;
 pub use tally::{ExportView, Tally};
-pub use writer::{ExportError, Exporter, rfc3339};
+pub use writer::{ExportError, Exporter, GROUP, TOPICS, rfc3339};

@@ -11,7 +11,7 @@ use std::{
 use futures::future::BoxFuture;
 use orbweaver_log::{Bounds, Commit, Consumer, Delivered, Event, Log, LogError, Offset, TopicPartition};
 use orbweaver_messages::{
-    CRAWL_HEADER, FINGERPRINT_HEADER, Millis, Outcome, OutcomeKind, decode,
+    CRAWL_HEADER, FINGERPRINT_HEADER, Millis, Outcome, OutcomeKind, Topic, decode,
     topic::{DOCUMENTS, OUTCOMES},
 };
 use orbweaver_url::Fingerprint;
@@ -23,10 +23,15 @@ use super::{
     index::{Index, Kind, Place},
     lines::Lines,
 };
-use crate::{crawl::settings::write_whole, exit::Failure};
+use crate::{
+    durable::{sync_folder, write_whole},
+    exit::Failure,
+};
 
 /// The consumer group that writes the files.
-const GROUP: &str = "exporter";
+pub const GROUP: &str = "exporter";
+/// The topics that it reads.
+pub const TOPICS: &[Topic] = &[OUTCOMES, DOCUMENTS];
 
 /// How often a checkpoint is made while records come.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
@@ -137,10 +142,14 @@ impl Exporter {
             let path = out.join(name);
             Lines::open(&path, length).map_err(|source| ExportError::File { path, source })
         };
+        let documents = lines("documents.jsonl", checkpoint.documents_bytes)?;
+        let urls = lines("urls.jsonl", checkpoint.urls_bytes)?;
+        // Before a checkpoint counts on these files: a synced file whose name is lost is lost.
+        sync_folder(out).map_err(|source| ExportError::File { path: out.to_owned(), source })?;
         Ok(Self {
-            consumer: log.consumer(GROUP, &[DOCUMENTS, OUTCOMES])?,
-            documents: lines("documents.jsonl", checkpoint.documents_bytes)?,
-            urls: lines("urls.jsonl", checkpoint.urls_bytes)?,
+            consumer: log.consumer(GROUP, TOPICS)?,
+            documents,
+            urls,
             index: Index::open(&state.join("exported"))?,
             checkpoint,
             positions: BTreeMap::new(),
@@ -350,9 +359,9 @@ impl Exporter {
 /// log may have gone back by a second further than these files: what comes at the offsets that are given again is read again,
 /// and the index knows what has its line.
 async fn within_the_log(checkpoint: &mut Checkpoint, log: &dyn Log) -> Result<(), ExportError> {
-    for topic in [DOCUMENTS, OUTCOMES] {
-        for partition in 0..log.partitions(topic)? {
-            let place = TopicPartition::new(topic, partition);
+    for topic in TOPICS {
+        for partition in 0..log.partitions(*topic)? {
+            let place = TopicPartition::new(*topic, partition);
             let Bounds { start, end } = log.bounds(place).await?;
             match checkpoint.known(place) {
                 Some(position) if position < start => return Err(ExportError::FellBehind { place, position, start }),

@@ -1,0 +1,72 @@
+//! What a power cut leaves of a crawl that was marked as seeded.
+
+use std::{fs, path::Path, time::Duration};
+
+use clap::Parser as _;
+use orbweaver_log::{Options, SyncPolicy};
+use orbweaver_messages::topic::SEEDS;
+
+use super::*;
+use crate::{
+    cli::{Cli, Command},
+    crawl::pipeline::specs,
+};
+
+/// Copies what a killed process leaves behind.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
+/// Makes the checkpoints of a log say that they were written before the system restarted: the log then goes back to what was
+/// durable.
+fn cut_power(log: &Path) {
+    for slot in ["checkpoint.0", "checkpoint.1"] {
+        let path = log.join(slot);
+        let Ok(text) = fs::read_to_string(&path) else { continue };
+        let (body, _) = text.split_once("\ncrc ").unwrap();
+        let line = body.lines().find(|line| line.starts_with("boot ")).unwrap();
+        let body = body.replace(line, "boot 00000000-0000-0000-0000-000000000000");
+        fs::write(&path, format!("{body}\ncrc {:08x}\n", crc32fast::hash(body.as_bytes()))).unwrap();
+    }
+}
+
+/// Checkpoints are written on request alone.
+fn open(folder: &Path) -> EmbeddedLog {
+    let hour = Duration::from_secs(3600);
+    let options = Options { sync: SyncPolicy::Every(hour), maintain_every: None, ..Options::default() };
+    EmbeddedLog::open(folder, options, &specs()).unwrap()
+}
+
+async fn seeds_in(log: &EmbeddedLog) -> u64 {
+    let mut seeds = 0;
+    for partition in 0..log.partitions(SEEDS).unwrap() {
+        seeds += log.bounds(TopicPartition::new(SEEDS, partition)).await.unwrap().end;
+    }
+    seeds
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_power_cut_a_crawl_that_is_marked_as_seeded_has_its_seeds() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("crawl");
+    let command = ["orbweaver", "crawl", "example.org", "example.com", "--out", out.to_str().unwrap()];
+    let Command::Crawl(args) = Cli::parse_from(command).command else { unreachable!("it is `crawl`") };
+    let mut prepared = prepare(&args).unwrap();
+    let log = open(&prepared.state.join("log"));
+    seed(&args, &mut prepared, &log).await.unwrap();
+
+    let cut = folder.path().join("cut");
+    copy(&prepared.state, &cut);
+    cut_power(&cut.join("log"));
+    assert!(Settings::read(&cut).unwrap().unwrap().seeded);
+    assert_eq!(seeds_in(&open(&cut.join("log"))).await, 2);
+}

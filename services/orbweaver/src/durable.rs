@@ -1,0 +1,79 @@
+//! Files and folders that survive a power cut: the content is synced, and so is the folder entry that names it.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write as _},
+    path::Path,
+};
+
+use serde::Serialize;
+
+use crate::exit::Failure;
+
+/// Creates a folder and its missing parents, and makes their names durable.
+///
+/// # Errors
+/// When one cannot be created or synced.
+pub fn create_folder(path: &Path) -> Result<(), Failure> {
+    let failed = |error: io::Error| Failure::Output(format!("{}: {error}", path.display()));
+    let missing = path.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists()).count();
+    fs::create_dir_all(path).map_err(failed)?;
+    // At least the parent: an earlier process may have been killed between creating the folder and syncing its name.
+    for folder in path.ancestors().take(missing.max(1)) {
+        sync_folder(parent(folder)).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Makes the names in a folder durable.
+///
+/// # Errors
+/// When it cannot be opened or synced.
+pub fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// Writes a JSON file durably: after a crash the old or the new content is there, and once this returns, the new one.
+///
+/// # Errors
+/// When it cannot be written or synced.
+pub fn write_whole<T: Serialize>(path: &Path, value: &T) -> Result<(), Failure> {
+    let failed = |error: io::Error| Failure::Output(format!("{}: {error}", path.display()));
+    let new = path.with_extension("json.new");
+    let mut text = serde_json::to_vec_pretty(value).map_err(|error| failed(error.into()))?;
+    text.push(b'\n');
+    let mut file = File::create(&new).map_err(failed)?;
+    file.write_all(&text).and_then(|()| file.sync_data()).map_err(failed)?;
+    fs::rename(&new, path).and_then(|()| sync_folder(parent(path))).map_err(failed)
+}
+
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_created_with_its_parents_and_may_exist() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out/state");
+        create_folder(&path).unwrap();
+        create_folder(&path).unwrap();
+        write_whole(&path.join("crawl.json"), &7).unwrap();
+        assert_eq!(fs::read_to_string(path.join("crawl.json")).unwrap(), "7\n");
+        let error = create_folder(&path.join("crawl.json/state")).unwrap_err().to_string();
+        assert!(error.contains("crawl.json/state"), "{error}");
+    }
+
+    #[test]
+    fn a_name_without_a_folder_is_one_in_the_working_directory() {
+        assert_eq!(parent(Path::new("out")), Path::new("."));
+        assert_eq!(parent(Path::new("./out")), Path::new("."));
+        assert_eq!(parent(Path::new("/")), Path::new("."));
+    }
+}
