@@ -1,8 +1,13 @@
 //! Logs: one JSON object a line on stderr, or text.
 
+use std::io::IsTerminal as _;
+
 use tracing_subscriber::{EnvFilter, fmt};
 
-use crate::configuration::{Fault, Origin, Settings};
+use crate::{
+    configuration::{Fault, Inputs, Origin, Settings},
+    service::ServiceId,
+};
 
 /// Checks the directives of `log.level`.
 ///
@@ -30,11 +35,55 @@ pub(crate) fn start(settings: &Settings, rust_log: Option<&str>) -> Result<(), F
         Some(directives) => EnvFilter::try_new(directives).or_else(|_| filter(&own))?,
         None => filter(&own)?,
     };
-    let lines = fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
-    // Set already only when several services run in one process, as tests do.
-    let _ = match settings.text("log.format")?.as_str() {
-        "text" => lines.try_init(),
-        _ => lines.json().flatten_event(true).with_current_span(false).with_span_list(false).try_init(),
-    };
+    if settings.text("log.format")? == "text" {
+        let lines = fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
+        // Set already only when several services run in one process, as tests do.
+        let _ = lines.try_init();
+    } else {
+        json(filter);
+    }
     Ok(())
+}
+
+/// Begins to log JSON, for a process that ends before its configuration applies.
+pub(crate) fn start_json() {
+    json(EnvFilter::new("info"));
+}
+
+fn json(filter: EnvFilter) {
+    let lines = fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).json();
+    let _ = lines.flatten_event(true).with_current_span(false).with_span_list(false).try_init();
+}
+
+/// Whether the faults of a configuration are logged as JSON: as `log.format` says. Text where that is faulty itself, or where
+/// nothing sets it and a person reads along on a terminal.
+pub(crate) fn is_json_before(service: ServiceId, inputs: &Inputs) -> bool {
+    is_json(service, inputs, std::io::stderr().is_terminal())
+}
+
+fn is_json(service: ServiceId, inputs: &Inputs, terminal: bool) -> bool {
+    let (given, mut faults) = inputs.read();
+    let (settings, more) = Settings::resolve(service, &given);
+    faults.extend(more);
+    let is_set = settings.iter().any(|(path, set)| path == "log.format" && set.origin != Origin::Default);
+    let is_faulty = faults.iter().any(|fault| fault.path() == "log.format");
+    !is_faulty && (is_set || !terminal) && settings.text("log.format").is_ok_and(|format| format == "json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_are_logged_in_the_format_that_is_configured_as_far_as_it_can_be_read() {
+        let inputs = |format: Option<&str>| Inputs {
+            flags: format.map(|format| ("--set", "log.format".to_owned(), format.to_owned())).into_iter().collect(),
+            ..Inputs::default()
+        };
+        let json = |format, terminal| is_json(ServiceId::Fetcher, &inputs(format), terminal);
+        assert!(json(Some("json"), true) && json(Some("json"), false));
+        assert!(!json(Some("text"), false) && !json(Some("xml"), false));
+        assert!(json(None, false), "the default, in a container");
+        assert!(!json(None, true), "a person reads along");
+    }
 }

@@ -45,11 +45,12 @@ pub fn main<S: Service>() -> ExitCode {
         command::print(&listed(S::ID));
         return End::Told.code();
     }
-    let inputs = Inputs::of_process(command.file.as_deref(), command.flags).map_err(|fault| vec![fault]);
-    let prepared = match inputs.and_then(|inputs| prepare::<S>(&inputs)) {
+    let (inputs, unreadable) = Inputs::of_process(command.file.as_deref(), command.flags);
+    let prepared = match unreadable.map_or_else(|| prepare::<S>(&inputs), |fault| Err(vec![fault])) {
         Ok(prepared) => prepared,
         Err(faults) => {
-            complain(S::ID.binary(), &faults);
+            // `--check-config` is for people: it answers in text.
+            complain(S::ID, &faults, !command.check_config && logging::is_json_before(S::ID, &inputs));
             return End::Configuration.code();
         }
     };
@@ -57,30 +58,36 @@ pub fn main<S: Service>() -> ExitCode {
         command::print(&effective(&prepared.settings));
         return End::Told.code();
     }
+    let rust_log = std::env::var("RUST_LOG").ok();
+    if let Err(fault) = logging::start(&prepared.settings, rust_log.as_deref()) {
+        complain(S::ID, &[fault], false);
+        return End::Configuration.code();
+    }
     match begin(prepared) {
         Ok(end) => end.code(),
         Err(error) => {
-            say(S::ID.binary(), &error);
+            tracing::error!(error, "the service cannot start");
             End::Failed.code()
         }
     }
 }
 
-/// Tells every fault on stderr.
-fn complain(binary: &str, faults: &[Fault]) {
+/// Writes every fault to stderr: one JSON line per fault, or all as text.
+fn complain(service: crate::ServiceId, faults: &[Fault], json: bool) {
+    if json {
+        logging::start_json();
+        for fault in faults {
+            tracing::error!(%fault, "the configuration has a fault");
+        }
+        return;
+    }
     let count = if faults.len() == 1 { "a fault".to_owned() } else { format!("{} faults", faults.len()) };
     let list: String = faults.iter().map(|fault| format!("\n  {fault}")).collect();
-    say(binary, &format!("the configuration has {count}:{list}"));
+    let _ = writeln!(io::stderr(), "{}: the configuration has {count}:{list}", service.binary());
 }
 
-fn say(binary: &str, text: &str) {
-    let _ = writeln!(io::stderr(), "{binary}: {text}");
-}
-
-/// Starts logs and the runtime, and serves. On an error it could not begin.
+/// Starts the runtime, and serves. On an error it could not begin.
 fn begin<S: Service>(prepared: Prepared<S>) -> Result<End, String> {
-    let rust_log = std::env::var("RUST_LOG").ok();
-    logging::start(&prepared.settings, rust_log.as_deref()).map_err(|fault| fault.to_string())?;
     let panics = panics::listen();
     let threads = prepared.settings.count("runtime.worker_threads").map_err(|fault| fault.to_string())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()

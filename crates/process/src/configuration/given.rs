@@ -69,19 +69,17 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// Reads the file, if one is named, and takes the environment of this process.
-    ///
-    /// # Errors
-    /// When the file cannot be read.
-    pub fn of_process(path: Option<&Path>, flags: Vec<(&'static str, String, String)>) -> Result<Self, Fault> {
-        let file = match path {
-            None => None,
-            Some(path) => match std::fs::read(path) {
-                Ok(content) => Some((path.to_owned(), content)),
-                Err(error) => return Err(Fault::of_file(path, None, &format!("cannot be read: {error}"))),
-            },
+    /// Reads the file, if one is named, and takes the environment of this process. The fault names a file that cannot be read;
+    /// the rest is there all the same.
+    #[must_use]
+    pub fn of_process(path: Option<&Path>, flags: Vec<(&'static str, String, String)>) -> (Self, Option<Fault>) {
+        let read = path.map(|path| (path, std::fs::read(path)));
+        let (file, fault) = match read {
+            None => (None, None),
+            Some((path, Ok(content))) => (Some((path.to_owned(), content)), None),
+            Some((path, Err(error))) => (None, Some(Fault::of_file(path, None, &format!("cannot be read: {error}")))),
         };
-        Ok(Self { file, environment: std::env::vars_os().collect(), flags })
+        (Self { file, environment: std::env::vars_os().collect(), flags }, fault)
     }
 
     /// What was given, the least first, and what could not be read at all. Reads the files that `…_FILE` variables name.
