@@ -143,6 +143,31 @@ pub struct PageCount {
     pub held_at: Option<u64>,
 }
 
+/// A consumer group that keeps records from being deleted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConsumerGroup {
+    /// Its name, without the prefix that a cluster adds.
+    pub group: String,
+    /// The topics whose records it keeps, without the prefix that a cluster adds.
+    pub topics: Vec<String>,
+    /// When it was declared.
+    pub declared_at_ms: Millis,
+}
+
+/// The groups of users, and the collectors that run, which keep records from being deleted: key [`CONSUMERS_KEY`]. All in one
+/// record, so that of two changes made at the same time neither is lost unseen.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConsumerGroups {
+    /// The groups, by name.
+    pub groups: Vec<ConsumerGroup>,
+    /// The versions in whose place it comes: it applies if one of them applies before it, or none does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaces: Vec<u64>,
+}
+
+/// The key of [`ConsumerGroups`].
+pub const CONSUMERS_KEY: &str = "consumers";
+
 /// The key of a crawl's definition.
 #[must_use]
 pub fn crawl_key(name: &str) -> String {

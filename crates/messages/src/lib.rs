@@ -21,7 +21,8 @@ mod waiting;
 
 pub use codec::{MessageError, decode, encode};
 pub use control::{
-    CrawlDefinition, PAGES_KEY, PageCount, Pins, Scope, ScopeEntry, Traps, crawl_key, pages_key, scope_key,
+    CONSUMERS_KEY, ConsumerGroup, ConsumerGroups, CrawlDefinition, PAGES_KEY, PageCount, Pins, Scope, ScopeEntry,
+    Traps, crawl_key, pages_key, scope_key,
 };
 pub use dead_letter::{DeadLetter, STUCK};
 pub use discovered::{Discovered, Sighting};

@@ -61,7 +61,8 @@ const DESCRIPTIONS: [(Topic, &str); 12] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cleanup {
-    /// What lies below the lowest commit point of all declared groups is deleted by the pipeline. Never by time or size.
+    /// What lies below the lowest commit point of all declared groups is deleted by the pipeline; by time or size only what
+    /// is for users, while no group is declared for it.
     Delete,
     /// The last record of each key is kept.
     Compact,
@@ -123,10 +124,13 @@ pub struct TopicDescription {
     /// The declared groups that consume it: they hold completion up, and keep records from being deleted.
     #[serde(default)]
     pub consumers: Vec<String>,
-    /// The groups that write results out for users, where they run. In one process they count as consumers; in a cluster
-    /// they neither hold completion up nor have a topic deleted, and keep its records from the moment of their first commit.
+    /// The groups that write results out for users, where they run. In one process they count as consumers; in a cluster they
+    /// do not hold completion up, and keep records from being deleted while `crawl.control` declares them.
     #[serde(default)]
     pub collectors: Vec<String>,
+    /// Its records are for users: their groups that `crawl.control` declares keep them from being deleted.
+    #[serde(default)]
+    pub users: bool,
     /// The services that read it by explicit assignment, outside of any group, to restore or to follow.
     #[serde(default)]
     pub followers: Vec<String>,

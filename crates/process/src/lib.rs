@@ -44,6 +44,7 @@ mod version;
 pub use client::ClientSettings;
 pub use exit::End;
 pub use readiness::{REACHED, READY};
+pub use retention::Deleting;
 pub use run::main;
 pub use service::{Service, ServiceError, ServiceId, Shell};
 pub use version::{BUILD_INFO, GIT, VERSION};

@@ -1,24 +1,44 @@
 //! Deleting what is worked off, in a cluster.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
 
-use orbweaver_log::Log;
+use orbweaver_log::{Log, LogError, Offset, TopicPartition};
+use orbweaver_messages::topic::{CONTROL, topics};
+use orbweaver_scope::{Consumers, ControlRecord, DEFINITIONS_PARTITION};
 use orbweaver_stage::{
     Clock as _, Pulse, SystemClock,
-    retention::{Expiring, Retention},
+    retention::{Bound, Expiring, Retention},
 };
 use tokio::time::{MissedTickBehavior, interval};
 
+/// How long a record that must be there is waited for at a time.
+const READ_WAIT: Duration = Duration::from_secs(1);
+
+/// What is deleted, and how often.
+#[derive(Debug, Clone, Copy)]
+pub struct Deleting {
+    /// How often.
+    pub every: Duration,
+    /// What is kept of the topics for users while no group is declared for them.
+    pub of_users: Bound,
+}
+
 /// Deletes, every so often, what all services have worked off in the partitions that are served here. So the instances of one
 /// service share the work as they share its partitions, and a partition that nobody serves is swept when somebody does.
-pub(crate) async fn sweep(log: Arc<dyn Log>, pulse: Arc<Pulse>, every: Duration) -> Infallible {
-    let mut retention = Retention::new(log, Expiring::in_a_cluster());
-    let mut ticks = interval(every);
+pub(crate) async fn sweep(log: Arc<dyn Log>, pulse: Arc<Pulse>, deleting: Deleting) -> Infallible {
+    let mut retention = Retention::new(log.clone(), Expiring::in_a_cluster(deleting.of_users));
+    let mut declared = Declared::default();
+    let mut ticks = interval(deleting.every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut failing = false;
     loop {
         ticks.tick().await;
-        match retention.sweep_of(&pulse.open(), SystemClock.now()).await {
+        let swept = async {
+            // What is deleted cannot be brought back: nothing is before it is known which groups are declared by now.
+            retention.declare(declared.read_on(&*log).await?);
+            retention.sweep_of(&pulse.open(), SystemClock.now()).await
+        };
+        match swept.await {
             Ok(partitions) if failing || partitions > 0 => {
                 failing = false;
                 tracing::debug!(partitions, "deleted what is worked off");
@@ -31,5 +51,37 @@ pub(crate) async fn sweep(log: Arc<dyn Log>, pulse: Arc<Pulse>, every: Duration)
                 }
             }
         }
+    }
+}
+
+/// The declared groups, and up to where they were read.
+#[derive(Default)]
+struct Declared {
+    consumers: Consumers,
+    next: Offset,
+}
+
+impl Declared {
+    /// Reads up to the end that `crawl.control` has now; the declared groups by topic.
+    async fn read_on(&mut self, log: &dyn Log) -> Result<BTreeMap<orbweaver_messages::Topic, Vec<String>>, LogError> {
+        let place = TopicPartition::new(CONTROL, DEFINITIONS_PARTITION);
+        let bounds = log.bounds(place).await?;
+        if self.next < bounds.end {
+            let mut reader = log.reader(place, self.next.max(bounds.start)).await?;
+            while reader.position() < bounds.end {
+                for record in reader.read(READ_WAIT).await? {
+                    let (key, value) = (record.key.as_deref(), record.value.as_ref());
+                    self.consumers.read(ControlRecord {
+                        partition: place.partition,
+                        offset: record.offset,
+                        key,
+                        value,
+                    });
+                }
+            }
+            self.next = reader.position();
+        }
+        let groups = |topic| self.consumers.of(topic).map(str::to_owned).collect();
+        Ok(topics().iter().map(|described| (described.topic, groups(described.topic))).collect())
     }
 }

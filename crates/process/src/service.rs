@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     configuration::{Fault, Settings},
     health::Health,
-    retention,
+    retention::{self, Deleting},
 };
 
 /// The services that are processes of their own.
@@ -184,13 +184,13 @@ impl Shell {
         Ok(runner.run(self.stop.clone()).await?)
     }
 
-    /// Runs the stage, and deletes meanwhile what is worked off, every `interval`, in the partitions that it serves.
+    /// Runs the stage, and deletes meanwhile what is worked off in the partitions that it serves.
     ///
     /// # Errors
     /// As [`Self::run`]. That something cannot be deleted is no error: it is told, and tried again.
     pub async fn run_and_delete<S, W, P>(
         &self,
-        interval: std::time::Duration,
+        deleting: Deleting,
         stage: S,
         worker: W,
         perform: P,
@@ -200,7 +200,7 @@ impl Shell {
         W: Worker<S::Job, S::Done>,
         P: Perform<S::Effect>,
     {
-        let sweep = retention::sweep(self.log.clone(), self.health.pulse(), interval);
+        let sweep = retention::sweep(self.log.clone(), self.health.pulse(), deleting);
         tokio::select! {
             result = self.run(stage, worker, perform) => result,
             never = sweep => match never {},

@@ -5,24 +5,18 @@
 //! A record that was lost changes nothing for who reads the whole log; but after compaction it may be the first that is left,
 //! and would apply. So it must be named by a later one that applies: who loses appends what applies once more, naming it.
 
-use std::collections::{BTreeSet, VecDeque};
-
 use orbweaver_messages::{CrawlDefinition, decode};
 
-use crate::{Applied, Change, ControlRecord, Definitions, Revision, RevisionError, Version, crawl_of};
-
-/// Lost records that are kept in mind until one that applies names them.
-const UNCOVERED: usize = 64;
+use crate::{
+    Applied, Change, ControlRecord, Definitions, Revision, RevisionError, Version, crawl_of, history::History,
+};
 
 /// What the log says of one crawl, up to where it was read.
 #[derive(Debug)]
 pub struct Standing {
     crawl: String,
     definitions: Definitions,
-    /// Versions that applied at some time and were written by us.
-    won: BTreeSet<Version>,
-    /// Records that do not apply and that none that applies has named yet, the last ones, with what they say.
-    uncovered: VecDeque<(Version, Option<CrawlDefinition>)>,
+    history: History<CrawlDefinition>,
 }
 
 /// What a definition says, whatever it replaces.
@@ -34,12 +28,7 @@ impl Standing {
     /// Nothing was read yet of this crawl.
     #[must_use]
     pub fn new(crawl: &str) -> Self {
-        Self {
-            crawl: crawl.to_owned(),
-            definitions: Definitions::default(),
-            won: BTreeSet::new(),
-            uncovered: VecDeque::new(),
-        }
+        Self { crawl: crawl.to_owned(), definitions: Definitions::default(), history: History::default() }
     }
 
     /// Takes a record of `crawl.control`; records come in the order of the log. Those of other crawls are passed over.
@@ -49,18 +38,11 @@ impl Standing {
         }
         let (offset, value) = (record.offset, record.value);
         match self.definitions.apply(record) {
-            Change::Applied(_, applied) => {
-                self.won.insert(offset);
-                let replaces = &applied.definition.replaces;
-                self.uncovered.retain(|(lost, _)| !replaces.is_empty() && !replaces.contains(lost));
-            }
-            Change::Deleted(_) => self.uncovered.clear(),
+            Change::Applied(_, applied) => self.history.applied(offset, &applied.definition.replaces),
+            Change::Deleted(_) => self.history.deleted(),
             Change::Lost(_) | Change::Refused { .. } => {
                 let definition: Option<CrawlDefinition> = decode("crawl definition", value).ok();
-                self.uncovered.push_back((offset, definition.as_ref().map(said)));
-                if self.uncovered.len() > UNCOVERED {
-                    self.uncovered.pop_front();
-                }
+                self.history.passed_over(offset, definition.as_ref().map(said));
             }
             Change::Known | Change::Foreign => {}
         }
@@ -81,7 +63,7 @@ impl Standing {
     /// Whether the record at this offset applied at some time.
     #[must_use]
     pub fn has_applied(&self, version: Version) -> bool {
-        self.won.contains(&version)
+        self.history.has_applied(version)
     }
 
     /// What is to be appended to change the crawl. `None`: it is not defined.
@@ -99,12 +81,11 @@ impl Standing {
     #[must_use]
     pub fn next(&self) -> Option<CrawlDefinition> {
         let applied = self.applied()?;
-        let says = said(&applied.definition);
-        self.uncovered.iter().find(|(_, lost)| lost.as_ref() != Some(&says))?;
-        Some(CrawlDefinition { replaces: self.replaced(applied), ..applied.definition.clone() })
+        let repair = || CrawlDefinition { replaces: self.replaced(applied), ..applied.definition.clone() };
+        self.history.wants_repair(&said(&applied.definition)).then(repair)
     }
 
     fn replaced(&self, applied: &Applied) -> Vec<Version> {
-        std::iter::once(applied.version).chain(self.uncovered.iter().map(|(lost, _)| *lost)).collect()
+        self.history.to_replace(Some(applied.version))
     }
 }

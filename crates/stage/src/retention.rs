@@ -1,22 +1,38 @@
 //! What may be deleted (rule 6): records below the lowest commit point of all declared groups of their topic, save those
-//! that are young enough to be read back. No topic of the pipeline has a retention time of its own.
+//! that are young enough to be read back. The pipeline's groups are declared in `schemas/topics`, those of users and of the
+//! collectors that run in `crawl.control`; no other group counts. A topic that belongs to users is bounded by time or bytes
+//! while no group is declared for it.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use orbweaver_log::{Bounds, Log, LogError, Offset, Partition, TopicPartition};
+use orbweaver_log::{Bounds, Delivered, Log, LogError, Offset, Partition, TopicPartition};
 use orbweaver_messages::{LEASE_MS, Millis, Topic, topic};
 
-/// A topic whose records go when everyone has worked them off.
+/// How long the average size of a partition's records is used before it is measured again.
+const MEASURE_EVERY: Duration = Duration::from_secs(600);
+/// Timeout for reading the records that are measured.
+const MEASURE_WITHIN: Duration = Duration::from_secs(1);
+
+/// How much is kept of a topic that no group is declared for. By default all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Bound {
+    /// Older records are deleted.
+    pub age: Option<Duration>,
+    /// The oldest records above so many bytes are deleted: of the whole topic, before compression, about.
+    pub bytes: Option<u64>,
+}
+
+/// A topic whose records are deleted when all declared groups have worked them off.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expiring {
     /// The topic.
     pub topic: Topic,
-    /// All groups that read it. Without any, nothing is ever deleted.
+    /// The groups that keep its records, besides those of [`Retention::declare`]. Without any, `bound` applies.
     pub groups: Vec<String>,
-    /// Groups that count from their first commit on.
-    pub collectors: Vec<String>,
     /// Younger records stay, since a restore reads them back: a lease for `crawl.scheduled` and `crawl.outcomes`.
     pub keep_back: Duration,
+    /// What is kept without any group.
+    pub bound: Bound,
 }
 
 impl Expiring {
@@ -28,48 +44,59 @@ impl Expiring {
             let read = !described.consumers.is_empty() || !described.collectors.is_empty();
             read && (described.cleanup == topic::Cleanup::Delete || described.topic == topic::FRONTIER)
         };
-        topic::topics().iter().filter(read).map(Self::described).collect()
+        let expiring = |described: &topic::TopicDescription| {
+            let groups = described.consumers.iter().chain(&described.collectors).cloned().collect();
+            Self { groups, ..Self::described(described) }
+        };
+        topic::topics().iter().filter(read).map(expiring).collect()
     }
 
-    /// What expires in a cluster: the topics with consumers. `crawl.documents` belongs to users, and of a compacted topic
-    /// Kafka deletes nothing on request.
+    /// What expires in a cluster: the topics with consumers, and those of users, within this bound. Of a compacted topic Kafka
+    /// deletes nothing on request. Collectors count while they are declared.
     #[must_use]
-    pub fn in_a_cluster() -> Vec<Self> {
+    pub fn in_a_cluster(of_users: Bound) -> Vec<Self> {
         let read = |described: &&topic::TopicDescription| {
-            !described.consumers.is_empty() && described.cleanup == topic::Cleanup::Delete
+            (!described.consumers.is_empty() || described.users) && described.cleanup == topic::Cleanup::Delete
         };
-        topic::topics().iter().filter(read).map(Self::described).collect()
+        let expiring = |described: &topic::TopicDescription| {
+            let bound = if described.users { of_users } else { Bound::default() };
+            Self { bound, ..Self::described(described) }
+        };
+        topic::topics().iter().filter(read).map(expiring).collect()
     }
 
     fn described(described: &topic::TopicDescription) -> Self {
-        // Without a consumer the collectors alone decide.
-        let (groups, collectors) = match described.consumers.is_empty() {
-            true => (described.collectors.clone(), vec![]),
-            false => (described.consumers.clone(), described.collectors.clone()),
-        };
         let lease = Duration::from_millis(LEASE_MS.unsigned_abs());
         Self {
             topic: described.topic,
-            groups,
-            collectors,
+            groups: described.consumers.clone(),
             keep_back: described.read_back.map_or(Duration::ZERO, |_| lease),
+            bound: Bound::default(),
         }
     }
 }
 
-/// Deletes what nobody will read again. [`Retention::sweep`] wants to be called every few seconds, by one process.
+/// Deletes what no declared group will read again. Call [`Retention::sweep`] every few seconds.
 pub struct Retention {
     log: Arc<dyn Log>,
     topics: Vec<Expiring>,
+    declared: BTreeMap<Topic, Vec<String>>,
     /// What was asked for, so that a log that deletes by whole segments is not asked again and again.
     asked: BTreeMap<TopicPartition, Offset>,
+    /// When the average size of a partition's records was measured, and that size in bytes.
+    measured: BTreeMap<TopicPartition, (Millis, u64)>,
 }
 
 impl Retention {
     /// Retention of `topics` on `log`.
     #[must_use]
     pub fn new(log: Arc<dyn Log>, topics: Vec<Expiring>) -> Self {
-        Self { log, topics, asked: BTreeMap::new() }
+        Self { log, topics, declared: BTreeMap::new(), asked: BTreeMap::new(), measured: BTreeMap::new() }
+    }
+
+    /// From now on these groups keep the records of these topics, too, in place of those that were declared before.
+    pub fn declare(&mut self, declared: BTreeMap<Topic, Vec<String>>) {
+        self.declared = declared;
     }
 
     /// Looks at all partitions once and deletes what may go; the number of partitions in which something did.
@@ -91,34 +118,28 @@ impl Retention {
     /// When the log fails; the next call goes on.
     pub async fn sweep_of(&mut self, partitions: &[Partition], now: Millis) -> Result<usize, LogError> {
         let mut swept = 0;
-        for expiring in &self.topics {
-            let end = self.log.partitions(expiring.topic)?;
-            let existing = partitions.iter().filter(|&&partition| partition < end);
+        for expiring in self.topics.clone() {
+            let count = self.log.partitions(expiring.topic)?;
+            let existing = partitions.iter().filter(|&&partition| partition < count);
             let places: Vec<_> = existing.map(|&partition| TopicPartition::new(expiring.topic, partition)).collect();
             let mut commits: Vec<Vec<Option<Offset>>> = vec![vec![]; places.len()];
-            for group in &expiring.groups {
+            let declared = self.declared.get(&expiring.topic).into_iter().flatten();
+            for group in expiring.groups.iter().chain(declared) {
                 let committed = self.log.committed(group, &places).await?;
                 for (of_place, commit) in commits.iter_mut().zip(committed) {
                     of_place.push(commit.map(|commit| commit.offset));
                 }
             }
-            for collector in &expiring.collectors {
-                let committed = self.log.committed(collector, &places).await?;
-                for (of_place, commit) in commits.iter_mut().zip(committed) {
-                    of_place.extend(commit.map(|commit| Some(commit.offset)));
-                }
-            }
-            let keep_back = Millis::try_from(expiring.keep_back.as_millis()).unwrap_or(Millis::MAX);
             for (place, commits) in places.into_iter().zip(commits) {
                 let bounds = self.log.bounds(place).await?;
                 let asked = self.asked.get(&place).copied().unwrap_or(bounds.start);
-                let Some(worked_off) = worked_off(&commits, bounds).filter(|&offset| offset > asked) else { continue };
-                let kept = match keep_back {
-                    0 => bounds.end,
-                    back => self.log.offset_at(place, now.saturating_sub(back)).await?,
+                let before = match worked_off(&commits, bounds).filter(|&done| done > asked) {
+                    Some(done) if expiring.keep_back.is_zero() => Some(done),
+                    Some(done) => Some(done.min(self.log.offset_at(place, before(now, expiring.keep_back)).await?)),
+                    None if commits.is_empty() => self.beyond(place, bounds, share(expiring.bound, count), now).await?,
+                    None => None,
                 };
-                let before = worked_off.min(kept);
-                if before > asked {
+                if let Some(before) = before.filter(|&before| before > asked) {
                     self.log.delete_below(place, before).await?;
                     self.asked.insert(place, before);
                     swept += 1;
@@ -127,6 +148,60 @@ impl Retention {
         }
         Ok(swept)
     }
+
+    /// Up to where a partition is older, or larger, than its bound.
+    async fn beyond(
+        &mut self,
+        place: TopicPartition,
+        bounds: Bounds,
+        bound: Bound,
+        now: Millis,
+    ) -> Result<Option<Offset>, LogError> {
+        let too_old = match bound.age {
+            Some(age) => Some(self.log.offset_at(place, before(now, age)).await?.min(bounds.end)),
+            None => None,
+        };
+        let too_much = match bound.bytes {
+            Some(bytes) if bounds.start < bounds.end => {
+                let records = bytes / self.record_bytes(place, bounds, now).await?.max(1);
+                Some(bounds.end.saturating_sub(records))
+            }
+            _ => None,
+        };
+        Ok(too_old.max(too_much))
+    }
+
+    /// The average size of the records of a partition, in bytes: of some in its middle.
+    async fn record_bytes(&mut self, place: TopicPartition, bounds: Bounds, now: Millis) -> Result<u64, LogError> {
+        let every = Millis::try_from(MEASURE_EVERY.as_millis()).unwrap_or(Millis::MAX);
+        if let Some((at, bytes)) = self.measured.get(&place)
+            && (0..every).contains(&now.saturating_sub(*at))
+        {
+            return Ok(*bytes);
+        }
+        let mut reader = self.log.reader(place, bounds.start + (bounds.end - bounds.start) / 2).await?;
+        let records = reader.read(MEASURE_WITHIN).await?;
+        let bytes = records.iter().map(bytes).sum::<u64>() / (records.len() as u64).max(1);
+        if !records.is_empty() {
+            self.measured.insert(place, (now, bytes));
+        }
+        Ok(bytes)
+    }
+}
+
+fn before(now: Millis, back: Duration) -> Millis {
+    now.saturating_sub(Millis::try_from(back.as_millis()).unwrap_or(Millis::MAX))
+}
+
+/// The part of a bound that falls to one of so many partitions.
+fn share(bound: Bound, partitions: Partition) -> Bound {
+    Bound { bytes: bound.bytes.map(|bytes| bytes / u64::from(partitions.max(1))), ..bound }
+}
+
+fn bytes(record: &Delivered) -> u64 {
+    let headers: usize = record.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+    let length = |bytes: &Option<bytes::Bytes>| bytes.as_ref().map_or(0, bytes::Bytes::len);
+    (length(&record.key) + length(&record.value) + headers) as u64
 }
 
 /// Below which offset all groups are done. `None` without groups, or while one has not committed or stands outside of the
@@ -151,11 +226,24 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_keeps_documents_for_users_and_one_process_does_not() {
+    fn a_cluster_keeps_documents_within_their_bound_and_one_process_as_long_as_its_exporter_needs_them() {
+        let bound = Bound { age: Some(Duration::from_secs(60)), bytes: None };
+        let (one, many) = (Expiring::in_one_process(), Expiring::in_a_cluster(bound));
+        let of = |expiring: &[Expiring], topic| expiring.iter().find(|expiring| expiring.topic == topic).cloned();
+        let documents = of(&one, topic::DOCUMENTS).map(|documents| documents.groups);
+        assert_eq!(documents, Some(vec!["exporter".to_owned()]));
+        let documents = of(&many, topic::DOCUMENTS).map(|documents| (documents.groups, documents.bound));
+        assert_eq!(documents, Some((vec![], bound)));
+        let outcomes = |expiring| of(expiring, topic::OUTCOMES).map(|outcomes| outcomes.groups.len());
+        assert_eq!(
+            (outcomes(&one), outcomes(&many)),
+            (Some(3), Some(2)),
+            "a cluster's collector counts when it is declared"
+        );
+        assert!(many.iter().all(|expiring| expiring.topic == topic::DOCUMENTS || expiring.bound == Bound::default()));
         let topics = |expiring: Vec<Expiring>| expiring.into_iter().map(|expiring| expiring.topic).collect::<Vec<_>>();
-        let (one, many) = (topics(Expiring::in_one_process()), topics(Expiring::in_a_cluster()));
-        assert!(one.contains(&topic::DOCUMENTS) && one.contains(&topic::FRONTIER));
-        assert!(!many.contains(&topic::DOCUMENTS) && !many.contains(&topic::FRONTIER));
+        let (one, many) = (topics(one), topics(many));
+        assert!(one.contains(&topic::FRONTIER) && !many.contains(&topic::FRONTIER));
         for kept in [topic::SEEN, topic::SITES, topic::CONTROL, topic::DEAD_LETTERS] {
             assert!(!one.contains(&kept) && !many.contains(&kept), "{kept}");
         }

@@ -4,13 +4,13 @@
 
 mod play;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use orbweaver_log::{Commit, Log, MemoryLog, TopicPartition};
 use orbweaver_messages::topic;
 use orbweaver_stage::{
     completion::{Declared, Reading},
-    retention::{Expiring, Retention},
+    retention::{Bound, Expiring, Retention},
 };
 use play::*;
 
@@ -70,8 +70,8 @@ async fn what_all_groups_have_worked_off_is_deleted_save_what_is_read_back() {
     let expiring = |keep_back_s| Expiring {
         topic: topic::OUTCOMES,
         groups: vec!["frontier".to_owned(), "rate-limiter".to_owned()],
-        collectors: vec![],
         keep_back: Duration::from_secs(keep_back_s),
+        bound: Bound::default(),
     };
     let start = || async { log.bounds(place).await.unwrap().start };
     let mut retention = Retention::new(Arc::new(log.clone()), vec![expiring(5)]);
@@ -86,23 +86,55 @@ async fn what_all_groups_have_worked_off_is_deleted_save_what_is_read_back() {
     assert_eq!(start().await, 8, "never above the lowest commit point");
 }
 
+fn of_users(bound: Bound) -> Expiring {
+    Expiring { topic: topic::DOCUMENTS, groups: vec![], keep_back: Duration::ZERO, bound }
+}
+
+fn declared(groups: &[&str]) -> BTreeMap<orbweaver_messages::Topic, Vec<String>> {
+    BTreeMap::from([(topic::DOCUMENTS, groups.iter().map(|group| (*group).to_owned()).collect())])
+}
+
 #[tokio::test(start_paused = true)]
-async fn a_collector_keeps_records_from_its_first_commit_on() {
+async fn a_declared_group_keeps_records_an_undeclared_one_does_not_and_a_removed_one_no_more() {
     let log = MemoryLog::new(&specs());
-    let place = at(topic::OUTCOMES, 0);
-    log.append((0..10).map(|_| record(place, "outcome")).collect()).await.unwrap();
-    let expiring = Expiring {
-        topic: topic::OUTCOMES,
-        groups: vec!["frontier".to_owned()],
-        collectors: vec!["exporter".to_owned()],
-        keep_back: Duration::ZERO,
+    let place = at(topic::DOCUMENTS, 0);
+    fill(&log, place, "document", 10).await;
+    let bound = Bound { age: Some(Duration::from_secs(1)), bytes: None };
+    let start = || async { log.bounds(place).await.unwrap().start };
+    let mut retention = Retention::new(Arc::new(log.clone()), vec![of_users(bound)]);
+    commit(&log, "indexer", place, 2).await;
+    commit(&log, "curious", place, 1).await;
+    retention.declare(declared(&["indexer", "begins-later"]));
+    retention.sweep(i64::MAX).await.unwrap();
+    assert_eq!(start().await, 0, "one of the declared groups has no commit");
+    retention.declare(declared(&["indexer"]));
+    retention.sweep(i64::MAX).await.unwrap();
+    assert_eq!(start().await, 2, "however old, and whatever an undeclared group has committed");
+    commit(&log, "indexer", place, 7).await;
+    retention.sweep(i64::MAX).await.unwrap();
+    assert_eq!(start().await, 7);
+    retention.declare(BTreeMap::new());
+    retention.sweep(i64::MAX).await.unwrap();
+    assert_eq!(start().await, 10, "without a declared group the bound applies");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_declared_group_a_topic_of_users_is_bounded_by_age_and_bytes_and_else_kept() {
+    let log = MemoryLog::new(&specs());
+    let place = at(topic::DOCUMENTS, 0);
+    let partitions = u64::from(log.partitions(topic::DOCUMENTS).unwrap());
+    let mut records: Vec<_> = (0..100).map(|_| record(place, &"d".repeat(1000))).collect();
+    for (record, number) in records.iter_mut().zip(0..) {
+        record.timestamp_ms = number * 1000;
+    }
+    log.append(records).await.unwrap();
+    let start = async |bound| {
+        Retention::new(Arc::new(log.clone()), vec![of_users(bound)]).sweep(100_000).await.unwrap();
+        log.bounds(place).await.unwrap().start
     };
-    let mut retention = Retention::new(Arc::new(log.clone()), vec![expiring]);
-    commit(&log, "frontier", place, 3).await;
-    retention.sweep(0).await.unwrap();
-    assert_eq!(log.bounds(place).await.unwrap().start, 3, "nobody collects yet");
-    commit(&log, "exporter", place, 5).await;
-    commit(&log, "frontier", place, 9).await;
-    retention.sweep(0).await.unwrap();
-    assert_eq!(log.bounds(place).await.unwrap().start, 5);
+    assert_eq!(start(Bound::default()).await, 0);
+    assert_eq!(start(Bound { age: Some(Duration::from_secs(90)), bytes: None }).await, 10);
+    let half = start(Bound { age: None, bytes: Some(50_000 * partitions) }).await;
+    assert!((45..=55).contains(&half), "{half}");
+    assert_eq!(start(Bound { age: Some(Duration::from_secs(20)), bytes: Some(90_000 * partitions) }).await, 80);
 }

@@ -3,14 +3,13 @@
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 use orbweaver_process::{
-    Service, ServiceError, ServiceId, Shell,
+    Deleting, Service, ServiceError, ServiceId, Shell,
     configuration::{Fault, Settings},
 };
-use orbweaver_stage::{NoEffects, NoJobs};
+use orbweaver_stage::{NoEffects, NoJobs, retention::Bound};
 
 use crate::{FrontierConfig, FrontierIndex, FrontierStage, metrics::FrontierMetrics};
 
@@ -19,7 +18,7 @@ use crate::{FrontierConfig, FrontierIndex, FrontierStage, metrics::FrontierMetri
 pub struct FrontierService {
     config: FrontierConfig,
     index_dir: PathBuf,
-    delete_interval: Duration,
+    deleting: Deleting,
 }
 
 impl Service for FrontierService {
@@ -31,18 +30,26 @@ impl Service for FrontierService {
             let allowed = format!("at most {}, which `frontier.max_outstanding` is", config.max_outstanding);
             return Err(vec![Fault::allowed("frontier.min_outstanding", allowed)]);
         }
-        let delete_interval = settings.time("frontier.delete_interval").map_err(|fault| vec![fault])?;
+        let deleting = deleting(settings).map_err(|fault| vec![fault])?;
         let state = settings.text("state.dir").map_err(|fault| vec![fault])?;
         let index_dir = Path::new(&state).join(ServiceId::Frontier.name());
-        Ok(Self { config, index_dir, delete_interval })
+        Ok(Self { config, index_dir, deleting })
     }
 
     async fn serve(self, shell: Shell) -> Result<(), ServiceError> {
         let metrics = FrontierMetrics::register(shell.registry()).map_err(ServiceError::start)?;
         let index = FrontierIndex::open(&self.index_dir).map_err(ServiceError::start)?;
         let stage = FrontierStage::new(self.config, metrics, Arc::default()).with_index(index);
-        shell.run_and_delete(self.delete_interval, stage, NoJobs, NoEffects).await
+        shell.run_and_delete(self.deleting, stage, NoJobs, NoEffects).await
     }
+}
+
+fn deleting(settings: &Settings) -> Result<Deleting, Fault> {
+    let of_users = Bound {
+        age: settings.optional_time("documents.retention")?,
+        bytes: settings.optional_count("documents.retention_bytes")?,
+    };
+    Ok(Deleting { every: settings.time("frontier.delete_interval")?, of_users })
 }
 
 fn config(settings: &Settings) -> Result<FrontierConfig, Fault> {

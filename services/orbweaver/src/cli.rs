@@ -34,6 +34,9 @@ pub enum Command {
     /// Create, check and list the topics of a cluster.
     #[cfg(feature = "cluster")]
     Topics(crate::cluster::args::TopicsArgs),
+    /// Show, declare and remove the consumer groups that keep documents from being deleted.
+    #[cfg(feature = "cluster")]
+    Consumers(crate::cluster::args::ConsumersArgs),
     /// Show records that could not be processed, and replay them.
     #[cfg(feature = "cluster")]
     DeadLetters(crate::cluster::args::DeadLettersArgs),
@@ -86,10 +89,10 @@ pub struct CrawlArgs {
     #[arg(long, value_name = "DOMAIN")]
     pub wide_domain: Vec<String>,
     /// Requests a second to one site, at most; `unlimited` only for sites of your own [default: 1].
-    #[arg(long, value_name = "N|unlimited")]
+    #[arg(long, value_name = "N|unlimited", allow_negative_numbers = true)]
     pub rate: Option<Rate>,
     /// Requests under way at once, over all sites [default: 64].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub concurrency: Option<u16>,
     /// The name by which sites know the crawler; its first product name is looked up in robots.txt.
     #[arg(long, value_name = "TEXT")]
@@ -146,7 +149,7 @@ pub struct CrawlArgs {
     #[arg(long, value_name = "NAME", requires = "brokers", help_heading = "On a cluster")]
     pub crawl: Option<String>,
     #[cfg(feature = "cluster")]
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "On a cluster")]
     #[allow(missing_docs)]
     pub kafka: crate::cluster::args::Kafka,
 }
@@ -169,10 +172,10 @@ pub struct Extent {
     #[arg(long, value_enum)]
     pub traps: Option<TrapsName>,
     /// Follow at most so many links from a seed.
-    #[arg(long, value_name = "N|none")]
+    #[arg(long, value_name = "N|none", allow_negative_numbers = true)]
     pub max_depth: Option<Limit<u16>>,
     /// Fetch at most so many pages. What waits then goes on waiting, and is fetched when the cap is raised.
-    #[arg(long, value_name = "N|none", value_parser = pages)]
+    #[arg(long, value_name = "N|none", allow_negative_numbers = true, value_parser = pages)]
     pub max_pages: Option<Limit<u64>>,
 }
 

@@ -9,6 +9,9 @@ pub enum Failure {
     /// The command line is wrong (exit code 64).
     #[error("{0}")]
     Usage(String),
+    /// All is done but what could not be processed (exit code 65).
+    #[error("{0}")]
+    Unprocessed(String),
     /// A file that is to be read is not there or cannot be read (exit code 66).
     #[error("{0}")]
     Input(String),
@@ -32,6 +35,7 @@ impl Failure {
     pub fn code(&self) -> u8 {
         match self {
             Self::Usage(_) => 64,
+            Self::Unprocessed(_) => 65,
             Self::Input(_) => 66,
             Self::NoSeed(_) => 69,
             Self::Output(_) => 73,

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`crawl`] | `orbweaver crawl`: all services on the embedded log and store |
 //! | [`export`] | the results as files, each line once |
-//! | `cluster` | the same on a cluster: `orbweaver crawl --brokers`, `seed`, `status`, `scope`, `topics`, `dead-letters` (feature `cluster`) |
+//! | `cluster` | the same on a cluster: `orbweaver crawl --brokers`, `seed`, `status`, `scope`, `topics`, `consumers`, `dead-letters` (feature `cluster`) |
 //! | [`tools`] | `orbweaver url`, `extract`, `robots` |
 //! | [`replay`] | `orbweaver replay`: URLs whose truth is known through the deduplication |
 //! | [`mod@bench`] | `orbweaver bench` |
@@ -26,13 +26,15 @@ pub mod tools;
 
 use std::{ffi::OsString, process::ExitCode};
 
-use clap::Parser as _;
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
 
 /// Runs the command line; `arguments` begin with the program's name.
 #[must_use]
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match cli::Cli::try_parse_from(arguments) {
-        Ok(cli) => cli,
+    let matches = cli::Cli::command().try_get_matches_from(arguments);
+    let parsed = matches.and_then(|matches| Ok((cli::Cli::from_arg_matches(&matches)?, matches)));
+    let (cli, matches) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => {
             // Help and version are no errors; anything else is wrong usage.
             let code = if error.use_stderr() { 64 } else { 0 };
@@ -41,7 +43,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let result = match &cli.command {
-        cli::Command::Crawl(args) => run_crawl(args),
+        cli::Command::Crawl(args) => run_crawl(args, &matches),
         #[cfg(feature = "cluster")]
         cli::Command::Seed(args) => cluster::seed::run(args),
         #[cfg(feature = "cluster")]
@@ -50,6 +52,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         cli::Command::Scope(args) => cluster::scope::run(args),
         #[cfg(feature = "cluster")]
         cli::Command::Topics(args) => cluster::topics::run(args),
+        #[cfg(feature = "cluster")]
+        cli::Command::Consumers(args) => cluster::consumers::run(args),
         #[cfg(feature = "cluster")]
         cli::Command::DeadLetters(args) => cluster::dead_letters::run(args),
         cli::Command::Url(args) => tools::url::run(args),
@@ -62,10 +66,32 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 /// In this process, or on a cluster.
-fn run_crawl(args: &cli::CrawlArgs) -> Result<(), exit::Failure> {
+fn run_crawl(args: &cli::CrawlArgs, matches: &ArgMatches) -> Result<(), exit::Failure> {
     #[cfg(feature = "cluster")]
     if let Some(brokers) = &args.brokers {
         return cluster::crawl::run(args, brokers);
     }
+    if let Some(option) = cluster_option(matches) {
+        return Err(exit::Failure::Usage(format!(
+            "{option} goes with --brokers: without it the crawl runs in this process"
+        )));
+    }
     crawl::run::run(args)
+}
+
+/// The first option on the command line that means something on a cluster alone. Variables may be set for other commands.
+fn cluster_option(matches: &ArgMatches) -> Option<&'static str> {
+    const OPTIONS: [(&str, &str); 5] = [
+        ("prefix", "--prefix"),
+        ("group_protocol", "--group-protocol"),
+        ("property", "-X"),
+        ("keyspace", "--keyspace"),
+        ("cql_replication", "--cql-replication"),
+    ];
+    let crawl = matches.subcommand_matches("crawl")?;
+    let given = |id: &str| {
+        let known = crawl.ids().any(|known| known == id);
+        known && crawl.value_source(id) == Some(clap::parser::ValueSource::CommandLine)
+    };
+    OPTIONS.iter().find(|(id, _)| given(id)).map(|(_, option)| *option)
 }

@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use orbweaver_log::{Cleanup, Log, MemoryLog, Record, TopicPartition, TopicSpec};
 use orbweaver_messages::{Millis, Topic, crawl_key, encode, topic};
-use orbweaver_stage::retention::{Expiring, Retention};
+use orbweaver_stage::retention::{Bound, Expiring, Retention};
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -205,7 +205,7 @@ impl Schedule {
         let shared: Arc<dyn Log> = Arc::new(log.clone());
         Self {
             fleet: Fleet::start(ground, random.split("fleet")),
-            retention: Retention::new(shared, Expiring::in_a_cluster()),
+            retention: Retention::new(shared, Expiring::in_a_cluster(Bound::default())),
             random: random.split("schedule"),
             swept: Instant::now(),
             revisions: scenario.revisions.iter().cloned().collect(),

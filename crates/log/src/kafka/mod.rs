@@ -136,6 +136,16 @@ impl KafkaLog {
         self.appender.flush(within).await
     }
 
+    /// Commits where a group begins, which has no members.
+    ///
+    /// # Errors
+    /// When a place is unknown, or the brokers refuse, as they do while the group has members.
+    pub async fn begin_group(&self, group: &str, begin: Vec<(TopicPartition, Offset)>) -> Result<(), LogError> {
+        let named = |(place, offset): (TopicPartition, Offset)| Ok((self.place(place)?.name, place.partition, offset));
+        let commits = begin.into_iter().map(named).collect::<Result<_, LogError>>()?;
+        self.inquiry.commit(group, commits).await
+    }
+
     /// Learns anew which topics there are.
     async fn refresh(&self, patience: Duration) -> Result<(), LogError> {
         let found = self.inquiry.partitions(patience).await?;

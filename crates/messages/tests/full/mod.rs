@@ -4,9 +4,9 @@
 use std::fmt::Debug;
 
 use orbweaver_messages::{
-    BodyEncoding, CrawlDefinition, DeadLetter, Discovered, Dispatch, DispatchId, Document, DocumentLink, Outcome,
-    OutcomeKind, Page, PageCount, Pins, Ready, RobotsDirectives, Scope, ScopeEntry, Seed, Sighting, SiteMemory, Trail,
-    Traps, Truncated, Waiting, decode, encode,
+    BodyEncoding, ConsumerGroup, ConsumerGroups, CrawlDefinition, DeadLetter, Discovered, Dispatch, DispatchId,
+    Document, DocumentLink, Outcome, OutcomeKind, Page, PageCount, Pins, Ready, RobotsDirectives, Scope, ScopeEntry,
+    Seed, Sighting, SiteMemory, Trail, Traps, Truncated, Waiting, decode, encode,
 };
 use orbweaver_url::Fingerprint;
 use serde::Serialize;
@@ -50,8 +50,18 @@ pub(crate) fn messages() -> Vec<(&'static str, Box<dyn Message>)> {
         ("crawl-definition", Box::new(crawl_definition())),
         ("scope-entry", Box::new(ScopeEntry { crawl: "docs".into(), entry: "example.org".into() })),
         ("page-count", Box::new(page_count())),
+        ("consumer-groups", Box::new(consumer_groups())),
         ("dead-letter", Box::new(dead_letter())),
     ]
+}
+
+fn consumer_groups() -> ConsumerGroups {
+    let group = ConsumerGroup {
+        group: "indexer".to_owned(),
+        topics: vec!["crawl.documents".to_owned()],
+        declared_at_ms: 1_767_225_600_000,
+    };
+    ConsumerGroups { groups: vec![group], replaces: vec![7] }
 }
 
 fn page_count() -> PageCount {

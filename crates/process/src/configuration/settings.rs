@@ -156,6 +156,14 @@ impl Settings {
         self.get(path, |value| if let Value::Time(time) = value { Some(*time) } else { None })
     }
 
+    /// A time, if it is set.
+    ///
+    /// # Errors
+    /// When there is no such key.
+    pub fn optional_time(&self, path: &str) -> Result<Option<Duration>, Fault> {
+        self.find(path, |value| if let Value::Time(time) = value { Some(*time) } else { None })
+    }
+
     /// A time in milliseconds.
     ///
     /// # Errors

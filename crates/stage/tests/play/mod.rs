@@ -209,6 +209,7 @@ pub fn specs() -> Vec<TopicSpec> {
         topic::DISCOVERED,
         topic::FRONTIER,
         topic::OUTCOMES,
+        topic::DOCUMENTS,
         topic::SITES,
         topic::CONTROL,
         topic::DEAD_LETTERS,

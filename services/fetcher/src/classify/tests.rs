@@ -110,6 +110,7 @@ fn what_may_pass_is_tried_again_until_the_last_attempt() {
     let mut last = dispatch("https://a.example/x");
     last.last_attempt = true;
     assert_eq!(verdict_of(&last, &[], Ok(answered(500))), Verdict::Gone("http_500".into()));
+    let first = dispatch("https://a.example/x");
     assert_eq!(
         verdict_of(&first, &[], Err(Failure::UnknownHost)),
         Verdict::Gone("dns".into()),

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use orbweaver_log::{RECORD_LIMIT, RECORD_LIMITS, kafka::GroupProtocol};
 use orbweaver_url::Policy;
 
@@ -90,7 +90,8 @@ pub struct SeedArgs {
 /// `orbweaver status`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Exit codes: 0 shown (with --wait: complete, or at caps), 74 the log failed, 75 the time of --max-time was up before it was complete.")]
+Exit codes: 0 shown (with --wait: complete, or at caps), 65 (with --wait) the same with dead letters that were not replayed,
+74 the log failed, 75 the time of --max-time was up before it was complete.")]
 pub struct StatusArgs {
     /// Show it again every two seconds, until interrupted.
     #[arg(long, conflicts_with_all = ["wait", "json"])]
@@ -199,6 +200,58 @@ pub enum TopicsVerb {
         #[allow(missing_docs)]
         cluster: Cluster,
     },
+}
+
+/// `orbweaver consumers`.
+#[derive(Debug, Args)]
+pub struct ConsumersArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: ConsumersVerb,
+}
+
+/// `orbweaver consumers …`.
+#[derive(Debug, Subcommand)]
+pub enum ConsumersVerb {
+    /// Show the declared groups and how many records each keeps.
+    List {
+        /// As JSON, one line per group and topic.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        #[allow(missing_docs)]
+        cluster: Cluster,
+    },
+    /// Declare a group of yours: documents that it has not committed are kept from now on.
+    Add {
+        /// The group; its `group.id` is PREFIX.GROUP.
+        #[arg(value_name = "GROUP")]
+        group: String,
+        /// Where it begins in partitions in which it has no commit: at the oldest document that is held, or behind the newest.
+        #[arg(long, value_enum, default_value_t = From::Start)]
+        from: From,
+        #[command(flatten)]
+        #[allow(missing_docs)]
+        cluster: Cluster,
+    },
+    /// Remove a declared group, or a collector that will not go on: it keeps no records any more.
+    Remove {
+        /// The group.
+        #[arg(value_name = "GROUP")]
+        group: String,
+        #[command(flatten)]
+        #[allow(missing_docs)]
+        cluster: Cluster,
+    },
+}
+
+/// Where a group begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum From {
+    /// At the first record that is held.
+    Start,
+    /// Behind the last record.
+    End,
 }
 
 /// `orbweaver dead-letters`.

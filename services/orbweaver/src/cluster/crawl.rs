@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     connection::{block_on, connect, cql_config},
-    seed,
+    consumers, seed,
     standing::Status,
     status::Watch,
 };
@@ -31,8 +31,9 @@ use crate::{
         progress::{duration, number},
         settings::{Settings, wide_domains},
     },
+    durable::create_folder,
     exit::Failure,
-    export::{ExportView, Exporter},
+    export::{self, ExportView, Exporter},
 };
 
 /// How often the offsets are read.
@@ -65,9 +66,9 @@ pub fn run(args: &CrawlArgs, brokers: &str) -> Result<(), Failure> {
         eprintln!("crawl `{name}`: {seeds} seeds");
         let end = watch(&*log, name, args.max_time, collecting.as_ref()).await;
         if let Some(collecting) = collecting {
-            collecting.end().await?;
+            collecting.end(&*log, matches!(end, Ok(Watched::Complete))).await?;
         }
-        end
+        end.map(drop)
     })
 }
 
@@ -168,7 +169,9 @@ struct Collecting {
 impl Collecting {
     async fn begin(log: &Arc<KafkaLog>, out: &Path, crawl: &str) -> Result<Self, Failure> {
         let state = out.join("state");
-        std::fs::create_dir_all(&state).map_err(|error| Failure::Output(format!("{}: {error}", state.display())))?;
+        create_folder(&state)?;
+        // Before it reads: from here on what it lacks is kept from being deleted.
+        consumers::declare(&**log, export::GROUP, export::TOPICS).await?;
         let view = Arc::new(ExportView::default());
         let exporter = Exporter::open(&**log, out, Arc::clone(&view)).await.map_err(failed)?.of_crawl(crawl);
         let shutdown = CancellationToken::new();
@@ -176,13 +179,34 @@ impl Collecting {
         Ok(Self { shutdown, task, view, out: out.to_owned() })
     }
 
-    async fn end(self) -> Result<(), Failure> {
+    /// Ends it. What it lacks of a crawl that is not complete is kept for when it goes on.
+    async fn end(self, log: &dyn Log, complete: bool) -> Result<(), Failure> {
         self.shutdown.cancel();
         self.task.await.map_err(failed)?.map_err(failed)?;
         let tally = self.view.tally();
         eprintln!("{} documents in {}", tally.documents, self.out.join("documents.jsonl").display());
+        if complete {
+            consumers::remove(log, export::GROUP).await?;
+        } else {
+            let out = self.out.display();
+            eprintln!(
+                "results that are not in {out} yet are kept from being deleted until the same command goes on, or \
+                 `orbweaver consumers remove {}`",
+                export::GROUP
+            );
+        }
         Ok(())
     }
+}
+
+/// Why watching ended well.
+enum Watched {
+    /// Nothing is left to do, and all results are collected.
+    Complete,
+    /// The crawl is at its cap.
+    AtCap,
+    /// The collector ended; [`Collecting::end`] says why.
+    CollectorEnded,
 }
 
 /// Shows the pipeline until it is complete, or the crawl is at its cap and nothing else is left; with an exporter,
@@ -192,7 +216,7 @@ async fn watch(
     name: &str,
     max_time: Option<Duration>,
     collecting: Option<&Collecting>,
-) -> Result<(), Failure> {
+) -> Result<Watched, Failure> {
     let begun = Instant::now();
     let mut watch = Watch::begin(log).await?;
     let (mut collected, mut capped_results) =
@@ -212,15 +236,14 @@ async fn watch(
         if let Some(collecting) = collecting
             && collecting.task.is_finished()
         {
-            // `Collecting::end` says why.
-            return Ok(());
+            return Ok(Watched::CollectorEnded);
         }
         let status = watch.status(log).await?;
         shown.show(&status, collecting, begun.elapsed());
         if status.complete && (collecting.is_none() || collected.is_proven(log).await?) {
             shown.end();
             eprintln!("complete after {}, with {} dead letters", duration(begun.elapsed()), status.dead_letters);
-            return Ok(());
+            return Ok(Watched::Complete);
         }
         if let Some(capped) = status.caps.iter().find(|capped| status.at_cap && capped.at_cap && capped.crawl == name)
             && (collecting.is_none() || capped_results.is_proven(log).await?)
@@ -228,7 +251,7 @@ async fn watch(
             shown.end();
             eprintln!("{}", capped.text());
             eprintln!("{} URLs wait, after {}", number(status.waiting), duration(begun.elapsed()));
-            return Ok(());
+            return Ok(Watched::AtCap);
         }
         if max_time.is_some_and(|most| begun.elapsed() >= most) {
             shown.end();

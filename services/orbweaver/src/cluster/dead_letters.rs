@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The group whose commit says what `--all` has replayed.
-const GROUP: &str = "dead-letters-replay";
+pub const REPLAY_GROUP: &str = "dead-letters-replay";
 /// Records read at a time.
 const WAIT: Duration = Duration::from_secs(5);
 /// A value of which more is not shown.
@@ -167,7 +167,7 @@ async fn replay_all(log: &dyn Log) -> Result<usize, Failure> {
     for partition in 0..log.partitions(DEAD_LETTERS).map_err(failed)? {
         let place = TopicPartition::new(DEAD_LETTERS, partition);
         let bounds = log.bounds(place).await.map_err(failed)?;
-        let committed = log.committed(GROUP, &[place]).await.map_err(failed)?;
+        let committed = log.committed(REPLAY_GROUP, &[place]).await.map_err(failed)?;
         let from = committed[0].as_ref().map_or(bounds.start, |commit| commit.offset).max(bounds.start);
         if from < bounds.end {
             ends.push((place, from, bounds.end));
@@ -176,7 +176,7 @@ async fn replay_all(log: &dyn Log) -> Result<usize, Failure> {
     if ends.is_empty() {
         return Ok(0);
     }
-    let mut consumer = log.consumer(GROUP, &[DEAD_LETTERS]).map_err(failed)?;
+    let mut consumer = log.consumer(REPLAY_GROUP, &[DEAD_LETTERS]).map_err(failed)?;
     let result = replay_to(log, &mut *consumer, &ends).await;
     consumer.close().await.map_err(failed)?;
     result.map_err(failed)

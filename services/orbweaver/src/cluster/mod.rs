@@ -9,11 +9,13 @@
 //! | [`standing`], [`status`] | `orbweaver status`: how far every stage is, read off the offsets |
 //! | [`scope`] | `orbweaver scope`: shows what belongs to a crawl, changes it while it runs |
 //! | [`topics`] | `orbweaver topics`: creates, checks and lists |
+//! | [`consumers`] | `orbweaver consumers`: declares groups that keep records from being deleted |
 //! | [`dead_letters`] | `orbweaver dead-letters`: lists and replays |
 
 pub mod args;
 mod caps;
 pub mod connection;
+pub mod consumers;
 pub mod crawl;
 pub mod dead_letters;
 pub mod scope;

@@ -37,7 +37,7 @@ pub struct Status {
     pub waiting: u64,
     /// Dispatches that the fetchers hold.
     pub in_flight: u64,
-    /// Records in `crawl.dead-letters`.
+    /// Records in `crawl.dead-letters` that were not replayed with `--all`.
     pub dead_letters: u64,
     /// The crawls that have a cap on their pages.
     pub caps: Vec<CappedCrawl>,
@@ -64,6 +64,17 @@ impl Status {
             caps: caps.crawls(),
             stages,
         }
+    }
+
+    /// What could not be processed, if anything.
+    #[must_use]
+    pub fn unprocessed(&self) -> Option<String> {
+        let letters = match self.dead_letters {
+            0 => return None,
+            1 => "1 dead letter".to_owned(),
+            more => format!("{} dead letters", number(more)),
+        };
+        Some(format!("nothing is left to do, with {letters}: see `orbweaver dead-letters list`"))
     }
 
     /// The status in words, one stage a line.
@@ -143,6 +154,7 @@ mod tests {
         let frontier = &status.stages[0];
         assert_eq!((frontier.lag, frontier.per_second, frontier.arrived_per_second), (110, 10.0, 20.0));
         assert!(status.text().contains("not complete: 110 waiting, 3 in flight, 3 dead letters"), "{}", status.text());
+        assert!(status.unprocessed().is_some_and(|reason| reason.contains("3 dead letters")));
     }
 
     #[test]
@@ -151,6 +163,7 @@ mod tests {
         let status = Status::between(&reading, &reading.clone(), Duration::from_secs(1), 0, &Caps::default());
         assert!(status.complete);
         assert!(status.text().ends_with("complete: 0 waiting, 0 in flight, 0 dead letters"));
+        assert_eq!(status.unprocessed(), None);
         let json = serde_json::to_value(&status).unwrap();
         assert_eq!(json["stages"][0]["topic"], "crawl.frontier");
     }

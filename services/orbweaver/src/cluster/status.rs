@@ -13,6 +13,7 @@ use super::{
     args::StatusArgs,
     caps::Caps,
     connection::{block_on, connect},
+    dead_letters::REPLAY_GROUP,
     standing::Status,
 };
 use crate::{
@@ -45,7 +46,8 @@ pub fn run(args: &StatusArgs) -> Result<(), Failure> {
                 return show(&status, args.json);
             }
             if status.complete || status.at_cap {
-                return show(&status, args.json);
+                show(&status, args.json)?;
+                return status.unprocessed().map_or(Ok(()), |reason| Err(Failure::Unprocessed(reason)));
             }
             if args.max_time.is_some_and(|most| begun.elapsed() >= most) {
                 show(&status, args.json)?;
@@ -94,17 +96,19 @@ fn in_order_of_the_flow() -> Vec<Declared> {
     topic::topics().iter().flat_map(|described| described.consumers.iter().map(pair(described.topic))).collect()
 }
 
-/// The number of records in `crawl.dead-letters`.
+/// The number of records in `crawl.dead-letters` that `dead-letters replay --all` has not replayed.
 ///
 /// # Errors
 /// When the log cannot be read.
 pub async fn dead_letters(log: &dyn Log) -> Result<u64, Failure> {
-    let mut count = 0;
-    for partition in 0..log.partitions(topic::DEAD_LETTERS).map_err(failed)? {
-        let bounds = log.bounds(TopicPartition::new(topic::DEAD_LETTERS, partition)).await.map_err(failed)?;
-        count += bounds.end - bounds.start;
-    }
-    Ok(count)
+    let partitions = 0..log.partitions(topic::DEAD_LETTERS).map_err(failed)?;
+    let places: Vec<_> = partitions.map(|partition| TopicPartition::new(topic::DEAD_LETTERS, partition)).collect();
+    let replayed = log.committed(REPLAY_GROUP, &places).await.map_err(failed)?;
+    let bounds = log.all_bounds(&places).await.map_err(failed)?;
+    let left = bounds.iter().zip(replayed).map(|(bounds, replayed)| {
+        bounds.end.saturating_sub(replayed.map_or(bounds.start, |commit| commit.offset.max(bounds.start)))
+    });
+    Ok(left.sum())
 }
 
 fn show(status: &Status, json: bool) -> Result<(), Failure> {

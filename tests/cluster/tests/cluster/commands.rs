@@ -9,13 +9,13 @@ use serde_json::Value;
 use crate::PATIENCE;
 
 /// Runs a command on a cluster: its words, split at spaces.
-async fn orbweaver(cluster: &Cluster, words: &str) -> Result<Ended> {
+pub(crate) async fn orbweaver(cluster: &Cluster, words: &str) -> Result<Ended> {
     let brokers = orbweaver_testkit::brokers();
     let on = ["--brokers", &brokers, "--prefix", cluster.prefix()];
     Orbweaver::new(words.split(' ').chain(on))?.end(PATIENCE).await
 }
 
-fn lines(ended: &Ended) -> Result<Vec<Value>> {
+pub(crate) fn lines(ended: &Ended) -> Result<Vec<Value>> {
     ended.stdout.lines().map(|line| serde_json::from_str(line).with_context(|| line.to_owned())).collect()
 }
 
@@ -53,7 +53,8 @@ async fn topics_seeds_status_and_dead_letters_do_what_they_say() -> Result<()> {
     let early = format!("{{\"url\":\"{}\",\"crawl\":\"later\"}}", later.start_url());
     cluster.seed(&[&early]).await?;
     let mut instances = cluster.add_all(PATIENCE).await?;
-    orbweaver(&cluster, "status --wait --max-time 100s").await?.expect(0, &[])?;
+    let wait = "status --wait --max-time 100s";
+    orbweaver(&cluster, wait).await?.expect(65, &["1 dead letter", "orbweaver dead-letters list"])?;
     let letters = orbweaver(&cluster, "dead-letters list").await?;
     let [letter] = &lines(&letters)?[..] else { anyhow::bail!("not one dead letter: {}", letters.stdout) };
     ensure!(letter["value"] == early && letter["reason"].to_string().contains("no crawl `later`"), "{letter}");
@@ -66,7 +67,7 @@ async fn topics_seeds_status_and_dead_letters_do_what_they_say() -> Result<()> {
     orbweaver(&cluster, "crawl --crawl later --max-depth 50").await?.expect(0, &[])?;
     orbweaver(&cluster, "dead-letters replay --all").await?.expect(0, &["1 records replayed"])?;
     orbweaver(&cluster, "dead-letters replay --all").await?.expect(0, &["0 records replayed"])?;
-    orbweaver(&cluster, "status --wait --max-time 100s").await?.expect(0, &[])?;
+    orbweaver(&cluster, wait).await?.expect(0, &[])?;
     cluster.complete(PATIENCE, &mut instances).await?;
     let found = Found::read(&cluster.log).await?;
     for expected in later.truth() {

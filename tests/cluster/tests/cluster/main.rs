@@ -2,6 +2,7 @@
 
 mod capped;
 mod commands;
+mod consumers;
 mod crawl;
 mod process;
 mod replay;

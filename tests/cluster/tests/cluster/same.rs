@@ -9,7 +9,7 @@ use orbweaver_pipeline_tests::{Orbweaver, Output, cppreference, outside};
 use orbweaver_toyweb::{Logging, Serving, ToyWeb, WebConfig};
 use serde_json::Value;
 
-use crate::PATIENCE;
+use crate::{PATIENCE, commands::orbweaver};
 
 /// What depends on when and by which way a page was reached, which is another one in each run.
 const OF_THE_RUN: [&str; 4] = ["fetched_at", "depth", "via", "redirects"];
@@ -40,6 +40,8 @@ async fn same_both_ways(start: &str, options: &[&str]) -> Result<usize> {
     let prefix = cluster.prefix().to_owned();
     command(together.path(), &["--brokers", &brokers, "--prefix", &prefix])?.end(PATIENCE).await?.expect(0, &[])?;
     instances.iter_mut().try_for_each(|instance| instance.still_runs())?;
+    let listed = orbweaver(&cluster, "consumers list").await?;
+    ensure!(listed.stdout.contains("no group is declared"), "the collector is done: {}", listed.stdout);
 
     let (alone, together) = (documents(alone.path())?, documents(together.path())?);
     let missing: Vec<_> = alone.keys().filter(|url| !together.contains_key(*url)).take(20).collect();

@@ -35,7 +35,7 @@ async fn a_wrong_command_line_names_the_argument_and_makes_no_folder() -> Result
     refused(&["crawl", "ftp://example.org/"], USAGE, &["ftp", "http"]).await?;
     refused(&["crawl", "http://example.org/", "--no-such-option"], USAGE, &["--no-such-option"]).await?;
     refused(&["crawl", "http://example.org/", "--rate", "fast"], USAGE, &["--rate", "fast"]).await?;
-    refused(&["crawl", "http://example.org/", "--rate", "-1"], USAGE, &["-1"]).await?;
+    refused(&["crawl", "http://example.org/", "--rate", "-3"], USAGE, &["--rate", "-3", "0.001 to 1000"]).await?;
     refused(&["crawl", "http://example.org/", "--max-pages", "many"], USAGE, &["--max-pages", "many"]).await?;
     refused(&["crawl", "http://example.org/", "--max-pages", "0"], USAGE, &["--max-pages"]).await?;
     refused(&["crawl", "http://example.org/", "--concurrency", "0"], USAGE, &["--concurrency"]).await?;
@@ -44,6 +44,12 @@ async fn a_wrong_command_line_names_the_argument_and_makes_no_folder() -> Result
     refused(&["crawl", "http://example.org/", "--include", "a(b"], USAGE, &["--include", "a(b"]).await?;
     refused(&["crawl", "http://example.org/", "--exclude", "[z"], USAGE, &["--exclude", "[z"]).await?;
     refused(&["crawl", "http://example.org/", "--header", "no colon"], USAGE, &["--header", "no colon"]).await?;
+    refused(&["crawl", "http://example.org/", "--prefix", "own"], USAGE, &["--prefix", "--brokers"]).await?;
+    refused(&["crawl", "http://example.org/", "-X", "a=b"], USAGE, &["-X", "--brokers"]).await?;
+    refused(&["crawl", "http://example.org/", "--crawl", "docs"], USAGE, &["--brokers"]).await?;
+    refused(&["consumers", "list"], USAGE, &["--brokers"]).await?;
+    refused(&["consumers", "add", "frontier", "--brokers", "localhost:9"], USAGE, &["frontier", "pipeline's own"])
+        .await?;
     refused(&["crawl"], USAGE, &["URL"]).await?;
     refused(&["crawl", "--out", "nothing-there.crawl"], USAGE, &["nothing-there.crawl"]).await?;
     refused(&["no-such-command"], USAGE, &["no-such-command"]).await

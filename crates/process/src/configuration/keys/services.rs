@@ -132,6 +132,18 @@ pub(super) const KEYS: &[Key] = &[
     )
     .is("10s"),
     Key::new(
+        ("documents", "retention"),
+        Kind::Time(SECOND, 3650 * DAY),
+        FRONTIER,
+        "How long documents are kept while no consumer group is declared (`orbweaver consumers`). Not set: for ever.",
+    ),
+    Key::new(
+        ("documents", "retention_bytes"),
+        Kind::Size(MIB, 1 << 60),
+        FRONTIER,
+        "How much of them is kept likewise, over all partitions, before the brokers' compression, about. Not set: all.",
+    ),
+    Key::new(
         ("rate_limiter", "rate"),
         Kind::Rate,
         POLITE,

@@ -1,0 +1,71 @@
+//! Consumer groups of users: which keep documents from being deleted.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use orbweaver_cluster_tests::{Cluster, Plan, Service};
+use orbweaver_log::{Log as _, Offset, Record, TopicPartition};
+use orbweaver_messages::topic::DOCUMENTS;
+use orbweaver_stage::{Clock as _, SystemClock};
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    PATIENCE,
+    commands::{lines, orbweaver},
+};
+
+/// Waits until the records below an offset are deleted, and no more than those.
+async fn until_deleted(cluster: &Cluster, place: TopicPartition, below: Offset) -> Result<()> {
+    let begun = Instant::now();
+    loop {
+        let start = cluster.log.bounds(place).await?.start;
+        ensure!(start <= below, "{place} begins at {start}, above {below}");
+        if start == below {
+            return Ok(());
+        }
+        ensure!(begun.elapsed() < PATIENCE, "{place} still begins at {start}, not at {below}");
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs the servers of tests/stack"]
+async fn a_declared_group_keeps_documents_an_undeclared_one_does_not_and_a_removed_one_no_more() -> Result<()> {
+    let plan = Plan::on_shared_servers(2)
+        .with("ORBWEAVER_DOCUMENTS__RETENTION", "1s")
+        .with("ORBWEAVER_FRONTIER__DELETE_INTERVAL", "200ms");
+    let mut cluster = Cluster::start(plan).await?;
+    let place = TopicPartition::new(DOCUMENTS, 1);
+    let minute_ago = SystemClock.now() - 60_000;
+    let document = Record { place, key: None, value: Some("{}".into()), headers: vec![], timestamp_ms: minute_ago };
+    cluster.log.append(vec![document; 10]).await?;
+    let listed = orbweaver(&cluster, "consumers list").await?;
+    ensure!(listed.stdout.contains("no group is declared"), "{}", listed.stdout);
+
+    // Declared, with its start committed; another group that has committed is not.
+    let added = orbweaver(&cluster, "consumers add indexer").await?;
+    added.expect(0, &[])?;
+    ensure!(added.stdout.contains(&format!("group.id={}.indexer", cluster.prefix())), "{}", added.stdout);
+    orbweaver(&cluster, "consumers add indexer").await?.expect(0, &[])?;
+    let committed = cluster.log.committed("indexer", &[TopicPartition::new(DOCUMENTS, 0), place]).await?;
+    ensure!(committed.iter().flatten().all(|commit| commit.offset == 0) && committed.len() == 2, "{committed:?}");
+    cluster.log.begin_group("curious", vec![(place, 0)]).await?;
+    let mut frontier = cluster.add(Service::Frontier).await?;
+    frontier.ready(PATIENCE).await?;
+
+    // However old they are, exactly what it has committed goes.
+    for commit in [4, 7] {
+        cluster.log.begin_group("indexer", vec![(place, commit)]).await?;
+        until_deleted(&cluster, place, commit).await?;
+    }
+    let listed = orbweaver(&cluster, "consumers list --json").await?;
+    let [group] = &lines(&listed)?[..] else { anyhow::bail!("not one group: {}", listed.stdout) };
+    ensure!(group["group"] == "indexer" && group["lag"] == 3 && group["without_commit"] == 0, "{group}");
+
+    // Removed, it keeps nothing, and the bound applies.
+    orbweaver(&cluster, "consumers remove indexer").await?.expect(0, &[])?;
+    until_deleted(&cluster, place, 10).await?;
+    orbweaver(&cluster, "consumers remove indexer").await?.expect(64, &["indexer", "not declared"])?;
+    frontier.kill().await?;
+    cluster.remove().await
+}
