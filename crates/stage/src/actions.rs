@@ -29,6 +29,17 @@ pub struct Plan<E> {
     pub token: Option<Token>,
 }
 
+impl<E> Plan<E> {
+    /// The bytes of the records that it produces.
+    pub(crate) fn bytes(&self) -> usize {
+        let records = self.steps.iter().filter_map(|step| match step {
+            Step::Produce(records) => Some(records),
+            Step::Perform(_) => None,
+        });
+        records.flatten().map(Record::bytes).sum()
+    }
+}
+
 /// Collects what a stage wants done. The runtime empties it after every call.
 #[derive(Debug)]
 pub struct Actions<J, E> {

@@ -14,7 +14,7 @@ const SWEEP_ABOVE: usize = 1024;
 pub struct Limits {
     /// Records.
     pub records: usize,
-    /// Bytes of keys, values and headers.
+    /// Bytes of keys, values and headers: of the records that are charged and of those in plans that are not durable.
     pub bytes: usize,
     /// In percent of the limits: what is paused at a limit is resumed when both have fallen below this mark, so that a
     /// stage at its limit does not pause and resume for each record.
@@ -27,12 +27,14 @@ pub(crate) struct Budget {
     limits: Limits,
     records: usize,
     bytes: usize,
+    /// Bytes of the records in plans that are not durable.
+    planned: usize,
     paused: bool,
 }
 
 impl Budget {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self { limits, records: 0, bytes: 0, paused: false }
+        Self { limits, records: 0, bytes: 0, planned: 0, paused: false }
     }
 
     pub(crate) fn charge(&mut self, bytes: usize) {
@@ -46,14 +48,25 @@ impl Budget {
         self.bytes = self.bytes.saturating_sub(bytes);
     }
 
+    /// Charges what a plan produces, until it is durable.
+    pub(crate) fn plan(&mut self, bytes: usize) {
+        self.planned += bytes;
+    }
+
+    /// A plan is durable.
+    pub(crate) fn durable(&mut self, bytes: usize) {
+        debug_assert!(self.planned >= bytes, "more is durable than was planned");
+        self.planned = self.planned.saturating_sub(bytes);
+    }
+
     /// Whether reading has to pause now: from the limit on, until both are below low water.
     pub(crate) fn paused(&mut self) -> bool {
         let Limits { records, bytes, low_water_percent } = self.limits;
         let low = |limit: usize| limit as u128 * u128::from(low_water_percent) / 100;
         self.paused = if self.paused {
-            self.records as u128 > low(records) || self.bytes as u128 > low(bytes)
+            self.records as u128 > low(records) || self.bytes() as u128 > low(bytes)
         } else {
-            self.records >= records || self.bytes >= bytes
+            self.records >= records || self.bytes() >= bytes
         };
         self.paused
     }
@@ -63,13 +76,13 @@ impl Budget {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes + self.planned
     }
 
     /// The larger of the shares of the limits that are used.
     pub(crate) fn used_ratio(&self) -> f64 {
         let share = |used: usize, limit: usize| used as f64 / limit as f64;
-        share(self.records, self.limits.records).max(share(self.bytes, self.limits.bytes))
+        share(self.records, self.limits.records).max(share(self.bytes(), self.limits.bytes))
     }
 }
 
@@ -145,6 +158,12 @@ mod tests {
         assert!(!budget.paused());
         budget.charge(1000);
         assert!(budget.paused(), "bytes alone pause too");
+        budget.release(1, 1000);
+        assert!(!budget.paused());
+        budget.plan(990);
+        assert!(budget.paused(), "and so do plans that are not durable");
+        budget.durable(990);
+        assert!(!budget.paused());
     }
 
     #[test]

@@ -27,11 +27,13 @@ pub(crate) struct Landing {
     pub(crate) offsets: Vec<Offset>,
     /// Reason for which the log refused a record: the later steps are not taken, and the origins are rejected.
     pub(crate) refused: Option<String>,
+    /// The bytes of its records.
+    pub(crate) bytes: usize,
 }
 
 impl Landing {
-    pub(crate) fn new(completes: Vec<Origin>, token: Option<Token>) -> Self {
-        Self { completes, token, offsets: vec![], refused: None }
+    pub(crate) fn new(completes: Vec<Origin>, token: Option<Token>, bytes: usize) -> Self {
+        Self { completes, token, offsets: vec![], refused: None, bytes }
     }
 }
 
@@ -66,9 +68,18 @@ impl<E: Send + 'static> Flight<E> {
     pub(crate) fn new(number: u64, plans: Vec<Plan<E>>) -> Self {
         let plans = plans
             .into_iter()
-            .map(|plan| Flying { steps: plan.steps.into_iter(), landing: Landing::new(plan.completes, plan.token) })
+            .map(|plan| {
+                let bytes = plan.bytes();
+                let landing = Landing::new(plan.completes, plan.token, bytes);
+                Flying { steps: plan.steps.into_iter(), landing }
+            })
             .collect();
         Self { number, plans }
+    }
+
+    /// The bytes of all their records.
+    pub(crate) fn bytes(&self) -> usize {
+        self.plans.iter().map(|plan| plan.landing.bytes).sum()
     }
 
     /// Takes the next step of each plan.

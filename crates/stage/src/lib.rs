@@ -21,6 +21,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `stage`, `actions`, `clock`, `no_work` | what a service implements and says |
+//! | `byte_budget` | memory for the work outside the loop, by bytes |
 //! | `ledger`, `budget`, `served` | offsets, charges and epochs of the partitions that are served (pure) |
 //! | `assignment` | assigned → restoring → open → draining → handed back, or lost (pure) |
 //! | `metadata`, `watchdog` | what travels with a commit and who killed its reader; who stands still (pure) |
@@ -38,6 +39,7 @@ mod actions;
 mod alone;
 mod assignment;
 mod budget;
+mod byte_budget;
 mod claim;
 mod clock;
 mod commits;
@@ -70,6 +72,7 @@ mod schedules;
 
 pub use actions::{Actions, Plan, Step, Token};
 pub use budget::Limits;
+pub use byte_budget::{ByteBudget, Reservation};
 pub use claim::{CLAIM_HEADER, is_claim};
 pub use clock::{Clock, ScriptedClock, SystemClock};
 pub use dead_letter::{DEAD_LETTER_CUT_HEADER, DEAD_LETTER_HEADER};

@@ -29,7 +29,8 @@ pub const OUTSTANDING: &str = "orbweaver_stage_outstanding_records";
 pub const LAG_RECORDS: &str = "orbweaver_stage_lag_records";
 /// Records charged to the budget. Alert when it stays at its limit for minutes: the stage is the bottleneck.
 pub const BUDGET_RECORDS: &str = "orbweaver_stage_budget_records";
-/// Bytes charged to the budget. As for records.
+/// Bytes charged to the budget: of records in work, and of records to be written that are not durable. Alert when it stays at its
+/// limit for minutes while log and store are available: the stage is the bottleneck.
 pub const BUDGET_BYTES: &str = "orbweaver_stage_budget_bytes";
 /// 1 while reading is paused by the budget. Alert when it is 1 nearly always.
 pub const PAUSED: &str = "orbweaver_stage_paused";

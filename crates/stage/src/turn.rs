@@ -346,7 +346,8 @@ impl<S: Stage> Turns<S> {
     }
 
     fn landed(&mut self, landed: Landed<S::Effect>) -> Result<(), StageError> {
-        for Landing { completes, token, offsets, refused } in landed.landings {
+        for Landing { completes, token, offsets, refused, bytes } in landed.landings {
+            self.served.budget().durable(bytes);
             match &refused {
                 Some(reason) => self.refuse(completes, reason),
                 None => completes.into_iter().for_each(|origin| self.complete(origin)),
@@ -425,6 +426,7 @@ impl<S: Stage> Turns<S> {
         if !self.plans.is_empty() {
             let number = self.next_flight();
             let flight = Flight::new(number, std::mem::take(&mut self.plans));
+            self.served.budget().plan(flight.bytes());
             self.flights.push(flight.round(self.effects.clone()));
         }
         if !self.rejects.is_empty() {
@@ -435,7 +437,7 @@ impl<S: Stage> Turns<S> {
             let log = self.log.clone();
             self.flights.push(Box::pin(async move {
                 let completes = rejection.send(&log).await?;
-                Ok(Landed { number, landings: vec![Landing::new(completes, None)], rest: None })
+                Ok(Landed { number, landings: vec![Landing::new(completes, None, 0)], rest: None })
             }));
         }
     }

@@ -203,3 +203,24 @@ async fn a_wrong_setting_and_topics_of_different_widths_are_refused_by_name() {
         "scripted: crawl.seeds has 4 partitions, crawl.discovered has 8: create crawl.discovered anew with 4"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_to_be_written_and_is_not_durable_counts_and_pauses_reading() {
+    let log = MemoryLog::new(&specs());
+    fill(&log, at(topic::SEEDS, 0), "seed", 5000).await;
+    let limits = Limits { records: 1_000_000, bytes: 1 << 20, low_water_percent: 50 };
+    let large = "x".repeat(2048);
+    let (stage, seen) = Scripted::new(SEEDS, move |origin, _, told| {
+        told.parked.push(*origin);
+        told.produce(vec![record(at(topic::DISCOVERED, 0), &large)], vec![*origin]);
+    });
+    log.hold_appends(true);
+    let play = play(stage, &log, RunnerConfig { limits, ..config() });
+    until_seen(&seen, "the limit", |seen| seen.received.len() >= 512).await;
+    a_while().await;
+    let received = seen.lock().unwrap().received.len();
+    assert!(received <= 1512, "{received} records: the limit and one poll");
+    log.hold_appends(false);
+    until_committed(&log, at(topic::SEEDS, 0), 5000).await;
+    play.end().await.unwrap();
+}

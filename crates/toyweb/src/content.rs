@@ -2,6 +2,7 @@
 
 use crate::demo::Demo;
 use crate::directory::Directory;
+use crate::greedy::Greedy;
 use crate::heavy;
 use crate::reply::Reply;
 use crate::special::Kind;
@@ -13,6 +14,7 @@ pub(crate) enum Content {
     Generated(Web),
     Demo(Demo),
     Heavy,
+    Greedy(Greedy),
     Directory(Directory),
 }
 
@@ -23,6 +25,7 @@ impl Content {
             Self::Generated(web) => web.answer(asked),
             Self::Demo(demo) => demo.answer(asked),
             Self::Heavy => heavy::answer(asked.target),
+            Self::Greedy(greedy) => greedy.answer(asked),
             Self::Directory(directory) => directory.answer(asked.target).await,
         }
     }
@@ -31,7 +34,7 @@ impl Content {
     pub(crate) fn counted(&self, host: &str, target: &str) -> Option<(Kind, u32)> {
         match self {
             Self::Generated(web) => web.counted(host, target),
-            Self::Demo(_) | Self::Heavy | Self::Directory(_) => None,
+            Self::Demo(_) | Self::Heavy | Self::Greedy(_) | Self::Directory(_) => None,
         }
     }
 }

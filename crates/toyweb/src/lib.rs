@@ -13,7 +13,7 @@
 //! | `graph`, `hosts`, `text`, `hash` | the generator: links, addresses, prose |
 //! | `special` | the special places, by theme: `redirects`, `failures`, `markup`, `robots`, `traps` |
 //! | `web`, `reply`, `truth` | request to answer, and what is true |
-//! | `demo`, `heavy`, `directory` | three other webs: a pleasant small one, one of heavy pages, and a folder of files |
+//! | `demo`, `heavy`, `greedy`, `directory` | other webs: a pleasant small one, heavy pages, many that take much memory, a folder of files |
 //! | `log`, `content`, `server`, `toyweb` | the edge: request log, sockets, handle |
 
 mod config;
@@ -21,6 +21,7 @@ mod content;
 mod demo;
 mod directory;
 mod graph;
+mod greedy;
 mod hash;
 mod heavy;
 mod hosts;
@@ -34,6 +35,7 @@ mod truth;
 mod web;
 
 pub use config::{ConfigError, MAX_ADDRESS_HOSTS, MAX_SPECIALS, WebConfig};
+pub use greedy::GreedyConfig;
 pub use heavy::{heavy_links, heavy_paths};
 pub use hosts::HostId;
 pub use log::{Entry, Logging, RequestLog};

@@ -9,6 +9,7 @@ use crate::config::{ConfigError, WebConfig};
 use crate::content::Content;
 use crate::demo::Demo;
 use crate::directory::Directory;
+use crate::greedy::{Greedy, GreedyConfig};
 use crate::hosts::addresses;
 use crate::log::{Logging, RequestLog};
 use crate::server::{Running, bind, first_address};
@@ -91,6 +92,19 @@ impl ToyWeb {
         let directory = Directory::new(root)?;
         Self::serve(&[Ipv4Addr::LOCALHOST], serving, |port| {
             Ok((Content::Directory(directory), format!("http://127.0.0.1:{port}/")))
+        })
+    }
+
+    /// Serves a web whose pages take much memory.
+    ///
+    /// # Errors
+    /// When the number of hosts is out of range, an address cannot be bound or the log cannot be opened.
+    pub fn start_greedy(config: GreedyConfig, serving: &Serving) -> Result<Self, StartError> {
+        config.validate()?;
+        Self::serve(&config.addresses(), serving, |port| {
+            let greedy = Greedy::new(config.clone(), port)?;
+            let start = greedy.start_url();
+            Ok((Content::Greedy(greedy), start))
         })
     }
 

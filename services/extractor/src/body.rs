@@ -79,6 +79,18 @@ impl BodyReader {
     }
 }
 
+/// About the size of a decoded body, before it is decoded; never above `max_bytes`.
+#[must_use]
+pub fn expected_bytes(value: &[u8], max_bytes: usize) -> usize {
+    let size = match zstd::zstd_safe::get_frame_content_size(value) {
+        Ok(Some(size)) => usize::try_from(size).unwrap_or(usize::MAX),
+        Ok(None) => usize::MAX,
+        // No frame: it travels as it is.
+        Err(_) => value.len(),
+    };
+    size.min(max_bytes)
+}
+
 /// Decodes a frame that does not say its size, or is too large, up to the limit.
 fn stream(frame: &[u8], max_bytes: usize) -> Result<(Cow<'static, [u8]>, bool), BodyError> {
     let mut decoder = zstd::stream::read::Decoder::with_buffer(frame).map_err(BodyError::Zstd)?.single_frame();
@@ -112,6 +124,16 @@ mod tests {
         let sized = zstd::bulk::compress(b"hello", 3).unwrap();
         assert_eq!(open(Some(&sized), BodyEncoding::Zstd, 5), Ok((b"hello".to_vec(), false)));
         assert_eq!(open(Some(&sized), BodyEncoding::Zstd, 4), Ok((b"hell".to_vec(), true)));
+    }
+
+    #[test]
+    fn the_size_of_a_body_is_known_before_it_is_decoded() {
+        let streamed = zstd::encode_all(&b"hello"[..], 3).unwrap();
+        let sized = zstd::bulk::compress(&[7; 5000], 3).unwrap();
+        for (value, expected) in [(&b"hello"[..], 5), (b"", 0), (&sized, 5000), (&streamed, 9000)] {
+            assert_eq!(expected_bytes(value, 9000), expected);
+        }
+        assert_eq!(expected_bytes(&sized, 100), 100);
     }
 
     #[test]

@@ -51,6 +51,8 @@ pub struct ExtractorConfig {
     pub batch_pages: usize,
     /// Bytes of records of one job at most, so that a few large pages are shared out; one page may have more.
     pub batch_bytes: usize,
+    /// Bytes of pages being extracted and of their results until these are durable. A page waits until there is room for it.
+    pub memory: usize,
     /// URLs in one record of `crawl.discovered` at most; the links of a page to one site go on in further records.
     pub max_discovered_urls: usize,
     /// Bytes of URLs in JSON in one record of `crawl.discovered` at most; fewer where the record limit is lower.
@@ -67,6 +69,7 @@ impl Default for ExtractorConfig {
             threads: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             batch_pages: 16,
             batch_bytes: 1 << 20,
+            memory: 128 << 20,
             max_discovered_urls: 1000,
             max_discovered_bytes: 256 << 10,
             record_limit: 16 << 20,
@@ -103,6 +106,7 @@ impl ExtractorConfig {
         range("threads", self.threads, (1, 1024, "1 to 1024"))?;
         range("batch_pages", self.batch_pages, (1, 1024, "1 to 1024"))?;
         range("batch_bytes", self.batch_bytes, (1, usize::MAX, "at least 1"))?;
+        range("memory", self.memory, (1 << 20, 64 << 30, "1 MiB to 64 GiB"))?;
         range("max_discovered_urls", self.max_discovered_urls, (1, 100_000, "1 to 100000"))?;
         let room = (MAX_URL_BYTES, 16 << 20, "8192 (one longest url) to 16 MiB");
         range("max_discovered_bytes", self.max_discovered_bytes, room)?;

@@ -8,6 +8,9 @@ use crate::charset::CharsetSource;
 pub const PAGES: &str = "orbweaver_extractor_pages_total";
 /// Pages that are received and not extracted yet. Alert: above the budget's records for minutes while seconds stay flat.
 pub const PENDING: &str = "orbweaver_extractor_pending_pages";
+/// Bytes of pages being extracted and of their results that are not durable. Alert: at `extractor.memory` for minutes while log and
+/// store are available: pages wait for memory, not for threads.
+pub const MEMORY: &str = "orbweaver_extractor_memory_bytes";
 /// CPU-bound time of a page, from its record to the records that it becomes. Alert: a 99th percentile above one second.
 pub const SECONDS: &str = "orbweaver_extractor_page_seconds";
 /// Bytes of decoded bodies. Alert: none; with the seconds it tells the throughput.
@@ -34,6 +37,7 @@ const SOURCES: [CharsetSource; 4] =
 pub struct ExtractorMetrics {
     pub(crate) pages: IntCounterVec,
     pub(crate) pending: IntGauge,
+    pub(crate) memory: IntGauge,
     pub(crate) seconds: Histogram,
     pub(crate) body_bytes: IntCounter,
     pub(crate) links: IntCounter,
@@ -55,6 +59,7 @@ impl ExtractorMetrics {
         let metrics = Self {
             pages: IntCounterVec::new(Opts::new(PAGES, "Pages by result"), &["result"])?,
             pending: IntGauge::new(PENDING, "Pages received and not extracted yet")?,
+            memory: IntGauge::new(MEMORY, "Bytes of pages being extracted, and of results until they are durable")?,
             seconds: Histogram::with_opts(HistogramOpts::new(SECONDS, "Time of a page").buckets(buckets))?,
             body_bytes: IntCounter::new(BODY_BYTES, "Bytes of decoded bodies")?,
             links: IntCounter::new(LINKS, "Links found")?,
@@ -69,6 +74,7 @@ impl ExtractorMetrics {
         SOURCES.iter().for_each(|source| drop(metrics.charsets.with_label_values(&[source.as_str()])));
         registry.register(Box::new(metrics.pages.clone()))?;
         registry.register(Box::new(metrics.pending.clone()))?;
+        registry.register(Box::new(metrics.memory.clone()))?;
         registry.register(Box::new(metrics.seconds.clone()))?;
         registry.register(Box::new(metrics.body_bytes.clone()))?;
         registry.register(Box::new(metrics.links.clone()))?;

@@ -51,6 +51,7 @@ fn config(settings: &Settings) -> Result<ExtractorConfig, Fault> {
         threads: settings.count("extractor.threads")?,
         batch_pages: settings.count("extractor.batch_pages")?,
         batch_bytes: settings.size("extractor.batch_bytes")?,
+        memory: settings.size("extractor.memory")?,
         max_discovered_urls: settings.count("extractor.max_discovered_urls")?,
         max_discovered_bytes: settings.size("extractor.max_discovered_bytes")?,
         record_limit: settings.size("kafka.record_limit")?,

@@ -4,20 +4,27 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Instant;
 
-use orbweaver_stage::{CpuMeter, Worker};
+use bytes::Bytes;
+use orbweaver_log::Delivered;
+use orbweaver_stage::{ByteBudget, CpuMeter, Reservation, Worker};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::body::BodyReader;
+use crate::body::{BodyReader, expected_bytes};
 use crate::job::{ExtractDone, ExtractJob, PageVerdict, process};
 use crate::{ExtractorConfig, ExtractorMetrics};
+
+/// Extracting a page takes up to this many times its decoded body: one of short links alone has about 400 bytes for each of them, in
+/// links, targets, sets of what is known, and records.
+const WORKING_FACTOR: usize = 16;
+/// A link takes so many bytes besides its URL.
+const LINK_BYTES: usize = 48;
 
 /// Runs jobs on blocking threads.
 #[derive(Debug)]
 pub struct BlockingWorker {
-    config: Arc<ExtractorConfig>,
-    metrics: ExtractorMetrics,
+    pages: Arc<Extraction>,
     runtime: Handle,
     threads: Arc<Semaphore>,
     meter: Option<CpuMeter>,
@@ -28,7 +35,8 @@ impl BlockingWorker {
     #[must_use]
     pub fn new(config: ExtractorConfig, metrics: ExtractorMetrics, runtime: Handle) -> Self {
         let threads = Arc::new(Semaphore::new(config.threads.clamp(1, Semaphore::MAX_PERMITS)));
-        Self { config: Arc::new(config), metrics, runtime, threads, meter: None }
+        let memory = ByteBudget::new(config.memory, metrics.memory.clone());
+        Self { pages: Arc::new(Extraction { config, metrics, memory }), runtime, threads, meter: None }
     }
 
     /// Adds the CPU time of the jobs to `meter`.
@@ -40,20 +48,25 @@ impl BlockingWorker {
 
 impl Worker<ExtractJob, ExtractDone> for BlockingWorker {
     fn start(&self, job: ExtractJob, results: &UnboundedSender<ExtractDone>) {
-        let (config, metrics) = (Arc::clone(&self.config), self.metrics.clone());
-        let (threads, results) = (Arc::clone(&self.threads), results.clone());
+        let (pages, threads, results) = (Arc::clone(&self.pages), Arc::clone(&self.threads), results.clone());
         let meter = self.meter.clone();
-        let work = move || match meter {
-            Some(meter) => meter.measure(|| run(job, &config, &metrics)),
-            None => run(job, &config, &metrics),
-        };
         let job = async move {
             // The semaphore is never closed; if it were, the job ran without a bound rather than not at all.
             let permit = threads.acquire_owned().await;
-            let work = tokio::task::spawn_blocking(work);
-            // Blocking work that was started is cancelled by the end of the runtime only; then nobody waits.
-            if let Ok(done) = work.await {
+            let mut left = Some((job, None));
+            while let Some((job, memory)) = left.take() {
+                let (on_thread, meter) = (Arc::clone(&pages), meter.clone());
+                let work = move || match meter {
+                    Some(meter) => meter.measure(|| on_thread.run(job, memory)),
+                    None => on_thread.run(job, memory),
+                };
+                // Blocking work that was started is cancelled by the end of the runtime only; then nobody waits.
+                let Ok((done, rest)) = tokio::task::spawn_blocking(work).await else { break };
+                // First, since the memory that the rest waits for may be theirs.
                 let _ = results.send(done);
+                if let Some((rest, needed)) = rest {
+                    left = Some((rest, Some(pages.memory.reserve(needed).await)));
+                }
             }
             drop(permit);
         };
@@ -69,33 +82,73 @@ thread_local! {
     static BODIES: RefCell<Option<BodyReader>> = const { RefCell::new(None) };
 }
 
-fn run(job: ExtractJob, config: &ExtractorConfig, metrics: &ExtractorMetrics) -> ExtractDone {
-    BODIES.with_borrow_mut(|kept| {
-        let mut bodies = match kept.take().map_or_else(BodyReader::new, Ok) {
-            Ok(bodies) => bodies,
-            Err(error) => {
-                let reject = |(origin, _)| (origin, PageVerdict::Rejected(error.to_string()));
-                return ExtractDone { pages: job.pages.into_iter().map(reject).collect() };
-            }
-        };
-        let done = extract_all(job, &mut bodies, config, metrics);
-        *kept = Some(bodies);
-        done
-    })
+/// What of a job is left, and the bytes that its next page waits for.
+type Rest = Option<(ExtractJob, usize)>;
+
+/// What all jobs share.
+#[derive(Debug)]
+struct Extraction {
+    config: ExtractorConfig,
+    metrics: ExtractorMetrics,
+    memory: ByteBudget,
 }
 
-fn extract_all(
-    job: ExtractJob,
-    bodies: &mut BodyReader,
-    config: &ExtractorConfig,
-    metrics: &ExtractorMetrics,
-) -> ExtractDone {
-    let context = (job.partitions, job.now);
-    let extract = |(origin, record)| {
-        let start = Instant::now();
-        let verdict = process(&record, context, bodies, config);
-        metrics.seconds.observe(start.elapsed().as_secs_f64());
-        (origin, verdict)
-    };
-    ExtractDone { pages: job.pages.into_iter().map(extract).collect() }
+impl Extraction {
+    /// Extracts pages as long as there is memory for them; `memory` is that of the first.
+    fn run(&self, job: ExtractJob, memory: Option<Reservation>) -> (ExtractDone, Rest) {
+        BODIES.with_borrow_mut(|kept| {
+            let mut bodies = match kept.take().map_or_else(BodyReader::new, Ok) {
+                Ok(bodies) => bodies,
+                Err(error) => {
+                    let reject = |(origin, _)| (origin, PageVerdict::Rejected(error.to_string()));
+                    return (ExtractDone { pages: job.pages.into_iter().map(reject).collect() }, None);
+                }
+            };
+            let done = self.extract(job, memory, &mut bodies);
+            *kept = Some(bodies);
+            done
+        })
+    }
+
+    fn extract(
+        &self,
+        job: ExtractJob,
+        mut memory: Option<Reservation>,
+        bodies: &mut BodyReader,
+    ) -> (ExtractDone, Rest) {
+        let ExtractJob { pages, partitions, now } = job;
+        let mut done = Vec::with_capacity(pages.len());
+        let mut pages = pages.into_iter();
+        while let Some((origin, record)) = pages.next() {
+            let needed = self.needed(&record);
+            let Some(memory) = memory.take().or_else(|| self.memory.try_reserve(needed)) else {
+                let pages = std::iter::once((origin, record)).chain(pages).collect();
+                return (ExtractDone { pages: done }, Some((ExtractJob { pages, partitions, now }, needed)));
+            };
+            let start = Instant::now();
+            let verdict = process(&record, (partitions, now), bodies, &self.config);
+            self.metrics.seconds.observe(start.elapsed().as_secs_f64());
+            done.push((origin, holding(verdict, memory)));
+        }
+        (ExtractDone { pages: done }, None)
+    }
+
+    /// What extracting a page takes at most, in bytes.
+    fn needed(&self, record: &Delivered) -> usize {
+        let body = record.value.as_deref().unwrap_or_default();
+        expected_bytes(body, self.config.options.max_body_bytes).saturating_mul(WORKING_FACTOR)
+    }
+}
+
+/// The same, with the memory that is reserved for it: no more than it has now, and until its last record is let go.
+fn holding(mut verdict: PageVerdict, mut memory: Reservation) -> PageVerdict {
+    if let PageVerdict::Extracted(result) = &mut verdict {
+        let records: usize = result.records.iter().filter_map(|record| record.value.as_ref()).map(Bytes::len).sum();
+        let links: usize = result.links.links.iter().map(|(url, _)| url.len() + LINK_BYTES).sum();
+        memory.set(records + links);
+        if let Some(value) = result.records.last_mut().and_then(|record| record.value.as_mut()) {
+            *value = memory.attach(std::mem::take(value));
+        }
+    }
+    verdict
 }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use bytes::Bytes;
-use orbweaver_extractor::job::{ExtractDone, ExtractJob, PAGE_HEADER};
+use orbweaver_extractor::job::{ExtractDone, ExtractJob, PAGE_HEADER, PageVerdict};
 use orbweaver_extractor::{
     BlockingWorker, ExtractOptions, ExtractorConfig, ExtractorMetrics, ExtractorStage, PageInput, extract,
 };
@@ -239,4 +239,39 @@ fn a_batch_is_shared_by_all_threads_and_large_pages_are_jobs_of_their_own() {
     assert_eq!(jobs(config(), &[]), Vec::<usize>::new());
     let small = ExtractorConfig { batch_bytes: 5000, ..config() };
     assert_eq!(jobs(small, &[100, 100, 9000, 100, 100, 100]), [2, 1, 3]);
+}
+
+#[tokio::test]
+async fn pages_wait_while_results_that_are_not_durable_hold_the_memory_and_all_are_extracted() {
+    const MEMORY: usize = 3 << 20;
+    let registry = Registry::new();
+    let metrics = ExtractorMetrics::register(&registry).unwrap();
+    let config = ExtractorConfig { memory: MEMORY, ..config() };
+    let worker = BlockingWorker::new(config, metrics, tokio::runtime::Handle::current());
+    let in_use = || {
+        let families = registry.gather();
+        let family = families.iter().find(|family| family.name() == "orbweaver_extractor_memory_bytes").unwrap();
+        family.get_metric()[0].get_gauge().get_value()
+    };
+    let body: String = (0..2000).map(|number| format!("<a href=/{number}>a link</a>")).collect();
+    let (results, mut finished) = unbounded_channel();
+    for job in 0..4 {
+        let pages = (0..10).map(|page| fetched(job * 10 + page, &body)).collect();
+        worker.start(ExtractJob { pages, partitions: PARTITIONS, now: NOW }, &results);
+    }
+    drop(results);
+    let mut offsets = vec![];
+    while let Some(done) = finished.recv().await {
+        assert!(done.pages.len() < 10, "ten such pages do not fit");
+        offsets.extend(done.pages.iter().map(|(origin, _)| origin.offset));
+        let bytes: usize = done.pages.iter().map(|(_, verdict)| record_bytes(verdict)).sum();
+        assert!((bytes as f64..=MEMORY as f64).contains(&in_use()), "{bytes} bytes count as {}", in_use());
+    }
+    offsets.sort_unstable();
+    assert_eq!((offsets, in_use() as u64), ((0..40).collect(), 0));
+}
+
+fn record_bytes(verdict: &PageVerdict) -> usize {
+    let PageVerdict::Extracted(result) = verdict else { panic!("{verdict:?}") };
+    result.records.iter().map(orbweaver_log::Record::bytes).sum()
 }

@@ -13,8 +13,9 @@ use orbweaver_fetcher::{
     gates::{Gates, Turn, Wish},
     pack,
 };
-use orbweaver_stage::SystemClock;
+use orbweaver_stage::{ByteBudget, SystemClock};
 use orbweaver_url::Url;
+use prometheus::IntGauge;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,
@@ -97,11 +98,12 @@ fn asking(criterion: &mut Criterion) {
         ..FetcherConfig::default()
     };
     let client = HttpClient::new(&config, Arc::new(SystemClock)).expect("a client");
+    let memory = ByteBudget::new(config.body_memory, IntGauge::new("bytes", "in use").expect("a gauge"));
     let url = Url::parse(&format!("http://{address}/page")).expect("a url");
     criterion.bench_function("ask for 16 KiB over loopback, client and server on one thread", |bencher| {
         bencher.iter(|| {
             let request = Request { url: url.clone(), purpose: Purpose::Page, cookie: None };
-            runtime.block_on(client.ask(request)).result.expect("an answer")
+            runtime.block_on(client.ask(request, &mut memory.reservation())).result.expect("an answer")
         });
     });
 }

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use bytes::Bytes;
 use orbweaver_messages::BodyEncoding;
+use orbweaver_stage::Reservation;
 use xxhash_rust::xxh3::xxh3_128;
 use zstd::{
     bulk::Compressor,
@@ -23,6 +24,15 @@ pub struct PackedBody {
     pub truncated: bool,
     /// xxh3-128 of the decoded bytes that were read, as hexadecimal digits.
     pub content_hash: String,
+}
+
+impl PackedBody {
+    /// The same, with the memory that is reserved for it: no more than it has now, and no longer than its last byte is held.
+    #[must_use]
+    pub(crate) fn holding(self, mut memory: Reservation) -> Self {
+        memory.set(self.value.len());
+        Self { value: memory.attach(self.value), ..self }
+    }
 }
 
 /// The fastest level but for those that leave out Huffman coding: the log carries each body once or twice, and the fetcher

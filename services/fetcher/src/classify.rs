@@ -14,6 +14,9 @@ pub const MAX_CHAIN: usize = 20;
 pub const MAX_CHAIN_BYTES: usize = 64 << 10;
 /// How often a redirect to what is known already is followed within one dispatch.
 pub const MAX_AGAIN: usize = 5;
+/// A page that was not read for want of memory is dispatched again after this time, in milliseconds: what holds the memory waits for
+/// the log or the store.
+pub const MEMORY_RETRY_MS: Millis = 10_000;
 
 /// A reason, in the words of an outcome.
 pub type Reason = Cow<'static, str>;
@@ -55,6 +58,8 @@ pub enum Verdict {
     },
     /// To be tried again then.
     Retry(Reason, Millis),
+    /// To be tried again then, through no fault of the site: it costs no attempt.
+    Deferred(Reason, Millis),
     /// It cannot be had.
     Gone(Reason),
 }
@@ -65,6 +70,9 @@ pub fn classify(asked: Asked<'_>, attempt: &Attempt) -> Verdict {
     match &attempt.result {
         Err(Failure::Private) => Verdict::Refused(Failure::Private.reason().into()),
         Err(Failure::UnknownHost) => Verdict::Gone(Failure::UnknownHost.reason().into()),
+        Err(Failure::Memory) => {
+            Verdict::Deferred(Failure::Memory.reason().into(), attempt.ended_at_ms.saturating_add(MEMORY_RETRY_MS))
+        }
         Err(failure) => passing(asked.dispatch, failure.reason().into(), attempt.ended_at_ms),
         Ok(answer) => classify_answer(asked, answer, attempt.ended_at_ms),
     }

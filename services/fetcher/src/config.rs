@@ -36,6 +36,8 @@ pub struct FetcherConfig {
     pub max_body_bytes: usize,
     /// The largest record that the log takes, in bytes; a page whose record would be larger has its body cut.
     pub record_limit: usize,
+    /// Bytes of bodies in memory, from their first byte until they are durable; one body may exceed it.
+    pub body_memory: usize,
     /// Headers of an answer, at most; an answer with more fails.
     pub max_headers: usize,
     /// Bytes of an answer's headers that are kept with the page.
@@ -67,6 +69,7 @@ impl Default for FetcherConfig {
             request_timeout: Duration::from_secs(30),
             max_body_bytes: 8 << 20,
             record_limit: 16 << 20,
+            body_memory: 128 << 20,
             max_headers: 256,
             max_header_bytes: 16 << 10,
             ignore_robots: false,
@@ -86,6 +89,8 @@ pub const MAX_CONCURRENCY: usize = 1024;
 pub const MAX_BODY_BYTES: usize = 256 << 20;
 /// The most bytes of headers that may be kept with a page: its record must fit the smallest record limit.
 pub const MAX_HEADER_BYTES: usize = 32 << 10;
+/// The least and the most memory for bodies that may be configured, in bytes.
+pub(crate) const BODY_MEMORY: std::ops::RangeInclusive<usize> = 1 << 20..=64 << 30;
 /// Headers that belong to the client, or that would change what an answer means.
 const RESERVED: [&str; 10] = [
     "accept-encoding",
@@ -119,6 +124,10 @@ impl FetcherConfig {
         }
         if !(1..=MAX_BODY_BYTES).contains(&self.max_body_bytes) {
             return fail("max_body_bytes", self.max_body_bytes.to_string(), &format!("1 to {MAX_BODY_BYTES}"));
+        }
+        if !BODY_MEMORY.contains(&self.body_memory) {
+            let allowed = format!("{} (1 MiB) to {} (64 GiB)", BODY_MEMORY.start(), BODY_MEMORY.end());
+            return fail("body_memory", self.body_memory.to_string(), &allowed);
         }
         if !(1..=4096).contains(&self.max_headers) {
             return fail("max_headers", self.max_headers.to_string(), "1 to 4096");
@@ -188,6 +197,7 @@ mod tests {
             (FetcherConfig { concurrency: 0, ..default.clone() }, "concurrency"),
             (FetcherConfig { concurrency: 1025, ..default.clone() }, "concurrency"),
             (FetcherConfig { max_body_bytes: 0, ..default.clone() }, "max_body_bytes"),
+            (FetcherConfig { body_memory: 1, ..default.clone() }, "body_memory"),
             (FetcherConfig { max_headers: 0, ..default.clone() }, "max_headers"),
             (FetcherConfig { max_header_bytes: 40_000, ..default.clone() }, "max_header_bytes"),
             (FetcherConfig { headers_timeout: Duration::ZERO, ..default.clone() }, "headers_timeout"),

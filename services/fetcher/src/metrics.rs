@@ -9,7 +9,8 @@ use crate::{
 };
 
 /// Requests by what came of them: `2xx` to `5xx`, or the word of a failure (`dns`, `connect`, `tls`, `timeout`, `connection`,
-/// `body`, `private_address`, `internal`). Alert: any `internal`; `dns` or `connect` above half of all, which is our own
+/// `body`, `private_address`, `memory`, `internal`). Alert: any `internal`; `memory` while log and store are available: raise
+/// `fetcher.body_memory`; `dns` or `connect` above half of all, which is our own
 /// network more likely than theirs.
 pub const REQUESTS: &str = "orbweaver_fetcher_requests_total";
 /// From the start of a request to the end of its answer. Alert: the median above ten seconds.
@@ -31,6 +32,9 @@ pub const IN_FLIGHT: &str = "orbweaver_fetcher_in_flight_requests";
 /// Requests whose outcome is not durable yet. Alert: at the configured concurrency for minutes while `in_flight` is low: log
 /// or store are slow.
 pub const SLOTS: &str = "orbweaver_fetcher_used_slots";
+/// Bytes of bodies in memory, from their first byte until they are durable. Alert: at `fetcher.body_memory` for minutes while log and
+/// store are available: requests wait for memory, not for sites.
+pub const MEMORY: &str = "orbweaver_fetcher_body_memory_bytes";
 /// Requests that wait for their moment. Alert: growth without end.
 pub const HELD: &str = "orbweaver_fetcher_held_requests";
 /// Sites that are remembered: busy, waiting, blocked, or asked within their interval. Alert: none.
@@ -40,7 +44,7 @@ pub const FREEZES: &str = "orbweaver_fetcher_freezes_total";
 
 /// The labels of [`REQUESTS`], [`ROBOTS`] and [`OUTCOMES`].
 const STATUSES: [&str; 5] = ["2xx", "3xx", "4xx", "5xx", "other"];
-const FAILURES: [Failure; 8] = [
+const FAILURES: [Failure; 9] = [
     Failure::Dns,
     Failure::Connect,
     Failure::Tls,
@@ -48,6 +52,7 @@ const FAILURES: [Failure; 8] = [
     Failure::Connection,
     Failure::Body,
     Failure::Private,
+    Failure::Memory,
     Failure::Internal,
 ];
 const FINDINGS: [&str; 6] = ["stored", "redirected", "failing", "blocked", "private", "unknown_host"];
@@ -74,6 +79,7 @@ pub struct FetcherMetrics {
     pub(crate) expired: IntCounter,
     pub(crate) in_flight: IntGauge,
     pub(crate) slots: IntGauge,
+    pub(crate) memory: IntGauge,
     pub(crate) held: IntGauge,
     pub(crate) sites: IntGauge,
     pub(crate) freezes: IntCounter,
@@ -97,6 +103,7 @@ impl FetcherMetrics {
             expired: IntCounter::new(EXPIRED, "Dispatches dropped since their lease was over")?,
             in_flight: IntGauge::new(IN_FLIGHT, "Requests in flight")?,
             slots: IntGauge::new(SLOTS, "Requests whose outcome is not durable yet")?,
+            memory: IntGauge::new(MEMORY, "Bytes of bodies in memory, until they are durable")?,
             held: IntGauge::new(HELD, "Requests that wait for their moment")?,
             sites: IntGauge::new(SITES, "Sites that are remembered")?,
             freezes: IntCounter::new(FREEZES, "Times at which the process was found to have been frozen")?,
@@ -115,6 +122,7 @@ impl FetcherMetrics {
         registry.register(Box::new(metrics.expired.clone()))?;
         registry.register(Box::new(metrics.in_flight.clone()))?;
         registry.register(Box::new(metrics.slots.clone()))?;
+        registry.register(Box::new(metrics.memory.clone()))?;
         registry.register(Box::new(metrics.held.clone()))?;
         registry.register(Box::new(metrics.sites.clone()))?;
         registry.register(Box::new(metrics.freezes.clone()))?;
@@ -167,7 +175,7 @@ mod tests {
             let family: &MetricFamily = families.iter().find(|family| family.name() == name).unwrap();
             family.get_metric().iter().map(|metric| metric.get_label()[0].value().to_owned()).collect::<Vec<_>>()
         };
-        assert_eq!((labels(REQUESTS).len(), labels(ROBOTS).len()), (13, 5));
+        assert_eq!((labels(REQUESTS).len(), labels(ROBOTS).len()), (14, 5));
         assert_eq!(labels(OUTCOMES).len(), KINDS.len());
     }
 }

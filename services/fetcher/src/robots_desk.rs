@@ -12,7 +12,7 @@ use orbweaver_store::RobotsRow;
 use orbweaver_url::Url;
 
 use crate::{
-    classify::Verdict,
+    classify::{MEMORY_RETRY_MS, Verdict},
     client::{Attempt, Failure},
     gates::Wish,
     records::{add_times, outcome},
@@ -146,6 +146,10 @@ impl FetcherStage {
 
     /// A site has answered a request for a robots.txt, or not.
     pub(crate) fn robots_answered(&mut self, authority: &Arc<str>, url: &Url, attempt: &Attempt, at: &mut At<'_>) {
+        if attempt.result == Err(Failure::Memory) {
+            let retry_at_ms = attempt.ended_at_ms.saturating_add(MEMORY_RETRY_MS);
+            return self.defer_lookup(authority, Failure::Memory.reason(), retry_at_ms, at);
+        }
         let Some(lookup) = self.lookups.get_mut(authority) else { return };
         let sought = Sought { authority, url, redirects: lookup.redirects, failures: self.robots.failures(authority) };
         let stale = lookup.stale.clone();

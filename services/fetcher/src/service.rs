@@ -28,9 +28,9 @@ impl Service for FetcherService {
         let metrics = FetcherMetrics::register(shell.registry()).map_err(ServiceError::start)?;
         let clock = Arc::new(SystemClock);
         let client = HttpClient::new(&config, clock.clone()).map_err(ServiceError::start)?;
-        let worker =
-            FetchWorker::new(Arc::new(client), shell.store()?, clock).with_meter(shell.metrics().cpu("fetcher"));
         let stage = FetcherStage::new(config, metrics, Arc::default());
+        let worker = FetchWorker::new(Arc::new(client), shell.store()?, clock, stage.memory());
+        let worker = worker.with_meter(shell.metrics().cpu("fetcher"));
         shell.run(stage, worker, shell.store_writer()?).await
     }
 }
@@ -47,6 +47,7 @@ fn config(settings: &Settings) -> Result<FetcherConfig, Fault> {
         request_timeout: settings.time("fetcher.request_timeout")?,
         max_body_bytes: settings.size("fetcher.max_body_bytes")?,
         record_limit: settings.size("kafka.record_limit")?,
+        body_memory: settings.size("fetcher.body_memory")?,
         max_headers: settings.count("fetcher.max_headers")?,
         max_header_bytes: settings.size("fetcher.max_header_bytes")?,
         ignore_robots: settings.switch("fetcher.ignore_robots")?,

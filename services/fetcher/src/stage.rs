@@ -11,14 +11,16 @@ use orbweaver_messages::{
     DispatchId, LEASE_MS, LONGEST_FETCH_MS, Millis, Outcome, OutcomeKind, Ready, Topic, decode, topic,
 };
 use orbweaver_politeness::robots::agent_token;
-use orbweaver_stage::{Actions, Opening, Origin, Plan, RestoreFrom, RestoreSpec, Stage, StageError, Step, Token};
+use orbweaver_stage::{
+    Actions, ByteBudget, Opening, Origin, Plan, RestoreFrom, RestoreSpec, Stage, StageError, Step, Token,
+};
 use orbweaver_store::{RobotsRow, Write};
 use orbweaver_url::Url;
 
 use crate::{
     body::PackedBody,
     classify::block_ends,
-    client::{Attempt, Purpose, Request},
+    client::{Attempt, FIRST_BYTES, Purpose, Request},
     config::FetcherConfig,
     ended::Ended,
     gates::{Gates, Turn, Wish},
@@ -88,6 +90,8 @@ pub struct FetcherStage {
     pub(crate) agent: String,
     pub(crate) metrics: FetcherMetrics,
     pub(crate) view: Arc<FetcherView>,
+    /// For bodies: those being read, and those that are not durable.
+    memory: ByteBudget,
     pub(crate) gates: Gates<Wanted>,
     pub(crate) robots: RobotsCache,
     /// Sorted, as all that is gone through: the same events then lead to the same requests, in the same order.
@@ -119,6 +123,7 @@ impl FetcherStage {
     pub fn new(config: FetcherConfig, metrics: FetcherMetrics, view: Arc<FetcherView>) -> Self {
         Self {
             agent: agent_token(&config.user_agent),
+            memory: ByteBudget::new(config.body_memory, metrics.memory.clone()),
             gates: Gates::new(config.concurrency),
             robots: RobotsCache::new(config.robots_cache_bytes),
             config,
@@ -139,6 +144,17 @@ impl FetcherStage {
             looked_ms: Millis::MIN,
             turns: vec![],
         }
+    }
+
+    /// The memory for bodies, which its worker reserves.
+    #[must_use]
+    pub fn memory(&self) -> ByteBudget {
+        self.memory.clone()
+    }
+
+    /// Slots that a request may have now: none while there is no memory for what it would bring.
+    fn free_slots(&self) -> usize {
+        if self.memory.has_room(FIRST_BYTES) { self.config.concurrency.saturating_sub(self.slots) } else { 0 }
     }
 
     /// Whether records of a partition are still worked on.
@@ -215,7 +231,7 @@ impl FetcherStage {
     /// Sends what may be sent.
     fn pump(&mut self, at: &mut At<'_>) {
         let mut turns = std::mem::take(&mut self.turns);
-        self.gates.poll(at.now, self.config.concurrency.saturating_sub(self.slots), &mut turns);
+        self.gates.poll(at.now, self.free_slots(), &mut turns);
         for turn in turns.drain(..) {
             match turn {
                 Turn::Send(site, Wish { payload, .. }) => self.send(site, payload, at),
@@ -471,7 +487,7 @@ impl Stage for FetcherStage {
 
     fn due(&self, now: Millis) -> usize {
         // What waits for its moment, for a slot or for an answer cannot move; a request always ends in time.
-        let ready = if self.slots < self.config.concurrency { self.gates.ready() } else { 0 };
+        let ready = if self.free_slots() > 0 { self.gates.ready() } else { 0 };
         let overdue = self.running.values().filter(|running| now.saturating_sub(running.since_ms) > LONGEST_FETCH_MS);
         ready + overdue.count()
     }

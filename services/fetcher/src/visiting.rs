@@ -113,7 +113,7 @@ impl FetcherStage {
         self.defer(visit, "late", at.now, at);
     }
 
-    /// Gives a visit back unasked.
+    /// Gives a visit back: unasked, or unread for want of memory.
     pub(crate) fn defer(&mut self, visit: &Visit, reason: &str, retry_at_ms: Millis, at: &mut At<'_>) {
         let mut outcome = outcome(visit, OutcomeKind::Deferred, Some(reason), at.now);
         outcome.retry_at_ms = Some(retry_at_ms);
@@ -221,6 +221,7 @@ impl FetcherStage {
                 self.end(&visit, &outcome, row.into_iter().collect(), at);
                 self.block(&visit.site.clone(), until_ms, at);
             }
+            Verdict::Deferred(reason, retry_at_ms) => self.defer(&visit, &reason, retry_at_ms, at),
             ended @ (Verdict::Refused(_) | Verdict::Retry(..) | Verdict::Gone(_)) => {
                 self.end_passing(&visit, ended, Some(&attempt), at);
             }

@@ -4,11 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use orbweaver_messages::encoded_len;
 use orbweaver_stage::{
-    Clock, CpuMeter, Worker,
+    ByteBudget, Clock, CpuMeter, Reservation, Worker,
     panics::{self, Caught},
 };
 use orbweaver_store::{RobotsRow, Store, StoreError};
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::{Semaphore, mpsc::UnboundedSender};
 
 use crate::{
     body::{PackedBody, pack},
@@ -62,12 +62,15 @@ pub struct FetchWorker<C> {
     clock: Arc<dyn Clock>,
     meter: Option<CpuMeter>,
     compress: bool,
+    memory: ByteBudget,
+    large: Arc<Semaphore>,
 }
 
 impl<C: Client> FetchWorker<C> {
-    /// A worker that asks through `client`.
-    pub fn new(client: Arc<C>, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        Self { client, store, clock, meter: None, compress: true }
+    /// A worker that asks through `client`. `memory` is for bodies: from their first byte until they are durable.
+    pub fn new(client: Arc<C>, store: Arc<dyn Store>, clock: Arc<dyn Clock>, memory: ByteBudget) -> Self {
+        let large = Arc::new(Semaphore::new(LARGE_AT_ONCE));
+        Self { client, store, clock, meter: None, compress: true, memory, large }
     }
 
     /// Leaves bodies as they are: for a log that no network and no other machine has a part in, where a frame costs more
@@ -97,11 +100,11 @@ impl<C: Client> Worker<Job, Done> for FetchWorker<C> {
         let results = results.clone();
         match job {
             Job::Ask { number, request, room } => {
-                let (client, clock, meter, compress) =
-                    (self.client.clone(), self.clock.clone(), self.meter.clone(), self.compress);
+                let (client, clock, meter) = (self.client.clone(), self.clock.clone(), self.meter.clone());
+                let (compress, memory, large) = (self.compress, self.memory.reservation(), self.large.clone());
                 self.spawn(async move {
                     let started = clock.now();
-                    let asked = Caught::new(ask(&*client, (request, room), compress, meter)).await;
+                    let asked = Caught::new(ask(&*client, (request, room, memory), &large, compress, meter)).await;
                     // Without a result the site would stay in flight for ever.
                     let (attempt, body) = asked.unwrap_or_else(|_panic| {
                         tracing::error!("a request panicked");
@@ -126,16 +129,20 @@ impl<C: Client> Worker<Job, Done> for FetchWorker<C> {
 
 /// From this size on hashing and compressing take longer than a task may hold its thread (about a millisecond).
 const BLOCKING_BYTES: usize = 512 << 10;
+/// Bodies of that size that are compressed at once: each needs its size again, on top of the budget.
+const LARGE_AT_ONCE: usize = 2;
 
-/// Asks, and packs what is a page so that its record has room for it. Only what runs on another thread is added to `meter` here.
+/// Asks, and packs what is a page so that its record has room for it; the memory that was reserved goes with it. Only what runs on
+/// another thread is added to `meter` here.
 pub(crate) async fn ask<C: Client>(
     client: &C,
-    (request, room): (Request, usize),
+    (request, room, mut memory): (Request, usize, Reservation),
+    large: &Semaphore,
     compress: bool,
     meter: Option<CpuMeter>,
 ) -> (Attempt, Option<PackedBody>) {
     let purpose = request.purpose;
-    let mut attempt = client.ask(request).await;
+    let mut attempt = client.ask(request, &mut memory).await;
     let Ok(answer) = &mut attempt.result else { return (attempt, None) };
     if purpose != Purpose::Page {
         return (attempt, None);
@@ -144,10 +151,12 @@ pub(crate) async fn ask<C: Client>(
     let (bytes, truncated) = (std::mem::take(bytes), *truncated);
     let room = room.saturating_sub(encoded_len(&answer.content_type) + encoded_len(&answer.headers));
     let packed = if bytes.len() < BLOCKING_BYTES {
-        Some(pack(bytes, truncated, compress, room))
+        Some(pack(bytes, truncated, compress, room).holding(memory))
     } else {
-        let work = move || pack(bytes, truncated, compress, room);
+        let work = move || pack(bytes, truncated, compress, room).holding(memory);
         let work = move || if let Some(meter) = meter { meter.measure(work) } else { work() };
+        // It is never closed; if it were, more at once would be better than none.
+        let _permit = large.acquire().await;
         tokio::task::spawn_blocking(|| panics::catch(work)).await.ok().and_then(Result::ok)
     };
     if packed.is_none() {

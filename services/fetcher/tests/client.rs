@@ -13,8 +13,9 @@ use std::{
 };
 
 use orbweaver_fetcher::{Answer, Attempt, Body, Client, Failure, FetcherConfig, HttpClient, Purpose, Request};
-use orbweaver_stage::SystemClock;
+use orbweaver_stage::{ByteBudget, SystemClock};
 use orbweaver_url::Url;
+use prometheus::IntGauge;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -127,7 +128,15 @@ fn config() -> FetcherConfig {
 async fn ask_with(config: FetcherConfig, url: &str) -> Attempt {
     config.validate().unwrap();
     let client = HttpClient::new(&config, Arc::new(SystemClock)).unwrap();
-    client.ask(page_request(url)).await
+    asked(&client, page_request(url)).await
+}
+
+fn memory(bytes: usize) -> ByteBudget {
+    ByteBudget::new(bytes, IntGauge::new("bytes", "in use").unwrap())
+}
+
+async fn asked(client: &HttpClient, request: Request) -> Attempt {
+    client.ask(request, &mut memory(64 << 20).reservation()).await
 }
 
 async fn ask(url: &str) -> Attempt {
@@ -190,7 +199,7 @@ async fn one_connection_serves_many_requests_also_after_answers_that_are_not_rea
         let server = Server::start(Act::Send(bytes)).await;
         let client = HttpClient::new(&config(), Arc::new(SystemClock)).unwrap();
         for _ in 0..5 {
-            client.ask(page_request(&server.url("/"))).await.result.unwrap();
+            asked(&client, page_request(&server.url("/"))).await.result.unwrap();
             // The client's connection task puts the connection back; it needs a turn for that.
             tokio::time::timeout(Duration::from_secs(1), tokio::task::yield_now()).await.unwrap();
         }
@@ -205,12 +214,12 @@ async fn a_redirect_is_not_followed_and_its_cookies_are_told_and_sent_only_when_
     let server = Server::start(Act::Send(bytes.to_vec())).await;
     let client = HttpClient::new(&config(), Arc::new(SystemClock)).unwrap();
     let mut request = page_request(&server.url("/x"));
-    let answer = client.ask(request.clone()).await.result.unwrap();
+    let answer = asked(&client, request.clone()).await.result.unwrap();
     assert_eq!((answer.status, answer.location.as_deref()), (302, Some("/y")));
     assert_eq!(answer.set_cookie, ["a=1; Path=/", "b=2"]);
-    client.ask(request.clone()).await.result.unwrap();
+    asked(&client, request.clone()).await.result.unwrap();
     request.cookie = Some("a=1; b=2".into());
-    client.ask(request).await.result.unwrap();
+    asked(&client, request).await.result.unwrap();
     let cookies: Vec<_> = server.requests().iter().map(|request| request.contains("cookie: a=1; b=2\r\n")).collect();
     assert_eq!(cookies, [false, false, true]);
 }
@@ -262,7 +271,7 @@ async fn a_length_that_is_not_true_fails_the_body_or_leaves_the_rest_unread() {
     let server = Server::start(Act::Send(long)).await;
     let client = HttpClient::new(&config(), Arc::new(SystemClock)).unwrap();
     for _ in 0..3 {
-        let answer = client.ask(page_request(&server.url("/"))).await.result.unwrap();
+        let answer = asked(&client, page_request(&server.url("/"))).await.result.unwrap();
         assert_eq!(answer.body, read(b"<p>"), "what was not asked for is never taken as an answer");
     }
 }
@@ -339,7 +348,7 @@ async fn a_robots_txt_is_read_whatever_its_type_and_cut_at_500_kib() {
     let server = Server::start(Act::Send(ok("Content-Type: text/plain\r\n", &vec![b'#'; 600 << 10]))).await;
     let client = HttpClient::new(&config(), Arc::new(SystemClock)).unwrap();
     let request = Request { purpose: Purpose::Robots, ..page_request(&server.url("/robots.txt")) };
-    let Body::Read { bytes, truncated } = client.ask(request).await.result.unwrap().body else { panic!() };
+    let Body::Read { bytes, truncated } = asked(&client, request).await.result.unwrap().body else { panic!() };
     assert_eq!((bytes.len(), truncated), (500 << 10, true));
 }
 
@@ -354,4 +363,49 @@ async fn addresses_that_are_not_public_are_not_dialled() {
     }
     assert_eq!(server.connections.load(Ordering::SeqCst), 0);
     assert_eq!(ask(&format!("http://any.localhost:{port}/")).await.result.unwrap().status, 200);
+}
+
+/// A page that is larger than what the client may have for it, read by a client that waits for memory.
+#[tokio::test]
+async fn without_memory_reading_stops_and_goes_on_when_there_is_some() {
+    let page = vec![b'x'; 900 << 10];
+    let server = Server::start(Act::Send(ok("Content-Type: text/html\r\n", &page))).await;
+    let client = HttpClient::new(&config(), Arc::new(SystemClock)).unwrap();
+    let memory = memory(1 << 20);
+    let mut greedy = memory.reservation();
+    greedy.grow(memory.bytes()).await;
+    greedy.grow(1).await;
+    let mut own = memory.reservation();
+    let attempt = client.ask(page_request(&server.url("/")), &mut own);
+    let release = async {
+        tokio::time::timeout(Duration::from_secs(10), async {
+            while server.requests().is_empty() {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await
+        .unwrap();
+        drop(greedy);
+    };
+    let (attempt, ()) = tokio::join!(attempt, release);
+    assert_eq!(attempt.result.unwrap().body, read(&page));
+    assert!((page.len()..=1 << 20).contains(&own.bytes()), "{} bytes are reserved", own.bytes());
+}
+
+#[tokio::test]
+async fn a_request_that_ends_for_want_of_memory_is_no_failure_of_the_site() {
+    let config = FetcherConfig { request_timeout: Duration::from_millis(700), ..config() };
+    let config = FetcherConfig { connect_timeout: config.headers_timeout, ..config };
+    let server = Server::start(Act::Send(ok("Content-Type: text/html\r\n", &[b'x'; 100 << 10]))).await;
+    let client = HttpClient::new(&config, Arc::new(SystemClock)).unwrap();
+    let memory = memory(1 << 20);
+    let mut greedy = memory.reservation();
+    greedy.grow(memory.bytes()).await;
+    // The one that exceeds the budget may read on; others may not meanwhile.
+    let mut first = memory.reservation();
+    assert!(client.ask(page_request(&server.url("/")), &mut first).await.result.is_ok());
+    let mut second = memory.reservation();
+    let attempt = client.ask(page_request(&server.url("/")), &mut second).await;
+    assert_eq!(attempt.result.unwrap_err(), Failure::Memory);
+    assert_eq!(second.bytes(), 0);
 }

@@ -123,6 +123,15 @@ impl Instance {
         self.child.id()
     }
 
+    /// The most memory that was resident so far, in bytes; 0 when it has ended.
+    #[must_use]
+    pub fn peak_rss_bytes(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.id().unwrap_or_default());
+        let status = std::fs::read_to_string(path).unwrap_or_default();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+        peak.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap_or_default() * 1024
+    }
+
     /// Asks for a path on its port.
     ///
     /// # Errors

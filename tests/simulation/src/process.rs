@@ -94,8 +94,9 @@ pub(crate) async fn run(parts: Parts) -> Result<(), StageError> {
             let by = (parts.number, gate.clone());
             let visitor = Visitor::new(outside.served.clone(), by, (*time, clock.clone()), random.split("client"));
             let store: Arc<dyn Store> = Arc::new(ProcessStore { shared: outside.store.clone(), gate: gate.clone() });
-            let worker = FetchWorker::new(Arc::new(visitor), store.clone(), Arc::new(clock.clone()));
             let stage = FetcherStage::new(settings.fetcher(), counts.fetcher, Arc::default());
+            let clock = Arc::new(clock.clone());
+            let worker = FetchWorker::new(Arc::new(visitor), store.clone(), clock, stage.memory());
             serve(stage, worker, StoreWriter::new(store), parts).await
         }
         Service::Extractor => {

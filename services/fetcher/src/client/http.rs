@@ -4,7 +4,7 @@ use std::{error::Error, io, sync::Arc, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
 use orbweaver_messages::Millis;
-use orbweaver_stage::Clock;
+use orbweaver_stage::{Clock, Reservation};
 use reqwest::{
     Method, Response,
     header::{self, HeaderMap, HeaderName, HeaderValue},
@@ -30,8 +30,9 @@ const IDLE: Duration = Duration::from_secs(5);
 const MAX_HEADER_LIST_BYTES: u32 = 256 << 10;
 /// Bytes of a robots.txt that are read (RFC 9309 section 2.5).
 const MAX_ROBOTS_BYTES: usize = 500 << 10;
-/// Bytes that are set aside for a body before its first byte came, whatever its length is said to be.
-const MAX_RESERVED_BYTES: usize = 1 << 20;
+/// Bytes that are set aside for a body when its first byte comes, at least and at most, whatever its length is said to be.
+pub(crate) const FIRST_BYTES: usize = 16 << 10;
+const MOST_FIRST_BYTES: usize = 256 << 10;
 /// Cookies of one answer that are looked at.
 const MAX_COOKIES: usize = 20;
 /// The longest value of a header that is looked at, in bytes.
@@ -85,7 +86,7 @@ impl HttpClient {
     }
 
     /// Returns the moment of the headers, where they came, along with the answer.
-    async fn attempt(&self, request: Request) -> (Option<Millis>, Result<Answer, Failure>) {
+    async fn attempt(&self, request: Request, memory: &mut Reservation) -> (Option<Millis>, Result<Answer, Failure>) {
         let deadline = Instant::now() + self.config.request_timeout;
         let purpose = request.purpose;
         let Some(request) = self.prepare(request) else { return (None, Err(Failure::Private)) };
@@ -101,8 +102,10 @@ impl HttpClient {
             answer.headers = kept_headers(response.headers(), self.config.max_header_bytes);
         }
         let sniff = purpose == Purpose::Page && kind_of(answer.content_type.as_deref()) == Kind::Unknown;
-        let result = match timeout_at(deadline, read(response, max_bytes, sniff)).await {
+        let result = match timeout_at(deadline, read(response, (max_bytes, sniff), memory)).await {
             Ok(Ok(body)) => Ok(Answer { body, ..answer }),
+            // The time passed, or the server lost its patience, because nothing was read for a while.
+            _ if memory.has_waited() => Err(Failure::Memory),
             Ok(Err(error)) if error.is_timeout() => Err(Failure::Timeout),
             Ok(Err(_broken)) => Err(Failure::Body),
             Err(_elapsed) => Err(Failure::Timeout),
@@ -139,10 +142,10 @@ impl HttpClient {
 }
 
 impl Client for HttpClient {
-    fn ask(&self, request: Request) -> BoxFuture<'_, Attempt> {
+    fn ask<'a>(&'a self, request: Request, memory: &'a mut Reservation) -> BoxFuture<'a, Attempt> {
         async move {
             let requested_at_ms = self.clock.now();
-            let (answered_at_ms, result) = self.attempt(request).await;
+            let (answered_at_ms, result) = self.attempt(request, memory).await;
             let ended_at_ms = self.clock.now();
             Attempt { requested_at_ms, answered_at_ms: answered_at_ms.unwrap_or(ended_at_ms), ended_at_ms, result }
         }
@@ -151,13 +154,19 @@ impl Client for HttpClient {
 }
 
 /// Reads the body, decoded, up to a limit: what a small body grows to when it is decompressed counts, too.
-async fn read(mut response: Response, max_bytes: usize, sniff: bool) -> Result<Body, reqwest::Error> {
-    let expected = response.content_length().and_then(|length| usize::try_from(length).ok()).unwrap_or(16 << 10);
-    let mut bytes = Vec::with_capacity(expected.min(max_bytes).min(MAX_RESERVED_BYTES));
+async fn read(
+    mut response: Response,
+    (max_bytes, sniff): (usize, bool),
+    memory: &mut Reservation,
+) -> Result<Body, reqwest::Error> {
+    let expected = response.content_length().and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
+    let first = expected.clamp(FIRST_BYTES, MOST_FIRST_BYTES);
+    let mut bytes = Vec::new();
     let mut unsure = sniff;
     while let Some(chunk) = response.chunk().await? {
         let room = max_bytes - bytes.len();
         let truncated = chunk.len() > room;
+        make_room(&mut bytes, chunk.len().min(room), (first, max_bytes), memory).await;
         bytes.extend_from_slice(&chunk[..chunk.len().min(room)]);
         if unsure && (bytes.len() >= SNIFFED_BYTES || truncated) {
             if !looks_like_html(&bytes) {
@@ -173,6 +182,17 @@ async fn read(mut response: Response, max_bytes: usize, sniff: bool) -> Result<B
         return Ok(Body::NotHtml);
     }
     Ok(Body::Read { bytes, truncated: false })
+}
+
+/// Makes room for `more` bytes: `first` of them to begin with, half as much again each time, `max_bytes` in all at most. The
+/// memory is reserved before it is allocated.
+async fn make_room(bytes: &mut Vec<u8>, more: usize, (first, max_bytes): (usize, usize), memory: &mut Reservation) {
+    let (needed, held) = (bytes.len() + more, bytes.capacity());
+    if needed > held {
+        let capacity = (held + held / 2).max(first).min(max_bytes).max(needed);
+        memory.grow(capacity - held).await;
+        bytes.reserve_exact(capacity - bytes.len());
+    }
 }
 
 /// What the headers say.

@@ -6,8 +6,10 @@ mod scripted;
 
 use futures::future::BoxFuture;
 use orbweaver_messages::Millis;
+use orbweaver_stage::Reservation;
 use orbweaver_url::Url;
 
+pub(crate) use http::FIRST_BYTES;
 pub use http::{ClientError, HttpClient};
 pub use scripted::ScriptedClient;
 
@@ -105,6 +107,8 @@ pub enum Failure {
     Body,
     /// The address is not public.
     Private,
+    /// Memory for the body was short, and the request did not end in time or broke off: not the site's fault.
+    Memory,
     /// The request could not be made; a fault of ours.
     Internal,
 }
@@ -121,6 +125,7 @@ impl Failure {
             Self::Connection => "connection",
             Self::Body => "body",
             Self::Private => "private_address",
+            Self::Memory => "memory",
             Self::Internal => "internal",
         }
     }
@@ -128,6 +133,7 @@ impl Failure {
 
 /// Asks for URLs. Cheap to share.
 pub trait Client: Send + Sync + 'static {
-    /// Asks once; follows nothing, repeats nothing. Ends within the time that the configuration allows.
-    fn ask(&self, request: Request) -> BoxFuture<'_, Attempt>;
+    /// Asks once; follows nothing, repeats nothing. Ends within the time that the configuration allows. Grows `memory` with the
+    /// body, and stops reading while that has to wait.
+    fn ask<'a>(&'a self, request: Request, memory: &'a mut Reservation) -> BoxFuture<'a, Attempt>;
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures::{FutureExt, future::BoxFuture};
-use orbweaver_stage::Clock;
+use orbweaver_stage::{Clock, Reservation};
 
 use super::{Answer, Attempt, Client, Failure, Request};
 
@@ -56,7 +56,7 @@ impl ScriptedClient {
 }
 
 impl Client for ScriptedClient {
-    fn ask(&self, request: Request) -> BoxFuture<'_, Attempt> {
+    fn ask<'a>(&'a self, request: Request, _: &'a mut Reservation) -> BoxFuture<'a, Attempt> {
         let attempt = self.answer(request);
         async move { attempt }.boxed()
     }

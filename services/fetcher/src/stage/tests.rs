@@ -8,6 +8,7 @@ use orbweaver_log::{Record, TopicPartition};
 use orbweaver_messages::{Discovered, Dispatch, Page, Sighting, encode};
 use orbweaver_stage::ScriptedClock;
 use orbweaver_url::{Fingerprint, canonicalize, partition_of, site_of, slot_of};
+use tokio::sync::Semaphore;
 
 use super::*;
 use crate::{
@@ -169,7 +170,9 @@ impl Surroundings {
                         Done::Loaded { row: self.stored_robots.get(&*authority).cloned(), authority }
                     }
                     Job::Ask { number, request, room } => {
-                        let asked = worker::ask(&self.client, (request, room), true, None);
+                        let job = (request, room, self.stage.memory().reservation());
+                        let large = Semaphore::new(1);
+                        let asked = worker::ask(&self.client, job, &large, true, None);
                         let (attempt, body) = asked.now_or_never().unwrap();
                         Done::Asked { number, attempt: Box::new(attempt), body }
                     }

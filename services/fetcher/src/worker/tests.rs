@@ -7,6 +7,7 @@ use futures::{FutureExt as _, future::BoxFuture};
 use orbweaver_stage::ScriptedClock;
 use orbweaver_store::{FetchEvent, LinksOut, PageRow, RedirectRow, Write};
 use orbweaver_url::{Fingerprint, Url};
+use prometheus::IntGauge;
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::*;
@@ -72,7 +73,7 @@ fn row(authority: &str) -> RobotsRow {
 struct PanickingClient;
 
 impl Client for PanickingClient {
-    fn ask(&self, _: Request) -> BoxFuture<'_, Attempt> {
+    fn ask<'a>(&'a self, _: Request, _: &'a mut Reservation) -> BoxFuture<'a, Attempt> {
         async { panic!("a fault of ours") }.boxed()
     }
 }
@@ -85,8 +86,12 @@ fn asked(purpose: Purpose) -> Job {
     Job::Ask { number: 1, request: request(purpose), room: 16 << 20 }
 }
 
+fn memory() -> ByteBudget {
+    ByteBudget::new(64 << 20, IntGauge::new("bytes", "in use").unwrap())
+}
+
 async fn result_of<C: Client>(client: C, store: AwayStore, job: Job) -> Done {
-    let worker = FetchWorker::new(Arc::new(client), Arc::new(store), Arc::new(ScriptedClock::at(5)));
+    let worker = FetchWorker::new(Arc::new(client), Arc::new(store), Arc::new(ScriptedClock::at(5)), memory());
     let (results, mut done) = unbounded_channel();
     worker.start(job, &results);
     tokio::time::timeout(Duration::from_secs(10), done.recv()).await.unwrap().unwrap()
@@ -125,7 +130,8 @@ async fn every_job_is_measured_and_a_large_body_on_its_own_thread() {
     for job in [asked(Purpose::Page), Job::Load { authority: "https://a.example".into() }] {
         let meter = meter();
         let (client, store) = (Arc::new(scripted("<p>")), Arc::new(AwayStore::default()));
-        let worker = FetchWorker::new(client, store, Arc::new(ScriptedClock::at(5))).with_meter(meter.clone());
+        let worker = FetchWorker::new(client, store, Arc::new(ScriptedClock::at(5)), memory());
+        let worker = worker.with_meter(meter.clone());
         let (results, mut done) = unbounded_channel();
         worker.start(job, &results);
         tokio::time::timeout(Duration::from_secs(10), done.recv()).await.unwrap().unwrap();
@@ -134,7 +140,8 @@ async fn every_job_is_measured_and_a_large_body_on_its_own_thread() {
     // Without its task around it, what is left is what runs on another thread.
     for (body, elsewhere) in [("<p>".to_owned(), false), ("<p>text</p>".repeat(BLOCKING_BYTES / 10), true)] {
         let meter = meter();
-        ask(&scripted(&body), (request(Purpose::Page), 16 << 20), true, Some(meter.clone())).await;
+        let job = (request(Purpose::Page), 16 << 20, memory().reservation());
+        ask(&scripted(&body), job, &Semaphore::new(1), true, Some(meter.clone())).await;
         assert_eq!(meter.seconds() > 0.0, elsewhere, "{} bytes", body.len());
     }
 }
@@ -155,4 +162,44 @@ async fn reading_goes_on_when_the_store_is_back_and_a_damaged_row_is_as_good_as_
     assert_eq!(found, Some(row("https://a.example")));
     let damaged = AwayStore { damaged: true, ..AwayStore::default() };
     let Done::Loaded { row: None, .. } = result_of(PanickingClient, damaged, job()).await else { panic!() };
+}
+
+/// A client whose bodies are reserved as they are read.
+struct ReservingClient(ScriptedClient);
+
+impl Client for ReservingClient {
+    fn ask<'a>(&'a self, request: Request, memory: &'a mut Reservation) -> BoxFuture<'a, Attempt> {
+        async move {
+            let attempt = self.0.answer(request);
+            if let Ok(Answer { body: Body::Read { bytes, .. }, .. }) = &attempt.result {
+                memory.grow(bytes.capacity()).await;
+            }
+            attempt
+        }
+        .boxed()
+    }
+}
+
+#[tokio::test]
+async fn memory_is_reserved_for_what_a_page_has_until_its_last_byte_is_let_go() {
+    for size in [10_000, BLOCKING_BYTES] {
+        let memory = memory();
+        let client = Arc::new(ReservingClient(scripted(&"<p>text</p>".repeat(size / 10))));
+        let clock = Arc::new(ScriptedClock::at(5));
+        let worker = FetchWorker::new(client, Arc::new(AwayStore::default()), clock, memory.clone());
+        let (results, mut done) = unbounded_channel();
+        for purpose in [Purpose::Page, Purpose::Robots] {
+            worker.start(asked(purpose), &results);
+            let done = tokio::time::timeout(Duration::from_secs(10), done.recv()).await.unwrap().unwrap();
+            let Done::Asked { body, .. } = &done else { panic!("{done:?}") };
+            let packed = body.as_ref().map_or(0, |body| body.value.len());
+            assert!((packed > 0) == (purpose == Purpose::Page) && packed < size / 10);
+            assert!(memory.has_room(memory.bytes() - packed) && !memory.has_room(memory.bytes() - packed + 1));
+            let value = body.as_ref().map(|body| body.value.slice(1..));
+            drop(done);
+            assert_eq!(memory.has_room(memory.bytes()), value.is_none());
+            drop(value);
+            assert!(memory.has_room(memory.bytes()));
+        }
+    }
 }

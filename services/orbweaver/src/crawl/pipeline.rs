@@ -8,7 +8,7 @@ use orbweaver_log::{Cleanup, EmbeddedLog, Log, LogError, Options, Partition, Top
 use orbweaver_messages::topic;
 use orbweaver_normalizer_dedup::{LinkEnd, NormalizerDedup, Tally};
 use orbweaver_stage::{
-    Clock as _, NoEffects, NoJobs, Perform, Runner, RunnerConfig, Stage, SystemClock, Worker,
+    Clock as _, Limits, NoEffects, NoJobs, Perform, Runner, RunnerConfig, Stage, SystemClock, Worker,
     metrics::Metrics,
     retention::{Expiring, Retention},
 };
@@ -26,6 +26,11 @@ use crate::{
 
 /// Partitions of every topic. A crawl of many sites keeps two cores busy with few; more only cost open files.
 const PARTITIONS: Partition = 4;
+
+/// Memory for bodies being fetched, and as much again for pages being extracted, in bytes. All services share one process here.
+const WORK_MEMORY: usize = 64 << 20;
+/// Bytes of records in work in each service.
+const RECORD_MEMORY: usize = 16 << 20;
 
 /// How often what is worked off is deleted from the log.
 const SWEEP_EVERY: Duration = Duration::from_secs(5);
@@ -184,6 +189,7 @@ impl Pipeline {
             user_agent: settings.user_agent.clone(),
             headers: headers.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned())).collect(),
             concurrency: settings.concurrency.into(),
+            body_memory: WORK_MEMORY,
             ignore_robots: settings.ignore_robots,
             allow_private: settings.allow_private,
             default_interval_ms: settings.rate.interval_ms(),
@@ -194,9 +200,9 @@ impl Pipeline {
         let metrics = FetcherMetrics::register(&self.registry).map_err(failed)?;
         let clock = Arc::new(SystemClock);
         let client = HttpClient::new(&config, clock.clone()).map_err(failed)?;
-        let worker = FetchWorker::new(Arc::new(client), Arc::clone(&self.store), clock).without_compression();
-        let worker = worker.with_meter(self.metrics.cpu("fetcher"));
         let stage = FetcherStage::new(config, metrics, Arc::clone(&self.fetcher));
+        let worker = FetchWorker::new(Arc::new(client), Arc::clone(&self.store), clock, stage.memory());
+        let worker = worker.without_compression().with_meter(self.metrics.cpu("fetcher"));
         let writer = StoreWriter::new(Arc::clone(&self.store));
         self.run(stage, worker, writer);
         Ok(())
@@ -210,7 +216,8 @@ impl Pipeline {
             wide_domains: wide(settings)?,
             ..ExtractOptions::default()
         };
-        let config = ExtractorConfig { options, record_limit: self.log.record_limit(), ..ExtractorConfig::default() };
+        let record_limit = self.log.record_limit();
+        let config = ExtractorConfig { options, record_limit, memory: WORK_MEMORY, ..ExtractorConfig::default() };
         let metrics = ExtractorMetrics::register(&self.registry).map_err(failed)?;
         let worker = BlockingWorker::new(config.clone(), metrics.clone(), tokio::runtime::Handle::current())
             .with_meter(self.metrics.cpu("extractor"));
@@ -264,7 +271,8 @@ impl Pipeline {
         P: Perform<S::Effect>,
     {
         let name = stage.service();
-        let config = RunnerConfig { shutdown_budget: STOP_WITHIN, ..RunnerConfig::default() };
+        let limits = Limits { bytes: RECORD_MEMORY, ..RunnerConfig::default().limits };
+        let config = RunnerConfig { shutdown_budget: STOP_WITHIN, limits, ..RunnerConfig::default() };
         let log: Arc<dyn Log> = self.log.clone();
         let runner = Runner::new(stage, log, worker, perform, config).with_metrics(&self.metrics);
         let shutdown = CancellationToken::new();

@@ -4,6 +4,7 @@ mod capped;
 mod commands;
 mod consumers;
 mod crawl;
+mod heavy;
 mod process;
 mod replay;
 mod same;

@@ -7,6 +7,7 @@ mod disk_full;
 mod heavy;
 mod interrupted;
 mod killed;
+mod memory;
 mod options;
 mod polite;
 mod scope;

@@ -7,7 +7,7 @@ use std::{
 
 use futures::future::{BoxFuture, FutureExt};
 use orbweaver_fetcher::{Attempt, Client, Request};
-use orbweaver_stage::Clock;
+use orbweaver_stage::{Clock, Reservation};
 use tokio::time::sleep;
 
 use super::Served;
@@ -48,7 +48,7 @@ impl Visitor {
 }
 
 impl Client for Visitor {
-    fn ask(&self, request: Request) -> BoxFuture<'_, Attempt> {
+    fn ask<'a>(&'a self, request: Request, _: &'a mut Reservation) -> BoxFuture<'a, Attempt> {
         async move {
             let requested_at_ms = self.clock.now();
             self.way().await;

@@ -219,6 +219,8 @@ pub(super) const KEYS: &[Key] = &[
         "Decoded bytes that are read of a body; the rest is cut off. At most the extractor's, else pages are cut twice.",
     )
     .is("8MiB"),
+    Key::new(("fetcher", "body_memory"), Kind::Size(MIB, 64 * GIB), FETCHER, "Memory for bodies until they are durable.")
+        .is("128MiB"),
     Key::new(("fetcher", "max_headers"), Kind::Count(1, 4096), FETCHER, "Headers of an answer.").is("256"),
     Key::new(
         ("fetcher", "max_header_bytes"),
@@ -271,6 +273,8 @@ pub(super) const KEYS: &[Key] = &[
     .is("auto"),
     Key::new(("extractor", "batch_pages"), Kind::Count(1, 1024), EXTRACTOR, "Pages of one job at most.").is("16"),
     Key::new(("extractor", "batch_bytes"), Kind::Size(1, GIB), EXTRACTOR, "Bytes of one job's records at most.").is("1MiB"),
+    Key::new(("extractor", "memory"), Kind::Size(MIB, 64 * GIB), EXTRACTOR, "Memory for pages and results until durable.")
+        .is("128MiB"),
     Key::new(
         ("extractor", "max_discovered_urls"),
         Kind::Count(1, 100_000),

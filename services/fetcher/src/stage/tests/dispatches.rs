@@ -467,3 +467,32 @@ proptest! {
         prop_assert_eq!(ids.len(), count, "two outcomes for one dispatch");
     }
 }
+
+#[test]
+fn what_is_not_read_for_want_of_memory_costs_no_attempt_and_is_dispatched_again_soon() {
+    let mut around = Surroundings::unlimited();
+    around.client.on("https://a.example/1", Err(Failure::Memory));
+    let mut ready = around.ready("https://a.example/1", 1);
+    ready.dispatch.last_attempt = true;
+    around.deliver(&ready);
+    around.settle();
+    assert_eq!(around.kinds(), [some(OutcomeKind::Deferred, "memory")]);
+    assert_eq!(around.outcomes()[0].retry_at_ms, Some(START + 10_000));
+    assert!(around.durable.iter().all(|durable| matches!(durable, Durable::Record(_))));
+    around.assert_all_complete();
+}
+
+#[test]
+fn without_memory_for_its_answer_no_request_is_sent() {
+    let mut around = Surroundings::unlimited();
+    around.client.on("https://a.example/1", page("<p>1</p>"));
+    let memory = around.stage.memory();
+    let all = memory.try_reserve(memory.bytes()).unwrap();
+    around.deliver(&around.ready("https://a.example/1", 1));
+    around.pass(2000);
+    assert_eq!((around.asked().len(), around.stage.due(around.now())), (0, 0));
+    drop(all);
+    around.pass(1000);
+    assert_eq!(around.kinds(), [(OutcomeKind::Fetched, None)]);
+    around.assert_all_complete();
+}

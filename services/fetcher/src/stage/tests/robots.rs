@@ -318,3 +318,18 @@ fn a_partition_is_not_given_away_while_a_robots_txt_is_being_asked_for() {
     assert_eq!((around.asked().len(), around.parked.len()), (1, 3), "the answer has come");
     assert!(around.stage.lookups.is_empty() && around.stage.gates.held() == 0);
 }
+
+#[test]
+fn a_robots_txt_that_is_not_read_for_want_of_memory_is_no_failure_of_the_site() {
+    let mut around = polite();
+    around.client.on(ROBOTS, Err(Failure::Memory));
+    around.client.on(ROBOTS, robots(""));
+    around.client.on("https://a.example/2", page("<p>2</p>"));
+    around.deliver(&around.ready("https://a.example/1", 1));
+    around.settle();
+    assert_eq!(around.kinds(), [some(OutcomeKind::Deferred, "memory")]);
+    around.deliver(&around.ready("https://a.example/2", 2));
+    around.settle();
+    assert_eq!(around.kinds()[1], (OutcomeKind::Fetched, None));
+    around.assert_all_complete();
+}
