@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Millis, Sighting, Trail};
 
 /// How long after its dispatch a request may still be sent, in milliseconds; later it goes back as deferred.
-pub const NOT_AFTER_MS: Millis = 30_000;
+pub const NOT_AFTER_MS: Millis = 20_000;
 /// How long after its dispatch a lease lives, in milliseconds; later it is dropped by whoever holds it.
 pub const EXPIRES_MS: Millis = 60_000;
 /// The longest that one fetch takes, in milliseconds, whatever the server does.
@@ -113,4 +113,26 @@ pub struct Ready {
     pub interval_ms: u64,
     /// What is to be fetched.
     pub dispatch: Dispatch,
+}
+
+impl Ready {
+    /// The same for a process where it is `now`: what a clock made that is further ahead than clocks may be apart counts as
+    /// dispatched now, so that nobody waits for an hour since another's clock was set.
+    #[must_use]
+    pub fn in_time(mut self, now: Millis) -> Self {
+        let dispatch = &mut self.dispatch;
+        let ahead = dispatch.dispatched_at_ms.saturating_sub(now);
+        if ahead > CLOCK_MARGIN_MS {
+            let moments = [
+                &mut self.not_before_ms,
+                &mut dispatch.dispatched_at_ms,
+                &mut dispatch.not_after_ms,
+                &mut dispatch.expires_ms,
+            ];
+            for moment in moments {
+                *moment = moment.saturating_sub(ahead);
+            }
+        }
+        self
+    }
 }

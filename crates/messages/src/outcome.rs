@@ -4,7 +4,7 @@ use orbweaver_url::Fingerprint;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Dispatch, DispatchId, Millis};
+use crate::{CLOCK_MARGIN_MS, Dispatch, DispatchId, Millis};
 
 /// The reason of the outcome of a dispatch whose record could not be processed; the record is in the dead letters.
 const REJECTED: &str = "rejected";
@@ -171,6 +171,20 @@ impl Outcome {
     #[must_use]
     pub fn key(&self) -> &str {
         self.key.as_deref().unwrap_or(&self.url)
+    }
+
+    /// The same for a process where it is `now`: what a clock made that is further ahead than clocks may be apart ended now,
+    /// and what it names to come is as far away as it was for that clock.
+    #[must_use]
+    pub fn in_time(mut self, now: Millis) -> Self {
+        let ahead = self.ended_at_ms.saturating_sub(now);
+        if ahead > CLOCK_MARGIN_MS {
+            self.ended_at_ms = now;
+            for moment in [&mut self.retry_at_ms, &mut self.blocked_until_ms].into_iter().flatten() {
+                *moment = moment.saturating_sub(ahead);
+            }
+        }
+        self
     }
 }
 

@@ -19,12 +19,14 @@
 //! | `service` | what a service is to its shell, and the other way round |
 //! | `prepare` | from settings to what runs (pure) |
 //! | `run`, `signals`, `panics` | the order of things |
-//! | `connect` | log and store: connecting, and asking whether they are there |
+//! | `connect`, `session` | log and store: connecting, and asking whether they are there; whether requests end within a session |
+//! | `clock` | a wall clock that is set while the process runs |
 //! | `health`, `readiness`, `http` | probes (deciding is pure), and metrics of them, on one port |
 //! | `logging`, `version` | log lines; which build this is |
 //! | `retention` | deleting what is worked off |
 
 mod client;
+mod clock;
 mod command;
 pub mod configuration;
 mod connect;
@@ -38,6 +40,7 @@ mod readiness;
 mod retention;
 mod run;
 mod service;
+mod session;
 mod signals;
 mod version;
 

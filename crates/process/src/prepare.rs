@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use orbweaver_log::kafka::KafkaConfig;
-use orbweaver_messages::NOT_AFTER_MS;
 use orbweaver_stage::{Limits, RunnerConfig};
 use orbweaver_store::{CqlConfig, CqlConsistency};
 
@@ -164,15 +163,5 @@ fn runner(settings: &Settings) -> Result<RunnerConfig, Vec<Fault>> {
     let stall = config.stall_after / 2;
     at_most("runtime.commit_interval", config.commit_interval, stall, "half of `runtime.stall_after`");
     at_most("runtime.drain_budget", config.drain_budget, stall, "half of `runtime.stall_after`");
-    // Rule 14: a dispatch that was held by a member which lost its partition must be too late to be sent.
-    let not_after = Duration::from_millis(NOT_AFTER_MS.unsigned_abs());
-    if session <= not_after {
-        let more = humantime::format_duration(not_after);
-        let why = "else two instances may ask one site at the same time";
-        faults.push(Fault::allowed(
-            "kafka.session_timeout",
-            format!("more than {more}, for which a dispatch is good: {why}"),
-        ));
-    }
     if faults.is_empty() { Ok(config) } else { Err(faults) }
 }

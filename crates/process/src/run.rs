@@ -18,7 +18,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    End, Service, ServiceError, Shell,
+    End, Service, ServiceError, Shell, clock,
     command::{self, Command},
     configuration::{Fault, Inputs, Settings, effective, listed},
     connect::{self, Connected},
@@ -26,6 +26,7 @@ use crate::{
     http, logging, panics,
     prepare::{Prepared, prepare},
     readiness,
+    session::{self, Fence},
     signals::Signals,
     version::{self, GIT, VERSION},
 };
@@ -124,12 +125,18 @@ async fn live<S: Service>(prepared: Prepared<S>, panics: UnboundedReceiver<Strin
     let budget = runner.shutdown_budget + LEAVE_WITHIN;
     let stop = CancellationToken::new();
     let (work_stop, work_health) = (stop.clone(), health.clone());
+    let assumed_session = kafka.session_timeout;
     let work = tokio::spawn(async move {
         let connecting = connect::connect(kafka, cql, &store_metrics, &work_health);
         let Connected { log, store } = tokio::select! {
             connected = connecting => connected?,
             () = work_stop.cancelled() => return Ok(()),
         };
+        let fence = Fence { frozen_after: runner.frozen_after, longest: service.longest_request() };
+        let checked = session::check(&log, S::ID.name(), assumed_session, fence).await;
+        if let Some(reason) = checked.map_err(ServiceError::start)? {
+            return Err(ServiceError::Configuration(reason));
+        }
         let watch = connect::watch(log.clone(), store.clone(), work_health.clone());
         let shell = Shell {
             log: log.clone(),
@@ -175,6 +182,13 @@ struct Ending {
 }
 
 impl Ending {
+    /// Begins the ordered end; when it must be over.
+    fn begin_end(&self) -> Instant {
+        self.health.stops();
+        self.stop.cancel();
+        Instant::now() + self.budget
+    }
+
     /// Waits for what comes first: the work's own end, a panic, or a signal and then the end that it leads to.
     async fn of(
         self,
@@ -183,6 +197,8 @@ impl Ending {
         mut panics: UnboundedReceiver<String>,
     ) -> End {
         let mut deadline: Option<Instant> = None;
+        let mut clock_stays_set = std::pin::pin!(clock::stays_set());
+        let mut begin_again = false;
         loop {
             let late = async {
                 match deadline {
@@ -196,16 +212,22 @@ impl Ending {
                     // The hook has told it.
                     return End::Panicked;
                 }
-                result = &mut work => return ended(result, deadline.is_some()),
+                result = &mut work => {
+                    let end = ended(result, deadline.is_some());
+                    return if begin_again && end == End::Told { End::Again } else { end };
+                }
+                step_ms = &mut clock_stays_set, if deadline.is_none() => {
+                    tracing::error!(step_ms, "the machine's clock stays set; ending, to be started again with it");
+                    begin_again = true;
+                    deadline = Some(self.begin_end());
+                }
                 signal = signals.next() => {
                     if deadline.is_some() {
                         tracing::warn!(signal, "asked twice: it ends at once, and what is unfinished is done again");
                         return End::Again;
                     }
                     tracing::info!(signal, "told to end: what is in flight is finished first");
-                    deadline = Some(Instant::now() + self.budget);
-                    self.health.stops();
-                    self.stop.cancel();
+                    deadline = Some(self.begin_end());
                 }
                 () = late => {
                     tracing::error!("it did not end in time; what is unfinished is done again");

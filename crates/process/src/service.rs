@@ -116,6 +116,11 @@ pub trait Service: Sized + Send + 'static {
     /// All faults at once.
     fn configure(settings: &Settings) -> Result<Self, Vec<Fault>>;
 
+    /// The setting that bounds its longest request to a site, and its value; `None`: it makes none.
+    fn longest_request(&self) -> Option<(&'static str, std::time::Duration)> {
+        None
+    }
+
     /// Serves until the shell says that it is time to end.
     fn serve(self, shell: Shell) -> impl Future<Output = Result<(), ServiceError>> + Send;
 }

@@ -27,7 +27,6 @@ impl Alone {
         Self { left, waiting: VecDeque::new(), trying: None, given: None, suspect }
     }
 
-    /// Whether no further record is wanted from the log.
     /// Whether this record must not be given to the stage again.
     fn is_culprit(&self, offset: Offset) -> bool {
         self.suspect.is_some_and(|suspect| suspect.offset == offset && suspect.is_culprit())
@@ -38,6 +37,7 @@ impl Alone {
         self.suspect.filter(|suspect| self.trying == Some(suspect.offset)).map_or(0, |suspect| suspect.deaths)
     }
 
+    /// Whether no further record is wanted from the log.
     pub(crate) fn is_occupied(&self) -> bool {
         self.given.is_some() || !self.waiting.is_empty()
     }
@@ -87,6 +87,7 @@ impl<S: Stage> Turns<S> {
             if !self.commit(point.into_iter().collect()).await? {
                 return Ok(());
             }
+            self.now = self.clock.now();
         }
         let Some(alone) = self.alone.get_mut(&place) else { return Ok(()) };
         let Some(record) = alone.waiting.pop_front() else { return Ok(()) };

@@ -1,12 +1,15 @@
 //! When and what is committed.
 
 use orbweaver_log::{Commit, LogError, Offset, TopicPartition};
+use orbweaver_messages::Millis;
 use tokio::time::{Instant, timeout};
 
 use crate::{Stage, StageError, alone::Alone, metadata::Metadata, turn::Turns};
 
 /// While nothing is in flight, commits may follow each other in a tenth of the interval.
 const IDLE_SHARE: u32 = 10;
+/// So many times in half a session a stage that needs it proves that its partitions are its own.
+const PROOFS: u32 = 4;
 
 /// Commits that the log did not take.
 #[derive(Debug, Default)]
@@ -21,21 +24,34 @@ impl<S: Stage> Turns<S> {
     /// When the next commit is due, if there is something to commit.
     pub(crate) fn commit_at(&self) -> Option<Instant> {
         if !self.served.is_dirty() {
-            return None;
+            return self.proof_at();
         }
         let idle = self.airborne.is_empty() && self.served.charged() == 0 && self.refused_since.is_none();
         let interval = self.config.commit_interval;
-        Some(self.committed_at + if idle { interval / IDLE_SHARE } else { interval })
+        let due = self.committed_at + if idle { interval / IDLE_SHARE } else { interval };
+        Some(self.proof_at().map_or(due, |proof| due.min(proof)))
+    }
+
+    /// When a commit is due that only proves that the partitions are ours.
+    fn proof_at(&self) -> Option<Instant> {
+        let wanted = self.stage.needs_proof() && self.served.open_partitions() > 0;
+        wanted.then(|| self.sent_at + self.config.frozen_after / PROOFS)
     }
 
     pub(crate) async fn commit_when_due(&mut self) -> Result<(), StageError> {
         let Some(due) = self.commit_at() else { return Ok(()) };
         let now = Instant::now();
-        self.uncommitted_since.get_or_insert(now);
+        if self.served.is_dirty() {
+            self.uncommitted_since.get_or_insert(now);
+        }
         if now < due {
             return Ok(());
         }
-        let moved = self.served.moved();
+        let mut moved = self.served.moved();
+        if moved.is_empty() && self.proof_at().is_some_and(|proof| proof <= now) {
+            // One is enough: the brokers refuse it to whom they no longer know as a member.
+            moved.extend(self.served.places().next().and_then(|place| self.served.commit_point(place)));
+        }
         if moved.is_empty() {
             // What completed lies above the commit points; they are looked at again after as long.
             self.committed_at = now;
@@ -85,10 +101,14 @@ impl<S: Stage> Turns<S> {
     pub(crate) async fn send(&mut self, mut commits: Vec<(TopicPartition, Commit)>) -> Result<Refused, StageError> {
         let mut refused = Refused::default();
         while !commits.is_empty() {
+            let asked_ms = self.clock.now();
             let answer = timeout(self.config.commit_timeout, self.consumer.commit(commits.clone())).await;
             self.committed_at = Instant::now();
+            self.sent_at = self.committed_at;
             let error = match answer {
                 Ok(Ok(())) => {
+                    let half = Millis::try_from(self.config.frozen_after.as_millis()).unwrap_or(Millis::MAX);
+                    self.stage.owns_until(asked_ms.saturating_add(half));
                     self.metrics.commits.inc_by(commits.len() as u64);
                     self.refused_since = None;
                     self.uncommitted_since = None;

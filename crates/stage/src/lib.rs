@@ -74,7 +74,7 @@ pub use actions::{Actions, Plan, Step, Token};
 pub use budget::Limits;
 pub use byte_budget::{ByteBudget, Reservation};
 pub use claim::{CLAIM_HEADER, is_claim};
-pub use clock::{Clock, ScriptedClock, SystemClock};
+pub use clock::{Clock, Reading, ScriptedClock, SteadyTime, SystemClock};
 pub use dead_letter::{DEAD_LETTER_CUT_HEADER, DEAD_LETTER_HEADER};
 pub use metered::{CpuMeter, Metered};
 pub use no_work::{NoEffects, NoJobs};

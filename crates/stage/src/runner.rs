@@ -35,7 +35,8 @@ pub struct RunnerConfig {
     /// Work that is due may stand still for so long.
     pub stall_after: Duration,
     /// A gap of so long between two turns means that the process was frozen: it does nothing more before a commit is
-    /// accepted (rule 21). Half of the group's session timeout.
+    /// accepted (rule 21); and a stage that needs proof begins nothing when the last accepted commit is as old. Half of the
+    /// group's session timeout at most; the longest request and this are within that timeout.
     pub frozen_after: Duration,
     /// How many partitions are restored at a time.
     pub restores_at_once: usize,

@@ -233,6 +233,19 @@ pub trait Stage: Send + 'static {
         None
     }
 
+    /// Whether what this stage begins must not be begun by two processes (requests). The runtime then proves that its
+    /// partitions are its own also while nothing is to be committed, and tells it by [`Stage::owns_until`].
+    fn needs_proof(&self) -> bool {
+        false
+    }
+
+    /// A commit was accepted, so that nobody else is given what is open until `until_ms` and as long again (rule 21): half of
+    /// the group's session after the commit was asked for. A stage that [needs proof](Stage::needs_proof) begins nothing later
+    /// before it is told of another.
+    fn owns_until(&mut self, until_ms: Millis) {
+        let _ = until_ms;
+    }
+
     /// `partition` is wanted back: begin nothing new for it. What is outstanding is drained by the runtime.
     fn drain(&mut self, partition: Partition) {
         let _ = partition;

@@ -117,6 +117,8 @@ pub(crate) struct Turns<S: Stage> {
     pub(crate) samples: Samples,
     pub(crate) ends_by: Option<Instant>,
     pub(crate) committed_at: Instant,
+    /// When a commit was last sent, taken or not.
+    pub(crate) sent_at: Instant,
     /// Since when commits are refused.
     pub(crate) refused_since: Option<Instant>,
     /// Since when something is complete that is not committed.
@@ -172,6 +174,7 @@ impl<S: Stage> Turns<S> {
             samples: Samples::new(lags),
             ends_by: None,
             committed_at: now,
+            sent_at: now,
             refused_since: None,
             uncommitted_since: None,
             ticked_at: now,
@@ -251,6 +254,7 @@ impl<S: Stage> Turns<S> {
         let gap = u64::try_from(self.now.saturating_sub(last)).unwrap_or(0);
         if u128::from(gap) >= self.config.frozen_after.as_millis() {
             self.prove_ownership(gap).await?;
+            self.now = self.clock.now();
         }
         Ok(())
     }

@@ -237,3 +237,33 @@ async fn a_frozen_member_does_nothing_before_a_commit_proves_that_it_still_owns(
     first.kill().await;
     second.kill().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_stage_that_begins_requests_is_told_how_long_it_owns_also_while_nothing_is_to_be_committed() {
+    let log = MemoryLog::scripted(&specs());
+    let place = at(topic::SEEDS, 0);
+    let (mut stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
+    stage.needs_proof = true;
+    let clock = Arc::new(ScriptedClock::at(1_000_000));
+    let outside = || Outside(seen.clone());
+    let metrics = Metrics::register(&Registry::new()).unwrap();
+    let config = RunnerConfig { frozen_after: Duration::from_secs(20), ..config() };
+    let runner = Runner::new(stage, Arc::new(log.clone()), outside(), outside(), config)
+        .with_clock(clock.clone() as Arc<dyn Clock>)
+        .with_metrics(&metrics);
+    let shutdown = CancellationToken::new();
+    let play = Play { shutdown: shutdown.clone(), task: tokio::spawn(runner.run(shutdown)) };
+    joined(&log, &[place]).await;
+    until_seen(&seen, "the first proof", |seen| seen.owned_until == [1_020_000]).await;
+    clock.advance(3_000);
+    until_seen(&seen, "the next, although nothing moved", |seen| seen.owned_until.last() == Some(&1_023_000)).await;
+    // The wall clock says nothing about it.
+    clock.step(3_600_000);
+    (0..3).for_each(|_| log.script_commit(Fate::Fail { after: 0, error: LogError::Invalid("busy".to_owned()) }));
+    let told = seen.lock().unwrap().owned_until.len();
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    assert_eq!(seen.lock().unwrap().owned_until.len(), told, "a commit that was refused proves nothing");
+    clock.advance(4_000);
+    until_seen(&seen, "the next that is taken", |seen| seen.owned_until.last() == Some(&1_027_000)).await;
+    play.kill().await;
+}

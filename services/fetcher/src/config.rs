@@ -30,7 +30,9 @@ pub struct FetcherConfig {
     pub connect_timeout: Duration,
     /// The time from the start of a request to the end of the answer's headers.
     pub headers_timeout: Duration,
-    /// The time for a whole request. With the longest stay of a dispatch it bounds a lease: below `LONGEST_FETCH_MS`.
+    /// The time for a whole request. With the longest stay of a dispatch it bounds a lease: below `LONGEST_FETCH_MS`. With
+    /// half of the group's session it is within that session: whoever lost a partition has no request in flight when another
+    /// is given it. A redirect of a dispatch to itself is a request of its own, begun under the same conditions.
     pub request_timeout: Duration,
     /// Decoded bytes that are read of a body; the rest is cut off.
     pub max_body_bytes: usize,
@@ -66,7 +68,7 @@ impl Default for FetcherConfig {
             concurrency: 128,
             connect_timeout: Duration::from_secs(10),
             headers_timeout: Duration::from_secs(20),
-            request_timeout: Duration::from_secs(30),
+            request_timeout: Duration::from_secs(20),
             max_body_bytes: 8 << 20,
             record_limit: 16 << 20,
             body_memory: 128 << 20,

@@ -23,6 +23,10 @@ impl Service for FetcherService {
         Ok(Self(config))
     }
 
+    fn longest_request(&self) -> Option<(&'static str, std::time::Duration)> {
+        Some(("fetcher.request_timeout", self.0.request_timeout))
+    }
+
     async fn serve(self, shell: Shell) -> Result<(), ServiceError> {
         let Self(config) = self;
         let metrics = FetcherMetrics::register(shell.registry()).map_err(ServiceError::start)?;

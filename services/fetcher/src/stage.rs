@@ -113,6 +113,8 @@ pub struct FetcherStage {
     /// Records of a partition that is wanted back, which nothing more is done for.
     left: Vec<Origin>,
     called_ms: Option<Millis>,
+    /// Until when the partitions are certainly ours: no request is begun later.
+    owned_until_ms: Millis,
     looked_ms: Millis,
     turns: Vec<Turn<Wanted>>,
 }
@@ -141,6 +143,7 @@ impl FetcherStage {
             recalled_blocks: BTreeMap::new(),
             left: vec![],
             called_ms: None,
+            owned_until_ms: Millis::MIN,
             looked_ms: Millis::MIN,
             turns: vec![],
         }
@@ -211,8 +214,8 @@ impl FetcherStage {
 
     /// Takes one record in.
     fn take_in(&mut self, origin: Origin, record: &Delivered, at: &mut At<'_>) {
-        let ready: Ready = match decode("ready", record.value.as_ref()) {
-            Ok(ready) => ready,
+        let ready = match decode::<Ready>("ready", record.value.as_ref()) {
+            Ok(ready) => ready.in_time(at.now),
             Err(error) => return at.acts.rejects.push((origin, error.to_string())),
         };
         let url = match orbweaver_url::parse(&ready.dispatch.url) {
@@ -231,7 +234,9 @@ impl FetcherStage {
     /// Sends what may be sent.
     fn pump(&mut self, at: &mut At<'_>) {
         let mut turns = std::mem::take(&mut self.turns);
-        self.gates.poll(at.now, self.free_slots(), &mut turns);
+        // Rule 21: a fetcher that may have lost its partitions starts no request while their next owner does.
+        let free = if self.is_owner(at.now) { self.free_slots() } else { 0 };
+        self.gates.poll(at.now, free, &mut turns);
         for turn in turns.drain(..) {
             match turn {
                 Turn::Send(site, Wish { payload, .. }) => self.send(site, payload, at),
@@ -245,6 +250,11 @@ impl FetcherStage {
         self.turns = turns;
         at.acts.parked.append(&mut self.left);
         self.metrics.slots.set(i64::try_from(self.slots).unwrap_or(i64::MAX));
+    }
+
+    /// Whether requests may be begun.
+    fn is_owner(&self, now: Millis) -> bool {
+        now <= self.owned_until_ms
     }
 
     fn send(&mut self, site: Arc<str>, wanted: Wanted, at: &mut At<'_>) {
@@ -453,6 +463,14 @@ impl Stage for FetcherStage {
         at_once.into_iter().chain(self.gates.next_ms()).chain([look]).min()
     }
 
+    fn needs_proof(&self) -> bool {
+        true
+    }
+
+    fn owns_until(&mut self, until_ms: Millis) {
+        self.owned_until_ms = self.owned_until_ms.max(until_ms);
+    }
+
     fn drain(&mut self, partition: Partition) {
         self.leave_partition(partition, true);
     }
@@ -487,7 +505,7 @@ impl Stage for FetcherStage {
 
     fn due(&self, now: Millis) -> usize {
         // What waits for its moment, for a slot or for an answer cannot move; a request always ends in time.
-        let ready = if self.free_slots() > 0 { self.gates.ready() } else { 0 };
+        let ready = if self.free_slots() > 0 && self.is_owner(now) { self.gates.ready() } else { 0 };
         let overdue = self.running.values().filter(|running| now.saturating_sub(running.since_ms) > LONGEST_FETCH_MS);
         ready + overdue.count()
     }

@@ -121,8 +121,8 @@ impl FrontierStage {
         };
         let out = out.entry(number).or_default();
         if origin.place.topic == OUTCOMES {
-            let outcome: Outcome = match decode("outcome", record.value.as_ref()) {
-                Ok(outcome) => outcome,
+            let outcome = match decode::<Outcome>("outcome", record.value.as_ref()) {
+                Ok(outcome) => outcome.in_time(now),
                 Err(error) => return Ok(Err(error.to_string())),
             };
             self.metrics.outcomes.with_label_values(&[kind_name(outcome.kind)]).inc();

@@ -186,6 +186,10 @@ impl Site {
             // more, since moments are whole ones.
             let told = heard.blocked_until_ms.map(|until| {
                 let ours = now.saturating_add(until.saturating_sub(heard.ended_at_ms)).saturating_add(1);
+                if heard.ended_at_ms.saturating_sub(now) > CLOCK_MARGIN_MS {
+                    // A clock that is further ahead than clocks may be apart: only the time that was asked for counts.
+                    return ours.min(until);
+                }
                 if is_news { ours.clamp(until, until.saturating_add(CLOCK_MARGIN_MS)) } else { until }
             });
             let until = told.or(unsaid).unwrap_or(0).min(plus(now, MAX_RETRY_AFTER_MS));

@@ -65,8 +65,11 @@ fn plan(stack: &Stack, settings: &Settings) -> Plan {
         ("ORBWEAVER_NORMALIZER_DEDUP__DEFINITION_GRACE", "500ms".to_owned()),
         ("ORBWEAVER_CQL__REPLICATION_FACTOR", "1".to_owned()),
         ("ORBWEAVER_RUNTIME__SHUTDOWN_BUDGET", format!("{SHUTDOWN_BUDGET_S}s")),
-        // Less than half of the session of tests/stack, which is shorter than what is usual.
+        // With the session of tests/stack, 6 s, which is shorter than what is usual.
         ("ORBWEAVER_RUNTIME__FROZEN_AFTER", "2s".to_owned()),
+        ("ORBWEAVER_FETCHER__CONNECT_TIMEOUT", "3s".to_owned()),
+        ("ORBWEAVER_FETCHER__HEADERS_TIMEOUT", "3s".to_owned()),
+        ("ORBWEAVER_FETCHER__REQUEST_TIMEOUT", "3s".to_owned()),
     ];
     Plan {
         brokers: stack.brokers.clone(),

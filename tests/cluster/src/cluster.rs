@@ -87,6 +87,11 @@ impl Plan {
             ("ORBWEAVER_NORMALIZER_DEDUP__DEFINITION_GRACE", "500ms"),
             ("ORBWEAVER_CQL__REPLICATION_FACTOR", "1"),
             ("ORBWEAVER_RUNTIME__SHUTDOWN_BUDGET", "15s"),
+            // The brokers of tests/stack end a session after 6 s.
+            ("ORBWEAVER_RUNTIME__FROZEN_AFTER", "3s"),
+            ("ORBWEAVER_FETCHER__CONNECT_TIMEOUT", "3s"),
+            ("ORBWEAVER_FETCHER__HEADERS_TIMEOUT", "3s"),
+            ("ORBWEAVER_FETCHER__REQUEST_TIMEOUT", "3s"),
         ];
         let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
         Self { brokers, cql, partitions, replication: 1, variables }

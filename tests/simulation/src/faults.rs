@@ -23,8 +23,9 @@ pub enum Fault {
     RefuseCommits(Machine, u64),
     /// Of every so many commits from now on the answer to one is lost.
     LoseCommitAnswers(Machine, u64),
-    /// Its clock is set back to so many milliseconds off the true time.
-    SetClock(Machine, i64),
+    /// The clocks of all machines are set by so many milliseconds, and stay so: processes that run go on by the time that
+    /// they began with, those that begin later begin with the new one, and after a while the old ones are started again.
+    SetClocks(i64),
     /// It ends in order, and comes back after so many milliseconds.
     Stop(Machine, u64),
     /// One more process of a service joins.
@@ -70,6 +71,9 @@ pub struct Planned {
 /// `orbweaver_messages::CLOCK_MARGIN_MS`.
 pub const CLOCK_OFF_MS: u64 = 2_500;
 
+/// By how much clocks are set.
+const HOUR_MS: i64 = 3_600_000;
+
 impl Fault {
     /// Its kind, for counts.
     #[must_use]
@@ -83,7 +87,7 @@ impl Fault {
             Self::CutOff(..) => "cut off from the log",
             Self::RefuseCommits(..) => "commits refused",
             Self::LoseCommitAnswers(..) => "answers to commits lost",
-            Self::SetClock(..) => "clock set back",
+            Self::SetClocks(..) => "clocks set",
             Self::Stop(..) => "stopped in order",
             Self::Add(..) => "added",
             Self::Move(..) => "partition moved",
@@ -115,7 +119,7 @@ impl Fault {
             54..62 => Self::CutOff(machine, long(random).min(55_000)),
             62..67 => Self::RefuseCommits(machine, random.between(500, 50_000)),
             67..70 => Self::LoseCommitAnswers(machine, random.between(1, 5)),
-            70..74 => Self::SetClock(machine, skew(random)),
+            70..74 => Self::SetClocks(random.pick(&[-HOUR_MS, HOUR_MS])),
             74..80 => Self::Stop(machine, random.between(500, 30_000)),
             80..84 => Self::Add(service),
             84..94 => Self::Move(service),
@@ -179,7 +183,7 @@ impl fmt::Display for Planned {
             Fault::LoseCommitAnswers(machine, every) => {
                 write!(f, "{machine}: the answer to each commit of {every} is lost from now on")
             }
-            Fault::SetClock(machine, ms) => write!(f, "{machine}: its clock is set back to {ms} ms off"),
+            Fault::SetClocks(ms) => write!(f, "all clocks are set by {ms} ms"),
             Fault::Stop(machine, ms) => write!(f, "{machine} is stopped in order, back after {ms} ms"),
             Fault::Add(service) => write!(f, "one more {} joins", service.name()),
             Fault::Move(service) => write!(f, "a partition of {} moves", service.name()),

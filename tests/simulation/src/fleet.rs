@@ -29,7 +29,6 @@ struct Running {
     number: usize,
     gate: Arc<Gate>,
     log: ProcessLog,
-    clock: MachineClock,
     shutdown: CancellationToken,
     task: JoinHandle<Result<(), StageError>>,
     /// What undoes a fault, and when.
@@ -38,11 +37,16 @@ struct Running {
     back: Back,
 }
 
+/// A process whose machine's clock was set ends so long after, as `orbweaver_process` does.
+const CLOCK_FOLLOWED_AFTER: Duration = Duration::from_secs(30);
+
 #[derive(Debug, Clone, Copy)]
 enum Mend {
     Thaw,
     Reach,
     Commit,
+    /// It ends in order, to begin again with its machine's clock.
+    FollowClock,
 }
 
 /// A machine: it runs a process, or will.
@@ -79,6 +83,8 @@ pub(crate) struct Fleet {
     weather: Weather,
     random: Random,
     folder: PathBuf,
+    /// By how much the clocks of all machines were set.
+    clocks_set_ms: i64,
     started: usize,
     /// The log or the store comes back.
     log_back_at: Option<Instant>,
@@ -112,6 +118,7 @@ impl Fleet {
             weather,
             random,
             folder,
+            clocks_set_ms: 0,
             started: 0,
             log_back_at: None,
             store_back_at: None,
@@ -200,7 +207,12 @@ impl Fleet {
                 let running = self.find(machine)?.running.as_mut()?;
                 running.log.script(|script| script.lose_answer_every = every);
             }
-            Fault::SetClock(machine, ahead_ms) => self.find(machine)?.running.as_mut()?.clock.set_back(ahead_ms),
+            Fault::SetClocks(by_ms) => {
+                self.clocks_set_ms += by_ms;
+                for running in self.places.iter_mut().filter_map(|place| place.running.as_mut()) {
+                    running.mends.push((now + CLOCK_FOLLOWED_AFTER, Mend::FollowClock));
+                }
+            }
             Fault::Stop(machine, for_ms) => {
                 let running = self.find(machine)?.running.as_mut()?;
                 running.back = Back { after_ms: for_ms, loses_index: false };
@@ -268,7 +280,7 @@ impl Fleet {
 
     fn mend(&mut self, index: usize, now: Instant) {
         let Some(running) = &mut self.places[index].running else { return };
-        let (gate, log) = (running.gate.clone(), running.log.clone());
+        let (gate, log, shutdown) = (running.gate.clone(), running.log.clone(), running.shutdown.clone());
         running.mends.retain(|(at, mend)| {
             if *at > now {
                 return true;
@@ -277,6 +289,7 @@ impl Fleet {
                 Mend::Thaw => gate.freeze(false),
                 Mend::Reach => gate.cut_off(false),
                 Mend::Commit => log.script(|script| script.refuse_commits = false),
+                Mend::FollowClock => shutdown.cancel(),
             }
             false
         });
@@ -325,7 +338,7 @@ impl Fleet {
         let random = self.random.split(&format!("process {number}"));
         let gate = Arc::new(Gate::default());
         gate.lose_log(self.log_back_at.is_some());
-        let clock = MachineClock::new(self.time, skew(&mut self.random));
+        let clock = MachineClock::new(self.time, self.clocks_set_ms + skew(&mut self.random));
         let line = Line {
             process: number,
             gate: gate.clone(),
@@ -342,7 +355,7 @@ impl Fleet {
             number,
             log: log.clone(),
             gate: gate.clone(),
-            clock: clock.clone(),
+            clock,
             time: self.time,
             random,
             index_dir: place.index_dir.join(place.indexes.to_string()),
@@ -352,6 +365,6 @@ impl Fleet {
         let task = tokio::spawn(Gated::new(run(parts), gate.clone()));
         let back = Back { after_ms: 1_000, loses_index: false };
         place.starts_at = None;
-        place.running = Some(Running { number, gate, log, clock, shutdown, task, mends: vec![], back });
+        place.running = Some(Running { number, gate, log, shutdown, task, mends: vec![], back });
     }
 }

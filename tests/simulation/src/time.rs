@@ -1,10 +1,5 @@
 //! Virtual time: tokio's paused clock, seen from clocks that are apart.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicI64, Ordering},
-};
-
 use orbweaver_messages::Millis;
 use orbweaver_stage::Clock;
 use tokio::time::Instant;
@@ -47,29 +42,24 @@ pub fn shown(at: Millis) -> String {
     format!("{}.{:03} s", since / 1000, since % 1000)
 }
 
-/// The clock of one machine, which is ahead or behind.
+/// The clock of one process, which is as far ahead or behind as that of its machine was when it began.
 #[derive(Debug, Clone)]
 pub struct MachineClock {
     time: Time,
-    ahead_ms: Arc<AtomicI64>,
+    ahead_ms: Millis,
 }
 
 impl MachineClock {
     /// A clock that is `ahead_ms` milliseconds ahead of the true time.
     #[must_use]
     pub fn new(time: Time, ahead_ms: Millis) -> Self {
-        Self { time, ahead_ms: Arc::new(AtomicI64::new(ahead_ms)) }
-    }
-
-    /// Sets it back to `ahead_ms`. It is never set forward: no process can tell that from time that has passed.
-    pub fn set_back(&self, ahead_ms: Millis) {
-        self.ahead_ms.fetch_min(ahead_ms, Ordering::Relaxed);
+        Self { time, ahead_ms }
     }
 }
 
 impl Clock for MachineClock {
     fn now(&self) -> Millis {
-        self.time.now() + self.ahead_ms.load(Ordering::Relaxed)
+        self.time.now() + self.ahead_ms
     }
 }
 

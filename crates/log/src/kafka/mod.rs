@@ -21,7 +21,7 @@
 //! | `consumer`, `asked` | a member; what it asks of the brokers |
 //! | `group`, `held`, `subscription` | what the brokers tell a member; what it holds; its topics (pure) |
 //! | `pool`, `reader`, `eof` | shared consumers, readers, the end of a partition |
-//! | `inquiry` | bounds, times, commits, deletion |
+//! | `inquiry`, `session` | bounds, times, commits, deletion; how long a member may be silent |
 //! | `message` | a record as the brokers gave it |
 
 mod asked;
@@ -36,6 +36,7 @@ mod message;
 mod pool;
 mod producer;
 mod reader;
+mod session;
 mod subscription;
 pub mod topics;
 
@@ -49,6 +50,7 @@ use futures::future::{BoxFuture, FutureExt};
 use orbweaver_messages::{Millis, Topic};
 
 pub use config::{GroupProtocol, KafkaConfig};
+pub use session::SESSION_TIMEOUT;
 
 use crate::{Bounds, Commit, Consumer, Log, LogError, Offset, Partition, Reader, Record, TopicPartition};
 use client::Names;

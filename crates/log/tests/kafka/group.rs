@@ -320,3 +320,18 @@ async fn a_member_with_a_name_that_comes_back_disturbs_nobody() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs the servers of tests/stack"]
+async fn the_session_of_a_group_is_what_the_brokers_say_and_with_the_classic_protocol_what_was_asked_for() {
+    with(config(), &specs(&[ONE], 1), |log| async move {
+        // Six seconds are the default of the brokers of tests/stack.
+        assert_eq!(log.session_timeout("group").await.unwrap(), Some(Duration::from_secs(6)));
+    })
+    .await;
+    let classic = KafkaConfig { protocol: GroupProtocol::Classic, session_timeout: Duration::from_secs(9), ..config() };
+    with(classic, &specs(&[ONE], 1), |log| async move {
+        assert_eq!(log.session_timeout("group").await.unwrap(), Some(Duration::from_secs(9)));
+    })
+    .await;
+}

@@ -50,6 +50,8 @@ pub struct Seen {
     pub incomplete: Vec<(Topic, Offset)>,
     /// How far back a look must reach.
     pub back: Option<Offset>,
+    /// Until when the partitions are its own, as it was told.
+    pub owned_until: Vec<Millis>,
 }
 
 pub struct Scripted {
@@ -57,6 +59,7 @@ pub struct Scripted {
     pub claims: &'static [Topic],
     pub tails: &'static [Topic],
     pub restores: Vec<RestoreSpec>,
+    pub needs_proof: bool,
     pub seen: Arc<Mutex<Seen>>,
     pub react: React,
 }
@@ -68,7 +71,18 @@ impl Scripted {
         react: impl FnMut(&Origin, &Delivered, &mut Told) + Send + 'static,
     ) -> (Self, Arc<Mutex<Seen>>) {
         let seen = Arc::<Mutex<Seen>>::default();
-        (Self { topics, claims: &[], tails: &[], restores: vec![], seen: seen.clone(), react: Box::new(react) }, seen)
+        (
+            Self {
+                topics,
+                claims: &[],
+                tails: &[],
+                restores: vec![],
+                needs_proof: false,
+                seen: seen.clone(),
+                react: Box::new(react),
+            },
+            seen,
+        )
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -169,6 +183,14 @@ impl Stage for Scripted {
 
     fn close(&mut self, partition: Partition) {
         self.seen().closed.push(partition);
+    }
+
+    fn needs_proof(&self) -> bool {
+        self.needs_proof
+    }
+
+    fn owns_until(&mut self, until_ms: Millis) {
+        self.seen().owned_until.push(until_ms);
     }
 
     fn due(&self, _: Millis) -> usize {

@@ -16,6 +16,7 @@ use crate::{
     worker,
 };
 
+mod clocks;
 mod dispatches;
 mod robots;
 
@@ -53,6 +54,7 @@ impl Surroundings {
         let clock = Arc::new(ScriptedClock::at(START));
         let metrics = FetcherMetrics::register(&prometheus::Registry::new()).unwrap();
         let mut stage = FetcherStage::new(config, metrics, Arc::default());
+        stage.owns_until(Millis::MAX);
         for partition in 0..PARTITIONS {
             let opening = Opening { partition, partitions: PARTITIONS, assignment: 1, claim: 0 };
             stage.open(opening, START);

@@ -211,7 +211,7 @@ pub(super) const KEYS: &[Key] = &[
         "To the end of the answer's headers; at most `request_timeout`.",
     )
     .is("20s"),
-    Key::new(("fetcher", "request_timeout"), Kind::Time(1, 30 * SECOND), FETCHER, "For a whole request.").is("30s"),
+    Key::new(("fetcher", "request_timeout"), Kind::Time(1, 30 * SECOND), FETCHER, "For a whole request; with half of the group's session within that session.").is("20s"),
     Key::new(
         ("fetcher", "max_body_bytes"),
         Kind::Size(1, 256 * MIB),

@@ -1,0 +1,65 @@
+//! Time: until when requests may begin, and clocks that are set.
+
+use super::*;
+
+#[test]
+fn nothing_is_requested_later_than_half_a_session_after_the_last_accepted_commit() {
+    let mut around = Surroundings::unlimited();
+    around.stage.owned_until_ms = START + 2000;
+    let waits = |around: &Surroundings, sequence, at| {
+        let mut ready = around.ready(&format!("https://{sequence}.example/"), sequence);
+        ready.not_before_ms = at;
+        ready
+    };
+    around.deliver(&waits(&around, 1, START + 2000));
+    around.deliver(&waits(&around, 2, START + 2001));
+    // A redirect to itself is a request like another.
+    around.client.on("https://1.example/", moved("https://1.example/", &["a=b"]));
+    around.client.on("https://1.example/", page("one"));
+    around.client.on("https://2.example/", page("two"));
+    around.pass(10_000);
+    assert_eq!(around.asked(), ["https://1.example/"]);
+    assert_eq!(around.stage.due(around.now()), 0, "what may not be sent is not overdue");
+    around.stage.owns_until(around.now() + 2000);
+    around.pass(1000);
+    assert_eq!(around.asked().len(), 3, "{:?}", around.asked());
+    around.assert_all_complete();
+}
+
+#[test]
+fn a_wall_clock_that_is_set_by_an_hour_hurries_no_site_and_makes_nothing_late() {
+    for step in [3_600_000, -3_600_000] {
+        let mut around = Surroundings::unlimited();
+        for (sequence, path) in [(1, "a"), (2, "b")] {
+            let mut ready = around.ready(&format!("https://a.example/{path}"), sequence);
+            ready.interval_ms = 5000;
+            around.client.on(&ready.dispatch.url, page(path));
+            around.deliver(&ready);
+        }
+        around.pass(5001);
+        assert_eq!(around.asked().len(), 1);
+        around.clock.step(step);
+        around.pass(4999);
+        assert_eq!(around.asked().len(), 1, "hurried by {step}");
+        around.pass(2);
+        assert_eq!(around.asked().len(), 2, "held up by {step}");
+        around.assert_all_complete();
+    }
+}
+
+#[test]
+fn a_dispatch_from_a_clock_that_is_an_hour_ahead_counts_as_made_now() {
+    let mut around = Surroundings::unlimited();
+    let mut ready = around.ready("https://a.example/", 1);
+    for at in [&mut ready.dispatch.dispatched_at_ms, &mut ready.dispatch.not_after_ms, &mut ready.dispatch.expires_ms] {
+        *at += 3_600_000;
+    }
+    ready.not_before_ms += 3_600_400;
+    around.client.on("https://a.example/", page("a"));
+    around.deliver(&ready);
+    around.pass(399);
+    assert_eq!(around.asked(), [""; 0]);
+    around.pass(1);
+    assert_eq!(around.asked(), ["https://a.example/"]);
+    around.assert_all_complete();
+}
