@@ -42,6 +42,7 @@ impl From<&ServiceError> for End {
     fn from(error: &ServiceError) -> Self {
         match error {
             ServiceError::Stage(StageError::Halted { .. } | StageError::Stalled { .. }) => Self::Again,
+            ServiceError::Stage(StageError::Panicked { .. }) => Self::Panicked,
             ServiceError::Configuration(_) => Self::Configuration,
             ServiceError::Stage(_) | ServiceError::Start(_) => Self::Failed,
         }

@@ -1,11 +1,28 @@
-//! Rule 17: after a record has killed its reader, records are taken one at a time, and the culprit is sent to the dead
-//! letters.
+//! Rule 17, quarantine: after a crash loop, records are delivered one at a time in the whole stage, and the poison record is
+//! dead-lettered.
 
-use std::collections::VecDeque;
+use std::{
+    collections::VecDeque,
+    ops::Bound::{Excluded, Unbounded},
+    time::Duration,
+};
 
-use orbweaver_log::{Delivered, Offset, TopicPartition};
+use orbweaver_log::{Delivered, Offset, Partition, TopicPartition};
+use tokio::time::{Instant, timeout};
 
-use crate::{Origin, Stage, StageError, claim::is_claim, metadata::Suspect, served::Delivery, turn::Turns};
+use crate::{
+    Origin, Stage, StageError,
+    claim::is_claim,
+    dead_letter::Rejection,
+    metadata::{CRASHES, Crasher, Metadata, Suspect, count_crash, is_condemned},
+    served::Delivery,
+    turn::Turns,
+};
+
+/// The last commit of a process that ends, and what comes with it.
+const NOTE_WITHIN: Duration = Duration::from_secs(5);
+/// A place of which no record came for so long has no more; the others are paused meanwhile.
+const CAUGHT_UP: Duration = Duration::from_secs(5);
 
 /// A place whose records are taken one at a time.
 #[derive(Debug)]
@@ -20,21 +37,46 @@ pub(crate) struct Alone {
     pub(crate) given: Option<Origin>,
     /// The one that was in work alone when the process ended before.
     pub(crate) suspect: Option<Suspect>,
+    since: Instant,
+    /// When the last of its records left, or its opening.
+    left_at: Instant,
 }
 
 impl Alone {
     pub(crate) fn new(left: usize, suspect: Option<Suspect>) -> Self {
-        Self { left, waiting: VecDeque::new(), trying: None, given: None, suspect }
+        let now = Instant::now();
+        Self { left, waiting: VecDeque::new(), trying: None, given: None, suspect, since: now, left_at: now }
     }
 
-    /// Whether this record must not be given to the stage again.
-    fn is_culprit(&self, offset: Offset) -> bool {
-        self.suspect.is_some_and(|suspect| suspect.offset == offset && suspect.is_culprit())
+    /// The suspect, if it is the record at `offset`.
+    fn suspected(&self, offset: Option<Offset>) -> Option<Suspect> {
+        self.suspect.filter(|suspect| Some(suspect.offset) == offset)
     }
 
-    /// How often the process ended while the record that is tried now was in work alone.
-    pub(crate) fn deaths(&self) -> u32 {
-        self.suspect.filter(|suspect| self.trying == Some(suspect.offset)).map_or(0, |suspect| suspect.deaths)
+    /// Whether no further record is taken alone: enough were, or there are no more.
+    fn is_over(&self, now: Instant) -> bool {
+        self.left == 0 || (self.waiting.is_empty() && now >= self.left_at + CAUGHT_UP)
+    }
+
+    /// Whether something is to be done that need not wait.
+    fn is_due(&self, now: Instant) -> bool {
+        self.is_over(now) || (!self.waiting.is_empty() && !self.pauses(now))
+    }
+
+    /// Whether the suspect is next and its time has not come.
+    fn pauses(&self, now: Instant) -> bool {
+        let suspect = self.suspected(self.waiting.front().map(|first| first.offset));
+        now < self.since + suspect.map_or(Duration::ZERO, Suspect::pause)
+    }
+
+    /// Whether all other places wait for this one.
+    pub(crate) fn holds_others(&self, now: Instant) -> bool {
+        self.given.is_some() || !self.pauses(now)
+    }
+
+    /// How often the process ended while the record that is tried now was in work alone: unexplained, and by a crash.
+    pub(crate) fn ends(&self) -> (u32, u32) {
+        self.suspected(self.trying).map_or((0, 0), |suspect| (suspect.deaths, suspect.crashes))
     }
 
     /// Whether no further record is wanted from the log.
@@ -52,23 +94,128 @@ impl<S: Stage> Turns<S> {
         if let Some(alone) = self.alone.get_mut(&origin.place).filter(|alone| alone.given == Some(origin)) {
             (alone.trying, alone.given) = (None, None);
             alone.left = alone.left.saturating_sub(1);
+            alone.left_at = Instant::now();
         }
     }
 
-    /// Gives the stage the next record of each place that waits for it.
+    /// Gives the stage one record, of one of the places that are taken one at a time, when nothing else is in work: all other
+    /// places are paused meanwhile.
     pub(crate) async fn feed_alone(&mut self) -> Result<(), StageError> {
-        let free = |alone: &Alone| alone.given.is_none();
-        let places: Vec<TopicPartition> =
-            self.alone.iter().filter(|(_, alone)| free(alone)).map(|(&place, _)| place).collect();
-        for place in places {
-            self.feed(place).await?;
+        let now = Instant::now();
+        let is_due = |(&place, alone): (&TopicPartition, &Alone)| alone.is_due(now).then_some(place);
+        if self.alone.is_empty() || self.served.charged() > 0 || !self.airborne.is_empty() {
+            return Ok(());
+        }
+        if self.alone.values().any(|alone| alone.given.is_some()) {
+            return Ok(());
+        }
+        // In turns.
+        let after = self.fed.and_then(|fed| self.alone.range((Excluded(fed), Unbounded)).find_map(is_due));
+        let Some(place) = after.or_else(|| self.alone.iter().find_map(is_due)) else { return Ok(()) };
+        self.fed = Some(place);
+        self.feed(place).await
+    }
+
+    /// The stage ends with an error and has said why: what is alone in work was not the reason. Best effort.
+    pub(crate) async fn withdraw_trials(&mut self) {
+        let tried: Vec<TopicPartition> =
+            self.alone.iter().filter(|(_, alone)| alone.trying.is_some()).map(|(&place, _)| place).collect();
+        for place in tried {
+            if let Some(alone) = self.alone.get_mut(&place) {
+                alone.trying = None;
+            }
+            let points = self.served.commit_point(place).into_iter().collect();
+            let _ = timeout(NOTE_WITHIN, self.commit(points)).await;
+        }
+    }
+
+    /// The process crashes: notes what was alone in work, or was restored or followed. Best effort: without the note the end
+    /// counts as unexplained.
+    pub(crate) async fn note_crash(&mut self) {
+        let noted = match self.in_call.take() {
+            Some((partition, place, offset)) => timeout(NOTE_WITHIN, self.note_crasher(partition, place, offset)).await,
+            None => timeout(NOTE_WITHIN, self.note_suspect()).await,
+        };
+        match noted {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(service = self.service, %error, "the crash was not noted"),
+            Err(_) => tracing::warn!(service = self.service, "the crash was not noted in time"),
+        }
+    }
+
+    /// Learns which restored and followed records are condemned, whatever partitions this process is given.
+    pub(crate) async fn load_crashers(&mut self) {
+        let places: Vec<_> = (0..self.partitions).map(|number| TopicPartition::new(self.topics[0], number)).collect();
+        let commits = match self.log.committed(&self.group, &places).await {
+            Ok(commits) => commits,
+            // Those of a partition are learnt with its opening, too.
+            Err(error) => return tracing::warn!(service = self.service, %error, "condemned records are not known yet"),
+        };
+        for (place, commit) in places.into_iter().zip(commits) {
+            self.learn_crashers(place.partition, &Metadata::read(&commit.unwrap_or_default().metadata));
+        }
+    }
+
+    /// What was committed with a partition says which records are condemned.
+    pub(crate) fn learn_crashers(&mut self, partition: Partition, metadata: &Metadata) {
+        let condemned: Vec<Crasher> =
+            metadata.crashers.iter().filter(|crasher| crasher.is_condemned()).cloned().collect();
+        self.crashers.remove(&partition);
+        if !condemned.is_empty() {
+            self.crashers.insert(partition, condemned);
+        }
+    }
+
+    /// A followed record is about to be given to the stage; false for one that is condemned.
+    pub(crate) fn enters_call(&mut self, record: &Delivered) -> bool {
+        let Delivered { place, offset, .. } = *record;
+        if self.crashers.values().any(|crashers| is_condemned(crashers, place, offset)) {
+            return false;
+        }
+        let own = self.served.partitions().find(|number| *number == place.partition);
+        let some = || self.served.partitions().chain(self.openers.keys().copied()).min();
+        self.in_call = own.or_else(some).map(|partition| (partition, place, offset));
+        true
+    }
+
+    async fn note_suspect(&mut self) -> Result<(), StageError> {
+        let tried: Vec<TopicPartition> =
+            self.alone.iter().filter(|(_, alone)| alone.trying.is_some()).map(|(&place, _)| place).collect();
+        for (place, offset) in tried.into_iter().filter_map(|place| self.served.commit_point(place)).collect::<Vec<_>>()
+        {
+            let metadata = Metadata { crashed: true, ..self.metadata(place, offset) };
+            self.send(vec![(place, metadata.commit(place, offset)?)]).await?;
         }
         Ok(())
     }
 
+    /// Counts the crash at a restored or followed record; one that is condemned by it goes to the dead letters.
+    async fn note_crasher(
+        &mut self,
+        partition: Partition,
+        place: TopicPartition,
+        offset: Offset,
+    ) -> Result<(), StageError> {
+        let first = TopicPartition::new(self.topics[0], partition);
+        let last = self.log.committed(&self.group, &[first]).await?.pop().flatten().unwrap_or_default();
+        let mut metadata = Metadata::read(&last.metadata);
+        let crashes = count_crash(&mut metadata.crashers, place, offset);
+        tracing::error!(service = self.service, %place, offset, crashes, "crashed at a restored or followed record");
+        if crashes == CRASHES {
+            let reason =
+                format!("the process crashed {crashes} times in a row when this record was restored or followed");
+            let origin = Origin { place, offset, epoch: 0 };
+            // Who consumes its topic ends what it stands for.
+            let ends = |_: &Delivered, _| vec![];
+            let rejection = Rejection { service: self.service, rejects: vec![(origin, reason)], now: self.now, ends };
+            rejection.send(&self.log).await?;
+        }
+        self.send(vec![(first, metadata.commit(first, last.offset)?)]).await.map(drop)
+    }
+
     async fn feed(&mut self, place: TopicPartition) -> Result<(), StageError> {
         let Some(alone) = self.alone.get_mut(&place) else { return Ok(()) };
-        if alone.left == 0 {
+        if alone.is_over(Instant::now()) {
             let waiting = std::mem::take(&mut alone.waiting);
             self.alone.remove(&place);
             let full = self.served.budget().paused();
@@ -80,11 +227,13 @@ impl<S: Stage> Turns<S> {
             let claim = alone.waiting.pop_front();
             return self.take_claim(claim);
         };
-        if !alone.is_culprit(offset) {
+        let condemned = alone.suspected(Some(offset)).and_then(Suspect::condemned);
+        if condemned.is_none() {
             // Durable before the stage sees the record: who finds this at a start knows the suspect.
             alone.trying = Some(offset);
-            let point = self.served.commit_point(place);
-            if !self.commit(point.into_iter().collect()).await? {
+            // With those of the others, so that one record alone is named as tried.
+            let points = self.alone.keys().filter_map(|place| self.served.commit_point(*place)).collect();
+            if !self.commit(points).await? {
                 return Ok(());
             }
             self.now = self.clock.now();
@@ -93,8 +242,8 @@ impl<S: Stage> Turns<S> {
         let Some(record) = alone.waiting.pop_front() else { return Ok(()) };
         let Delivery::Taken(origin) = self.served.deliver(&record) else { return Ok(()) };
         alone.given = Some(origin);
-        if alone.is_culprit(offset) {
-            self.reject(origin, "it ended its reader three times when it was the only record in work".to_owned());
+        if let Some(reason) = condemned {
+            self.reject(origin, reason);
             return Ok(());
         }
         self.receive(vec![(origin, record)])

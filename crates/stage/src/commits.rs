@@ -4,7 +4,12 @@ use orbweaver_log::{Commit, LogError, Offset, TopicPartition};
 use orbweaver_messages::Millis;
 use tokio::time::{Instant, timeout};
 
-use crate::{Stage, StageError, alone::Alone, metadata::Metadata, turn::Turns};
+use crate::{
+    Stage, StageError,
+    alone::Alone,
+    metadata::{Crasher, Metadata},
+    turn::Turns,
+};
 
 /// While nothing is in flight, commits may follow each other in a tenth of the interval.
 const IDLE_SHARE: u32 = 10;
@@ -79,7 +84,8 @@ impl<S: Stage> Turns<S> {
         let mut commits = vec![];
         for (place, offset) in points {
             self.starts.remove(&place);
-            let metadata = Metadata { stage: self.stage.commit_metadata(place), ..Metadata::default() };
+            let (stage, crashers) = (self.stage.commit_metadata(place), self.crashers_of(place));
+            let metadata = Metadata { stage, crashers, ..Metadata::default() };
             commits.push((place, metadata.commit(place, offset)?));
         }
         let Refused { gone, for_now } = self.send(commits).await?;
@@ -93,8 +99,15 @@ impl<S: Stage> Turns<S> {
         let starts = self.starts.get(&place).filter(|(_, begun)| offset <= *begun).map_or(0, |(start, _)| start.starts);
         let alone = self.alone.get(&place);
         let trying = alone.and_then(|alone| alone.trying);
-        let deaths = alone.map_or(0, Alone::deaths);
-        Metadata { starts, trying, deaths, stage: self.stage.commit_metadata(place) }
+        let (deaths, crashes) = alone.map_or((0, 0), Alone::ends);
+        let (stage, crashers) = (self.stage.commit_metadata(place), self.crashers_of(place));
+        Metadata { starts, trying, deaths, crashes, crashed: false, crashers, stage }
+    }
+
+    /// What is kept with the first topic of a partition.
+    pub(crate) fn crashers_of(&self, place: TopicPartition) -> Vec<Crasher> {
+        let kept = self.crashers.get(&place.partition).filter(|_| place.topic == self.topics[0]);
+        kept.cloned().unwrap_or_default()
     }
 
     /// Sends commits to the log; returns those that it refused. A place that is no longer ours does not hold the others up.

@@ -26,7 +26,7 @@
 //! | `assignment` | assigned → restoring → open → draining → handed back, or lost (pure) |
 //! | `metadata`, `watchdog` | what travels with a commit and who killed its reader; who stands still (pure) |
 //! | `runner`, `turn` | how it starts; the loop |
-//! | `rebalance`, `commits`, `alone` | the loop's parts: partitions come and go; commits; one record at a time |
+//! | `rebalance`, `commits`, `alone`, `pressure` | the loop's parts: partitions come and go; commits; one record at a time; pausing |
 //! | `restore`, `position`, `follow`, `tails`, `claim` | replays, from where an index provably stands; followed logs; topics that are read whole; claims |
 //! | `flight`, `dead_letter`, `header_names` | plans on their way; records that cannot be processed |
 //! | [`completion`] | when a crawl is complete (rule 25) |
@@ -55,6 +55,7 @@ pub mod metrics;
 mod no_work;
 pub mod panics;
 mod position;
+mod pressure;
 mod pulse;
 mod rebalance;
 mod restore;

@@ -1,18 +1,32 @@
 //! What travels with a commit: the runtime's part and the stage's, as one small JSON object; and rule 17, which reads it.
 //!
-//! A record that kills its reader is found like this: every opening commits a start count beside the unchanged commit
-//! point; progress or an orderly end resets it. After three starts without either, records are taken one at a time, and
-//! before each its offset is committed as `trying`. A record that is found so at three openings in a row is the culprit:
-//! once may be a process that was killed from outside, just then.
+//! A poison record is found like this: every opening commits a start count beside the unchanged commit point; progress or
+//! an orderly end resets it. After three starts without either, records are taken one at a time in the whole stage, and
+//! before each its offset is committed as `trying`. A process that panics notes so in a last commit: three such crashes in a
+//! row condemn the record. One that is found as `trying` without that note may have ended its process in another way (a
+//! stack or memory that was used up), or may merely have been in work when the process was killed from outside: it is tried
+//! again after growing pauses, and condemned when that happened ten times in a row. A stage that ends with an error has
+//! said why, and takes its note back.
+//!
+//! A record that is restored or followed has no commit of its own. A panic in its call names it exactly: it is counted in
+//! the commit of the partition, condemned by the third crash in a row, and passed over from then on.
 
-use orbweaver_log::{Commit, LogError, Offset, TopicPartition};
+use std::time::Duration;
+
+use orbweaver_log::{Commit, LogError, Offset, Partition, TopicPartition};
 use serde::{Deserialize, Serialize};
 
 /// After so many starts without progress, records are taken one at a time.
 pub(crate) const STARTS_BEFORE_ONE_AT_A_TIME: u32 = 3;
-/// A record that ended its reader so often in a row, alone, is the culprit. A process that is killed from outside hits the
-/// same record so often only if the record holds its reader up for long.
-const DEATHS_OF_A_CULPRIT: u32 = 3;
+/// Crashes in a row, by the process' own account, that condemn the record that was alone in work.
+pub(crate) const CRASHES: u32 = 3;
+/// Ends in a row of another kind, unexplained, that condemn it.
+const DEATHS: u32 = 10;
+/// Before a record is tried again after its first unexplained end; doubled with each further one.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// Records of one partition that are counted or condemned outside of the group's topics, the newest.
+const CRASHERS: usize = 16;
 /// What a log takes as metadata, in bytes.
 const METADATA_MAX: usize = 4096;
 
@@ -25,12 +39,58 @@ pub(crate) struct Metadata {
     /// The record that was given to the stage alone, and had not completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) trying: Option<Offset>,
-    /// How often the process had ended while that record was the only one in work.
+    /// How often in a row the process had ended unexplained while that record was the only one in work.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) deaths: u32,
+    /// How often in a row it had crashed so, by its own account.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) crashes: u32,
+    /// The note of a process that crashes, while `trying` is in work.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) crashed: bool,
+    /// Records that were restored or followed when the process crashed. Kept with the first topic of the group.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) crashers: Vec<Crasher>,
     /// `Stage::commit_metadata`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) stage: String,
+}
+
+/// A record outside of the group's topics in whose call the process crashed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Crasher {
+    pub(crate) topic: String,
+    pub(crate) partition: Partition,
+    pub(crate) offset: Offset,
+    /// How often in a row.
+    pub(crate) crashes: u32,
+}
+
+impl Crasher {
+    /// Whether it must not be given to the stage again.
+    pub(crate) fn is_condemned(&self) -> bool {
+        self.crashes >= CRASHES
+    }
+
+    fn is_at(&self, place: TopicPartition, offset: Offset) -> bool {
+        (&*self.topic, self.partition, self.offset) == (place.topic.0, place.partition, offset)
+    }
+}
+
+/// Whether a record must not be given to the stage again.
+pub(crate) fn is_condemned(crashers: &[Crasher], place: TopicPartition, offset: Offset) -> bool {
+    crashers.iter().any(|crasher| crasher.is_condemned() && crasher.is_at(place, offset))
+}
+
+/// Counts a crash at a record; how many in a row it were.
+pub(crate) fn count_crash(crashers: &mut Vec<Crasher>, place: TopicPartition, offset: Offset) -> u32 {
+    let known = crashers.iter().position(|crasher| crasher.is_at(place, offset)).map(|index| crashers.remove(index));
+    let crashes = known.map_or(0, |crasher| crasher.crashes).saturating_add(1);
+    // Another record than the last time: no row.
+    crashers.retain(Crasher::is_condemned);
+    crashers.push(Crasher { topic: place.topic.0.to_owned(), partition: place.partition, offset, crashes });
+    crashers.drain(..crashers.len().saturating_sub(CRASHERS));
+    crashes
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -74,14 +134,29 @@ pub(crate) struct Start {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Suspect {
     pub(crate) offset: Offset,
-    /// How often in a row.
+    /// How often in a row without an account of it.
     pub(crate) deaths: u32,
+    /// How often in a row by the process' own account.
+    pub(crate) crashes: u32,
 }
 
 impl Suspect {
-    /// Whether it must not be given to the stage again.
-    pub(crate) fn is_culprit(self) -> bool {
-        self.deaths >= DEATHS_OF_A_CULPRIT
+    /// Why it must not be given to the stage again, if so.
+    pub(crate) fn condemned(self) -> Option<String> {
+        let Self { deaths, crashes, .. } = self;
+        (crashes >= CRASHES || deaths >= DEATHS).then(|| {
+            format!(
+                "the process ended while this was the only record in work: {crashes} crashes, {deaths} unexplained ends"
+            )
+        })
+    }
+
+    /// How long to wait before it is given to the stage again, so that what is wrong with the machine may pass.
+    pub(crate) fn pause(self) -> Duration {
+        match self.deaths {
+            0 => Duration::ZERO,
+            deaths => FIRST_PAUSE.saturating_mul(1 << (deaths - 1).min(16)).min(LONGEST_PAUSE),
+        }
     }
 }
 
@@ -91,7 +166,11 @@ impl Start {
         Self {
             starts: last.starts.saturating_add(1),
             one_at_a_time: last.starts >= STARTS_BEFORE_ONE_AT_A_TIME || last.trying.is_some(),
-            suspect: last.trying.map(|offset| Suspect { offset, deaths: last.deaths.saturating_add(1) }),
+            suspect: last.trying.map(|offset| Suspect {
+                offset,
+                deaths: last.deaths.saturating_add(u32::from(!last.crashed)),
+                crashes: last.crashes.saturating_add(u32::from(last.crashed)),
+            }),
         }
     }
 }
@@ -105,7 +184,15 @@ mod tests {
     #[test]
     fn metadata_comes_back_as_it_was_committed_and_nothing_is_an_empty_text() {
         let place = TopicPartition::new(topic::SEEDS, 0);
-        let metadata = Metadata { starts: 2, trying: Some(7), deaths: 1, stage: "{\"x\":1}".to_owned() };
+        let metadata = Metadata {
+            starts: 2,
+            trying: Some(7),
+            deaths: 1,
+            crashes: 2,
+            crashed: true,
+            crashers: vec![Crasher { topic: "crawl.sites".to_owned(), partition: 3, offset: 9, crashes: 3 }],
+            stage: "{\"x\":1}".to_owned(),
+        };
         let commit = metadata.commit(place, 5).unwrap();
         assert_eq!((commit.offset, Metadata::read(&commit.metadata)), (5, metadata));
         assert_eq!(Metadata::default().commit(place, 5).unwrap().metadata, "");
@@ -130,15 +217,50 @@ mod tests {
         assert!(Start::after(&metadata).one_at_a_time);
     }
 
+    /// One more end of the process while record 9 is alone in work.
+    fn end(metadata: &mut Metadata, crashed: bool) -> Suspect {
+        let last = Metadata { trying: Some(9), crashed, ..metadata.clone() };
+        let suspect = Start::after(&last).suspect.unwrap();
+        (metadata.deaths, metadata.crashes) = (suspect.deaths, suspect.crashes);
+        suspect
+    }
+
     #[test]
-    fn a_record_that_was_in_work_alone_at_three_deaths_in_a_row_is_the_culprit() {
-        let mut metadata = Metadata { trying: Some(9), ..Metadata::default() };
-        for deaths in 1..=3 {
-            let start = Start::after(&metadata);
-            let suspect = Suspect { offset: 9, deaths };
-            assert_eq!(start, Start { starts: 1, one_at_a_time: true, suspect: Some(suspect) });
-            assert_eq!(suspect.is_culprit(), deaths == 3);
-            metadata.deaths = deaths;
+    fn three_crashes_in_a_row_condemn_a_record_and_of_unexplained_ends_ten_after_growing_pauses() {
+        let mut metadata = Metadata::default();
+        assert_eq!(
+            [end(&mut metadata, true), end(&mut metadata, true)].map(|suspect| suspect.condemned()),
+            [None, None]
+        );
+        assert!(end(&mut metadata, true).condemned().unwrap().contains("3 crashes, 0 unexplained ends"));
+        let mut metadata = Metadata::default();
+        let mut last = Duration::ZERO;
+        for _ in 1..10 {
+            let suspect = end(&mut metadata, false);
+            assert_eq!(suspect.condemned(), None);
+            assert!(suspect.pause() > last && suspect.pause() <= LONGEST_PAUSE);
+            last = suspect.pause();
         }
+        assert!(end(&mut metadata, false).condemned().is_some());
+        let slow = Suspect { offset: 9, deaths: u32::MAX, crashes: 0 };
+        assert_eq!(slow.pause(), LONGEST_PAUSE);
+    }
+
+    #[test]
+    fn a_restored_record_is_condemned_by_three_crashes_in_a_row_and_the_list_stays_bounded() {
+        let place = |partition| TopicPartition::new(topic::SITES, partition);
+        let mut crashers = vec![];
+        assert_eq!([(); 2].map(|()| count_crash(&mut crashers, place(1), 5)), [1, 2]);
+        assert_eq!(count_crash(&mut crashers, place(1), 6), 1, "another");
+        assert_eq!([(); 3].map(|()| count_crash(&mut crashers, place(1), 5)), [1, 2, 3]);
+        assert!(is_condemned(&crashers, place(1), 5) && !is_condemned(&crashers, place(2), 5));
+        for offset in 0..100 {
+            for _ in 0..3 {
+                count_crash(&mut crashers, place(3), offset);
+            }
+        }
+        assert!(crashers.len() <= CRASHERS && is_condemned(&crashers, place(3), 99));
+        let metadata = Metadata { crashers, ..Metadata::default() };
+        metadata.commit(place(3), 5).unwrap();
     }
 }

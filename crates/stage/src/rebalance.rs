@@ -164,6 +164,7 @@ impl<S: Stage> Turns<S> {
             restores: self.stage.restores(partition),
             now: self.now,
             patience: self.config.restore_patience,
+            crashers: self.crashers.values().flatten().cloned().collect(),
         };
         let running = opener.run(self.opening_permits.clone(), self.openings.0.clone());
         let task = tokio::spawn(self.metrics.cpu.wrap(running));
@@ -193,7 +194,12 @@ impl<S: Stage> Turns<S> {
             Progress::Records(records) => {
                 self.metrics.restored.inc_by(records.len() as u64);
                 self.watchdog.moved(Instant::now());
-                records.iter().try_for_each(|record| self.stage.restore(partition, record))
+                for record in &records {
+                    self.in_call = Some((partition, record.place, record.offset));
+                    self.stage.restore(partition, record)?;
+                }
+                self.in_call = None;
+                Ok(())
             }
             Progress::Ready(ready) => self.open(partition, epoch, ready).await,
         }
@@ -241,13 +247,17 @@ impl<S: Stage> Turns<S> {
     /// left out: what its records do, they do in the restore.
     async fn count_start(&mut self, starts: &[StartPoint]) -> Result<Vec<(TopicPartition, Start)>, StageError> {
         let (mut commits, mut alone) = (vec![], vec![]);
+        if let Some(first) = starts.first() {
+            self.learn_crashers(first.place.partition, &first.metadata);
+        }
         for point in starts.iter().filter(|point| point.restored_to.is_none()) {
             // Where nothing waits, no record can have ended anybody.
             let last = if point.commit < point.end { point.metadata.clone() } else { Metadata::default() };
             let start = Start::after(&last);
-            let deaths = start.suspect.map_or(0, |suspect| suspect.deaths);
-            let stage = point.metadata.stage.clone();
-            let metadata = Metadata { starts: start.starts, trying: last.trying, deaths, stage };
+            let (deaths, crashes) = start.suspect.map_or((0, 0), |suspect| (suspect.deaths, suspect.crashes));
+            let (stage, crashers) = (point.metadata.stage.clone(), self.crashers_of(point.place));
+            let starts = start.starts;
+            let metadata = Metadata { starts, trying: last.trying, deaths, crashes, crashed: false, crashers, stage };
             commits.push((point.place, metadata.commit(point.place, point.commit)?));
             self.starts.insert(point.place, (start, point.commit));
             if start.one_at_a_time {

@@ -15,7 +15,7 @@ use tokio::{
 use crate::{
     Position, RestoreFrom, RestoreSpec, StageError,
     claim::{claim, is_claim},
-    metadata::Metadata,
+    metadata::{Crasher, Metadata, is_condemned},
 };
 
 /// How long one read of a replay waits.
@@ -82,23 +82,26 @@ pub(crate) struct Opener {
     pub(crate) now: Millis,
     /// A replay that gets no record for so long although some are missing has failed.
     pub(crate) patience: Duration,
+    /// Records that are condemned, as far as the loop knows.
+    pub(crate) crashers: Vec<Crasher>,
 }
 
 impl Opener {
     /// Opens, and tells the loop. Ends early when the loop is gone.
-    pub(crate) async fn run(self, at_once: Arc<Semaphore>, to: Sender<OpeningMessage>) {
+    pub(crate) async fn run(mut self, at_once: Arc<Semaphore>, to: Sender<OpeningMessage>) {
         // The semaphore is never closed; a failure would only lift the bound.
         let _permit = at_once.acquire().await;
         let progress = self.open(&to).await.map(Progress::Ready);
         let _ = to.send(OpeningMessage { partition: self.partition, epoch: self.epoch, progress }).await;
     }
 
-    async fn open(&self, to: &Sender<OpeningMessage>) -> Result<Ready, StageError> {
+    async fn open(&mut self, to: &Sender<OpeningMessage>) -> Result<Ready, StageError> {
         // Claims come first: all that is in the logs before them is the restore, whoever wrote it.
         let records = self.claims.iter().map(|&topic| claim(self.at(topic), self.service, self.now)).collect();
         let claims = if self.claims.is_empty() { vec![] } else { self.log.append(records).await? };
         self.refresh(to).await;
         let mut starts = self.commit_points().await?;
+        self.crashers.extend(starts.first().into_iter().flat_map(|first| first.metadata.crashers.clone()));
         let mut follow = vec![];
         for spec in &self.restores {
             let place = self.at(spec.topic);
@@ -224,7 +227,10 @@ impl Opener {
                 continue;
             }
             moved_at = Instant::now();
-            records.retain(|record| record.offset < end && !is_claim(record));
+            records.retain(|record| {
+                let condemned = is_condemned(&self.crashers, record.place, record.offset);
+                record.offset < end && !is_claim(record) && !condemned
+            });
             if !self.tell(to, Progress::Records(records)).await {
                 return Ok(());
             }

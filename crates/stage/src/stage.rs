@@ -7,7 +7,7 @@ use orbweaver_log::{Delivered, LogError, Offset, Partition, Record, TopicPartiti
 use orbweaver_messages::{Millis, Topic};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::{Actions, Position, Token};
+use crate::{Actions, Position, Token, panics::Thrown};
 
 /// Where a record came from. `epoch` counts the assignments of its partition to this process, so that what finishes
 /// after a partition went and came back completes nothing.
@@ -74,6 +74,14 @@ pub enum StageError {
         /// Why.
         reason: String,
     },
+    /// A defect: a call of the stage panicked, or what the loop does itself.
+    #[error("{service} panicked: {reason}")]
+    Panicked {
+        /// The service.
+        service: &'static str,
+        /// The message.
+        reason: String,
+    },
     /// Work was due and nothing moved.
     #[error("{service}: work is due and nothing moved for {seconds} s")]
     Stalled {
@@ -82,6 +90,14 @@ pub enum StageError {
         /// For how long.
         seconds: u64,
     },
+}
+
+impl StageError {
+    pub(crate) fn panicked(service: &'static str, thrown: &Thrown) -> Self {
+        let text = thrown.downcast_ref::<&str>().copied().map(str::to_owned);
+        let reason = text.or_else(|| thrown.downcast_ref::<String>().cloned()).unwrap_or_default();
+        Self::Panicked { service, reason }
+    }
 }
 
 /// An effect failed for good.

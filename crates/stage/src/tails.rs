@@ -133,8 +133,11 @@ impl<S: Stage> Turns<S> {
     /// News of the followed logs.
     pub(crate) fn followed(&mut self, followed: Followed) -> Result<(), StageError> {
         for record in self.followers.take(followed)? {
-            self.call(|stage, now, actions| stage.follow(&record, now, actions))?;
+            if self.enters_call(&record) {
+                self.call(|stage, now, actions| stage.follow(&record, now, actions))?;
+            }
         }
+        self.in_call = None;
         for waiter in self.followers.refreshed() {
             match waiter {
                 // An opening that was cancelled does not wait any more.

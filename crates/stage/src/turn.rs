@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
-use orbweaver_log::{Consumer, Delivered, Event, Log, LogError, Partition, TopicPartition};
+use orbweaver_log::{Consumer, Delivered, Event, Log, LogError, Offset, Partition, TopicPartition};
 use orbweaver_messages::{Millis, Topic};
 use tokio::{
     sync::{
@@ -28,8 +28,9 @@ use crate::{
     dead_letter::Rejection,
     flight::{Effects, Flight, Landed, Landing},
     follow::{Followed, Followers},
-    metadata::Start,
+    metadata::{Crasher, Start},
     metrics::ServiceMetrics,
+    panics::Caught,
     restore::OpeningMessage,
     sample::Samples,
     served::{Completion, Delivery, Served},
@@ -92,7 +93,7 @@ pub(crate) struct Turns<S: Stage> {
     pub(crate) served: Served,
     pub(crate) draining: BTreeMap<Partition, Draining>,
     pub(crate) paused: BTreeSet<TopicPartition>,
-    pub(crate) starts: HashMap<TopicPartition, (Start, orbweaver_log::Offset)>,
+    pub(crate) starts: HashMap<TopicPartition, (Start, Offset)>,
     pub(crate) alone: BTreeMap<TopicPartition, Alone>,
 
     /// Partitions that are being opened, and since when.
@@ -126,8 +127,14 @@ pub(crate) struct Turns<S: Stage> {
     ticked_at: Instant,
     turns_without_poll: u32,
     completed: u64,
-    /// Whether the budget was full in the last turn.
-    full: bool,
+    /// Whether the budget was full in the last turn, and whether records were taken one at a time.
+    pub(crate) pressure: (bool, bool),
+    /// The place whose record was given alone last.
+    pub(crate) fed: Option<TopicPartition>,
+    /// The record that is restored or followed in the present call, and the partition that a crash is noted with.
+    pub(crate) in_call: Option<(Partition, TopicPartition, Offset)>,
+    /// Records that are condemned, by the partition that they are noted with.
+    pub(crate) crashers: BTreeMap<Partition, Vec<Crasher>>,
 }
 
 impl<S: Stage> Turns<S> {
@@ -180,7 +187,10 @@ impl<S: Stage> Turns<S> {
             ticked_at: now,
             turns_without_poll: 0,
             completed: 0,
-            full: false,
+            pressure: (false, false),
+            fed: None,
+            in_call: None,
+            crashers: BTreeMap::new(),
             stage,
             config,
             log,
@@ -190,7 +200,14 @@ impl<S: Stage> Turns<S> {
     /// Turns until the shutdown is through, then leaves the group.
     pub(crate) async fn run(mut self, shutdown: CancellationToken) -> Result<(), StageError> {
         tracing::info!(service = self.service, group = &*self.group, topics = ?self.topics, "joined");
-        let result = self.serve(&shutdown).await;
+        self.load_crashers().await;
+        let result = Caught::new(self.serve(&shutdown)).await;
+        let result = result.unwrap_or_else(|thrown| Err(StageError::panicked(self.service, &thrown)));
+        match &result {
+            Err(StageError::Panicked { .. }) => self.note_crash().await,
+            Err(_) => self.withdraw_trials().await,
+            Ok(()) => {}
+        }
         for (_, (opener, _)) in self.openers.drain() {
             opener.abort();
         }
@@ -450,34 +467,6 @@ impl<S: Stage> Turns<S> {
         self.flown += 1;
         self.airborne.insert(self.flown);
         self.flown
-    }
-
-    /// Pauses and resumes what is served. Nothing is resumed that is not paused.
-    fn apply_backpressure(&mut self) -> Result<(), StageError> {
-        let full = self.served.budget().paused();
-        let places: Vec<TopicPartition> = if std::mem::replace(&mut self.full, full) == full {
-            self.alone.keys().copied().collect()
-        } else {
-            self.metrics.paused.set(i64::from(full));
-            self.served.places().collect()
-        };
-        places.into_iter().try_for_each(|place| self.adjust(place, full))
-    }
-
-    pub(crate) fn adjust(&mut self, place: TopicPartition, full: bool) -> Result<(), StageError> {
-        let pause = full || self.alone.get(&place).is_some_and(Alone::is_occupied);
-        if pause == self.paused.contains(&place) {
-            return Ok(());
-        }
-        let adjusted = if pause { self.consumer.pause(&[place]) } else { self.consumer.resume(&[place]) };
-        match adjusted {
-            Ok(()) if pause => drop(self.paused.insert(place)),
-            Ok(()) => drop(self.paused.remove(&place)),
-            // It is gone, and the event that says so is on its way.
-            Err(LogError::NotAssigned(_)) => {}
-            Err(error) => return Err(error.into()),
-        }
-        Ok(())
     }
 
     fn wake_at(&self) -> Instant {

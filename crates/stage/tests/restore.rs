@@ -154,34 +154,29 @@ async fn a_record_that_kills_its_reader_ends_in_the_dead_letters_and_the_others_
     fill(&log, place, "seed", 20).await;
     // A stage that dies of the record at 7 before anything of its batch has completed.
     let start = || {
-        let (stage, seen) = Scripted::new(SEEDS, |origin, _, told| {
-            if origin.offset == 7 {
-                told.halt = Some("killed".to_owned());
-            }
-            told.completes.push(*origin);
-        });
+        let (mut stage, seen) = Scripted::new(SEEDS, |origin, _, told| told.completes.push(*origin));
+        stage.poison = vec!["seed7".to_owned()];
         (play(stage, &log, config()), seen)
     };
     for starts in 1..=3 {
         let (running, seen) = start();
-        assert_eq!(running.ended().await.unwrap_err().to_string(), "scripted: killed");
+        assert_eq!(running.ended().await.unwrap_err().to_string(), "scripted panicked: poisoned by seed7");
         assert!(seen.lock().unwrap().received.len() > 7);
         assert!(metadata(&log, place).await.contains(&format!("\"starts\":{starts}")));
         assert_eq!(committed(&log, place).await, Some(0));
     }
     // One at a time now: those before the culprit complete, and it is caught alone.
     let (running, seen) = start();
-    assert_eq!(running.ended().await.unwrap_err().to_string(), "scripted: killed");
+    assert_eq!(running.ended().await.unwrap_err().to_string(), "scripted panicked: poisoned by seed7");
     assert_eq!(seen.lock().unwrap().received.len(), 8);
     assert!(metadata(&log, place).await.contains("\"trying\":7"), "{}", metadata(&log, place).await);
     assert_eq!(committed(&log, place).await, Some(7));
 
-    // Once or twice may be a process that was killed from outside, just then.
-    for deaths in 1..=2 {
+    for crashes in 1..=2 {
         let (running, seen) = start();
-        assert_eq!(running.ended().await.unwrap_err().to_string(), "scripted: killed");
+        assert_eq!(running.ended().await.unwrap_err().to_string(), "scripted panicked: poisoned by seed7");
         assert_eq!(seen.lock().unwrap().received.len(), 1);
-        assert!(metadata(&log, place).await.contains(&format!("\"deaths\":{deaths}")));
+        assert!(metadata(&log, place).await.contains(&format!("\"crashes\":{crashes},\"crashed\":true")));
     }
     let (running, seen) = start();
     until_committed(&log, place, 20).await;
@@ -191,7 +186,7 @@ async fn a_record_that_kills_its_reader_ends_in_the_dead_letters_and_the_others_
     let letter: DeadLetter = serde_json::from_slice(letters[0].header(DEAD_LETTER_HEADER).unwrap()).unwrap();
     assert_eq!(
         (letter.offset, letter.reason.as_str()),
-        (7, "it ended its reader three times when it was the only record in work")
+        (7, "the process ended while this was the only record in work: 3 crashes, 0 unexplained ends")
     );
     running.end().await.unwrap();
     assert_eq!(metadata(&log, place).await, r#"{"stage":"at crawl.seeds/0"}"#, "an orderly end leaves no count");

@@ -308,7 +308,10 @@ impl Fleet {
             match (&mut running.task).await {
                 Ok(Ok(())) => ended.is_fault = !stopped,
                 Ok(Err(error)) => {
-                    ended.is_fault = matches!(error, StageError::Halted { .. } | StageError::Stalled { .. });
+                    ended.is_fault = matches!(
+                        error,
+                        StageError::Halted { .. } | StageError::Stalled { .. } | StageError::Panicked { .. }
+                    );
                     ended.error = Some(error.to_string());
                 }
                 Err(panicked) => {

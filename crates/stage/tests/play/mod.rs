@@ -60,6 +60,8 @@ pub struct Scripted {
     pub tails: &'static [Topic],
     pub restores: Vec<RestoreSpec>,
     pub needs_proof: bool,
+    /// Records at which it panics.
+    pub poison: Vec<String>,
     pub seen: Arc<Mutex<Seen>>,
     pub react: React,
 }
@@ -78,11 +80,16 @@ impl Scripted {
                 tails: &[],
                 restores: vec![],
                 needs_proof: false,
+                poison: vec![],
                 seen: seen.clone(),
                 react: Box::new(react),
             },
             seen,
         )
+    }
+
+    fn swallow(&self, text: &str) {
+        assert!(!self.poison.iter().any(|poison| poison == text), "poisoned by {text}");
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -127,11 +134,13 @@ impl Stage for Scripted {
     }
 
     fn restore(&mut self, _: Partition, record: &Delivered) -> Result<(), StageError> {
+        self.swallow(&text(record));
         self.seen().restored.push(text(record));
         Ok(())
     }
 
     fn follow(&mut self, record: &Delivered, _: Millis, _: &mut Told) {
+        self.swallow(&text(record));
         self.seen().followed.push(text(record));
     }
 
@@ -155,6 +164,7 @@ impl Stage for Scripted {
     fn receive(&mut self, batch: Vec<(Origin, Delivered)>, _: Millis, actions: &mut Told) {
         for (origin, record) in batch {
             self.seen().received.push((origin, text(&record)));
+            self.swallow(&text(&record));
             (self.react)(&origin, &record, actions);
         }
     }

@@ -1,0 +1,38 @@
+//! Pausing and resuming: while the budget is full, and while records are taken one at a time elsewhere.
+
+use orbweaver_log::{LogError, TopicPartition};
+use tokio::time::Instant;
+
+use crate::{Stage, StageError, alone::Alone, turn::Turns};
+
+impl<S: Stage> Turns<S> {
+    /// Pauses and resumes what is served. Nothing is resumed that is not paused.
+    pub(crate) fn apply_backpressure(&mut self) -> Result<(), StageError> {
+        let now = Instant::now();
+        let pressure = (self.served.budget().paused(), self.alone.values().any(|alone| alone.holds_others(now)));
+        let places: Vec<TopicPartition> = if std::mem::replace(&mut self.pressure, pressure) == pressure {
+            self.alone.keys().copied().collect()
+        } else {
+            self.metrics.paused.set(i64::from(pressure.0));
+            self.served.places().collect()
+        };
+        places.into_iter().try_for_each(|place| self.adjust(place, pressure.0))
+    }
+
+    pub(crate) fn adjust(&mut self, place: TopicPartition, full: bool) -> Result<(), StageError> {
+        let waits_for_others = self.pressure.1 && !self.alone.contains_key(&place);
+        let pause = full || waits_for_others || self.alone.get(&place).is_some_and(Alone::is_occupied);
+        if pause == self.paused.contains(&place) {
+            return Ok(());
+        }
+        let adjusted = if pause { self.consumer.pause(&[place]) } else { self.consumer.resume(&[place]) };
+        match adjusted {
+            Ok(()) if pause => drop(self.paused.insert(place)),
+            Ok(()) => drop(self.paused.remove(&place)),
+            // It is gone, and the event that says so is on its way.
+            Err(LogError::NotAssigned(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,153 @@
+//! Poison records, wherever they are met, are found within a bounded number of crashes, and nothing else is condemned.
+
+#![allow(clippy::unwrap_used, reason = "a helper of a test that fails, fails the test")]
+
+mod play;
+
+use std::{sync::Arc, time::Duration};
+
+use orbweaver_log::MemoryLog;
+use orbweaver_messages::{DeadLetter, topic};
+use orbweaver_stage::{DEAD_LETTER_HEADER, RestoreFrom, RestoreSpec};
+use play::*;
+use proptest::prelude::*;
+
+const SEEDS: &[topic::Topic] = &[topic::SEEDS];
+const RECORDS: usize = 6;
+
+/// A stage that completes each record at once, restores and follows `crawl.sites` of its partitions, and panics at `poison`.
+fn stage(poison: &[String]) -> (Scripted, Arc<std::sync::Mutex<Seen>>) {
+    let (mut stage, seen) = Scripted::new(SEEDS, |origin, _, told| told.completes.push(*origin));
+    let spec = RestoreSpec { topic: topic::SITES, from: RestoreFrom::Start, follow: true };
+    (stage.restores, stage.poison) = (vec![spec], poison.to_vec());
+    (stage, seen)
+}
+
+/// What is in the dead letters.
+fn condemned(log: &MemoryLog) -> Vec<String> {
+    let letters = (0..PARTITIONS).flat_map(|partition| log.records(at(topic::DEAD_LETTERS, partition)));
+    let mut condemned: Vec<String> = letters
+        .map(|record| {
+            let letter: DeadLetter = serde_json::from_slice(record.header(DEAD_LETTER_HEADER).unwrap()).unwrap();
+            assert!(letter.reason.contains("crash"), "{}", letter.reason);
+            text(&record)
+        })
+        .collect();
+    // A kill before the commit sends a letter again.
+    condemned.sort();
+    condemned.dedup();
+    condemned
+}
+
+async fn is_done(log: &MemoryLog) -> bool {
+    for partition in 0..PARTITIONS {
+        if committed(log, at(topic::SEEDS, partition)).await != Some(RECORDS as u64) {
+            return false;
+        }
+    }
+    true
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restored_record_that_panics_its_reader_is_dead_lettered_after_three_crashes_and_passed_over() {
+    let log = MemoryLog::new(&specs());
+    fill(&log, at(topic::SITES, 2), "site", 4).await;
+    let poison = ["site1".to_owned()];
+    for _ in 0..3 {
+        let error = play(stage(&poison).0, &log, config()).ended().await.unwrap_err().to_string();
+        assert_eq!(error, "scripted panicked: poisoned by site1");
+    }
+    for _ in 0..2 {
+        let (stage, seen) = stage(&poison);
+        let running = play(stage, &log, config());
+        until_seen(&seen, "the opening", |seen| seen.opened.len() == 4).await;
+        assert_eq!(seen.lock().unwrap().restored, ["site0", "site2", "site3"]);
+        assert_eq!(condemned(&log), ["site1"]);
+        // An ordered end forgets no verdict.
+        running.end().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_followed_record_that_panics_its_reader_is_found_when_the_next_start_restores_it() {
+    let log = MemoryLog::new(&specs());
+    let poison = ["bad0".to_owned()];
+    let (first, seen) = stage(&poison);
+    let running = play(first, &log, config());
+    until_seen(&seen, "the opening", |seen| seen.opened.len() == 4).await;
+    fill(&log, at(topic::SITES, 1), "bad", 1).await;
+    assert!(running.ended().await.unwrap_err().to_string().contains("poisoned by bad0"));
+    for _ in 0..2 {
+        play(stage(&poison).0, &log, config()).ended().await.unwrap_err();
+    }
+    let (last, seen) = stage(&poison);
+    let running = play(last, &log, config());
+    until_seen(&seen, "the opening", |seen| seen.opened.len() == 4).await;
+    assert_eq!(condemned(&log), ["bad0"]);
+    running.end().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_record_whose_process_is_killed_nine_times_is_processed_in_the_end() {
+    let log = MemoryLog::new(&specs());
+    fill(&log, at(topic::SEEDS, 0), "slow", 1).await;
+    for _ in 0..3 + 9 {
+        let (stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
+        let running = play(stage, &log, config());
+        // The pauses grow.
+        for _ in 0..6000 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            if !seen.lock().unwrap().received.is_empty() {
+                break;
+            }
+        }
+        assert_eq!(seen.lock().unwrap().received.len(), 1);
+        running.kill().await;
+    }
+    let (stage, _) = Scripted::new(SEEDS, |origin, _, told| told.completes.push(*origin));
+    let running = play(stage, &log, config());
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(committed(&log, at(topic::SEEDS, 0)).await, Some(1));
+    assert_eq!(condemned(&log), [""; 0]);
+    running.end().await.unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn poison_anywhere_is_found_within_a_bounded_number_of_crashes_and_random_kills_condemn_nothing(
+        poison in prop::collection::btree_set((any::<bool>(), 0..PARTITIONS, 0..RECORDS), 0..4),
+        kills in prop::collection::vec(1u64..3_000, 0..8),
+    ) {
+        let name = |(polled, partition, number): (bool, u32, usize)| {
+            if polled { format!("seed-{partition}-{number}") } else { format!("site-{partition}-{number}") }
+        };
+        let mut poison: Vec<String> = poison.into_iter().map(name).collect();
+        poison.sort();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let log = MemoryLog::new(&specs());
+            for partition in 0..PARTITIONS {
+                fill(&log, at(topic::SEEDS, partition), &format!("seed-{partition}-"), RECORDS).await;
+                fill(&log, at(topic::SITES, partition), &format!("site-{partition}-"), RECORDS).await;
+            }
+            let (mut kills, mut crashes) = (kills.into_iter(), 0);
+            while !is_done(&log).await {
+                let mut running = play(stage(&poison).0, &log, config());
+                let killed_after = kills.next();
+                let lives = Duration::from_millis(killed_after.unwrap_or(700_000));
+                match tokio::time::timeout(lives, &mut running.task).await {
+                    Ok(ended) => {
+                        assert!(ended.unwrap().unwrap_err().to_string().contains("poisoned by"));
+                        crashes += 1;
+                        // Three in the restore; or three together and three alone, for each.
+                        assert!(crashes <= 4 * 6, "not found in {crashes} crashes: {poison:?}");
+                    }
+                    Err(_) if killed_after.is_some() => running.kill().await,
+                    Err(_) => running.end().await.unwrap(),
+                }
+            }
+            assert_eq!(condemned(&log), poison);
+        });
+    }
+}
