@@ -14,7 +14,7 @@ const MOST_HOSTS: u8 = 250;
 const BLOCK_BYTES: usize = 64 << 10;
 
 /// What the hosts of a greedy web serve: `/zeros` and `/links`, both linked from `/` of the first host.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GreedyConfig {
     /// Hosts, `127.0.1.1` and on.
     pub hosts: u8,
@@ -81,7 +81,7 @@ impl Greedy {
         let mut page = "<title>Greedy pages</title>".to_owned();
         for address in self.config.addresses() {
             for path in ["zeros", "links"] {
-                let _ = write!(page, "<a href=\"http://{address}:{}/{path}\">{path}</a>\n", self.port);
+                let _ = writeln!(page, "<a href=\"http://{address}:{}/{path}\">{path}</a>", self.port);
             }
         }
         page
@@ -90,7 +90,7 @@ impl Greedy {
     fn links(&self) -> String {
         let mut page = "<title>Links</title>".to_owned();
         for link in 0..self.config.links {
-            let _ = write!(page, "<a href=\"/linked/from/here/{link}\">link {link}</a>\n");
+            let _ = writeln!(page, "<a href=\"/linked/from/here/{link}\">link {link}</a>");
         }
         page
     }
