@@ -225,11 +225,11 @@ impl Running {
     }
 }
 
-/// URLs a second in the last tenth of these samples.
+/// URLs a second in the last tenth of the time of these samples, which a busy machine takes at uneven moments.
 #[allow(clippy::cast_precision_loss, reason = "figures for people")]
 fn at_the_end(samples: &[Sample]) -> f64 {
-    let tenth = samples.len() / 10 + 1;
-    let (Some(last), Some(first)) = (samples.last(), samples.iter().rev().nth(tenth)) else { return 0.0 };
+    let Some(last) = samples.last() else { return 0.0 };
+    let Some(first) = samples.iter().rfind(|sample| sample.at <= last.at * 0.9) else { return 0.0 };
     (last.urls - first.urls) as f64 / (last.at - first.at).max(1e-9)
 }
 
@@ -272,7 +272,7 @@ async fn watch(args: &ReplayArgs, running: &mut Running, begun: Instant) -> Resu
     samples.push(take());
     bar.finish_and_clear();
     // A run that was over before the first of them is taken as a whole.
-    let shared = if shared > 1 { shared } else { samples.len() };
+    let shared = if shared == 0 { samples.len() } else { shared };
     Ok((samples, shared))
 }
 
