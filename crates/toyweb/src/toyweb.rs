@@ -102,7 +102,7 @@ impl ToyWeb {
     pub fn start_greedy(config: GreedyConfig, serving: &Serving) -> Result<Self, StartError> {
         config.validate()?;
         Self::serve(&config.addresses(), serving, |port| {
-            let greedy = Greedy::new(config.clone(), port)?;
+            let greedy = Greedy::new(config, port)?;
             let start = greedy.start_url();
             Ok((Content::Greedy(greedy), start))
         })

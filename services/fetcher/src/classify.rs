@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use orbweaver_messages::{Dispatch, Millis};
+use orbweaver_messages::{Dispatch, Millis, Outcome, OutcomeKind};
 use orbweaver_politeness::{MAX_BLOCKS, block_ms, retry_after_ms, retry_delay_ms};
 use orbweaver_url::{Fingerprint, Url, UrlError};
 
@@ -120,6 +120,13 @@ pub fn block_ends(retry_after: Option<&str>, blocks_before: u8, ended_ms: Millis
     let asked_ms = retry_after.and_then(|value| retry_after_ms(value, ended_ms));
     let span_ms = asked_ms.unwrap_or_else(|| block_ms(blocks_before.into()));
     (ended_ms.saturating_add_unsigned(span_ms), asked_ms.is_some())
+}
+
+/// Until when the site of an outcome is blocked, when it refused. Where it named no time, the shortest block counts, which is
+/// longer than a dispatch that was sent out before the refusal may wait; the rate-limiter keeps the longer ones.
+pub(crate) fn refused_until(outcome: &Outcome) -> Option<Millis> {
+    let refused = outcome.kind == OutcomeKind::Blocked || matches!(outcome.status, Some(429 | 503));
+    outcome.blocked_until_ms.or_else(|| refused.then(|| block_ends(None, 0, outcome.ended_at_ms).0))
 }
 
 fn redirect(asked: Asked<'_>, location: &str) -> Verdict {

@@ -7,9 +7,7 @@ use std::{
 };
 
 use orbweaver_log::{Delivered, Offset, Partition, Record};
-use orbweaver_messages::{
-    DispatchId, LEASE_MS, LONGEST_FETCH_MS, Millis, Outcome, OutcomeKind, Ready, Topic, decode, topic,
-};
+use orbweaver_messages::{DispatchId, LEASE_MS, LONGEST_FETCH_MS, Millis, Outcome, Ready, Topic, decode, topic};
 use orbweaver_politeness::robots::agent_token;
 use orbweaver_stage::{
     Actions, ByteBudget, Opening, Origin, Plan, RestoreFrom, RestoreSpec, Stage, StageError, Step, Token,
@@ -19,7 +17,7 @@ use orbweaver_url::Url;
 
 use crate::{
     body::PackedBody,
-    classify::block_ends,
+    classify::refused_until,
     client::{Attempt, FIRST_BYTES, Purpose, Request},
     config::FetcherConfig,
     ended::Ended,
@@ -28,7 +26,7 @@ use crate::{
     records::{body_room, outcome_record},
     robots_cache::RobotsCache,
     robots_desk::Lookup,
-    view::{FetcherView, SiteLoad},
+    view::FetcherView,
     visit::Visit,
     worker::{Done, Job},
 };
@@ -80,8 +78,6 @@ enum Settling {
 const FROZEN_MS: Millis = 10_000;
 /// How often what a display shows is brought up to date, and what waits for robots.txt is looked through, in milliseconds.
 const LOOK_EVERY_MS: Millis = 1000;
-/// Sites that a display shows.
-const SHOWN_SITES: usize = 5;
 
 /// The fetcher.
 pub struct FetcherStage {
@@ -319,22 +315,8 @@ impl FetcherStage {
         self.metrics.held.set(i64::try_from(self.gates.held()).unwrap_or(i64::MAX));
         self.metrics.sites.set(i64::try_from(self.gates.sites()).unwrap_or(i64::MAX));
         self.view.set(self.running.len(), self.gates.held());
-        self.view.set_busiest(self.busiest());
-    }
-
-    /// The sites with the most requests in flight; there are as many requests as slots at most.
-    fn busiest(&self) -> Vec<SiteLoad> {
-        let sites: HashSet<&str> = self.running.values().map(|running| &*running.site).collect();
-        let mut loads: Vec<_> = sites
-            .into_iter()
-            .map(|site| {
-                let (held, in_flight) = self.gates.load_of(site);
-                SiteLoad { site: site.to_owned(), in_flight: in_flight as u64, held: held as u64 }
-            })
-            .collect();
-        loads.sort_unstable_by(|a, b| (b.in_flight, b.held, &a.site).cmp(&(a.in_flight, a.held, &b.site)));
-        loads.truncate(SHOWN_SITES);
-        loads
+        let asked = self.running.values().map(|running| &*running.site);
+        self.view.set_busiest(asked.collect(), &self.gates);
     }
 
     /// The authorities whose robots.txt is being asked for.
@@ -366,13 +348,6 @@ impl FetcherStage {
             self.leave(&visit);
         }
     }
-}
-
-/// Until when the site of an outcome is blocked, when it refused. Where it named no time, the shortest block counts, which is
-/// longer than a dispatch that was sent out before the refusal may wait; the rate-limiter keeps the longer ones.
-fn refused_until(outcome: &Outcome) -> Option<Millis> {
-    let refused = outcome.kind == OutcomeKind::Blocked || matches!(outcome.status, Some(429 | 503));
-    outcome.blocked_until_ms.or_else(|| refused.then(|| block_ends(None, 0, outcome.ended_at_ms).0))
 }
 
 impl Stage for FetcherStage {

@@ -1,11 +1,17 @@
 //! What a progress display may look at.
 
-use std::sync::{
-    Mutex, PoisonError,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    collections::HashSet,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
-use crate::{client::Attempt, metrics::class_of};
+use crate::{client::Attempt, gates::Gates, metrics::class_of};
+
+/// Sites that a display shows.
+const SHOWN_SITES: usize = 5;
 
 /// A site and what the fetcher has of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,8 +64,16 @@ impl FetcherView {
         self.held.store(held as u64, Ordering::Relaxed);
     }
 
-    pub(crate) fn set_busiest(&self, busiest: Vec<SiteLoad>) {
-        *self.busiest.lock().unwrap_or_else(PoisonError::into_inner) = busiest;
+    /// Keeps the busiest of the sites that have a request in flight.
+    pub(crate) fn set_busiest<T>(&self, sites: HashSet<&str>, gates: &Gates<T>) {
+        let load = |site: &str| {
+            let (held, in_flight) = gates.load_of(site);
+            SiteLoad { site: site.to_owned(), in_flight: in_flight as u64, held: held as u64 }
+        };
+        let mut loads: Vec<_> = sites.into_iter().map(load).collect();
+        loads.sort_unstable_by(|a, b| (b.in_flight, b.held, &a.site).cmp(&(a.in_flight, a.held, &b.site)));
+        loads.truncate(SHOWN_SITES);
+        *self.busiest.lock().unwrap_or_else(PoisonError::into_inner) = loads;
     }
 
     /// Requests in flight.

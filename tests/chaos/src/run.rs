@@ -76,6 +76,7 @@ fn plan(stack: &Stack, settings: &Settings) -> Plan {
         cql: stack.cql.clone(),
         partitions: 4,
         replication: u16::from(settings.brokers),
+        record_limit: orbweaver_log::RECORD_LIMIT,
         variables: variables.map(|(name, value)| (name.to_owned(), value)).to_vec(),
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use bytes::Bytes;
 use orbweaver_log::kafka::{KafkaConfig, KafkaLog, topics};
-use orbweaver_log::{Log, Partition, Record, TopicPartition};
+use orbweaver_log::{Log, Partition, RECORD_LIMIT, Record, TopicPartition};
 use orbweaver_messages::topic;
 use orbweaver_stage::completion::{Declared, Reading};
 use orbweaver_stage::{Clock as _, SystemClock};
@@ -63,6 +63,8 @@ pub struct Plan {
     pub partitions: Partition,
     /// Copies of every topic.
     pub replication: u16,
+    /// The largest record of topics and services, in bytes.
+    pub record_limit: usize,
     /// Further variables of every instance, such as `("ORBWEAVER_RATE_LIMITER__RATE", "10/s")`.
     pub variables: Vec<(String, String)>,
 }
@@ -94,7 +96,7 @@ impl Plan {
             ("ORBWEAVER_FETCHER__REQUEST_TIMEOUT", "3s"),
         ];
         let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-        Self { brokers, cql, partitions, replication: 1, variables }
+        Self { brokers, cql, partitions, replication: 1, record_limit: RECORD_LIMIT, variables }
     }
 
     /// With one more variable.
@@ -168,6 +170,7 @@ impl Cluster {
         let mut variables = vec![
             ("ORBWEAVER_KAFKA__BROKERS".to_owned(), self.plan.brokers.clone()),
             ("ORBWEAVER_KAFKA__PREFIX".to_owned(), self.prefix.clone()),
+            ("ORBWEAVER_KAFKA__RECORD_LIMIT".to_owned(), self.plan.record_limit.to_string()),
             ("ORBWEAVER_CQL__NODES".to_owned(), self.plan.cql.clone()),
             ("ORBWEAVER_CQL__KEYSPACE".to_owned(), self.keyspace.clone()),
             ("ORBWEAVER_HTTP__LISTEN".to_owned(), "127.0.0.1:0".to_owned()),
@@ -258,6 +261,7 @@ impl Cluster {
 }
 
 async fn connect(plan: &Plan, prefix: &str) -> Result<KafkaLog> {
-    let config = KafkaConfig { prefix: prefix.to_owned(), ..KafkaConfig::new(plan.brokers.clone()) };
+    let (prefix, record_limit) = (prefix.to_owned(), plan.record_limit);
+    let config = KafkaConfig { prefix, record_limit, ..KafkaConfig::new(plan.brokers.clone()) };
     Ok(KafkaLog::connect(config).await?)
 }

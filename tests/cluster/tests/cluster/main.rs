@@ -5,6 +5,7 @@ mod commands;
 mod consumers;
 mod crawl;
 mod heavy;
+mod memory;
 mod process;
 mod replay;
 mod same;

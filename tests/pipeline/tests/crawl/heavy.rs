@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use crate::PATIENCE;
 
 /// Crawls the heavy web; returns its documents by path.
-async fn crawl() -> Result<BTreeMap<String, Value>> {
+async fn crawl(options: &str) -> Result<BTreeMap<String, Value>> {
     let web = ToyWeb::start_heavy(&Serving { port: 0, logging: Logging::Memory(1 << 20) })?;
     let out = tempfile::tempdir()?;
-    let crawl = Orbweaver::crawl(web.start_url(), out.path(), "--scope host")?;
+    let crawl = Orbweaver::crawl(web.start_url(), out.path(), &format!("--scope host {options}"))?;
     crawl.end(PATIENCE).await?.expect(0, &[])?;
     let output = Output::read(out.path())?;
     output.ended_by("complete")?;
@@ -41,7 +41,7 @@ fn links(document: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn every_heavy_page_is_fetched_once_and_has_a_document_with_all_its_links() -> Result<()> {
-    let documents = crawl().await?;
+    let documents = crawl("").await?;
     for (path, document) in &documents {
         // The fetcher reads 8 MiB of a body.
         let truncated = if path == "/pictures-20mb" { json!(["body"]) } else { Value::Null };
@@ -50,5 +50,26 @@ async fn every_heavy_page_is_fetched_once_and_has_a_document_with_all_its_links(
         ensure!(outside.is_empty() || outside == links(document), "{path}: {} links", links(document).len());
     }
     ensure!(documents["/depth"]["text"] == "deep");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_exceeds_a_small_record_limit_is_cut_and_marked_and_all_links_are_followed() -> Result<()> {
+    let documents = crawl("--record-limit 1MiB").await?;
+    for (path, document) in &documents {
+        let truncated = match path.as_str() {
+            "/pictures-6mb" | "/pictures-20mb" => json!(["body"]),
+            "/links-20000" | "/controls" => json!(["links"]),
+            "/links-60000" => json!(["links", "text"]),
+            _ => Value::Null,
+        };
+        println!(
+            "{path}: {} of {} links, {} bytes: {truncated}",
+            links(document).len(),
+            document["links_total"],
+            document["bytes"]
+        );
+        ensure!(document["truncated"] == truncated, "{path}: {}", document["truncated"]);
+    }
     Ok(())
 }

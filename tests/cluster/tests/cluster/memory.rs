@@ -1,0 +1,55 @@
+//! Heavy pages, and a broker that is unavailable meanwhile: memory stays bounded, and nothing is lost.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use orbweaver_cluster_tests::{Cluster, Found, Plan, requested_pages};
+use orbweaver_testkit::Stack;
+use orbweaver_toyweb::{GreedyConfig, Logging, Serving, ToyWeb};
+use tokio::time::{Instant, sleep};
+
+/// How long the crawl may take on a busy machine, without optimisation.
+const PATIENCE: Duration = Duration::from_secs(1800);
+/// How long the broker is unavailable.
+const AWAY: Duration = Duration::from_secs(60);
+/// The most memory of a process, in bytes.
+const MOST_BYTES: u64 = 512 << 20;
+
+#[tokio::test]
+#[ignore = "starts servers of its own, and takes minutes"]
+async fn heavy_pages_and_a_broker_that_is_away_for_a_minute_take_no_more_than_512_mib_a_process() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let stack = Stack::up(&folder.path().join("servers"), 31_192, &[])?;
+    let plan = Plan::on_servers(stack.brokers.clone(), stack.cql.clone(), 4);
+    let mut cluster = Cluster::start(plan.with("ORBWEAVER_NORMALIZER_DEDUP__DEFAULT_MAX_DEPTH", "1")).await?;
+    let log = folder.path().join("requests");
+    let config = GreedyConfig { hosts: 128, zeros: 8 << 20, links: 60_000 };
+    let web = ToyWeb::start_greedy(config, &Serving { port: 0, logging: Logging::File(log.clone()) })?;
+    let mut instances = cluster.add_all(PATIENCE).await?;
+    cluster.seed(&[web.start_url()]).await?;
+    let begun = Instant::now();
+    // Each host has a robots.txt and two pages.
+    while web.log().count() < 160 {
+        ensure!(begun.elapsed() < PATIENCE, "{} requests", web.log().count());
+        sleep(Duration::from_millis(100)).await;
+    }
+    stack.stop("1", "TERM")?;
+    sleep(AWAY).await;
+    stack.start("1")?;
+    cluster.complete(PATIENCE, &mut instances).await?;
+    println!("complete after {:?}, with {} requests", begun.elapsed(), web.log().count());
+
+    let found = Found::read(&cluster.log).await?;
+    ensure!(found.documents.len() == 257, "{} documents of 257", found.documents.len());
+    ensure!(found.dead_letters == 0, "{} dead letters", found.dead_letters);
+    let again: u32 = requested_pages(&log)?.values().map(|count| count - 1).sum();
+    println!("{again} requests were repeated");
+    let mut large = vec![];
+    for instance in &instances {
+        let bytes = instance.peak_rss_bytes();
+        println!("{:18} {:4} MB at most", instance.name(), bytes / 1_000_000);
+        large.extend((bytes > MOST_BYTES).then(|| instance.name()));
+    }
+    ensure!(large.is_empty(), "more than {MOST_BYTES} bytes: {large:?}");
+    Ok(())
+}
