@@ -38,6 +38,8 @@ pub struct WebConfig {
     pub crawl_delay_s: u32,
     /// Size of a large page in bytes.
     pub large_bytes: u32,
+    /// Ordinary pages differ in numbers alone, in their addresses as in their text.
+    pub alike: bool,
 }
 
 impl Default for WebConfig {
@@ -56,6 +58,7 @@ impl Default for WebConfig {
             retry_after_s: 1,
             crawl_delay_s: 1,
             large_bytes: 2 << 20,
+            alike: false,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use crate::config::WebConfig;
 use crate::hash::{Salt, below, mix, pick};
-use crate::text::WORDS;
+use crate::text::{NUMBER_DIGITS, WORDS};
 
 /// Children of a page in the tree.
 pub(crate) fn fan_out(config: &WebConfig) -> u64 {
@@ -28,8 +28,12 @@ pub(crate) fn targets(config: &WebConfig, page: u64) -> impl Iterator<Item = u64
 }
 
 /// Appends path and query of a page.
-pub(crate) fn write_path(seed: u64, page: u64, out: &mut String) {
-    let hash = mix(seed, Salt::Path, page);
+pub(crate) fn write_path(config: &WebConfig, page: u64, out: &mut String) {
+    if config.alike {
+        let _ = write!(out, "/page/{page:0NUMBER_DIGITS$}");
+        return;
+    }
+    let hash = mix(config.seed, Salt::Path, page);
     let (section, topic, word) = (pick(WORDS, hash), pick(WORDS, hash << 16), pick(WORDS, hash << 32));
     let _ = match hash & 15 {
         _ if page == 0 => write!(out, "/"),
@@ -53,7 +57,7 @@ pub(crate) fn page_at(config: &WebConfig, path: &str) -> Option<u64> {
     };
     let page = number.parse().ok().filter(|page| *page < config.pages)?;
     let mut own = String::with_capacity(64);
-    write_path(config.seed, page, &mut own);
+    write_path(config, page, &mut own);
     (own == path).then_some(page)
 }
 
@@ -84,12 +88,14 @@ mod tests {
 
     #[test]
     fn every_page_is_found_again_from_its_path() {
-        let config = WebConfig { pages: 5_000, ..WebConfig::default() };
-        for page in 0..config.pages {
-            let mut path = String::new();
-            write_path(config.seed, page, &mut path);
-            assert_eq!(page_at(&config, &path), Some(page), "{path}");
-            assert_eq!(page_at(&config, &format!("{path}x")), None, "{path}");
+        for alike in [false, true] {
+            let config = WebConfig { pages: 5_000, alike, ..WebConfig::default() };
+            for page in 0..config.pages {
+                let mut path = String::new();
+                write_path(&config, page, &mut path);
+                assert_eq!(page_at(&config, &path), Some(page), "{path}");
+                assert_eq!(page_at(&config, &format!("{path}x")), None, "{path}");
+            }
         }
     }
 
@@ -110,7 +116,7 @@ mod tests {
         let config = WebConfig { pages: 1 << 40, ..WebConfig::default() };
         let page = config.pages - 1;
         let mut path = String::new();
-        write_path(config.seed, page, &mut path);
+        write_path(&config, page, &mut path);
         assert_eq!(page_at(&config, &path), Some(page));
         assert!(targets(&config, page).all(|target| target < config.pages));
     }

@@ -1,5 +1,6 @@
 //! Words, titles and running text, cheap enough to write at line speed.
 
+use crate::config::WebConfig;
 use crate::hash::{Salt, below, mix, pick};
 
 /// Words of paths, titles and text.
@@ -20,6 +21,9 @@ const SMALL: &[&str] = &[
 ];
 
 const POOL_BYTES: usize = 1 << 16;
+
+/// Digits of the numbers of pages that are alike: with as many everywhere no text is cut at another place.
+pub(crate) const NUMBER_DIGITS: usize = 13;
 
 /// A block of prose that pages take slices of.
 #[derive(Debug)]
@@ -64,8 +68,11 @@ impl Prose {
 }
 
 /// Appends the title of a page.
-pub(crate) fn write_title(seed: u64, page: u64, out: &mut Vec<u8>) {
-    let hash = mix(seed, Salt::Title, page);
+pub(crate) fn write_title(config: &WebConfig, page: u64, out: &mut Vec<u8>) {
+    if config.alike {
+        return out.extend_from_slice(format!("Page {page:0NUMBER_DIGITS$}").as_bytes());
+    }
+    let hash = mix(config.seed, Salt::Title, page);
     let (first, second) = (pick(WORDS, hash), pick(WORDS, hash << 20));
     out.push(first.as_bytes()[0].to_ascii_uppercase());
     out.extend_from_slice(&first.as_bytes()[1..]);

@@ -74,7 +74,7 @@ impl Web {
     pub fn page_url(&self, page: u64) -> String {
         let mut url = String::with_capacity(96);
         self.write_origin("http://", host_of_page(&self.config, page), &mut url);
-        write_path(self.config.seed, page, &mut url);
+        write_path(&self.config, page, &mut url);
         url
     }
 
@@ -115,14 +115,14 @@ impl Web {
         let seed = self.config.seed;
         let mut out = Vec::with_capacity(bytes + 1_024);
         out.extend_from_slice(b"<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>");
-        write_title(seed, page, &mut out);
+        write_title(&self.config, page, &mut out);
         out.extend_from_slice(
             b"</title>\n<meta name=\"description\" content=\"A page of a toy web.\"></head>\n<body>\n<nav>",
         );
         let mut path = String::with_capacity(96);
-        write_path(seed, page, &mut path);
+        write_path(&self.config, page, &mut path);
         let mut scratch = (String::with_capacity(128), String::with_capacity(96));
-        let base = page.wrapping_mul(1_024);
+        let base = if self.config.alike { 0 } else { page.wrapping_mul(1_024) };
         let mut left = self.config.links as usize;
         for (position, target) in targets(&self.config, page).enumerate() {
             let hash = mix(seed, Salt::Spelling, base.wrapping_add(position as u64));
@@ -145,7 +145,7 @@ impl Web {
             self.write_href((host, &path), target, hash, &mut scratch);
             out.extend_from_slice(scratch.0.as_bytes());
             out.extend_from_slice(b"\">");
-            write_title(seed, target, &mut out);
+            write_title(&self.config, target, &mut out);
             out.extend_from_slice(if position < 2 { b"</a>" } else { b"</a>.</p>\n" });
             left -= 1;
         }
@@ -169,7 +169,7 @@ impl Web {
 
     fn write_heading(&self, page: u64, out: &mut Vec<u8>) {
         out.extend_from_slice(b"</nav>\n<main>\n<h1>");
-        write_title(self.config.seed, page, out);
+        write_title(&self.config, page, out);
         out.extend_from_slice(b"</h1>\n");
     }
 
@@ -177,7 +177,7 @@ impl Web {
     fn write_href(&self, from: (HostId, &str), target: u64, hash: u64, (out, path): &mut (String, String)) {
         out.clear();
         path.clear();
-        write_path(self.config.seed, target, path);
+        write_path(&self.config, target, path);
         let host = host_of_page(&self.config, target);
         match hash & 7 {
             0..=3 if host == from.0 => write_relative(from.1, path, out),
@@ -212,6 +212,18 @@ mod tests {
             assert_eq!(body, again.render(page, host));
             assert_eq!(body.len(), 16_384, "page {page}");
         }
+    }
+
+    #[test]
+    fn pages_that_are_alike_differ_in_numbers_alone() {
+        let web = Web::new(WebConfig { pages: 3_000, alike: true, ..WebConfig::default() }, 80).unwrap();
+        let without_digits = |page| {
+            let body = web.render(page, host_of_page(&web.config, page));
+            body.into_iter().filter(|byte| !byte.is_ascii_digit()).collect::<Vec<_>>()
+        };
+        let first = without_digits(0);
+        assert!((1..3_000).all(|page| without_digits(page) == first));
+        assert_ne!(web.page_url(1), web.page_url(2));
     }
 
     #[test]

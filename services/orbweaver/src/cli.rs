@@ -417,6 +417,12 @@ pub struct BenchCrawlArgs {
     /// Requests under way at once.
     #[arg(long, default_value_t = 64)]
     pub concurrency: u16,
+    /// Pages that differ in numbers alone, as those of a trap do.
+    #[arg(long)]
+    pub alike: bool,
+    /// Also crawl with `--traps off`, in turn, and compare.
+    #[arg(long)]
+    pub traps_off: bool,
     /// Only our crawler, without wget2.
     #[arg(long)]
     pub alone: bool,

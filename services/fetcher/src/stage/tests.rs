@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 use futures::FutureExt;
 use orbweaver_log::{Record, TopicPartition};
-use orbweaver_messages::{Discovered, Dispatch, Page, Sighting, encode};
+use orbweaver_messages::{Discovered, Dispatch, OutcomeKind, Page, Sighting, encode};
 use orbweaver_stage::ScriptedClock;
 use orbweaver_url::{Fingerprint, canonicalize, partition_of, site_of, slot_of};
 use tokio::sync::Semaphore;

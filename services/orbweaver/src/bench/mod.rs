@@ -39,14 +39,22 @@ fn crawl(args: &BenchCrawlArgs) -> Result<(), Failure> {
     let folder = std::env::temp_dir().join(format!("orbweaver-bench-{}", std::process::id()));
     let wget2 = !args.alone && Command::new("wget2").arg("--version").stdout(Stdio::null()).status().is_ok();
     println!(
-        "web: {} pages of {} bytes and {} links on one host, {} requests at once, no rate; sync: handed to the system before \
-         each acknowledgement, to disk every second",
-        args.pages, args.bytes, args.links, args.concurrency
+        "web: {} pages of {} bytes and {} links on one host{}, {} requests at once, no rate; sync: handed to the system \
+         before each acknowledgement, to disk every second",
+        args.pages,
+        args.bytes,
+        args.links,
+        if args.alike { ", which differ in numbers alone" } else { "" },
+        args.concurrency
     );
     let mut ours = vec![];
+    let mut untrapped = vec![];
     let mut theirs = vec![];
     for _ in 0..args.runs {
-        ours.push(with_server(args, |url| run_orbweaver(args, url, &folder))?);
+        ours.push(with_server(args, |url| run_orbweaver(args, "learn", url, &folder))?);
+        if args.traps_off {
+            untrapped.push(with_server(args, |url| run_orbweaver(args, "off", url, &folder))?);
+        }
         if wget2 {
             theirs.push(with_server(args, |url| run_wget2(args, url, &folder))?);
         }
@@ -55,10 +63,12 @@ fn crawl(args: &BenchCrawlArgs) -> Result<(), Failure> {
     if let Some(summary) = ours.last().and_then(|run| run.summary.as_ref()) {
         report_services(summary);
     }
-    if wget2 {
-        let other = report("wget2", &theirs);
-        println!("ratio to wget2: {:.2} of its pages/s, {:.2} of its CPU a page", mine.0 / other.0, mine.1 / other.1);
-    } else if !args.alone {
+    for (name, runs) in [("traps off", &untrapped), ("wget2", &theirs)].into_iter().filter(|(_, runs)| !runs.is_empty())
+    {
+        let other = report(name, runs);
+        println!("ratio to {name}: {:.2} of its pages/s, {:.2} of its CPU a page", mine.0 / other.0, mine.1 / other.1);
+    }
+    if !wget2 && !args.alone {
         println!("wget2 is not installed: nothing to compare with");
     }
     Ok(())
@@ -66,8 +76,14 @@ fn crawl(args: &BenchCrawlArgs) -> Result<(), Failure> {
 
 /// Serves a generated web until stdin closes.
 fn serve(args: &BenchCrawlArgs) -> Result<(), Failure> {
-    let config =
-        WebConfig { seed: args.seed, pages: args.pages, links: args.links, bytes: args.bytes, ..WebConfig::default() };
+    let config = WebConfig {
+        seed: args.seed,
+        pages: args.pages,
+        links: args.links,
+        bytes: args.bytes,
+        alike: args.alike,
+        ..WebConfig::default()
+    };
     let serving = Serving { port: 0, logging: Logging::Count };
     let web = ToyWeb::start(config, &serving).map_err(|error| Failure::Failed(error.to_string()))?;
     let failed = |error: std::io::Error| Failure::Failed(format!("stdin or stdout: {error}"));
@@ -86,6 +102,7 @@ fn with_server(args: &BenchCrawlArgs, run: impl FnOnce(&str) -> Result<Run, Fail
         .args(["bench", "serve"])
         .args(["--pages", &args.pages.to_string(), "--links", &args.links.to_string()])
         .args(["--bytes", &args.bytes.to_string(), "--seed", &args.seed.to_string()])
+        .args(args.alike.then_some("--alike"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -106,11 +123,11 @@ fn stop(server: &mut Child) {
     let _ = server.wait();
 }
 
-fn run_orbweaver(args: &BenchCrawlArgs, url: &str, folder: &Path) -> Result<Run, Failure> {
+fn run_orbweaver(args: &BenchCrawlArgs, traps: &str, url: &str, folder: &Path) -> Result<Run, Failure> {
     let _ = std::fs::remove_dir_all(folder);
     let failed = |error: std::io::Error| Failure::Failed(format!("the crawler cannot be started: {error}"));
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-    command.args(["crawl", url, "--allow-private", "--rate", "unlimited"]);
+    command.args(["crawl", url, "--allow-private", "--rate", "unlimited", "--traps", traps]);
     command.args(["--concurrency", &args.concurrency.to_string(), "--out"]).arg(folder);
     let (used, status) = run_measured(command.stdout(Stdio::null()).stderr(Stdio::null())).map_err(failed)?;
     let summary =
