@@ -34,7 +34,7 @@ fn flags_win_over_the_environment_and_that_over_the_file_and_that_over_defaults(
     let count = |path| settings.count::<u64>(path).unwrap();
     assert_eq!((count("fetcher.concurrency"), count("fetcher.max_headers")), (30, 21));
     assert_eq!(settings.time("fetcher.connect_timeout").unwrap().as_secs(), 1);
-    assert_eq!(settings.time("fetcher.request_timeout").unwrap().as_secs(), 30);
+    assert_eq!(settings.time("fetcher.request_timeout").unwrap().as_secs(), 20);
     let origins: Vec<_> = settings
         .iter()
         .filter(|(path, _)| path.starts_with("fetcher.c") || path.starts_with("fetcher.max_h"))

@@ -69,6 +69,13 @@ impl Stack {
         self.run("start", &[node]).map(drop)
     }
 
+    /// A file of servers that were started with `--secured`: `ca.pem`, `client.pem`, `client.key`, or `USER` and `PASSWORD` of
+    /// `kafka` and `cql`, such as `kafka-password`.
+    #[must_use]
+    pub fn secret(&self, name: &str) -> PathBuf {
+        self.dir.join("secrets").join(name)
+    }
+
     /// The process id of a node that runs.
     #[must_use]
     pub fn pid(&self, node: &str) -> Option<u32> {

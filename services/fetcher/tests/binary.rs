@@ -32,7 +32,7 @@ fn a_wrong_configuration_ends_with_78_and_names_every_fault() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(78), "{said}");
     for part in [
-        "fetcher.connect_timeout = \"31s\" (from ORBWEAVER_FETCHER__CONNECT_TIMEOUT): allowed is more than 0 and at most 30s",
+        "fetcher.connect_timeout = \"31s\" (from ORBWEAVER_FETCHER__CONNECT_TIMEOUT): allowed is more than 0 and at most 20s",
         "http.port (from ORBWEAVER_HTTP__PORT): there is no such key in [http]",
         "log.format = \"xml\" (from --set): allowed is `json` or `text`",
         "kafka.brokers: it is not set",

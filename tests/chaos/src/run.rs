@@ -77,6 +77,7 @@ fn plan(stack: &Stack, settings: &Settings) -> Plan {
         partitions: 4,
         replication: u16::from(settings.brokers),
         record_limit: orbweaver_log::RECORD_LIMIT,
+        properties: vec![],
         variables: variables.map(|(name, value)| (name.to_owned(), value)).to_vec(),
     }
 }

@@ -65,6 +65,8 @@ pub struct Plan {
     pub replication: u16,
     /// The largest record of topics and services, in bytes.
     pub record_limit: usize,
+    /// Properties of librdkafka for the cluster's own client, such as `("security.protocol", "sasl_ssl")`.
+    pub properties: Vec<(String, String)>,
     /// Further variables of every instance, such as `("ORBWEAVER_RATE_LIMITER__RATE", "10/s")`.
     pub variables: Vec<(String, String)>,
 }
@@ -96,7 +98,7 @@ impl Plan {
             ("ORBWEAVER_FETCHER__REQUEST_TIMEOUT", "3s"),
         ];
         let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-        Self { brokers, cql, partitions, replication: 1, record_limit: RECORD_LIMIT, variables }
+        Self { brokers, cql, partitions, replication: 1, record_limit: RECORD_LIMIT, properties: vec![], variables }
     }
 
     /// With one more variable.
@@ -262,6 +264,7 @@ impl Cluster {
 
 async fn connect(plan: &Plan, prefix: &str) -> Result<KafkaLog> {
     let (prefix, record_limit) = (prefix.to_owned(), plan.record_limit);
-    let config = KafkaConfig { prefix, record_limit, ..KafkaConfig::new(plan.brokers.clone()) };
+    let properties = plan.properties.iter().cloned().collect();
+    let config = KafkaConfig { prefix, record_limit, properties, ..KafkaConfig::new(plan.brokers.clone()) };
     Ok(KafkaLog::connect(config).await?)
 }

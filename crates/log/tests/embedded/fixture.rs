@@ -1,6 +1,10 @@
 //! Logs to be tested, and records whose content tells whether they are intact.
 
-use std::{fs, path::Path, time::Duration};
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use orbweaver_log::{
@@ -31,7 +35,16 @@ pub(crate) fn still() -> Options {
 }
 
 pub(crate) fn open(folder: &Path) -> EmbeddedLog {
-    try_open(folder).unwrap()
+    let begun = Instant::now();
+    loop {
+        match try_open(folder) {
+            // A process that another test starts holds every open file, and so every lock, until it runs its program.
+            Err(LogError::Invalid(said)) if said.contains("in use") && begun.elapsed() < Duration::from_secs(10) => {
+                std::thread::yield_now();
+            }
+            opened => return opened.unwrap(),
+        }
+    }
 }
 
 pub(crate) fn try_open(folder: &Path) -> Result<EmbeddedLog, LogError> {

@@ -10,6 +10,7 @@ mod process;
 mod replay;
 mod same;
 mod scope;
+mod secured;
 mod seeds;
 
 use std::time::Duration;

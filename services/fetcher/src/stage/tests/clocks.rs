@@ -9,6 +9,7 @@ fn nothing_is_requested_later_than_half_a_session_after_the_last_accepted_commit
     let waits = |around: &Surroundings, sequence, at| {
         let mut ready = around.ready(&format!("https://{sequence}.example/"), sequence);
         ready.not_before_ms = at;
+        ready.interval_ms = 1;
         ready
     };
     around.deliver(&waits(&around, 1, START + 2000));
