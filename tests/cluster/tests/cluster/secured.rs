@@ -105,7 +105,7 @@ async fn a_crawl_on_servers_that_demand_tls_and_a_log_in_is_complete_and_shows_n
     // The other name and password are those that every such server begins with.
     let password = fs::read_to_string(stack.secret("kafka-password"))?;
     let mut written = vec![];
-    files(&cluster.folder_of(1).parent().context("a folder of all")?.to_owned(), &mut written)?;
+    files(cluster.folder_of(1).parent().context("a folder of all")?, &mut written)?;
     files(Path::new(&out), &mut written)?;
     ensure!(written.len() > 10, "{written:?}");
     for path in written {
