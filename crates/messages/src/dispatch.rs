@@ -3,7 +3,7 @@
 use orbweaver_url::{Fingerprint, Policy};
 use serde::{Deserialize, Serialize};
 
-use crate::{Millis, Sighting, Trail};
+use crate::{Millis, Sighting, Trail, waiting::is_zero};
 
 /// How long after its dispatch a request may still be sent, in milliseconds; later it goes back as deferred.
 pub const NOT_AFTER_MS: Millis = 20_000;
@@ -88,6 +88,10 @@ pub struct Dispatch {
     /// Answers of 429 or 503 so far.
     #[serde(default)]
     pub blocks: u8,
+    /// The latest event time that was written to the store for it, as far as is known (rule 23), in milliseconds since the Unix
+    /// epoch; 0: none. What this dispatch causes is written with a later one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub written_at_ms: Millis,
     /// When it was dispatched, in milliseconds since the Unix epoch.
     pub dispatched_at_ms: Millis,
     /// Past this moment it goes back unasked.

@@ -89,8 +89,11 @@ pub struct Outcome {
     /// When the first byte of the answer came (or the attempt failed): the site's clock runs from here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_at_ms: Option<Millis>,
-    /// When the attempt ended; the event's time.
+    /// When the attempt ended; the event's time in the store, too, unless `written_at_ms` says otherwise.
     pub ended_at_ms: Millis,
+    /// The event's time in the store, where an earlier write of the URL was not before `ended_at_ms` (rule 23).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written_at_ms: Option<Millis>,
     /// When it may be tried again (retry, deferred).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_at_ms: Option<Millis>,
@@ -126,6 +129,7 @@ impl Outcome {
             requested_at_ms: None,
             answered_at_ms: None,
             ended_at_ms: now,
+            written_at_ms: None,
             retry_at_ms: None,
             blocked_until_ms: None,
             crawl_delay_ms: None,
@@ -161,6 +165,7 @@ impl Outcome {
             requested_at_ms: None,
             answered_at_ms: None,
             ended_at_ms: now,
+            written_at_ms: None,
             retry_at_ms: None,
             blocked_until_ms: None,
             crawl_delay_ms: None,
@@ -173,12 +178,19 @@ impl Outcome {
         self.key.as_deref().unwrap_or(&self.url)
     }
 
+    /// The event's time in the store.
+    #[must_use]
+    pub fn event_ms(&self) -> Millis {
+        self.written_at_ms.unwrap_or(self.ended_at_ms)
+    }
+
     /// The same for a process where it is `now`: what a clock made that is further ahead than clocks may be apart ended now,
-    /// and what it names to come is as far away as it was for that clock.
+    /// and what it names to come is as far away as it was for that clock. Its time in the store stays.
     #[must_use]
     pub fn in_time(mut self, now: Millis) -> Self {
         let ahead = self.ended_at_ms.saturating_sub(now);
         if ahead > CLOCK_MARGIN_MS {
+            self.written_at_ms = Some(self.event_ms());
             self.ended_at_ms = now;
             for moment in [&mut self.retry_at_ms, &mut self.blocked_until_ms].into_iter().flatten() {
                 *moment = moment.saturating_sub(ahead);

@@ -52,6 +52,9 @@ pub struct Page {
     pub headers: Vec<(String, String)>,
     /// When the answer came, in milliseconds since the Unix epoch.
     pub fetched_at_ms: Millis,
+    /// The event's time in the store, where an earlier write of the URL was not before `fetched_at_ms` (rule 23).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written_at_ms: Option<Millis>,
     /// How the body travels.
     pub encoding: BodyEncoding,
     /// Decoded bytes of the body that were read; the record has fewer of them when the body is cut to the record limit.
@@ -70,5 +73,11 @@ impl Page {
     #[must_use]
     pub fn key(&self) -> &str {
         self.key.as_deref().unwrap_or(&self.url)
+    }
+
+    /// The event's time in the store.
+    #[must_use]
+    pub fn event_ms(&self) -> Millis {
+        self.written_at_ms.unwrap_or(self.fetched_at_ms)
     }
 }

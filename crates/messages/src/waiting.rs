@@ -50,6 +50,10 @@ pub struct Waiting {
     /// Not to be asked before this moment, in milliseconds since the Unix epoch; 0: at once.
     #[serde(default)]
     pub not_before_ms: Millis,
+    /// The latest event time that was written to the store for it, as far as is known (rule 23), in milliseconds since the Unix
+    /// epoch; 0: none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub written_at_ms: Millis,
     /// When it was let through, in milliseconds since the Unix epoch.
     pub admitted_at_ms: Millis,
     /// The version of its crawl's definition by which it was let through: the offset of that record.
@@ -60,6 +64,11 @@ pub struct Waiting {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands references in")]
 fn is_first(version: &u64) -> bool {
     *version == 0
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands references in")]
+pub(crate) fn is_zero(moment: &Millis) -> bool {
+    *moment == 0
 }
 
 impl Waiting {

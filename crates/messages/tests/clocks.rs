@@ -30,7 +30,8 @@ fn an_outcome_from_a_clock_that_is_too_far_ahead_ended_now_and_waits_no_longer_t
     let outcome: Outcome = example("outcome/1/retry-timeout.json");
     let waits = outcome.retry_at_ms.unwrap() - outcome.ended_at_ms;
     assert_eq!(outcome.clone().in_time(outcome.ended_at_ms - CLOCK_MARGIN_MS), outcome);
-    let now = outcome.ended_at_ms - 3_600_000;
+    let (ended, now) = (outcome.ended_at_ms, outcome.ended_at_ms - 3_600_000);
     let counted = outcome.in_time(now);
     assert_eq!((counted.ended_at_ms, counted.retry_at_ms), (now, Some(now + waits)));
+    assert_eq!(counted.event_ms(), ended, "the store has it with this time, which later versions must exceed");
 }

@@ -6,7 +6,7 @@
 use orbweaver_messages::Millis;
 use orbweaver_url::Fingerprint;
 
-use crate::{FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Store, Write};
+use crate::{FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Store, Write, event_time};
 
 /// Runs the whole suite. `run` is a name that no earlier run on the same data used.
 ///
@@ -19,6 +19,7 @@ pub async fn holds(store: &dyn Store, run: &str) {
     an_older_event_never_overwrites_a_newer_one(store, run).await;
     one_write_may_carry_old_and_new_in_any_order(store, run).await;
     a_replay_changes_nothing(store, run).await;
+    a_later_version_wins_over_one_of_a_clock_that_was_ahead(store, run).await;
     history_is_newest_first_and_bounded(store, run).await;
     history_of_neighbours_is_not_mixed(store, run).await;
     many_links_survive(store, run).await;
@@ -244,6 +245,24 @@ async fn a_replay_changes_nothing(store: &dyn Store, run: &str) {
     assert_eq!(store.page(fingerprint).await.unwrap(), Some(page(fingerprint, 2000)));
     let expected = [event(&page(fingerprint, 2000)), event(&page(fingerprint, 1000))];
     assert_eq!(store.history(fingerprint, 10).await.unwrap(), expected);
+}
+
+async fn a_later_version_wins_over_one_of_a_clock_that_was_ahead(store: &dyn Store, run: &str) {
+    let fingerprint = fingerprint(run, "clock");
+    let ahead_ms = 1_767_225_600_000 + 3_600_000;
+    let at_ms = event_time(1_767_225_660_000, ahead_ms);
+    assert!(at_ms > ahead_ms);
+    store
+        .write(vec![page_write(&page(fingerprint, ahead_ms)), Write::Links(links(fingerprint, ahead_ms, 3))])
+        .await
+        .unwrap();
+    let later = PageRow { url: "https://example.org/later".into(), ..page(fingerprint, at_ms) };
+    let redirect = redirect(fingerprint, at_ms);
+    let writes = [page_write(&later), Write::Links(links(fingerprint, at_ms, 1)), Write::Redirect(redirect.clone())];
+    store.write(writes.into()).await.unwrap();
+    assert_eq!(store.page(fingerprint).await.unwrap(), Some(later));
+    assert_eq!(store.links(fingerprint).await.unwrap(), Some(links(fingerprint, at_ms, 1)));
+    assert_eq!(store.redirect(fingerprint).await.unwrap(), Some(redirect));
 }
 
 async fn history_is_newest_first_and_bounded(store: &dyn Store, run: &str) {

@@ -37,5 +37,5 @@ pub use memory::MemoryStore;
 pub use metered::MeteredStore;
 pub use metrics::StoreMetrics;
 pub use perform::StoreWriter;
-pub use row::{FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Write};
+pub use row::{FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Write, event_time};
 pub use traits::{Store, StoreError};

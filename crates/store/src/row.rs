@@ -97,6 +97,13 @@ pub struct RobotsRow {
     pub expires_ms: Millis,
 }
 
+/// The time of an event that is written now, after an earlier write at `previous_ms` (0: none is known): a clock that was ahead
+/// then must not make this one lose (rule 23).
+#[must_use]
+pub fn event_time(now: Millis, previous_ms: Millis) -> Millis {
+    if previous_ms == 0 { now } else { now.max(previous_ms.saturating_add(1)) }
+}
+
 /// A write. All carry the event's own time; an older one never overwrites a newer one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Write {

@@ -34,6 +34,7 @@ fn page_header(body: &[u8]) -> Page {
         content_type: Some("text/html; charset=utf-8".into()),
         headers: vec![header("server", "nginx"), header("last-modified", "Mon, 01 Jan 2024 00:00:00 GMT")],
         fetched_at_ms: 1_700_000_000_000,
+        written_at_ms: None,
         encoding: BodyEncoding::Zstd,
         body_bytes: body.len() as u64,
         truncated: orbweaver_messages::Truncated::default(),

@@ -101,7 +101,7 @@ fn content(page: &Page, extracted: &Extracted) -> Option<u32> {
 /// The links of a page as the store keeps them. A page without links has an empty list, so that it replaces an older one.
 #[must_use]
 pub fn links_out(page: &Page, extracted: &Extracted) -> LinksOut {
-    LinksOut { fingerprint: page.fingerprint, at_ms: page.fetched_at_ms, links: extracted.targets() }
+    LinksOut { fingerprint: page.fingerprint, at_ms: page.event_ms(), links: extracted.targets() }
 }
 
 /// The document that the crawl `crawl` would write of `body`, had it been fetched from `url` at `fetched_at_ms` with status 200.
@@ -124,6 +124,7 @@ pub fn standalone(input: &PageInput<'_>, crawl: &str, fetched_at_ms: Millis, opt
         content_type: input.content_type.map(str::to_owned),
         headers: Vec::new(),
         fetched_at_ms,
+        written_at_ms: None,
         encoding: BodyEncoding::Identity,
         body_bytes: input.body.len() as u64,
         truncated: Truncated::default(),

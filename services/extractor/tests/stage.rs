@@ -34,6 +34,7 @@ fn page(body: &[u8], encoding: BodyEncoding) -> Page {
         content_type: Some("text/html".into()),
         headers: vec![],
         fetched_at_ms: 1_700_000_000_000,
+        written_at_ms: None,
         encoding,
         body_bytes: body.len() as u64,
         truncated: Truncated::default(),

@@ -5,7 +5,7 @@ use orbweaver_log::{Partition, Record, TopicPartition};
 use orbweaver_messages::{
     BodyEncoding, Discovered, Millis, Outcome, OutcomeKind, Page, Sighting, Truncated, encode, topic,
 };
-use orbweaver_store::{PageRow, RedirectRow};
+use orbweaver_store::{PageRow, RedirectRow, event_time};
 use orbweaver_url::{Url, WideDomains, partition_of, slot_of};
 
 use crate::{
@@ -18,6 +18,7 @@ use crate::{
 #[must_use]
 pub(crate) fn outcome(visit: &Visit, kind: OutcomeKind, reason: Option<&str>, ended_at_ms: Millis) -> Outcome {
     let dispatch = visit.dispatch();
+    let written_at_ms = event_time(ended_at_ms, dispatch.written_at_ms);
     Outcome {
         id: dispatch.id,
         crawl: dispatch.crawl.clone(),
@@ -38,6 +39,7 @@ pub(crate) fn outcome(visit: &Visit, kind: OutcomeKind, reason: Option<&str>, en
         requested_at_ms: None,
         answered_at_ms: None,
         ended_at_ms,
+        written_at_ms: (written_at_ms != ended_at_ms).then_some(written_at_ms),
         retry_at_ms: None,
         blocked_until_ms: None,
         crawl_delay_ms: visit.crawl_delay_ms,
@@ -88,7 +90,7 @@ pub(crate) fn page_row(outcome: &Outcome, answer: Option<&Answer>, body: Option<
         key: outcome.key().to_owned(),
         url: outcome.url.clone(),
         site: outcome.site.clone(),
-        fetched_at_ms: outcome.ended_at_ms,
+        fetched_at_ms: outcome.event_ms(),
         status: outcome.status,
         outcome: word(outcome.kind).to_owned(),
         reason: outcome.reason.clone(),
@@ -110,7 +112,7 @@ pub(crate) fn redirect_row(outcome: &Outcome, target: &Url) -> RedirectRow {
         from: outcome.url.clone(),
         to: target.to_string(),
         status: outcome.status.unwrap_or_default(),
-        at_ms: outcome.ended_at_ms,
+        at_ms: outcome.event_ms(),
     }
 }
 
@@ -143,12 +145,14 @@ pub(crate) fn body_room(visit: &Visit, limit: usize) -> usize {
         truncated: true,
         content_hash: "0".repeat(32),
     };
-    limit.saturating_sub(page_record(visit, Millis::MIN, answer, body).bytes())
+    limit.saturating_sub(
+        page_record(visit, &outcome(visit, OutcomeKind::Fetched, None, Millis::MIN), answer, body).bytes(),
+    )
 }
 
 /// The record of a page.
 #[must_use]
-pub(crate) fn page_record(visit: &Visit, fetched_at_ms: Millis, answer: Answer, body: PackedBody) -> Record {
+pub(crate) fn page_record(visit: &Visit, outcome: &Outcome, answer: Answer, body: PackedBody) -> Record {
     let dispatch = visit.dispatch();
     let url = visit.requested().to_owned();
     let page = Page {
@@ -165,7 +169,8 @@ pub(crate) fn page_record(visit: &Visit, fetched_at_ms: Millis, answer: Answer, 
         status: answer.status,
         content_type: answer.content_type,
         headers: answer.headers,
-        fetched_at_ms,
+        fetched_at_ms: outcome.ended_at_ms,
+        written_at_ms: outcome.written_at_ms,
         encoding: body.encoding,
         body_bytes: body.bytes,
         truncated: Truncated { body: body.truncated, ..Truncated::default() },
@@ -177,7 +182,7 @@ pub(crate) fn page_record(visit: &Visit, fetched_at_ms: Millis, answer: Answer, 
         key: Some(Bytes::copy_from_slice(dispatch.site.as_bytes())),
         value: Some(body.value),
         headers: vec![("page", encode(&page))],
-        timestamp_ms: fetched_at_ms,
+        timestamp_ms: outcome.ended_at_ms,
     }
 }
 
@@ -252,6 +257,7 @@ mod tests {
             attempt: u8::MAX,
             last_attempt: false,
             blocks: u8::MAX,
+            written_at_ms: Millis::MAX,
             dispatched_at_ms: Millis::MIN,
             not_after_ms: Millis::MAX,
             expires_ms: Millis::MAX,
@@ -278,7 +284,7 @@ mod tests {
         add_answer(&mut outcome, &answer(0), None);
         outcome.location = Some(target.to_string());
         let found = discovered_record(&visit, &target, &WideDomains::default(), 1, 0);
-        let page = page_record(&visit, 0, answer(MAX_HEADER_BYTES), pack(vec![], false, false, 0));
+        let page = page_record(&visit, &outcome, answer(MAX_HEADER_BYTES), pack(vec![], false, false, 0));
         let (frontier, seeds) = (encode(&visit.ready).len(), 2 * MAX_URL_BYTES);
         for bytes in [outcome_record(&outcome, 0).bytes(), found.bytes(), page.bytes(), frontier + seeds] {
             assert!(bytes < LEAST - (64 << 10), "{bytes} bytes");
@@ -294,10 +300,11 @@ mod tests {
             let visit = largest();
             let answer = if longest { answer(300) } else { Answer::default() };
             let used = orbweaver_messages::encoded_len(&answer.content_type) + orbweaver_messages::encoded_len(&answer.headers);
-            let whole = page_record(&visit, 1_700_000_000_000, answer.clone(), pack(body.clone(), false, compress, 9999)).bytes();
+            let fetched = outcome(&visit, OutcomeKind::Fetched, None, 1_700_000_000_000);
+            let whole = page_record(&visit, &fetched, answer.clone(), pack(body.clone(), false, compress, 9999)).bytes();
             let limit = whole - body.len() + spare;
             let room = body_room(&visit, limit).saturating_sub(used);
-            let record = page_record(&visit, 1_700_000_000_000, answer, pack(body.clone(), false, compress, room));
+            let record = page_record(&visit, &fetched, answer, pack(body.clone(), false, compress, room));
             if spare >= 64 {
                 prop_assert!(record.bytes() <= limit, "{} of {limit}", record.bytes());
             }

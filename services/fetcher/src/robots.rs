@@ -7,7 +7,7 @@ use orbweaver_politeness::{
     MAX_ATTEMPTS, MAX_BLOCKS,
     robots::{Limits, Robots, RobotsAnswer, RobotsPolicy, STALE_MS, UNREACHABLE_MS},
 };
-use orbweaver_store::RobotsRow;
+use orbweaver_store::{RobotsRow, event_time};
 use orbweaver_url::Url;
 
 use crate::{
@@ -35,6 +35,8 @@ pub(crate) struct Sought<'a> {
     pub(crate) redirects: u8,
     /// How often in a row it could not be had before, refusals included.
     pub(crate) failures: u8,
+    /// Event time of its row in the store, in milliseconds since the Unix epoch; 0: none is known.
+    pub(crate) stored_ms: Millis,
 }
 
 /// What follows from the answer.
@@ -74,7 +76,7 @@ pub(crate) fn judge(sought: Sought<'_>, attempt: &Attempt, config: &FetcherConfi
     let row = |status, body: String, lifetime_ms: Millis| {
         Finding::Store(RobotsRow {
             authority: sought.authority.to_owned(),
-            fetched_at_ms: ended_ms,
+            fetched_at_ms: event_time(ended_ms, sought.stored_ms),
             status,
             body,
             expires_ms: ended_ms.saturating_add(lifetime_ms),
@@ -158,7 +160,7 @@ fn failing(sought: Sought<'_>, status: Option<u16>, ended_ms: Millis) -> Finding
 fn unreachable(sought: Sought<'_>, status: Option<u16>, ended_ms: Millis) -> RobotsRow {
     RobotsRow {
         authority: sought.authority.to_owned(),
-        fetched_at_ms: ended_ms,
+        fetched_at_ms: event_time(ended_ms, sought.stored_ms),
         status,
         body: String::new(),
         expires_ms: ended_ms.saturating_add(UNREACHABLE_MS),

@@ -6,7 +6,7 @@ use std::{
 };
 
 use orbweaver_log::Partition;
-use orbweaver_messages::{Millis, OutcomeKind};
+use orbweaver_messages::{CLOCK_MARGIN_MS, Millis, OutcomeKind};
 use orbweaver_politeness::robots::UNREACHABLE_MS;
 use orbweaver_store::RobotsRow;
 use orbweaver_url::Url;
@@ -36,6 +36,8 @@ pub(crate) struct Lookup {
     redirects: u8,
     /// What the store has, expired; it serves on while the authority is unreachable.
     stale: Option<RobotsRow>,
+    /// Event time of the row in the store, in milliseconds since the Unix epoch; 0: none is known.
+    stored_ms: Millis,
 }
 
 const UNREACHABLE: &str = "robots_unreachable";
@@ -57,6 +59,7 @@ impl FetcherStage {
             url,
             redirects: 0,
             stale: None,
+            stored_ms: 0,
             waiting: VecDeque::from([visit]),
         };
         self.lookups.insert(authority.clone(), lookup);
@@ -70,15 +73,16 @@ impl FetcherStage {
 
     /// The store has answered.
     pub(crate) fn robots_loaded(&mut self, authority: &Arc<str>, row: Option<RobotsRow>, at: &mut At<'_>) {
-        match row {
-            Some(row) if row.expires_ms > at.now => self.robots_stored(authority, &row, at),
-            row => {
-                if let Some(lookup) = self.lookups.get_mut(authority) {
-                    lookup.stale = row.filter(|row| serves_stale(row, at.now));
-                }
-                self.ask_robots(authority, at);
-            }
+        let Some(row) = row else { return self.ask_robots(authority, at) };
+        // One of a clock that was ahead would be believed for longer than its time.
+        if row.expires_ms > at.now && row.fetched_at_ms <= at.now.saturating_add(CLOCK_MARGIN_MS) {
+            return self.robots_stored(authority, &row, at);
         }
+        if let Some(lookup) = self.lookups.get_mut(authority) {
+            lookup.stored_ms = row.fetched_at_ms;
+            lookup.stale = Some(row).filter(|row| serves_stale(row, at.now));
+        }
+        self.ask_robots(authority, at);
     }
 
     /// A robots.txt is in the store: it applies.
@@ -151,7 +155,8 @@ impl FetcherStage {
             return self.defer_lookup(authority, Failure::Memory.reason(), retry_at_ms, at);
         }
         let Some(lookup) = self.lookups.get_mut(authority) else { return };
-        let sought = Sought { authority, url, redirects: lookup.redirects, failures: self.robots.failures(authority) };
+        let (redirects, stored_ms) = (lookup.redirects, lookup.stored_ms);
+        let sought = Sought { authority, url, redirects, failures: self.robots.failures(authority), stored_ms };
         let stale = lookup.stale.clone();
         match (judge(sought, attempt, &self.config, attempt.ended_at_ms), stale) {
             (Finding::Failing { .. }, Some(stale)) => {

@@ -190,7 +190,7 @@ impl FetcherStage {
                 add_times(&mut outcome, &attempt);
                 add_answer(&mut outcome, &answer, Some(&body));
                 let row = page_write(&outcome, Some(&answer), Some(&body));
-                let record = page_record(&visit, attempt.ended_at_ms, answer, body);
+                let record = page_record(&visit, &outcome, answer, body);
                 self.end(&visit, &outcome, vec![Step::Perform(vec![row]), Step::Produce(vec![record])], at);
             }
             Verdict::Unchanged => {

@@ -227,6 +227,7 @@ fn waiting(
         failures: 0,
         blocks: 0,
         not_before_ms: 0,
+        written_at_ms: 0,
         admitted_at_ms: now,
         definition: rules.applied.version,
     }

@@ -37,6 +37,7 @@ fn outcome(page: u32, kind: OutcomeKind) -> Record {
         requested_at_ms: None,
         answered_at_ms: None,
         ended_at_ms: 1_700_000_000_000,
+        written_at_ms: None,
         retry_at_ms: None,
         blocked_until_ms: None,
         crawl_delay_ms: None,

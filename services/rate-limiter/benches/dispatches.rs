@@ -33,6 +33,7 @@ fn batch(now: i64) -> Vec<(Origin, Delivered)> {
             attempt: 1,
             last_attempt: false,
             blocks: 0,
+            written_at_ms: 0,
             dispatched_at_ms: now,
             not_after_ms: now + 30_000,
             expires_ms: now + 60_000,

@@ -22,6 +22,7 @@ pub(crate) fn dispatch(url: &str) -> Dispatch {
         attempt: 1,
         last_attempt: false,
         blocks: 0,
+        written_at_ms: 0,
         dispatched_at_ms: NOW,
         not_after_ms: NOW + 30_000,
         expires_ms: NOW + 60_000,

@@ -103,6 +103,7 @@ impl Surroundings {
             attempt: 1,
             last_attempt: false,
             blocks: 0,
+            written_at_ms: 0,
             dispatched_at_ms: self.now(),
             not_after_ms: self.now() + 30_000,
             expires_ms: self.now() + 60_000,

@@ -47,7 +47,7 @@ const AHEAD: usize = 32;
 /// Entries that are removed in one write.
 const DISCARD_CHUNK: usize = 16_384;
 /// The tables, with the version of what is in them: a store with any other is thrown away.
-const TABLES: [&str; 3] = ["places-4", "records-4", "orders-4"];
+const TABLES: [&str; 3] = ["places-5", "records-5", "orders-5"];
 /// This file in the directory says that the store is damaged.
 const CONDEMNED: &str = "condemned";
 

@@ -150,6 +150,7 @@ struct Stored<'a> {
     admitted_at_ms: Millis,
     definition: u64,
     not_before_ms: Millis,
+    written_at_ms: Millis,
     crawl: &'a str,
     site: &'a str,
     via: Option<&'a str>,
@@ -178,6 +179,7 @@ pub(super) fn record_value(waiting: &Waiting) -> Vec<u8> {
         admitted_at_ms: waiting.admitted_at_ms,
         definition: waiting.definition,
         not_before_ms: waiting.not_before_ms,
+        written_at_ms: waiting.written_at_ms,
         crawl: &waiting.crawl,
         site: &waiting.site,
         via: waiting.via.as_deref(),
@@ -215,6 +217,7 @@ pub(super) fn read_record(value: &[u8]) -> Option<Waiting> {
         failures: stored.failures,
         blocks: stored.blocks,
         not_before_ms: stored.not_before_ms,
+        written_at_ms: stored.written_at_ms,
         admitted_at_ms: stored.admitted_at_ms,
         definition: stored.definition,
     })
@@ -283,6 +286,7 @@ mod tests {
                 failures: numbers.1,
                 blocks: numbers.2,
                 not_before_ms: numbers.3,
+                written_at_ms: numbers.3.wrapping_add(1),
                 admitted_at_ms: numbers.3,
                 definition: numbers.3.cast_unsigned(),
             };

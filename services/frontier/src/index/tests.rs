@@ -24,6 +24,7 @@ fn waiting(number: u8, depth: u16, not_before_ms: Millis) -> Waiting {
         failures: 0,
         blocks: number % 2,
         not_before_ms,
+        written_at_ms: 0,
         admitted_at_ms: 1,
         definition: u64::from(number),
     }

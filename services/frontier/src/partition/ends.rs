@@ -104,10 +104,12 @@ impl PartitionFrontier {
                 self.sites.pause(place.site, waiting.not_before_ms);
                 self.rewrite(place, waiting, vec![origin], turn);
             }
-            // It was found again at a lesser depth, where its links may count: it is asked for again.
+            // It was found again at a lesser depth, where its links may count: it is requested again, with all of its attempts. The
+            // new record keeps the time of its row, which a fast clock may have set ahead of the next one (rule 23).
             _ if place.depth < outcome.depth => {
-                self.lay(&place, turn.now);
-                turn.out.push(Decision::Complete(origin));
+                (waiting.failures, waiting.blocks) = (0, 0);
+                waiting.written_at_ms = waiting.written_at_ms.max(outcome.event_ms());
+                self.rewrite(place, waiting, vec![origin], turn);
             }
             OutcomeKind::Fetched
             | OutcomeKind::Unchanged

@@ -347,7 +347,9 @@ impl PartitionFrontier {
 
 /// What waits of a URL that was found again: found as `lesser`, with the attempts of `other`.
 fn at_the_depth_of(lesser: Waiting, other: &Waiting) -> Waiting {
-    Waiting { failures: other.failures, blocks: other.blocks, not_before_ms: other.not_before_ms, ..lesser }
+    let written_at_ms = lesser.written_at_ms.max(other.written_at_ms);
+    let Waiting { failures, blocks, not_before_ms, .. } = *other;
+    Waiting { failures, blocks, not_before_ms, written_at_ms, ..lesser }
 }
 
 fn is_current(active: &HashMap<Fingerprint, Active>, lease: &Lease) -> bool {
@@ -372,6 +374,7 @@ fn dispatched(waiting: &Waiting, id: DispatchId, last_attempt: bool, now: Millis
         attempt: waiting.failures.saturating_add(1),
         last_attempt,
         blocks: waiting.blocks,
+        written_at_ms: waiting.written_at_ms,
         dispatched_at_ms: now,
         not_after_ms: now + NOT_AFTER_MS,
         expires_ms: now + EXPIRES_MS,

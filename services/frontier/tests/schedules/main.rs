@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use definitions::CRAWL;
 use orbweaver_frontier::FrontierConfig;
-use orbweaver_messages::{Dispatch, OutcomeKind};
+use orbweaver_messages::{Dispatch, LEASE_MS, OutcomeKind};
 use orbweaver_patterns::{BUDGET, HARD_LIMIT};
 use proptest::prelude::*;
 use world::{Op, World, op};
@@ -128,6 +128,44 @@ fn what_waits_long_is_appended_anew_so_that_a_restart_replays_little() {
     }
     let lowest = world.incomplete[0].first().copied().unwrap();
     assert!(lowest > 8, "the commit point of {} records stays at {lowest}", world.records.len());
+}
+
+#[test]
+fn a_dispatch_carries_the_time_of_the_last_write_of_its_url_across_restarts_and_retries() {
+    for (then, restart) in [OutcomeKind::Retry, OutcomeKind::Blocked, OutcomeKind::Deferred]
+        .into_iter()
+        .flat_map(|kind| [None, Some(true), Some(false)].map(|restart| (kind, restart)))
+    {
+        let mut world = World::on_disk(None);
+        world.admit(64);
+        world.settle();
+        // Found again at a lesser depth, it is requested again after it was fetched.
+        world.admit_again(8);
+        world.settle();
+        assert_eq!(world.in_flight[0].written_at_ms, 0);
+        let (before, fast) = (world.now, world.now + 3_600_000);
+        world.now = fast;
+        world.answer(OutcomeKind::Fetched, 1);
+        world.now = before;
+        // As the stage reads it.
+        world.outcomes[0] = world.outcomes[0].clone().in_time(before);
+        assert_eq!(world.outcomes[0].ended_at_ms, before);
+        for kind in [then, OutcomeKind::Fetched] {
+            world.settle();
+            if let Some(trust) = restart {
+                world.frontier.write().unwrap();
+                world.crash(trust);
+                world.now += LEASE_MS;
+            }
+            world.now += 2_000;
+            world.settle();
+            let carried = world.in_flight.first().map(|dispatch| dispatch.written_at_ms);
+            assert_eq!(carried, Some(fast), "{then:?}, {restart:?}, before {kind:?}");
+            world.answer(kind, 1);
+        }
+        world.settle();
+        assert_eq!(world.waiting(), 0, "{then:?}, {restart:?}");
+    }
 }
 
 /// The numbers of the URLs that are dispatched next, each answered at once.

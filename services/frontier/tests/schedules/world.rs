@@ -349,6 +349,7 @@ impl World {
             failures: 0,
             blocks: 0,
             not_before_ms: 0,
+            written_at_ms: 0,
             admitted_at_ms: self.now,
             definition: 0,
         }
@@ -388,6 +389,7 @@ impl World {
             requested_at_ms: (kind != OutcomeKind::Deferred).then_some(self.now),
             answered_at_ms: (kind != OutcomeKind::Deferred).then_some(self.now),
             ended_at_ms: self.now,
+            written_at_ms: None,
             retry_at_ms: later,
             blocked_until_ms: later,
             crawl_delay_ms: None,

@@ -33,6 +33,7 @@ fn dispatch(site: &str, sequence: u64) -> Dispatch {
         attempt: 1,
         last_attempt: false,
         blocks: 0,
+        written_at_ms: 0,
         dispatched_at_ms: T,
         not_after_ms: T + NOT_AFTER_MS,
         expires_ms: T + EXPIRES_MS,

@@ -156,6 +156,7 @@ async fn dispatch(cluster: &Cluster, partitions: u32, dispatches: u64) -> Result
                 attempt: 1,
                 last_attempt: false,
                 blocks: 0,
+                written_at_ms: 0,
                 dispatched_at_ms: now,
                 not_after_ms: now + 3_600_000,
                 expires_ms: now + 7_200_000,

@@ -1,6 +1,9 @@
 //! Time: until when requests may begin, and clocks that are set.
 
+use orbweaver_store::{MemoryStore, Store as _};
+
 use super::*;
+use crate::records::word;
 
 #[test]
 fn nothing_is_requested_later_than_half_a_session_after_the_last_accepted_commit() {
@@ -63,4 +66,41 @@ fn a_dispatch_from_a_clock_that_is_an_hour_ahead_counts_as_made_now() {
     around.pass(1);
     assert_eq!(around.asked(), ["https://a.example/"]);
     around.assert_all_complete();
+}
+
+#[test]
+fn a_later_version_is_in_the_store_although_the_clock_of_the_earlier_writer_was_an_hour_ahead() {
+    let url = "https://a.example/x";
+    let (store, mut written_at_ms) = (MemoryStore::new(), 0);
+    for (ahead_ms, answer) in [(3_600_000, page("early")), (0, page("later")), (0, moved("https://a.example/y", &[]))] {
+        let mut around = Surroundings::unlimited();
+        around.clock.advance(ahead_ms);
+        around.client.on(url, answer);
+        let mut ready = around.ready(url, 1);
+        ready.dispatch.written_at_ms = written_at_ms;
+        around.deliver(&ready);
+        around.settle();
+        let rows = around.durable.iter().filter_map(|durable| match durable {
+            Durable::Row(row) => Some(row.clone()),
+            Durable::Record(_) => None,
+        });
+        store.write(rows.collect()).now_or_never().unwrap().unwrap();
+        let outcome = around.outcomes().remove(0);
+        let row = store.page(outcome.fingerprint).now_or_never().unwrap().unwrap().unwrap();
+        assert_eq!((row.outcome.as_str(), row.fetched_at_ms), (word(outcome.kind), outcome.event_ms()));
+        assert!(row.fetched_at_ms > written_at_ms && outcome.ended_at_ms == START + ahead_ms);
+        // What the extractor writes of the page has the time of its row.
+        for record in around.records(topic::PAGES) {
+            let page: Page = decode("page", Some(&record.headers[0].1)).unwrap();
+            assert_eq!((page.event_ms(), page.fetched_at_ms), (row.fetched_at_ms, outcome.ended_at_ms));
+            assert_eq!(row.content_hash, Some(page.content_hash));
+        }
+        if let Some(redirect) = store.redirect(outcome.fingerprint).now_or_never().unwrap().unwrap() {
+            assert_eq!(redirect.at_ms, row.fetched_at_ms);
+        }
+        written_at_ms = outcome.event_ms();
+    }
+    let history = store.history(Fingerprint::of("default", url), 10).now_or_never().unwrap().unwrap();
+    let times: Vec<_> = history.iter().map(|event| event.at_ms - START - 3_600_000).collect();
+    assert_eq!(times, [2, 1, 0]);
 }

@@ -125,6 +125,28 @@ fn an_expired_robots_txt_serves_on_while_its_site_is_unreachable() {
     }
 }
 
+#[test]
+fn a_robots_txt_of_a_clock_that_was_ahead_is_asked_for_anew_and_the_store_has_the_later_one() {
+    let mut around = polite();
+    let hour = 3_600_000;
+    let row = RobotsRow {
+        authority: "https://a.example".into(),
+        fetched_at_ms: START + hour,
+        status: Some(200),
+        body: "User-agent: *\nDisallow: /".into(),
+        expires_ms: START + 25 * hour,
+    };
+    around.stored_robots.insert(row.authority.clone(), row);
+    around.client.on(ROBOTS, robots(""));
+    around.deliver(&around.ready("https://a.example/yes", 1));
+    around.settle();
+    assert_eq!(around.asked(), [ROBOTS, "https://a.example/yes"]);
+    let [Durable::Row(Write::Robots(row)), ..] = &around.durable[..] else { panic!("{:?}", around.durable) };
+    assert_eq!((row.fetched_at_ms, row.body.as_str()), (START + hour + 1, ""));
+    assert!(row.expires_ms <= START + 7 * 24 * hour, "its life counts from now");
+    around.assert_all_complete();
+}
+
 /// What each answer to robots.txt means (RFC 9309 section 2.3.1), with the policy for what it leaves open: the rows of
 /// `robots/fetch_status.jsonl` of the conformance material.
 #[test]
