@@ -125,7 +125,8 @@ impl<T> Gates<T> {
         self.sites.get(site).map_or((0, 0), |gate| (gate.held(), gate.in_flight))
     }
 
-    /// Adds a wish. A site that is not remembered counts as asked at `asked_ms`.
+    /// Adds a wish. A site counts as asked at `asked_ms` at the earliest, one that is remembered, too: it may have been another's
+    /// since (rule 20).
     ///
     /// # Errors
     /// When the site is blocked.
@@ -135,6 +136,7 @@ impl<T> Gates<T> {
         if gate.blocked_until_ms > now {
             return Err(Blocked { until_ms: gate.blocked_until_ms, wish });
         }
+        gate.asked_since(asked_ms);
         gate.interval_ms = wish.interval_ms;
         let line = if wish.is_first { &mut gate.ahead } else { &mut gate.queue };
         line.push_back(wish);

@@ -45,6 +45,12 @@ impl<T> SiteGate<T> {
         }
     }
 
+    /// Counts as asked at this moment, if not since.
+    pub(crate) fn asked_since(&mut self, asked_ms: Millis) {
+        self.started_ms = self.started_ms.max(asked_ms);
+        self.answered_ms = self.answered_ms.max(asked_ms);
+    }
+
     pub(crate) fn held(&self) -> usize {
         self.ahead.len() + self.queue.len()
     }

@@ -32,6 +32,18 @@ fn a_site_counts_as_asked_when_its_partition_was_opened() {
 }
 
 #[test]
+fn a_remembered_site_counts_as_asked_when_its_partition_was_opened_again() {
+    let mut gates = Gates::new(8);
+    gates.push("a", wish(0, 0, 2000), 1000, 1000).unwrap();
+    assert_eq!(sent(&mut gates, 3001, 8), [0]);
+    gates.answered(&key("a"), 3100, 3100);
+    // The partition was another fetcher's, which asked the site until just before.
+    gates.push("a", wish(1, 0, 2000), 5000, 5010).unwrap();
+    assert_eq!(sent(&mut gates, 7000, 8), [0; 0], "5101 is two seconds after the last answer that is known here");
+    assert_eq!(sent(&mut gates, 7001, 8), [1]);
+}
+
+#[test]
 fn the_next_request_waits_for_the_answer_and_then_for_the_interval() {
     let mut gates = Gates::new(8);
     for payload in 0..3 {
