@@ -3,13 +3,19 @@
 //! collectors that run in `crawl.control`; no other group counts. A topic that belongs to users is bounded by time or bytes
 //! while no group is declared for it.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use orbweaver_log::{Bounds, Delivered, Log, LogError, Offset, Partition, TopicPartition};
 use orbweaver_messages::{LEASE_MS, Millis, Topic, topic};
 
 /// How long the average size of a partition's records is used before it is measured again.
 const MEASURE_EVERY: Duration = Duration::from_secs(600);
+/// Log ends that are remembered of a partition within the time for which its records stay.
+const ENDS: u32 = 8;
 /// Timeout for reading the records that are measured.
 const MEASURE_WITHIN: Duration = Duration::from_secs(1);
 
@@ -29,7 +35,8 @@ pub struct Expiring {
     pub topic: Topic,
     /// The groups that keep its records, besides those of [`Retention::declare`]. Without any, `bound` applies.
     pub groups: Vec<String>,
-    /// Younger records stay, since a restore reads them back: a lease for `crawl.scheduled` and `crawl.outcomes`.
+    /// Younger records stay, since a restore reads them back: a lease for `crawl.scheduled` and `crawl.outcomes`. A record's age
+    /// counts from the first sweep that found it, whatever time it carries: clocks are set, and differ.
     pub keep_back: Duration,
     /// What is kept without any group.
     pub bound: Bound,
@@ -85,13 +92,16 @@ pub struct Retention {
     asked: BTreeMap<TopicPartition, Offset>,
     /// When the average size of a partition's records was measured, and that size in bytes.
     measured: BTreeMap<TopicPartition, (Millis, u64)>,
+    /// Log ends of partitions of which young records stay, as sweeps found them, with the moments of these sweeps.
+    ends: BTreeMap<TopicPartition, VecDeque<(Millis, Offset)>>,
 }
 
 impl Retention {
     /// Retention of `topics` on `log`.
     #[must_use]
     pub fn new(log: Arc<dyn Log>, topics: Vec<Expiring>) -> Self {
-        Self { log, topics, declared: BTreeMap::new(), asked: BTreeMap::new(), measured: BTreeMap::new() }
+        let (declared, asked, measured) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { log, topics, declared, asked, measured, ends: BTreeMap::new() }
     }
 
     /// From now on these groups keep the records of these topics, too, in place of those that were declared before.
@@ -99,7 +109,8 @@ impl Retention {
         self.declared = declared;
     }
 
-    /// Looks at all partitions once and deletes what may go; the number of partitions in which something did.
+    /// Looks at all partitions once and deletes what may go; the number of partitions in which something did. `now` is by a
+    /// clock that never steps.
     ///
     /// # Errors
     /// When the log fails; the next call goes on.
@@ -133,9 +144,9 @@ impl Retention {
             for (place, commits) in places.into_iter().zip(commits) {
                 let bounds = self.log.bounds(place).await?;
                 let asked = self.asked.get(&place).copied().unwrap_or(bounds.start);
+                let old = self.old(place, bounds, expiring.keep_back, now);
                 let before = match worked_off(&commits, bounds).filter(|&done| done > asked) {
-                    Some(done) if expiring.keep_back.is_zero() => Some(done),
-                    Some(done) => Some(done.min(self.log.offset_at(place, before(now, expiring.keep_back)).await?)),
+                    Some(done) => Some(done.min(old)),
                     None if commits.is_empty() => self.beyond(place, bounds, share(expiring.bound, count), now).await?,
                     None => None,
                 };
@@ -147,6 +158,22 @@ impl Retention {
             }
         }
         Ok(swept)
+    }
+
+    /// Up to where the records of a partition were in the log a `keep_back` ago.
+    fn old(&mut self, place: TopicPartition, bounds: Bounds, keep_back: Duration, now: Millis) -> Offset {
+        if keep_back.is_zero() {
+            return bounds.end;
+        }
+        let ends = self.ends.entry(place).or_default();
+        if ends.back().is_none_or(|(at, _)| *at <= before(now, keep_back / ENDS)) {
+            ends.push_back((now, bounds.end));
+        }
+        while ends.get(1).is_some_and(|(at, _)| *at <= before(now, keep_back)) {
+            ends.pop_front();
+        }
+        let old = ends.front().filter(|(at, _)| *at <= before(now, keep_back));
+        old.map_or(bounds.start, |(_, end)| *end)
     }
 
     /// Up to where a partition is older, or larger, than its bound.

@@ -6,7 +6,7 @@ mod play;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use orbweaver_log::{Commit, Log, MemoryLog, TopicPartition};
+use orbweaver_log::{Commit, Log, MemoryLog, Record, TopicPartition};
 use orbweaver_messages::topic;
 use orbweaver_stage::{
     completion::{Declared, Reading},
@@ -62,28 +62,36 @@ async fn a_compacted_tail_counts_as_worked_off_and_a_commit_beyond_the_end_is_an
 async fn what_all_groups_have_worked_off_is_deleted_save_what_is_read_back() {
     let log = MemoryLog::new(&specs());
     let place = at(topic::OUTCOMES, 0);
-    let mut records: Vec<_> = (0..10).map(|_| record(place, "outcome")).collect();
-    for (record, number) in records.iter_mut().zip(0..) {
-        record.timestamp_ms = number * 1000;
+    // By a clock that is an hour behind, or ahead: a record's own time says nothing about its age.
+    for timestamp_ms in [9_000 - 3_600_000, 9_000 + 3_600_000] {
+        let records = (0..5).map(|_| Record { timestamp_ms, ..record(place, "outcome") }).collect();
+        log.append(records).await.unwrap();
     }
-    log.append(records).await.unwrap();
-    let expiring = |keep_back_s| Expiring {
+    let expiring = Expiring {
         topic: topic::OUTCOMES,
         groups: vec!["frontier".to_owned(), "rate-limiter".to_owned()],
-        keep_back: Duration::from_secs(keep_back_s),
+        keep_back: Duration::from_secs(5),
         bound: Bound::default(),
     };
     let start = || async { log.bounds(place).await.unwrap().start };
-    let mut retention = Retention::new(Arc::new(log.clone()), vec![expiring(5)]);
+    let mut retention = Retention::new(Arc::new(log.clone()), vec![expiring]);
     commit(&log, "frontier", place, 8).await;
-    assert_eq!(retention.sweep(9000).await.unwrap(), 0);
+    assert_eq!(retention.sweep(9_000).await.unwrap(), 0);
+    assert_eq!(retention.sweep(14_000).await.unwrap(), 0);
     assert_eq!(start().await, 0, "the other group has not begun");
     commit(&log, "rate-limiter", place, 9).await;
-    assert_eq!(retention.sweep(9000).await.unwrap(), 1);
-    assert_eq!(start().await, 4, "the record made five seconds ago stays");
-    assert_eq!(retention.sweep(9000).await.unwrap(), 0, "nothing more to delete");
-    retention.sweep(60_000).await.unwrap();
+    assert_eq!(retention.sweep(14_000).await.unwrap(), 1);
     assert_eq!(start().await, 8, "never above the lowest commit point");
+    assert_eq!(retention.sweep(14_000).await.unwrap(), 0, "nothing more to delete");
+
+    log.append((0..4).map(|_| record(place, "outcome")).collect()).await.unwrap();
+    for group in ["frontier", "rate-limiter"] {
+        commit(&log, group, place, 14).await;
+    }
+    for (now, first) in [(15_000, 10), (19_999, 10), (20_000, 14)] {
+        retention.sweep(now).await.unwrap();
+        assert_eq!(start().await, first, "at {now}: what was found at 15000 stays for five seconds");
+    }
 }
 
 fn of_users(bound: Bound) -> Expiring {
