@@ -3,6 +3,9 @@
 use super::{Host, Kind, Page, Trouble, Web};
 use crate::random::Random;
 
+/// The slowest answers that still come in time, in milliseconds.
+const SLOWEST_MS: u64 = 18_000;
+
 impl Web {
     /// A web of this seed: a tree of links from the first page, so that all can be found, and more links across it.
     #[must_use]
@@ -26,7 +29,7 @@ impl Web {
                 kind,
                 links: vec![],
                 troubles: troubles(random),
-                service_ms: if random.chance(5) { random.between(1_000, 25_000) } else { hosts[host].service_ms },
+                service_ms: if random.chance(5) { random.between(1_000, SLOWEST_MS) } else { hosts[host].service_ms },
             });
             if kind == Kind::Private {
                 hosts[host].has_robots = true;

@@ -104,5 +104,9 @@ impl Web {
     }
 }
 
-/// The time that a client waits for an answer, in milliseconds.
-pub const CLIENT_PATIENCE_MS: u64 = 30_000;
+/// The time that a client waits for an answer, in milliseconds: the fetcher's request timeout. Within half of a session, so that
+/// no request of a process outlives its partitions (rule 21).
+#[must_use]
+pub fn client_patience_ms() -> u64 {
+    u64::try_from(orbweaver_fetcher::FetcherConfig::default().request_timeout.as_millis()).unwrap_or(u64::MAX)
+}

@@ -9,7 +9,7 @@ use orbweaver_fetcher::{Answer, Body, Failure, Purpose, Request};
 use orbweaver_messages::Millis;
 use orbweaver_politeness::MAX_ATTEMPTS;
 
-use super::{CLIENT_PATIENCE_MS, Kind, Trouble, Web};
+use super::{Kind, Trouble, Web, client_patience_ms};
 
 /// A request, as the server saw it; times are true.
 #[derive(Debug, Clone)]
@@ -104,10 +104,9 @@ impl Served {
             Some(host) if is_robots => self.robots(host, &url),
             Some(_) => self.page(&url, request.cookie.is_some()),
         };
-        let (after_ms, result) = match after_ms {
-            CLIENT_PATIENCE_MS.. => (CLIENT_PATIENCE_MS, Err(Failure::Timeout)),
-            _ => (after_ms, result),
-        };
+        let patience_ms = client_patience_ms();
+        let (after_ms, result) =
+            if after_ms >= patience_ms { (patience_ms, Err(Failure::Timeout)) } else { (after_ms, result) };
         tracing::debug!(by, url, "asked");
         let number = {
             let mut log = self.log();
