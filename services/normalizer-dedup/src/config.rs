@@ -17,8 +17,8 @@ pub struct Config {
     pub recent_entries: usize,
     /// The crawl of seeds that name none.
     pub default_crawl: String,
-    /// How long a record of an unknown crawl waits for its definition, which may still be on its way, in milliseconds.
-    /// Must exceed the time in which `crawl.control` reaches all instances.
+    /// Least time for which a record of an unknown crawl waits for its definition, which may be written a little later, in
+    /// milliseconds. It is rejected no sooner than `crawl.control` was read to an end that was requested after it came.
     pub definition_grace_ms: Millis,
     /// With what the default crawl is created when a record of it has waited in vain for a definition, so that seeds alone
     /// begin a crawl; `None`: such a record goes to the dead letters, as one of any other unknown crawl does.

@@ -1,42 +1,143 @@
-//! Records of crawls that are not defined yet.
+//! Records of crawls without a usable definition: held until it is proven that there is none, then rejected.
 
-use orbweaver_log::{Delivered, Partition};
-use orbweaver_messages::Millis;
-use orbweaver_stage::Origin;
+use bytes::Bytes;
+use orbweaver_log::{Delivered, Partition, Record, TopicPartition};
+use orbweaver_messages::{Millis, crawl_key, encode, topic};
+use orbweaver_stage::{Origin, Token};
 
-/// A record whose crawl is not defined. Its definition may be on its way: it is written before the record, but to another
-/// log. So the record waits a little before it is turned down.
+use crate::{
+    crawls::Found,
+    stage::{NormalizerDedup, Wanted},
+};
+
+/// A record whose crawl has no usable definition as far as `crawl.control` has been read. A definition written before the
+/// record may still be unread, since it stands in another log; one written a little later may follow.
 #[derive(Debug)]
-pub(crate) struct Held {
-    pub(crate) origin: Origin,
-    pub(crate) record: Delivered,
-    pub(crate) until: Millis,
+struct Held {
+    origin: Origin,
+    record: Delivered,
+    crawl: String,
+    /// The refresh of `crawl.control` that was requested after the record came.
+    refresh: Token,
+    /// End of its grace time, in milliseconds since the Unix epoch.
+    until: Millis,
 }
 
-/// All records that wait so, oldest first. Bounded by the budget, to which they are charged.
+/// All held records, oldest first. Bounded by the budget, to which they are charged.
 #[derive(Debug, Default)]
-pub(crate) struct HeldRecords(Vec<Held>);
+pub(crate) struct HeldRecords {
+    held: Vec<Held>,
+    /// The refresh that is requested next.
+    next_refresh: Token,
+    /// Refreshes below this one are over.
+    refreshed: Token,
+    /// Whether a record waits for the next refresh.
+    wants_refresh: bool,
+}
 
 impl HeldRecords {
-    pub(crate) fn push(&mut self, origin: Origin, record: Delivered, until: Millis) {
-        self.0.push(Held { origin, record, until });
+    /// Holds a record until a refresh that begins after this call is over, and `until` has passed.
+    pub(crate) fn hold(&mut self, origin: Origin, record: Delivered, crawl: String, until: Millis) {
+        self.wants_refresh = true;
+        self.held.push(Held { origin, record, crawl, refresh: self.next_refresh, until });
+    }
+
+    /// The refresh to be requested for what was held since the last call.
+    pub(crate) fn take_refresh(&mut self) -> Option<Token> {
+        let refresh = std::mem::take(&mut self.wants_refresh).then_some(self.next_refresh)?;
+        self.next_refresh += 1;
+        Some(refresh)
+    }
+
+    /// A refresh is over. Refreshes end in the order in which they were requested.
+    pub(crate) fn end_refresh(&mut self, refresh: Token) {
+        self.refreshed = self.refreshed.max(refresh + 1);
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.held.len()
     }
 
-    /// When the first has waited long enough.
+    /// The first moment at which a record may be rejected; `None` while every one of them waits for a refresh.
     pub(crate) fn next(&self) -> Option<Millis> {
-        self.0.iter().map(|held| held.until).min()
+        let refreshed = self.held.iter().filter(|held| held.refresh < self.refreshed);
+        refreshed.map(|held| held.until).min()
     }
 
-    /// All of them, to be looked at again.
-    pub(crate) fn take(&mut self) -> Vec<Held> {
-        std::mem::take(&mut self.0)
+    pub(crate) fn is_due(&self, now: Millis) -> bool {
+        self.next().is_some_and(|until| now >= until)
     }
 
     pub(crate) fn forget(&mut self, partition: Partition) {
-        self.0.retain(|held| held.origin.place.partition != partition);
+        self.held.retain(|held| held.origin.place.partition != partition);
+    }
+}
+
+impl NormalizerDedup {
+    /// Holds a record whose crawl has no usable definition. Only one that is absent has a grace time: one that cannot be used
+    /// is there.
+    pub(crate) fn hold(&mut self, origin: Origin, record: Delivered, crawl: &str, now: Millis) {
+        let absent = matches!(self.crawls.find(crawl), Found::Unknown);
+        let grace_ms = if absent { self.config.definition_grace_ms } else { 0 };
+        self.held.hold(origin, record, crawl.to_owned(), now.saturating_add(grace_ms));
+    }
+
+    /// Processes the held records whose crawl is defined by now, and rejects those that are due.
+    pub(crate) fn look_again(&mut self, now: Millis, actions: &mut Wanted) {
+        let mut define = false;
+        for held in std::mem::take(&mut self.held.held) {
+            let creates = self.may_create(&held.crawl);
+            let reason = match self.crawls.find(&held.crawl) {
+                Found::Defined(..) => {
+                    self.one(held.origin, held.record, now, actions);
+                    continue;
+                }
+                _ if held.refresh >= self.held.refreshed || now < held.until => {
+                    self.held.held.push(held);
+                    continue;
+                }
+                Found::Unknown if creates => {
+                    // It waits on, for the definition to be read back: as every other instance reads it.
+                    let until = now.saturating_add(self.config.definition_grace_ms.max(1));
+                    self.held.hold(held.origin, held.record, held.crawl, until);
+                    define = true;
+                    continue;
+                }
+                Found::Unknown => format!(
+                    "there is no crawl `{}`; create it first, which writes its definition to {}",
+                    held.crawl,
+                    topic::CONTROL
+                ),
+                Found::Unusable(reason) => {
+                    format!("the definition of the crawl `{}` cannot be used: {reason}", held.crawl)
+                }
+            };
+            self.reject(held.origin, reason, actions);
+        }
+        if define {
+            actions.produce(self.default_definition(now).into_iter().collect(), vec![]);
+        }
+        self.end_call(now, actions);
+    }
+
+    /// Whether this service creates the crawl when nobody else does.
+    fn may_create(&self, crawl: &str) -> bool {
+        self.config.default_definition.is_some() && crawl == self.config.default_crawl
+    }
+
+    /// The record that creates the default crawl. Several instances may write one at the same time: the last applies, and
+    /// what they configure is one thing.
+    fn default_definition(&self, now: Millis) -> Option<Record> {
+        let crawl = &*self.config.default_crawl;
+        let definition =
+            self.config.default_definition.as_ref()?.definition(crawl, &self.config.wide_domains, self.partitions, now);
+        tracing::info!(crawl, scope = ?definition.scope, "the default crawl has no definition: creating it");
+        Some(Record {
+            place: TopicPartition::new(topic::CONTROL, 0),
+            key: Some(Bytes::from(crawl_key(crawl))),
+            value: Some(encode(&definition)),
+            headers: vec![],
+            timestamp_ms: now,
+        })
     }
 }

@@ -7,9 +7,8 @@ use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 
-use bytes::Bytes;
 use orbweaver_log::{Delivered, Log, Offset, Partition, Record, TopicPartition};
-use orbweaver_messages::{Discovered, Millis, SeenBatch, Topic, crawl_key, decode, encode, topic};
+use orbweaver_messages::{Discovered, Millis, SeenBatch, Topic, decode, encode, topic};
 use orbweaver_seen::{Lookups, Recent, SeenError, SeenIndex, SeenPartition, Verify};
 use orbweaver_stage::{Actions, Opening, Origin, RestoreFrom, RestoreSpec, Stage, StageError, Token};
 use orbweaver_url::{partition_of, slot_of};
@@ -34,23 +33,23 @@ pub(crate) fn halted(reason: impl Display) -> StageError {
 }
 
 /// The actions of this stage: it starts no jobs and has no effects outside of the log.
-type Wanted = Actions<Infallible, Infallible>;
+pub(crate) type Wanted = Actions<Infallible, Infallible>;
 
 /// The service, as the runtime drives it.
 #[derive(Debug)]
 pub struct NormalizerDedup {
-    config: Config,
-    crawls: Crawls,
+    pub(crate) config: Config,
+    pub(crate) crawls: Crawls,
     index: SeenIndex,
     recent: Recent,
     restoring: HashMap<Partition, SeenPartition>,
     served: HashMap<Partition, Served>,
     tokens: Tokens,
-    held: HeldRecords,
+    pub(crate) held: HeldRecords,
     /// Seeds of this call that are to be passed on.
     sightings: Vec<Record>,
     sightings_of: Vec<Origin>,
-    partitions: Partition,
+    pub(crate) partitions: Partition,
     counts: Counts,
     tally: Arc<Tally>,
     written_at: Millis,
@@ -116,16 +115,20 @@ impl NormalizerDedup {
         self.tally.clone()
     }
 
-    fn one(&mut self, origin: Origin, record: Delivered, now: Millis, actions: &mut Wanted) {
+    pub(crate) fn one(&mut self, origin: Origin, record: Delivered, now: Millis, actions: &mut Wanted) {
         let result = if origin.place.topic == topic::SEEDS {
             self.seed(origin, record, now)
         } else {
             self.discovered(origin, record, now, actions)
         };
         if let Err(reason) = result {
-            self.tally.rejected.fetch_add(1, Relaxed);
-            actions.rejects.push((origin, reason));
+            self.reject(origin, reason, actions);
         }
+    }
+
+    pub(crate) fn reject(&self, origin: Origin, reason: String, actions: &mut Wanted) {
+        self.tally.rejected.fetch_add(1, Relaxed);
+        actions.rejects.push((origin, reason));
     }
 
     /// A seed is passed on to the partition of its site. On an error it cannot be.
@@ -133,13 +136,9 @@ impl NormalizerDedup {
         let seed = seeds::read(record.value.as_ref())?;
         let crawl = seed.crawl.as_deref().unwrap_or(&self.config.default_crawl);
         let found = seeds::sighting(&seed, crawl, &self.config.wide_domains, now)?;
-        match self.crawls.find(crawl) {
-            Found::Defined(..) => {}
-            Found::Unusable(reason) => return Err(unusable(crawl, &reason)),
-            Found::Unknown => {
-                self.held.push(origin, record, now.saturating_add(self.config.definition_grace_ms));
-                return Ok(());
-            }
+        if !matches!(self.crawls.find(crawl), Found::Defined(..)) {
+            self.hold(origin, record, &found.crawl, now);
+            return Ok(());
         }
         self.tally.seeds.fetch_add(1, Relaxed);
         self.sightings.push(Record {
@@ -169,8 +168,7 @@ impl NormalizerDedup {
         }
         match self.crawls.find(&found.crawl) {
             Found::Defined(..) => self.admit(origin, &found, now, actions),
-            Found::Unusable(reason) => return Err(unusable(&found.crawl, &reason)),
-            Found::Unknown => self.held.push(origin, record, now.saturating_add(self.config.definition_grace_ms)),
+            Found::Unusable(_) | Found::Unknown => self.hold(origin, record, &found.crawl, now),
         }
         Ok(())
     }
@@ -201,76 +199,6 @@ impl NormalizerDedup {
         }
     }
 
-    /// Looks again at the records that wait for a definition; those that have waited long enough are turned down.
-    fn look_again(&mut self, now: Millis, actions: &mut Wanted) {
-        let mut define = false;
-        for held in self.held.take() {
-            if !self.is_unknown(&held.record) {
-                self.one(held.origin, held.record, now, actions);
-            } else if now >= held.until {
-                let crawl = self.crawl_of(&held.record);
-                if self.may_create(&crawl) {
-                    // It waits on, for the definition to be read back: as every other instance reads it.
-                    self.held.push(
-                        held.origin,
-                        held.record,
-                        now.saturating_add(self.config.definition_grace_ms.max(1)),
-                    );
-                    define = true;
-                    continue;
-                }
-                let reason = format!(
-                    "there is no crawl `{crawl}`; create it first, which writes its definition to {}",
-                    topic::CONTROL
-                );
-                self.tally.rejected.fetch_add(1, Relaxed);
-                actions.rejects.push((held.origin, reason));
-            } else {
-                self.held.push(held.origin, held.record, held.until);
-            }
-        }
-        if define {
-            actions.produce(self.default_definition(now).into_iter().collect(), vec![]);
-        }
-        self.end_call(now, actions);
-    }
-
-    /// Whether this service creates the crawl when nobody else does.
-    fn may_create(&self, crawl: &str) -> bool {
-        self.config.default_definition.is_some() && crawl == self.config.default_crawl
-    }
-
-    /// The record that creates the default crawl. Several instances may write one at the same time: the last applies, and
-    /// what they configure is one thing.
-    fn default_definition(&self, now: Millis) -> Option<Record> {
-        let crawl = &*self.config.default_crawl;
-        let definition =
-            self.config.default_definition.as_ref()?.definition(crawl, &self.config.wide_domains, self.partitions, now);
-        tracing::info!(crawl, scope = ?definition.scope, "nobody has created the default crawl: it is created now");
-        Some(Record {
-            place: TopicPartition::new(topic::CONTROL, 0),
-            key: Some(Bytes::from(crawl_key(crawl))),
-            value: Some(encode(&definition)),
-            headers: vec![],
-            timestamp_ms: now,
-        })
-    }
-
-    fn is_unknown(&mut self, record: &Delivered) -> bool {
-        let crawl = self.crawl_of(record);
-        matches!(self.crawls.find(&crawl), Found::Unknown)
-    }
-
-    /// The crawl of a record that was read before.
-    fn crawl_of(&self, record: &Delivered) -> String {
-        let crawl = if record.place.topic == topic::SEEDS {
-            seeds::read(record.value.as_ref()).ok().and_then(|seed| seed.crawl)
-        } else {
-            decode::<Discovered>("discovered", record.value.as_ref()).ok().map(|found| found.crawl)
-        };
-        crawl.unwrap_or_else(|| self.config.default_crawl.clone())
-    }
-
     /// A record of `crawl.control` is read: from now on links are decided by what it says.
     fn control(&mut self, record: &Delivered) -> Result<Read, String> {
         let read = self.crawls.apply(record)?;
@@ -283,7 +211,7 @@ impl NormalizerDedup {
     }
 
     /// Begins what this call adds up to.
-    fn end_call(&mut self, now: Millis, actions: &mut Wanted) {
+    pub(crate) fn end_call(&mut self, now: Millis, actions: &mut Wanted) {
         if !self.sightings.is_empty() {
             actions.produce(std::mem::take(&mut self.sightings), std::mem::take(&mut self.sightings_of));
         }
@@ -292,6 +220,7 @@ impl NormalizerDedup {
                 actions.plans.extend(served.finish_draft(now));
             }
         }
+        actions.refreshes.extend(self.held.take_refresh());
         self.tally.take(&mut self.counts);
         self.tally.plans.store(self.tokens.len() as u64, Relaxed);
         self.tally.held.store(self.held.len() as u64, Relaxed);
@@ -332,10 +261,6 @@ impl NormalizerDedup {
         let lookups = seen().fold(self.lookups_of_closed, |sum, seen| sum.with(seen.lookups()));
         self.tally.tiers.show(self.recent.counts(), lookups, Sizes::of(seen()));
     }
-}
-
-fn unusable(crawl: &str, reason: &str) -> String {
-    format!("the definition of the crawl `{crawl}` cannot be used: {reason}")
 }
 
 impl Stage for NormalizerDedup {
@@ -384,6 +309,13 @@ impl Stage for NormalizerDedup {
             self.failed = Some(error.to_string());
         }
         self.end_call(now, actions);
+    }
+
+    fn refreshed(&mut self, token: Token, now: Millis, actions: &mut Wanted) {
+        self.held.end_refresh(token);
+        if self.held.is_due(now) {
+            self.look_again(now, actions);
+        }
     }
 
     fn open(&mut self, opening: Opening, _: Millis) {
@@ -458,7 +390,7 @@ impl Stage for NormalizerDedup {
     fn tick(&mut self, now: Millis, actions: &mut Wanted) {
         self.write_positions(now);
         self.show_tiers();
-        if self.held.next().is_some_and(|until| now >= until) {
+        if self.held.is_due(now) {
             return self.look_again(now, actions);
         }
         self.end_call(now, actions);
@@ -481,6 +413,6 @@ impl Stage for NormalizerDedup {
     }
 
     fn due(&self, now: Millis) -> usize {
-        self.tokens.len() + usize::from(self.held.next().is_some_and(|until| now >= until))
+        self.tokens.len() + usize::from(self.held.is_due(now))
     }
 }

@@ -44,12 +44,25 @@ fn produced(actions: &Wanted, to: topic::Topic) -> Vec<Record> {
     records.flatten().filter(|record| record.place.topic == to).cloned().collect()
 }
 
+/// The one refresh that is wanted.
+fn refresh_of(actions: &mut Wanted) -> u64 {
+    let [refresh] = std::mem::take(&mut actions.refreshes)[..] else { panic!("not one refresh") };
+    refresh
+}
+
 #[test]
 fn the_default_crawl_is_created_once_nobody_else_has_and_its_seeds_go_on_then() {
     let folder = tempfile::tempdir().unwrap();
     let mut stage = stage(folder.path(), any());
     let mut actions = Wanted::default();
     stage.receive(vec![seed(0, "http://a.example/"), seed(1, "http://b.example/")], 0, &mut actions);
+    let refresh = refresh_of(&mut actions);
+    stage.tick(24 * 3_600_000, &mut actions);
+    assert!(
+        actions.plans.is_empty() && actions.rejects.is_empty(),
+        "its definition may stand where nothing was read yet"
+    );
+    stage.refreshed(refresh, GRACE_MS - 1, &mut actions);
     stage.tick(GRACE_MS - 1, &mut actions);
     assert!(actions.plans.is_empty() && actions.rejects.is_empty(), "its definition may be on its way");
 
@@ -65,6 +78,10 @@ fn the_default_crawl_is_created_once_nobody_else_has_and_its_seeds_go_on_then() 
         produced(&actions, topic::DISCOVERED).is_empty() && actions.rejects.is_empty(),
         "not before it is read back"
     );
+    let again = refresh_of(&mut actions);
+    stage.tick(24 * 3_600_000, &mut actions);
+    assert_eq!(produced(&actions, topic::CONTROL).len(), 1, "no second one before the log was read behind the first");
+    assert!(again > refresh);
 
     let mut actions = Wanted::default();
     let Record { place, key, value, .. } = written[0].clone();
@@ -81,6 +98,10 @@ fn another_unknown_crawl_goes_to_the_dead_letters_and_so_does_any_where_none_may
         let mut stage = stage(folder.path(), default);
         let mut actions = Wanted::default();
         stage.receive(vec![seed(0, text)], 0, &mut actions);
+        let refresh = refresh_of(&mut actions);
+        stage.refreshed(refresh, 1, &mut actions);
+        stage.tick(GRACE_MS - 1, &mut actions);
+        assert_eq!(actions.rejects, []);
         stage.tick(GRACE_MS, &mut actions);
         assert!(produced(&actions, topic::CONTROL).is_empty());
         assert!(actions.rejects[0].1.starts_with("there is no crawl `"), "{:?}", actions.rejects);

@@ -1,7 +1,7 @@
 //! A log in memory and a runtime that does one thing at a time, so that a test decides what happens when.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     path::{Path, PathBuf},
 };
 
@@ -143,6 +143,8 @@ pub(crate) struct Life {
     /// From where each followed log is read on.
     followed: HashMap<TopicPartition, Offset>,
     completed_here: BTreeSet<(TopicPartition, Offset)>,
+    /// Refreshes that were requested, each with the ends of the tails at that time.
+    pub(crate) refreshes: VecDeque<(u64, HashMap<TopicPartition, Offset>)>,
     pub(crate) now: i64,
     pub(crate) halted: Option<String>,
 }
@@ -168,6 +170,7 @@ impl Life {
             read: HashMap::new(),
             followed: HashMap::new(),
             completed_here: BTreeSet::new(),
+            refreshes: VecDeque::new(),
             now: 100,
             halted: None,
         };
@@ -202,6 +205,10 @@ impl Life {
     fn take(&mut self, mut actions: Actions<Never, Never>, world: &mut World) {
         assert!(actions.jobs.is_empty() && actions.parked.is_empty());
         self.flying.extend(actions.plans.into_iter().map(|plan| (plan, 0, vec![])));
+        for token in actions.refreshes {
+            let tails = world.log.iter().filter(|(place, _)| place.topic == topic::CONTROL);
+            self.refreshes.push_back((token, tails.map(|(place, log)| (*place, log.len() as Offset)).collect()));
+        }
         let rejected = actions.rejects.into_iter().map(|(origin, reason)| {
             world.rejected.push((origin.place, origin.offset, reason));
             origin
@@ -282,6 +289,19 @@ impl Life {
         true
     }
 
+    /// Ends the oldest refresh if the tails were read as far as it asked for; whether one ended.
+    pub(crate) fn refresh(&mut self, world: &mut World) -> bool {
+        let is_read =
+            |(place, end): (&TopicPartition, &Offset)| self.followed.get(place).is_some_and(|position| position >= end);
+        let Some((token, _)) = self.refreshes.front().filter(|(_, ends)| ends.iter().all(is_read)) else {
+            return false;
+        };
+        let token = *token;
+        self.refreshes.pop_front();
+        self.call(world, |stage, now, actions| stage.refreshed(token, now, actions));
+        true
+    }
+
     /// Runs until nothing moves, or is killed after so many steps of plans.
     pub(crate) fn run(&mut self, world: &mut World, mut steps: usize) -> End {
         loop {
@@ -292,7 +312,7 @@ impl Life {
                 }
                 steps -= 1;
                 self.step(world, 0);
-            } else if !self.follow(world) && !self.deliver(world, 3) {
+            } else if !self.follow(world) && !self.refresh(world) && !self.deliver(world, 3) {
                 return End::Idle;
             }
         }

@@ -93,7 +93,7 @@ pub(super) const KEYS: &[Key] = &[
         ("normalizer_dedup", "definition_grace"),
         Kind::Time(0, 10 * MINUTE),
         DEDUP,
-        "How long a record of a crawl that is not known waits for its definition.",
+        "Least time for which a record of an unknown crawl waits for its definition. It is rejected no sooner than `crawl.control` was read to an end that was requested after it came.",
     )
     .is("5s"),
     Key::new(
