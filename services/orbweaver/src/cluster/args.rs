@@ -90,7 +90,8 @@ pub struct SeedArgs {
 /// `orbweaver status`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Exit codes: 0 shown (with --wait: complete, or at caps), 65 (with --wait) the same with dead letters that were not replayed,
+Exit codes: 0 shown (with --wait: complete, or at caps), 65 (with --wait) the same with dead letters that were not replayed
+(URLs that ended as `stuck` are among them, and counted: `orbweaver dead-letters list --stuck` shows them),
 74 the log failed, 75 the time of --max-time was up before it was complete.")]
 pub struct StatusArgs {
     /// Show it again every two seconds, until interrupted.
@@ -270,6 +271,9 @@ pub enum DeadLettersVerb {
         /// At most so many.
         #[arg(long, value_name = "N", default_value_t = 100)]
         limit: usize,
+        /// Only URLs that ended as `stuck`: their dispatches were lost again and again.
+        #[arg(long)]
+        stuck: bool,
         #[command(flatten)]
         #[allow(missing_docs)]
         cluster: Cluster,

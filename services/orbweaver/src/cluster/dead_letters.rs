@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use base64::Engine as _;
-use orbweaver_log::{Commit, Consumer, Delivered, Event, Log, LogError, Offset, Record, TopicPartition};
+use orbweaver_log::{Bounds, Commit, Consumer, Delivered, Event, Log, LogError, Offset, Record, TopicPartition};
 use orbweaver_messages::{DeadLetter, topic, topic::DEAD_LETTERS};
 use orbweaver_stage::{DEAD_LETTER_CUT_HEADER, DEAD_LETTER_HEADER};
 use serde::Serialize;
@@ -49,9 +49,9 @@ struct Shown {
 pub fn run(args: &DeadLettersArgs) -> Result<(), Failure> {
     block_on(async {
         match &args.verb {
-            DeadLettersVerb::List { limit, cluster } => {
+            DeadLettersVerb::List { limit, stuck, cluster } => {
                 let log = connect(&cluster.brokers, &cluster.kafka).await?;
-                let letters = list(&log, *limit).await.map_err(failed)?;
+                let letters = list(&log, *limit, *stuck).await.map_err(failed)?;
                 to_stdout(|out| letters.iter().try_for_each(|letter| json_line(out, letter)))
             }
             DeadLettersVerb::Replay { ids, all, cluster } => {
@@ -64,22 +64,78 @@ pub fn run(args: &DeadLettersArgs) -> Result<(), Failure> {
     })
 }
 
-async fn list(log: &dyn Log, limit: usize) -> Result<Vec<Shown>, LogError> {
+/// The oldest dead letters; with `stuck` only URLs that ended as stuck.
+async fn list(log: &dyn Log, limit: usize, stuck: bool) -> Result<Vec<Shown>, LogError> {
     let mut letters = vec![];
     for partition in 0..log.partitions(DEAD_LETTERS)? {
         let place = TopicPartition::new(DEAD_LETTERS, partition);
-        let bounds = log.bounds(place).await?;
-        let mut reader = log.reader(place, bounds.start).await?;
-        let mut taken = 0;
-        while reader.position() < bounds.end && taken < limit {
-            for record in reader.read(WAIT).await? {
-                taken += 1;
-                letters.push((record.timestamp_ms, shown(&record)));
+        let Bounds { start, end } = log.bounds(place).await?;
+        let most = letters.len() + limit;
+        let take = |record: &Delivered| {
+            if !stuck || is_stuck(record) {
+                letters.push((record.timestamp_ms, shown(record)));
             }
-        }
+            letters.len() < most
+        };
+        read((place, start, end), log, take).await?;
     }
     letters.sort_by_key(|(at, _)| *at);
     Ok(letters.into_iter().take(limit).map(|(_, letter)| letter).collect())
+}
+
+/// Part of a topic-partition, from one offset to another.
+type Span = (TopicPartition, Offset, Offset);
+
+/// Hands the records of a span to `take`, until that returns `false`.
+async fn read(
+    (place, from, end): Span,
+    log: &dyn Log,
+    mut take: impl FnMut(&Delivered) -> bool,
+) -> Result<(), LogError> {
+    let mut reader = log.reader(place, from).await?;
+    while reader.position() < end {
+        for record in reader.read(WAIT).await? {
+            if record.offset >= end || !take(&record) {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The dead letters that `replay --all` has not replayed; no span is empty.
+///
+/// # Errors
+/// When the log cannot be read.
+pub async fn left(log: &dyn Log) -> Result<Vec<Span>, LogError> {
+    let places = (0..log.partitions(DEAD_LETTERS)?).map(|partition| TopicPartition::new(DEAD_LETTERS, partition));
+    let places: Vec<_> = places.collect();
+    let replayed = log.committed(REPLAY_GROUP, &places).await?;
+    let bounds = log.all_bounds(&places).await?;
+    let spans = places.into_iter().zip(bounds).zip(replayed).map(|((place, Bounds { start, end }), replayed)| {
+        (place, replayed.map_or(start, |commit| commit.offset.max(start)), end)
+    });
+    Ok(spans.filter(|(_, from, end)| from < end).collect())
+}
+
+/// The URLs in these spans that ended as stuck. Reads all of their records.
+///
+/// # Errors
+/// When the log cannot be read.
+pub async fn count_stuck(log: &dyn Log, spans: &[Span]) -> Result<u64, LogError> {
+    let mut count = 0;
+    for span in spans {
+        let take = |record: &Delivered| {
+            count += u64::from(is_stuck(record));
+            true
+        };
+        read(*span, log, take).await?;
+    }
+    Ok(count)
+}
+
+fn is_stuck(record: &Delivered) -> bool {
+    letter(record).is_ok_and(|letter| letter.is_stuck())
 }
 
 fn shown(record: &Delivered) -> Shown {
@@ -163,16 +219,7 @@ async fn replay(log: &dyn Log, ids: &[(u32, Offset)]) -> Result<usize, Failure> 
 
 /// Replays what no earlier call did. The commit follows the append, so that a kill in between repeats some.
 async fn replay_all(log: &dyn Log) -> Result<usize, Failure> {
-    let mut ends = vec![];
-    for partition in 0..log.partitions(DEAD_LETTERS).map_err(failed)? {
-        let place = TopicPartition::new(DEAD_LETTERS, partition);
-        let bounds = log.bounds(place).await.map_err(failed)?;
-        let committed = log.committed(REPLAY_GROUP, &[place]).await.map_err(failed)?;
-        let from = committed[0].as_ref().map_or(bounds.start, |commit| commit.offset).max(bounds.start);
-        if from < bounds.end {
-            ends.push((place, from, bounds.end));
-        }
-    }
+    let ends = left(log).await.map_err(failed)?;
     if ends.is_empty() {
         return Ok(0);
     }
@@ -240,4 +287,59 @@ async fn replay_to(
 
 fn failed(error: impl std::fmt::Display) -> Failure {
     Failure::Failed(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use orbweaver_log::{Cleanup, MemoryLog, TopicSpec};
+    use orbweaver_messages::{STUCK, encode};
+
+    use super::*;
+
+    fn dead_letter(partition: u32, topic: &str, reason: String) -> Record {
+        let letter = DeadLetter {
+            service: "frontier".to_owned(),
+            reason,
+            topic: topic.to_owned(),
+            partition,
+            offset: 3,
+            rejected_at_ms: 7,
+        };
+        Record {
+            place: TopicPartition::new(DEAD_LETTERS, partition),
+            key: None,
+            value: Some(Bytes::from_static(b"{}")),
+            headers: vec![(DEAD_LETTER_HEADER, encode(&letter))],
+            timestamp_ms: 7,
+        }
+    }
+
+    #[tokio::test]
+    async fn urls_that_ended_as_stuck_are_counted_and_listed_until_they_are_replayed() {
+        let topics = [DEAD_LETTERS, topic::FRONTIER, topic::SEEDS];
+        let log = MemoryLog::new(&topics.map(|topic| TopicSpec::new(topic, 2, Cleanup::Delete)));
+        assert_eq!(left(&log).await.unwrap(), []);
+        let (frontier, seeds) = (topic::FRONTIER.0, topic::SEEDS.0);
+        let stuck = || format!("{STUCK}: 10 dispatches had no outcome, while later ones of other URLs had");
+        let letters = vec![
+            dead_letter(0, seeds, "not a URL".to_owned()),
+            dead_letter(0, frontier, stuck()),
+            dead_letter(1, frontier, format!("{STUCK}y record")),
+            dead_letter(1, seeds, stuck()),
+            dead_letter(1, frontier, stuck()),
+        ];
+        log.append(letters).await.unwrap();
+        let spans = left(&log).await.unwrap();
+        assert_eq!(spans.iter().map(|(_, from, end)| end - from).sum::<Offset>(), 5);
+        assert_eq!(count_stuck(&log, &spans).await.unwrap(), 2);
+        let ids = |letters: Vec<Shown>| letters.into_iter().map(|letter| letter.id).collect::<Vec<_>>();
+        assert_eq!(ids(list(&log, 100, true).await.unwrap()), ["0:1", "1:2"]);
+        assert_eq!(ids(list(&log, 1, true).await.unwrap()), ["0:1"]);
+        assert_eq!(list(&log, 3, false).await.unwrap().len(), 3);
+
+        assert_eq!(replay_all(&log).await.unwrap(), 5);
+        let spans = left(&log).await.unwrap();
+        assert_eq!((spans.len(), count_stuck(&log, &spans).await.unwrap()), (0, 0));
+    }
 }

@@ -39,6 +39,9 @@ pub struct Status {
     pub in_flight: u64,
     /// Records in `crawl.dead-letters` that were not replayed with `--all`.
     pub dead_letters: u64,
+    /// URLs among them that ended as `stuck`. Counted when nothing is left to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stuck: Option<u64>,
     /// The crawls that have a cap on their pages.
     pub caps: Vec<CappedCrawl>,
     /// Every stage, in the order of the flow.
@@ -61,6 +64,7 @@ impl Status {
             waiting: lag("frontier", topic::FRONTIER),
             in_flight: lag("fetcher", topic::READY),
             dead_letters,
+            stuck: None,
             caps: caps.crawls(),
             stages,
         }
@@ -74,7 +78,17 @@ impl Status {
             1 => "1 dead letter".to_owned(),
             more => format!("{} dead letters", number(more)),
         };
-        Some(format!("nothing is left to do, with {letters}: see `orbweaver dead-letters list`"))
+        let stuck = match self.stuck {
+            None | Some(0) => String::new(),
+            Some(1) => {
+                "; 1 of them is a URL that ended as `stuck`: see `orbweaver dead-letters list --stuck`".to_owned()
+            }
+            Some(more) => {
+                let more = number(more);
+                format!("; {more} of them are URLs that ended as `stuck`: see `orbweaver dead-letters list --stuck`")
+            }
+        };
+        Some(format!("nothing is left to do, with {letters}: see `orbweaver dead-letters list`{stuck}"))
     }
 
     /// The status in words, one stage a line.
@@ -93,7 +107,7 @@ impl Status {
         lines.push(String::new());
         lines.extend(self.caps.iter().map(CappedCrawl::text));
         lines.push(format!(
-            "{}: {} waiting, {} in flight, {} dead letters",
+            "{}: {} waiting, {} in flight, {} dead letters{}",
             match (self.complete, self.at_cap) {
                 (true, _) => "complete",
                 (false, true) => "at its cap, and nothing else is left",
@@ -101,7 +115,10 @@ impl Status {
             },
             number(self.waiting),
             number(self.in_flight),
-            number(self.dead_letters)
+            number(self.dead_letters),
+            self.stuck
+                .filter(|stuck| *stuck > 0)
+                .map_or_else(String::new, |stuck| format!(" ({} stuck)", number(stuck)))
         ));
         lines.join("\n")
     }
@@ -166,6 +183,22 @@ mod tests {
         assert_eq!(status.unprocessed(), None);
         let json = serde_json::to_value(&status).unwrap();
         assert_eq!(json["stages"][0]["topic"], "crawl.frontier");
+    }
+
+    #[test]
+    fn a_wait_that_ends_with_stuck_urls_says_how_many_and_how_to_find_them() {
+        let reading = reading(&[("frontier", topic::FRONTIER, 5, Some(5))]);
+        let status = Status::between(&reading, &reading.clone(), Duration::from_secs(1), 5, &Caps::default());
+        assert!(serde_json::to_value(&status).unwrap().get("stuck").is_none(), "not counted");
+        for (stuck, said) in [(0, ""), (1, "1 of them is a URL that ended as `stuck`"), (2, "2 of them are URLs that")]
+        {
+            let status = Status { stuck: Some(stuck), ..status.clone() };
+            let reason = status.unprocessed().unwrap();
+            assert!(reason.contains("5 dead letters") && reason.contains(said), "{reason}");
+            assert_eq!(reason.contains("`orbweaver dead-letters list --stuck`"), stuck > 0, "{reason}");
+            assert_eq!(status.text().ends_with(&format!("5 dead letters ({stuck} stuck)")), stuck > 0);
+            assert_eq!(serde_json::to_value(&status).unwrap()["stuck"], stuck);
+        }
     }
 
     #[test]

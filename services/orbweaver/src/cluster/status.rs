@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use orbweaver_log::{Log, TopicPartition};
+use orbweaver_log::Log;
 use orbweaver_messages::topic;
 use orbweaver_stage::completion::{Declared, Reading};
 
@@ -13,7 +13,7 @@ use super::{
     args::StatusArgs,
     caps::Caps,
     connection::{block_on, connect},
-    dead_letters::REPLAY_GROUP,
+    dead_letters,
     standing::Status,
 };
 use crate::{
@@ -83,8 +83,13 @@ impl Watch {
         let reading = Reading::take(log, &self.declared).await.map_err(failed)?;
         let at = Instant::now();
         self.caps.update(log).await?;
-        let dead_letters = dead_letters(log).await?;
-        let status = Status::between(&self.last.1, &reading, at - self.last.0, dead_letters, &self.caps);
+        let letters = dead_letters::left(log).await.map_err(failed)?;
+        let count = letters.iter().map(|(_, from, end)| end - from).sum();
+        let mut status = Status::between(&self.last.1, &reading, at - self.last.0, count, &self.caps);
+        if status.complete || status.at_cap {
+            // It reads all of them: not at every look.
+            status.stuck = Some(dead_letters::count_stuck(log, &letters).await.map_err(failed)?);
+        }
         self.last = (at, reading);
         Ok(status)
     }
@@ -94,21 +99,6 @@ impl Watch {
 fn in_order_of_the_flow() -> Vec<Declared> {
     let pair = |topic: topic::Topic| move |group: &String| Declared { group: group.clone(), topic };
     topic::topics().iter().flat_map(|described| described.consumers.iter().map(pair(described.topic))).collect()
-}
-
-/// The number of records in `crawl.dead-letters` that `dead-letters replay --all` has not replayed.
-///
-/// # Errors
-/// When the log cannot be read.
-pub async fn dead_letters(log: &dyn Log) -> Result<u64, Failure> {
-    let partitions = 0..log.partitions(topic::DEAD_LETTERS).map_err(failed)?;
-    let places: Vec<_> = partitions.map(|partition| TopicPartition::new(topic::DEAD_LETTERS, partition)).collect();
-    let replayed = log.committed(REPLAY_GROUP, &places).await.map_err(failed)?;
-    let bounds = log.all_bounds(&places).await.map_err(failed)?;
-    let left = bounds.iter().zip(replayed).map(|(bounds, replayed)| {
-        bounds.end.saturating_sub(replayed.map_or(bounds.start, |commit| commit.offset.max(bounds.start)))
-    });
-    Ok(left.sum())
 }
 
 fn show(status: &Status, json: bool) -> Result<(), Failure> {

@@ -98,7 +98,7 @@ impl Summary {
             lines.push(format!("links: {}", links.join(" · ")));
         }
         if self.dead_letters > 0 {
-            lines.push(format!("{} records could not be read; see orbweaver.log", number(self.dead_letters)));
+            lines.push(format!("{} records could not be processed; see orbweaver.log", number(self.dead_letters)));
         }
         if self.waiting > 0 {
             lines.push(format!("{} URLs still wait", number(self.waiting)));
