@@ -82,10 +82,10 @@ impl WebConfig {
         self.address_hosts.saturating_add(self.named_hosts)
     }
 
-    /// The same web with `count` special places of every kind, save those about traps.
+    /// The same web with `count` special places of every kind, save those about traps and those that are large.
     #[must_use]
     pub fn with_every_special(mut self, count: u32) -> Self {
-        let kinds = Kind::ALL.iter().filter(|kind| !kind.is_of_traps());
+        let kinds = Kind::ALL.iter().filter(|kind| !kind.is_of_traps() && !kind.is_bulky());
         self.specials = kinds.map(|kind| (*kind, count)).collect();
         self
     }

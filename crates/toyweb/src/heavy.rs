@@ -104,7 +104,7 @@ fn controls(number: u64, written: impl Fn(u8) -> String) -> String {
 }
 
 /// An inlined picture: noise in base64, so that compression gains little.
-fn picture(number: u64, bytes: usize, out: &mut String) {
+pub(crate) fn picture(number: u64, bytes: usize, out: &mut String) {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     out.push_str("<img alt=\"a picture\" src=\"data:image/png;base64,");
     let end = out.len() + bytes;

@@ -11,7 +11,7 @@
 //! |---|---|
 //! | `config` | what web to generate, checked |
 //! | `graph`, `hosts`, `text`, `hash` | the generator: links, addresses, prose |
-//! | `special` | the special places, by theme: `redirects`, `failures`, `markup`, `robots`, `traps` |
+//! | `special` | the special places, by theme: `bulk`, `redirects`, `failures`, `markup`, `robots`, `traps` |
 //! | `web`, `reply`, `truth` | request to answer, and what is true |
 //! | `demo`, `heavy`, `greedy`, `directory` | other webs: a pleasant small one, heavy pages, many that take much memory, a folder of files |
 //! | `log`, `content`, `server`, `toyweb` | the edge: request log, sockets, handle |

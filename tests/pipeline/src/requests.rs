@@ -81,10 +81,22 @@ fn is_robots(entry: &Entry) -> bool {
     matches!(entry.target.as_str(), "/robots.txt" | "/robots-moved.txt")
 }
 
-/// The one spelling of a URL that a request was for: the host in lower case, escapes of `~` undone.
+/// The one spelling of a URL that a request was for: the host in lower case, escapes of unreserved characters undone
+/// (RFC 3986 section 6.2.2.2).
 #[must_use]
 pub fn normalized(host: &str, target: &str) -> String {
-    format!("http://{}{}", host.to_ascii_lowercase(), target.replace("%7E", "~").replace("%7e", "~"))
+    let mut url = format!("http://{}", host.to_ascii_lowercase());
+    let mut rest = target;
+    while let Some(at) = rest.find('%') {
+        url.push_str(&rest[..at]);
+        let digits = rest.get(at + 1..at + 3);
+        let escaped = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).map(char::from);
+        let is_unreserved = |letter: &char| letter.is_ascii_alphanumeric() || "-._~".contains(*letter);
+        let (letter, length) = escaped.filter(is_unreserved).map_or(('%', 1), |letter| (letter, 3));
+        url.push(letter);
+        rest = &rest[at + length..];
+    }
+    url + rest
 }
 
 /// The site of a Host header of a toy web: an address, or the last two labels of a name.
@@ -130,5 +142,6 @@ mod tests {
     #[test]
     fn spellings_of_one_url_count_as_one() {
         assert_eq!(normalized("H:1", "/%7Ea?b=2&a=1"), "http://h:1/~a?b=2&a=1");
+        assert_eq!(normalized("h", "/%61%2d%2Fb%"), "http://h/a-%2Fb%");
     }
 }

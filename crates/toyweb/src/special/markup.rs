@@ -78,7 +78,8 @@ fn reply(place: &Place<'_>, part: &str, visit: &Visit<'_>) -> Option<Reply> {
     let leaf = || place.page("<p>A leaf.</p>");
     Some(match (place.kind, part) {
         (Kind::Gzip, "page") if visit.gzip => gzipped(place)?,
-        (Kind::Gzip | Kind::Outside | Kind::Nofollow, "page") => leaf(),
+        (Kind::Gzip, "page") => compressible(place),
+        (Kind::Outside | Kind::Nofollow, "page") => leaf(),
         (Kind::Refresh, "here") => place.page("").with_markup("<head>", "<meta http-equiv=\"Refresh\" content=\"0; URL='there'\">"),
         (Kind::Refresh, "there") => leaf(),
         (Kind::Paging, "list?page=0" | "list?page=1") => place.page(&format!("{}{}", anchor("?page=1"), anchor("?page=2"))),
@@ -114,8 +115,13 @@ fn reply(place: &Place<'_>, part: &str, visit: &Visit<'_>) -> Option<Reply> {
     })
 }
 
+/// A page that is the same whether it is sent compressed or not.
+fn compressible(place: &Place<'_>) -> Reply {
+    place.page("<p>Sent compressed where that is accepted.</p>")
+}
+
 fn gzipped(place: &Place<'_>) -> Option<Reply> {
-    let mut page = place.page("<p>Sent compressed.</p>");
+    let mut page = compressible(place);
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(&page.body).ok()?;
     page.body = encoder.finish().ok()?;

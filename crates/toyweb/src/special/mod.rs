@@ -2,6 +2,7 @@
 //!
 //! The place `number` of a kind lives at `/x/KIND/NUMBER/`, and is linked from one ordinary page.
 
+mod bulk;
 mod failures;
 mod markup;
 mod redirects;
@@ -41,6 +42,14 @@ macro_rules! kinds {
 }
 
 kinds! {
+    /// A tree of 240 pages on all hosts, to each of which exactly one link leads.
+    Tree = "tree",
+    /// A page with an inlined picture of 6 MB.
+    Pictures = "pictures",
+    /// A page with 20,000 links to ten URLs, each link in a spelling of its own.
+    ManyLinks = "many-links",
+    /// A page with 3,000 links of about a KiB to ten URLs, each link in a spelling of its own.
+    LongLinks = "long-links",
     /// A chain of one to four redirects of all permanent and passing sorts; every third ends on another host.
     Chain = "chain",
     /// Two URLs that redirect to each other.
@@ -127,6 +136,12 @@ impl Kind {
         self == Self::Archive || self.is_endless()
     }
 
+    /// Whether places of this kind are large, and so are part of a web only where they are asked for by name.
+    #[must_use]
+    pub fn is_bulky(self) -> bool {
+        matches!(self, Self::Tree | Self::Pictures | Self::ManyLinks | Self::LongLinks)
+    }
+
     /// Whether a place of this kind has no end: its truth has the entrance alone.
     #[must_use]
     pub fn is_endless(self) -> bool {
@@ -135,6 +150,7 @@ impl Kind {
 
     fn theme(self) -> &'static Theme {
         match self {
+            Self::Tree | Self::Pictures | Self::ManyLinks | Self::LongLinks => &bulk::THEME,
             Self::Chain | Self::Loop | Self::LongChain => &redirects::THEME,
             Self::CookieWall | Self::Reordered | Self::Respelled => &redirects::THEME,
             Self::Slow | Self::Flaky | Self::Failing | Self::Reset | Self::ShortBody => &failures::THEME,
@@ -197,6 +213,10 @@ impl<'a> Place<'a> {
         let host = below(mix(config.seed, Salt::Special, salted), config.hosts().into()) as u32;
         match self.kind {
             Kind::Chain if part == "end" && self.number % 3 == 2 => HostId::Main((host + 1) % config.hosts()),
+            Kind::Tree => {
+                let page = part.parse().unwrap_or(0);
+                HostId::Main((u64::from(host) + page).rem_euclid(config.hosts().into()) as u32)
+            }
             Kind::Disallowed => HostId::Main(robots::with_rules(host)),
             _ => HostId::Main(host),
         }

@@ -1,0 +1,187 @@
+//! Much of something: a tree that has no way round, a page full of pictures, pages full of links.
+
+use std::fmt::Write as _;
+
+use super::{Kind, Place, Theme, Visit, anchor};
+use crate::heavy::picture;
+use crate::reply::Reply;
+use crate::truth::Expected;
+
+/// Pages of a tree.
+pub(super) const TREE: u64 = 240;
+/// Children of a page of a tree.
+const FAN_OUT: u64 = 3;
+/// Bytes of the inlined picture.
+const PICTURE: usize = 6_000_000;
+/// URLs that the links of a page with many, or long, links lead to.
+const TARGETS: u32 = 10;
+/// Links of the page with many.
+const MANY: u32 = 20_000;
+/// Links of the page with long ones.
+const LONG: u32 = 3_000;
+/// The name of a target of many links; each letter can be written in two ways, which makes enough spellings for all links.
+const NAME: &str = "an-article-that-many-links-lead-to";
+/// How often the name is repeated in a long link.
+const REPEATED: usize = 12;
+
+pub(super) const THEME: Theme = Theme { links, expected, reply };
+
+fn links(place: &Place<'_>) -> Vec<String> {
+    vec![anchor(&place.url(if place.kind == Kind::Tree { "0" } else { "page" }))]
+}
+
+fn expected(place: &Place<'_>) -> Vec<Expected> {
+    match place.kind {
+        Kind::Tree => (0..TREE).map(|page| place.fetched(&page.to_string())).collect(),
+        Kind::Pictures => vec![place.fetched("page")],
+        _ => {
+            let targets = (0..TARGETS).map(|target| place.fetched(&name(place.kind, target)));
+            targets.chain([place.fetched("page")]).collect()
+        }
+    }
+}
+
+fn reply(place: &Place<'_>, part: &str, _: &Visit<'_>) -> Option<Reply> {
+    let mut body = String::new();
+    match (place.kind, part) {
+        (Kind::Tree, _) => {
+            let page = part.parse::<u64>().ok().filter(|page| *page < TREE && page.to_string() == part)?;
+            for child in children(page) {
+                body.push_str(&anchor(&place.url(&child.to_string())));
+            }
+        }
+        (Kind::Pictures, "page") => picture(u64::from(place.number), PICTURE, &mut body),
+        (Kind::ManyLinks, "page") => spellings(place, MANY, &mut body),
+        (Kind::LongLinks, "page") => spellings(place, LONG, &mut body),
+        (Kind::ManyLinks | Kind::LongLinks, _) => {
+            let plain = unescaped(part);
+            (0..TARGETS).find(|target| name(place.kind, *target) == plain)?;
+            body.push_str("<p>A page with many names.</p>");
+        }
+        _ => return None,
+    }
+    Some(place.page(&body))
+}
+
+fn children(page: u64) -> impl Iterator<Item = u64> {
+    (page * FAN_OUT + 1..=page * FAN_OUT + FAN_OUT).take_while(|child| *child < TREE)
+}
+
+/// The plain name of a target.
+fn name(kind: Kind, target: u32) -> String {
+    let times = if kind == Kind::LongLinks { REPEATED } else { 1 };
+    format!("{}{target}", format!("{NAME}-").repeat(times))
+}
+
+/// Links to the targets in turn, each in a spelling of its own: escapes stand for some letters, which ones is the number of the
+/// spelling. To a crawler they are as many links, and few URLs.
+fn spellings(place: &Place<'_>, count: u32, body: &mut String) {
+    for link in 0..count {
+        let (target, spelling) = (link % TARGETS, link / TARGETS + 1);
+        let mut part = String::new();
+        for (at, letter) in name(place.kind, target).char_indices() {
+            // Behind the bits of the number every second letter is escaped: that makes links long.
+            let is_escaped = if at < 16 { spelling >> at & 1 == 1 } else { at % 2 == 0 };
+            let _ = if is_escaped { write!(part, "%{:02X}", u32::from(letter)) } else { write!(part, "{letter}") };
+        }
+        let _ = writeln!(body, "<a href=\"{}\">Link {link}</a>", place.path(&part));
+    }
+}
+
+/// A part with its escapes of ASCII characters undone.
+fn unescaped(part: &str) -> String {
+    let mut pieces = part.split('%');
+    let mut plain = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let escaped = piece.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok()).filter(u8::is_ascii);
+        match escaped {
+            Some(byte) => {
+                plain.push(char::from(byte));
+                plain.push_str(&piece[2..]);
+            }
+            None => {
+                plain.push('%');
+                plain.push_str(piece);
+            }
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use url::Url;
+
+    use crate::truth::truth;
+    use crate::web::{Asked, Web};
+    use crate::{Expected, Kind, WebConfig};
+
+    /// A web of one place, and what is true of its parts.
+    fn web_of(kind: Kind) -> (Web, Vec<Expected>) {
+        let config = WebConfig { pages: 10, address_hosts: 3, specials: [(kind, 1)].into(), ..WebConfig::default() };
+        let web = Web::new(config, 8080).unwrap();
+        let parts = truth(&web).filter(|expected| expected.kind == Some(kind)).collect();
+        (web, parts)
+    }
+
+    fn links(web: &Web, url: &str) -> Vec<String> {
+        let url = Url::parse(url).unwrap();
+        let host = format!("{}:8080", url.host_str().unwrap());
+        let reply = web.answer(&Asked { host: &host, target: url.path(), ..Asked::default() });
+        assert_eq!(reply.status, 200, "{url}");
+        let body = String::from_utf8(reply.body).unwrap();
+        let hrefs = body.split("href=\"").skip(1).map(|rest| rest.split('"').next().unwrap());
+        hrefs.map(|href| url.join(href).unwrap().to_string()).collect()
+    }
+
+    #[test]
+    fn each_page_of_a_tree_but_its_root_is_linked_from_exactly_one_page_exactly_once() {
+        let (web, parts) = web_of(Kind::Tree);
+        let urls: BTreeSet<_> = parts.iter().map(|part| part.url.clone()).collect();
+        let mut linked = BTreeMap::new();
+        for url in &urls {
+            links(&web, url).into_iter().for_each(|link| *linked.entry(link).or_insert(0) += 1);
+        }
+        assert_eq!(urls.len() as u64, super::TREE);
+        assert_eq!(linked.len(), urls.len() - 1);
+        assert!(linked.iter().all(|(url, times)| urls.contains(url) && *times == 1));
+        let hosts: BTreeSet<_> =
+            urls.iter().map(|url| Url::parse(url).unwrap().host_str().unwrap().to_owned()).collect();
+        assert_eq!(hosts.len(), 3, "it is spread over all hosts");
+    }
+
+    #[test]
+    fn many_links_and_long_links_are_distinct_and_lead_to_the_ten_urls_of_the_truth() {
+        for (kind, count, longer) in [(Kind::ManyLinks, 20_000, 60), (Kind::LongLinks, 3_000, 800)] {
+            let (web, parts) = web_of(kind);
+            let page = parts.iter().find(|part| part.url.ends_with("/page")).unwrap();
+            let links = links(&web, &page.url);
+            assert_eq!(links.iter().collect::<BTreeSet<_>>().len(), count);
+            assert!(links.iter().all(|link| link.len() > longer && link.len() < 2_048));
+            let mut targets: BTreeSet<_> = links.iter().map(|link| super::unescaped(link)).collect();
+            targets.insert(page.url.clone());
+            assert_eq!(targets, parts.iter().map(|part| part.url.clone()).collect());
+            let asked = Url::parse(&links[7]).unwrap();
+            let host = format!("{}:8080", asked.host_str().unwrap());
+            let reply = web.answer(&Asked { host: &host, target: asked.path(), ..Asked::default() });
+            assert_eq!(reply.status, 200, "a page answers to each of its spellings");
+        }
+    }
+
+    #[test]
+    fn a_page_with_a_picture_is_larger_than_six_megabytes() {
+        let (web, parts) = web_of(Kind::Pictures);
+        assert!(links(&web, &parts[0].url).is_empty());
+        let host = Url::parse(&parts[0].url).unwrap();
+        let (host, target) = (format!("{}:8080", host.host_str().unwrap()), host.path().to_owned());
+        assert!(web.answer(&Asked { host: &host, target: &target, ..Asked::default() }).body.len() > 6_000_000);
+    }
+
+    #[test]
+    fn escapes_that_are_none_stay() {
+        assert_eq!(super::unescaped("%61b%2D%zz%"), "ab-%zz%");
+        assert_eq!(super::unescaped("%C3%A9"), "%C3%A9");
+    }
+}
