@@ -8,6 +8,8 @@
 //! |---|---|
 //! | `schedule` | what goes wrong, and when (pure) |
 //! | `fleet` | the processes, and what is done to them and to the servers |
+//! | `kept` | what has to be kept of a web (pure) |
+//! | `stored` | what the CQL server has |
 //! | `watch` | completion, read all the time |
 //! | `verdict` | a run against what is true and what was promised (pure) |
 //! | `journal` | what happened, line by line |
@@ -17,11 +19,15 @@
 mod commits;
 mod fleet;
 mod journal;
+mod kept;
 mod run;
 mod schedule;
+mod stored;
 mod verdict;
 mod watch;
 
+pub use kept::{Contents, Keepsakes, Kept, Robots, keepsakes};
 pub use run::{Settings, run};
 pub use schedule::{Fault, Slot, Step, schedule};
+pub use stored::{Rows, Stored};
 pub use verdict::{Evidence, Exit, Rules, Verdict};

@@ -18,7 +18,7 @@ struct Options {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Ordinary pages of the web
-    #[arg(long, default_value_t = 1_600)]
+    #[arg(long, default_value_t = 1_200)]
     pages: u64,
     /// Sites that they are spread over
     #[arg(long, default_value_t = 8)]
@@ -102,7 +102,7 @@ async fn one(options: Options) -> Result<bool> {
     let Options { seed, pages, sites, interval_ms, brokers, long, .. } = options;
     let settings = Settings { seed, pages, sites, interval_ms, brokers, long, out };
     let (line, verdict) = run(&settings, stack).await?;
-    for finding in verdict.findings().take(40) {
+    for finding in verdict.findings() {
         println!("{finding}");
     }
     println!("{line}");

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use orbweaver_cluster_tests::{Cluster, Found, Plan, Service, binary};
 use orbweaver_stage::{Clock as _, SystemClock};
 use orbweaver_testkit::Stack;
-use orbweaver_toyweb::{Entry, Expected, Kind, Logging, Serving, ToyWeb, WebConfig};
+use orbweaver_toyweb::{Entry, Expected, Kind, Logging, Serving, ToyWeb, Web, WebConfig};
 use serde_json::json;
 use tokio::process::Command;
 use tokio::task::JoinSet;
@@ -18,7 +18,9 @@ use tokio::time::{Instant, interval, sleep_until, timeout};
 use crate::commits;
 use crate::fleet::Fleet;
 use crate::journal::Journal;
+use crate::kept::keepsakes;
 use crate::schedule::{Slot, Step, schedule};
+use crate::stored::Stored;
 use crate::verdict::{Evidence, Rules, Verdict};
 use crate::watch::{Watch, lags, read};
 
@@ -84,6 +86,10 @@ fn plan(stack: &Stack, settings: &Settings) -> Plan {
 
 fn web(settings: &Settings) -> WebConfig {
     let specials = [
+        (Kind::Tree, 2),
+        (Kind::Pictures, 1),
+        (Kind::ManyLinks, 1),
+        (Kind::LongLinks, 1),
         (Kind::Chain, 4),
         (Kind::Loop, 1),
         (Kind::Respelled, 2),
@@ -133,6 +139,7 @@ pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)>
     let web = ToyWeb::start(config.clone(), &Serving { port: 0, logging: Logging::File(log.clone()) })?;
     let truth = web.truth();
     write_truth(&out.join("truth.jsonl"), &truth)?;
+    let kept = keepsakes(&Web::new(config.clone(), web.address().port())?, &truth);
 
     let cluster = Cluster::start(plan(&stack, settings)).await?;
     let fleet = Arc::new(Fleet::new(cluster, stack, journal, out.join("instances")));
@@ -156,11 +163,16 @@ pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)>
     ensure!(web.log().failures() == 0, "{} requests are missing in the log of the web", web.log().failures());
     web.stop();
     let found = Found::read(&fleet.cluster.log).await?;
+    let pages = fleet.cluster.stored_pages().await?;
+    let stored = Stored::read(&fleet.stack.cql, fleet.cluster.keyspace(), &kept, pages).await?;
     let mut tally = std::mem::take(&mut *fleet.tally().await);
     let evidence = Evidence {
         truth,
         requests: read_requests(&log)?,
         documents: found.documents,
+        contents: found.contents,
+        kept,
+        stored,
         dead_letters: found.dead_letters,
         completions_ms: watch.completions_ms(),
         complete_at_the_end: complete && reading.is_worked_off(),

@@ -3,10 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use orbweaver_cluster_tests::Content;
 use orbweaver_messages::Millis;
 use orbweaver_pipeline_tests::{normalized, site_of_host};
 use orbweaver_toyweb::{Entry, Expected, Fate, Kind};
 
+use crate::kept::Keepsakes;
+use crate::stored::Stored;
+
+mod differences;
+
+/// Findings of one kind that are listed.
+const LISTED: usize = 20;
 /// Exit code of a process that ended with work unfinished.
 const UNFINISHED: i32 = 75;
 /// Exit codes after which a supervisor starts a process again: a server failed for too long; halted or stalled.
@@ -51,6 +59,12 @@ pub struct Evidence {
     pub requests: Vec<Entry>,
     /// How many documents each URL has.
     pub documents: BTreeMap<String, u32>,
+    /// The last document of each URL.
+    pub contents: BTreeMap<String, Content>,
+    /// What has to be kept of the web.
+    pub kept: Keepsakes,
+    /// What the CQL server has.
+    pub stored: Stored,
     /// Records that could not be processed.
     pub dead_letters: u64,
     /// When completion was reported, in milliseconds since the epoch: the ends of the second readings.
@@ -80,6 +94,8 @@ pub struct Verdict {
     pub impolite: Vec<String>,
     /// Requests and documents of URLs that no crawl may ask for.
     pub strayed: Vec<String>,
+    /// Documents and rows that are missing, wrong or too much.
+    pub differing: Vec<String>,
     /// Records that could not be processed.
     pub dead_letters: u64,
     /// Reports of completion before all was fetched.
@@ -110,6 +126,7 @@ impl Verdict {
             twice_at_most: rules.twice_at_most,
             impolite: impolite(&evidence.truth, &evidence.requests, rules),
             strayed: strayed(evidence, &counts),
+            differing: differences::differences(&evidence.kept, &evidence.stored, &evidence.contents),
             dead_letters: evidence.dead_letters,
             early_complete: early(&reachable, evidence),
             complete_at_the_end: evidence.complete_at_the_end,
@@ -125,22 +142,28 @@ impl Verdict {
             && self.twice <= self.twice_at_most
             && self.impolite.is_empty()
             && self.strayed.is_empty()
+            && self.differing.is_empty()
             && self.dead_letters == 0
             && self.early_complete.is_empty()
             && self.complete_at_the_end
             && self.troubles.is_empty()
     }
 
-    /// All that was wrong, a line each.
+    /// What was wrong, a line each: of each kind the first, and how many more.
     pub fn findings(&self) -> impl Iterator<Item = String> {
         let kinds = [
             ("lost", &self.lost),
             ("impolite", &self.impolite),
             ("strayed", &self.strayed),
+            ("kept wrong", &self.differing),
             ("complete too early", &self.early_complete),
             ("trouble", &self.troubles),
         ];
-        kinds.into_iter().flat_map(|(kind, found)| found.iter().map(move |what| format!("{kind}: {what}")))
+        kinds.into_iter().flat_map(|(kind, found)| {
+            let more = found.len().saturating_sub(LISTED);
+            let listed = found.iter().take(LISTED).map(move |what| format!("{kind}: {what}"));
+            listed.chain((more > 0).then(|| format!("{kind}: and {more} more")))
+        })
     }
 }
 
@@ -148,7 +171,8 @@ impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "reachable={} fetched={} lost={} ", self.reachable, self.fetched, self.lost.len())?;
         write!(f, "twice={}/{} impolite={} ", self.twice, self.twice_at_most, self.impolite.len())?;
-        write!(f, "strayed={} dead_letters={} ", self.strayed.len(), self.dead_letters)?;
+        write!(f, "strayed={} differing={} ", self.strayed.len(), self.differing.len())?;
+        write!(f, "dead_letters={} ", self.dead_letters)?;
         write!(f, "early_complete={} complete_at_end={} ", self.early_complete.len(), self.complete_at_the_end)?;
         write!(f, "restarted={} troubles={}", self.restarted, self.troubles.len())?;
         write!(f, ": {}", if self.is_ok() { "OK" } else { "FAILED" })

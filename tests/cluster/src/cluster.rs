@@ -148,6 +148,24 @@ impl Cluster {
         &self.prefix
     }
 
+    /// The keyspace of its rows.
+    #[must_use]
+    pub fn keyspace(&self) -> &str {
+        &self.keyspace
+    }
+
+    /// The canonical URLs of all pages that the CQL server has a row of, in no order.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub async fn stored_pages(&self) -> Result<Vec<String>> {
+        let session = SessionBuilder::new().known_node(&self.plan.cql).build().await.context("the CQL server")?;
+        let rows = session.query_unpaged(format!("SELECT key FROM {}.pages", self.keyspace), ()).await?;
+        let rows = rows.into_rows_result()?;
+        let keys: Result<Vec<_>, _> = rows.rows::<(String,)>()?.map(|row| row.map(|(key,)| key)).collect();
+        Ok(keys?)
+    }
+
     /// Where an instance keeps its state and what it said: the folder of the `number`th that was started.
     #[must_use]
     pub fn folder_of(&self, number: u32) -> PathBuf {

@@ -17,4 +17,4 @@ mod verdict;
 
 pub use cluster::{Cluster, Plan, Service};
 pub use instance::{Answer, Instance, binary};
-pub use verdict::{Found, requested_pages};
+pub use verdict::{Content, Found, requested_pages};

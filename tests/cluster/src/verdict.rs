@@ -11,11 +11,24 @@ use orbweaver_toyweb::{Entry, Expected, Fate};
 /// How long a record that must be there is waited for.
 const READ_WAIT: Duration = Duration::from_secs(5);
 
+/// What a document says of its page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Content {
+    /// Bytes of the decoded body.
+    pub bytes: u64,
+    /// Links of the page.
+    pub links: u64,
+    /// Whether something was left out.
+    pub is_cut: bool,
+}
+
 /// What a crawl left behind.
 #[derive(Debug, Default)]
 pub struct Found {
     /// How many documents each URL has.
     pub documents: BTreeMap<String, u32>,
+    /// The last document of each URL.
+    pub contents: BTreeMap<String, Content>,
     /// Records that could not be processed.
     pub dead_letters: u64,
 }
@@ -35,6 +48,9 @@ impl Found {
                 let before = reader.position();
                 for record in reader.read(READ_WAIT).await? {
                     let document: Document = decode("document", record.value.as_ref())?;
+                    let links = document.links_total.unwrap_or(document.links.len() as u64);
+                    let content = Content { bytes: document.bytes, links, is_cut: !document.truncated.is_empty() };
+                    found.contents.insert(document.url.clone(), content);
                     *found.documents.entry(document.url).or_default() += 1;
                 }
                 ensure!(reader.position() > before, "{place}: nothing to read at {before} below {}", bounds.end);
@@ -102,6 +118,7 @@ mod tests {
         let found = |documents: &[(&str, u32)], dead_letters| Found {
             documents: documents.iter().map(|(url, count)| ((*url).to_owned(), *count)).collect(),
             dead_letters,
+            ..Found::default()
         };
         assert!(found(&[("http://a/", 1)], 0).check(&truth, true).is_ok());
         assert!(found(&[("http://a/", 2)], 0).check(&truth, false).is_ok());

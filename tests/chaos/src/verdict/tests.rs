@@ -1,6 +1,11 @@
 //! Every kind of violation is planted once, and found.
 
+use orbweaver_store::{PageRow, RedirectRow};
+use orbweaver_url::Fingerprint;
+
 use super::*;
+use crate::kept::{Contents, Kept, Robots};
+use crate::stored::Rows;
 
 const RULES: Rules =
     Rules { interval_us: 100, retry_after_us: 5_000, slow_us: 1_000, twice_at_most: 1, ends_within_ms: 20 };
@@ -12,6 +17,65 @@ fn expected(url: &str, fate: Fate, requests: u32) -> Expected {
 fn entry(at_us: u64, host: &str, target: &str, status: u16) -> Entry {
     let (host, target, agent) = (host.to_owned(), target.to_owned(), String::new());
     Entry { at_us, epoch_us: at_us, host, target, status, agent }
+}
+
+const PAGE: Contents = Contents { bytes: 100, links: 3, targets: 2 };
+
+/// What has to be kept of [`good`]: two pages, one that is gone, a redirect, a robots.txt.
+fn kept() -> Keepsakes {
+    let redirect = Kept::Redirect { status: 301, target: "http://10.0.0.1/".to_owned() };
+    let urls = [
+        ("http://10.0.0.1/", Kept::Page(PAGE)),
+        ("http://10.0.0.1/slow", Kept::Page(PAGE)),
+        ("http://10.0.0.2/gone", Kept::Gone { status: 404 }),
+        ("http://10.0.0.2/moved", redirect),
+    ];
+    let robots = Robots { status: Some(200), body: "User-agent: *".to_owned() };
+    Keepsakes {
+        urls: urls.map(|(url, kept)| (url.to_owned(), kept)).into(),
+        robots: [("http://10.0.0.1".to_owned(), robots)].into(),
+    }
+}
+
+/// The rows that [`kept`] asks for.
+fn stored() -> Stored {
+    let kept = kept();
+    let rows = |url: &str, kept: &Kept| match kept {
+        Kept::Page(page) => {
+            Rows { page: Some(row(url, "fetched", 200, page.bytes)), links: Some(page.targets), redirect: None }
+        }
+        Kept::Redirect { status, target } => {
+            let (from, to) = (url.to_owned(), target.clone());
+            let redirect = RedirectRow { fingerprint: Fingerprint::of("c", url), from, to, status: *status, at_ms: 1 };
+            Rows { page: Some(row(url, "redirected", *status, 0)), links: None, redirect: Some(redirect) }
+        }
+        _ => Rows { page: Some(row(url, "gone", 404, 0)), ..Rows::default() },
+    };
+    Stored {
+        urls: kept.urls.iter().map(|(url, kept)| (url.clone(), rows(url, kept))).collect(),
+        robots: kept.robots,
+        pages: kept.urls.into_keys().collect(),
+    }
+}
+
+fn row(url: &str, outcome: &str, status: u16, bytes: u64) -> PageRow {
+    PageRow {
+        fingerprint: Fingerprint::of("c", url),
+        key: url.to_owned(),
+        url: url.to_owned(),
+        site: "10.0.0.1".to_owned(),
+        fetched_at_ms: 1,
+        status: Some(status),
+        outcome: outcome.to_owned(),
+        reason: None,
+        content_type: None,
+        etag: None,
+        last_modified: None,
+        bytes,
+        content_hash: None,
+        depth: 0,
+        via: None,
+    }
 }
 
 /// A run in which all went well: two pages, one that is gone, one that robots.txt refuses.
@@ -32,6 +96,11 @@ fn good() -> Evidence {
             entry(200, "10.0.0.1", "/slow", 200),
         ],
         documents: ["http://10.0.0.1/", "http://10.0.0.1/slow"].map(|url| (url.to_owned(), 1)).into(),
+        contents: ["http://10.0.0.1/", "http://10.0.0.1/slow"]
+            .map(|url| (url.to_owned(), Content { bytes: PAGE.bytes, links: PAGE.links, is_cut: false }))
+            .into(),
+        kept: kept(),
+        stored: stored(),
         dead_letters: 0,
         completions_ms: vec![3, 4],
         complete_at_the_end: true,
@@ -126,6 +195,51 @@ fn what_robots_txt_refuses_and_what_is_not_in_the_truth_must_not_be_asked_for() 
     fails(&verdict(|evidence| evidence.requests.push(unknown)), "http://10.0.0.2/else: requested");
     let document = ("http://10.0.0.2/gone".to_owned(), 1);
     fails(&verdict(|evidence| evidence.documents.extend([document])), "has a document");
+}
+
+/// The verdict on a run of which the rows of one URL were changed.
+fn with_rows(url: &str, change: impl FnOnce(&mut Rows)) -> Verdict {
+    verdict(|evidence| change(evidence.stored.urls.get_mut(url).unwrap()))
+}
+
+#[test]
+fn a_row_that_is_missing_fails_a_run() {
+    let (page, moved) = ("http://10.0.0.1/", "http://10.0.0.2/moved");
+    fails(&with_rows(page, |rows| rows.page = None), "http://10.0.0.1/: no row of the page");
+    fails(&with_rows(page, |rows| rows.links = None), "http://10.0.0.1/: rows of its links: none, not 2 links");
+    fails(&with_rows(moved, |rows| rows.redirect = None), "its redirect leads to nowhere, not to http://10.0.0.1/");
+    fails(&verdict(|evidence| drop(evidence.stored.urls.remove("http://10.0.0.2/gone"))), "gone: no row of the page");
+    fails(&verdict(|evidence| evidence.stored.robots.clear()), "http://10.0.0.1: no row of its robots.txt");
+}
+
+#[test]
+fn a_row_that_is_wrong_or_too_much_fails_a_run() {
+    let (page, gone) = ("http://10.0.0.1/slow", "http://10.0.0.2/gone");
+    fails(&with_rows(page, |rows| rows.links = Some(1)), "rows of its links: 1 links, not 2 links");
+    fails(&with_rows(page, |rows| rows.page.as_mut().unwrap().bytes = 99), "its row says 99 bytes, not 100");
+    let again = |rows: &mut Rows| rows.page.as_mut().unwrap().outcome = "retry".to_owned();
+    fails(&with_rows(gone, again), "its row says retry with Some(404), not gone with 404");
+    fails(&with_rows(gone, |rows| rows.links = Some(0)), "rows of its links: 0 links, not none");
+    let more = "http://10.0.0.3/".to_owned();
+    fails(&verdict(|evidence| evidence.stored.pages.push(more)), "10.0.0.3/: a row of a page that must not be there");
+    fails(&verdict(|evidence| evidence.stored.pages.push(gone.to_owned())), "two rows of one page");
+    let other = |evidence: &mut Evidence| evidence.stored.robots.values_mut().for_each(|row| row.body.clear());
+    fails(&verdict(other), "the row of its robots.txt is");
+}
+
+#[test]
+fn a_document_with_fewer_links_or_bytes_or_cut_fails_a_run() {
+    let with = |change: fn(&mut Content)| verdict(|evidence| evidence.contents.values_mut().for_each(change));
+    fails(&with(|content| content.links = 2), "its document is of 100 bytes with 2 links, not of 100 with 3");
+    fails(&with(|content| content.bytes = 1), "its document is of 1 bytes");
+    fails(&with(|content| content.is_cut = true), "its document was cut");
+}
+
+#[test]
+fn of_many_findings_of_a_kind_the_first_are_listed_and_the_others_counted() {
+    let found = verdict(|evidence| evidence.troubles = (0..50).map(|number| number.to_string()).collect());
+    let findings: Vec<_> = found.findings().collect();
+    assert_eq!((findings.len(), findings.last().unwrap().as_str()), (21, "trouble: and 30 more"));
 }
 
 #[test]

@@ -1,0 +1,176 @@
+//! What has to be kept of a web: of each URL its row, its links and its redirect, of each authority its robots.txt. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use orbweaver_toyweb::{Asked, Expected, Fate, Reply, Web};
+use url::{Position, Url};
+
+/// More requests than any special place answers otherwise than at last.
+const BEFORE: u32 = 1_000;
+/// Redirects of a robots.txt that are followed.
+const ROBOTS_HOPS: usize = 5;
+
+/// How a URL ends, and what is kept of that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kept {
+    /// A page with its document and its links.
+    Page(Contents),
+    /// A redirect.
+    Redirect {
+        /// The HTTP status.
+        status: u16,
+        /// The target, absolute.
+        target: String,
+    },
+    /// Nothing can be had.
+    Gone {
+        /// The HTTP status.
+        status: u16,
+    },
+    /// A row, if any: how it ends is up to the crawler.
+    Anything,
+}
+
+/// What a page consists of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Contents {
+    /// Bytes of the decoded body.
+    pub bytes: u64,
+    /// Links, each as often as it is there.
+    pub links: u64,
+    /// Distinct targets of the links.
+    pub targets: u64,
+}
+
+/// A robots.txt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Robots {
+    /// The HTTP status at the end of its redirects.
+    pub status: Option<u16>,
+    /// Its text; empty where there is none.
+    pub body: String,
+}
+
+/// All that has to be kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Keepsakes {
+    /// By canonical URL.
+    pub urls: BTreeMap<String, Kept>,
+    /// By authority: scheme, host and port.
+    pub robots: BTreeMap<String, Robots>,
+}
+
+/// What a crawl of a web has to keep.
+#[must_use]
+pub fn keepsakes(web: &Web, truth: &[Expected]) -> Keepsakes {
+    let mut all = Keepsakes::default();
+    for expected in truth {
+        let Ok(url) = Url::parse(&expected.url) else { continue };
+        if let Some(kept) = kept(web, &url, expected) {
+            all.urls.insert(expected.url.clone(), kept);
+        }
+        if expected.least > 0 {
+            all.robots.entry(url[..Position::BeforePath].to_owned()).or_insert_with(|| robots(web, &url));
+        }
+    }
+    all
+}
+
+fn kept(web: &Web, url: &Url, expected: &Expected) -> Option<Kept> {
+    Some(match expected.fate {
+        Fate::Fetched => Kept::Page(contents(url, &at_last(web, url))),
+        Fate::Redirected => {
+            let reply = ask(web, url);
+            Kept::Redirect { status: reply.status, target: location(url, &reply)?.into() }
+        }
+        Fate::Gone => Kept::Gone { status: ask(web, url).status },
+        Fate::Circling | Fate::RefusedByRobots | Fate::NotHtml | Fate::Cut => Kept::Anything,
+        Fate::BehindNofollow | Fate::OutOfScope | Fate::Unreached => return None,
+    })
+}
+
+fn ask(web: &Web, url: &Url) -> Reply {
+    let host = &url[Position::BeforeHost..Position::AfterPort];
+    web.answer(&Asked {
+        host,
+        target: &url[Position::BeforePath..Position::AfterQuery],
+        before: BEFORE,
+        ..Asked::default()
+    })
+}
+
+fn location(url: &Url, reply: &Reply) -> Option<Url> {
+    let (_, to) = reply.headers.iter().find(|(name, _)| *name == "location")?;
+    url.join(to).ok()
+}
+
+/// The answer behind redirects to other spellings of the URL.
+fn at_last(web: &Web, url: &Url) -> Reply {
+    let reply = ask(web, url);
+    match location(url, &reply).filter(|_| (300..400).contains(&reply.status)) {
+        Some(to) => ask(web, &to),
+        None => reply,
+    }
+}
+
+fn robots(web: &Web, url: &Url) -> Robots {
+    let mut at = url.clone();
+    at.set_path("/robots.txt");
+    at.set_query(None);
+    let mut reply = ask(web, &at);
+    for _ in 0..ROBOTS_HOPS {
+        let Some(to) = location(&at, &reply) else { break };
+        reply = ask(web, &to);
+        at = to;
+    }
+    let is_there = (200..300).contains(&reply.status);
+    let body = if is_there { String::from_utf8_lossy(&reply.body).into_owned() } else { String::new() };
+    Robots { status: Some(reply.status), body }
+}
+
+/// Counts the links of a page, as a generated web writes them: in double quotes, in `a` alone.
+fn contents(url: &Url, reply: &Reply) -> Contents {
+    let text = String::from_utf8_lossy(&reply.body);
+    let hrefs = text.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
+    let targets: Vec<_> = hrefs
+        .filter_map(|href| url.join(&href.replace("&amp;", "&")).ok())
+        .map(|mut target| {
+            target.set_fragment(None);
+            target
+        })
+        .collect();
+    let distinct: BTreeSet<_> = targets.iter().map(Url::as_str).collect();
+    Contents { bytes: reply.body.len() as u64, links: targets.len() as u64, targets: distinct.len() as u64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use orbweaver_toyweb::{Kind, WebConfig, truth};
+
+    use super::*;
+
+    #[test]
+    fn what_has_to_be_kept_of_each_kind_of_url_is_read_off_its_web() {
+        let specials =
+            [(Kind::ManyLinks, 1), (Kind::Chain, 3), (Kind::Dead, 1), (Kind::Respelled, 1), (Kind::Spellings, 1)];
+        let config =
+            WebConfig { pages: 30, links: 20, address_hosts: 4, specials: specials.into(), ..WebConfig::default() };
+        let web = Web::new(config, 8080).unwrap();
+        let truth: Vec<_> = truth(&web).collect();
+        let kept = keepsakes(&web, &truth);
+        assert_eq!(kept.urls.len(), truth.len());
+        let of = |end: &str| kept.urls.iter().find(|(url, _)| url.ends_with(end)).unwrap().1;
+        assert!(
+            matches!(of("/x/many-links/0/page"), Kept::Page(Contents { links: 20_000, targets: 20_000, bytes }) if *bytes > 2 << 20)
+        );
+        assert!(
+            matches!(of("/x/chain/0/hop-0"), Kept::Redirect { status: 301, target } if target.ends_with("/x/chain/0/end"))
+        );
+        assert_eq!(*of("/x/dead/0/removed"), Kept::Gone { status: 410 });
+        assert!(matches!(of("/x/respelled/0/~page"), Kept::Page(Contents { bytes: 100.., links: 0, targets: 0 })));
+        // Pages link to some pages twice.
+        assert!(kept.urls.values().any(|kept| matches!(kept, Kept::Page(page) if page.links > page.targets)));
+        let robots: Vec<_> = kept.robots.values().map(|robots| (robots.status, robots.body.is_empty())).collect();
+        assert_eq!(robots, [(Some(200), false), (Some(200), false), (Some(200), false), (Some(404), true)]);
+    }
+}

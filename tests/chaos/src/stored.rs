@@ -1,0 +1,83 @@
+//! What the CQL server has of a crawl, read row by row.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use orbweaver_store::{CqlConfig, CqlStore, PageRow, RedirectRow, Store, StoreMetrics};
+use orbweaver_url::Fingerprint;
+use prometheus::Registry;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::kept::{Keepsakes, Robots};
+
+/// The crawl of seeds that name none.
+const CRAWL: &str = "default";
+/// How long the server may take to accept connections.
+const CONNECTS_WITHIN: Duration = Duration::from_secs(60);
+
+/// The rows of one URL.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rows {
+    /// Its last fetch.
+    pub page: Option<PageRow>,
+    /// Number of its links, all chunks together.
+    pub links: Option<u64>,
+    /// Where it redirected to.
+    pub redirect: Option<RedirectRow>,
+}
+
+/// All rows that were looked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stored {
+    /// By canonical URL.
+    pub urls: BTreeMap<String, Rows>,
+    /// By authority.
+    pub robots: BTreeMap<String, Robots>,
+    /// Canonical URLs of all pages that have a row.
+    pub pages: Vec<String>,
+}
+
+impl Stored {
+    /// Reads the rows of all URLs and authorities that should have some. `pages` are the keys of all rows of pages.
+    ///
+    /// # Errors
+    /// When the server cannot be read.
+    pub(crate) async fn read(cql: &str, keyspace: &str, kept: &Keepsakes, pages: Vec<String>) -> Result<Self> {
+        let config = CqlConfig {
+            nodes: vec![cql.to_owned()],
+            keyspace: keyspace.to_owned(),
+            replication_factor: 1,
+            ..CqlConfig::default()
+        };
+        let connecting = CqlStore::connect(config, StoreMetrics::register(&Registry::new())?);
+        let store = Arc::new(timeout(CONNECTS_WITHIN, connecting).await.context("the CQL server does not answer")??);
+        let mut stored = Self { pages, ..Self::default() };
+        let mut reads = JoinSet::new();
+        for url in kept.urls.keys().cloned() {
+            let store = Arc::clone(&store);
+            reads.spawn(async move { rows(&store, &url).await.map(|rows| (url, rows)) });
+        }
+        while let Some(read) = reads.join_next().await {
+            let (url, rows) = read??;
+            stored.urls.insert(url, rows);
+        }
+        for authority in kept.robots.keys() {
+            if let Some(row) = store.robots(authority).await? {
+                stored.robots.insert(authority.clone(), Robots { status: row.status, body: row.body });
+            }
+        }
+        Ok(stored)
+    }
+}
+
+async fn rows(store: &CqlStore, url: &str) -> Result<Rows> {
+    let fingerprint = Fingerprint::of(CRAWL, url);
+    Ok(Rows {
+        page: store.page(fingerprint).await?,
+        links: store.links(fingerprint).await?.map(|row| row.links.len() as u64),
+        redirect: store.redirect(fingerprint).await?,
+    })
+}

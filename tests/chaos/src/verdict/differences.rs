@@ -1,0 +1,96 @@
+//! What was kept against what has to be kept.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use orbweaver_cluster_tests::Content;
+
+use crate::kept::{Contents, Keepsakes, Kept};
+use crate::stored::{Rows, Stored};
+
+/// Every document and row that is missing, wrong or too much.
+pub(super) fn differences(kept: &Keepsakes, stored: &Stored, documents: &BTreeMap<String, Content>) -> Vec<String> {
+    let mut found = vec![];
+    let none = Rows::default();
+    for (url, kept) in &kept.urls {
+        let rows = stored.urls.get(url).unwrap_or(&none);
+        let mut differs = |what: String| found.push(format!("{url}: {what}"));
+        page(kept, rows, &mut differs);
+        if let Kept::Page(contents) = kept {
+            document(*contents, documents.get(url), &mut differs);
+        }
+    }
+    for (authority, robots) in &kept.robots {
+        match stored.robots.get(authority) {
+            None => found.push(format!("{authority}: no row of its robots.txt")),
+            Some(row) if row != robots => {
+                found.push(format!("{authority}: the row of its robots.txt is {row:?}, not {robots:?}"));
+            }
+            Some(_) => {}
+        }
+    }
+    let mut met = BTreeSet::new();
+    for url in &stored.pages {
+        if !kept.urls.contains_key(url) {
+            found.push(format!("{url}: a row of a page that must not be there"));
+        }
+        if !met.insert(url) {
+            found.push(format!("{url}: two rows of one page"));
+        }
+    }
+    found
+}
+
+/// The rows of one URL.
+fn page(kept: &Kept, rows: &Rows, differs: &mut impl FnMut(String)) {
+    let (outcome, status) = match kept {
+        Kept::Page(_) => ("fetched", 200),
+        Kept::Redirect { status, .. } => ("redirected", *status),
+        Kept::Gone { status } => ("gone", *status),
+        Kept::Anything => return,
+    };
+    match &rows.page {
+        None => differs("no row of the page".to_owned()),
+        Some(row) if (row.outcome.as_str(), row.status) != (outcome, Some(status)) => {
+            differs(format!("its row says {} with {:?}, not {outcome} with {status}", row.outcome, row.status));
+        }
+        Some(row) => {
+            if let Kept::Page(contents) = kept
+                && row.bytes != contents.bytes
+            {
+                differs(format!("its row says {} bytes, not {}", row.bytes, contents.bytes));
+            }
+        }
+    }
+    let links = if let Kept::Page(contents) = kept { Some(contents.targets) } else { None };
+    if rows.links != links {
+        differs(format!("rows of its links: {}, not {}", list(rows.links), list(links)));
+    }
+    let target = if let Kept::Redirect { target, .. } = kept { Some(target.as_str()) } else { None };
+    let stored = rows.redirect.as_ref().map(|row| row.to.as_str());
+    if stored != target {
+        differs(format!(
+            "its redirect leads to {}, not to {}",
+            stored.unwrap_or("nowhere"),
+            target.unwrap_or("nowhere")
+        ));
+    }
+}
+
+fn list(links: Option<u64>) -> String {
+    links.map_or_else(|| "none".to_owned(), |count| format!("{count} links"))
+}
+
+/// The document of one page; that there is none is a lost page, and found as such.
+fn document(contents: Contents, document: Option<&Content>, differs: &mut impl FnMut(String)) {
+    let Some(document) = document else { return };
+    if (document.bytes, document.links) != (contents.bytes, contents.links) {
+        let (bytes, links) = (document.bytes, document.links);
+        differs(format!(
+            "its document is of {bytes} bytes with {links} links, not of {} with {}",
+            contents.bytes, contents.links
+        ));
+    }
+    if document.is_cut {
+        differs("its document was cut".to_owned());
+    }
+}
