@@ -5,7 +5,7 @@
 
 mod stack;
 
-pub use stack::{Stack, StackError};
+pub use stack::{SESSION, Stack, StackError};
 
 /// The brokers that tests share: `HOST:PORT[,HOST:PORT…]`.
 ///

@@ -3,7 +3,12 @@
 use std::{
     path::{Path, PathBuf},
     process::{Command, Output},
+    time::Duration,
 };
+
+/// How long the brokers of `tests/stack` wait for a silent member of a group: `group.consumer.session.timeout.ms` of
+/// `tests/servers/kafka/server.properties`.
+pub const SESSION: Duration = Duration::from_secs(6);
 
 /// `tests/stack` could not do what it was asked for.
 #[derive(Debug, thiserror::Error)]
@@ -115,5 +120,17 @@ impl Drop for Stack {
     fn drop(&mut self) {
         // A server that does not end now ends with this process.
         let _ = self.run("down", &[]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_session_is_that_of_the_brokers() {
+        let settings = include_str!("../../../tests/servers/kafka/server.properties");
+        let told = settings.lines().find_map(|line| line.strip_prefix("group.consumer.session.timeout.ms="));
+        assert_eq!(told.unwrap().parse(), Ok(SESSION.as_millis()));
     }
 }

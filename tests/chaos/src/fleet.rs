@@ -16,7 +16,8 @@ use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, interval, sleep};
 
 use crate::journal::Journal;
-use crate::schedule::{Fault, Slot};
+use crate::proxy::Network;
+use crate::schedule::{Fault, Server, Slot};
 use crate::verdict::Exit;
 
 /// How long the end of a process is waited for; what counts as too long is the verdict's business.
@@ -28,21 +29,11 @@ const POLL: Duration = Duration::from_millis(300);
 /// How long after its return a server still counts as away: clients come back by and by.
 const BACK_MS: Millis = 10_000;
 
-/// A server that a run may take away.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Server {
-    /// Which, from 1.
-    Broker(u8),
-    Cql,
-}
-
-impl Server {
-    /// Its name for `tests/stack`.
-    fn node(self) -> String {
-        match self {
-            Self::Broker(node) => node.to_string(),
-            Self::Cql => "cql".to_owned(),
-        }
+/// The name of a server for `tests/stack`.
+fn node(server: Server) -> String {
+    match server {
+        Server::Broker(node) => node.to_string(),
+        Server::Cql => "cql".to_owned(),
     }
 }
 
@@ -69,6 +60,8 @@ pub(crate) struct Fleet {
     pub(crate) cluster: Cluster,
     /// The servers.
     pub(crate) stack: Stack,
+    /// The network between them and the services.
+    network: Network,
     /// What happens is noted here.
     pub(crate) journal: Journal,
     folder: PathBuf,
@@ -81,9 +74,9 @@ pub(crate) struct Fleet {
 impl Fleet {
     /// A fleet without instances; their folders are made in `folder`.
     #[must_use]
-    pub(crate) fn new(cluster: Cluster, stack: Stack, journal: Journal, folder: PathBuf) -> Self {
+    pub(crate) fn new(cluster: Cluster, stack: Stack, network: Network, journal: Journal, folder: PathBuf) -> Self {
         let (running, tally) = (Mutex::default(), Mutex::default());
-        Self { cluster, stack, journal, folder, running, tally, folders: AtomicU64::new(1) }
+        Self { cluster, stack, network, journal, folder, running, tally, folders: AtomicU64::new(1) }
     }
 
     /// What has been done and seen.
@@ -142,6 +135,15 @@ impl Fleet {
             Fault::Broker { node, killed, away_ms } => self.take_away(Server::Broker(node), killed, away_ms).await,
             Fault::Cql { away_ms } => self.take_away(Server::Cql, true, away_ms).await,
             Fault::NoFetchers { away_ms } => self.no_fetchers(away_ms).await,
+            Fault::Cut { server, for_ms } => self.cut(&[server], for_ms).await,
+            Fault::CutOff { slot, for_ms } => self.cut_off(slot, for_ms).await,
+            Fault::Slow { by_ms, for_ms } => {
+                self.network.delay(Duration::from_millis(by_ms));
+                sleep(Duration::from_millis(for_ms)).await;
+                self.network.delay(Duration::ZERO);
+                Ok(())
+            }
+            Fault::Outages { times, for_ms, pause_ms } => self.outages(times, for_ms, pause_ms).await,
         };
         match done {
             Ok(()) => self.journal.note("over", json!(fault.to_string())),
@@ -282,22 +284,59 @@ impl Fleet {
     }
 
     async fn take_away(&self, server: Server, killed: bool, away_ms: u64) -> Result<()> {
-        let since = SystemClock.now();
-        let index = {
-            let fetchers = self.running.lock().await.keys().filter(|slot| slot.service == Service::Fetcher).count();
-            let mut tally = self.tally().await;
-            // Two more may be in the middle of a fault of their own.
-            tally.fetchers_cut_off += if server == Server::Cql { 0 } else { fetchers as u64 + 2 };
-            tally.outages.push((since, Millis::MAX - BACK_MS));
-            tally.outages.len() - 1
-        };
+        let outage = self.begin_outage(server != Server::Cql).await;
         let signal = if killed { "KILL" } else { "TERM" };
-        tokio::task::block_in_place(|| self.stack.stop(&server.node(), signal))?;
+        tokio::task::block_in_place(|| self.stack.stop(&node(server), signal))?;
         sleep(Duration::from_millis(away_ms)).await;
-        tokio::task::block_in_place(|| self.stack.start(&server.node()))?;
-        if let Some(outage) = self.tally().await.outages.get_mut(index) {
-            outage.1 = SystemClock.now();
+        tokio::task::block_in_place(|| self.stack.start(&node(server)))?;
+        self.end_outage(outage).await;
+        Ok(())
+    }
+
+    async fn cut(&self, servers: &[Server], for_ms: u64) -> Result<()> {
+        let outage = self.begin_outage(servers != [Server::Cql]).await;
+        servers.iter().for_each(|server| self.network.cut(*server));
+        sleep(Duration::from_millis(for_ms)).await;
+        servers.iter().for_each(|server| self.network.mend(*server));
+        self.end_outage(outage).await;
+        Ok(())
+    }
+
+    async fn outages(&self, times: u32, for_ms: u64, pause_ms: u64) -> Result<()> {
+        let servers = self.network.servers();
+        for _ in 0..times {
+            self.cut(&servers, for_ms).await?;
+            sleep(Duration::from_millis(pause_ms)).await;
         }
         Ok(())
+    }
+
+    async fn cut_off(&self, slot: Slot, for_ms: u64) -> Result<()> {
+        let instance = self.take(slot).await?;
+        self.hurt(slot).await;
+        // One that has ended meanwhile is found when it is back among the others.
+        let process = instance.id();
+        process.iter().for_each(|id| self.network.cut_off(*id));
+        sleep(Duration::from_millis(for_ms)).await;
+        process.iter().for_each(|id| self.network.reconnect(*id));
+        self.running.lock().await.insert(slot, instance);
+        Ok(())
+    }
+
+    /// A server goes away; with a broker, the work that fetchers have in flight may be given to others.
+    async fn begin_outage(&self, of_broker: bool) -> usize {
+        let since = SystemClock.now();
+        let fetchers = self.running.lock().await.keys().filter(|slot| slot.service == Service::Fetcher).count();
+        let mut tally = self.tally().await;
+        // Two more may be in the middle of a fault of their own.
+        tally.fetchers_cut_off += if of_broker { fetchers as u64 + 2 } else { 0 };
+        tally.outages.push((since, Millis::MAX - BACK_MS));
+        tally.outages.len() - 1
+    }
+
+    async fn end_outage(&self, outage: usize) {
+        if let Some(outage) = self.tally().await.outages.get_mut(outage) {
+            outage.1 = SystemClock.now();
+        }
     }
 }

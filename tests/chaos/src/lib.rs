@@ -1,5 +1,5 @@
 //! The chaos gate: real processes on real servers crawl a web with a known truth, while a seeded schedule kills, freezes, drains
-//! and adds instances of every service, and takes the servers away.
+//! and adds instances of every service, takes the servers away, and cuts the network between them.
 //!
 //! [`schedule`] turns a seed into faults; [`run`] lets them happen to a fleet while completion is read all the time; the
 //! [`Verdict`] compares what the web's own log, the topics and the ends of the processes say with what was promised.
@@ -10,6 +10,7 @@
 //! | `fleet` | the processes, and what is done to them and to the servers |
 //! | `kept` | what has to be kept of a web (pure) |
 //! | `stored` | what the CQL server has |
+//! | `proxy` | the network between services and servers, which can be cut and slowed |
 //! | `watch` | completion, read all the time |
 //! | `verdict` | a run against what is true and what was promised (pure) |
 //! | `journal` | what happened, line by line |
@@ -20,6 +21,7 @@ mod commits;
 mod fleet;
 mod journal;
 mod kept;
+mod proxy;
 mod run;
 mod schedule;
 mod stored;
@@ -28,6 +30,6 @@ mod watch;
 
 pub use kept::{Contents, Keepsakes, Kept, Robots, keepsakes};
 pub use run::{Settings, run};
-pub use schedule::{Fault, Slot, Step, schedule};
+pub use schedule::{Fault, Server, Slot, Step, schedule};
 pub use stored::{Rows, Stored};
 pub use verdict::{Evidence, Exit, Rules, Verdict};

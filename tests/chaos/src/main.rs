@@ -29,14 +29,14 @@ struct Options {
     /// Brokers that there are, each of which goes away once: 1, or 3 that replicate
     #[arg(long, default_value_t = 3, value_parser = brokers)]
     brokers: u8,
-    /// Take the fetchers away for longer than a lease
+    /// Take the fetchers away for longer than a lease, and all servers for more than a minute three times in a row
     #[arg(long)]
     long: bool,
     /// Folder for journal and logs; must be empty or absent
     #[arg(long, value_name = "DIR", required_unless_present = "plan")]
     out: Option<PathBuf>,
-    /// First of ten ports of the servers
-    #[arg(long, default_value_t = 26_092)]
+    /// First of seventeen ports of the servers and the proxies in front of them
+    #[arg(long, default_value_t = 26_092, value_parser = clap::value_parser!(u16).range(1_024..=65_500))]
     port: u16,
     /// End after so many seconds, whatever there is
     #[arg(long, value_name = "S", default_value_t = 900)]
@@ -97,10 +97,12 @@ async fn one(options: Options) -> Result<bool> {
     ensure!(is_empty(&out)?, "{} is not empty", out.display());
     let out = out.canonicalize()?;
     let (dir, port, count) = (out.join("servers"), options.port, options.brokers.to_string());
-    let up = move || Stack::up(&dir, port, &["--sync", "batch", "--brokers", &count]);
+    let proxied_port = port + 10;
+    let proxied = proxied_port.to_string();
+    let up = move || Stack::up(&dir, port, &["--sync", "batch", "--brokers", &count, "--proxied", &proxied]);
     let stack = tokio::task::spawn_blocking(up).await??;
     let Options { seed, pages, sites, interval_ms, brokers, long, .. } = options;
-    let settings = Settings { seed, pages, sites, interval_ms, brokers, long, out };
+    let settings = Settings { seed, pages, sites, interval_ms, brokers, proxied_port, long, out };
     let (line, verdict) = run(&settings, stack).await?;
     for finding in verdict.findings() {
         println!("{finding}");

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use orbweaver_cluster_tests::{Cluster, Found, Plan, Service, binary};
 use orbweaver_stage::{Clock as _, SystemClock};
-use orbweaver_testkit::Stack;
+use orbweaver_testkit::{SESSION, Stack};
 use orbweaver_toyweb::{Entry, Expected, Kind, Logging, Serving, ToyWeb, Web, WebConfig};
 use serde_json::json;
 use tokio::process::Command;
@@ -19,7 +19,8 @@ use crate::commits;
 use crate::fleet::Fleet;
 use crate::journal::Journal;
 use crate::kept::keepsakes;
-use crate::schedule::{Slot, Step, schedule};
+use crate::proxy::Network;
+use crate::schedule::{Server, Slot, Step, schedule};
 use crate::stored::Stored;
 use crate::verdict::{Evidence, Rules, Verdict};
 use crate::watch::{Watch, lags, read};
@@ -32,10 +33,13 @@ const COMPLETES_WITHIN: Duration = Duration::from_secs(360);
 const CONCURRENCY: u64 = 8;
 /// Requests for one URL that a dispatch may make besides its first.
 const WITHIN_A_DISPATCH: u64 = 5;
-/// `runtime.shutdown_budget`, in seconds; what is unfinished is ended five seconds later.
-const SHUTDOWN_BUDGET_S: u64 = 15;
+/// `runtime.shutdown_budget` as shipped, in seconds; what is unfinished is ended five seconds later.
+const SHUTDOWN_BUDGET_S: u64 = 20;
 /// What a busy machine needs besides, in seconds.
 const MARGIN_S: u64 = 10;
+
+/// The proxy of the CQL server, counted from the first port of `tests/stack --proxied`, of which brokers and their proxies take six.
+const CQL_PROXY: u16 = 6;
 
 /// What to run.
 #[derive(Debug, Clone)]
@@ -50,28 +54,37 @@ pub struct Settings {
     pub interval_ms: u64,
     /// Brokers that there are: one, or three that replicate.
     pub brokers: u8,
-    /// Fetchers stay away for longer than a lease.
+    /// First of seven ports: listeners of the brokers for proxies, and proxies.
+    pub proxied_port: u16,
+    /// Fetchers stay away for longer than a lease, and there are long outages.
     pub long: bool,
     /// Where journal, request log, truth and what the processes said are left.
     pub out: PathBuf,
 }
 
-/// The variables of all instances.
-fn plan(stack: &Stack, settings: &Settings) -> Plan {
+/// A time of the shipped settings, which are for a session of 45 s, in proportion to the session of the servers.
+fn in_proportion(shipped: Duration) -> String {
+    format!("{}ms", (shipped * u32::try_from(SESSION.as_secs()).unwrap_or(u32::MAX) / 45).as_millis())
+}
+
+/// The variables of all instances: what a web on loopback, so few servers and their short session need. All else is as shipped.
+fn plan(stack: &Stack, proxies: Proxies, settings: &Settings) -> Plan {
     let rate = format!("{}/s", 1_000 / settings.interval_ms);
+    let request = in_proportion(Duration::from_secs(20));
     let variables = [
+        // Services go through the proxies, the gate itself does not.
+        ("ORBWEAVER_KAFKA__BROKERS", proxies.brokers),
+        ("ORBWEAVER_CQL__NODES", proxies.cql),
         ("ORBWEAVER_FETCHER__ALLOW_PRIVATE", "true".to_owned()),
+        // What is in flight at a fault may be asked for twice.
         ("ORBWEAVER_FETCHER__CONCURRENCY", CONCURRENCY.to_string()),
         ("ORBWEAVER_RATE_LIMITER__RATE", rate),
         ("ORBWEAVER_NORMALIZER_DEDUP__DEFAULT_SCOPE", "any".to_owned()),
-        ("ORBWEAVER_NORMALIZER_DEDUP__DEFINITION_GRACE", "500ms".to_owned()),
         ("ORBWEAVER_CQL__REPLICATION_FACTOR", "1".to_owned()),
-        ("ORBWEAVER_RUNTIME__SHUTDOWN_BUDGET", format!("{SHUTDOWN_BUDGET_S}s")),
-        // With the session of tests/stack, 6 s, which is shorter than what is usual.
-        ("ORBWEAVER_RUNTIME__FROZEN_AFTER", "2s".to_owned()),
-        ("ORBWEAVER_FETCHER__CONNECT_TIMEOUT", "3s".to_owned()),
-        ("ORBWEAVER_FETCHER__HEADERS_TIMEOUT", "3s".to_owned()),
-        ("ORBWEAVER_FETCHER__REQUEST_TIMEOUT", "3s".to_owned()),
+        ("ORBWEAVER_RUNTIME__FROZEN_AFTER", in_proportion(Duration::from_secs(20))),
+        ("ORBWEAVER_FETCHER__CONNECT_TIMEOUT", request.clone()),
+        ("ORBWEAVER_FETCHER__HEADERS_TIMEOUT", request.clone()),
+        ("ORBWEAVER_FETCHER__REQUEST_TIMEOUT", request),
     ];
     Plan {
         brokers: stack.brokers.clone(),
@@ -82,6 +95,25 @@ fn plan(stack: &Stack, settings: &Settings) -> Plan {
         properties: vec![],
         variables: variables.map(|(name, value)| (name.to_owned(), value)).to_vec(),
     }
+}
+
+/// What services take for the servers.
+struct Proxies {
+    brokers: String,
+    cql: String,
+}
+
+/// Puts a proxy in front of each server.
+async fn proxied(stack: &Stack, settings: &Settings) -> Result<(Network, Proxies)> {
+    let first = settings.proxied_port;
+    let broker = |node: u8| (Server::Broker(node), first + u16::from(node) + 2, first + u16::from(node) - 1);
+    let mut links: Vec<_> = (1..=settings.brokers).map(broker).collect();
+    let address = |port: u16| format!("127.0.0.1:{port}");
+    let brokers: Vec<_> = links.iter().map(|(_, from, _)| address(*from)).collect();
+    let (_, cql) = stack.cql.rsplit_once(':').context("the port of the CQL server")?;
+    links.push((Server::Cql, first + CQL_PROXY, cql.parse()?));
+    let network = Network::start(&links).await.context("the proxies of the servers")?;
+    Ok((network, Proxies { brokers: brokers.join(","), cql: address(first + CQL_PROXY) }))
 }
 
 fn web(settings: &Settings) -> WebConfig {
@@ -141,8 +173,9 @@ pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)>
     write_truth(&out.join("truth.jsonl"), &truth)?;
     let kept = keepsakes(&Web::new(config.clone(), web.address().port())?, &truth);
 
-    let cluster = Cluster::start(plan(&stack, settings)).await?;
-    let fleet = Arc::new(Fleet::new(cluster, stack, journal, out.join("instances")));
+    let (network, proxies) = proxied(&stack, settings).await?;
+    let cluster = Cluster::start(plan(&stack, proxies, settings)).await?;
+    let fleet = Arc::new(Fleet::new(cluster, stack, network, journal, out.join("instances")));
     for service in Service::ALL {
         fleet.start(Slot { service, number: 1 }, None).await?;
     }

@@ -5,13 +5,24 @@ use std::fmt;
 
 use orbweaver_cluster_tests::Service;
 use orbweaver_pipeline_tests::Dice;
+use orbweaver_testkit::SESSION;
 
 /// When the first fault comes, in milliseconds: something is under way by then.
 const FIRST_MS: u64 = 4_000;
 /// Least and most time from one fault to the next, in milliseconds.
 const GAP_MS: (u64, u64) = (1_200, 3_600);
-/// How long a process is frozen, in milliseconds: longer than the six seconds of a session on the brokers of `tests/stack`.
-const FROZEN_MS: (u64, u64) = (7_000, 11_000);
+/// How much longer than a session a process is frozen or cut off, in milliseconds, so that others are given its partitions.
+const BEYOND_A_SESSION_MS: (u64, u64) = (1_000, 5_000);
+/// How long a server is cut off from all services, in milliseconds: for longer than a session, and not.
+const CUT_MS: (u64, u64) = (4_000, 12_000);
+/// How much longer everything takes on a slow network, in milliseconds.
+const SLOWER_MS: (u64, u64) = (100, 300);
+/// For how long the network is slow, in milliseconds.
+const SLOW_MS: (u64, u64) = (8_000, 15_000);
+/// How soon after a cut a server may be disturbed again, in milliseconds.
+const CUT_BACK_MS: u64 = 8_000;
+/// Outages in a row of a long schedule, of all servers, and how long each is and the time between them, in milliseconds.
+const OUTAGES: (u32, u64, u64) = (3, 65_000, 8_000);
 /// How long an instance is left alone after a fault of its own is over, in milliseconds.
 const SETTLE_MS: u64 = 4_000;
 /// How long a server may take to be back, in milliseconds: it is not disturbed again before.
@@ -33,6 +44,24 @@ pub struct Slot {
 impl fmt::Display for Slot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.service.name(), self.number)
+    }
+}
+
+/// A server that a run may take away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Server {
+    /// Which, from 1.
+    Broker(u8),
+    /// The store.
+    Cql,
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Broker(node) => write!(f, "broker {node}"),
+            Self::Cql => f.write_str("the CQL server"),
+        }
     }
 }
 
@@ -91,6 +120,36 @@ pub enum Fault {
         /// When, in milliseconds.
         away_ms: u64,
     },
+    /// All services are cut off from a server, which goes on without them.
+    Cut {
+        /// Which.
+        server: Server,
+        /// For how long, in milliseconds.
+        for_ms: u64,
+    },
+    /// An instance is cut off from all servers, and goes on without them: its partitions go to others.
+    CutOff {
+        /// Whom.
+        slot: Slot,
+        /// For how long, in milliseconds.
+        for_ms: u64,
+    },
+    /// The network between services and servers is slow.
+    Slow {
+        /// How much longer everything takes, each way, in milliseconds.
+        by_ms: u64,
+        /// For how long, in milliseconds.
+        for_ms: u64,
+    },
+    /// All services are cut off from all servers, several times in a row.
+    Outages {
+        /// How often.
+        times: u32,
+        /// For how long each time, in milliseconds.
+        for_ms: u64,
+        /// The time between two, in milliseconds.
+        pause_ms: u64,
+    },
 }
 
 impl Fault {
@@ -106,6 +165,10 @@ impl Fault {
             Self::Broker { .. } => "broker",
             Self::Cql { .. } => "cql",
             Self::NoFetchers { .. } => "no_fetchers",
+            Self::Cut { .. } => "cut",
+            Self::CutOff { .. } => "cut_off",
+            Self::Slow { .. } => "slow",
+            Self::Outages { .. } => "outages",
         }
     }
 }
@@ -126,6 +189,12 @@ impl fmt::Display for Fault {
             }
             Self::Cql { away_ms } => write!(f, "kill the CQL server for {away_ms} ms"),
             Self::NoFetchers { away_ms } => write!(f, "kill all fetchers for {away_ms} ms"),
+            Self::Cut { server, for_ms } => write!(f, "cut {server} off from all services for {for_ms} ms"),
+            Self::CutOff { slot, for_ms } => write!(f, "cut {slot} off from all servers for {for_ms} ms"),
+            Self::Slow { by_ms, for_ms } => write!(f, "slow the network by {by_ms} ms for {for_ms} ms"),
+            Self::Outages { times, for_ms, pause_ms } => {
+                write!(f, "cut all servers off {times} times for {for_ms} ms, {pause_ms} ms between")
+            }
         }
     }
 }
@@ -150,11 +219,17 @@ enum Wish {
     Broker(u8),
     Cql,
     NoFetchers,
+    Cut,
+    CutOff(Service),
+    Slow,
+    Outages,
 }
 
 /// The schedule of a seed: each service is killed, frozen, drained and added to once, three are reduced, each broker, the CQL
-/// server and all fetchers go away, in an order and at times of the seed's choice. When it is over, each service has an
-/// instance again. With `long`, the fetchers stay away for longer than a lease.
+/// server and all fetchers go away, one server is cut off from the services, a fetcher and another instance are cut off from the
+/// servers, and the network is slow for a while, in an order and at times of the seed's choice. When it is over, each service has
+/// an instance again. With `long`, the fetchers stay away for longer than a lease, and all servers are cut off for more than a
+/// minute three times in a row.
 #[must_use]
 pub fn schedule(seed: u64, brokers: u8, long: bool) -> Vec<Step> {
     let mut planner = Planner::new(seed, brokers, long);
@@ -176,6 +251,7 @@ struct Planner {
     brokers: u8,
     now_ms: u64,
     away_ms: u64,
+    is_long: bool,
     /// Who there is, and until when each is left alone.
     slots: BTreeMap<Slot, u64>,
     servers_free_ms: u64,
@@ -191,13 +267,15 @@ impl Planner {
         }
         let slots = Service::ALL.into_iter().map(|service| (Slot { service, number: 1 }, 0)).collect();
         let away_ms = if long { LONGER_THAN_A_LEASE_MS } else { dice.roll(8_000, 14_000) };
-        Self { dice, brokers, now_ms: FIRST_MS, away_ms, slots, servers_free_ms: 0, added: 1 }
+        Self { dice, brokers, now_ms: FIRST_MS, away_ms, is_long: long, slots, servers_free_ms: 0, added: 1 }
     }
 
     /// All that is to happen, in an order of the seed's choice (Fisher and Yates).
     fn wishes(&mut self) -> Vec<Wish> {
         let mut wishes: Vec<_> = (1..=self.brokers).map(Wish::Broker).collect();
-        wishes.extend([Wish::Cql, Wish::NoFetchers]);
+        wishes.extend([Wish::Cql, Wish::NoFetchers, Wish::Cut, Wish::Slow, Wish::CutOff(Service::Fetcher)]);
+        wishes.push(Wish::CutOff(Service::ALL[self.index(Service::ALL.len())]));
+        wishes.extend(self.is_long.then_some(Wish::Outages));
         for service in Service::ALL {
             wishes.extend([Wish::Kill(service), Wish::Freeze(service), Wish::Drain(service), Wish::Add(service)]);
         }
@@ -242,7 +320,7 @@ impl Planner {
                 Fault::Kill { slot: self.pick(service, back_after_ms)?, back_after_ms, keeps_state }
             }
             Wish::Freeze(service) => {
-                let for_ms = self.dice.roll(FROZEN_MS.0, FROZEN_MS.1);
+                let for_ms = self.beyond_a_session();
                 Fault::Freeze { slot: self.pick(service, for_ms)?, for_ms }
             }
             Wish::Drain(service) => {
@@ -264,9 +342,37 @@ impl Planner {
             }
             Wish::Broker(node) => {
                 let killed = self.dice.roll(0, 1) == 1;
-                Fault::Broker { node, killed, away_ms: self.server()? }
+                let away_ms = self.dice.roll(500, 8_000);
+                self.server(away_ms + self.server_back_ms())?;
+                Fault::Broker { node, killed, away_ms }
             }
-            Wish::Cql => Fault::Cql { away_ms: self.server()? },
+            Wish::Cql => {
+                let away_ms = self.dice.roll(500, 8_000);
+                self.server(away_ms + self.server_back_ms())?;
+                Fault::Cql { away_ms }
+            }
+            Wish::Cut => {
+                let server = match self.index(usize::from(self.brokers) + 1) {
+                    0 => Server::Cql,
+                    node => Server::Broker(u8::try_from(node).unwrap_or(1)),
+                };
+                let for_ms = self.dice.roll(CUT_MS.0, CUT_MS.1);
+                self.server(for_ms + CUT_BACK_MS)?;
+                Fault::Cut { server, for_ms }
+            }
+            Wish::CutOff(service) => {
+                let for_ms = self.beyond_a_session();
+                Fault::CutOff { slot: self.pick(service, for_ms + SETTLE_MS)?, for_ms }
+            }
+            Wish::Slow => Fault::Slow {
+                by_ms: self.dice.roll(SLOWER_MS.0, SLOWER_MS.1),
+                for_ms: self.dice.roll(SLOW_MS.0, SLOW_MS.1),
+            },
+            Wish::Outages => {
+                let (times, for_ms, pause_ms) = OUTAGES;
+                self.server(u64::from(times) * (for_ms + pause_ms) + CUT_BACK_MS)?;
+                Fault::Outages { times, for_ms, pause_ms }
+            }
             Wish::NoFetchers => {
                 if self.free(Service::Fetcher).len() < self.count(Service::Fetcher) {
                     return None;
@@ -279,80 +385,26 @@ impl Planner {
         })
     }
 
-    /// Takes a server away when all are there, and tells for how long.
-    fn server(&mut self) -> Option<u64> {
-        let away_ms = self.dice.roll(500, 8_000);
+    /// Longer than a session, in milliseconds.
+    fn beyond_a_session(&mut self) -> u64 {
+        let session_ms = u64::try_from(SESSION.as_millis()).unwrap_or(u64::MAX);
+        session_ms + self.dice.roll(BEYOND_A_SESSION_MS.0, BEYOND_A_SESSION_MS.1)
+    }
+
+    /// How long a server that is away may take to be back, in milliseconds.
+    fn server_back_ms(&self) -> u64 {
+        if self.brokers > 1 { ONE_OF_SEVERAL_BACK_MS } else { SERVER_BACK_MS }
+    }
+
+    /// Takes a server away for so long, when all are there.
+    fn server(&mut self, busy_ms: u64) -> Option<()> {
         if self.servers_free_ms > self.now_ms {
             return None;
         }
-        let back_ms = if self.brokers > 1 { ONE_OF_SEVERAL_BACK_MS } else { SERVER_BACK_MS };
-        self.servers_free_ms = self.now_ms + away_ms + back_ms;
-        Some(away_ms)
+        self.servers_free_ms = self.now_ms + busy_ms;
+        Some(())
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_seed_gives_the_same_schedule_always_and_another_seed_another() {
-        for seed in 0..200 {
-            assert_eq!(schedule(seed, 3, false), schedule(seed, 3, false));
-            assert_ne!(schedule(seed, 3, false), schedule(seed + 1, 3, false));
-        }
-    }
-
-    #[test]
-    fn every_service_is_killed_frozen_drained_and_added_to_and_every_server_goes_away() {
-        for (seed, brokers) in (0..200).zip([1, 3].into_iter().cycle()) {
-            let steps = schedule(seed, brokers, false);
-            let count = |kind: &str| steps.iter().filter(|step| step.fault.kind() == kind).count();
-            let counts = ["kill", "freeze", "drain", "add", "remove", "broker", "cql", "no_fetchers"].map(count);
-            assert_eq!(counts, [5, 5, 5, 5, 3, usize::from(brokers), 1, 1], "seed {seed}");
-            for number in 1..=brokers {
-                assert!(steps.iter().any(|step| matches!(step.fault, Fault::Broker { node, .. } if node == number)));
-            }
-            assert!(steps.is_sorted_by_key(|step| step.at_ms));
-            assert!(steps.last().unwrap().at_ms < 150_000, "seed {seed}");
-        }
-    }
-
-    #[test]
-    fn nobody_is_disturbed_who_is_not_there_and_each_service_has_an_instance_at_the_end() {
-        for seed in 0..200 {
-            let mut there: Vec<_> = Service::ALL.into_iter().map(|service| Slot { service, number: 1 }).collect();
-            for step in schedule(seed, 3, false) {
-                match step.fault {
-                    Fault::Add { slot } => {
-                        assert!(!there.contains(&slot));
-                        there.push(slot);
-                    }
-                    Fault::Remove { slot } => {
-                        assert!(there.contains(&slot));
-                        there.retain(|other| *other != slot);
-                    }
-                    Fault::Kill { slot, .. } | Fault::Freeze { slot, .. } | Fault::Drain { slot, .. } => {
-                        assert!(there.contains(&slot), "seed {seed}: {}", step.fault);
-                    }
-                    Fault::Broker { .. } | Fault::Cql { .. } | Fault::NoFetchers { .. } => {}
-                }
-            }
-            assert!(Service::ALL.iter().all(|service| there.iter().any(|slot| slot.service == *service)));
-        }
-    }
-
-    #[test]
-    fn a_freeze_is_longer_than_a_session_and_a_long_schedule_outlasts_a_lease() {
-        let steps = schedule(3, 3, true);
-        for step in &steps {
-            match step.fault {
-                Fault::Freeze { for_ms, .. } => assert!(for_ms > 6_000),
-                Fault::NoFetchers { away_ms } => {
-                    assert!(away_ms > orbweaver_messages::LEASE_MS.unsigned_abs());
-                }
-                _ => {}
-            }
-        }
-    }
-}
+mod tests;

@@ -1,0 +1,277 @@
+//! The network between services and servers: a TCP proxy in front of each server, whose connections can be cut and slowed.
+//!
+//! A cut drops nothing and closes nothing: bytes wait until it is over, as with a network that loses all packets for a while. A process
+//! that is cut off is known by the ports of its sockets (`/proc`), so that all processes share the proxies.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{Instant, sleep_until};
+
+use crate::schedule::Server;
+
+/// Bytes that are passed on at once.
+const CHUNK: usize = 16 << 10;
+/// Chunks of one direction of a connection that are on their way.
+const ON_THEIR_WAY: usize = 64;
+
+/// What is wrong with the network.
+#[derive(Debug, Clone, Default)]
+struct Weather {
+    /// Servers that nobody reaches.
+    cut: BTreeSet<Server>,
+    /// How much longer each chunk takes.
+    delay: Duration,
+    /// Processes that reach no server.
+    processes: BTreeSet<u32>,
+    /// The ports of their sockets.
+    ports: BTreeMap<u16, u32>,
+}
+
+/// The proxies of all servers; they end when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Network {
+    weather: watch::Sender<Weather>,
+    servers: Vec<Server>,
+    tasks: Vec<AbortHandle>,
+}
+
+impl Network {
+    /// Starts a proxy for each server: from a port of loopback to another.
+    ///
+    /// # Errors
+    /// When a port is taken.
+    pub(crate) async fn start(links: &[(Server, u16, u16)]) -> io::Result<Self> {
+        let weather = watch::Sender::new(Weather::default());
+        let mut network = Self { weather: weather.clone(), servers: vec![], tasks: vec![] };
+        for (server, from, to) in links.iter().copied() {
+            let listener = TcpListener::bind(("127.0.0.1", from)).await?;
+            network.servers.push(server);
+            network.tasks.push(tokio::spawn(accept(listener, server, to, weather.clone())).abort_handle());
+        }
+        Ok(network)
+    }
+
+    /// All servers that have a proxy.
+    pub(crate) fn servers(&self) -> Vec<Server> {
+        self.servers.clone()
+    }
+
+    /// Cuts all services off from a server.
+    pub(crate) fn cut(&self, server: Server) {
+        self.weather.send_modify(|weather| _ = weather.cut.insert(server));
+    }
+
+    /// Ends [`Network::cut`].
+    pub(crate) fn mend(&self, server: Server) {
+        self.weather.send_modify(|weather| _ = weather.cut.remove(&server));
+    }
+
+    /// Cuts a process off from all servers.
+    pub(crate) fn cut_off(&self, process: u32) {
+        self.weather.send_modify(|weather| {
+            weather.processes.insert(process);
+            // A connection that comes meanwhile is found when it is accepted.
+            weather.ports.extend(ports_of(process).into_iter().map(|port| (port, process)));
+        });
+    }
+
+    /// Ends [`Network::cut_off`].
+    pub(crate) fn reconnect(&self, process: u32) {
+        self.weather.send_modify(|weather| {
+            weather.processes.remove(&process);
+            weather.ports.retain(|_, owner| *owner != process);
+        });
+    }
+
+    /// Makes everything take longer; zero for as usual.
+    pub(crate) fn delay(&self, by: Duration) {
+        self.weather.send_modify(|weather| weather.delay = by);
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(AbortHandle::abort);
+    }
+}
+
+async fn accept(listener: TcpListener, server: Server, to: u16, weather: watch::Sender<Weather>) {
+    let mut connections = JoinSet::new();
+    loop {
+        while connections.try_join_next().is_some() {}
+        let Ok((client, peer)) = listener.accept().await else {
+            // Too many open files passes.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        let port = peer.port();
+        weather.send_if_modified(|weather| {
+            let owner = weather.processes.iter().copied().find(|process| ports_of(*process).contains(&port));
+            // The port of a connection that is over may be another one's now.
+            let before = weather.ports.remove(&port);
+            if let Some(owner) = owner {
+                weather.ports.insert(port, owner);
+            }
+            before != owner
+        });
+        let link = Link { server, port, weather: weather.subscribe() };
+        connections.spawn(connect(client, to, link));
+    }
+}
+
+/// One connection, as the weather concerns it.
+#[derive(Clone)]
+struct Link {
+    server: Server,
+    port: u16,
+    weather: watch::Receiver<Weather>,
+}
+
+impl Link {
+    /// Waits while the connection is cut; how long a chunk takes then.
+    async fn passes(&mut self) -> Duration {
+        let (server, port) = (self.server, self.port);
+        let passes = |weather: &Weather| !weather.cut.contains(&server) && !weather.ports.contains_key(&port);
+        let delay = self.weather.wait_for(passes).await.map(|weather| weather.delay);
+        // The network has ended, and this connection with it.
+        delay.unwrap_or_default()
+    }
+}
+
+async fn connect(client: TcpStream, to: u16, mut link: Link) -> io::Result<()> {
+    link.passes().await;
+    let server = TcpStream::connect(("127.0.0.1", to)).await?;
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
+    let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
+    // When one side closes, so does the other: neither protocol uses half of a connection.
+    tokio::select! {
+        done = pump(from_client, to_server, link.clone()) => done,
+        done = pump(from_server, to_client, link) => done,
+    }
+}
+
+async fn pump(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut link: Link) -> io::Result<()> {
+    let (sender, mut chunks) = mpsc::channel::<(Instant, Vec<u8>)>(ON_THEIR_WAY);
+    let read = async move {
+        loop {
+            let mut chunk = vec![0; CHUNK];
+            let length = from.read(&mut chunk).await?;
+            chunk.truncate(length);
+            if length == 0 || sender.send((Instant::now(), chunk)).await.is_err() {
+                return io::Result::Ok(());
+            }
+        }
+    };
+    let write = async move {
+        while let Some((came, chunk)) = chunks.recv().await {
+            let delay = link.passes().await;
+            sleep_until(came + delay).await;
+            to.write_all(&chunk).await?;
+        }
+        // Not even an end is seen through a cut.
+        link.passes().await;
+        to.shutdown().await
+    };
+    tokio::try_join!(read, write).map(drop)
+}
+
+/// The local ports of the TCP sockets of a process; none when it has ended.
+fn ports_of(process: u32) -> BTreeSet<u16> {
+    let Ok(files) = fs::read_dir(format!("/proc/{process}/fd")) else { return BTreeSet::new() };
+    let links = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok()?.into_os_string().into_string().ok());
+    let sockets: BTreeSet<String> =
+        links.filter_map(|link| Some(link.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned())).collect();
+    let table = fs::read_to_string("/proc/net/tcp").unwrap_or_default();
+    table.lines().skip(1).filter_map(|line| port_of(line, &sockets)).collect()
+}
+
+/// The local port of a line of `/proc/net/tcp` that is about one of these sockets.
+fn port_of(line: &str, sockets: &BTreeSet<String>) -> Option<u16> {
+    let mut fields = line.split_whitespace();
+    let (_, port) = fields.nth(1)?.split_once(':')?;
+    sockets.contains(fields.nth(7)?).then(|| u16::from_str_radix(port, 16).ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::timeout;
+
+    use super::*;
+
+    const SERVER: Server = Server::Broker(1);
+    const SOON: Duration = Duration::from_secs(10);
+    const A_WHILE: Duration = Duration::from_millis(200);
+
+    /// A server that sends back what it gets, a proxy in front of it, and a connection through that.
+    async fn connected() -> (Network, TcpStream) {
+        let echo = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let to = echo.local_addr().unwrap().port();
+        tokio::spawn(async move {
+            let (mut stream, _) = echo.accept().await.unwrap();
+            let (mut from, mut back) = stream.split();
+            tokio::io::copy(&mut from, &mut back).await
+        });
+        let free = TcpListener::bind(("127.0.0.1", 0)).await.unwrap().local_addr().unwrap().port();
+        let network = Network::start(&[(SERVER, free, to)]).await.unwrap();
+        let mut stream = TcpStream::connect(("127.0.0.1", free)).await.unwrap();
+        echoes(&mut stream).await;
+        (network, stream)
+    }
+
+    async fn echoes(stream: &mut TcpStream) {
+        stream.write_all(b"x").await.unwrap();
+        assert_eq!(timeout(SOON, stream.read_u8()).await.unwrap().unwrap(), b'x');
+    }
+
+    #[tokio::test]
+    async fn what_is_sent_while_a_server_or_a_process_is_cut_off_arrives_when_that_is_over() {
+        let (network, mut stream) = connected().await;
+        let own = std::process::id();
+        for (cut, mend) in [
+            (
+                &(|network: &Network| network.cut(SERVER)) as &dyn Fn(&Network),
+                &(|network: &Network| network.mend(SERVER)) as &dyn Fn(&Network),
+            ),
+            (&|network| network.cut_off(own), &|network| network.reconnect(own)),
+        ] {
+            cut(&network);
+            stream.write_all(b"a").await.unwrap();
+            assert!(timeout(A_WHILE, stream.read_u8()).await.is_err(), "it arrives through a cut");
+            mend(&network);
+            assert_eq!(timeout(SOON, stream.read_u8()).await.unwrap().unwrap(), b'a');
+            echoes(&mut stream).await;
+        }
+        network.cut(Server::Cql);
+        network.cut_off(u32::MAX);
+        echoes(&mut stream).await;
+    }
+
+    #[tokio::test]
+    async fn a_slow_network_delays_and_a_server_that_closes_closes() {
+        let (network, mut stream) = connected().await;
+        network.delay(A_WHILE);
+        let begun = Instant::now();
+        echoes(&mut stream).await;
+        assert!(begun.elapsed() >= A_WHILE * 2, "there and back");
+        network.delay(Duration::ZERO);
+        stream.shutdown().await.unwrap();
+        assert_eq!(timeout(SOON, stream.read(&mut [0])).await.unwrap().unwrap(), 0);
+    }
+
+    #[test]
+    fn the_port_of_a_socket_is_read_off_the_table_of_the_kernel() {
+        let line =
+            "   0: 0100007F:65EC 0100007F:9C40 01 00000000:00000000 00:00000000 00000000     0        0 41234 1 0 20";
+        assert_eq!(port_of(line, &BTreeSet::from(["41234".to_owned()])), Some(26_092));
+        assert_eq!(port_of(line, &BTreeSet::from(["4123".to_owned()])), None);
+    }
+}

@@ -1,0 +1,72 @@
+//! Schedules are deterministic and possible.
+
+use super::*;
+
+#[test]
+fn a_seed_gives_the_same_schedule_always_and_another_seed_another() {
+    for seed in 0..200 {
+        assert_eq!(schedule(seed, 3, false), schedule(seed, 3, false));
+        assert_ne!(schedule(seed, 3, false), schedule(seed + 1, 3, false));
+    }
+}
+
+#[test]
+fn every_service_is_killed_frozen_drained_and_added_to_and_every_server_goes_away() {
+    for (seed, brokers) in (0..200).zip([1, 3].into_iter().cycle()) {
+        let steps = schedule(seed, brokers, false);
+        let count = |kind: &str| steps.iter().filter(|step| step.fault.kind() == kind).count();
+        let counts =
+            ["kill", "freeze", "drain", "add", "remove", "broker", "cql", "no_fetchers", "cut", "cut_off", "slow"]
+                .map(count);
+        assert_eq!(counts, [5, 5, 5, 5, 3, usize::from(brokers), 1, 1, 1, 2, 1], "seed {seed}");
+        for number in 1..=brokers {
+            assert!(steps.iter().any(|step| matches!(step.fault, Fault::Broker { node, .. } if node == number)));
+        }
+        assert!(steps.is_sorted_by_key(|step| step.at_ms));
+        assert!(steps.last().unwrap().at_ms < 150_000, "seed {seed}");
+    }
+}
+
+#[test]
+fn nobody_is_disturbed_who_is_not_there_and_each_service_has_an_instance_at_the_end() {
+    for seed in 0..200 {
+        let mut there: Vec<_> = Service::ALL.into_iter().map(|service| Slot { service, number: 1 }).collect();
+        for step in schedule(seed, 3, false) {
+            match step.fault {
+                Fault::Add { slot } => {
+                    assert!(!there.contains(&slot));
+                    there.push(slot);
+                }
+                Fault::Remove { slot } => {
+                    assert!(there.contains(&slot));
+                    there.retain(|other| *other != slot);
+                }
+                Fault::Kill { slot, .. }
+                | Fault::Freeze { slot, .. }
+                | Fault::Drain { slot, .. }
+                | Fault::CutOff { slot, .. } => {
+                    assert!(there.contains(&slot), "seed {seed}: {}", step.fault);
+                }
+                _ => {}
+            }
+        }
+        assert!(Service::ALL.iter().all(|service| there.iter().any(|slot| slot.service == *service)));
+    }
+}
+
+#[test]
+fn a_freeze_is_longer_than_a_session_and_a_long_schedule_outlasts_a_lease() {
+    let steps = schedule(3, 3, true);
+    for step in &steps {
+        match step.fault {
+            Fault::Freeze { for_ms, .. } | Fault::CutOff { for_ms, .. } => {
+                assert!(u128::from(for_ms) > SESSION.as_millis());
+            }
+            Fault::Outages { times, for_ms, .. } => assert!(times == 3 && for_ms > 60_000),
+            Fault::NoFetchers { away_ms } => {
+                assert!(away_ms > orbweaver_messages::LEASE_MS.unsigned_abs());
+            }
+            _ => {}
+        }
+    }
+}
