@@ -17,6 +17,8 @@ pub enum Fault {
     FailAppend(Machine, u64),
     /// It is frozen for so many milliseconds.
     Freeze(Machine, u64),
+    /// It is frozen for so many milliseconds as it sends its next tombstone, which lands when it wakes.
+    FreezeAtTombstone(Machine, u64),
     /// It reaches the web and the store, but not the log, for so many milliseconds.
     CutOff(Machine, u64),
     /// Its commits are refused for so many milliseconds.
@@ -84,6 +86,7 @@ impl Fault {
             Self::KillAtLanding(..) => "killed before an acknowledgement",
             Self::FailAppend(..) => "append failed in part",
             Self::Freeze(..) => "frozen",
+            Self::FreezeAtTombstone(..) => "frozen at a tombstone",
             Self::CutOff(..) => "cut off from the log",
             Self::RefuseCommits(..) => "commits refused",
             Self::LoseCommitAnswers(..) => "answers to commits lost",
@@ -178,6 +181,9 @@ impl fmt::Display for Planned {
                 write!(f, "{machine}: an append fails in part, {after} more before it")
             }
             Fault::Freeze(machine, ms) => write!(f, "{machine} is frozen for {ms} ms"),
+            Fault::FreezeAtTombstone(machine, ms) => {
+                write!(f, "{machine} is frozen for {ms} ms as it sends a tombstone")
+            }
             Fault::CutOff(machine, ms) => write!(f, "{machine} is cut off from the log for {ms} ms"),
             Fault::RefuseCommits(machine, ms) => write!(f, "{machine}: commits are refused for {ms} ms"),
             Fault::LoseCommitAnswers(machine, every) => {

@@ -81,6 +81,7 @@ pub(crate) struct Fleet {
     time: Time,
     broken: Broken,
     weather: Weather,
+    readers_lag: Duration,
     random: Random,
     folder: PathBuf,
     /// By how much the clocks of all machines were set.
@@ -101,12 +102,13 @@ pub(crate) struct Ground {
     pub(crate) time: Time,
     pub(crate) broken: Broken,
     pub(crate) weather: Weather,
+    pub(crate) readers_lag: Duration,
     pub(crate) folder: PathBuf,
 }
 
 impl Fleet {
     pub(crate) fn start(ground: Ground, random: Random) -> Self {
-        let Ground { log, groups, outside, time, broken, weather, folder } = ground;
+        let Ground { log, groups, outside, time, broken, weather, readers_lag, folder } = ground;
         let processes = outside.settings.processes;
         let mut fleet = Self {
             places: vec![],
@@ -116,6 +118,7 @@ impl Fleet {
             time,
             broken,
             weather,
+            readers_lag,
             random,
             folder,
             clocks_set_ms: 0,
@@ -192,6 +195,10 @@ impl Fleet {
                 let running = self.find(machine)?.running.as_mut()?;
                 running.gate.freeze(true);
                 running.mends.push((now + ms(for_ms), Mend::Thaw));
+            }
+            Fault::FreezeAtTombstone(machine, for_ms) => {
+                let running = self.find(machine)?.running.as_mut()?;
+                running.log.script(|script| script.freeze_at_tombstone = Some(for_ms));
             }
             Fault::CutOff(machine, for_ms) => {
                 let running = self.find(machine)?.running.as_mut()?;
@@ -348,6 +355,7 @@ impl Fleet {
             groups: self.groups.clone(),
             broken: self.broken.clone(),
             weather: self.weather,
+            readers_lag: self.readers_lag,
         };
         let log = ProcessLog::new(self.log.clone(), line, random.split("log"));
         let shutdown = CancellationToken::new();

@@ -1,8 +1,8 @@
 //! What must hold of a schedule, from the web's own log and from what is left in the log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use orbweaver_log::MemoryLog;
+use orbweaver_log::{Delivered, MemoryLog};
 use orbweaver_messages::{Millis, topic};
 
 use crate::{
@@ -23,8 +23,8 @@ pub struct Repeats {
     pub most: Option<(usize, String)>,
 }
 
-/// What is wrong with the pages that came out.
-pub(crate) fn judge_pages(log: &MemoryLog, truth: &Truth, served: &Served) -> Vec<String> {
+/// What is wrong with the pages that came out. Records of the `rejected` ones are among the dead letters.
+pub(crate) fn judge_pages(log: &MemoryLog, truth: &Truth, served: &Served, rejected: &BTreeSet<usize>) -> Vec<String> {
     let documents = documents(log);
     let missing = truth.documents.iter().filter(|url| !documents.contains(*url)).map(|url| format!("{url} was lost"));
     let invented = documents
@@ -35,11 +35,19 @@ pub(crate) fn judge_pages(log: &MemoryLog, truth: &Truth, served: &Served) -> Ve
     let forbidden = asked.iter().filter(|asked| !asked.is_robots && !truth.allowed.contains(&asked.url));
     let forbidden =
         forbidden.map(|asked| format!("{} was asked for at {}, but must not", asked.url, shown(asked.arrived_ms)));
-    let dead = places(log, topic::DEAD_LETTERS).into_iter().flat_map(|place| log.records(place)).map(|record| {
+    let letters = || places(log, topic::DEAD_LETTERS).into_iter().flat_map(|place| log.records(place));
+    let is_of = |letter: &Delivered, page: &usize| {
+        let url = format!("\"{}\"", served.web.pages[*page].url);
+        let mut texts = letter.headers.iter().map(|(_, value)| value).chain(&letter.value);
+        texts.any(|text| String::from_utf8_lossy(text).contains(&url))
+    };
+    let kept = rejected.iter().filter(|page| !letters().any(|letter| is_of(&letter, page)));
+    let kept = kept.map(|page| format!("{} is not among the dead letters", served.web.pages[*page].url));
+    let dead = letters().filter(|letter| !rejected.iter().any(|page| is_of(letter, page))).map(|record| {
         let reason = record.header("reason").map(|reason| String::from_utf8_lossy(reason).into_owned());
         format!("a dead letter: {} {:?}", reason.unwrap_or_default(), record.value)
     });
-    missing.chain(invented).chain(forbidden).chain(dead).collect()
+    missing.chain(invented).chain(forbidden).chain(kept).chain(dead).collect()
 }
 
 /// What is wrong with the moments at which sites were asked.

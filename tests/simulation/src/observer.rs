@@ -117,13 +117,13 @@ pub(crate) fn places(log: &MemoryLog, of: orbweaver_messages::Topic) -> Vec<Topi
     (0..partitions).map(|partition| TopicPartition::new(of, partition)).collect()
 }
 
-/// The URLs of all documents that came out.
+/// The URLs, as they were fetched, of all documents that came out.
 pub(crate) fn documents(log: &MemoryLog) -> BTreeSet<String> {
     let records = places(log, topic::DOCUMENTS).into_iter().flat_map(|place| log.records(place));
     records
         .filter_map(|record| {
             let document: Value = serde_json::from_slice(record.value.as_deref()?).ok()?;
-            Some(document["url"].as_str()?.to_owned())
+            Some(document["fetched_url"].as_str()?.to_owned())
         })
         .collect()
 }

@@ -25,6 +25,7 @@ use tokio::{sync::mpsc::UnboundedSender, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    broken::{Broken, BrokenStage},
     counts::Counts,
     gate::Gate,
     network::ProcessLog,
@@ -55,6 +56,9 @@ pub(crate) struct Outside {
     pub(crate) store: SharedStore,
     pub(crate) settings: Arc<Settings>,
     pub(crate) counts: Counts,
+    pub(crate) broken: Broken,
+    /// The page whose record ends the extractor that receives it.
+    pub(crate) poison: Option<Arc<str>>,
 }
 
 /// The store, and whether it is away.
@@ -93,6 +97,7 @@ pub(crate) async fn run(parts: Parts) -> Result<(), StageError> {
             let Parts { outside, gate, clock, time, random, .. } = &parts;
             let by = (parts.number, gate.clone());
             let visitor = Visitor::new(outside.served.clone(), by, (*time, clock.clone()), random.split("client"));
+            let visitor = visitor.without(&outside.broken);
             let store: Arc<dyn Store> = Arc::new(ProcessStore { shared: outside.store.clone(), gate: gate.clone() });
             let stage = FetcherStage::new(settings.fetcher(), counts.fetcher, Arc::default());
             let clock = Arc::new(clock.clone());
@@ -121,6 +126,8 @@ where
     let config = parts.outside.settings.runner(parts.service);
     let clock: Arc<dyn Clock> = Arc::new(parts.clock);
     let log: Arc<dyn Log> = Arc::new(parts.log);
+    let Outside { broken, poison, .. } = &parts.outside;
+    let stage = BrokenStage::new(stage, broken.clone(), poison.clone());
     let runner = Runner::new(stage, log, worker, perform, config);
     runner.with_clock(clock).with_metrics(&parts.outside.counts.stage).run(parts.shutdown).await
 }

@@ -16,6 +16,8 @@ pub struct Revision {
     pub excluded: BTreeSet<usize>,
     /// Pages that may be fetched from then on.
     pub max_pages: Option<u64>,
+    /// The versions in whose place it comes; none: it applies in any case.
+    pub replaces: Vec<u64>,
 }
 
 impl Revision {
@@ -29,7 +31,7 @@ impl Revision {
         let mut revision = |random: &mut Random, pages: u64| {
             at_ms += random.between(500, 15_000);
             let excluded = (0..pages).map(|_| random.index(web.pages.len())).collect();
-            Self { at_ms, excluded, max_pages: None }
+            Self { at_ms, excluded, ..Self::default() }
         };
         let times = random.between(1, 3);
         (0..times)
@@ -61,7 +63,7 @@ pub(crate) fn cap(random: &mut Random, web: &Web, mut revisions: Vec<Revision>) 
         let excluded = revisions.iter().rev().find(|revision| revision.at_ms <= *at_ms);
         let excluded = excluded.map(|revision| revision.excluded.clone()).unwrap_or_default();
         let index = revisions.partition_point(|revision| revision.at_ms <= *at_ms);
-        revisions.insert(index, Revision { at_ms: *at_ms, excluded, max_pages: *max_pages });
+        revisions.insert(index, Revision { at_ms: *at_ms, excluded, max_pages: *max_pages, replaces: vec![] });
     }
     (Some(first), revisions)
 }
@@ -84,6 +86,6 @@ pub(crate) fn definition(web: &Web, settings: &Settings, revision: &Revision, no
             wide_domains: vec![],
         },
         created_at_ms: now,
-        replaces: vec![],
+        replaces: revision.replaces.clone(),
     }
 }

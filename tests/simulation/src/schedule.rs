@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use orbweaver_log::{Cleanup, Log, MemoryLog, Record, TopicPartition, TopicSpec};
+use orbweaver_log::{Cleanup, Log, MemoryLog, RECORD_LIMIT, Record, TopicPartition, TopicSpec};
 use orbweaver_messages::{Millis, Topic, crawl_key, encode, topic};
 use orbweaver_stage::retention::{Bound, Expiring, Retention};
 use tokio::time::{Instant, sleep};
@@ -16,7 +16,7 @@ use crate::{
     broken::Broken,
     counts::Counts,
     faults::{Fault, Planned},
-    fleet::{Fleet, Ground},
+    fleet::{Ended, Fleet, Ground},
     gate::Gate,
     groups::Groups,
     judge::{Losses, Repeats, judge_pages, judge_politeness, repeats},
@@ -28,11 +28,11 @@ use crate::{
     revisions::{Revision, cap, definition},
     settings::{Service, Settings},
     time::Time,
-    web::{Expectation, Served, Web},
+    web::{Asked, Expectation, Served, Web},
 };
 
-/// A schedule must be complete within this virtual time.
-const WITHIN: Duration = Duration::from_secs(4 * 3600);
+/// A schedule must be complete within this virtual time, in milliseconds.
+const WITHIN_MS: u64 = 4 * 3_600_000;
 /// How often what is worked off is deleted and compacted.
 const SWEEP_EVERY: Duration = Duration::from_secs(15);
 /// Longer than any failover.
@@ -57,6 +57,18 @@ pub struct Scenario {
     pub revisions: Vec<Revision>,
     /// Pages that may be fetched at first.
     pub max_pages: Option<u64>,
+    /// The largest record that the log takes, in bytes.
+    pub record_limit: usize,
+    /// For how long a new reader finds nothing, since the leader that it asks lags behind, in milliseconds.
+    pub readers_lag_ms: u64,
+    /// The page whose record ends the extractor that receives it.
+    pub poison: Option<usize>,
+    /// Pages whose records end among the dead letters; they, and what only they lead to, need not come.
+    pub rejected: BTreeSet<usize>,
+    /// The seeds have expired before anybody has read them.
+    pub seeds_expired: bool,
+    /// The schedule must be complete within this virtual time, in milliseconds.
+    pub within_ms: u64,
     /// The rules that are switched off.
     pub broken: Broken,
     /// A record of a compacted topic stays for so long (`min.compaction.lag.ms`), in milliseconds.
@@ -71,10 +83,12 @@ impl Scenario {
     pub fn of(seed: u64) -> Self {
         let random = Random::new(seed);
         let mut web = Web::make(&mut random.split("web"));
-        let settings = Settings::draw(&mut random.split("settings"), web.interval_ms);
+        let mut settings = Settings::draw(&mut random.split("settings"), web.interval_ms);
         web.doom(&mut random.split("doomed"), settings.max_attempts);
         let faults = Fault::plan(&mut random.split("faults"));
         let revisions = Revision::draw(&mut random.split("revisions"), &web);
+        let record_limit = limit(&mut random.split("record limit"), &mut web);
+        settings.record_limit = record_limit;
         let (max_pages, revisions) = cap(&mut random.split("cap"), &web, revisions);
         let weather = random.split("weather").pick(&[Weather::Fair, Weather::Rough]);
         Self {
@@ -85,6 +99,12 @@ impl Scenario {
             faults,
             revisions,
             max_pages,
+            record_limit,
+            readers_lag_ms: 0,
+            poison: None,
+            rejected: BTreeSet::new(),
+            seeds_expired: false,
+            within_ms: WITHIN_MS,
             broken: Broken::default(),
             compaction_lag_ms: COMPACTION_LAG_MS,
             tombstones_kept_ms: TOMBSTONES_KEPT_MS,
@@ -111,6 +131,14 @@ pub struct Report {
     pub repeats: Repeats,
     /// Pages beyond a cap, at most.
     pub over_cap: u64,
+    /// All requests, as the web saw them.
+    pub asked: Vec<Asked>,
+    /// When completion was told first, in milliseconds from the begin.
+    pub told_ms: Option<u64>,
+    /// The most offsets of `crawl.frontier` between a commit point and its end.
+    pub longest_span: u64,
+    /// The most dispatches of a partition without an outcome.
+    pub most_outstanding: u64,
     /// How long it took, in virtual milliseconds.
     pub virtual_ms: u64,
     /// A number that two runs of the same schedule share.
@@ -155,6 +183,8 @@ struct Schedule {
     swept: Instant,
     revisions: VecDeque<Revision>,
     pages: PageTruth,
+    longest_span: u64,
+    most_outstanding: u64,
     /// Who held which partition of the frontier at the last sweep.
     held: BTreeSet<(u32, usize)>,
 }
@@ -163,17 +193,20 @@ impl Schedule {
     fn begin(scenario: Scenario, counts: Counts, folder: &std::path::Path) -> Self {
         let random = Random::new(scenario.seed);
         let time = Time::begin();
-        let log = MemoryLog::scripted(&specs(scenario.settings.partitions));
+        let log = MemoryLog::scripted(&specs(scenario.settings.partitions)).with_record_limit(scenario.record_limit);
         let groups = Groups::new(log.clone());
         let served = Arc::new(Served::new(scenario.web.clone()));
-        let excluded = scenario.revisions.iter().flat_map(|revision| revision.excluded.iter().copied()).collect();
+        let revisions = scenario.revisions.iter().flat_map(|revision| revision.excluded.iter());
+        let excluded = revisions.chain(&scenario.rejected).copied().collect();
         let max_attempts = scenario.settings.max_attempts;
         let expected = Arc::new(Expectation { served: served.clone(), excluded, max_attempts });
         let outside = Outside {
             served: served.clone(),
             store: SharedStore::default(),
-            settings: Arc::new(scenario.settings.clone()),
+            settings: Arc::new(scenario.settings.clone().without(&scenario.broken)),
             counts: counts.clone(),
+            broken: scenario.broken.clone(),
+            poison: scenario.poison.map(|page| scenario.web.pages[page].url.as_str().into()),
         };
         let ground = Ground {
             log: log.clone(),
@@ -182,6 +215,7 @@ impl Schedule {
             time,
             broken: scenario.broken.clone(),
             weather: scenario.weather,
+            readers_lag: Duration::from_millis(scenario.readers_lag_ms),
             folder: folder.to_owned(),
         };
         let observed = Arc::<Mutex<Observed>>::default();
@@ -191,6 +225,7 @@ impl Schedule {
             groups: groups.clone(),
             broken: Broken::default(),
             weather: scenario.weather,
+            readers_lag: Duration::ZERO,
         };
         let observer = Observer {
             log: ProcessLog::new(log.clone(), line, random.split("observer's log")),
@@ -210,6 +245,8 @@ impl Schedule {
             swept: Instant::now(),
             revisions: scenario.revisions.iter().cloned().collect(),
             pages: PageTruth::default(),
+            longest_span: 0,
+            most_outstanding: 0,
             held: BTreeSet::new(),
             repeated_before: counts.repeated(),
             time,
@@ -242,6 +279,7 @@ impl Schedule {
             self.fleet.step().await;
             self.groups.step(&mut self.random);
             self.sweep().await;
+            self.measure().await;
             // From when on nothing goes wrong any more.
             if !faults.is_empty() || !self.revisions.is_empty() || !self.fleet.is_well() || !self.groups.are_at_rest() {
                 quiet_since = None;
@@ -254,7 +292,7 @@ impl Schedule {
             {
                 break;
             }
-            if now_ms >= u64::try_from(WITHIN.as_millis()).unwrap_or(u64::MAX) {
+            if now_ms >= self.scenario.within_ms {
                 violations.push(format!("not complete after {now_ms} ms"));
                 break;
             }
@@ -275,6 +313,11 @@ impl Schedule {
             records.push(self.record(topic::SEEDS, partition, &url, Bytes::from(url.clone())));
         }
         let sown = self.log.append(records).await;
+        for place in places(&self.log, topic::SEEDS).into_iter().filter(|_| self.scenario.seeds_expired) {
+            if let Ok(bounds) = self.log.bounds(place).await {
+                let _ = self.log.delete_below(place, bounds.end).await;
+            }
+        }
         self.pages.limit(&self.log, self.scenario.max_pages);
         debug_assert!(sown.is_ok());
     }
@@ -324,16 +367,38 @@ impl Schedule {
         }
     }
 
+    /// Looks how far commit points of the frontier are behind, and how many dispatches are outstanding.
+    async fn measure(&mut self) {
+        let places = places(&self.log, topic::FRONTIER);
+        let Ok(commits) = self.log.committed(Service::Frontier.name(), &places).await else { return };
+        for (place, commit) in places.into_iter().zip(commits) {
+            if let Ok(bounds) = self.log.bounds(place).await {
+                let span = bounds.end.saturating_sub(commit.map_or(0, |commit| commit.offset));
+                self.longest_span = self.longest_span.max(span);
+            }
+            let end = async |topic| {
+                let bounds = self.log.bounds(TopicPartition::new(topic, place.partition)).await;
+                bounds.map_or(0, |bounds| bounds.end)
+            };
+            let outstanding = end(topic::SCHEDULED).await.saturating_sub(end(topic::OUTCOMES).await);
+            self.most_outstanding = self.most_outstanding.max(outstanding);
+        }
+    }
+
     fn judge(mut self, mut violations: Vec<String>) -> Report {
         violations.extend(std::mem::take(&mut lock(&self.observed).violations));
-        violations.extend(judge_pages(&self.log, &self.expected.truth(), &self.served));
+        violations.extend(judge_pages(&self.log, &self.expected.truth(), &self.served, &self.scenario.rejected));
         violations.extend(self.pages.judge(&self.log));
         let mut losses: Losses = vec![];
         let moment = |at: Instant| self.time.now() - Millis::try_from(at.elapsed().as_millis()).unwrap_or(0);
         losses.extend(self.fleet.ended.iter().map(|ended| (ended.process, moment(ended.at))));
         losses.extend(self.groups.expelled().iter().map(|expelled| (expelled.process, moment(expelled.at))));
         violations.extend(judge_politeness(&self.served, &losses));
-        violations.extend(self.fleet.ended.iter().filter(|ended| ended.is_fault).map(|ended| {
+        let by_poison = |ended: &Ended| {
+            self.scenario.poison.is_some() && ended.error.as_deref().is_some_and(|error| error.contains("poison"))
+        };
+        let faults = self.fleet.ended.iter().filter(|ended| ended.is_fault && !by_poison(ended));
+        violations.extend(faults.map(|ended| {
             format!("process {} ended: {}", ended.process, ended.error.as_deref().unwrap_or("in order, unasked"))
         }));
         let repeated = self.counts.repeated() - self.repeated_before;
@@ -355,8 +420,12 @@ impl Schedule {
             requests: asked.len(),
             repeats,
             over_cap: self.pages.over,
+            told_ms: lock(&self.observed).first_ms,
+            longest_span: self.longest_span,
+            most_outstanding: self.most_outstanding,
             virtual_ms: self.time.elapsed_ms(),
             trace,
+            asked,
             scenario: self.scenario,
         }
     }
@@ -370,6 +439,18 @@ impl Schedule {
         let bound = 2 * (losses + depths + usize::try_from(faults).unwrap_or(usize::MAX));
         (*most > bound).then(|| format!("{url} was asked for {most} times more than it needed; allowed are {bound}"))
     }
+}
+
+/// A record limit, in bytes. In one schedule of seven it is a small one, and many pages are larger.
+fn limit(random: &mut Random, web: &mut Web) -> usize {
+    if !random.chance(15) {
+        return RECORD_LIMIT;
+    }
+    let limit = random.pick(&[4, 8, 16]) << 10;
+    for page in &mut web.pages {
+        page.text_bytes = if random.chance(50) { random.index(6 * limit) } else { 0 };
+    }
+    limit
 }
 
 fn specs(partitions: u32) -> Vec<TopicSpec> {

@@ -5,11 +5,18 @@ use std::{path::PathBuf, time::Duration};
 use orbweaver_extractor::ExtractorConfig;
 use orbweaver_fetcher::FetcherConfig;
 use orbweaver_frontier::FrontierConfig;
+use orbweaver_log::RECORD_LIMIT;
 use orbweaver_normalizer_dedup::Config as DedupConfig;
 use orbweaver_rate_limiter::RateLimiterConfig;
 use orbweaver_stage::{Limits, RunnerConfig};
 
-use crate::random::Random;
+use crate::{
+    broken::{Broken, Rule},
+    random::Random,
+};
+
+/// Dispatches outstanding in a partition, where nothing bounds them.
+const MOST_OUTSTANDING: usize = 10_000;
 
 /// A service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,10 +65,16 @@ pub struct Settings {
     pub min_outstanding: usize,
     /// Whether the frontier has an index on disk.
     pub frontier_on_disk: bool,
+    /// The frontier appends the lowest waiting records again when the commit point is so far behind.
+    pub reappend_above: u64,
+    /// Uncommitted records of a process that are not parked, at most.
+    pub budget: usize,
+    /// The largest record that the services write, in bytes.
+    pub record_limit: usize,
+    /// A process proves that its partitions are its own when it has not done anything for so long.
+    pub frozen_after: Duration,
     interval_ms: u64,
     max_delay_ms: u64,
-    reappend_above: u64,
-    budget: usize,
     commit_interval: Duration,
 }
 
@@ -73,6 +86,8 @@ impl Settings {
             partitions: random.pick(&[1, 2, 2, 4]),
             processes: std::array::from_fn(|_| random.between(1, 3)),
             max_attempts: FrontierConfig::default().max_attempts,
+            record_limit: RECORD_LIMIT,
+            frozen_after: RunnerConfig::default().frozen_after,
             interval_ms,
             max_delay_ms: random.pick(&[200, 1000, 1000, 3000]),
             concurrency: random.pick(&[1, 2, 4, 8, 64]),
@@ -81,6 +96,18 @@ impl Settings {
             budget: random.pick(&[2, 5, 50, 1000]),
             commit_interval: Duration::from_millis(random.pick(&[50, 300, 1000, 2000])),
             frontier_on_disk: random.chance(60),
+        }
+    }
+
+    /// The same, where these rules are switched off.
+    pub(crate) fn without(self, broken: &Broken) -> Self {
+        let off = |rule| broken.is_off(rule);
+        Self {
+            min_outstanding: if off(Rule::Outstanding) { MOST_OUTSTANDING } else { self.min_outstanding },
+            reappend_above: if off(Rule::Reappend) { u64::MAX } else { self.reappend_above },
+            record_limit: if off(Rule::RecordLimit) { RECORD_LIMIT } else { self.record_limit },
+            frozen_after: if off(Rule::Proof) { Duration::from_hours(24) } else { self.frozen_after },
+            ..self
         }
     }
 
@@ -110,12 +137,13 @@ impl Settings {
         FetcherConfig {
             concurrency: self.concurrency,
             default_interval_ms: self.interval_ms,
+            record_limit: self.record_limit,
             ..FetcherConfig::default()
         }
     }
 
     pub(crate) fn extractor(&self) -> ExtractorConfig {
-        ExtractorConfig { threads: 1, batch_pages: 2, ..ExtractorConfig::default() }
+        ExtractorConfig { threads: 1, batch_pages: 2, record_limit: self.record_limit, ..ExtractorConfig::default() }
     }
 
     pub(crate) fn runner(&self, service: Service) -> RunnerConfig {
@@ -129,6 +157,7 @@ impl Settings {
             commit_interval: self.commit_interval,
             tick_interval: Duration::from_secs(1),
             alone_records: 20,
+            frozen_after: self.frozen_after,
             ..config
         }
     }

@@ -53,7 +53,8 @@ impl ProcessConsumer {
         for (place, commit) in &commits {
             tracing::debug!(process = self.inner.process, %place, offset = commit.offset, "commit");
         }
-        self.consumer.commit(commits).await?;
+        let commits = commits.into_iter().map(|(place, commit)| (place, self.inner.broken.commit(commit)));
+        self.consumer.commit(commits.collect()).await?;
         self.commits += 1;
         self.inner.ask().await;
         let lost = script.lose_answer_every > 0 && self.commits.is_multiple_of(script.lose_answer_every);

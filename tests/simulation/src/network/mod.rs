@@ -23,7 +23,12 @@ use orbweaver_log::{
 use orbweaver_messages::{Millis, Topic};
 use tokio::time::sleep;
 
-use crate::{broken::Broken, gate::Gate, groups::Groups, random::Random};
+use crate::{
+    broken::{Broken, Rule},
+    gate::Gate,
+    groups::Groups,
+    random::Random,
+};
 
 use consumer::ProcessConsumer;
 use lane::Lane;
@@ -41,6 +46,8 @@ pub(crate) struct Script {
     pub(crate) kill_at_landing: Option<u64>,
     /// Commits are refused until then.
     pub(crate) refuse_commits: bool,
+    /// The process is frozen for so many milliseconds as it sends its next tombstone, which lands when it wakes.
+    pub(crate) freeze_at_tombstone: Option<u64>,
     /// Every so many commits the answer is lost although it was taken; 0: never.
     pub(crate) lose_answer_every: u64,
 }
@@ -52,6 +59,7 @@ struct Inner {
     groups: Groups,
     broken: Broken,
     weather: Weather,
+    readers_lag: Duration,
     random: Mutex<Random>,
     lanes: Mutex<BTreeMap<TopicPartition, Lane>>,
     script: Mutex<Script>,
@@ -94,6 +102,8 @@ pub struct Line {
     pub broken: Broken,
     /// How long things take.
     pub weather: Weather,
+    /// For how long a new reader finds nothing, since the leader that it asks lags behind.
+    pub readers_lag: Duration,
 }
 
 /// The log, as one process reaches it. Clones are the same.
@@ -106,7 +116,7 @@ impl ProcessLog {
     /// The log as a process reaches it by `line`.
     #[must_use]
     pub fn new(log: MemoryLog, line: Line, random: Random) -> Self {
-        let Line { process, gate, groups, broken, weather } = line;
+        let Line { process, gate, groups, broken, weather, readers_lag } = line;
         let inner = Inner {
             log,
             process,
@@ -114,6 +124,7 @@ impl ProcessLog {
             groups,
             broken,
             weather,
+            readers_lag,
             random: Mutex::new(random),
             lanes: Mutex::default(),
             script: Mutex::default(),
@@ -158,7 +169,7 @@ impl Log for ProcessLog {
         async move {
             self.inner.ask().await;
             let reader = self.inner.log.reader(place, from).await?;
-            Ok(Box::new(ProcessReader::new(reader, self.inner.clone())) as Box<dyn Reader>)
+            Ok(Box::new(ProcessReader::new(reader, place, self.inner.clone())) as Box<dyn Reader>)
         }
         .boxed()
     }
@@ -186,7 +197,14 @@ impl Log for ProcessLog {
     ) -> BoxFuture<'a, Result<Vec<Option<Commit>>, LogError>> {
         async move {
             self.inner.ask().await;
-            self.inner.log.committed(group, places).await
+            let mut commits = self.inner.log.committed(group, places).await?;
+            if self.inner.broken.is_off(Rule::Offsets) {
+                for (place, commit) in places.iter().zip(&mut commits) {
+                    let offset = self.inner.log.bounds(*place).await?.start;
+                    commit.get_or_insert(Commit { offset, metadata: String::new() });
+                }
+            }
+            Ok(commits)
         }
         .boxed()
     }
@@ -219,7 +237,8 @@ async fn append(inner: &Arc<Inner>, records: Vec<Record>) -> Result<Vec<Offset>,
     }
     let early = inner.broken.acknowledges_early(&records);
     let partitions = inner.log.partitions(orbweaver_messages::topic::OUTCOMES)?;
-    let records = inner.broken.append(records, partitions);
+    let records = inner.broken.append(records, partitions, &inner.log);
+    freeze_at_tombstone(inner, &records);
     let places: Vec<TopicPartition> = records.iter().map(|record| record.place).collect();
     let mut chunks: BTreeMap<TopicPartition, (Vec<usize>, Vec<Record>)> = BTreeMap::new();
     for (index, record) in records.into_iter().enumerate() {
@@ -279,7 +298,25 @@ async fn append(inner: &Arc<Inner>, records: Vec<Record>) -> Result<Vec<Offset>,
         return Ok(offsets.into_iter().flatten().collect());
     }
     refusals.sort_unstable_by_key(|(index, _)| *index);
+    if let (Some((_, refusal)), true) = (refusals.first(), inner.broken.is_off(Rule::Refusals)) {
+        return Err(LogError::Fatal(refusal.to_string()));
+    }
     Err(LogError::Refused(Refused { offsets, refusals }))
+}
+
+/// Freezes the process if the script says so: what it is about to send lands when it wakes.
+fn freeze_at_tombstone(inner: &Arc<Inner>, records: &[Record]) {
+    if records.iter().all(|record| record.value.is_some()) {
+        return;
+    }
+    if let Some(for_ms) = lock(&inner.script).freeze_at_tombstone.take() {
+        let gate = inner.gate.clone();
+        gate.freeze(true);
+        tokio::spawn(async move {
+            sleep(Duration::from_millis(for_ms)).await;
+            gate.freeze(false);
+        });
+    }
 }
 
 fn failed() -> LogError {

@@ -3,36 +3,54 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::future::{BoxFuture, FutureExt};
-use orbweaver_log::{Delivered, LogError, Offset, Reader};
+use orbweaver_log::{Delivered, Log, LogError, Offset, Reader, TopicPartition};
+use tokio::time::{Instant, sleep};
 
 use super::Inner;
+use crate::broken::Rule;
 
 /// Reads with the delays of its process.
 pub(super) struct ProcessReader {
     reader: Box<dyn Reader>,
+    place: TopicPartition,
     inner: Arc<Inner>,
+    /// Until then the leader that it asks lags behind.
+    lags_until: Instant,
+    /// Where the log is said to end, with rule 28 switched off.
+    end: Option<Offset>,
 }
 
 impl ProcessReader {
-    pub(super) fn new(reader: Box<dyn Reader>, inner: Arc<Inner>) -> Self {
-        Self { reader, inner }
+    pub(super) fn new(reader: Box<dyn Reader>, place: TopicPartition, inner: Arc<Inner>) -> Self {
+        let lags_until = Instant::now() + inner.readers_lag;
+        Self { reader, place, inner, lags_until, end: None }
+    }
+
+    async fn read_on(&mut self, max_wait: Duration) -> Result<Vec<Delivered>, LogError> {
+        self.inner.gate.reaches_the_log().await;
+        let lag = self.lags_until.saturating_duration_since(Instant::now());
+        if !lag.is_zero() {
+            sleep(lag.min(max_wait)).await;
+            if self.inner.broken.is_off(Rule::Ends) {
+                self.end = Some(self.inner.log.bounds(self.place).await?.end);
+            }
+            return Ok(vec![]);
+        }
+        self.end = None;
+        let records = self.reader.read(max_wait).await?;
+        if !records.is_empty() {
+            self.inner.ask().await;
+        }
+        Ok(self.inner.broken.read(records))
     }
 }
 
 impl Reader for ProcessReader {
     fn read(&mut self, max_wait: Duration) -> BoxFuture<'_, Result<Vec<Delivered>, LogError>> {
-        async move {
-            self.inner.gate.reaches_the_log().await;
-            let records = self.reader.read(max_wait).await?;
-            if !records.is_empty() {
-                self.inner.ask().await;
-            }
-            Ok(records)
-        }
-        .boxed()
+        self.read_on(max_wait).boxed()
     }
 
     fn position(&self) -> Offset {
-        self.reader.position()
+        self.end.unwrap_or_else(|| self.reader.position())
     }
 }

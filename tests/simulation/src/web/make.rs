@@ -30,6 +30,7 @@ impl Web {
                 links: vec![],
                 troubles: troubles(random),
                 service_ms: if random.chance(5) { random.between(1_000, SLOWEST_MS) } else { hosts[host].service_ms },
+                text_bytes: 0,
             });
             if kind == Kind::Private {
                 hosts[host].has_robots = true;

@@ -52,6 +52,8 @@ pub struct Page {
     pub troubles: Vec<Trouble>,
     /// How long it takes to answer.
     pub service_ms: u64,
+    /// So many bytes of text, which hardly compress, follow its links.
+    pub text_bytes: usize,
 }
 
 /// A host.

@@ -9,7 +9,8 @@ use orbweaver_fetcher::{Answer, Body, Failure, Purpose, Request};
 use orbweaver_messages::Millis;
 use orbweaver_politeness::MAX_ATTEMPTS;
 
-use super::{Kind, Trouble, Web, client_patience_ms};
+use super::{Kind, Page, Trouble, Web, client_patience_ms};
+use crate::random::Random;
 
 /// A request, as the server saw it; times are true.
 #[derive(Debug, Clone)]
@@ -178,7 +179,7 @@ impl Served {
                 let cookie = vec!["in=1; Path=/".to_owned()];
                 Answer { location: Some(page.url.clone()), set_cookie: cookie, ..status(302) }
             }
-            Kind::Html | Kind::CookieWall | Kind::Private => self.html(&page.links),
+            Kind::Html | Kind::CookieWall | Kind::Private => self.html(page),
             Kind::Redirect(to) => Answer { location: Some(self.web.pages[to].url.clone()), ..status(301) },
             Kind::Missing => status(404),
             Kind::Pdf => Answer { content_type: Some("application/pdf".into()), ..status(200) },
@@ -186,9 +187,11 @@ impl Served {
         (page.service_ms, Ok(answer))
     }
 
-    fn html(&self, links: &[usize]) -> Answer {
-        let links = links.iter().map(|&page| format!("<a href=\"{}\">{page}</a>", self.web.pages[page].url));
-        let text = format!("<html><body>{}</body></html>", links.collect::<String>());
+    fn html(&self, page: &Page) -> Answer {
+        let links = page.links.iter().map(|&page| format!("<a href=\"{}\">{page}</a>", self.web.pages[page].url));
+        let mut random = Random::new(page.links.len() as u64);
+        let text = (0..page.text_bytes).map(|_| char::from(random.pick(b"0123456789abcdef ")));
+        let text = format!("<html><body>{}{}</body></html>", links.collect::<String>(), text.collect::<String>());
         let body = Body::Read { bytes: text.into_bytes(), truncated: false };
         Answer { body, content_type: Some("text/html; charset=utf-8".into()), ..status(200) }
     }

@@ -12,6 +12,7 @@ use tokio::time::sleep;
 
 use super::Served;
 use crate::{
+    broken::{Broken, Rule},
     gate::Gate,
     random::Random,
     time::{MachineClock, Time},
@@ -25,6 +26,8 @@ pub struct Visitor {
     time: Time,
     clock: MachineClock,
     random: Mutex<Random>,
+    /// Rule 19 is switched off.
+    answers_at_once: bool,
 }
 
 impl Visitor {
@@ -36,7 +39,13 @@ impl Visitor {
         (time, clock): (Time, MachineClock),
         random: Random,
     ) -> Self {
-        Self { served, by, gate, time, clock, random: Mutex::new(random) }
+        Self { served, by, gate, time, clock, random: Mutex::new(random), answers_at_once: false }
+    }
+
+    /// The same, where these rules are switched off.
+    #[must_use]
+    pub fn without(self, broken: &Broken) -> Self {
+        Self { answers_at_once: broken.is_off(Rule::Answers), ..self }
     }
 
     async fn way(&self) {
@@ -68,7 +77,8 @@ impl Client for Visitor {
             self.way().await;
             self.gate.runs().await;
             let now = self.clock.now();
-            Attempt { requested_at_ms, answered_at_ms: now, ended_at_ms: now, result: answering.result }
+            let answered_at_ms = if self.answers_at_once { requested_at_ms } else { now };
+            Attempt { requested_at_ms, answered_at_ms, ended_at_ms: now, result: answering.result }
         }
         .boxed()
     }

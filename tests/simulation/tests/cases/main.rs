@@ -5,8 +5,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
 
+mod dispatches;
+mod fetching;
+mod limits;
+mod restores;
+mod webs;
+
+use orbweaver_log::RECORD_LIMIT;
 use orbweaver_simulation_tests::{
-    broken::{Broken, Rule},
+    broken::Rule,
     counts::Counts,
     faults::{Back, Fault, Machine, Planned},
     network::Weather,
@@ -23,6 +30,7 @@ fn calm(seed: u64) -> Scenario {
     for page in &mut scenario.web.pages {
         page.troubles.clear();
         page.service_ms = page.service_ms.min(300);
+        page.text_bytes = 0;
         if page.kind == Kind::CookieWall {
             page.kind = Kind::Html;
         }
@@ -35,6 +43,7 @@ fn calm(seed: u64) -> Scenario {
     scenario.faults.clear();
     scenario.revisions.clear();
     scenario.max_pages = None;
+    (scenario.record_limit, scenario.settings.record_limit) = (RECORD_LIMIT, RECORD_LIMIT);
     scenario.weather = Weather::Rough;
     scenario
 }
@@ -75,7 +84,7 @@ fn fails_without(rule: Rule, scenario: impl Fn(u64) -> Scenario, seeds: std::ops
     let counts = Counts::new().unwrap();
     let found = seeds.clone().any(|seed| {
         let mut scenario = scenario(seed);
-        scenario.broken = Broken::without(rule);
+        scenario.broken = std::mem::take(&mut scenario.broken).and(rule);
         harm(&run(scenario, &counts))
     });
     assert!(found, "none of the seeds {seeds:?} needs {rule:?}");
@@ -236,7 +245,7 @@ fn narrowed(seed: u64) -> Scenario {
     scenario.settings = Settings::draw(&mut Random::new(seed), 2_000);
     let pages = scenario.web.pages.len();
     let excluded = (1..pages).filter(|page| page % 3 == 0 && !scenario.web.seeds.contains(page)).collect();
-    scenario.revisions = vec![Revision { at_ms: 6_000, excluded, max_pages: None }];
+    scenario.revisions = vec![Revision { at_ms: 6_000, excluded, ..Revision::default() }];
     scenario
 }
 

@@ -1,0 +1,72 @@
+//! Records as they are without a rule.
+
+use orbweaver_log::{Delivered, MemoryLog, Record};
+use orbweaver_stage::CLAIM_HEADER;
+use serde_json::Value;
+
+/// The JSON of a record's value; `Null` for a tombstone, and for what is no JSON.
+fn json(value: Option<&[u8]>) -> Value {
+    value.and_then(|value| serde_json::from_slice(value).ok()).unwrap_or_default()
+}
+
+fn change(record: &mut Record, change: impl FnOnce(&mut Value)) {
+    let mut value = json(record.value.as_deref());
+    if value.is_object() {
+        change(&mut value);
+        record.value = Some(value.to_string().into());
+    }
+}
+
+/// A dispatch that may be used for ever.
+pub(super) fn without_end(dispatch: &mut Record) {
+    change(dispatch, |dispatch| {
+        for field in ["not_after_ms", "expires_ms"] {
+            dispatch[field] = Value::from(i64::from(u32::MAX) * 1_000);
+        }
+    });
+}
+
+/// A dispatch that asks for the canonical form.
+pub(super) fn as_its_key(dispatch: &mut Record) {
+    change(dispatch, |dispatch| {
+        if dispatch["key"].is_string() {
+            dispatch["url"] = dispatch["key"].clone();
+        }
+    });
+}
+
+/// A redirect's target of which nobody knows how it was come by.
+pub(super) fn without_chain(discovered: &mut Record) {
+    change(discovered, |discovered| discovered["chain"] = Value::Array(vec![]));
+}
+
+/// A deferral, as a failed request.
+pub(super) fn as_an_attempt(outcome: &mut Record) {
+    change(outcome, |outcome| {
+        if outcome["kind"] == "deferred" {
+            outcome["kind"] = "retry".into();
+            for field in ["requested_at_ms", "answered_at_ms"] {
+                outcome[field] = outcome["ended_at_ms"].clone();
+            }
+        }
+    });
+}
+
+/// A URL that was let through again, at the depth of its first record.
+pub(super) fn at_first_depth(waiting: &mut Record, log: &MemoryLog) {
+    if waiting.headers.iter().any(|(name, _)| *name == CLAIM_HEADER) {
+        return;
+    }
+    let before = log.records(waiting.place);
+    let first = before.iter().find(|before| before.key == waiting.key && before.value.is_some());
+    let Some(depth) = first.map(|first| json(first.value.as_deref())["depth"].clone()) else { return };
+    change(waiting, |waiting| waiting["depth"] = depth);
+}
+
+/// A definition in place of whatever applies.
+pub(super) fn without_version(setting: &mut Delivered) {
+    let mut value = json(setting.value.as_deref());
+    if value.as_object_mut().is_some_and(|fields| fields.remove("replaces").is_some()) {
+        setting.value = Some(value.to_string().into());
+    }
+}

@@ -1,0 +1,176 @@
+//! A stage of which the runtime hears something else, where a rule is switched off; and which a poison record ends.
+
+use std::sync::Arc;
+
+use orbweaver_log::{Delivered, Offset, Partition, Record, TopicPartition};
+use orbweaver_messages::{Millis, Topic};
+use orbweaver_stage::{Actions, Opening, Origin, RestoreSpec, Stage, StageError, Token};
+use serde_json::Value;
+
+use super::{Broken, Rule};
+
+/// With rule 20 switched off, a partition counts as opened so long ago, in milliseconds.
+const LONG_AGO_MS: Millis = 24 * 3_600_000;
+
+/// A stage, without the rules that are switched off.
+pub(crate) struct BrokenStage<S> {
+    stage: S,
+    broken: Broken,
+    /// The record of this page is poison: whoever receives it crashes.
+    poison: Option<Arc<str>>,
+}
+
+impl<S: Stage> BrokenStage<S> {
+    pub(crate) fn new(stage: S, broken: Broken, poison: Option<Arc<str>>) -> Self {
+        Self { stage, broken, poison }
+    }
+
+    fn call(
+        &mut self,
+        actions: &mut Actions<S::Job, S::Effect>,
+        call: impl FnOnce(&mut S, &mut Actions<S::Job, S::Effect>),
+    ) {
+        call(&mut self.stage, actions);
+        match self.stage.service() {
+            "fetcher" if self.broken.is_off(Rule::Order) => {
+                actions.plans.iter_mut().for_each(|plan| plan.steps.reverse());
+            }
+            "frontier" if self.broken.is_off(Rule::Parking) => actions.parked.clear(),
+            _ => {}
+        }
+    }
+}
+
+/// The page that a record is about.
+fn page_of(record: &Delivered) -> Option<String> {
+    let page: Value = serde_json::from_slice(record.header("page")?).ok()?;
+    Some(page["url"].as_str()?.to_owned())
+}
+
+impl<S: Stage> Stage for BrokenStage<S> {
+    type Job = S::Job;
+    type Done = S::Done;
+    type Effect = S::Effect;
+
+    fn service(&self) -> &'static str {
+        self.stage.service()
+    }
+
+    fn topics(&self) -> &'static [Topic] {
+        self.stage.topics()
+    }
+
+    fn claims(&self) -> &'static [Topic] {
+        self.stage.claims()
+    }
+
+    fn tails(&self) -> &'static [Topic] {
+        self.stage.tails()
+    }
+
+    fn restores(&self, partition: Partition) -> Vec<RestoreSpec> {
+        self.stage.restores(partition)
+    }
+
+    fn looks_back_to(&self, partition: Partition, topic: Topic) -> Option<Offset> {
+        self.stage.looks_back_to(partition, topic)
+    }
+
+    fn distrust(&mut self, partition: Partition, topic: Topic) -> Result<(), StageError> {
+        self.stage.distrust(partition, topic)
+    }
+
+    fn restore(&mut self, partition: Partition, record: &Delivered) -> Result<(), StageError> {
+        self.stage.restore(partition, record)
+    }
+
+    fn refreshed(&mut self, token: Token, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>) {
+        self.call(actions, |stage, actions| stage.refreshed(token, now, actions));
+    }
+
+    fn follow(&mut self, record: &Delivered, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>) {
+        self.call(actions, |stage, actions| stage.follow(record, now, actions));
+    }
+
+    fn prepare(&mut self, opening: Opening, now: Millis) -> Result<(), StageError> {
+        self.stage.prepare(opening, now)
+    }
+
+    fn open(&mut self, opening: Opening, now: Millis) {
+        let opened_ms = if self.broken.is_off(Rule::Delays) { now - LONG_AGO_MS } else { now };
+        self.stage.open(opening, opened_ms);
+    }
+
+    fn incomplete(&self, partition: Partition) -> Box<dyn Iterator<Item = (Topic, Offset)> + '_> {
+        self.stage.incomplete(partition)
+    }
+
+    fn receive(
+        &mut self,
+        batch: Vec<(Origin, Delivered)>,
+        now: Millis,
+        actions: &mut Actions<Self::Job, Self::Effect>,
+    ) {
+        if let Some(poison) = self.poison.as_deref()
+            && self.stage.service() == "extractor"
+            && batch.iter().any(|(_, record)| page_of(record).as_deref() == Some(poison))
+        {
+            std::panic::panic_any(format!("poison: {poison}"));
+        }
+        self.call(actions, |stage, actions| stage.receive(batch, now, actions));
+    }
+
+    fn settled(
+        &mut self,
+        token: Token,
+        offsets: &[Offset],
+        now: Millis,
+        actions: &mut Actions<Self::Job, Self::Effect>,
+    ) {
+        self.call(actions, |stage, actions| stage.settled(token, offsets, now, actions));
+    }
+
+    fn refused(&mut self, token: Token, reason: &str, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>) {
+        self.call(actions, |stage, actions| stage.refused(token, reason, now, actions));
+    }
+
+    fn finished(&mut self, done: Self::Done, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>) {
+        self.call(actions, |stage, actions| stage.finished(done, now, actions));
+    }
+
+    fn tick(&mut self, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>) {
+        self.call(actions, |stage, actions| stage.tick(now, actions));
+    }
+
+    fn next_tick(&self) -> Option<Millis> {
+        self.stage.next_tick()
+    }
+
+    fn needs_proof(&self) -> bool {
+        self.stage.needs_proof()
+    }
+
+    fn owns_until(&mut self, until_ms: Millis) {
+        self.stage.owns_until(until_ms);
+    }
+
+    fn drain(&mut self, partition: Partition) {
+        self.stage.drain(partition);
+    }
+
+    fn close(&mut self, partition: Partition) {
+        self.stage.close(partition);
+    }
+
+    fn due(&self, now: Millis) -> usize {
+        self.stage.due(now)
+    }
+
+    fn ends_of_rejected(record: &Delivered, now: Millis) -> Vec<Record> {
+        S::ends_of_rejected(record, now)
+    }
+
+    fn commit_metadata(&self, place: TopicPartition) -> String {
+        self.stage.commit_metadata(place)
+    }
+}

@@ -1,0 +1,96 @@
+//! Rules about requests: how URLs are asked for, and when.
+
+use orbweaver_simulation_tests::{
+    broken::Rule,
+    faults::Fault,
+    random::Random,
+    schedule::{Report, Scenario},
+    settings::{Service, Settings},
+    web::{Kind, Trouble},
+};
+
+use crate::{
+    at, calm, fails_without, holds, violated,
+    webs::{crawl, web},
+};
+
+/// Page 3 is found at depth 3, and fetched, before it is found at depth 2; what it links to is within the limit only then.
+fn found_again_nearer(seed: u64) -> Scenario {
+    let mut web = web(&[(0, &[1, 4]), (1, &[2]), (2, &[3]), (3, &[5]), (4, &[3]), (5, &[])]);
+    web.max_depth = Some(3);
+    web.pages[4].troubles = vec![Trouble::Busy(Some(20))];
+    crawl(seed, web)
+}
+
+#[test]
+fn rule_10_a_page_that_is_found_again_at_a_lesser_depth_is_followed_again() {
+    holds(found_again_nearer, 0..5, violated);
+    fails_without(Rule::Depth, found_again_nearer, 0..1, violated);
+}
+
+/// The server does not know page 1 by its canonical form, in which the tilde is not escaped.
+fn an_escape_that_matters(seed: u64) -> Scenario {
+    let mut web = web(&[(0, &[1]), (0, &[])]);
+    web.pages[1].url = "https://site0.org/%7Ep1".to_owned();
+    crawl(seed, web)
+}
+
+#[test]
+fn rule_11_what_is_requested_is_the_url_as_it_was_found() {
+    holds(an_escape_that_matters, 0..3, violated);
+    fails_without(Rule::AsFound, an_escape_that_matters, 0..1, violated);
+}
+
+/// A row of forty redirects, with nothing at its end.
+fn a_long_row_of_redirects(seed: u64) -> Scenario {
+    const ROW: usize = 40;
+    let mut web = web(&[(0, &[1][..])].into_iter().chain((0..ROW).map(|_| (0, &[][..]))).collect::<Vec<_>>());
+    for page in 1..ROW {
+        web.pages[page].kind = Kind::Redirect(page + 1);
+    }
+    web.pages[ROW].kind = Kind::Missing;
+    crawl(seed, web)
+}
+
+/// The first page, the first redirect, and twenty hops.
+fn follows_more_than_twenty(report: &Report) -> bool {
+    violated(report) || report.asked.iter().filter(|asked| !asked.is_robots).count() > 22
+}
+
+#[test]
+fn rule_13_a_row_of_redirects_ends_after_twenty_hops() {
+    holds(a_long_row_of_redirects, 0..3, follows_more_than_twenty);
+    fails_without(Rule::Chain, a_long_row_of_redirects, 0..1, follows_more_than_twenty);
+}
+
+/// Every answer takes three times as long as the interval.
+fn slow_answers(seed: u64) -> Scenario {
+    let mut scenario = calm(seed);
+    scenario.web.interval_ms = 100;
+    scenario.settings = Settings::draw(&mut Random::new(seed), 100);
+    scenario.web.pages.iter_mut().for_each(|page| page.service_ms = 300);
+    scenario.web.hosts.iter_mut().for_each(|host| host.service_ms = 300);
+    scenario
+}
+
+#[test]
+fn rule_19_the_interval_of_a_site_begins_with_its_answer() {
+    holds(slow_answers, 0..5, violated);
+    fails_without(Rule::Answers, slow_answers, 0..5, violated);
+}
+
+/// Partitions move from fetcher to fetcher.
+fn fetchers_share_out_anew(seed: u64) -> Scenario {
+    let mut scenario = calm(seed);
+    scenario.web.interval_ms = 2_000;
+    scenario.settings = Settings::draw(&mut Random::new(seed), 2_000);
+    (scenario.settings.partitions, scenario.settings.processes[3]) = (2, 3);
+    scenario.faults = (0..12).map(|n| at(1_500 * n + 3_000, Fault::Move(Service::Fetcher))).collect();
+    scenario
+}
+
+#[test]
+fn rule_20_whoever_gets_a_partition_waits_as_if_its_sites_had_been_asked_just_now() {
+    holds(fetchers_share_out_anew, 0..10, violated);
+    fails_without(Rule::Delays, fetchers_share_out_anew, 0..20, violated);
+}

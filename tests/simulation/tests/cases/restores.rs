@@ -1,0 +1,128 @@
+//! Rules about logs, their owners and their indexes.
+
+use std::collections::BTreeSet;
+
+use orbweaver_simulation_tests::{
+    broken::Rule,
+    faults::Fault,
+    revisions::Revision,
+    schedule::{Report, Scenario},
+    settings::Service,
+    web::Trouble,
+};
+
+use crate::{
+    BACK, at, calm, fails_without, frontier_killed, holds, machine, violated,
+    webs::{crawl, web},
+};
+
+/// Page 3 is found at depth 3 and fetched; its frontier is frozen as it writes the tombstone. Another takes over, and page 3 is
+/// found at depth 2. While it waits, since the fetchers are away, the first wakes and its tombstone lands.
+fn an_owner_wakes_with_a_tombstone(seed: u64) -> Scenario {
+    let mut web = web(&[(0, &[1, 4]), (1, &[2]), (2, &[3]), (3, &[5]), (4, &[3]), (5, &[])]);
+    web.max_depth = Some(3);
+    web.pages[3].service_ms = 15_000;
+    web.pages[4].troubles = vec![Trouble::Busy(Some(60))];
+    let faults = vec![
+        at(12_000, Fault::FreezeAtTombstone(machine(Service::Frontier, 0), 110_000)),
+        at(14_000, Fault::Add(Service::Frontier)),
+        at(80_000, Fault::AllAway(Service::Fetcher, 100_000)),
+    ];
+    Scenario { faults, ..crawl(seed, web) }
+}
+
+#[test]
+fn rule_3_the_tombstone_of_an_owner_that_wakes_up_ends_nothing_that_waits_under_the_next() {
+    holds(an_owner_wakes_with_a_tombstone, 0..5, violated);
+    fails_without(Rule::Claims, an_owner_wakes_with_a_tombstone, 0..5, violated);
+}
+
+fn seeds_have_expired(seed: u64) -> Scenario {
+    Scenario { seeds_expired: true, within_ms: 60_000, ..calm(seed) }
+}
+
+/// Where a stage halts, it says so; that it is not at work is seen there, not in the offsets.
+fn nobody_says_that_seeds_are_missing(report: &Report) -> bool {
+    report.told_ms.is_some() && !report.ended.iter().any(|error| error.contains("records have expired"))
+}
+
+#[test]
+fn rule_6_a_stage_whose_records_have_expired_halts_and_says_so() {
+    holds(seeds_have_expired, 0..3, nobody_says_that_seeds_are_missing);
+    fails_without(Rule::Offsets, seeds_have_expired, 0..1, nobody_says_that_seeds_are_missing);
+}
+
+/// Thirty pages, each behind the one before, and one that waits for ten minutes all the while.
+fn one_waits_while_many_end(seed: u64) -> Scenario {
+    const PAGES: usize = 30;
+    let links: Vec<Vec<usize>> =
+        (0..PAGES).map(|page| if page == 0 { vec![1, PAGES] } else { vec![page + 1] }).collect();
+    let mut pages: Vec<(usize, &[usize])> = links.iter().map(|links| (0, &links[..])).collect();
+    pages[PAGES - 1].1 = &[];
+    pages.push((1, &[]));
+    let mut web = web(&pages);
+    web.pages[PAGES].troubles = vec![Trouble::Busy(Some(600))];
+    let mut scenario = crawl(seed, web);
+    scenario.settings.reappend_above = 4;
+    scenario
+}
+
+/// With two URLs that wait, eight offsets are tolerated; as many again may be on their way.
+fn spans_more_than_what_waits(report: &Report) -> bool {
+    violated(report) || report.longest_span > 20
+}
+
+#[test]
+fn rule_8_a_url_that_waits_for_long_does_not_hold_back_the_commit_point() {
+    holds(one_waits_while_many_end, 0..5, spans_more_than_what_waits);
+    fails_without(Rule::Reappend, one_waits_while_many_end, 0..1, spans_more_than_what_waits);
+}
+
+/// The frontier is killed again and again, and whoever restores asks a leader that lags behind.
+fn leaders_lag(seed: u64) -> Scenario {
+    Scenario { readers_lag_ms: 3_000, ..frontier_killed(seed) }
+}
+
+#[test]
+fn rule_28_a_leader_that_lags_ends_no_restore() {
+    holds(leaders_lag, 0..10, violated);
+    fails_without(Rule::Ends, leaders_lag, 0..20, violated);
+}
+
+/// Fetchers are killed wherever they write.
+fn fetchers_killed_as_they_write(seed: u64) -> Scenario {
+    let mut scenario = calm(seed);
+    let fetcher = |n| machine(Service::Fetcher, n);
+    scenario.faults = (0..12)
+        .map(|n| match n % 2 {
+            0 => at(700 * n + 2_000, Fault::KillAtLanding(fetcher(n), BACK, n % 5)),
+            _ => at(700 * n + 2_000, Fault::KillAtAppend(fetcher(n), BACK, n % 3)),
+        })
+        .collect();
+    scenario
+}
+
+#[test]
+fn rule_1_a_page_whose_outcome_is_written_last_is_not_lost_with_its_fetcher() {
+    holds(fetchers_killed_as_they_write, 0..10, violated);
+    fails_without(Rule::Order, fetchers_killed_as_they_write, 0..40, violated);
+}
+
+/// Two operators revise the same version of the crawl's definition: the first excludes page 3, the other page 4.
+fn two_revise_the_same_version(seed: u64) -> Scenario {
+    let web = web(&[(0, &[1]), (0, &[2]), (0, &[3, 4]), (0, &[]), (0, &[])]);
+    let revision =
+        |at_ms, page| Revision { at_ms, excluded: BTreeSet::from([page]), max_pages: None, replaces: vec![0] };
+    Scenario { revisions: vec![revision(400, 3), revision(500, 4)], ..crawl(seed, web) }
+}
+
+fn the_second_applies(report: &Report) -> bool {
+    let asked = |page: usize| report.asked.iter().any(|asked| asked.url == report.scenario.web.pages[page].url);
+    violated(report) || asked(3) || !asked(4)
+}
+
+#[test]
+fn rule_24_of_two_definitions_in_place_of_the_same_version_the_first_applies() {
+    holds(two_revise_the_same_version, 0..5, the_second_applies);
+    fails_without(Rule::Versions, two_revise_the_same_version, 0..1, the_second_applies);
+}

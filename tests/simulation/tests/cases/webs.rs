@@ -1,0 +1,47 @@
+//! Webs made by hand, for the sequence of events of one rule.
+
+use orbweaver_simulation_tests::{
+    network::Weather,
+    random::Random,
+    schedule::Scenario,
+    settings::Settings,
+    web::{Host, Kind, Page, Web},
+};
+
+use crate::calm;
+
+/// A web of these pages, each with the number of its site and its links. The first is the seed.
+pub(crate) fn web(pages: &[(usize, &[usize])]) -> Web {
+    let sites = pages.iter().map(|(site, _)| site + 1).max().unwrap_or(0);
+    let host = |site| Host {
+        name: format!("site{site}.org"),
+        site: format!("site{site}.org"),
+        has_robots: false,
+        crawl_delay_s: None,
+        robots_troubles: vec![],
+        service_ms: 20,
+    };
+    let page = |(number, (site, links)): (usize, &(usize, &[usize]))| Page {
+        url: format!("https://site{site}.org/p{number}"),
+        host: *site,
+        kind: Kind::Html,
+        links: links.to_vec(),
+        troubles: vec![],
+        service_ms: 20,
+        text_bytes: 0,
+    };
+    Web {
+        pages: pages.iter().enumerate().map(page).collect(),
+        hosts: (0..sites).map(host).collect(),
+        seeds: vec![0],
+        max_depth: None,
+        interval_ms: 100,
+    }
+}
+
+/// A crawl of this web in one partition, with one process of each service; the seed decides upon settings and delays.
+pub(crate) fn crawl(seed: u64, web: Web) -> Scenario {
+    let mut settings = Settings::draw(&mut Random::new(seed), web.interval_ms);
+    (settings.partitions, settings.processes) = (1, [1; 5]);
+    Scenario { web, settings, weather: Weather::Fair, ..calm(seed) }
+}
