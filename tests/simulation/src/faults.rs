@@ -17,6 +17,8 @@ pub enum Fault {
     FailAppend(Machine, u64),
     /// It is frozen for so many milliseconds.
     Freeze(Machine, u64),
+    /// It is frozen for so many milliseconds, and wakes a moment before its group hears of it.
+    FreezeUnheard(Machine, u64),
     /// It is frozen for so many milliseconds as it sends its next tombstone, which lands when it wakes.
     FreezeAtTombstone(Machine, u64),
     /// It reaches the web and the store, but not the log, for so many milliseconds.
@@ -86,6 +88,7 @@ impl Fault {
             Self::KillAtLanding(..) => "killed before an acknowledgement",
             Self::FailAppend(..) => "append failed in part",
             Self::Freeze(..) => "frozen",
+            Self::FreezeUnheard(..) => "frozen, and woken unheard",
             Self::FreezeAtTombstone(..) => "frozen at a tombstone",
             Self::CutOff(..) => "cut off from the log",
             Self::RefuseCommits(..) => "commits refused",
@@ -181,6 +184,7 @@ impl fmt::Display for Planned {
                 write!(f, "{machine}: an append fails in part, {after} more before it")
             }
             Fault::Freeze(machine, ms) => write!(f, "{machine} is frozen for {ms} ms"),
+            Fault::FreezeUnheard(machine, ms) => write!(f, "{machine} is frozen for {ms} ms, and wakes unheard"),
             Fault::FreezeAtTombstone(machine, ms) => {
                 write!(f, "{machine} is frozen for {ms} ms as it sends a tombstone")
             }

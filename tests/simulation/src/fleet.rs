@@ -196,6 +196,7 @@ impl Fleet {
                 running.gate.freeze(true);
                 running.mends.push((now + ms(for_ms), Mend::Thaw));
             }
+            Fault::FreezeUnheard(machine, for_ms) => self.find(machine)?.running.as_mut()?.gate.freeze_for(ms(for_ms)),
             Fault::FreezeAtTombstone(machine, for_ms) => {
                 let running = self.find(machine)?.running.as_mut()?;
                 running.log.script(|script| script.freeze_at_tombstone = Some(for_ms));

@@ -4,9 +4,13 @@ use std::{
     pin::{Pin, pin},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
-use tokio::{sync::Notify, time::Instant};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep},
+};
 
 /// What happens to a process.
 #[derive(Debug, Clone, Copy, Default)]
@@ -61,6 +65,16 @@ impl Gate {
     /// Nothing of it runs any more, until it is thawed (SIGSTOP and SIGCONT).
     pub fn freeze(&self, frozen: bool) {
         self.change(|state| state.frozen = frozen);
+    }
+
+    /// Nothing of it runs for so long. It wakes between two looks of its group's coordinator.
+    pub fn freeze_for(self: &Arc<Self>, time: Duration) {
+        self.freeze(true);
+        let gate = self.clone();
+        tokio::spawn(async move {
+            sleep(time).await;
+            gate.freeze(false);
+        });
     }
 
     /// It runs, and reaches the web and the store, but not the log.

@@ -310,12 +310,7 @@ fn freeze_at_tombstone(inner: &Arc<Inner>, records: &[Record]) {
         return;
     }
     if let Some(for_ms) = lock(&inner.script).freeze_at_tombstone.take() {
-        let gate = inner.gate.clone();
-        gate.freeze(true);
-        tokio::spawn(async move {
-            sleep(Duration::from_millis(for_ms)).await;
-            gate.freeze(false);
-        });
+        inner.gate.freeze_for(Duration::from_millis(for_ms));
     }
 }
 

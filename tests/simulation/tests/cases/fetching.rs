@@ -10,7 +10,7 @@ use orbweaver_simulation_tests::{
 };
 
 use crate::{
-    at, calm, fails_without, holds, violated,
+    at, calm, fails_without, holds, machine, violated,
     webs::{crawl, web},
 };
 
@@ -93,4 +93,24 @@ fn fetchers_share_out_anew(seed: u64) -> Scenario {
 fn rule_20_whoever_gets_a_partition_waits_as_if_its_sites_had_been_asked_just_now() {
     holds(fetchers_share_out_anew, 0..10, violated);
     fails_without(Rule::Delays, fetchers_share_out_anew, 0..20, violated);
+}
+
+/// A fetcher is frozen for longer than its session, and wakes when dispatches come again after a pause.
+fn a_fetcher_wakes(seed: u64) -> Scenario {
+    let mut scenario = calm(seed);
+    scenario.web.interval_ms = 100;
+    scenario.settings = Settings::draw(&mut Random::new(seed), 100);
+    (scenario.settings.partitions, scenario.settings.processes[3]) = (1, 1);
+    scenario.faults = vec![
+        at(2_500, Fault::AllAway(Service::Frontier, 60_000)),
+        at(2_600, Fault::FreezeUnheard(machine(Service::Fetcher, 0), 61_000 + 100 * (seed % 40))),
+        at(3_000, Fault::Add(Service::Fetcher)),
+    ];
+    scenario
+}
+
+#[test]
+fn rule_21_a_fetcher_that_was_frozen_sends_nothing_while_another_has_its_partition() {
+    holds(a_fetcher_wakes, 0..20, violated);
+    fails_without(Rule::Proof, a_fetcher_wakes, 0..60, violated);
 }
