@@ -312,7 +312,10 @@ fn a_definition_that_cannot_be_used_rejects_only_when_none_that_can_be_is_behind
         match repaired {
             true => assert_eq!((reasons.len(), world.passes().len()), (0, 1)),
             false => {
-                assert!(reasons[0].starts_with("the definition of the crawl `default` cannot be used: "), "{reasons:?}");
+                assert!(
+                    reasons[0].starts_with("the definition of the crawl `default` cannot be used: "),
+                    "{reasons:?}"
+                );
             }
         }
         assert!(world.is_complete());
