@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -26,6 +27,9 @@ const ENDS_WITHIN: Duration = Duration::from_secs(60);
 const BUSY_FOR: Duration = Duration::from_secs(60);
 /// How often a state is looked at.
 const POLL: Duration = Duration::from_millis(300);
+/// How long a server may take to start before further faults wait for it: when most brokers are away nothing moves, and nothing
+/// can be hurt.
+const STARTS_WITHIN: Duration = Duration::from_secs(10);
 /// How long after its return a server still counts as away: clients come back by and by.
 const BACK_MS: Millis = 10_000;
 
@@ -68,6 +72,10 @@ pub(crate) struct Fleet {
     /// Those that nobody is disturbing.
     running: Mutex<BTreeMap<Slot, Instance>>,
     tally: Mutex<Tally>,
+    /// Held while a server is away, so that one is away at a time, however long it takes to come back.
+    servers: Mutex<()>,
+    /// Since when a server starts.
+    starts: std::sync::Mutex<Option<Instant>>,
     folders: AtomicU64,
 }
 
@@ -75,8 +83,15 @@ impl Fleet {
     /// A fleet without instances; their folders are made in `folder`.
     #[must_use]
     pub(crate) fn new(cluster: Cluster, stack: Stack, network: Network, journal: Journal, folder: PathBuf) -> Self {
-        let (running, tally) = (Mutex::default(), Mutex::default());
-        Self { cluster, stack, network, journal, folder, running, tally, folders: AtomicU64::new(1) }
+        let (running, tally, servers) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let (starts, folders) = (std::sync::Mutex::default(), AtomicU64::new(1));
+        Self { cluster, stack, network, journal, folder, running, tally, servers, starts, folders }
+    }
+
+    /// Whether a server takes longer to start than it should.
+    pub(crate) fn waits_for_server(&self) -> bool {
+        let starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
+        starts.is_some_and(|since| since.elapsed() > STARTS_WITHIN)
     }
 
     /// What has been done and seen.
@@ -284,16 +299,21 @@ impl Fleet {
     }
 
     async fn take_away(&self, server: Server, killed: bool, away_ms: u64) -> Result<()> {
+        let _alone = self.servers.lock().await;
         let outage = self.begin_outage(server != Server::Cql).await;
         let signal = if killed { "KILL" } else { "TERM" };
         tokio::task::block_in_place(|| self.stack.stop(&node(server), signal))?;
         sleep(Duration::from_millis(away_ms)).await;
-        tokio::task::block_in_place(|| self.stack.start(&node(server)))?;
+        *self.starts.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        let started = tokio::task::block_in_place(|| self.stack.start(&node(server)));
+        *self.starts.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        started?;
         self.end_outage(outage).await;
         Ok(())
     }
 
     async fn cut(&self, servers: &[Server], for_ms: u64) -> Result<()> {
+        let _alone = self.servers.lock().await;
         let outage = self.begin_outage(servers != [Server::Cql]).await;
         servers.iter().for_each(|server| self.network.cut(*server));
         sleep(Duration::from_millis(for_ms)).await;

@@ -226,13 +226,19 @@ pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)>
 
 /// Lets the schedule happen, then waits for completion. Tells whether it was reported after the last fault.
 async fn disturb(fleet: &Arc<Fleet>, steps: Vec<Step>, watch: &Watch) -> Result<bool> {
-    let begun = Instant::now();
+    let (begun, mut waited) = (Instant::now(), Duration::ZERO);
+    let mut before = begun;
     let mut faults = JoinSet::new();
     let mut steps = steps.into_iter().peekable();
     let mut ticks = interval(Duration::from_millis(200));
     while steps.peek().is_some() || !faults.is_empty() {
         ticks.tick().await;
-        while let Some(step) = steps.next_if(|step| begun.elapsed() >= Duration::from_millis(step.at_ms)) {
+        let now = Instant::now();
+        if fleet.waits_for_server() {
+            waited += now - before;
+        }
+        before = now;
+        while let Some(step) = steps.next_if(|step| now - begun >= waited + Duration::from_millis(step.at_ms)) {
             let fleet = Arc::clone(fleet);
             faults.spawn(async move { fleet.suffer(step.fault).await });
         }
