@@ -8,7 +8,7 @@ use crate::PATIENCE;
 
 /// Crawls every page of a greedy web, and returns the most memory that the process had, in bytes.
 async fn crawl(config: GreedyConfig) -> Result<u64> {
-    let web = ToyWeb::start_greedy(config.clone(), &Serving { port: 0, logging: Logging::Memory(1 << 20) })?;
+    let web = ToyWeb::start_greedy(config, &Serving { port: 0, logging: Logging::Memory(1 << 20) })?;
     let out = tempfile::tempdir()?;
     let options = "--max-depth 1 --concurrency 128";
     Orbweaver::crawl(web.start_url(), out.path(), options)?.end(PATIENCE * 4).await?.expect(0, &[])?;

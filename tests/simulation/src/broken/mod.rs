@@ -1,5 +1,5 @@
 //! Rules that are switched off, so that a case can be shown to fail without its rule. The services stay as they are: what is
-//! broken is what the log tells them and takes of them, how they are set, and, in [`BrokenStage`], what the runtime hears of a
+//! broken is what the log tells them and takes of them, how they are set, and, in `BrokenStage`, what the runtime hears of a
 //! stage.
 
 mod records;
