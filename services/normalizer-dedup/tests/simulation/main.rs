@@ -2,6 +2,7 @@
 
 #![allow(clippy::expect_used, reason = "a test says what it expects")]
 
+mod awaited;
 mod changed;
 mod crashes;
 mod examples;
