@@ -6,10 +6,8 @@ use std::{sync::Arc, time::Duration};
 
 use orbweaver_log::{Log, LogError, MemoryLog, memory::Fate};
 use orbweaver_messages::topic;
-use orbweaver_stage::{Clock, Runner, RunnerConfig, ScriptedClock, metrics::Metrics};
+use orbweaver_stage::ScriptedClock;
 use play::*;
-use prometheus::Registry;
-use tokio_util::sync::CancellationToken;
 
 const SEEDS: &[topic::Topic] = &[topic::SEEDS];
 const BOTH: &[topic::Topic] = &[topic::FRONTIER, topic::OUTCOMES];
@@ -213,14 +211,7 @@ async fn a_frozen_member_does_nothing_before_a_commit_proves_that_it_still_owns(
     let (gone, ours) = (at(topic::SEEDS, 0), at(topic::SEEDS, 1));
     let (stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
     let clock = Arc::new(ScriptedClock::at(1_000_000));
-    let outside = || Outside(seen.clone());
-    let metrics = Metrics::register(&Registry::new()).unwrap();
-    let config = RunnerConfig { frozen_after: Duration::from_secs(20), ..config() };
-    let runner = Runner::new(stage, Arc::new(log.clone()), outside(), outside(), config)
-        .with_clock(clock.clone() as Arc<dyn Clock>)
-        .with_metrics(&metrics);
-    let shutdown = CancellationToken::new();
-    let first = Play { shutdown: shutdown.clone(), task: tokio::spawn(runner.run(shutdown)) };
+    let first = play_by(clock.clone(), stage, &log);
     joined(&log, &[gone, ours]).await;
     until_seen(&seen, "both", |seen| seen.opened.len() == 2).await;
     let (other, _) = Scripted::new(SEEDS, |_, _, _| {});
@@ -245,14 +236,7 @@ async fn a_stage_that_begins_requests_is_told_how_long_it_owns_also_while_nothin
     let (mut stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
     stage.needs_proof = true;
     let clock = Arc::new(ScriptedClock::at(1_000_000));
-    let outside = || Outside(seen.clone());
-    let metrics = Metrics::register(&Registry::new()).unwrap();
-    let config = RunnerConfig { frozen_after: Duration::from_secs(20), ..config() };
-    let runner = Runner::new(stage, Arc::new(log.clone()), outside(), outside(), config)
-        .with_clock(clock.clone() as Arc<dyn Clock>)
-        .with_metrics(&metrics);
-    let shutdown = CancellationToken::new();
-    let play = Play { shutdown: shutdown.clone(), task: tokio::spawn(runner.run(shutdown)) };
+    let play = play_by(clock.clone(), stage, &log);
     joined(&log, &[place]).await;
     until_seen(&seen, "the first proof", |seen| seen.owned_until == [1_020_000]).await;
     clock.advance(3_000);

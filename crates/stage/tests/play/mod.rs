@@ -14,8 +14,8 @@ use futures::future::BoxFuture;
 use orbweaver_log::{Cleanup, Delivered, Log, MemoryLog, Offset, Partition, Record, TopicPartition, TopicSpec};
 use orbweaver_messages::{Millis, Topic, topic};
 use orbweaver_stage::{
-    Actions, Opening, Origin, Perform, PerformError, RestoreSpec, Runner, RunnerConfig, Stage, StageError, Worker,
-    metrics::Metrics,
+    Actions, Clock, Opening, Origin, Perform, PerformError, RestoreSpec, Runner, RunnerConfig, ScriptedClock, Stage,
+    StageError, Worker, metrics::Metrics,
 };
 use prometheus::Registry;
 use tokio::{sync::mpsc::UnboundedSender, task::JoinHandle, time::Instant};
@@ -300,6 +300,19 @@ pub fn play(stage: Scripted, log: &MemoryLog, config: RunnerConfig) -> Play {
     let runner = Runner::new(stage, Arc::new(log.clone()), worker, perform, config).with_metrics(&metrics);
     let task = tokio::spawn(runner.run(shutdown.clone()));
     Play { shutdown, task }
+}
+
+/// Runs a stage that counts as frozen after 20 s of `clock`.
+pub fn play_by(clock: Arc<ScriptedClock>, stage: Scripted, log: &MemoryLog) -> Play {
+    let outside = || Outside(stage.seen.clone());
+    let (worker, perform) = (outside(), outside());
+    let metrics = Metrics::register(&Registry::new()).unwrap();
+    let config = RunnerConfig { frozen_after: Duration::from_secs(20), ..config() };
+    let runner = Runner::new(stage, Arc::new(log.clone()), worker, perform, config)
+        .with_clock(clock as Arc<dyn Clock>)
+        .with_metrics(&metrics);
+    let shutdown = CancellationToken::new();
+    Play { shutdown: shutdown.clone(), task: tokio::spawn(runner.run(shutdown)) }
 }
 
 impl Play {
