@@ -15,11 +15,11 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// The configuration of a client of these brokers. Properties of the command line override those of the environment.
 ///
 /// # Errors
-/// Variables of the environment that cannot be used.
+/// Brokers, options or variables of the environment that cannot be used.
 pub fn config(brokers: &str, kafka: &Kafka) -> Result<KafkaConfig, Failure> {
     let mut properties = ClientSettings::of_process(vec![]).map_err(|faults| usage(&faults))?.kafka_properties();
     properties.extend(kafka.property.iter().cloned());
-    Ok(KafkaConfig {
+    let config = KafkaConfig {
         brokers: brokers.to_owned(),
         prefix: kafka.prefix.clone(),
         protocol: kafka.group_protocol,
@@ -27,7 +27,9 @@ pub fn config(brokers: &str, kafka: &Kafka) -> Result<KafkaConfig, Failure> {
         connect_patience: PATIENCE,
         properties,
         ..KafkaConfig::default()
-    })
+    };
+    config.check().map_err(|error| Failure::Usage(error.to_string()))?;
+    Ok(config)
 }
 
 /// The configuration of a client of the store: log-in, TLS and the rest come from the environment, as for services.
