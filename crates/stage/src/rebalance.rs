@@ -214,7 +214,8 @@ impl<S: Stage> Turns<S> {
             return Ok(());
         }
         let claim = ready.claim.unwrap_or(0);
-        let opening = Opening { partition, partitions: self.partitions, assignment: epoch, claim };
+        let commit = ready.starts.first().map_or(0, |start| start.commit);
+        let opening = Opening { partition, partitions: self.partitions, assignment: epoch, claim, commit };
         self.stage.prepare(opening, self.now)?;
         self.stage.open(opening, self.now);
         let halt = |reason| StageError::Halted { service: self.service, reason };

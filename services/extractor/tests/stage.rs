@@ -67,7 +67,7 @@ fn config() -> ExtractorConfig {
 
 fn stage(config: ExtractorConfig) -> ExtractorStage {
     let mut stage = ExtractorStage::new(config, ExtractorMetrics::register(&Registry::new()).unwrap());
-    stage.open(Opening { partition: 3, partitions: PARTITIONS, assignment: 1, claim: 0 }, NOW);
+    stage.open(Opening { partition: 3, partitions: PARTITIONS, assignment: 1, claim: 0, commit: 0 }, NOW);
     stage
 }
 

@@ -7,7 +7,9 @@ use std::{
 };
 
 use orbweaver_log::{Delivered, Offset, Partition, Record};
-use orbweaver_messages::{DispatchId, LEASE_MS, LONGEST_FETCH_MS, Millis, Outcome, Ready, Topic, decode, topic};
+use orbweaver_messages::{
+    CLOCK_MARGIN_MS, DispatchId, LEASE_MS, LONGEST_FETCH_MS, Millis, Outcome, Ready, Topic, decode, topic,
+};
 use orbweaver_politeness::robots::agent_token;
 use orbweaver_stage::{
     Actions, ByteBudget, Opening, Origin, Plan, RestoreFrom, RestoreSpec, Stage, StageError, Step, Token,
@@ -373,6 +375,8 @@ impl Stage for FetcherStage {
         if let Ok(outcome) = decode::<Outcome>("outcome", record.value.as_ref()) {
             self.ended.recall(partition, outcome.id);
             if let Some(until_ms) = refused_until(&outcome) {
+                // By the clock of the process that was refused, which may be behind ours.
+                let until_ms = until_ms.saturating_add(CLOCK_MARGIN_MS);
                 let known = self.recalled_blocks.entry(outcome.site).or_insert(until_ms);
                 *known = until_ms.max(*known);
             }

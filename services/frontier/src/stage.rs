@@ -333,7 +333,7 @@ impl FrontierStage {
             None => self.partition(number)?,
         };
         self.pages.serve(number, opening.claim, opening.partitions);
-        partition.open(opening.claim, opening.assignment, now, &mut self.pages)?;
+        partition.open(opening, now, &mut self.pages)?;
         self.epochs.insert(number, opening.claim);
         self.draining.retain(|draining| *draining != number);
         self.open.insert(number, partition);

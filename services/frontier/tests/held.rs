@@ -56,7 +56,7 @@ fn stage(registry: &Registry) -> FrontierStage {
 }
 
 fn open(stage: &mut FrontierStage, partitions: u32) {
-    let opening = Opening { partition: 0, partitions, assignment: 1, claim: 0 };
+    let opening = Opening { partition: 0, partitions, assignment: 1, claim: 0, commit: 0 };
     stage.prepare(opening, NOW).unwrap();
     stage.open(opening, NOW);
 }

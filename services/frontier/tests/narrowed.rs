@@ -46,7 +46,7 @@ fn waiting(offset: u64, path: &str, change: impl FnOnce(&mut Waiting)) -> (Origi
 fn stage(registry: &Registry) -> FrontierStage {
     let config = FrontierConfig { default_interval_ms: 0, ..FrontierConfig::default() };
     let mut stage = FrontierStage::new(config, metrics::FrontierMetrics::register(registry).unwrap(), Arc::default());
-    let opening = Opening { partition: 0, partitions: 1, assignment: 1, claim: 0 };
+    let opening = Opening { partition: 0, partitions: 1, assignment: 1, claim: 0, commit: 0 };
     assert_eq!(stage.tails(), [topic::CONTROL]);
     stage.follow(&definition(3, "/never", Some(5)), NOW, &mut Actions::default());
     stage.prepare(opening, NOW).unwrap();
@@ -164,7 +164,7 @@ fn what_is_outside_ends_in_turns_of_bounded_size_whatever_the_rate_of_its_site()
     let config = FrontierConfig { default_interval_ms: 1_000, ..FrontierConfig::default() };
     let mut stage =
         FrontierStage::new(config, metrics::FrontierMetrics::register(&Registry::new()).unwrap(), Arc::default());
-    let opening = Opening { partition: 0, partitions: 1, assignment: 1, claim: 0 };
+    let opening = Opening { partition: 0, partitions: 1, assignment: 1, claim: 0, commit: 0 };
     stage.follow(&definition(3, "/a", None), NOW, &mut Actions::default());
     for number in 0..2_000 {
         // Let through by the version before.

@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::type_complexity, reason = "these are tests")]
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use orbweaver_frontier::{FrontierConfig, FrontierIndex, FrontierStage, FrontierView, metrics::FrontierMetrics};
 use orbweaver_log::{Cleanup, Log, MemoryLog, Record, TopicPartition, TopicSpec};
-use orbweaver_messages::{Sighting, Topic, Waiting, encode, topic};
+use orbweaver_messages::{Dispatch, Outcome, OutcomeKind, Sighting, Topic, Waiting, decode, encode, topic};
 use orbweaver_stage::{NoEffects, NoJobs, Runner, RunnerConfig, StageError, metrics::Metrics};
 use orbweaver_url::Fingerprint;
 use prometheus::Registry;
@@ -154,6 +154,45 @@ async fn an_index_that_is_gone_damaged_or_of_another_log_costs_a_replay_and_noth
         let running = start(&other, &index);
         running.until_waiting(waiting).await;
         assert!(running.restored() >= u64::from(waiting));
+        running.end().await;
+    }
+}
+
+#[tokio::test]
+async fn an_index_that_missed_how_urls_ended_goes_by_the_commit_point() {
+    let (log, folder) = (log(), tempfile::tempdir().unwrap());
+    let (outdated, other) = (folder.path().join("outdated"), folder.path().join("other"));
+    admit(&log, "a", 0..WAITING).await;
+    let running = start(&log, &outdated);
+    running.until_waiting(WAITING).await;
+    running.end().await;
+
+    // On another machine URLs end, the first of the log among them, and their tombstones are compacted away.
+    let running = start(&log, &other);
+    running.until_waiting(WAITING).await;
+    let dispatched = log.records(TopicPartition::new(topic::SCHEDULED, 0));
+    let mut ended = BTreeSet::new();
+    for record in dispatched {
+        let dispatch: Dispatch = decode("dispatch", record.value.as_ref()).unwrap();
+        if ended.insert(dispatch.fingerprint) {
+            let outcome = Outcome::unasked(dispatch, OutcomeKind::Gone, "http_404", 1);
+            let place = TopicPartition::new(topic::OUTCOMES, 0);
+            let record = Record { place, key: None, value: Some(encode(&outcome)), headers: vec![], timestamp_ms: 1 };
+            log.append(vec![record]).await.unwrap();
+        }
+    }
+    let left = WAITING - u32::try_from(ended.len()).unwrap();
+    assert!(left < WAITING);
+    running.until_waiting(left).await;
+    running.end().await;
+    let place = TopicPartition::new(topic::FRONTIER, 0);
+    let commit = log.committed("frontier", &[place]).await.unwrap().remove(0).unwrap().offset;
+    assert!(commit > 0, "the first of the log ended");
+    log.compact(place).unwrap();
+
+    for _ in 0..2 {
+        let running = start(&log, &outdated);
+        running.until_waiting(left).await;
         running.end().await;
     }
 }

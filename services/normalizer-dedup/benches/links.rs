@@ -47,7 +47,7 @@ fn service(directory: &std::path::Path) -> NormalizerDedup {
     };
     let record = delivered(topic::CONTROL, 0, &crawl_key("default"), encode(&definition));
     service.follow(&record, 0, &mut Actions::default());
-    service.open(Opening { partition: 0, partitions: 1, assignment: 1, claim: 0 }, 0);
+    service.open(Opening { partition: 0, partitions: 1, assignment: 1, claim: 0, commit: 0 }, 0);
     service
 }
 

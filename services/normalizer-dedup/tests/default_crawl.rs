@@ -15,7 +15,7 @@ const GRACE_MS: i64 = 5_000;
 fn stage(folder: &std::path::Path, default: Option<DefaultCrawl>) -> NormalizerDedup {
     let config = Config { default_definition: default, definition_grace_ms: GRACE_MS, ..Config::new(folder) };
     let mut stage = NormalizerDedup::new(config).unwrap();
-    stage.open(Opening { partition: 0, partitions: 1, assignment: 1, claim: 0 }, 0);
+    stage.open(Opening { partition: 0, partitions: 1, assignment: 1, claim: 0, commit: 0 }, 0);
     stage
 }
 

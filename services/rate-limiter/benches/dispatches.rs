@@ -54,7 +54,7 @@ fn dispatches(c: &mut Criterion) {
     for (name, default_interval_ms, step_ms) in [("pass", 1000, 2000), ("pass_unlimited", 0, 1), ("defer", 60_000, 0)] {
         let config = RateLimiterConfig { default_interval_ms, ..RateLimiterConfig::default() };
         let mut stage = RateLimiterStage::new(config, RateLimiterMetrics::register(&Registry::new()).unwrap()).unwrap();
-        stage.open(Opening { partition: 0, partitions: 1, assignment: 1, claim: 0 }, 1_000_000);
+        stage.open(Opening { partition: 0, partitions: 1, assignment: 1, claim: 0, commit: 0 }, 1_000_000);
         let mut now = 1_000_000;
         let records = batch(i64::MAX / 2);
         group.bench_function(name, |b| {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use orbweaver_log::Offset;
-use orbweaver_messages::{Millis, SiteMemory};
+use orbweaver_messages::{CLOCK_MARGIN_MS, Millis, SiteMemory};
 use orbweaver_stage::Origin;
 
 use crate::{
@@ -72,8 +72,10 @@ impl Restored {
         }
         self.newest_epoch = memory.epoch;
         let told = memory.blocks > 0 || memory.blocked_until_ms > 0;
+        // By the clock of another process, which may be behind ours.
+        let margin_ms = if memory.blocked_until_ms > 0 { CLOCK_MARGIN_MS } else { 0 };
         let remembered = Remembered {
-            blocked_until_ms: memory.blocked_until_ms,
+            blocked_until_ms: memory.blocked_until_ms.saturating_add(margin_ms),
             blocks: memory.blocks,
             crawl_delay_ms: memory.crawl_delay_ms,
             event_ms: if told { memory.updated_at_ms } else { 0 },

@@ -56,7 +56,7 @@ impl Surroundings {
         let mut stage = FetcherStage::new(config, metrics, Arc::default());
         stage.owns_until(Millis::MAX);
         for partition in 0..PARTITIONS {
-            let opening = Opening { partition, partitions: PARTITIONS, assignment: 1, claim: 0 };
+            let opening = Opening { partition, partitions: PARTITIONS, assignment: 1, claim: 0, commit: 0 };
             stage.open(opening, START);
         }
         Self {

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use orbweaver_log::Offset;
 use orbweaver_messages::{Dispatch, DispatchId, LEASE_MS, Millis, OutcomeKind, Waiting};
+use orbweaver_stage::Opening;
 use orbweaver_url::Fingerprint;
 
 use super::{Active, Busy, PartitionFrontier, WAKE_BATCH, at_the_depth_of};
@@ -82,17 +83,22 @@ impl PartitionFrontier {
     ///
     /// # Errors
     /// When the index fails.
-    pub fn open(&mut self, epoch: u64, assignment: u32, now: Millis, pages: &mut Pages) -> Result<(), IndexError> {
-        self.epoch = epoch;
+    pub fn open(&mut self, opening: Opening, now: Millis, pages: &mut Pages) -> Result<(), IndexError> {
+        let Opening { claim, commit, assignment, .. } = opening;
+        self.epoch = claim;
         self.assignment = assignment;
         // The claim itself is never handed in.
-        self.end = self.end.max(epoch.saturating_add(1));
+        self.end = self.end.max(claim.saturating_add(1));
         self.last_tick_ms = now;
         self.queue_what_is_due(now)?;
-        let leased = self.lease_what_was_found(now, pages)?;
+        let leased = self.lease_what_was_found(commit, now, pages)?;
         let Self { index, sites, idle, .. } = self;
-        let mut next_wake_ms = None::<Millis>;
+        let (mut next_wake_ms, mut ended) = (None::<Millis>, vec![]);
         index.each(&mut |place| {
+            if place.offset < commit {
+                ended.push(place.offset);
+                return;
+            }
             sites.admit(place.site);
             if leased.contains(&place.offset) {
                 sites.count_in_flight(&place);
@@ -106,6 +112,20 @@ impl PartitionFrontier {
             }
         })?;
         self.next_wake_ms = next_wake_ms;
+        self.forget(&ended)
+    }
+
+    /// Takes out of the index what the commit point says has ended: its tombstone was compacted away before this index read it.
+    fn forget(&mut self, ended: &[Offset]) -> Result<(), IndexError> {
+        if !ended.is_empty() {
+            let (partition, urls) = (self.partition, ended.len());
+            tracing::warn!(partition, urls, "the index held URLs that had ended; they are forgotten");
+        }
+        for offset in ended {
+            let fingerprint = self.index.waiting(*offset)?.fingerprint;
+            let place = self.index.place(fingerprint)?;
+            self.index.replace(fingerprint, place, None);
+        }
         Ok(())
     }
 
@@ -132,13 +152,20 @@ impl PartitionFrontier {
     }
 
     /// Gives the offsets back of what is leased.
-    fn lease_what_was_found(&mut self, now: Millis, pages: &mut Pages) -> Result<HashSet<Offset>, IndexError> {
+    fn lease_what_was_found(
+        &mut self,
+        commit: Offset,
+        now: Millis,
+        pages: &mut Pages,
+    ) -> Result<HashSet<Offset>, IndexError> {
         let mut found: Vec<Dispatch> = std::mem::take(&mut self.found).into_values().collect();
         found.retain(|dispatch| now < dispatch.dispatched_at_ms + LEASE_MS);
         found.sort_by_key(|dispatch| (dispatch.dispatched_at_ms, dispatch.id));
         let mut leased = HashSet::with_capacity(found.len());
         for Dispatch { id, fingerprint, dispatched_at_ms, .. } in found {
-            let Some(mut place) = self.index.place(fingerprint)? else { continue };
+            let Some(mut place) = self.index.place(fingerprint)?.filter(|place| place.offset >= commit) else {
+                continue;
+            };
             if place.is_delayed() {
                 // It was due when it was dispatched.
                 self.index.release(fingerprint, place);

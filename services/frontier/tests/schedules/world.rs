@@ -12,7 +12,7 @@ use orbweaver_frontier::{
 use orbweaver_log::TopicPartition;
 use orbweaver_messages::{Dispatch, LEASE_MS, Millis, Outcome, OutcomeKind, Sighting, Traps, Waiting, topic};
 use orbweaver_patterns::Patterns;
-use orbweaver_stage::{Origin, Position};
+use orbweaver_stage::{Opening, Origin, Position};
 use orbweaver_url::Fingerprint;
 use proptest::prelude::*;
 
@@ -170,7 +170,7 @@ impl World {
         };
         world.pages.limit(CRAWL, max_pages);
         world.pages.serve(0, 0, 1);
-        world.frontier.open(0, EPOCH, world.now, &mut world.pages).unwrap();
+        world.frontier.open(opening(0, 0), world.now, &mut world.pages).unwrap();
         world
     }
 
@@ -431,7 +431,7 @@ impl World {
         self.control.crash();
         self.claims += 1;
         self.pages.serve(0, self.claims, 1);
-        self.frontier.open(self.claims, EPOCH, self.now, &mut self.pages).unwrap();
+        self.frontier.open(opening(self.claims, commit[0] as u64), self.now, &mut self.pages).unwrap();
         self.read = [self.records.len(), commit[1]];
         assert!(self.frontier.incomplete().is_sorted_by(|one, next| one < next));
         self.incomplete = [self.frontier.incomplete().collect(), BTreeSet::new()];
@@ -479,4 +479,9 @@ impl World {
             self.settle();
         }
     }
+}
+
+/// A partition of one whose log was claimed and committed so.
+fn opening(claim: u64, commit: u64) -> Opening {
+    Opening { partition: 0, partitions: 1, assignment: EPOCH, claim, commit }
 }

@@ -197,7 +197,10 @@ impl Life {
                 }
                 life.followed.insert(place, records.len() as Offset);
             }
-            life.stage.open(Opening { partition, partitions: world.partitions, assignment: 1, claim: 0 }, life.now);
+            life.stage.open(
+                Opening { partition, partitions: world.partitions, assignment: 1, claim: 0, commit: 0 },
+                life.now,
+            );
         }
         life
     }

@@ -99,17 +99,18 @@ fn a_late_dispatch_goes_back_and_an_expired_one_is_dropped() {
 }
 
 #[test]
-fn a_blocked_site_stays_blocked_for_the_successor_until_its_time() {
+fn a_blocked_site_stays_blocked_for_a_successor_whose_clock_is_ahead() {
     let config = Arc::new(RateLimiterConfig::default());
+    let over = T + 60_000 + CLOCK_MARGIN_MS;
     let mut first = sites(&config, 0, vec![], T);
     let memory = written(first.learn(&heard(OutcomeKind::Blocked, 429, T, T), origin(), T));
     let mut second = sites(&config, 5, vec![memory], T + 10_000);
-    let blocked = Decision::Defer { reason: Deferral::Blocked, retry_at_ms: T + 60_000 };
+    let blocked = Decision::Defer { reason: Deferral::Blocked, retry_at_ms: over };
     assert_eq!(second.decide(&dispatch(T + 10_000), T + 10_000), blocked);
-    assert_eq!(second.blocked(5), (1, vec![(T + 60_000, "a.example")]));
-    let Decision::Pass { interval_ms, .. } = second.decide(&dispatch(T + 60_000), T + 60_000) else { panic!() };
+    assert_eq!(second.blocked(5), (1, vec![(over, "a.example")]));
+    let Decision::Pass { interval_ms, .. } = second.decide(&dispatch(over), over) else { panic!() };
     assert_eq!(interval_ms, 2000, "the refusal still slows it down");
-    second.unblock(T + 60_000);
+    second.unblock(over);
     assert_eq!(second.blocked(5), (0, vec![]));
 }
 
@@ -142,7 +143,7 @@ fn a_restore_ignores_what_a_former_owner_wrote_behind_a_newer_one() {
         updated_at_ms: T,
     };
     let memories = vec![memory(4, T + 1000), memory(9, T + 50_000), memory(4, 0)];
-    assert_eq!(sites(&config, 12, memories, T).blocked(1).1, vec![(T + 50_000, "a.example")]);
+    assert_eq!(sites(&config, 12, memories, T).blocked(1).1, vec![(T + 50_000 + CLOCK_MARGIN_MS, "a.example")]);
 }
 
 #[test]

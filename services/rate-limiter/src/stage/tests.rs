@@ -1,4 +1,4 @@
-use orbweaver_messages::{DispatchId, EXPIRES_MS, NOT_AFTER_MS, Outcome, Ready, Sighting};
+use orbweaver_messages::{CLOCK_MARGIN_MS, DispatchId, EXPIRES_MS, NOT_AFTER_MS, Outcome, Ready, Sighting};
 use orbweaver_url::Fingerprint;
 use prometheus::Registry;
 
@@ -11,7 +11,7 @@ fn stage(config: RateLimiterConfig) -> RateLimiterStage {
 }
 
 fn open(stage: &mut RateLimiterStage, claim: Offset, now: Millis) {
-    let opening = Opening { partition: 3, partitions: 8, assignment: 1, claim };
+    let opening = Opening { partition: 3, partitions: 8, assignment: 1, claim, commit: 0 };
     stage.open(opening, now);
 }
 
@@ -160,11 +160,11 @@ fn a_block_is_durable_before_its_outcome_completes_and_survives_a_restart() {
     second.restore(3, &kept).unwrap();
     open(&mut second, 2, T + 5000);
     assert_eq!(second.view().blocked().names, ["a.example"]);
-    assert_eq!(second.view().blocked().soonest_ms, Some(T + 60_100));
+    assert_eq!(second.view().blocked().soonest_ms, Some(T + 60_100 + CLOCK_MARGIN_MS));
     let actions =
         receive(&mut second, vec![delivered(SCHEDULED, 0, Some(encode(&dispatch("a.example", 1))))], T + 6000);
     let back: Outcome = decode("outcome", produced(&actions)[0].value.as_ref()).unwrap();
-    assert_eq!((back.reason.as_deref(), back.retry_at_ms), (Some("blocked"), Some(T + 60_100)));
+    assert_eq!((back.reason.as_deref(), back.retry_at_ms), (Some("blocked"), Some(T + 60_100 + CLOCK_MARGIN_MS)));
 }
 
 #[test]

@@ -255,7 +255,7 @@ fn what_the_log_says_has_ended_is_not_asked_again_after_a_restart_and_blocks_hol
     assert_eq!(after.asked(), [""; 0]);
     assert_eq!(after.kinds(), vec![some(OutcomeKind::Deferred, "blocked"); 3]);
     let until_ms: Vec<_> = after.outcomes().iter().map(|outcome| outcome.retry_at_ms).collect();
-    assert_eq!(until_ms, [60_000, 120_000, 60_000].map(|block_ms| Some(START + block_ms)));
+    assert_eq!(until_ms, [60_000, 120_000, 60_000].map(|block_ms| Some(START + block_ms + CLOCK_MARGIN_MS)));
     after.assert_all_complete();
 }
 
@@ -383,7 +383,7 @@ fn a_partition_that_is_lost_completes_nothing_and_its_site_stays_busy_until_the_
     assert_eq!((around.jobs.len(), around.stage.slots), (1, 1));
     let partition = origin.place.partition;
     around.stage.close(partition);
-    let opening = Opening { partition, partitions: PARTITIONS, assignment: 2, claim: 0 };
+    let opening = Opening { partition, partitions: PARTITIONS, assignment: 2, claim: 0, commit: 0 };
     around.stage.open(opening, around.now());
     around.deliver(&ready);
     around.clock.advance(5000);
@@ -407,7 +407,8 @@ fn what_becomes_durable_after_its_partition_was_lost_frees_nothing_twice_and_is_
     assert_eq!((around.stage.slots, around.plans.len()), (1, 1));
     around.stage.close(origin.place.partition);
     assert_eq!((around.stage.slots, around.stage.held.len()), (0, 0));
-    let opening = Opening { partition: origin.place.partition, partitions: PARTITIONS, assignment: 2, claim: 0 };
+    let opening =
+        Opening { partition: origin.place.partition, partitions: PARTITIONS, assignment: 2, claim: 0, commit: 0 };
     around.stage.open(opening, around.now());
     around.deliver(&ready);
     around.holds_plans = false;
