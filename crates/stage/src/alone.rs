@@ -103,17 +103,26 @@ impl<S: Stage> Turns<S> {
     pub(crate) async fn feed_alone(&mut self) -> Result<(), StageError> {
         let now = Instant::now();
         let is_due = |(&place, alone): (&TopicPartition, &Alone)| alone.is_due(now).then_some(place);
-        if self.alone.is_empty() || self.served.charged() > 0 || !self.airborne.is_empty() {
+        if self.alone.is_empty() {
+            self.trial.leave();
             return Ok(());
         }
-        if self.alone.values().any(|alone| alone.given.is_some()) {
+        let is_trying = self.alone.values().any(|alone| alone.given.is_some());
+        if is_trying || self.served.charged() > 0 || !self.airborne.is_empty() {
             return Ok(());
         }
+        self.trial.end();
         // In turns.
         let after = self.fed.and_then(|fed| self.alone.range((Excluded(fed), Unbounded)).find_map(is_due));
-        let Some(place) = after.or_else(|| self.alone.iter().find_map(is_due)) else { return Ok(()) };
-        self.fed = Some(place);
-        self.feed(place).await
+        let Some(place) = after.or_else(|| self.alone.iter().find_map(is_due)) else {
+            self.trial.leave();
+            return Ok(());
+        };
+        if self.trial.begin() {
+            self.fed = Some(place);
+            self.feed(place).await?;
+        }
+        Ok(())
     }
 
     /// The stage ends with an error and has said why: what is alone in work was not the reason. Best effort.
@@ -234,6 +243,10 @@ impl<S: Stage> Turns<S> {
             // With those of the others, so that one record alone is named as tried.
             let points = self.alone.keys().filter_map(|place| self.served.commit_point(*place)).collect();
             if !self.commit(points).await? {
+                // It was not tried.
+                if let Some(alone) = self.alone.get_mut(&place) {
+                    alone.trying = None;
+                }
                 return Ok(());
             }
             self.now = self.clock.now();

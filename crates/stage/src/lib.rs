@@ -33,6 +33,7 @@
 //! | [`retention`] | what may be deleted (rule 6) |
 //! | [`metrics`], `metered`, `sample` | what is counted; CPU time by service; what is read once in a while |
 //! | [`panics`] | panics that are dealt with where they happen |
+//! | `trials` | turns of the stages of one process at trying a record alone |
 //! | `pulse` | whether the loop turns and what it serves, for the process around it |
 
 mod actions;
@@ -65,6 +66,7 @@ mod sample;
 mod served;
 mod stage;
 mod tails;
+mod trials;
 mod turn;
 mod watchdog;
 
@@ -83,3 +85,4 @@ pub use position::Position;
 pub use pulse::Pulse;
 pub use runner::{Runner, RunnerConfig};
 pub use stage::{Opening, Origin, Perform, PerformError, RestoreFrom, RestoreSpec, Stage, StageError, Worker};
+pub use trials::Trials;

@@ -7,8 +7,8 @@ use orbweaver_messages::topic;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Clock, Limits, Perform, Pulse, Stage, StageError, SystemClock, Worker, assignment::TopicSet, metrics::Metrics,
-    turn::Turns,
+    Clock, Limits, Perform, Pulse, Stage, StageError, SystemClock, Trials, Worker, assignment::TopicSet,
+    metrics::Metrics, turn::Turns,
 };
 
 /// How a stage is run.
@@ -55,7 +55,7 @@ impl Default for RunnerConfig {
             commit_timeout: Duration::from_secs(20),
             commit_patience: Duration::from_secs(60),
             tick_interval: Duration::from_millis(100),
-            drain_budget: Duration::from_secs(20),
+            drain_budget: Duration::from_secs(25),
             shutdown_budget: Duration::from_secs(20),
             stall_after: Duration::from_secs(120),
             frozen_after: Duration::from_secs(20),
@@ -94,6 +94,7 @@ pub struct Runner<S: Stage> {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) metrics: Metrics,
     pub(crate) pulse: Arc<Pulse>,
+    pub(crate) trials: Trials,
 }
 
 impl<S: Stage> Runner<S> {
@@ -107,7 +108,8 @@ impl<S: Stage> Runner<S> {
     ) -> Self {
         let metrics = Metrics::of_process().clone();
         let (worker, perform) = (Arc::new(worker), Arc::new(perform));
-        Self { stage, log, worker, perform, config, clock: Arc::new(SystemClock), metrics, pulse: Arc::default() }
+        let (clock, pulse, trials) = (Arc::new(SystemClock), Arc::default(), Trials::default());
+        Self { stage, log, worker, perform, config, clock, metrics, pulse, trials }
     }
 
     /// With another clock.
@@ -128,6 +130,13 @@ impl<S: Stage> Runner<S> {
     #[must_use]
     pub fn with_pulse(mut self, pulse: Arc<Pulse>) -> Self {
         self.pulse = pulse;
+        self
+    }
+
+    /// Beside other stages in one process, which share `trials`: one record at a time is tried alone (rule 17).
+    #[must_use]
+    pub fn with_trials(mut self, trials: &Trials) -> Self {
+        self.trials = trials.clone();
         self
     }
 

@@ -35,6 +35,7 @@ use crate::{
     sample::Samples,
     served::{Completion, Delivery, Served},
     tails::{Waiter, all_places},
+    trials::Trial,
     watchdog::Watchdog,
 };
 
@@ -95,6 +96,7 @@ pub(crate) struct Turns<S: Stage> {
     pub(crate) paused: BTreeSet<TopicPartition>,
     pub(crate) starts: HashMap<TopicPartition, (Start, Offset)>,
     pub(crate) alone: BTreeMap<TopicPartition, Alone>,
+    pub(crate) trial: Trial,
 
     /// Partitions that are being opened, and since when.
     pub(crate) openers: HashMap<Partition, (JoinHandle<()>, Instant)>,
@@ -140,7 +142,7 @@ pub(crate) struct Turns<S: Stage> {
 impl<S: Stage> Turns<S> {
     /// Joins the group.
     pub(crate) fn join(runner: Runner<S>) -> Result<Self, StageError> {
-        let Runner { stage, log, worker, perform, config, clock, metrics, pulse } = runner;
+        let Runner { stage, log, worker, perform, config, clock, metrics, pulse, trials } = runner;
         let (service, topics) = (stage.service(), stage.topics());
         let group: Arc<str> = config.group.as_deref().unwrap_or(service).into();
         let lags = topics.iter().map(|&topic| (topic, metrics.lag(&group, topic.0))).collect();
@@ -165,6 +167,7 @@ impl<S: Stage> Turns<S> {
             paused: BTreeSet::new(),
             starts: HashMap::new(),
             alone: BTreeMap::new(),
+            trial: Trial::new(&trials),
             openers: HashMap::new(),
             opening_permits: Arc::new(Semaphore::new(config.restores_at_once)),
             openings: channel(OPENINGS_WAITING),

@@ -4,11 +4,14 @@
 
 mod play;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use orbweaver_log::MemoryLog;
 use orbweaver_messages::{DeadLetter, topic};
-use orbweaver_stage::{DEAD_LETTER_HEADER, RestoreFrom, RestoreSpec};
+use orbweaver_stage::{DEAD_LETTER_HEADER, RestoreFrom, RestoreSpec, RunnerConfig, Trials};
 use play::*;
 use proptest::prelude::*;
 
@@ -110,6 +113,43 @@ async fn a_slow_record_whose_process_is_killed_nine_times_is_processed_in_the_en
     assert_eq!(committed(&log, at(topic::SEEDS, 0)).await, Some(1));
     assert_eq!(condemned(&log), [""; 0]);
     running.end().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn stages_of_one_process_try_one_record_at_a_time_between_them() {
+    let log = MemoryLog::new(&specs());
+    let in_work = |seen: &Arc<Mutex<Seen>>| !seen.lock().unwrap().received.is_empty();
+    let start = |group: &str, trials: &Trials| {
+        let (stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
+        (play_beside(trials, stage, &log, RunnerConfig { group: Some(group.to_owned()), ..config() }), seen)
+    };
+    fill(&log, at(topic::SEEDS, 0), "slow", 1).await;
+    // Killed a few times with a record in work, both stages take records one at a time.
+    let mut tried = [0, 0];
+    for life in 0..12 {
+        let trials = Trials::default();
+        let (first, second) = (start("first", &trials), start("second", &trials));
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        let took = [in_work(&first.1), in_work(&second.1)];
+        assert!(if life < 3 { took == [true; 2] } else { took[0] != took[1] }, "life {life}: {took:?}");
+        if life >= 3 {
+            (0..2).for_each(|stage| tried[stage] += usize::from(took[stage]));
+        }
+        first.0.kill().await;
+        second.0.kill().await;
+    }
+    assert!(tried.iter().all(|lives| *lives >= 3), "both have their turns: {tried:?}");
+    // A record that ends lets the other stage try its own.
+    let trials = Trials::default();
+    let (first, second) = (start("first", &trials), start("second", &trials));
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    let (ready, other) = if in_work(&first.1) { (&first.1, &second.1) } else { (&second.1, &first.1) };
+    let origin = ready.lock().unwrap().received[0].0;
+    ready.lock().unwrap().release.push_back(origin);
+    until_seen(other, "the other record", |seen| !seen.received.is_empty()).await;
+    first.0.kill().await;
+    second.0.kill().await;
+    assert_eq!(condemned(&log), [""; 0]);
 }
 
 proptest! {

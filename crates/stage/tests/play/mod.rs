@@ -15,7 +15,7 @@ use orbweaver_log::{Cleanup, Delivered, Log, MemoryLog, Offset, Partition, Recor
 use orbweaver_messages::{Millis, Topic, topic};
 use orbweaver_stage::{
     Actions, Clock, Opening, Origin, Perform, PerformError, RestoreSpec, Runner, RunnerConfig, ScriptedClock, Stage,
-    StageError, Worker, metrics::Metrics,
+    StageError, Trials, Worker, metrics::Metrics,
 };
 use prometheus::Registry;
 use tokio::{sync::mpsc::UnboundedSender, task::JoinHandle, time::Instant};
@@ -294,11 +294,16 @@ pub fn config() -> RunnerConfig {
 }
 
 pub fn play(stage: Scripted, log: &MemoryLog, config: RunnerConfig) -> Play {
+    play_beside(&Trials::default(), stage, log, config)
+}
+
+/// Runs a stage beside others of its process.
+pub fn play_beside(trials: &Trials, stage: Scripted, log: &MemoryLog, config: RunnerConfig) -> Play {
     let shutdown = CancellationToken::new();
     let (worker, perform) = (Outside(stage.seen.clone()), Outside(stage.seen.clone()));
     let metrics = Metrics::register(&Registry::new()).unwrap();
-    let runner = Runner::new(stage, Arc::new(log.clone()), worker, perform, config).with_metrics(&metrics);
-    let task = tokio::spawn(runner.run(shutdown.clone()));
+    let runner = Runner::new(stage, Arc::new(log.clone()), worker, perform, config);
+    let task = tokio::spawn(runner.with_metrics(&metrics).with_trials(trials).run(shutdown.clone()));
     Play { shutdown, task }
 }
 

@@ -8,7 +8,7 @@ use orbweaver_log::{Cleanup, EmbeddedLog, Log, LogError, Options, Partition, Top
 use orbweaver_messages::topic;
 use orbweaver_normalizer_dedup::{LinkEnd, NormalizerDedup, Tally};
 use orbweaver_stage::{
-    Clock as _, Limits, NoEffects, NoJobs, Perform, Runner, RunnerConfig, Stage, SystemClock, Worker,
+    Clock as _, Limits, NoEffects, NoJobs, Perform, Runner, RunnerConfig, Stage, SystemClock, Trials, Worker,
     metrics::Metrics,
     retention::{Expiring, Retention},
 };
@@ -63,6 +63,7 @@ pub struct Pipeline {
     state: std::path::PathBuf,
     registry: Registry,
     metrics: Metrics,
+    trials: Trials,
     running: Vec<Running>,
     failures: (mpsc::UnboundedSender<String>, mpsc::UnboundedReceiver<String>),
 }
@@ -95,6 +96,7 @@ impl Pipeline {
             state: state.clone(),
             registry,
             metrics,
+            trials: Trials::default(),
             running: vec![],
             failures: mpsc::unbounded_channel(),
         })
@@ -274,7 +276,8 @@ impl Pipeline {
         let limits = Limits { bytes: RECORD_MEMORY, ..RunnerConfig::default().limits };
         let config = RunnerConfig { shutdown_budget: STOP_WITHIN, limits, ..RunnerConfig::default() };
         let log: Arc<dyn Log> = self.log.clone();
-        let runner = Runner::new(stage, log, worker, perform, config).with_metrics(&self.metrics);
+        let runner = Runner::new(stage, log, worker, perform, config);
+        let runner = runner.with_metrics(&self.metrics).with_trials(&self.trials);
         let shutdown = CancellationToken::new();
         let run = runner.run(shutdown.clone());
         self.spawn(name, shutdown, async move { run.await.map_err(|error| error.to_string()) });
