@@ -190,9 +190,9 @@ pub(super) const KEYS: &[Key] = &[
         ("runtime", "drain_budget"),
         Kind::Time(100, 2 * MINUTE),
         ALL,
-        "When a partition moves away, how long what is in flight in it may take to finish.",
+        "When a partition moves away, how long what is in flight in it may take to finish. Longer than `fetcher.request_timeout`.",
     )
-    .is("20s"),
+    .is("25s"),
     Key::new(
         ("runtime", "stall_after"),
         Kind::Time(10 * SECOND, DAY),
