@@ -18,6 +18,7 @@ use tokio::time::{Instant, interval, sleep};
 
 use crate::journal::Journal;
 use crate::proxy::Network;
+use crate::scarcity::{NoMemory, SmallDisk};
 use crate::schedule::{Fault, Server, Slot};
 use crate::verdict::Exit;
 
@@ -25,6 +26,8 @@ use crate::verdict::Exit;
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 /// How long an instance may be busy with its last fault when the next one comes.
 const BUSY_FOR: Duration = Duration::from_secs(60);
+/// How long a process may go on without memory before it is killed by hand.
+const STARVES_WITHIN: Duration = Duration::from_secs(20);
 /// How often a state is looked at.
 const POLL: Duration = Duration::from_millis(300);
 /// How long a server may take to start before further faults wait for it: when most brokers are away nothing moves, and nothing
@@ -69,6 +72,8 @@ pub(crate) struct Fleet {
     /// What happens is noted here.
     pub(crate) journal: Journal,
     folder: PathBuf,
+    /// Where their states are, if a small disk could be mounted.
+    disk: Option<SmallDisk>,
     /// Those that nobody is disturbing.
     running: Mutex<BTreeMap<Slot, Instance>>,
     tally: Mutex<Tally>,
@@ -83,9 +88,16 @@ impl Fleet {
     /// A fleet without instances; their folders are made in `folder`.
     #[must_use]
     pub(crate) fn new(cluster: Cluster, stack: Stack, network: Network, journal: Journal, folder: PathBuf) -> Self {
+        let disk = None;
         let (running, tally, servers) = (Mutex::default(), Mutex::default(), Mutex::default());
         let (starts, folders) = (std::sync::Mutex::default(), AtomicU64::new(1));
-        Self { cluster, stack, network, journal, folder, running, tally, servers, starts, folders }
+        Self { cluster, stack, network, journal, folder, disk, running, tally, servers, starts, folders }
+    }
+
+    /// The same, with the states of all instances on a small disk.
+    #[must_use]
+    pub(crate) fn with_disk(self, disk: Option<PathBuf>) -> Self {
+        Self { disk: disk.map(SmallDisk::at), ..self }
     }
 
     /// Whether a server takes longer to start than it should.
@@ -106,6 +118,9 @@ impl Fleet {
     pub(crate) async fn start(&self, slot: Slot, folder: Option<PathBuf>) -> Result<()> {
         let number = self.folders.fetch_add(1, Ordering::Relaxed);
         let folder = folder.unwrap_or_else(|| self.folder.join(format!("{slot}.{number}")));
+        if let Some(disk) = &self.disk {
+            disk.take_in(&folder)?;
+        }
         let instance = self.cluster.start_in(slot.service, folder).await?;
         self.journal.note("started", json!({ "slot": slot.to_string(), "pid": instance.id() }));
         self.running.lock().await.insert(slot, instance);
@@ -143,6 +158,8 @@ impl Fleet {
         *self.tally().await.faults.entry(fault.kind()).or_default() += 1;
         let done = match fault {
             Fault::Kill { slot, back_after_ms, keeps_state } => self.kill(slot, back_after_ms, keeps_state).await,
+            Fault::OutOfMemory { slot, back_after_ms } => self.starve(slot, back_after_ms).await,
+            Fault::DiskFull { for_ms } => self.fill_disk(for_ms).await,
             Fault::Freeze { slot, for_ms } => self.freeze(slot, for_ms).await,
             Fault::Drain { slot, back_after_ms } => self.drain(slot, Some(back_after_ms)).await,
             Fault::Remove { slot } => self.drain(slot, None).await,
@@ -237,6 +254,38 @@ impl Fleet {
         instance.kill().await?;
         sleep(Duration::from_millis(back_after_ms)).await;
         self.start(slot, folder).await
+    }
+
+    /// Where control groups cannot be made, it is a kill like any other.
+    async fn starve(&self, slot: Slot, back_after_ms: u64) -> Result<()> {
+        let mut instance = self.take(slot).await?;
+        let folder = instance.folder().to_owned();
+        self.hurt(slot).await;
+        let group = NoMemory::of(instance.id().unwrap_or_default());
+        let ended = match &group {
+            Ok(_) => instance.end(STARVES_WITHIN).await.is_ok(),
+            Err(_) => false,
+        };
+        let group_or_why = format!("{group:?}");
+        self.journal.note("no memory", json!({ "slot": slot.to_string(), "ended": ended, "group": group_or_why }));
+        if !ended {
+            instance.kill().await?;
+        }
+        drop(group);
+        sleep(Duration::from_millis(back_after_ms)).await;
+        self.start(slot, Some(folder)).await
+    }
+
+    async fn fill_disk(&self, for_ms: u64) -> Result<()> {
+        let Some(disk) = &self.disk else {
+            self.journal.note("left out", json!("no small disk"));
+            return Ok(());
+        };
+        // Who ends meanwhile cannot finish what is in flight.
+        let outage = self.begin_outage(false).await;
+        disk.fill(for_ms).await?;
+        self.end_outage(outage).await;
+        Ok(())
     }
 
     async fn freeze(&self, slot: Slot, for_ms: u64) -> Result<()> {

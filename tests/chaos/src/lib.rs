@@ -1,5 +1,5 @@
 //! The chaos gate: real processes on real servers crawl a web with a known truth, while a seeded schedule kills, freezes, drains
-//! and adds instances of every service, takes the servers away, and cuts the network between them.
+//! and adds instances of every service, takes memory and disk from them, takes the servers away, and cuts the network between.
 //!
 //! [`schedule`] turns a seed into faults; [`run`] lets them happen to a fleet while completion is read all the time; the
 //! [`Verdict`] compares what the web's own log, the topics and the ends of the processes say with what was promised.
@@ -11,6 +11,7 @@
 //! | `kept` | what has to be kept of a web (pure) |
 //! | `stored` | what the CQL server has |
 //! | `proxy` | the network between services and servers, which can be cut and slowed |
+//! | `scarcity` | what instances have less of than they need: memory and disk |
 //! | `watch` | completion, read all the time |
 //! | `verdict` | a run against what is true and what was promised (pure) |
 //! | `journal` | what happened, line by line |
@@ -23,6 +24,7 @@ mod journal;
 mod kept;
 mod proxy;
 mod run;
+mod scarcity;
 mod schedule;
 mod stored;
 mod verdict;

@@ -35,6 +35,9 @@ struct Options {
     /// Folder for journal and logs; must be empty or absent
     #[arg(long, value_name = "DIR", required_unless_present = "plan")]
     out: Option<PathBuf>,
+    /// A small disk that is mounted there holds the states of all instances, and is full for a while
+    #[arg(long, value_name = "DIR")]
+    small_disk: Option<PathBuf>,
     /// First of seventeen ports of the servers and the proxies in front of them
     #[arg(long, default_value_t = 26_092, value_parser = clap::value_parser!(u16).range(1_024..=65_500))]
     port: u16,
@@ -101,8 +104,8 @@ async fn one(options: Options) -> Result<bool> {
     let proxied = proxied_port.to_string();
     let up = move || Stack::up(&dir, port, &["--sync", "batch", "--brokers", &count, "--proxied", &proxied]);
     let stack = tokio::task::spawn_blocking(up).await??;
-    let Options { seed, pages, sites, interval_ms, brokers, long, .. } = options;
-    let settings = Settings { seed, pages, sites, interval_ms, brokers, proxied_port, long, out };
+    let Options { seed, pages, sites, interval_ms, brokers, long, small_disk, .. } = options;
+    let settings = Settings { seed, pages, sites, interval_ms, brokers, proxied_port, long, small_disk, out };
     let (line, verdict) = run(&settings, stack).await?;
     for finding in verdict.findings() {
         println!("{finding}");

@@ -58,6 +58,8 @@ pub struct Settings {
     pub proxied_port: u16,
     /// Fetchers stay away for longer than a lease, and there are long outages.
     pub long: bool,
+    /// Where a small disk is mounted, for the states of all instances.
+    pub small_disk: Option<PathBuf>,
     /// Where journal, request log, truth and what the processes said are left.
     pub out: PathBuf,
 }
@@ -175,7 +177,9 @@ pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)>
 
     let (network, proxies) = proxied(&stack, settings).await?;
     let cluster = Cluster::start(plan(&stack, proxies, settings)).await?;
-    let fleet = Arc::new(Fleet::new(cluster, stack, network, journal, out.join("instances")));
+    let fleet = Arc::new(
+        Fleet::new(cluster, stack, network, journal, out.join("instances")).with_disk(settings.small_disk.clone()),
+    );
     for service in Service::ALL {
         fleet.start(Slot { service, number: 1 }, None).await?;
     }

@@ -19,6 +19,8 @@ const CUT_MS: (u64, u64) = (4_000, 12_000);
 const SLOWER_MS: (u64, u64) = (100, 300);
 /// For how long the network is slow, in milliseconds.
 const SLOW_MS: (u64, u64) = (8_000, 15_000);
+/// For how long the disk is full, in milliseconds.
+const DISK_FULL_MS: (u64, u64) = (3_000, 10_000);
 /// How soon after a cut a server may be disturbed again, in milliseconds.
 const CUT_BACK_MS: u64 = 8_000;
 /// Outages in a row of a long schedule, of all servers, and how long each is and the time between them, in milliseconds.
@@ -76,6 +78,18 @@ pub enum Fault {
         back_after_ms: u64,
         /// Whether it finds its predecessor's folder.
         keeps_state: bool,
+    },
+    /// It may have no more memory, and is killed for it; a successor starts after a while on the state that was left behind.
+    OutOfMemory {
+        /// Whom.
+        slot: Slot,
+        /// When the successor starts, in milliseconds after.
+        back_after_ms: u64,
+    },
+    /// The disk that the states of all instances are on is full.
+    DiskFull {
+        /// For how long, in milliseconds.
+        for_ms: u64,
     },
     /// SIGSTOP, and SIGCONT when its session is over: a zombie.
     Freeze {
@@ -158,6 +172,8 @@ impl Fault {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Kill { .. } => "kill",
+            Self::OutOfMemory { .. } => "out_of_memory",
+            Self::DiskFull { .. } => "disk_full",
             Self::Freeze { .. } => "freeze",
             Self::Drain { .. } => "drain",
             Self::Add { .. } => "add",
@@ -180,6 +196,10 @@ impl fmt::Display for Fault {
                 let on = if *keeps_state { "its state" } else { "no state" };
                 write!(f, "kill {slot}, back on {on} after {back_after_ms} ms")
             }
+            Self::OutOfMemory { slot, back_after_ms } => {
+                write!(f, "let {slot} run out of memory, back after {back_after_ms} ms")
+            }
+            Self::DiskFull { for_ms } => write!(f, "fill the disk for {for_ms} ms"),
             Self::Freeze { slot, for_ms } => write!(f, "freeze {slot} for {for_ms} ms"),
             Self::Drain { slot, back_after_ms } => write!(f, "drain {slot}, back after {back_after_ms} ms"),
             Self::Add { slot } => write!(f, "add {slot}"),
@@ -212,6 +232,8 @@ pub struct Step {
 #[derive(Debug, Clone, Copy)]
 enum Wish {
     Kill(Service),
+    OutOfMemory(Service),
+    DiskFull,
     Freeze(Service),
     Drain(Service),
     Add(Service),
@@ -227,7 +249,8 @@ enum Wish {
 
 /// The schedule of a seed: each service is killed, frozen, drained and added to once, three are reduced, each broker, the CQL
 /// server and all fetchers go away, one server is cut off from the services, a fetcher and another instance are cut off from the
-/// servers, and the network is slow for a while, in an order and at times of the seed's choice. When it is over, each service has
+/// servers, one instance runs out of memory, the disk is full and the network slow for a while, in an order and at times of the
+/// seed's choice. When it is over, each service has
 /// an instance again. With `long`, the fetchers stay away for longer than a lease, and all servers are cut off for more than a
 /// minute three times in a row.
 #[must_use]
@@ -273,8 +296,10 @@ impl Planner {
     /// All that is to happen, in an order of the seed's choice (Fisher and Yates).
     fn wishes(&mut self) -> Vec<Wish> {
         let mut wishes: Vec<_> = (1..=self.brokers).map(Wish::Broker).collect();
-        wishes.extend([Wish::Cql, Wish::NoFetchers, Wish::Cut, Wish::Slow, Wish::CutOff(Service::Fetcher)]);
+        wishes.extend([Wish::Cql, Wish::NoFetchers, Wish::Cut, Wish::Slow, Wish::DiskFull]);
+        wishes.push(Wish::CutOff(Service::Fetcher));
         wishes.push(Wish::CutOff(Service::ALL[self.index(Service::ALL.len())]));
+        wishes.push(Wish::OutOfMemory(Service::ALL[self.index(Service::ALL.len())]));
         wishes.extend(self.is_long.then_some(Wish::Outages));
         for service in Service::ALL {
             wishes.extend([Wish::Kill(service), Wish::Freeze(service), Wish::Drain(service), Wish::Add(service)]);
@@ -318,6 +343,15 @@ impl Planner {
                 let back_after_ms = self.dice.roll(0, 5_000);
                 let keeps_state = self.dice.roll(0, 1) == 1;
                 Fault::Kill { slot: self.pick(service, back_after_ms)?, back_after_ms, keeps_state }
+            }
+            Wish::OutOfMemory(service) => {
+                let back_after_ms = self.dice.roll(0, 5_000);
+                Fault::OutOfMemory { slot: self.pick(service, back_after_ms)?, back_after_ms }
+            }
+            Wish::DiskFull => {
+                let for_ms = self.dice.roll(DISK_FULL_MS.0, DISK_FULL_MS.1);
+                self.server(for_ms + SETTLE_MS)?;
+                Fault::DiskFull { for_ms }
             }
             Wish::Freeze(service) => {
                 let for_ms = self.beyond_a_session();

@@ -15,10 +15,10 @@ fn every_service_is_killed_frozen_drained_and_added_to_and_every_server_goes_awa
     for (seed, brokers) in (0..200).zip([1, 3].into_iter().cycle()) {
         let steps = schedule(seed, brokers, false);
         let count = |kind: &str| steps.iter().filter(|step| step.fault.kind() == kind).count();
-        let counts =
-            ["kill", "freeze", "drain", "add", "remove", "broker", "cql", "no_fetchers", "cut", "cut_off", "slow"]
-                .map(count);
-        assert_eq!(counts, [5, 5, 5, 5, 3, usize::from(brokers), 1, 1, 1, 2, 1], "seed {seed}");
+        let of_instances = ["kill", "freeze", "drain", "add", "remove", "no_fetchers", "cut_off", "out_of_memory"];
+        assert_eq!(of_instances.map(count), [5, 5, 5, 5, 3, 1, 2, 1], "seed {seed}");
+        let of_all = ["broker", "cql", "cut", "slow", "disk_full"];
+        assert_eq!(of_all.map(count), [usize::from(brokers), 1, 1, 1, 1], "seed {seed}");
         for number in 1..=brokers {
             assert!(steps.iter().any(|step| matches!(step.fault, Fault::Broker { node, .. } if node == number)));
         }
@@ -44,6 +44,7 @@ fn nobody_is_disturbed_who_is_not_there_and_each_service_has_an_instance_at_the_
                 Fault::Kill { slot, .. }
                 | Fault::Freeze { slot, .. }
                 | Fault::Drain { slot, .. }
+                | Fault::OutOfMemory { slot, .. }
                 | Fault::CutOff { slot, .. } => {
                     assert!(there.contains(&slot), "seed {seed}: {}", step.fault);
                 }
