@@ -18,6 +18,8 @@ pub(crate) use stage::BrokenStage;
 pub enum Rule {
     /// 1: what ends a dispatch is written last. Off: a fetcher writes the outcome first, then the page, then its row.
     Order,
+    /// 1: what was let through is marked as seen when it waits. Off: before.
+    SeenLast,
     /// 2: an index moves by records read back, in order. Off: what was acknowledged moves it past what others wrote below.
     Positions,
     /// 3: an owner's records carry its epoch. Off: they carry none.

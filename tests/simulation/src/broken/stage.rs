@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use orbweaver_log::{Delivered, Offset, Partition, Record, TopicPartition};
 use orbweaver_messages::{Millis, Topic};
-use orbweaver_stage::{Actions, Opening, Origin, RestoreSpec, Stage, StageError, Token};
+use orbweaver_stage::{Actions, Opening, Origin, Plan, RestoreSpec, Stage, StageError, Token};
 use serde_json::Value;
 
 use super::{Broken, Rule};
@@ -31,10 +31,10 @@ impl<S: Stage> BrokenStage<S> {
         call: impl FnOnce(&mut S, &mut Actions<S::Job, S::Effect>),
     ) {
         call(&mut self.stage, actions);
+        let reverse = |plans: &mut Vec<Plan<_>>| plans.iter_mut().for_each(|plan| plan.steps.reverse());
         match self.stage.service() {
-            "fetcher" if self.broken.is_off(Rule::Order) => {
-                actions.plans.iter_mut().for_each(|plan| plan.steps.reverse());
-            }
+            "fetcher" if self.broken.is_off(Rule::Order) => reverse(&mut actions.plans),
+            "normalizer-dedup" if self.broken.is_off(Rule::SeenLast) => reverse(&mut actions.plans),
             "frontier" if self.broken.is_off(Rule::Parking) => actions.parked.clear(),
             _ => {}
         }

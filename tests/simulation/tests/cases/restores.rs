@@ -126,3 +126,22 @@ fn rule_24_of_two_definitions_in_place_of_the_same_version_the_first_applies() {
     holds(two_revise_the_same_version, 0..5, the_second_applies);
     fails_without(Rule::Versions, two_revise_the_same_version, 0..1, the_second_applies);
 }
+
+/// The normalizer-dedup is killed wherever it writes.
+fn dedup_killed_as_it_writes(seed: u64) -> Scenario {
+    let mut scenario = calm(seed);
+    let dedup = |n| machine(Service::Dedup, n);
+    scenario.faults = (0..12)
+        .map(|n| match n % 2 {
+            0 => at(700 * n + 2_000, Fault::KillAtLanding(dedup(n), BACK, n % 5)),
+            _ => at(700 * n + 2_000, Fault::KillAtAppend(dedup(n), BACK, n % 3)),
+        })
+        .collect();
+    scenario
+}
+
+#[test]
+fn rule_1_a_url_that_is_marked_as_seen_when_it_waits_is_not_lost_with_the_dedup() {
+    holds(dedup_killed_as_it_writes, 0..10, violated);
+    fails_without(Rule::SeenLast, dedup_killed_as_it_writes, 0..40, violated);
+}
