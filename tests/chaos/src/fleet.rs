@@ -57,6 +57,8 @@ pub(crate) struct Tally {
     pub(crate) exits: Vec<Exit>,
     /// What went wrong with the run itself.
     pub(crate) troubles: Vec<String>,
+    /// From when to when each fault lasted.
+    pub(crate) faults_ms: Vec<(Millis, Millis)>,
     /// Since when and until when a server was away.
     outages: Vec<(Millis, Millis)>,
 }
@@ -156,6 +158,7 @@ impl Fleet {
     pub(crate) async fn suffer(&self, fault: Fault) {
         self.journal.note("fault", json!(fault.to_string()));
         *self.tally().await.faults.entry(fault.kind()).or_default() += 1;
+        let since = SystemClock.now();
         let done = match fault {
             Fault::Kill { slot, back_after_ms, keeps_state } => self.kill(slot, back_after_ms, keeps_state).await,
             Fault::OutOfMemory { slot, back_after_ms } => self.starve(slot, back_after_ms).await,
@@ -177,6 +180,7 @@ impl Fleet {
             }
             Fault::Outages { times, for_ms, pause_ms } => self.outages(times, for_ms, pause_ms).await,
         };
+        self.tally().await.faults_ms.push((since, SystemClock.now()));
         match done {
             Ok(()) => self.journal.note("over", json!(fault.to_string())),
             Err(error) => self.trouble(format!("{fault}: {error:#}")).await,

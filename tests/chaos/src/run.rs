@@ -213,6 +213,7 @@ pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)>
         dead_letters: found.dead_letters,
         completions_ms: watch.completions_ms(),
         complete_at_the_end: complete && reading.is_worked_off(),
+        faults_ms: std::mem::take(&mut tally.faults_ms),
         exits: std::mem::take(&mut tally.exits),
         troubles: std::mem::take(&mut tally.troubles),
     };

@@ -71,6 +71,8 @@ pub struct Evidence {
     pub completions_ms: Vec<Millis>,
     /// Whether it was reported after the last fault, by the readings and by `orbweaver status --wait`.
     pub complete_at_the_end: bool,
+    /// From when to when each fault lasted, in milliseconds since the epoch.
+    pub faults_ms: Vec<(Millis, Millis)>,
     /// How processes ended that were asked to, or that ended by themselves.
     pub exits: Vec<Exit>,
     /// What else went wrong: a process that did not start, a server that did not come back.
@@ -102,6 +104,8 @@ pub struct Verdict {
     pub early_complete: Vec<String>,
     /// Whether completion was reported at the end.
     pub complete_at_the_end: bool,
+    /// Requests that the web saw while a fault lasted: what it hurt was at work.
+    pub during_faults: usize,
     /// Processes that ended by themselves in a way that a supervisor mends.
     pub restarted: usize,
     /// Processes that ended otherwise than they should, and other troubles.
@@ -130,6 +134,7 @@ impl Verdict {
             dead_letters: evidence.dead_letters,
             early_complete: early(&reachable, evidence),
             complete_at_the_end: evidence.complete_at_the_end,
+            during_faults: during(&evidence.requests, &evidence.faults_ms),
             restarted,
             troubles,
         }
@@ -174,9 +179,15 @@ impl fmt::Display for Verdict {
         write!(f, "strayed={} differing={} ", self.strayed.len(), self.differing.len())?;
         write!(f, "dead_letters={} ", self.dead_letters)?;
         write!(f, "early_complete={} complete_at_end={} ", self.early_complete.len(), self.complete_at_the_end)?;
-        write!(f, "restarted={} troubles={}", self.restarted, self.troubles.len())?;
+        write!(f, "during_faults={} restarted={} ", self.during_faults, self.restarted)?;
+        write!(f, "troubles={}", self.troubles.len())?;
         write!(f, ": {}", if self.is_ok() { "OK" } else { "FAILED" })
     }
+}
+
+fn during(requests: &[Entry], faults_ms: &[(Millis, Millis)]) -> usize {
+    let lasted = |at_ms: Millis| faults_ms.iter().any(|(since, until)| (*since..*until).contains(&at_ms));
+    requests.iter().filter(|entry| Millis::try_from(entry.epoch_us / 1_000).is_ok_and(lasted)).count()
 }
 
 /// robots.txt, and where the web moves it to.

@@ -104,6 +104,7 @@ fn good() -> Evidence {
         dead_letters: 0,
         completions_ms: vec![3, 4],
         complete_at_the_end: true,
+        faults_ms: vec![],
         exits: vec![Exit { who: "fetcher-1".to_owned(), code: Some(0), took_ms: Some(20), servers_away: false }],
         troubles: vec![],
     }
@@ -282,6 +283,21 @@ fn a_process_must_end_with_0_in_time_unless_servers_are_away() {
     fails(&exit(Some(70), Some(20), true), "frontier-2 ended with Some(70)");
     fails(&exit(None, Some(20), true), "frontier-2 ended with None");
     fails(&exit(Some(0), Some(21), false), "frontier-2 took 21 ms");
+}
+
+#[test]
+fn a_request_counts_once_as_made_during_faults_however_many_last() {
+    let during = |faults_ms: &[(Millis, Millis)]| {
+        let late = |evidence: &mut Evidence| {
+            evidence.requests[0].epoch_us = 5_999;
+            evidence.faults_ms = faults_ms.to_vec();
+        };
+        verdict(late).during_faults
+    };
+    assert_eq!(during(&[]), 0);
+    assert_eq!(during(&[(5, 6), (4, 7)]), 1);
+    assert_eq!(during(&[(4, 5), (6, 7)]), 0);
+    assert_eq!(during(&[(0, Millis::MAX)]), good().requests.len());
 }
 
 #[test]
