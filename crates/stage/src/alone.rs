@@ -74,9 +74,11 @@ impl Alone {
         self.given.is_some() || !self.pauses(now)
     }
 
-    /// How often the process ended while the record that is tried now was in work alone: unexplained, and by a crash.
-    pub(crate) fn ends(&self) -> (u32, u32) {
-        self.suspected(self.trying).map_or((0, 0), |suspect| (suspect.deaths, suspect.crashes))
+    /// The record that a successor has to know of, and whether it is being tried: what is not tried yet is remembered.
+    pub(crate) fn suspect(&self) -> Option<(Suspect, bool)> {
+        let Some(offset) = self.trying else { return self.suspect.map(|suspect| (suspect, false)) };
+        let new = Suspect { offset, deaths: 0, crashes: 0 };
+        Some((self.suspected(self.trying).unwrap_or(new), true))
     }
 
     /// Whether no further record is wanted from the log.
@@ -93,6 +95,7 @@ impl<S: Stage> Turns<S> {
         }
         if let Some(alone) = self.alone.get_mut(&origin.place).filter(|alone| alone.given == Some(origin)) {
             (alone.trying, alone.given) = (None, None);
+            alone.suspect = alone.suspect.filter(|suspect| suspect.offset != origin.offset);
             alone.left = alone.left.saturating_sub(1);
             alone.left_at = Instant::now();
         }
@@ -240,7 +243,7 @@ impl<S: Stage> Turns<S> {
         if condemned.is_none() {
             // Durable before the stage sees the record: who finds this at a start knows the suspect.
             alone.trying = Some(offset);
-            // With those of the others, so that one record alone is named as tried.
+            // With those of the others, so that one record alone counts as tried.
             let points = self.alone.keys().filter_map(|place| self.served.commit_point(*place)).collect();
             if !self.commit(points).await? {
                 // It was not tried.

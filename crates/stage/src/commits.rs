@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout};
 use crate::{
     Stage, StageError,
     alone::Alone,
-    metadata::{Crasher, Metadata},
+    metadata::{Crasher, Metadata, Suspect},
     turn::Turns,
 };
 
@@ -97,11 +97,11 @@ impl<S: Stage> Turns<S> {
 
     pub(crate) fn metadata(&self, place: TopicPartition, offset: Offset) -> Metadata {
         let starts = self.starts.get(&place).filter(|(_, begun)| offset <= *begun).map_or(0, |(start, _)| start.starts);
-        let alone = self.alone.get(&place);
-        let trying = alone.and_then(|alone| alone.trying);
-        let (deaths, crashes) = alone.map_or((0, 0), Alone::ends);
         let (stage, crashers) = (self.stage.commit_metadata(place), self.crashers_of(place));
-        Metadata { starts, trying, deaths, crashes, crashed: false, crashers, stage }
+        let metadata = Metadata { starts, crashers, stage, ..Metadata::default() };
+        let Some((suspect, tried)) = self.alone.get(&place).and_then(Alone::suspect) else { return metadata };
+        let Suspect { offset, deaths, crashes } = suspect;
+        Metadata { trying: Some(offset), deaths, crashes, untried: !tried, ..metadata }
     }
 
     /// What is kept with the first topic of a partition.

@@ -48,6 +48,9 @@ pub(crate) struct Metadata {
     /// The note of a process that crashes, while `trying` is in work.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) crashed: bool,
+    /// `trying` is only remembered: it was not given to the stage since it was counted last.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) untried: bool,
     /// Records that were restored or followed when the process crashed. Kept with the first topic of the group.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) crashers: Vec<Crasher>,
@@ -168,8 +171,8 @@ impl Start {
             one_at_a_time: last.starts >= STARTS_BEFORE_ONE_AT_A_TIME || last.trying.is_some(),
             suspect: last.trying.map(|offset| Suspect {
                 offset,
-                deaths: last.deaths.saturating_add(u32::from(!last.crashed)),
-                crashes: last.crashes.saturating_add(u32::from(last.crashed)),
+                deaths: last.deaths.saturating_add(u32::from(!last.untried && !last.crashed)),
+                crashes: last.crashes.saturating_add(u32::from(!last.untried && last.crashed)),
             }),
         }
     }
@@ -190,6 +193,7 @@ mod tests {
             deaths: 1,
             crashes: 2,
             crashed: true,
+            untried: false,
             crashers: vec![Crasher { topic: "crawl.sites".to_owned(), partition: 3, offset: 9, crashes: 3 }],
             stage: "{\"x\":1}".to_owned(),
         };

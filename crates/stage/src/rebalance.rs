@@ -258,7 +258,9 @@ impl<S: Stage> Turns<S> {
             let (deaths, crashes) = start.suspect.map_or((0, 0), |suspect| (suspect.deaths, suspect.crashes));
             let (stage, crashers) = (point.metadata.stage.clone(), self.crashers_of(point.place));
             let starts = start.starts;
-            let metadata = Metadata { starts, trying: last.trying, deaths, crashes, crashed: false, crashers, stage };
+            // What was tried is counted now, and not tried again yet.
+            let (trying, untried) = (last.trying, last.trying.is_some());
+            let metadata = Metadata { starts, trying, deaths, crashes, crashed: false, untried, crashers, stage };
             commits.push((point.place, metadata.commit(point.place, point.commit)?));
             self.starts.insert(point.place, (start, point.commit));
             if start.one_at_a_time {

@@ -116,6 +116,35 @@ async fn a_slow_record_whose_process_is_killed_nine_times_is_processed_in_the_en
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_process_that_is_killed_before_it_tries_the_suspect_again_counts_nothing_against_it() {
+    let log = MemoryLog::new(&specs());
+    fill(&log, at(topic::SEEDS, 0), "slow", 1).await;
+    let live = async |for_ms| {
+        let (stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
+        let running = play(stage, &log, config());
+        tokio::time::sleep(Duration::from_millis(for_ms)).await;
+        running.kill().await;
+        let tried = !seen.lock().unwrap().received.is_empty();
+        tried
+    };
+    for _ in 0..5 {
+        assert!(live(60_000).await);
+    }
+    let deaths = "\"deaths\":2";
+    for _ in 0..30 {
+        // It pauses for two seconds.
+        assert!(!live(1_000).await);
+        assert!(
+            metadata(&log, at(topic::SEEDS, 0)).await.contains(deaths),
+            "{}",
+            metadata(&log, at(topic::SEEDS, 0)).await
+        );
+    }
+    assert!(live(60_000).await);
+    assert_eq!(condemned(&log), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn stages_of_one_process_try_one_record_at_a_time_between_them() {
     let log = MemoryLog::new(&specs());
     let in_work = |seen: &Arc<Mutex<Seen>>| !seen.lock().unwrap().received.is_empty();
