@@ -74,7 +74,7 @@ impl Alone {
         self.given.is_some() || !self.pauses(now)
     }
 
-    /// The record that a successor has to know of, and whether it is being tried: what is not tried yet is remembered.
+    /// The suspect that a commit names, and whether it is being tried; one that is not tried yet is kept.
     pub(crate) fn suspect(&self) -> Option<(Suspect, bool)> {
         let Some(offset) = self.trying else { return self.suspect.map(|suspect| (suspect, false)) };
         let new = Suspect { offset, deaths: 0, crashes: 0 };
@@ -246,7 +246,6 @@ impl<S: Stage> Turns<S> {
             // With those of the others, so that one record alone counts as tried.
             let points = self.alone.keys().filter_map(|place| self.served.commit_point(*place)).collect();
             if !self.commit(points).await? {
-                // It was not tried.
                 if let Some(alone) = self.alone.get_mut(&place) {
                     alone.trying = None;
                 }

@@ -33,7 +33,7 @@
 //! | [`retention`] | what may be deleted (rule 6) |
 //! | [`metrics`], `metered`, `sample` | what is counted; CPU time by service; what is read once in a while |
 //! | [`panics`] | panics that are dealt with where they happen |
-//! | `trials` | turns of the stages of one process at trying a record alone |
+//! | `trials` | one record alone in work per process |
 //! | `pulse` | whether the loop turns and what it serves, for the process around it |
 
 mod actions;

@@ -48,7 +48,7 @@ pub(crate) struct Metadata {
     /// The note of a process that crashes, while `trying` is in work.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) crashed: bool,
-    /// `trying` is only remembered: it was not given to the stage since it was counted last.
+    /// `trying` is kept from an earlier start: the stage has not received it since its last end was counted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) untried: bool,
     /// Records that were restored or followed when the process crashed. Kept with the first topic of the group.

@@ -258,7 +258,7 @@ impl<S: Stage> Turns<S> {
             let (deaths, crashes) = start.suspect.map_or((0, 0), |suspect| (suspect.deaths, suspect.crashes));
             let (stage, crashers) = (point.metadata.stage.clone(), self.crashers_of(point.place));
             let starts = start.starts;
-            // What was tried is counted now, and not tried again yet.
+            // Its last end is counted now, and the next trial has not begun.
             let (trying, untried) = (last.trying, last.trying.is_some());
             let metadata = Metadata { starts, trying, deaths, crashes, crashed: false, untried, crashers, stage };
             commits.push((point.place, metadata.commit(point.place, point.commit)?));

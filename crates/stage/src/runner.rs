@@ -133,7 +133,7 @@ impl<S: Stage> Runner<S> {
         self
     }
 
-    /// Beside other stages in one process, which share `trials`: one record at a time is tried alone (rule 17).
+    /// Shares `trials` with the other stages of its process, so that one record at a time is tried alone (rule 17).
     #[must_use]
     pub fn with_trials(mut self, trials: &Trials) -> Self {
         self.trials = trials.clone();

@@ -304,6 +304,6 @@ pub struct Opening {
     pub assignment: u32,
     /// The offset of the claim in the first of [`Stage::claims`]; 0 without claims.
     pub claim: Offset,
-    /// The commit point of the first of [`Stage::topics`]: all that lies below it is complete.
+    /// The commit point of the first of [`Stage::topics`]: all records below it are complete.
     pub commit: Offset,
 }

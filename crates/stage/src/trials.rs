@@ -1,4 +1,4 @@
-//! One record at a time is tried alone in a process, whatever stages it runs (rule 17): the end of the process would count
+//! A process tries one record alone at a time, however many stages it runs (rule 17): a crash of the process would count
 //! against each of several.
 
 use std::{
@@ -9,7 +9,7 @@ use std::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::PollSemaphore;
 
-/// What the stages of one process share, so that they try records in turns. Cheap to clone.
+/// A permit to try a record, for which the stages of one process queue. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Trials(Arc<Semaphore>);
 
@@ -19,12 +19,12 @@ impl Default for Trials {
     }
 }
 
-/// One stage's part in the trials of its process.
+/// The permit of one stage, or its entry in the queue.
 #[derive(Debug)]
 pub(crate) struct Trial {
     queue: PollSemaphore,
     permit: Option<OwnedSemaphorePermit>,
-    /// Whether the queue may have an entry of this stage.
+    /// The queue may have an entry of this stage.
     queued: bool,
 }
 
@@ -33,10 +33,10 @@ impl Trial {
         Self { queue: PollSemaphore::new(trials.0.clone()), permit: None, queued: false }
     }
 
-    /// Whether this stage may try a record now. If not, it is in the queue, and asks again at its next turn.
+    /// Returns whether this stage may try a record now. If not, it is in the queue, and the next call looks again.
     pub(crate) fn begin(&mut self) -> bool {
         if self.permit.is_none() {
-            // The loop turns by itself, so it needs no waking.
+            // The loop of a stage ticks, so no waker is needed.
             match self.queue.poll_acquire(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(permit) => (self.permit, self.queued) = (permit, false),
                 Poll::Pending => self.queued = true,
@@ -45,12 +45,12 @@ impl Trial {
         self.permit.is_some()
     }
 
-    /// The record that was tried has left, or was not tried after all: other stages are next.
+    /// Releases the permit: the trial is over, or did not begin.
     pub(crate) fn end(&mut self) {
         self.permit = None;
     }
 
-    /// There is nothing to be tried: gives up the permit and the place in the queue.
+    /// Releases the permit and leaves the queue: there is no record to try.
     pub(crate) fn leave(&mut self) {
         self.permit = None;
         if std::mem::take(&mut self.queued) {
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stages_have_their_turns_one_after_the_other_and_one_that_leaves_holds_up_nobody() {
+    fn stages_have_the_permit_in_the_order_of_the_queue_and_one_that_leaves_blocks_no_other() {
         let trials = Trials::default();
         let [mut first, mut second, mut third] = [0; 3].map(|_| Trial::new(&trials));
         assert!(first.begin() && first.begin());

@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use orbweaver_cluster_tests::{Cluster, Instance, Service};
 use orbweaver_messages::Millis;
 use orbweaver_stage::{Clock as _, SystemClock};
@@ -26,7 +26,7 @@ use crate::verdict::Exit;
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 /// How long an instance may be busy with its last fault when the next one comes.
 const BUSY_FOR: Duration = Duration::from_secs(60);
-/// How long a process may go on without memory before it is killed by hand.
+/// How long a process may run without more memory.
 const STARVES_WITHIN: Duration = Duration::from_secs(20);
 /// How often a state is looked at.
 const POLL: Duration = Duration::from_millis(300);
@@ -57,7 +57,7 @@ pub(crate) struct Tally {
     pub(crate) exits: Vec<Exit>,
     /// What went wrong with the run itself.
     pub(crate) troubles: Vec<String>,
-    /// From when to when each fault lasted.
+    /// Start and end of each fault.
     pub(crate) faults_ms: Vec<(Millis, Millis)>,
     /// Since when and until when a server was away.
     outages: Vec<(Millis, Millis)>,
@@ -74,7 +74,7 @@ pub(crate) struct Fleet {
     /// What happens is noted here.
     pub(crate) journal: Journal,
     folder: PathBuf,
-    /// Where their states are, if a small disk could be mounted.
+    /// The disk with their states, if one could be mounted.
     disk: Option<SmallDisk>,
     /// Those that nobody is disturbing.
     running: Mutex<BTreeMap<Slot, Instance>>,
@@ -96,7 +96,7 @@ impl Fleet {
         Self { cluster, stack, network, journal, folder, disk, running, tally, servers, starts, folders }
     }
 
-    /// The same, with the states of all instances on a small disk.
+    /// Puts the states of all instances on a small disk.
     #[must_use]
     pub(crate) fn with_disk(self, disk: Option<PathBuf>) -> Self {
         Self { disk: disk.map(SmallDisk::at), ..self }
@@ -156,6 +156,7 @@ impl Fleet {
 
     /// Does what a fault says, to its end. What does not work is noted as trouble.
     pub(crate) async fn suffer(&self, fault: Fault) {
+        let Some(fault) = self.possible(fault) else { return self.journal.note("left out", json!(fault.to_string())) };
         self.journal.note("fault", json!(fault.to_string()));
         *self.tally().await.faults.entry(fault.kind()).or_default() += 1;
         let since = SystemClock.now();
@@ -260,32 +261,32 @@ impl Fleet {
         self.start(slot, folder).await
     }
 
-    /// Where control groups cannot be made, it is a kill like any other.
+    /// The fault as it is possible here: control groups and small disks are for root to make. Only what happens is counted.
+    fn possible(&self, fault: Fault) -> Option<Fault> {
+        match fault {
+            Fault::OutOfMemory { slot, back_after_ms } if NoMemory::make("probe").is_none() => {
+                Some(Fault::Kill { slot, back_after_ms, keeps_state: true })
+            }
+            Fault::DiskFull { .. } if self.disk.is_none() => None,
+            fault => Some(fault),
+        }
+    }
+
     async fn starve(&self, slot: Slot, back_after_ms: u64) -> Result<()> {
         let mut instance = self.take(slot).await?;
-        let folder = instance.folder().to_owned();
+        let dir = instance.folder().to_owned();
         self.hurt(slot).await;
-        let group = NoMemory::of(instance.id().unwrap_or_default());
-        let ended = match &group {
-            Ok(_) => instance.end(STARVES_WITHIN).await.is_ok(),
-            Err(_) => false,
-        };
-        let group_or_why = format!("{group:?}");
-        self.journal.note("no memory", json!({ "slot": slot.to_string(), "ended": ended, "group": group_or_why }));
-        if !ended {
-            instance.kill().await?;
-        }
-        drop(group);
+        let group = NoMemory::make(&slot.to_string()).context("the control group")?;
+        group.take_in(instance.id().unwrap_or_default())?;
+        let status = instance.end(STARVES_WITHIN).await?;
+        ensure!(status.code().is_none(), "{slot} was not killed for want of memory: {status}");
         sleep(Duration::from_millis(back_after_ms)).await;
-        self.start(slot, Some(folder)).await
+        self.start(slot, Some(dir)).await
     }
 
     async fn fill_disk(&self, for_ms: u64) -> Result<()> {
-        let Some(disk) = &self.disk else {
-            self.journal.note("left out", json!("no small disk"));
-            return Ok(());
-        };
-        // Who ends meanwhile cannot finish what is in flight.
+        let Some(disk) = &self.disk else { return Ok(()) };
+        // An instance that ends meanwhile cannot finish its work in flight.
         let outage = self.begin_outage(false).await;
         disk.fill(for_ms).await?;
         self.end_outage(outage).await;

@@ -11,7 +11,7 @@
 //! | `kept` | what has to be kept of a web (pure) |
 //! | `stored` | what the CQL server has |
 //! | `proxy` | the network between services and servers, which can be cut and slowed |
-//! | `scarcity` | what instances have less of than they need: memory and disk |
+//! | `scarcity` | shortages of memory and of disk space |
 //! | `watch` | completion, read all the time |
 //! | `verdict` | a run against what is true and what was promised (pure) |
 //! | `journal` | what happened, line by line |

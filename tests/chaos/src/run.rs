@@ -58,7 +58,7 @@ pub struct Settings {
     pub proxied_port: u16,
     /// Fetchers stay away for longer than a lease, and there are long outages.
     pub long: bool,
-    /// Where a small disk is mounted, for the states of all instances.
+    /// The mount point of a small disk for the states of all instances.
     pub small_disk: Option<PathBuf>,
     /// Where journal, request log, truth and what the processes said are left.
     pub out: PathBuf,

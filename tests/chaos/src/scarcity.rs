@@ -1,50 +1,49 @@
-//! What instances have less of than they need: memory and disk.
+//! Shortages of memory and of disk space.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, ensure};
 use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
 
-/// Where control groups of memory are, in the second version and in the first, and the file with the limit.
-const GROUPS: [(&str, &str); 2] =
-    [("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")];
-/// What a process may still take, in bytes: next to nothing.
+/// Roots of control groups of memory, of the second version and of the first, and the file with the limit.
+const ROOTS: [(&str, &str); 2] = [("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")];
+/// Memory that a process may still take, in bytes: next to nothing.
 const LEFT: &str = "65536";
 /// The file that takes the rest of the disk.
 const FILLER: &str = "filler";
 
-/// A control group with hardly any memory for one process. Removed when it is dropped.
+/// A control group with hardly any memory. Removed when it is dropped, unless a process is still in it.
 #[derive(Debug)]
 pub(crate) struct NoMemory(PathBuf);
 
 impl NoMemory {
+    /// Makes a group. `None` where there are no control groups of memory, or only root may make one.
+    pub(crate) fn make(name: &str) -> Option<Self> {
+        ROOTS.into_iter().find_map(|(root, limit)| {
+            let group = Path::new(root).join(format!("orbweaver-chaos-{name}"));
+            fs::create_dir(&group).ok()?;
+            let group = Self(group);
+            // The kernel makes this file, where the hierarchy has the controller of memory.
+            let limit = group.0.join(limit);
+            (limit.exists() && fs::write(limit, LEFT).is_ok()).then_some(group)
+        })
+    }
+
     /// Leaves a process no memory beyond what it has.
     ///
     /// # Errors
-    /// When there are no control groups, or not for us.
-    pub(crate) fn of(process: u32) -> Result<Self> {
-        let found = GROUPS.iter().find(|(root, limit)| {
-            // The root of the second version has no limit of its own, and names its controllers.
-            Path::new(root).join(limit).exists()
-                || fs::read_to_string(Path::new(root).join("cgroup.subtree_control"))
-                    .is_ok_and(|controllers| controllers.split_whitespace().any(|one| one == "memory"))
-        });
-        let Some((root, limit)) = found else { bail!("no control groups of memory") };
-        let group = Self(Path::new(root).join(format!("orbweaver-chaos-{process}")));
-        let shown = || group.0.display().to_string();
-        fs::create_dir(&group.0).with_context(shown)?;
-        fs::write(group.0.join(limit), LEFT).with_context(shown)?;
-        fs::write(group.0.join("cgroup.procs"), process.to_string()).with_context(shown)?;
-        Ok(group)
+    /// When it cannot be moved, since it has ended, say.
+    pub(crate) fn take_in(&self, process: u32) -> Result<()> {
+        let path = self.0.join("cgroup.procs");
+        fs::write(&path, process.to_string()).with_context(|| path.display().to_string())
     }
 }
 
 impl Drop for NoMemory {
     fn drop(&mut self) {
-        // Not while the process is in it; a group that is left has no process in the end, and costs nothing.
         let _ = fs::remove_dir(&self.0);
     }
 }
@@ -54,26 +53,26 @@ impl Drop for NoMemory {
 pub(crate) struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// The disk that is mounted there.
-    pub(crate) fn at(folder: PathBuf) -> Self {
-        Self(folder)
+    /// The disk that is mounted at `dir`.
+    pub(crate) fn at(dir: PathBuf) -> Self {
+        Self(dir)
     }
 
-    /// Puts the state of the instance in `folder` on this disk, if it is not there yet.
+    /// Puts the state of the instance whose directory is `dir` on this disk, if it is not there yet.
     ///
     /// # Errors
-    /// When the folder cannot be made.
-    pub(crate) fn take_in(&self, folder: &Path) -> Result<()> {
-        let (name, state) = (folder.file_name().context("the folder of an instance has a name")?, folder.join("state"));
-        if state.exists() {
-            return Ok(());
+    /// When a directory or the link cannot be made.
+    pub(crate) fn take_in(&self, dir: &Path) -> Result<()> {
+        let (name, state) = (dir.file_name().context("the directory of an instance has a name")?, dir.join("state"));
+        if !state.exists() {
+            fs::create_dir_all(dir)?;
+            fs::create_dir_all(self.0.join(name))?;
+            symlink(self.0.join(name), &state)?;
         }
-        fs::create_dir_all(folder)?;
-        fs::create_dir_all(self.0.join(name)).and_then(|()| symlink(self.0.join(name), &state))?;
         Ok(())
     }
 
-    /// Fills the disk, for a while. What becomes free meanwhile is taken, too.
+    /// Fills the disk for a while. Space that is freed meanwhile is taken, too.
     ///
     /// # Errors
     /// When it cannot be filled.
@@ -90,7 +89,7 @@ impl SmallDisk {
             }
         }
         fs::remove_file(&path)?;
-        anyhow::ensure!(taken > 0, "{}: nothing was free to be taken", path.display());
+        ensure!(taken > 0, "{}: no space was free to be taken", path.display());
         Ok(())
     }
 }

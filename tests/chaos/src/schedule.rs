@@ -19,7 +19,7 @@ const CUT_MS: (u64, u64) = (4_000, 12_000);
 const SLOWER_MS: (u64, u64) = (100, 300);
 /// For how long the network is slow, in milliseconds.
 const SLOW_MS: (u64, u64) = (8_000, 15_000);
-/// For how long the disk is full, in milliseconds.
+/// Least and most time that the disk is full, in milliseconds.
 const DISK_FULL_MS: (u64, u64) = (3_000, 10_000);
 /// How soon after a cut a server may be disturbed again, in milliseconds.
 const CUT_BACK_MS: u64 = 8_000;
@@ -79,16 +79,16 @@ pub enum Fault {
         /// Whether it finds its predecessor's folder.
         keeps_state: bool,
     },
-    /// It may have no more memory, and is killed for it; a successor starts after a while on the state that was left behind.
+    /// An instance gets no more memory, so that the kernel kills it; a successor starts later on its state.
     OutOfMemory {
-        /// Whom.
+        /// The instance.
         slot: Slot,
-        /// When the successor starts, in milliseconds after.
+        /// Time until the successor starts, in milliseconds.
         back_after_ms: u64,
     },
-    /// The disk that the states of all instances are on is full.
+    /// The disk with the states of all instances is full.
     DiskFull {
-        /// For how long, in milliseconds.
+        /// Duration in milliseconds.
         for_ms: u64,
     },
     /// SIGSTOP, and SIGCONT when its session is over: a zombie.
@@ -296,8 +296,14 @@ impl Planner {
     /// All that is to happen, in an order of the seed's choice (Fisher and Yates).
     fn wishes(&mut self) -> Vec<Wish> {
         let mut wishes: Vec<_> = (1..=self.brokers).map(Wish::Broker).collect();
-        wishes.extend([Wish::Cql, Wish::NoFetchers, Wish::Cut, Wish::Slow, Wish::DiskFull]);
-        wishes.push(Wish::CutOff(Service::Fetcher));
+        wishes.extend([
+            Wish::Cql,
+            Wish::NoFetchers,
+            Wish::Cut,
+            Wish::Slow,
+            Wish::DiskFull,
+            Wish::CutOff(Service::Fetcher),
+        ]);
         wishes.push(Wish::CutOff(Service::ALL[self.index(Service::ALL.len())]));
         wishes.push(Wish::OutOfMemory(Service::ALL[self.index(Service::ALL.len())]));
         wishes.extend(self.is_long.then_some(Wish::Outages));

@@ -71,7 +71,7 @@ pub struct Evidence {
     pub completions_ms: Vec<Millis>,
     /// Whether it was reported after the last fault, by the readings and by `orbweaver status --wait`.
     pub complete_at_the_end: bool,
-    /// From when to when each fault lasted, in milliseconds since the epoch.
+    /// Start and end of each fault, in milliseconds since the epoch.
     pub faults_ms: Vec<(Millis, Millis)>,
     /// How processes ended that were asked to, or that ended by themselves.
     pub exits: Vec<Exit>,
@@ -104,7 +104,7 @@ pub struct Verdict {
     pub early_complete: Vec<String>,
     /// Whether completion was reported at the end.
     pub complete_at_the_end: bool,
-    /// Requests that the web saw while a fault lasted: what it hurt was at work.
+    /// Requests that the web received during a fault: the crawl was at work.
     pub during_faults: usize,
     /// Processes that ended by themselves in a way that a supervisor mends.
     pub restarted: usize,

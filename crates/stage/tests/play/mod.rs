@@ -297,7 +297,7 @@ pub fn play(stage: Scripted, log: &MemoryLog, config: RunnerConfig) -> Play {
     play_beside(&Trials::default(), stage, log, config)
 }
 
-/// Runs a stage beside others of its process.
+/// Runs a stage in one process with others, which share `trials`.
 pub fn play_beside(trials: &Trials, stage: Scripted, log: &MemoryLog, config: RunnerConfig) -> Play {
     let shutdown = CancellationToken::new();
     let (worker, perform) = (Outside(stage.seen.clone()), Outside(stage.seen.clone()));

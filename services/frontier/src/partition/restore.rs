@@ -115,11 +115,12 @@ impl PartitionFrontier {
         self.forget(&ended)
     }
 
-    /// Takes out of the index what the commit point says has ended: its tombstone was compacted away before this index read it.
+    /// Removes URLs below the commit point from the index: they have ended, and their tombstones were compacted before this
+    /// index read them.
     fn forget(&mut self, ended: &[Offset]) -> Result<(), IndexError> {
         if !ended.is_empty() {
             let (partition, urls) = (self.partition, ended.len());
-            tracing::warn!(partition, urls, "the index held URLs that had ended; they are forgotten");
+            tracing::warn!(partition, urls, "removed URLs from the index that had ended without it");
         }
         for offset in ended {
             let fingerprint = self.index.waiting(*offset)?.fingerprint;

@@ -18,7 +18,7 @@ pub(crate) use stage::BrokenStage;
 pub enum Rule {
     /// 1: what ends a dispatch is written last. Off: a fetcher writes the outcome first, then the page, then its row.
     Order,
-    /// 1: what was let through is marked as seen when it waits. Off: before.
+    /// 1: a URL is marked as seen after its record of the frontier is acknowledged. Off: before.
     SeenLast,
     /// 2: an index moves by records read back, in order. Off: what was acknowledged moves it past what others wrote below.
     Positions,

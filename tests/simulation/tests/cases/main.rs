@@ -58,6 +58,15 @@ fn machine(service: Service, number: u64) -> Machine {
 
 const BACK: Back = Back { after_ms: 500, loses_index: false };
 
+/// Kills of the processes of a service, in turn before an acknowledgement and at an append, each of another record.
+fn kills_at_writes(service: Service, times: u64, every_ms: u64) -> Vec<Planned> {
+    let kill = |n| match n % 2 {
+        0 => Fault::KillAtLanding(machine(service, n), BACK, n % 5),
+        _ => Fault::KillAtAppend(machine(service, n), BACK, n % 3),
+    };
+    (0..times).map(|n| at(every_ms * n + 2_000, kill(n))).collect()
+}
+
 fn described(report: &Report) -> String {
     let faults: Vec<String> = report.scenario.faults.iter().map(ToString::to_string).collect();
     format!("seed {}: {:#?}\n{}", report.scenario.seed, report.violations, faults.join("\n"))
@@ -181,13 +190,7 @@ fn a_retry_and_a_crash(seed: u64) -> Scenario {
         page.troubles = vec![Trouble::Error];
     }
     scenario.settings.max_attempts = 2;
-    let frontier = |n| machine(Service::Frontier, n);
-    scenario.faults = (0..8)
-        .map(|n| match n % 2 {
-            0 => at(3_000 * n + 2_000, Fault::KillAtLanding(frontier(n), BACK, n % 5)),
-            _ => at(3_000 * n + 2_000, Fault::KillAtAppend(frontier(n), BACK, n % 3)),
-        })
-        .collect();
+    scenario.faults = kills_at_writes(Service::Frontier, 8, 3_000);
     scenario
 }
 

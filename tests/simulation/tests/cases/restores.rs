@@ -12,7 +12,7 @@ use orbweaver_simulation_tests::{
 };
 
 use crate::{
-    BACK, at, calm, fails_without, frontier_killed, holds, machine, violated,
+    at, calm, fails_without, frontier_killed, holds, kills_at_writes, machine, violated,
     webs::{crawl, web},
 };
 
@@ -89,23 +89,16 @@ fn rule_28_a_leader_that_lags_ends_no_restore() {
     fails_without(Rule::Ends, leaders_lag, 0..20, violated);
 }
 
-/// Fetchers are killed wherever they write.
-fn fetchers_killed_as_they_write(seed: u64) -> Scenario {
-    let mut scenario = calm(seed);
-    let fetcher = |n| machine(Service::Fetcher, n);
-    scenario.faults = (0..12)
-        .map(|n| match n % 2 {
-            0 => at(700 * n + 2_000, Fault::KillAtLanding(fetcher(n), BACK, n % 5)),
-            _ => at(700 * n + 2_000, Fault::KillAtAppend(fetcher(n), BACK, n % 3)),
-        })
-        .collect();
-    scenario
+/// Processes of a service are killed wherever they write.
+fn killed_at_writes(service: Service, seed: u64) -> Scenario {
+    Scenario { faults: kills_at_writes(service, 12, 700), ..calm(seed) }
 }
 
 #[test]
 fn rule_1_a_page_whose_outcome_is_written_last_is_not_lost_with_its_fetcher() {
-    holds(fetchers_killed_as_they_write, 0..10, violated);
-    fails_without(Rule::Order, fetchers_killed_as_they_write, 0..40, violated);
+    let killed = |seed| killed_at_writes(Service::Fetcher, seed);
+    holds(killed, 0..10, violated);
+    fails_without(Rule::Order, killed, 0..40, violated);
 }
 
 /// Two operators revise the same version of the crawl's definition: the first excludes page 3, the other page 4.
@@ -127,21 +120,9 @@ fn rule_24_of_two_definitions_in_place_of_the_same_version_the_first_applies() {
     fails_without(Rule::Versions, two_revise_the_same_version, 0..1, the_second_applies);
 }
 
-/// The normalizer-dedup is killed wherever it writes.
-fn dedup_killed_as_it_writes(seed: u64) -> Scenario {
-    let mut scenario = calm(seed);
-    let dedup = |n| machine(Service::Dedup, n);
-    scenario.faults = (0..12)
-        .map(|n| match n % 2 {
-            0 => at(700 * n + 2_000, Fault::KillAtLanding(dedup(n), BACK, n % 5)),
-            _ => at(700 * n + 2_000, Fault::KillAtAppend(dedup(n), BACK, n % 3)),
-        })
-        .collect();
-    scenario
-}
-
 #[test]
 fn rule_1_a_url_that_is_marked_as_seen_when_it_waits_is_not_lost_with_the_dedup() {
-    holds(dedup_killed_as_it_writes, 0..10, violated);
-    fails_without(Rule::SeenLast, dedup_killed_as_it_writes, 0..40, violated);
+    let killed = |seed| killed_at_writes(Service::Dedup, seed);
+    holds(killed, 0..10, violated);
+    fails_without(Rule::SeenLast, killed, 0..40, violated);
 }

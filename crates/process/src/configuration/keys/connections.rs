@@ -190,7 +190,7 @@ pub(super) const KEYS: &[Key] = &[
         ("runtime", "drain_budget"),
         Kind::Time(100, 2 * MINUTE),
         ALL,
-        "When a partition moves away, how long what is in flight in it may take to finish. Longer than `fetcher.request_timeout`.",
+        "How long work in flight in a partition that moves away may take to finish. Longer than `fetcher.request_timeout`.",
     )
     .is("25s"),
     Key::new(
