@@ -16,6 +16,7 @@ use serde_json::json;
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, interval, sleep};
 
+use crate::clock::FakedClock;
 use crate::journal::Journal;
 use crate::proxy::Network;
 use crate::scarcity::{NoMemory, SmallDisk};
@@ -28,6 +29,8 @@ const ENDS_WITHIN: Duration = Duration::from_secs(60);
 const BUSY_FOR: Duration = Duration::from_secs(60);
 /// How long a process may run without more memory.
 const STARVES_WITHIN: Duration = Duration::from_secs(20);
+/// How long it may take until all processes have followed a clock that was set.
+const CLOCK_FOLLOWED_WITHIN: Duration = Duration::from_secs(35);
 /// How often a state is looked at.
 const POLL: Duration = Duration::from_millis(300);
 /// How long a server may take to start before further faults wait for it: when most brokers are away nothing moves, and nothing
@@ -76,6 +79,8 @@ pub(crate) struct Fleet {
     folder: PathBuf,
     /// The disk with their states, if one could be mounted.
     disk: Option<SmallDisk>,
+    /// Their wall clock, if one that can be set was found.
+    clock: Option<FakedClock>,
     /// Those that nobody is disturbing.
     running: Mutex<BTreeMap<Slot, Instance>>,
     tally: Mutex<Tally>,
@@ -90,16 +95,22 @@ impl Fleet {
     /// A fleet without instances; their folders are made in `folder`.
     #[must_use]
     pub(crate) fn new(cluster: Cluster, stack: Stack, network: Network, journal: Journal, folder: PathBuf) -> Self {
-        let disk = None;
+        let (disk, clock) = (None, None);
         let (running, tally, servers) = (Mutex::default(), Mutex::default(), Mutex::default());
         let (starts, folders) = (std::sync::Mutex::default(), AtomicU64::new(1));
-        Self { cluster, stack, network, journal, folder, disk, running, tally, servers, starts, folders }
+        Self { cluster, stack, network, journal, folder, disk, clock, running, tally, servers, starts, folders }
     }
 
     /// Puts the states of all instances on a small disk.
     #[must_use]
     pub(crate) fn with_disk(self, disk: Option<PathBuf>) -> Self {
         Self { disk: disk.map(SmallDisk::at), ..self }
+    }
+
+    /// Gives all instances a clock that can be set.
+    #[must_use]
+    pub(crate) fn with_clock(self, clock: Option<FakedClock>) -> Self {
+        Self { clock, ..self }
     }
 
     /// Whether a server takes longer to start than it should.
@@ -164,6 +175,7 @@ impl Fleet {
             Fault::Kill { slot, back_after_ms, keeps_state } => self.kill(slot, back_after_ms, keeps_state).await,
             Fault::OutOfMemory { slot, back_after_ms } => self.starve(slot, back_after_ms).await,
             Fault::DiskFull { for_ms } => self.fill_disk(for_ms).await,
+            Fault::ClockBack { for_ms } => self.set_back(for_ms).await,
             Fault::Freeze { slot, for_ms } => self.freeze(slot, for_ms).await,
             Fault::Drain { slot, back_after_ms } => self.drain(slot, Some(back_after_ms)).await,
             Fault::Remove { slot } => self.drain(slot, None).await,
@@ -268,6 +280,7 @@ impl Fleet {
                 Some(Fault::Kill { slot, back_after_ms, keeps_state: true })
             }
             Fault::DiskFull { .. } if self.disk.is_none() => None,
+            Fault::ClockBack { .. } if self.clock.is_none() => None,
             fault => Some(fault),
         }
     }
@@ -289,6 +302,19 @@ impl Fleet {
         // An instance that ends meanwhile cannot finish its work in flight.
         let outage = self.begin_outage(false).await;
         disk.fill(for_ms).await?;
+        self.end_outage(outage).await;
+        Ok(())
+    }
+
+    async fn set_back(&self, for_ms: u64) -> Result<()> {
+        let Some(clock) = &self.clock else { return Ok(()) };
+        // An instance that is ending because of it, and is then told to end, reports that it did not finish.
+        let outage = self.begin_outage(false).await;
+        clock.set("-3600s")?;
+        sleep(Duration::from_millis(for_ms)).await;
+        clock.set("+0s")?;
+        // Those that began in the meantime end once more.
+        sleep(CLOCK_FOLLOWED_WITHIN).await;
         self.end_outage(outage).await;
         Ok(())
     }

@@ -11,6 +11,7 @@
 //! | `kept` | what has to be kept of a web (pure) |
 //! | `stored` | what the CQL server has |
 //! | `proxy` | the network between services and servers, which can be cut and slowed |
+//! | `clock` | the wall clock of the instances, which can be set |
 //! | `scarcity` | shortages of memory and of disk space |
 //! | `watch` | completion, read all the time |
 //! | `verdict` | a run against what is true and what was promised (pure) |
@@ -18,6 +19,7 @@
 //! | `commits` | how many of them failed |
 //! | `run` | one run from start to verdict |
 
+mod clock;
 mod commits;
 mod fleet;
 mod journal;

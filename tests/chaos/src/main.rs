@@ -38,6 +38,9 @@ struct Options {
     /// A small disk that is mounted there holds the states of all instances, and is full for a while
     #[arg(long, value_name = "DIR")]
     small_disk: Option<PathBuf>,
+    /// libfaketime, by which the clocks of all instances are an hour behind for a while
+    #[arg(long, value_name = "FILE")]
+    clock_library: Option<PathBuf>,
     /// First of seventeen ports of the servers and the proxies in front of them
     #[arg(long, default_value_t = 26_092, value_parser = clap::value_parser!(u16).range(1_024..=65_500))]
     port: u16,
@@ -104,8 +107,9 @@ async fn one(options: Options) -> Result<bool> {
     let proxied = proxied_port.to_string();
     let up = move || Stack::up(&dir, port, &["--sync", "batch", "--brokers", &count, "--proxied", &proxied]);
     let stack = tokio::task::spawn_blocking(up).await??;
-    let Options { seed, pages, sites, interval_ms, brokers, long, small_disk, .. } = options;
-    let settings = Settings { seed, pages, sites, interval_ms, brokers, proxied_port, long, small_disk, out };
+    let Options { seed, pages, sites, interval_ms, brokers, long, small_disk, clock_library, .. } = options;
+    let settings =
+        Settings { seed, pages, sites, interval_ms, brokers, proxied_port, long, small_disk, clock_library, out };
     let (line, verdict) = run(&settings, stack).await?;
     for finding in verdict.findings() {
         println!("{finding}");

@@ -15,6 +15,7 @@ use tokio::process::Command;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, sleep_until, timeout};
 
+use crate::clock::FakedClock;
 use crate::commits;
 use crate::fleet::Fleet;
 use crate::journal::Journal;
@@ -60,6 +61,8 @@ pub struct Settings {
     pub long: bool,
     /// The mount point of a small disk for the states of all instances.
     pub small_disk: Option<PathBuf>,
+    /// libfaketime, through which the clocks of all instances can be set.
+    pub clock_library: Option<PathBuf>,
     /// Where journal, request log, truth and what the processes said are left.
     pub out: PathBuf,
 }
@@ -70,7 +73,7 @@ fn in_proportion(shipped: Duration) -> String {
 }
 
 /// The variables of all instances: what a web on loopback, so few servers and their short session need. All else is as shipped.
-fn plan(stack: &Stack, proxies: Proxies, settings: &Settings) -> Plan {
+fn plan(stack: &Stack, proxies: Proxies, settings: &Settings, clock: Option<&FakedClock>) -> Plan {
     let rate = format!("{}/s", 1_000 / settings.interval_ms);
     let request = in_proportion(Duration::from_secs(20));
     let variables = [
@@ -95,7 +98,11 @@ fn plan(stack: &Stack, proxies: Proxies, settings: &Settings) -> Plan {
         replication: u16::from(settings.brokers),
         record_limit: orbweaver_log::RECORD_LIMIT,
         properties: vec![],
-        variables: variables.map(|(name, value)| (name.to_owned(), value)).to_vec(),
+        variables: variables
+            .map(|(name, value)| (name.to_owned(), value))
+            .into_iter()
+            .chain(clock.into_iter().flat_map(FakedClock::variables))
+            .collect(),
     }
 }
 
@@ -176,9 +183,12 @@ pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)>
     let kept = keepsakes(&Web::new(config.clone(), web.address().port())?, &truth);
 
     let (network, proxies) = proxied(&stack, settings).await?;
-    let cluster = Cluster::start(plan(&stack, proxies, settings)).await?;
+    let clock = settings.clock_library.as_ref().map(|library| FakedClock::new(library, out)).transpose()?;
+    let cluster = Cluster::start(plan(&stack, proxies, settings, clock.as_ref())).await?;
     let fleet = Arc::new(
-        Fleet::new(cluster, stack, network, journal, out.join("instances")).with_disk(settings.small_disk.clone()),
+        Fleet::new(cluster, stack, network, journal, out.join("instances"))
+            .with_disk(settings.small_disk.clone())
+            .with_clock(clock),
     );
     for service in Service::ALL {
         fleet.start(Slot { service, number: 1 }, None).await?;

@@ -21,6 +21,9 @@ const SLOWER_MS: (u64, u64) = (100, 300);
 const SLOW_MS: (u64, u64) = (8_000, 15_000);
 /// Least and most time that the disk is full, in milliseconds.
 const DISK_FULL_MS: (u64, u64) = (3_000, 10_000);
+/// For how long clocks are behind, in milliseconds: shorter than processes tolerate (30 s), and longer, so that they end and
+/// begin again by that time.
+const CLOCK_BACK_MS: [u64; 2] = [10_000, 40_000];
 /// How soon after a cut a server may be disturbed again, in milliseconds.
 const CUT_BACK_MS: u64 = 8_000;
 /// Outages in a row of a long schedule, of all servers, and how long each is and the time between them, in milliseconds.
@@ -89,6 +92,11 @@ pub enum Fault {
     /// The disk with the states of all instances is full.
     DiskFull {
         /// Duration in milliseconds.
+        for_ms: u64,
+    },
+    /// The wall clock of all instances is set back by an hour, and put right again.
+    ClockBack {
+        /// For how long, in milliseconds.
         for_ms: u64,
     },
     /// SIGSTOP, and SIGCONT when its session is over: a zombie.
@@ -174,6 +182,7 @@ impl Fault {
             Self::Kill { .. } => "kill",
             Self::OutOfMemory { .. } => "out_of_memory",
             Self::DiskFull { .. } => "disk_full",
+            Self::ClockBack { .. } => "clock_back",
             Self::Freeze { .. } => "freeze",
             Self::Drain { .. } => "drain",
             Self::Add { .. } => "add",
@@ -200,6 +209,7 @@ impl fmt::Display for Fault {
                 write!(f, "let {slot} run out of memory, back after {back_after_ms} ms")
             }
             Self::DiskFull { for_ms } => write!(f, "fill the disk for {for_ms} ms"),
+            Self::ClockBack { for_ms } => write!(f, "set all clocks back by an hour for {for_ms} ms"),
             Self::Freeze { slot, for_ms } => write!(f, "freeze {slot} for {for_ms} ms"),
             Self::Drain { slot, back_after_ms } => write!(f, "drain {slot}, back after {back_after_ms} ms"),
             Self::Add { slot } => write!(f, "add {slot}"),
@@ -234,6 +244,7 @@ enum Wish {
     Kill(Service),
     OutOfMemory(Service),
     DiskFull,
+    ClockBack,
     Freeze(Service),
     Drain(Service),
     Add(Service),
@@ -249,10 +260,9 @@ enum Wish {
 
 /// The schedule of a seed: each service is killed, frozen, drained and added to once, three are reduced, each broker, the CQL
 /// server and all fetchers go away, one server is cut off from the services, a fetcher and another instance are cut off from the
-/// servers, one instance runs out of memory, the disk is full and the network slow for a while, in an order and at times of the
-/// seed's choice. When it is over, each service has
-/// an instance again. With `long`, the fetchers stay away for longer than a lease, and all servers are cut off for more than a
-/// minute three times in a row.
+/// servers, one instance runs out of memory, the disk is full, clocks are an hour behind and the network is slow for a while, in
+/// an order and at times of the seed's choice. When it is over, each service has an instance again. With `long`, the fetchers stay
+/// away for longer than a lease, and all servers are cut off for more than a minute three times in a row.
 #[must_use]
 pub fn schedule(seed: u64, brokers: u8, long: bool) -> Vec<Step> {
     let mut planner = Planner::new(seed, brokers, long);
@@ -302,6 +312,7 @@ impl Planner {
             Wish::Cut,
             Wish::Slow,
             Wish::DiskFull,
+            Wish::ClockBack,
             Wish::CutOff(Service::Fetcher),
         ]);
         wishes.push(Wish::CutOff(Service::ALL[self.index(Service::ALL.len())]));
@@ -359,6 +370,7 @@ impl Planner {
                 self.server(for_ms + SETTLE_MS)?;
                 Fault::DiskFull { for_ms }
             }
+            Wish::ClockBack => Fault::ClockBack { for_ms: CLOCK_BACK_MS[self.index(CLOCK_BACK_MS.len())] },
             Wish::Freeze(service) => {
                 let for_ms = self.beyond_a_session();
                 Fault::Freeze { slot: self.pick(service, for_ms)?, for_ms }
