@@ -33,6 +33,10 @@ pub(crate) fn prepare<S: Service>(inputs: &Inputs) -> Result<Prepared<S>, Vec<Fa
     let cql = has_store.then(|| cql(&settings).map_err(|fault| vec![fault])).transpose();
     let runner = runner(&settings);
     let logging = logging::check(&settings).map_err(|fault| vec![fault]);
+    if let (Ok(service), Ok(runner)) = (&service, &runner) {
+        let fault = too_short_a_drain(runner.drain_budget, service.longest_request());
+        faults.extend(fault.map(|fault| settings.complete(fault)));
+    }
     let others = [
         service.as_ref().err(),
         kafka.as_ref().err(),
@@ -52,6 +56,13 @@ pub(crate) fn prepare<S: Service>(inputs: &Inputs) -> Result<Prepared<S>, Vec<Fa
         }
         _ => Err(faults),
     }
+}
+
+/// A request that outlasts the drain of its partition would still be under way when the next owner makes its own.
+fn too_short_a_drain(drain_budget: Duration, longest: Option<(&'static str, Duration)>) -> Option<Fault> {
+    let (key, request) = longest.filter(|(_, request)| *request > drain_budget)?;
+    let least = humantime::format_duration(request);
+    Some(Fault::allowed("runtime.drain_budget", format!("at least {least}, as much as `{key}`")))
 }
 
 fn kafka(settings: &Settings) -> Result<KafkaConfig, Fault> {

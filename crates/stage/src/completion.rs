@@ -3,6 +3,7 @@
 //! A record that is on its way has an incomplete cause upstream, which shows as a record between a commit point and an
 //! end. That it moved past us while we looked is ruled out by looking twice: no end may have moved in between.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::future::try_join_all;
@@ -32,7 +33,8 @@ pub struct Standing {
     pub end: Offset,
     /// What is committed; `None` counts as the start.
     pub committed: Option<Offset>,
-    /// Whether a record lies between commit point and end, as far as was looked: compaction leaves ends without any.
+    /// Whether a record lies between commit point and end, as far as was looked (compaction leaves ends without any), or was
+    /// deleted there before it was processed.
     pub records_left: bool,
 }
 
@@ -41,6 +43,12 @@ impl Standing {
     #[must_use]
     pub fn lag(&self) -> u64 {
         self.end.saturating_sub(self.committed.unwrap_or(self.start).max(self.start))
+    }
+
+    /// Whether the log begins behind the commit point: records between them were deleted.
+    #[must_use]
+    pub fn is_overtaken(&self) -> bool {
+        self.committed.unwrap_or(0) < self.start
     }
 }
 
@@ -98,7 +106,8 @@ impl Reading {
                 }
                 let mut standing =
                     Standing { place, start: bounds.start, end: bounds.end, committed, records_left: false };
-                standing.records_left = standing.lag() > 0 && (found || holds_a_record(log, &standing).await?);
+                standing.records_left =
+                    standing.is_overtaken() || standing.lag() > 0 && (found || holds_a_record(log, &standing).await?);
                 found |= standing.records_left;
                 standings.push(standing);
             }
@@ -135,6 +144,17 @@ impl Reading {
             reading
         };
         without(self).proves_completion_after(&without(first))
+    }
+
+    /// Partitions of which records were deleted before they were processed, at `self`, the second of two readings. In one
+    /// reading alone, commit and deletion may have come after the commits were read. Pure.
+    pub fn overtaken_since<'a>(&'a self, first: &'a Self) -> impl Iterator<Item = (&'a Declared, &'a Standing)> {
+        let all = |reading: &'a Self| reading.pairs.iter().flat_map(|(of, at)| at.iter().map(move |at| (of, at)));
+        let before: BTreeMap<_, _> = all(first).map(|(of, at)| ((of, at.place.partition), at)).collect();
+        all(self).filter(move |(of, at)| {
+            let before = before.get(&(*of, at.place.partition));
+            before.is_some_and(|before| before.is_overtaken() && before.committed == at.committed)
+        })
     }
 
     /// Records to be worked off, by pair, at most (compaction leaves gaps): for progress displays.
@@ -233,6 +253,30 @@ mod tests {
         compacted.pairs[0].1[0].records_left = false;
         assert!(compacted.proves_completion_after(&compacted.clone()));
         assert_eq!(compacted.lags().map(|(_, lag)| lag).collect::<Vec<_>>(), [4]);
+    }
+
+    #[tokio::test]
+    async fn records_that_were_deleted_before_they_were_processed_are_never_complete() {
+        use bytes::Bytes;
+        use orbweaver_log::{Cleanup, MemoryLog, Record, TopicSpec};
+
+        let log = MemoryLog::new(&[TopicSpec::new(topic::SEEDS, 1, Cleanup::Delete)]);
+        let place = TopicPartition::new(topic::SEEDS, 0);
+        let record = Record { place, key: None, value: Some(Bytes::new()), headers: vec![], timestamp_ms: 1 };
+        log.append(vec![record; 5]).await.unwrap();
+        log.delete_below(place, 5).await.unwrap();
+        let declared = [Declared { group: "normalizer-dedup".to_owned(), topic: topic::SEEDS }];
+        let first = Reading::take(&log, &declared).await.unwrap();
+        let second = Reading::take(&log, &declared).await.unwrap();
+        assert!(!second.proves_completion_after(&first));
+        assert_eq!(
+            second.overtaken_since(&first).map(|(of, at)| (of, at.start)).collect::<Vec<_>>(),
+            [(&declared[0], 5)]
+        );
+        // A commit that came since shows that the deletion came after it.
+        let mut later = second.clone();
+        later.pairs[0].1[0].committed = Some(5);
+        assert_eq!(later.overtaken_since(&first).count(), 0);
     }
 
     #[tokio::test]

@@ -40,3 +40,15 @@ fn a_wrong_configuration_ends_with_78_and_names_every_fault() {
         assert!(said.contains(part), "{part}\n{said}");
     }
 }
+
+#[test]
+fn a_partition_that_moves_is_drained_for_as_long_as_a_request_may_take_or_nothing_starts() {
+    let check = |more: &[&str]| run(&[&SERVERS[..], &["--check-config"], more].concat(), &[]);
+    let output = check(&["--set", "fetcher.request_timeout=30s"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(78), "{said}");
+    assert!(said.contains("runtime.drain_budget"), "{said}");
+    assert!(said.contains("allowed is at least 30s, as much as `fetcher.request_timeout`"), "{said}");
+    let output = check(&["--set", "fetcher.request_timeout=30s", "--set", "runtime.drain_budget=30s"]);
+    assert_eq!(output.status.code(), Some(0));
+}

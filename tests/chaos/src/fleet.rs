@@ -27,7 +27,7 @@ use crate::verdict::Exit;
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 /// How long an instance may be busy with its last fault when the next one comes.
 const BUSY_FOR: Duration = Duration::from_secs(60);
-/// How long a process may run without more memory.
+/// How long a process may run without more memory before it is killed (-9): one that is idle needs none.
 const STARVES_WITHIN: Duration = Duration::from_secs(20);
 /// How long it may take until all processes have followed a clock that was set.
 const CLOCK_FOLLOWED_WITHIN: Duration = Duration::from_secs(35);
@@ -169,11 +169,10 @@ impl Fleet {
     pub(crate) async fn suffer(&self, fault: Fault) {
         let Some(fault) = self.possible(fault) else { return self.journal.note("left out", json!(fault.to_string())) };
         self.journal.note("fault", json!(fault.to_string()));
-        *self.tally().await.faults.entry(fault.kind()).or_default() += 1;
-        let since = SystemClock.now();
+        let (since, mut kind) = (SystemClock.now(), Some(fault.kind()));
         let done = match fault {
             Fault::Kill { slot, back_after_ms, keeps_state } => self.kill(slot, back_after_ms, keeps_state).await,
-            Fault::OutOfMemory { slot, back_after_ms } => self.starve(slot, back_after_ms).await,
+            Fault::OutOfMemory { slot, back_after_ms } => self.starve(slot, back_after_ms).await.map(|how| kind = how),
             Fault::DiskFull { for_ms } => self.fill_disk(for_ms).await,
             Fault::ClockBack { for_ms } => self.set_back(for_ms).await,
             Fault::Freeze { slot, for_ms } => self.freeze(slot, for_ms).await,
@@ -193,7 +192,12 @@ impl Fleet {
             }
             Fault::Outages { times, for_ms, pause_ms } => self.outages(times, for_ms, pause_ms).await,
         };
-        self.tally().await.faults_ms.push((since, SystemClock.now()));
+        let mut tally = self.tally().await;
+        tally.faults_ms.push((since, SystemClock.now()));
+        if let Some(kind) = kind {
+            *tally.faults.entry(kind).or_default() += 1;
+        }
+        drop(tally);
         match done {
             Ok(()) => self.journal.note("over", json!(fault.to_string())),
             Err(error) => self.trouble(format!("{fault}: {error:#}")).await,
@@ -285,16 +289,28 @@ impl Fleet {
         }
     }
 
-    async fn starve(&self, slot: Slot, back_after_ms: u64) -> Result<()> {
+    /// The kind of fault that this became, if any.
+    async fn starve(&self, slot: Slot, back_after_ms: u64) -> Result<Option<&'static str>> {
         let mut instance = self.take(slot).await?;
         let dir = instance.folder().to_owned();
         self.hurt(slot).await;
         let group = NoMemory::make(&slot.to_string()).context("the control group")?;
         group.take_in(instance.id().unwrap_or_default())?;
-        let status = instance.end(STARVES_WITHIN).await?;
-        ensure!(status.code().is_none(), "{slot} was not killed for want of memory: {status}");
+        let kind = match instance.end(STARVES_WITHIN).await.map(|status| status.code()) {
+            Ok(None) => Some("out_of_memory"),
+            Ok(code) => {
+                let exit = Exit { who: slot.to_string(), code, took_ms: None, servers_away: false };
+                self.tally().await.exits.push(exit);
+                None
+            }
+            Err(_) => {
+                instance.kill().await?;
+                Some("kill")
+            }
+        };
         sleep(Duration::from_millis(back_after_ms)).await;
-        self.start(slot, Some(dir)).await
+        self.start(slot, Some(dir)).await?;
+        Ok(kind)
     }
 
     async fn fill_disk(&self, for_ms: u64) -> Result<()> {

@@ -23,7 +23,7 @@ impl NoMemory {
     /// Makes a group. `None` where there are no control groups of memory, or only root may make one.
     pub(crate) fn make(name: &str) -> Option<Self> {
         ROOTS.into_iter().find_map(|(root, limit)| {
-            let group = Path::new(root).join(format!("orbweaver-chaos-{name}"));
+            let group = Path::new(root).join(format!("orbweaver-chaos-{}-{name}", std::process::id()));
             fs::create_dir(&group).ok()?;
             let group = Self(group);
             // The kernel makes this file, where the hierarchy has the controller of memory.

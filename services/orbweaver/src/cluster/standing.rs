@@ -1,6 +1,6 @@
 //! How far every stage is, computed from two readings of the offsets. Pure.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use orbweaver_log::Offset;
 use orbweaver_messages::topic;
@@ -25,6 +25,38 @@ pub struct StageStatus {
     pub arrived_per_second: f64,
 }
 
+/// Records of one partition that were deleted before a service had processed them.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Deleted {
+    /// The service.
+    pub service: String,
+    /// The topic.
+    pub topic: &'static str,
+    /// The partition.
+    pub partition: u32,
+    /// The first offset that was not processed.
+    pub from: Offset,
+    /// The first offset that is still there.
+    pub to: Offset,
+}
+
+impl Deleted {
+    fn from(of: &Declared, at: &Standing) -> Self {
+        let (from, to) = (at.committed.unwrap_or(0), at.start);
+        Self { service: of.group.clone(), topic: of.topic.0, partition: at.place.partition, from, to }
+    }
+}
+
+impl fmt::Display for Deleted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { service, topic, partition, from, to } = self;
+        write!(
+            f,
+            "{topic}/{partition}: the records from {from} to {to} were deleted before the {service} had processed them"
+        )
+    }
+}
+
 /// How far the whole pipeline is.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Status {
@@ -44,6 +76,9 @@ pub struct Status {
     pub stuck: Option<u64>,
     /// The crawls that have a cap on their pages.
     pub caps: Vec<CappedCrawl>,
+    /// Records that were deleted before they were processed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub deleted: Vec<Deleted>,
     /// Every stage, in the order of the flow.
     pub stages: Vec<StageStatus>,
 }
@@ -66,6 +101,7 @@ impl Status {
             dead_letters,
             stuck: None,
             caps: caps.crawls(),
+            deleted: second.overtaken_since(first).map(|(of, at)| Deleted::from(of, at)).collect(),
             stages,
         }
     }
@@ -106,6 +142,7 @@ impl Status {
         }
         lines.push(String::new());
         lines.extend(self.caps.iter().map(CappedCrawl::text));
+        lines.extend(self.deleted.iter().map(ToString::to_string));
         lines.push(format!(
             "{}: {} waiting, {} in flight, {} dead letters{}",
             match (self.complete, self.at_cap) {

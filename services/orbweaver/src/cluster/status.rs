@@ -49,6 +49,10 @@ pub fn run(args: &StatusArgs) -> Result<(), Failure> {
                 show(&status, args.json)?;
                 return status.unprocessed().map_or(Ok(()), |reason| Err(Failure::Unprocessed(reason)));
             }
+            if let Some(deleted) = status.deleted.first() {
+                show(&status, args.json)?;
+                return Err(Failure::Failed(format!("{deleted}: the pipeline cannot become complete")));
+            }
             if args.max_time.is_some_and(|most| begun.elapsed() >= most) {
                 show(&status, args.json)?;
                 return Err(Failure::Stopped("the time is up, and the pipeline is not complete".to_owned()));

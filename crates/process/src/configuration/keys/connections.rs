@@ -190,7 +190,7 @@ pub(super) const KEYS: &[Key] = &[
         ("runtime", "drain_budget"),
         Kind::Time(100, 2 * MINUTE),
         ALL,
-        "How long work in flight in a partition that moves away may take to finish. Longer than `fetcher.request_timeout`.",
+        "How long work in flight in a partition that moves away may take to finish. At least `fetcher.request_timeout`.",
     )
     .is("25s"),
     Key::new(
