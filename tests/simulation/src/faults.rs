@@ -21,6 +21,8 @@ pub enum Fault {
     FreezeUnheard(Machine, u64),
     /// It is frozen for so many milliseconds as it sends its next tombstone, which lands when it wakes.
     FreezeAtTombstone(Machine, u64),
+    /// It is frozen for this number of milliseconds as it sends its next record of a site, which lands when it wakes.
+    FreezeAtSite(Machine, u64),
     /// It reaches the web and the store, but not the log, for so many milliseconds.
     CutOff(Machine, u64),
     /// Its commits are refused for so many milliseconds.
@@ -92,6 +94,7 @@ impl Fault {
             Self::FreezeAtTombstone(..) => "frozen at a tombstone",
             Self::CutOff(..) => "cut off from the log",
             Self::RefuseCommits(..) => "commits refused",
+            Self::FreezeAtSite(..) => "frozen at a record of a site",
             Self::LoseCommitAnswers(..) => "answers to commits lost",
             Self::SetClocks(..) => "clocks set",
             Self::Stop(..) => "stopped in order",
@@ -191,6 +194,9 @@ impl fmt::Display for Planned {
             Fault::CutOff(machine, ms) => write!(f, "{machine} is cut off from the log for {ms} ms"),
             Fault::RefuseCommits(machine, ms) => write!(f, "{machine}: commits are refused for {ms} ms"),
             Fault::LoseCommitAnswers(machine, every) => {
+            Fault::FreezeAtSite(machine, ms) => {
+                write!(f, "{machine} is frozen for {ms} ms as it sends a record of a site")
+            }
                 write!(f, "{machine}: the answer to each commit of {every} is lost from now on")
             }
             Fault::SetClocks(ms) => write!(f, "all clocks are set by {ms} ms"),

@@ -201,6 +201,10 @@ impl Fleet {
                 let running = self.find(machine)?.running.as_mut()?;
                 running.log.script(|script| script.freeze_at_tombstone = Some(for_ms));
             }
+            Fault::FreezeAtSite(machine, for_ms) => {
+                let running = self.find(machine)?.running.as_mut()?;
+                running.log.script(|script| script.freeze_at_site = Some(for_ms));
+            }
             Fault::CutOff(machine, for_ms) => {
                 let running = self.find(machine)?.running.as_mut()?;
                 running.gate.cut_off(true);

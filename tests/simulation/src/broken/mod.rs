@@ -22,7 +22,7 @@ pub enum Rule {
     SeenLast,
     /// 2: an index moves by records read back, in order. Off: what was acknowledged moves it past what others wrote below.
     Positions,
-    /// 3: an owner's records carry its epoch. Off: they carry none.
+    /// 3: an owner's records carry its epoch. Off: they carry none; records of sites all carry the same one.
     Claims,
     /// 6: a stage without a commit begins at offset 0. Off: where the log begins.
     Offsets,
@@ -108,6 +108,7 @@ impl Broken {
                 topic::OUTCOMES if self.is_off(Rule::Partition) => {
                     record.place.partition = (record.place.partition + 1) % partitions;
                 }
+                topic::SITES if self.is_off(Rule::Claims) => records::of_any_epoch(record),
                 _ => {}
             }
         }

@@ -20,7 +20,8 @@ use futures::future::{BoxFuture, FutureExt};
 use orbweaver_log::{
     Bounds, Commit, Consumer, Log, LogError, MemoryLog, Offset, Partition, Reader, Record, Refused, TopicPartition,
 };
-use orbweaver_messages::{Millis, Topic};
+use orbweaver_messages::{Millis, Topic, topic};
+use orbweaver_stage::CLAIM_HEADER;
 use tokio::time::sleep;
 
 use crate::{
@@ -49,6 +50,8 @@ pub(crate) struct Script {
     /// The process is frozen for so many milliseconds as it sends its next tombstone, which lands when it wakes.
     pub(crate) freeze_at_tombstone: Option<u64>,
     /// Every so many commits the answer is lost although it was taken; 0: never.
+    /// The process is frozen for this number of milliseconds as it sends its next record of a site, which lands when it wakes.
+    pub(crate) freeze_at_site: Option<u64>,
     pub(crate) lose_answer_every: u64,
 }
 
@@ -236,9 +239,9 @@ async fn append(inner: &Arc<Inner>, records: Vec<Record>) -> Result<Vec<Offset>,
         return Err(failed());
     }
     let early = inner.broken.acknowledges_early(&records);
-    let partitions = inner.log.partitions(orbweaver_messages::topic::OUTCOMES)?;
+    let partitions = inner.log.partitions(topic::OUTCOMES)?;
     let records = inner.broken.append(records, partitions, &inner.log);
-    freeze_at_tombstone(inner, &records);
+    freeze_at_sending(inner, &records);
     let places: Vec<TopicPartition> = records.iter().map(|record| record.place).collect();
     let mut chunks: BTreeMap<TopicPartition, (Vec<usize>, Vec<Record>)> = BTreeMap::new();
     for (index, record) in records.into_iter().enumerate() {
@@ -305,16 +308,21 @@ async fn append(inner: &Arc<Inner>, records: Vec<Record>) -> Result<Vec<Offset>,
 }
 
 /// Freezes the process if the script says so: what it is about to send lands when it wakes.
-fn freeze_at_tombstone(inner: &Arc<Inner>, records: &[Record]) {
-    if records.iter().all(|record| record.value.is_some()) {
-        return;
-    }
-    if let Some(for_ms) = lock(&inner.script).freeze_at_tombstone.take() {
+fn freeze_at_sending(inner: &Arc<Inner>, records: &[Record]) {
+    let mut script = lock(&inner.script);
+    let is_of_site = |record: &Record| record.place.topic == topic::SITES && !is_claim(record);
+    let at_tombstone = script.freeze_at_tombstone.take_if(|_| records.iter().any(|record| record.value.is_none()));
+    let at_site = script.freeze_at_site.take_if(|_| records.iter().any(is_of_site));
+    if let Some(for_ms) = at_tombstone.or(at_site) {
         inner.gate.freeze_for(Duration::from_millis(for_ms));
     }
 }
 
 fn failed() -> LogError {
+fn is_claim(record: &Record) -> bool {
+    record.headers.iter().any(|(name, _)| *name == CLAIM_HEADER)
+}
+
     LogError::Fatal("the script says that this append fails".to_owned())
 }
 

@@ -37,6 +37,30 @@ fn rule_3_the_tombstone_of_an_owner_that_wakes_up_ends_nothing_that_waits_under_
     fails_without(Rule::Claims, an_owner_wakes_with_a_tombstone, 0..5, violated);
 }
 
+/// The rate-limiter is frozen as it writes that a site is blocked for a second. Another takes over, and learns that the site is
+/// blocked for ten minutes; then the first wakes, and its record lands. Rate-limiters and frontier start again, and another
+/// fetcher has the partition: only `crawl.sites` names the block.
+fn an_owner_wakes_with_a_shorter_block(seed: u64) -> Scenario {
+    let mut web = web(&[(0, &[1, 2, 3]), (1, &[]), (1, &[]), (1, &[])]);
+    web.pages[1].troubles = vec![Trouble::Busy(Some(1))];
+    web.pages[2].troubles = vec![Trouble::Busy(Some(600))];
+    let mut faults = vec![
+        at(2_100, Fault::FreezeAtSite(machine(Service::Limiter, 0), 250_000)),
+        at(2_200, Fault::Add(Service::Fetcher)),
+        at(10_000, Fault::Add(Service::Limiter)),
+        at(265_000, Fault::AllAway(Service::Limiter, 1_000)),
+        at(265_000, Fault::AllAway(Service::Frontier, 1_000)),
+    ];
+    faults.extend((0..5).map(|n| at(260_000 + 1_000 * n, Fault::Move(Service::Fetcher))));
+    Scenario { faults, ..crawl(seed, web) }
+}
+
+#[test]
+fn rule_3_the_record_of_a_site_by_an_owner_that_wakes_up_shortens_no_block() {
+    holds(an_owner_wakes_with_a_shorter_block, 0..5, violated);
+    fails_without(Rule::Claims, an_owner_wakes_with_a_shorter_block, 0..10, violated);
+}
+
 fn seeds_have_expired(seed: u64) -> Scenario {
     Scenario { seeds_expired: true, within_ms: 60_000, ..calm(seed) }
 }
