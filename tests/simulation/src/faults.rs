@@ -38,6 +38,8 @@ pub enum Fault {
     Add(Service),
     /// A partition moves.
     Move(Service),
+    /// A partition moves, its last topic this number of milliseconds after the others.
+    MoveApart(Service, u64),
     /// All processes of a service are killed, and come back after so many milliseconds.
     AllAway(Service, u64),
     /// The log is away for so many milliseconds.
@@ -100,6 +102,7 @@ impl Fault {
             Self::Stop(..) => "stopped in order",
             Self::Add(..) => "added",
             Self::Move(..) => "partition moved",
+            Self::MoveApart(..) => "partition moved topic by topic",
             Self::AllAway(..) => "service away",
             Self::LogAway(..) => "log away",
             Self::StoreAway(..) => "store away",
@@ -203,6 +206,9 @@ impl fmt::Display for Planned {
             Fault::Stop(machine, ms) => write!(f, "{machine} is stopped in order, back after {ms} ms"),
             Fault::Add(service) => write!(f, "one more {} joins", service.name()),
             Fault::Move(service) => write!(f, "a partition of {} moves", service.name()),
+            Fault::MoveApart(service, ms) => {
+                write!(f, "a partition of {} moves, its last topic {ms} ms after the others", service.name())
+            }
             Fault::AllAway(service, ms) => write!(f, "every {} is killed, back after {ms} ms", service.name()),
             Fault::LogAway(ms) => write!(f, "the log is away for {ms} ms"),
             Fault::StoreAway(ms) => write!(f, "the store is away for {ms} ms"),

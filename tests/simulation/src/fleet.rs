@@ -232,6 +232,10 @@ impl Fleet {
             }
             Fault::Add(service) => self.add(service),
             Fault::Move(service) => self.groups.churn(service.name(), &mut self.random),
+            Fault::MoveApart(service, for_ms) => {
+                self.groups.hold_last_topic(service.name(), ms(for_ms));
+                self.groups.churn(service.name(), &mut self.random);
+            }
             Fault::AllAway(service, for_ms) => {
                 for place in self.places.iter_mut().filter(|place| place.service == service) {
                     place.starts_at = place.starts_at.map(|at| at.max(now + ms(for_ms)));

@@ -40,6 +40,8 @@ struct Group {
     targets: BTreeMap<Partition, usize>,
     /// Who the targets were made for.
     made_for: Vec<usize>,
+    /// No partition of the last topic moves before this moment.
+    last_topic_held: Option<Instant>,
 }
 
 /// Someone who lost its partitions without a word, and when.
@@ -133,6 +135,13 @@ impl Groups {
         }
     }
 
+    /// No partition of the last topic of a group moves within this time.
+    pub(crate) fn hold_last_topic(&self, name: &str, time: Duration) {
+        if let Some(group) = lock(&self.groups).get_mut(name) {
+            group.last_topic_held = Some(Instant::now() + time);
+        }
+    }
+
     /// The coordinator is away, or back; then sessions begin anew.
     pub(crate) fn hold_sessions(&self, away: bool) {
         self.away.store(away, Ordering::Relaxed);
@@ -177,7 +186,9 @@ impl Groups {
 
     fn move_pieces(&self, name: &str, group: &mut Group, random: &mut Random) {
         let now = Instant::now();
-        for &topic in topics(name) {
+        let held = usize::from(group.last_topic_held.is_some_and(|until| now < until));
+        let topics = topics(name);
+        for &topic in &topics[..topics.len().saturating_sub(held)] {
             for (&partition, &target) in &group.targets {
                 let place = TopicPartition::new(topic, partition);
                 // In pieces: now and then one is left for later.

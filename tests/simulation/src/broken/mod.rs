@@ -24,6 +24,8 @@ pub enum Rule {
     Positions,
     /// 3: an owner's records carry its epoch. Off: they carry none; records of sites all carry the same one.
     Claims,
+    /// 5: a partition is open while its owner holds all of its topics. Off: while it holds any.
+    Together,
     /// 6: a stage without a commit begins at offset 0. Off: where the log begins.
     Offsets,
     /// 8: the lowest waiting records are appended again. Off: never.

@@ -3,11 +3,15 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::future::{BoxFuture, FutureExt};
-use orbweaver_log::{Commit, Consumer, Event, LogError, Offset, TopicPartition};
-use orbweaver_messages::topic;
+use orbweaver_log::{Commit, Consumer, Event, Log, LogError, Offset, TopicPartition};
+use orbweaver_messages::{Topic, topic};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::{Inner, lock};
+use super::{
+    Inner,
+    apart::{Apart, Translated},
+    lock,
+};
 use crate::broken::Rule;
 
 /// A member of a group, with the delays of its process.
@@ -19,11 +23,19 @@ pub(super) struct ProcessConsumer {
     /// When the next fetch has come.
     comes_at: Instant,
     commits: u64,
+    /// Set when rule 5 is switched off.
+    apart: Option<Apart>,
 }
 
 impl ProcessConsumer {
-    pub(super) fn new(consumer: Box<dyn Consumer>, inner: Arc<Inner>, (group, member): (&str, usize)) -> Self {
-        Self { consumer, inner, group: group.to_owned(), member, comes_at: Instant::now(), commits: 0 }
+    pub(super) fn new(
+        consumer: Box<dyn Consumer>,
+        inner: Arc<Inner>,
+        (group, member): (&str, usize),
+        topics: &[Topic],
+    ) -> Self {
+        let apart = inner.broken.is_off(Rule::Together).then(|| Apart::new(topics));
+        Self { consumer, inner, group: group.to_owned(), member, comes_at: Instant::now(), commits: 0, apart }
     }
 
     /// A fetch that takes long delays what it brings; nothing is taken from the log before, so that dropping a poll, a pause
@@ -40,7 +52,25 @@ impl ProcessConsumer {
             self.comes_at = Instant::now() + self.inner.weather.delay(&mut self.inner.random());
         }
         let written = |place| lock(&self.inner.written).get(&place).copied();
-        Ok(event.map(|event| self.inner.broken.poll(event, written)))
+        let event = event.map(|event| self.inner.broken.poll(event, written));
+        match (&mut self.apart, event) {
+            (Some(apart), Some(event)) => {
+                let translated = apart.translate(event);
+                self.carry_out(translated).await
+            }
+            (_, event) => Ok(event),
+        }
+    }
+
+    /// Begins and releases topics of partitions that the runner serves throughout.
+    async fn carry_out(&mut self, translated: Translated) -> Result<Option<Event>, LogError> {
+        let Translated { event, joined, left } = translated;
+        self.consumer.hand_back(&left)?;
+        let commits = self.inner.log.committed(&self.group, &joined).await?;
+        for (tp, commit) in joined.into_iter().zip(commits) {
+            self.consumer.start(tp, commit.map_or(0, |commit| commit.offset))?;
+        }
+        Ok(event)
     }
 
     async fn send_commits(&mut self, commits: Vec<(TopicPartition, Commit)>) -> Result<(), LogError> {
@@ -53,7 +83,10 @@ impl ProcessConsumer {
         for (place, commit) in &commits {
             tracing::debug!(process = self.inner.process, %place, offset = commit.offset, "commit");
         }
-        let commits = commits.into_iter().map(|(place, commit)| (place, self.inner.broken.commit(commit)));
+        let held = self.inner.log.held(&self.group, self.member);
+        let is_own = |tp: &TopicPartition| self.apart.is_none() || held.contains(tp);
+        let commits = commits.into_iter().filter(|(tp, _)| is_own(tp));
+        let commits = commits.map(|(place, commit)| (place, self.inner.broken.commit(commit)));
         self.consumer.commit(commits.collect()).await?;
         self.commits += 1;
         self.inner.ask().await;

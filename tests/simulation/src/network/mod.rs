@@ -5,6 +5,7 @@
 //! apart, an append that was acknowledged has landed, and what a killed process had sent may land or not, a part of it
 //! always a beginning. Commits of who lost a partition are refused; appends of it are not.
 
+mod apart;
 mod consumer;
 mod lane;
 mod reader;
@@ -165,7 +166,7 @@ impl Log for ProcessLog {
     fn consumer(&self, group: &str, topics: &[Topic]) -> Result<Box<dyn Consumer>, LogError> {
         let consumer = self.inner.log.consumer(group, topics)?;
         let member = self.inner.groups.join(group, self.inner.process, self.inner.gate.clone());
-        Ok(Box::new(ProcessConsumer::new(consumer, self.inner.clone(), (group, member))))
+        Ok(Box::new(ProcessConsumer::new(consumer, self.inner.clone(), (group, member), topics)))
     }
 
     fn reader(&self, place: TopicPartition, from: Offset) -> BoxFuture<'_, Result<Box<dyn Reader>, LogError>> {

@@ -61,6 +61,24 @@ fn rule_3_the_record_of_a_site_by_an_owner_that_wakes_up_shortens_no_block() {
     fails_without(Rule::Claims, an_owner_wakes_with_a_shorter_block, 0..10, violated);
 }
 
+/// The partition of a frontier moves while forty pages wait in it: `crawl.frontier` at once, `crawl.outcomes` after twenty seconds.
+fn a_partition_moves_topic_by_topic(seed: u64) -> Scenario {
+    const PAGES: usize = 40;
+    let links: Vec<usize> = (1..=PAGES).collect();
+    let pages: Vec<(usize, &[usize])> =
+        (0..=PAGES).map(|page| (page % 4, if page == 0 { &links[..] } else { &[] })).collect();
+    let mut web = web(&pages);
+    web.interval_ms = 2_000;
+    let faults = vec![at(2_500, Fault::Add(Service::Frontier)), at(8_000, Fault::MoveApart(Service::Frontier, 20_000))];
+    Scenario { faults, ..crawl(seed, web) }
+}
+
+#[test]
+fn rule_5_a_frontier_that_holds_one_of_its_topics_serves_nothing() {
+    holds(a_partition_moves_topic_by_topic, 0..5, violated);
+    fails_without(Rule::Together, a_partition_moves_topic_by_topic, 0..10, violated);
+}
+
 fn seeds_have_expired(seed: u64) -> Scenario {
     Scenario { seeds_expired: true, within_ms: 60_000, ..calm(seed) }
 }
