@@ -94,9 +94,9 @@ impl Fault {
             Self::Freeze(..) => "frozen",
             Self::FreezeUnheard(..) => "frozen, and woken unheard",
             Self::FreezeAtTombstone(..) => "frozen at a tombstone",
+            Self::FreezeAtSite(..) => "frozen at a record of a site",
             Self::CutOff(..) => "cut off from the log",
             Self::RefuseCommits(..) => "commits refused",
-            Self::FreezeAtSite(..) => "frozen at a record of a site",
             Self::LoseCommitAnswers(..) => "answers to commits lost",
             Self::SetClocks(..) => "clocks set",
             Self::Stop(..) => "stopped in order",
@@ -194,12 +194,12 @@ impl fmt::Display for Planned {
             Fault::FreezeAtTombstone(machine, ms) => {
                 write!(f, "{machine} is frozen for {ms} ms as it sends a tombstone")
             }
-            Fault::CutOff(machine, ms) => write!(f, "{machine} is cut off from the log for {ms} ms"),
-            Fault::RefuseCommits(machine, ms) => write!(f, "{machine}: commits are refused for {ms} ms"),
-            Fault::LoseCommitAnswers(machine, every) => {
             Fault::FreezeAtSite(machine, ms) => {
                 write!(f, "{machine} is frozen for {ms} ms as it sends a record of a site")
             }
+            Fault::CutOff(machine, ms) => write!(f, "{machine} is cut off from the log for {ms} ms"),
+            Fault::RefuseCommits(machine, ms) => write!(f, "{machine}: commits are refused for {ms} ms"),
+            Fault::LoseCommitAnswers(machine, every) => {
                 write!(f, "{machine}: the answer to each commit of {every} is lost from now on")
             }
             Fault::SetClocks(ms) => write!(f, "all clocks are set by {ms} ms"),

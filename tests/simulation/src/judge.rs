@@ -2,8 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use futures::FutureExt;
 use orbweaver_log::{Delivered, MemoryLog};
 use orbweaver_messages::{Millis, topic};
+use orbweaver_store::{MemoryStore, Store};
+use orbweaver_url::Fingerprint;
 
 use crate::{
     observer::{documents, places},
@@ -102,6 +105,25 @@ fn judge_pair(served: &Served, before: &Asked, asked: &Asked, losses: &Losses) -
     (gap < asked_for && told).then(|| {
         format!("{} {gap} ms after it asked process {} to be left alone for {asked_for} ms", what(), before.by)
     })
+}
+
+/// Rows of the store that are not of the last answer to a request for their page.
+pub(crate) fn outdated_rows(store: &MemoryStore, served: &Served) -> Vec<String> {
+    let mut answers: BTreeMap<String, (Millis, u16)> = BTreeMap::new();
+    for asked in served.asked().into_iter().filter(|asked| !asked.is_robots) {
+        let Some(answer) = asked.ended_ms.zip(asked.status) else { continue };
+        let last = answers.entry(asked.url).or_insert(answer);
+        *last = answer.max(*last);
+    }
+    let outdated = |(url, (at_ms, status)): (String, (Millis, u16))| {
+        // The store in memory answers at once; no page of these webs has another canonical form.
+        let row = store.page(Fingerprint::of("default", &url)).now_or_never()?.ok()??;
+        let stored = row.status?;
+        (stored != status).then(|| {
+            format!("{url} has the status {stored} in the store; the last answer, at {}, was {status}", shown(at_ms))
+        })
+    };
+    answers.into_iter().filter_map(outdated).collect()
 }
 
 /// How often pages were asked for beyond what they needed.

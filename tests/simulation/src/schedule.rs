@@ -10,6 +10,7 @@ use bytes::Bytes;
 use orbweaver_log::{Cleanup, Log, MemoryLog, RECORD_LIMIT, Record, TopicPartition, TopicSpec};
 use orbweaver_messages::{Millis, Topic, crawl_key, encode, topic};
 use orbweaver_stage::retention::{Bound, Expiring, Retention};
+use orbweaver_store::MemoryStore;
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -19,7 +20,7 @@ use crate::{
     fleet::{Ended, Fleet, Ground},
     gate::Gate,
     groups::Groups,
-    judge::{Losses, Repeats, judge_pages, judge_politeness, repeats},
+    judge::{Losses, Repeats, judge_pages, judge_politeness, outdated_rows, repeats},
     network::{Line, ProcessLog, Weather, lock},
     observer::{Observed, Observer, places},
     pages::PageTruth,
@@ -133,6 +134,8 @@ pub struct Report {
     pub over_cap: u64,
     /// All requests, as the web saw them.
     pub asked: Vec<Asked>,
+    /// Rows of the store that are not of the last answer to a request for their page.
+    pub outdated_rows: Vec<String>,
     /// When completion was told first, in milliseconds from the begin.
     pub told_ms: Option<u64>,
     /// The most offsets of `crawl.frontier` between a commit point and its end.
@@ -174,6 +177,7 @@ struct Schedule {
     log: MemoryLog,
     groups: Groups,
     served: Arc<Served>,
+    store: Arc<MemoryStore>,
     expected: Arc<Expectation>,
     counts: Counts,
     repeated_before: f64,
@@ -200,9 +204,10 @@ impl Schedule {
         let excluded = revisions.chain(&scenario.rejected).copied().collect();
         let max_attempts = scenario.settings.max_attempts;
         let expected = Arc::new(Expectation { served: served.clone(), excluded, max_attempts });
+        let store = SharedStore::default();
         let outside = Outside {
             served: served.clone(),
-            store: SharedStore::default(),
+            store: store.clone(),
             settings: Arc::new(scenario.settings.clone().without(&scenario.broken)),
             counts: counts.clone(),
             broken: scenario.broken.clone(),
@@ -253,6 +258,7 @@ impl Schedule {
             log,
             groups,
             served,
+            store: store.store,
             expected,
             counts,
             observed,
@@ -420,6 +426,7 @@ impl Schedule {
             requests: asked.len(),
             repeats,
             over_cap: self.pages.over,
+            outdated_rows: outdated_rows(&self.store, &self.served),
             told_ms: lock(&self.observed).first_ms,
             longest_span: self.longest_span,
             most_outstanding: self.most_outstanding,

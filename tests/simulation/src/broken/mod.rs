@@ -58,6 +58,12 @@ pub enum Rule {
     Delays,
     /// 21: a fetcher sends nothing unless a commit was accepted not long ago. Off: nobody looks.
     Proof,
+    /// 22: a robots.txt on another site is requested in that site's time. Off: at once.
+    RobotsTime,
+    /// 22: a block counts from the outcome's time. Off: from the moment at which the rate-limiter reads the outcome.
+    BlockTime,
+    /// 23: a dispatch carries the time of the previous write. Off: it carries none.
+    WriteTimes,
     /// 24: a definition names the version that it replaces. Off: it names none, so that the last one applies.
     Versions,
     /// 25: completion is proved by two readings. Off: one is enough.
@@ -102,15 +108,16 @@ impl Broken {
         for record in &mut records {
             match record.place.topic {
                 topic::FRONTIER if self.is_off(Rule::Claims) => record.headers.retain(|(name, _)| *name != "epoch"),
+                topic::SITES if self.is_off(Rule::Claims) => records::of_any_epoch(record),
                 topic::FRONTIER if self.is_off(Rule::Depth) => records::at_first_depth(record, log),
                 topic::SCHEDULED if self.is_off(Rule::Expiry) => records::without_end(record),
                 topic::SCHEDULED if self.is_off(Rule::AsFound) => records::as_its_key(record),
+                topic::SCHEDULED if self.is_off(Rule::WriteTimes) => records::without_write_time(record),
                 topic::DISCOVERED if self.is_off(Rule::Chain) => records::without_chain(record),
                 topic::OUTCOMES if self.is_off(Rule::Attempts) => records::as_an_attempt(record),
                 topic::OUTCOMES if self.is_off(Rule::Partition) => {
                     record.place.partition = (record.place.partition + 1) % partitions;
                 }
-                topic::SITES if self.is_off(Rule::Claims) => records::of_any_epoch(record),
                 _ => {}
             }
         }

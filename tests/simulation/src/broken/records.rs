@@ -1,6 +1,7 @@
 //! Records as they are without a rule.
 
 use orbweaver_log::{Delivered, MemoryLog, Record};
+use orbweaver_messages::{Millis, topic};
 use orbweaver_stage::CLAIM_HEADER;
 use serde_json::Value;
 
@@ -17,18 +18,23 @@ fn change(record: &mut Record, change: impl FnOnce(&mut Value)) {
     }
 }
 
-/// A dispatch that may be used for ever.
 /// A record of a site with the same epoch, whichever owner wrote it.
 pub(super) fn of_any_epoch(site: &mut Record) {
     change(site, |site| site["epoch"] = u32::MAX.into());
 }
 
+/// A dispatch that may be used for ever.
 pub(super) fn without_end(dispatch: &mut Record) {
     change(dispatch, |dispatch| {
         for field in ["not_after_ms", "expires_ms"] {
             dispatch[field] = Value::from(i64::from(u32::MAX) * 1_000);
         }
     });
+}
+
+/// A dispatch without the time of the previous write.
+pub(super) fn without_write_time(dispatch: &mut Record) {
+    change(dispatch, |dispatch| dispatch["written_at_ms"] = 0.into());
 }
 
 /// A dispatch that asks for the canonical form.
@@ -74,4 +80,18 @@ pub(super) fn without_version(setting: &mut Delivered) {
     if value.as_object_mut().is_some_and(|fields| fields.remove("replaces").is_some()) {
         setting.value = Some(value.to_string().into());
     }
+}
+
+/// An outcome, moved in time so that it ended now.
+pub(super) fn as_of(now: Millis, outcome: &mut Delivered) {
+    let mut value = json(outcome.value.as_deref());
+    let Some(ended_ms) = value["ended_at_ms"].as_i64().filter(|_| outcome.place.topic == topic::OUTCOMES) else {
+        return;
+    };
+    for field in ["requested_at_ms", "answered_at_ms", "ended_at_ms", "blocked_until_ms"] {
+        if let Some(moment_ms) = value[field].as_i64() {
+            value[field] = (moment_ms + now - ended_ms).into();
+        }
+    }
+    outcome.value = Some(value.to_string().into());
 }

@@ -7,7 +7,7 @@ use orbweaver_messages::{Millis, Topic};
 use orbweaver_stage::{Actions, Opening, Origin, Plan, RestoreSpec, Stage, StageError, Token};
 use serde_json::Value;
 
-use super::{Broken, Rule};
+use super::{Broken, Rule, records};
 
 /// With rule 20 switched off, a partition counts as opened so long ago, in milliseconds.
 const LONG_AGO_MS: Millis = 24 * 3_600_000;
@@ -107,7 +107,7 @@ impl<S: Stage> Stage for BrokenStage<S> {
 
     fn receive(
         &mut self,
-        batch: Vec<(Origin, Delivered)>,
+        mut batch: Vec<(Origin, Delivered)>,
         now: Millis,
         actions: &mut Actions<Self::Job, Self::Effect>,
     ) {
@@ -116,6 +116,9 @@ impl<S: Stage> Stage for BrokenStage<S> {
             && batch.iter().any(|(_, record)| page_of(record).as_deref() == Some(poison))
         {
             std::panic::panic_any(format!("poison: {poison}"));
+        }
+        if self.broken.is_off(Rule::BlockTime) && self.stage.service() == "rate-limiter" {
+            batch.iter_mut().for_each(|(_, record)| records::as_of(now, record));
         }
         self.call(actions, |stage, actions| stage.receive(batch, now, actions));
     }

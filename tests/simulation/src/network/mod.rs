@@ -50,9 +50,9 @@ pub(crate) struct Script {
     pub(crate) refuse_commits: bool,
     /// The process is frozen for so many milliseconds as it sends its next tombstone, which lands when it wakes.
     pub(crate) freeze_at_tombstone: Option<u64>,
-    /// Every so many commits the answer is lost although it was taken; 0: never.
     /// The process is frozen for this number of milliseconds as it sends its next record of a site, which lands when it wakes.
     pub(crate) freeze_at_site: Option<u64>,
+    /// Every so many commits the answer is lost although it was taken; 0: never.
     pub(crate) lose_answer_every: u64,
 }
 
@@ -319,11 +319,11 @@ fn freeze_at_sending(inner: &Arc<Inner>, records: &[Record]) {
     }
 }
 
-fn failed() -> LogError {
 fn is_claim(record: &Record) -> bool {
     record.headers.iter().any(|(name, _)| *name == CLAIM_HEADER)
 }
 
+fn failed() -> LogError {
     LogError::Fatal("the script says that this append fails".to_owned())
 }
 

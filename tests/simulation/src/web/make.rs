@@ -117,6 +117,7 @@ fn host(site: u64, part: u64, random: &mut Random) -> Host {
         name,
         site: format!("site{site}.org"),
         has_robots,
+        robots_at: None,
         crawl_delay_s: (has_robots && random.chance(20)).then(|| random.between(1, 4)),
         robots_troubles: random
             .chance(12)

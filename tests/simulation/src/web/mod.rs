@@ -18,6 +18,8 @@ pub enum Trouble {
     Busy(Option<u64>),
     /// No answer for longer than the client waits.
     Hang,
+    /// An answer of 404.
+    Missing,
 }
 
 /// What a page is when nothing goes wrong.
@@ -67,6 +69,8 @@ pub struct Host {
     pub has_robots: bool,
     /// The crawl-delay of its robots.txt, in seconds.
     pub crawl_delay_s: Option<u64>,
+    /// Its robots.txt is a redirect to that of the host of this number.
+    pub robots_at: Option<usize>,
     /// What goes wrong with the first requests for its robots.txt, in order.
     pub robots_troubles: Vec<Trouble>,
     /// How long it takes to answer.

@@ -160,6 +160,10 @@ impl Served {
         if let Some(trouble) = self.trouble(url, &host.robots_troubles) {
             return troubled(trouble, host.service_ms);
         }
+        if let Some(to) = host.robots_at {
+            let location = format!("https://{}/robots.txt", self.web.hosts[to].name);
+            return (host.service_ms, Ok(Answer { location: Some(location), ..status(301) }));
+        }
         if !host.has_robots {
             return (host.service_ms, Ok(status(404)));
         }
@@ -209,5 +213,6 @@ fn troubled(trouble: Trouble, service_ms: u64) -> (u64, Result<Answer, Failure>)
         }
         Trouble::Busy(None) => (service_ms, Ok(status(503))),
         Trouble::Hang => (u64::MAX, Err(Failure::Timeout)),
+        Trouble::Missing => (service_ms, Ok(status(404))),
     }
 }

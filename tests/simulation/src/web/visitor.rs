@@ -6,8 +6,9 @@ use std::{
 };
 
 use futures::future::{BoxFuture, FutureExt};
-use orbweaver_fetcher::{Attempt, Client, Request};
+use orbweaver_fetcher::{Attempt, Client, Purpose, Request};
 use orbweaver_stage::{Clock, Reservation};
+use orbweaver_url::Url;
 use tokio::time::sleep;
 
 use super::Served;
@@ -28,6 +29,8 @@ pub struct Visitor {
     random: Mutex<Random>,
     /// Rule 19 is switched off.
     answers_at_once: bool,
+    /// Rule 22 is switched off: the redirect of a robots.txt is followed at once.
+    follows_robots: bool,
 }
 
 impl Visitor {
@@ -39,13 +42,46 @@ impl Visitor {
         (time, clock): (Time, MachineClock),
         random: Random,
     ) -> Self {
-        Self { served, by, gate, time, clock, random: Mutex::new(random), answers_at_once: false }
+        Self {
+            served,
+            by,
+            gate,
+            time,
+            clock,
+            random: Mutex::new(random),
+            answers_at_once: false,
+            follows_robots: false,
+        }
     }
 
     /// The same, where these rules are switched off.
     #[must_use]
     pub fn without(self, broken: &Broken) -> Self {
-        Self { answers_at_once: broken.is_off(Rule::Answers), ..self }
+        let (answers_at_once, follows_robots) = (broken.is_off(Rule::Answers), broken.is_off(Rule::RobotsTime));
+        Self { answers_at_once, follows_robots, ..self }
+    }
+
+    async fn ask_once(&self, request: &Request) -> Attempt {
+        let requested_at_ms = self.clock.now();
+        self.way().await;
+        if self.gate.is_dead() {
+            std::future::pending::<()>().await;
+        }
+        let answering = self.served.arrives(request, self.by, self.time.now());
+        tokio::select! {
+            biased;
+            () = self.gate.died() => {
+                self.served.ends(answering.number, None, self.time.now());
+                std::future::pending::<()>().await;
+            }
+            () = sleep(Duration::from_millis(answering.after_ms)) => {}
+        }
+        self.served.ends(answering.number, Some(&answering.result), self.time.now());
+        self.way().await;
+        self.gate.runs().await;
+        let now = self.clock.now();
+        let answered_at_ms = if self.answers_at_once { requested_at_ms } else { now };
+        Attempt { requested_at_ms, answered_at_ms, ended_at_ms: now, result: answering.result }
     }
 
     async fn way(&self) {
@@ -59,27 +95,20 @@ impl Visitor {
 impl Client for Visitor {
     fn ask<'a>(&'a self, request: Request, _: &'a mut Reservation) -> BoxFuture<'a, Attempt> {
         async move {
-            let requested_at_ms = self.clock.now();
-            self.way().await;
-            if self.gate.is_dead() {
-                std::future::pending::<()>().await;
+            let mut attempt = self.ask_once(&request).await;
+            while self.follows_robots
+                && request.purpose == Purpose::Robots
+                && let Some(url) = target(&attempt)
+            {
+                attempt = self.ask_once(&Request { url, ..request.clone() }).await;
             }
-            let answering = self.served.arrives(&request, self.by, self.time.now());
-            tokio::select! {
-                biased;
-                () = self.gate.died() => {
-                    self.served.ends(answering.number, None, self.time.now());
-                    std::future::pending::<()>().await;
-                }
-                () = sleep(Duration::from_millis(answering.after_ms)) => {}
-            }
-            self.served.ends(answering.number, Some(&answering.result), self.time.now());
-            self.way().await;
-            self.gate.runs().await;
-            let now = self.clock.now();
-            let answered_at_ms = if self.answers_at_once { requested_at_ms } else { now };
-            Attempt { requested_at_ms, answered_at_ms, ended_at_ms: now, result: answering.result }
+            attempt
         }
         .boxed()
     }
+}
+
+/// The target of a redirect.
+fn target(attempt: &Attempt) -> Option<Url> {
+    orbweaver_url::parse(attempt.result.as_ref().ok()?.location.as_deref()?).ok()
 }

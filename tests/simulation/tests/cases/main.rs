@@ -8,6 +8,7 @@
 mod dispatches;
 mod fetching;
 mod limits;
+mod moments;
 mod restores;
 mod webs;
 

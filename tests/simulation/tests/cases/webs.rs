@@ -17,6 +17,7 @@ pub(crate) fn web(pages: &[(usize, &[usize])]) -> Web {
         name: format!("site{site}.org"),
         site: format!("site{site}.org"),
         has_robots: false,
+        robots_at: None,
         crawl_delay_s: None,
         robots_troubles: vec![],
         service_ms: 20,

@@ -1,0 +1,77 @@
+//! Rules about moments: of blocks, of robots.txt, of rows in the store.
+
+use orbweaver_simulation_tests::{
+    broken::Rule,
+    faults::Fault,
+    schedule::{Report, Scenario},
+    settings::Service,
+    web::Trouble,
+};
+
+use crate::{
+    BACK, at, fails_without, holds, machine, violated,
+    webs::{crawl, web},
+};
+
+/// Page 3 is found at depth 2 while it is fetched at depth 3, with 404. All clocks are set back by an hour before it is fetched
+/// again, with 200: the rate-limiter is unavailable until then.
+fn fetched_again_by_a_clock_behind(seed: u64) -> Scenario {
+    let mut web = web(&[(0, &[1, 4]), (1, &[2]), (2, &[3]), (3, &[5]), (4, &[3]), (5, &[])]);
+    web.max_depth = Some(3);
+    (web.pages[3].troubles, web.pages[3].service_ms) = (vec![Trouble::Missing], 18_000);
+    web.pages[4].troubles = vec![Trouble::Busy(Some(3))];
+    let faults = vec![at(19_000, Fault::AllAway(Service::Limiter, 60_000)), at(19_500, Fault::SetClocks(-3_600_000))];
+    let mut scenario = Scenario { faults, ..crawl(seed, web) };
+    (scenario.settings.min_outstanding, scenario.settings.concurrency) = (4, 4);
+    scenario
+}
+
+fn keeps_an_earlier_version(report: &Report) -> bool {
+    violated(report) || !report.outdated_rows.is_empty()
+}
+
+#[test]
+fn rule_23_a_row_by_a_clock_that_was_ahead_gives_way_to_a_later_answer() {
+    holds(fetched_again_by_a_clock_behind, 0..10, keeps_an_earlier_version);
+    fails_without(Rule::WriteTimes, fetched_again_by_a_clock_behind, 0..1, keeps_an_earlier_version);
+}
+
+/// Thirty hosts whose robots.txt is at site 0, where as many pages are fetched meanwhile.
+fn robots_elsewhere(seed: u64) -> Scenario {
+    const HOSTS: usize = 30;
+    let links: Vec<usize> = (1..=2 * HOSTS).collect();
+    let site = |page: usize| if page % 2 == 0 { 0 } else { page / 2 + 1 };
+    let pages: Vec<(usize, &[usize])> =
+        (0..=2 * HOSTS).map(|page| (site(page), if page == 0 { &links[..] } else { &[] })).collect();
+    let mut web = web(&pages);
+    web.hosts[1..].iter_mut().for_each(|host| host.robots_at = Some(0));
+    crawl(seed, web)
+}
+
+#[test]
+fn rule_22_a_robots_txt_on_another_site_is_requested_in_that_sites_time() {
+    holds(robots_elsewhere, 0..5, violated);
+    fails_without(Rule::RobotsTime, robots_elsewhere, 0..1, violated);
+}
+
+/// Page 1 is blocked for two minutes. The commits of the rate-limiter are refused, and it is killed: a minute and a half after the
+/// block began its successor reads the outcome again.
+fn a_block_is_read_again(seed: u64) -> Scenario {
+    let mut web = web(&[(0, &[1, 2]), (1, &[]), (1, &[])]);
+    web.pages[0].service_ms = 5_000;
+    web.pages[1].troubles = vec![Trouble::Busy(Some(120))];
+    let limiter = machine(Service::Limiter, 0);
+    let faults = vec![at(5_000, Fault::RefuseCommits(limiter, 100_000)), at(55_000, Fault::Kill(limiter, BACK))];
+    Scenario { faults, ..crawl(seed, web) }
+}
+
+/// The block begins within ten seconds; the crawl completes within half a minute after its end.
+fn waits_longer_than_told(report: &Report) -> bool {
+    violated(report) || report.told_ms.is_none_or(|told_ms| told_ms > 170_000)
+}
+
+#[test]
+fn rule_22_a_block_that_is_read_again_becomes_no_longer() {
+    holds(a_block_is_read_again, 0..5, waits_longer_than_told);
+    fails_without(Rule::BlockTime, a_block_is_read_again, 0..1, waits_longer_than_told);
+}
