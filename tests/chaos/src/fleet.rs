@@ -124,6 +124,12 @@ impl Fleet {
         self.tally.lock().await
     }
 
+    /// The instances that nobody is disturbing.
+    pub(crate) async fn processes(&self) -> Vec<(Service, u32)> {
+        let running = self.running.lock().await;
+        running.iter().filter_map(|(slot, instance)| Some((slot.service, instance.id()?))).collect()
+    }
+
     /// Starts an instance in a folder, a new one if none is given.
     ///
     /// # Errors

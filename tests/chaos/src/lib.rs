@@ -13,6 +13,7 @@
 //! | `proxy` | the network between services and servers, which can be cut and slowed |
 //! | `clock` | the wall clock of the instances, which can be set |
 //! | `scarcity` | shortages of memory and of disk space |
+//! | `usage` | the memory and the disk space that a run takes |
 //! | `watch` | completion, read all the time |
 //! | `verdict` | a run against what is true and what was promised (pure) |
 //! | `journal` | what happened, line by line |
@@ -29,11 +30,12 @@ mod run;
 mod scarcity;
 mod schedule;
 mod stored;
+mod usage;
 mod verdict;
 mod watch;
 
 pub use kept::{Contents, Keepsakes, Kept, Robots, keepsakes};
-pub use run::{Settings, run};
-pub use schedule::{Fault, Server, Slot, Step, schedule};
+pub use run::{SERVERS, Settings, run};
+pub use schedule::{Extent, Fault, Server, Slot, Step, schedule};
 pub use stored::{Rows, Stored};
 pub use verdict::{Evidence, Exit, Rules, Verdict};

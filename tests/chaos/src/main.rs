@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Parser;
-use orbweaver_chaos_tests::{Settings, run, schedule};
+use orbweaver_chaos_tests::{Extent, SERVERS, Settings, run, schedule};
 use orbweaver_testkit::Stack;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
@@ -32,6 +32,9 @@ struct Options {
     /// Take the fetchers away for longer than a lease, and all servers for more than a minute three times in a row
     #[arg(long)]
     long: bool,
+    /// The time between two faults is this many times as long
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=60))]
+    stretch: u32,
     /// Folder for journal and logs; must be empty or absent
     #[arg(long, value_name = "DIR", required_unless_present = "plan")]
     out: Option<PathBuf>,
@@ -52,6 +55,12 @@ struct Options {
     plan: bool,
 }
 
+impl Options {
+    fn extent(&self) -> Extent {
+        Extent { brokers: self.brokers, long: self.long, stretch: self.stretch }
+    }
+}
+
 /// An interval that is a whole number of requests a second, at which one request is in flight a site.
 fn rate(value: &str) -> Result<u64, String> {
     let allowed = [100, 125, 200, 250, 500, 1_000];
@@ -67,7 +76,7 @@ fn brokers(value: &str) -> Result<u8, String> {
 async fn main() -> ExitCode {
     let options = Options::parse();
     if options.plan {
-        for step in schedule(options.seed, options.brokers, options.long) {
+        for step in schedule(options.seed, options.extent()) {
             println!("{:>7} ms: {}", step.at_ms, step.fault);
         }
         return ExitCode::SUCCESS;
@@ -102,14 +111,14 @@ async fn one(options: Options) -> Result<bool> {
     std::fs::create_dir_all(&out)?;
     ensure!(is_empty(&out)?, "{} is not empty", out.display());
     let out = out.canonicalize()?;
-    let (dir, port, count) = (out.join("servers"), options.port, options.brokers.to_string());
+    let (dir, port, count) = (out.join(SERVERS), options.port, options.brokers.to_string());
     let proxied_port = port + 10;
     let proxied = proxied_port.to_string();
     let up = move || Stack::up(&dir, port, &["--sync", "batch", "--brokers", &count, "--proxied", &proxied]);
     let stack = tokio::task::spawn_blocking(up).await??;
-    let Options { seed, pages, sites, interval_ms, brokers, long, small_disk, clock_library, .. } = options;
-    let settings =
-        Settings { seed, pages, sites, interval_ms, brokers, proxied_port, long, small_disk, clock_library, out };
+    let extent = options.extent();
+    let Options { seed, pages, sites, interval_ms, small_disk, clock_library, .. } = options;
+    let settings = Settings { seed, pages, sites, interval_ms, proxied_port, extent, small_disk, clock_library, out };
     let (line, verdict) = run(&settings, stack).await?;
     for finding in verdict.findings() {
         println!("{finding}");

@@ -21,15 +21,18 @@ use crate::fleet::Fleet;
 use crate::journal::Journal;
 use crate::kept::keepsakes;
 use crate::proxy::Network;
-use crate::schedule::{Server, Slot, Step, schedule};
+use crate::schedule::{Extent, Server, Slot, Step, schedule};
 use crate::stored::Stored;
+use crate::usage::Usage;
 use crate::verdict::{Evidence, Rules, Verdict};
 use crate::watch::{Watch, lags, read};
 
 /// How long servers and processes of a busy machine may take for something.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How long a crawl may take after the last fault: two leases, and then some.
+/// How long a crawl may take after the last fault: two leases, and then some; longer where there was more time between faults.
 const COMPLETES_WITHIN: Duration = Duration::from_secs(360);
+/// The directory of the servers.
+pub const SERVERS: &str = "servers";
 /// Pages that a fetcher may have in flight.
 const CONCURRENCY: u64 = 8;
 /// Requests for one URL that a dispatch may make besides its first.
@@ -53,12 +56,10 @@ pub struct Settings {
     pub sites: u32,
     /// Least time between requests to a site, in milliseconds; at least 100.
     pub interval_ms: u64,
-    /// Brokers that there are: one, or three that replicate.
-    pub brokers: u8,
     /// First of seven ports: listeners of the brokers for proxies, and proxies.
     pub proxied_port: u16,
-    /// Fetchers stay away for longer than a lease, and there are long outages.
-    pub long: bool,
+    /// How much happens, and on how many brokers.
+    pub extent: Extent,
     /// The mount point of a small disk for the states of all instances.
     pub small_disk: Option<PathBuf>,
     /// libfaketime, through which the clocks of all instances can be set.
@@ -95,7 +96,7 @@ fn plan(stack: &Stack, proxies: Proxies, settings: &Settings, clock: Option<&Fak
         brokers: stack.brokers.clone(),
         cql: stack.cql.clone(),
         partitions: 4,
-        replication: u16::from(settings.brokers),
+        replication: u16::from(settings.extent.brokers),
         record_limit: orbweaver_log::RECORD_LIMIT,
         properties: vec![],
         variables: variables
@@ -116,7 +117,7 @@ struct Proxies {
 async fn proxied(stack: &Stack, settings: &Settings) -> Result<(Network, Proxies)> {
     let first = settings.proxied_port;
     let broker = |node: u8| (Server::Broker(node), first + u16::from(node) + 2, first + u16::from(node) - 1);
-    let mut links: Vec<_> = (1..=settings.brokers).map(broker).collect();
+    let mut links: Vec<_> = (1..=settings.extent.brokers).map(broker).collect();
     let address = |port: u16| format!("127.0.0.1:{port}");
     let brokers: Vec<_> = links.iter().map(|(_, from, _)| address(*from)).collect();
     let (_, cql) = stack.cql.rsplit_once(':').context("the port of the CQL server")?;
@@ -167,7 +168,7 @@ pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)>
     let out = &settings.out;
     let log = out.join("requests.jsonl");
     let journal = Journal::create(&out.join("journal.jsonl"))?;
-    let steps = schedule(settings.seed, settings.brokers, settings.long);
+    let steps = schedule(settings.seed, settings.extent);
     journal.note("settings", json!({ "run": format!("{settings:?}"), "web": format!("{config:?}") }));
     journal.note("schedule", steps.iter().map(|step| format!("{} ms: {}", step.at_ms, step.fault)).collect());
     let rules = |twice_at_most| Rules {
@@ -197,10 +198,11 @@ pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)>
     fleet.cluster.seed(&[web.start_url()]).await?;
     fleet.journal.note("seeded", json!(web.start_url()));
 
-    let watch = Arc::new(Watch::default());
+    let (watch, usage, servers) = (Watch::default(), Usage::default(), out.join(SERVERS));
     let complete = tokio::select! {
+        () = usage.run(&fleet, &servers) => Ok(false),
         never = watch.run(&fleet.cluster.log, &fleet.journal) => never.map(|()| false),
-        complete = disturb(&fleet, steps, &watch) => complete,
+        complete = disturb(&fleet, steps, &watch, COMPLETES_WITHIN * settings.extent.stretch) => complete,
     }?;
     let complete = complete && status_says_complete(&fleet).await?;
     fleet.end().await;
@@ -231,7 +233,8 @@ pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)>
     let verdict = Verdict::on(&evidence, &rules(at_most));
     tally.faults.insert("failed_commits", commits::failed(&out.join("instances"))?);
     let faults: Vec<_> = tally.faults.iter().map(|(kind, count)| format!("{kind}={count}")).collect();
-    let line = format!("seed {}: faults {}; {verdict}", settings.seed, faults.join(" "));
+    let usage = usage.by_thirds(*evidence.completions_ms.last().unwrap_or(&SystemClock.now()));
+    let line = format!("seed {}: faults {}; mib{usage}; {verdict}", settings.seed, faults.join(" "));
     fleet.journal.note("verdict", json!({ "line": line, "findings": verdict.findings().collect::<Vec<_>>() }));
     if let Some(fleet) = Arc::into_inner(fleet) {
         fleet.cluster.remove().await?;
@@ -240,7 +243,7 @@ pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)>
 }
 
 /// Lets the schedule happen, then waits for completion. Tells whether it was reported after the last fault.
-async fn disturb(fleet: &Arc<Fleet>, steps: Vec<Step>, watch: &Watch) -> Result<bool> {
+async fn disturb(fleet: &Arc<Fleet>, steps: Vec<Step>, watch: &Watch, within: Duration) -> Result<bool> {
     let (begun, mut waited) = (Instant::now(), Duration::ZERO);
     let mut before = begun;
     let mut faults = JoinSet::new();
@@ -264,7 +267,7 @@ async fn disturb(fleet: &Arc<Fleet>, steps: Vec<Step>, watch: &Watch) -> Result<
     }
     let over = SystemClock.now();
     fleet.journal.note("all faults are over", json!(null));
-    let end = Instant::now() + COMPLETES_WITHIN;
+    let end = Instant::now() + within;
     // Both readings that prove it have to be later.
     let mut reported = None;
     while reported.is_none() && Instant::now() < end {

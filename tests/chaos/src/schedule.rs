@@ -258,14 +258,25 @@ enum Wish {
     Outages,
 }
 
+/// How much a schedule has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// Brokers, each of which goes away once: one, or three that replicate.
+    pub brokers: u8,
+    /// Fetchers stay away for longer than a lease, and there are long outages.
+    pub long: bool,
+    /// The time between two faults is this many times as long.
+    pub stretch: u32,
+}
+
 /// The schedule of a seed: each service is killed, frozen, drained and added to once, three are reduced, each broker, the CQL
 /// server and all fetchers go away, one server is cut off from the services, a fetcher and another instance are cut off from the
 /// servers, one instance runs out of memory, the disk is full, clocks are an hour behind and the network is slow for a while, in
 /// an order and at times of the seed's choice. When it is over, each service has an instance again. With `long`, the fetchers stay
 /// away for longer than a lease, and all servers are cut off for more than a minute three times in a row.
 #[must_use]
-pub fn schedule(seed: u64, brokers: u8, long: bool) -> Vec<Step> {
-    let mut planner = Planner::new(seed, brokers, long);
+pub fn schedule(seed: u64, extent: Extent) -> Vec<Step> {
+    let mut planner = Planner::new(seed, extent);
     let mut wishes = planner.wishes();
     let mut steps = vec![];
     while !wishes.is_empty() {
@@ -274,7 +285,7 @@ pub fn schedule(seed: u64, brokers: u8, long: bool) -> Vec<Step> {
             wishes.remove(at);
             steps.push(Step { at_ms: planner.now_ms, fault });
         }
-        planner.now_ms += planner.dice.roll(GAP_MS.0, GAP_MS.1);
+        planner.now_ms += planner.dice.roll(GAP_MS.0, GAP_MS.1) * u64::from(extent.stretch);
     }
     steps
 }
@@ -292,7 +303,8 @@ struct Planner {
 }
 
 impl Planner {
-    fn new(seed: u64, brokers: u8, long: bool) -> Self {
+    fn new(seed: u64, extent: Extent) -> Self {
+        let Extent { brokers, long, .. } = extent;
         // Neighbouring seeds are spread, and the zero that this generator cannot leave is avoided.
         let mut dice = Dice(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         for _ in 0..8 {

@@ -2,18 +2,22 @@
 
 use super::*;
 
+fn extent(brokers: u8) -> Extent {
+    Extent { brokers, long: false, stretch: 1 }
+}
+
 #[test]
 fn a_seed_gives_the_same_schedule_always_and_another_seed_another() {
     for seed in 0..200 {
-        assert_eq!(schedule(seed, 3, false), schedule(seed, 3, false));
-        assert_ne!(schedule(seed, 3, false), schedule(seed + 1, 3, false));
+        assert_eq!(schedule(seed, extent(3)), schedule(seed, extent(3)));
+        assert_ne!(schedule(seed, extent(3)), schedule(seed + 1, extent(3)));
     }
 }
 
 #[test]
 fn every_service_is_killed_frozen_drained_and_added_to_and_every_server_goes_away() {
     for (seed, brokers) in (0..200).zip([1, 3].into_iter().cycle()) {
-        let steps = schedule(seed, brokers, false);
+        let steps = schedule(seed, extent(brokers));
         let count = |kind: &str| steps.iter().filter(|step| step.fault.kind() == kind).count();
         let of_instances = ["kill", "freeze", "drain", "add", "remove", "no_fetchers", "cut_off", "out_of_memory"];
         assert_eq!(of_instances.map(count), [5, 5, 5, 5, 3, 1, 2, 1], "seed {seed}");
@@ -31,7 +35,7 @@ fn every_service_is_killed_frozen_drained_and_added_to_and_every_server_goes_awa
 fn nobody_is_disturbed_who_is_not_there_and_each_service_has_an_instance_at_the_end() {
     for seed in 0..200 {
         let mut there: Vec<_> = Service::ALL.into_iter().map(|service| Slot { service, number: 1 }).collect();
-        for step in schedule(seed, 3, false) {
+        for step in schedule(seed, extent(3)) {
             match step.fault {
                 Fault::Add { slot } => {
                     assert!(!there.contains(&slot));
@@ -57,7 +61,7 @@ fn nobody_is_disturbed_who_is_not_there_and_each_service_has_an_instance_at_the_
 
 #[test]
 fn a_freeze_is_longer_than_a_session_and_a_long_schedule_outlasts_a_lease() {
-    let steps = schedule(3, 3, true);
+    let steps = schedule(3, Extent { long: true, ..extent(3) });
     for step in &steps {
         match step.fault {
             Fault::Freeze { for_ms, .. } | Fault::CutOff { for_ms, .. } => {
@@ -70,4 +74,16 @@ fn a_freeze_is_longer_than_a_session_and_a_long_schedule_outlasts_a_lease() {
             _ => {}
         }
     }
+}
+
+#[test]
+fn a_schedule_that_is_stretched_has_the_same_faults_over_a_longer_time() {
+    let (short, long) = (schedule(5, extent(3)), schedule(5, Extent { stretch: 20, ..extent(3) }));
+    let kinds = |steps: &[Step]| {
+        let mut kinds: Vec<_> = steps.iter().map(|step| step.fault.kind()).collect();
+        kinds.sort_unstable();
+        kinds
+    };
+    assert_eq!(kinds(&short), kinds(&long));
+    assert!(long.last().unwrap().at_ms > 10 * short.last().unwrap().at_ms);
 }
