@@ -103,6 +103,7 @@ async fn bounded(options: Options) -> Result<bool> {
 }
 
 async fn one(options: Options) -> Result<bool> {
+    let extent = options.extent();
     let out = options.out.context("--out")?;
     ensure!(
         std::env::var_os("ORBWEAVER_TEST_CQL").is_none(),
@@ -116,7 +117,6 @@ async fn one(options: Options) -> Result<bool> {
     let proxied = proxied_port.to_string();
     let up = move || Stack::up(&dir, port, &["--sync", "batch", "--brokers", &count, "--proxied", &proxied]);
     let stack = tokio::task::spawn_blocking(up).await??;
-    let extent = options.extent();
     let Options { seed, pages, sites, interval_ms, small_disk, clock_library, .. } = options;
     let settings = Settings { seed, pages, sites, interval_ms, proxied_port, extent, small_disk, clock_library, out };
     let (line, verdict) = run(&settings, stack).await?;
