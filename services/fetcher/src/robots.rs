@@ -33,6 +33,8 @@ pub(crate) struct Sought<'a> {
     pub(crate) url: &'a Url,
     /// Redirects so far.
     pub(crate) redirects: u8,
+    /// Whether it was requested of the authority's own site, which redirects may leave.
+    pub(crate) on_own_site: bool,
     /// How often in a row it could not be had before, refusals included.
     pub(crate) failures: u8,
     /// Event time of its row in the store, in milliseconds since the Unix epoch; 0: none is known.
@@ -93,7 +95,7 @@ pub(crate) fn judge(sought: Sought<'_>, attempt: &Attempt, config: &FetcherConfi
         Ok(answer) => answer,
     };
     let status = answer.status;
-    if let (429 | 503, 0) = (status, sought.redirects) {
+    if matches!(status, 429 | 503) && sought.on_own_site {
         let (until_ms, told) = block_ends(answer.retry_after.as_deref(), sought.failures, ended_ms);
         let failures = sought.failures.saturating_add(1);
         let unreachable = (failures >= MAX_BLOCKS).then(|| unreachable(sought, Some(status), ended_ms));

@@ -12,7 +12,7 @@ use orbweaver_store::RobotsRow;
 use orbweaver_url::Url;
 
 use crate::{
-    classify::{MEMORY_RETRY_MS, Verdict},
+    classify::{MEMORY_RETRY_MS, Verdict, block_ends},
     client::{Attempt, Failure},
     gates::Wish,
     records::{add_times, outcome},
@@ -154,10 +154,15 @@ impl FetcherStage {
             let retry_at_ms = attempt.ended_at_ms.saturating_add(MEMORY_RETRY_MS);
             return self.defer_lookup(authority, Failure::Memory.reason(), retry_at_ms, at);
         }
-        let Some(lookup) = self.lookups.get_mut(authority) else { return };
-        let (redirects, stored_ms) = (lookup.redirects, lookup.stored_ms);
-        let sought = Sought { authority, url, redirects, failures: self.robots.failures(authority), stored_ms };
+        let Some(lookup) = self.lookups.get(authority) else { return };
+        let (site, redirects, stored_ms) = (lookup.site.clone(), lookup.redirects, lookup.stored_ms);
         let stale = lookup.stale.clone();
+        let on_own_site = self.config.wide_domains.site_of(url) == *site;
+        if !on_own_site {
+            self.block_elsewhere(url, attempt, at);
+        }
+        let failures = self.robots.failures(authority);
+        let sought = Sought { authority, url, redirects, on_own_site, failures, stored_ms };
         match (judge(sought, attempt, &self.config, attempt.ended_at_ms), stale) {
             (Finding::Failing { .. }, Some(stale)) => {
                 self.metrics.robots("stale");
@@ -165,11 +170,21 @@ impl FetcherStage {
             }
             (Finding::Blocked { until_ms, .. }, Some(stale)) => {
                 self.metrics.robots("stale");
-                let site = lookup.site.clone();
                 self.block(&site, until_ms, at);
                 self.apply(authority, &stale, at.now.saturating_add(UNREACHABLE_MS), at);
             }
             (finding, _) => self.apply_finding(authority, finding, attempt, at),
+        }
+    }
+
+    /// Applies a block by another site, where redirects led. No outcome names that site, so that no other process learns of it.
+    fn block_elsewhere(&mut self, url: &Url, attempt: &Attempt, at: &mut At<'_>) {
+        if let Ok(answer) = &attempt.result
+            && matches!(answer.status, 429 | 503)
+        {
+            let (until_ms, _) = block_ends(answer.retry_after.as_deref(), 0, attempt.ended_at_ms);
+            let site = self.config.wide_domains.site_of(url).into_owned();
+            self.block(&site, until_ms, at);
         }
     }
 

@@ -75,3 +75,37 @@ fn rule_22_a_block_that_is_read_again_becomes_no_longer() {
     holds(a_block_is_read_again, 0..5, waits_longer_than_told);
     fails_without(Rule::BlockTime, a_block_is_read_again, 0..1, waits_longer_than_told);
 }
+
+/// The same pages in two partitions, with two fetchers.
+fn robots_of_another_fetcher(seed: u64) -> Scenario {
+    let mut scenario = robots_elsewhere(seed);
+    (scenario.settings.partitions, scenario.settings.processes[3]) = (2, 2);
+    scenario
+}
+
+#[test]
+#[ignore = "rule 22 does not hold: a fetcher requests the robots.txt of a site whose partition another fetcher has"]
+fn rule_22_a_robots_txt_on_another_site_is_requested_in_that_sites_time_by_several_fetchers() {
+    holds(robots_of_another_fetcher, 0..5, violated);
+}
+
+/// The robots.txt of `host` is at site 1, which answers with a block of half a minute; page 1, on site 1, is found meanwhile.
+fn robots_elsewhere_is_blocked(seed: u64, host: &str, site: &str) -> Scenario {
+    let mut web = web(&[(0, &[2, 3]), (1, &[]), (2, &[]), (3, &[1])]);
+    (web.hosts[2].name, web.hosts[2].site) = (host.to_owned(), site.to_owned());
+    web.pages[2].url = format!("https://{host}/p2");
+    web.hosts[2].robots_at = Some(1);
+    web.hosts[1].robots_troubles = vec![Trouble::Busy(Some(30))];
+    web.pages[3].service_ms = 5_000;
+    crawl(seed, web)
+}
+
+#[test]
+fn a_block_by_the_site_where_the_robots_txt_of_another_is_holds_for_that_site() {
+    holds(|seed| robots_elsewhere_is_blocked(seed, "site2.org", "site2.org"), 0..5, violated);
+}
+
+#[test]
+fn a_block_by_another_host_of_the_same_site_where_its_robots_txt_is_holds_for_the_site() {
+    holds(|seed| robots_elsewhere_is_blocked(seed, "more.site1.org", "site1.org"), 0..5, violated);
+}
