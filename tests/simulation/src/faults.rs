@@ -21,7 +21,7 @@ pub enum Fault {
     FreezeUnheard(Machine, u64),
     /// It is frozen for so many milliseconds as it sends its next tombstone, which lands when it wakes.
     FreezeAtTombstone(Machine, u64),
-    /// It is frozen for this number of milliseconds as it sends its next record of a site, which lands when it wakes.
+    /// A process is frozen for this number of milliseconds as it sends its next record of a site, which lands when it wakes.
     FreezeAtSite(Machine, u64),
     /// It reaches the web and the store, but not the log, for so many milliseconds.
     CutOff(Machine, u64),

@@ -44,9 +44,9 @@ impl Apart {
         let mut begun = vec![];
         for tp in tps {
             if self.serves(tp.partition) {
-                joined.push(tp)
+                joined.push(tp);
             } else {
-                begun.extend(self.all(tp.partition))
+                begun.extend(self.all(tp.partition));
             }
             self.held.insert(tp);
         }
@@ -58,7 +58,11 @@ impl Apart {
         let mut ended = vec![];
         for tp in tps {
             self.held.remove(&tp);
-            if self.serves(tp.partition) { left.push(tp) } else { ended.extend(self.all(tp.partition)) }
+            if self.serves(tp.partition) {
+                left.push(tp);
+            } else {
+                ended.extend(self.all(tp.partition));
+            }
         }
         (!ended.is_empty()).then_some(ended)
     }

@@ -69,7 +69,7 @@ pub struct Host {
     pub has_robots: bool,
     /// The crawl-delay of its robots.txt, in seconds.
     pub crawl_delay_s: Option<u64>,
-    /// Its robots.txt is a redirect to that of the host of this number.
+    /// Number of the host to whose robots.txt its own redirects.
     pub robots_at: Option<usize>,
     /// What goes wrong with the first requests for its robots.txt, in order.
     pub robots_troubles: Vec<Trouble>,
