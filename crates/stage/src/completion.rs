@@ -274,7 +274,7 @@ mod tests {
             [(&declared[0], 5)]
         );
         // A commit that came since shows that the deletion came after it.
-        let mut later = second.clone();
+        let mut later = second;
         later.pairs[0].1[0].committed = Some(5);
         assert_eq!(later.overtaken_since(&first).count(), 0);
     }
