@@ -30,8 +30,17 @@ const SEEK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The client of a member.
 pub(super) type Client = BaseConsumer<Membership>;
-/// Seeks, and whether each is through; an error for one that never will be.
-pub(super) type Sought = Vec<(Seek, Result<bool, LogError>)>;
+/// Seeks, and whether each is through.
+pub(super) type Sought = Vec<(Seek, Through)>;
+
+/// Whether a seek is through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Through {
+    Yes,
+    NotYet,
+    /// Its position is not in the log: it never will be, unless a new leader lags.
+    OutOfRange,
+}
 
 /// What runs on the blocking pool.
 pub(super) enum Work {
@@ -161,7 +170,7 @@ pub(super) fn seek(client: &Client, seeks: Vec<(Seek, Arc<str>)>, timeout: Durat
         Ok(bounds) => bounds,
         Err(error) => {
             tracing::debug!(%error, "a start has to wait");
-            return seeks.into_iter().map(|(seek, _)| (seek, Ok(false))).collect();
+            return seeks.into_iter().map(|(seek, _)| (seek, Through::NotYet)).collect();
         }
     };
     let mut list = TopicPartitionList::with_capacity(seeks.len());
@@ -170,7 +179,10 @@ pub(super) fn seek(client: &Client, seeks: Vec<(Seek, Arc<str>)>, timeout: Durat
     for ((seek, name), bounds) in seeks.into_iter().zip(bounds) {
         let partition = raw_partition(seek.place.partition);
         match check_range(seek.place, seek.from, bounds) {
-            Err(error) => sought.push((seek, Err(error))),
+            Err(error) => {
+                tracing::debug!(%error, "a start is not in the log");
+                sought.push((seek, Through::OutOfRange));
+            }
             Ok(()) => {
                 let _ = list.add_partition_offset(&name, partition, position(seek.from));
                 within.insert((name.to_string(), partition), seek);
@@ -182,11 +194,11 @@ pub(super) fn seek(client: &Client, seeks: Vec<(Seek, Arc<str>)>, timeout: Durat
         Ok(list) => {
             for element in list.elements().iter().filter(|element| element.error().is_ok()) {
                 let through = within.remove(&(element.topic().to_owned(), element.partition()));
-                sought.extend(through.map(|seek| (seek, Ok(true))));
+                sought.extend(through.map(|seek| (seek, Through::Yes)));
             }
         }
     }
-    sought.extend(within.into_values().map(|seek| (seek, Ok(false))));
+    sought.extend(within.into_values().map(|seek| (seek, Through::NotYet)));
     sought
 }
 

@@ -194,21 +194,10 @@ impl Held {
 
     /// A seek is through.
     pub(super) fn sought(&mut self, seek: Seek) {
-        if let Some(place) = self.sought_for(seek) {
+        // A later start has a seek of its own.
+        if let Some(place) = self.places.get_mut(&seek.place).filter(|place| place.seek == Some(seek.number)) {
             place.seek = None;
         }
-    }
-
-    /// A seek is not possible: the partition is as it was before it was started.
-    pub(super) fn not_started(&mut self, seek: Seek) {
-        if let Some(place) = self.sought_for(seek) {
-            (place.seek, place.next) = (None, None);
-        }
-    }
-
-    /// The place of a seek that no later one has replaced.
-    fn sought_for(&mut self, seek: Seek) -> Option<&mut Place> {
-        self.places.get_mut(&seek.place).filter(|place| place.seek == Some(seek.number))
     }
 
     /// Where each started partition goes on.
@@ -291,15 +280,6 @@ mod tests {
         assert!(held.check(at(0)).is_err() && held.check(at(2)).is_ok());
         assert_eq!(held.lost(&[at(0), at(2)]), [at(2)]);
         assert!(held.is_empty());
-    }
-
-    #[test]
-    fn a_start_that_is_not_possible_leaves_the_partition_as_it_was() {
-        let mut held = Held::default();
-        held.assigned(&[at(0)]);
-        held.start(at(0), 9).unwrap();
-        held.not_started(held.seeks()[0]);
-        assert_eq!((held.seeks(), held.positions(), held.runs()), (vec![], vec![], vec![]));
     }
 
     proptest! {

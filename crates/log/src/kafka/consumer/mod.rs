@@ -166,10 +166,7 @@ impl KafkaConsumer {
 
     fn erred(&mut self, client: &Client, error: &KafkaError) {
         match error.rdkafka_error_code() {
-            Some(Code::AutoOffsetReset | Code::OffsetOutOfRange) => {
-                let look_at = Instant::now() + LOSS_IS_TOLD_WITHIN;
-                self.refused.get_or_insert(Refused { look_at, stood: None });
-            }
+            Some(Code::AutoOffsetReset | Code::OffsetOutOfRange) => self.position_refused(),
             Some(code) if is_passing(code) => {}
             // A topic that was made a moment ago is not known to every broker; one that is gone stays gone, and is found by
             // whoever appends to it or asks for its bounds.

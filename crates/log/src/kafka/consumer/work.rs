@@ -12,7 +12,7 @@ use super::{KafkaConsumer, LOSS_IS_TOLD_WITHIN};
 use crate::{
     Event, LogError, TopicPartition,
     kafka::{
-        asked::{Refused, Work, broken, probe, seek, take_at_ends},
+        asked::{Refused, Through, Work, broken, probe, seek, take_at_ends},
         held::Seek,
     },
 };
@@ -106,11 +106,11 @@ impl KafkaConsumer {
                 self.work = None;
                 for (seek, through) in sought.map_err(|error| broken(&error))? {
                     match through {
-                        Ok(true) => self.held.sought(seek),
-                        Ok(false) => self.work_after = Some(Instant::now() + SEEK_PAUSE),
-                        Err(error) => {
-                            self.held.not_started(seek);
-                            self.error.get_or_insert(error);
+                        Through::Yes => self.held.sought(seek),
+                        Through::NotYet => self.work_after = Some(Instant::now() + SEEK_PAUSE),
+                        Through::OutOfRange => {
+                            self.work_after = Some(Instant::now() + ASK_PAUSE);
+                            self.position_refused();
                         }
                     }
                 }
@@ -122,6 +122,12 @@ impl KafkaConsumer {
             }
         }
         Ok(())
+    }
+
+    /// A position is not in the log. Unless the partition is lost in the meantime, that is reported.
+    pub(super) fn position_refused(&mut self) {
+        let look_at = Instant::now() + LOSS_IS_TOLD_WITHIN;
+        self.refused.get_or_insert(Refused { look_at, stood: None });
     }
 
     /// Whether what was refused can be helped by waiting.
