@@ -195,6 +195,8 @@ async fn look(log: &dyn Log, standing: &Standing) -> Result<bool, LogError> {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+    use orbweaver_log::{Cleanup, MemoryLog, Record, TopicSpec};
     use orbweaver_messages::topic;
 
     use super::*;
@@ -207,6 +209,15 @@ mod tests {
             Standing { place, start: 0, end, committed, records_left: left }
         });
         Reading { pairs: vec![(declared, standings.collect())] }
+    }
+
+    /// A log with five records in the one partition of a topic.
+    async fn five_records(topic: Topic) -> (MemoryLog, TopicPartition) {
+        let log = MemoryLog::new(&[TopicSpec::new(topic, 1, Cleanup::Delete)]);
+        let place = TopicPartition::new(topic, 0);
+        let record = Record { place, key: None, value: Some(Bytes::new()), headers: vec![], timestamp_ms: 1 };
+        log.append(vec![record; 5]).await.unwrap();
+        (log, place)
     }
 
     #[test]
@@ -257,14 +268,8 @@ mod tests {
 
     #[tokio::test]
     async fn records_that_were_deleted_before_they_were_processed_are_never_complete() {
-        use bytes::Bytes;
-        use orbweaver_log::{Cleanup, MemoryLog, Record, TopicSpec};
-
-        let log = MemoryLog::new(&[TopicSpec::new(topic::SEEDS, 1, Cleanup::Delete)]);
-        let place = TopicPartition::new(topic::SEEDS, 0);
-        let record = Record { place, key: None, value: Some(Bytes::new()), headers: vec![], timestamp_ms: 1 };
-        log.append(vec![record; 5]).await.unwrap();
-        log.delete_below(place, 5).await.unwrap();
+        let (log, tp) = five_records(topic::SEEDS).await;
+        log.delete_below(tp, 5).await.unwrap();
         let declared = [Declared { group: "normalizer-dedup".to_owned(), topic: topic::SEEDS }];
         let first = Reading::take(&log, &declared).await.unwrap();
         let second = Reading::take(&log, &declared).await.unwrap();
@@ -281,13 +286,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_deleted_while_one_looks_counts_as_left() {
-        use bytes::Bytes;
-        use orbweaver_log::{Cleanup, MemoryLog, Record, TopicSpec};
-
-        let log = MemoryLog::new(&[TopicSpec::new(topic::PAGES, 1, Cleanup::Delete)]);
-        let place = TopicPartition::new(topic::PAGES, 0);
-        let record = Record { place, key: None, value: Some(Bytes::new()), headers: vec![], timestamp_ms: 1 };
-        log.append(vec![record; 5]).await.unwrap();
+        let (log, place) = five_records(topic::PAGES).await;
         let seen = Standing { place, start: 0, end: 5, committed: Some(2), records_left: false };
         assert!(holds_a_record(&log, &seen).await.unwrap());
         log.delete_below(place, 5).await.unwrap();

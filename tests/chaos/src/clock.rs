@@ -1,4 +1,4 @@
-//! The wall clock of the instances, which can be set: libfaketime tells them the machine's, moved by what a file says.
+//! The wall clock of the instances, which can be set: libfaketime gives them the machine's, moved by the amount in a file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,30 +13,30 @@ pub(crate) struct FakedClock {
 }
 
 impl FakedClock {
-    /// The machine's clock for now, by this library; `folder` gets the file.
+    /// The machine's clock for now, through this library. The file is created in `dir`.
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub(crate) fn new(library: &Path, folder: &Path) -> Result<Self> {
-        let clock = Self { library: library.to_owned(), file: folder.join("clock") };
+    pub(crate) fn new(library: &Path, dir: &Path) -> Result<Self> {
+        let clock = Self { library: library.to_owned(), file: dir.join("clock") };
         clock.set("+0s")?;
         Ok(clock)
     }
 
-    /// What makes a process go by this clock. Clocks that cannot be set stay as they are.
+    /// Variables of a process that is to use this clock. Clocks that cannot be set stay as they are.
     pub(crate) fn variables(&self) -> [(String, String); 4] {
         let path = |path: &Path| path.display().to_string();
         [
             ("LD_PRELOAD", path(&self.library)),
             ("FAKETIME_TIMESTAMP_FILE", path(&self.file)),
-            // How old what was read may be, in seconds.
+            // The file is read again after this number of seconds.
             ("FAKETIME_CACHE_DURATION", "1".to_owned()),
             ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
         ]
         .map(|(name, value)| (name.to_owned(), value))
     }
 
-    /// Moves the clock by so much from the machine's: `-3600s`.
+    /// Moves the clock by this amount from the machine's: `-3600s`.
     ///
     /// # Errors
     /// When the file cannot be written.

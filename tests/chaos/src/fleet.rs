@@ -283,7 +283,8 @@ impl Fleet {
         self.start(slot, folder).await
     }
 
-    /// The fault as it is possible here: control groups and small disks are for root to make. Only what happens is counted.
+    /// The fault that is possible here, if any: only root can make control groups and small disks. Faults that do not happen are
+    /// not counted.
     fn possible(&self, fault: Fault) -> Option<Fault> {
         match fault {
             Fault::OutOfMemory { slot, back_after_ms } if NoMemory::make("probe").is_none() => {
@@ -330,7 +331,7 @@ impl Fleet {
 
     async fn set_back(&self, for_ms: u64) -> Result<()> {
         let Some(clock) = &self.clock else { return Ok(()) };
-        // An instance that is ending because of it, and is then told to end, reports that it did not finish.
+        // An instance that is ending because of it, and then receives SIGTERM, reports that it did not finish.
         let outage = self.begin_outage(false).await;
         clock.set("-3600s")?;
         sleep(Duration::from_millis(for_ms)).await;

@@ -21,9 +21,10 @@ const SLOWER_MS: (u64, u64) = (100, 300);
 const SLOW_MS: (u64, u64) = (8_000, 15_000);
 /// Least and most time that the disk is full, in milliseconds.
 const DISK_FULL_MS: (u64, u64) = (3_000, 10_000);
-/// For how long clocks are behind, in milliseconds: shorter than processes tolerate (30 s), and longer, so that they end and
-/// begin again by that time.
-const CLOCK_BACK_MS: [u64; 2] = [10_000, 40_000];
+/// For how long clocks are behind, in milliseconds: shorter than processes tolerate (30 s).
+const CLOCK_BACK_MS: u64 = 10_000;
+/// The same in a long schedule: processes end, and start again by that time.
+const LONG_CLOCK_BACK_MS: u64 = 40_000;
 /// How soon after a cut a server may be disturbed again, in milliseconds.
 const CUT_BACK_MS: u64 = 8_000;
 /// Outages in a row of a long schedule, of all servers, and how long each is and the time between them, in milliseconds.
@@ -261,7 +262,7 @@ enum Wish {
 /// How much a schedule has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
-    /// Brokers, each of which goes away once: one, or three that replicate.
+    /// Brokers, each of which is unavailable once: one, or three that replicate.
     pub brokers: u8,
     /// Fetchers stay away for longer than a lease, and there are long outages.
     pub long: bool,
@@ -382,7 +383,9 @@ impl Planner {
                 self.server(for_ms + SETTLE_MS)?;
                 Fault::DiskFull { for_ms }
             }
-            Wish::ClockBack => Fault::ClockBack { for_ms: CLOCK_BACK_MS[self.index(CLOCK_BACK_MS.len())] },
+            Wish::ClockBack => {
+                Fault::ClockBack { for_ms: if self.is_long { LONG_CLOCK_BACK_MS } else { CLOCK_BACK_MS } }
+            }
             Wish::Freeze(service) => {
                 let for_ms = self.beyond_a_session();
                 Fault::Freeze { slot: self.pick(service, for_ms)?, for_ms }

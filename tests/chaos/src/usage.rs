@@ -17,12 +17,12 @@ use crate::fleet::Fleet;
 /// Time between two samples.
 const EVERY: Duration = Duration::from_secs(5);
 const MIB: u64 = 1 << 20;
-/// Topics that hold what is still to be done, and nothing else.
+/// Topics that hold work to be done, and nothing else.
 const PASSING: [&str; 7] = ["seeds", "discovered", "frontier", "scheduled", "ready", "pages", "outcomes"];
 /// Under this name a sample has the disk space of these topics, on all brokers together.
 const TOPICS: &str = "topics";
 
-/// What was measured.
+/// The samples of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Usage(Mutex<Vec<Sample>>);
 
@@ -79,8 +79,8 @@ fn resident(process: u32) -> Option<u64> {
     line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kib| kib * 1_024)
 }
 
-/// The space of the topics with work to be done, in bytes, on all brokers whose directories are in `servers`. What goes away
-/// in the meantime has none.
+/// The space of the topics with work to be done, in bytes, on all brokers whose directories are in `servers`. A file that is
+/// removed in the meantime has none.
 fn topics(servers: &Path) -> u64 {
     let brokers = entries(servers).map(|server| server.join("data"));
     let partitions = brokers.flat_map(|data| entries(&data).collect::<Vec<_>>()).filter(|dir| is_passing(dir));

@@ -39,7 +39,7 @@ impl Apart {
         Translated { event, joined, left }
     }
 
-    /// Takes what was assigned. Returns all topics of the partitions that are served from now on.
+    /// Takes partitions that were assigned. Returns all topics of the partitions that are served from now on.
     fn take(&mut self, tps: Vec<TopicPartition>, joined: &mut Vec<TopicPartition>) -> Option<Vec<TopicPartition>> {
         let mut begun = vec![];
         for tp in tps {
@@ -53,7 +53,7 @@ impl Apart {
         (!begun.is_empty()).then_some(begun)
     }
 
-    /// Gives away what was revoked or lost. Returns all topics of the partitions that are not served any more.
+    /// Gives away partitions that were revoked or lost. Returns all topics of the partitions that are not served any more.
     fn give(&mut self, tps: Vec<TopicPartition>, left: &mut Vec<TopicPartition>) -> Option<Vec<TopicPartition>> {
         let mut ended = vec![];
         for tp in tps {
