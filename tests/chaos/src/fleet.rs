@@ -439,9 +439,11 @@ impl Fleet {
         self.hurt(slot).await;
         // One that has ended meanwhile is found when it is back among the others.
         let process = instance.id();
-        process.iter().for_each(|id| self.network.cut_off(*id));
+        if let Some(id) = process {
+            self.network.cut_off(id).await;
+        }
         sleep(Duration::from_millis(for_ms)).await;
-        process.iter().for_each(|id| self.network.reconnect(*id));
+        process.into_iter().for_each(|id| self.network.reconnect(id));
         self.running.lock().await.insert(slot, instance);
         Ok(())
     }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{mpsc, watch};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::{AbortHandle, JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
 
 use crate::schedule::Server;
@@ -21,6 +21,8 @@ use crate::schedule::Server;
 const CHUNK: usize = 16 << 10;
 /// Chunks of one direction of a connection that are on their way.
 const ON_THEIR_WAY: usize = 64;
+/// New connections whose process is looked up in one reading of `/proc`.
+const LOOKED_UP_AT_ONCE: usize = 1_024;
 
 /// What is wrong with the network.
 #[derive(Debug, Clone, Default)]
@@ -50,11 +52,14 @@ impl Network {
     /// When a port is taken.
     pub(crate) async fn start(links: &[(Server, u16, u16)]) -> io::Result<Self> {
         let weather = watch::Sender::new(Weather::default());
-        let mut network = Self { weather: weather.clone(), servers: vec![], tasks: vec![] };
+        let (lookups, asked) = mpsc::channel(LOOKED_UP_AT_ONCE);
+        let tasks = vec![tokio::spawn(look_up(asked, weather.clone())).abort_handle()];
+        let mut network = Self { weather: weather.clone(), servers: vec![], tasks };
         for (server, from, to) in links.iter().copied() {
             let listener = TcpListener::bind(("127.0.0.1", from)).await?;
             network.servers.push(server);
-            network.tasks.push(tokio::spawn(accept(listener, server, to, weather.clone())).abort_handle());
+            let link = Link { server, port: 0, weather: weather.subscribe(), lookups: lookups.clone() };
+            network.tasks.push(tokio::spawn(accept(listener, to, link)).abort_handle());
         }
         Ok(network)
     }
@@ -75,12 +80,11 @@ impl Network {
     }
 
     /// Cuts a process off from all servers.
-    pub(crate) fn cut_off(&self, process: u32) {
-        self.weather.send_modify(|weather| {
-            weather.processes.insert(process);
-            // A connection that comes meanwhile is found when it is accepted.
-            weather.ports.extend(ports_of(process).into_iter().map(|port| (port, process)));
-        });
+    pub(crate) async fn cut_off(&self, process: u32) {
+        // From now on new connections are looked up, so that the reading below finds all others.
+        self.weather.send_modify(|weather| _ = weather.processes.insert(process));
+        let ports = spawn_blocking(move || ports_of(process)).await.unwrap_or_default();
+        self.weather.send_modify(|weather| weather.ports.extend(ports.into_iter().map(|port| (port, process))));
     }
 
     /// Ends [`Network::cut_off`].
@@ -103,27 +107,46 @@ impl Drop for Network {
     }
 }
 
-async fn accept(listener: TcpListener, server: Server, to: u16, weather: watch::Sender<Weather>) {
+async fn accept(listener: TcpListener, to: u16, link: Link) {
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
-        let Ok((client, peer)) = listener.accept().await else {
-            // Too many open files passes.
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            continue;
-        };
-        let port = peer.port();
-        weather.send_if_modified(|weather| {
-            let owner = weather.processes.iter().copied().find(|process| ports_of(*process).contains(&port));
-            // The port of a connection that is over may be another one's now.
-            let before = weather.ports.remove(&port);
-            if let Some(owner) = owner {
-                weather.ports.insert(port, owner);
+        match listener.accept().await {
+            Ok((client, peer)) => {
+                drop(connections.spawn(connect(client, to, Link { port: peer.port(), ..link.clone() })))
             }
-            before != owner
+            // Too many open files passes.
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
+
+/// A connection's port, and the end of its lookup.
+type Lookup = (u16, oneshot::Sender<()>);
+
+/// Looks up the processes of new connections, in one reading of `/proc` for all that came during the last: processes connect
+/// again and again to a server that is away, and a reading takes long.
+async fn look_up(mut asked: mpsc::Receiver<Lookup>, weather: watch::Sender<Weather>) {
+    let mut lookups = vec![];
+    while asked.recv_many(&mut lookups, LOOKED_UP_AT_ONCE).await > 0 {
+        let processes = weather.borrow().processes.clone();
+        let owned = |process| ports_of(process).into_iter().map(move |port| (port, process));
+        let read = move || processes.into_iter().flat_map(owned).collect::<BTreeMap<u16, u32>>();
+        let owners = spawn_blocking(read).await.unwrap_or_default();
+        weather.send_if_modified(|weather| {
+            let before = weather.ports.clone();
+            for (port, _) in &lookups {
+                // The port of a connection that is over may be another one's now.
+                weather.ports.remove(port);
+                let owner = owners.get(port).filter(|process| weather.processes.contains(process));
+                weather.ports.extend(owner.map(|process| (*port, *process)));
+            }
+            weather.ports != before
         });
-        let link = Link { server, port, weather: weather.subscribe() };
-        connections.spawn(connect(client, to, link));
+        for (_, done) in lookups.drain(..) {
+            // The connection may be over.
+            let _ = done.send(());
+        }
     }
 }
 
@@ -133,9 +156,22 @@ struct Link {
     server: Server,
     port: u16,
     weather: watch::Receiver<Weather>,
+    lookups: mpsc::Sender<Lookup>,
 }
 
 impl Link {
+    /// Finds out whether the connection is one of a process that is cut off.
+    async fn find_owner(&self) {
+        if self.weather.borrow().processes.is_empty() {
+            return;
+        }
+        let (done, found) = oneshot::channel();
+        // Without an answer the network has ended.
+        if self.lookups.send((self.port, done)).await.is_ok() {
+            let _ = found.await;
+        }
+    }
+
     /// Waits while the connection is cut; how long a chunk takes then.
     async fn passes(&mut self) -> Duration {
         let (server, port) = (self.server, self.port);
@@ -147,6 +183,7 @@ impl Link {
 }
 
 async fn connect(client: TcpStream, to: u16, mut link: Link) -> io::Result<()> {
+    link.find_owner().await;
     link.passes().await;
     let server = TcpStream::connect(("127.0.0.1", to)).await?;
     client.set_nodelay(true)?;
@@ -216,9 +253,13 @@ mod tests {
         let echo = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let to = echo.local_addr().unwrap().port();
         tokio::spawn(async move {
-            let (mut stream, _) = echo.accept().await.unwrap();
-            let (mut from, mut back) = stream.split();
-            tokio::io::copy(&mut from, &mut back).await
+            loop {
+                let (mut stream, _) = echo.accept().await.unwrap();
+                tokio::spawn(async move {
+                    let (mut from, mut back) = stream.split();
+                    tokio::io::copy(&mut from, &mut back).await
+                });
+            }
         });
         let free = TcpListener::bind(("127.0.0.1", 0)).await.unwrap().local_addr().unwrap().port();
         let network = Network::start(&[(SERVER, free, to)]).await.unwrap();
@@ -232,27 +273,38 @@ mod tests {
         assert_eq!(timeout(SOON, stream.read_u8()).await.unwrap().unwrap(), b'x');
     }
 
+    /// What is sent now does not arrive.
+    async fn is_held(stream: &mut TcpStream) {
+        stream.write_all(b"a").await.unwrap();
+        assert!(timeout(A_WHILE, stream.read_u8()).await.is_err(), "it arrives through a cut");
+    }
+
+    async fn arrives(stream: &mut TcpStream) {
+        assert_eq!(timeout(SOON, stream.read_u8()).await.unwrap().unwrap(), b'a');
+    }
+
     #[tokio::test]
     async fn what_is_sent_while_a_server_or_a_process_is_cut_off_arrives_when_that_is_over() {
         let (network, mut stream) = connected().await;
+        network.cut(SERVER);
+        is_held(&mut stream).await;
+        network.mend(SERVER);
+        arrives(&mut stream).await;
+
         let own = std::process::id();
-        for (cut, mend) in [
-            (
-                &(|network: &Network| network.cut(SERVER)) as &dyn Fn(&Network),
-                &(|network: &Network| network.mend(SERVER)) as &dyn Fn(&Network),
-            ),
-            (&|network| network.cut_off(own), &|network| network.reconnect(own)),
-        ] {
-            cut(&network);
-            stream.write_all(b"a").await.unwrap();
-            assert!(timeout(A_WHILE, stream.read_u8()).await.is_err(), "it arrives through a cut");
-            mend(&network);
-            assert_eq!(timeout(SOON, stream.read_u8()).await.unwrap().unwrap(), b'a');
-            echoes(&mut stream).await;
-        }
+        network.cut_off(own).await;
+        is_held(&mut stream).await;
+        let mut second = TcpStream::connect(stream.peer_addr().unwrap()).await.unwrap();
+        is_held(&mut second).await;
+        network.reconnect(own);
+        arrives(&mut stream).await;
+        arrives(&mut second).await;
+
         network.cut(Server::Cql);
-        network.cut_off(u32::MAX);
+        network.cut_off(u32::MAX).await;
         echoes(&mut stream).await;
+        let mut third = TcpStream::connect(stream.peer_addr().unwrap()).await.unwrap();
+        echoes(&mut third).await;
     }
 
     #[tokio::test]
