@@ -1,6 +1,19 @@
-//! What is done about a fault of librdkafka (`librdkafka/orbweaver_librdkafka.h`) is in what is built.
+//! Two faults of librdkafka are worked around in the build (`librdkafka/orbweaver_librdkafka.h`).
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::{Duration, Instant},
+};
+
+use rdkafka::{
+    ClientConfig, ClientContext, Message as _, Statistics,
+    config::FromClientConfigAndContext as _,
+    error::KafkaError,
+    mocking::MockCluster,
+    producer::{BaseRecord, DeliveryResult, Producer as _, ProducerContext, ThreadedProducer},
+};
 
 #[test]
 fn librdkafka_is_built_with_memory_that_is_filled() {
@@ -17,6 +30,70 @@ fn librdkafka_is_built_with_memory_that_is_filled() {
 #[test]
 fn another_librdkafka_is_asked_whether_it_still_needs_that() {
     let (_, version) = rdkafka::util::get_rdkafka_version();
-    let todo = "is its issue 5280 mended? Then remove crates/log/librdkafka and what `.cargo/config.toml` says of it";
+    let todo =
+        "are its issues 5280 and 2565 fixed? Then remove crates/log/librdkafka and its lines in `.cargo/config.toml`";
     assert_eq!(version, "2.12.1", "{todo}");
+}
+
+/// Counts how often the threads of a producer's brokers woke up, and the records that were acknowledged.
+#[derive(Default)]
+struct Counts {
+    wakeups: AtomicU64,
+    acknowledged: AtomicU64,
+}
+
+impl ClientContext for Counts {
+    fn stats(&self, statistics: Statistics) {
+        let wakeups = statistics.brokers.values().filter_map(|broker| broker.wakeups).sum();
+        self.wakeups.store(wakeups, Ordering::Relaxed);
+    }
+}
+
+impl ProducerContext for Counts {
+    type DeliveryOpaque = ();
+
+    fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
+        let _ =
+            result.as_ref().map(|message| message.offset()).map_err(|(error, _): &(KafkaError, _)| panic!("{error}"));
+        self.acknowledged.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_producer_that_waits_for_an_acknowledgement_wakes_up_once_a_millisecond_at_most() {
+    let cluster = MockCluster::new(1).unwrap();
+    cluster.create_topic("slow", 1, 1).unwrap();
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", cluster.bootstrap_servers()).set("enable.idempotence", "true");
+    config.set("linger.ms", "5").set("statistics.interval.ms", "100");
+    let producer: ThreadedProducer<Counts> =
+        ThreadedProducer::from_config_and_context(&config, Counts::default()).unwrap();
+    let send = |count| {
+        (0..count).for_each(|_| {
+            producer.send(BaseRecord::<(), _>::to("slow").payload("x")).map_err(|(error, _)| error).unwrap()
+        })
+    };
+    let acknowledged = || producer.context().acknowledged.load(Ordering::Relaxed);
+    let until = |condition: &dyn Fn() -> bool| {
+        let end = Instant::now() + Duration::from_secs(30);
+        while !condition() {
+            assert!(Instant::now() < end, "not in time");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    send(1);
+    until(&|| acknowledged() == 1);
+
+    cluster.broker_round_trip_time(1, Duration::from_secs(1)).unwrap();
+    let begun = Instant::now();
+    // More than may be in flight, and others that have to wait for them.
+    send(10);
+    until(&|| producer.in_flight_count() == 10 && begun.elapsed() > Duration::from_millis(100));
+    send(10);
+    until(&|| acknowledged() == 21);
+    let last = producer.context().wakeups.load(Ordering::Relaxed);
+    until(&|| producer.context().wakeups.load(Ordering::Relaxed) > last);
+    let (wakeups, elapsed) = (producer.context().wakeups.load(Ordering::Relaxed), begun.elapsed().as_millis());
+    // Two threads, of which one has the broker, and as often again for all else that wakes them.
+    assert!(u128::from(wakeups) < 4 * elapsed, "{wakeups} wake-ups in {elapsed} ms");
 }
