@@ -13,7 +13,7 @@
 //! | `proxy` | the network between services and servers, which can be cut and slowed |
 //! | `clock` | the wall clock of the instances, which can be set |
 //! | `scarcity` | shortages of memory and of disk space |
-//! | `usage` | the memory and the disk space that a run takes |
+//! | `usage` | the memory, the CPU time and the disk space that a run takes |
 //! | `watch` | completion, read all the time |
 //! | `verdict` | a run against what is true and what was promised (pure) |
 //! | `journal` | what happened, line by line |

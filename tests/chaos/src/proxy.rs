@@ -113,7 +113,7 @@ async fn accept(listener: TcpListener, to: u16, link: Link) {
         while connections.try_join_next().is_some() {}
         match listener.accept().await {
             Ok((client, peer)) => {
-                drop(connections.spawn(connect(client, to, Link { port: peer.port(), ..link.clone() })))
+                connections.spawn(connect(client, to, Link { port: peer.port(), ..link.clone() }));
             }
             // Too many open files passes.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,

@@ -234,7 +234,7 @@ pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)>
     tally.faults.insert("failed_commits", commits::failed(&out.join("instances"))?);
     let faults: Vec<_> = tally.faults.iter().map(|(kind, count)| format!("{kind}={count}")).collect();
     let usage = usage.by_thirds(*evidence.completions_ms.last().unwrap_or(&SystemClock.now()));
-    let line = format!("seed {}: faults {}; mib{usage}; {verdict}", settings.seed, faults.join(" "));
+    let line = format!("seed {}: faults {}; {usage}; {verdict}", settings.seed, faults.join(" "));
     fleet.journal.note("verdict", json!({ "line": line, "findings": verdict.findings().collect::<Vec<_>>() }));
     if let Some(fleet) = Arc::into_inner(fleet) {
         fleet.cluster.remove().await?;

@@ -1,4 +1,4 @@
-//! The memory of the instances and the disk space of the topics, measured all through a run.
+//! The memory and the CPU time of the instances and the disk space of the topics, measured all through a run.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,50 +26,86 @@ const TOPICS: &str = "topics";
 #[derive(Debug, Default)]
 pub(crate) struct Usage(Mutex<Vec<Sample>>);
 
-/// The time of a sample; the resident memory of the largest instance of each service and the space of the topics, in bytes.
-type Sample = (Millis, BTreeMap<&'static str, u64>);
+#[derive(Debug)]
+struct Sample {
+    at_ms: Millis,
+    /// The resident memory of the largest instance of each service and the space of the topics, in bytes.
+    bytes: BTreeMap<&'static str, u64>,
+    /// The CPU time that all instances of each service have taken since the sample before, in milliseconds.
+    cpu_ms: BTreeMap<&'static str, u64>,
+}
 
 impl Usage {
     /// Measures without end.
     pub(crate) async fn run(&self, fleet: &Fleet, servers: &Path) {
         let mut ticks = interval(EVERY);
+        let mut taken_ms = BTreeMap::new();
         loop {
             ticks.tick().await;
-            let mut sample = BTreeMap::from([(TOPICS, topics(servers))]);
+            let mut bytes = BTreeMap::from([(TOPICS, topics(servers))]);
+            let mut cpu_ms: BTreeMap<_, u64> = BTreeMap::new();
             for (service, process) in fleet.processes().await {
-                // One that has ended has no memory.
+                // One that has ended has no memory, and takes no time.
                 let memory = resident(process).unwrap_or_default();
-                let largest = sample.entry(service.name()).or_default();
+                let largest = bytes.entry(service.name()).or_default();
                 *largest = memory.max(*largest);
+                let taken = processor_ms(process).unwrap_or_default();
+                let before = taken_ms.insert(process, taken).unwrap_or_default();
+                *cpu_ms.entry(service.name()).or_default() += taken.saturating_sub(before);
             }
-            fleet.journal.note("usage", json!(sample));
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).push((SystemClock.now(), sample));
+            fleet.journal.note("usage", json!({ "bytes": bytes, "cpu_ms": cpu_ms }));
+            let sample = Sample { at_ms: SystemClock.now(), bytes, cpu_ms };
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).push(sample);
         }
     }
 
-    /// The most of each in each third of the time until `until_ms`, in MiB.
+    /// By thirds of the time until `until_ms`: the most memory and space in MiB, and the CPU time in seconds.
     #[must_use]
     pub(crate) fn by_thirds(&self, until_ms: Millis) -> String {
-        by_thirds(&self.0.lock().unwrap_or_else(PoisonError::into_inner), until_ms)
+        let samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = by_thirds(&samples, until_ms, |sample| &sample.bytes, u64::max);
+        let cpu_ms = by_thirds(&samples, until_ms, |sample| &sample.cpu_ms, |sum, more| sum + more);
+        format!("mib{}; cpu_s{}", text(&bytes, MIB), text(&cpu_ms, 1_000))
     }
 }
 
-fn by_thirds(samples: &[Sample], until_ms: Millis) -> String {
-    let Some((from_ms, _)) = samples.first() else { return String::new() };
-    let mut most: BTreeMap<&str, [u64; 3]> = BTreeMap::new();
-    for (at_ms, sample) in samples.iter().filter(|(at_ms, _)| *at_ms < until_ms) {
-        let third = usize::try_from(3 * (at_ms - from_ms) / (until_ms - from_ms)).unwrap_or_default();
-        for (name, bytes) in sample {
-            let most = &mut most.entry(name).or_default()[third.min(2)];
-            *most = bytes.div_ceil(MIB).max(*most);
+type Thirds = BTreeMap<&'static str, [u64; 3]>;
+
+fn by_thirds(
+    samples: &[Sample],
+    until_ms: Millis,
+    values: impl Fn(&Sample) -> &BTreeMap<&'static str, u64>,
+    combine: impl Fn(u64, u64) -> u64,
+) -> Thirds {
+    let mut thirds = Thirds::new();
+    let from_ms = samples.first().map_or(until_ms, |sample| sample.at_ms);
+    for sample in samples.iter().filter(|sample| sample.at_ms < until_ms) {
+        let third = usize::try_from(3 * (sample.at_ms - from_ms) / (until_ms - from_ms)).unwrap_or_default();
+        for (name, value) in values(sample) {
+            let combined = &mut thirds.entry(name).or_default()[third.min(2)];
+            *combined = combine(*combined, *value);
         }
     }
+    thirds
+}
+
+fn text(thirds: &Thirds, unit: u64) -> String {
     let mut text = String::new();
-    for (name, [first, second, last]) in most {
+    for (name, values) in thirds {
+        let [first, second, last] = values.map(|value| value.div_ceil(unit));
         // Writing to a string does not fail.
         let _ = write!(text, " {name}={first}/{second}/{last}");
     }
     text
+}
+
+/// The CPU time that a process has taken, in milliseconds.
+fn processor_ms(process: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // Its name, in brackets, may have spaces. The times are in hundredths of a second.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let ticks: u64 = fields.split(' ').skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
+    Some(ticks * 10)
 }
 
 /// The resident memory of a process in bytes.
@@ -104,11 +140,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_most_of_each_third_is_told() {
-        let sample = |at_ms, mib| (at_ms, BTreeMap::from([("fetcher", mib * MIB)]));
-        let samples = [sample(0, 5), sample(20, 7), sample(50, 6), sample(90, 4), sample(99, 3), sample(100, 90)];
-        assert_eq!(by_thirds(&samples, 100), " fetcher=7/6/4");
-        assert_eq!(by_thirds(&[], 100), "");
+    fn of_each_third_the_most_memory_and_all_cpu_time_is_reported() {
+        let sample = |at_ms, mib, cpu_ms| Sample {
+            at_ms,
+            bytes: BTreeMap::from([("fetcher", mib * MIB)]),
+            cpu_ms: BTreeMap::from([("fetcher", cpu_ms)]),
+        };
+        let samples = [(0, 5, 0), (20, 7, 900), (50, 6, 100), (90, 4, 3_000), (99, 3, 1_500), (100, 90, 9_000)];
+        let usage = Usage(Mutex::new(samples.map(|(at_ms, mib, cpu_ms)| sample(at_ms, mib, cpu_ms)).into()));
+        assert_eq!(usage.by_thirds(100), "mib fetcher=7/6/4; cpu_s fetcher=1/1/5");
+        assert_eq!(Usage::default().by_thirds(100), "mib; cpu_s");
     }
 
     #[test]
@@ -119,7 +160,11 @@ mod tests {
     }
 
     #[test]
-    fn a_process_has_memory() {
-        assert!(resident(std::process::id()).unwrap() > MIB);
+    fn a_process_has_memory_and_takes_time() {
+        let own = std::process::id();
+        assert!(resident(own).unwrap() > MIB);
+        let begun = processor_ms(own).unwrap();
+        while processor_ms(own).unwrap() == begun {}
+        assert_eq!((resident(u32::MAX), processor_ms(u32::MAX)), (None, None));
     }
 }

@@ -1,5 +1,6 @@
 //! Topics, keyspace, instances, seeds, completion.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,6 +12,8 @@ use orbweaver_messages::topic;
 use orbweaver_stage::completion::{Declared, Reading};
 use orbweaver_stage::{Clock as _, SystemClock};
 use scylla::client::session_builder::SessionBuilder;
+use scylla::response::PagingState;
+use scylla::statement::Statement;
 use tempfile::TempDir;
 use tokio::time::{Instant, interval};
 
@@ -18,6 +21,8 @@ use crate::instance::{Instance, binary};
 
 /// How often the offsets are read.
 const READ_EVERY: Duration = Duration::from_millis(500);
+/// Rows that are read from the CQL server at a time.
+const PAGE_SIZE: i32 = 1_000;
 
 /// A service of the pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -160,10 +165,19 @@ impl Cluster {
     /// When the server refuses.
     pub async fn stored_pages(&self) -> Result<Vec<String>> {
         let session = SessionBuilder::new().known_node(&self.plan.cql).build().await.context("the CQL server")?;
-        let rows = session.query_unpaged(format!("SELECT key FROM {}.pages", self.keyspace), ()).await?;
-        let rows = rows.into_rows_result()?;
-        let keys: Result<Vec<_>, _> = rows.rows::<(String,)>()?.map(|row| row.map(|(key,)| key)).collect();
-        Ok(keys?)
+        // A value that a row lacks is a tombstone, of which the server reads a limited number at a time.
+        let select = Statement::new(format!("SELECT key FROM {}.pages", self.keyspace)).with_page_size(PAGE_SIZE);
+        let (mut keys, mut state) = (vec![], PagingState::start());
+        loop {
+            let (rows, next) = session.query_single_page(select.clone(), (), state).await?;
+            for row in rows.into_rows_result()?.rows::<(String,)>()? {
+                keys.push(row?.0);
+            }
+            match next.into_paging_control_flow() {
+                ControlFlow::Continue(more) => state = more,
+                ControlFlow::Break(()) => return Ok(keys),
+            }
+        }
     }
 
     /// Where an instance keeps its state and what it said: the folder of the `number`th that was started.
