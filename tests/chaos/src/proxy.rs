@@ -125,7 +125,7 @@ async fn accept(listener: TcpListener, to: u16, link: Link) {
 type Lookup = (u16, oneshot::Sender<()>);
 
 /// Looks up the processes of new connections, in one reading of `/proc` for all that came during the last: processes connect
-/// again and again to a server that is away, and a reading takes long.
+/// again and again to a server that is down, and a reading takes long.
 async fn look_up(mut asked: mpsc::Receiver<Lookup>, weather: watch::Sender<Weather>) {
     let mut lookups = vec![];
     while asked.recv_many(&mut lookups, LOOKED_UP_AT_ONCE).await > 0 {
@@ -273,7 +273,7 @@ mod tests {
         assert_eq!(timeout(SOON, stream.read_u8()).await.unwrap().unwrap(), b'x');
     }
 
-    /// What is sent now does not arrive.
+    /// Asserts that a byte does not come back.
     async fn is_held(stream: &mut TcpStream) {
         stream.write_all(b"a").await.unwrap();
         assert!(timeout(A_WHILE, stream.read_u8()).await.is_err(), "it arrives through a cut");

@@ -102,7 +102,7 @@ fn text(thirds: &Thirds, unit: u64) -> String {
 /// The CPU time that a process has taken, in milliseconds.
 fn processor_ms(process: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // Its name, in brackets, may have spaces. The times are in hundredths of a second.
+    // The name, in brackets, may have spaces. The times are in hundredths of a second.
     let (_, fields) = stat.rsplit_once(") ")?;
     let ticks: u64 = fields.split(' ').skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
     Some(ticks * 10)
