@@ -21,8 +21,12 @@ use crate::{Bounds, Cleanup, Log, LogError, MAX_PARTITIONS, Partition, TopicPart
 const MIN_COMPACTION_LAG_MS: i64 = 10 * 60 * 1000;
 /// Tombstones stay for so long: an index over the topic is thrown away when it is older than half of it (rule 4).
 const DELETE_RETENTION_MS: i64 = 24 * 3600 * 1000;
-/// Records are deleted, and compacted, by whole segments.
-const SEGMENT_BYTES: i64 = 128 << 20;
+/// Records are deleted, and compacted, by whole segments, never in the one that is being written: each partition keeps up to
+/// this much that is done.
+const SEGMENT_BYTES: usize = 32 << 20;
+/// After this time the next record begins a new segment, where services consume and records are deleted. Elsewhere a
+/// partition with little traffic would come to have thousands of small files.
+const SEGMENT_MS: i64 = 3600 * 1000;
 
 /// What [`create`] did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -413,13 +417,19 @@ async fn described(
 
 /// What a topic is made with.
 fn settings(topic: Topic, cleanup: Cleanup, record_limit: usize) -> Vec<(&'static str, String)> {
+    let largest = max_message_bytes(topic, record_limit);
     let mut settings = vec![
         ("retention.ms", "-1".to_owned()),
         ("retention.bytes", "-1".to_owned()),
         ("message.timestamp.type", "CreateTime".to_owned()),
-        (MAX_MESSAGE_BYTES, max_message_bytes(topic, record_limit).to_string()),
-        ("segment.bytes", SEGMENT_BYTES.to_string()),
+        (MAX_MESSAGE_BYTES, largest.to_string()),
+        // A batch has room in one segment.
+        ("segment.bytes", SEGMENT_BYTES.max(largest).to_string()),
     ];
+    let is_consumed = || topic::topics().iter().any(|it| it.topic == topic && !it.consumers.is_empty());
+    if cleanup == Cleanup::Delete && is_consumed() {
+        settings.push(("segment.ms", SEGMENT_MS.to_string()));
+    }
     match cleanup {
         Cleanup::Delete | Cleanup::Keep => settings.push(("cleanup.policy", "delete".to_owned())),
         Cleanup::Compact => settings.extend([
@@ -488,5 +498,21 @@ mod tests {
         }
         let absent = wrong_settings(topic::FRONTIER, Cleanup::Compact, &BTreeMap::new());
         assert_eq!(absent.len(), 6, "what is not told is not assumed: {absent:?}");
+    }
+
+    #[test]
+    fn a_segment_has_room_for_the_largest_record_and_is_closed_within_an_hour_where_worked_off_records_are_deleted() {
+        let rolled: Vec<&str> = topic::topics()
+            .iter()
+            .filter(|description| {
+                let made = |limit| BTreeMap::from_iter(settings(description.topic, cleanup(description), limit));
+                assert_eq!(made(LIMIT)["segment.bytes"], (32 << 20).to_string());
+                assert_eq!(made(64 << 20)["segment.bytes"], made(64 << 20)[MAX_MESSAGE_BYTES]);
+                made(LIMIT).get("segment.ms").is_some_and(|ms| ms == "3600000")
+            })
+            .map(|description| description.topic.0)
+            .collect();
+        let consumed = ["seeds", "discovered", "scheduled", "ready", "outcomes", "pages"];
+        assert_eq!(rolled, consumed.map(|topic| format!("crawl.{topic}")));
     }
 }
