@@ -1,12 +1,12 @@
-//! Finds out which commit this is built from.
+//! Determines the git commit of the build.
 
 use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-env-changed=ORBWEAVER_GIT_HASH");
     let release = std::env::var("PROFILE").is_ok_and(|profile| profile == "release");
-    // A container is built without .git and is told. While developing, a build for each commit would cost more than the
-    // hash is worth, and an old one would be a lie.
+    // A container is built without .git and receives the commit in the environment. In development a rebuild per commit
+    // would cost more than the hash is worth, and a stale hash would be wrong.
     let told = std::env::var("ORBWEAVER_GIT_HASH").ok().filter(|hash| !hash.is_empty());
     let hash = told.or_else(|| if release { of_git() } else { None });
     println!("cargo::rustc-env=ORBWEAVER_GIT={}", hash.as_deref().unwrap_or("unknown"));

@@ -1,14 +1,14 @@
-/* Included before every file of librdkafka: `.cargo/config.toml` tells its build to. Empty for all other C code.
+/* Included before every source file of librdkafka, by `.cargo/config.toml`. Empty for all other C code.
  *
- * A broker that comes back may answer that a partition has a new leader, and name none (-1). librdkafka counts such a partition in
- * the list of changes that it makes of the answer (KIP-951), but leaves its entry as `malloc` gave it. What was in that memory
- * before is then taken for the number of a partition: the process ends by SIGSEGV, or a leader is changed at random (librdkafka
- * issue 5280, seen with 2.12.1). Memory full of ones says partition -1, leader -1, and is passed over.
+ * A returning broker may report that a partition has a new leader without naming one (-1). librdkafka counts such a partition in
+ * the list of changes that it derives from the response (KIP-951), but leaves its entry uninitialized, as `malloc` returned it. The
+ * previous contents of that memory are then read as a partition number: the process crashes with SIGSEGV, or a random leader is
+ * changed (librdkafka issue 5280, seen with 2.12.1). Memory filled with ones reads as partition -1, leader -1, and is skipped.
  *
- * The thread of a broker is to wake up when the next batch of a partition is due, also while that batch cannot be sent because the
- * idempotent producer has five or more records of the partition in flight. Then it polls without a pause until they are acknowledged
- * (librdkafka issue 2565, seen with 2.12.1): a whole core for each broker that answers slowly. With a timeout of a millisecond in place
- * of none, it polls a thousand times a second. Sockets and the thread's own queue end a poll as before.
+ * A broker's thread wakes up when the next batch of a partition is due, even while that batch cannot be sent because the idempotent
+ * producer has five or more records of the partition in flight. It then polls without a pause until they are acknowledged
+ * (librdkafka issue 2565, seen with 2.12.1), which takes a whole core per slow broker. With a timeout of one millisecond instead of
+ * none, it polls a thousand times per second. Sockets and the thread's own queue end a poll as before.
  */
 #pragma once
 #if defined(__has_include) && !defined(__cplusplus)
@@ -20,7 +20,7 @@ static inline void *orbweaver_librdkafka_malloc(__SIZE_TYPE__ size) {
 }
 #define malloc orbweaver_librdkafka_malloc
 
-/* A test looks for it: a build that was cached, or was given other CPPFLAGS, may lack all this. */
+/* Checked by a test: a cached build, or one with other CPPFLAGS, may lack this header. */
 static const char orbweaver_librdkafka[] __attribute__((used)) = "orbweaver: memory of librdkafka is filled";
 
 #ifdef __linux__

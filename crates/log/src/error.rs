@@ -1,75 +1,75 @@
-//! What can go wrong with a log.
+//! Errors of a log.
 
 use orbweaver_messages::Topic;
 
 use crate::{Offset, TopicPartition, refused::Refused};
 
-/// What can go wrong with a log.
+/// Error of a log.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
-    /// The topic was never created.
+    /// The topic does not exist.
     #[error("there is no topic `{0}`")]
     UnknownTopic(Topic),
     /// The topic has fewer partitions.
     #[error("there is no partition {0}")]
     UnknownPartition(TopicPartition),
-    /// The log does not (or no longer) hold this offset.
+    /// The offset is not in the log, or no longer.
     #[error("{place}: offset {offset} is outside of the log, which holds {start} to {end}")]
     OutOfRange {
-        /// The partition.
+        /// The topic-partition.
         place: TopicPartition,
-        /// What was asked for.
+        /// The requested offset.
         offset: Offset,
-        /// The first offset that is held.
+        /// Log start.
         start: Offset,
-        /// The offset that the next record gets.
+        /// Log end.
         end: Offset,
     },
-    /// A live group has a member already, and this log allows one.
+    /// The group already has a live member, and this log allows only one.
     #[error("the group `{0}` has a live consumer already")]
     GroupTaken(String),
-    /// Records of an append were refused, each by itself. All others of it are appended and acknowledged.
+    /// Some records of an append were refused, individually. All others are appended and acknowledged.
     #[error(transparent)]
     Refused(Refused),
-    /// The metadata of a commit is longer than a log takes.
+    /// The metadata of a commit exceeds the maximum.
     #[error("{place}: a commit with {bytes} bytes of metadata; allowed are {max}")]
     MetadataTooLarge {
-        /// The partition.
+        /// The topic-partition.
         place: TopicPartition,
-        /// Its size.
+        /// Size of the metadata, in bytes.
         bytes: usize,
-        /// The limit.
+        /// Maximum size, in bytes.
         max: usize,
     },
-    /// What was stored is damaged.
+    /// Stored data is damaged.
     #[error("{file}: damaged at byte {position}: {reason}")]
     Corrupt {
         /// The file.
         file: String,
-        /// Where in the file.
+        /// Byte position in the file.
         position: u64,
-        /// What is wrong.
+        /// Description of the damage.
         reason: String,
     },
-    /// The partition was taken away; its commit is refused.
+    /// The partition is no longer assigned; its commit is refused.
     #[error("{0} is no longer assigned here")]
     NotAssigned(TopicPartition),
-    /// Reading or writing failed.
+    /// A read or write failed.
     #[error("{path}: {source}")]
     Io {
-        /// What was read or written.
+        /// The path that was read or written.
         path: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// What was asked for cannot be: a bad spec, a bad option, a folder that is not a log or is in use.
+    /// Invalid argument: a bad spec, a bad option, a directory that holds no log or is in use.
     #[error("not possible: {0}")]
     Invalid(String),
-    /// The log does not answer now, and may later: a broker is away or busy. Nothing is known to be lost.
+    /// The log is not answering and may recover: a broker is unavailable or busy. No data is known to be lost.
     #[error("the log does not answer: {0}")]
     Unavailable(String),
-    /// The log cannot be used any more.
+    /// The log can no longer be used.
     #[error("the log failed: {0}")]
     Fatal(String),
 }

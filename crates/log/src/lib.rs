@@ -1,6 +1,6 @@
-//! The log that carries every message: topics in partitions, consumer groups, committed offsets.
+//! The log that carries every message: partitioned topics, consumer groups, committed offsets.
 //!
-//! The traits are shaped by what Kafka can do; the embedded implementation keeps the same promises in one process.
+//! The traits follow Kafka's capabilities; the embedded implementation gives the same guarantees within one process.
 
 #[cfg(feature = "contract")]
 pub mod contract;

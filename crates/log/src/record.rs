@@ -1,15 +1,15 @@
-//! Records, places and offsets.
+//! Records, topic-partitions and offsets.
 
 use bytes::Bytes;
 use orbweaver_messages::{Millis, Topic};
 
-/// The number of a partition.
+/// Partition number.
 pub type Partition = u32;
 
-/// The place of a record in its partition, from 0.
+/// Position of a record in its partition, from 0.
 pub type Offset = u64;
 
-/// A partition of a topic.
+/// One partition of one topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TopicPartition {
     /// The topic.
@@ -19,7 +19,7 @@ pub struct TopicPartition {
 }
 
 impl TopicPartition {
-    /// Partition `partition` of `topic`.
+    /// Creates a topic-partition.
     #[must_use]
     pub fn new(topic: Topic, partition: Partition) -> Self {
         Self { topic, partition }
@@ -32,23 +32,23 @@ impl std::fmt::Display for TopicPartition {
     }
 }
 
-/// A record to be appended. Its partition is always explicit.
+/// A record to append. Its partition is always explicit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Where it goes.
+    /// The target topic-partition.
     pub place: TopicPartition,
-    /// Its key; compaction keeps the last record of a key.
+    /// The key; compaction keeps the last record of a key.
     pub key: Option<Bytes>,
-    /// Its value; `None` is a tombstone.
+    /// The value; `None` is a tombstone.
     pub value: Option<Bytes>,
-    /// Its headers.
+    /// The headers.
     pub headers: Vec<(&'static str, Bytes)>,
-    /// When it was made, in milliseconds since the Unix epoch.
+    /// Creation time, in milliseconds since the Unix epoch.
     pub timestamp_ms: Millis,
 }
 
 impl Record {
-    /// Its size as the record limit counts it: key, value and headers, in bytes.
+    /// Returns the size that counts against the record limit: key, value and headers, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
@@ -56,43 +56,43 @@ impl Record {
     }
 }
 
-/// A record as it was read.
+/// A record read from the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivered {
-    /// Where it stands.
+    /// The topic-partition.
     pub place: TopicPartition,
-    /// Its offset.
+    /// The offset.
     pub offset: Offset,
-    /// When it was made, in milliseconds since the Unix epoch.
+    /// Creation time, in milliseconds since the Unix epoch.
     pub timestamp_ms: Millis,
-    /// Its key.
+    /// The key.
     pub key: Option<Bytes>,
-    /// Its value; `None` is a tombstone.
+    /// The value; `None` is a tombstone.
     pub value: Option<Bytes>,
-    /// Its headers.
+    /// The headers.
     pub headers: Vec<(String, Bytes)>,
 }
 
 impl Delivered {
-    /// The bytes that it charges to a budget: key, value and headers.
+    /// Returns the number of bytes charged to a budget: key, value and headers.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
         self.key.as_ref().map_or(0, Bytes::len) + self.value.as_ref().map_or(0, Bytes::len) + headers
     }
 
-    /// The value of its header `name`.
+    /// Returns the value of the first header called `name`.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&Bytes> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }
 }
 
-/// What a group has committed for a partition.
+/// A group's commit for a partition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Commit {
-    /// The lowest offset that is not complete: where a successor starts.
+    /// Commit point: the lowest incomplete offset, at which a successor starts.
     pub offset: Offset,
-    /// A short text that travels with it, 4096 bytes at most; may be empty.
+    /// Short text stored with the commit, at most 4,096 bytes; may be empty.
     pub metadata: String,
 }

@@ -1,28 +1,28 @@
-//! Records that a log refuses, each by itself.
+//! Records that a log refuses individually.
 
 use std::fmt;
 
 use crate::{LogError, Offset, Record, TopicPartition, limit::limit_of};
 
-/// Reason for which a log refuses one record.
+/// Reason why a log refuses a record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// It is larger than [`Log::record_limit`](crate::Log::record_limit).
+    /// The record is larger than [`Log::record_limit`](crate::Log::record_limit).
     #[error("{place}: a record of {bytes} bytes; allowed are {max}")]
     TooLarge {
-        /// The partition.
+        /// The topic-partition.
         place: TopicPartition,
-        /// Its size.
+        /// Size of the record, in bytes.
         bytes: usize,
-        /// The limit.
+        /// Maximum size, in bytes.
         max: usize,
     },
-    /// It cannot be stored as it is.
+    /// The record cannot be stored as it is.
     #[error("{place}: {reason}")]
     Invalid {
-        /// The partition.
+        /// The topic-partition.
         place: TopicPartition,
-        /// What is wrong.
+        /// Description of the problem.
         reason: String,
     },
 }
@@ -35,17 +35,17 @@ impl Refusal {
     }
 }
 
-/// An append of which records were refused. The others are appended and acknowledged.
+/// Result of an append with refused records. All others are appended and acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
-    /// In the order of the records; `None` for those that were refused.
+    /// Offsets in the order of the records; `None` for refused ones.
     pub offsets: Vec<Option<Offset>>,
-    /// The refused records by their index, in ascending order; at least one.
+    /// Refused records by index, in ascending order; at least one.
     pub refusals: Vec<(usize, Refusal)>,
 }
 
 impl Refused {
-    /// The offsets of an append, or the error that says which of its records were refused.
+    /// Returns the offsets of an append, or [`LogError::Refused`] if any record was refused.
     pub(crate) fn unless_all(
         offsets: Vec<Offset>,
         mut refusals: Vec<(usize, Refusal)>,

@@ -1,46 +1,46 @@
-//! What a topic is created with.
+//! Topic specifications.
 
 use orbweaver_messages::Topic;
 
 use crate::{LogError, Partition};
 
-/// The largest number of partitions: one a slot, of which there are 16,384.
+/// Maximum number of partitions: one per slot, of which there are 16,384.
 pub const MAX_PARTITIONS: Partition = 16_384;
 
-/// What becomes of a topic's records.
+/// Cleanup policy of a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Cleanup {
-    /// They go when [`Log::delete_below`](crate::Log::delete_below) gives them up.
+    /// Records are kept until [`Log::delete_below`](crate::Log::delete_below) deletes them.
     Delete,
-    /// Of each key the last record stays. A tombstone goes too when it is older than the log's delete retention.
+    /// The last record of each key is kept. A tombstone is removed once it is older than the log's delete retention.
     Compact,
-    /// They stay. Only an explicit [`Log::delete_below`](crate::Log::delete_below) removes any.
+    /// All records are kept; only an explicit [`Log::delete_below`](crate::Log::delete_below) removes any.
     Keep,
 }
 
-/// A topic to be created.
+/// Specification of a topic to create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TopicSpec {
-    /// Its name.
+    /// The topic name.
     pub topic: Topic,
-    /// How many partitions it has, 1 to [`MAX_PARTITIONS`]. Pipelines use one number for all topics.
+    /// Number of partitions, 1 to [`MAX_PARTITIONS`]. A pipeline uses the same number for all topics.
     pub partitions: Partition,
-    /// What becomes of its records.
+    /// Cleanup policy.
     pub cleanup: Cleanup,
 }
 
 impl TopicSpec {
-    /// `topic` with `partitions` partitions.
+    /// Creates a specification.
     #[must_use]
     pub fn new(topic: Topic, partitions: Partition, cleanup: Cleanup) -> Self {
         Self { topic, partitions, cleanup }
     }
 
-    /// Checks a list of specs before anything is made of it: names (Kafka's rule, which also makes them safe as names of
-    /// folders), numbers of partitions, and that no topic is named twice.
+    /// Validates specifications before anything is created: names (Kafka's rule, which also makes them safe directory
+    /// names), partition counts, and that no topic occurs twice.
     ///
     /// # Errors
-    /// [`LogError::Invalid`], naming the topic, what is wrong and what is allowed.
+    /// [`LogError::Invalid`] with the topic, the problem and the allowed values.
     pub fn check(specs: &[Self]) -> Result<(), LogError> {
         for (index, spec) in specs.iter().enumerate() {
             let name = spec.topic.0;

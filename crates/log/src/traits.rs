@@ -1,4 +1,4 @@
-//! What a log can do.
+//! Traits of a log: [`Log`], [`Consumer`], [`Reader`].
 
 use std::time::Duration;
 
@@ -7,46 +7,46 @@ use orbweaver_messages::{Millis, Topic};
 
 use crate::{Commit, Delivered, LogError, Offset, Partition, Record, TopicPartition};
 
-/// What a partition holds.
+/// Readable range of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// The first offset that may still be read.
+    /// First readable offset.
     pub start: Offset,
-    /// The offset that the next record gets.
+    /// Next offset to assign.
     pub end: Offset,
 }
 
-/// A log of topics in partitions. Cheap to share; every method may be called from many tasks.
+/// A log of partitioned topics. Cheap to share; all methods may be called concurrently.
 pub trait Log: Send + Sync + 'static {
-    /// The number of partitions of a topic.
+    /// Returns the number of partitions of a topic.
     ///
     /// # Errors
-    /// When there is no such topic.
+    /// If the topic does not exist.
     fn partitions(&self, topic: Topic) -> Result<Partition, LogError>;
 
-    /// The largest record that is taken, by [`Record::bytes`]: whoever writes a record of any length cuts it to this. A dead
-    /// letter may be larger by [`DEAD_LETTER_ROOM`](crate::DEAD_LETTER_ROOM).
+    /// Returns the maximum size of a record, as measured by [`Record::bytes`]; producers of unbounded records truncate
+    /// to this. A dead letter may exceed it by [`DEAD_LETTER_ROOM`](crate::DEAD_LETTER_ROOM).
     fn record_limit(&self) -> usize;
 
     /// Appends records, in order within each partition. Resolves when all are acknowledged, with their offsets in the
-    /// order of `records`. A record that the log cannot take is refused by itself: [`LogError::Refused`] says which, and all
-    /// others are appended and acknowledged then. On any other error some may have been appended, and the caller ends: nothing
-    /// that they caused completes.
+    /// order of `records`. Records that the log cannot store are refused individually: [`LogError::Refused`] names
+    /// them, and all others are appended and acknowledged. After any other error some records may have been appended;
+    /// the caller must stop, and nothing that caused the records may complete.
     fn append(&self, records: Vec<Record>) -> BoxFuture<'_, Result<Vec<Offset>, LogError>>;
 
-    /// Joins `group` as a consumer of `topics`. What it is given arrives as events of [`Consumer::poll`].
+    /// Joins `group` as a consumer of `topics`. Assignments arrive as events of [`Consumer::poll`].
     ///
     /// # Errors
-    /// When a topic is unknown, or the group cannot be joined.
+    /// If a topic is unknown or the group cannot be joined.
     fn consumer(&self, group: &str, topics: &[Topic]) -> Result<Box<dyn Consumer>, LogError>;
 
-    /// Reads one partition by explicit assignment, outside of any group, from `from` on.
+    /// Creates a reader of one partition, starting at `from`, by explicit assignment and outside of any group.
     fn reader(&self, place: TopicPartition, from: Offset) -> BoxFuture<'_, Result<Box<dyn Reader>, LogError>>;
 
-    /// First and next offset of a partition.
+    /// Returns the log start and log end of a partition.
     fn bounds(&self, place: TopicPartition) -> BoxFuture<'_, Result<Bounds, LogError>>;
 
-    /// [`Log::bounds`] of many places, in their order: fewer round trips where a log is far away.
+    /// Returns [`Log::bounds`] of several partitions, in the order of `places`: fewer round trips on a remote log.
     fn all_bounds<'a>(&'a self, places: &'a [TopicPartition]) -> BoxFuture<'a, Result<Vec<Bounds>, LogError>> {
         Box::pin(async move {
             let mut bounds = Vec::with_capacity(places.len());
@@ -57,77 +57,77 @@ pub trait Log: Send + Sync + 'static {
         })
     }
 
-    /// The offset of the first record made at or after `timestamp_ms`; the end when there is none.
+    /// Returns the offset of the first record created at or after `timestamp_ms`; the log end if there is none.
     fn offset_at(&self, place: TopicPartition, timestamp_ms: Millis) -> BoxFuture<'_, Result<Offset, LogError>>;
 
-    /// What a group has committed, one entry a place; `None` where it never did.
+    /// Returns a group's commits, one entry per topic-partition; `None` without a commit.
     fn committed<'a>(
         &'a self,
         group: &'a str,
         places: &'a [TopicPartition],
     ) -> BoxFuture<'a, Result<Vec<Option<Commit>>, LogError>>;
 
-    /// Gives up all records below `before`. They may go at once, later, or by whole segments.
+    /// Deletes all records below `before`, immediately, later or by whole segments.
     fn delete_below(&self, place: TopicPartition, before: Offset) -> BoxFuture<'_, Result<(), LogError>>;
 }
 
-/// What a consumer is told, in order.
+/// Events returned by [`Consumer::poll`], in order.
 #[derive(Debug)]
 pub enum Event {
-    /// Records, in order within each partition. Never of a paused partition.
+    /// Records, in order within each partition; never from a paused partition.
     Records(Vec<Delivered>),
-    /// These partitions are ours from now on. They deliver nothing until [`Consumer::start`] says from where.
+    /// Assigned partitions. They deliver nothing until [`Consumer::start`] sets a position.
     Assigned(Vec<TopicPartition>),
-    /// These are wanted back: finish, commit, then [`Consumer::hand_back`]. They deliver nothing more.
+    /// Revoked partitions: drain, commit, then call [`Consumer::hand_back`]. They deliver nothing more.
     Revoked(Vec<TopicPartition>),
-    /// These are gone; nothing may be committed for them.
+    /// Lost partitions; commits for them are refused.
     Lost(Vec<TopicPartition>),
 }
 
 /// A member of a consumer group.
 pub trait Consumer: Send {
-    /// Waits for the next event, `max_wait` at most; `None` when there was none. Must be called again and again, also
-    /// while everything is paused. Dropping the future before it resolves loses nothing.
+    /// Waits up to `max_wait` for the next event; `None` if there was none. Must be called continually, even while all
+    /// partitions are paused. Cancel-safe: dropping the future loses nothing.
     fn poll(&mut self, max_wait: Duration) -> BoxFuture<'_, Result<Option<Event>, LogError>>;
 
-    /// Begins (or begins anew) to deliver an assigned partition, from `from` on.
+    /// Starts or restarts delivery of an assigned partition at `from`.
     ///
     /// # Errors
-    /// When it is not assigned, or `from` is out of range. A log that has to ask for its range may tell that at the next
-    /// [`Consumer::poll`] instead.
+    /// If the partition is not assigned or `from` is out of range. A log that must query its range may report the
+    /// latter from the next [`Consumer::poll`] instead.
     fn start(&mut self, place: TopicPartition, from: Offset) -> Result<(), LogError>;
 
-    /// Stops delivering from these partitions until they are resumed.
+    /// Pauses delivery from these partitions.
     ///
     /// # Errors
-    /// When one is not assigned.
+    /// If one is not assigned.
     fn pause(&mut self, places: &[TopicPartition]) -> Result<(), LogError>;
 
-    /// Delivers from these partitions again.
+    /// Resumes delivery from these partitions.
     ///
     /// # Errors
-    /// When one is not assigned.
+    /// If one is not assigned.
     fn resume(&mut self, places: &[TopicPartition]) -> Result<(), LogError>;
 
-    /// Commits; resolves when the log has accepted all of them.
+    /// Commits; resolves when the log has accepted all commits.
     fn commit(&mut self, commits: Vec<(TopicPartition, Commit)>) -> BoxFuture<'_, Result<(), LogError>>;
 
-    /// Answers [`Event::Revoked`]: these are no longer ours.
+    /// Releases revoked partitions, in response to [`Event::Revoked`].
     ///
     /// # Errors
-    /// When the log failed.
+    /// If the log failed.
     fn hand_back(&mut self, places: &[TopicPartition]) -> Result<(), LogError>;
 
-    /// Leaves the group. Commit before.
+    /// Leaves the group. Does not commit.
     fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), LogError>>;
 }
 
-/// Reads one partition outside of any group.
+/// A reader of one partition, outside of any group.
 pub trait Reader: Send {
-    /// The next records, in order; an empty batch when none came within `max_wait`, or when only [`Reader::position`] moved
-    /// on, over a gap at the end. Offsets may skip (compaction).
+    /// Returns the next records, in order. The batch is empty if none arrived within `max_wait`, or if only
+    /// [`Reader::position`] advanced, over a gap at the log end. Offsets may skip (compaction).
     fn read(&mut self, max_wait: Duration) -> BoxFuture<'_, Result<Vec<Delivered>, LogError>>;
 
-    /// The offset from which the next call reads.
+    /// Returns the offset at which the next call reads.
     fn position(&self) -> Offset;
 }

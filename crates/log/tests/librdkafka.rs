@@ -1,4 +1,4 @@
-//! Two faults of librdkafka are worked around in the build (`librdkafka/orbweaver_librdkafka.h`).
+//! The workarounds for two librdkafka bugs, which are applied in the build (`librdkafka/orbweaver_librdkafka.h`).
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
@@ -16,11 +16,11 @@ use rdkafka::{
 
 #[test]
 fn librdkafka_is_built_with_memory_that_is_filled() {
-    // Links librdkafka, the marker with it.
+    // Links librdkafka and, with it, the marker.
     let (_, version) = rdkafka::util::get_rdkafka_version();
     let marker = b"orbweaver: memory of librdkafka is filled";
     let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
-    // This test holds the marker once itself, librdkafka once a file.
+    // The marker occurs once in this test, and once per source file of librdkafka.
     let found = program.windows(marker.len()).filter(|window| window == marker).count();
     let hint = "was it built outside of the repository, with other CPPFLAGS, or without `.cargo/config.toml`?";
     assert!(found > 2, "librdkafka {version} lacks crates/log/librdkafka: {hint}");
@@ -34,7 +34,7 @@ fn another_librdkafka_is_asked_whether_it_still_needs_that() {
     assert_eq!(version, "2.12.1", "{todo}");
 }
 
-/// Counts how often the threads of a producer's brokers woke up, and the records that were acknowledged.
+/// Counts wake-ups of a producer's broker threads, and acknowledged records.
 #[derive(Default)]
 struct Counts {
     wakeups: AtomicU64,
@@ -56,7 +56,7 @@ impl ProducerContext for Counts {
     }
 }
 
-/// Polls until it holds.
+/// Polls until `condition` holds.
 async fn until(condition: impl Fn() -> bool) {
     let end = Instant::now() + Duration::from_secs(30);
     let mut ticks = tokio::time::interval(Duration::from_millis(10));
@@ -88,7 +88,7 @@ async fn a_producer_that_waits_for_an_acknowledgement_wakes_up_once_a_millisecon
 
     cluster.broker_round_trip_time(1, Duration::from_secs(1)).unwrap();
     let begun = Instant::now();
-    // More than may be in flight, and others that have to wait for them.
+    // More than may be in flight, then others that must wait for them.
     send(10);
     until(|| begun.elapsed() > Duration::from_millis(100)).await;
     send(10);
@@ -96,6 +96,6 @@ async fn a_producer_that_waits_for_an_acknowledgement_wakes_up_once_a_millisecon
     let last = wakeups();
     until(|| wakeups() > last).await;
     let (wakeups, elapsed_ms) = (wakeups(), begun.elapsed().as_millis());
-    // Two threads, of which one has the broker, and as often again for all else that wakes them.
+    // Two threads, one of them for the broker, and as many wake-ups again for other causes.
     assert!(u128::from(wakeups) < 4 * elapsed_ms, "{wakeups} wake-ups in {elapsed_ms} ms");
 }

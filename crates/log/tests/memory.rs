@@ -1,4 +1,4 @@
-//! The memory log keeps the contract, and plays rebalances and failures.
+//! The in-memory log: the contract, simulated rebalances and failures.
 
 use std::time::Duration;
 

@@ -1,40 +1,41 @@
-//! JSON in and out, with errors that name the place.
+//! JSON encoding and decoding, with errors that give line and column.
 
 use std::cell::Cell;
 
 use bytes::Bytes;
 use serde::{Serialize, de::DeserializeOwned};
 
-/// A value is not the message that its topic carries.
+/// Error of a value that is not the message that its topic carries.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MessageError {
-    /// The JSON is broken, or a field is missing, unknown in form or out of range.
+    /// The JSON is malformed, or a field is missing, of an unknown form or out of range.
     #[error("not a valid {message} message: {reason}")]
     Invalid {
-        /// The message that was expected.
+        /// Name of the expected message.
         message: &'static str,
-        /// What is wrong, with line and column.
+        /// Reason, with line and column.
         reason: String,
     },
-    /// The record has no value where one is needed.
+    /// The record has no value where one is required.
     #[error("a {0} record without a value")]
     Empty(&'static str),
 }
 
-/// A thread keeps so much to write messages in, in bytes. What is larger is rare, and given back.
+/// Largest encoding buffer that a thread keeps, in bytes. Larger buffers are rare and are freed.
 const KEPT_BYTES: usize = 256 << 10;
 
 thread_local! {
-    /// Messages are written here and copied once their size is known: growing in place copies them again and again, and
-    /// leaves up to half of the room unused for as long as the message waits.
+    /// Buffer that messages are written to, and copied from once their size is known. Growing a buffer per message
+    /// would copy the message repeatedly, and leave up to half of its capacity unused for as long as the message is
+    /// kept.
     static WRITTEN: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Writes a message as JSON.
+/// Encodes a message as JSON.
 ///
 /// # Panics
-/// Never: the message types have string keys and no map that can fail to serialise.
+/// Never: the message types have string keys and no map that can fail to serialize.
 #[must_use]
 pub fn encode<T: Serialize>(message: &T) -> Bytes {
     let mut written = WRITTEN.take();
@@ -49,10 +50,10 @@ pub fn encode<T: Serialize>(message: &T) -> Bytes {
     message
 }
 
-/// Reads a message from JSON.
+/// Decodes a message from JSON.
 ///
 /// # Errors
-/// When the bytes are not JSON or not this message.
+/// Returns an error if there is no value, or if it is not JSON or not this message.
 pub fn decode<T: DeserializeOwned>(message: &'static str, value: Option<&Bytes>) -> Result<T, MessageError> {
     let value = value.ok_or(MessageError::Empty(message))?;
     serde_json::from_slice(value).map_err(|error| MessageError::Invalid { message, reason: error.to_string() })

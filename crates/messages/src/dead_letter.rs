@@ -1,32 +1,32 @@
-//! `crawl.dead-letters`: a record that could not be processed, untouched; this JSON is the header `dead-letter`.
+//! `crawl.dead-letters`: records that could not be processed, unchanged. This JSON is the header `dead-letter`.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Millis;
 
-/// Why and whence a record came to the dead letters.
+/// Reason and source of a dead letter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeadLetter {
-    /// The service that gave up on it.
+    /// Service that rejected the record.
     pub service: String,
-    /// What is wrong with it.
+    /// Reason for the rejection.
     pub reason: String,
-    /// Where it stands.
+    /// Topic of the rejected record.
     pub topic: String,
-    /// Where it stands.
+    /// Partition of the rejected record.
     pub partition: u32,
-    /// Where it stands.
+    /// Offset of the rejected record.
     pub offset: u64,
-    /// When it was given up, in milliseconds since the Unix epoch.
+    /// Time of the rejection, in milliseconds since the Unix epoch.
     pub rejected_at_ms: Millis,
 }
 
-/// The reason of a URL whose dispatches were lost again and again, as the first word of a dead letter's reason and as that of
-/// the outcome.
+/// Reason of a URL whose dispatches were lost repeatedly: the first word of its dead letter's reason, and of its
+/// outcome's.
 pub const STUCK: &str = "stuck";
 
 impl DeadLetter {
-    /// Whether this is a URL that the frontier gave up because its dispatches were lost again and again.
+    /// Returns `true` for a URL that the frontier abandoned because its dispatches were lost repeatedly.
     #[must_use]
     pub fn is_stuck(&self) -> bool {
         self.topic == crate::topic::FRONTIER.0

@@ -1,14 +1,14 @@
-//! `crawl.discovered`: links found on one page that lead to one site.
+//! `crawl.discovered`: links from one page to one site.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Millis, Trail};
 
-/// How a URL came to be known.
+/// Way in which a URL was discovered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sighting {
-    /// A user asked for it, or a seed redirected to it.
+    /// A user requested it, or a seed redirected to it.
     Seed,
     /// A page links to it.
     Link,
@@ -16,31 +16,32 @@ pub enum Sighting {
     Redirect,
 }
 
-/// URLs of one site that were found in one place.
+/// URLs of one site, discovered in one place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Discovered {
-    /// The crawl that found them.
+    /// Crawl that discovered them.
     pub crawl: String,
-    /// The site of all of `urls`; computed once, here.
+    /// Site of all `urls`; computed once, here.
     pub site: String,
-    /// The page that linked or redirected; absent for seeds.
+    /// Page that linked or redirected; absent for seeds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
-    /// Links followed from the seed to `urls`; a redirect keeps the depth of its source.
+    /// Link depth of `urls` from the seed; a redirect keeps the depth of its source.
     pub depth: u16,
-    /// How they were found.
+    /// Way in which they were discovered.
     pub sighting: Sighting,
-    /// For a redirect: the URLs passed on the way, oldest first, as requested.
+    /// Redirects only: the URLs passed on the way, oldest first, as requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chain: Vec<String>,
-    /// The patterns of the pages that lead here.
+    /// Patterns of the pages that lead here.
     #[serde(default, skip_serializing_if = "Trail::is_empty")]
     pub trail: Trail,
-    /// A hash of what the page that led here says; where it has a text, and its crawl looks for traps.
+    /// Content hash of the page that led here, for trap detection; absent if that page has no text, or if the crawl
+    /// does not detect traps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<u32>,
     /// Absolute URLs as found, without fragment.
     pub urls: Vec<String>,
-    /// When they were found, in milliseconds since the Unix epoch.
+    /// Discovery time, in milliseconds since the Unix epoch.
     pub found_at_ms: Millis,
 }

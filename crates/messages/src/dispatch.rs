@@ -1,29 +1,29 @@
-//! `crawl.scheduled` and `crawl.ready`: a URL on its way to be fetched.
+//! `crawl.scheduled` and `crawl.ready`: orders to fetch a URL.
 
 use orbweaver_url::{Fingerprint, Policy};
 use serde::{Deserialize, Serialize};
 
 use crate::{Millis, Sighting, Trail, waiting::is_zero};
 
-/// How long after its dispatch a request may still be sent, in milliseconds; later it goes back as deferred.
+/// Time after the dispatch during which its request may be sent, in milliseconds; later it is deferred.
 pub const NOT_AFTER_MS: Millis = 20_000;
-/// How long after its dispatch a lease lives, in milliseconds; later it is dropped by whoever holds it.
+/// Lifetime of a dispatch, in milliseconds; later any service drops it.
 pub const EXPIRES_MS: Millis = 60_000;
-/// The longest that one fetch takes, in milliseconds, whatever the server does.
+/// Maximum duration of a fetch, in milliseconds, whatever the server does.
 pub const LONGEST_FETCH_MS: Millis = 60_000;
-/// How far clocks of different machines may be apart, in milliseconds.
+/// Largest tolerated clock difference between machines, in milliseconds.
 pub const CLOCK_MARGIN_MS: Millis = 5_000;
-/// After so long a lease is certainly over: the frontier leases again, and logs of dispatches and outcomes are read back by
-/// this much when an index over them is restored. In milliseconds.
+/// Time after which a lease has certainly ended, in milliseconds. The frontier then leases the URL again; to restore an
+/// index over dispatches or outcomes, their logs are read back by this much.
 pub const LEASE_MS: Millis = EXPIRES_MS + LONGEST_FETCH_MS + CLOCK_MARGIN_MS;
 
-/// Names a dispatch within its partition: the owner's epoch (offset of its claim) and a running number.
+/// Identifier of a dispatch within its partition: owner epoch (offset of the claim) and sequence number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct DispatchId {
     /// Offset of the claim under which the frontier dispatched.
     pub epoch: u64,
-    /// Counts the dispatches of that epoch, from 0.
+    /// Number of the dispatch within the epoch, from 0.
     pub sequence: u64,
 }
 
@@ -49,79 +49,79 @@ impl TryFrom<String> for DispatchId {
     }
 }
 
-/// A lease on a URL: until `expires_ms` nobody else is given it.
+/// Lease on a URL: no other dispatch of it is made before `expires_ms`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dispatch {
-    /// Names this dispatch.
+    /// Identifier of this dispatch.
     pub id: DispatchId,
-    /// The crawl that it belongs to.
+    /// Crawl of the URL.
     pub crawl: String,
     /// Fingerprint of crawl and canonical form.
     pub fingerprint: Fingerprint,
-    /// What is requested.
+    /// URL to request.
     pub url: String,
-    /// The canonical form, where it differs from `url`.
+    /// Canonical form, if it differs from `url`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// The policy of the canonical form; absent: `standard/1`. Redirects are compared by it.
+    /// Policy of the canonical form; absent: `standard/1`. Redirect targets are compared under it.
     #[serde(default, skip_serializing_if = "Policy::is_standard")]
     pub policy: Policy,
-    /// The site, computed at admission.
+    /// Site, computed at admission.
     pub site: String,
-    /// Links followed from the seed.
+    /// Link depth from the seed.
     pub depth: u16,
-    /// How it was found.
+    /// Way in which the URL was discovered.
     pub sighting: Sighting,
-    /// The page that led here.
+    /// Page that led here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
-    /// The URLs that redirected here, oldest first.
+    /// URLs that redirected here, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chain: Vec<String>,
-    /// The patterns of the pages that lead here, and its own.
+    /// Patterns of the pages that lead here, and that of the URL itself.
     #[serde(default, skip_serializing_if = "Trail::is_empty")]
     pub trail: Trail,
-    /// The number of this attempt, from 1.
+    /// Number of this attempt, from 1.
     pub attempt: u8,
-    /// A failure of this attempt ends the URL.
+    /// Whether a failure of this attempt ends the URL.
     pub last_attempt: bool,
-    /// Answers of 429 or 503 so far.
+    /// 429 and 503 responses so far.
     #[serde(default)]
     pub blocks: u8,
-    /// The latest event time that was written to the store for it, as far as is known (rule 23), in milliseconds since the Unix
-    /// epoch; 0: none. What this dispatch causes is written with a later one.
+    /// Latest known event time of the URL's writes to the store (docs/protocol.md#event-times), in milliseconds since
+    /// the Unix epoch; 0: none. Writes caused by this dispatch carry a later one.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub written_at_ms: Millis,
-    /// When it was dispatched, in milliseconds since the Unix epoch.
+    /// Dispatch time, in milliseconds since the Unix epoch.
     pub dispatched_at_ms: Millis,
-    /// Past this moment it goes back unasked.
+    /// Time after which it is deferred without a request.
     pub not_after_ms: Millis,
-    /// Past this moment it is dropped by whoever holds it.
+    /// Time after which any service drops it.
     pub expires_ms: Millis,
 }
 
 impl Dispatch {
-    /// The canonical form.
+    /// Returns the canonical form.
     #[must_use]
     pub fn key(&self) -> &str {
         self.key.as_deref().unwrap_or(&self.url)
     }
 }
 
-/// A dispatch that got its moment.
+/// Dispatch with its scheduled time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ready {
-    /// The site may not be asked before this moment, in milliseconds since the Unix epoch.
+    /// Earliest time of a request to the site, in milliseconds since the Unix epoch.
     pub not_before_ms: Millis,
-    /// Least time from an answer of the site to its next request, in milliseconds; 0: unlimited.
+    /// Politeness delay: least time from a response of the site to the next request, in milliseconds; 0: unlimited.
     pub interval_ms: u64,
-    /// What is to be fetched.
+    /// URL to fetch.
     pub dispatch: Dispatch,
 }
 
 impl Ready {
-    /// The same for a process where it is `now`: what a clock made that is further ahead than clocks may be apart counts as
-    /// dispatched now, so that nobody waits for an hour since another's clock was set.
+    /// Returns the dispatch as seen by a process whose clock reads `now`. A dispatch time more than [`CLOCK_MARGIN_MS`]
+    /// ahead becomes `now`, and the other times move with it, so that a wrong clock elsewhere delays nothing.
     #[must_use]
     pub fn in_time(mut self, now: Millis) -> Self {
         let dispatch = &mut self.dispatch;

@@ -1,6 +1,6 @@
-//! The messages that the services exchange, one module a message, and the topics that carry them.
+//! The messages that the services exchange, one module per message, and the topics that carry them.
 //!
-//! `schemas/` describes the same messages for users; `tests/agree.rs` holds both together.
+//! `schemas/` describes the same messages for users; `tests/agree.rs` checks that both agree.
 
 mod codec;
 mod control;
@@ -41,5 +41,5 @@ pub use trail::{Pattern, Trail};
 pub use truncated::Truncated;
 pub use waiting::Waiting;
 
-/// A moment, in milliseconds since the Unix epoch.
+/// Time, in milliseconds since the Unix epoch.
 pub type Millis = i64;

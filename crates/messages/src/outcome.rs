@@ -1,4 +1,4 @@
-//! `crawl.outcomes`: how a dispatch ended.
+//! `crawl.outcomes`: results of dispatches.
 
 use orbweaver_url::Fingerprint;
 use serde::{Deserialize, Serialize};
@@ -6,107 +6,108 @@ use serde_json::Value;
 
 use crate::{CLOCK_MARGIN_MS, Dispatch, DispatchId, Millis};
 
-/// The reason of the outcome of a dispatch whose record could not be processed; the record is in the dead letters.
+/// Outcome reason of a dispatch whose record could not be processed; the record is in the dead letters.
 const REJECTED: &str = "rejected";
 
-/// The closed set of ends of a dispatch.
+/// Kind of result of a dispatch; a closed set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutcomeKind {
-    /// Answered 200 with HTML or XHTML; the page is in `crawl.pages`. Terminal.
+    /// Status 200 with HTML or XHTML; the page is in `crawl.pages`. Terminal.
     Fetched,
-    /// Answered that nothing changed. Terminal.
+    /// Not modified since the last fetch. Terminal.
     Unchanged,
-    /// Answered with a redirect; its target went to `crawl.discovered`. Terminal.
+    /// Redirect; the target is in `crawl.discovered`. Terminal.
     Redirected,
-    /// We do not want it: robots.txt, a private address, another content type, a trap. Terminal.
+    /// Not crawled: robots.txt, a private address, another content type, a trap. Terminal.
     Refused,
-    /// The site asked to be left alone (429, 503) until `blocked_until_ms`.
+    /// Status 429 or 503: the site is blocked until `blocked_until_ms`.
     Blocked,
-    /// A passing failure; to be tried again at `retry_at_ms`.
+    /// Transient failure; to be retried at `retry_at_ms`.
     Retry,
-    /// The URL was not requested; to be dispatched again from `retry_at_ms` on. No attempt was used. With `requested_at_ms`
-    /// its robots.txt was requested instead, and failed.
+    /// No request for the URL was made; to be dispatched again from `retry_at_ms` on. Not an attempt. With
+    /// `requested_at_ms`: its robots.txt was requested instead, and failed.
     Deferred,
-    /// It cannot be had: an error answer, or the attempts are used up. Terminal.
+    /// Unavailable: an error response, or no attempts left. Terminal.
     Gone,
 }
 
 impl OutcomeKind {
-    /// Whether the URL has ended.
+    /// Returns `true` if the URL has ended.
     #[must_use]
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Fetched | Self::Unchanged | Self::Redirected | Self::Refused | Self::Gone)
     }
 }
 
-/// How a dispatch ended.
+/// Result of a dispatch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// The dispatch that ended.
+    /// Dispatch that ended.
     pub id: DispatchId,
-    /// The crawl that it belongs to.
+    /// Crawl of the URL.
     pub crawl: String,
     /// Fingerprint of crawl and canonical form.
     pub fingerprint: Fingerprint,
-    /// What was requested.
+    /// URL that was requested.
     pub url: String,
-    /// The canonical form, where it differs from `url`.
+    /// Canonical form, if it differs from `url`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// The site.
+    /// Site.
     pub site: String,
-    /// Links followed from the seed.
+    /// Link depth from the seed.
     pub depth: u16,
-    /// The page that led here.
+    /// Page that led here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
-    /// The number of the attempt, from 1.
+    /// Number of the attempt, from 1.
     pub attempt: u8,
-    /// How it ended.
+    /// Kind of result.
     pub kind: OutcomeKind,
-    /// Why, as a short stable word (`robots`, `http_404`, `dns`, `connect`, `timeout`, `content_type`, `trap`, `stuck`,
-    /// `rejected`, ...); absent when fetched.
+    /// Reason as a short stable word (`robots`, `http_404`, `dns`, `connect`, `timeout`, `content_type`, `trap`,
+    /// `stuck`, `rejected`, ...); absent when fetched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The HTTP status, where there was an answer.
+    /// HTTP status, if there was a response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// The content type, as the server gave it.
+    /// Content type, as given by the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
-    /// Decoded bytes of the body that were read.
+    /// Decoded size of the body as read, in bytes.
     #[serde(default)]
     pub bytes: u64,
-    /// Where it redirected to, as an absolute URL.
+    /// Redirect target, as an absolute URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<String>,
-    /// When it was dispatched.
+    /// Dispatch time.
     pub dispatched_at_ms: Millis,
-    /// When the request was sent; absent when none was.
+    /// Time of the request; absent if none was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requested_at_ms: Option<Millis>,
-    /// When the first byte of the answer came (or the attempt failed): the site's clock runs from here.
+    /// Time of the first byte of the response, or of the failure. The politeness delay runs from here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_at_ms: Option<Millis>,
-    /// When the attempt ended; the event's time in the store, too, unless `written_at_ms` says otherwise.
+    /// End of the attempt; also the event time in the store unless `written_at_ms` overrides it.
     pub ended_at_ms: Millis,
-    /// The event's time in the store, where an earlier write of the URL was not before `ended_at_ms` (rule 23).
+    /// Event time in the store, if an earlier write of the URL was not before `ended_at_ms`
+    /// (docs/protocol.md#event-times).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written_at_ms: Option<Millis>,
-    /// When it may be tried again (retry, deferred).
+    /// Earliest time of the next attempt (retry, deferred).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_at_ms: Option<Millis>,
-    /// Until when the site asked to be left alone (blocked). Counted from the outcome's time.
+    /// End of the site's block (blocked), counted from the outcome's time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked_until_ms: Option<Millis>,
-    /// The site's crawl-delay from robots.txt, when known.
+    /// Crawl delay of the site's robots.txt, if known, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crawl_delay_ms: Option<u64>,
 }
 
 impl Outcome {
-    /// The outcome of a dispatch for which no request was made.
+    /// Returns the outcome of a dispatch for which no request was made.
     #[must_use]
     pub fn unasked(dispatch: Dispatch, kind: OutcomeKind, reason: &str, now: Millis) -> Self {
         Self {
@@ -136,8 +137,8 @@ impl Outcome {
         }
     }
 
-    /// The outcome `gone: rejected` of a record of `crawl.scheduled` or `crawl.ready` that could not be processed, so that
-    /// its lease ends. The fingerprint alone must be readable; `None` when it is not.
+    /// Returns the outcome `gone: rejected` of a record of `crawl.scheduled` or `crawl.ready` that could not be
+    /// processed, which ends its lease. Only the fingerprint must be readable; otherwise returns `None`.
     #[must_use]
     pub fn of_rejected(record: &[u8], now: Millis) -> Option<Self> {
         let record: Value = serde_json::from_slice(record).ok()?;
@@ -172,20 +173,21 @@ impl Outcome {
         })
     }
 
-    /// The canonical form.
+    /// Returns the canonical form.
     #[must_use]
     pub fn key(&self) -> &str {
         self.key.as_deref().unwrap_or(&self.url)
     }
 
-    /// The event's time in the store.
+    /// Returns the event time in the store.
     #[must_use]
     pub fn event_ms(&self) -> Millis {
         self.written_at_ms.unwrap_or(self.ended_at_ms)
     }
 
-    /// The same for a process where it is `now`: what a clock made that is further ahead than clocks may be apart ended now,
-    /// and what it names to come is as far away as it was for that clock. Its time in the store stays.
+    /// Returns the outcome as seen by a process whose clock reads `now`. An end more than [`CLOCK_MARGIN_MS`] ahead
+    /// becomes `now`, and the retry and block times keep their distance from it. The event time in the store is
+    /// unchanged.
     #[must_use]
     pub fn in_time(mut self, now: Millis) -> Self {
         let ahead = self.ended_at_ms.saturating_sub(now);

@@ -1,33 +1,33 @@
-//! `crawl.seen`: what was let through, a batch a record. The value is binary: 20 bytes an entry.
+//! `crawl.seen`: admitted URLs, one batch per record. The value is binary: 20 bytes per entry.
 
 use bytes::Bytes;
 use orbweaver_url::{Fingerprint, Slot};
 
 use crate::MessageError;
 
-/// Bytes of one entry: slot and depth (little endian), fingerprint.
+/// Size of an entry in bytes: slot and depth (little endian), fingerprint.
 pub const ENTRY_BYTES: usize = 20;
 
-/// One URL that was let through.
+/// Admitted URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SeenEntry {
-    /// The slot of its site.
+    /// Slot of its site.
     pub slot: Slot,
-    /// The depth at which it was let through.
+    /// Depth at which it was admitted.
     pub depth: u16,
     /// Fingerprint of crawl and canonical form.
     pub fingerprint: Fingerprint,
 }
 
-/// A batch of entries of one partition.
+/// Batch of entries of one partition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SeenBatch {
-    /// The entries, in the order of admission.
+    /// Entries, in the order of admission.
     pub entries: Vec<SeenEntry>,
 }
 
 impl SeenBatch {
-    /// Writes the batch: slot (2 bytes), depth (2 bytes), fingerprint (16 bytes) an entry, little endian.
+    /// Encodes the batch: per entry, slot (2 bytes), depth (2 bytes), both little endian, and fingerprint (16 bytes).
     #[must_use]
     pub fn encode(&self) -> Bytes {
         let mut out = Vec::with_capacity(self.entries.len() * ENTRY_BYTES);
@@ -39,10 +39,10 @@ impl SeenBatch {
         Bytes::from(out)
     }
 
-    /// Reads a batch.
+    /// Decodes a batch.
     ///
     /// # Errors
-    /// When there is no value, or its length is no multiple of an entry's.
+    /// Returns an error if there is no value, or if its length is not a multiple of an entry's.
     pub fn decode(value: Option<&Bytes>) -> Result<Self, MessageError> {
         let value = value.ok_or(MessageError::Empty("seen"))?;
         if value.len() % ENTRY_BYTES != 0 {

@@ -1,25 +1,25 @@
-//! Sizes of messages in JSON, measured before they are written.
+//! Sizes of messages as JSON, measured before encoding.
 
 use std::io;
 
 use serde::Serialize;
 
-/// Returns the bytes that [`encode`](crate::encode) makes of a message.
+/// Returns the number of bytes that [`encode`](crate::encode) produces for a message.
 #[must_use]
 pub fn encoded_len<T: Serialize>(message: &T) -> usize {
     let mut counter = Counter(0);
-    // The counter takes everything, and the message types have no map that can fail to serialise.
+    // The counter never fails, and the message types have no map that can fail to serialize.
     let _ = serde_json::to_writer(&mut counter, message);
     counter.0
 }
 
-/// Returns the bytes of a text in JSON, quotes included.
+/// Returns the size of a text as JSON in bytes, including quotes.
 #[must_use]
 pub fn json_len(text: &str) -> usize {
     2 + text.bytes().map(escaped_len).sum::<usize>()
 }
 
-/// Returns the longest beginning of a text that has at most `room` bytes in JSON, quotes not included.
+/// Returns the longest prefix of a text that takes at most `room` bytes as JSON, excluding quotes.
 #[must_use]
 pub fn json_prefix(text: &str, room: usize) -> &str {
     let mut bytes = 0;
@@ -32,7 +32,7 @@ pub fn json_prefix(text: &str, room: usize) -> &str {
     text
 }
 
-/// Returns the bytes that stand for one byte of a text in JSON (RFC 8259, section 7).
+/// Returns the number of bytes that a byte of a text takes in JSON (RFC 8259, section 7).
 fn escaped_len(byte: u8) -> usize {
     match byte {
         b'"' | b'\\' | 0x08 | b'\t' | b'\n' | 0x0c | b'\r' => 2,
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
     use crate::encode;
 
-    /// Text with many characters that JSON escapes.
+    /// Texts with many characters that JSON escapes.
     fn text() -> impl Strategy<Value = String> {
         let characters = prop_oneof![any::<char>(), prop::char::range('\0', '#'), Just('\\'), Just('é'), Just('🕷')];
         prop::collection::vec(characters, 0..60).prop_map(|characters| characters.into_iter().collect())

@@ -1,12 +1,12 @@
-//! The topics of the pipeline, as `schemas/topics/*.yaml` describes them: what creates topics, declares groups or deletes
-//! records reads it here.
+//! The topics of the pipeline, as described by `schemas/topics/*.yaml`. Code that creates topics, declares groups or
+//! deletes records uses these descriptions.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use serde::Deserialize;
 
-/// The name of a topic, without the prefix that a cluster may add.
+/// Name of a topic, without the prefix that a cluster may add.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Topic(pub &'static str);
 
@@ -18,30 +18,30 @@ impl std::fmt::Display for Topic {
 
 /// URLs that users want crawled.
 pub const SEEDS: Topic = Topic("crawl.seeds");
-/// Links found on one page that lead to one site.
+/// Links from one page to one site.
 pub const DISCOVERED: Topic = Topic("crawl.discovered");
-/// URLs that wait.
+/// Queued URLs.
 pub const FRONTIER: Topic = Topic("crawl.frontier");
-/// Fingerprints that were let through.
+/// Fingerprints of admitted URLs.
 pub const SEEN: Topic = Topic("crawl.seen");
 /// Dispatches.
 pub const SCHEDULED: Topic = Topic("crawl.scheduled");
-/// Dispatches with their moment.
+/// Dispatches with their scheduled times.
 pub const READY: Topic = Topic("crawl.ready");
-/// How dispatches ended.
+/// Results of dispatches.
 pub const OUTCOMES: Topic = Topic("crawl.outcomes");
 /// Fetched pages.
 pub const PAGES: Topic = Topic("crawl.pages");
-/// What was extracted.
+/// Content extracted from pages.
 pub const DOCUMENTS: Topic = Topic("crawl.documents");
-/// Politeness memory.
+/// Politeness state of sites.
 pub const SITES: Topic = Topic("crawl.sites");
 /// Settings.
 pub const CONTROL: Topic = Topic("crawl.control");
 /// Records that could not be processed.
 pub const DEAD_LETTERS: Topic = Topic("crawl.dead-letters");
 
-/// Every topic with its description, in the order of the flow.
+/// Topics with their descriptions, in the order of the data flow.
 const DESCRIPTIONS: [(Topic, &str); 12] = [
     (SEEDS, include_str!("../../../schemas/topics/crawl.seeds.yaml")),
     (DISCOVERED, include_str!("../../../schemas/topics/crawl.discovered.yaml")),
@@ -57,93 +57,93 @@ const DESCRIPTIONS: [(Topic, &str); 12] = [
     (DEAD_LETTERS, include_str!("../../../schemas/topics/crawl.dead-letters.yaml")),
 ];
 
-/// What becomes of the records of a topic.
+/// Cleanup of the records of a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cleanup {
-    /// What lies below the lowest commit point of all declared groups is deleted by the pipeline; by time or size only what
-    /// is for users, while no group is declared for it.
+    /// The pipeline deletes records below the lowest commit point of all declared groups. Only a topic for users is
+    /// also deleted by time or size, while no group is declared for it.
     Delete,
     /// The last record of each key is kept.
     Compact,
-    /// All is kept.
+    /// All records are kept.
     Keep,
 }
 
-/// How far a log is read back although its records are complete.
+/// Distance by which a log is read back although its records are complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReadBack {
-    /// By one lease, [`LEASE_MS`](crate::LEASE_MS): a younger record may not be deleted.
+    /// One lease, [`LEASE_MS`](crate::LEASE_MS): younger records must not be deleted.
     Lease,
 }
 
-/// How a message is written.
+/// Encoding of a message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Encoding {
-    /// JSON, as `schemas/NAME.vVERSION.schema.json` describes it.
+    /// JSON, described by `schemas/NAME.vVERSION.schema.json`.
     #[default]
     Json,
-    /// Bytes, as the topic's notes describe them.
+    /// Binary, described by the topic's notes.
     Binary,
 }
 
-/// A message that a topic carries.
+/// Message that a topic carries.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SchemaRef {
-    /// Its name, the first part of the schema's file name.
+    /// Name: the first part of the schema's file name.
     pub name: String,
-    /// Its version.
+    /// Version.
     pub version: u32,
-    /// The header that carries it; the record's value when absent.
+    /// Header that carries the message; absent: the record's value.
     #[serde(default)]
     pub header: Option<String>,
-    /// The records that carry it are those whose key begins so; all when absent.
+    /// Key prefix of the records that carry it; absent: all records.
     #[serde(default)]
     pub key_prefix: Option<String>,
-    /// How it is written.
+    /// Encoding.
     #[serde(default)]
     pub encoding: Encoding,
 }
 
-/// A topic, as its file describes it.
+/// Description of a topic, read from its file.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TopicDescription {
-    /// Its name.
+    /// Name in the file.
     name: String,
-    /// The topic.
+    /// Topic.
     #[serde(skip, default = "unnamed")]
     pub topic: Topic,
-    /// What it is for, in one sentence.
+    /// Purpose, in one sentence.
     pub purpose: String,
-    /// The services that write it.
+    /// Services that write the topic.
     pub producers: Vec<String>,
-    /// The declared groups that consume it: they hold completion up, and keep records from being deleted.
+    /// Declared groups that consume the topic: completion waits for them, and they keep records from being deleted.
     #[serde(default)]
     pub consumers: Vec<String>,
-    /// The groups that write results out for users, where they run. In one process they count as consumers; in a cluster they
-    /// do not hold completion up, and keep records from being deleted while `crawl.control` declares them.
+    /// Groups that write results for users, where they run. In a single process they count as consumers; in a cluster,
+    /// completion does not wait for them, and they keep records from being deleted while `crawl.control` declares them.
     #[serde(default)]
     pub collectors: Vec<String>,
-    /// Its records are for users: their groups that `crawl.control` declares keep them from being deleted.
+    /// Whether the records are for users: user groups declared in `crawl.control` then keep them from being deleted.
     #[serde(default)]
     pub users: bool,
-    /// The services that read it by explicit assignment, outside of any group, to restore or to follow.
+    /// Services that read the topic by explicit assignment, outside of any group, to restore or to tail.
     #[serde(default)]
     pub followers: Vec<String>,
-    /// What the record key is.
+    /// Meaning of the record key.
     pub key: String,
-    /// What becomes of its records.
+    /// Cleanup of its records.
     pub cleanup: Cleanup,
-    /// What its records carry.
+    /// Messages that its records carry.
     pub schemas: Vec<SchemaRef>,
-    /// How far it is read back although its records are complete.
+    /// Distance by which the topic is read back although its records are complete.
     #[serde(default)]
     pub read_back: Option<ReadBack>,
-    /// What else one has to know.
+    /// Further notes.
     #[serde(default)]
     pub notes: String,
 }
@@ -153,7 +153,7 @@ fn unnamed() -> Topic {
 }
 
 impl TopicDescription {
-    /// Reads a description. `topic` is the constant that it has to describe.
+    /// Parses the description of `topic`.
     fn parse(topic: Topic, yaml: &str) -> Result<Self, String> {
         let mut description: Self = serde_norway::from_str(yaml).map_err(|error| format!("{topic}: {error}"))?;
         if description.name != topic.0 {
@@ -164,10 +164,10 @@ impl TopicDescription {
     }
 }
 
-/// All topics of the pipeline, in the order of the flow.
+/// Returns all topics of the pipeline, in the order of the data flow.
 ///
 /// # Panics
-/// Never: the descriptions are part of the program, and the tests read them all.
+/// Never: the descriptions are compiled in, and the tests parse each of them.
 #[must_use]
 #[allow(clippy::expect_used, reason = "the descriptions are constants, and the tests of this module parse every one")]
 pub fn topics() -> &'static [TopicDescription] {
@@ -178,26 +178,26 @@ pub fn topics() -> &'static [TopicDescription] {
     })
 }
 
-/// The description of a topic; `None` when it is none of the pipeline's.
+/// Returns the description of a topic; `None` if it is not one of the pipeline's.
 #[must_use]
 pub fn describe(topic: Topic) -> Option<&'static TopicDescription> {
     topics().iter().find(|description| description.topic == topic)
 }
 
-/// The topic of this name (without a cluster's prefix).
+/// Returns the topic of this name (without a cluster's prefix).
 #[must_use]
 pub fn named(name: &str) -> Option<Topic> {
     DESCRIPTIONS.iter().map(|(topic, _)| *topic).find(|topic| topic.0 == name)
 }
 
-/// The declared groups, each with the topics that it consumes.
+/// Returns the declared groups, each with the topics that it consumes.
 #[must_use]
 pub fn groups() -> &'static BTreeMap<&'static str, Vec<Topic>> {
     static GROUPS: OnceLock<BTreeMap<&'static str, Vec<Topic>>> = OnceLock::new();
     GROUPS.get_or_init(|| groups_of(|description| &description.consumers))
 }
 
-/// The groups that write results out, each with the topics that it consumes.
+/// Returns the groups that write results, each with the topics that it consumes.
 #[must_use]
 pub fn collectors() -> &'static BTreeMap<&'static str, Vec<Topic>> {
     static COLLECTORS: OnceLock<BTreeMap<&'static str, Vec<Topic>>> = OnceLock::new();

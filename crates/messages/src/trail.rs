@@ -1,44 +1,44 @@
-//! The patterns that the way to a URL leads through.
+//! Patterns of the pages on the path to a URL.
 
 use serde::{Deserialize, Serialize};
 
-/// The most patterns of a trail: a trap whose pages come in more shapes than this is not seen to lead into itself.
+/// Maximum number of patterns in a trail: a trap whose pages take more shapes is not detected as leading into itself.
 const LONGEST: usize = 8;
 
-/// Names a pattern of similar URLs within a site (`crates/patterns`).
+/// Identifier of a pattern of similar URLs within a site (`crates/patterns`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Pattern(pub u32);
 
-/// The patterns of the pages that lead from a seed to a URL, each with how often the way passed it; the latest last. Of many
-/// only the latest are kept.
+/// Patterns of the pages on the path from a seed to a URL, with the number of times each was passed; the latest is
+/// last. Only the latest are kept.
 ///
-/// It is carried along as `depth` is: a page hands its own on to what it links to, so that how deep a pattern leads into itself
-/// is known wherever a URL is, whoever was restarted meanwhile.
+/// The trail travels with the URL as `depth` does: a page passes its own on to its links. The recursion depth of a
+/// pattern is thus known wherever the URL is, regardless of restarts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Trail(Vec<(Pattern, u16)>);
 
 impl Trail {
-    /// Whether nothing was passed, as for a seed.
+    /// Returns `true` if no pattern was passed, as for a seed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How often the way passed this pattern.
+    /// Returns the number of times that this pattern was passed.
     #[must_use]
     pub fn times(&self, pattern: Pattern) -> u16 {
         self.0.iter().find(|(passed, _)| *passed == pattern).map_or(0, |(_, times)| *times)
     }
 
-    /// The pattern of the page at its end.
+    /// Returns the pattern of the last page.
     #[must_use]
     pub fn last(&self) -> Option<Pattern> {
         self.0.last().map(|(pattern, _)| *pattern)
     }
 
-    /// The trail of what is found on a page of this pattern, to which this one led.
+    /// Returns the trail of the links on a page of this pattern, where this trail leads to the page.
     #[must_use]
     pub fn through(&self, pattern: Pattern) -> Self {
         let mut passed = Vec::with_capacity((self.0.len() + 1).min(LONGEST));

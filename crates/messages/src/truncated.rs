@@ -1,4 +1,4 @@
-//! Parts of a page that a limit cut short.
+//! Parts of a page that were truncated at a limit.
 
 use std::ops::BitOrAssign;
 
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<Part>", into = "Vec<Part>")]
 pub struct Truncated {
-    /// The body goes on.
+    /// The body is incomplete.
     pub body: bool,
-    /// The page has more links, or one of them more text.
+    /// Links are missing, or the text of a link is incomplete.
     pub links: bool,
-    /// The text, the title or the description goes on.
+    /// The text, the title or the description is incomplete.
     pub text: bool,
 }
 
@@ -25,10 +25,10 @@ enum Part {
 }
 
 impl Truncated {
-    /// Every part.
+    /// All parts.
     pub const ALL: Self = Self { body: true, links: true, text: true };
 
-    /// Returns `true` when everything is whole.
+    /// Returns `true` if no part is truncated.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

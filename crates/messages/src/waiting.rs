@@ -1,62 +1,63 @@
-//! `crawl.frontier`: a URL that waits. Its record key is the fingerprint; a tombstone ends it.
+//! `crawl.frontier`: queued URLs. The record key is the fingerprint; a tombstone ends the URL.
 
 use orbweaver_url::{Fingerprint, Policy};
 use serde::{Deserialize, Serialize};
 
 use crate::{Millis, Sighting, Trail, Traps};
 
-/// A URL that was let through and has not ended.
+/// Queued URL: admitted, and without a final outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiting {
-    /// The crawl that it belongs to.
+    /// Crawl of the URL.
     pub crawl: String,
-    /// Fingerprint of crawl and canonical form; the key of the record, too.
+    /// Fingerprint of crawl and canonical form; also the record key.
     pub fingerprint: Fingerprint,
-    /// The URL as found: what is requested.
+    /// URL as found: the one that is requested.
     pub url: String,
-    /// The canonical form, where it differs from `url`.
+    /// Canonical form, if it differs from `url`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// The policy of the canonical form; absent: `standard/1`. Redirects are compared by it.
+    /// Policy of the canonical form; absent: `standard/1`. Redirect targets are compared under it.
     #[serde(default, skip_serializing_if = "Policy::is_standard")]
     pub policy: Policy,
-    /// The site, computed at admission.
+    /// Site, computed at admission.
     pub site: String,
-    /// Links followed from the seed.
+    /// Link depth from the seed.
     pub depth: u16,
-    /// How it was found.
+    /// Way in which the URL was discovered.
     pub sighting: Sighting,
-    /// The page that led here; absent for seeds.
+    /// Page that led here; absent for seeds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
-    /// The URLs that redirected here, oldest first.
+    /// URLs that redirected here, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chain: Vec<String>,
-    /// What its crawl does about traps.
+    /// Trap handling of the crawl.
     #[serde(default, skip_serializing_if = "Traps::is_default")]
     pub traps: Traps,
-    /// The patterns of the pages that lead here.
+    /// Patterns of the pages that lead here.
     #[serde(default, skip_serializing_if = "Trail::is_empty")]
     pub trail: Trail,
-    /// A hash of what the page that led here says; where it has a text, and its crawl looks for traps.
+    /// Content hash of the page that led here, for trap detection; absent if that page has no text, or if the crawl
+    /// does not detect traps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<u32>,
-    /// Attempts that have failed so far.
+    /// Failed attempts so far.
     #[serde(default)]
     pub failures: u8,
-    /// Attempts that the site answered with 429 or 503 so far.
+    /// Attempts so far that got a 429 or 503 response.
     #[serde(default)]
     pub blocks: u8,
-    /// Not to be asked before this moment, in milliseconds since the Unix epoch; 0: at once.
+    /// Earliest time of the next request, in milliseconds since the Unix epoch; 0: immediately.
     #[serde(default)]
     pub not_before_ms: Millis,
-    /// The latest event time that was written to the store for it, as far as is known (rule 23), in milliseconds since the Unix
-    /// epoch; 0: none.
+    /// Latest known event time of the URL's writes to the store (docs/protocol.md#event-times), in milliseconds since
+    /// the Unix epoch; 0: none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub written_at_ms: Millis,
-    /// When it was let through, in milliseconds since the Unix epoch.
+    /// Admission time, in milliseconds since the Unix epoch.
     pub admitted_at_ms: Millis,
-    /// The version of its crawl's definition by which it was let through: the offset of that record.
+    /// Version of the crawl definition under which the URL was admitted: the offset of that record.
     #[serde(default, skip_serializing_if = "is_first")]
     pub definition: u64,
 }
@@ -72,7 +73,7 @@ pub(crate) fn is_zero(moment: &Millis) -> bool {
 }
 
 impl Waiting {
-    /// The canonical form.
+    /// Returns the canonical form.
     #[must_use]
     pub fn key(&self) -> &str {
         self.key.as_deref().unwrap_or(&self.url)

@@ -1,4 +1,4 @@
-//! Holds the message types, `schemas/` and the examples together, in both directions.
+//! Checks that the message types, `schemas/` and the examples agree, in both directions.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "the functions that tests share are tests, too")]
 
@@ -36,7 +36,7 @@ fn validator(name: &str, registry: &Registry<'_>) -> Validator {
     jsonschema::options().with_registry(registry).build(&schema(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// The examples of a message with one file extension, in the order of their names.
+/// Returns the examples of a message with one file extension, sorted by name.
 fn examples(name: &str, extension: &str) -> Vec<(String, String)> {
     let folder = schemas().join("examples").join(name).join("1");
     let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
@@ -71,7 +71,7 @@ fn every_example_is_valid_and_survives_the_type() {
     }
 }
 
-/// `written` may say a default that `example` leaves out, and leave out a default that `example` says; nothing else.
+/// Asserts that `written` equals `example`, except that either may omit a value that is the schema's default.
 fn assert_same_but_for_defaults(path: &str, example: &Value, written: &Value, schema: &Value) {
     let schema = follow(schema);
     if let (Value::Object(example), Value::Object(written)) = (example, written) {
@@ -92,7 +92,7 @@ fn assert_same_but_for_defaults(path: &str, example: &Value, written: &Value, sc
     }
 }
 
-/// The schema that a `$ref` names, or the schema itself.
+/// Resolves a `$ref`; returns any other schema unchanged.
 fn follow(part: &Value) -> Value {
     match part.get("$ref").and_then(Value::as_str) {
         Some(reference) => schema(reference.trim_start_matches("urn:orbweaver:").trim_end_matches(":1")),
@@ -136,7 +136,7 @@ fn assert_same_fields(place: &str, full: &Value, part: &Value) {
     }
 }
 
-/// Items that are tuples (header pairs) have no names to compare.
+/// Replaces tuple items (header pairs), which have no field names to compare, by plain strings.
 fn tuple_free(items: &Value) -> Value {
     if items.get("prefixItems").is_some() { json!({ "items": { "type": "string" } }) } else { items.clone() }
 }
@@ -177,7 +177,7 @@ fn schema_and_type_refuse_the_same_values() {
             for replacement in &replacements {
                 let mut mutant = full.clone();
                 let place = mutant.pointer_mut(&pointer).unwrap();
-                // A derived `Deserialize` takes a list for a struct, field by field. No producer writes that.
+                // A derived `Deserialize` accepts a list for a struct, field by field. No producer writes that.
                 if !(place.is_object() && replacement.is_array()) {
                     *place = replacement.clone();
                     mutants.push(mutant);
@@ -196,7 +196,7 @@ fn schema_and_type_refuse_the_same_values() {
     assert!(refused > 1000, "only {refused} of the altered messages were refused");
 }
 
-/// A copy without the field at `pointer`; nothing for an element of a list.
+/// Returns a copy without the field at `pointer`; `None` for an element of a list.
 fn without(full: &Value, pointer: &str) -> Option<Value> {
     let (parent, key) = pointer.rsplit_once('/').unwrap();
     let mut mutant = full.clone();
@@ -204,7 +204,7 @@ fn without(full: &Value, pointer: &str) -> Option<Value> {
     Some(mutant)
 }
 
-/// JSON pointers to every value inside.
+/// Returns JSON pointers to all nested values.
 fn places(value: &Value, at: &str) -> Vec<String> {
     let inner: Vec<(String, &Value)> = match value {
         Value::Object(fields) => fields.iter().map(|(key, value)| (format!("{at}/{key}"), value)).collect(),
@@ -214,7 +214,7 @@ fn places(value: &Value, at: &str) -> Vec<String> {
     inner.into_iter().flat_map(|(at, value)| std::iter::once(at.clone()).chain(places(value, &at))).collect()
 }
 
-/// The variants of an enum, as the error of its own deserialiser lists them.
+/// Returns the variants of an enum, as listed by the error of its own deserializer.
 fn variants<T: DeserializeOwned>() -> Vec<String> {
     let error = serde_json::from_value::<T>(json!("")).err().unwrap().to_string();
     let list = error.split("expected").nth(1).unwrap();

@@ -1,4 +1,4 @@
-//! Moments that come from a clock which was set.
+//! Times from clocks that were changed.
 
 use orbweaver_messages::{CLOCK_MARGIN_MS, Outcome, Ready};
 

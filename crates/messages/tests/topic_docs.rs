@@ -1,4 +1,4 @@
-//! The table of topics in `schemas/README.md` is written from `schemas/topics/*.yaml`.
+//! Generates the table of topics in `schemas/README.md` from `schemas/topics/*.yaml`, or checks it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "the functions that tests share are tests, too")]
 

@@ -1,4 +1,4 @@
-//! The cost of a URL and of a page.
+//! Cost per URL and per page.
 #![allow(clippy::unwrap_used, reason = "a bench may")]
 #![allow(missing_docs, reason = "criterion's macros make public items")]
 
@@ -34,8 +34,8 @@ fn urls(c: &mut Criterion) {
 }
 
 fn pages(c: &mut Criterion) {
-    // Words of all lengths in no order, and another page each time: the branches of a loop over letters would learn a text that
-    // repeats itself, or comes again.
+    // Words of all lengths in random order, and another page each time: the branch predictor would learn a text that
+    // repeats itself or recurs.
     let mut state = 1u64;
     let mut next = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

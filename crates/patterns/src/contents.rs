@@ -1,22 +1,22 @@
-//! Which pages of a site were met, and what they said, as hashes.
+//! Set of the pages of a site that were seen, and of their digests, as hashes.
 
-/// A hash has one of so many places; what was put there longest ago makes room.
+/// Number of entries in which a hash may be stored; a new hash replaces the oldest of them.
 const WAYS: usize = 4;
-/// The least number of places.
+/// Minimum capacity, in entries.
 const LEAST: usize = 16;
-/// The most. Of what was met longest ago, some is forgotten then, and counts as new when it is met again.
+/// Maximum capacity, in entries. Beyond it, some of the oldest hashes are forgotten and count as new when seen again.
 const MOST: usize = 8192;
 
-/// A set of hashes, which forgets some rather than grow beyond its bound.
+/// Set of hashes that forgets some of them instead of growing beyond its limit.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
-    /// Sets of [`WAYS`] places, the latest first; 0 is a free one.
+    /// Groups of [`WAYS`] entries, the newest first; 0 marks a free entry.
     places: Vec<u32>,
     held: usize,
 }
 
 impl Contents {
-    /// Adds a hash. Whether it is new.
+    /// Adds a hash. Returns `true` if it is new.
     pub(crate) fn add(&mut self, hash: u32) -> bool {
         let hash = hash.max(1);
         if self.held * 2 >= self.places.len() && self.places.len() < MOST {
@@ -25,7 +25,7 @@ impl Contents {
         self.put(hash)
     }
 
-    /// Numbers of four bytes that it holds.
+    /// Returns the capacity in four-byte cells.
     pub(crate) fn cells(&self) -> usize {
         self.places.len()
     }
@@ -46,7 +46,7 @@ impl Contents {
         let larger = (self.places.len() * 2).max(LEAST);
         let old = std::mem::replace(&mut self.places, vec![0; larger]);
         self.held = 0;
-        // The latest of a set last, so that it stands first again.
+        // The newest hash of a group is inserted last, so that it is first again.
         for hash in old.into_iter().rev().filter(|hash| *hash != 0) {
             self.put(hash);
         }

@@ -1,19 +1,20 @@
-//! A hash of what a page says, without what its URL says.
+//! Hash of a page's text, without the words of its URL.
 
 use crate::{mix, text::words};
 
-/// So much of a text is looked at, in bytes.
+/// Maximum length of each text that is hashed, in bytes; the rest is ignored.
 const MOST_TEXT: usize = 64 << 10;
-/// The most words that are taken for an echo.
+/// Maximum number of words that are ignored because the page may echo them.
 const MOST_ECHO: usize = 256;
-/// The most links that are looked at for words of an echo.
+/// Maximum number of links that are searched for such words.
 const MOST_LINKS: usize = 256;
 
-/// A hash of the words of a page, `None` where it has none.
+/// Returns a hash of the words of a page, or `None` if it has none.
 ///
-/// Two pages that say the same are to have the same hash, although one is of October and the other of November 2026, or each
-/// repeats what was searched for. So words that have a digit do not count, nor do words of the page's own URL, nor those of
-/// the queries of links that lead back to the path of the page. All others do: pages that differ in one of them are different.
+/// Pages with equivalent text must have the same hash, even if one is about October and the other about November 2026,
+/// or if each repeats its search terms. Ignored are therefore words that contain a digit, words of the page's own URL,
+/// and words in the queries of links back to the page's path. All other words count: pages that differ in one of them
+/// are different.
 #[must_use]
 pub fn digest<'a>(texts: &[&str], url: &str, links: impl IntoIterator<Item = &'a str>) -> Option<u32> {
     let mut echo = Vec::new();
@@ -43,7 +44,7 @@ pub fn digest<'a>(texts: &[&str], url: &str, links: impl IntoIterator<Item = &'a
     any.then_some((mix(hash, 0) >> 32) as u32)
 }
 
-/// Adds the words of a part of a URL, percent-encoding undone.
+/// Adds the words of a part of a URL, percent-decoded.
 fn decoded_words(part: &[u8], echo: &mut Vec<u64>) {
     let digit = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));
     let mut decoded = Vec::with_capacity(part.len());

@@ -1,32 +1,34 @@
-//! Similar URLs and traps, pure: which URLs have one pattern, whether it leads on without bringing anything new, and what
-//! becomes of its URLs then.
+//! Similar URLs and traps, pure: grouping URLs into patterns, detecting patterns that lead on without bringing anything
+//! new, and deciding how their URLs are treated.
 //!
 //! ```text
-//! URL ──> segment ──> shape ──> Pattern     numbers, dates, hashes … are one; words are, where there are too many
+//! URL ──> segment ──> shape ──> Pattern     numbers, dates, hashes … are alike; so are words where there are too many
 //! page ─> digest  ──> contents ─┐
-//!                               ├─> site    credit of a pattern: what is new earns, what was known spends
+//!                               ├─> site    credit of a pattern: new text earns it, known text spends it
 //! Trail ────────────────────────┴─> table   Onward, Back or Refuse
 //! ```
 //!
-//! The shape of URLs alone cannot tell an archive from an endless calendar: `/article/{n}` and `/calendar/{n}` look the same.
-//! What tells them apart is what their pages say, and whether they are found on each other. So a pattern has a *credit* of
-//! URLs that it may lead to while its pages say nothing new; what a page leads to whose text was not met on the site before
-//! gives more of it back than the others take. Below zero the pattern is over its budget: its URLs go behind all others
-//! of the site. Beyond the hard limit those that the pattern itself led to are refused, in crawls that want it.
+//! The shape of URLs alone does not distinguish an archive from an endless calendar: `/article/{n}` and `/calendar/{n}`
+//! look the same. The difference is the text of their pages, and whether the pages are found on each other. A pattern
+//! therefore has a *credit*: the number of URLs that its pages may lead to without new text. Each URL found on a page
+//! with text that is new to the site restores more credit than another URL costs. When its credit is used up, a pattern
+//! is over its budget: its URLs are demoted behind all others of the site. Beyond the hard limit, URLs to which the
+//! pattern itself has led are refused in crawls that request it.
 //!
-//! All state is bounded and may be lost: a site that is forgotten has a full credit again and is learnt anew. What must outlast
-//! that, how often the way to a URL passed its pattern, travels with the URL (`Trail`).
+//! All state is bounded and may be lost: the patterns of a forgotten site have a full credit again, and the site is
+//! learned again. The state that must survive, namely how often the way to a URL passed its pattern, is carried with
+//! the URL (`Trail`).
 //!
 //! | module | what it knows |
 //! |---|---|
-//! | `segment` | what a segment of a path or a value of a query is: number, date, hash, word … |
-//! | `shape` | the pattern of a URL, given the words that a site is known to use |
-//! | `words` | which words of a site's URLs stand for themselves |
-//! | [`digest`] | a hash of what a page says, without what its URL says |
+//! | `segment` | type of a path segment or query value: number, date, hash, word … |
+//! | `shape` | the pattern of a URL, given the distinct words of its site |
+//! | `words` | which words of a site's URLs are distinguished from each other |
+//! | [`digest`] | hash of a page's text, without the words of its URL |
 //! | `text` | the words of a text, each as a hash |
-//! | `contents` | which pages of a site were met, and what they said, as hashes |
+//! | `contents` | set of the pages of a site that were seen, and of their digests, as hashes |
 //! | `site` | one site: words, contents, credits |
-//! | `table` | all sites, within a bound |
+//! | `table` | all sites, within a memory limit |
 
 mod contents;
 mod digest;

@@ -1,40 +1,40 @@
-//! What a segment of a path, or a name or value in a query, is.
+//! Type of a path segment, or of a name or value in a query.
 
 use crate::mix;
 
-/// A longer segment counts as long, whatever it holds. In bytes.
+/// Maximum length of a segment that is examined, in bytes; a longer one is `Long`.
 const LONG: usize = 64;
-/// The shortest run of hexadecimal digits that counts as a hash. In bytes.
+/// Minimum length of a run of hexadecimal digits that counts as a hash, in bytes.
 const SHORTEST_HASH: usize = 16;
 
-/// What a segment is.
+/// Type of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Segment {
-    /// Nothing.
+    /// No text.
     Empty,
-    /// Digits, with separators between them.
+    /// Digits, possibly with separators.
     Number,
     /// A day or month: `2026-11-21`, `20261121`, `2026.11`.
     Date,
-    /// `12:30`, `12:30:00`.
+    /// A time of day: `12:30`, `12:30:00`.
     Time,
-    /// RFC 9562, section 4.
+    /// A UUID (RFC 9562, section 4).
     Uuid,
-    /// Hexadecimal digits, 16 and more.
+    /// At least 16 hexadecimal digits.
     Hash,
     /// More than 64 bytes.
     Long,
-    /// It has percent-encoded ASCII: a URL, a phrase, binary data.
+    /// Text with percent-encoded ASCII: a URL, a phrase, binary data.
     Encoded,
-    /// Letters and digits without a visible order, as in identifiers of sessions.
+    /// Letters and digits in no apparent order, such as session identifiers.
     Mixed,
-    /// Words, by a hash in which each number counts as any number: `part-7.html` is `part-8.html`. Percent-encoded letters of
-    /// other alphabets are letters.
+    /// Words, as a hash in which all numbers are equal: `part-7.html` equals `part-8.html`. Percent-encoded letters of
+    /// other alphabets count as letters.
     Words(u64),
 }
 
 impl Segment {
-    /// What this text is.
+    /// Returns the type of a text.
     pub(crate) fn of(text: &[u8]) -> Self {
         match text.len() {
             0 => return Self::Empty,
@@ -59,7 +59,7 @@ impl Segment {
         words(text).map_or(Self::Mixed, Self::Words)
     }
 
-    /// A small number for what it is; words have none of their own.
+    /// Returns a small number that identifies the type; all words share one.
     pub(crate) fn tag(self) -> u64 {
         match self {
             Self::Empty => 1,
@@ -76,7 +76,7 @@ impl Segment {
     }
 }
 
-/// What characters there are.
+/// Kinds of characters in a text.
 struct Seen {
     digits: bool,
     letters: bool,
@@ -108,7 +108,7 @@ impl Seen {
         seen
     }
 
-    /// `2026-11-21T12:30:00Z`: its letters are no words.
+    /// Returns `true` for a date with a time, such as `2026-11-21T12:30:00Z`, whose letters are not words.
     fn is_moment(&self, text: &[u8]) -> bool {
         self.digits
             && !self.hexadecimal
@@ -117,7 +117,7 @@ impl Seen {
     }
 }
 
-/// Digits and separators.
+/// Returns the type of a text without words: a date, a time or a number.
 fn numeric(text: &[u8]) -> Segment {
     if is_date(text) || is_date(text.get(..10).unwrap_or_default()) {
         return Segment::Date;
@@ -127,7 +127,8 @@ fn numeric(text: &[u8]) -> Segment {
     if (2..=3).contains(&parts.clone().count()) && parts.all(of_two) { Segment::Time } else { Segment::Number }
 }
 
-/// A year from 1900 to 2199, a month, and perhaps a day; with one kind of separator, or with none if there is a day.
+/// Returns `true` for a year from 1900 to 2199 with a month and possibly a day, separated by the same separator, or by
+/// none if there is a day.
 fn is_date(text: &[u8]) -> bool {
     let number = |digits: &[u8]| digits.iter().fold(0u32, |sum, digit| sum * 10 + u32::from(digit.wrapping_sub(b'0')));
     let (year, month, day) = match text {
@@ -153,7 +154,8 @@ fn is_uuid(text: &[u8]) -> bool {
     text.len() == 36 && text.iter().enumerate().all(|(at, byte)| dash(at) == (*byte == b'-'))
 }
 
-/// The hash of words, numbers between and behind them, and separators. None where letters follow digits.
+/// Returns the hash of words, of numbers between or after them, and of separators. `None` if letters follow digits
+/// directly.
 fn words(text: &[u8]) -> Option<u64> {
     let (mut hash, mut in_number) = (0, false);
     let mut at = 0;
@@ -169,7 +171,7 @@ fn words(text: &[u8]) -> Option<u64> {
             b'a'..=b'z' | b'A'..=b'Z' | 0x80.. if in_number => return None,
             b'%' if in_number => return None,
             b'%' => {
-                // Both digits of the octet are mixed in as they are; they are none of a number.
+                // Both digits of the octet are hashed as they are: they do not belong to a number.
                 let octet = text.get(at..at + 2).unwrap_or_default();
                 hash = octet.iter().fold(hash, |hash, digit| mix(hash, u64::from(digit.to_ascii_lowercase())));
                 at += octet.len();

@@ -1,26 +1,27 @@
-//! The pattern of a URL.
+//! Pattern of a URL.
 
 use orbweaver_messages::Pattern;
 
 use crate::{mix, segment::Segment, words::Words};
 
-/// Segments of a path, and parameters of a query, that are looked at; what comes behind them is one more thing.
+/// Maximum number of words in a path, and of parameters in a query, that are examined; the rest counts as a single
+/// part.
 const MOST: usize = 16;
-/// Stands for a word that is one among many.
+/// Represents a word that is not distinguished from others.
 const ANY: u64 = 11;
-/// Stands for what has more parts than are looked at.
+/// Represents the parts beyond [`MOST`].
 const MORE: u64 = 12;
-/// Stands for a path in which a word comes again.
+/// Represents a path in which a word is repeated.
 const AGAIN: u64 = 13;
 const PATH: u64 = 14;
 const QUERY: u64 = 15;
 
-/// The pattern of a canonical URL, on a site that uses these words; they learn from it.
+/// Returns the pattern of a canonical URL on a site with these words, which learn from it.
 ///
-/// It is made of host, path and query. Numbers, dates, hashes and the like count as one each, and several of a kind in a
-/// row as one of them, so that `/2026/11/21/` and `/2026/11/` are the same. All paths of a host in which a word comes
-/// again are one: who follows a relative link in the wrong place, `/a/b/a/b/a`, meets them in every order. Parameters
-/// are looked at in the order of their names.
+/// A pattern consists of host, path and query. Numbers, dates, hashes and so on count as equal within their type, and
+/// several of one type in a row as a single one, so that `/2026/11/21/` and `/2026/11/` are equal. All paths of a host
+/// in which a word is repeated are equal: a wrong relative link, as in `/a/b/a/b/a`, yields the words in every order.
+/// Parameters are examined in the order of their names.
 pub(crate) fn pattern(url: &str, words: &mut Words) -> Pattern {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -35,7 +36,7 @@ pub(crate) fn pattern(url: &str, words: &mut Words) -> Pattern {
         match added {
             Some(Added::Whole) => {}
             Some(Added::Again) => break mix(host, AGAIN),
-            // A directory is another thing than a file of its name.
+            // A directory differs from a file of the same name.
             Some(Added::Full) | None => break mix(path.hash, u64::from(place.ends_with('/'))),
         }
     };
@@ -44,22 +45,22 @@ pub(crate) fn pattern(url: &str, words: &mut Words) -> Pattern {
     Pattern((mix(hash, QUERY) >> 32) as u32)
 }
 
-/// The path so far.
+/// The path up to a segment.
 struct Path {
     hash: u64,
-    /// What was added last, where that was no word that stands for itself.
+    /// The type added last; 0 if it was a distinct word.
     last: u64,
-    /// The words of it.
+    /// The words of the path.
     passed: [u64; MOST],
     count: usize,
 }
 
-/// What became of a segment.
+/// Result of adding a segment.
 enum Added {
     Whole,
-    /// It is a word that came before.
+    /// The segment is a word that occurred before.
     Again,
-    /// The path is long enough.
+    /// The path has the maximum number of words.
     Full,
 }
 
@@ -112,7 +113,7 @@ fn parameters(path: u64, query: &str, words: &mut Words) -> u64 {
     for (name, value) in found {
         let name = known(here, Segment::of(name), words);
         let parameter = mix(name, known(mix(here, name), Segment::of(value), words));
-        // `a=1&a=2` is `a=1`.
+        // `a=1&a=2` equals `a=1`.
         if parameter != last {
             (hash, last) = (mix(hash, parameter), parameter);
         }
@@ -120,7 +121,7 @@ fn parameters(path: u64, query: &str, words: &mut Words) -> u64 {
     if all.next().is_some() { mix(hash, MORE) } else { hash }
 }
 
-/// What counts of a name or value in this place.
+/// Returns the part of a name or value that counts here.
 fn known(place: u64, segment: Segment, words: &mut Words) -> u64 {
     match segment {
         Segment::Words(word) => {

@@ -1,35 +1,35 @@
-//! What is known of one site.
+//! State of one site.
 
 use orbweaver_messages::Pattern;
 
 use crate::{contents::Contents, shape, words::Words};
 
-/// URLs that pages of a pattern may lead to while they say nothing new, more than what is new makes good. Beyond it, the pattern is
-/// over its budget.
+/// Number of URLs to which pages of a pattern may lead without new text, net of the credit that new text restores. At
+/// this number, the pattern is over its budget.
 pub const BUDGET: i16 = 200;
-/// The same beyond which what a pattern itself led to may be refused.
+/// Limit of the same count at which URLs to which the pattern itself has led may be refused.
 pub const HARD_LIMIT: i16 = 500;
-/// A URL that a page leads to which says something new makes good so many of the others: a pattern of which a quarter is new has
-/// always credit.
+/// Credit restored per URL found on a page with new text; each other URL costs 1. A pattern of which a quarter is new
+/// thus always has credit.
 pub const NEW: i16 = 3;
-/// A pattern that was passed so often on the way leads into itself.
+/// Minimum number of times a trail must have passed a pattern for the pattern to lead into itself.
 pub const LEADS_INTO_ITSELF: u16 = 2;
 
-/// Patterns without a full credit that are known at a time. A trap has a few.
+/// Maximum number of patterns without a full credit that are remembered. A trap has a few.
 const SPENDERS: usize = 128;
 
-/// What is known of one site in one crawl.
+/// State of one site in one crawl.
 #[derive(Debug, Default)]
 pub(crate) struct Site {
     words: Words,
     contents: Contents,
-    /// The pages that were counted.
+    /// The pages that have been counted.
     pages: Contents,
-    /// The URLs that count against the credit of a pattern, from 1 to [`HARD_LIMIT`]. A pattern that is not here has a full one.
+    /// The credit used per pattern, in URLs, from 1 to [`HARD_LIMIT`]. A pattern that is not listed has a full credit.
     spent: Vec<(Pattern, i16)>,
-    /// The page that was met last, and what a URL that it leads to counts: what is found on one page comes together.
+    /// The last page, and the change per URL found on it: URLs found on one page arrive together.
     last: (u32, i16),
-    /// When it was asked for last, in calls.
+    /// Number of the latest call that used this site.
     pub(crate) used: u64,
 }
 
@@ -38,7 +38,8 @@ impl Site {
         shape::pattern(url, &mut self.words)
     }
 
-    /// A page of this pattern, which says this, led to a URL. A page that comes back after others counts for nothing.
+    /// Counts a URL found on a page with this pattern and content. A page that reappears after others counts for
+    /// nothing.
     pub(crate) fn learn(&mut self, page: u32, pattern: Pattern, content: u32) {
         if self.last.0 != page {
             let counts = self.pages.add(page);
@@ -60,22 +61,22 @@ impl Site {
         }
     }
 
-    /// What counts against the credit of a pattern.
+    /// Returns the credit that a pattern has used.
     pub(crate) fn spent(&self, pattern: Pattern) -> i16 {
         self.spent.iter().find(|(known, _)| *known == pattern).map_or(0, |(_, spent)| *spent)
     }
 
-    /// Patterns that are over their budget.
+    /// Returns the number of patterns that are over their budget.
     pub(crate) fn over(&self) -> usize {
         self.spent.iter().filter(|(_, spent)| *spent >= BUDGET).count()
     }
 
-    /// Numbers of four bytes that it holds, nearly.
+    /// Returns the approximate memory used, in four-byte cells.
     pub(crate) fn cells(&self) -> usize {
         40 + self.words.cells() + self.contents.cells() + self.pages.cells() + 2 * self.spent.capacity()
     }
 
-    /// Forgets the pattern that spent least.
+    /// Forgets the pattern that has used the least credit.
     fn forgive(&mut self) {
         if let Some((at, _)) = self.spent.iter().enumerate().min_by_key(|(_, (_, spent))| *spent) {
             self.spent.swap_remove(at);

@@ -1,4 +1,4 @@
-//! All sites, within a bound.
+//! All sites, within a memory limit.
 
 use std::collections::HashMap;
 
@@ -7,22 +7,22 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::site::{BUDGET, HARD_LIMIT, LEADS_INTO_ITSELF, Site};
 
-/// What becomes of a URL.
+/// Treatment of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It has its turn.
+    /// Dispatched in the normal order.
     Onward,
-    /// Its pattern is over its budget: behind all other URLs of its site.
+    /// Demoted behind all other URLs of its site: its pattern is over its budget.
     Back,
-    /// Beyond the hard limit: it is not worth a request, once it is at the back.
+    /// Refused without a request, once demoted: its pattern is beyond the hard limit.
     Refuse,
 }
 
-/// What is known of the patterns of sites, all of one partition.
+/// State of the patterns of all sites of one partition.
 #[derive(Debug)]
 pub struct Patterns {
     sites: HashMap<u64, Site>,
-    /// The most numbers of four bytes that are held, nearly.
+    /// Approximate memory limit, in four-byte cells.
     most_cells: usize,
     cells: usize,
     over: usize,
@@ -30,13 +30,14 @@ pub struct Patterns {
 }
 
 impl Patterns {
-    /// Nothing is known. `most_bytes` are used at most, nearly; of more, what was not used longest is forgotten.
+    /// Creates an empty table of approximately `most_bytes` at most; beyond that, the least recently used sites are
+    /// forgotten.
     #[must_use]
     pub fn new(most_bytes: usize) -> Self {
         Self { sites: HashMap::new(), most_cells: most_bytes / 4, cells: 0, over: 0, calls: 0 }
     }
 
-    /// Learns from a URL that was let through: what the page that led to it says.
+    /// Learns from an admitted URL: its record carries the digest of the page on which it was found.
     pub fn learn(&mut self, waiting: &Waiting) {
         let (Some(content), Some(pattern)) = (waiting.content, waiting.trail.last()) else { return };
         let Some(via) = waiting.via.as_deref().filter(|_| waiting.traps != Traps::Off) else { return };
@@ -44,7 +45,7 @@ impl Patterns {
         self.with(waiting, |site| site.learn(u32::from_be_bytes([b0, b1, b2, b3]), pattern, content));
     }
 
-    /// The pattern of a URL, and what becomes of the URL.
+    /// Returns the pattern of a URL, and its treatment.
     pub fn judge(&mut self, waiting: &Waiting) -> (Pattern, Verdict) {
         let (pattern, spent) = self.with(waiting, |site| {
             let pattern = site.pattern(waiting.key());
@@ -59,18 +60,19 @@ impl Patterns {
         (pattern, verdict)
     }
 
-    /// Whether a URL belongs behind all others of its site. Cheap while no pattern of any site is over its budget.
+    /// Returns `true` if a URL belongs behind all others of its site. Cheap while no pattern of any site is over its
+    /// budget.
     pub fn is_behind(&mut self, waiting: &Waiting) -> bool {
         self.over > 0 && waiting.traps != Traps::Off && self.judge(waiting).1 != Verdict::Onward
     }
 
-    /// Patterns that are over their budget now.
+    /// Returns the number of patterns that are over their budget.
     #[must_use]
     pub fn over_budget(&self) -> usize {
         self.over
     }
 
-    /// The memory that is used, nearly.
+    /// Returns the approximate memory used, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.cells * 4
@@ -91,7 +93,7 @@ impl Patterns {
         result
     }
 
-    /// Forgets the half of the sites that was not used longest, so that this is rare.
+    /// Forgets the least recently used half of the sites, so that this is rare.
     fn forget(&mut self) {
         let mut used: Vec<u64> = self.sites.values().map(|site| site.used).collect();
         let middle = used.len() / 2;

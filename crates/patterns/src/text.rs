@@ -1,17 +1,17 @@
-//! The words of a text, each as a hash: runs of letters, of digits, and of whatever is not ASCII.
+//! The words of a text, each as a hash: runs of ASCII letters and digits and of non-ASCII bytes.
 //!
-//! Where words begin and end is found for 64 bytes at once, and their bytes are hashed sixteen at a time: a loop over the bytes
-//! is mispredicted at the end of nearly every word, and that costs more than the bytes do.
+//! Word boundaries are found for 64 bytes at once, and the bytes of words are hashed sixteen at a time: a loop over
+//! single bytes mispredicts a branch at the end of nearly every word, which costs more than the bytes themselves.
 
 use crate::mix;
 
-/// Bytes that are looked at together: the bits of a mask.
+/// Number of bytes that are examined together, one bit of a mask each.
 const BLOCK: usize = 64;
-/// Bytes that are hashed together.
+/// Number of bytes that are hashed together.
 const CHUNK: usize = 16;
-/// What makes capitals small. Bytes that are not ASCII lose a bit, too: letters of some scripts their case.
+/// Mask that makes ASCII capitals small. Non-ASCII bytes lose a bit too: in some scripts, the case of a letter.
 const SMALL: u64 = 0x2020_2020_2020_2020;
-/// The first so many of sixteen bytes.
+/// Masks of the first 0 to 16 bytes of a chunk.
 const FIRST: [u128; CHUNK + 1] = {
     let mut first = [0; CHUNK + 1];
     let mut bytes = 1;
@@ -22,16 +22,16 @@ const FIRST: [u128; CHUNK + 1] = {
     first
 };
 
-/// Calls `each` with the hash of every word; `None` for one that has a digit.
+/// Calls `each` with the hash of every word, or with `None` for a word that contains a digit.
 pub(crate) fn words(text: &[u8], mut each: impl FnMut(Option<u64>)) {
-    // A word that has begun: where, and whether it had a digit before this block.
+    // An unfinished word: its start, and whether it had a digit before this block.
     let mut begun = None;
     let (blocks, rest) = text.as_chunks::<BLOCK>();
     let mut last = [0; BLOCK];
     last[..rest.len()].copy_from_slice(rest);
     for (number, block) in blocks.iter().chain([&last]).enumerate() {
         let (inside, digits) = masks_of(block);
-        // A bit where a word begins and a bit behind its end, in turn.
+        // Bits at the start of each word and just after its end, alternating.
         let mut turns = inside ^ (inside << 1 | u64::from(begun.is_some()));
         let (mut start, mut digit) = begun.take().unwrap_or((usize::MAX, false));
         while turns != 0 {
@@ -58,11 +58,11 @@ pub(crate) fn words(text: &[u8], mut each: impl FnMut(Option<u64>)) {
     }
 }
 
-/// The hash of the word from `start` to `end`.
+/// Returns the hash of the word from `start` to `end`.
 fn hash_of(text: &[u8], start: usize, end: usize) -> u64 {
     let mut hash = (end - start) as u64;
     let mut at = start;
-    // Few words are longer than this: it is done once, and predicted so.
+    // Few words are longer than a chunk: the loop runs once and is predicted to.
     loop {
         let chunk = match text.get(at..).and_then(<[u8]>::first_chunk::<CHUNK>) {
             Some(chunk) => u128::from_le_bytes(*chunk),
@@ -79,7 +79,7 @@ fn hash_of(text: &[u8], start: usize, end: usize) -> u64 {
     }
 }
 
-/// Which of the bytes belong to words, and which are digits: a bit for each.
+/// Returns masks of the bytes that belong to words, and of those that are digits.
 fn masks_of(block: &[u8; BLOCK]) -> (u64, u64) {
     let digits = block.map(|byte| u8::from(byte.wrapping_sub(b'0') < 10));
     let inside = block.map(|byte| {
@@ -89,7 +89,7 @@ fn masks_of(block: &[u8; BLOCK]) -> (u64, u64) {
     (side_by_side(&inside), side_by_side(&digits))
 }
 
-/// The lowest bits of bytes that have no other, eight at a time moved by a multiplication.
+/// Collects the lowest bits of bytes that have no other bit set, eight per multiplication.
 fn side_by_side(bytes: &[u8; BLOCK]) -> u64 {
     bytes
         .as_chunks::<8>()
@@ -105,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    /// The words as one would write it down, byte by byte.
+    /// Returns the words, found byte by byte in the obvious way.
     fn one_by_one(text: &[u8]) -> Vec<Option<Vec<u8>>> {
         let runs = text.split(|byte| byte.is_ascii() && !byte.is_ascii_alphanumeric());
         let runs = runs.filter(|run| !run.is_empty());

@@ -1,14 +1,14 @@
-//! Which words of a site's URLs stand for themselves.
+//! The words of a site's URLs that are distinguished from each other.
 
 use std::collections::{HashMap, HashSet};
 
-/// Different words in one place (below one directory, as one parameter's value) that stand for themselves. Those met first do,
-/// which in a crawl by depth are those nearest to the seeds; what comes later is one among many.
+/// Maximum number of distinct words in one place (below one directory, as the value of one parameter). Those seen first
+/// are kept, in a crawl by depth those nearest to the seeds; later ones are not distinguished.
 const IN_ONE_PLACE: u8 = 32;
-/// The same in all places of a site.
+/// Maximum number of distinct words in all places of a site.
 const IN_ALL: usize = 256;
 
-/// The words that stand for themselves, by the hash of their place and their own.
+/// The distinct words, as hashes of place and word.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
     known: HashSet<u32>,
@@ -16,7 +16,7 @@ pub(crate) struct Words {
 }
 
 impl Words {
-    /// Whether this word stands for itself in this place; from now on, if there is room.
+    /// Returns `true` if this word is distinct in this place; a new one is added if there is room.
     pub(crate) fn stands(&mut self, place: u64, word: u64) -> bool {
         let word = fold(word);
         if self.known.contains(&word) {
@@ -33,7 +33,7 @@ impl Words {
         self.known.insert(word)
     }
 
-    /// Numbers of four bytes that it holds, nearly.
+    /// Returns the approximate memory used, in four-byte cells.
     pub(crate) fn cells(&self) -> usize {
         2 * (self.known.capacity() + 2 * self.in_place.capacity())
     }

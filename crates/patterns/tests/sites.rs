@@ -1,5 +1,4 @@
-//! Traps and honest sites, as a crawler meets them that fetches one page after the other: what is at the back last, else the
-//! lowest depth first.
+//! Traps and honest sites, crawled one page after another: demoted URLs last, otherwise the lowest depth first.
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
@@ -8,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use orbweaver_messages::{Trail, Traps, Waiting};
 use orbweaver_patterns::{Patterns, Verdict, digest};
 
-/// A site: what a page says, and where it leads.
+/// A site: returns the text of a page and its links.
 type Web = fn(path: &str) -> (String, Vec<String>);
 
-/// What became of a crawl.
+/// Result of a crawl.
 #[derive(Debug, Default)]
 struct Crawl {
     fetched: Vec<String>,
@@ -76,12 +75,12 @@ fn crawl_on(web: Web, traps: Traps, most: usize, patterns: &mut Patterns) -> Cra
     crawl
 }
 
-/// A number from a text.
+/// Returns a number from the digits of a text.
 fn number(path: &str) -> u64 {
     path.bytes().filter(u8::is_ascii_digit).fold(0, |sum, digit| (sum * 10 + u64::from(digit - b'0')) % 1_000_000_007)
 }
 
-/// Words that depend on a number alone.
+/// Returns words that depend only on a number.
 fn prose(number: u64, words: usize) -> String {
     let mut state = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let word = |_| {
@@ -91,7 +90,7 @@ fn prose(number: u64, words: usize) -> String {
     (0..words).map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// 10,000 articles with links to the next and the one before, under pages of twenty links each.
+/// 10,000 articles, each with links to the previous, the next and another one, listed on pages of twenty links each.
 fn archive(path: &str) -> (String, Vec<String>) {
     let here = number(path);
     if path.starts_with("/article/") {
@@ -167,7 +166,7 @@ fn a_trap_waits_until_the_honest_part_of_its_site_is_fetched() {
     fn both(path: &str) -> (String, Vec<String>) {
         let (web, name): (Web, _) = if path.starts_with("/calendar") { (calendar, 0) } else { (archive, 1) };
         let (text, mut links) = web(path);
-        // Every page leads into the trap, as the head of a page does.
+        // Every page of the archive leads into the trap, as a page header does.
         links.extend((name == 1).then(|| format!("/calendar/{}", 100_000 + number(path))));
         (text, links)
     }

@@ -1,4 +1,4 @@
-//! The cost of one verdict, and of a parse.
+//! Cost of a verdict and of a parse.
 #![allow(missing_docs, reason = "criterion's macros make public items")]
 
 use std::hint::black_box;
@@ -6,7 +6,7 @@ use std::hint::black_box;
 use criterion::{Criterion, criterion_group, criterion_main};
 use orbweaver_politeness::{Limits, Robots};
 
-/// A file like that of a large site: `rules` rules, every tenth with wildcards.
+/// Makes a file like that of a large site: `rules` rules, every tenth with wildcards.
 fn file(rules: usize) -> String {
     let mut text = String::from("User-agent: *\nCrawl-delay: 1\n");
     for number in 0..rules {

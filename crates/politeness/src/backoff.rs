@@ -1,19 +1,19 @@
-//! How long a URL waits after a failure, and how long a site is left alone after a refusal.
+//! Retry delays of URLs after transient failures, and block durations of sites after refusals.
 
 use orbweaver_messages::Millis;
 
-/// Attempts that a URL gets when it fails in passing (DNS, connection, timeout, 5xx).
+/// Maximum number of attempts per URL with transient failures (DNS, connection, timeout, 5xx).
 pub const MAX_ATTEMPTS: u8 = 3;
-/// So many refusals (429, 503) end a URL.
+/// Number of refusals (429, 503) that ends a URL.
 pub const MAX_BLOCKS: u8 = 5;
-/// A site is left alone for this long at most, in milliseconds, whatever it asks for: a day.
+/// Maximum duration of a block, in milliseconds, whatever the site requests: one day.
 pub const MAX_RETRY_AFTER_MS: u64 = 24 * 3_600_000;
-/// The first block without `Retry-After`, in milliseconds; each further one in a row is twice as long.
+/// First block without `Retry-After`, in milliseconds; doubled for each further one in a row.
 const FIRST_BLOCK_MS: u64 = 60_000;
-/// The longest block without `Retry-After`, in milliseconds.
+/// Longest block without `Retry-After`, in milliseconds.
 const MAX_BLOCK_MS: u64 = 3_600_000;
 
-/// How long a URL waits after attempt `attempt` (from 1) failed in passing, in milliseconds: 1, 10, 60 seconds.
+/// Returns the delay after the transient failure of attempt `attempt` (from 1), in milliseconds: 1, 10, 60 seconds.
 #[must_use]
 pub fn retry_delay_ms(attempt: u8) -> u64 {
     match attempt {
@@ -23,13 +23,13 @@ pub fn retry_delay_ms(attempt: u8) -> u64 {
     }
 }
 
-/// How long a `Retry-After` (RFC 9110 section 10.2.3: seconds, or an HTTP date) asks to be left alone from `now` on, in
-/// milliseconds, at most [`MAX_RETRY_AFTER_MS`]. `None` when it asks for nothing: garbage, zero, the past.
+/// Returns the pause that a `Retry-After` header (RFC 9110 section 10.2.3: seconds or an HTTP date) requests from
+/// `now` on, in milliseconds, at most [`MAX_RETRY_AFTER_MS`]. `None` for an invalid value, zero or a date in the past.
 #[must_use]
 pub fn retry_after_ms(value: &str, now: Millis) -> Option<u64> {
     let value = value.trim();
     let asked_ms = if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
-        // Digits too many for the type are a very long time.
+        // Too many digits for the type: a very long time.
         value.parse::<u64>().unwrap_or(u64::MAX).saturating_mul(1000)
     } else {
         let date = httpdate::parse_http_date(value).ok()?;
@@ -40,8 +40,8 @@ pub fn retry_after_ms(value: &str, now: Millis) -> Option<u64> {
     (asked_ms > 0).then_some(asked_ms.min(MAX_RETRY_AFTER_MS))
 }
 
-/// How long a site is left alone that refused and did not say for how long, in milliseconds: a minute, doubled for each of the
-/// `blocks_before` refusals in a row before this one, an hour at most.
+/// Returns the duration of a block for which the site named no time, in milliseconds: one minute, doubled for each of
+/// the `blocks_before` preceding refusals in a row, one hour at most.
 #[must_use]
 pub fn block_ms(blocks_before: u32) -> u64 {
     // Six doublings of a minute exceed the limit.

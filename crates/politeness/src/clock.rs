@@ -1,57 +1,58 @@
-//! The clock of a site: its interval, what its answers teach, and its next moment.
+//! Clock of a site: its interval, adapted to its responses, and the time of its next request.
 //!
-//! The interval is the slowest of what we ask for (a default, or an override for this site), the site's crawl-delay, and what
-//! its answers taught: a refusal (429, 503) doubles it, an answer that took far longer than usual makes it half as long
-//! again, and each ordinary answer takes a fixed step back (additive recovery, multiplicative slow-down: the shape of TCP's
-//! congestion control, RFC 5681, which settles below what overloads the other side).
+//! The interval is the longest of the configured interval (a default, or an override for the site), the site's
+//! crawl-delay, and the learned interval: a refusal (429, 503) doubles the interval, a response that takes far longer
+//! than usual lengthens it by half, and each ordinary response shortens the learned interval by a fixed step (additive
+//! recovery, multiplicative slow-down: the shape of TCP's congestion control, RFC 5681, which settles below the load
+//! that overloads the peer). The longer of configured interval and crawl-delay is the requested interval (`asked_ms`).
 //!
-//! The interval counts from the *first byte of the previous answer* (or its failure), so that the gap in the server's own log
-//! is never shorter, however long a connection took. Who plans requests ahead does not know that moment yet and adds the
-//! answer time that is usual: [`Pace::spacing_ms`].
+//! The interval counts from the *first byte of the previous response* (or its failure), so that the gap in the
+//! server's own log is never shorter, however long a connection took. A planner of future requests does not know that
+//! time yet and adds the usual response time: [`Pace::spacing_ms`].
 
 use orbweaver_messages::Millis;
 
-/// What a site taught slows it down to this at most, in milliseconds. A crawl-delay may ask for more.
+/// Maximum learned interval, in milliseconds. A crawl-delay may be longer.
 pub const MAX_LEARNED_MS: u64 = 60_000;
-/// The shortest interval after a refusal, in milliseconds.
+/// Lower bound of the interval that a refusal doubles, in milliseconds.
 const REFUSED_MS: u64 = 500;
-/// An answer within this time is never slow, in milliseconds.
+/// Response time up to which a response is never slow, in milliseconds.
 const QUICK_MS: u64 = 500;
-/// Answer times count as this at most, in milliseconds, so that one timeout does not distort the rest.
+/// Cap on response times, in milliseconds, so that one timeout does not distort the average.
 const MAX_ANSWER_MS: u64 = 10_000;
-/// The weight of a new answer time in the smoothed one is one in so many.
+/// Smoothing divisor: a new response time has a weight of 1/5.
 const SMOOTHING: u64 = 5;
-/// The least step of recovery, in milliseconds.
+/// Minimum recovery step, in milliseconds.
 const RECOVERY_MS: u64 = 50;
 
-/// What the answers of a site have taught. The default is a site that has not answered yet.
+/// Interval learned from a site's responses. The default is that of a site without responses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pace {
     learned_ms: u64,
-    /// Smoothed time from a request to the first byte of its answer.
+    /// Smoothed time from a request to the first byte of its response.
     answer_ms: Option<u64>,
 }
 
 impl Pace {
-    /// What is known again of a site that refused `blocks` times in a row; `asked_ms` is its interval without what it taught.
+    /// Restores the pace of a site that refused `blocks` times in a row; `asked_ms` is its requested interval.
     #[must_use]
     pub fn recalled(blocks: u32, asked_ms: u64) -> Self {
         let mut pace = Self::default();
-        // More doublings than this reach the limit from any interval.
+        // More doublings reach the limit from any interval.
         for _ in 0..blocks.min(8) {
             pace.refused(asked_ms);
         }
         pace
     }
 
-    /// The least time from an answer of the site to the next request, in milliseconds; 0: unlimited.
+    /// Returns the minimum time from a response of the site to its next request, in milliseconds; 0 is unlimited.
     #[must_use]
     pub fn interval_ms(&self, asked_ms: u64) -> u64 {
         asked_ms.max(self.learned_ms)
     }
 
-    /// The time from one planned request to the next, in milliseconds: the interval, and the usual answer time where a request
-    /// waits for the answer before it.
+    /// Returns the time between two planned requests, in milliseconds: the interval, plus the usual response time
+    /// if a request waits for the previous response.
     #[must_use]
     pub fn spacing_ms(&self, asked_ms: u64) -> u64 {
         let interval_ms = self.interval_ms(asked_ms);
@@ -59,12 +60,12 @@ impl Pace {
         interval_ms + if waits_for_answer { self.answer_ms.unwrap_or(0) } else { 0 }
     }
 
-    /// An answer came, or an attempt failed, `took_ms` after its request.
+    /// Records a response, or a failed attempt, `took_ms` after its request.
     pub fn answered(&mut self, took_ms: u64, asked_ms: u64) {
         let took_ms = took_ms.min(MAX_ANSWER_MS);
         let usual_ms = self.answer_ms.unwrap_or(took_ms);
         self.answer_ms = Some((usual_ms * (SMOOTHING - 1) + took_ms) / SMOOTHING);
-        // At an unlimited rate we are the load ourselves: answer times say nothing about the interval.
+        // At an unlimited rate the crawler itself is the load: response times do not indicate an interval.
         let slow = asked_ms > 0 && took_ms > QUICK_MS.max(2 * usual_ms);
         if slow {
             self.slow_down(self.interval_ms(asked_ms) * 3 / 2, asked_ms);
@@ -76,12 +77,12 @@ impl Pace {
         }
     }
 
-    /// The site asked to be left alone (429, 503).
+    /// Records a refusal (429, 503).
     pub fn refused(&mut self, asked_ms: u64) {
         self.slow_down(self.interval_ms(asked_ms).max(REFUSED_MS) * 2, asked_ms);
     }
 
-    /// Whether the interval is longer than what is asked for.
+    /// Returns `true` if the interval is longer than requested.
     #[must_use]
     pub fn is_slowed(&self) -> bool {
         self.learned_ms > 0
@@ -93,16 +94,17 @@ impl Pace {
     }
 }
 
-/// Whether a site with this interval has one request in flight at most: unless it is unlimited or above ten a second.
+/// Returns `true` if a site with this interval has at most one request in flight: unless it is unlimited or above ten
+/// requests per second.
 #[must_use]
 pub fn one_in_flight(interval_ms: u64) -> bool {
     interval_ms >= 100
 }
 
-/// When a site may be asked next: `spacing_ms` after `last_ms`, but not before `now`.
+/// Returns the earliest time of a site's next request: `spacing_ms` after `last_ms`, but not before `now`.
 ///
-/// `ahead_ms` is how far in the future the last time may lie: 0 for answers, the planning horizon for planned requests. A
-/// last time beyond it comes from a clock that was stepped back since, and counts as the latest that is possible.
+/// `ahead_ms` is how far `last_ms` may be in the future: 0 for responses, the planning horizon for planned requests. A
+/// later `last_ms` comes from a clock that was stepped back since, and counts as the latest possible time.
 #[must_use]
 pub fn next_moment(last_ms: Millis, spacing_ms: u64, ahead_ms: u64, now: Millis) -> Millis {
     let millis = |span: u64| Millis::try_from(span).unwrap_or(Millis::MAX);

@@ -1,19 +1,19 @@
-//! Politeness, pure: what a site allows, when it may be asked next, and how long to stay away after a refusal.
+//! Politeness, pure: permission to request a path, the time of a site's next request, and back-off after refusals.
 //!
 //! ```text
-//! robots.txt ──> robots   may this agent request this path, and which line says so
-//! answers    ──> clock    the interval of a site, and its next moment
-//! refusals   ──> backoff  how long a URL waits, how long a site is left alone
+//! robots.txt ──> robots   may this agent request this path, and which line decides
+//! responses  ──> clock    interval of a site, time of its next request
+//! refusals   ──> backoff  retry delay of a URL, block duration of a site
 //! ```
 //!
 //! Nothing here reads a clock, a socket or a random source: `now` is a value. The rate-limiter and the fetcher both
 //! decide with this crate, so that they cannot disagree about a rule.
 //!
-//! | module | what it knows |
+//! | module | contents |
 //! |---|---|
-//! | [`robots`] | RFC 9309: groups, rules, matching, what an answer to the request for the file means |
-//! | [`clock`] | the interval of a site, what its answers teach, its next moment |
-//! | [`backoff`] | delays of retries, durations of blocks, `Retry-After` |
+//! | [`robots`] | RFC 9309: groups, rules, matching, the meaning of the response to a request for the file |
+//! | [`clock`] | interval of a site, learned from its responses; time of its next request |
+//! | [`backoff`] | retry delays, block durations, `Retry-After` |
 
 pub mod backoff;
 pub mod clock;

@@ -1,7 +1,7 @@
-//! robots.txt of real sites: our verdicts and those of Google's parser.
+//! robots.txt of real sites: comparison of verdicts with those of Google's parser.
 //!
-//! `tests/vectors/real_sample.jsonl` holds a sample, one file a row, with all rows of the whole corpus on which we differ where
-//! the file is small. Set `ROBOTS_CORPUS` to a file of the same form to check another one.
+//! `tests/vectors/real_sample.jsonl` holds a sample, one file per row. It includes all small files of the whole corpus
+//! on which the verdicts differ. Set `ROBOTS_CORPUS` to a file of the same form to check another corpus.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
-//! The vectors of other implementations (`tests/vectors/README.md` says whence), and where we differ from them on purpose.
+//! Vectors of other implementations (sources: `tests/vectors/README.md`), and intentional differences from them.
 //!
-//! `tests/vectors/expected_failures.jsonl` lists every row that we answer otherwise, with the reason. A row that is not listed
-//! must pass, and a listed row must fail: the list can only be true.
+//! `tests/vectors/expected_failures.jsonl` lists every row with a different verdict, and the reason. A row that is not
+//! listed must pass, and a listed row must fail, so the list is always accurate.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::{collections::BTreeMap, path::PathBuf};
@@ -28,7 +28,7 @@ fn robots_txt(row: &Value) -> Vec<u8> {
     }
 }
 
-/// RFC 4648 section 4.
+/// Decodes Base64 (RFC 4648 section 4).
 fn base64(text: &str) -> Vec<u8> {
     let value = |c: u8| match c {
         b'A'..=b'Z' => c - b'A',
@@ -48,12 +48,12 @@ fn base64(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// The agent of a row; of several names the first, since we have one.
+/// Returns the agent of a row; of several names the first, since a verdict takes one.
 fn agent(row: &Value) -> &str {
     row["user_agent"].as_str().or_else(|| row["user_agent"][0].as_str()).unwrap_or("*")
 }
 
-/// The complaint about a row, if there is one.
+/// Returns the difference of a row from the expectation, if any.
 fn complaint(row: &Value) -> Option<String> {
     let robots = Robots::parse(&robots_txt(row), &Limits::default());
     let differs = |ours: String, theirs: String| (ours != theirs).then(|| format!("we say {ours}, they say {theirs}"));
@@ -138,7 +138,7 @@ fn the_status_of_the_answer_says_what_holds() {
             "allow_all" | "allow_all_or_policy" => RobotsPolicy::AllowAll,
             "disallow_all" => RobotsPolicy::DisallowAll,
             "follow" => RobotsPolicy::Follow,
-            // 429: our choice is that of Google.
+            // 429: the same choice as Google.
             "policy" => RobotsPolicy::DisallowAll,
             other => panic!("unknown expectation {other}"),
         };

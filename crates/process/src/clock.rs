@@ -1,8 +1,8 @@
-//! A wall clock that is set while the process runs.
+//! Detection of wall-clock steps while the process runs.
 //!
-//! The process goes on by the time that it began with, so nothing of its own is hurried or held up. Others begin with the clock
-//! as it is now, and then moments that one names mean something else to the other: so when the clock stays set, the process
-//! ends in order, and is started again with it.
+//! The process continues on the time at which it started, so a step neither hurries nor delays its own work. Processes
+//! that start later use the stepped clock and would interpret exchanged timestamps differently. If the step persists,
+//! the process therefore shuts down in order, to be restarted with the new clock.
 
 use std::time::Duration;
 
@@ -10,20 +10,20 @@ use orbweaver_messages::{CLOCK_MARGIN_MS, Millis};
 use orbweaver_stage::{Clock, SystemClock};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-/// How often the clocks are compared.
+/// Interval at which the clocks are compared.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// A clock that is set back again within this time disturbs nobody.
+/// A step that is reverted within this time is ignored.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Watches by how much the wall clock was set. Pure.
+/// Tracks the step of the wall clock. Pure.
 #[derive(Debug, Default)]
 struct Watch {
-    /// Since when it is further off than clocks may be apart.
+    /// Time since which the step exceeds [`CLOCK_MARGIN_MS`], the allowed clock difference.
     since: Option<Instant>,
 }
 
 impl Watch {
-    /// Whether the clock has been `step_ms` off for too long.
+    /// Returns `true` if the step `step_ms` has exceeded the margin for too long.
     fn is_over(&mut self, step_ms: Millis, now: Instant) -> bool {
         if step_ms.abs() <= CLOCK_MARGIN_MS {
             self.since = None;
@@ -33,7 +33,7 @@ impl Watch {
     }
 }
 
-/// Resolves when the wall clock was set and stays so, with the step in milliseconds.
+/// Resolves with the step in milliseconds once the wall clock was set and stays so.
 pub(crate) async fn stays_set() -> Millis {
     let (mut watch, mut looks) = (Watch::default(), interval(LOOK_EVERY));
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);

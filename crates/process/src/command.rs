@@ -1,4 +1,4 @@
-//! The command line of a service.
+//! Command line of a service.
 
 use std::{
     ffi::OsString,
@@ -17,12 +17,12 @@ Flags win over the environment (ORBWEAVER_SECTION__KEY), the environment wins ov
 Exit codes: 0 ended by SIGTERM or SIGINT with everything committed, 64 wrong usage, 70 a panic, 74 log or store failed,
 75 halted, stalled or ended before everything was finished (start it again, and it goes on), 78 wrong configuration.";
 
-/// What a service was told on its command line.
+/// Parsed command line of a service.
 #[derive(Debug, Default)]
 pub(crate) struct Command {
     /// `--config`.
     pub(crate) file: Option<PathBuf>,
-    /// Flags that stand for keys, as (flag, key, value).
+    /// Flags that set keys, as (flag, key, value).
     pub(crate) flags: Vec<(&'static str, String, String)>,
     /// `--check-config`.
     pub(crate) check_config: bool,
@@ -30,7 +30,7 @@ pub(crate) struct Command {
     pub(crate) list_config: bool,
 }
 
-/// Flags of their own for keys that are set most; the others have `--set`.
+/// Dedicated flags for the most common keys; all others use `--set`.
 const FLAGS: [(&str, &str, &str, &str); 3] = [
     ("--brokers", "brokers", "kafka.brokers", "Brokers to begin with, as HOST:PORT[,HOST:PORT…]"),
     ("--cql", "cql", "cql.nodes", "Nodes of the store to begin with, as HOST:PORT[,HOST:PORT…]"),
@@ -38,7 +38,7 @@ const FLAGS: [(&str, &str, &str, &str); 3] = [
 ];
 
 impl Command {
-    /// Reads the command line. What ends here (help, version, wrong usage) was told by then.
+    /// Parses the command line. Help, version and usage errors are printed before this returns `Err`.
     pub(crate) fn read(service: ServiceId, arguments: impl IntoIterator<Item = OsString>) -> Result<Self, End> {
         clap(service).try_get_matches_from(arguments).map(|matches| Self::of(&matches)).map_err(|error| {
             let _ = error.print();
@@ -49,7 +49,7 @@ impl Command {
     fn of(matches: &ArgMatches) -> Self {
         let pairs = matches.get_many::<(String, String)>("set").into_iter().flatten();
         let mut flags: Vec<_> = pairs.map(|(key, value)| ("--set", key.clone(), value.clone())).collect();
-        // After the others: the more specific flag wins.
+        // After `--set`: the more specific flag wins.
         for (flag, id, key, _) in FLAGS {
             flags.extend(matches.get_one::<String>(id).map(|value| (flag, key.to_owned(), value.clone())));
         }
@@ -98,7 +98,7 @@ fn clap(service: ServiceId) -> Clap {
         .arg(flag("list-config", "Prints every key with its default and what is allowed, and ends"))
 }
 
-/// Prints a text on stdout. Whoever closed it does not want it.
+/// Prints a text to stdout, ignoring errors such as a closed pipe.
 pub(crate) fn print(text: &str) {
     let _ = io::stdout().write_all(text.as_bytes());
 }

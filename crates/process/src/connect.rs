@@ -1,4 +1,4 @@
-//! The log and the store: connecting, and asking whether they are there.
+//! Connections to the log and the store, and checks of their availability.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,18 +14,18 @@ use crate::{
     service::ServiceError,
 };
 
-/// Between two questions.
+/// Interval between two checks.
 const ASK_EVERY: Duration = Duration::from_secs(3);
-/// A server that takes longer is away.
+/// Timeout of a check; a slower server counts as unavailable.
 const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a service stands on.
+/// Connected log and store of a service.
 pub(crate) struct Connected {
     pub(crate) log: Arc<KafkaLog>,
     pub(crate) store: Option<Arc<dyn Store>>,
 }
 
-/// Why the log or the store cannot be used.
+/// Failure to connect to the log or the store.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectError {
     #[error("the log: {0}")]
@@ -47,7 +47,7 @@ impl From<ConnectError> for ServiceError {
     }
 }
 
-/// Connects to the log, then to the store. Servers that are away are waited for.
+/// Connects to the log, then to the store, waiting for unavailable servers.
 pub(crate) async fn connect(
     kafka: KafkaConfig,
     cql: Option<CqlConfig>,
@@ -73,7 +73,7 @@ pub(crate) async fn connect(
     Ok(Connected { log, store })
 }
 
-/// Asks log and store again and again whether they are there, for readiness.
+/// Checks periodically, for readiness, whether log and store are available.
 pub(crate) async fn watch(log: Arc<KafkaLog>, store: Option<Arc<dyn Store>>, health: Arc<Health>) {
     let of_log = async {
         let mut ticks = interval(ASK_EVERY);
@@ -89,7 +89,7 @@ pub(crate) async fn watch(log: Arc<KafkaLog>, store: Option<Arc<dyn Store>>, hea
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            // No authority has this name; that it is not there is an answer.
+            // No authority has this name: finding nothing is an answer.
             let asked = timeout(ASK_TIMEOUT, store.robots("probe")).await;
             health.store(match asked {
                 Ok(Err(StoreError::Damaged { .. })) => Reached::Yes,

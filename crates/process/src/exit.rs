@@ -1,4 +1,4 @@
-//! How a service ends: one code a kind of end, as in `sysexits.h`, so that a supervisor can tell them apart.
+//! Exit codes of a service, as in `sysexits.h`, so that a supervisor can distinguish the reasons.
 
 use std::process::ExitCode;
 
@@ -6,25 +6,25 @@ use orbweaver_stage::StageError;
 
 use crate::service::ServiceError;
 
-/// How a service ended.
+/// Exit reason of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// It was told to end, and finished what it had begun. 0.
+    /// Ended on request, with all started work finished. 0.
     Told,
-    /// The command line is wrong. 64.
+    /// Invalid command line. 64.
     Usage,
     /// A task panicked, which is a defect. 70.
     Panicked,
     /// The log or the store failed. 74.
     Failed,
-    /// It halted, stalled, or ended before everything was finished: start it again, and it goes on. 75.
+    /// Halted, stalled, or ended with unfinished work, which a restart resumes. 75.
     Again,
-    /// The configuration is wrong. 78.
+    /// Invalid configuration. 78.
     Configuration,
 }
 
 impl End {
-    /// The exit code.
+    /// Returns the exit code.
     #[must_use]
     pub fn code(self) -> ExitCode {
         ExitCode::from(match self {

@@ -1,4 +1,4 @@
-//! Whether the process lives, and whether it does its work.
+//! Liveness and readiness of the process.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -9,62 +9,62 @@ use orbweaver_stage::Pulse;
 use serde::Serialize;
 use tokio::time::Instant;
 
-/// Where the process is between start and end.
+/// Phase of the process lifecycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Phase {
-    /// The log or the store is not connected yet.
+    /// Log or store are not connected yet.
     Starting,
     /// The stage runs.
     Serving,
-    /// It was told to end.
+    /// The process is shutting down.
     Stopping,
 }
 
-/// What was found when a server was last asked.
+/// Result of the last check of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Reached {
-    /// It was not asked yet.
+    /// Not checked yet.
     #[default]
     Unknown,
-    /// It answered.
+    /// The server answered.
     Yes,
-    /// It did not, and why.
+    /// The server did not answer; contains the reason.
     No(String),
 }
 
-/// All that probes are answered from.
+/// State from which probes are answered.
 #[derive(Debug, Clone)]
 struct State {
     phase: Phase,
     serving_since: Option<Instant>,
     log: Reached,
-    /// None where the service has no store.
+    /// `None` if the service has no store.
     store: Option<Reached>,
 }
 
-/// What stands in the way of an answer of yes.
+/// Reason for a failed probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Reason {
-    /// The part of the process.
+    /// Component of the process.
     pub(crate) what: &'static str,
-    /// What is wrong with it.
+    /// Problem of the component.
     pub(crate) why: String,
 }
 
-/// The answer to a probe.
+/// Result of a probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Verdict {
-    /// Whether the answer is yes.
+    /// `true` if the probe succeeds.
     pub(crate) ok: bool,
     pub(crate) phase: Phase,
-    /// Why not.
+    /// Reasons for a failure.
     pub(crate) reasons: Vec<Reason>,
-    /// Partitions that are served.
+    /// Number of open partitions.
     pub(crate) partitions: usize,
 }
 
-/// The health of the process: written by its parts, read by probes.
+/// Health of the process: written by its components, read by probes.
 #[derive(Debug)]
 pub(crate) struct Health {
     pulse: Arc<Pulse>,
@@ -73,7 +73,7 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    /// A loop that has not turned for `stall_after` is dead.
+    /// Creates the health of a starting process; liveness fails when the event loop has stalled for `stall_after`.
     pub(crate) fn new(stall_after: Duration, has_store: bool) -> Self {
         let store = has_store.then(Reached::default);
         let state = State { phase: Phase::Starting, serving_since: None, log: Reached::default(), store };
@@ -84,7 +84,7 @@ impl Health {
         self.pulse.clone()
     }
 
-    /// The stage begins.
+    /// Records the start of the stage.
     pub(crate) fn joins(&self) {
         let mut state = self.state();
         if state.phase == Phase::Starting {
@@ -93,26 +93,26 @@ impl Health {
         }
     }
 
-    /// The process was told to end.
+    /// Records the start of the shutdown.
     pub(crate) fn stops(&self) {
         self.state().phase = Phase::Stopping;
     }
 
-    /// The log was asked.
+    /// Records a check of the log.
     pub(crate) fn log(&self, reached: Reached) {
         let before = self.state().log.clone();
         tell("log", &before, &reached);
         self.state().log = reached;
     }
 
-    /// The store was asked.
+    /// Records a check of the store.
     pub(crate) fn store(&self, reached: Reached) {
         let before = self.state().store.clone().unwrap_or_default();
         tell("store", &before, &reached);
         self.state().store = Some(reached);
     }
 
-    /// Whether the process runs and its loop turns.
+    /// Reports whether the event loop runs.
     pub(crate) fn live(&self, now: Instant) -> Verdict {
         let state = self.state().clone();
         let since = self.pulse.turned_at().or(state.serving_since);
@@ -122,7 +122,7 @@ impl Health {
         self.verdict(state.phase, reasons.into_iter().collect())
     }
 
-    /// Whether the process does its work: log and store are reached, and what is assigned is restored.
+    /// Reports whether the process does its work: log and store are available, and no partition is being restored.
     pub(crate) fn ready(&self, now: Instant) -> Verdict {
         let mut reasons = self.live(now).reasons;
         let state = self.state().clone();
@@ -146,7 +146,7 @@ impl Health {
         self.verdict(state.phase, reasons)
     }
 
-    /// Which servers answered when they were last asked.
+    /// Returns each server with whether it answered the last check.
     pub(crate) fn reached(&self) -> Vec<(&'static str, bool)> {
         let state = self.state();
         let servers = [("log", Some(&state.log)), ("store", state.store.as_ref())];
@@ -162,7 +162,7 @@ impl Health {
     }
 }
 
-/// Says when a server goes and when it comes back, once each.
+/// Logs when a server becomes unavailable and when it recovers, once each.
 fn tell(server: &'static str, before: &Reached, now: &Reached) {
     match (before, now) {
         (Reached::No(_), Reached::No(_)) => {}

@@ -1,4 +1,4 @@
-//! Probes and metrics on one port.
+//! HTTP server for probes and metrics.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -24,26 +24,26 @@ use tokio_util::sync::CancellationToken;
 
 use crate::health::{Health, Verdict};
 
-/// Connections at a time; more wait to be accepted.
+/// Maximum number of concurrent connections; more wait to be accepted.
 const CONNECTIONS: usize = 64;
-/// For the head of a request.
+/// Timeout for the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// For a connection, with all its requests.
+/// Timeout for a connection with all its requests.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(120);
-/// Between two attempts to accept when the system has no more sockets.
+/// Delay before the next accept after a failure, such as exhausted sockets.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What the routes answer from.
+/// State of the routes.
 #[derive(Clone)]
 pub(crate) struct Served {
     pub(crate) health: Arc<Health>,
     pub(crate) registry: Registry,
 }
 
-/// Takes the address.
+/// Binds the address.
 ///
 /// # Errors
-/// When it is taken or not ours, naming it.
+/// If the address is in use or not local; the message names it.
 pub(crate) async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), String> {
     let failed = |error: std::io::Error| format!("http.listen = {address}: cannot listen there: {error}");
     let listener = TcpListener::bind(address).await.map_err(failed)?;
@@ -51,13 +51,13 @@ pub(crate) async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr
     Ok((listener, address))
 }
 
-/// Answers until it is told to stop, and lets what has begun finish for a moment.
+/// Serves requests until `stop` is cancelled. Open connections are not awaited.
 pub(crate) async fn serve(listener: TcpListener, served: Served, stop: CancellationToken) {
     let router = router(served);
     let permits = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let next = async {
-            // Never closed; if it were, connections would be unbounded rather than refused.
+            // The semaphore is never closed; if it were, connections would be unlimited rather than refused.
             let permit = permits.clone().acquire_owned().await.ok();
             (listener.accept().await, permit)
         };
@@ -85,7 +85,7 @@ async fn connection(stream: TcpStream, router: Router) {
     let mut builder = Builder::new(TokioExecutor::new()).http1_only();
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(16 << 10);
     let serving = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    // A client that leaves, or is too slow, is its own matter.
+    // A client that disconnects or is too slow is not an error of the server.
     let _ = timeout(CONNECTION_TIMEOUT, serving).await;
 }
 
@@ -107,7 +107,7 @@ fn probe(verdict: &Verdict) -> Response {
 }
 
 async fn metrics(State(served): State<Served>) -> Response {
-    // Collectors may count for long, or read /proc.
+    // Collectors may take long or read /proc.
     let text =
         tokio::task::spawn_blocking(move || TextEncoder::new().encode_to_string(&served.registry.gather())).await;
     match text {

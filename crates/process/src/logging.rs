@@ -1,4 +1,4 @@
-//! Logs: one JSON object a line on stderr, or text.
+//! Log output on stderr: one JSON object per line, or text.
 
 use std::io::IsTerminal as _;
 
@@ -12,7 +12,7 @@ use crate::{
 /// Checks the directives of `log.level`.
 ///
 /// # Errors
-/// When they are none.
+/// If the directives are invalid.
 pub(crate) fn check(settings: &Settings) -> Result<(), Fault> {
     filter(&settings.text("log.level")?).map(drop)
 }
@@ -24,10 +24,10 @@ fn filter(directives: &str) -> Result<EnvFilter, Fault> {
     })
 }
 
-/// Begins to log. `rust_log` applies where the level was not set.
+/// Starts logging. `rust_log` applies if the level is not set.
 ///
 /// # Errors
-/// When the directives are none.
+/// If the directives are invalid.
 pub(crate) fn start(settings: &Settings, rust_log: Option<&str>) -> Result<(), Fault> {
     let own = settings.text("log.level")?;
     let level_is_set = settings.iter().any(|(path, set)| path == "log.level" && set.origin != Origin::Default);
@@ -37,7 +37,7 @@ pub(crate) fn start(settings: &Settings, rust_log: Option<&str>) -> Result<(), F
     };
     if settings.text("log.format")? == "text" {
         let lines = fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
-        // Set already only when several services run in one process, as tests do.
+        // Already set only if several services run in one process, as in tests.
         let _ = lines.try_init();
     } else {
         json(filter);
@@ -45,7 +45,7 @@ pub(crate) fn start(settings: &Settings, rust_log: Option<&str>) -> Result<(), F
     Ok(())
 }
 
-/// Begins to log JSON, for a process that ends before its configuration applies.
+/// Starts logging JSON, for a process that ends before its configuration applies.
 pub(crate) fn start_json() {
     json(EnvFilter::new("info"));
 }
@@ -55,8 +55,8 @@ fn json(filter: EnvFilter) {
     let _ = lines.flatten_event(true).with_current_span(false).with_span_list(false).try_init();
 }
 
-/// Whether the faults of a configuration are logged as JSON: as `log.format` says. Text where that is faulty itself, or where
-/// nothing sets it and a person reads along on a terminal.
+/// Returns `true` if configuration faults are logged as JSON: as set by `log.format`. They are text if that key is
+/// itself faulty, or if it is not set and stderr is a terminal.
 pub(crate) fn is_json_before(service: ServiceId, inputs: &Inputs) -> bool {
     is_json(service, inputs, std::io::stderr().is_terminal())
 }

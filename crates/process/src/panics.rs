@@ -1,11 +1,11 @@
-//! A panic is a defect: it is told, and ends the process, unless whoever called the code deals with it
+//! Panic hook. A panic is a defect: it is logged and ends the process, unless the caller of the code catches it
 //! ([`orbweaver_stage::panics`]).
 
 use std::panic;
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// Tells panics from now on; those that nobody deals with arrive at the returned receiver, too.
+/// Installs a hook that logs panics; uncaught ones are also sent to the returned receiver.
 pub(crate) fn listen() -> UnboundedReceiver<String> {
     let (to, from) = unbounded_channel();
     panic::set_hook(Box::new(move |info| {

@@ -1,4 +1,4 @@
-//! From what was given to what runs: settings of the service, the runtime, the log and the store. Pure.
+//! Derives the settings of the service, the runtime, the log and the store. Pure.
 
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ use crate::{
     logging,
 };
 
-/// All that is settled before anything is bound or connected.
+/// Settings that are complete before anything is bound or connected.
 pub(crate) struct Prepared<S> {
     pub(crate) settings: Settings,
     pub(crate) service: S,
     pub(crate) kafka: KafkaConfig,
-    /// None for a service without a store.
+    /// `None` for a service without a store.
     pub(crate) cql: Option<CqlConfig>,
     pub(crate) runner: RunnerConfig,
 }
 
-/// Settles everything, or names every fault.
+/// Derives all settings, or returns every fault.
 pub(crate) fn prepare<S: Service>(inputs: &Inputs) -> Result<Prepared<S>, Vec<Fault>> {
     let (given, mut faults) = inputs.read();
     let (settings, more) = Settings::resolve(S::ID, &given);
@@ -45,7 +45,7 @@ pub(crate) fn prepare<S: Service>(inputs: &Inputs) -> Result<Prepared<S>, Vec<Fa
         logging.as_ref().err(),
     ];
     for fault in others.into_iter().flatten().flatten() {
-        // One fault a key: what follows from it is not said again.
+        // One fault per key: consequential faults are not reported.
         if !faults.iter().any(|known| known.path() == fault.path()) {
             faults.push(settings.complete(fault.clone()));
         }
@@ -58,7 +58,7 @@ pub(crate) fn prepare<S: Service>(inputs: &Inputs) -> Result<Prepared<S>, Vec<Fa
     }
 }
 
-/// A request that outlasts the drain of its partition would still be under way when the next owner makes its own.
+/// A request that outlasts the drain of its partition would still be in flight when the next owner sends its own.
 fn too_short_a_drain(drain_budget: Duration, longest: Option<(&'static str, Duration)>) -> Option<Fault> {
     let (key, request) = longest.filter(|(_, request)| *request > drain_budget)?;
     let least = humantime::format_duration(request);
@@ -85,7 +85,7 @@ fn kafka(settings: &Settings) -> Result<KafkaConfig, Fault> {
         return Err(Fault::new("kafka.brokers", "it is not set"));
     }
     config.check().map_err(|error| {
-        // Its message names the key in backticks first.
+        // The first back-quoted word of the message is the key.
         let text = error.to_string();
         let named = text.split('`').nth(1).unwrap_or_default();
         match config.properties.contains_key(named) {
@@ -135,7 +135,7 @@ pub(crate) fn cql(settings: &Settings) -> Result<CqlConfig, Fault> {
     Ok(config)
 }
 
-/// How the stage is run, with what depends on each other.
+/// Returns the configuration of the runner, with checks between dependent keys.
 fn runner(settings: &Settings) -> Result<RunnerConfig, Vec<Fault>> {
     let one = |fault| vec![fault];
     let time = |name: &str| settings.time(name).map_err(one);
@@ -147,7 +147,7 @@ fn runner(settings: &Settings) -> Result<RunnerConfig, Vec<Fault>> {
             ..RunnerConfig::default().limits
         },
         commit_interval: time("runtime.commit_interval")?,
-        // Commits and restores wait for the brokers as long as everything else does.
+        // Commits and restores wait for the brokers as long as all other requests do.
         commit_patience: time("kafka.patience")?,
         restore_patience: time("kafka.patience")?,
         drain_budget: time("runtime.drain_budget")?,

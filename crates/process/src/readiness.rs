@@ -1,4 +1,4 @@
-//! Readiness as metrics, so that alerts can be made of it.
+//! Metrics of readiness, for alerts.
 
 use std::sync::Arc;
 
@@ -11,12 +11,13 @@ use tokio::time::Instant;
 
 use crate::health::Health;
 
-/// 1 while `/readyz` says yes. Alert when it is 0 for minutes: `/readyz` names what is missing.
+/// 1 while `/readyz` succeeds. Alert when it is 0 for minutes: `/readyz` names the reasons.
 pub const READY: &str = "orbweaver_process_ready";
-/// 1 while a server (`log`, `store`) answers, 0 when it does not or was not asked yet. Alert when it is 0 for a minute.
+/// 1 while a server (`log`, `store`) answers, 0 if it does not or has not been checked yet. Alert when it is 0 for a
+/// minute.
 pub const REACHED: &str = "orbweaver_process_reached";
 
-/// Shows the health of the process as metrics; it asks nobody by itself.
+/// Exports the health of the process as metrics; sends no requests itself.
 struct Readiness {
     health: Arc<Health>,
     ready: IntGauge,
@@ -37,10 +38,10 @@ impl Collector for Readiness {
     }
 }
 
-/// Registers the metrics that show this health.
+/// Registers the metrics of `health`.
 ///
 /// # Errors
-/// When they are registered already.
+/// If they are already registered.
 pub(crate) fn register(registry: &Registry, health: Arc<Health>) -> Result<(), prometheus::Error> {
     registry.register(Box::new(Readiness {
         health,

@@ -1,4 +1,4 @@
-//! Deleting what is worked off, in a cluster.
+//! Deletion of consumed records in a cluster.
 
 use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
 
@@ -11,20 +11,21 @@ use orbweaver_stage::{
 };
 use tokio::time::{MissedTickBehavior, interval};
 
-/// How long a record that must be there is waited for at a time.
+/// Timeout per read of a record that is known to exist.
 const READ_WAIT: Duration = Duration::from_secs(1);
 
-/// What is deleted, and how often.
+/// Settings of the deletion.
 #[derive(Debug, Clone, Copy)]
 pub struct Deleting {
-    /// How often.
+    /// Interval between two sweeps.
     pub every: Duration,
-    /// What is kept of the topics for users while no group is declared for them.
+    /// Retention of the topics for users while no group is declared for them.
     pub of_users: Bound,
 }
 
-/// Deletes, every so often, what all services have worked off in the partitions that are served here. So the instances of one
-/// service share the work as they share its partitions, and a partition that nobody serves is swept when somebody does.
+/// Deletes periodically, in the partitions open in this process, the records that all services have consumed. Instances
+/// of a service thus share the work as they share its partitions, and a partition without an owner is swept once it has
+/// one.
 pub(crate) async fn sweep(log: Arc<dyn Log>, pulse: Arc<Pulse>, deleting: Deleting) -> Infallible {
     let mut retention = Retention::new(log.clone(), Expiring::in_a_cluster(deleting.of_users));
     let mut declared = Declared::default();
@@ -34,7 +35,7 @@ pub(crate) async fn sweep(log: Arc<dyn Log>, pulse: Arc<Pulse>, deleting: Deleti
     loop {
         ticks.tick().await;
         let swept = async {
-            // What is deleted cannot be brought back: nothing is before it is known which groups are declared by now.
+            // Deletion is final: the current declared groups must be known first.
             retention.declare(declared.read_on(&*log).await?);
             retention.sweep_of(&pulse.open(), SystemClock.now()).await
         };
@@ -45,7 +46,7 @@ pub(crate) async fn sweep(log: Arc<dyn Log>, pulse: Arc<Pulse>, deleting: Deleti
             }
             Ok(_) => {}
             Err(error) => {
-                // Said once: while the log is away it fails each time.
+                // Logged once: while the log is unavailable every sweep fails.
                 if !std::mem::replace(&mut failing, true) {
                     tracing::warn!(%error, "what is worked off cannot be deleted; tried again");
                 }
@@ -54,7 +55,7 @@ pub(crate) async fn sweep(log: Arc<dyn Log>, pulse: Arc<Pulse>, deleting: Deleti
     }
 }
 
-/// The declared groups, and up to where they were read.
+/// The declared groups, and the next offset to read.
 #[derive(Default)]
 struct Declared {
     consumers: Consumers,
@@ -62,7 +63,7 @@ struct Declared {
 }
 
 impl Declared {
-    /// Reads up to the end that `crawl.control` has now; the declared groups by topic.
+    /// Reads `crawl.control` up to its current log end; returns the declared groups by topic.
     async fn read_on(&mut self, log: &dyn Log) -> Result<BTreeMap<orbweaver_messages::Topic, Vec<String>>, LogError> {
         let place = TopicPartition::new(CONTROL, DEFINITIONS_PARTITION);
         let bounds = log.bounds(place).await?;

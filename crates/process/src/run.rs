@@ -1,4 +1,4 @@
-//! The order of things, from the command line to the exit code.
+//! Process lifecycle, from the command line to the exit code.
 
 use std::{
     io::{self, Write as _},
@@ -31,12 +31,12 @@ use crate::{
     version::{self, GIT, VERSION},
 };
 
-/// After the shutdown budget: for the last commit, leaving the group and flushing.
+/// Time after the shutdown budget for the last commit, leaving the group and flushing.
 const LEAVE_WITHIN: Duration = Duration::from_secs(5);
-/// For threads that are blocked in a look-up of a name, or in a client that closes.
+/// Timeout for threads blocked in a name lookup or in a closing client.
 const RUNTIME_ENDS_WITHIN: Duration = Duration::from_millis(200);
 
-/// The whole life of a service's process.
+/// Runs the process of a service.
 pub fn main<S: Service>() -> ExitCode {
     let command = match Command::read(S::ID, std::env::args_os()) {
         Ok(command) => command,
@@ -50,7 +50,7 @@ pub fn main<S: Service>() -> ExitCode {
     let prepared = match unreadable.map_or_else(|| prepare::<S>(&inputs), |fault| Err(vec![fault])) {
         Ok(prepared) => prepared,
         Err(faults) => {
-            // `--check-config` is for people: it answers in text.
+            // `--check-config` is interactive: it answers in text.
             complain(S::ID, &faults, !command.check_config && logging::is_json_before(S::ID, &inputs));
             return End::Configuration.code();
         }
@@ -87,7 +87,7 @@ fn complain(service: crate::ServiceId, faults: &[Fault], json: bool) {
     let _ = writeln!(io::stderr(), "{}: the configuration has {count}:{list}", service.binary());
 }
 
-/// Starts the runtime, and serves. On an error it could not begin.
+/// Starts the runtime and runs the service. An error means that it could not start.
 fn begin<S: Service>(prepared: Prepared<S>) -> Result<End, String> {
     let panics = panics::listen();
     let threads = prepared.settings.count("runtime.worker_threads").map_err(|fault| fault.to_string())?;
@@ -101,7 +101,7 @@ fn begin<S: Service>(prepared: Prepared<S>) -> Result<End, String> {
     end
 }
 
-/// From the first probe to the last.
+/// Runs the process from the first probe to the last.
 async fn live<S: Service>(prepared: Prepared<S>, panics: UnboundedReceiver<String>) -> Result<End, String> {
     let Prepared { settings, service, kafka, cql, runner } = prepared;
     let signals = Signals::listen().map_err(|error| format!("signals cannot be received: {error}"))?;
@@ -152,7 +152,7 @@ async fn live<S: Service>(prepared: Prepared<S>, panics: UnboundedReceiver<Strin
             result = service.serve(shell) => result,
             () = watch => Err(ServiceError::start("the watch over the servers ended")),
         };
-        // Also after a failure: what was appended and not acknowledged is given the chance to be.
+        // Even after a failure: unacknowledged appends get a chance to be acknowledged.
         let flushed = log.close(LEAVE_WITHIN).await.map_err(|error| ServiceError::Stage(error.into()));
         result.and(flushed)
     });
@@ -174,7 +174,7 @@ fn register(registry: &Registry, service: crate::ServiceId) -> Result<(Metrics, 
     Ok((Metrics::register(registry)?, StoreMetrics::register(registry)?))
 }
 
-/// How a process that serves comes to its end.
+/// Shutdown of a running process.
 struct Ending {
     stop: CancellationToken,
     health: Arc<Health>,
@@ -182,14 +182,15 @@ struct Ending {
 }
 
 impl Ending {
-    /// Begins the ordered end; when it must be over.
+    /// Starts the ordered shutdown and returns its deadline.
     fn begin_end(&self) -> Instant {
         self.health.stops();
         self.stop.cancel();
         Instant::now() + self.budget
     }
 
-    /// Waits for what comes first: the work's own end, a panic, or a signal and then the end that it leads to.
+    /// Waits for the end of the work or a panic. A signal or a persistent clock step starts the shutdown, whose end is
+    /// awaited in turn.
     async fn of(
         self,
         mut work: JoinHandle<Result<(), ServiceError>>,
@@ -209,7 +210,7 @@ impl Ending {
             tokio::select! {
                 biased;
                 Some(_) = panics.recv() => {
-                    // The hook has told it.
+                    // The hook has logged it.
                     return End::Panicked;
                 }
                 result = &mut work => {

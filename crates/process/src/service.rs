@@ -1,4 +1,4 @@
-//! What a service is to its shell.
+//! Interface between a service and its process.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{
     retention::{self, Deleting},
 };
 
-/// The services that are processes of their own.
+/// Services that run as separate processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ServiceId {
     /// `orbweaver-normalizer-dedup`.
@@ -30,11 +30,11 @@ pub enum ServiceId {
 }
 
 impl ServiceId {
-    /// All of them, in the order of the flow.
+    /// All services, in the order of the flow.
     pub const ALL: [Self; 5] =
         [Self::NormalizerDedup, Self::Frontier, Self::RateLimiter, Self::Fetcher, Self::Extractor];
 
-    /// Its name: in metrics, logs, consumer groups and folders.
+    /// Returns the name used in metrics, logs, consumer groups and directories.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -46,7 +46,7 @@ impl ServiceId {
         }
     }
 
-    /// The name of its binary.
+    /// Returns the name of the binary.
     #[must_use]
     pub const fn binary(self) -> &'static str {
         match self {
@@ -58,7 +58,7 @@ impl ServiceId {
         }
     }
 
-    /// Where its probes and metrics are by default: another port for each, so that one machine can run all.
+    /// Returns the default address of probes and metrics; ports differ so that one machine can run all services.
     #[must_use]
     pub const fn default_listen(self) -> &'static str {
         match self {
@@ -70,8 +70,8 @@ impl ServiceId {
         }
     }
 
-    /// How many records it has in work by default. One of normalizer-dedup holds the links of a page (10,000 took 570 MB); what
-    /// the rate-limiter does with one is to wait until it is appended.
+    /// Returns the default limit on outstanding records. A record of normalizer-dedup holds the links of a page (10,000
+    /// took 570 MB); a record of the rate-limiter only waits until it is appended.
     #[must_use]
     pub const fn default_records(self) -> &'static str {
         match self {
@@ -82,50 +82,50 @@ impl ServiceId {
     }
 }
 
-/// Why a service could not be served to its end.
+/// Failure of a service.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServiceError {
-    /// Its stage ended.
+    /// The stage failed.
     #[error(transparent)]
     Stage(#[from] StageError),
-    /// It could not be started.
+    /// The service could not start.
     #[error("cannot start: {0}")]
     Start(String),
-    /// Its configuration does not fit the servers.
+    /// The configuration does not match the servers.
     #[error("cannot start: {0}")]
     Configuration(String),
 }
 
 impl ServiceError {
-    /// It could not be started, because of `error`.
+    /// Creates a [`Self::Start`] caused by `error`.
     #[must_use]
     pub fn start(error: impl std::fmt::Display) -> Self {
         Self::Start(error.to_string())
     }
 }
 
-/// A service: what the binaries differ in.
+/// Service-specific part of a binary.
 pub trait Service: Sized + Send + 'static {
-    /// Which one.
+    /// Identity of the service.
     const ID: ServiceId;
 
-    /// Takes its settings, and checks what they have to do with each other. Pure.
+    /// Reads the settings of the service and checks their dependencies. Pure.
     ///
     /// # Errors
     /// All faults at once.
     fn configure(settings: &Settings) -> Result<Self, Vec<Fault>>;
 
-    /// The setting that bounds its longest request to a site, and its value; `None`: it makes none.
+    /// Returns the setting that bounds the longest request to a site, with its value; `None` if the service sends none.
     fn longest_request(&self) -> Option<(&'static str, std::time::Duration)> {
         None
     }
 
-    /// Serves until the shell says that it is time to end.
+    /// Serves until [`Shell::run`] returns at shutdown.
     fn serve(self, shell: Shell) -> impl Future<Output = Result<(), ServiceError>> + Send;
 }
 
-/// What a service runs on.
+/// Components that a service runs on.
 pub struct Shell {
     pub(crate) log: Arc<dyn Log>,
     pub(crate) store: Option<Arc<dyn Store>>,
@@ -138,44 +138,44 @@ pub struct Shell {
 }
 
 impl Shell {
-    /// The log.
+    /// Returns the log.
     #[must_use]
     pub fn log(&self) -> Arc<dyn Log> {
         self.log.clone()
     }
 
-    /// The store.
+    /// Returns the store.
     ///
     /// # Errors
-    /// When the service is not one of those that have a store.
+    /// If the service has no store.
     pub fn store(&self) -> Result<Arc<dyn Store>, ServiceError> {
         self.store.clone().ok_or_else(|| ServiceError::Start("this service has no store".to_owned()))
     }
 
-    /// Writes of the stage on their way into the store.
+    /// Returns the executor of the stage's writes to the store.
     ///
     /// # Errors
-    /// As for [`Self::store`].
+    /// See [`Self::store`].
     pub fn store_writer(&self) -> Result<StoreWriter, ServiceError> {
         Ok(StoreWriter::new(self.store()?).with_metrics(self.store_metrics.clone()))
     }
 
-    /// Where its metrics are registered.
+    /// Returns the registry of metrics.
     #[must_use]
     pub fn registry(&self) -> &Registry {
         &self.registry
     }
 
-    /// The metrics of the runtime.
+    /// Returns the metrics of the runtime.
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
-    /// Runs the stage until the process is to end.
+    /// Runs the stage until the process shuts down.
     ///
     /// # Errors
-    /// When the log or an effect failed, or the stage halted or stalled.
+    /// If the log or an effect failed, or the stage halted or stalled.
     pub async fn run<S, W, P>(&self, stage: S, worker: W, perform: P) -> Result<(), ServiceError>
     where
         S: Stage,
@@ -189,10 +189,10 @@ impl Shell {
         Ok(runner.run(self.stop.clone()).await?)
     }
 
-    /// Runs the stage, and deletes meanwhile what is worked off in the partitions that it serves.
+    /// Runs the stage and deletes consumed records in its open partitions meanwhile.
     ///
     /// # Errors
-    /// As [`Self::run`]. That something cannot be deleted is no error: it is told, and tried again.
+    /// See [`Self::run`]. A failed deletion is not an error: it is logged and retried.
     pub async fn run_and_delete<S, W, P>(
         &self,
         deleting: Deleting,

@@ -1,9 +1,9 @@
-//! The session of the group, within which everything ends that a process began while its partitions were its own
-//! (rules 14 and 21).
+//! Session of the consumer group, within which all work must end that a process started while it owned its partitions
+//! (docs/protocol.md#dispatch-expiry and fenced-requests).
 //!
-//! Half a session after the last accepted commit nothing is begun any more; what was begun last takes the longest request.
-//! Both together are within the session, so that a member that was cut off or suspended has no request in flight when another
-//! is given its partitions.
+//! Half a session after the last accepted commit no more work is started; the work started last takes up to the longest
+//! request. Both together fit into the session, so a member that was cut off or suspended has no request in flight when
+//! its partitions are assigned to another.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use orbweaver_log::{
     kafka::{KafkaLog, SESSION_TIMEOUT},
 };
 
-/// What has to fit into a session.
+/// Durations that must fit into a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fence {
     /// `runtime.frozen_after`.
     pub(crate) frozen_after: Duration,
-    /// The longest request of the service and its setting; `None` where it makes none.
+    /// The longest request of the service and its setting; `None` if it sends none.
     pub(crate) longest: Option<(&'static str, Duration)>,
 }
 
-/// Why a session is too short, with what helps. Pure.
+/// Returns why a session is too short, with a remedy. Pure.
 pub(crate) fn misfit(session: Duration, fence: Fence) -> Option<String> {
     let Fence { frozen_after, longest } = fence;
     let half = session / 2;
@@ -43,7 +43,8 @@ pub(crate) fn misfit(session: Duration, fence: Fence) -> Option<String> {
     ))
 }
 
-/// Asks the brokers for the session of `group`, and says why it does not fit, if so. `assumed` counts where they do not tell.
+/// Queries the brokers for the session timeout of `group` and returns why it is too short, if so. `assumed` applies if
+/// the brokers do not report one.
 pub(crate) async fn check(
     log: &KafkaLog,
     group: &str,

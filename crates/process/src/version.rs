@@ -1,25 +1,26 @@
-//! Which build this is.
+//! Build information.
 
 use prometheus::{IntGaugeVec, Opts, Registry};
 
 use crate::service::ServiceId;
 
-/// The version of the workspace.
+/// Version of the workspace.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The commit that it was built from; `unknown` for a build without git, or one for development.
+/// Commit of the build; `unknown` for a build without git or a development build.
 pub const GIT: &str = env!("ORBWEAVER_GIT");
 
-/// Both, as `--version` prints them.
+/// Version and commit as printed by `--version`.
 pub(crate) const VERSION_AND_GIT: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("ORBWEAVER_GIT"), ")");
 
-/// 1, labelled with service, version and commit. Alert when instances of one service differ for longer than a roll-out takes.
+/// 1, labelled with service, version and commit. Alert when instances of one service differ for longer than a roll-out
+/// takes.
 pub const BUILD_INFO: &str = "orbweaver_build_info";
 
 /// Registers [`BUILD_INFO`].
 ///
 /// # Errors
-/// When it is registered already.
+/// If it is already registered.
 pub(crate) fn register(registry: &Registry, service: ServiceId) -> Result<(), prometheus::Error> {
     let info = IntGaugeVec::new(Opts::new(BUILD_INFO, "Which build this is"), &["service", "version", "git"])?;
     info.with_label_values(&[service.name(), VERSION, GIT]).set(1);

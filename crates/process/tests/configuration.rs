@@ -1,4 +1,4 @@
-//! The configuration from outside: what wins, what is wrong, what is shown.
+//! Tests of the public configuration interface: precedence, faults, redaction.
 
 #![allow(clippy::unwrap_used, reason = "the functions that tests share are tests, too")]
 
@@ -10,7 +10,7 @@ use orbweaver_process::{
 };
 use proptest::prelude::*;
 
-/// Settings of a fetcher from a file, variables and flags.
+/// Resolves the settings of a fetcher from a file, variables and flags.
 fn resolve(file: &str, variables: &[(&str, &str)], flags: &[(&str, &str)]) -> (Settings, Vec<String>) {
     let inputs = Inputs {
         file: Some((PathBuf::from("crawl.toml"), file.as_bytes().to_vec())),
@@ -113,7 +113,7 @@ fn the_effective_configuration_is_a_file_that_gives_the_same() {
     assert_eq!(faults, Vec::<String>::new());
     for (path, setting) in settings.iter().filter(|(_, setting)| setting.key.is_read_by(ServiceId::Fetcher)) {
         let (_, other) = again.iter().find(|(other, _)| *other == path).unwrap();
-        // Secrets cannot come back.
+        // Redacted secrets cannot be read back.
         assert!(other.value == setting.value || path.contains("headers"), "{path}");
     }
 }
@@ -143,7 +143,7 @@ fn each_service_lists_its_keys_and_its_port_is_its_own() {
     }
 }
 
-/// Compares the table between the markers of a README with the keys; writes it where `ORBWEAVER_WRITE_DOCS` is set.
+/// Compares the table between the markers of a README with the keys; writes it if `ORBWEAVER_WRITE_DOCS` is set.
 fn agree(readme: &str, sections: &[&str]) {
     let path = PathBuf::from("../..").join(readme);
     let text = std::fs::read_to_string(&path).unwrap();

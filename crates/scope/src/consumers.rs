@@ -1,15 +1,16 @@
-//! Which consumer groups keep records from being deleted, as `crawl.control` declares them.
+//! Declared consumer groups, whose records are protected from deletion, as read from `crawl.control`.
 //!
-//! All stand in one record (key `consumers`, partition 0) that names the versions it replaces, as a crawl's definition does. A
-//! record applies when it names the version in force, or none is in force. To change it, read, append what [`Consumers::with`]
-//! or [`Consumers::without`] gives, read again, until that and [`Consumers::next`] are `None`: the change of a writer that came
-//! too late is made again on top of the other.
+//! All groups are in one record (key `consumers`, partition 0), which names the versions it replaces, like a crawl
+//! definition. A record applies if it names the version in force or if none is in force. To change the groups, a writer
+//! reads the log, appends the result of [`Consumers::with`] or [`Consumers::without`], and repeats until that and
+//! [`Consumers::next`] return `None`: the change of a writer that came too late is thus reapplied on top of the other
+//! one.
 
 use orbweaver_messages::{CONSUMERS_KEY, ConsumerGroup, ConsumerGroups, Millis, Topic, decode};
 
 use crate::{ControlRecord, DEFINITIONS_PARTITION, Version, history::History};
 
-/// The declared groups, up to where the log was read.
+/// The declared groups, up to the offset that was read.
 #[derive(Debug, Default)]
 pub struct Consumers {
     last: Option<Version>,
@@ -18,7 +19,7 @@ pub struct Consumers {
 }
 
 impl Consumers {
-    /// Takes a record of `crawl.control`; records come in the order of the log. Other settings are passed over.
+    /// Applies a record of `crawl.control`. Records must be in log order; other settings are ignored.
     pub fn read(&mut self, record: ControlRecord<'_>) {
         let ControlRecord { partition, offset, key, value } = record;
         let is_own = key == Some(CONSUMERS_KEY.as_bytes()) && partition == DEFINITIONS_PARTITION;
@@ -44,25 +45,25 @@ impl Consumers {
         }
     }
 
-    /// The version that applies; `None` when none was ever declared.
+    /// Returns the version in force; `None` if no declaration applies.
     #[must_use]
     pub fn version(&self) -> Option<Version> {
         self.applied.as_ref().map(|(version, _)| *version)
     }
 
-    /// The declared groups, by name.
+    /// Returns the declared groups, by name.
     #[must_use]
     pub fn groups(&self) -> &[ConsumerGroup] {
         self.applied.as_ref().map_or(&[], |(_, groups)| groups)
     }
 
-    /// The declared groups that keep the records of a topic.
+    /// Returns the declared groups that retain the records of a topic.
     pub fn of(&self, topic: Topic) -> impl Iterator<Item = &str> {
         let keeps = move |group: &&ConsumerGroup| group.topics.iter().any(|name| name == topic.0);
         self.groups().iter().filter(keeps).map(|group| &*group.group)
     }
 
-    /// What is to be appended to declare a group. `None`: it is declared for these topics.
+    /// Returns the record to append to declare a group. `None` if it is already declared for these topics.
     #[must_use]
     pub fn with(&self, group: &str, topics: &[Topic], now: Millis) -> Option<ConsumerGroups> {
         let topics: Vec<String> = topics.iter().map(|topic| topic.0.to_owned()).collect();
@@ -76,14 +77,14 @@ impl Consumers {
         Some(self.following(groups))
     }
 
-    /// What is to be appended to remove a group. `None`: it is not declared.
+    /// Returns the record to append to remove a group. `None` if it is not declared.
     #[must_use]
     pub fn without(&self, group: &str) -> Option<ConsumerGroups> {
         let groups: Vec<ConsumerGroup> = self.groups().iter().filter(|known| known.group != group).cloned().collect();
         (groups.len() < self.groups().len()).then(|| self.following(groups))
     }
 
-    /// What is to be appended so that a record that was passed over cannot apply after compaction. `None`: nothing.
+    /// Returns the record to append so that a skipped record cannot apply after compaction. `None` if none is needed.
     #[must_use]
     pub fn next(&self) -> Option<ConsumerGroups> {
         let groups = self.groups().to_vec();
@@ -159,10 +160,10 @@ mod tests {
         #[test]
         fn no_declaration_of_writers_at_the_same_time_is_lost(order in prop::collection::vec(0usize..4, 0..60)) {
             let mut log = Log::default();
-            // Each has read, or has something to append.
+            // Each writer either reads next or holds a record to append.
             let mut writers: Vec<Option<ConsumerGroups>> = vec![None; 4];
             let mut ended = [false; 4];
-            // In the end one after another: in lockstep each repair would pass over the others' for ever.
+            // Finally one writer after another: in lockstep, each repair would invalidate the others' indefinitely.
             for writer in order.into_iter().chain((0..400).map(|turn| turn / 100)) {
                 match writers[writer].take() {
                     Some(groups) => log.append(&groups),

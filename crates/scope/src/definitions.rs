@@ -1,4 +1,4 @@
-//! Which record of `crawl.control` applies for each crawl.
+//! The record of `crawl.control` that applies to each crawl.
 
 use std::collections::BTreeMap;
 
@@ -11,78 +11,78 @@ use crate::{
     rules::{PatternError, Rules},
 };
 
-/// The version of a definition: the offset of its record.
+/// Version of a definition: the offset of its record.
 pub type Version = u64;
 
 /// A record of `crawl.control`.
 #[derive(Debug, Clone, Copy)]
 pub struct ControlRecord<'a> {
-    /// Its partition.
+    /// The partition.
     pub partition: u32,
-    /// Its offset.
+    /// The offset.
     pub offset: u64,
-    /// Its key.
+    /// The key.
     pub key: Option<&'a [u8]>,
-    /// Its value; `None`: the key is deleted.
+    /// The value; `None` for a tombstone.
     pub value: Option<&'a Bytes>,
 }
 
-/// The definition that applies.
+/// The definition that applies to a crawl.
 #[derive(Debug)]
 pub struct Applied {
-    /// Its version.
+    /// The version.
     pub version: Version,
-    /// What it says.
+    /// The definition.
     pub definition: CrawlDefinition,
-    /// Its rules.
+    /// The compiled rules.
     pub rules: Rules,
 }
 
-/// Why a definition cannot be used.
+/// Reason why a definition is unusable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// It stands where its version would mean nothing.
+    /// The record is in a partition in which its offset is not a version.
     #[error("definitions stand in partition {DEFINITIONS_PARTITION}, and this one is in {0}")]
     Misplaced(u32),
-    /// It is no definition.
+    /// The value is not a valid definition.
     #[error(transparent)]
     Unreadable(#[from] MessageError),
-    /// It is that of another crawl.
+    /// The definition names another crawl than the key.
     #[error("it names the crawl `{named}`, and its key `{key}`")]
     Misnamed {
-        /// What it says.
+        /// The name in the definition.
         named: String,
-        /// What its key says.
+        /// The name in the key.
         key: String,
     },
-    /// Its patterns cannot be used.
+    /// The patterns are unusable.
     #[error(transparent)]
     Patterns(#[from] PatternError),
-    /// It changes what may not change.
+    /// The definition changes something that may not change.
     #[error(transparent)]
     Changes(#[from] RevisionError),
 }
 
-/// What a record changed.
+/// Effect of a record.
 #[derive(Debug)]
 pub enum Change<'s, 'r> {
-    /// It is not about a definition.
+    /// The record is not a definition.
     Foreign,
-    /// It was read before.
+    /// The record was read before.
     Known,
-    /// It applies from now on.
+    /// The definition applies from now on.
     Applied(&'r str, &'s Applied),
-    /// The crawl is not defined any more.
+    /// The definition of the crawl was deleted.
     Deleted(&'r str),
-    /// Nothing: it was made from a version that does not apply.
+    /// No effect: the definition was made from a version that does not apply.
     Lost(&'r str),
-    /// Nothing: it cannot be used.
+    /// No effect: the definition is unusable.
     Refused {
         /// The crawl.
         crawl: &'r str,
-        /// The version that goes on to apply, if there is one.
+        /// The version that still applies, if any.
         applies: Option<Version>,
-        /// Why it cannot be used.
+        /// The reason.
         reason: Refusal,
     },
 }
@@ -94,19 +94,19 @@ struct Known {
     refused: Option<Refusal>,
 }
 
-/// The definitions of all crawls, as the records that were handed in say.
+/// The definitions of all crawls, according to the records applied so far.
 #[derive(Debug, Default)]
 pub struct Definitions {
     crawls: BTreeMap<String, Known>,
 }
 
 impl Definitions {
-    /// Takes a record of `crawl.control`. Records come in the order of the log; those of a log that is read again are known.
+    /// Applies a record of `crawl.control`. Records must be in log order; a record that was read before is `Known`.
     pub fn apply<'r>(&mut self, record: ControlRecord<'r>) -> Change<'_, 'r> {
         let Some(name) = crawl_of(&record) else { return Change::Foreign };
         let known = self.crawls.entry(name.to_owned()).or_default();
         if record.partition != DEFINITIONS_PARTITION {
-            // Its offset is no version.
+            // The offset is not a version in this partition.
             let applies = known.applied.as_ref().map(|applied| applied.version);
             return Change::Refused { crawl: name, applies, reason: Refusal::Misplaced(record.partition) };
         }
@@ -132,19 +132,20 @@ impl Definitions {
         }
     }
 
-    /// The definition of a crawl that applies. `None`: it has none that can be used.
+    /// Returns the definition that applies to a crawl. `None` if it has no usable one.
     #[must_use]
     pub fn applied(&self, crawl: &str) -> Option<&Applied> {
         self.crawls.get(crawl)?.applied.as_ref()
     }
 
-    /// Why the last definition of a crawl was refused, unless another applied since. Where one applied before it still does.
+    /// Returns why the last definition of a crawl was refused, unless another one has applied since. A definition that
+    /// applied before still applies.
     #[must_use]
     pub fn refused(&self, crawl: &str) -> Option<&Refusal> {
         self.crawls.get(crawl)?.refused.as_ref()
     }
 
-    /// All crawls that have a definition, by name.
+    /// Returns all crawls that have a definition, by name.
     pub fn all(&self) -> impl Iterator<Item = (&str, &Applied)> {
         self.crawls.iter().filter_map(|(name, known)| Some((&**name, known.applied.as_ref()?)))
     }
@@ -157,7 +158,7 @@ impl Known {
     }
 }
 
-/// The crawl whose definition a record is, by its key.
+/// Returns the crawl whose definition a record is, according to its key.
 pub(crate) fn crawl_of<'r>(record: &ControlRecord<'r>) -> Option<&'r str> {
     std::str::from_utf8(record.key?).ok()?.strip_prefix("crawl/")
 }
@@ -173,7 +174,7 @@ fn read(name: &str, value: &Bytes, applied: Option<&Applied>) -> Result<CrawlDef
     Ok(definition)
 }
 
-/// Whether another definition took the place that this one was made for.
+/// Returns `true` if another definition has replaced the version from which this one was made.
 fn is_lost(definition: &CrawlDefinition, applied: Option<&Applied>) -> bool {
     let replaces = &definition.replaces;
     applied.is_some_and(|applied| !replaces.is_empty() && !replaces.contains(&applied.version))
@@ -185,7 +186,7 @@ mod tests {
 
     const HOST: &str = include_str!("../../../schemas/examples/crawl-definition/1/host.json");
 
-    /// Applies a record; what it changed, in a word.
+    /// Applies a record; returns its effect as text.
     fn apply(definitions: &mut Definitions, partition: u32, offset: u64, value: Option<&str>) -> String {
         let value = value.map(|value| Bytes::copy_from_slice(value.as_bytes()));
         match definitions.apply(ControlRecord { partition, offset, key: Some(b"crawl/docs"), value: value.as_ref() }) {

@@ -1,16 +1,17 @@
-//! What a writer keeps in mind of a versioned setting: which versions applied, and which records were passed over.
+//! History of a versioned setting, as a writer needs it: the versions that have applied, and the skipped records.
 //!
-//! A record that was passed over changes nothing for a reader of the whole log; but after compaction it may be the first that
-//! is left, and would apply. So it must be named by a later one that applies.
+//! A skipped record changes nothing for a reader of the whole log. After compaction, however, it may be the first
+//! record left and would apply. A later record that applies must therefore name it.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::Version;
 
-/// Records that were passed over and are kept in mind until one that applies names them; the last ones.
+/// Maximum number of skipped records that are remembered until an applied record names them; the newest are kept.
 const UNCOVERED: usize = 64;
 
-/// The records of one setting, up to where the log was read. `T` is what a record says, whatever it replaces.
+/// Records of one setting, up to the offset that was read. `T` is the content of a record without the versions it
+/// replaces.
 #[derive(Debug)]
 pub(crate) struct History<T> {
     won: BTreeSet<Version>,
@@ -24,18 +25,18 @@ impl<T> Default for History<T> {
 }
 
 impl<T: PartialEq> History<T> {
-    /// A record applies from now on. One that replaces nothing in particular replaces all.
+    /// Notes a record that applies from now on. A record that names no versions replaces all of them.
     pub(crate) fn applied(&mut self, version: Version, replaces: &[Version]) {
         self.won.insert(version);
         self.uncovered.retain(|(lost, _)| !replaces.is_empty() && !replaces.contains(lost));
     }
 
-    /// The setting was deleted.
+    /// Notes the deletion of the setting.
     pub(crate) fn deleted(&mut self) {
         self.uncovered.clear();
     }
 
-    /// A record does not apply. `said` is `None` when it cannot be read.
+    /// Notes a record that does not apply. `said` is `None` if the record is unreadable.
     pub(crate) fn passed_over(&mut self, version: Version, said: Option<T>) {
         self.uncovered.push_back((version, said));
         if self.uncovered.len() > UNCOVERED {
@@ -43,17 +44,17 @@ impl<T: PartialEq> History<T> {
         }
     }
 
-    /// Whether the record at this offset applied at some time.
+    /// Returns `true` if the record at this offset has ever applied.
     pub(crate) fn has_applied(&self, version: Version) -> bool {
         self.won.contains(&version)
     }
 
-    /// Whether what applies, and says this, is to be appended once more: a record that was passed over says otherwise.
+    /// Returns `true` if the applied content `says` has to be appended again because a skipped record differs from it.
     pub(crate) fn wants_repair(&self, says: &T) -> bool {
         self.uncovered.iter().any(|(_, lost)| lost.as_ref() != Some(says))
     }
 
-    /// The versions that the next record has to name, where this one applies.
+    /// Returns the versions that the next record has to name if `applies` is the version in force.
     pub(crate) fn to_replace(&self, applies: Option<Version>) -> Vec<Version> {
         applies.into_iter().chain(self.uncovered.iter().map(|(lost, _)| *lost)).collect()
     }

@@ -1,19 +1,19 @@
-//! What a crawl is, as `crawl.control` says it, and how that changes while the crawl runs. Pure: whoever reads the log hands
-//! its records in.
+//! Crawl definitions from `crawl.control`, and their changes while a crawl runs. Pure: the caller reads the log and
+//! passes in its records.
 //!
-//! A definition is the value of a record with the key `crawl/NAME` in partition 0; the record's offset is its version. Every
-//! service that decides by it reads the same records in the same order into [`Definitions`], and so decides by the same
-//! version once it has read as far. What waits carries the version under which it was let through, so that a reader that is
-//! behind never judges by a version older than that.
+//! A definition is the value of a record with the key `crawl/NAME` in partition 0; the record's offset is its version.
+//! Every service that needs definitions applies the same records in the same order to [`Definitions`], and therefore
+//! decides by the same version once it has read up to the same offset. A queued URL carries the version under which it
+//! was admitted, so that a reader that lags behind never judges it by an older version.
 //!
 //! | module | contents |
 //! |---|---|
-//! | `rules` | patterns and depth, compiled: whether a URL is outside of a crawl, and why |
-//! | `definitions` | which record of `crawl.control` applies for each crawl |
-//! | `revision` | what of a crawl may change, and what may not |
-//! | `consumers` | which consumer groups keep records from being deleted |
-//! | `history` | what a writer of either keeps in mind |
-//! | `writing` | how a definition is written while others may write one, too |
+//! | `rules` | compiled patterns and depth limit: whether a URL is out of scope, and why |
+//! | `definitions` | the record of `crawl.control` that applies to each crawl |
+//! | `revision` | permitted and prohibited changes of a crawl |
+//! | `consumers` | declared consumer groups, whose records are protected from deletion |
+//! | `history` | history of a definition or of the consumer groups, for writers |
+//! | `writing` | writing a definition while other writers may write one |
 
 mod consumers;
 mod definitions;
@@ -29,6 +29,6 @@ pub use revision::{Revision, RevisionError};
 pub use rules::{Outside, PATTERN_BYTES, PatternError, Rules};
 pub use writing::Standing;
 
-/// The partition of `crawl.control` that holds the definitions of all crawls and the declared consumer groups: versions are offsets, and compare in one
-/// partition alone.
+/// The partition of `crawl.control` that holds the definitions of all crawls and the declared consumer groups. Versions
+/// are offsets, which are comparable only within one partition.
 pub const DEFINITIONS_PARTITION: u32 = 0;

@@ -1,30 +1,30 @@
-//! What of a crawl may change while it runs.
+//! Permitted changes of a running crawl.
 
 use orbweaver_messages::{CrawlDefinition, Scope, Traps};
 
 use crate::rules::{PatternError, Rules};
 
-/// What is to change of a crawl; what is `None` stays as it is.
+/// Changes to a crawl; fields that are `None` stay unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Revision {
-    /// Another scope; it may only become wider.
+    /// New scope; it may only become wider.
     pub scope: Option<Scope>,
-    /// Other include patterns, in place of all that there are.
+    /// Include patterns that replace all present ones.
     pub include: Option<Vec<String>>,
-    /// Other exclude patterns, in place of all that there are.
+    /// Exclude patterns that replace all present ones.
     pub exclude: Option<Vec<String>>,
-    /// Another limit of depth; `Some(None)`: no limit.
+    /// New depth limit; `Some(None)` for no limit.
     pub max_depth: Option<Option<u16>>,
-    /// Another cap on pages; `Some(None)`: no cap.
+    /// New page limit; `Some(None)` for no limit.
     pub max_pages: Option<Option<u64>>,
-    /// Another way to deal with traps.
+    /// New trap mode.
     pub traps: Option<Traps>,
 }
 
-/// A crawl cannot be changed so.
+/// Reason why a crawl cannot be changed as requested.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RevisionError {
-    /// A scope may only become wider.
+    /// The scope would become narrower.
     #[error(
         "the scope of the crawl `{crawl}` is `{was}` and cannot become `{is}`, which is narrower: what its seeds brought into \
          scope is known as `{was}` alone; narrow it with include and exclude patterns, or begin another crawl"
@@ -32,12 +32,12 @@ pub enum RevisionError {
     Narrower {
         /// The crawl.
         crawl: String,
-        /// What it is.
+        /// The present scope.
         was: &'static str,
-        /// What it was to become.
+        /// The requested scope.
         is: &'static str,
     },
-    /// What records were placed and named by may not change.
+    /// A setting that determines the partitions and keys of records would change.
     #[error(
         "the {what} of the crawl `{crawl}` was `{was}` when it was created and is now `{is}`: it cannot change, since its pages \
          are known by it; begin another crawl"
@@ -45,23 +45,23 @@ pub enum RevisionError {
     Pinned {
         /// The crawl.
         crawl: String,
-        /// What is pinned.
+        /// The pinned setting.
         what: &'static str,
-        /// As it was created.
+        /// The value at the crawl's creation.
         was: String,
-        /// As it was to become.
+        /// The requested value.
         is: String,
     },
-    /// Patterns cannot be used.
+    /// The patterns are unusable.
     #[error(transparent)]
     Patterns(#[from] PatternError),
 }
 
 impl Revision {
-    /// The definition that a crawl gets.
+    /// Returns the revised definition of a crawl.
     ///
     /// # Errors
-    /// When the crawl may not be changed so, or a pattern cannot be used.
+    /// When the change is not permitted or a pattern is unusable.
     pub fn of(self, current: &CrawlDefinition) -> Result<CrawlDefinition, RevisionError> {
         let revised = CrawlDefinition {
             scope: self.scope.unwrap_or(current.scope),
@@ -78,7 +78,7 @@ impl Revision {
     }
 }
 
-/// Whether a crawl may be changed from one definition to another.
+/// Checks whether one definition of a crawl may be changed into another.
 pub(crate) fn changes(from: &CrawlDefinition, to: &CrawlDefinition) -> Result<(), RevisionError> {
     let crawl = &from.name;
     let pinned = |what, was: String, is: String| match was == is {

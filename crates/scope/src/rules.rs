@@ -1,27 +1,27 @@
-//! Patterns and depth of a crawl, compiled.
+//! Compiled patterns and depth limit of a crawl.
 
 use orbweaver_messages::{CrawlDefinition, Scope};
 use regex::{RegexSet, RegexSetBuilder};
 
-/// What the include patterns of a crawl may take when compiled, and what the exclude patterns may, in bytes.
+/// Maximum compiled size of a crawl's include patterns, and of its exclude patterns, in bytes.
 pub const PATTERN_BYTES: usize = 4 << 20;
 
-/// Why a URL does not belong to a crawl.
+/// Reason why a URL does not belong to a crawl.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outside {
-    /// It matches an exclude pattern.
+    /// The URL matches an exclude pattern.
     Excluded,
-    /// It matches no include pattern.
+    /// The URL matches no include pattern.
     NotIncluded,
-    /// It is too many links away from a seed.
+    /// The URL is more links away from a seed than the depth limit allows.
     TooDeep,
 }
 
 impl Outside {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Self; 3] = [Self::Excluded, Self::NotIncluded, Self::TooDeep];
 
-    /// Its name, as outcomes, metrics and summaries show it.
+    /// Returns the name that is used in outcomes, metrics and summaries.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -32,20 +32,20 @@ impl Outside {
     }
 }
 
-/// Patterns cannot be used.
+/// Reason why patterns are unusable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
-    /// One is no regular expression, or takes too much alone.
+    /// A pattern is not a valid regular expression, or exceeds the size limit by itself.
     #[error("the {list} pattern `{pattern}` cannot be used: {reason}")]
     Pattern {
         /// `include` or `exclude`.
         list: &'static str,
         /// The pattern.
         pattern: String,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
-    /// Each would do, but not all together.
+    /// Each pattern compiles by itself, but together they exceed the size limit.
     #[error(
         "the {count} {list} patterns take more than {} MiB in all when compiled; give fewer, or simpler ones",
         PATTERN_BYTES >> 20
@@ -53,13 +53,13 @@ pub enum PatternError {
     TooLarge {
         /// `include` or `exclude`.
         list: &'static str,
-        /// How many there are.
+        /// The number of patterns.
         count: usize,
     },
 }
 
 impl PatternError {
-    /// Which patterns they are: `include` or `exclude`.
+    /// Returns the list in which the error is: `include` or `exclude`.
     #[must_use]
     pub fn list(&self) -> &'static str {
         match self {
@@ -68,7 +68,7 @@ impl PatternError {
     }
 }
 
-/// The rules of a crawl, compiled.
+/// The compiled rules of a crawl.
 #[derive(Debug)]
 pub struct Rules {
     scope: Scope,
@@ -81,7 +81,7 @@ impl Rules {
     /// Compiles the rules of a definition.
     ///
     /// # Errors
-    /// Names the pattern that is wrong or too large.
+    /// When a pattern is invalid or too large; the error names it.
     pub fn compile(definition: &CrawlDefinition) -> Result<Self, PatternError> {
         Ok(Self {
             scope: definition.scope,
@@ -91,25 +91,25 @@ impl Rules {
         })
     }
 
-    /// Which part of the web the seeds bring into scope.
+    /// Returns which part of the web the seeds bring into scope.
     #[must_use]
     pub fn scope(&self) -> Scope {
         self.scope
     }
 
-    /// Whether depth is limited: then a URL counts anew when it is found nearer to a seed.
+    /// Returns `true` if depth is limited. A URL then counts as new again if it is found nearer to a seed.
     #[must_use]
     pub fn limits_depth(&self) -> bool {
         self.max_depth.is_some()
     }
 
-    /// Whether something found so many links away from a seed is too far away.
+    /// Returns `true` if a URL at this depth, in links from a seed, is beyond the limit.
     #[must_use]
     pub fn is_too_deep(&self, depth: u16) -> bool {
         self.max_depth.is_some_and(|max| depth > max)
     }
 
-    /// Why the patterns refuse a canonical URL, if they do. Exclude wins.
+    /// Returns why the patterns reject a canonical URL, if they do. Exclude takes precedence.
     #[must_use]
     pub fn refusal(&self, canonical: &str) -> Option<Outside> {
         if !self.exclude.is_empty() && self.exclude.is_match(canonical) {
@@ -122,11 +122,11 @@ impl Rules {
 fn set(list: &'static str, patterns: &[String]) -> Result<RegexSet, PatternError> {
     let build = |patterns: &[String]| RegexSetBuilder::new(patterns).size_limit(PATTERN_BYTES).build();
     build(patterns).map_err(|_| {
-        // The set does not say which it was.
+        // The error of the set does not name the pattern.
         let alone = patterns.iter().find_map(|pattern| Some((pattern, build(std::slice::from_ref(pattern)).err()?)));
         match alone {
             Some((pattern, error)) => {
-                // The last line says what is wrong; those before it repeat the pattern.
+                // The last line states the problem; the lines before it repeat the pattern.
                 let error = error.to_string();
                 let reason =
                     error.lines().last().unwrap_or_default().trim_start_matches("error: ").trim_end_matches('.');
@@ -137,7 +137,7 @@ fn set(list: &'static str, patterns: &[String]) -> Result<RegexSet, PatternError
     })
 }
 
-/// As much of a pattern as an error can hold.
+/// Returns at most the first 200 characters of a pattern, for an error message.
 fn shortened(pattern: &str) -> String {
     match pattern.char_indices().nth(200) {
         Some((end, _)) => format!("{}…", &pattern[..end]),

@@ -1,9 +1,10 @@
-//! How a definition is written while others may write one, too.
+//! Writing a definition while other writers may write one.
 //!
-//! A log cannot refuse a record that comes too late: whoever writes one finds out on reading back. So a writer reads, appends
-//! a definition that names the versions it replaces, reads again, and does what [`Standing::next`] says until that is nothing.
-//! A record that was lost changes nothing for who reads the whole log; but after compaction it may be the first that is left,
-//! and would apply. So it must be named by a later one that applies: who loses appends what applies once more, naming it.
+//! A log cannot reject a record that comes too late; its writer discovers that by reading the log back. A writer
+//! therefore reads, appends a definition that names the versions it replaces, reads again, and appends the result of
+//! [`Standing::next`] until that is `None`. A lost record changes nothing for a reader of the whole log. After
+//! compaction, however, it may be the first record left and would apply. A later record that applies must therefore
+//! name it: the losing writer appends the applied definition again, naming the lost record.
 
 use orbweaver_messages::{CrawlDefinition, decode};
 
@@ -11,7 +12,7 @@ use crate::{
     Applied, Change, ControlRecord, Definitions, Revision, RevisionError, Version, crawl_of, history::History,
 };
 
-/// What the log says of one crawl, up to where it was read.
+/// The state of one crawl's definition, up to the offset that was read.
 #[derive(Debug)]
 pub struct Standing {
     crawl: String,
@@ -19,19 +20,19 @@ pub struct Standing {
     history: History<CrawlDefinition>,
 }
 
-/// What a definition says, whatever it replaces.
+/// Returns the content of a definition without the versions it replaces.
 fn said(definition: &CrawlDefinition) -> CrawlDefinition {
     CrawlDefinition { replaces: vec![], ..definition.clone() }
 }
 
 impl Standing {
-    /// Nothing was read yet of this crawl.
+    /// Creates the state of a crawl of which nothing has been read.
     #[must_use]
     pub fn new(crawl: &str) -> Self {
         Self { crawl: crawl.to_owned(), definitions: Definitions::default(), history: History::default() }
     }
 
-    /// Takes a record of `crawl.control`; records come in the order of the log. Those of other crawls are passed over.
+    /// Applies a record of `crawl.control`. Records must be in log order; those of other crawls are ignored.
     pub fn read(&mut self, record: ControlRecord<'_>) {
         if crawl_of(&record) != Some(&*self.crawl) {
             return;
@@ -48,36 +49,37 @@ impl Standing {
         }
     }
 
-    /// The definition that applies.
+    /// Returns the definition that applies.
     #[must_use]
     pub fn applied(&self) -> Option<&Applied> {
         self.definitions.applied(&self.crawl)
     }
 
-    /// Why the last definition was refused, unless another applied since.
+    /// Returns why the last definition was refused, unless another one has applied since.
     #[must_use]
     pub fn refused(&self) -> Option<&crate::Refusal> {
         self.definitions.refused(&self.crawl)
     }
 
-    /// Whether the record at this offset applied at some time.
+    /// Returns `true` if the record at this offset has ever applied.
     #[must_use]
     pub fn has_applied(&self, version: Version) -> bool {
         self.history.has_applied(version)
     }
 
-    /// What is to be appended to change the crawl. `None`: it is not defined.
+    /// Returns the record to append to change the crawl. `None` if the crawl is not defined.
     ///
     /// # Errors
-    /// When the crawl may not be changed so.
+    /// When the change is not permitted or a pattern is unusable.
     pub fn revised(&self, revision: Revision) -> Option<Result<CrawlDefinition, RevisionError>> {
         let applied = self.applied()?;
         let revised = revision.of(&applied.definition);
         Some(revised.map(|revised| CrawlDefinition { replaces: self.replaced(applied), ..revised }))
     }
 
-    /// What is to be appended so that a lost record cannot apply after compaction: what applies, once more. `None`:
-    /// nothing, or only what says the same, since several may repair at the same time.
+    /// Returns the record to append so that a lost record cannot apply after compaction: the applied definition again.
+    /// `None` if no repair is needed, also if every lost record has the same content, since several writers may repair
+    /// at the same time.
     #[must_use]
     pub fn next(&self) -> Option<CrawlDefinition> {
         let applied = self.applied()?;

@@ -1,4 +1,4 @@
-//! Several who change one crawl at the same time, in any order of their steps.
+//! Several writers that change one crawl at the same time, with their steps in any order.
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
@@ -30,7 +30,7 @@ impl Log {
         standing
     }
 
-    /// What applies for who finds the log from here on.
+    /// Returns the definition that applies for a reader that starts at `from`.
     fn read_from(&self, from: usize) -> CrawlDefinition {
         let mut definitions = Definitions::default();
         for record in self.records(from) {
@@ -41,17 +41,17 @@ impl Log {
     }
 }
 
-/// Who adds a pattern to those that there are.
+/// A writer that adds a pattern to the present ones.
 #[derive(Debug)]
 enum Writer {
     Begins,
-    /// It has read, and will append this.
+    /// Has read, and will append this definition.
     HasRead(Box<CrawlDefinition>),
-    /// Its record is at this offset.
+    /// Has written a record at this offset.
     HasWritten(u64),
-    /// The record was lost or not; it looks whether something is to be repaired.
+    /// Knows whether its record applied; checks for a needed repair.
     Looks(bool),
-    /// It will append what applies once more.
+    /// Will append the applied definition again.
     Repairs(bool, Box<CrawlDefinition>),
     Ended(bool),
 }
@@ -87,7 +87,7 @@ proptest! {
         let mut log = Log::default();
         log.append(&serde_json::from_str(HOST).unwrap());
         let mut writers: Vec<Option<Writer>> = (0..4).map(|_| Some(Writer::Begins)).collect();
-        // Then each in turn until all have ended.
+        // Afterwards one step of each writer in turn, until all have ended.
         for name in order.into_iter().chain((0..400).map(|turn| turn % 4)) {
             let writer = writers[name].take().unwrap();
             writers[name] = Some(writer.step(name, &mut log));

@@ -1,5 +1,5 @@
-//! Filters for a set of fingerprints, side by side: time, memory and mistakes (docs/adr/0016). Give the number of elements:
-//! `cargo bench -p orbweaver-seen --bench filters -- 10000000`.
+//! Comparison of filters for a set of fingerprints: time, memory and false positives (docs/adr/0016). The argument is
+//! the number of elements: `cargo bench -p orbweaver-seen --bench filters -- 10000000`.
 
 #![allow(clippy::expect_used, clippy::cast_precision_loss, reason = "a benchmark is a test")]
 
@@ -27,7 +27,7 @@ fn half(fingerprint: &Fingerprint) -> u64 {
     fingerprint.0.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// Takes eight bytes as their own hash.
+/// Hasher that uses eight bytes as their own hash.
 #[derive(Default)]
 struct AsIs(u64);
 
@@ -115,7 +115,7 @@ fn exact(row: &Row<'_>) {
     row.print(insert, rss() - before, |fingerprint| set.contains(&half(fingerprint)));
 }
 
-/// The index as a whole: with its look-ups on disk and all of its runs.
+/// The complete index: with its look-ups on disk and all of its SSTables.
 fn index(row: &Row<'_>, verify: Verify) {
     let directory = tempfile::tempdir().expect("a directory");
     let index = SeenIndex::open_with(directory.path(), verify).expect("the disk");

@@ -1,4 +1,4 @@
-//! What a look-up costs in each tier, and what a restore costs.
+//! Cost of a look-up in each tier, and of a restore.
 
 #![allow(clippy::expect_used, reason = "a benchmark is a test")]
 

@@ -1,4 +1,4 @@
-//! The exact index on disk: fingerprint to depth, in sorted runs, a folder a partition.
+//! The exact index on disk: fingerprint to depth, in SSTables, one directory per partition.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -14,32 +14,32 @@ use orbweaver_url::SLOTS;
 
 use crate::{Position, SeenError, Verify, manifest::Manifest, shelf::Shelf, workers::Workers};
 
-/// What a folder holds that is ours; another format is thrown away.
+/// Format marker of an index directory; an index of another format is discarded.
 const VERSION: &str = "orbweaver-seen 2\n";
-/// Entries of all partitions together that are gathered in memory before they are written, of about 40 bytes each.
+/// Entries that are collected in memory before they are written, over all partitions; about 40 bytes each.
 const GATHERED: usize = 1 << 19;
-/// Entries of one partition that are, at least and at most.
+/// Minimum and maximum of these entries for one partition.
 const GATHERED_OF_ONE: (usize, usize) = (4096, 1 << 17);
 
-/// The index on disk of one process, for all its partitions. It is never synced to the disk: what a power failure leaves is
-/// whole or is thrown away, since every file tells whether it is what was written, and the log has the rest.
+/// The index on disk of one process, for all its partitions. It is never synced to disk: after a power failure each
+/// part is either intact or discarded, since every file reveals whether it is complete, and the log has the rest.
 #[derive(Debug, Clone)]
 pub struct SeenIndex(Arc<Opened>);
 
 #[derive(Debug)]
 struct Opened {
-    // The first field is dropped first: the threads end while the folder is still ours.
+    // The first field is dropped first: the threads end while the directory is still locked.
     workers: Workers,
     path: PathBuf,
     verify: Verify,
-    /// Partitions that are open.
+    /// Number of open partitions.
     open: AtomicUsize,
     _lock: File,
 }
 
 impl SeenIndex {
-    /// Opens the index in this directory, or creates it. A damaged one is thrown away, and the directory with it: it must
-    /// hold nothing else.
+    /// Opens the index in this directory, or creates it. An index of another format is discarded, together with
+    /// everything else in the directory, which must therefore hold nothing else.
     ///
     /// # Errors
     /// When another process holds it, or the disk fails.
@@ -47,13 +47,13 @@ impl SeenIndex {
         Self::open_with(path, Verify::default())
     }
 
-    /// The same, and whether what the filters find is looked up on disk.
+    /// Opens the index as [`Self::open`] does; `verify` says whether filter hits are verified on disk.
     ///
     /// # Errors
     /// When another process holds it, or the disk fails.
     pub fn open_with(path: &Path, verify: Verify) -> Result<Self, SeenError> {
         fs::create_dir_all(path).map_err(|error| failed(path, &error))?;
-        // Beside the folders, so that it stays while they are thrown away.
+        // Next to the directories of the partitions, so that it survives their removal.
         let lock = File::create(path.join("lock")).map_err(|error| failed(path, &error))?;
         match lock.try_lock() {
             Ok(()) => {}
@@ -66,17 +66,17 @@ impl SeenIndex {
         Ok(Self(Arc::new(Opened { workers, path, verify, open, _lock: lock })))
     }
 
-    /// Where the index of this partition stands; `None` when there is none, or its manifest is damaged.
+    /// Returns the checkpoint of this partition's index; `None` if there is none, or its manifest is damaged.
     ///
     /// # Errors
-    /// When the disk fails, or there can be no such partition.
+    /// When the disk fails, or the partition number is out of range.
     pub fn position(&self, partition: u32) -> Result<Option<Position>, SeenError> {
         let folder = self.folder(partition)?;
         let manifest = Manifest::read(&folder).map_err(|error| failed(&folder, &error))?;
         Ok(manifest.and_then(|manifest| manifest.position))
     }
 
-    /// The partitions of which there is an index, with their positions.
+    /// Returns the partitions with an index, and their checkpoints.
     ///
     /// # Errors
     /// When the disk fails.
@@ -95,10 +95,10 @@ impl SeenIndex {
         Ok(positions)
     }
 
-    /// Throws the index of this partition away. It must not be open.
+    /// Discards the index of this partition. It must not be open.
     ///
     /// # Errors
-    /// When the disk fails, or there can be no such partition.
+    /// When the disk fails, or the partition number is out of range.
     pub fn discard(&self, partition: u32) -> Result<(), SeenError> {
         let folder = self.folder(partition)?;
         match fs::remove_dir_all(&folder) {
@@ -107,7 +107,7 @@ impl SeenIndex {
         }
     }
 
-    /// Opens the tables of a partition. What is damaged is thrown away.
+    /// Opens the tables of a partition. A damaged index is discarded.
     pub(crate) fn shelf(&self, partition: u32) -> Result<Arc<Shelf>, SeenError> {
         let folder = self.folder(partition)?;
         let shelf = match Shelf::open(folder.clone(), self.0.verify) {
@@ -123,18 +123,18 @@ impl SeenIndex {
         Ok(Arc::new(shelf))
     }
 
-    /// A partition that was opened is closed.
+    /// Closes an open partition.
     pub(crate) fn close(&self, shelf: &Shelf) {
         shelf.close();
         self.0.open.fetch_sub(1, Relaxed);
     }
 
-    /// A table of this shelf is to be written.
+    /// Requests that a table of this shelf be written.
     pub(crate) fn write(&self, shelf: &Arc<Shelf>) {
         self.0.workers.write(shelf);
     }
 
-    /// Entries that a partition gathers before it writes them.
+    /// Returns the number of entries that a partition collects before it writes them.
     pub(crate) fn gathered_of_one(&self) -> usize {
         let (least, most) = GATHERED_OF_ONE;
         (GATHERED / self.0.open.load(Relaxed).max(1)).clamp(least, most)
@@ -152,7 +152,7 @@ impl SeenIndex {
     }
 }
 
-/// Throws away what is of another format.
+/// Removes everything if the format differs.
 fn prepare(path: &Path) -> io::Result<()> {
     let version = path.join("version");
     if fs::read(&version).is_ok_and(|text| text == VERSION.as_bytes()) {
@@ -173,7 +173,7 @@ fn failed(path: &Path, error: &io::Error) -> SeenError {
     SeenError::Disk { path: path.display().to_string(), reason: error.to_string() }
 }
 
-/// Whether files are missing or cut short, rather than out of reach.
+/// Returns `true` if files are missing or truncated, rather than unreadable.
 fn is_damage(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
     matches!(error.kind(), NotFound | UnexpectedEof | InvalidData)

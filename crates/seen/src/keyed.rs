@@ -7,11 +7,11 @@ use std::{
 
 use orbweaver_url::Fingerprint;
 
-/// A map by fingerprint. A fingerprint is a hash already, so that hashing it again from scratch would only cost; but it is
-/// one that whoever names URLs can choose, so that a number which nobody knows is mixed in.
+/// A map by fingerprint. A fingerprint already is a hash, so hashing it again from scratch would be a waste; but an
+/// author of URLs can choose it, so a secret number is mixed in.
 pub(crate) type ByFingerprint<V> = HashMap<Fingerprint, V, Keyed>;
 
-/// Makes hashers with a key of this process.
+/// Builder of hashers with a key of this process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Keyed(u64);
 
@@ -29,7 +29,7 @@ impl BuildHasher for Keyed {
     }
 }
 
-/// Folds 16 bytes into 8 by a multiplication of 64 by 128 bits, half by half.
+/// Hasher that folds 16 bytes into 8 by multiplying 64 by 128 bits, half by half.
 #[derive(Debug)]
 pub(crate) struct KeyedHasher(u64);
 
@@ -45,7 +45,7 @@ impl Hasher for KeyedHasher {
     }
 
     fn write_usize(&mut self, _: usize) {
-        // The length of an array, which is always the same.
+        // The length of an array, which is constant.
     }
 
     fn finish(&self) -> u64 {

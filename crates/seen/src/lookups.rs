@@ -1,17 +1,17 @@
-//! How look-ups went.
+//! Statistics of look-ups.
 
-/// How look-ups of a partition went, counted since it was opened.
+/// Look-up statistics of a partition since it was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Lookups {
-    /// URLs that were known.
+    /// Look-ups of known URLs.
     pub hits: u64,
-    /// URLs that were not.
+    /// Look-ups of unknown URLs.
     pub misses: u64,
-    /// Entries that were read from the disk, to verify what a filter found.
+    /// Entries read from disk to verify filter hits.
     pub disk: u64,
-    /// Of these, the ones that were of another URL.
+    /// Entries read that belonged to another URL.
     pub false_positives: u64,
-    /// URLs that a filter alone took for known.
+    /// URLs reported as known by a filter alone.
     pub unverified: u64,
 }
 
@@ -20,7 +20,7 @@ impl Lookups {
         *if hit { &mut self.hits } else { &mut self.misses } += 1;
     }
 
-    /// Both together.
+    /// Returns the sum of both.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         Self {

@@ -1,5 +1,5 @@
-//! What the index of a partition consists of: its runs, oldest first, and the position that they bring it to. One small
-//! file, replaced as a whole, so that runs and position change together.
+//! The manifest of a partition's index: its SSTables, oldest first, and its checkpoint. One small file, replaced
+//! atomically, so that SSTables and checkpoint change together.
 
 use std::{fs, io, path::Path};
 
@@ -11,16 +11,16 @@ const MAGIC: &[u8; 8] = b"orbseen2";
 const NAME: &str = "manifest";
 const POSITION: usize = 24;
 
-/// The parts of an index.
+/// Contents of an index.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Manifest {
     pub(crate) position: Option<Position>,
-    /// Numbers of the runs, the oldest first.
+    /// Numbers of the SSTables, oldest first.
     pub(crate) runs: Vec<u64>,
 }
 
 impl Manifest {
-    /// Reads the manifest in this folder; none when there is none, or a damaged one.
+    /// Reads the manifest in this directory; returns `None` if there is none, or it is damaged.
     pub(crate) fn read(folder: &Path) -> io::Result<Option<Self>> {
         match fs::read(folder.join(NAME)) {
             Ok(bytes) => Ok(Self::from_bytes(&bytes)),
@@ -29,7 +29,7 @@ impl Manifest {
         }
     }
 
-    /// Replaces the manifest in this folder.
+    /// Replaces the manifest in this directory.
     pub(crate) fn write(&self, folder: &Path) -> io::Result<()> {
         let fresh = folder.join("manifest.new");
         fs::write(&fresh, self.to_bytes())?;

@@ -1,4 +1,4 @@
-//! What one partition of `crawl.seen` holds, indexed.
+//! Index of one partition of `crawl.seen`.
 
 use std::{io, sync::Arc};
 
@@ -11,35 +11,36 @@ use crate::{
     shelf::{Frozen, Shelf, Table},
 };
 
-/// Entries acknowledged and not yet read back, at most: 40 MB. They may not reach the disk before the log gives them back,
-/// since a power failure could take them from the log alone, and a URL that only the index knows is lost.
+/// Maximum number of entries acknowledged and not yet read back: 40 MB. They must not reach the disk before the log
+/// delivers them, since a power failure could remove them from the log alone, and a URL that only the index knows is
+/// lost.
 const ACKNOWLEDGED_ENTRIES: usize = 1 << 20;
 
 /// Filters and exact index of one partition.
 ///
-/// An entry is acknowledged first, then read back from the log. Until it is read back it is kept in memory only, since it
-/// must not move the position; then it waits for the next write to the disk, which takes the position along.
+/// An entry is first acknowledged, then read back from the log. Until then it stays only in memory, since it must not
+/// move the checkpoint; afterwards it waits for the next write to disk, which includes the checkpoint.
 #[derive(Debug)]
 pub struct SeenPartition {
     partition: u32,
     index: SeenIndex,
     shelf: Arc<Shelf>,
-    /// The tables of the shelf as of `version`.
+    /// Tables of the shelf as of `version`.
     tables: Vec<Table>,
     version: u64,
     acknowledged: ByFingerprint<u16>,
     read_back: ByFingerprint<u16>,
     position: Option<Position>,
-    /// Whether the position moved since it was last given to the shelf.
+    /// Whether the position moved since it was last passed to the shelf.
     moved: bool,
-    /// The record at the position has not been read again yet.
+    /// Whether the record at the position has not been read again yet.
     unproven: bool,
     lookups: Lookups,
 }
 
 impl SeenPartition {
-    /// Opens the index of a partition where it stands, and makes its filters. Replay the log from [`Self::position`] on,
-    /// that record included, else from its start; then call [`Self::serve`].
+    /// Opens the index of a partition at its checkpoint, and builds its filters. The log must then be replayed from
+    /// [`Self::position`], including that record, or else from its start; then call [`Self::serve`].
     ///
     /// # Errors
     /// When the disk fails.
@@ -62,16 +63,16 @@ impl SeenPartition {
         })
     }
 
-    /// The last record that was read back.
+    /// Returns the last record that was read back.
     #[must_use]
     pub fn position(&self) -> Option<Position> {
         self.position
     }
 
-    /// Applies a record of the log, in the order of the log. The first one must be the record at the position.
+    /// Applies a record of the log, in log order. The first one must be the record at the position.
     ///
     /// # Errors
-    /// When the disk fails; or when the log is not the one that the index was made from, which throws the index away.
+    /// When the disk fails; or when the index was built from another log, which discards the index.
     pub fn read_back(&mut self, at: Position, batch: &SeenBatch) -> Result<(), SeenError> {
         if let Some(known) = self.position {
             if std::mem::take(&mut self.unproven) && at != known {
@@ -96,7 +97,7 @@ impl SeenPartition {
     /// Ends the restore: from now on "not found" is final.
     ///
     /// # Errors
-    /// When the disk fails; or when the record at the position was not in the log, which throws the index away.
+    /// When the disk fails; or when the record at the position was not in the log, which discards the index.
     pub fn serve(&mut self) -> Result<(), SeenError> {
         if let (true, Some(position)) = (self.unproven, self.position) {
             return Err(self.foreign(position));
@@ -104,17 +105,17 @@ impl SeenPartition {
         self.write()
     }
 
-    /// Applies entries whose record is acknowledged, at this offset. Does not move the position.
+    /// Applies entries whose record is acknowledged at this offset. Does not move the position.
     ///
     /// # Errors
-    /// When the disk fails, or too many were not read back.
+    /// When the disk fails, or too many entries were not read back.
     pub fn acknowledge(&mut self, entries: &[SeenEntry], offset: u64) -> Result<(), SeenError> {
         if self.position.is_some_and(|position| offset <= position.offset) {
-            // Read back before the acknowledgement was heard of: the index has them already.
+            // Read back before the acknowledgement arrived: the index already has the entries.
             return Ok(());
         }
         for entry in entries {
-            // Whoever else owned the partition may have let it through from nearer to a seed.
+            // Another owner of the partition may have admitted it at a lesser depth.
             if self.known(entry.fingerprint)?.is_none_or(|known| known > entry.depth) {
                 self.acknowledged.insert(entry.fingerprint, entry.depth);
             }
@@ -125,7 +126,8 @@ impl SeenPartition {
         Ok(())
     }
 
-    /// The depth at which this URL was let through, if it was. Where what the filters find is not verified, 0 stands for any.
+    /// Returns the depth at which this URL was admitted, if it was. If filter hits are not verified, 0 stands for any
+    /// depth.
     ///
     /// # Errors
     /// When the disk fails.
@@ -135,7 +137,7 @@ impl SeenPartition {
         Ok(known)
     }
 
-    /// Writes what was read back to the disk, with the position that it brings the index to, and waits until it is there.
+    /// Writes the entries read back, with the resulting position, and waits until they are on disk.
     ///
     /// # Errors
     /// When the disk fails.
@@ -144,7 +146,7 @@ impl SeenPartition {
         self.shelf.settle()
     }
 
-    /// Begins to write what was read back; waits only when the disk is far behind. A failure is told by the next look-up.
+    /// Starts to write the entries read back; waits only if the disk is far behind. The next look-up reports a failure.
     pub fn write_soon(&mut self) {
         if std::mem::take(&mut self.moved) {
             let entries = std::mem::take(&mut self.read_back);
@@ -153,13 +155,13 @@ impl SeenPartition {
         }
     }
 
-    /// How its look-ups went so far.
+    /// Returns the look-up statistics so far.
     #[must_use]
     pub fn lookups(&self) -> Lookups {
         self.lookups
     }
 
-    /// The number of entries; those that are written twice, as from nearer to a seed, count twice for a while.
+    /// Returns the number of entries; an entry written again at a lesser depth counts twice until the next compaction.
     #[must_use]
     pub fn len(&self) -> usize {
         let tables = self.tables.iter().map(|table| match table {
@@ -169,25 +171,25 @@ impl SeenPartition {
         self.in_memory() + tables.sum::<usize>()
     }
 
-    /// Entries that are in memory alone, which have no filter.
+    /// Returns the number of entries that are only in memory, which have no filter.
     #[must_use]
     pub fn in_memory(&self) -> usize {
         self.acknowledged.len() + self.read_back.len()
     }
 
-    /// Whether nothing was ever let through.
+    /// Returns `true` if no URL was ever admitted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Memory of the filters, in bytes.
+    /// Returns the memory of the filters in bytes.
     #[must_use]
     pub fn filter_bytes(&self) -> u64 {
         self.runs().map(|run| run.filter_bytes()).sum()
     }
 
-    /// The number of runs on disk, each with a filter of its own.
+    /// Returns the number of SSTables on disk, each with its own filter.
     #[must_use]
     pub fn run_count(&self) -> usize {
         self.runs().count()
@@ -213,7 +215,7 @@ impl SeenPartition {
         loop {
             match self.search(fingerprint) {
                 Ok(depth) => return Ok(depth),
-                // A run that was not kept open was merged into another one since the tables were looked at.
+                // An SSTable that was not kept open was compacted into another one since the tables were loaded.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && self.shelf.version() != self.version => {
                     self.refresh()?;
                 }
@@ -222,7 +224,8 @@ impl SeenPartition {
         }
     }
 
-    /// The younger a table, the less its depths: an entry that is known is taken in again only from nearer to a seed.
+    /// Searches from the newest table: newer tables have lesser depths, since a known entry is added again only at a
+    /// lesser depth.
     fn search(&mut self, fingerprint: Fingerprint) -> io::Result<Option<u16>> {
         for table in self.tables.iter().rev() {
             match table {
@@ -261,7 +264,7 @@ impl SeenPartition {
             Some(known) => Some(*known),
             None => self.depth_in_tables(entry.fingerprint)?,
         };
-        // What a filter only takes for known must be written all the same: another filter may be asked one day.
+        // An entry that only a filter reports as known must still be written: a look-up may use another filter later.
         let certain = self.index.verify() == Verify::OnDisk;
         if !certain || known.is_none_or(|known| known > entry.depth) {
             let known = self.read_back.entry(entry.fingerprint).or_insert(entry.depth);
@@ -270,7 +273,7 @@ impl SeenPartition {
         Ok(())
     }
 
-    /// Takes note of what was written and merged meanwhile.
+    /// Loads the tables if they were written or compacted in the meantime.
     fn refresh(&mut self) -> Result<(), SeenError> {
         if self.shelf.version() != self.version {
             (self.version, self.tables) = self.shelf.tables()?;

@@ -1,4 +1,4 @@
-//! Who waits for what: URLs that are let through by a plan that is not durable yet.
+//! Pending admissions: URLs whose plan is not yet durable, and their waiting origins.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -10,23 +10,23 @@ use orbweaver_url::Fingerprint;
 
 use crate::keyed::ByFingerprint;
 
-/// A URL that is being let through.
+/// A URL whose admission is pending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PendingUrl {
-    /// The plan that lets it through.
+    /// Plan that admits it.
     pub token: u64,
-    /// At what depth.
+    /// Depth of the admission.
     pub depth: u16,
 }
 
-/// A plan that became durable.
+/// Result of a plan that became durable, or was refused.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Settled<O, S> {
-    /// What it let through: to be applied to cache, filter and index.
+    /// Admitted URLs, to be applied to cache, filter and index.
     pub entries: Vec<SeenEntry>,
-    /// Sightings that waited to be decided on now. Their origins are still held; release each once after deciding.
+    /// Deferred decisions that are now due. Their origins are still held; release each once after deciding.
     pub deferred: Vec<(O, S)>,
-    /// Origins that wait for nothing any more.
+    /// Origins that no longer wait for anything.
     pub completes: Vec<O>,
 }
 
@@ -37,13 +37,14 @@ struct PendingPlan<O, S> {
     deferred: Vec<(O, S)>,
 }
 
-/// The ledger of one partition: plans under way (named by tokens), the URLs that each lets through, and the origins that
-/// wait for them. An origin is complete when it waits for nothing any more. `O` names an origin, `S` is a sighting.
+/// The ledger of one partition: pending plans (identified by tokens), the URLs that each admits, and the origins that
+/// wait for them. An origin is complete when it no longer waits for anything. `O` identifies an origin, `S` is a
+/// discovered URL.
 #[derive(Debug)]
 pub struct Pending<O, S> {
     plans: HashMap<u64, PendingPlan<O, S>>,
     urls: ByFingerprint<PendingUrl>,
-    /// For how many things each origin waits; never zero.
+    /// Number of waits per origin; never zero.
     holds: HashMap<O, u32>,
 }
 
@@ -54,54 +55,54 @@ impl<O, S> Default for Pending<O, S> {
 }
 
 impl<O: Copy + Eq + Hash, S> Pending<O, S> {
-    /// The number of plans under way.
+    /// Returns the number of pending plans.
     #[must_use]
     pub fn plans(&self) -> usize {
         self.plans.len()
     }
 
-    /// The plan that is letting this URL through, if there is one.
+    /// Returns the pending admission of this URL, if there is one.
     #[must_use]
     pub fn get(&self, fingerprint: Fingerprint) -> Option<PendingUrl> {
         self.urls.get(&fingerprint).copied()
     }
 
-    /// The plan `token` lets this URL through, which no other plan does at present; `origin` waits for it.
+    /// Records that the plan `token` admits this URL, which no other pending plan does; `origin` waits for it.
     pub fn admit(&mut self, token: u64, entry: SeenEntry, origin: O) {
         self.urls.insert(entry.fingerprint, PendingUrl { token, depth: entry.depth });
         self.plan(token).entries.push(entry);
         self.wait(token, origin);
     }
 
-    /// `origin` waits until the plan `token` is durable.
+    /// Makes `origin` wait until the plan `token` is durable.
     pub fn wait(&mut self, token: u64, origin: O) {
         let plan = self.plan(token);
-        // The links of a record come one after another, so that looking at the last spares most repetitions.
+        // The links of a record arrive in sequence, so checking the last entry avoids most duplicates.
         if plan.waiting.last() != Some(&origin) {
             plan.waiting.push(origin);
             self.hold(origin);
         }
     }
 
-    /// `sighting` of `origin` is to be decided on when the plan `token` is durable; `origin` waits for that.
+    /// Defers the decision on `sighting` of `origin` until the plan `token` is durable; `origin` waits for it.
     pub fn defer(&mut self, token: u64, origin: O, sighting: S) {
         self.plan(token).deferred.push((origin, sighting));
         self.hold(origin);
     }
 
-    /// Whether `origin` waits for anything.
+    /// Returns `true` if `origin` waits for anything.
     #[must_use]
     pub fn is_waiting(&self, origin: &O) -> bool {
         self.holds.contains_key(origin)
     }
 
-    /// What the plan is letting through so far.
+    /// Returns the URLs that the plan admits so far.
     #[must_use]
     pub fn entries(&self, token: u64) -> &[SeenEntry] {
         self.plans.get(&token).map_or(&[], |plan| &plan.entries)
     }
 
-    /// The plan is durable. `None` when it is not known, as after its partition was closed.
+    /// Removes a plan that became durable. Returns `None` if it is not known, as after its partition was closed.
     pub fn settle(&mut self, token: u64) -> Option<Settled<O, S>> {
         let plan = self.plans.remove(&token)?;
         for entry in &plan.entries {
@@ -111,8 +112,8 @@ impl<O: Copy + Eq + Hash, S> Pending<O, S> {
         Some(Settled { entries: plan.entries, deferred: plan.deferred, completes })
     }
 
-    /// The log refused the plan. Who waits for it waits for nothing any more, whatever else it waited for: [`Settled::completes`]
-    /// are to be rejected.
+    /// Removes a plan that the log refused. Origins that wait for it no longer wait for anything, not even for other
+    /// plans: [`Settled::completes`] must be rejected.
     pub fn refuse(&mut self, token: u64) -> Option<Settled<O, S>> {
         let PendingPlan { entries, waiting, mut deferred } = self.plans.remove(&token)?;
         for entry in &entries {
@@ -123,7 +124,7 @@ impl<O: Copy + Eq + Hash, S> Pending<O, S> {
         Some(Settled { entries, deferred, completes })
     }
 
-    /// `origin` waits for one thing less; whether it waits for nothing any more.
+    /// Removes one wait of `origin`; returns `true` if it no longer waits for anything.
     pub fn release(&mut self, origin: &O) -> bool {
         let Some(holds) = self.holds.get_mut(origin) else { return false };
         *holds -= 1;

@@ -1,27 +1,27 @@
-//! Up to where an index stands, and the proof that it stands on this log.
+//! Index checkpoint: the last applied record, with its hash to verify that the index belongs to this log.
 
 use orbweaver_messages::Millis;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The last record that an index has applied: its offset, and what proves on reading it again that it is that record.
+/// The last record that an index has applied: its offset, and the values that identify it when it is read again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
-    /// Its offset.
+    /// Offset of the record.
     pub offset: u64,
-    /// Its timestamp.
+    /// Timestamp of the record.
     pub timestamp_ms: Millis,
-    /// The hash of its value (xxh3-64).
+    /// Hash of the value (xxh3-64).
     pub hash: u64,
 }
 
 impl Position {
-    /// The position at a record.
+    /// Returns the position of a record.
     #[must_use]
     pub fn of(offset: u64, timestamp_ms: Millis, value: &[u8]) -> Self {
         Self { offset, timestamp_ms, hash: xxh3_64(value) }
     }
 
-    /// As stored: three numbers, little endian.
+    /// Encodes the position as three numbers, little endian.
     pub(crate) fn to_bytes(self) -> [u8; 24] {
         let mut bytes = [0; 24];
         bytes[..8].copy_from_slice(&self.offset.to_le_bytes());
@@ -30,7 +30,7 @@ impl Position {
         bytes
     }
 
-    /// From what was stored; `None` when that is damaged.
+    /// Decodes a stored position; returns `None` if it is damaged.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; 24] = bytes.try_into().ok()?;
         let number = |at: usize| bytes[at..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes));

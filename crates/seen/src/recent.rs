@@ -1,46 +1,46 @@
-//! The cache of what was met lately.
+//! The cache of recently seen URLs.
 
 use orbweaver_url::Fingerprint;
 
-/// Entries of a set; with their depths they fill one cache line, so that a look-up costs one access to memory.
+/// Entries per set; with their depths they fill one cache line, so a look-up costs one memory access.
 const WAYS: usize = 3;
 
-/// No URL has the fingerprint zero (its chance is 2^-128), so that it can mean an empty place.
+/// No URL has the fingerprint zero (its probability is 2^-128), so it can mark an empty entry.
 const EMPTY: [u8; 16] = [0; 16];
 
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
 struct Set {
-    /// The most recently met first.
+    /// Most recently used first.
     fingerprints: [[u8; 16]; WAYS],
     depths: [u16; WAYS],
 }
 
 const EMPTY_SET: Set = Set { fingerprints: [EMPTY; WAYS], depths: [0; WAYS] };
 
-/// A bounded cache, fingerprint to depth: sets of three places, of which the one least recently met is given up.
-/// What it holds is true for ever, since nothing that was let through is ever taken back; what it does not hold is unknown.
+/// A bounded cache, fingerprint to depth: sets of three entries, of which the least recently used is evicted. A hit
+/// remains valid, since no admission is ever withdrawn; a miss says nothing.
 #[derive(Debug)]
 pub struct Recent {
     sets: Vec<Set>,
     counts: RecentCounts,
 }
 
-/// How the cache answered, and how full it is.
+/// Hits and misses of the cache, and its fill level.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RecentCounts {
-    /// Look-ups of what it held.
+    /// Look-ups that were hits.
     pub hits: u64,
-    /// Look-ups of what it did not hold.
+    /// Look-ups that were misses.
     pub misses: u64,
-    /// Places that are taken.
+    /// Used entries.
     pub filled: u64,
-    /// All places.
+    /// Capacity in entries.
     pub places: u64,
 }
 
 impl Recent {
-    /// A cache of about `entries` places, 21 bytes each (rounded to a power of two of 64 bytes).
+    /// Creates a cache of about `entries` entries, 21 bytes each (rounded to a power of two of 64 bytes).
     #[must_use]
     pub fn new(entries: usize) -> Self {
         let sets = vec![EMPTY_SET; entries.div_ceil(WAYS).max(1).next_power_of_two()];
@@ -48,13 +48,13 @@ impl Recent {
         Self { sets, counts }
     }
 
-    /// How it answered so far, and how full it is.
+    /// Returns the hits and misses so far, and the fill level.
     #[must_use]
     pub fn counts(&self) -> RecentCounts {
         self.counts
     }
 
-    /// The depth at which this URL was let through, if that is remembered.
+    /// Returns the depth at which this URL was admitted, if it is cached.
     pub fn get(&mut self, fingerprint: Fingerprint) -> Option<u16> {
         let set = self.set(fingerprint);
         let way = set.fingerprints.iter().position(|known| *known == fingerprint.0);
@@ -68,7 +68,7 @@ impl Recent {
         Some(depth)
     }
 
-    /// Remembers that this URL was let through at this depth.
+    /// Caches the admission of this URL at this depth.
     pub fn insert(&mut self, fingerprint: Fingerprint, depth: u16) {
         let set = self.set(fingerprint);
         match set.fingerprints.iter().position(|known| *known == fingerprint.0) {
@@ -86,7 +86,7 @@ impl Recent {
         }
     }
 
-    /// Forgets everything.
+    /// Removes all entries.
     pub fn clear(&mut self) {
         self.sets.fill(EMPTY_SET);
         self.counts.filled = 0;
@@ -95,7 +95,7 @@ impl Recent {
     fn set(&mut self, fingerprint: Fingerprint) -> &mut Set {
         let [a, b, c, d, e, f, g, h, ..] = fingerprint.0;
         let mask = self.sets.len() as u64 - 1;
-        // A fingerprint is a hash, so that its bytes are spread already; the mask is below the length.
+        // A fingerprint is a hash, so its bytes are already uniform; the mask is below the length.
         let place = (u64::from_le_bytes([a, b, c, d, e, f, g, h]) & mask) as usize;
         &mut self.sets[place]
     }

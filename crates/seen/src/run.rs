@@ -1,4 +1,4 @@
-//! A sorted run: entries on the disk in the order of their fingerprints, which never change.
+//! An SSTable: immutable entries on disk, sorted by fingerprint.
 
 use std::{
     fs::File,
@@ -13,20 +13,20 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::tags::{Tags, TagsBuilder, Verify};
 
-/// An entry: fingerprint (16 bytes) and depth (little endian).
+/// Size of an entry: fingerprint (16 bytes) and depth (little endian).
 const ENTRY: usize = 18;
-/// What a file begins with, then the number of entries and the hash of all of them (xxh3-64, little endian).
+/// Start of the file, followed by the number of entries and the hash of all of them (xxh3-64, little endian).
 const MAGIC: &[u8; 8] = b"orbrun01";
 const HEADER: usize = 24;
-/// Buffers of files that are read or written in order.
+/// Size of the buffers for sequential reads and writes.
 const BUFFER: usize = 256 << 10;
 
-/// Files of runs that are kept open in this process; those of others are opened for each look-up, which costs 2 µs more.
-/// An instance may hold hundreds of partitions of a few runs each, and a process has 1,024 files by default.
+/// Maximum number of SSTable files kept open in this process; others are opened per look-up, which costs 2 µs more. An
+/// instance may hold hundreds of partitions with a few SSTables each, and a process has 1,024 files by default.
 const KEPT_OPEN: usize = 256;
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
-/// A file that is kept open, if there are not too many.
+/// A file that is kept open if the limit allows.
 #[derive(Debug)]
 struct Kept(Option<File>);
 
@@ -45,7 +45,7 @@ impl Drop for Kept {
     }
 }
 
-/// One run: its file, and what is kept of it in memory.
+/// One SSTable: its file, and its filter in memory.
 #[derive(Debug)]
 pub(crate) struct Run {
     file: Kept,
@@ -55,7 +55,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Opens a run: reads it whole, for its hash and its tags.
+    /// Opens an SSTable: reads it completely, for its hash and its filter.
     ///
     /// # Errors
     /// When it cannot be read; [`io::ErrorKind::InvalidData`] when it is damaged.
@@ -78,25 +78,26 @@ impl Run {
         Ok(Self { file: Kept::new(reader.file.into_inner()), path: path.to_owned(), number, tags: tags.finish() })
     }
 
-    /// The number of entries.
+    /// Returns the number of entries.
     pub(crate) fn len(&self) -> u64 {
         self.tags.len()
     }
 
-    /// Memory, in bytes.
+    /// Returns the memory of the filter in bytes.
     pub(crate) fn filter_bytes(&self) -> u64 {
         self.tags.bytes()
     }
 
-    /// Whether the fingerprint may be in it, without asking the disk.
+    /// Returns `true` if it may contain the fingerprint, without a disk access.
     pub(crate) fn may_contain(&self, fingerprint: Fingerprint) -> bool {
         self.tags.may_contain(fingerprint)
     }
 
-    /// The depth of this fingerprint, if it is in the run; and how many entries were read.
+    /// Returns the depth of this fingerprint, if the SSTable contains it, and the number of entries read.
     ///
     /// # Errors
-    /// When it cannot be read; [`io::ErrorKind::NotFound`] when it was merged meanwhile, and was not kept open.
+    /// When it cannot be read; [`io::ErrorKind::NotFound`] when it was compacted in the meantime, and was not kept
+    /// open.
     pub(crate) fn depth(&self, fingerprint: Fingerprint) -> io::Result<(Option<u16>, u64)> {
         let mut lookups = 0;
         for number in self.tags.find(fingerprint) {
@@ -115,7 +116,7 @@ impl Run {
         Ok((None, lookups))
     }
 
-    /// Reads all of it in order.
+    /// Returns a reader of all entries in order.
     pub(crate) fn entries(&self) -> io::Result<RunReader> {
         RunReader::open(&self.path)
     }
@@ -131,7 +132,7 @@ fn damaged(path: &Path) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("{} is damaged", path.display()))
 }
 
-/// Reads a run in order.
+/// Sequential reader of an SSTable.
 #[derive(Debug)]
 pub(crate) struct RunReader {
     file: BufReader<File>,
@@ -163,16 +164,16 @@ impl RunReader {
         Ok(Some(bytes))
     }
 
-    /// The next entry.
+    /// Returns the next entry.
     pub(crate) fn next_entry(&mut self) -> io::Result<Option<(Fingerprint, u16)>> {
         Ok(self.next_bytes()?.map(entry_of))
     }
 }
 
-/// Writes a run. Without [`RunWriter::finish`] the file is no run, and is removed.
+/// Writer of an SSTable. Without [`RunWriter::finish`] the file is invalid, and is removed.
 pub(crate) struct RunWriter {
     file: Option<File>,
-    /// Entries that are not hashed and written yet: both are cheaper for many at once.
+    /// Entries that are not hashed and written yet: both are cheaper in large blocks.
     buffer: Vec<u8>,
     path: PathBuf,
     number: u64,
@@ -182,7 +183,7 @@ pub(crate) struct RunWriter {
 }
 
 impl RunWriter {
-    /// A run of so many entries, or fewer.
+    /// Creates an SSTable of at most `entries` entries.
     pub(crate) fn create(path: PathBuf, number: u64, verify: Verify, entries: u64) -> io::Result<Self> {
         let file = Some(File::options().read(true).write(true).create_new(true).open(&path)?);
         let (tags, buffer) = (Some(TagsBuilder::new(verify, entries)), Vec::with_capacity(BUFFER));
@@ -191,7 +192,7 @@ impl RunWriter {
         Ok(writer)
     }
 
-    /// Takes the next entry in, in the order of fingerprints.
+    /// Adds the next entry, in the order of fingerprints.
     pub(crate) fn push(&mut self, fingerprint: Fingerprint, depth: u16) -> io::Result<()> {
         self.buffer.extend_from_slice(&fingerprint.0);
         self.buffer.extend_from_slice(&depth.to_le_bytes());
@@ -209,7 +210,7 @@ impl RunWriter {
         written
     }
 
-    /// Ends the run.
+    /// Completes the SSTable.
     pub(crate) fn finish(mut self) -> io::Result<Run> {
         self.write()?;
         let taken = self.file.take().zip(self.tags.take());

@@ -1,4 +1,4 @@
-//! The tables of one partition: in memory what waits to be written, then the runs on the disk.
+//! The tables of one partition: memtables waiting to be written, and SSTables on disk.
 
 use std::{
     fs, io,
@@ -14,16 +14,17 @@ use std::{
 
 use crate::{Position, SeenError, Verify, keyed::ByFingerprint, manifest::Manifest, run::Run};
 
-/// Tables that wait to be written; who wants to add another one waits. The disk is slower than the log then.
+/// Maximum number of memtables waiting to be written; adding another one blocks, since the disk is then slower than the
+/// log.
 const TABLES_WAITING: usize = 4;
-/// A run is merged with the younger ones when they have together more than its size by this: few runs are to be asked, and
-/// an entry is written again about five times for each four-fold growth.
+/// An SSTable is compacted with the newer ones when their total size exceeds its own divided by this: look-ups search
+/// few SSTables, and an entry is rewritten about five times per four-fold growth.
 const GROWTH: u64 = 4;
 
-/// The number of the youngest run of this process.
+/// Number of the newest SSTable of this process.
 static LAST_RUN: AtomicU64 = AtomicU64::new(0);
 
-/// Entries that were read back and wait to be written, and up to where they bring the index.
+/// An immutable memtable: entries that were read back and wait to be written, and the resulting checkpoint.
 #[derive(Debug)]
 pub(crate) struct Frozen {
     pub(crate) entries: ByFingerprint<u16>,
@@ -37,7 +38,7 @@ pub(crate) enum Table {
     Run(Arc<Run>),
 }
 
-/// All tables of a partition. Runs come before frozen ones, and older before younger.
+/// All tables of a partition: SSTables first, then frozen memtables; older before newer.
 #[derive(Debug)]
 pub(crate) struct Shelf {
     pub(crate) folder: PathBuf,
@@ -45,7 +46,7 @@ pub(crate) struct Shelf {
     contents: Mutex<Contents>,
     /// Signalled when a table was written, or cannot be.
     written: Condvar,
-    /// Raised with each change of the tables.
+    /// Incremented with each change of the tables.
     version: AtomicU64,
     closed: AtomicBool,
 }
@@ -55,7 +56,7 @@ struct Contents {
     tables: Vec<Table>,
     position: Option<Position>,
     next_run: u64,
-    /// Why nothing can be written any more.
+    /// Reason why writing has stopped.
     failed: Option<String>,
 }
 
@@ -74,8 +75,8 @@ impl Contents {
 }
 
 impl Shelf {
-    /// Opens what the manifest names, and removes all else. Damage, and runs without a position, are errors of the kind
-    /// [`io::ErrorKind::InvalidData`].
+    /// Opens the SSTables named in the manifest, and removes all others. Damage, and SSTables without a checkpoint, are
+    /// errors of the kind [`io::ErrorKind::InvalidData`].
     pub(crate) fn open(folder: PathBuf, verify: Verify) -> io::Result<Self> {
         fs::create_dir_all(&folder)?;
         let manifest = Manifest::read(&folder)?.unwrap_or_default();
@@ -112,7 +113,7 @@ impl Shelf {
         self.version.load(Acquire)
     }
 
-    /// The tables of this moment, and their version.
+    /// Returns the current tables and their version.
     pub(crate) fn tables(&self) -> Result<(u64, Vec<Table>), SeenError> {
         let contents = self.lock();
         match &contents.failed {
@@ -125,7 +126,7 @@ impl Shelf {
         self.lock().position
     }
 
-    /// Adds a table that is to be written; waits while too many do.
+    /// Adds a table to be written; waits while too many are queued.
     pub(crate) fn add(&self, frozen: Frozen) {
         let mut contents = self.lock();
         while contents.waiting() >= TABLES_WAITING && contents.failed.is_none() {
@@ -135,7 +136,7 @@ impl Shelf {
         self.version.fetch_add(1, Release);
     }
 
-    /// Waits until all is written.
+    /// Waits until all tables are written.
     pub(crate) fn settle(&self) -> Result<(), SeenError> {
         let mut contents = self.lock();
         while contents.waiting() > 0 && contents.failed.is_none() {
@@ -144,7 +145,7 @@ impl Shelf {
         contents.failed.as_ref().map_or(Ok(()), |reason| Err(self.disk(reason)))
     }
 
-    /// Nothing is changed any more, in memory or in the folder.
+    /// Prevents all further changes, in memory and in the directory.
     pub(crate) fn close(&self) {
         let _contents = self.lock();
         self.closed.store(true, Release);
@@ -160,7 +161,7 @@ impl Shelf {
         self.written.notify_all();
     }
 
-    /// The table that is to be written next.
+    /// Returns the table to be written next.
     pub(crate) fn next_frozen(&self) -> Option<Arc<Frozen>> {
         self.lock()
             .tables
@@ -168,8 +169,8 @@ impl Shelf {
             .find_map(|table| if let Table::Frozen(frozen) = table { Some(frozen.clone()) } else { None })
     }
 
-    /// The path and number of a new run. No two of this process share a number, since a merge that nobody wants any more
-    /// may still be writing when its partition is opened again.
+    /// Returns the path and number of a new SSTable. Numbers are unique within the process, since an obsolete
+    /// compaction may still be writing when its partition is opened again.
     pub(crate) fn new_run(&self) -> (PathBuf, u64) {
         let least = self.lock().next_run;
         let after = |last: u64| last.saturating_add(1).max(least);
@@ -178,7 +179,8 @@ impl Shelf {
         (path_of(&self.folder, number), number)
     }
 
-    /// The oldest frozen table is this run now (none, when it held no entry), and its position is on the disk with it.
+    /// Replaces the oldest frozen memtable by its SSTable (none if it held no entry), and writes the manifest with its
+    /// checkpoint.
     pub(crate) fn was_written(&self, run: Option<Run>) -> io::Result<()> {
         let mut contents = self.lock();
         if self.is_closed() {
@@ -199,7 +201,7 @@ impl Shelf {
         Ok(())
     }
 
-    /// The youngest runs, as far as they are to be merged.
+    /// Returns the newest SSTables that are to be compacted.
     pub(crate) fn to_merge(&self) -> Vec<Arc<Run>> {
         let contents = self.lock();
         let runs = contents.runs().cloned().collect::<Vec<_>>();
@@ -213,7 +215,7 @@ impl Shelf {
         if runs.len() - from < 2 { vec![] } else { runs[from..].to_vec() }
     }
 
-    /// These runs are one run now.
+    /// Replaces these SSTables by the compacted one.
     pub(crate) fn were_merged(&self, old: &[Arc<Run>], merged: Run) -> io::Result<()> {
         let mut contents = self.lock();
         let is_first =

@@ -1,26 +1,26 @@
-//! Whether a sighting is the first.
+//! Decision whether a discovered URL is new.
 
-/// What a sighting is.
+/// Novelty of a discovered URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sight {
-    /// The URL was never let through.
+    /// The URL was never admitted.
     First,
-    /// It was, from further away than now: its links, cut off by the depth limit then, may be in reach now.
+    /// Admitted at a greater depth: its links, cut off by the depth limit then, may be within reach now.
     Shallower,
-    /// It was, from no further away, or depth does not matter.
+    /// Admitted at the same or a lesser depth, or depth does not matter.
     Known,
 }
 
 impl Sight {
-    /// Whether the URL is let through.
+    /// Returns `true` if the URL is admitted.
     #[must_use]
     pub fn passes(self) -> bool {
         self != Self::Known
     }
 }
 
-/// Decides on a sighting at `depth` of a URL that was let through at the depth `known`, if ever. `depth_limited`: the crawl
-/// has a maximal depth.
+/// Decides on a URL discovered at `depth` that was admitted at the depth `known`, if ever. `depth_limited`: the crawl
+/// has a maximum depth.
 #[must_use]
 pub fn first_sight(known: Option<u16>, depth: u16, depth_limited: bool) -> Sight {
     match known {

@@ -1,22 +1,22 @@
-//! What is held in memory of a sorted run: a tag an entry, and where each bucket begins.
+//! The filter of an SSTable in memory: a tag per entry, and the start of each bucket.
 
 use orbweaver_url::Fingerprint;
 
-/// Buckets of which one number is stored in full; the others are told from it.
+/// Buckets per group: each group stores one start in full, and the others relative to it.
 const GROUP: usize = 256;
 
-/// Whether what the filter finds is looked up on disk.
+/// Whether filter hits are verified on disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Verify {
-    /// Yes: nothing is ever lost. 1.5 bytes a URL; one unknown URL of 50 costs a look-up for nothing.
+    /// Verified: no URL is ever lost. 1.5 bytes per URL; one in 50 unknown URLs costs a wasted look-up.
     #[default]
     OnDisk,
-    /// No: what the filter finds is known, and two unknown URLs of ten million a run are lost. 3.7 bytes a URL.
+    /// Trusted: a hit counts as known, and per SSTable two in ten million unknown URLs are lost. 3.7 bytes per URL.
     Never,
 }
 
 impl Verify {
-    /// Bytes of a tag.
+    /// Returns the bytes per tag.
     fn width(self) -> usize {
         match self {
             Self::OnDisk => 1,
@@ -24,7 +24,7 @@ impl Verify {
         }
     }
 
-    /// Entries of a bucket on average: fewer take more memory, more err more often.
+    /// Returns the average entries per bucket: fewer take more memory, more cause more false positives.
     fn bucket(self) -> u64 {
         match self {
             Self::OnDisk => 4,
@@ -33,19 +33,19 @@ impl Verify {
     }
 }
 
-/// Where each bucket begins.
+/// Start of each bucket.
 #[derive(Debug)]
 enum Starts {
-    /// Less than 65,536 after the number of its group.
+    /// Start of each group, and within it the offset of each bucket, below 65,536.
     Near { groups: Vec<u64>, within: Vec<u16> },
-    /// Somebody has made up URLs whose fingerprints lie together.
+    /// Needed if someone constructs URLs with adjacent fingerprints.
     Any(Vec<u64>),
 }
 
-/// The filter of a sorted run. The entries are sorted, so that those with the same first bits lie together, in a bucket;
-/// of each a tag of other bits is kept, in the same order. So it needs no room to grow, is made by writing one after the
-/// other, is read in two places, and says where on the disk the entry is. (A quotient filter, Bender et al., VLDB 2012,
-/// for a set that does not change.)
+/// The filter of an SSTable. The entries are sorted, so those with the same first bits are adjacent and form a bucket;
+/// for each, a tag of other bits is stored, in the same order. The filter thus needs no room to grow, is built
+/// sequentially, is read in two places, and returns the position of the entry on disk. (A quotient filter, Bender et
+/// al., VLDB 2012, for a set that does not change.)
 #[derive(Debug)]
 pub(crate) struct Tags {
     verify: Verify,
@@ -56,30 +56,31 @@ pub(crate) struct Tags {
 }
 
 impl Tags {
-    /// Entries of the bucket of `fingerprint` with its tag, as far as `from`: their numbers in the run.
+    /// Returns the entries in the bucket of `fingerprint` that have its tag, as entry numbers in the SSTable.
     pub(crate) fn find(&self, fingerprint: Fingerprint) -> impl Iterator<Item = u64> + '_ {
         let bucket = bucket_of(fingerprint, self.buckets);
         let (from, to) = (self.start(bucket), self.start(bucket + 1));
         let width = self.verify.width();
         let tag = tag_of(fingerprint);
         let tags = self.tags.get(from as usize * width..to as usize * width).unwrap_or_default();
-        // Byte by byte: slices of a length that is not known here are compared by a call, which costs more than all else.
+        // Byte by byte: slices of a length unknown at compile time are compared by a call, which costs more than
+        // everything else.
         let is_tag = move |known: &[u8]| known.iter().zip(tag).all(|(known, byte)| *known == byte);
         let matches = tags.chunks_exact(width).enumerate().filter(move |(_, known)| is_tag(known));
         matches.map(move |(index, _)| from + index as u64)
     }
 
-    /// Whether the fingerprint may be in the run.
+    /// Returns `true` if the SSTable may contain the fingerprint.
     pub(crate) fn may_contain(&self, fingerprint: Fingerprint) -> bool {
         self.find(fingerprint).next().is_some()
     }
 
-    /// The number of entries.
+    /// Returns the number of entries.
     pub(crate) fn len(&self) -> u64 {
         self.entries
     }
 
-    /// Memory, in bytes.
+    /// Returns the memory in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         let starts = match &self.starts {
             Starts::Near { groups, within } => groups.capacity() * 8 + within.capacity() * 2,
@@ -97,16 +98,16 @@ impl Tags {
     }
 }
 
-/// Makes tags from entries in order.
+/// Builder of a filter from sorted entries.
 #[derive(Debug)]
 pub(crate) struct TagsBuilder {
     tags: Tags,
-    /// Buckets whose beginning is known.
+    /// Number of buckets whose start is known.
     begun: u64,
 }
 
 impl TagsBuilder {
-    /// For so many entries, or fewer.
+    /// Creates a builder for at most `entries` entries.
     pub(crate) fn new(verify: Verify, entries: u64) -> Self {
         let buckets = entries.div_ceil(verify.bucket()).max(1);
         let groups = Vec::with_capacity((buckets as usize + 1).div_ceil(GROUP));
@@ -115,7 +116,7 @@ impl TagsBuilder {
         Self { tags: Tags { verify, entries: 0, buckets, tags, starts }, begun: 0 }
     }
 
-    /// Takes the next entry in.
+    /// Adds the next entry.
     pub(crate) fn push(&mut self, fingerprint: Fingerprint) {
         let bucket = bucket_of(fingerprint, self.tags.buckets);
         self.begin_up_to(bucket);
@@ -130,7 +131,7 @@ impl TagsBuilder {
         self.tags
     }
 
-    /// The buckets up to this one begin here, unless they began before.
+    /// Starts all buckets up to this one here, unless they have already started.
     fn begin_up_to(&mut self, bucket: u64) {
         while self.begun <= bucket {
             let start = self.tags.entries;
@@ -157,7 +158,7 @@ impl TagsBuilder {
     }
 }
 
-/// The bucket: the first 64 bits as a fraction of one, times the number of buckets, so that the order is kept.
+/// Returns the bucket: the first 64 bits as a fraction of one, times the number of buckets, which preserves the order.
 fn bucket_of(fingerprint: Fingerprint, buckets: u64) -> u64 {
     let [a, b, c, d, e, f, g, h, ..] = fingerprint.0;
     let first = u64::from_be_bytes([a, b, c, d, e, f, g, h]);

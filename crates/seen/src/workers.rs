@@ -1,4 +1,5 @@
-//! The threads that write: one writes tables as runs, the other merges runs, so that a large merge keeps no table waiting.
+//! The background threads: one writes memtables as SSTables, the other compacts SSTables, so that a large compaction
+//! delays no write.
 
 use std::{
     io,
@@ -16,7 +17,7 @@ use crate::{
     shelf::Shelf,
 };
 
-/// Entries after which a merge looks whether anybody still wants it.
+/// Number of entries after which a compaction checks whether its partition is still open.
 const LOOK_EVERY: u64 = 65_536;
 
 /// The threads of an index. They end when this is dropped.
@@ -35,7 +36,7 @@ impl Workers {
         Ok(Self { to: Some(to_write), threads: vec![writer, merger] })
     }
 
-    /// A table of this shelf is to be written.
+    /// Requests that a table of this shelf be written.
     pub(crate) fn write(&self, shelf: &Arc<Shelf>) {
         let sent = self.to.as_ref().map(|to| to.send(shelf.clone()));
         if !matches!(sent, Some(Ok(()))) {
@@ -49,7 +50,7 @@ impl Drop for Workers {
         // Without a sender the first thread ends, and with it the sender of the second.
         self.to = None;
         for thread in self.threads.drain(..) {
-            // One that panicked has said so already.
+            // A thread that panicked has already reported it.
             let _ = thread.join();
         }
     }
@@ -82,7 +83,7 @@ fn merge_all(jobs: &Receiver<Arc<Shelf>>) {
     }
 }
 
-/// Writes the oldest frozen table.
+/// Writes the oldest frozen memtable.
 fn write(shelf: &Shelf) -> io::Result<()> {
     let Some(frozen) = shelf.next_frozen().filter(|_| !shelf.is_closed()) else { return Ok(()) };
     let mut entries: Vec<(Fingerprint, u16)> = frozen.entries.iter().map(|(key, depth)| (*key, *depth)).collect();
@@ -99,7 +100,8 @@ fn write(shelf: &Shelf) -> io::Result<()> {
     shelf.was_written(run)
 }
 
-/// Merges runs into one; of a fingerprint in several, the least depth remains. Whether there was anything to do.
+/// Compacts SSTables into one; of several entries of a fingerprint, the least depth remains. Returns `true` if SSTables
+/// were compacted.
 fn merge(shelf: &Shelf, runs: &[Arc<Run>]) -> io::Result<bool> {
     if runs.is_empty() {
         return Ok(false);
@@ -127,7 +129,7 @@ fn merge(shelf: &Shelf, runs: &[Arc<Run>]) -> io::Result<bool> {
     Ok(true)
 }
 
-/// A run that is being merged.
+/// Read position in an SSTable that is being compacted.
 struct Head {
     reader: RunReader,
     next: Option<(Fingerprint, u16)>,

@@ -1,4 +1,4 @@
-//! Random schedules over a log, the index and crashes: what the index answers is what the log holds.
+//! Random schedules over a log, the index and crashes: the index always agrees with the log.
 
 #![allow(clippy::expect_used, reason = "a test says what it expects")]
 
@@ -47,13 +47,13 @@ fn batch(urls: &[(u8, u16)]) -> SeenBatch {
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// A record is appended; by us it is acknowledged at once, by another only read back.
+    /// Appends a record; an own record is acknowledged at once, a foreign one is only read back.
     Append { urls: Vec<(u8, u16)>, ours: bool },
-    /// The next record is read back.
+    /// Reads the next record back.
     Follow,
-    /// The index is written to the disk.
+    /// Writes the index to disk.
     Write,
-    /// The process is killed and started again, with or without its index.
+    /// Kills and restarts the process, with or without its index.
     Restart { keep_index: bool },
 }
 
@@ -177,7 +177,7 @@ fn what_was_not_read_back_is_known_now_and_never_reaches_the_disk() {
     let index = SeenIndex::open(directory.path()).expect("the disk");
     let log = SeenLog(vec![batch(&[(1, 0)])]);
     let mut partition = log.restore(&index);
-    // As when the reader is slow. A power failure may take them from the log, and they must not be known then.
+    // As with a slow reader. A power failure may remove them from the log, and then they must not be known.
     let many = (0..70_000u32).map(|number| SeenEntry {
         slot: 3,
         depth: 0,

@@ -1,5 +1,5 @@
-//! What the runtime itself costs a record: a log that does nothing delivers the same batch again and again and takes
-//! every append at once. `bare` polls that log without any runtime; what the others take beyond it is ours.
+//! Cost of the runtime per record: a log that does nothing delivers the same batch repeatedly and accepts every append
+//! at once. `bare` polls that log without any runtime; the additional time of the others is the runtime's.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark")]
 
 use std::{

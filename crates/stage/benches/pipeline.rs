@@ -1,5 +1,5 @@
-//! A chain of three trivial stages on the embedded log: records a second, latency of one record when idle, and the CPU time
-//! of a record in each stage (the runtime's loop with its reads and appends), printed at the end of each benchmark.
+//! A chain of three trivial stages on the embedded log: records per second, latency of one record when idle, and CPU
+//! time per record in each stage (the runtime's loop with its reads and appends), printed at the end of each benchmark.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark")]
 
 use std::{
@@ -24,7 +24,7 @@ const CHAIN: [Topic; 4] = [topic::SEEDS, topic::DISCOVERED, topic::FRONTIER, top
 const NAMES: [&str; 3] = ["first", "second", "third"];
 const VALUE: &[u8] = &[b'x'; 300];
 
-/// Passes each record on.
+/// A stage that forwards each record.
 struct Pass {
     number: usize,
     topics: &'static [Topic],
@@ -107,7 +107,7 @@ impl Chain {
         readers
     }
 
-    /// Appends `count` records in batches and waits until all have come out at the other end.
+    /// Appends `count` records in batches and waits until all arrive at the other end.
     async fn pass(&self, count: usize, batch: usize) -> Duration {
         let mut readers = self.readers().await;
         let begun = Instant::now();
@@ -126,7 +126,7 @@ impl Chain {
         begun.elapsed()
     }
 
-    /// From the append of one record to its coming out at the other end.
+    /// Returns the time from the append of one record to its arrival at the other end.
     async fn one(&self) -> Duration {
         let place = TopicPartition::new(CHAIN[3], 0);
         let end = self.log.bounds(place).await.unwrap().end;

@@ -1,36 +1,36 @@
-//! What a stage wants done: the closed set of verdicts.
+//! Actions requested by a stage.
 
 use orbweaver_log::Record;
 
 use crate::Origin;
 
-/// Names a plan to the stage that made it.
+/// Identifier of a plan, chosen by the stage that made it.
 pub type Token = u64;
 
-/// One step of a plan. A step begins when the one before it is durable.
+/// One step of a plan. A step starts when the previous one is durable.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step<E> {
     /// Append these records, and wait until all are acknowledged.
     Produce(Vec<Record>),
-    /// Perform these effects outside of the log (store writes), and wait until all are durable.
+    /// Perform these effects outside the log (store writes), and wait until all are durable.
     Perform(Vec<E>),
 }
 
-/// What one or more records caused: steps in order, and what is complete when the last is durable. When the log refuses a
-/// record of a step, the plan ends with that step and its origins are rejected, all of them: what must not fall together gets
-/// plans of its own.
+/// Ordered steps caused by one or more records, and the origins that complete when the last step is durable. When the
+/// log refuses a record of a step, the plan ends with that step and all its origins are rejected: work that must not
+/// fail together needs separate plans.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan<E> {
-    /// The steps. Rule 1: what carries the work on comes first, what ends it last.
+    /// The steps: what continues the work comes first, what ends it last (docs/protocol.md#effect-order).
     pub steps: Vec<Step<E>>,
-    /// The origins that are complete after the last step.
+    /// Origins that complete after the last step.
     pub completes: Vec<Origin>,
-    /// When given, the stage hears of it through `Stage::settled`, with the offsets of all produced records in order.
+    /// If set, `Stage::settled` is called with it and the offsets of all produced records, in order.
     pub token: Option<Token>,
 }
 
 impl<E> Plan<E> {
-    /// The bytes of the records that it produces.
+    /// Returns the size of the produced records in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let records = self.steps.iter().filter_map(|step| match step {
             Step::Produce(records) => Some(records),
@@ -40,23 +40,24 @@ impl<E> Plan<E> {
     }
 }
 
-/// Collects what a stage wants done. The runtime empties it after every call.
+/// Collector of the actions that a stage requests. The runtime empties it after every call.
 #[derive(Debug)]
 pub struct Actions<J, E> {
-    /// Work that carries on, in order.
+    /// Plans, in order.
     pub plans: Vec<Plan<E>>,
-    /// Work outside, for the worker.
+    /// Jobs for the worker.
     pub jobs: Vec<J>,
-    /// Origins that are complete at once: nothing was caused, or another record carries it.
+    /// Origins that complete at once: they caused nothing, or another record continues their work.
     pub completes: Vec<Origin>,
-    /// Origins that are kept in an index of the stage and so are not charged to the budget any more (rule 18).
+    /// Origins that are kept in an index of the stage and are therefore no longer charged to the budget
+    /// (docs/protocol.md#parked-records).
     pub parked: Vec<Origin>,
-    /// Records that cannot be processed, with the reason: to the dead letters, untouched.
+    /// Records that cannot be processed, each with the reason; they are written unchanged to the dead letters.
     pub rejects: Vec<(Origin, String)>,
-    /// Reads the tails up to ends that are asked for from now on, then calls `Stage::refreshed` with this token. While the log
-    /// does not answer that takes as long.
+    /// Tokens of refreshes: the tails are read up to log ends queried from now on, then `Stage::refreshed` is called
+    /// with the token. A refresh waits as long as the log is unavailable.
     pub refreshes: Vec<Token>,
-    /// The stage cannot go on; the process ends with this message and nothing more completes.
+    /// Message with which the process ends because the stage cannot continue; nothing more completes.
     pub halt: Option<String>,
 }
 

@@ -1,5 +1,5 @@
-//! Rule 17, quarantine: after a crash loop, records are delivered one at a time in the whole stage, and the poison record is
-//! dead-lettered.
+//! Quarantine (docs/protocol.md#quarantine): after a crash loop, records are delivered one at a time in the whole
+//! stage, and the poison record is dead-lettered.
 
 use std::{
     collections::VecDeque,
@@ -19,26 +19,27 @@ use crate::{
     turn::Turns,
 };
 
-/// The last commit of a process that ends, and what comes with it.
+/// Timeout for the last commit of a process that ends, and the reads and writes that belong to it.
 const NOTE_WITHIN: Duration = Duration::from_secs(5);
-/// A place of which no record came for so long has no more; the others are paused meanwhile.
+/// Time without a record after which a topic-partition counts as caught up; the others are paused meanwhile.
 const CAUGHT_UP: Duration = Duration::from_secs(5);
 
-/// A place whose records are taken one at a time.
+/// A topic-partition in quarantine.
 #[derive(Debug)]
 pub(crate) struct Alone {
-    /// How many are still taken like this.
+    /// Number of records that are still to be delivered one at a time.
     pub(crate) left: usize,
-    /// Delivered, and not yet given to the stage; what one poll brought, since the place is paused then.
+    /// Delivered and not yet passed to the stage: the records of one poll, since the topic-partition is paused
+    /// afterwards.
     pub(crate) waiting: VecDeque<Delivered>,
-    /// The one that was committed as being tried.
+    /// The record that was committed as `trying`.
     pub(crate) trying: Option<Offset>,
-    /// The same, once the stage has it.
+    /// Origin of that record, once the stage has it.
     pub(crate) given: Option<Origin>,
-    /// The one that was in work alone when the process ended before.
+    /// Record that was in flight alone when the previous process ended.
     pub(crate) suspect: Option<Suspect>,
     since: Instant,
-    /// When the last of its records left, or its opening.
+    /// Time at which the last of its records completed or was parked, or of its opening.
     left_at: Instant,
 }
 
@@ -48,47 +49,48 @@ impl Alone {
         Self { left, waiting: VecDeque::new(), trying: None, given: None, suspect, since: now, left_at: now }
     }
 
-    /// The suspect, if it is the record at `offset`.
+    /// Returns the suspect if it is the record at `offset`.
     fn suspected(&self, offset: Option<Offset>) -> Option<Suspect> {
         self.suspect.filter(|suspect| Some(suspect.offset) == offset)
     }
 
-    /// Whether no further record is taken alone: enough were, or there are no more.
+    /// Returns `true` if the quarantine is over: enough records passed, or there are no more.
     fn is_over(&self, now: Instant) -> bool {
         self.left == 0 || (self.waiting.is_empty() && now >= self.left_at + CAUGHT_UP)
     }
 
-    /// Whether something is to be done that need not wait.
+    /// Returns `true` if there is work that need not wait.
     fn is_due(&self, now: Instant) -> bool {
         self.is_over(now) || (!self.waiting.is_empty() && !self.pauses(now))
     }
 
-    /// Whether the suspect is next and its time has not come.
+    /// Returns `true` if the suspect is next and its pause has not elapsed.
     fn pauses(&self, now: Instant) -> bool {
         let suspect = self.suspected(self.waiting.front().map(|first| first.offset));
         now < self.since + suspect.map_or(Duration::ZERO, Suspect::pause)
     }
 
-    /// Whether all other places wait for this one.
+    /// Returns `true` if all other topic-partitions wait for this one.
     pub(crate) fn holds_others(&self, now: Instant) -> bool {
         self.given.is_some() || !self.pauses(now)
     }
 
-    /// The suspect that a commit names, and whether it is being tried; one that is not tried yet is kept.
+    /// Returns the suspect to be named in a commit, and whether it is being tried; a suspect that was not retried yet
+    /// is kept.
     pub(crate) fn suspect(&self) -> Option<(Suspect, bool)> {
         let Some(offset) = self.trying else { return self.suspect.map(|suspect| (suspect, false)) };
         let new = Suspect { offset, deaths: 0, crashes: 0 };
         Some((self.suspected(self.trying).unwrap_or(new), true))
     }
 
-    /// Whether no further record is wanted from the log.
+    /// Returns `true` if the log should deliver no further record.
     pub(crate) fn is_occupied(&self) -> bool {
         self.given.is_some() || !self.waiting.is_empty()
     }
 }
 
 impl<S: Stage> Turns<S> {
-    /// Notes that an origin is complete or parked.
+    /// Handles a quarantined record that completed or was parked.
     pub(crate) fn left_alone(&mut self, origin: Origin) {
         if self.alone.is_empty() {
             return;
@@ -101,8 +103,8 @@ impl<S: Stage> Turns<S> {
         }
     }
 
-    /// Gives the stage one record, of one of the places that are taken one at a time, when nothing else is in work: all other
-    /// places are paused meanwhile.
+    /// Passes one record from a quarantined topic-partition to the stage if nothing else is in flight: all other
+    /// topic-partitions are paused meanwhile.
     pub(crate) async fn feed_alone(&mut self) -> Result<(), StageError> {
         let now = Instant::now();
         let is_due = |(&place, alone): (&TopicPartition, &Alone)| alone.is_due(now).then_some(place);
@@ -115,7 +117,7 @@ impl<S: Stage> Turns<S> {
             return Ok(());
         }
         self.trial.end();
-        // In turns.
+        // Round robin.
         let after = self.fed.and_then(|fed| self.alone.range((Excluded(fed), Unbounded)).find_map(is_due));
         let Some(place) = after.or_else(|| self.alone.iter().find_map(is_due)) else {
             self.trial.leave();
@@ -128,7 +130,8 @@ impl<S: Stage> Turns<S> {
         Ok(())
     }
 
-    /// The stage ends with an error and has said why: what is alone in work was not the reason. Best effort.
+    /// Withdraws the marks of the records being tried: the stage ends with an error and has reported its reason. Best
+    /// effort.
     pub(crate) async fn withdraw_trials(&mut self) {
         let tried: Vec<TopicPartition> =
             self.alone.iter().filter(|(_, alone)| alone.trying.is_some()).map(|(&place, _)| place).collect();
@@ -141,8 +144,8 @@ impl<S: Stage> Turns<S> {
         }
     }
 
-    /// The process crashes: notes what was alone in work, or was restored or followed. Best effort: without the note the end
-    /// counts as unexplained.
+    /// Records a crash, and the record that was in flight alone, or being restored or tailed. Best effort: without this
+    /// the end counts as unexplained.
     pub(crate) async fn note_crash(&mut self) {
         let noted = match self.in_call.take() {
             Some((partition, place, offset)) => timeout(NOTE_WITHIN, self.note_crasher(partition, place, offset)).await,
@@ -155,12 +158,13 @@ impl<S: Stage> Turns<S> {
         }
     }
 
-    /// Learns which restored and followed records are condemned, whatever partitions this process is given.
+    /// Loads the poison records among restored and tailed records, independently of the partitions assigned to this
+    /// process.
     pub(crate) async fn load_crashers(&mut self) {
         let places: Vec<_> = (0..self.partitions).map(|number| TopicPartition::new(self.topics[0], number)).collect();
         let commits = match self.log.committed(&self.group, &places).await {
             Ok(commits) => commits,
-            // Those of a partition are learnt with its opening, too.
+            // Opening a partition loads its poison records too.
             Err(error) => return tracing::warn!(service = self.service, %error, "condemned records are not known yet"),
         };
         for (place, commit) in places.into_iter().zip(commits) {
@@ -168,7 +172,7 @@ impl<S: Stage> Turns<S> {
         }
     }
 
-    /// What was committed with a partition says which records are condemned.
+    /// Takes the poison records from the commit metadata of a partition.
     pub(crate) fn learn_crashers(&mut self, partition: Partition, metadata: &Metadata) {
         let condemned: Vec<Crasher> =
             metadata.crashers.iter().filter(|crasher| crasher.is_condemned()).cloned().collect();
@@ -178,7 +182,7 @@ impl<S: Stage> Turns<S> {
         }
     }
 
-    /// A followed record is about to be given to the stage; false for one that is condemned.
+    /// Prepares the call of the stage for a tailed record; returns `false` for a poison record.
     pub(crate) fn enters_call(&mut self, record: &Delivered) -> bool {
         let Delivered { place, offset, .. } = *record;
         if self.crashers.values().any(|crashers| is_condemned(crashers, place, offset)) {
@@ -201,7 +205,7 @@ impl<S: Stage> Turns<S> {
         Ok(())
     }
 
-    /// Counts the crash at a restored or followed record; one that is condemned by it goes to the dead letters.
+    /// Counts the crash at a restored or tailed record; if this condemns it, it goes to the dead letters.
     async fn note_crasher(
         &mut self,
         partition: Partition,
@@ -217,7 +221,7 @@ impl<S: Stage> Turns<S> {
             let reason =
                 format!("the process crashed {crashes} times in a row when this record was restored or followed");
             let origin = Origin { place, offset, epoch: 0 };
-            // Who consumes its topic ends what it stands for.
+            // The consumer of its topic ends the work that it belongs to.
             let ends = |_: &Delivered, _| vec![];
             let rejection = Rejection { service: self.service, rejects: vec![(origin, reason)], now: self.now, ends };
             rejection.send(&self.log).await?;
@@ -241,9 +245,9 @@ impl<S: Stage> Turns<S> {
         };
         let condemned = alone.suspected(Some(offset)).and_then(Suspect::condemned);
         if condemned.is_none() {
-            // Durable before the stage sees the record: who finds this at a start knows the suspect.
+            // Durable before the stage receives the record: the next start finds the suspect here.
             alone.trying = Some(offset);
-            // With those of the others, so that one record alone counts as tried.
+            // Together with those of the others, so that only one record counts as tried.
             let points = self.alone.keys().filter_map(|place| self.served.commit_point(*place)).collect();
             if !self.commit(points).await? {
                 if let Some(alone) = self.alone.get_mut(&place) {

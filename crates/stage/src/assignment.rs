@@ -1,18 +1,19 @@
-//! What becomes of a partition: assigned → restoring → open → draining → handed back, or lost.
+//! The life of an assigned partition: assigned → restoring → open → draining → released, or lost.
 //!
-//! Pure: events of the consumer go in, verdicts come out, and the runner carries them out. Rule 5: partition N is begun
-//! when N of every topic is held, and closed when one of them goes, whatever the pieces in which they come and go.
+//! Pure: consumer events go in, verdicts come out, and the runner applies them. Partition N starts to open when N of
+//! every topic is held, and closes when one of them is gone, in whatever order they come and go
+//! (docs/protocol.md#co-assignment).
 
 use std::collections::BTreeMap;
 
 use orbweaver_log::Partition;
 
-/// A set of topics, by their position in `Stage::topics`.
+/// A set of topics, by their index in `Stage::topics`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct TopicSet(u32);
 
 impl TopicSet {
-    /// The most topics that a stage may read side by side.
+    /// Maximum number of topics in a stage's group.
     pub(crate) const MOST: usize = 32;
 
     fn all(topics: usize) -> Self {
@@ -39,30 +40,30 @@ impl TopicSet {
         Self(self.0 & !other.0)
     }
 
-    /// The positions in it.
+    /// Returns the topic indices in the set.
     pub(crate) fn iter(self) -> impl Iterator<Item = usize> {
         (0..Self::MOST).filter(move |&topic| self.contains(topic))
     }
 }
 
-/// What is to be done, in order.
+/// Action on a partition. Actions are applied in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// All topics are held: claim and restore, under this epoch.
+    /// All topics are held: append claims and restore, under this assignment epoch.
     Begin { partition: Partition, epoch: u32 },
-    /// The restore is pointless: stop it, and let the stage forget what it was given.
+    /// Cancel the restore, which is no longer needed, and drop what the stage received from it.
     Cancel { partition: Partition },
-    /// The partition is wanted back: let what is in flight finish, then call [`Assignment::drained`].
+    /// The partition was revoked: finish its work in flight, then call [`Assignment::drained`].
     Drain { partition: Partition },
-    /// Commit these topics of it, then close it; whatever completes later completes nothing.
+    /// Commit these topics of it, then close it; later completions have no effect.
     Close { partition: Partition, commit: TopicSet },
-    /// Give these back.
+    /// Release these topic-partitions.
     HandBack { partition: Partition, topics: TopicSet },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Not served: not all topics are held, or the process ends.
+    /// Not open: some topics are not held, or the process is shutting down.
     Closed,
     Restoring,
     Open,
@@ -72,7 +73,7 @@ enum Phase {
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     held: TopicSet,
-    /// Of the held ones those that are wanted back.
+    /// Subset of `held` that was revoked.
     wanted: TopicSet,
     phase: Phase,
     epoch: u32,
@@ -93,7 +94,7 @@ impl Assignment {
         Self { all: TopicSet::all(topics), entries: BTreeMap::new(), epochs: 0, closing: false }
     }
 
-    /// `partition` of `topic` is ours. One that was ours already had been lost without a word.
+    /// Handles the assignment of `partition` of `topic`. If it was already held, it had been lost without an event.
     pub(crate) fn assigned(&mut self, partition: Partition, topic: usize) -> Vec<Verdict> {
         let held = self.entries.get(&partition).is_some_and(|entry| entry.held.contains(topic));
         let mut verdicts = if held { self.lost(partition, topic) } else { vec![] };
@@ -108,7 +109,7 @@ impl Assignment {
         verdicts
     }
 
-    /// `partition` of `topic` is wanted back.
+    /// Handles the revocation of `partition` of `topic`.
     pub(crate) fn revoked(&mut self, partition: Partition, topic: usize) -> Vec<Verdict> {
         let Some(entry) = self.entries.get_mut(&partition).filter(|entry| entry.held.contains(topic)) else {
             return vec![];
@@ -130,7 +131,7 @@ impl Assignment {
         }
     }
 
-    /// `partition` of `topic` is gone, and nothing may be committed for it.
+    /// Handles the loss of `partition` of `topic`, for which nothing may be committed any more.
     pub(crate) fn lost(&mut self, partition: Partition, topic: usize) -> Vec<Verdict> {
         let Some(entry) = self.entries.get_mut(&partition).filter(|entry| entry.held.contains(topic)) else {
             return vec![];
@@ -146,7 +147,7 @@ impl Assignment {
         verdicts
     }
 
-    /// The restore that was begun under `epoch` is done; true when the partition is open from now on.
+    /// Handles the end of the restore started under `epoch`; returns `true` if the partition is now open.
     pub(crate) fn restored(&mut self, partition: Partition, epoch: u32) -> bool {
         match self.entries.get_mut(&partition) {
             Some(entry) if entry.phase == Phase::Restoring && entry.epoch == epoch => {
@@ -157,18 +158,18 @@ impl Assignment {
         }
     }
 
-    /// Whether the restore that was begun under `epoch` is still wanted.
+    /// Returns `true` if the restore started under `epoch` is still needed.
     pub(crate) fn is_restoring(&self, partition: Partition, epoch: u32) -> bool {
         self.entries.get(&partition).is_some_and(|entry| entry.phase == Phase::Restoring && entry.epoch == epoch)
     }
 
-    /// Whether `partition` is open.
+    /// Returns `true` if `partition` is open.
     #[cfg(test)]
     pub(crate) fn is_open(&self, partition: Partition) -> bool {
         self.entries.get(&partition).is_some_and(|entry| entry.phase == Phase::Open)
     }
 
-    /// A draining partition has nothing in flight, or has used up its time.
+    /// Handles the end of a drain: nothing is in flight, or the deadline has passed.
     pub(crate) fn drained(&mut self, partition: Partition) -> Vec<Verdict> {
         let Some(entry) = self.entries.get_mut(&partition).filter(|entry| entry.phase == Phase::Draining) else {
             return vec![];
@@ -180,7 +181,7 @@ impl Assignment {
         verdicts
     }
 
-    /// The process ends: everything is drained and nothing begun.
+    /// Starts the shutdown: drains open partitions and opens no more.
     pub(crate) fn shut_down(&mut self) -> Vec<Verdict> {
         self.closing = true;
         let mut verdicts = vec![];
@@ -200,7 +201,7 @@ impl Assignment {
         verdicts
     }
 
-    /// How many partitions are being restored.
+    /// Returns the number of partitions being restored.
     pub(crate) fn restoring(&self) -> usize {
         self.entries.values().filter(|entry| entry.phase == Phase::Restoring).count()
     }

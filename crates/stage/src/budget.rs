@@ -1,33 +1,33 @@
-//! How much may be uncommitted: records and bytes, with a low-water mark.
+//! Limit on uncommitted work: records and bytes, with a low-water mark.
 
 use std::collections::VecDeque;
 
 use orbweaver_log::Offset;
 
-/// Marks an entry of [`Charges`] that was released.
+/// Marks a released entry of [`Charges`].
 const RELEASED: u32 = u32::MAX;
-/// Released entries between charged ones are swept out when they outnumber these and the charged ones.
+/// Released entries between charged ones are removed when they outnumber the charged ones by more than this.
 const SWEEP_ABOVE: usize = 1024;
 
-/// What may be uncommitted at a time.
+/// Limits on uncommitted work that is not parked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Records.
+    /// Maximum number of records.
     pub records: usize,
-    /// Bytes of keys, values and headers: of the records that are charged and of those in plans that are not durable.
+    /// Maximum bytes of keys, values and headers, in charged records and in plans that are not durable.
     pub bytes: usize,
-    /// In percent of the limits: what is paused at a limit is resumed when both have fallen below this mark, so that a
-    /// stage at its limit does not pause and resume for each record.
+    /// Low-water mark in percent of the limits: reading that paused at a limit resumes once both are at or below the
+    /// mark, so that a stage at its limit does not pause and resume for every record.
     pub low_water_percent: u8,
 }
 
-/// What is charged over all partitions.
+/// Charges over all partitions.
 #[derive(Debug)]
 pub(crate) struct Budget {
     limits: Limits,
     records: usize,
     bytes: usize,
-    /// Bytes of the records in plans that are not durable.
+    /// Bytes of records in plans that are not durable.
     planned: usize,
     paused: bool,
 }
@@ -48,18 +48,18 @@ impl Budget {
         self.bytes = self.bytes.saturating_sub(bytes);
     }
 
-    /// Charges what a plan produces, until it is durable.
+    /// Charges the records of a plan until it is durable.
     pub(crate) fn plan(&mut self, bytes: usize) {
         self.planned += bytes;
     }
 
-    /// A plan is durable.
+    /// Releases the charge of a durable plan.
     pub(crate) fn durable(&mut self, bytes: usize) {
         debug_assert!(self.planned >= bytes, "more is durable than was planned");
         self.planned = self.planned.saturating_sub(bytes);
     }
 
-    /// Whether reading has to pause now: from the limit on, until both are below low water.
+    /// Returns `true` while reading has to pause: from reaching a limit until both are at or below low water.
     pub(crate) fn paused(&mut self) -> bool {
         let Limits { records, bytes, low_water_percent } = self.limits;
         let low = |limit: usize| limit as u128 * u128::from(low_water_percent) / 100;
@@ -79,14 +79,14 @@ impl Budget {
         self.bytes + self.planned
     }
 
-    /// The larger of the shares of the limits that are used.
+    /// Returns the used share of the limits, the larger of the two.
     pub(crate) fn used_ratio(&self) -> f64 {
         let share = |used: usize, limit: usize| used as f64 / limit as f64;
         share(self.records, self.limits.records).max(share(self.bytes(), self.limits.bytes))
     }
 }
 
-/// What is charged for one partition of one topic, by offset. Records are charged in order and released in any.
+/// Charges of one topic-partition by offset. Records are charged in order and released in any order.
 #[derive(Debug, Default)]
 pub(crate) struct Charges {
     entries: VecDeque<(Offset, u32)>,
@@ -94,7 +94,7 @@ pub(crate) struct Charges {
 }
 
 impl Charges {
-    /// Charges `offset`, which must be above all charged before. Returns what to charge to the budget.
+    /// Charges `offset`, which must be above all previously charged offsets. Returns the bytes to charge to the budget.
     pub(crate) fn charge(&mut self, offset: Offset, bytes: usize) -> usize {
         let bytes = u32::try_from(bytes).unwrap_or(RELEASED).min(RELEASED - 1);
         self.entries.push_back((offset, bytes));
@@ -102,9 +102,9 @@ impl Charges {
         bytes as usize
     }
 
-    /// Releases `offset`; its bytes, or `None` when it is not charged (parked, or restored).
+    /// Releases `offset`. Returns its bytes, or `None` if it is not charged (parked or restored).
     pub(crate) fn release(&mut self, offset: Offset) -> Option<usize> {
-        // Records mostly complete in the order in which they came.
+        // Records mostly complete in order of delivery.
         let index = match self.entries.front() {
             Some(front) if front.0 == offset => 0,
             _ => self.entries.binary_search_by_key(&offset, |entry| entry.0).ok()?,
@@ -123,17 +123,17 @@ impl Charges {
         Some(bytes as usize)
     }
 
-    /// The lowest offset that is charged.
+    /// Returns the lowest charged offset.
     pub(crate) fn lowest(&self) -> Option<Offset> {
         self.entries.front().map(|entry| entry.0)
     }
 
-    /// How many records are charged.
+    /// Returns the number of charged records.
     pub(crate) fn live(&self) -> usize {
         self.live
     }
 
-    /// The bytes of all that is charged.
+    /// Returns the bytes of all charged records.
     pub(crate) fn bytes(&self) -> usize {
         self.entries.iter().filter(|entry| entry.1 != RELEASED).map(|entry| entry.1 as usize).sum()
     }
@@ -191,7 +191,7 @@ mod tests {
                 budget.charge(charges.charge(offset as u64 * 3, bytes));
             }
             prop_assert_eq!(charges.bytes(), budget.bytes());
-            // A step that shares no factor with the count visits every offset once, in a scattered order.
+            // A step without a common factor with the count visits every offset once, in a scattered order.
             let step = (1..).map(|step| step + order.index(50)).find(|&step| gcd(step, sizes.len()) == 1).unwrap();
             for turn in 0..sizes.len() {
                 let offset = (turn * step % sizes.len()) as u64 * 3;

@@ -1,12 +1,13 @@
-//! A budget of bytes for the work of a service outside its loop: bodies being read, pages being extracted, and their results
-//! until these are durable.
+//! A byte budget for the work of a service outside its loop: bodies being read, pages being extracted, and their
+//! results until these are durable.
 //!
-//! A [`Reservation`] ends when it is dropped, so a job that is cancelled or panics leaks nothing. [`Reservation::attach`] ties
-//! it to the bytes that it was made for: it ends when their last handle is dropped, in whatever queue, plan or append that is.
+//! A [`Reservation`] ends when it is dropped, so a job that is cancelled or panics leaks nothing.
+//! [`Reservation::attach`] ties it to the bytes that it was made for: it ends when their last handle is dropped, in
+//! whatever queue, plan or append that is.
 //!
-//! Work that grows step by step could deadlock: every job holds a part and waits for the rest. So one job at a time, the one
-//! that has waited longest, may go beyond the budget ([`Reservation::grow`]). No more than the budget and the needs of that one
-//! job are ever in use.
+//! Work that grows step by step could deadlock: every job holds a part and waits for the rest. Therefore one job at a
+//! time, the longest-waiting one, may exceed the budget ([`Reservation::grow`]). At most the budget plus the needs of
+//! that one job are in use at any time.
 
 use std::sync::Arc;
 
@@ -14,51 +15,51 @@ use bytes::Bytes;
 use prometheus::IntGauge;
 use tokio::sync::{Mutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 
-/// A budget of bytes. Clones share it.
+/// A byte budget. Clones share it.
 #[derive(Debug, Clone)]
 pub struct ByteBudget {
     bytes: usize,
     free: Arc<Semaphore>,
-    /// Held by the one reservation that may exceed the budget; first come, first served.
+    /// Held by the one reservation that may exceed the budget; granted in order of request.
     overdraft: Arc<Mutex<()>>,
     in_use: IntGauge,
 }
 
 impl ByteBudget {
-    /// A budget of `bytes`; `in_use` follows what is reserved.
+    /// Creates a budget of `bytes`; `in_use` reports the reserved bytes.
     #[must_use]
     pub fn new(bytes: usize, in_use: IntGauge) -> Self {
         let bytes = bytes.min(Semaphore::MAX_PERMITS);
         Self { bytes, free: Arc::new(Semaphore::new(bytes)), overdraft: Arc::default(), in_use }
     }
 
-    /// The budget, in bytes.
+    /// Returns the budget in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether `bytes` could be reserved now.
+    /// Returns `true` if `bytes` could be reserved now.
     #[must_use]
     pub fn has_room(&self, bytes: usize) -> bool {
         self.free.available_permits() >= bytes
     }
 
-    /// A reservation of nothing, to be grown.
+    /// Returns an empty reservation that can grow.
     #[must_use]
     pub fn reservation(&self) -> Reservation {
         Reservation { budget: self.clone(), permits: None, overdrawn: 0, overdraft: None, has_waited: false }
     }
 
-    /// Reserves `bytes`, or the whole budget where that is less, if that needs no wait.
+    /// Reserves `bytes`, or the whole budget if that is less; returns `None` if this would require waiting.
     #[must_use]
     pub fn try_reserve(&self, bytes: usize) -> Option<Reservation> {
         let mut reservation = self.reservation();
         reservation.take_free(bytes.min(self.bytes)).then_some(reservation)
     }
 
-    /// Reserves `bytes`, or the whole budget where that is less, when as much is free. Never exceeds the budget: whoever waits
-    /// here must not hold what others wait for.
+    /// Reserves `bytes`, or the whole budget if that is less, waiting until they are free. Never exceeds the budget: a
+    /// caller that waits here must not hold anything that others wait for.
     pub async fn reserve(&self, bytes: usize) -> Reservation {
         let mut reservation = self.reservation();
         let wanted = permits(bytes.min(self.bytes));
@@ -69,7 +70,7 @@ impl ByteBudget {
     }
 }
 
-/// Bytes that are reserved until this is dropped.
+/// Bytes that stay reserved until this is dropped.
 #[derive(Debug)]
 pub struct Reservation {
     budget: ByteBudget,
@@ -81,20 +82,21 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// The bytes that are reserved.
+    /// Returns the reserved bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.within() + self.overdrawn
     }
 
-    /// Whether [`Self::grow`] has ever had to wait.
+    /// Returns `true` if [`Self::grow`] has ever had to wait.
     #[must_use]
     pub fn has_waited(&self) -> bool {
         self.has_waited
     }
 
-    /// Reserves `more` bytes. Waits while the budget has none, unless nobody else exceeds it: the reservations that need to are
-    /// let through one after another, each when the one before has ended or shrunk.
+    /// Reserves `more` bytes. Exceeds the budget if necessary, unless another reservation already does; then waits
+    /// until the bytes are free, or until it is the next to exceed: such reservations take turns, each starting when
+    /// the previous one has ended or shrunk.
     pub async fn grow(&mut self, more: usize) {
         if self.take_free(more) {
             return;
@@ -115,8 +117,8 @@ impl Reservation {
         self.overdraw(more);
     }
 
-    /// Reserves exactly `bytes` from now on. What is missing is taken at once, beyond the budget if need be: for bytes that are
-    /// in memory already.
+    /// Sets the reservation to exactly `bytes`. Missing bytes are reserved immediately, beyond the budget if necessary:
+    /// for bytes that are already in memory.
     pub fn set(&mut self, bytes: usize) {
         let missing = bytes.saturating_sub(self.bytes());
         if missing > 0 && !self.take_free(missing) {
@@ -126,7 +128,7 @@ impl Reservation {
         drop(self.split(surplus));
     }
 
-    /// Parts with `bytes` of it, or all where that is less. What exceeds the budget goes first.
+    /// Splits off `bytes`, or everything if that is less. Bytes beyond the budget are split off first.
     #[must_use]
     pub fn split(&mut self, bytes: usize) -> Self {
         let overdrawn = bytes.min(self.overdrawn);
@@ -140,7 +142,7 @@ impl Reservation {
         Self { budget: self.budget.clone(), permits, overdrawn, overdraft, has_waited: false }
     }
 
-    /// Ties it to `bytes`: it ends when their last handle is dropped.
+    /// Ties the reservation to `bytes`: it ends when their last handle is dropped.
     #[must_use]
     pub fn attach(self, bytes: Bytes) -> Bytes {
         Bytes::from_owner(Attached { bytes, _reservation: self })
@@ -187,7 +189,7 @@ impl AsRef<[u8]> for Attached {
     }
 }
 
-/// One permit a byte. A semaphore gives out 4 GiB at a time at most, which is more than any body or page may have.
+/// Converts bytes to permits, one per byte. At most 4 GiB at a time, which exceeds any body or page.
 fn permits(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }

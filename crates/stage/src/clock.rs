@@ -1,9 +1,9 @@
-//! The clock, an effect: deciding code gets `now` as a value.
+//! The clock, an effect: deciding code receives `now` as a value.
 //!
-//! A process reads the machine's wall clock once, when it begins, and goes on from there by a clock that never steps and
-//! counts suspension. So a wall clock that is set, by an hour or back and forth, changes no interval, no lease and no block
-//! of a running process, and a machine that was suspended is found to have been. [`Clock::step_ms`] tells by how much the
-//! wall clock was set since; a process that shares times with others is started again to follow it.
+//! A process reads the machine's wall clock once, at its start, and continues from there with a clock that never steps
+//! and counts suspension. Setting the wall clock, by an hour or back and forth, therefore changes no interval, lease or
+//! block of a running process, and the suspension of a machine is detected. [`Clock::step_ms`] returns how far the wall
+//! clock was set since; a process that shares times with others is restarted to follow it.
 
 use std::sync::{
     OnceLock,
@@ -12,53 +12,56 @@ use std::sync::{
 
 use orbweaver_messages::Millis;
 
-/// Tells the time.
+/// Source of the current time.
 pub trait Clock: Send + Sync + 'static {
-    /// Milliseconds since the Unix epoch. Never steps, and counts the time in which the machine was suspended.
+    /// Returns milliseconds since the Unix epoch. Never steps, and counts the time during which the machine was
+    /// suspended.
     fn now(&self) -> Millis;
 
-    /// By how many milliseconds the machine's wall clock was set since this clock began; negative when it was set back.
+    /// Returns by how many milliseconds the machine's wall clock was set since this clock started; negative if it was
+    /// set back.
     fn step_ms(&self) -> Millis {
         0
     }
 }
 
-/// Both clocks of a machine, read together, in milliseconds.
+/// Values of both clocks of a machine, read together, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
-    /// Since the Unix epoch. May be set at any moment.
+    /// Milliseconds since the Unix epoch. May be set at any time.
     pub wall_ms: Millis,
-    /// Since some moment, usually the machine's start. Is never set, and goes on while the machine is suspended.
+    /// Milliseconds since an arbitrary point, usually the machine's start. Never set, and continues while the machine
+    /// is suspended.
     pub boot_ms: Millis,
 }
 
-/// A time that begins with the wall clock and is not moved when that is set. Pure.
+/// Time that starts at the wall clock and does not move when that is set. Pure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SteadyTime {
     begun: Reading,
 }
 
 impl SteadyTime {
-    /// Begins.
+    /// Creates a time that starts at `begun`.
     #[must_use]
     pub const fn beginning_at(begun: Reading) -> Self {
         Self { begun }
     }
 
-    /// The time of a reading, in milliseconds since the Unix epoch.
+    /// Returns the time of a reading, in milliseconds since the Unix epoch.
     #[must_use]
     pub fn at(&self, reading: Reading) -> Millis {
         self.begun.wall_ms.saturating_add(reading.boot_ms.saturating_sub(self.begun.boot_ms))
     }
 
-    /// By how much the wall clock was set since the begin.
+    /// Returns by how many milliseconds the wall clock was set since the start.
     #[must_use]
     pub fn step_ms(&self, reading: Reading) -> Millis {
         reading.wall_ms.saturating_sub(self.at(reading))
     }
 }
 
-/// The machine's clocks. All values of this type in a process tell the same time.
+/// The machine's clocks. All values of this type in a process return the same time.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
@@ -82,7 +85,7 @@ fn read() -> Reading {
     }
 }
 
-/// `CLOCK_MONOTONIC`, which `std::time::Instant` reads on Linux, stands still while the machine is suspended.
+/// `CLOCK_MONOTONIC`, which `std::time::Instant` reads on Linux, stops while the machine is suspended.
 #[cfg(target_os = "linux")]
 const COUNTS_SUSPENSION: rustix::time::ClockId = rustix::time::ClockId::Boottime;
 #[cfg(not(target_os = "linux"))]
@@ -100,7 +103,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands where it was set.
+/// A clock that moves only when it is advanced or set.
 #[derive(Debug, Default)]
 pub struct ScriptedClock {
     begun_ms: Millis,
@@ -109,18 +112,19 @@ pub struct ScriptedClock {
 }
 
 impl ScriptedClock {
-    /// A clock that stands at `now`.
+    /// Creates a clock at `now`.
     #[must_use]
     pub fn at(now: Millis) -> Self {
         Self { begun_ms: now, ..Self::default() }
     }
 
-    /// Lets `by` milliseconds pass, in which the machine may be suspended; negative: as a clock that is set back.
+    /// Advances the time by `by` milliseconds, during which the machine may be suspended; a negative value sets it
+    /// back.
     pub fn advance(&self, by: Millis) {
         self.passed_ms.fetch_add(by, Ordering::SeqCst);
     }
 
-    /// Sets the wall clock by `by` milliseconds, back too, in no time.
+    /// Sets the wall clock by `by` milliseconds, forward or back, without time passing.
     pub fn step(&self, by: Millis) {
         self.step_ms.fetch_add(by, Ordering::SeqCst);
     }
@@ -168,10 +172,10 @@ mod tests {
     fn a_suspension_is_counted_and_is_no_step() {
         let begun = Reading { wall_ms: 1_000_000, boot_ms: 70 };
         let time = SteadyTime::beginning_at(begun);
-        // Both clocks went on while nothing ran.
+        // Both clocks continued while nothing ran.
         let woken = Reading { wall_ms: 1_000_000 + HOUR_MS, boot_ms: 70 + HOUR_MS };
         assert_eq!((time.at(woken), time.step_ms(woken)), (1_000_000 + HOUR_MS, 0));
-        // A virtual machine that was stopped from outside: its clocks stood still, and the wall clock was set then.
+        // A virtual machine that was stopped from outside: its clocks stopped, and the wall clock was set afterwards.
         let stopped = Reading { wall_ms: 1_000_000 + HOUR_MS, boot_ms: 71 };
         assert_eq!((time.at(stopped), time.step_ms(stopped)), (1_000_001, HOUR_MS - 1));
     }

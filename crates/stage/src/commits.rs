@@ -1,4 +1,4 @@
-//! When and what is committed.
+//! Commits: their timing, contents and results.
 
 use orbweaver_log::{Commit, LogError, Offset, TopicPartition};
 use orbweaver_messages::Millis;
@@ -11,22 +11,22 @@ use crate::{
     turn::Turns,
 };
 
-/// While nothing is in flight, commits may follow each other in a tenth of the interval.
+/// While nothing is in flight, the minimum time between commits is this fraction of the interval.
 const IDLE_SHARE: u32 = 10;
-/// So many times in half a session a stage that needs it proves that its partitions are its own.
+/// Number of ownership checks per `frozen_after`, for a stage that needs proof.
 const PROOFS: u32 = 4;
 
-/// Commits that the log did not take.
+/// Commits that the log refused.
 #[derive(Debug, Default)]
 pub(crate) struct Refused {
-    /// Their partitions are no longer ours.
+    /// No longer assigned.
     pub(crate) gone: Vec<(TopicPartition, Commit)>,
-    /// They may be tried again.
+    /// Retriable.
     pub(crate) for_now: Vec<(TopicPartition, Commit)>,
 }
 
 impl<S: Stage> Turns<S> {
-    /// When the next commit is due, if there is something to commit.
+    /// Returns the time of the next commit, if there is anything to commit.
     pub(crate) fn commit_at(&self) -> Option<Instant> {
         if !self.served.is_dirty() {
             return self.proof_at();
@@ -37,7 +37,7 @@ impl<S: Stage> Turns<S> {
         Some(self.proof_at().map_or(due, |proof| due.min(proof)))
     }
 
-    /// When a commit is due that only proves that the partitions are ours.
+    /// Returns the time of the next commit whose only purpose is to verify ownership.
     fn proof_at(&self) -> Option<Instant> {
         let wanted = self.stage.needs_proof() && self.served.open_partitions() > 0;
         wanted.then(|| self.sent_at + self.config.frozen_after / PROOFS)
@@ -54,11 +54,11 @@ impl<S: Stage> Turns<S> {
         }
         let mut moved = self.served.moved();
         if moved.is_empty() && self.proof_at().is_some_and(|proof| proof <= now) {
-            // One is enough: the brokers refuse it to whom they no longer know as a member.
+            // One is enough: the brokers refuse it if the process is no longer a member.
             moved.extend(self.served.places().next().and_then(|place| self.served.commit_point(place)));
         }
         if moved.is_empty() {
-            // What completed lies above the commit points; they are looked at again after as long.
+            // The completions are above the commit points, which are checked again after another interval.
             self.committed_at = now;
             self.uncommitted_since = None;
             return Ok(());
@@ -66,7 +66,7 @@ impl<S: Stage> Turns<S> {
         self.commit(moved).await.map(drop)
     }
 
-    /// Commits; false when some were refused, which are looked at again after the next interval.
+    /// Commits these points. Returns `false` if some were refused; these are checked again after the next interval.
     pub(crate) async fn commit(&mut self, points: Vec<(TopicPartition, Offset)>) -> Result<bool, StageError> {
         let mut commits = Vec::with_capacity(points.len());
         for (place, offset) in points {
@@ -79,7 +79,7 @@ impl<S: Stage> Turns<S> {
         Ok(gone.is_empty() && for_now.is_empty())
     }
 
-    /// Commits at the orderly end of a partition: the start counts go back to zero.
+    /// Commits at the orderly end of a partition: the start counts are reset to zero.
     pub(crate) async fn commit_last(&mut self, points: Vec<(TopicPartition, Offset)>) -> Result<(), StageError> {
         let mut commits = vec![];
         for (place, offset) in points {
@@ -104,13 +104,14 @@ impl<S: Stage> Turns<S> {
         Metadata { trying: Some(offset), deaths, crashes, untried: !tried, ..metadata }
     }
 
-    /// What is kept with the first topic of a partition.
+    /// Returns the crash counts stored with the first topic of a partition.
     pub(crate) fn crashers_of(&self, place: TopicPartition) -> Vec<Crasher> {
         let kept = self.crashers.get(&place.partition).filter(|_| place.topic == self.topics[0]);
         kept.cloned().unwrap_or_default()
     }
 
-    /// Sends commits to the log; returns those that it refused. A place that is no longer ours does not hold the others up.
+    /// Sends commits to the log and returns the refused ones. A topic-partition that is no longer assigned does not
+    /// block the others.
     pub(crate) async fn send(&mut self, mut commits: Vec<(TopicPartition, Commit)>) -> Result<Refused, StageError> {
         let mut refused = Refused::default();
         while !commits.is_empty() {

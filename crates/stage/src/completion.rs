@@ -1,7 +1,8 @@
-//! When a crawl is complete (rule 25), read off the offsets: no counter, no vote, no coordinator.
+//! Detection of a complete crawl (docs/protocol.md#completion) from offsets alone: no counter, no vote, no coordinator.
 //!
-//! A record that is on its way has an incomplete cause upstream, which shows as a record between a commit point and an
-//! end. That it moved past us while we looked is ruled out by looking twice: no end may have moved in between.
+//! A record that is still to be produced has an incomplete cause upstream, which shows as a record between a commit
+//! point and a log end. Two offset snapshots rule out that it moved past the first one: no log end may have moved
+//! between them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,93 +11,94 @@ use futures::future::try_join_all;
 use orbweaver_log::{Log, LogError, Offset, TopicPartition};
 use orbweaver_messages::Topic;
 
-/// How long the look for a record between commit point and end may take.
+/// Maximum time to search for a record between commit point and log end.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// A group and a topic that it has to work off.
+/// A group and a topic that it consumes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Declared {
-    /// The consumer group.
+    /// Consumer group.
     pub group: String,
-    /// The topic.
+    /// Topic.
     pub topic: Topic,
 }
 
-/// How one group stands in one partition.
+/// Offsets of one group in one topic-partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {
-    /// The partition.
+    /// Topic-partition.
     pub place: TopicPartition,
-    /// The first offset that is held.
+    /// Log start: the first readable offset.
     pub start: Offset,
-    /// The offset that the next record gets.
+    /// Log end: the next offset to assign.
     pub end: Offset,
-    /// What is committed; `None` counts as the start.
+    /// Committed offset; `None` counts as the log start.
     pub committed: Option<Offset>,
-    /// Whether a record lies between commit point and end, as far as was looked (compaction leaves ends without any), or was
-    /// deleted there before it was processed.
+    /// Whether the search found a record between commit point and log end (compaction can leave a gap without any), or
+    /// records there were deleted before they were processed.
     pub records_left: bool,
 }
 
 impl Standing {
-    /// Offsets between commit point and end: at least the number of records there.
+    /// Returns the number of offsets between commit point and log end, an upper bound on the number of records there.
     #[must_use]
     pub fn lag(&self) -> u64 {
         self.end.saturating_sub(self.committed.unwrap_or(self.start).max(self.start))
     }
 
-    /// Whether the log begins behind the commit point: records between them were deleted.
+    /// Returns `true` if the log start is above the commit point: records between them were deleted.
     #[must_use]
     pub fn is_overtaken(&self) -> bool {
         self.committed.unwrap_or(0) < self.start
     }
 }
 
-/// How all declared groups stand.
+/// Offset snapshot of all declared groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
-    /// One entry a declared pair, with one standing a partition.
+    /// One entry per declared pair, with one standing per partition.
     pub pairs: Vec<(Declared, Vec<Standing>)>,
 }
 
-/// Why a reading says nothing.
+/// Error while taking an offset snapshot.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadingError {
     /// The log failed.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// A group stands beyond the end of the log.
+    /// The committed offset of a group is above the log end.
     #[error(
         "{place}: the group `{group}` stands at {committed}, but the log ends at {end}: the log is not the one that was committed for"
     )]
     BeyondTheEnd {
-        /// The partition.
+        /// Topic-partition.
         place: TopicPartition,
-        /// The group.
+        /// Consumer group.
         group: String,
-        /// What is committed.
+        /// Committed offset.
         committed: Offset,
-        /// The end.
+        /// Log end.
         end: Offset,
     },
 }
 
 impl Reading {
-    /// Looks once. Ends are read after commits: a record that is worked off in between only makes the lag look larger.
+    /// Takes a snapshot. Log ends are read after commits: a record that completes in between only makes the lag look
+    /// larger.
     ///
     /// # Errors
-    /// When the log fails, or a commit lies beyond the end.
+    /// When the log fails, or a commit is above the log end.
     pub async fn take(log: &dyn Log, declared: &[Declared]) -> Result<Self, ReadingError> {
         let mut pairs = Vec::with_capacity(declared.len());
-        // Whether some record is known to be left: then nothing is complete, and nobody looks for more.
+        // Whether some record is known to be left: then nothing is complete, and no further search is needed.
         let mut found = false;
         for pair in declared {
             let partitions = log.partitions(pair.topic)?;
             let places: Vec<_> = (0..partitions).map(|partition| TopicPartition::new(pair.topic, partition)).collect();
             let commits = log.committed(&pair.group, &places).await?;
             let mut standings = Vec::with_capacity(places.len());
-            // All at once: on Kafka each is a round trip.
+            // Concurrently: on Kafka each is a round trip.
             let bounds = try_join_all(places.iter().map(|place| log.bounds(*place))).await?;
             for ((place, commit), bounds) in places.into_iter().zip(commits).zip(bounds) {
                 let committed = commit.map(|commit| commit.offset);
@@ -116,14 +118,14 @@ impl Reading {
         Ok(Self { pairs })
     }
 
-    /// Whether no declared group has a record left.
+    /// Returns `true` if no declared group has a record left.
     #[must_use]
     pub fn is_worked_off(&self) -> bool {
         self.standings().all(|standing| !standing.records_left)
     }
 
-    /// Whether the crawl was complete at `self`, the second of two readings: nothing left in both, and no end moved between
-    /// them. Pure. Readings of different declarations prove nothing.
+    /// Returns `true` if the crawl was complete at `self`, the second of two snapshots: nothing left in both, and no
+    /// log end moved between them. Pure. Snapshots of different declarations prove nothing.
     #[must_use]
     pub fn proves_completion_after(&self, first: &Self) -> bool {
         let same = |(one, other): (&Standing, &Standing)| one.place == other.place && one.end == other.end;
@@ -133,8 +135,8 @@ impl Reading {
             && first.standings().zip(self.standings()).all(same)
     }
 
-    /// Whether nothing moved any more at `self`, the second of two readings, but in partitions that are excused: what is left
-    /// there may stay. Pure.
+    /// Returns `true` if nothing moved between `first` and `self`, the second of two snapshots, and nothing is left
+    /// outside the excused partitions. Pure.
     #[must_use]
     pub fn proves_standstill_after(&self, first: &Self, excused: impl Fn(&Standing) -> bool) -> bool {
         let without = |reading: &Self| {
@@ -146,8 +148,8 @@ impl Reading {
         without(self).proves_completion_after(&without(first))
     }
 
-    /// Partitions of which records were deleted before they were processed, at `self`, the second of two readings. In one
-    /// reading alone, commit and deletion may have come after the commits were read. Pure.
+    /// Returns the partitions whose records were deleted before they were processed, at `self`, the second of two
+    /// snapshots. One snapshot is not enough: commit and deletion may have happened after its commits were read. Pure.
     pub fn overtaken_since<'a>(&'a self, first: &'a Self) -> impl Iterator<Item = (&'a Declared, &'a Standing)> {
         let all = |reading: &'a Self| reading.pairs.iter().flat_map(|(of, at)| at.iter().map(move |at| (of, at)));
         let before: BTreeMap<_, _> = all(first).map(|(of, at)| ((of, at.place.partition), at)).collect();
@@ -157,7 +159,7 @@ impl Reading {
         })
     }
 
-    /// Records to be worked off, by pair, at most (compaction leaves gaps): for progress displays.
+    /// Returns the number of records left per pair, an upper bound (compaction leaves gaps): for progress displays.
     pub fn lags(&self) -> impl Iterator<Item = (&Declared, u64)> {
         self.pairs.iter().map(|(pair, standings)| (pair, standings.iter().map(Standing::lag).sum()))
     }
@@ -174,8 +176,9 @@ impl Reading {
     }
 }
 
-/// Whether a record lies between commit point and end. When it cannot be told, one does: in time, or because what was there
-/// was deleted while we looked (the group has gone on since, and the next reading tells).
+/// Returns `true` if there is a record between commit point and log end. Also if this cannot be determined: not in
+/// time, or because the records were deleted during the search (the group has advanced since, and the next snapshot
+/// will show it).
 async fn holds_a_record(log: &dyn Log, standing: &Standing) -> Result<bool, LogError> {
     match look(log, standing).await {
         Err(LogError::OutOfRange { .. }) => Ok(true),
@@ -211,7 +214,7 @@ mod tests {
         Reading { pairs: vec![(declared, standings.collect())] }
     }
 
-    /// A log with five records in the one partition of a topic.
+    /// Returns a log with five records in the only partition of a topic.
     async fn five_records(topic: Topic) -> (MemoryLog, TopicPartition) {
         let log = MemoryLog::new(&[TopicSpec::new(topic, 1, Cleanup::Delete)]);
         let place = TopicPartition::new(topic, 0);
@@ -278,7 +281,7 @@ mod tests {
             second.overtaken_since(&first).map(|(of, at)| (of, at.start)).collect::<Vec<_>>(),
             [(&declared[0], 5)]
         );
-        // A commit that came since shows that the deletion came after it.
+        // A later commit shows that the deletion happened after it.
         let mut later = second;
         later.pairs[0].1[0].committed = Some(5);
         assert_eq!(later.overtaken_since(&first).count(), 0);

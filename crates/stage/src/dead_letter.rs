@@ -1,6 +1,7 @@
-//! Records that cannot be processed: to `crawl.dead-letters`, untouched, with the reason, before their origins complete.
+//! Records that cannot be processed are written unchanged to `crawl.dead-letters`, with the reason, before their
+//! origins complete.
 //!
-//! The record is read again from its log, where it stays while it is not complete; so nobody has to keep a copy of
+//! The record is read again from its log, where it stays while it is incomplete; so no component has to keep a copy of
 //! every record for the few that are rejected.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -12,15 +13,15 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::{Origin, Stage, header_names::header_name, turn::Turns};
 
-/// The header that carries the [`DeadLetter`].
+/// Header that carries the [`DeadLetter`].
 pub const DEAD_LETTER_HEADER: &str = "dead-letter";
-/// The header of a dead letter that is not the whole record, since that was too large: it cannot be replayed.
+/// Header of a dead letter without the whole record, which was too large: it cannot be replayed.
 pub const DEAD_LETTER_CUT_HEADER: &str = "dead-letter-cut";
-/// The next rejected record is reached by reading on when it is not further away, and by a new reader otherwise.
+/// Maximum distance to the next rejected record for reading on; beyond it a new reader is opened.
 const READ_ON: Offset = 4096;
-/// Of a reason, so many bytes are kept: the header fits beside any record of the record limit.
+/// Maximum size of a stored reason in bytes: the header fits next to any record within the record limit.
 const REASON_BYTES: usize = 4096;
-/// For how long a rejected record is looked for.
+/// Timeout for reading rejected records again.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl<S: Stage> Turns<S> {
@@ -28,7 +29,7 @@ impl<S: Stage> Turns<S> {
         self.rejects.push((origin, reason));
     }
 
-    /// Rejects what caused a record that the log refused.
+    /// Rejects the origins of a record that the log refused.
     pub(crate) fn refuse(&mut self, origins: Vec<Origin>, reason: &str) {
         tracing::error!(
             service = self.service,
@@ -40,7 +41,7 @@ impl<S: Stage> Turns<S> {
     }
 }
 
-/// Rejected records on their way to the dead letters.
+/// Rejected records to be written to the dead letters.
 pub(crate) struct Rejection {
     pub(crate) service: &'static str,
     pub(crate) rejects: Vec<(Origin, String)>,
@@ -50,7 +51,7 @@ pub(crate) struct Rejection {
 }
 
 impl Rejection {
-    /// Appends the dead letters; resolves when they are acknowledged, with the origins.
+    /// Appends the dead letters; resolves with the origins once they are acknowledged.
     pub(crate) async fn send(self, log: &Arc<dyn Log>) -> Result<Vec<Origin>, LogError> {
         let mut by_place: BTreeMap<TopicPartition, Vec<(Offset, String)>> = BTreeMap::new();
         let origins = self.rejects.iter().map(|(origin, _)| *origin).collect();
@@ -81,7 +82,7 @@ impl Rejection {
     }
 }
 
-/// The records at these offsets, in ascending order; `None` for one that compaction has removed.
+/// Reads the records at these offsets, in ascending order; `None` for a record that compaction has removed.
 async fn read_again(
     log: &Arc<dyn Log>,
     place: TopicPartition,
@@ -135,8 +136,8 @@ fn record(mut letter: DeadLetter, original: Option<Delivered>) -> Record {
     Record { place, key: original.key, value: original.value, headers, timestamp_ms }
 }
 
-/// Appends dead letters. One that is too large with its new header goes without its value, and where that is not enough, with
-/// nothing but the reason, instead of ending the stage.
+/// Appends dead letters. One that is too large with its new header is written without its value, and if that is not
+/// enough, with only the reason, instead of ending the stage.
 async fn append(log: &Arc<dyn Log>, mut letters: Vec<Record>) -> Result<(), LogError> {
     let lighter: [fn(&mut Record); 2] = [
         |letter| {
@@ -165,13 +166,13 @@ async fn append(log: &Arc<dyn Log>, mut letters: Vec<Record>) -> Result<(), LogE
     log.append(letters).await.map(drop)
 }
 
-/// The beginning of a text, at most `most` bytes of it.
+/// Returns the start of a text, at most `most` bytes of it.
 fn cut(text: &str, most: usize) -> &str {
     let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or(0)]
 }
 
-/// Appends what ends the work that rejected records began.
+/// Appends the records that end what rejected records started.
 async fn append_ends(log: &Arc<dyn Log>, ends: Vec<Record>) -> Result<(), LogError> {
     if ends.is_empty() {
         return Ok(());

@@ -1,8 +1,8 @@
-//! Plans on their way: step n + 1 of a plan begins when step n is durable.
+//! Executes plans in batches: step n + 1 of a plan starts once step n is durable.
 //!
-//! All plans of one turn fly together, in rounds: a round is one append for the records of all of them and one
-//! `perform` for the effects, so that a thousand records of one poll cost one write. A plan lands after its own last
-//! step, whatever the others still have to do. A plan of which the log refuses a record ends there, and no other with it.
+//! All plans of one loop iteration run in rounds. A round issues one append and one `perform` call for the next step of
+//! every plan, so a poll of a thousand records costs one write. A plan completes after its own last step, independently
+//! of the others. A plan with a refused record ends there; other plans are not affected.
 
 use std::sync::Arc;
 
@@ -12,22 +12,22 @@ use tokio::time::Instant;
 
 use crate::{Origin, Perform, Plan, StageError, Step, Token, metrics::ServiceMetrics};
 
-/// A plan that has steps left.
+/// A plan with remaining steps.
 struct Flying<E> {
     steps: std::vec::IntoIter<Step<E>>,
     landing: Landing,
 }
 
-/// A plan that goes no further: its last step is durable, or a record of it was refused.
+/// A plan that has ended: its last step is durable, or a record of it was refused.
 #[derive(Debug)]
 pub(crate) struct Landing {
     pub(crate) completes: Vec<Origin>,
     pub(crate) token: Option<Token>,
-    /// The offsets of its records; left empty when nobody asks.
+    /// Offsets of the produced records; empty without a token.
     pub(crate) offsets: Vec<Offset>,
-    /// Reason for which the log refused a record: the later steps are not taken, and the origins are rejected.
+    /// Reason for which the log refused a record: the later steps are skipped, and the origins are rejected.
     pub(crate) refused: Option<String>,
-    /// The bytes of its records.
+    /// Size of its records in bytes.
     pub(crate) bytes: usize,
 }
 
@@ -37,14 +37,14 @@ impl Landing {
     }
 }
 
-/// What one round brought.
+/// Result of one round.
 pub(crate) struct Landed<E> {
     pub(crate) number: u64,
     pub(crate) landings: Vec<Landing>,
     pub(crate) rest: Option<Flight<E>>,
 }
 
-/// Where steps take effect.
+/// Targets of steps: log, effect executor, metrics.
 pub(crate) struct Effects<E> {
     pub(crate) log: Arc<dyn Log>,
     pub(crate) perform: Arc<dyn Perform<E>>,
@@ -57,14 +57,14 @@ impl<E> Clone for Effects<E> {
     }
 }
 
-/// The plans of one turn.
+/// The plans of one loop iteration.
 pub(crate) struct Flight<E> {
     number: u64,
     plans: Vec<Flying<E>>,
 }
 
 impl<E: Send + 'static> Flight<E> {
-    /// Plans to fly together; `number` tells flights apart, in the order of their beginning.
+    /// Creates a batch; `number` increases with each batch.
     pub(crate) fn new(number: u64, plans: Vec<Plan<E>>) -> Self {
         let plans = plans
             .into_iter()
@@ -77,15 +77,15 @@ impl<E: Send + 'static> Flight<E> {
         Self { number, plans }
     }
 
-    /// The bytes of all their records.
+    /// Returns the size of all records in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.plans.iter().map(|plan| plan.landing.bytes).sum()
     }
 
-    /// Takes the next step of each plan.
+    /// Executes the next step of every plan.
     pub(crate) fn round(mut self, effects: Effects<E>) -> BoxFuture<'static, Result<Landed<E>, StageError>> {
         let (mut records, mut work): (Vec<Record>, Vec<E>) = (vec![], vec![]);
-        // How many of the records are whose: positions of plans, in the order of the records.
+        // Index of each producing plan and its number of records, in the order of the records.
         let mut shares: Vec<(usize, usize)> = vec![];
         for (index, plan) in self.plans.iter_mut().enumerate() {
             match plan.steps.next() {
@@ -134,7 +134,7 @@ impl<E: Send + 'static> Flight<E> {
     }
 }
 
-/// Offsets in the order of the records, and what was refused, by index in ascending order.
+/// Offsets in the order of the records, and refusals by record index, ascending.
 type Appended = (Vec<Offset>, Vec<(usize, Refusal)>);
 
 async fn append<E>(effects: &Effects<E>, records: Vec<Record>) -> Result<Appended, StageError> {
@@ -143,7 +143,7 @@ async fn append<E>(effects: &Effects<E>, records: Vec<Record>) -> Result<Appende
     }
     let (count, begun) = (records.len(), Instant::now());
     let (offsets, refusals) = match effects.log.append(records).await {
-        // The offsets of a plan that was refused are looked at by nobody.
+        // The offsets of a refused plan are not used.
         Err(LogError::Refused(Refused { offsets, refusals })) => {
             (offsets.into_iter().map(Option::unwrap_or_default).collect(), refusals)
         }

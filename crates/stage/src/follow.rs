@@ -1,5 +1,5 @@
-//! Logs that a stage follows: readers outside of the group, beside the loop. One partition of a log after its restore, or all
-//! partitions of a topic ([`Stage::tails`](crate::Stage::tails)).
+//! Logs that a stage tails, read outside the group and concurrently with the loop: one partition of a log after its
+//! restore, or all partitions of a topic ([`Stage::tails`](crate::Stage::tails)).
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -15,22 +15,22 @@ use crate::{
 };
 
 const READ_WAIT: Duration = Duration::from_secs(5);
-/// Batches that wait for the loop.
+/// Capacity of the channel to the loop, in batches.
 const WAITING: usize = 16;
 
-/// News of the followed logs.
+/// Message from a tailed log.
 #[derive(Debug)]
 pub(crate) enum Followed {
-    /// Records of one place, and the offset at which reading goes on.
+    /// Records of one topic-partition, and the offset at which reading continues.
     Records { place: TopicPartition, generation: u64, batch: Result<(Vec<Delivered>, Offset), LogError> },
-    /// The bounds of all tails, asked for after the refresh under way had begun.
+    /// Bounds of all tails, requested after the running refresh had started.
     Bounds(Result<Vec<Bounds>, LogError>),
 }
 
 #[derive(Debug)]
 struct Follower {
     generation: u64,
-    /// Where what the loop has taken ends.
+    /// Offset up to which the loop has processed the log.
     position: Offset,
     task: JoinHandle<()>,
 }
@@ -41,7 +41,7 @@ impl Drop for Follower {
     }
 }
 
-/// All followed logs of a stage.
+/// All tailed logs of a stage.
 pub(crate) struct Followers {
     log: Arc<dyn Log>,
     followers: BTreeMap<TopicPartition, Follower>,
@@ -49,19 +49,19 @@ pub(crate) struct Followers {
     to: Sender<Followed>,
     from: Receiver<Followed>,
     pub(crate) tails: Tails,
-    /// The request for the bounds of the tails.
+    /// Running request for the bounds of the tails.
     asking: JoinSet<()>,
 }
 
 impl Followers {
-    /// `tails` are the places that are followed as long as the process runs, from the first refresh on.
+    /// `tails` are the topic-partitions that are tailed for the life of the process, from the first refresh on.
     pub(crate) fn new(log: Arc<dyn Log>, tails: Vec<TopicPartition>) -> Self {
         let (to, from) = channel(WAITING);
         let (followers, tails) = (BTreeMap::new(), Tails::new(tails));
         Self { log, followers, generations: 0, to, from, tails, asking: JoinSet::new() }
     }
 
-    /// Follows `place` from `from` on.
+    /// Tails `place` from `from`.
     pub(crate) fn follow(&mut self, place: TopicPartition, from: Offset) {
         self.generations += 1;
         let generation = self.generations;
@@ -74,12 +74,12 @@ impl Followers {
         self.followers.insert(place, Follower { generation, position: from, task });
     }
 
-    /// `partition` is closed.
+    /// Stops tailing the logs of a closed `partition`.
     pub(crate) fn leave(&mut self, partition: Partition) {
         self.followers.retain(|place, _| place.partition != partition || self.tails.contains(*place));
     }
 
-    /// Reads the tails up to ends that are asked for from now on, and then has `waiter` told.
+    /// Reads the tails up to log ends queried from now on, then notifies `waiter`.
     pub(crate) fn refresh(&mut self, waiter: Option<Waiter>) {
         self.tails.wait(waiter);
         self.ask();
@@ -95,12 +95,12 @@ impl Followers {
         }
     }
 
-    /// The next batch, as it came. Dropping the future loses nothing.
+    /// Returns the next message in order of arrival. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Option<Followed> {
         self.from.recv().await
     }
 
-    /// The records of a batch for the stage; none when its reader was replaced meanwhile.
+    /// Returns the records of a batch for the stage; none if its reader was replaced meanwhile.
     pub(crate) fn take(&mut self, followed: Followed) -> Result<Vec<Delivered>, LogError> {
         let (place, generation, batch) = match followed {
             Followed::Records { place, generation, batch } => (place, generation, batch),
@@ -119,7 +119,7 @@ impl Followers {
         Ok(records)
     }
 
-    /// The ends of the tails are known. At the first time each is followed from its start on.
+    /// Handles the bounds of the tails. The first time, starts to tail each from its start.
     fn bounded(&mut self, bounds: &[Bounds]) {
         while self.asking.try_join_next().is_some() {}
         let places = self.tails.places();
@@ -133,7 +133,7 @@ impl Followers {
         self.tails.expected();
     }
 
-    /// Whom to tell that the tails were read as far as they were asked for. Ask when all that was taken has reached the stage.
+    /// Returns the waiters whose refresh is complete. Call it when the stage has received all previous records.
     pub(crate) fn refreshed(&mut self) -> Vec<Waiter> {
         let refreshed = self.tails.finished();
         self.ask();
@@ -153,7 +153,7 @@ async fn read_on(
     loop {
         let mut records = reader.read(READ_WAIT).await?;
         records.retain(|record| !is_claim(record));
-        // Over a gap at the end the position alone moves.
+        // After a gap at the end, only the position advances.
         if records.is_empty() && reader.position() == told {
             continue;
         }

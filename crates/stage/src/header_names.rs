@@ -1,4 +1,4 @@
-//! Names of headers that others chose, as names that outlive the program: a record to be appended carries static names.
+//! Static copies of header names chosen by other writers: a record to be appended carries static names.
 
 use std::{
     collections::HashSet,
@@ -7,17 +7,17 @@ use std::{
 
 use bytes::Bytes;
 
-/// So many names are kept, for the life of the process.
+/// Maximum number of names kept, for the life of the process.
 const NAMES: usize = 256;
-/// A longer name is not kept.
+/// Maximum length of a kept name in bytes.
 const NAME_BYTES: usize = 128;
-/// Carries a header whose name is not kept: the value is the name, a zero byte and the value.
+/// Header for names that are not kept: its value is the name, a zero byte and the value.
 const OTHER: &str = "original-header";
 
 static KNOWN: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::default);
 
-/// The header `name` with a static name. What senders make up is bounded: past 256 names, or with a name of more than
-/// 128 bytes, the header becomes `original-header`, whose value holds both.
+/// Returns the header `name` with a static name. Memory for foreign names is bounded: beyond 256 names, or for a name
+/// of more than 128 bytes, the header becomes `original-header`, whose value holds both.
 pub(crate) fn header_name(name: String, value: Bytes) -> (&'static str, Bytes) {
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(&kept) = known.get(name.as_str()) {

@@ -1,54 +1,54 @@
-//! Which offsets of one partition are not complete, and so what may be committed.
+//! The incomplete offsets of one topic-partition, and the commit point that follows from them.
 //!
 //! The commit point is computed, never verified: it is the lowest incomplete offset, whatever the order in which the
-//! others completed. Incomplete offsets are bits in chunks of 32,768, and a chunk without a bit costs one pointer, so
-//! that 20 million outstanding offsets take 2.5 MB and a gap of a billion (compaction) takes 0.25 MB.
+//! others completed. Incomplete offsets are bits in chunks of 32,768, and a chunk without a set bit costs one pointer,
+//! so 20 million outstanding offsets take 2.5 MB and a gap of a billion (compaction) takes 0.25 MB.
 
 use std::collections::VecDeque;
 
 use orbweaver_log::Offset;
 
-/// Bits in a chunk.
+/// Bits per chunk.
 const CHUNK: u64 = 1 << 15;
-/// Words in a chunk.
+/// Words per chunk.
 const WORDS: usize = (CHUNK / 64) as usize;
 
-/// Bits of incomplete offsets, and how many are set.
+/// Bits of incomplete offsets, and the number of set bits.
 #[derive(Debug)]
 struct Chunk {
     words: [u64; WORDS],
     set: u32,
 }
 
-/// The ledger of one partition.
+/// The ledger of one topic-partition.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    /// A bit is set while its offset is incomplete; `None` is a chunk without a bit.
+    /// A bit is set while its offset is incomplete; `None` is a chunk without a set bit.
     chunks: VecDeque<Option<Box<Chunk>>>,
-    /// The offset of the first bit of the first chunk, a multiple of [`CHUNK`].
+    /// Offset of the first bit of the first chunk, a multiple of [`CHUNK`].
     base: Offset,
-    /// The lowest incomplete offset; `next` when there is none.
+    /// Lowest incomplete offset; `next` if there is none.
     low: Offset,
-    /// Where reading goes on: whatever lies below was delivered, or skipped by the log.
+    /// Next offset to read; every lower offset was delivered, or skipped by the log.
     next: Offset,
     outstanding: usize,
-    /// An emptied chunk, kept to be used again.
+    /// An empty chunk kept for reuse.
     spare: Option<Box<Chunk>>,
 }
 
-/// The offset behind `offset`: the one place that adds one.
+/// Returns the offset after `offset`: the only place that adds one.
 fn after(offset: Offset) -> Offset {
     offset + 1
 }
 
 impl Ledger {
-    /// A ledger in which nothing is outstanding and reading begins at `from`.
+    /// Creates a ledger without outstanding offsets that starts reading at `from`.
     pub(crate) fn starting_at(from: Offset) -> Self {
         Self { chunks: VecDeque::new(), base: 0, low: from, next: from, outstanding: 0, spare: None }
     }
 
-    /// Notes that `offset` was delivered and is outstanding; the offsets skipped before it count as complete. False when
-    /// it had been passed already: the log delivered it twice.
+    /// Records that `offset` was delivered and is outstanding; offsets skipped before it count as complete. Returns
+    /// `false` if the offset is below the next one to read: the log delivered it twice.
     pub(crate) fn deliver(&mut self, offset: Offset) -> bool {
         if offset < self.next {
             return false;
@@ -71,7 +71,7 @@ impl Ledger {
         true
     }
 
-    /// Notes that `offset` is complete. False when it was not outstanding.
+    /// Records that `offset` is complete. Returns `false` if it was not outstanding.
     pub(crate) fn complete(&mut self, offset: Offset) -> bool {
         if offset < self.low || offset >= self.next {
             return false;
@@ -92,22 +92,22 @@ impl Ledger {
         true
     }
 
-    /// The lowest incomplete offset: what may be committed.
+    /// Returns the lowest incomplete offset, which may be committed.
     pub(crate) fn commit_point(&self) -> Offset {
         self.low
     }
 
-    /// Where reading goes on.
+    /// Returns the next offset to read.
     pub(crate) fn next(&self) -> Offset {
         self.next
     }
 
-    /// How many offsets are incomplete.
+    /// Returns the number of incomplete offsets.
     pub(crate) fn outstanding(&self) -> usize {
         self.outstanding
     }
 
-    /// The offsets below `offset` that were not delivered count as complete.
+    /// Counts the offsets below `offset` that were not delivered as complete.
     pub(crate) fn skip_to(&mut self, offset: Offset) {
         if self.outstanding == 0 {
             self.low = offset;
@@ -125,7 +125,7 @@ impl Ledger {
         ((place / CHUNK) as usize, (place % CHUNK / 64) as usize, 1 << (place % 64))
     }
 
-    /// The lowest set bit at or above `from`. Each word is passed once, since the commit point only rises.
+    /// Returns the lowest set bit at or above `from`. Each word is passed once, since the commit point only increases.
     fn lowest_from(&self, from: Offset) -> Offset {
         if self.outstanding == 0 {
             return self.next;
@@ -143,7 +143,7 @@ impl Ledger {
         self.next
     }
 
-    /// Gives up the chunks below the commit point.
+    /// Frees the chunks below the commit point.
     fn trim(&mut self) {
         if self.outstanding == 0 {
             self.chunks.clear();

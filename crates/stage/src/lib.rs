@@ -1,40 +1,42 @@
 //! The runtime of a service: one rule, one loop.
 //!
-//! **An offset is complete when everything that its record caused is durable. What is committed is the lowest
-//! incomplete offset, and nothing else is remembered.**
+//! **An offset is complete when everything that its record caused is durable. The lowest incomplete offset is
+//! committed, and nothing else is remembered.**
 //!
-//! A [`Stage`] decides, and a [`Runner`] makes a consumer of it on any [`orbweaver_log::Log`]:
+//! A [`Stage`] makes the decisions; a [`Runner`] runs it as a consumer on any [`orbweaver_log::Log`]:
 //!
-//! 1. It joins the group of the service. A partition that it holds of all topics (rule 5) is *opened*: a claim is appended
-//!    to each log that the stage writes as owner (rule 3), the logs that it restores from are replayed to the end that is
-//!    found then, and reading goes on from there, or from the commit point.
-//! 2. Records go to the stage, which answers with [`Actions`]: plans, jobs, completions, rejects. The steps of a plan are
-//!    carried out one after the other, each durable before the next; all plans of a turn share their writes.
-//! 3. When a plan's last step is durable its origins complete; a rejected record completes when its dead letter is
-//!    acknowledged. A ledger a partition computes the commit point, and that is what is committed.
-//! 4. A full budget pauses reading, a stage that stands still is ended, a partition that is wanted back is drained,
-//!    committed and handed back, in this order, and what completes after that completes nothing.
+//! 1. The runner joins the service's group. Once it holds a partition of all topics (docs/protocol.md#co-assignment),
+//!    it *opens* the partition: it appends a claim to each log that the stage writes as owner
+//!    (docs/protocol.md#claims), replays the restored logs up to the log ends found at that time, and continues reading
+//!    there, or at the commit point.
+//! 2. Records are passed to the stage, which responds with [`Actions`]: plans, jobs, completions, rejects. The steps of
+//!    a plan are executed in order, each durable before the next starts; all plans of one loop iteration share their
+//!    writes.
+//! 3. When a plan's last step is durable, its origins complete; a rejected record completes when its dead letter is
+//!    acknowledged. One ledger per topic-partition computes the commit point, which is then committed.
+//! 4. A full budget pauses reading, and a stalled stage is ended. A revoked partition is drained, committed and
+//!    released, in this order; later completions for it have no effect.
 //!
-//! So a process may be killed at any instruction: its successor starts at the commit point, work in flight is done again,
-//! and none is lost.
+//! A process may therefore be killed at any instruction: its successor starts at the commit point and repeats the work
+//! in flight; none is lost.
 //!
 //! | module | contents |
 //! |---|---|
-//! | `stage`, `actions`, `clock`, `no_work` | what a service implements and says |
-//! | `byte_budget` | memory for the work outside the loop, by bytes |
-//! | `ledger`, `budget`, `served` | offsets, charges and epochs of the partitions that are served (pure) |
-//! | `assignment` | assigned → restoring → open → draining → handed back, or lost (pure) |
-//! | `metadata`, `watchdog` | what travels with a commit and who killed its reader; who stands still (pure) |
-//! | `runner`, `turn` | how it starts; the loop |
-//! | `rebalance`, `commits`, `alone`, `pressure` | the loop's parts: partitions come and go; commits; one record at a time; pausing |
-//! | `restore`, `position`, `follow`, `tails`, `claim` | replays, from where an index provably stands; followed logs; topics that are read whole; claims |
-//! | `flight`, `dead_letter`, `header_names` | plans on their way; records that cannot be processed |
-//! | [`completion`] | when a crawl is complete (rule 25) |
-//! | [`retention`] | what may be deleted (rule 6) |
-//! | [`metrics`], `metered`, `sample` | what is counted; CPU time by service; what is read once in a while |
-//! | [`panics`] | panics that are dealt with where they happen |
-//! | `trials` | one record alone in work per process |
-//! | `pulse` | whether the loop turns and what it serves, for the process around it |
+//! | `stage`, `actions`, `clock`, `no_work` | traits and types for implementing a service |
+//! | `byte_budget` | byte budget for work outside the loop |
+//! | `ledger`, `budget`, `served` | offsets, charges and assignment epochs of the open partitions (pure) |
+//! | `assignment` | assigned → restoring → open → draining → released, or lost (pure) |
+//! | `metadata`, `watchdog` | metadata stored with a commit, from which crashes are counted; stall detection (pure) |
+//! | `runner`, `turn` | startup; the event loop |
+//! | `rebalance`, `commits`, `alone`, `pressure` | parts of the loop: rebalancing; commits; quarantine; back-pressure |
+//! | `restore`, `position`, `follow`, `tails`, `claim` | restores and checkpoints; tailed logs; claims |
+//! | `flight`, `dead_letter`, `header_names` | plan batches; dead letters and their header names |
+//! | [`completion`] | completion of a crawl (docs/protocol.md#completion) |
+//! | [`retention`] | deletion of complete records (docs/protocol.md#offsets) |
+//! | [`metrics`], `metered`, `sample` | metrics; CPU time by service; periodically sampled values |
+//! | [`panics`] | panics that are handled where they occur |
+//! | `trials` | one quarantined record at a time per process |
+//! | `pulse` | state of the loop and its open partitions, for the health checks of the process |
 
 mod actions;
 mod alone;

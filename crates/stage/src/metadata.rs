@@ -1,76 +1,77 @@
-//! What travels with a commit: the runtime's part and the stage's, as one small JSON object; and rule 17, which reads it.
+//! Metadata stored with a commit, the runtime's part and the stage's, as one small JSON object, and the decisions based
+//! on it (docs/protocol.md#quarantine).
 //!
-//! A poison record is found like this: every opening commits a start count beside the unchanged commit point; progress or
-//! an orderly end resets it. After three starts without either, records are taken one at a time in the whole stage, and
-//! before each its offset is committed as `trying`. A process that panics notes so in a last commit: three such crashes in a
-//! row condemn the record. One that is found as `trying` without that note may have ended its process in another way (a
-//! stack or memory that was used up), or may merely have been in work when the process was killed from outside: it is tried
-//! again after growing pauses, and condemned when that happened ten times in a row. A stage that ends with an error has
-//! said why, and takes its note back.
+//! A poison record is found as follows: every opening commits a start count with the unchanged commit point; progress
+//! or an orderly end resets it. After three starts without either, the whole stage delivers records one at a time, and
+//! commits the offset of each as `trying` beforehand. A process that panics records this in a last commit: three such
+//! crashes in a row condemn the record. A record found as `trying` without that mark may have ended its process in
+//! another way (by exhausting the stack or the memory), or may just have been in flight when the process was killed
+//! from outside: it is retried after growing pauses, and condemned after ten such ends in a row. A stage that ends with
+//! an error has reported its reason and withdraws the mark.
 //!
-//! A record that is restored or followed has no commit of its own. A panic in its call names it exactly: it is counted in
-//! the commit of the partition, condemned by the third crash in a row, and passed over from then on.
+//! A restored or tailed record has no commit of its own. A panic in its call identifies it exactly: it is counted in
+//! the commit of the partition, condemned by the third crash in a row, and skipped from then on.
 
 use std::time::Duration;
 
 use orbweaver_log::{Commit, LogError, Offset, Partition, TopicPartition};
 use serde::{Deserialize, Serialize};
 
-/// After so many starts without progress, records are taken one at a time.
+/// Number of starts without progress after which records are delivered one at a time.
 pub(crate) const STARTS_BEFORE_ONE_AT_A_TIME: u32 = 3;
-/// Crashes in a row, by the process' own account, that condemn the record that was alone in work.
+/// Number of reported crashes in a row that condemn the record that was in flight alone.
 pub(crate) const CRASHES: u32 = 3;
-/// Ends in a row of another kind, unexplained, that condemn it.
+/// Number of unexplained ends in a row that condemn it.
 const DEATHS: u32 = 10;
-/// Before a record is tried again after its first unexplained end; doubled with each further one.
+/// Pause before a record is retried after its first unexplained end; doubled with each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
-/// Records of one partition that are counted or condemned outside of the group's topics, the newest.
+/// Maximum number of recorded poison candidates per partition outside the group's topics; the newest are kept.
 const CRASHERS: usize = 16;
-/// What a log takes as metadata, in bytes.
+/// Maximum size of commit metadata in a log, in bytes.
 const METADATA_MAX: usize = 4096;
 
 /// The metadata of a commit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Metadata {
-    /// Starts since the commit point last moved or the stage last ended in order.
+    /// Starts since the commit point last advanced or the stage last ended in order.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) starts: u32,
-    /// The record that was given to the stage alone, and had not completed.
+    /// Record that was delivered alone and had not completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) trying: Option<Offset>,
-    /// How often in a row the process had ended unexplained while that record was the only one in work.
+    /// Number of unexplained process ends in a row while that record was the only one in flight.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) deaths: u32,
-    /// How often in a row it had crashed so, by its own account.
+    /// Number of reported crashes in a row at that record.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) crashes: u32,
-    /// The note of a process that crashes, while `trying` is in work.
+    /// Set by a crashing process while `trying` is in flight.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) crashed: bool,
-    /// `trying` is kept from an earlier start: the stage has not received it since its last end was counted.
+    /// `trying` was kept from an earlier start: the stage has not received it since its last end was counted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) untried: bool,
-    /// Records that were restored or followed when the process crashed. Kept with the first topic of the group.
+    /// Records that were being restored or tailed when the process crashed. Stored with the first topic of the group.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) crashers: Vec<Crasher>,
-    /// `Stage::commit_metadata`.
+    /// Value of `Stage::commit_metadata`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) stage: String,
 }
 
-/// A record outside of the group's topics in whose call the process crashed.
+/// A record outside the group's topics during whose call the process crashed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Crasher {
     pub(crate) topic: String,
     pub(crate) partition: Partition,
     pub(crate) offset: Offset,
-    /// How often in a row.
+    /// Number of crashes in a row.
     pub(crate) crashes: u32,
 }
 
 impl Crasher {
-    /// Whether it must not be given to the stage again.
+    /// Returns `true` if the record must not be passed to the stage again.
     pub(crate) fn is_condemned(&self) -> bool {
         self.crashes >= CRASHES
     }
@@ -80,16 +81,16 @@ impl Crasher {
     }
 }
 
-/// Whether a record must not be given to the stage again.
+/// Returns `true` if a record must not be passed to the stage again.
 pub(crate) fn is_condemned(crashers: &[Crasher], place: TopicPartition, offset: Offset) -> bool {
     crashers.iter().any(|crasher| crasher.is_condemned() && crasher.is_at(place, offset))
 }
 
-/// Counts a crash at a record; how many in a row it were.
+/// Counts a crash at a record. Returns the number of its crashes in a row.
 pub(crate) fn count_crash(crashers: &mut Vec<Crasher>, place: TopicPartition, offset: Offset) -> u32 {
     let known = crashers.iter().position(|crasher| crasher.is_at(place, offset)).map(|index| crashers.remove(index));
     let crashes = known.map_or(0, |crasher| crasher.crashes).saturating_add(1);
-    // Another record than the last time: no row.
+    // A crash at a different record ends the row of every other.
     crashers.retain(Crasher::is_condemned);
     crashers.push(Crasher { topic: place.topic.0.to_owned(), partition: place.partition, offset, crashes });
     crashers.drain(..crashers.len().saturating_sub(CRASHERS));
@@ -102,12 +103,12 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl Metadata {
-    /// Reads what was committed. A text of someone else (an operator who moved a commit) counts as none.
+    /// Parses committed metadata. A foreign text (from an operator who moved a commit) counts as empty.
     pub(crate) fn read(text: &str) -> Self {
         if text.is_empty() { Self::default() } else { serde_json::from_str(text).unwrap_or_default() }
     }
 
-    /// The commit of `offset` with this metadata; empty metadata is an empty text.
+    /// Returns the commit of `offset` with this metadata; empty metadata becomes an empty text.
     pub(crate) fn commit(&self, place: TopicPartition, offset: Offset) -> Result<Commit, LogError> {
         if *self == Self::default() {
             return Ok(Commit { offset, metadata: String::new() });
@@ -122,29 +123,29 @@ impl Metadata {
     }
 }
 
-/// How a partition is begun, from what its last owner committed.
+/// Start of a partition, derived from its last commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Start {
-    /// The start count to be committed now.
+    /// Start count to be committed now.
     pub(crate) starts: u32,
-    /// Whether records are taken one at a time at first.
+    /// Whether records are delivered one at a time at first.
     pub(crate) one_at_a_time: bool,
-    /// The record that was the only one in work when its reader ended.
+    /// Record that was the only one in flight when its process ended.
     pub(crate) suspect: Option<Suspect>,
 }
 
-/// A record that was the only one in work when its reader ended.
+/// A record that was the only one in flight when its process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Suspect {
     pub(crate) offset: Offset,
-    /// How often in a row without an account of it.
+    /// Number of unexplained ends in a row.
     pub(crate) deaths: u32,
-    /// How often in a row by the process' own account.
+    /// Number of reported crashes in a row.
     pub(crate) crashes: u32,
 }
 
 impl Suspect {
-    /// Why it must not be given to the stage again, if so.
+    /// Returns the reason why it must not be passed to the stage again, if so.
     pub(crate) fn condemned(self) -> Option<String> {
         let Self { deaths, crashes, .. } = self;
         (crashes >= CRASHES || deaths >= DEATHS).then(|| {
@@ -154,7 +155,7 @@ impl Suspect {
         })
     }
 
-    /// How long to wait before it is given to the stage again, so that what is wrong with the machine may pass.
+    /// Returns the wait before it is passed to the stage again, in which a problem of the machine may pass.
     pub(crate) fn pause(self) -> Duration {
         match self.deaths {
             0 => Duration::ZERO,
@@ -164,7 +165,7 @@ impl Suspect {
 }
 
 impl Start {
-    /// The start after `last`.
+    /// Returns the start after `last`.
     pub(crate) fn after(last: &Metadata) -> Self {
         Self {
             starts: last.starts.saturating_add(1),
@@ -221,7 +222,7 @@ mod tests {
         assert!(Start::after(&metadata).one_at_a_time);
     }
 
-    /// One more end of the process while record 9 is alone in work.
+    /// Simulates another end of the process while record 9 is in flight alone.
     fn end(metadata: &mut Metadata, crashed: bool) -> Suspect {
         let last = Metadata { trying: Some(9), crashed, ..metadata.clone() };
         let suspect = Start::after(&last).suspect.unwrap();

@@ -1,4 +1,4 @@
-//! CPU time by service, in a process that runs them all.
+//! CPU time by service, for a process that runs several.
 
 use std::{
     pin::Pin,
@@ -9,28 +9,28 @@ use pin_project_lite::pin_project;
 use prometheus::Counter;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Adds up the CPU time of one service. Cheap to clone; clones add to the same sum.
+/// Accumulates the CPU time of one service. Cheap to clone; clones share the sum.
 #[derive(Debug, Clone)]
 pub struct CpuMeter(Counter);
 
 impl CpuMeter {
-    /// A meter that adds seconds to `counter`.
+    /// Creates a meter that adds seconds to `counter`.
     #[must_use]
     pub fn new(counter: Counter) -> Self {
         Self(counter)
     }
 
-    /// Seconds so far.
+    /// Returns the accumulated seconds.
     #[must_use]
     pub fn seconds(&self) -> f64 {
         self.0.get()
     }
 
-    /// Runs `work` on this thread and adds the CPU time that it takes: for closures on blocking threads.
+    /// Runs `work` on this thread and adds its CPU time: for closures on blocking threads.
     pub fn measure<T>(&self, work: impl FnOnce() -> T) -> T {
         let begun = thread_cpu_seconds();
         let result = work();
-        // A clock of one thread never goes back, but a counter must not be trusted with that.
+        // The clock of a thread never goes back, but the counter must not depend on that.
         self.0.inc_by((thread_cpu_seconds() - begun).max(0.0));
         result
     }
@@ -48,7 +48,7 @@ fn thread_cpu_seconds() -> f64 {
 }
 
 pin_project! {
-    /// A future whose polls are measured. It costs two readings of the thread's clock a poll, about half a microsecond.
+    /// A future whose polls are measured. Costs two readings of the thread clock per poll, about half a microsecond.
     #[derive(Debug)]
     pub struct Metered<F> {
         #[pin]

@@ -1,4 +1,4 @@
-//! What the runtime counts, by service. Names are constants; each says when to alert.
+//! Metrics of the runtime, by service. Names are constants, each with its alert condition.
 
 use std::sync::LazyLock;
 
@@ -9,69 +9,72 @@ use prometheus::{
 
 use crate::CpuMeter;
 
-/// Records handed to the stage. Alert when it stands still while [`LAG_RECORDS`] rises.
+/// Records passed to the stage. Alert when it stalls while [`LAG_RECORDS`] rises.
 pub const RECORDS_IN: &str = "orbweaver_stage_records_in_total";
 /// Records appended by the stage and acknowledged. No alert of its own.
 pub const RECORDS_OUT: &str = "orbweaver_stage_records_out_total";
-/// Records completed. Alert when it stands still while [`BUDGET_RECORDS`] is above zero.
+/// Records completed. Alert when it stalls while [`BUDGET_RECORDS`] is above zero.
 pub const COMPLETED: &str = "orbweaver_stage_completed_total";
-/// Records sent to the dead letters. Alert on any rise: someone produces what we cannot read.
+/// Records sent to the dead letters. Alert on any increase: a producer writes records that the stage cannot read.
 pub const REJECTED: &str = "orbweaver_stage_rejected_total";
-/// Completions of an assignment that has ended. A few at each rebalance; alert on a steady rate: drains are too short.
+/// Completions of an assignment that has ended. Alert on a steady rate: drain deadlines are too short; a few per
+/// rebalance are normal.
 pub const LATE_COMPLETIONS: &str = "orbweaver_stage_late_completions_total";
-/// Completions of what was complete already. Alert on any: the service has a fault.
+/// Completions of an origin that was already complete. Alert on any: the service has a defect.
 pub const REPEATED_COMPLETIONS: &str = "orbweaver_stage_repeated_completions_total";
-/// Incomplete records, parked ones among them. What waits; alert on nothing but memory.
+/// Incomplete records, including parked ones. Alert on nothing but the memory that they take.
 pub const OUTSTANDING: &str = "orbweaver_stage_outstanding_records";
-/// Records between commit point and end, by group and topic: of the partitions that this instance serves, read about every
-/// fifteen seconds, or of all, where [`crate::completion`] reads them. Rule 26: alert on work that is due, not on this, save
-/// for services that should keep up (normalizer-dedup, extractor).
+/// Records between commit point and log end, by group and topic: of the partitions that this instance has open, read
+/// about every fifteen seconds, or of all partitions, where [`crate::completion`] reads them. Alert only for services
+/// that should keep up (normalizer-dedup, extractor), otherwise on due work (docs/protocol.md#due-work).
 pub const LAG_RECORDS: &str = "orbweaver_stage_lag_records";
 /// Records charged to the budget. Alert when it stays at its limit for minutes: the stage is the bottleneck.
 pub const BUDGET_RECORDS: &str = "orbweaver_stage_budget_records";
-/// Bytes charged to the budget: of records in work, and of records to be written that are not durable. Alert when it stays at its
-/// limit for minutes while log and store are available: the stage is the bottleneck.
+/// Bytes charged to the budget: of records in flight, and of records in plans that are not durable. Alert when it stays
+/// at its limit for minutes while log and store are available: the stage is the bottleneck.
 pub const BUDGET_BYTES: &str = "orbweaver_stage_budget_bytes";
-/// 1 while reading is paused by the budget. Alert when it is 1 nearly always.
+/// 1 while the budget pauses reading. Alert when it is 1 nearly all the time.
 pub const PAUSED: &str = "orbweaver_stage_paused";
-/// Partitions that are served. Alert when its sum over the instances is not the number of partitions.
+/// Open partitions. Alert when the sum over all instances is not the number of partitions.
 pub const PARTITIONS_OPEN: &str = "orbweaver_stage_partitions_open";
-/// Partitions that are being restored. Alert when it is above zero for longer than a restore may take.
+/// Partitions being restored. Alert when it is above zero for longer than a restore may take.
 pub const PARTITIONS_RESTORING: &str = "orbweaver_stage_partitions_restoring";
-/// Seconds since something completed that is not committed yet. Alert above a minute: commits are not accepted.
+/// Seconds since the oldest completion that is not committed yet. Alert above a minute: commits are not accepted.
 pub const COMMIT_AGE_SECONDS: &str = "orbweaver_stage_commit_age_seconds";
-/// The longest time for which a commit point has stood at a record that is in work, neither complete nor parked: one stuck
-/// record holds all behind it. Alert above two minutes: no record is in work for so long.
+/// Longest time in seconds for which an in-flight record, neither complete nor parked, has blocked a commit point: one
+/// stuck record blocks all later ones. Alert above two minutes: no record is in flight that long.
 pub const COMMIT_STANDSTILL_SECONDS: &str = "orbweaver_stage_commit_standstill_seconds";
-/// Work that could move now, as the stage counts it for its watchdog. No alert of its own; see [`STILL_SECONDS`].
+/// Work that could progress now, as the stage counts it for its watchdog. No alert of its own; see [`STILL_SECONDS`].
 pub const DUE_RECORDS: &str = "orbweaver_stage_due_records";
-/// For how long nothing has moved although work is due; 0 while something moves. Alert at half of the watchdog's patience:
-/// at its end the process ends.
+/// Seconds without progress although work is due; 0 while work progresses. Alert at half of the watchdog's limit: at
+/// the limit the process ends.
 pub const STILL_SECONDS: &str = "orbweaver_stage_still_seconds";
-/// The larger of the shares of the budget that records and bytes take, 0 to about 1. Alert when it stays above 0.95 for
+/// Used share of the budget, records or bytes, whichever is larger; 0 to about 1. Alert when it stays above 0.95 for
 /// many minutes: the stage is the bottleneck.
 pub const BUDGET_USED_RATIO: &str = "orbweaver_stage_budget_used_ratio";
-/// For how long the oldest restore has run, waiting for its turn included; 0 without one. Alert above five minutes.
+/// Seconds for which the oldest restore has run, including its wait for a free slot; 0 without one. Alert above five
+/// minutes.
 pub const RESTORING_SECONDS: &str = "orbweaver_stage_restoring_seconds";
-/// From being assigned to being served, a partition. Alert on nothing: it is for planning; see [`RESTORING_SECONDS`].
+/// Seconds from assignment to opening, per partition. Alert on nothing: for capacity planning; see
+/// [`RESTORING_SECONDS`].
 pub const RESTORE_SECONDS: &str = "orbweaver_stage_restore_seconds";
-/// Partitions that were `assigned`, `revoked` or `lost`, one for each topic. Alert on `lost`: a session ended before its
-/// partitions were handed back; and on a steady rate of any: the group is not at rest.
+/// Topic-partitions `assigned`, `revoked` or `lost`. Alert on `lost`: a session ended before its partitions were
+/// released; and on a steady rate of any event: the group does not settle.
 pub const PARTITION_EVENTS: &str = "orbweaver_stage_partition_events_total";
-/// Times at which the process was found to have stood still for half a session. Alert on any: its machine or container is
+/// Suspensions of the process, detected by a gap of half a session timeout. Alert on any: its machine or container is
 /// starved.
 pub const FREEZES: &str = "orbweaver_stage_freezes_total";
-/// Commits that were accepted, a partition each. Alert when it stands still while [`COMPLETED`] rises.
+/// Accepted commits, counted per topic-partition. Alert when it stalls while [`COMPLETED`] rises.
 pub const COMMITS: &str = "orbweaver_stage_commits_total";
-/// Commits that were refused. A few at a rebalance; alert on a steady rate.
+/// Refused commits. Alert on a steady rate; a few per rebalance are normal.
 pub const COMMIT_FAILURES: &str = "orbweaver_stage_commit_failures_total";
-/// From append to acknowledgement. Alert when the 99th percentile is above a second.
+/// Seconds from append to acknowledgement. Alert when the 99th percentile is above a second.
 pub const APPEND_SECONDS: &str = "orbweaver_stage_append_seconds";
-/// From effect to durable. Alert when the 99th percentile is above a second.
+/// Seconds until effects are durable. Alert when the 99th percentile is above a second.
 pub const PERFORM_SECONDS: &str = "orbweaver_stage_perform_seconds";
-/// Records replayed on opening partitions. Alert when it rises without deployments: partitions flap.
+/// Records replayed while opening partitions. Alert when it rises without deployments: partitions flap.
 pub const RESTORED: &str = "orbweaver_stage_restored_records_total";
-/// CPU time of the service's loop and of whatever else it measures. For capacity planning.
+/// CPU seconds of the service's loop and of all other work that it measures. For capacity planning.
 pub const CPU_SECONDS: &str = "orbweaver_stage_cpu_seconds_total";
 
 /// The metrics of all services of a process.
@@ -120,7 +123,7 @@ const HISTOGRAMS: [(&str, &str, &[f64]); 3] = [
     (PERFORM_SECONDS, "From effect to durable", &BUCKETS),
     (RESTORE_SECONDS, "From being assigned to being served", &RESTORE_BUCKETS),
 ];
-/// From 50 µs (the embedded log) to half a minute (a broker that is away).
+/// From 50 µs (the embedded log) to half a minute (an unavailable broker).
 const BUCKETS: [f64; 14] =
     [0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 0.5, 2.0, 10.0, 30.0];
 /// From an empty partition to a hundred million records.
@@ -129,10 +132,10 @@ const RESTORE_BUCKETS: [f64; 10] = [0.01, 0.05, 0.25, 1.0, 5.0, 15.0, 60.0, 180.
 const EVENTS: [&str; 3] = ["assigned", "revoked", "lost"];
 
 impl Metrics {
-    /// Registers the metrics, once a registry.
+    /// Registers the metrics, once per registry.
     ///
     /// # Errors
-    /// When they are registered there already.
+    /// When they are already registered there.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         const BY_SERVICE: &[&str] = &["service"];
         let metrics = Self {
@@ -165,7 +168,7 @@ impl Metrics {
         Ok(metrics)
     }
 
-    /// The metrics in the default registry of the process.
+    /// Returns the metrics in the default registry of the process.
     #[must_use]
     pub fn of_process() -> &'static Self {
         #[allow(clippy::expect_used, reason = "names and labels are the constants above, which a test registers")]
@@ -175,13 +178,13 @@ impl Metrics {
         &METRICS
     }
 
-    /// The meter of a service's CPU time, for its workers; its loop is measured by the runner.
+    /// Returns the meter of a service's CPU time, for its workers; the runner measures the loop.
     #[must_use]
     pub fn cpu(&self, service: &str) -> CpuMeter {
         CpuMeter::new(self.cpu.with_label_values(&[service]))
     }
 
-    /// The lag of a group on a topic.
+    /// Returns the lag gauge of a group on a topic.
     #[must_use]
     pub fn lag(&self, group: &str, topic: &str) -> IntGauge {
         self.lag.with_label_values(&[group, topic])
@@ -271,7 +274,7 @@ pub(crate) struct ServiceMetrics {
     pub(crate) cpu: CpuMeter,
 }
 
-/// What happened to partitions.
+/// Counters of rebalance events.
 #[derive(Debug, Clone)]
 pub(crate) struct PartitionEvents {
     pub(crate) assigned: IntCounter,

@@ -1,4 +1,4 @@
-//! For stages that work in the log alone.
+//! Implementations for stages that work only in the log.
 
 use std::convert::Infallible;
 
@@ -7,7 +7,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{Perform, PerformError, Worker};
 
-/// Performs nothing: for stages whose effect is [`Infallible`].
+/// Executor without effects, for stages whose effect is [`Infallible`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoEffects;
 
@@ -20,7 +20,7 @@ impl Perform<Infallible> for NoEffects {
     }
 }
 
-/// Starts nothing: for stages whose job is [`Infallible`].
+/// Worker without jobs, for stages whose job is [`Infallible`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoJobs;
 

@@ -1,7 +1,7 @@
-//! Panics that are dealt with where they happen: one page is lost to a defect, and not the process.
+//! Panics that are handled where they occur: a defect costs one page, not the process.
 //!
-//! The hook of a process is called before a panic is caught, and cannot know that it will be. So whoever catches says so, for
-//! the thread and the time of the call.
+//! The panic hook of a process runs before a panic is caught, and cannot know whether it will be. The code that catches
+//! therefore announces it, for the thread and the duration of the call.
 
 use std::{
     any::Any,
@@ -17,19 +17,19 @@ thread_local! {
     static CATCHING: Cell<u32> = const { Cell::new(0) };
 }
 
-/// What was thrown.
+/// Payload of a panic.
 pub type Thrown = Box<dyn Any + Send>;
 
-/// Whether a panic on this thread, now, is caught by [`catch`] or [`Caught`].
+/// Returns `true` if a panic on this thread would now be caught by [`catch`] or [`Caught`].
 #[must_use]
 pub fn are_caught() -> bool {
     CATCHING.get() > 0
 }
 
-/// Runs `work`, which must leave nothing half-done behind when it panics.
+/// Runs `work`, which must not leave inconsistent state behind when it panics.
 ///
 /// # Errors
-/// What was thrown, when it panicked.
+/// The payload, if it panicked.
 pub fn catch<T>(work: impl FnOnce() -> T) -> Result<T, Thrown> {
     CATCHING.set(CATCHING.get() + 1);
     let result = catch_unwind(AssertUnwindSafe(work));

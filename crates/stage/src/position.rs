@@ -1,31 +1,32 @@
-//! Up to where an index stands, and the proof that it stands on this log (rule 4).
+//! Index checkpoint: the last applied record, with its hash to verify that the index belongs to this log
+//! (docs/protocol.md#proven-checkpoints).
 
 use orbweaver_log::{Delivered, Offset};
 use orbweaver_messages::Millis;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// The last record that an index has applied: its offset, and what proves on reading it again that it is that record.
+/// The last record that an index has applied: its offset, and the values that identify it when it is read again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
-    /// Its offset.
+    /// Offset of the record.
     pub offset: Offset,
-    /// Its timestamp.
+    /// Timestamp of the record.
     pub timestamp_ms: Millis,
-    /// The hash of its key and value (xxh3-64).
+    /// Hash of key and value (xxh3-64).
     pub hash: u64,
 }
 
 impl Position {
-    /// The position at a record.
+    /// Returns the position of a record.
     #[must_use]
     pub fn of(record: &Delivered) -> Self {
-        // Hashed in one piece each: a stream takes longer to set up than a short text to hash.
+        // Hashed in one call each: setting up a streaming hash takes longer than hashing a short text.
         let key = record.key.as_deref().map_or(0, xxh3_64);
         let hash = record.value.as_deref().map_or(key, |value| xxh3_64_with_seed(value, key));
         Self { offset: record.offset, timestamp_ms: record.timestamp_ms, hash }
     }
 
-    /// As it is stored: three numbers, little endian.
+    /// Encodes the position as three numbers, little endian.
     #[must_use]
     pub fn to_bytes(self) -> [u8; 24] {
         let mut bytes = [0; 24];
@@ -35,7 +36,7 @@ impl Position {
         bytes
     }
 
-    /// From what was stored; `None` when that is damaged.
+    /// Decodes a stored position; returns `None` if it is damaged.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; 24] = bytes.try_into().ok()?;

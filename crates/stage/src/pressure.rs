@@ -1,4 +1,4 @@
-//! Pausing and resuming: while the budget is full, and while records are taken one at a time elsewhere.
+//! Back-pressure: pausing and resuming while the budget is full, and while another topic-partition is quarantined.
 
 use orbweaver_log::{LogError, TopicPartition};
 use tokio::time::Instant;
@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use crate::{Stage, StageError, alone::Alone, turn::Turns};
 
 impl<S: Stage> Turns<S> {
-    /// Pauses and resumes what is served. Nothing is resumed that is not paused.
+    /// Pauses and resumes open topic-partitions. Only paused ones are resumed.
     pub(crate) fn apply_backpressure(&mut self) -> Result<(), StageError> {
         let now = Instant::now();
         let pressure = (self.served.budget().paused(), self.alone.values().any(|alone| alone.holds_others(now)));
@@ -29,7 +29,7 @@ impl<S: Stage> Turns<S> {
         match adjusted {
             Ok(()) if pause => drop(self.paused.insert(place)),
             Ok(()) => drop(self.paused.remove(&place)),
-            // It is gone, and the event that says so is on its way.
+            // It is gone, and its event is on the way.
             Err(LogError::NotAssigned(_)) => {}
             Err(error) => return Err(error.into()),
         }

@@ -1,11 +1,11 @@
-//! What the process around a runner may look at: whether it turns, and what it serves.
+//! State of a runner for its process: its last tick, and its partitions.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use orbweaver_log::Partition;
 use tokio::time::Instant;
 
-/// Signs of life of a running stage. Shared between the runner, which writes it at each tick, and whoever watches it.
+/// Status of a running stage. Shared between the runner, which updates it at each tick, and its observers.
 #[derive(Debug, Default)]
 pub struct Pulse(Mutex<State>);
 
@@ -17,26 +17,26 @@ struct State {
 }
 
 impl Pulse {
-    /// When the loop last ticked; `None` before it began.
+    /// Returns the time of the last tick; `None` before the first.
     #[must_use]
     pub fn turned_at(&self) -> Option<Instant> {
         self.state().turned_at
     }
 
-    /// The partitions that are served.
+    /// Returns the open partitions.
     #[must_use]
     pub fn open(&self) -> Vec<Partition> {
         self.state().open.clone()
     }
 
-    /// How many partitions are served, and how many are being restored.
+    /// Returns the numbers of open partitions and of partitions being restored.
     #[must_use]
     pub fn partitions(&self) -> (usize, usize) {
         let state = self.state();
         (state.open.len(), state.restoring)
     }
 
-    /// The loop ticks.
+    /// Updates the status at a tick.
     pub(crate) fn beat(&self, now: Instant, open: impl Iterator<Item = Partition>, restoring: usize) {
         let mut state = self.state();
         state.turned_at = Some(now);

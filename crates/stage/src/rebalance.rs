@@ -1,4 +1,4 @@
-//! Carries out what the state machine of the assignment decides: opens, drains, closes and hands back partitions.
+//! Applies the verdicts of the assignment state machine: opens, drains, closes and releases partitions.
 
 use orbweaver_log::{Commit, Event, LogError, Offset, Partition, TopicPartition};
 use orbweaver_messages::Topic;
@@ -16,11 +16,11 @@ use crate::{
     turn::{Draining, Turns},
 };
 
-/// This turn's plans and rejects, which take off at its end, are waited for too.
+/// Plan batches per loop iteration: a drain also waits for this iteration's plans and rejects, submitted at its end.
 const FLIGHTS_A_TURN: u64 = 2;
 
 impl<S: Stage> Turns<S> {
-    /// The consumer was given partitions, or these are wanted back or gone.
+    /// Handles an assignment, revocation or loss of partitions.
     pub(crate) async fn rebalanced(&mut self, event: Event) -> Result<(), StageError> {
         let counters = &self.metrics.partition_events;
         let (places, what, counter) = match &event {
@@ -35,7 +35,7 @@ impl<S: Stage> Turns<S> {
             let Some(topic) = self.served.topic(place.topic) else { continue };
             let verdicts = match event {
                 Event::Assigned(_) => {
-                    // It may have been lost without a word, and is not paused now.
+                    // It may have been lost without an event, and is not paused now.
                     self.paused.remove(place);
                     self.assignment.assigned(place.partition, topic)
                 }
@@ -50,7 +50,7 @@ impl<S: Stage> Turns<S> {
         Ok(())
     }
 
-    /// Begins the ordered end: nothing new is taken, and what is in flight has its time.
+    /// Starts the orderly shutdown: no new records are accepted, and work in flight may finish until the deadline.
     pub(crate) async fn shut_down(&mut self) -> Result<(), StageError> {
         tracing::info!(service = self.service, "shutting down: finishing what is in flight");
         self.ends_by = Some(Instant::now() + self.config.shutdown_budget);
@@ -58,12 +58,12 @@ impl<S: Stage> Turns<S> {
         self.carry_out(verdicts).await
     }
 
-    /// Whether the ordered end is through.
+    /// Returns `true` once shutdown has completed.
     pub(crate) fn is_over(&self) -> bool {
         self.ends_by.is_some() && self.draining.is_empty()
     }
 
-    /// Closes the partitions in which nothing is in flight any more, or whose time is over.
+    /// Closes draining partitions with nothing in flight or past their deadline.
     pub(crate) async fn finish_drains(&mut self) -> Result<(), StageError> {
         if self.draining.is_empty() {
             return Ok(());
@@ -91,7 +91,8 @@ impl<S: Stage> Turns<S> {
         Ok(())
     }
 
-    /// Rule 21: a process that was frozen may have lost its partitions. It does nothing before a commit is accepted.
+    /// Commits before anything else, since a suspended process may have lost its partitions
+    /// (docs/protocol.md#fenced-requests).
     pub(crate) async fn prove_ownership(&mut self, gap_ms: u64) -> Result<(), StageError> {
         self.metrics.freezes.inc();
         tracing::warn!(service = self.service, gap_ms, "the process stood still; committing before anything else");
@@ -100,7 +101,7 @@ impl<S: Stage> Turns<S> {
         for point in places.into_iter().filter_map(|place| self.served.commit_point(place)) {
             commits.push((point.0, self.metadata(point.0, point.1).commit(point.0, point.1)?));
         }
-        // Whoever is away or busy is asked again, for `commit_patience` at most; who says no has the last word.
+        // Retry transient failures for up to `commit_patience`; fencing is final.
         while !commits.is_empty() {
             let refused = self.send(commits).await?;
             for (place, _) in refused.gone {
@@ -113,7 +114,7 @@ impl<S: Stage> Turns<S> {
                 sleep(self.config.commit_interval).await;
             }
         }
-        // Nothing could move meanwhile.
+        // No progress was possible in the meantime.
         self.watchdog.moved(Instant::now());
         Ok(())
     }
@@ -141,7 +142,7 @@ impl<S: Stage> Turns<S> {
                     let places = self.places(partition, topics);
                     self.paused.retain(|place| !places.contains(place));
                     match self.consumer.hand_back(&places) {
-                        // Taken meanwhile.
+                        // Lost in the meantime.
                         Ok(()) | Err(LogError::NotAssigned(_)) => {}
                         Err(error) => return Err(error.into()),
                     }
@@ -171,7 +172,7 @@ impl<S: Stage> Turns<S> {
         self.openers.insert(partition, (task, Instant::now()));
     }
 
-    /// A partition that is being opened has something to tell.
+    /// Handles a message from a running restore.
     pub(crate) async fn opening(&mut self, message: OpeningMessage) -> Result<(), StageError> {
         let OpeningMessage { partition, epoch, progress } = message;
         if !self.assignment.is_restoring(partition, epoch) {
@@ -187,7 +188,7 @@ impl<S: Stage> Turns<S> {
                 self.stage.distrust(partition, topic)
             }
             Progress::LooksBack(topic, answer) => {
-                // Who does not wait any more was cancelled.
+                // A receiver that is gone belongs to a cancelled restore.
                 let _ = answer.send(self.stage.looks_back_to(partition, topic));
                 Ok(())
             }
@@ -231,7 +232,7 @@ impl<S: Stage> Turns<S> {
         }
         for (place, from) in from {
             match self.consumer.start(place, from) {
-                // Taken meanwhile; the event that says so is on its way.
+                // Lost in the meantime; its event is on the way.
                 Err(LogError::NotAssigned(_)) => continue,
                 other => other?,
             }
@@ -244,21 +245,21 @@ impl<S: Stage> Turns<S> {
         Ok(())
     }
 
-    /// Rule 17: commits the start counts, and tells where records are taken one at a time. A topic that is restored is
-    /// left out: what its records do, they do in the restore.
+    /// Commits the start counts, and returns the topic-partitions to be quarantined (docs/protocol.md#quarantine).
+    /// Restored topics are skipped: their records take effect during the restore.
     async fn count_start(&mut self, starts: &[StartPoint]) -> Result<Vec<(TopicPartition, Start)>, StageError> {
         let (mut commits, mut alone) = (vec![], vec![]);
         if let Some(first) = starts.first() {
             self.learn_crashers(first.place.partition, &first.metadata);
         }
         for point in starts.iter().filter(|point| point.restored_to.is_none()) {
-            // Where nothing waits, no record can have ended anybody.
+            // Without uncommitted records, no record can have caused a crash.
             let last = if point.commit < point.end { point.metadata.clone() } else { Metadata::default() };
             let start = Start::after(&last);
             let (deaths, crashes) = start.suspect.map_or((0, 0), |suspect| (suspect.deaths, suspect.crashes));
             let (stage, crashers) = (point.metadata.stage.clone(), self.crashers_of(point.place));
             let starts = start.starts;
-            // Its last end is counted now, and the next trial has not begun.
+            // Its last end has been counted, and the next trial has not started.
             let (trying, untried) = (last.trying, last.trying.is_some());
             let metadata = Metadata { starts, trying, deaths, crashes, crashed: false, untried, crashers, stage };
             commits.push((point.place, metadata.commit(point.place, point.commit)?));
@@ -293,7 +294,7 @@ impl<S: Stage> Turns<S> {
     }
 }
 
-/// The ledgers of a partition, in the order of the topics.
+/// Builds the ledgers of a partition, in the order of the topics.
 ///
 /// # Errors
 /// When an offset cannot be incomplete.
@@ -325,7 +326,7 @@ fn ledgers(starts: &[StartPoint], incomplete: impl Iterator<Item = (Topic, Offse
     Ok(starts.iter().zip(ledgers).map(place).collect())
 }
 
-/// Places for a log line: the first few, and how many.
+/// Formats topic-partitions for a log line: the first few, and the number of others.
 fn listed(places: &[TopicPartition]) -> String {
     const SHOWN: usize = 8;
     let shown: Vec<String> = places.iter().take(SHOWN).map(ToString::to_string).collect();

@@ -1,7 +1,7 @@
 //! Opening a partition: claims, tails, commit points, and the replay of the logs that the stage restores from.
 //!
-//! It runs beside the loop, so that other partitions go on meanwhile, and tells the loop through a bounded channel; the
-//! loop hands the records to the stage. Replays are explicit readers outside of the group.
+//! The restore runs concurrently with the loop, so that other partitions continue, and reports to the loop through a
+//! bounded channel; the loop passes the records to the stage. Replays use readers outside the group.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,17 +18,17 @@ use crate::{
     metadata::{Crasher, Metadata, is_condemned},
 };
 
-/// How long one read of a replay waits.
+/// Maximum wait per read of a replay.
 const READ_WAIT: Duration = Duration::from_secs(1);
 
-/// What an opening tells the loop.
+/// Message from an opening to the loop.
 #[derive(Debug)]
 pub(crate) enum Progress {
-    /// Asks for the tails to be read up to where they end now.
+    /// Requests that the tails be read up to their current ends.
     Refresh(oneshot::Sender<()>),
-    /// The index over this topic does not stand on this log, and why.
+    /// The checkpoint of the index over this topic is not valid for this log, with the reason.
     Distrusted(Topic, String),
-    /// Asks how far back this topic must be looked at.
+    /// Requests the offset that the look back of this topic must reach.
     LooksBack(Topic, oneshot::Sender<Option<Offset>>),
     /// Records to be restored.
     Records(Vec<Delivered>),
@@ -36,7 +36,7 @@ pub(crate) enum Progress {
     Ready(Ready),
 }
 
-/// An opening, or why it failed; `epoch` tells a cancelled one.
+/// A message from an opening, or the reason of its failure; `epoch` identifies a cancelled one.
 #[derive(Debug)]
 pub(crate) struct OpeningMessage {
     pub(crate) partition: Partition,
@@ -44,27 +44,27 @@ pub(crate) struct OpeningMessage {
     pub(crate) progress: Result<Progress, StageError>,
 }
 
-/// What was found at an opening.
+/// Result of an opening.
 #[derive(Debug)]
 pub(crate) struct Ready {
-    /// The offset of the first claim.
+    /// Offset of the first claim.
     pub(crate) claim: Option<Offset>,
     /// In the order of the stage's topics.
     pub(crate) starts: Vec<StartPoint>,
-    /// What is followed from now on, and from where.
+    /// Logs to be tailed, with their start offsets.
     pub(crate) follow: Vec<(TopicPartition, Offset)>,
 }
 
-/// Where a partition of one topic begins.
+/// Start of one topic-partition.
 #[derive(Debug)]
 pub(crate) struct StartPoint {
     pub(crate) place: TopicPartition,
-    /// The commit point.
+    /// Commit point.
     pub(crate) commit: Offset,
-    /// The end as it was found.
+    /// Log end found at opening.
     pub(crate) end: Offset,
     pub(crate) metadata: Metadata,
-    /// The restore end, for a topic that was replayed.
+    /// Restore end, for a replayed topic.
     pub(crate) restored_to: Option<Offset>,
 }
 
@@ -80,23 +80,23 @@ pub(crate) struct Opener {
     pub(crate) tails: &'static [Topic],
     pub(crate) restores: Vec<RestoreSpec>,
     pub(crate) now: Millis,
-    /// A replay that gets no record for so long although some are missing has failed.
+    /// Maximum time without a record while some are missing, after which a replay fails.
     pub(crate) patience: Duration,
-    /// Records that are condemned, as far as the loop knows.
+    /// Poison records known to the loop.
     pub(crate) crashers: Vec<Crasher>,
 }
 
 impl Opener {
-    /// Opens, and tells the loop. Ends early when the loop is gone.
+    /// Opens the partition and reports to the loop. Ends early if the loop is gone.
     pub(crate) async fn run(mut self, at_once: Arc<Semaphore>, to: Sender<OpeningMessage>) {
-        // The semaphore is never closed; a failure would only lift the bound.
+        // The semaphore is never closed; a failure would only remove the limit.
         let _permit = at_once.acquire().await;
         let progress = self.open(&to).await.map(Progress::Ready);
         let _ = to.send(OpeningMessage { partition: self.partition, epoch: self.epoch, progress }).await;
     }
 
     async fn open(&mut self, to: &Sender<OpeningMessage>) -> Result<Ready, StageError> {
-        // Claims come first: all that is in the logs before them is the restore, whoever wrote it.
+        // Claims come first: the restore covers everything that the logs contain before them, from any writer.
         let records = self.claims.iter().map(|&topic| claim(self.at(topic), self.service, self.now)).collect();
         let claims = if self.claims.is_empty() { vec![] } else { self.log.append(records).await? };
         self.refresh(to).await;
@@ -122,7 +122,7 @@ impl Opener {
                     commit.unwrap_or(bounds.start)
                 }
             };
-            // A look back leaves what is not complete to be received.
+            // After a look back, incomplete records are still to be received.
             if let (Some(start), false) = (start, matches!(spec.from, RestoreFrom::Back(_))) {
                 start.restored_to = Some(end);
             }
@@ -138,18 +138,18 @@ impl Opener {
         TopicPartition::new(topic, self.partition)
     }
 
-    /// What the former owner wrote to the tails has reached the stage when this returns.
+    /// Waits until the stage has received everything that the former owner wrote to the tails.
     async fn refresh(&self, to: &Sender<OpeningMessage>) {
         if !self.tails.is_empty() {
             let (refreshed, over) = oneshot::channel();
             self.tell(to, Progress::Refresh(refreshed)).await;
-            // Without an answer the opening was cancelled, and the loop passes over whatever else it says.
+            // Without an answer the opening was cancelled, and the loop ignores its further messages.
             let _ = over.await;
         }
     }
 
-    /// Rule 6: without a commit a stage starts at offset 0; where that, or what was committed, is not in the log any
-    /// more, it halts.
+    /// Reads the commit points. Without a commit a stage starts at offset 0; it halts if that offset, or the committed
+    /// one, is no longer in the log (docs/protocol.md#offsets).
     async fn commit_points(&self) -> Result<Vec<StartPoint>, StageError> {
         let places: Vec<TopicPartition> = self.topics.iter().map(|&topic| self.at(topic)).collect();
         let commits = self.log.committed(&self.group, &places).await?;
@@ -195,11 +195,11 @@ impl Opener {
         }
     }
 
-    /// What the stage says when it has heard all that was told before.
+    /// Returns the stage's look-back offset, after it has received all previously sent records.
     async fn further_back(&self, topic: Topic, to: &Sender<OpeningMessage>) -> Option<Offset> {
         let (answer, answered) = oneshot::channel();
         self.tell(to, Progress::LooksBack(topic, answer)).await;
-        // Without an answer the opening was cancelled, and the loop passes over whatever else it says.
+        // Without an answer the opening was cancelled, and the loop ignores its further messages.
         answered.await.ok().flatten()
     }
 
@@ -238,13 +238,13 @@ impl Opener {
         Ok(())
     }
 
-    /// False when the loop is gone.
+    /// Returns `false` if the loop is gone.
     async fn tell(&self, to: &Sender<OpeningMessage>, progress: Progress) -> bool {
         let message = OpeningMessage { partition: self.partition, epoch: self.epoch, progress: Ok(progress) };
         to.send(message).await.is_ok()
     }
 
-    /// Rule 4: why the index does not provably stand where it says, if so.
+    /// Returns the reason why the index checkpoint could not be verified, if so (docs/protocol.md#proven-checkpoints).
     async fn doubt(
         &self,
         from: RestoreFrom,
@@ -281,7 +281,7 @@ impl Opener {
     }
 }
 
-/// Why an index cannot go on from its position in this log, if so. Pure.
+/// Returns the reason why an index cannot continue from its checkpoint in this log, if so. Pure.
 fn out_of_reach(position: Position, commit: Option<Offset>, bounds: Bounds) -> Option<String> {
     let (offset, Bounds { start, end }) = (position.offset, bounds);
     if !(start..end).contains(&offset) {
@@ -291,13 +291,13 @@ fn out_of_reach(position: Position, commit: Option<Offset>, bounds: Bounds) -> O
     Some(format!("it stands at {offset}, below the commit point {commit}"))
 }
 
-/// Why an index over a compacted log has missed too much, if so. Pure.
+/// Returns the reason why an index over a compacted log is too old, if so. Pure.
 fn too_old(position: Position, now: Millis, within: Duration) -> Option<String> {
     let age = u128::try_from(now.saturating_sub(position.timestamp_ms)).unwrap_or(0);
     (age > within.as_millis()).then(|| format!("its last record was made {} s ago; tombstones may be gone", age / 1000))
 }
 
-/// Why a stage cannot begin at its commit point, if so. Pure.
+/// Returns the reason why a stage cannot start at its commit point, if so. Pure.
 fn misplaced(place: TopicPartition, group: &str, commit: Option<Offset>, bounds: Bounds) -> Option<String> {
     let Bounds { start, end } = bounds;
     match commit {

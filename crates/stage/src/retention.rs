@@ -1,7 +1,7 @@
-//! What may be deleted (rule 6): records below the lowest commit point of all declared groups of their topic, save those
-//! that are young enough to be read back. The pipeline's groups are declared in `schemas/topics`, those of users and of the
-//! collectors that run in `crawl.control`; no other group counts. A topic that belongs to users is bounded by time or bytes
-//! while no group is declared for it.
+//! Retention (docs/protocol.md#offsets): deletes records below the lowest commit point of all declared groups of their
+//! topic, except those young enough to be read back. The pipeline's groups are declared in `schemas/topics`, those of
+//! users and of active collectors in `crawl.control`; no other group counts. A topic for users is limited by time or
+//! bytes while no group is declared for it.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -12,39 +12,41 @@ use std::{
 use orbweaver_log::{Bounds, Delivered, Log, LogError, Offset, Partition, TopicPartition};
 use orbweaver_messages::{LEASE_MS, Millis, Topic, topic};
 
-/// How long the average size of a partition's records is used before it is measured again.
+/// Time after which the average record size of a partition is measured again.
 const MEASURE_EVERY: Duration = Duration::from_secs(600);
-/// Log ends that are remembered of a partition within the time for which its records stay.
+/// Number of log ends remembered per partition within its `keep_back` time.
 const ENDS: u32 = 8;
-/// Timeout for reading the records that are measured.
+/// Timeout for reading the records to be measured.
 const MEASURE_WITHIN: Duration = Duration::from_secs(1);
 
-/// How much is kept of a topic that no group is declared for. By default all.
+/// Limit on a topic without declared groups. By default there is none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Bound {
     /// Older records are deleted.
     pub age: Option<Duration>,
-    /// The oldest records above so many bytes are deleted: of the whole topic, before compression, about.
+    /// Approximate size limit of the whole topic in bytes, before compression; the oldest records above it are deleted.
     pub bytes: Option<u64>,
 }
 
-/// A topic whose records are deleted when all declared groups have worked them off.
+/// A topic whose records are deleted once all declared groups have consumed them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expiring {
-    /// The topic.
+    /// Topic.
     pub topic: Topic,
-    /// The groups that keep its records, besides those of [`Retention::declare`]. Without any, `bound` applies.
+    /// Groups that retain its records, in addition to those of [`Retention::declare`]. Without any, `bound` applies.
     pub groups: Vec<String>,
-    /// Younger records stay, since a restore reads them back: a lease for `crawl.scheduled` and `crawl.outcomes`. A record's age
-    /// counts from the first sweep that found it, whatever time it carries: clocks are set, and differ.
+    /// Younger records are kept, since a restore reads them back: one lease for `crawl.scheduled` and `crawl.outcomes`.
+    /// The age of a record counts from the first sweep that found it, whatever its timestamp: clocks are set, and
+    /// differ.
     pub keep_back: Duration,
-    /// What is kept without any group.
+    /// Limit without any group.
     pub bound: Bound,
 }
 
 impl Expiring {
-    /// What expires where all services run in one process: the topics with consumers or collectors. `crawl.frontier` among
-    /// them: what lies below its commit point has ended, and a restore begins there.
+    /// Returns the topics with retention in a single process that runs all services: those with consumers or
+    /// collectors. They include `crawl.frontier`: records below its commit point have ended, and a restore starts
+    /// there.
     #[must_use]
     pub fn in_one_process() -> Vec<Self> {
         let read = |described: &&topic::TopicDescription| {
@@ -58,8 +60,8 @@ impl Expiring {
         topic::topics().iter().filter(read).map(expiring).collect()
     }
 
-    /// What expires in a cluster: the topics with consumers, and those of users, within this bound. Of a compacted topic Kafka
-    /// deletes nothing on request. Collectors count while they are declared.
+    /// Returns the topics with retention in a cluster: those with consumers, and those for users, within this bound.
+    /// Kafka deletes nothing from a compacted topic on request. Collectors count while they are declared.
     #[must_use]
     pub fn in_a_cluster(of_users: Bound) -> Vec<Self> {
         let read = |described: &&topic::TopicDescription| {
@@ -83,37 +85,38 @@ impl Expiring {
     }
 }
 
-/// Deletes what no declared group will read again. Call [`Retention::sweep`] every few seconds.
+/// Deletes records that no declared group will read again. [`Retention::sweep`] must be called every few seconds.
 pub struct Retention {
     log: Arc<dyn Log>,
     topics: Vec<Expiring>,
     declared: BTreeMap<Topic, Vec<String>>,
-    /// What was asked for, so that a log that deletes by whole segments is not asked again and again.
+    /// Offsets below which deletion was requested, so that a log that deletes whole segments does not receive the same
+    /// request repeatedly.
     asked: BTreeMap<TopicPartition, Offset>,
-    /// When the average size of a partition's records was measured, and that size in bytes.
+    /// Time of the last measurement of a partition's average record size, and that size in bytes.
     measured: BTreeMap<TopicPartition, (Millis, u64)>,
-    /// Log ends of partitions of which young records stay, as sweeps found them, with the moments of these sweeps.
+    /// Log ends of partitions whose young records are kept, with the times of the sweeps that read them.
     ends: BTreeMap<TopicPartition, VecDeque<(Millis, Offset)>>,
 }
 
 impl Retention {
-    /// Retention of `topics` on `log`.
+    /// Creates the retention of `topics` on `log`.
     #[must_use]
     pub fn new(log: Arc<dyn Log>, topics: Vec<Expiring>) -> Self {
         let (declared, asked, measured) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         Self { log, topics, declared, asked, measured, ends: BTreeMap::new() }
     }
 
-    /// From now on these groups keep the records of these topics, too, in place of those that were declared before.
+    /// Sets the groups that also retain records of these topics, replacing previously declared ones.
     pub fn declare(&mut self, declared: BTreeMap<Topic, Vec<String>>) {
         self.declared = declared;
     }
 
-    /// Looks at all partitions once and deletes what may go; the number of partitions in which something did. `now` is by a
-    /// clock that never steps.
+    /// Checks all partitions once and deletes records that are no longer needed. Returns the number of partitions with
+    /// deletions. `now` is from a clock that never steps.
     ///
     /// # Errors
-    /// When the log fails; the next call goes on.
+    /// When the log fails; the next call continues.
     pub async fn sweep(&mut self, now: Millis) -> Result<usize, LogError> {
         let mut partitions = 0;
         for expiring in &self.topics {
@@ -122,11 +125,11 @@ impl Retention {
         self.sweep_of(&(0..partitions).collect::<Vec<_>>(), now).await
     }
 
-    /// The same for these partitions of each topic alone. Several processes may sweep side by side, also the same partition:
-    /// what one deletes another would have deleted, and nothing is deleted twice.
+    /// Sweeps only these partitions of each topic. Several processes may sweep concurrently, even the same partition:
+    /// each deletes only what the others would delete too, and nothing is deleted twice.
     ///
     /// # Errors
-    /// When the log fails; the next call goes on.
+    /// When the log fails; the next call continues.
     pub async fn sweep_of(&mut self, partitions: &[Partition], now: Millis) -> Result<usize, LogError> {
         let mut swept = 0;
         for expiring in self.topics.clone() {
@@ -160,7 +163,7 @@ impl Retention {
         Ok(swept)
     }
 
-    /// Up to where the records of a partition were in the log a `keep_back` ago.
+    /// Returns the log end of a partition as of `keep_back` ago, or the log start if it is not known.
     fn old(&mut self, place: TopicPartition, bounds: Bounds, keep_back: Duration, now: Millis) -> Offset {
         if keep_back.is_zero() {
             return bounds.end;
@@ -176,7 +179,7 @@ impl Retention {
         old.map_or(bounds.start, |(_, end)| *end)
     }
 
-    /// Up to where a partition is older, or larger, than its bound.
+    /// Returns the offset below which a partition exceeds its age or size limit.
     async fn beyond(
         &mut self,
         place: TopicPartition,
@@ -198,7 +201,7 @@ impl Retention {
         Ok(too_old.max(too_much))
     }
 
-    /// The average size of the records of a partition, in bytes: of some in its middle.
+    /// Returns the average record size of a partition in bytes, measured on some records in its middle.
     async fn record_bytes(&mut self, place: TopicPartition, bounds: Bounds, now: Millis) -> Result<u64, LogError> {
         let every = Millis::try_from(MEASURE_EVERY.as_millis()).unwrap_or(Millis::MAX);
         if let Some((at, bytes)) = self.measured.get(&place)
@@ -220,7 +223,7 @@ fn before(now: Millis, back: Duration) -> Millis {
     now.saturating_sub(Millis::try_from(back.as_millis()).unwrap_or(Millis::MAX))
 }
 
-/// The part of a bound that falls to one of so many partitions.
+/// Returns the share of a bound for one of `partitions` partitions.
 fn share(bound: Bound, partitions: Partition) -> Bound {
     Bound { bytes: bound.bytes.map(|bytes| bytes / u64::from(partitions.max(1))), ..bound }
 }
@@ -231,8 +234,8 @@ fn bytes(record: &Delivered) -> u64 {
     (length(&record.key) + length(&record.value) + headers) as u64
 }
 
-/// Below which offset all groups are done. `None` without groups, or while one has not committed or stands outside of the
-/// log: that is for its owner to halt on, not for us to delete under. Pure.
+/// Returns the offset below which all groups are done. `None` without groups, or while one has not committed or its
+/// commit is outside the log: its owner has to halt on that, and deletion must not interfere. Pure.
 fn worked_off(commits: &[Option<Offset>], bounds: Bounds) -> Option<Offset> {
     let lowest = commits.iter().copied().collect::<Option<Vec<Offset>>>()?.into_iter().min()?;
     (bounds.start..=bounds.end).contains(&lowest).then_some(lowest)

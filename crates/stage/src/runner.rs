@@ -1,4 +1,4 @@
-//! The public face: what a runner is made of, and how it starts and ends.
+//! The public interface: configuration, construction, start and end of a runner.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,38 +11,40 @@ use crate::{
     metrics::Metrics, turn::Turns,
 };
 
-/// How a stage is run.
+/// Configuration of a runner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunnerConfig {
-    /// The consumer group; the name of the service by default.
+    /// Consumer group; by default the name of the service.
     pub group: Option<String>,
-    /// What may be uncommitted and not parked at a time.
+    /// Limits on uncommitted work that is not parked.
     pub limits: Limits,
-    /// The shortest time between two commits while records are in flight. 50 ms suits the embedded log; on Kafka, where a
-    /// commit is a round trip, one or two seconds do.
+    /// Minimum time between two commits while records are in flight. 50 ms suits the embedded log; on Kafka, where a
+    /// commit is a round trip, one or two seconds suffice.
     pub commit_interval: Duration,
-    /// A commit that is not answered for so long counts as refused.
+    /// Timeout per commit request; an unanswered commit counts as refused.
     pub commit_timeout: Duration,
-    /// Commits may be refused for so long before the stage ends.
+    /// Maximum time for which commits may be refused before the stage ends.
     pub commit_patience: Duration,
-    /// How often the stage's clock ticks at least.
+    /// Maximum time between two ticks of the stage.
     pub tick_interval: Duration,
-    /// How long a partition that is wanted back may finish what is in flight. Stay well below the group's rebalance or
-    /// session timeout: past it the partition is lost, and its last commit with it.
+    /// Time for a revoked partition to finish its work in flight. Must be well below the group's rebalance or session
+    /// timeout: after that the partition is lost, and its last commit with it.
     pub drain_budget: Duration,
-    /// The same when the process ends. Stay below what the process' supervisor allows (Kubernetes: 30 s).
+    /// Time for all partitions to finish their work at shutdown. Must be below the grace period of the process
+    /// supervisor (Kubernetes: 30 s).
     pub shutdown_budget: Duration,
-    /// Work that is due may stand still for so long.
+    /// Maximum time for which due work may make no progress.
     pub stall_after: Duration,
-    /// A gap of so long between two turns means that the process was frozen: it does nothing more before a commit is
-    /// accepted (rule 21); and a stage that needs proof begins nothing when the last accepted commit is as old. Half of the
-    /// group's session timeout at most; the longest request and this are within that timeout.
+    /// A gap of this length between two loop iterations means that the process was suspended: it does nothing until a
+    /// commit is accepted (docs/protocol.md#fenced-requests). A stage that needs proof starts no work if its last
+    /// accepted commit is this old. At most half of the group's session timeout; the sum of this and the longest
+    /// request is within that timeout.
     pub frozen_after: Duration,
-    /// How many partitions are restored at a time.
+    /// Maximum number of concurrent restores.
     pub restores_at_once: usize,
-    /// A restore may wait for a record that must be there for so long.
+    /// Maximum time for which a restore waits for a record that must exist.
     pub restore_patience: Duration,
-    /// After a record killed its reader, so many records are taken one at a time (rule 17).
+    /// Number of records delivered one at a time after a crash loop (docs/protocol.md#quarantine).
     pub alone_records: usize,
 }
 
@@ -67,7 +69,7 @@ impl Default for RunnerConfig {
 }
 
 impl RunnerConfig {
-    /// Names the first setting that makes no sense.
+    /// Returns the first invalid setting.
     fn fault(&self) -> Option<String> {
         let Limits { records, bytes, low_water_percent } = self.limits;
         let zero = |name: &str| Some(format!("`{name}` is 0; allowed is 1 and above"));
@@ -84,7 +86,7 @@ impl RunnerConfig {
     }
 }
 
-/// A stage, and what it runs on.
+/// A stage with the services that it runs on.
 pub struct Runner<S: Stage> {
     pub(crate) stage: S,
     pub(crate) log: Arc<dyn Log>,
@@ -98,7 +100,7 @@ pub struct Runner<S: Stage> {
 }
 
 impl<S: Stage> Runner<S> {
-    /// A runner of `stage` on `log`, with the system's clock and the metrics of the process.
+    /// Creates a runner of `stage` on `log`, with the system clock and the process's metrics.
     pub fn new(
         stage: S,
         log: Arc<dyn Log>,
@@ -112,40 +114,41 @@ impl<S: Stage> Runner<S> {
         Self { stage, log, worker, perform, config, clock, metrics, pulse, trials }
     }
 
-    /// With another clock.
+    /// Replaces the clock.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// With metrics of another registry.
+    /// Uses the metrics of another registry.
     #[must_use]
     pub fn with_metrics(mut self, metrics: &Metrics) -> Self {
         self.metrics = metrics.clone();
         self
     }
 
-    /// With signs of life that others look at.
+    /// Publishes the state of the runner to `pulse`, for other tasks to read.
     #[must_use]
     pub fn with_pulse(mut self, pulse: Arc<Pulse>) -> Self {
         self.pulse = pulse;
         self
     }
 
-    /// Shares `trials` with the other stages of its process, so that one record at a time is tried alone (rule 17).
+    /// Shares `trials` with the other stages of the process, so that one record at a time is tried alone
+    /// (docs/protocol.md#quarantine).
     #[must_use]
     pub fn with_trials(mut self, trials: &Trials) -> Self {
         self.trials = trials.clone();
         self
     }
 
-    /// Runs until `shutdown`: joins the group, serves what it is given, and at the end finishes what is in flight, commits
-    /// and leaves, within [`RunnerConfig::shutdown_budget`].
+    /// Runs until `shutdown`: joins the group and processes the assigned partitions; at the end finishes work in
+    /// flight, commits and leaves, within [`RunnerConfig::shutdown_budget`].
     ///
     /// # Errors
-    /// When the configuration is wrong, the log or an effect failed, or the stage halted or stalled. Nothing that was in
-    /// flight has completed then; whoever starts next repeats it.
+    /// When the configuration is invalid, the log or an effect failed, or the stage halted or stalled. Nothing in
+    /// flight has completed then; the next start repeats it.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), StageError> {
         let service = self.stage.service();
         if let Some(reason) = self.config.fault().or(self.uneven_topics()?) {
@@ -153,11 +156,11 @@ impl<S: Stage> Runner<S> {
         }
         let meter = self.metrics.cpu(service);
         let turns = Turns::join(self)?;
-        // Boxed: the future of the loop is large, and callers nest it.
+        // Boxed: the loop's future is large, and callers nest it.
         meter.wrap(Box::pin(turns.run(shutdown))).await
     }
 
-    /// Partition N of one topic leads to N of another, so all topics need the same number.
+    /// Checks that all topics have the same number of partitions, since partition N of one leads to N of another.
     fn uneven_topics(&self) -> Result<Option<String>, LogError> {
         let topics = self.stage.topics();
         if !(1..=TopicSet::MOST).contains(&topics.len()) {

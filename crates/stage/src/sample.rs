@@ -1,5 +1,5 @@
-//! What is looked at once in a while, so that it costs nothing a record: levels at each tick, commit points each second,
-//! lags every fifteen seconds beside the loop.
+//! Periodic samples, so that they cost nothing per record: gauges at each tick, commit points every second, lags every
+//! fifteen seconds outside the loop.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,16 +14,16 @@ use tokio::{
 
 use crate::{Stage, turn::Turns};
 
-/// Between two looks at the commit points of all partitions.
+/// Interval between checks of the commit points of all partitions.
 const COMMIT_POINTS_EVERY: Duration = Duration::from_secs(1);
-/// Between two readings of the lag: on Kafka it is a request or two a partition.
+/// Interval between lag readings: on Kafka each takes one or two requests per partition.
 const LAG_EVERY: Duration = Duration::from_secs(15);
-/// A reading that takes longer is given up; the gauges keep what they had.
+/// Timeout of a lag reading; afterwards it is abandoned, and the gauges keep their values.
 const LAG_PATIENCE: Duration = Duration::from_secs(60);
-/// Ends that are asked for at a time.
+/// Maximum number of concurrent requests for log ends.
 const ENDS_AT_ONCE: usize = 4;
 
-/// When what was looked at last.
+/// Times of the last samples.
 #[derive(Debug)]
 pub(crate) struct Samples {
     lags: Vec<(Topic, IntGauge)>,
@@ -33,7 +33,7 @@ pub(crate) struct Samples {
 }
 
 impl Samples {
-    /// `lags` are the gauges of the topics of the group.
+    /// Creates the samples; `lags` are the gauges of the group's topics.
     pub(crate) fn new(lags: Vec<(Topic, IntGauge)>) -> Self {
         Self { lags, commit_points_at: None, lag_at: None, reading: None }
     }
@@ -48,7 +48,7 @@ impl Drop for Samples {
 }
 
 impl<S: Stage> Turns<S> {
-    /// Sets the gauges; `due` is the work that could move now.
+    /// Sets the gauges; `due` is the amount of work that could progress now.
     pub(crate) fn sample(&mut self, due: usize, now: Instant) {
         self.pulse.beat(now, self.served.partitions(), self.assignment.restoring());
         let metrics = &self.metrics;
@@ -70,7 +70,7 @@ impl<S: Stage> Turns<S> {
         }
         let reading = self.samples.reading.as_ref().is_some_and(|reading| !reading.is_finished());
         if self.served.open_partitions() == 0 {
-            // Read at once when a partition comes.
+            // Read immediately when a partition opens.
             self.samples.lag_at = None;
             self.samples.lags.iter().for_each(|(_, gauge)| gauge.set(0));
         } else if !reading && is_due(&mut self.samples.lag_at, LAG_EVERY, now) {
@@ -78,7 +78,7 @@ impl<S: Stage> Turns<S> {
         }
     }
 
-    /// Reads the lag of the partitions that are served, and sets its gauges.
+    /// Reads the lag of the open partitions and sets its gauges.
     fn lag_reading(&self) -> impl Future<Output = ()> + Send + use<S> {
         let (log, service) = (self.log.clone(), self.service);
         let commits: Vec<(TopicPartition, Offset)> = self.served.committed_points().collect();
@@ -99,7 +99,7 @@ impl<S: Stage> Turns<S> {
     }
 }
 
-/// True at the first time, and then once in `every`.
+/// Returns `true` the first time, and then once per `every`.
 fn is_due(last: &mut Option<Instant>, every: Duration, now: Instant) -> bool {
     let due = last.is_none_or(|last| now.duration_since(last) >= every);
     if due {
@@ -108,7 +108,7 @@ fn is_due(last: &mut Option<Instant>, every: Duration, now: Instant) -> bool {
     due
 }
 
-/// Records between what is committed and the ends.
+/// Returns the number of offsets between commit and log end, per topic-partition.
 async fn lags(
     log: Arc<dyn Log>,
     commits: Vec<(TopicPartition, Offset)>,

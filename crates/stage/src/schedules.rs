@@ -1,6 +1,6 @@
-//! Random schedules of everything that may happen to a consumer, over the pure parts together: whatever the order, no offset
-//! is committed before everything below it is complete, every record completes exactly once an assignment, and the budget
-//! returns to zero.
+//! Random schedules of all events of a consumer, over the pure parts together: in any order, no offset is committed
+//! before all lower ones are complete, every record completes exactly once per assignment, and the budget returns to
+//! zero.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,9 +25,9 @@ enum Event {
     Revoke(Partition, usize),
     Lose(Partition, usize),
     Restored(Partition),
-    /// So many records of a place, skipping offsets between them.
+    /// Number of records of one topic-partition, and the offsets skipped before each new one.
     Poll(Partition, usize, u8, u8),
-    /// Completes, parks, or completes again one of all origins ever delivered.
+    /// Completes one of all origins ever delivered, possibly again.
     Complete(prop::sample::Index),
     Park(prop::sample::Index),
     Commit,
@@ -50,16 +50,16 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// The world around the pure parts: what the log holds, and what is true.
+/// The environment of the pure parts: contents of the log, and the true state.
 struct World {
     assignment: Assignment,
     served: Served,
     restoring: BTreeMap<Partition, u32>,
-    /// What the group committed, outliving assignments.
+    /// Commits of the group, which outlive assignments.
     commits: BTreeMap<TopicPartition, Offset>,
-    /// Whose topics are ours, as a broker sees it.
+    /// Topic-partitions held, from the broker's view.
     held: BTreeSet<TopicPartition>,
-    /// Records by place, and whether they were ever completed under an assignment that was alive.
+    /// Records by topic-partition, and whether each ever completed under a live assignment.
     records: BTreeMap<TopicPartition, BTreeMap<Offset, bool>>,
     position: BTreeMap<TopicPartition, Offset>,
     origins: Vec<Origin>,
@@ -143,7 +143,7 @@ impl World {
         (!self.origins.is_empty()).then(|| index.get(&self.origins))
     }
 
-    /// Delivers what stands at the position of a place: records that are there already first, then new ones.
+    /// Delivers records from the position of a topic-partition: existing ones first, then new ones.
     fn poll(&mut self, place: TopicPartition, count: u8, gap: u8) -> Result<(), TestCaseError> {
         let Some(position) = self.position.get_mut(&place) else { return Ok(()) };
         let records = self.records.entry(place).or_default();
@@ -199,7 +199,7 @@ impl World {
         Ok(())
     }
 
-    /// The invariant: what is committed is held, and everything below is complete.
+    /// Checks the invariant: commits are only for held topic-partitions, and everything below them is complete.
     fn commit(&mut self, points: Vec<(TopicPartition, Offset)>) -> Result<(), TestCaseError> {
         for (place, offset) in points {
             prop_assert!(self.held.contains(&place), "{place} was committed and is not ours");
@@ -229,7 +229,7 @@ proptest! {
         for event in &events {
             world.happens(event)?;
         }
-        // Everything that was delivered completes: the budget is free, and the commit points are at the positions.
+        // All delivered records complete: the budget is free, and the commit points equal the positions.
         for index in 0..world.origins.len() {
             let origin = world.origins[index];
             if world.served.complete(origin) == Completion::Completed {
@@ -247,7 +247,7 @@ proptest! {
         let moved = world.served.moved();
         world.commit(moved)?;
         prop_assert!(world.served.moved().is_empty());
-        // And what is left open closes without a remainder.
+        // Remaining open partitions close without a remainder.
         for partition in 0..PARTITIONS {
             world.served.close(partition);
         }

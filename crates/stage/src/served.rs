@@ -1,5 +1,5 @@
-//! The partitions that are served: their ledgers, their charges and the epochs that let late completions complete
-//! nothing. Pure; every record passes through here twice, so nothing is hashed or allocated a record.
+//! The open partitions: their ledgers, their charges, and the assignment epochs that invalidate late completions. Pure;
+//! every record passes through here twice, so nothing is hashed or allocated per record.
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ use crate::{
     ledger::Ledger,
 };
 
-/// One partition of one topic.
+/// State of one topic-partition.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) place: TopicPartition,
     pub(crate) ledger: Ledger,
-    /// What was last committed.
+    /// Last committed offset.
     pub(crate) committed: Offset,
     charges: Charges,
-    /// The commit point at the last look, and since when it is a record in work.
+    /// Commit point at the last check, if it was an in-flight record, and the time since which it has been there.
     stood: Option<(Offset, Instant)>,
 }
 
@@ -31,7 +31,7 @@ impl Place {
         Self { place, ledger, committed, charges: Charges::default(), stood: None }
     }
 
-    /// For how long the commit point has stood at a record that is charged.
+    /// Returns how long an in-flight record has blocked the commit point.
     fn standstill(&mut self, now: Instant) -> Duration {
         let low = self.ledger.commit_point();
         if self.charges.lowest() != Some(low) {
@@ -53,39 +53,39 @@ struct Slot {
     places: Vec<Place>,
     /// Whether it is listed in [`Served::dirty`].
     dirty: bool,
-    /// Whether new records are taken.
+    /// Whether new records are accepted.
     taking: bool,
 }
 
-/// What became of a delivered record.
+/// Result of offering a record to an open partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Delivery {
-    /// It is outstanding from now on.
+    /// Accepted; outstanding from now on.
     Taken(Origin),
-    /// It was delivered before.
+    /// Delivered before.
     Again,
-    /// Its partition is not served.
+    /// The partition is not open.
     NotServed,
 }
 
-/// What a completion did.
+/// Result of a completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Completion {
     /// The origin is complete.
     Completed,
-    /// It was complete already, or never delivered: a fault of the stage.
+    /// Already complete, or never delivered: a defect of the stage.
     Twice,
-    /// It was read under an assignment that has ended.
+    /// Read under an assignment that has ended.
     Late,
 }
 
-/// All partitions that are served.
+/// All open partitions.
 #[derive(Debug)]
 pub(crate) struct Served {
     topics: &'static [Topic],
     slots: Vec<Option<Slot>>,
     budget: Budget,
-    /// Partitions in which something completed since their commit points were last looked at.
+    /// Partitions with completions since the last check of their commit points.
     dirty: Vec<Partition>,
     outstanding: usize,
 }
@@ -95,12 +95,12 @@ impl Served {
         Self { topics, slots: vec![], budget: Budget::new(limits), dirty: vec![], outstanding: 0 }
     }
 
-    /// The position of `topic` in the stage's topics.
+    /// Returns the index of `topic` in the stage's topics.
     pub(crate) fn topic(&self, topic: Topic) -> Option<usize> {
         self.topics.iter().position(|&known| known == topic)
     }
 
-    /// Serves `partition` from now on; `places` are in the order of the topics.
+    /// Opens `partition`; `places` are in the order of the topics.
     pub(crate) fn open(&mut self, partition: Partition, epoch: u32, places: Vec<Place>) {
         self.close(partition);
         let index = partition as usize;
@@ -108,19 +108,19 @@ impl Served {
             self.slots.resize_with(index + 1, || None);
         }
         self.outstanding += places.iter().map(|place| place.ledger.outstanding()).sum::<usize>();
-        // A restore may have moved the commit point past what was committed.
+        // A restore may have moved the commit point beyond the committed offset.
         self.slots[index] = Some(Slot { epoch, places, dirty: true, taking: true });
         self.dirty.push(partition);
     }
 
-    /// Takes no new records of a partition.
+    /// Stops accepting records of a partition.
     pub(crate) fn stop_taking(&mut self, partition: Partition) {
         if let Some(slot) = self.slots.get_mut(partition as usize).and_then(Option::as_mut) {
             slot.taking = false;
         }
     }
 
-    /// Notes a delivered record and charges it.
+    /// Records a delivery and charges it.
     pub(crate) fn deliver(&mut self, record: &Delivered) -> Delivery {
         let topic = self.topic(record.place.topic);
         let slot = self.slots.get_mut(record.place.partition as usize).and_then(Option::as_mut);
@@ -134,7 +134,7 @@ impl Served {
         Delivery::Taken(Origin { place: place.place, offset: record.offset, epoch: slot.epoch })
     }
 
-    /// Notes that an origin is complete.
+    /// Records the completion of an origin.
     pub(crate) fn complete(&mut self, origin: Origin) -> Completion {
         let topic = self.topic(origin.place.topic);
         let slot = self.slots.get_mut(origin.place.partition as usize).and_then(Option::as_mut);
@@ -156,7 +156,7 @@ impl Served {
         Completion::Completed
     }
 
-    /// Rule 18: the origin is kept in an index of the stage, and not charged any more.
+    /// Releases the charge of an origin that the stage keeps in an index (docs/protocol.md#parked-records).
     pub(crate) fn park(&mut self, origin: Origin) {
         let Some(topic) = self.topic(origin.place.topic) else { return };
         let Some(slot) = self.slots.get_mut(origin.place.partition as usize).and_then(Option::as_mut) else { return };
@@ -167,7 +167,7 @@ impl Served {
         }
     }
 
-    /// The commit points that moved since they were committed.
+    /// Returns the commit points that changed since they were committed.
     pub(crate) fn moved(&mut self) -> Vec<(TopicPartition, Offset)> {
         let mut moved = vec![];
         for partition in self.dirty.drain(..) {
@@ -181,17 +181,17 @@ impl Served {
         moved
     }
 
-    /// Whether something completed since [`Served::moved`].
+    /// Returns `true` if anything completed since [`Served::moved`].
     pub(crate) fn is_dirty(&self) -> bool {
         !self.dirty.is_empty()
     }
 
-    /// Notes that a commit was accepted; true when it moved.
+    /// Records an accepted commit; returns `true` if it advanced.
     pub(crate) fn committed(&mut self, at: TopicPartition, offset: Offset) -> bool {
         self.place_mut(at).is_some_and(|place| offset > std::mem::replace(&mut place.committed, offset))
     }
 
-    /// Notes that a commit was not accepted: it is looked at again.
+    /// Records a failed commit: the commit point is checked again.
     pub(crate) fn not_committed(&mut self, at: TopicPartition) {
         if let Some(slot) = self.slots.get_mut(at.partition as usize).and_then(Option::as_mut)
             && !std::mem::replace(&mut slot.dirty, true)
@@ -200,18 +200,18 @@ impl Served {
         }
     }
 
-    /// The commit point of a place.
+    /// Returns the commit point of a topic-partition.
     pub(crate) fn commit_point(&self, at: TopicPartition) -> Option<(TopicPartition, Offset)> {
         let slot = self.slots.get(at.partition as usize)?.as_ref()?;
         slot.places.get(self.topic(at.topic)?).map(|place| (at, place.ledger.commit_point()))
     }
 
-    /// How many records are charged.
+    /// Returns the number of charged records.
     pub(crate) fn charged(&self) -> usize {
         self.budget.records()
     }
 
-    /// The commit points of some topics of a partition, those that were committed already among them.
+    /// Returns the commit points of some topics of a partition, including those already committed.
     pub(crate) fn commit_points(&self, partition: Partition, topics: TopicSet) -> Vec<(TopicPartition, Offset)> {
         let Some(slot) = self.slots.get(partition as usize).and_then(Option::as_ref) else { return vec![] };
         topics
@@ -221,13 +221,13 @@ impl Served {
             .collect()
     }
 
-    /// Whether nothing that was read from `partition` is in flight. What is parked may stay.
+    /// Returns `true` if no record of `partition` is in flight. Parked records may remain.
     pub(crate) fn is_quiet(&self, partition: Partition) -> bool {
         let slot = self.slots.get(partition as usize).and_then(Option::as_ref);
         slot.is_none_or(|slot| slot.places.iter().all(|place| place.charges.live() == 0))
     }
 
-    /// Forgets a partition; what it charged is released.
+    /// Closes a partition and releases its charges.
     pub(crate) fn close(&mut self, partition: Partition) {
         let Some(slot) = self.slots.get_mut(partition as usize).and_then(Option::take) else { return };
         for place in slot.places {
@@ -237,28 +237,28 @@ impl Served {
         self.dirty.retain(|&listed| listed != partition);
     }
 
-    /// All places that are served.
+    /// Returns all open topic-partitions.
     pub(crate) fn places(&self) -> impl Iterator<Item = TopicPartition> {
         self.slots.iter().flatten().flat_map(|slot| slot.places.iter().map(|place| place.place))
     }
 
-    /// All places that are served, with what was last committed.
+    /// Returns all open topic-partitions with their last committed offsets.
     pub(crate) fn committed_points(&self) -> impl Iterator<Item = (TopicPartition, Offset)> {
         self.slots.iter().flatten().flat_map(|slot| slot.places.iter().map(|place| (place.place, place.committed)))
     }
 
-    /// The longest time for which a commit point has stood at a record in work, as far as looks at it tell.
+    /// Returns the longest time for which an in-flight record has blocked a commit point, as of the checks made.
     pub(crate) fn standstill(&mut self, now: Instant) -> Duration {
         let places = self.slots.iter_mut().flatten().flat_map(|slot| &mut slot.places);
         places.map(|place| place.standstill(now)).max().unwrap_or_default()
     }
 
-    /// The partitions that are served.
+    /// Returns the open partitions.
     pub(crate) fn partitions(&self) -> impl Iterator<Item = Partition> {
         self.slots.iter().flatten().filter_map(|slot| slot.places.first().map(|place| place.place.partition))
     }
 
-    /// How many partitions are served.
+    /// Returns the number of open partitions.
     pub(crate) fn open_partitions(&self) -> usize {
         self.slots.iter().flatten().count()
     }
@@ -267,7 +267,7 @@ impl Served {
         &mut self.budget
     }
 
-    /// Records that are not complete, parked ones among them.
+    /// Returns the number of incomplete records, including parked ones.
     pub(crate) fn outstanding(&self) -> usize {
         self.outstanding
     }

@@ -1,4 +1,4 @@
-//! What a service is to the runtime.
+//! The interface between a service and the runtime.
 
 use std::time::Duration;
 
@@ -9,85 +9,87 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{Actions, Position, Token, panics::Thrown};
 
-/// Where a record came from. `epoch` counts the assignments of its partition to this process, so that what finishes
-/// after a partition went and came back completes nothing.
+/// Source of a record. `epoch` counts the assignments of the partition to this process, so that a completion from an
+/// earlier assignment has no effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Origin {
-    /// Topic and partition.
+    /// Topic-partition of the record.
     pub place: TopicPartition,
-    /// The offset.
+    /// Offset of the record.
     pub offset: Offset,
-    /// The assignment under which it was read.
+    /// Assignment epoch under which the record was read.
     pub epoch: u32,
 }
 
-/// From where a log is replayed when a partition is opened.
+/// Start of the replay when a partition is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestoreFrom {
-    /// From the log's start.
+    /// The log start.
     Start,
-    /// From the group's commit point of that topic.
+    /// The group's commit point of that topic.
     CommitPoint,
-    /// From this offset, where the local index provably stands.
+    /// This offset, up to which the local index is verified.
     Offset(Offset),
-    /// Behind the record that the local index applied last, if that is proven (rule 4): the record is read again and must be
-    /// the same, and the commit point must not lie beyond it. Else [`Stage::distrust`] is called, and the replay begins at
-    /// the group's commit point, or at the start of a log that the group does not consume.
+    /// After the last record that the local index applied, if the checkpoint is verified
+    /// (docs/protocol.md#proven-checkpoints): the record is read again and must be identical, and the commit point must
+    /// not be beyond it. Otherwise [`Stage::distrust`] is called, and the replay starts at the group's commit point, or
+    /// at the log start if the group does not consume the topic.
     Proven {
-        /// Where the index stands.
+        /// Checkpoint of the index.
         position: Position,
-        /// Over a compacted log: the greatest age that the record may have, half of the log's delete retention, since what
-        /// ended behind it may have left no trace. `None`: any.
+        /// Maximum age of the record over a compacted log: half of the log's delete retention, since tombstones written
+        /// after an older record may already be gone. `None`: no limit.
         within: Option<Duration>,
     },
-    /// From the first record of the last so many milliseconds, or from further back where [`Stage::looks_back_to`] says so. Of
-    /// a topic of the group this is only a look: what is not complete there is received afterwards all the same.
+    /// The first record within this duration before now, or an earlier one if [`Stage::looks_back_to`] demands it. For
+    /// a topic of the group this is only a look back: its incomplete records are still delivered afterwards.
     Back(Duration),
 }
 
-/// A log to be replayed before a partition is served.
+/// A log to be replayed before a partition is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RestoreSpec {
-    /// The topic; of it the partition that is opened. [`Stage::tails`] names topics that are read whole.
+    /// Topic; only the partition that is being opened is replayed. [`Stage::tails`] names topics that are read
+    /// completely.
     pub topic: Topic,
-    /// From where. The end is the end that is found at the opening (or the claim, for a claimed topic).
+    /// Start of the replay. It ends at the log end found at opening, or at the claim for a claimed topic.
     pub from: RestoreFrom,
-    /// Go on reading after the restore: later records reach [`Stage::follow`].
+    /// Whether to tail the log after the restore: later records are passed to [`Stage::follow`].
     pub follow: bool,
 }
 
-/// Why a stage ended.
+/// Error that ended a stage.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StageError {
     /// The log failed.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// An effect failed for good.
+    /// An effect failed permanently.
     #[error(transparent)]
     Perform(#[from] PerformError),
-    /// The stage asked to end.
+    /// The stage requested the end.
     #[error("{service}: {reason}")]
     Halted {
-        /// The service.
+        /// Name of the service.
         service: &'static str,
-        /// Why.
+        /// Reason given by the stage.
         reason: String,
     },
-    /// A defect: a call of the stage panicked, or what the loop does itself.
+    /// A defect: the stage or the loop panicked.
     #[error("{service} panicked: {reason}")]
     Panicked {
-        /// The service.
+        /// Name of the service.
         service: &'static str,
-        /// The message.
+        /// Panic message.
         reason: String,
     },
-    /// Work was due and nothing moved.
+    /// Work was due and nothing progressed.
     #[error("{service}: work is due and nothing moved for {seconds} s")]
     Stalled {
-        /// The service.
+        /// Name of the service.
         service: &'static str,
-        /// For how long.
+        /// Duration of the stall in seconds.
         seconds: u64,
     },
 }
@@ -100,123 +102,125 @@ impl StageError {
     }
 }
 
-/// An effect failed for good.
+/// Permanent failure of an effect.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct PerformError(pub String);
 
-/// Performs effects outside of the log, store writes above all. Retries what may pass by itself.
+/// Executor of effects outside the log, mainly store writes. Retries transient errors.
 pub trait Perform<E>: Send + Sync + 'static {
     /// Performs all effects; resolves when all are durable.
     fn perform(&self, effects: Vec<E>) -> BoxFuture<'_, Result<(), PerformError>>;
 }
 
-/// Does the work outside that a stage asks for: a request, an extraction.
+/// Executor of a stage's jobs, such as requests and extractions.
 pub trait Worker<J, D>: Send + Sync + 'static {
-    /// Starts a job; its one result goes to `results`. The number of jobs is bounded by the stage's budget.
+    /// Starts a job, which sends exactly one result to `results`. The stage's budget bounds the number of jobs.
     fn start(&self, job: J, results: &UnboundedSender<D>);
 }
 
-/// A service: deciding code behind one face. The runtime calls it from one task, one call at a time; it never waits.
+/// A service: its decisions behind one interface. The runtime calls it from one task, one call at a time; calls never
+/// block.
 ///
 /// Every delivered origin must be completed exactly once: by a plan, `Actions::completes` or `Actions::rejects`.
 pub trait Stage: Send + 'static {
-    /// Work outside.
+    /// Job executed by the [`Worker`].
     type Job: Send + 'static;
-    /// The result of that work.
+    /// Result of a job.
     type Done: Send + 'static;
-    /// Effects outside of the log.
+    /// Effect outside the log.
     type Effect: Send + 'static;
 
-    /// The name of the service, for metrics, logs and dead letters.
+    /// Returns the name of the service, for metrics, logs and dead letters.
     fn service(&self) -> &'static str;
 
-    /// The topics of the group. Partition N is open when N of all of them is held.
+    /// Returns the topics of the group. Partition N is open while N of all of them is held.
     fn topics(&self) -> &'static [Topic];
 
-    /// The logs that this stage writes as owner: to each a claim is appended when a partition is opened.
+    /// Returns the logs that this stage writes as owner; opening a partition appends a claim to each.
     fn claims(&self) -> &'static [Topic] {
         &[]
     }
 
-    /// The topics that are read whole, whatever partitions are open (`crawl.control`): once a process, from their start, before
-    /// the first partition opens, and from then on as they grow. All their records reach [`Stage::follow`], in order within
-    /// each partition. When a partition is opened, all that was in them then has reached it.
+    /// Returns the topics that are read completely, independently of the open partitions (`crawl.control`): once per
+    /// process, from their start, before the first partition opens, and then continuously. All their records are passed
+    /// to [`Stage::follow`], in order within each partition. Before a partition opens, the stage has received
+    /// everything that they contained when its opening began.
     fn tails(&self) -> &'static [Topic] {
         &[]
     }
 
-    /// The logs to be replayed before `partition` is served.
+    /// Returns the logs to be replayed before `partition` opens.
     fn restores(&self, partition: Partition) -> Vec<RestoreSpec> {
         let _ = partition;
         vec![]
     }
 
-    /// The offset in `topic` that a [look back](RestoreFrom::Back) for `partition` must reach, if the log still goes back that
-    /// far. Asked when all logs that [`Stage::restores`] names before this one are replayed.
+    /// Returns the offset in `topic` that a [look back](RestoreFrom::Back) for `partition` must reach, if the log still
+    /// contains it. Called once all logs that [`Stage::restores`] lists before this one are replayed.
     fn looks_back_to(&self, partition: Partition, topic: Topic) -> Option<Offset> {
         let _ = (partition, topic);
         None
     }
 
-    /// The index of `partition` over `topic` does not stand where [`RestoreFrom::Proven`] said: throw it away. Comes before
-    /// all records of that topic.
+    /// Discards the index of `partition` over `topic`, because the checkpoint of [`RestoreFrom::Proven`] could not be
+    /// verified. Called before any record of that topic.
     ///
     /// # Errors
-    /// When it cannot be thrown away.
+    /// When the index cannot be discarded.
     fn distrust(&mut self, partition: Partition, topic: Topic) -> Result<(), StageError> {
         let _ = (partition, topic);
         Ok(())
     }
 
-    /// A record of a log that is being replayed for `partition`.
+    /// Applies a record of a log that is being replayed for `partition`.
     ///
     /// # Errors
-    /// When the index cannot take it.
+    /// When the index cannot apply the record.
     fn restore(&mut self, partition: Partition, record: &Delivered) -> Result<(), StageError> {
         let _ = (partition, record);
         Ok(())
     }
 
-    /// The [tails](Stage::tails) were read up to ends that were asked for after this token was put into
-    /// [`Actions::refreshes`]: what was in them at that time has reached [`Stage::follow`].
+    /// Reports that the [tails](Stage::tails) were read up to log ends that were queried after this token was put into
+    /// [`Actions::refreshes`]: all their records of that time have been passed to [`Stage::follow`].
     fn refreshed(&mut self, token: Token, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>) {
         let _ = (token, now, actions);
     }
 
-    /// A record of a followed log, after the restore, or of a [tail](Stage::tails).
+    /// Applies a record of a tailed log after its restore, or of a [tail](Stage::tails).
     fn follow(&mut self, record: &Delivered, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>) {
         let _ = (record, now, actions);
     }
 
-    /// All logs of `partition` are replayed: what can fail at its opening is done here. [`Stage::open`] comes next.
+    /// Does the fallible part of opening a partition, once all its logs are replayed. [`Stage::open`] follows.
     ///
     /// # Errors
-    /// When the partition cannot be served.
+    /// When the partition cannot be opened.
     fn prepare(&mut self, opening: Opening, now: Millis) -> Result<(), StageError> {
         let _ = (opening, now);
         Ok(())
     }
 
-    /// `partition` is served from now on. `assignment` is the epoch that origins of it carry; `claim` is the offset of the
-    /// first claim (0 without claims). [`Stage::incomplete`] comes next.
+    /// Opens `partition`. `assignment` is the epoch that its origins carry; `claim` is the offset of the first claim (0
+    /// without claims). [`Stage::incomplete`] follows.
     fn open(&mut self, opening: Opening, now: Millis) {
         let _ = (opening, now);
     }
 
-    /// The offsets of `partition` that are not complete, of the topics of [`Stage::topics`] that are also restored (not only
-    /// looked [back](RestoreFrom::Back) at), in rising order within each topic. Of these topics all other offsets between commit
-    /// point and restore end count as complete, and reading goes on at the restore end. There may be millions: they are taken
-    /// one by one, and never put into a list.
+    /// Returns the incomplete offsets of `partition` in those topics of [`Stage::topics`] that are also restored (not
+    /// only looked [back](RestoreFrom::Back) at), in ascending order within each topic. All other offsets of these
+    /// topics between commit point and restore end count as complete, and reading continues at the restore end. There
+    /// may be millions, so they are iterated and never collected.
     fn incomplete(&self, partition: Partition) -> Box<dyn Iterator<Item = (Topic, Offset)> + '_> {
         let _ = partition;
         Box::new(std::iter::empty())
     }
 
-    /// Records, in order within each partition.
+    /// Receives records, in order within each partition.
     fn receive(&mut self, batch: Vec<(Origin, Delivered)>, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>);
 
-    /// The plan of this token is durable; `offsets` are those of its records, in order.
+    /// Reports that the plan of this token is durable; `offsets` are those of its records, in order.
     fn settled(
         &mut self,
         token: Token,
@@ -227,57 +231,60 @@ pub trait Stage: Send + 'static {
         let _ = (token, offsets, now, actions);
     }
 
-    /// The log refused a record of the plan of this token: its later steps were not taken, and the origins that it would have
-    /// completed are on their way to the dead letters, with `reason`. Forget what waited for the plan; an origin that is held
-    /// outside of it has to be rejected here. Nothing of its steps can be taken for durable, nor for absent.
+    /// Reports that the log refused a record of the plan of this token: its later steps were not executed, and the
+    /// origins that it would have completed are being written to the dead letters, with `reason`. Drop all state that
+    /// depends on the plan, and reject origins that are kept outside of it. Its steps must be assumed neither durable
+    /// nor absent.
     fn refused(&mut self, token: Token, reason: &str, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>) {
         let _ = (token, reason, now, actions);
     }
 
-    /// A job is done.
+    /// Receives the result of a job.
     fn finished(&mut self, done: Self::Done, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>) {
         let _ = (done, now, actions);
     }
 
-    /// Time has passed.
+    /// Handles the passage of time.
     fn tick(&mut self, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>) {
         let _ = (now, actions);
     }
 
-    /// When [`Stage::tick`] wants to be called next; `None`: at the runtime's own pace.
+    /// Returns the time of the next call of [`Stage::tick`]; `None`: the runtime's interval.
     fn next_tick(&self) -> Option<Millis> {
         None
     }
 
-    /// Whether what this stage begins must not be begun by two processes (requests). The runtime then proves that its
-    /// partitions are its own also while nothing is to be committed, and tells it by [`Stage::owns_until`].
+    /// Returns `true` if no two processes may start the same work of this stage (requests). The runtime then verifies
+    /// the ownership of its partitions even if nothing is to be committed, and reports it by [`Stage::owns_until`].
     fn needs_proof(&self) -> bool {
         false
     }
 
-    /// A commit was accepted, so that nobody else is given what is open until `until_ms` and as long again (rule 21): half of
-    /// the group's session after the commit was asked for. A stage that [needs proof](Stage::needs_proof) begins nothing later
-    /// before it is told of another.
+    /// Reports an accepted commit: the open partitions are assigned to no other member until `until_ms` plus the same
+    /// span again (docs/protocol.md#fenced-requests). `until_ms` is the time of the commit request plus
+    /// `RunnerConfig::frozen_after`, at most half of the group's session timeout. A stage that [needs
+    /// proof](Stage::needs_proof) starts nothing after that time until the next report.
     fn owns_until(&mut self, until_ms: Millis) {
         let _ = until_ms;
     }
 
-    /// `partition` is wanted back: begin nothing new for it. What is outstanding is drained by the runtime.
+    /// Stops starting work for `partition`, which was revoked. The runtime drains its outstanding records.
     fn drain(&mut self, partition: Partition) {
         let _ = partition;
     }
 
-    /// `partition` is gone: forget it.
+    /// Drops all state of `partition`, which is no longer assigned.
     fn close(&mut self, partition: Partition) {
         let _ = partition;
     }
 
-    /// How much work could move now if the stage were healthy; the watchdog ends a stage in which this stays above zero
-    /// while nothing completes (rules 18 and 26). Records parked for a later moment do not count.
+    /// Returns the amount of work that could progress now if the stage were healthy; the watchdog ends a stage if the
+    /// amount stays above zero while nothing completes (docs/protocol.md#parked-records and due-work). Records parked
+    /// until a later time do not count.
     fn due(&self, now: Millis) -> usize;
 
-    /// The records that end what a rejected record began elsewhere, such as a lease. They are appended behind its dead letter,
-    /// before its origin completes.
+    /// Returns the records that end what a rejected record started elsewhere, such as a lease. These records are
+    /// appended after the dead letter, before the origin completes.
     fn ends_of_rejected(record: &Delivered, now: Millis) -> Vec<Record>
     where
         Self: Sized,
@@ -286,24 +293,24 @@ pub trait Stage: Send + 'static {
         vec![]
     }
 
-    /// A short text to be committed along with the commit point of `place`.
+    /// Returns a short text to be stored with the commit point of `place`.
     fn commit_metadata(&self, place: TopicPartition) -> String {
         let _ = place;
         String::new()
     }
 }
 
-/// A partition that is opened.
+/// A partition that is being opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opening {
-    /// The partition.
+    /// Partition number.
     pub partition: Partition,
-    /// How many partitions there are.
+    /// Number of partitions.
     pub partitions: Partition,
-    /// The epoch that origins of this assignment carry.
+    /// Assignment epoch that origins of this assignment carry.
     pub assignment: u32,
-    /// The offset of the claim in the first of [`Stage::claims`]; 0 without claims.
+    /// Offset of the claim in the first of [`Stage::claims`]; 0 without claims.
     pub claim: Offset,
-    /// The commit point of the first of [`Stage::topics`]: all records below it are complete.
+    /// Commit point of the first of [`Stage::topics`]: all records below it are complete.
     pub commit: Offset,
 }

@@ -1,8 +1,9 @@
-//! Topics that a process reads whole, such as the settings in `crawl.control`: how far they were read, and who waits for it.
+//! Topics that a process reads completely, such as the settings in `crawl.control`: read positions, and waiters for
+//! refreshes.
 //!
-//! A refresh asks for the ends of all partitions and is over when all records below them have reached the stage. One
-//! refresh runs at a time; what is asked for meanwhile waits for the next, since its ends may lie further back. A partition
-//! is opened behind a refresh, so that the stage knows what the partition's former owner wrote.
+//! A refresh queries the ends of all partitions and is complete when all records below them have reached the stage. One
+//! refresh runs at a time; later requests wait for the next one, since its ends may be higher. A partition opens after
+//! a refresh, so that the stage knows everything the former owner wrote.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -21,11 +22,11 @@ pub(crate) enum Waiter {
     Stage(Token),
 }
 
-/// A refresh under way.
+/// A running refresh.
 #[derive(Debug)]
 struct Refresh {
     waiters: Vec<Waiter>,
-    /// Places that were not read up to their end yet, with position and end.
+    /// Topic-partitions not yet read up to their end, with position and end.
     missing: BTreeMap<TopicPartition, (Offset, Offset)>,
     /// Whether the ends are known.
     expected: bool,
@@ -36,14 +37,14 @@ struct Refresh {
 #[derive(Debug)]
 pub(crate) struct Tails {
     places: Arc<[TopicPartition]>,
-    /// For the next refresh.
+    /// Waiters for the next refresh.
     waiting: Vec<Waiter>,
     wanted: bool,
     running: Option<Refresh>,
 }
 
 impl Tails {
-    /// Of these places, sorted.
+    /// Creates the tails of these topic-partitions, sorted.
     pub(crate) fn new(mut places: Vec<TopicPartition>) -> Self {
         places.sort_unstable();
         Self { places: places.into(), waiting: vec![], wanted: false, running: None }
@@ -57,13 +58,14 @@ impl Tails {
         self.places.binary_search(&place).is_ok()
     }
 
-    /// Wants a refresh that begins after this call.
+    /// Requests a refresh that starts after this call.
     pub(crate) fn wait(&mut self, waiter: Option<Waiter>) {
         self.waiting.extend(waiter);
         self.wanted = true;
     }
 
-    /// Begins the next refresh if one is wanted and none is under way: gives the places whose bounds are to be asked for.
+    /// Starts the next refresh if one was requested and none is running. Returns the topic-partitions whose bounds are
+    /// to be queried.
     pub(crate) fn begin(&mut self) -> Option<Arc<[TopicPartition]>> {
         if self.running.is_some() || !std::mem::take(&mut self.wanted) {
             return None;
@@ -74,21 +76,21 @@ impl Tails {
         Some(self.places())
     }
 
-    /// `place` was read up to `position` and is to be read up to `end`.
+    /// Notes that `place` was read up to `position` and is to be read up to `end`.
     pub(crate) fn expect(&mut self, place: TopicPartition, position: Offset, end: Offset) {
         if let Some(refresh) = self.running.as_mut().filter(|_| position < end) {
             refresh.missing.insert(place, (position, end));
         }
     }
 
-    /// All ends are known.
+    /// Notes that all ends are known.
     pub(crate) fn expected(&mut self) {
         if let Some(refresh) = &mut self.running {
             (refresh.expected, refresh.moved_at) = (true, Instant::now());
         }
     }
 
-    /// `place` was read up to `position`.
+    /// Notes that `place` was read up to `position`.
     pub(crate) fn passed(&mut self, place: TopicPartition, position: Offset) {
         let Some(refresh) = &mut self.running else { return };
         let Some((at, end)) = refresh.missing.get_mut(&place) else { return };
@@ -99,25 +101,25 @@ impl Tails {
         }
     }
 
-    /// Those for whom the refresh under way is over.
+    /// Returns the waiters of the running refresh if it is complete.
     pub(crate) fn finished(&mut self) -> Vec<Waiter> {
         let over = self.running.take_if(|refresh| refresh.expected && refresh.missing.is_empty());
         over.map_or_else(Vec::new, |refresh| refresh.waiters)
     }
 
-    /// Why partitions that wait for a refresh cannot be opened: nothing was read for `patience`.
+    /// Returns the reason why partitions that wait for a refresh cannot open: nothing was read for `patience`.
     pub(crate) fn overdue(&self, patience: Duration) -> Option<String> {
         let refresh = self.running.as_ref().filter(|refresh| refresh.moved_at.elapsed() > patience)?;
         let (place, (position, end)) = refresh.missing.first_key_value()?;
         let opening = |waiter: &Waiter| matches!(waiter, Waiter::Opening(opening) if !opening.is_closed());
-        // Those that wait for the next refresh wait for this one, too.
+        // Waiters for the next refresh wait for this one, too.
         let waits = refresh.waiters.iter().chain(&self.waiting).any(opening);
         let seconds = patience.as_secs();
         waits.then(|| format!("{place}: nothing could be read between {position} and {end} for {seconds} s"))
     }
 }
 
-/// All partitions of `topics`.
+/// Returns all partitions of `topics`.
 ///
 /// # Errors
 /// When there is no such topic.
@@ -130,7 +132,7 @@ pub(crate) fn all_places(log: &dyn Log, topics: &[Topic]) -> Result<Vec<TopicPar
 }
 
 impl<S: Stage> Turns<S> {
-    /// News of the followed logs.
+    /// Handles a message from a tailed log.
     pub(crate) fn followed(&mut self, followed: Followed) -> Result<(), StageError> {
         for record in self.followers.take(followed)? {
             if self.enters_call(&record) {
@@ -140,7 +142,7 @@ impl<S: Stage> Turns<S> {
         self.in_call = None;
         for waiter in self.followers.refreshed() {
             match waiter {
-                // An opening that was cancelled does not wait any more.
+                // A cancelled opening no longer waits.
                 Waiter::Opening(opening) => drop(opening.send(())),
                 Waiter::Stage(token) => self.call(|stage, now, actions| stage.refreshed(token, now, actions))?,
             }
@@ -148,8 +150,10 @@ impl<S: Stage> Turns<S> {
         Ok(())
     }
 
+    /// Checks the tails that partitions wait for.
+    ///
     /// # Errors
-    /// When partitions wait for a refresh in which nothing moves.
+    /// When partitions wait for a refresh that makes no progress.
     pub(crate) fn check_tails(&self) -> Result<(), StageError> {
         let overdue = self.followers.tails.overdue(self.config.restore_patience);
         overdue.map_or(Ok(()), |reason| Err(StageError::Halted { service: self.service, reason }))
@@ -196,12 +200,13 @@ mod tests {
     }
 
     proptest! {
-        /// A waiter is told once, and only when the tails were read up to ends that were asked for after it had begun to wait.
+        /// A waiter is notified once, after the tails were read up to ends that were queried after it had started to
+        /// wait.
         #[test]
         fn a_refresh_ends_behind_all_that_was_in_the_log_when_it_was_wanted(steps in proptest::collection::vec((0_u8..5, 0_u32..3), 1..200)) {
             let mut tails = Tails::new((0..3).map(at).collect());
             let (mut ends, mut read, mut asked) = ([0_u64; 3], [0_u64; 3], false);
-            // What was in the log when each waiter began to wait.
+            // Log ends at the time each waiter started to wait.
             let mut wanted: Vec<[u64; 3]> = vec![];
             let mut told = 0;
             for (what, partition) in steps {
@@ -229,7 +234,7 @@ mod tests {
                     prop_assert!(wanted[token as usize].iter().zip(read).all(|(end, read)| read >= *end));
                 }
             }
-            // All are told in the end.
+            // All are notified in the end.
             for _ in 0..2 {
                 asked |= tails.begin().is_some();
                 if std::mem::take(&mut asked) {

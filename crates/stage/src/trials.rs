@@ -1,5 +1,5 @@
-//! A process tries one record alone at a time, however many stages it runs (rule 17): a crash of the process would count
-//! against each of several.
+//! Trials of quarantined records, one at a time per process, regardless of the number of stages
+//! (docs/protocol.md#quarantine): with several, a crash of the process would count against each of them.
 
 use std::{
     sync::Arc,
@@ -9,7 +9,7 @@ use std::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::PollSemaphore;
 
-/// A permit to try a record, for which the stages of one process queue. Cheap to clone.
+/// Queue of a process's stages for the permit to try a record. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Trials(Arc<Semaphore>);
 
@@ -19,12 +19,12 @@ impl Default for Trials {
     }
 }
 
-/// The permit of one stage, or its entry in the queue.
+/// The permit of one stage, or its queue entry.
 #[derive(Debug)]
 pub(crate) struct Trial {
     queue: PollSemaphore,
     permit: Option<OwnedSemaphorePermit>,
-    /// The queue may have an entry of this stage.
+    /// Whether the queue may have an entry of this stage.
     queued: bool,
 }
 
@@ -33,7 +33,7 @@ impl Trial {
         Self { queue: PollSemaphore::new(trials.0.clone()), permit: None, queued: false }
     }
 
-    /// Returns whether this stage may try a record now. If not, it is in the queue, and the next call looks again.
+    /// Returns `true` if this stage may try a record now. If not, it is queued, and the next call checks again.
     pub(crate) fn begin(&mut self) -> bool {
         if self.permit.is_none() {
             // The loop of a stage ticks, so no waker is needed.
@@ -45,7 +45,7 @@ impl Trial {
         self.permit.is_some()
     }
 
-    /// Releases the permit: the trial is over, or did not begin.
+    /// Releases the permit: the trial is over, or did not start.
     pub(crate) fn end(&mut self) {
         self.permit = None;
     }

@@ -1,4 +1,4 @@
-//! The loop: one task, one await, and whatever is ready in one turn is handled together.
+//! The event loop: one task, one await; everything that is ready in one iteration is handled together.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -39,31 +39,31 @@ use crate::{
     watchdog::Watchdog,
 };
 
-/// Results of jobs taken in one turn.
+/// Maximum number of job results handled per loop iteration.
 const RESULTS_A_TURN: usize = 1024;
-/// Landed rounds taken in one turn, beyond the first.
+/// Maximum number of finished rounds handled per loop iteration, after the first.
 const LANDINGS_A_TURN: usize = 64;
-/// After so many turns in which other arms were ready first, the consumer is polled without waiting: an unpolled
-/// consumer loses its membership, and a restore of millions of records keeps its arm ready for minutes.
+/// Number of loop iterations without a poll after which the consumer is polled without waiting: an unpolled consumer
+/// loses its membership, and a restore of millions of records keeps its arm ready for minutes.
 const TURNS_WITHOUT_POLL: u32 = 8;
-/// How long one poll may wait. Ticks end it earlier.
+/// Maximum wait per poll. A tick ends it earlier.
 const POLL_WAIT: Duration = Duration::from_secs(1);
-/// Between two ticks, whatever the stage asks for, so that the first arms cannot starve the last.
+/// Minimum time between two ticks, whatever the stage requests, so that the first arms cannot starve the last.
 const TICK_GAP: Duration = Duration::from_millis(1);
-/// Openings and restored batches that wait for the loop.
+/// Capacity of the channel for messages of running restores: openings and restored batches.
 const OPENINGS_WAITING: usize = 8;
 
-/// A partition on its way out.
+/// A partition that is being drained.
 #[derive(Debug)]
 pub(crate) struct Draining {
     pub(crate) deadline: Instant,
-    /// Flights with a lower number had begun before; they are waited for.
+    /// Plan batches with a lower number started before the drain; the drain waits for them.
     pub(crate) flights_below: u64,
 }
 
 type Flying<E> = BoxFuture<'static, Result<Landed<E>, StageError>>;
 
-/// What ended the wait.
+/// Event that ended the wait.
 enum Woken<S: Stage> {
     Shutdown,
     Tick,
@@ -74,7 +74,7 @@ enum Woken<S: Stage> {
     Event(Option<Event>),
 }
 
-/// A stage that is running.
+/// A running stage.
 pub(crate) struct Turns<S: Stage> {
     pub(crate) stage: S,
     pub(crate) service: &'static str,
@@ -98,7 +98,7 @@ pub(crate) struct Turns<S: Stage> {
     pub(crate) alone: BTreeMap<TopicPartition, Alone>,
     pub(crate) trial: Trial,
 
-    /// Partitions that are being opened, and since when.
+    /// Running restores by partition, with their start times.
     pub(crate) openers: HashMap<Partition, (JoinHandle<()>, Instant)>,
     pub(crate) opening_permits: Arc<Semaphore>,
     pub(crate) openings: (Sender<OpeningMessage>, Receiver<OpeningMessage>),
@@ -107,10 +107,10 @@ pub(crate) struct Turns<S: Stage> {
     results: (UnboundedSender<S::Done>, UnboundedReceiver<S::Done>),
     done: Vec<S::Done>,
     flights: FuturesUnordered<Flying<S::Effect>>,
-    /// Numbers of the flights in the air.
+    /// Numbers of the plan batches in flight.
     pub(crate) airborne: BTreeSet<u64>,
     pub(crate) flown: u64,
-    /// Plans and rejects of this turn.
+    /// Plans and rejects of this loop iteration.
     plans: Vec<Plan<S::Effect>>,
     pub(crate) rejects: Vec<(Origin, String)>,
     pub(crate) actions: Actions<S::Job, S::Effect>,
@@ -120,22 +120,22 @@ pub(crate) struct Turns<S: Stage> {
     pub(crate) samples: Samples,
     pub(crate) ends_by: Option<Instant>,
     pub(crate) committed_at: Instant,
-    /// When a commit was last sent, taken or not.
+    /// Time at which a commit was last sent, accepted or not.
     pub(crate) sent_at: Instant,
-    /// Since when commits are refused.
+    /// Time since which commits are refused.
     pub(crate) refused_since: Option<Instant>,
-    /// Since when something is complete that is not committed.
+    /// Time since which there are completed offsets that are not committed.
     pub(crate) uncommitted_since: Option<Instant>,
     ticked_at: Instant,
     turns_without_poll: u32,
     completed: u64,
-    /// Whether the budget was full in the last turn, and whether records were taken one at a time.
+    /// Whether the budget was full in the last loop iteration, and whether records were quarantined.
     pub(crate) pressure: (bool, bool),
-    /// The place whose record was given alone last.
+    /// Topic-partition of the last record delivered from quarantine.
     pub(crate) fed: Option<TopicPartition>,
-    /// The record that is restored or followed in the present call, and the partition that a crash is noted with.
+    /// Record that is restored or tailed in the current call, and the partition under which a crash is recorded.
     pub(crate) in_call: Option<(Partition, TopicPartition, Offset)>,
-    /// Records that are condemned, by the partition that they are noted with.
+    /// Poison records, by the partition under which they are recorded.
     pub(crate) crashers: BTreeMap<Partition, Vec<Crasher>>,
 }
 
@@ -200,7 +200,7 @@ impl<S: Stage> Turns<S> {
         })
     }
 
-    /// Turns until the shutdown is through, then leaves the group.
+    /// Runs the loop until shutdown has completed, then leaves the group.
     pub(crate) async fn run(mut self, shutdown: CancellationToken) -> Result<(), StageError> {
         tracing::info!(service = self.service, group = &*self.group, topics = ?self.topics, "joined");
         self.load_crashers().await;
@@ -239,11 +239,11 @@ impl<S: Stage> Turns<S> {
             self.turns_without_poll += 1;
             let Self { consumer, openings, followers, flights, results, done, .. } = self;
             // The order is fixed, and each arm is handled in bounded portions:
-            // 1. shutdown: it must be heard however much there is to do;
-            // 2. tick: leases, deadlines and the watchdog are about time, and late ticks are wrong ticks;
-            // 3. rebalance: what is opened late is served late, and nobody else serves it meanwhile;
+            // 1. shutdown: must be handled regardless of the load;
+            // 2. tick: leases, deadlines and the watchdog depend on time, and late ticks are wrong ticks;
+            // 3. rebalance: a partition that opens late is processed late, and no other member processes it meanwhile;
             // 4. completions: they free the budget that polls use up;
-            // 5. poll: never switched off, since an unpolled consumer loses its membership; a full budget pauses instead.
+            // 5. poll: never disabled, since an unpolled consumer loses its membership; a full budget pauses instead.
             let woken: Woken<S> = if self.turns_without_poll > TURNS_WITHOUT_POLL {
                 Woken::Event(consumer.poll(Duration::ZERO).await?)
             } else {
@@ -268,7 +268,7 @@ impl<S: Stage> Turns<S> {
         }
     }
 
-    /// Reads the clock. A gap since the last turn means that the process was frozen.
+    /// Reads the clock. A gap since the last iteration means that the process was suspended.
     async fn begin_turn(&mut self) -> Result<(), StageError> {
         let last = std::mem::replace(&mut self.now, self.clock.now());
         let gap = u64::try_from(self.now.saturating_sub(last)).unwrap_or(0);
@@ -298,7 +298,7 @@ impl<S: Stage> Turns<S> {
         }
     }
 
-    /// Takes completions that are there already, so that what they cause flies together with the rest of this turn.
+    /// Collects completions that are already available, so that the plans they cause join this iteration's batch.
     fn take_what_is_ready(&mut self) -> Result<(), StageError> {
         for _ in 0..LANDINGS_A_TURN {
             let Some(Some(landed)) = self.flights.next().now_or_never() else { break };
@@ -352,7 +352,8 @@ impl<S: Stage> Turns<S> {
                 Delivery::NotServed => drop(stray.insert(record.place)),
             }
         }
-        // A place that stays ours while its sister topic is away: it is started anew when both are here.
+        // Partitions that stay assigned while the same partition of another topic is not: they restart once both are
+        // held.
         for place in stray {
             if self.consumer.pause(&[place]).is_ok() {
                 self.paused.insert(place);
@@ -404,7 +405,7 @@ impl<S: Stage> Turns<S> {
         Ok(())
     }
 
-    /// Calls the stage and carries out what it wants; its plans wait for the end of the turn.
+    /// Calls the stage and executes its actions; its plans wait for the end of the loop iteration.
     pub(crate) fn call(
         &mut self,
         call: impl FnOnce(&mut S, Millis, &mut Actions<S::Job, S::Effect>),
@@ -445,7 +446,7 @@ impl<S: Stage> Turns<S> {
         }
     }
 
-    /// Sends the plans and rejects of this turn on their way.
+    /// Submits the plans and rejects of this loop iteration.
     fn take_off(&mut self) {
         if !self.plans.is_empty() {
             let number = self.next_flight();

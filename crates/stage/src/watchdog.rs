@@ -1,10 +1,10 @@
-//! Ends a stage that has work and does not move (rules 18 and 26). Pure.
+//! Ends a stage that has due work and makes no progress (docs/protocol.md#parked-records and due-work). Pure.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Watches work that is due, not what is parked or lags.
+/// Watchdog over work that is due, not over parked work or lag.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     stall_after: Duration,
@@ -16,17 +16,17 @@ impl Watchdog {
         Self { stall_after, moved_at: now }
     }
 
-    /// Something completed, settled or finished.
+    /// Records progress: a completion, a durable plan or a finished job.
     pub(crate) fn moved(&mut self, now: Instant) {
         self.moved_at = now;
     }
 
-    /// For how long nothing has moved; 0 while no work is due.
+    /// Returns the time without progress; 0 while no work is due.
     pub(crate) fn still(&self, now: Instant) -> Duration {
         now.duration_since(self.moved_at)
     }
 
-    /// For how long nothing has moved, when that is too long; `due` is how much could have.
+    /// Returns the time without progress if it has reached the limit; `due` is the amount of work that could progress.
     pub(crate) fn stalled(&mut self, due: usize, now: Instant) -> Option<Duration> {
         if due == 0 {
             self.moved_at = now;

@@ -1,4 +1,4 @@
-//! What a stage wants done is done in order, and nothing completes before it.
+//! A stage's actions are executed in order, and nothing completes before they are durable.
 
 mod play;
 
@@ -43,7 +43,7 @@ async fn a_step_begins_when_the_one_before_is_durable_and_the_origin_completes_a
             Step::Produce(vec![record(at(topic::FRONTIER, 0), "c")]),
         ];
         told.plans.push(Plan { steps, completes: vec![*origin], token: Some(7) });
-        // A short plan of the same turn does not wait for the long one.
+        // A short plan of the same iteration does not wait for the long one.
         told.plans.push(Plan {
             steps: vec![Step::Perform(vec!["alone".to_owned()])],
             completes: vec![],
@@ -159,7 +159,7 @@ async fn a_full_budget_pauses_reading_and_parked_records_do_not_count() {
     a_while().await;
     let received: Vec<_> = seen.lock().unwrap().received.iter().map(|(origin, _)| *origin).collect();
     assert!(received.len() <= 2500, "{} records: the limit and one poll", received.len());
-    // Completing all of it, in reverse, lets the next ones in.
+    // Completing all of it, in reverse, admits the next ones.
     seen.lock().unwrap().release.extend(received.iter().rev());
     until_seen(&seen, "more", |seen| seen.received.len() > received.len()).await;
     until_committed(&log, at(topic::SEEDS, 0), received.len() as u64).await;

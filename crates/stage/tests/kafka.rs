@@ -1,4 +1,4 @@
-//! The runtime on real brokers: two runners of one group, partitions that move, commits that are right.
+//! The runtime on real brokers: two runners of one group, moving partitions, correct commits.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a fault of the test itself fails it")]
 
@@ -28,13 +28,13 @@ use tokio_util::sync::CancellationToken;
 
 const PARTITIONS: u32 = 8;
 const TOPICS: [Topic; 2] = [topic::DISCOVERED, topic::OUTCOMES];
-/// Records a partition that are fed at a time, and how often.
+/// Records per partition appended at a time, and the number of rounds.
 const AT_ONCE: usize = 10;
 const ROUNDS: [usize; 3] = [10, 30, 5];
 const RECORDS: usize = AT_ONCE * (ROUNDS[0] + ROUNDS[1] + ROUNDS[2]);
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Copies each record to `crawl.documents`; the copy tells where the record stood.
+/// A stage that copies each record to `crawl.documents`; the copy contains the record's topic-partition and offset.
 struct Copy;
 
 impl Stage for Copy {
@@ -72,7 +72,7 @@ fn all(topic: Topic) -> Vec<TopicPartition> {
     (0..PARTITIONS).map(|partition| TopicPartition::new(topic, partition)).collect()
 }
 
-/// A runner on a connection of its own, as in a process of its own.
+/// Starts a runner on its own connection, as in a separate process.
 async fn run(config: &KafkaConfig, shutdown: &CancellationToken) -> JoinHandle<()> {
     let log = Arc::new(KafkaLog::connect(config.clone()).await.unwrap());
     let settings = RunnerConfig { commit_interval: Duration::from_millis(500), ..RunnerConfig::default() };
@@ -91,7 +91,7 @@ async fn feed(log: &KafkaLog, rounds: usize) {
     }
 }
 
-/// A stage of one topic that reads another whole, and notes what it was told.
+/// A stage of one topic that reads another completely, and counts its calls.
 #[derive(Clone, Default)]
 struct Settings {
     opened: Arc<AtomicUsize>,
@@ -167,7 +167,7 @@ async fn sixty_four_partitions_open_behind_a_thousand_partitions_of_settings() {
     ended.unwrap();
 }
 
-/// Waits until partitions were opened so often: each time a claim was appended.
+/// Waits until partitions were opened `times` times: each opening appends a claim.
 async fn opened(log: &KafkaLog, times: u64) {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -180,7 +180,7 @@ async fn opened(log: &KafkaLog, times: u64) {
     }
 }
 
-/// How often each record was copied.
+/// Returns the number of copies of each record.
 async fn copies(log: &KafkaLog) -> BTreeMap<String, usize> {
     let mut copies = BTreeMap::new();
     for place in all(topic::DOCUMENTS) {

@@ -1,4 +1,4 @@
-//! What the runtime says of itself while it runs.
+//! Metrics that the runtime reports while it runs.
 
 #![allow(clippy::unwrap_used, reason = "a fault of the play itself fails the test")]
 
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 const SEEDS: &[topic::Topic] = &[topic::SEEDS];
 
-/// The sum of a metric over its labels.
+/// Returns the sum of a metric over its labels.
 fn value(registry: &Registry, name: &str) -> f64 {
     let families = registry.gather();
     let family = families.iter().find(|family| family.name() == name).unwrap();
@@ -30,7 +30,7 @@ fn value(registry: &Registry, name: &str) -> f64 {
     family.get_metric().iter().map(of).sum()
 }
 
-/// Runs a stage that completes all records of a partition but one, which is parked or left as it is.
+/// Runs a stage that completes all records of a partition but one, which is parked or stays in flight.
 async fn after_a_minute(parked: bool) -> Registry {
     let (log, registry) = (MemoryLog::new(&specs()), Registry::new());
     fill(&log, at(topic::SEEDS, 0), "seed", 100).await;
@@ -47,7 +47,7 @@ async fn after_a_minute(parked: bool) -> Registry {
     until_committed(&log, at(topic::SEEDS, 0), 40).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     shutdown.cancel();
-    // A record that stays in work is waited for, for the shutdown budget, and then left to the successor.
+    // The shutdown waits for a record that stays in flight up to its budget, and then leaves it to the successor.
     tokio::time::timeout(Duration::from_secs(600), task).await.unwrap().unwrap().unwrap();
     registry
 }

@@ -1,4 +1,4 @@
-//! Poison records, wherever they are met, are found within a bounded number of crashes, and nothing else is condemned.
+//! Poison records are found within a bounded number of crashes, wherever they are, and nothing else is condemned.
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test that fails, fails the test")]
 
@@ -18,7 +18,8 @@ use proptest::prelude::*;
 const SEEDS: &[topic::Topic] = &[topic::SEEDS];
 const RECORDS: usize = 6;
 
-/// A stage that completes each record at once, restores and follows `crawl.sites` of its partitions, and panics at `poison`.
+/// Returns a stage that completes each record at once, restores and tails `crawl.sites` of its partitions, and panics
+/// at `poison`.
 fn stage(poison: &[String]) -> (Scripted, Arc<std::sync::Mutex<Seen>>) {
     let (mut stage, seen) = Scripted::new(SEEDS, |origin, _, told| told.completes.push(*origin));
     let spec = RestoreSpec { topic: topic::SITES, from: RestoreFrom::Start, follow: true };
@@ -26,7 +27,7 @@ fn stage(poison: &[String]) -> (Scripted, Arc<std::sync::Mutex<Seen>>) {
     (stage, seen)
 }
 
-/// What is in the dead letters.
+/// Returns the contents of the dead letters.
 fn condemned(log: &MemoryLog) -> Vec<String> {
     let letters = (0..PARTITIONS).flat_map(|partition| log.records(at(topic::DEAD_LETTERS, partition)));
     let mut condemned: Vec<String> = letters
@@ -36,7 +37,7 @@ fn condemned(log: &MemoryLog) -> Vec<String> {
             text(&record)
         })
         .collect();
-    // A kill before the commit sends a letter again.
+    // A kill before the commit causes a letter to be sent again.
     condemned.sort();
     condemned.dedup();
     condemned
@@ -66,7 +67,7 @@ async fn a_restored_record_that_panics_its_reader_is_dead_lettered_after_three_c
         until_seen(&seen, "the opening", |seen| seen.opened.len() == 4).await;
         assert_eq!(seen.lock().unwrap().restored, ["site0", "site2", "site3"]);
         assert_eq!(condemned(&log), ["site1"]);
-        // An ordered end forgets no verdict.
+        // An orderly shutdown keeps the verdicts.
         running.end().await.unwrap();
     }
 }
@@ -131,7 +132,7 @@ async fn a_process_that_is_killed_before_it_tries_the_suspect_again_counts_nothi
     }
     let deaths = "\"deaths\":2";
     for _ in 0..30 {
-        // It pauses for two seconds.
+        // The retry waits for two seconds.
         assert_eq!(live(1_000).await, 0);
         assert!(
             metadata(&log, at(topic::SEEDS, 0)).await.contains(deaths),
@@ -152,7 +153,7 @@ async fn stages_of_one_process_try_one_record_at_a_time_between_them() {
         (play_beside(trials, stage, &log, RunnerConfig { group: Some(group.to_owned()), ..config() }), seen)
     };
     fill(&log, at(topic::SEEDS, 0), "slow", 1).await;
-    // Killed a few times with a record in work, both stages take records one at a time.
+    // After being killed a few times with a record in flight, both stages deliver one record at a time.
     let mut tried = [0, 0];
     for life in 0..12 {
         let trials = Trials::default();
@@ -167,7 +168,7 @@ async fn stages_of_one_process_try_one_record_at_a_time_between_them() {
         second.0.kill().await;
     }
     assert!(tried.iter().all(|lives| *lives >= 3), "both have their turns: {tried:?}");
-    // A record that ends lets the other stage try its own.
+    // When its record completes, the other stage tries its own.
     let trials = Trials::default();
     let (first, second) = (start("first", &trials), start("second", &trials));
     tokio::time::sleep(Duration::from_secs(3600)).await;
@@ -208,7 +209,7 @@ proptest! {
                     Ok(ended) => {
                         assert!(ended.unwrap().unwrap_err().to_string().contains("poisoned by"));
                         crashes += 1;
-                        // Three in the restore; or three together and three alone, for each.
+                        // Three during the restore; or three in a batch and three alone, for each.
                         assert!(crashes <= 4 * 6, "not found in {crashes} crashes: {poison:?}");
                     }
                     Err(_) if killed_after.is_some() => running.kill().await,

@@ -1,4 +1,4 @@
-//! Partitions come and go: drained, committed, handed back, in this order; what is lost is not committed.
+//! Partitions come and go: drained, committed, released, in this order; a lost partition is not committed.
 
 mod play;
 
@@ -13,7 +13,7 @@ const SEEDS: &[topic::Topic] = &[topic::SEEDS];
 const BOTH: &[topic::Topic] = &[topic::FRONTIER, topic::OUTCOMES];
 const GROUP: &str = "scripted";
 
-/// A log whose group has one member, once it has joined.
+/// Waits until the only member has joined the group, and assigns `places` to it.
 async fn joined(log: &MemoryLog, places: &[orbweaver_log::TopicPartition]) {
     until("the member", || async { log.assign(GROUP, 0, places).is_ok() }).await;
 }
@@ -138,7 +138,7 @@ async fn a_shutdown_waits_for_what_is_in_flight_commits_it_and_leaves() {
 
 async fn fill_behind(log: &MemoryLog, place: orbweaver_log::TopicPartition) {
     a_while().await;
-    // The acknowledgement is held; the record is there all the same.
+    // The acknowledgement is withheld; the record is in the log nevertheless.
     drop(log.append(vec![record(place, "late")]));
 }
 
@@ -219,7 +219,7 @@ async fn a_frozen_member_does_nothing_before_a_commit_proves_that_it_still_owns(
     until("the other member", || async { log.assign(GROUP, 1, &[gone]).is_ok() }).await;
     a_while().await;
     assert!(seen.lock().unwrap().closed.is_empty(), "nobody has told it");
-    // Refused for the moment is not lost.
+    // A transient refusal is not a loss.
     (0..3).for_each(|_| log.script_commit(Fate::Fail { after: 0, error: LogError::Invalid("busy".to_owned()) }));
     clock.advance(30_000);
     until_seen(&seen, "what it lost", |seen| seen.closed == [0]).await;
@@ -241,7 +241,7 @@ async fn a_stage_that_begins_requests_is_told_how_long_it_owns_also_while_nothin
     until_seen(&seen, "the first proof", |seen| seen.owned_until == [1_020_000]).await;
     clock.advance(3_000);
     until_seen(&seen, "the next, although nothing moved", |seen| seen.owned_until.last() == Some(&1_023_000)).await;
-    // The wall clock says nothing about it.
+    // The wall clock has no influence on it.
     clock.step(3_600_000);
     (0..3).for_each(|_| log.script_commit(Fate::Fail { after: 0, error: LogError::Invalid("busy".to_owned()) }));
     let told = seen.lock().unwrap().owned_until.len();

@@ -1,4 +1,4 @@
-//! A record that the log refuses rejects its own origins, and ends neither the stage nor another plan.
+//! A record that the log refuses causes the rejection of its own origins, and ends neither the stage nor another plan.
 
 #![allow(clippy::unwrap_used, reason = "a letter without its header fails the test")]
 
@@ -11,7 +11,7 @@ use play::*;
 use proptest::prelude::*;
 
 const SEEDS: &[topic::Topic] = &[topic::SEEDS];
-/// The record limit of these logs.
+/// Record limit of these logs.
 const LIMIT: usize = 1_000;
 
 fn log() -> MemoryLog {
@@ -76,7 +76,7 @@ async fn a_dead_letter_that_would_be_too_large_goes_without_a_part_and_says_so()
     const ROOM: usize = orbweaver_log::DEAD_LETTER_ROOM;
     let log = log();
     let place = at(topic::SEEDS, 0);
-    // What is there was taken when the limit was higher.
+    // The existing records were accepted under a higher limit.
     let large = log.clone().with_record_limit(10 * ROOM);
     let mut headers = record(place, "headers");
     headers.headers = vec![("huge", vec![7; LIMIT + ROOM].into())];
@@ -97,7 +97,7 @@ async fn a_dead_letter_that_would_be_too_large_goes_without_a_part_and_says_so()
     play.end().await.unwrap();
 }
 
-/// What one seed leads to: the sizes of the records of each step, and whether a step performs instead.
+/// A step of a plan: records to produce, `true` for one that is too large; or an effect.
 #[derive(Debug, Clone)]
 enum Do {
     Produce(Vec<bool>),
@@ -163,7 +163,7 @@ proptest! {
                     settled.push(number as u64);
                 }
                 first += *seeds as u64;
-                // Up to the step of the refused record, that one's neighbours included, and not beyond.
+                // Up to the step of the refused record, including the other records of that step, and not beyond.
                 for (step, what) in steps.iter().enumerate() {
                     match what {
                         Do::Perform => performed.push(format!("{number}.{step}")),

@@ -1,4 +1,4 @@
-//! Opening a partition: claims, replays, commit points that are not in the log, and records that kill their reader.
+//! Opening a partition: claims, replays, commit points that are not in the log, and records that crash their process.
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
@@ -31,7 +31,7 @@ async fn after_a_restore_reading_goes_on_at_the_claim_while_the_commit_stays_at_
         seen.lock().unwrap().incomplete = incomplete;
         (play(stage, &log, config()), seen)
     };
-    // The stage names the same offsets for each of the four partitions; the other three are empty.
+    // The stage reports the same offsets for each of the four partitions; the other three are empty.
     for partition in [0, 2, 3] {
         fill(&log, at(topic::FRONTIER, partition), "url", 100).await;
     }
@@ -48,7 +48,7 @@ async fn after_a_restore_reading_goes_on_at_the_claim_while_the_commit_stays_at_
     }
     running.kill().await;
 
-    // The next owner claims behind, restores from the commit point, and can complete what was left.
+    // The next owner's claim comes after them; it restores from the commit point, and can complete the rest.
     let (running, seen) = open(vec![(topic::FRONTIER, 70)]);
     until_committed(&log, place, 70).await;
     let opening = *seen.lock().unwrap().opened.iter().find(|opening| opening.partition == 1).unwrap();
@@ -110,7 +110,7 @@ async fn a_restore_back_in_time_begins_with_the_first_record_that_is_young_enoug
     }
 }
 
-/// What is restored of four records, the first of which is deleted and the last two of which are young enough.
+/// Returns the restored ones of four records, the first of which is deleted and the last two of which are young enough.
 async fn looked_back(back: Option<u64>) -> Vec<String> {
     let log = MemoryLog::new(&specs());
     fill(&log, at(topic::CONTROL, 0), "setting", 1).await;
@@ -152,7 +152,7 @@ async fn a_record_that_kills_its_reader_ends_in_the_dead_letters_and_the_others_
     let log = MemoryLog::new(&specs());
     let place = at(topic::SEEDS, 0);
     fill(&log, place, "seed", 20).await;
-    // A stage that dies of the record at 7 before anything of its batch has completed.
+    // A stage that panics at record 7 before anything of its batch has completed.
     let start = || {
         let (mut stage, seen) = Scripted::new(SEEDS, |origin, _, told| told.completes.push(*origin));
         stage.poison = vec!["seed7".to_owned()];
@@ -165,7 +165,7 @@ async fn a_record_that_kills_its_reader_ends_in_the_dead_letters_and_the_others_
         assert!(metadata(&log, place).await.contains(&format!("\"starts\":{starts}")));
         assert_eq!(committed(&log, place).await, Some(0));
     }
-    // One at a time now: those before the culprit complete, and it is caught alone.
+    // One at a time now: the records before the poison record complete, and it is in flight alone.
     let (running, seen) = start();
     assert_eq!(running.ended().await.unwrap_err().to_string(), "scripted panicked: poisoned by seed7");
     assert_eq!(seen.lock().unwrap().received.len(), 8);
@@ -203,7 +203,7 @@ async fn a_record_alone_is_not_handed_out_before_its_trial_is_committed() {
         until_seen(&seen, "the records", |seen| seen.received.len() == 3).await;
         running.kill().await;
     }
-    // The first commit of an opening counts the start, one for each of the four partitions; the next are refused.
+    // The first commit of an opening counts the start, one for each of the four partitions; the next ones are refused.
     (0..4).for_each(|_| log.script_commit(Fate::Pass));
     (0..10).for_each(|_| log.script_commit(Fate::Fail { after: 0, error: LogError::Invalid("busy".to_owned()) }));
     let (stage, seen) = Scripted::new(SEEDS, |origin, _, told| told.completes.push(*origin));

@@ -1,4 +1,4 @@
-//! Topics that a process reads whole: once, before its first partition opens, and then as they grow.
+//! Topics that a process reads completely: once, before its first partition opens, and then continuously.
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
@@ -25,11 +25,11 @@ use tokio_util::sync::CancellationToken;
 const SEEDS: &[Topic] = &[topic::SEEDS];
 const CONTROL: &[Topic] = &[topic::CONTROL];
 
-/// A log that counts the readers that are set up, and whose topics may seem to end later than they do.
+/// A log that counts the readers created, and whose topics may seem to end later than they do.
 struct Watched {
     inner: MemoryLog,
     readers: AtomicUsize,
-    /// Records that every partition of `crawl.control` seems to have beyond its end.
+    /// Number of records by which the end of every partition of `crawl.control` seems to be later.
     ahead: AtomicUsize,
 }
 
@@ -176,7 +176,7 @@ async fn a_partition_opens_when_what_its_former_owner_wrote_to_the_tails_has_rea
         let opened = partition as usize + 1;
         until_seen(&seen, "the opening", |seen| seen.opened.len() == opened).await;
         assert_eq!(seen.lock().unwrap().followed.len(), 5_000 * partition as usize);
-        // Several reads' worth, and the next partition is given to us at once.
+        // Enough for several reads, and the next partition is assigned immediately.
         fill(&log, at(topic::CONTROL, partition), "setting", 5_000).await;
     }
     running.end().await.unwrap();

@@ -1,4 +1,4 @@
-//! Completion and retention, read off a log.
+//! Completion and retention on a log.
 
 #![allow(clippy::unwrap_used, reason = "a fault of the play itself fails the test")]
 
@@ -62,7 +62,7 @@ async fn a_compacted_tail_counts_as_worked_off_and_a_commit_beyond_the_end_is_an
 async fn what_all_groups_have_worked_off_is_deleted_save_what_is_read_back() {
     let log = MemoryLog::new(&specs());
     let place = at(topic::OUTCOMES, 0);
-    // By a clock that is an hour behind, or ahead: a record's own time says nothing about its age.
+    // From a clock that is an hour behind, or ahead: a record's own timestamp does not determine its age.
     for timestamp_ms in [9_000 - 3_600_000, 9_000 + 3_600_000] {
         let records = (0..5).map(|_| Record { timestamp_ms, ..record(place, "outcome") }).collect();
         log.append(records).await.unwrap();

@@ -1,4 +1,4 @@
-//! Wall time a page. What a page costs in CPU, merging included, says `cargo run --release --example cost`.
+//! Wall time per page. `cargo run --release --example cost` measures the CPU time per page, including compaction.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark ends at the first failure")]
 

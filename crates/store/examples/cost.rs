@@ -1,6 +1,6 @@
-//! What a page costs the embedded store, flushing and merging included: CPU, memory and disk. Linux only.
+//! Cost of a page in the embedded store, including flushes and compaction: CPU, memory and disk. Linux only.
 //!
-//! `cargo run --release -p orbweaver-store --example cost -- [PAGES] [PAGES AT ONCE] [PAGES A SECOND]`
+//! `cargo run --release -p orbweaver-store --example cost -- [PAGES] [PAGES AT ONCE] [PAGES PER SECOND]`
 
 mod sample;
 
@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let store = FjallStore::open(dir.path(), FjallOptions::default())?;
     let store = &store;
 
-    // What making the writes costs is no cost of the store.
+    // Exclude the cost of generating the writes.
     let before = cpu();
     (0..pages / 10).for_each(|number| drop(std::hint::black_box(writes(number))));
     let making = (cpu() - before) * 10.0;

@@ -1,4 +1,4 @@
-//! What a page costs on a CQL server that runs: pages a second, CPU of this process and of the server. Linux only.
+//! Cost of a page on a running CQL server: pages per second, CPU of this process and of the server. Linux only.
 //!
 //! `cargo run --release -p orbweaver-store --features cql --example cql_cost -- HOST:PORT KEYSPACE [PAGES] [AT ONCE]
 //! [PID OF THE SERVER]`

@@ -1,5 +1,5 @@
-//! What every store has to do. An implementation's tests call [`holds`] on a store of theirs; it may hold other data, and
-//! is left with the rows of the suite.
+//! The contract of every store, as a suite of tests. The tests of an implementation call [`holds`] on one of its
+//! stores, which may contain other data and keeps the rows of the suite.
 
 #![allow(clippy::unwrap_used, reason = "a suite of tests: a failure is a panic with its place")]
 
@@ -8,10 +8,10 @@ use orbweaver_url::Fingerprint;
 
 use crate::{FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Store, Write, event_time};
 
-/// Runs the whole suite. `run` is a name that no earlier run on the same data used.
+/// Runs the whole suite. `run` is a name that was not used by an earlier run on the same data.
 ///
 /// # Panics
-/// When the store breaks the contract.
+/// Panics if the store breaks the contract.
 pub async fn holds(store: &dyn Store, run: &str) {
     what_was_never_written_is_absent(store, run).await;
     every_row_is_read_as_it_was_written(store, run).await;
@@ -29,12 +29,12 @@ pub async fn holds(store: &dyn Store, run: &str) {
     nothing_to_write_is_written_at_once(store).await;
 }
 
-/// Writes the same, in the same order, to `store` and to a store that is known to be right, and compares what is there then.
-/// Each write is a call of its own, or all are one. `writes` are arguments of [`write_of`]; orders and repetitions are for the
-/// caller to choose.
+/// Performs the same writes, in the same order, on `store` and on a store that is known to be correct, and compares the
+/// resulting contents. Each write is one call, or all are one call. `writes` are arguments of [`write_of`]; the caller
+/// chooses order and repetitions.
 ///
 /// # Panics
-/// When the two stores hold something else.
+/// Panics if the contents of the two stores differ.
 pub async fn ends_alike(store: &dyn Store, right: &dyn Store, run: &str, writes: &[(u8, u8, u8)], at_once: bool) {
     let all: Vec<Write> = writes.iter().map(|&write| write_of(run, write)).collect();
     for store in [store, right] {
@@ -56,8 +56,8 @@ pub async fn ends_alike(store: &dyn Store, right: &dyn Store, run: &str, writes:
     }
 }
 
-/// A write: what (a page mostly, links, a redirect, a robots.txt), its key, and its time. Which options it has and what they
-/// hold follows from the three, so that a repetition is the same event.
+/// Returns a write with the given type (mostly a page; links, a redirect, a robots.txt), key and time. Its optional
+/// fields and their values follow from these three, so that a repetition is the same event.
 #[must_use]
 pub fn write_of(run: &str, (what, key, time): (u8, u8, u8)) -> Write {
     let (what, name, at_ms) = ((what % 6).max(2), key.to_string(), 1_767_225_600_000 + Millis::from(time));
@@ -88,7 +88,7 @@ fn fingerprint(run: &str, name: &str) -> Fingerprint {
     Fingerprint::of(run, name)
 }
 
-/// A page with every option given.
+/// Returns a page with every optional field set.
 #[must_use]
 pub fn page(fingerprint: Fingerprint, fetched_at_ms: Millis) -> PageRow {
     PageRow {
@@ -110,7 +110,7 @@ pub fn page(fingerprint: Fingerprint, fetched_at_ms: Millis) -> PageRow {
     }
 }
 
-/// The event that writing `page` adds to the history.
+/// Returns the event that writing `page` adds to the history.
 #[must_use]
 pub fn event(page: &PageRow) -> FetchEvent {
     FetchEvent {
@@ -296,7 +296,7 @@ async fn many_links_survive(store: &dyn Store, run: &str) {
     assert_eq!(store.links(fingerprint).await.unwrap(), Some(many));
 }
 
-/// Links of 4 KiB each that do not compress.
+/// Returns links of 4 KiB each that do not compress.
 #[must_use]
 pub fn long_links(fingerprint: Fingerprint, at_ms: Millis, count: u64) -> LinksOut {
     let digits = |n: u64| Fingerprint::of("digits", &n.to_string()).to_string();
@@ -304,7 +304,7 @@ pub fn long_links(fingerprint: Fingerprint, at_ms: Millis, count: u64) -> LinksO
     LinksOut { fingerprint, at_ms, links: (0..count).map(|i| (url(i), i.is_multiple_of(3))).collect() }
 }
 
-/// A newer list of another length replaces an older one whole, and no replay of the older brings any of it back.
+/// A newer list of another length completely replaces an older one, and no replay of the older one restores any of it.
 async fn long_lists_replace_each_other(store: &dyn Store, run: &str) {
     for (name, older, newer) in [("shorter", 900, 300), ("longer", 300, 900), ("to none", 300, 0), ("to one", 300, 1)] {
         let fingerprint = fingerprint(run, name);

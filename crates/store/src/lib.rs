@@ -1,21 +1,21 @@
-//! What is kept of pages, sites and redirects.
+//! Storage of page metadata, links, redirects and robots.txt files.
 //!
-//! A service asks for writes as effects of its plans; [`StoreWriter`] performs them on a [`Store`] and waits for one that is
-//! away. Every write carries the event's own time and an older one never overwrites a newer one, so that replays are
-//! harmless (rules 1 and 23 of the protocol).
+//! A service emits writes as effects of its plans; [`StoreWriter`] performs them on a [`Store`] and waits while it is
+//! unavailable. Every write carries its event time, and an older one never overwrites a newer one, so that replays are
+//! harmless (docs/protocol.md#effect-order and event-times).
 //!
 //! | module | |
 //! |---|---|
-//! | `row` | what is kept |
-//! | `traits` | [`Store`], and what can go wrong |
+//! | `row` | the rows |
+//! | `traits` | [`Store`] and its errors |
 //! | `perform` | [`StoreWriter`]: writes as effects of a stage |
-//! | `metered` | [`MeteredStore`]: any store, measured, with whether it answers |
+//! | `metered` | [`MeteredStore`]: wraps a store with metrics and availability |
 //! | `metrics` | [`StoreMetrics`] |
-//! | `packed` | links as one value |
+//! | `packed` | the links of a page as one value |
 //! | `cql` | `CqlStore`, on ScyllaDB and Cassandra (feature `cql`) |
-//! | `embedded` | [`FjallStore`], in a directory of this machine |
+//! | `embedded` | [`FjallStore`], in a local directory |
 //! | `memory` | [`MemoryStore`], scripted, for tests |
-//! | `contract` | what every store has to do, as a suite of tests (feature `contract`) |
+//! | `contract` | the contract of every store, as a suite of tests (feature `contract`) |
 
 #[cfg(feature = "contract")]
 pub mod contract;

@@ -1,4 +1,4 @@
-//! A store in memory, for tests: it does what its script says.
+//! Scripted in-memory store, for tests.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -10,7 +10,7 @@ use orbweaver_url::Fingerprint;
 
 use crate::{FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Store, StoreError, Write};
 
-/// Keeps everything in memory, and fails when it was told to.
+/// Store that keeps everything in memory, and fails as scripted.
 #[derive(Debug, Default)]
 pub struct MemoryStore(Mutex<State>);
 
@@ -26,25 +26,25 @@ struct State {
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// Creates an empty store.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The next `writes` writes fail with [`StoreError::Failed`], and write nothing.
+    /// Makes the next `writes` writes fail with [`StoreError::Failed`], without any effect.
     pub fn fail_next(&self, writes: usize) {
         for _ in 0..writes {
             self.fail_next_with(StoreError::Failed("the script says so".to_owned()));
         }
     }
 
-    /// The next write that has no failure yet fails with `error`, and writes nothing.
+    /// Makes the next write without a scripted failure fail with `error`, without any effect.
     pub fn fail_next_with(&self, error: StoreError) {
         self.state().failures.push_back(error);
     }
 
-    /// How many writes there were, failed ones too.
+    /// Returns the number of writes, including failed ones.
     #[must_use]
     pub fn attempts(&self) -> usize {
         self.state().attempts

@@ -1,4 +1,4 @@
-//! Any store, measured.
+//! Metrics and availability of a store.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::{FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Store, StoreError, StoreMetrics, Write};
 
-/// Measures each request to a store, and remembers whether it answers.
+/// Wrapper of a store that measures each request and tracks whether the store answers.
 pub struct MeteredStore {
     store: Arc<dyn Store>,
     metrics: StoreMetrics,
@@ -17,14 +17,14 @@ pub struct MeteredStore {
 }
 
 impl MeteredStore {
-    /// `store`, measured.
+    /// Creates a wrapper of `store`.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, metrics: StoreMetrics) -> Self {
         Self { store, metrics, failing_since: Mutex::new(None) }
     }
 
-    /// For how long every request has failed; nothing when the last one succeeded. For readiness. A store that nobody asks
-    /// has not failed.
+    /// Returns for how long every request has failed; `None` if the last one succeeded, or before the first. For
+    /// readiness checks.
     #[must_use]
     pub fn failing_for(&self) -> Option<Duration> {
         self.failing_since.lock().unwrap_or_else(PoisonError::into_inner).map(|since| since.elapsed())
@@ -40,7 +40,7 @@ impl MeteredStore {
         self.metrics.answered(operation, since.elapsed());
         let mut failing = self.failing_since.lock().unwrap_or_else(PoisonError::into_inner);
         match &answer {
-            // A store that refuses or finds damage does answer.
+            // A store that refuses or reports damage is available.
             Ok(_) | Err(StoreError::Refused(_) | StoreError::Damaged { .. }) => {
                 if failing.take().is_some() {
                     self.metrics.failing(false);

@@ -1,4 +1,4 @@
-//! What stores count. Names are constants; each says when to alert.
+//! Metrics of stores. Names are constants; each documents when to alert.
 
 use std::time::Duration;
 
@@ -7,35 +7,35 @@ use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaug
 
 use crate::StoreError;
 
-/// From request to answer, by operation. Alert when the 99th percentile of `write` is above a second.
+/// Latency of store requests, by operation. Alert when the 99th percentile of `write` exceeds one second.
 pub const REQUEST_SECONDS: &str = "orbweaver_store_request_seconds";
-/// Requests that failed, by operation and kind: `failed` may pass, `refused` and `damaged` do not. Alert on any `refused` or
-/// `damaged`: a stage has ended because of it.
+/// Failed requests, by operation and kind: `failed` may be transient, `refused` and `damaged` are permanent. Alert on
+/// any `refused` or `damaged`: it has ended a stage.
 pub const ERRORS: &str = "orbweaver_store_errors_total";
-/// Rows written and acknowledged, by table: `pages`, `links`, `redirects`, `robots`. No alert of its own.
+/// Rows written and acknowledged, by table: `pages`, `links`, `redirects`, `robots`. Alert: none.
 pub const ROWS_WRITTEN: &str = "orbweaver_store_rows_written_total";
-/// Writes that were tried again. Alert on a steady rate: the store is too slow or away.
+/// Retried writes. Alert on a steady rate: the store is too slow or unavailable.
 pub const RETRIES: &str = "orbweaver_store_retries_total";
-/// 1 while every request fails. Alert when it is 1 for a minute.
+/// 1 while every request fails. Alert when it is 1 for one minute.
 pub const FAILING: &str = "orbweaver_store_failing";
-/// Requests to the CQL servers that failed, by kind: `connection`, `timeout`, `unavailable`, `overloaded`, `server`,
+/// Failed requests to the CQL servers, by kind: `connection`, `timeout`, `unavailable`, `overloaded`, `server`,
 /// `unauthorized`, `invalid`. Alert on any of the last two, and on a steady rate of the others.
 pub const CQL_ERRORS: &str = "orbweaver_store_cql_errors_total";
-/// Sessions that were replaced because they did not find back to their servers. Alert on a steady rate.
+/// Sessions replaced because they did not reconnect to their servers. Alert on a steady rate.
 pub const CQL_SESSIONS_RENEWED: &str = "orbweaver_store_cql_sessions_renewed_total";
 
-/// From 50 µs (a row of the embedded store) to half a minute (servers that are away).
+/// From 50 µs (a row of the embedded store) to 30 seconds (unavailable servers).
 const BUCKETS: [f64; 14] =
     [0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 0.5, 2.0, 10.0, 30.0];
 
-/// The labels.
+/// Label values.
 const OPERATIONS: [&str; 6] = ["write", "page", "history", "links", "redirect", "robots"];
 const KINDS: [&str; 3] = ["failed", "refused", "damaged"];
 const TABLES: [&str; 4] = ["pages", "links", "redirects", "robots"];
 const CQL_KINDS: [&str; 7] =
     ["connection", "timeout", "unavailable", "overloaded", "server", "unauthorized", "invalid"];
 
-/// The metrics of the stores of a process. Cheap to share.
+/// Metrics of the stores of a process. Cheap to share.
 #[derive(Debug, Clone)]
 pub struct StoreMetrics {
     request: HistogramVec,
@@ -48,10 +48,10 @@ pub struct StoreMetrics {
 }
 
 impl StoreMetrics {
-    /// Registers the metrics, once a registry.
+    /// Registers the metrics, once per registry.
     ///
     /// # Errors
-    /// When they are registered there already.
+    /// Returns an error if they are already registered there.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let counter = |name: &str, help: &str, labels: &[&str]| IntCounterVec::new(Opts::new(name, help), labels);
         let metrics = Self {
@@ -80,7 +80,7 @@ impl StoreMetrics {
         Ok(metrics)
     }
 
-    /// Whoever sums what has not happened yet wants 0, not nothing.
+    /// Initializes the counters of all labels at 0, so that sums are 0 instead of absent before the first event.
     fn count_zero(&self) {
         for operation in OPERATIONS {
             KINDS.iter().for_each(|kind| drop(self.errors.with_label_values(&[operation, kind])));

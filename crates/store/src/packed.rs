@@ -1,23 +1,24 @@
-//! The links of a page as one value, the same in every store: how they are packed in the first byte, then postcard as it
-//! is, or LZ4 of it with its length in front.
+//! The links of a page as one value, the same in every store: the first byte is the compression, followed by postcard,
+//! or by its length and its LZ4 form.
 //!
-//! LZ4 and not zstd: 30 links of one page shrink from 1,700 to 700 bytes in 2 µs, with zstd (level 1) to 510 in 7 µs.
+//! LZ4 instead of zstd: 30 links of one page shrink from 1,700 to 700 bytes in 2 µs; with zstd (level 1), to 510 in 7
+//! µs.
 
 use lz4_flex::block::{compress_into, get_maximum_output_size};
 
 const PLAIN: u8 = 0;
 const LZ4: u8 = 1;
-/// Links shorter than this are not compressed.
+/// Minimum encoded size of links to compress, in bytes.
 const COMPRESS_FROM: usize = 256;
-/// The most that links may be, packed or not, so that a damaged length allocates no more. 64 MiB.
+/// Maximum size of the links, compressed or not: 64 MiB. Also bounds the allocation for a damaged length.
 const MAX_LINKS_BYTES: usize = 64 << 20;
 
-/// Adds the packed links to `out`.
+/// Appends the packed links to `out`.
 ///
 /// # Errors
-/// When they are larger than any store takes.
+/// Returns an error if they are larger than any store accepts.
 pub(crate) fn pack_links(links: &[(String, bool)], mut out: Vec<u8>) -> Result<Vec<u8>, String> {
-    // Each has its length in front, mostly one byte or two, and its mark behind.
+    // Per link: a length, mostly one or two bytes, the URL and a flag.
     let bytes = links.iter().map(|(url, _)| url.len() + 3).sum::<usize>();
     let plain = postcard::to_extend(links, Vec::with_capacity(bytes + 5)).map_err(|error| error.to_string())?;
     if plain.len() < COMPRESS_FROM {
@@ -36,10 +37,10 @@ pub(crate) fn pack_links(links: &[(String, bool)], mut out: Vec<u8>) -> Result<V
     Ok(out)
 }
 
-/// The links that were packed.
+/// Unpacks links.
 ///
 /// # Errors
-/// When they are damaged.
+/// Returns an error if they are damaged.
 pub(crate) fn unpack_links(packed: &[u8]) -> Result<Vec<(String, bool)>, String> {
     match packed {
         [PLAIN, plain @ ..] => exact(plain),
@@ -55,7 +56,7 @@ pub(crate) fn unpack_links(packed: &[u8]) -> Result<Vec<(String, bool)>, String>
     }
 }
 
-/// Decodes all of `bytes`.
+/// Decodes a value that takes up all of `bytes`.
 pub(crate) fn exact<'a, T: serde::Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
     let (row, rest) = postcard::take_from_bytes(bytes).map_err(|error| error.to_string())?;
     if !rest.is_empty() {

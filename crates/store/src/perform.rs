@@ -1,4 +1,4 @@
-//! Store writes as the effects of a stage.
+//! Performs store writes as effects of a stage.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,16 +11,16 @@ use tokio::time::{Instant, timeout};
 
 use crate::{Store, StoreError, StoreMetrics, Write};
 
-/// The first wait before a write is tried again; it doubles each time.
+/// Wait before the first retry of a write; doubled for each further one.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
-/// The longest wait: a store that is back should not wait for its writers, and an attempt on one that is away costs little.
+/// Maximum wait: recovery should be noticed soon, and an attempt on an unavailable store costs little.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
-/// A store that stays away is reported so often, however many writes wait for it.
+/// Interval at which an unavailable store is reported, regardless of the number of waiting writes.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
 
-/// Writes what stages want written. A store that is away is waited for without end (the watchdog of the stage says when
-/// nothing moves), and the first write that it takes wakes all others; a damaged value or a refusal ends the stage, since no
-/// repetition mends it. This is the one place where writes are tried again.
+/// Performs the writes of stages. It retries without limit while the store is unavailable (the stage's watchdog reports
+/// a stall), and the first success wakes all other waiting writes. A damaged value or a refusal ends the stage, since
+/// no retry can fix it. No other component retries writes.
 pub struct StoreWriter {
     store: Arc<dyn Store>,
     metrics: Option<StoreMetrics>,
@@ -29,13 +29,13 @@ pub struct StoreWriter {
 }
 
 impl StoreWriter {
-    /// A writer to `store`.
+    /// Creates a writer to `store`.
     #[must_use]
     pub fn new(store: Arc<dyn Store>) -> Self {
         Self { store, metrics: None, reported: Mutex::new(None), back: Notify::new() }
     }
 
-    /// Counts what is tried again.
+    /// Counts retries in `metrics`.
     #[must_use]
     pub fn with_metrics(self, metrics: StoreMetrics) -> Self {
         Self { metrics: Some(metrics), ..self }
@@ -45,7 +45,7 @@ impl StoreWriter {
         let effects: Arc<[Write]> = effects.into();
         let mut wait = FIRST_WAIT;
         loop {
-            // Listens before it tries: else a success between the failure and the wait would not be heard.
+            // Subscribe before the attempt: a success between the failure and the wait would be missed otherwise.
             let mut back = pin!(self.back.notified());
             back.as_mut().enable();
             match self.store.write_shared(Arc::clone(&effects)).await {
@@ -107,7 +107,7 @@ mod tests {
         StoreWriter::new(store.clone()).perform(vec![Write::Links(links())]).await.unwrap();
         assert_eq!(store.attempts(), 13);
         assert_eq!(store.links(links().fingerprint).await.unwrap(), Some(links()));
-        // 100 ms doubling five times up to 2 s, which seven more waits take.
+        // Five waits that double from 100 ms, then seven of 2 s.
         assert_eq!(since.elapsed(), Duration::from_millis(100 * 31) + Duration::from_secs(14));
     }
 
@@ -126,7 +126,7 @@ mod tests {
         };
         let (first, second) = tokio::join!(first, second);
         assert!(first.is_ok() && second.is_ok());
-        // The second one begins anew with short waits and uses up the failures; the first would wait until 13.1 s.
+        // The second write starts with short waits again and uses up the failures; the first would wait until 13.1 s.
         assert_eq!(since.elapsed(), Duration::from_millis(12_300));
         assert_eq!(store.attempts(), 14);
     }

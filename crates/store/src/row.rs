@@ -1,84 +1,84 @@
-//! The values of the store.
+//! Rows of the store.
 
 use orbweaver_messages::Millis;
 use orbweaver_url::Fingerprint;
 use serde::{Deserialize, Serialize};
 
-/// What is known of a page: its last fetch. The newest event time wins, whatever the order of the writes.
+/// Page as of its last fetch. The newest event time wins, regardless of the order of writes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageRow {
     /// Fingerprint of crawl and canonical form.
     pub fingerprint: Fingerprint,
-    /// The canonical form.
+    /// Canonical form.
     pub key: String,
-    /// What was requested.
+    /// URL that was requested.
     pub url: String,
-    /// The site.
+    /// Site.
     pub site: String,
-    /// The event's time.
+    /// Event time.
     pub fetched_at_ms: Millis,
-    /// The HTTP status; absent when there was no answer.
+    /// HTTP status; absent without a response.
     pub status: Option<u16>,
-    /// How it ended, in the words of an outcome.
+    /// Kind of the outcome.
     pub outcome: String,
-    /// Why, in the words of an outcome.
+    /// Reason of the outcome.
     pub reason: Option<String>,
-    /// The content type, as the server gave it.
+    /// Content type, as given by the server.
     pub content_type: Option<String>,
-    /// The validator for a later visit.
+    /// `ETag` validator for a later visit.
     pub etag: Option<String>,
-    /// The validator for a later visit.
+    /// `Last-Modified` validator for a later visit.
     pub last_modified: Option<String>,
-    /// Size of the decoded body.
+    /// Size of the decoded body, in bytes.
     pub bytes: u64,
     /// xxh3-128 of the decoded body.
     pub content_hash: Option<String>,
-    /// Links followed from the seed.
+    /// Link depth from the seed.
     pub depth: u16,
-    /// The page that led here.
+    /// Page that led here.
     pub via: Option<String>,
 }
 
-/// One fetch in the history of a page. A repetition of the same event time replaces, so that replays are harmless.
+/// One fetch in the history of a page. A write with the same event time replaces it, so that replays are harmless.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FetchEvent {
-    /// The event's time.
+    /// Event time.
     pub at_ms: Millis,
-    /// The HTTP status.
+    /// HTTP status.
     pub status: Option<u16>,
-    /// How it ended.
+    /// Kind of the outcome.
     pub outcome: String,
-    /// Why.
+    /// Reason of the outcome.
     pub reason: Option<String>,
-    /// Size of the decoded body.
+    /// Size of the decoded body, in bytes.
     pub bytes: u64,
     /// xxh3-128 of the decoded body.
     pub content_hash: Option<String>,
 }
 
-/// The links of a page, as one value.
+/// Links of a page, as one value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinksOut {
-    /// The page.
+    /// Page.
     pub fingerprint: Fingerprint,
-    /// The event's time: when the page was fetched.
+    /// Event time: when the page was fetched.
     pub at_ms: Millis,
-    /// Targets, absolute, without fragment, with whether they are nofollow.
+    /// Targets, absolute, without fragment, each with whether it is nofollow.
     pub links: Vec<(String, bool)>,
 }
 
-/// A redirect.
+/// Redirect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RedirectRow {
     /// Fingerprint of the source.
     pub fingerprint: Fingerprint,
-    /// The source, as requested.
+    /// Source, as requested.
     pub from: String,
-    /// The target, absolute.
+    /// Target, absolute.
     pub to: String,
-    /// The HTTP status.
+    /// HTTP status.
     pub status: u16,
-    /// The event's time.
+    /// Event time.
     pub at_ms: Millis,
 }
 
@@ -87,32 +87,32 @@ pub struct RedirectRow {
 pub struct RobotsRow {
     /// `scheme://host[:port]`.
     pub authority: String,
-    /// When it was fetched.
+    /// Fetch time.
     pub fetched_at_ms: Millis,
-    /// The HTTP status; absent when there was no answer.
+    /// HTTP status; absent without a response.
     pub status: Option<u16>,
-    /// Its text, bounded; empty when there was none.
+    /// Text, bounded; empty if there was none.
     pub body: String,
-    /// When it is to be fetched anew.
+    /// Time from which it has to be fetched again.
     pub expires_ms: Millis,
 }
 
-/// The time of an event that is written now, after an earlier write at `previous_ms` (0: none is known): a clock that was ahead
-/// then must not make this one lose (rule 23).
+/// Returns the time of an event that is written now, after an earlier write at `previous_ms` (0: none is known). It is
+/// later than that write even if its clock was ahead (docs/protocol.md#event-times).
 #[must_use]
 pub fn event_time(now: Millis, previous_ms: Millis) -> Millis {
     if previous_ms == 0 { now } else { now.max(previous_ms.saturating_add(1)) }
 }
 
-/// A write. All carry the event's own time; an older one never overwrites a newer one.
+/// Write. All carry their event time; an older one never overwrites a newer one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Write {
-    /// A page and one event of its history.
+    /// Page and one event of its history.
     Page(Box<PageRow>),
-    /// The links of a page.
+    /// Links of a page.
     Links(LinksOut),
-    /// A redirect.
+    /// Redirect.
     Redirect(RedirectRow),
-    /// A robots.txt.
+    /// Contents of a robots.txt.
     Robots(RobotsRow),
 }

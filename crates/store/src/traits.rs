@@ -1,4 +1,4 @@
-//! What a store can do.
+//! The store interface and its errors.
 
 use std::sync::Arc;
 
@@ -7,48 +7,48 @@ use orbweaver_url::Fingerprint;
 
 use crate::{FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Write};
 
-/// What can go wrong with a store.
+/// Error of a store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// Reading or writing failed; it may succeed later.
     #[error("the store failed: {0}")]
     Failed(String),
-    /// What was asked for cannot be done, however often it is tried: the setting, the right or the value has to change.
+    /// The request cannot succeed, however often it is retried: a setting, a right or the value has to change.
     #[error("the store refuses: {0}")]
     Refused(String),
-    /// A stored value cannot be read.
+    /// A stored value is unreadable.
     #[error("the store holds a damaged value at `{key}`: {reason}")]
     Damaged {
-        /// Where.
+        /// Table and key.
         key: String,
-        /// What is wrong.
+        /// Reason.
         reason: String,
     },
 }
 
-/// Pages, links, redirects and sites. Cheap to share.
+/// Store of pages, links, redirects and robots.txt files. Cheap to share.
 pub trait Store: Send + Sync + 'static {
-    /// Writes all; resolves when all are durable. Idempotent.
+    /// Writes all rows; resolves once all are durable. Idempotent.
     fn write(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<(), StoreError>> {
         self.write_shared(writes.into())
     }
 
-    /// The same for a caller that keeps what it writes, to try again: no row is copied for that.
+    /// As [`Store::write`], for a caller that keeps the rows to retry: none is copied for that.
     fn write_shared(&self, writes: Arc<[Write]>) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// What is known of a page.
+    /// Returns the last known state of a page.
     fn page(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<PageRow>, StoreError>>;
 
-    /// The fetches of a page, newest first, `limit` at most.
+    /// Returns the fetches of a page, newest first, at most `limit`.
     fn history(&self, fingerprint: Fingerprint, limit: usize) -> BoxFuture<'_, Result<Vec<FetchEvent>, StoreError>>;
 
-    /// The links of a page.
+    /// Returns the links of a page.
     fn links(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<LinksOut>, StoreError>>;
 
-    /// The redirect that a URL answered with last.
+    /// Returns the latest redirect of a URL.
     fn redirect(&self, fingerprint: Fingerprint) -> BoxFuture<'_, Result<Option<RedirectRow>, StoreError>>;
 
-    /// The robots.txt of an authority.
+    /// Returns the robots.txt of an authority.
     fn robots<'a>(&'a self, authority: &'a str) -> BoxFuture<'a, Result<Option<RobotsRow>, StoreError>>;
 }

@@ -1,4 +1,4 @@
-//! The store on a real CQL server: the contract, and what only a server that others share, change and end can do.
+//! The store on a real CQL server: the contract, and behavior with shared, changed and crashed servers.
 
 #![allow(clippy::unwrap_used, reason = "the functions that tests share are tests, too")]
 
@@ -43,7 +43,7 @@ async fn session(server: &str) -> Session {
     SessionBuilder::new().known_node(server).fetch_schema_metadata(false).build().await.unwrap()
 }
 
-/// A keyspace of one test, gone when this is dropped.
+/// Keyspace of one test, dropped with this value.
 struct Keyspace {
     server: String,
     name: String,
@@ -254,7 +254,7 @@ async fn servers_that_are_away_are_waited_for_until_the_caller_gives_up() {
     assert!(waited.is_err(), "there is no server at port 1");
 }
 
-/// Redirects to write, each acknowledged one noted, until told to stop.
+/// Writes pages, links and redirects, and notes each acknowledged number, until `stop` is set.
 async fn write_on(writer: &StoreWriter, numbers: &AtomicU64, noted: &Mutex<Vec<u64>>, stop: &AtomicU64) {
     while stop.load(Ordering::Relaxed) == 0 {
         let number = numbers.fetch_add(1, Ordering::Relaxed);
@@ -271,7 +271,7 @@ async fn write_on(writer: &StoreWriter, numbers: &AtomicU64, noted: &Mutex<Vec<u
     }
 }
 
-/// A server that is killed in the middle of writes, stays away, and comes back, three times.
+/// A server is killed during writes, stays down and restarts, three times.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs the servers of tests/stack"]
 async fn a_server_that_is_killed_keeps_what_it_acknowledged_and_the_writer_goes_on_by_itself() {

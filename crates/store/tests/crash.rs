@@ -1,5 +1,5 @@
-//! What a killed process and a full disk leave behind. Each test starts this very program as a child, which runs one of
-//! the functions that are ignored.
+//! Recovery from a killed process and from a full disk. Each test starts this same binary as a child process, which
+//! runs one of the ignored tests.
 
 #![allow(clippy::unwrap_used, reason = "the functions that tests share are tests, too")]
 
@@ -29,7 +29,7 @@ fn writes(number: u64) -> Vec<Write> {
     vec![Write::Page(Box::new(page(fingerprint(number), 1000))), Write::Links(links)]
 }
 
-/// Starts the ignored test `name` of this program. A write beyond a limit is an error there, and not a signal.
+/// Starts the ignored test `name` of this binary. There, a write beyond a file size limit is an error, not a signal.
 fn child(name: &str, dir: &Path) -> Child {
     let script = r#"trap "" XFSZ; exec "$0" "$@""#;
     let mut command = Command::new("sh");
@@ -61,7 +61,7 @@ async fn a_killed_process_loses_nothing_that_was_acknowledged() {
     }
 }
 
-/// The child of the test above: goes on where the store ends.
+/// Child of the test above: continues where the store ends.
 #[tokio::test]
 #[ignore = "started by a_killed_process_loses_nothing_that_was_acknowledged"]
 async fn writes_until_killed() {
@@ -71,7 +71,7 @@ async fn writes_until_killed() {
         if store.page(fingerprint(number)).await.unwrap().is_none() {
             store.write(writes(number)).await.unwrap();
         }
-        // One call, so that a line is there whole or not at all.
+        // One call, so that a line is printed completely or not at all.
         std::io::stdout().write_all(format!("acknowledged {number}\n").as_bytes()).unwrap();
     }
 }
@@ -84,7 +84,7 @@ fn a_full_disk_is_a_clear_error_and_the_store_goes_on_when_there_is_room() {
     assert!(output.status.success() && text.contains("went on"), "{text}");
 }
 
-/// The child of the test above. The disk is as full as this process may write: no file beyond its limit.
+/// Child of the test above. A limit on the file size of this process simulates a full disk.
 #[tokio::test]
 #[ignore = "started by a_full_disk_is_a_clear_error_and_the_store_goes_on_when_there_is_room"]
 async fn writes_until_the_disk_is_full_and_then_on() {

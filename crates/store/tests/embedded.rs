@@ -1,4 +1,4 @@
-//! The embedded store: the contract, and what only a directory on this machine can do.
+//! The embedded store: the contract, and behavior specific to a local directory.
 
 #![allow(clippy::unwrap_used, reason = "the functions that tests share are tests, too")]
 
@@ -12,7 +12,7 @@ use orbweaver_url::Fingerprint;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Memtables so small that files are written, and merged, after some hundred pages.
+/// Options with memtables so small that files are written, and compacted, after some hundred pages.
 fn tiny() -> FjallOptions {
     FjallOptions { memtable_bytes: 1 << 20, block_cache_bytes: 1 << 20, ..FjallOptions::default() }
 }
@@ -26,7 +26,7 @@ fn fingerprint(number: u64) -> Fingerprint {
 }
 
 fn links(number: u64, at_ms: i64) -> LinksOut {
-    // Links that do not compress, so that there is something to write.
+    // Links that do not compress, so that enough data is written.
     let link = |i: u64| (format!("https://example.org/{}", Fingerprint::of("link", &format!("{number} {i}"))), false);
     LinksOut { fingerprint: fingerprint(number), at_ms, links: (0..30).map(link).collect() }
 }
@@ -79,7 +79,7 @@ async fn the_contract_holds_over_rows_that_were_flushed_merged_and_opened_again(
         let store = open(dir.path());
         contract::holds(&store, &format!("run {run}")).await;
         write_pages(&store, 0..4000, 1000 + run).await;
-        // Older than what was flushed.
+        // Older than the flushed rows.
         write_pages(&store, 0..100, 999).await;
         for number in (0..4000).step_by(37) {
             let (page_row, links_row) = (page(fingerprint(number), 1000 + run), links(number, 1000 + run));
@@ -107,7 +107,7 @@ async fn a_directory_is_used_by_one_store_at_a_time() {
 async fn a_store_that_is_dropped_has_written_what_was_queued() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
-    // Queued by the first poll, and abandoned before it is answered.
+    // Queued by the first poll, and abandoned before the result.
     let write = store.write(vec![Write::Links(links(1, 1000))]);
     assert!(futures::FutureExt::now_or_never(write).is_none());
     drop(store);

@@ -1,4 +1,4 @@
-//! A set of servers of one's own.
+//! Private set of servers.
 
 use std::{
     path::{Path, PathBuf},
@@ -6,28 +6,28 @@ use std::{
     time::Duration,
 };
 
-/// How long the brokers of `tests/stack` wait for a silent member of a group: `group.consumer.session.timeout.ms` of
+/// Session timeout of consumer groups on the brokers of `tests/stack`: `group.consumer.session.timeout.ms` of
 /// `tests/servers/kafka/server.properties`.
 pub const SESSION: Duration = Duration::from_secs(6);
 
-/// `tests/stack` could not do what it was asked for.
+/// Failure of `tests/stack`.
 #[derive(Debug, thiserror::Error)]
 pub enum StackError {
-    /// It could not be run.
+    /// The command could not be run.
     #[error("tests/stack: {0}")]
     Run(#[from] std::io::Error),
-    /// It failed, and said why.
+    /// The command failed.
     #[error("tests/stack {verb}: {said}")]
     Failed {
-        /// What it was told to do.
+        /// Subcommand.
         verb: String,
-        /// What it wrote to its standard error.
+        /// Standard error of the command.
         said: String,
     },
 }
 
-/// Kafka and a CQL server that belong to one test, which may stop, kill and start them. They end when this is dropped, or
-/// with the process of the test when that was killed.
+/// Kafka and a CQL server owned by one test, which may stop, kill and start them. They end when this is dropped, or
+/// with the process of the test if that is killed.
 #[derive(Debug)]
 pub struct Stack {
     dir: PathBuf,
@@ -38,11 +38,11 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// Starts servers with their data in `dir`, which should be empty, at `port` and the nine ports above it. `options` are
-    /// those of `tests/stack up`, such as `["--brokers", "3"]`.
+    /// Starts servers with their data in `dir`, which should be empty, on `port` and the nine ports above it. `options`
+    /// are those of `tests/stack up`, such as `["--brokers", "3"]`.
     ///
     /// # Errors
-    /// When they cannot be started.
+    /// If they cannot be started.
     pub fn up(dir: &Path, port: u16, options: &[&str]) -> Result<Self, StackError> {
         let mut stack = Self { dir: dir.to_owned(), brokers: String::new(), cql: String::new() };
         let port = port.to_string();
@@ -58,30 +58,30 @@ impl Stack {
         Ok(stack)
     }
 
-    /// Ends a node: `1`, `2`, `3` or `cql`, with the signal `TERM` or `KILL`. Its data stays.
+    /// Stops a node (`1`, `2`, `3` or `cql`) with the signal `TERM` or `KILL`. Its data is kept.
     ///
     /// # Errors
-    /// When there is no such node.
+    /// If there is no such node.
     pub fn stop(&self, node: &str, signal: &str) -> Result<(), StackError> {
         self.run("stop", &[node, "--signal", signal]).map(drop)
     }
 
-    /// Starts a node again on its data, and waits until it is ready.
+    /// Restarts a node on its data, and waits until it is ready.
     ///
     /// # Errors
-    /// When it does not start.
+    /// If it does not start.
     pub fn start(&self, node: &str) -> Result<(), StackError> {
         self.run("start", &[node]).map(drop)
     }
 
-    /// A file of servers that were started with `--secured`: `ca.pem`, `client.pem`, `client.key`, or `USER` and `PASSWORD` of
-    /// `kafka` and `cql`, such as `kafka-password`.
+    /// Returns a file of servers that were started with `--secured`: `ca.pem`, `client.pem`, `client.key`, or `USER`
+    /// and `PASSWORD` of `kafka` and `cql`, such as `kafka-password`.
     #[must_use]
     pub fn secret(&self, name: &str) -> PathBuf {
         self.dir.join("secrets").join(name)
     }
 
-    /// The process id of a node that runs.
+    /// Returns the process id of a running node.
     #[must_use]
     pub fn pid(&self, node: &str) -> Option<u32> {
         std::fs::read_to_string(self.dir.join(node).join("pid")).ok()?.trim().parse().ok()
@@ -89,7 +89,7 @@ impl Stack {
 
     fn run(&self, verb: &str, options: &[&str]) -> Result<Output, StackError> {
         let output = Command::new(script()?)
-            // Or the servers that are shared would be taken for ours.
+            // Otherwise the shared servers would be mistaken for those of this stack.
             .env_remove("ORBWEAVER_TEST_CQL")
             .env("ORBWEAVER_STACK_OWNER", std::process::id().to_string())
             .arg(verb)
@@ -105,8 +105,8 @@ impl Stack {
     }
 }
 
-/// `tests/stack` of the checkout that a test belongs to, or, for a program, of the folder that it was started in. The folder in
-/// which this was compiled may be gone, since checkouts share what they build.
+/// Returns `tests/stack` of the checkout that a test belongs to or, for a program, of its working directory. The
+/// directory in which this was compiled may no longer exist, since checkouts share build output.
 fn script() -> std::io::Result<PathBuf> {
     let from = match std::env::var_os("CARGO_MANIFEST_DIR") {
         Some(package) => PathBuf::from(package),
@@ -118,7 +118,7 @@ fn script() -> std::io::Result<PathBuf> {
 
 impl Drop for Stack {
     fn drop(&mut self) {
-        // A server that does not end now ends with this process.
+        // A server that does not stop now ends with this process.
         let _ = self.run("down", &[]);
     }
 }

@@ -1,4 +1,4 @@
-//! What it costs to answer a page, without sockets.
+//! Cost of answering a page, without sockets.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use orbweaver_toyweb::{Asked, Web, WebConfig};

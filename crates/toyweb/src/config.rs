@@ -1,44 +1,44 @@
-//! What web to generate.
+//! Configuration of a generated web.
 
 use std::collections::BTreeMap;
 
 use crate::special::Kind;
 
-/// The most addresses that one web listens on: each is a socket of its own.
+/// Maximum number of address hosts of one web; each has its own socket.
 pub const MAX_ADDRESS_HOSTS: u32 = 2_000;
-/// The most special places of one kind.
+/// Maximum number of special places per kind.
 pub const MAX_SPECIALS: u32 = 250;
 
-/// A generated web. The same configuration and port always give the same web.
+/// Configuration of a generated web. The same configuration and port always produce the same web.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebConfig {
     /// Seed of every choice.
     pub seed: u64,
     /// Number of pages, all reachable from page 0.
     pub pages: u64,
-    /// Links on a page (2 to 1000).
+    /// Links per page (2 to 1000).
     pub links: u32,
     /// Size of a page in bytes; a page whose links need more is larger.
     pub bytes: u32,
-    /// Hosts that are IP literals (`127.0.1.1` and on), each a site of its own.
+    /// Number of hosts that are IP literals (`127.0.1.1` and up), each its own site.
     pub address_hosts: u32,
-    /// Hosts by name (`h0.toyweb0.localhost` and on), told apart by the Host header.
+    /// Number of named hosts (`h0.toyweb0.localhost` and up), distinguished by the Host header.
     pub named_hosts: u32,
-    /// Registrable domains that the named hosts are spread over.
+    /// Number of registrable domains among which the named hosts are spread.
     pub named_sites: u32,
-    /// How many special places there are of each kind.
+    /// Number of special places per kind.
     pub specials: BTreeMap<Kind, u32>,
-    /// How long a slow page takes, in milliseconds.
+    /// Response time of a slow page, in milliseconds.
     pub slow_ms: u64,
-    /// How often a flaky page fails, and a busy one answers 429, before it is served.
+    /// Number of failures of a flaky page, and of 429 responses of a busy one, before it is served.
     pub failures: u32,
-    /// The Retry-After of a 429, in seconds.
+    /// Retry-After of a 429, in seconds.
     pub retry_after_s: u32,
-    /// The Crawl-delay of the hosts that ask for one, in seconds.
+    /// Crawl-delay of the hosts that have one, in seconds.
     pub crawl_delay_s: u32,
     /// Size of a large page in bytes.
     pub large_bytes: u32,
-    /// Ordinary pages differ in numbers alone, in their addresses as in their text.
+    /// `true` if ordinary pages differ only in numbers, both in their URLs and in their text.
     pub alike: bool,
 }
 
@@ -63,26 +63,26 @@ impl Default for WebConfig {
     }
 }
 
-/// A configuration that no web can be made of.
+/// Invalid configuration of a web.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{key} is {value}; allowed is {allowed}")]
 pub struct ConfigError {
-    /// The setting.
+    /// Name of the setting.
     pub key: &'static str,
-    /// What it was.
+    /// Invalid value.
     pub value: String,
-    /// What it may be.
+    /// Allowed range.
     pub allowed: String,
 }
 
 impl WebConfig {
-    /// The number of hosts of ordinary pages.
+    /// Returns the number of hosts of ordinary pages.
     #[must_use]
     pub fn hosts(&self) -> u32 {
         self.address_hosts.saturating_add(self.named_hosts)
     }
 
-    /// The same web with `count` special places of every kind, save those about traps and those that are large.
+    /// Returns the configuration with `count` special places of every kind, except traps and large ones.
     #[must_use]
     pub fn with_every_special(mut self, count: u32) -> Self {
         let kinds = Kind::ALL.iter().filter(|kind| !kind.is_of_traps() && !kind.is_bulky());
@@ -93,7 +93,7 @@ impl WebConfig {
     /// Checks every setting.
     ///
     /// # Errors
-    /// Names the first setting that is out of range, its value and what is allowed.
+    /// The first setting that is out of range, with its value and the allowed range.
     pub fn validate(&self) -> Result<(), ConfigError> {
         within("pages", self.pages, 1, 1 << 40)?;
         within("links", self.links.into(), 2, 1_000)?;

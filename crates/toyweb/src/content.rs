@@ -1,4 +1,4 @@
-//! What a server serves.
+//! Content of a server.
 
 use crate::demo::Demo;
 use crate::directory::Directory;
@@ -8,7 +8,7 @@ use crate::reply::Reply;
 use crate::special::Kind;
 use crate::web::{Asked, Web};
 
-/// What a server serves.
+/// Content of a server.
 #[derive(Debug)]
 pub(crate) enum Content {
     Generated(Web),
@@ -19,7 +19,7 @@ pub(crate) enum Content {
 }
 
 impl Content {
-    /// The answer to a request.
+    /// Answers a request.
     pub(crate) async fn answer(&self, asked: &Asked<'_>) -> Reply {
         match self {
             Self::Generated(web) => web.answer(asked),
@@ -30,7 +30,7 @@ impl Content {
         }
     }
 
-    /// The special place whose visits count for this answer.
+    /// Returns the special place whose visits are counted for this request.
     pub(crate) fn counted(&self, host: &str, target: &str) -> Option<(Kind, u32)> {
         match self {
             Self::Generated(web) => web.counted(host, target),

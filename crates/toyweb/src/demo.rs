@@ -1,4 +1,4 @@
-//! The demo web: a field guide, a diary and a workshop, about spiders that weave orbs. Three hosts by name, three sites.
+//! Demo web: a field guide, a diary and a workshop about orb-weaving spiders. Three named hosts, three sites.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ const GUIDE: &str = "www.orb-weavers.localhost";
 const DIARY: &str = "www.meadow-diary.localhost";
 const WORKSHOP: &str = "www.silk-workshop.localhost";
 
-/// Species, scientific name, and where it is met.
+/// Species, scientific name and habitat.
 const SPECIES: &[(&str, &str, &str)] = &[
     ("Garden cross spider", "Araneus diadematus", "hedges and window frames"),
     ("Four-spot orb weaver", "Araneus quadratus", "tall grass"),
@@ -53,7 +53,7 @@ const MONTHS: &[&str] = &[
     "December",
 ];
 
-/// Silks, and what each is for.
+/// Silks and their purposes.
 const SILKS: &[(&str, &str)] = &[
     ("Dragline silk", "the safety line and the frame of the web"),
     ("Capture spiral silk", "the sticky turns that stop an insect"),
@@ -79,7 +79,7 @@ const STEPS: &[&str] = &[
     "Eating the web",
 ];
 
-/// A small web that is kept in memory.
+/// Small web held in memory.
 #[derive(Debug)]
 pub(crate) struct Demo {
     port: u16,
@@ -87,7 +87,7 @@ pub(crate) struct Demo {
 }
 
 impl Demo {
-    /// The demo web as served on `port`.
+    /// Creates the demo web as served on `port`.
     pub(crate) fn new(port: u16) -> Self {
         let mut demo = Self { port, pages: HashMap::new() };
         demo.add_guide();
@@ -96,12 +96,12 @@ impl Demo {
         demo
     }
 
-    /// Where a crawl starts.
+    /// Returns the URL at which a crawl starts.
     pub(crate) fn start_url(&self) -> String {
         self.url(GUIDE, "/")
     }
 
-    /// The answer to a request.
+    /// Answers a request.
     pub(crate) fn answer(&self, asked: &Asked<'_>) -> Reply {
         let name = asked.host.rsplit_once(':').map_or(asked.host, |(name, _)| name).to_ascii_lowercase();
         let Some(host) = [GUIDE, DIARY, WORKSHOP].into_iter().find(|host| *host == name) else {

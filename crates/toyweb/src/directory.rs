@@ -1,14 +1,14 @@
-//! A directory of files, served as they are.
+//! Directory of files, served unchanged.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::reply::Reply;
 
-/// The largest file that is served, in bytes.
+/// Maximum size of a served file, in bytes.
 const MAX_FILE_BYTES: u64 = 256 << 20;
 
-/// A directory that is served.
+/// Served directory.
 #[derive(Debug, Clone)]
 pub(crate) struct Directory {
     root: PathBuf,
@@ -18,7 +18,7 @@ impl Directory {
     /// Serves the files below `root`.
     ///
     /// # Errors
-    /// When `root` is not a directory.
+    /// If `root` is not a directory.
     pub(crate) fn new(root: &Path) -> io::Result<Self> {
         let root = root.canonicalize()?;
         if !root.is_dir() {
@@ -27,7 +27,8 @@ impl Directory {
         Ok(Self { root })
     }
 
-    /// The answer to a request: a file, the `index.html` of a folder, a redirect to a folder's own URL, or 404.
+    /// Answers a request: a file, the `index.html` of a directory, a redirect to the URL of a directory with a final
+    /// slash, or 404.
     pub(crate) async fn answer(&self, target: &str) -> Reply {
         let path = target.split('?').next().unwrap_or(target);
         let Some(file) = decoded(path).and_then(|decoded| self.locate(&decoded)) else { return Reply::not_found() };
@@ -46,7 +47,7 @@ impl Directory {
         }
     }
 
-    /// The file of a decoded path, never outside of the root.
+    /// Returns the file of a decoded path, never outside of the root.
     fn locate(&self, path: &str) -> Option<PathBuf> {
         let mut file = self.root.clone();
         for segment in path.split('/').filter(|segment| !segment.is_empty()) {
@@ -59,8 +60,7 @@ impl Directory {
     }
 }
 
-/// A path with its percent escapes decoded; none where the bytes are not UTF-8 or an escaped slash would make two
-/// segments of one.
+/// Decodes the percent escapes of a path; `None` if the bytes are not UTF-8 or an escaped slash would split a segment.
 pub(crate) fn decoded(path: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();

@@ -1,7 +1,7 @@
-//! The graph: which page links to which, and the address of each page, both ways.
+//! Link graph, and the mapping between pages and their paths.
 //!
-//! Pages form a tree in which page `p` links to its children `f*p+1 ..= f*p+f`, so that all are reachable from page 0
-//! and the parent of each is known without a table; the other links of a page are random.
+//! Pages form a tree in which page `p` links to its children `f*p+1 ..= f*p+f`, so all are reachable from page 0 and
+//! the parent of each is known without a table; the other links of a page are random.
 
 use std::fmt::Write as _;
 
@@ -9,12 +9,12 @@ use crate::config::WebConfig;
 use crate::hash::{Salt, below, mix, pick};
 use crate::text::{NUMBER_DIGITS, WORDS};
 
-/// Children of a page in the tree.
+/// Returns the number of children of a page in the tree.
 pub(crate) fn fan_out(config: &WebConfig) -> u64 {
     u64::from(config.links / 2).clamp(1, 8)
 }
 
-/// The targets of a page's links, in order: home, its parent, its children, then random pages.
+/// Returns the targets of a page's links, in order: home, its parent, its children, then random pages.
 pub(crate) fn targets(config: &WebConfig, page: u64) -> impl Iterator<Item = u64> + use<> {
     let (fan, pages, seed) = (fan_out(config), config.pages, config.seed);
     let links = u64::from(config.links);
@@ -45,7 +45,7 @@ pub(crate) fn write_path(config: &WebConfig, page: u64, out: &mut String) {
     };
 }
 
-/// The page at a path with its query, if there is one.
+/// Returns the page at a path with its query, if any.
 pub(crate) fn page_at(config: &WebConfig, path: &str) -> Option<u64> {
     let number = match path {
         "/" => "0",
@@ -61,8 +61,8 @@ pub(crate) fn page_at(config: &WebConfig, path: &str) -> Option<u64> {
     (own == path).then_some(page)
 }
 
-/// Appends `to` as a reference relative to `from`, both absolute paths of one host; never a query alone, which some clients
-/// resolve wrongly and which has a special place of its own.
+/// Appends `to` as a reference relative to `from`, both absolute paths of one host; never a bare query, which some
+/// clients resolve wrongly and which has its own special place.
 pub(crate) fn write_relative(from: &str, to: &str, out: &mut String) {
     let from_path = from.split('?').next().unwrap_or(from);
     let from_dir = &from_path[..=from_path.rfind('/').unwrap_or(0)];

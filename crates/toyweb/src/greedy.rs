@@ -1,4 +1,4 @@
-//! A web that takes much memory: small answers that grow when they are decoded, and long lists of links.
+//! Memory-intensive web: small responses that grow when decoded, and long lists of links.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -10,21 +10,21 @@ use crate::web::Asked;
 
 /// Hosts in one /24.
 const MOST_HOSTS: u8 = 250;
-/// Zeros are handed to the encoder by so many bytes.
+/// Size of the blocks of zeros passed to the encoder, in bytes.
 const BLOCK_BYTES: usize = 64 << 10;
 
-/// What the hosts of a greedy web serve: `/zeros` and `/links`, both linked from `/` of the first host.
+/// Configuration of a greedy web, whose hosts serve `/zeros` and `/links`, both linked from `/` of the first host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GreedyConfig {
-    /// Hosts, `127.0.1.1` and on.
+    /// Number of hosts, `127.0.1.1` and up.
     pub hosts: u8,
-    /// Bytes of the page of zeros when it is decoded; it is sent in gzip.
+    /// Decoded size of the page of zeros in bytes; it is sent in gzip.
     pub zeros: u32,
-    /// Links of the page of links, each to a URL of its own on its host.
+    /// Number of links on the page of links, each to a different URL on its host.
     pub links: u32,
 }
 
-/// A greedy web on some port.
+/// A greedy web on a port.
 #[derive(Debug)]
 pub(crate) struct Greedy {
     config: GreedyConfig,
@@ -33,7 +33,7 @@ pub(crate) struct Greedy {
 }
 
 impl GreedyConfig {
-    /// The addresses that it is served on.
+    /// Returns the addresses on which the web is served.
     pub(crate) fn addresses(&self) -> Vec<Ipv4Addr> {
         (1..=self.hosts).map(|host| Ipv4Addr::new(127, 0, 1, host)).collect()
     }
@@ -41,7 +41,7 @@ impl GreedyConfig {
     /// Checks every setting.
     ///
     /// # Errors
-    /// When the number of hosts is out of range.
+    /// If the number of hosts is out of range.
     pub fn validate(&self) -> Result<(), ConfigError> {
         if (1..=MOST_HOSTS).contains(&self.hosts) {
             return Ok(());

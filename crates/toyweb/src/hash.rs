@@ -1,6 +1,6 @@
-//! Hashing: every fact of a generated web is a function of its seed and a number.
+//! Hashing: every property of a generated web is a function of its seed and a number.
 
-/// What a hash decides, so that two facts about one page are independent.
+/// Purpose of a hash, so that two properties of one page are independent.
 #[derive(Debug, Clone, Copy)]
 #[repr(u64)]
 pub(crate) enum Salt {
@@ -14,7 +14,7 @@ pub(crate) enum Salt {
     Pool,
 }
 
-/// A well mixed 64-bit number (the finalizer of splitmix64, Steele, Lea and Flood 2014).
+/// Returns a well-mixed 64-bit number (the finalizer of splitmix64, Steele, Lea and Flood 2014).
 #[inline]
 pub(crate) fn mix(seed: u64, salt: Salt, number: u64) -> u64 {
     let mut z = seed
@@ -25,13 +25,13 @@ pub(crate) fn mix(seed: u64, salt: Salt, number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A number below `bound` from a hash, without division. `bound` must not be 0.
+/// Returns a number below `bound` from a hash, without division. `bound` must not be 0.
 #[inline]
 pub(crate) fn below(hash: u64, bound: u64) -> u64 {
     ((u128::from(hash) * u128::from(bound)) >> 64) as u64
 }
 
-/// An element of a table that is not empty.
+/// Returns an element of a non-empty table.
 #[inline]
 pub(crate) fn pick<'a>(table: &[&'a str], hash: u64) -> &'a str {
     table[below(hash, table.len() as u64) as usize]

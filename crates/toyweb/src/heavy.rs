@@ -1,19 +1,19 @@
-//! The heavy web: 28 ordinary pages, some of which are too much for a careless crawler. One host, which links to three that are no
-//! part of the web.
+//! Heavy web: 28 ordinary pages, some of which are too much for a careless crawler. One host, with links to three hosts
+//! outside of the web.
 
 use std::fmt::Write as _;
 
 use crate::hash::{Salt, mix};
 use crate::reply::Reply;
 
-/// Pages without anything special.
+/// Number of ordinary pages.
 const PLAIN: usize = 21;
-/// Levels of the page that is nested deepest.
+/// Levels of the most deeply nested page.
 const LEVELS: usize = 200_000;
-/// Control characters of each link on the page that has them: those that are neither white space nor NUL.
+/// Control characters per link on the page that has them: all except white space and NUL.
 const CONTROLS: usize = 400;
 
-/// The pages that are heavy.
+/// Heavy pages.
 const HEAVY: [(&str, Page); 6] = [
     ("/pictures-6mb", Page::Pictures { count: 60, bytes: 100_000 }),
     ("/pictures-20mb", Page::Pictures { count: 1, bytes: 20_000_000 }),
@@ -25,9 +25,9 @@ const HEAVY: [(&str, Page); 6] = [
 
 #[derive(Debug, Clone, Copy)]
 enum Page {
-    /// Inlined pictures of so many bytes each.
+    /// Inlined pictures of `bytes` bytes each.
     Pictures { count: u64, bytes: usize },
-    /// Links, numbered from `first` on.
+    /// Links, numbered from `first`.
     Links { first: u64, count: u64 },
     /// Links with control characters.
     Controls { count: u64 },
@@ -35,7 +35,7 @@ enum Page {
     Depth,
 }
 
-/// Returns the paths of all pages of the heavy web; the first is where a crawl starts.
+/// Returns the paths of all pages of the heavy web; a crawl starts at the first.
 #[must_use]
 pub fn heavy_paths() -> Vec<String> {
     let plain = (1..=PLAIN).map(|number| format!("/page-{number}"));
@@ -56,7 +56,7 @@ pub fn heavy_links(path: &str) -> Vec<String> {
     }
 }
 
-/// The answer to a request.
+/// Answers a request.
 pub(crate) fn answer(target: &str) -> Reply {
     let paths = heavy_paths();
     if !paths.iter().any(|path| path == target) {
@@ -103,7 +103,7 @@ fn controls(number: u64, written: impl Fn(u8) -> String) -> String {
     format!("http://elsewhere-0.invalid/controls/{number}/{}/end", bytes.map(written).collect::<String>())
 }
 
-/// An inlined picture: noise in base64, so that compression gains little.
+/// Appends an inlined picture: noise in base64, so that compression gains little.
 pub(crate) fn picture(number: u64, bytes: usize, out: &mut String) {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     out.push_str("<img alt=\"a picture\" src=\"data:image/png;base64,");

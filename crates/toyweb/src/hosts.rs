@@ -1,4 +1,4 @@
-//! The hosts of a generated web: loopback addresses and names, and back from a Host header.
+//! Hosts of a generated web: loopback addresses and names, and the mapping from a Host header.
 
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
@@ -12,16 +12,16 @@ const HOSTS_A_NET: u32 = 250;
 /// Third octet of the first special host.
 const SPECIAL_NET: u8 = 200;
 
-/// A host of a generated web.
+/// Host of a generated web.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum HostId {
-    /// One of the hosts that ordinary pages are spread over.
+    /// Host of ordinary pages.
     Main(u32),
-    /// A host of its own, for what concerns a whole host.
+    /// Dedicated host of a special place that concerns a whole host.
     Special(Kind, u32),
 }
 
-/// The host of a page. Page 0, where a crawl starts, is on host 0.
+/// Returns the host of a page. Page 0, at which a crawl starts, is on host 0.
 pub(crate) fn host_of_page(config: &WebConfig, page: u64) -> HostId {
     if page == 0 {
         return HostId::Main(0);
@@ -49,7 +49,7 @@ fn address_of(config: &WebConfig, host: HostId) -> Option<Ipv4Addr> {
     Some(Ipv4Addr::new(127, 0, net as u8, 1 + number as u8))
 }
 
-/// The host that a Host header means, if it is one of this web's.
+/// Returns the host named by a Host header, if it belongs to this web.
 pub(crate) fn host_from_header(config: &WebConfig, header: &str) -> Option<HostId> {
     let name = header.rsplit_once(':').map_or(header, |(name, _)| name);
     let found = if let Ok(address) = name.parse::<Ipv4Addr>() {
@@ -75,7 +75,7 @@ pub(crate) fn host_from_header(config: &WebConfig, header: &str) -> Option<HostI
     (known && spelled.eq_ignore_ascii_case(name)).then_some(found)
 }
 
-/// Every loopback address that the web is served on. Names resolve to the first.
+/// Returns every loopback address on which the web is served. Names resolve to the first.
 pub(crate) fn addresses(config: &WebConfig) -> Vec<Ipv4Addr> {
     let mut all = vec![Ipv4Addr::LOCALHOST];
     all.extend((0..config.address_hosts).filter_map(|number| address_of(config, HostId::Main(number))));

@@ -1,19 +1,20 @@
-//! A web to crawl that knows its own truth.
+//! Generated web for crawl tests, with known ground truth.
 //!
-//! Pages, links, sizes and hosts are functions of a seed and a number, so a web of a hundred million pages needs neither
-//! disk nor memory, and what a crawl of it must find is known without crawling it. Besides plain pages there are special
-//! places (redirects, robots.txt of every kind, failures, odd markup; see [`Kind`]), each with its known [`Fate`].
+//! Pages, links, sizes and hosts are functions of a seed and a number, so a web of a hundred million pages needs
+//! neither disk nor memory, and the correct result of a crawl is known without crawling. In addition to plain pages
+//! there are special places (redirects, robots.txt of every kind, failures, odd markup; see [`Kind`]), each with a
+//! known [`Fate`].
 //!
-//! Flow: [`WebConfig`] and a port make a [`Web`]; [`Web::answer`] maps a request to a [`Reply`], purely; [`ToyWeb`] puts
-//! it on loopback sockets with a [`RequestLog`]; [`truth`] lists every URL and how it must end.
+//! Flow: [`WebConfig`] and a port make a [`Web`]; [`Web::answer`] maps a request to a [`Reply`], purely; [`ToyWeb`]
+//! serves it on loopback sockets with a [`RequestLog`]; [`truth`] lists every URL with its expected result.
 //!
 //! | module | contents |
 //! |---|---|
-//! | `config` | what web to generate, checked |
+//! | `config` | configuration of a web, and its checks |
 //! | `graph`, `hosts`, `text`, `hash` | the generator: links, addresses, prose |
-//! | `special` | the special places, by theme: `bulk`, `redirects`, `failures`, `markup`, `robots`, `traps` |
-//! | `web`, `reply`, `truth` | request to answer, and what is true |
-//! | `demo`, `heavy`, `greedy`, `directory` | other webs: a pleasant small one, heavy pages, many that take much memory, a folder of files |
+//! | `special` | special places, by theme: `bulk`, `redirects`, `failures`, `markup`, `robots`, `traps` |
+//! | `web`, `reply`, `truth` | responses to requests; ground truth |
+//! | `demo`, `heavy`, `greedy`, `directory` | other webs: a demo, heavy pages, memory-intensive pages, files |
 //! | `log`, `content`, `server`, `toyweb` | the edge: request log, sockets, handle |
 
 mod config;

@@ -1,4 +1,4 @@
-//! The request log: who asked for what, and when.
+//! Request log.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -10,32 +10,32 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-/// One request.
+/// Logged request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// When its head had arrived, in microseconds since the web was started; never steps back.
+    /// Time at which the response was decided, in microseconds since the web was started; never decreases.
     pub at_us: u64,
-    /// The same moment in microseconds since the Unix epoch.
+    /// `at_us` as microseconds since the Unix epoch.
     pub epoch_us: u64,
-    /// The Host header.
+    /// Host header.
     pub host: String,
     /// Path and query, as sent.
     pub target: String,
-    /// The status that was answered; 0 for a connection that was reset.
+    /// Status of the response; 0 for a connection that was reset.
     pub status: u16,
-    /// The User-Agent header.
+    /// User-Agent header.
     pub agent: String,
 }
 
-/// What to remember of requests.
+/// Contents of the request log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Logging {
-    /// Their number.
+    /// Only the number of requests.
     #[default]
     Count,
-    /// The last so many of them.
+    /// The last requests, up to this number.
     Memory(usize),
-    /// All of them, as lines of JSON appended to a file, each as soon as it arrived.
+    /// All requests, appended to a file as lines of JSON as they arrive.
     File(PathBuf),
 }
 
@@ -46,7 +46,7 @@ enum Kept {
     File(File),
 }
 
-/// The requests that a web had.
+/// Requests received by a web.
 #[derive(Debug)]
 pub struct RequestLog {
     count: AtomicU64,
@@ -58,10 +58,10 @@ pub struct RequestLog {
 }
 
 impl RequestLog {
-    /// An empty log.
+    /// Creates an empty log.
     ///
     /// # Errors
-    /// When the file cannot be opened.
+    /// If the file cannot be opened.
     pub fn open(logging: &Logging) -> io::Result<Self> {
         let kept = match logging {
             Logging::Count => Kept::Nothing,
@@ -80,19 +80,19 @@ impl RequestLog {
         })
     }
 
-    /// The number of requests so far.
+    /// Returns the number of requests so far.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Acquire)
     }
 
-    /// The number of requests that could not be written to the file.
+    /// Returns the number of requests that could not be written to the file.
     #[must_use]
     pub fn failures(&self) -> u64 {
         self.failures.load(Ordering::Acquire)
     }
 
-    /// The requests that are remembered in memory, oldest first.
+    /// Returns the requests kept in memory, oldest first.
     #[must_use]
     pub fn entries(&self) -> Vec<Entry> {
         match &*self.kept() {
@@ -101,10 +101,10 @@ impl RequestLog {
         }
     }
 
-    /// Notes a request that arrives now. `entry` is called only where something is kept.
+    /// Logs a request at the current time. Calls `entry` only if something is kept.
     pub(crate) fn note(&self, entry: impl FnOnce(u64, u64) -> Entry) {
         if self.keeps {
-            // The clock is read under the lock, so that the order of the entries is the order of their times.
+            // The clock is read under the lock, so entries are ordered by time.
             let mut kept = self.kept();
             let passed = self.started.elapsed();
             let entry = entry(micros(passed), micros(self.epoch + passed));

@@ -1,5 +1,5 @@
-//! A web to crawl, as a process of its own: prints where it starts as its first line, and serves until its standard
-//! input ends, a signal comes or its time is over.
+//! Standalone process of a test web: prints the start URL as its first line and serves until standard input ends, a
+//! signal arrives or the time limit is reached.
 
 use std::io::{self, BufWriter, Write as _};
 use std::path::PathBuf;
@@ -11,21 +11,21 @@ use orbweaver_toyweb::{Kind, Logging, Serving, StartError, ToyWeb, WebConfig};
 use tokio::io::AsyncReadExt as _;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Exit code of a wrong command line or setting.
+/// Exit code for an invalid command line or setting.
 const USAGE: u8 = 64;
-/// Exit code of a web that could not be served.
+/// Exit code for a web that could not be served.
 const UNAVAILABLE: u8 = 69;
 
 #[derive(Debug, Parser)]
 #[command(version, about = "A web to crawl that knows its own truth.")]
 struct Options {
-    /// Port to listen on; 0 for any that is free
+    /// Port to listen on; 0 for any free port
     #[arg(long, default_value_t = 0)]
     port: u16,
     /// Number of pages
     #[arg(long, default_value_t = 1_000)]
     pages: u64,
-    /// Links on a page
+    /// Links per page
     #[arg(long, default_value_t = 30)]
     links: u32,
     /// Size of a page in bytes
@@ -34,13 +34,13 @@ struct Options {
     /// Seed of every choice
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Hosts that are loopback addresses, each a site
+    /// Number of hosts that are loopback addresses, each its own site
     #[arg(long, default_value_t = 1)]
     hosts: u32,
-    /// Hosts by name
+    /// Number of named hosts
     #[arg(long, default_value_t = 0)]
     named_hosts: u32,
-    /// Registrable domains that the named hosts are spread over
+    /// Registrable domains among which the named hosts are spread
     #[arg(long, default_value_t = 1)]
     named_sites: u32,
     /// Special places: KIND=COUNT,... or all=COUNT
@@ -58,10 +58,10 @@ struct Options {
     /// Append every request to a file, as lines of JSON
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// Write what is true of every URL to a file, as lines of JSON, before serving
+    /// Write the expected result of every URL to a file, as lines of JSON, before serving
     #[arg(long, value_name = "FILE")]
     truth: Option<PathBuf>,
-    /// End after so many seconds
+    /// Exit after this many seconds
     #[arg(long, value_name = "S")]
     max_seconds: Option<u64>,
 }
@@ -104,7 +104,7 @@ fn serve(options: &Options) -> Result<(), StartError> {
     io::stdout().flush()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(ended(options.max_seconds.map(Duration::from_secs)))?;
-    // A read of standard input cannot be taken back; waiting for it would outlast the web.
+    // A read of standard input cannot be cancelled, and waiting for it would outlast the web.
     runtime.shutdown_background();
     eprintln!("orbweaver-toyweb: {} requests", web.log().count());
     web.stop();
@@ -138,7 +138,7 @@ impl Options {
     }
 }
 
-/// Waits for the end: of standard input, by a signal, or of the time.
+/// Waits for the end of standard input, a signal or the time limit.
 async fn ended(limit: Option<Duration>) -> io::Result<()> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let timer = async {

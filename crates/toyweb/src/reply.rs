@@ -1,84 +1,84 @@
-//! An answer, as a value.
+//! Response as a value.
 
-/// How an answer ends.
+/// Completion of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ending {
-    /// As it should.
+    /// Complete.
     #[default]
     Whole,
     /// The connection closes before the promised number of bytes was sent.
     Short {
-        /// The Content-Length.
+        /// Content-Length.
         promised: u64,
     },
-    /// The connection is reset without an answer.
+    /// The connection is reset without a response.
     Reset,
 }
 
-/// An answer to one request.
+/// Response to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
     /// HTTP status.
     pub status: u16,
     /// Content type.
     pub content_type: &'static str,
-    /// Further headers.
+    /// Additional headers.
     pub headers: Vec<(&'static str, String)>,
     /// Body.
     pub body: Vec<u8>,
-    /// How long to wait before answering, in milliseconds.
+    /// Delay of the response, in milliseconds.
     pub delay_ms: u64,
-    /// How it ends.
+    /// Completion of the response.
     pub ending: Ending,
 }
 
 const HTML: &str = "text/html; charset=utf-8";
 
 impl Reply {
-    /// 200 with a body of some type.
+    /// Creates a 200 with a body of the given type.
     #[must_use]
     pub fn of_type(content_type: &'static str, body: Vec<u8>) -> Self {
         Self { status: 200, content_type, headers: Vec::new(), body, delay_ms: 0, ending: Ending::Whole }
     }
 
-    /// 200 with HTML.
+    /// Creates a 200 with HTML.
     #[must_use]
     pub fn html(body: String) -> Self {
         Self::of_type(HTML, body.into_bytes())
     }
 
-    /// 200 with a generated page.
+    /// Creates a 200 with a generated page.
     #[must_use]
     pub fn page(body: Vec<u8>) -> Self {
         Self::of_type(HTML, body)
     }
 
-    /// A short text with any status.
+    /// Creates a short text with the given status.
     #[must_use]
     pub fn plain(status: u16, text: &str) -> Self {
         Self { status, ..Self::of_type("text/plain", text.as_bytes().to_vec()) }
     }
 
-    /// 404.
+    /// Creates a 404.
     #[must_use]
     pub fn not_found() -> Self {
         Self::plain(404, "there is no such page\n")
     }
 
-    /// A redirect.
+    /// Creates a redirect.
     #[must_use]
     pub fn redirect(status: u16, location: String) -> Self {
         Self::plain(status, "moved\n").with_header("location", location)
     }
 
-    /// With one more header.
+    /// Adds a header.
     #[must_use]
     pub fn with_header(mut self, name: &'static str, value: String) -> Self {
         self.headers.push((name, value));
         self
     }
 
-    /// With markup inserted behind the first occurrence of `tag`.
+    /// Inserts markup after the first occurrence of `tag`.
     #[must_use]
     pub fn with_markup(mut self, tag: &str, markup: &str) -> Self {
         let text = String::from_utf8_lossy(&self.body).replacen(tag, &format!("{tag}{markup}"), 1);
@@ -86,14 +86,14 @@ impl Reply {
         self
     }
 
-    /// Answered late.
+    /// Delays the response.
     #[must_use]
     pub fn after(mut self, delay_ms: u64) -> Self {
         self.delay_ms = delay_ms;
         self
     }
 
-    /// With another ending.
+    /// Sets how the response ends.
     #[must_use]
     pub fn ending(mut self, ending: Ending) -> Self {
         self.ending = ending;

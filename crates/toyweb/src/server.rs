@@ -1,4 +1,4 @@
-//! The edge: sockets, and one thread of its own that serves them.
+//! The edge: sockets, and the thread that serves them.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -28,9 +28,9 @@ use crate::reply::{Ending, Reply};
 use crate::special::Kind;
 use crate::web::Asked;
 
-/// Ports that are tried until one is free on every address.
+/// Attempts to find a port that is free on every address.
 const PORT_ATTEMPTS: u32 = 32;
-/// How long to wait after a connection could not be accepted.
+/// Delay after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
 /// Binds one port (0: any) on every address.
@@ -57,15 +57,15 @@ fn bind_all(addresses: &[Ipv4Addr], mut port: u16) -> io::Result<Vec<TcpListener
     Ok(listeners)
 }
 
-/// What all connections share.
+/// State shared by all connections.
 struct Shared {
     content: Content,
     log: Arc<RequestLog>,
-    /// Requests that each special place had: bounded, since only places that exist are counted.
+    /// Number of requests per special place; bounded, since only existing places are counted.
     visits: Mutex<HashMap<(Kind, u32), u32>>,
 }
 
-/// A thread that serves until it is stopped.
+/// Thread that serves until it is stopped.
 pub(crate) struct Running {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -78,7 +78,7 @@ impl fmt::Debug for Running {
 }
 
 impl Running {
-    /// Serves `content` on `listeners`, on one thread of its own.
+    /// Serves `content` on `listeners` in a dedicated thread.
     pub(crate) fn start(content: Content, log: Arc<RequestLog>, listeners: Vec<TcpListener>) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let shared = Arc::new(Shared { content, log, visits: Mutex::new(HashMap::new()) });
@@ -122,7 +122,7 @@ async fn accept(listener: tokio::net::TcpListener, shared: Arc<Shared>) {
             Ok((stream, _)) => {
                 tokio::spawn(serve(stream, Arc::clone(&shared)));
             }
-            // Too many open files passes; accepting again at once would spin.
+            // Running out of file descriptors is transient; accepting again immediately would spin.
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }
     }
@@ -138,14 +138,14 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
     });
     let mut connection =
         hyper::server::conn::http1::Builder::new().half_close(false).serve_connection(TokioIo::new(stream), service);
-    // An error is the peer's business or a reset of ours; either way the connection is over.
+    // An error is caused by the peer or by a deliberate reset; in both cases the connection is over.
     let _ = poll_fn(|context| connection.poll_without_shutdown(context)).await;
     if reset.load(Ordering::Relaxed) {
         let _ = connection.into_parts().io.into_inner().set_zero_linger();
     }
 }
 
-/// The connection is to be reset.
+/// Error that makes the server reset the connection.
 #[derive(Debug)]
 struct ResetByServer;
 
@@ -192,7 +192,8 @@ async fn respond(
         return Err(ResetByServer);
     }
     let mut response = response(reply);
-    // HTTP/1.1 keeps connections anyway (RFC 9112 section 9.3), but some clients close unless they are told.
+    // HTTP/1.1 connections are persistent by default (RFC 9112 section 9.3), but some clients close them without this
+    // header.
     if header(CONNECTION).eq_ignore_ascii_case("keep-alive") {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("keep-alive"));
     }
@@ -200,7 +201,7 @@ async fn respond(
 }
 
 impl Shared {
-    /// Counts a visit to a special place and gives the number of those before it.
+    /// Counts a visit to a special place and returns the number of previous visits.
     fn visit(&self, host: &str, target: &str) -> u32 {
         let Some(place) = self.content.counted(host, target) else { return 0 };
         let mut visits = self.visits.lock().unwrap_or_else(PoisonError::into_inner);
@@ -231,10 +232,10 @@ fn response(reply: Reply) -> Response<Answer> {
     response
 }
 
-/// A body in one piece, so that head and body leave in one write.
+/// Body in a single frame, so that head and body are sent in one write.
 struct Answer {
     body: Option<Bytes>,
-    /// Whether the length of the body is that of the answer.
+    /// `true` if the response has the length of the body.
     exact: bool,
 }
 
@@ -258,7 +259,7 @@ impl Body for Answer {
     }
 }
 
-/// The first address of a set of listeners.
+/// Returns the address of the first listener.
 pub(crate) fn first_address(listeners: &[TcpListener]) -> io::Result<SocketAddr> {
     listeners.first().ok_or_else(|| io::Error::other("a web listens on no address"))?.local_addr()
 }

@@ -1,4 +1,4 @@
-//! Words, titles and running text, cheap enough to write at line speed.
+//! Words, titles and running text, cheap enough to be generated at line speed.
 
 use crate::config::WebConfig;
 use crate::hash::{Salt, below, mix, pick};
@@ -22,15 +22,15 @@ const SMALL: &[&str] = &[
 
 const POOL_BYTES: usize = 1 << 16;
 
-/// Digits of the numbers of pages that are alike: with as many everywhere no text is cut at another place.
+/// Digits of page numbers on alike pages; a fixed width truncates all texts at the same position.
 pub(crate) const NUMBER_DIGITS: usize = 13;
 
-/// A block of prose that pages take slices of.
+/// Block of prose from which pages take slices.
 #[derive(Debug)]
 pub(crate) struct Prose(Vec<u8>);
 
 impl Prose {
-    /// The prose of a seed.
+    /// Generates the prose of a seed.
     pub(crate) fn new(seed: u64) -> Self {
         let mut text = String::with_capacity(POOL_BYTES + 64);
         let (mut number, mut left) = (0, 0);
@@ -52,7 +52,7 @@ impl Prose {
         Self(text.into_bytes())
     }
 
-    /// Appends `bytes` bytes of prose that start at a word that `hash` chooses.
+    /// Appends `bytes` bytes of prose, starting at a word chosen by `hash`.
     pub(crate) fn write(&self, hash: u64, bytes: usize, out: &mut Vec<u8>) {
         let start = below(hash, self.0.len() as u64) as usize;
         let start = self.0[start..].iter().position(|byte| *byte == b' ').map_or(0, |space| start + space + 1);

@@ -1,4 +1,4 @@
-//! A web that runs inside a process.
+//! Web served within a process.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,7 +16,7 @@ use crate::server::{Running, bind, first_address};
 use crate::truth::{Expected, truth};
 use crate::web::Web;
 
-/// Why a web could not be started.
+/// Failure to start a web.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -28,16 +28,16 @@ pub enum StartError {
     Io(#[from] io::Error),
 }
 
-/// Where to listen and what to remember.
+/// Port and request logging.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Serving {
-    /// The port; 0 for any that is free.
+    /// Port; 0 for any free port.
     pub port: u16,
-    /// What to remember of requests.
+    /// Contents of the request log.
     pub logging: Logging,
 }
 
-/// A web that is served on loopback addresses until it is dropped or stopped.
+/// Web served on loopback addresses until it is dropped or stopped.
 #[derive(Debug)]
 pub struct ToyWeb {
     address: SocketAddr,
@@ -48,10 +48,10 @@ pub struct ToyWeb {
 }
 
 impl ToyWeb {
-    /// Serves a generated web. Returns when it listens; needs no runtime of the caller.
+    /// Serves a generated web. Returns once it listens; needs no runtime of the caller.
     ///
     /// # Errors
-    /// When a setting is out of range, an address cannot be bound or the log cannot be opened.
+    /// If a setting is out of range, an address cannot be bound or the log cannot be opened.
     pub fn start(config: WebConfig, serving: &Serving) -> Result<Self, StartError> {
         config.validate()?;
         let kept = config.clone();
@@ -64,10 +64,10 @@ impl ToyWeb {
         Ok(web)
     }
 
-    /// Serves the demo web: three hosts by name, about two hundred pages.
+    /// Serves the demo web: three named hosts, about two hundred pages.
     ///
     /// # Errors
-    /// When loopback cannot be bound or the log cannot be opened.
+    /// If loopback cannot be bound or the log cannot be opened.
     pub fn start_demo(serving: &Serving) -> Result<Self, StartError> {
         Self::serve(&[Ipv4Addr::LOCALHOST], serving, |port| {
             let demo = Demo::new(port);
@@ -76,10 +76,10 @@ impl ToyWeb {
         })
     }
 
-    /// Serves the heavy web on 127.0.0.1: see [`heavy_paths`](crate::heavy_paths).
+    /// Serves the heavy web on 127.0.0.1; see [`heavy_paths`](crate::heavy_paths).
     ///
     /// # Errors
-    /// When loopback cannot be bound or the log cannot be opened.
+    /// If loopback cannot be bound or the log cannot be opened.
     pub fn start_heavy(serving: &Serving) -> Result<Self, StartError> {
         Self::serve(&[Ipv4Addr::LOCALHOST], serving, |port| Ok((Content::Heavy, format!("http://127.0.0.1:{port}/"))))
     }
@@ -87,7 +87,7 @@ impl ToyWeb {
     /// Serves a directory of files on 127.0.0.1.
     ///
     /// # Errors
-    /// When `root` is no directory, loopback cannot be bound or the log cannot be opened.
+    /// If `root` is not a directory, loopback cannot be bound or the log cannot be opened.
     pub fn start_directory(root: &Path, serving: &Serving) -> Result<Self, StartError> {
         let directory = Directory::new(root)?;
         Self::serve(&[Ipv4Addr::LOCALHOST], serving, |port| {
@@ -95,10 +95,10 @@ impl ToyWeb {
         })
     }
 
-    /// Serves a web whose pages take much memory.
+    /// Serves a memory-intensive web.
     ///
     /// # Errors
-    /// When the number of hosts is out of range, an address cannot be bound or the log cannot be opened.
+    /// If the number of hosts is out of range, an address cannot be bound or the log cannot be opened.
     pub fn start_greedy(config: GreedyConfig, serving: &Serving) -> Result<Self, StartError> {
         config.validate()?;
         Self::serve(&config.addresses(), serving, |port| {
@@ -121,32 +121,32 @@ impl ToyWeb {
         Ok(Self { address, start_url, config: None, log, running })
     }
 
-    /// The first address that is listened on.
+    /// Returns the first address of the listeners.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where a crawl starts.
+    /// Returns the URL at which a crawl starts.
     #[must_use]
     pub fn start_url(&self) -> &str {
         &self.start_url
     }
 
-    /// The requests so far.
+    /// Returns the request log.
     #[must_use]
     pub fn log(&self) -> &RequestLog {
         &self.log
     }
 
-    /// What is true of every URL of a generated web; nothing for another web.
+    /// Returns the expected result of every URL of a generated web; empty for any other web.
     #[must_use]
     pub fn truth(&self) -> Vec<Expected> {
         let web = self.config.clone().and_then(|config| Web::new(config, self.address.port()).ok());
         web.map(|web| truth(&web).collect()).unwrap_or_default()
     }
 
-    /// Stops serving; open connections are closed.
+    /// Stops serving and closes open connections.
     pub fn stop(self) {
         drop(self.running);
     }

@@ -1,4 +1,4 @@
-//! A generated web: the answer to a request is a pure function of configuration, port and request.
+//! Generated web: the response is a pure function of configuration, port and request.
 
 use std::fmt::Write as _;
 
@@ -11,25 +11,25 @@ use crate::special::{Kind, Place, Visit, places_of, robots_txt};
 use crate::text::{Prose, write_title};
 
 const TAIL: &[u8] = b"</main>\n</body>\n</html>\n";
-/// Bytes that a link takes besides its text, to spread the text evenly.
+/// Bytes per link in addition to its text, used to spread the text evenly.
 const LINK_BYTES: usize = 96;
 
-/// What of a request decides its answer.
+/// Parts of a request that determine the response.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Asked<'a> {
-    /// The Host header.
+    /// Host header.
     pub host: &'a str,
     /// Path and query.
     pub target: &'a str,
-    /// The Cookie header; empty when there is none.
+    /// Cookie header; empty if absent.
     pub cookie: &'a str,
-    /// Whether gzip is accepted.
+    /// `true` if the client accepts gzip.
     pub gzip: bool,
-    /// How often the special place asked for was asked before.
+    /// Number of previous requests to the requested special place.
     pub before: u32,
 }
 
-/// A generated web on some port.
+/// A generated web on a port.
 #[derive(Debug)]
 pub struct Web {
     config: WebConfig,
@@ -39,23 +39,23 @@ pub struct Web {
 }
 
 impl Web {
-    /// The web of a configuration, as served on `port`.
+    /// Creates the web of a configuration, as served on `port`.
     ///
     /// # Errors
-    /// When a setting is out of range.
+    /// If a setting is out of range.
     pub fn new(config: WebConfig, port: u16) -> Result<Self, ConfigError> {
         config.validate()?;
         let specials = config.specials.values().map(|count| u64::from(*count)).sum();
         Ok(Self { prose: Prose::new(config.seed), config, port, specials })
     }
 
-    /// The configuration.
+    /// Returns the configuration.
     #[must_use]
     pub fn config(&self) -> &WebConfig {
         &self.config
     }
 
-    /// The port that the URLs of the web carry.
+    /// Returns the port in the URLs of the web.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
@@ -69,7 +69,7 @@ impl Web {
         self.specials
     }
 
-    /// The URL of a page; page 0 is where a crawl starts.
+    /// Returns the URL of a page; a crawl starts at page 0.
     #[must_use]
     pub fn page_url(&self, page: u64) -> String {
         let mut url = String::with_capacity(96);
@@ -84,7 +84,7 @@ impl Web {
         let _ = write!(out, ":{}", self.port);
     }
 
-    /// The special place that a request is for, where its answers depend on how often it was asked.
+    /// Returns the special place that a request is for, so that its visits can be counted.
     #[must_use]
     pub fn counted(&self, host: &str, target: &str) -> Option<(Kind, u32)> {
         if !target.starts_with("/x/") {
@@ -94,7 +94,7 @@ impl Web {
         Some((place.kind, place.number))
     }
 
-    /// The answer to a request.
+    /// Answers a request.
     #[must_use]
     pub fn answer(&self, asked: &Asked<'_>) -> Reply {
         let Some(host) = host_from_header(&self.config, asked.host) else {
@@ -173,7 +173,7 @@ impl Web {
         out.extend_from_slice(b"</h1>\n");
     }
 
-    /// Writes a link into the first text: relative, absolute, with or without scheme, some with a fragment.
+    /// Writes a link to the first buffer: relative, absolute, with or without scheme, some with a fragment.
     fn write_href(&self, from: (HostId, &str), target: u64, hash: u64, (out, path): &mut (String, String)) {
         out.clear();
         path.clear();

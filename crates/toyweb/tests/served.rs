@@ -1,4 +1,4 @@
-//! The web as it is served, walked by a client that knows nothing of the generator.
+//! Tests of the served web, walked by a client independent of the generator.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -10,7 +10,7 @@ use orbweaver_toyweb::{Fate, Kind, Logging, Serving, ToyWeb, WebConfig};
 use regex::Regex;
 use url::Url;
 
-/// An answer, as a small client of our own reads it.
+/// Response as read by a minimal test client.
 #[derive(Debug)]
 struct Answer {
     status: u16,
@@ -18,7 +18,7 @@ struct Answer {
     body: String,
 }
 
-/// One GET on a connection of its own; names are told by the Host header alone.
+/// Sends a GET on a new connection; named hosts are distinguished only by the Host header.
 fn get(url: &Url, cookie: &str) -> Result<Answer> {
     let port = url.port().context("a port")?;
     let host = url.host_str().context("a host")?;
@@ -46,7 +46,7 @@ fn get(url: &Url, cookie: &str) -> Result<Answer> {
     Ok(Answer { status, headers, body: String::from_utf8(body)? })
 }
 
-/// URLs of the links of a page that a crawler follows, by regular expressions.
+/// Returns the links of a page that a crawler follows, found by regular expressions.
 fn links(url: &Url, answer: &Answer) -> Result<Vec<Url>> {
     let body = &answer.body;
     let nofollow = Regex::new("(?i)<meta name=\"robots\" content=\"[^\"]*nofollow")?.is_match(body);
@@ -67,7 +67,7 @@ fn links(url: &Url, answer: &Answer) -> Result<Vec<Url>> {
     Ok(found)
 }
 
-/// What a walk over the served web meets: the last status of each URL, and whether it was HTML.
+/// Walks the served web; returns the last status of each URL and whether it was HTML.
 fn walk(start: &str) -> Result<BTreeMap<String, Option<(u16, bool)>>> {
     let start = Url::parse(start)?;
     let mut met = BTreeMap::from([(start.to_string(), None)]);

@@ -1,4 +1,4 @@
-//! What one link costs.
+//! Cost per link.
 
 #![allow(clippy::expect_used, reason = "a benchmark is a test")]
 
@@ -16,8 +16,8 @@ const LINKS: [&str; 6] = [
     "https://blog.example.de/2024/05/17/eine-sehr-lange-ueberschrift-mit-vielen-worten/",
 ];
 
-/// Links of real pages: a file of one absolute URL a line, named by `ORBWEAVER_BENCH_URLS` (`tests/differential/links.py`
-/// makes one of a tree of pages); else those above.
+/// Returns links of real pages: a file with one absolute URL per line, named by `ORBWEAVER_BENCH_URLS`
+/// (`tests/differential/links.py` makes one from a tree of pages); without it, the links above.
 fn links() -> Vec<String> {
     match std::env::var("ORBWEAVER_BENCH_URLS") {
         Ok(path) => {

@@ -1,9 +1,10 @@
-//! The Rust side of the differential test (`tests/differential`): mutates real URLs, and says what this crate makes of each.
+//! The Rust side of the differential test (`tests/differential`): mutates real URLs, and prints this crate's form of
+//! each.
 //!
-//! Usage: `differential FILE COUNT SEED`. FILE has one absolute URL a line. Prints one JSON array a line: the mutated URL,
-//! and its form under `raw`, null where it is refused. The same arguments give the same lines.
+//! Usage: `differential FILE COUNT SEED`. FILE has one absolute URL per line. Prints one JSON array per line: the
+//! mutated URL, and its form under `raw`, or null if it is refused. The same arguments give the same lines.
 //!
-//! On the way it checks each form under every preset: it parses to itself and is its own form.
+//! Also checks that each form under every preset parses to itself and is its own form.
 
 #![allow(clippy::expect_used, reason = "a test says what it expects")]
 
@@ -11,7 +12,7 @@ use std::io::Write as _;
 
 use orbweaver_url::{Policy, parse};
 
-/// What is put into URLs: what is special in one, and what real pages have by mistake.
+/// Texts inserted into URLs: special characters and sequences, and common mistakes of real pages.
 const PIECES: [&str; 56] = [
     "/", "//", "/./", "/../", "/%2e%2E/", "?", "&", "&&", "=", ";", "#", "#!", ":", "@", "%", "%2", "%zz", "%7e",
     "%2F", "%20", "%C3%A9", "%c3%a9", "%u20AC", "+", " ", "\u{a0}", "\t", "\\", "|", "^", "`", "{", "}", "[", "]",
@@ -19,7 +20,7 @@ const PIECES: [&str; 56] = [
     "XN--", "A",
 ];
 
-/// SplitMix64 (Steele, Lea, Flood 2014).
+/// SplitMix64 generator (Steele, Lea, Flood 2014).
 struct Random(u64);
 
 impl Random {
@@ -31,14 +32,14 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`, which is not 0.
+    /// Returns a number below `end`, which is not 0.
     fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() % end as u64).unwrap_or_default()
     }
 }
 
-/// One to four changes: a piece put in or in the place of a character, a character dropped or its case changed, a part of
-/// the URL doubled, two parameters swapped.
+/// Applies one to four changes: inserts a piece or replaces a character by it, drops a character or changes its case,
+/// repeats a part of the URL, reverses the parameters.
 fn mutate(url: &str, random: &mut Random) -> String {
     let mut characters: Vec<char> = url.chars().collect();
     for _ in 0..=random.below(4) {
@@ -71,7 +72,7 @@ fn mutate(url: &str, random: &mut Random) -> String {
     characters.into_iter().collect()
 }
 
-/// The URL with its parameters in reverse; one is put in where there are none.
+/// Returns the URL with its parameters reversed; adds parameters if there are none.
 fn swapped(text: &str) -> String {
     match text.split_once('?') {
         Some((before, query)) => format!("{before}?{}", query.split('&').rev().collect::<Vec<_>>().join("&")),

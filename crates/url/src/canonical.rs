@@ -1,11 +1,11 @@
-//! The canonical form of a URL, by the rules of a policy.
+//! The canonical form of a URL under the rules of a policy.
 //!
-//! It is only the key: the URL as found is what is requested. It is put together of parts, each of which is borrowed from
-//! the URL as long as no rule changes it; a URL that is canonical already, as most are, is borrowed whole.
+//! The form is only the key: requests use the URL as found. Its parts borrow from the URL unless a rule changes them; a
+//! URL that is already canonical, as most are, is borrowed whole.
 //!
-//! The order of the rules matters, for a form must be its own canonical form: escapes first, so that names are read in one
-//! form; then session identifiers, which may leave empty segments; then slashes; then the index. No rule leaves a dot
-//! segment behind, and none decodes what would then be read as an escape.
+//! The order of the rules matters, since a form must be its own canonical form: first escapes, so that names have one
+//! spelling; then session identifiers, whose removal may leave empty segments; then slashes; then the index. No rule
+//! leaves a dot segment, and none decodes a byte that would then be read as part of an escape.
 
 use std::borrow::Cow;
 
@@ -19,42 +19,42 @@ use crate::{
     site::{registrable, without_root_dot},
 };
 
-/// The default policy, as it is pinned when a crawl is created.
+/// Default policy, as pinned when a crawl is created.
 pub const CANONICAL_POLICY: &str = "standard/1";
 
-/// A URL in canonical form: the key under which a page is known. At most three times as long as the URL, since escaping
-/// may lengthen it.
+/// Canonical URL: the key of a page. At most three times as long as the URL, since escaping may lengthen it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CanonicalUrl(String);
 
 impl CanonicalUrl {
-    /// The canonical form as text.
+    /// Returns the canonical form as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The canonical form as an owned text.
+    /// Converts the canonical form into an owned text.
     #[must_use]
     pub fn into_string(self) -> String {
         self.0
     }
 }
 
-/// The canonical form of a URL under [`Policy::STANDARD`]. What belongs to a crawl asks the crawl's policy instead.
+/// Returns the canonical form of a URL under [`Policy::STANDARD`]. Code that belongs to a crawl uses the crawl's policy
+/// instead.
 #[must_use]
 pub fn canonical_text(url: &Url) -> Cow<'_, str> {
     Policy::STANDARD.canonical_text(url)
 }
 
-/// As [`canonical_text`], owned.
+/// Returns the same form as [`canonical_text`], owned.
 #[must_use]
 pub fn canonicalize(url: &Url) -> CanonicalUrl {
     Policy::STANDARD.canonicalize(url)
 }
 
 impl Policy {
-    /// The canonical form of an http or https URL. Borrows from `url` where it is canonical already.
+    /// Returns the canonical form of an http or https URL; borrows from `url` if that is already canonical.
     #[must_use]
     pub fn canonical_text(self, url: &Url) -> Cow<'_, str> {
         let parts = Parts::new(self, url);
@@ -64,25 +64,25 @@ impl Policy {
         Cow::Owned(parts.join(url.as_str().len()))
     }
 
-    /// The canonical form of an http or https URL, owned.
+    /// Returns the canonical form of an http or https URL, owned.
     #[must_use]
     pub fn canonicalize(self, url: &Url) -> CanonicalUrl {
         CanonicalUrl(self.canonical_text(url).into_owned())
     }
 }
 
-/// A canonical form before it is put together.
+/// Parts of a canonical form, before they are joined.
 struct Parts<'a> {
     scheme: &'a str,
-    /// User and password with the `@`, or nothing.
+    /// User and password with the `@`, or empty.
     user_info: &'a str,
     host: &'a str,
-    /// The port with its colon, or nothing.
+    /// Port with its colon, or empty.
     port: &'a str,
     path: Cow<'a, str>,
-    /// The query without its `?`.
+    /// Query without its `?`.
     query: Option<Cow<'a, str>>,
-    /// The fragment without its `#`.
+    /// Fragment without its `#`.
     fragment: Option<&'a str>,
 }
 
@@ -113,7 +113,7 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Where the URL is to be cut to be canonical, if that is all that it takes.
+    /// Returns the position at which truncating the URL gives its canonical form, if no other change is needed.
     fn unchanged(&self, url: &Url) -> Option<Position> {
         let before_path = self.scheme.len() + 3 + self.user_info.len() + self.host.len() + self.port.len();
         let unchanged = before_path == url[..Position::BeforePath].len()
@@ -144,7 +144,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Whether a fragment names a page, in the AJAX crawling scheme. `#!` alone is a link that leads nowhere.
+/// Returns `true` if a fragment names a page, in the AJAX crawling scheme. `#!` alone is a link without a target.
 pub(crate) fn is_hash_bang(fragment: &str) -> bool {
     fragment.len() > 1 && fragment.starts_with('!')
 }
@@ -152,7 +152,7 @@ pub(crate) fn is_hash_bang(fragment: &str) -> bool {
 fn host(policy: Policy, host: &str) -> &str {
     let mut host = if policy.has(Rule::DropRootDot) { without_root_dot(host) } else { host };
     if policy.has(Rule::StripWww) && host.starts_with("www.") {
-        // What is left must have the same registrable domain, else it would be another site.
+        // The rest must have the same registrable domain, otherwise it would be another site.
         let site = registrable(without_root_dot(host)).map_or(usize::MAX, str::len);
         while let Some(rest) = host.strip_prefix("www.").filter(|rest| without_root_dot(rest).len() >= site) {
             host = rest;
@@ -161,7 +161,7 @@ fn host(policy: Policy, host: &str) -> &str {
     host
 }
 
-/// A change of a path; `None` where there is nothing to change.
+/// Function that rewrites a path; returns `None` if there is nothing to change.
 type Step = fn(&str) -> Option<String>;
 
 fn path(policy: Policy, text: &str) -> Cow<'_, str> {
@@ -196,7 +196,7 @@ fn query(policy: Policy, text: &str) -> Option<Cow<'_, str>> {
         Cow::Borrowed(text)
     };
     if let Some(changed) = ParameterRules::of(policy).and_then(|rules| rules.apply(&query)) {
-        // The `?` goes with the last parameter.
+        // The `?` is dropped with the last parameter.
         if changed.is_empty() {
             return None;
         }

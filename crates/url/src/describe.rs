@@ -1,46 +1,46 @@
-//! What there is to say of one URL, for the command line.
+//! Description of one URL, for the command line.
 
 use serde::Serialize;
 
 use crate::{Fingerprint, Policy, Slot, WideDomains, parse_seed, slot_of};
 
-/// What a text is to a crawl: one JSON object. Either `error` is there, or all the others.
+/// Description of a text as a URL: one JSON object with `input`, and either `error` or all other fields.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Description {
-    /// The text.
+    /// Text.
     pub input: String,
-    /// What would be requested: absolute, without fragment.
+    /// URL that would be requested: absolute, without fragment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// The canonical form.
+    /// Canonical form.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub canonical: Option<String>,
-    /// The site.
+    /// Site.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub site: Option<String>,
-    /// The slot of the site.
+    /// Slot of the site.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slot: Option<Slot>,
-    /// The fingerprint within the crawl.
+    /// Fingerprint within the crawl.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<Fingerprint>,
-    /// Why it is not a URL that can be crawled.
+    /// Reason why it is not a URL that can be crawled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// What a crawl names and places its URLs by.
+/// Settings from which a crawl derives the keys and sites of its URLs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Keying {
-    /// Its name.
+    /// Name of the crawl.
     pub crawl: String,
-    /// The rules of its canonical form.
+    /// Rules of its canonical form.
     pub policy: Policy,
-    /// The domains whose hosts are sites of their own.
+    /// Domains whose hosts are separate sites.
     pub wide: WideDomains,
 }
 
-/// Describes a text, read as a seed.
+/// Describes a text, parsed as a seed.
 #[must_use]
 pub fn describe(input: &str, keying: &Keying) -> Description {
     let mut description = Description {

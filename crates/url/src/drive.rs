@@ -1,23 +1,24 @@
-//! Segments of a letter and `:` or `|`. The crate `url` (2.5.8) takes them for drive letters of Windows under every scheme, and does
-//! not let `..` remove them; the URL Standard spares them for `file` only (section 4.4, "shorten a url's path").
+//! Path segments of a letter and `:` or `|`. The crate `url` (2.5.8) treats them as Windows drive letters under every
+//! scheme, and does not let `..` remove them; the URL Standard does so for `file` only (section 4.4, "shorten a url's
+//! path").
 
 use url::{ParseError, Url};
 
 use crate::respell::truly_spelled;
 
-/// What may stand for `:` and `|` meanwhile, if it stands nowhere else: parsing leaves these alone.
+/// Bytes that can replace `:` and `|` during parsing, if they occur nowhere else: parsing leaves them unchanged.
 const MARKS: &[u8] = b"!*,;=_~";
 
-/// Whether a text may climb out of such a segment, of its own or of its base.
+/// Returns `true` if a text may climb out of such a segment, of its own or of its base.
 pub(crate) fn may_be_left(text: &str, base: Option<&Url>) -> bool {
     let climbs = text.contains("..") || text.contains("%2e") || text.contains("%2E");
     climbs && (has_drive(text) || base.is_some_and(|base| has_drive(base.path())))
 }
 
-/// Reads a text with such segments, by `parse`, as if they were any others.
+/// Parses a text with such segments, using `parse`, as if they were ordinary segments.
 ///
 /// # Errors
-/// Those of `parse`.
+/// Returns the errors of `parse`.
 pub(crate) fn read(
     text: &str,
     base: Option<&Url>,
@@ -43,7 +44,7 @@ pub(crate) fn read(
                 byte => byte,
             })
         }),
-        // It was a host and its empty port.
+        // It was a host with an empty port.
         _ => parse(text, base),
     }
 }
@@ -52,14 +53,14 @@ fn has_drive(text: &str) -> bool {
     (0..text.len()).any(|at| matches!(text.as_bytes()[at], b':' | b'|') && is_drive(text.as_bytes(), at))
 }
 
-/// Whether the byte at `at` and a letter before it are a segment.
+/// Returns `true` if the byte at `at` and a letter before it form a segment.
 fn is_drive(bytes: &[u8], at: usize) -> bool {
     let before = at.checked_sub(2).and_then(|start| bytes.get(start..at));
     matches!(before, Some([b'/' | b'\\', letter]) if letter.is_ascii_alphabetic())
         && matches!(bytes.get(at + 1), None | Some(b'/' | b'\\' | b'?' | b'#'))
 }
 
-/// The text with other bytes in the place of some, ASCII for ASCII.
+/// Returns the text with some bytes replaced, ASCII by ASCII.
 fn replaced(text: &str, by: impl Fn(&[u8], usize) -> u8) -> String {
     let bytes = text.as_bytes();
     let replaced = text.char_indices().map(|(at, one)| if one.is_ascii() { char::from(by(bytes, at)) } else { one });

@@ -1,15 +1,15 @@
-//! Percent-encoding in one form.
+//! Normalization of percent-encoding.
 
 use std::borrow::Cow;
 
-/// Where a text stands, and so what is to be done with its escapes.
+/// Component that a text belongs to, which determines how its escapes are normalized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// In a path: unreserved characters are decoded, and a `%` that begins no escape becomes `%25`.
+    /// Path: unreserved characters are decoded, and a `%` that begins no escape becomes `%25`.
     Path,
-    /// In a query that is left as it is but for the case of its escapes.
+    /// Query that is not decoded: escapes become upper case, and characters that RFC 3986 does not allow are escaped.
     Query,
-    /// In a query that is read as a form: as in a path, and `%20` becomes `+`.
+    /// Query that is read as a form: as in a path, and `%20` becomes `+`.
     Form,
 }
 
@@ -23,7 +23,8 @@ impl Place {
     }
 }
 
-/// The text with its escapes in one form; borrowed where they are so already. `text` is of a WHATWG serialisation: ASCII.
+/// Returns the text with normalized escapes, borrowed if nothing changes. `text` is part of a WHATWG serialization:
+/// ASCII.
 pub(crate) fn normalize(text: &str, place: Place) -> Cow<'_, str> {
     let bytes = text.as_bytes();
     let Some(first) = first_change(bytes, place) else { return Cow::Borrowed(text) };
@@ -47,7 +48,7 @@ pub(crate) fn normalize(text: &str, place: Place) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Where the text first differs from its normal form.
+/// Returns the offset at which the text first differs from its normal form.
 fn first_change(bytes: &[u8], place: Place) -> Option<usize> {
     let mask = place.mask();
     let mut at = 0;
@@ -72,7 +73,7 @@ fn first_change(bytes: &[u8], place: Place) -> Option<usize> {
     None
 }
 
-/// The byte that the escape at `at` stands for, if there is one.
+/// Returns the byte that the escape at `at` encodes, if there is one.
 fn escaped_byte(bytes: &[u8], at: usize) -> Option<u8> {
     let digit = |at: usize| char::from(*bytes.get(at)?).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     Some(digit(at + 1)? << 4 | digit(at + 2)?)
@@ -85,19 +86,19 @@ fn push_escape(out: &mut String, byte: u8) {
     out.push(char::from(DIGITS[usize::from(byte & 15)]));
 }
 
-/// `unreserved` of RFC 3986 section 2.3.
+/// Returns `true` for `unreserved` of RFC 3986 section 2.3.
 fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
-/// To be escaped in a path.
+/// Class of bytes to escape in a path.
 const PATH: u8 = 1;
-/// To be escaped in a query.
+/// Class of bytes to escape in a query.
 const QUERY: u8 = 2;
-/// The percent sign.
+/// Class of the percent sign.
 const ESCAPE: u8 = 4;
 
-/// What is to be done with each byte of a WHATWG serialisation.
+/// Classes of each byte of a WHATWG serialization.
 static CLASSES: [u8; 256] = {
     let mut classes = [0; 256];
     classes[b'%' as usize] = ESCAPE;

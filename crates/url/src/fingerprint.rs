@@ -1,23 +1,23 @@
-//! The 128-bit name of a URL within a crawl.
+//! The 128-bit identifier of a URL within a crawl.
 
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
-/// 128 bits (xxh3) of crawl and canonical URL; written as 32 lower-case hexadecimal digits.
+/// Fingerprint: 128-bit hash (xxh3) of crawl and canonical URL; written as 32 lower-case hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Fingerprint(pub [u8; 16]);
 
-/// The text is not a fingerprint.
+/// Error of a text that is not a fingerprint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a fingerprint; a fingerprint is 32 hexadecimal digits")]
 pub struct FingerprintError(pub String);
 
 impl Fingerprint {
-    /// The fingerprint of a canonical URL within the crawl of this name.
+    /// Returns the fingerprint of a canonical URL within the crawl of this name.
     #[must_use]
     pub fn of(crawl: &str, canonical: &str) -> Self {
-        // Most are short: hashing them in one piece spares the set-up of a stream, which costs more than the hash.
+        // Most inputs are short: hashing them in one piece avoids setting up a stream, which costs more than the hash.
         let mut buffer = [0; 256];
         let length = crawl.len() + 1 + canonical.len();
         if let Some(whole) = buffer.get_mut(..length) {

@@ -1,20 +1,20 @@
-//! What a URL is to a crawl: its canonical form (the key), its site, its slot and its fingerprint.
+//! Identity of a URL within a crawl: its canonical form (the key), its site, its slot and its fingerprint.
 //!
-//! A text is read ([`parse`], [`parse_seed`], or [`resolve`] for a link) into the URL as it was found; that is what is
-//! requested. The canonical form is only its key: it is hashed, together with the crawl's name, into the fingerprint.
-//! The site decides on politeness and, by its slot, on the partition.
+//! A text is parsed ([`parse`], [`parse_seed`], or [`resolve`] for a link) into the URL as found, which is the one that
+//! is requested. The canonical form is only its key: the fingerprint is the hash of the crawl's name and this form. The
+//! site determines politeness and, through its slot, the partition.
 //!
 //! | module | contents |
 //! |---|---|
-//! | `read` | from a text to the URL as found; [`UrlError`], [`MAX_URL_BYTES`] |
-//! | `unmapped`, `drive`, `respell` | what the crate `url` reads otherwise than the URL Standard |
+//! | `read` | parsing of a text into the URL as found; [`UrlError`], [`MAX_URL_BYTES`] |
+//! | `unmapped`, `drive`, `respell` | corrections where the crate `url` deviates from the URL Standard |
 //! | `policy` | the rules of the canonical form, each with its reason; the presets; a policy as text |
-//! | `canonical` | the canonical form by a policy's rules |
-//! | `escapes`, `path`, `query`, `parameters` | its parts, and the lists of parameters that are dropped |
+//! | `canonical` | the canonical form under a policy's rules |
+//! | `escapes`, `path`, `query`, `parameters` | its parts, and the lists of parameters to drop |
 //! | `site` | the registrable domain; wide domains |
 //! | `slot` | Kafka's murmur2, slots and partitions |
-//! | `fingerprint` | 128 bits of crawl and canonical form |
-//! | `describe` | all of it for one text, as the command line prints it |
+//! | `fingerprint` | 128-bit hash of crawl and canonical form |
+//! | `describe` | all of this for one text, as printed by the command line |
 
 mod canonical;
 mod describe;

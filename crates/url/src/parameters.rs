@@ -1,10 +1,10 @@
-//! The parameters that say nothing of the page: two maintained lists. Whoever changes one gives [`LISTS_VERSION`] and the
-//! preset `aggressive` the next version, since canonical forms change with it; a test holds their hash.
+//! Parameters without influence on the page: two maintained lists. A change to either increments [`LISTS_VERSION`] and
+//! the version of the preset `aggressive`, since canonical forms change with it; a test checks the hash of the lists.
 
-/// The version of both lists.
+/// Version of both lists.
 pub(crate) const LISTS_VERSION: u32 = 1;
 
-/// Names that only follow visitors, in lower case and sorted. Each is documented by who sets it: Google (Analytics, Ads,
+/// Names that only track visitors, in lower case and sorted. Each is documented by its vendor: Google (Analytics, Ads,
 /// Merchant Center), Meta, Microsoft Advertising, Yandex, X, TikTok, LinkedIn, Pinterest, Mailchimp, HubSpot, Marketo,
 /// Matomo, Adobe, Omeda, Vero, Wicked Reports, Klaviyo, Drip, Openstat, MailerLite, Rejoiner, Branch, Impact, Zanox.
 const TRACKING: &[&str] = &[
@@ -78,11 +78,11 @@ const TRACKING: &[&str] = &[
     "zanpid",
 ];
 
-/// What such names begin with: Urchin (Google Analytics), Matomo, HubSpot Ads.
+/// Prefixes of such names: Urchin (Google Analytics), Matomo, HubSpot Ads.
 const TRACKING_PREFIXES: &[&str] = &["utm_", "mtm_", "hsa_"];
 
-/// Names that are session identifiers wherever they are met, sorted: Servlets, PHP, `ColdFusion`, ASP.NET, osCommerce, Zen
-/// Cart, Bazaarvoice and Broadvision, and others of the lists of Nutch and urlcanon.
+/// Names that are session identifiers on every site, sorted: Servlets, PHP, `ColdFusion`, ASP.NET, osCommerce, Zen
+/// Cart, Bazaarvoice and Broadvision, and others from the lists of Nutch and urlcanon.
 const SESSION: &[&str] = &[
     "_sessionid",
     "asp.net_sessionid",
@@ -97,19 +97,19 @@ const SESSION: &[&str] = &[
     "zenid",
 ];
 
-/// What such names begin with: classic ASP adds eight letters of its own.
+/// Prefixes of such names: classic ASP appends eight letters of its own.
 const SESSION_PREFIXES: &[&str] = &["aspsessionid"];
 
-/// Names that are session identifiers on some sites and a story or a conference's session on others, sorted.
+/// Names that are session identifiers on some sites, and identify a story or a conference session on others; sorted.
 const MAYBE_SESSION: &[&str] = &["_sid", "sessid", "session_id", "sessionid", "sid"];
 
-/// The shortest value that is taken for drawn at random.
+/// Minimum length of a value that counts as random.
 const RANDOM_LENGTH: usize = 16;
 
-/// The longest name of the lists, with room for what follows a prefix.
+/// Maximum length of a name on the lists, with room for the rest of a prefixed name.
 const LONGEST: usize = 32;
 
-/// A parameter's name in lower case; `None` when it is longer than any of the lists.
+/// Returns a parameter's name in lower case; `None` if it is longer than any on the lists.
 fn lower<'a>(name: &str, buffer: &'a mut [u8; LONGEST]) -> Option<&'a str> {
     let lower = buffer.get_mut(..name.len())?;
     lower.copy_from_slice(name.as_bytes());
@@ -121,8 +121,8 @@ fn listed(name: &str, names: &[&str], prefixes: &[&str]) -> bool {
     prefixes.iter().any(|prefix| name.starts_with(prefix)) || names.binary_search(&name).is_ok()
 }
 
-/// For each first letter, which lengths the names have that begin with it: a bit for each. Nearly every name that is asked for
-/// is told from those of the lists by this alone.
+/// For each first letter, the set of lengths of the names that begin with it, one bit per length. This alone rejects
+/// nearly every name that is not on the lists.
 struct Outline([u64; 256]);
 
 impl Outline {
@@ -156,14 +156,14 @@ impl Outline {
 static TRACKING_OUTLINE: Outline = Outline::new(&[TRACKING], TRACKING_PREFIXES);
 static SESSION_OUTLINE: Outline = Outline::new(&[SESSION, MAYBE_SESSION], SESSION_PREFIXES);
 
-/// Whether a parameter of this name only follows visitors.
+/// Returns `true` if a parameter of this name only tracks visitors.
 pub(crate) fn is_tracking(name: &str) -> bool {
     let mut buffer = [0; LONGEST];
     TRACKING_OUTLINE.may_have(name)
         && lower(name, &mut buffer).is_some_and(|name| listed(name, TRACKING, TRACKING_PREFIXES))
 }
 
-/// Whether a parameter of this name and value is a session identifier.
+/// Returns `true` if a parameter of this name and value is a session identifier.
 pub(crate) fn is_session(name: &str, value: &str) -> bool {
     let mut buffer = [0; LONGEST];
     SESSION_OUTLINE.may_have(name)
@@ -172,7 +172,7 @@ pub(crate) fn is_session(name: &str, value: &str) -> bool {
         })
 }
 
-/// Whether a value looks drawn at random: long, in one piece, with digits among the letters or all digits.
+/// Returns `true` if a value looks random: long, only letters and digits, and at least one digit.
 pub(crate) fn is_random(value: &str) -> bool {
     value.len() >= RANDOM_LENGTH
         && value.bytes().all(|byte| byte.is_ascii_alphanumeric())
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn lists_that_change_get_a_new_version() {
-        // When this fails: give LISTS_VERSION and the preset `aggressive` the next version, and then this hash.
+        // If this fails: increment LISTS_VERSION and the version of the preset `aggressive`, then update this hash.
         let lists = [TRACKING, TRACKING_PREFIXES, SESSION, SESSION_PREFIXES, MAYBE_SESSION].map(|list| list.join(" "));
         let hash = xxhash_rust::xxh3::xxh3_64(lists.join("\n").as_bytes());
         assert_eq!((LISTS_VERSION, format!("{hash:016x}").as_str()), (1, "0ea139dfff3dc256"));

@@ -1,8 +1,8 @@
-//! What is dropped from paths. Each function gives `None` when there is nothing to drop.
+//! Removal of parts of a path. Each function returns `None` if there is nothing to remove.
 
 use crate::parameters::{is_random, is_session};
 
-/// Without slashes that follow a slash.
+/// Removes slashes that follow a slash.
 pub(crate) fn merge_slashes(path: &str) -> Option<String> {
     if !path.contains("//") {
         return None;
@@ -16,14 +16,14 @@ pub(crate) fn merge_slashes(path: &str) -> Option<String> {
     Some(out)
 }
 
-/// Without session identifiers: path parameters, and whole segments as ASP.NET writes them.
+/// Removes session identifiers: path parameters, and whole segments as written by ASP.NET.
 pub(crate) fn drop_sessions(path: &str) -> Option<String> {
     if !path.contains([';', '(']) {
         return None;
     }
     let mut out = String::with_capacity(path.len());
     let mut segments = path.split('/').peekable();
-    // What stands before the first slash is empty.
+    // The part before the first slash is empty.
     segments.next();
     while let Some(segment) = segments.next() {
         let kept = without_session(segment);
@@ -36,8 +36,8 @@ pub(crate) fn drop_sessions(path: &str) -> Option<String> {
     (out != path).then_some(out)
 }
 
-/// A segment without those of its parameters (RFC 3986 section 3.3) that name a session. What would be left as a dot segment
-/// is left alone: it would lead elsewhere.
+/// Returns a segment without those of its parameters (RFC 3986 section 3.3) that are session identifiers. A segment
+/// that would become a dot segment is unchanged: it would lead elsewhere.
 fn without_session(segment: &str) -> String {
     let mut parts = segment.split(';');
     let mut out = parts.next().unwrap_or_default().to_owned();
@@ -51,8 +51,8 @@ fn without_session(segment: &str) -> String {
     if matches!(out.as_str(), "." | "..") { segment.to_owned() } else { out }
 }
 
-/// `(S(…))`, with other letters and several of them, or `(…)` alone: the ways in which ASP.NET writes an identifier of 24
-/// letters and digits (cookieless sessions).
+/// Returns `true` for `(S(…))`, with any letter and one or more groups, or `(…)` alone: the forms in which ASP.NET
+/// writes an identifier of 24 letters and digits (cookieless sessions).
 fn is_session_segment(segment: &str) -> bool {
     let Some(inner) = segment.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) else { return false };
     if inner.len() == 24 && is_random(inner) {
@@ -74,7 +74,7 @@ fn is_session_segment(segment: &str) -> bool {
     !inner.is_empty()
 }
 
-/// Without the name of a directory's index.
+/// Removes the file name of a directory index.
 pub(crate) fn drop_index(path: &str) -> Option<String> {
     let (directory, name) = path.rsplit_once('/')?;
     let (stem, ending) = name.split_once('.')?;
@@ -83,7 +83,7 @@ pub(crate) fn drop_index(path: &str) -> Option<String> {
     (is_stem && is_ending).then(|| format!("{directory}/"))
 }
 
-/// The endings of an index (Nutch `regex-normalize.xml`).
+/// File name extensions of an index (Nutch `regex-normalize.xml`).
 const ENDINGS: [&str; 21] = [
     "html", "htm", "php", "asp", "aspx", "jsp", "cfm", "cgi", "phtml", "phtm", "shtml", "shtm", "xhtml", "xhtm",
     "php3", "php4", "php5", "php6", "jsf", "jspx", "jspa",

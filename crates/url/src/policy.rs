@@ -1,4 +1,4 @@
-//! The policy of a canonical form: which rules apply. Pure data, pinned when a crawl is created.
+//! Policies of the canonical form: sets of rules. Pure data, pinned when a crawl is created.
 
 use std::{borrow::Cow, fmt, str::FromStr};
 
@@ -6,62 +6,66 @@ use serde::{Deserialize, Serialize};
 
 use crate::parameters::LISTS_VERSION;
 
-/// One rule of the canonical form that a policy may apply or leave. The crate's README has a table of them with their
+/// Rule of the canonical form that a policy may apply or omit. The crate's README lists all rules with their test
 /// vectors.
 ///
-/// What every policy has is the WHATWG serialisation: scheme and host in lower case, an international name in Punycode
-/// (UTS 46), a numeric host as an IP address (RFC 3986 section 7.4), an IPv6 address compressed (RFC 5952), a default port
-/// left out (RFC 3986 section 6.2.3), dot segments resolved, written `%2e` or not (section 6.2.2.3), an empty path as `/`
-/// (section 6.2.3), and what cannot stand in a URL percent-encoded as UTF-8. So is a non-breaking space: it is `%C2%A0`,
-/// and no space.
+/// Every policy includes the WHATWG serialization: scheme and host in lower case, international names in Punycode (UTS
+/// 46), numeric hosts as IP addresses (RFC 3986 section 7.4), IPv6 addresses compressed (RFC 5952), default ports
+/// omitted (RFC 3986 section 6.2.3), dot segments resolved, including those written `%2e` (section 6.2.2.3), `/` for an
+/// empty path (section 6.2.3), and characters that a URL cannot contain percent-encoded as UTF-8. The latter include
+/// the non-breaking space: it becomes `%C2%A0`, not a space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Rule {
-    /// User information is dropped: it names who asks, not what is asked for (RFC 3986 section 7.5, RFC 9110 section 4.2.4).
+    /// Drops user information: it identifies the requester, not the resource (RFC 3986 section 7.5, RFC 9110 section
+    /// 4.2.4).
     DropUserInfo,
-    /// One trailing dot of the host is dropped: `example.com.` is the same name, fully qualified (RFC 1034 section 3.1).
+    /// Drops one trailing dot of the host: `example.com.` is the same name, fully qualified (RFC 1034 section 3.1).
     DropRootDot,
-    /// Escapes are brought into one form. In path and query their hexadecimal digits are upper-cased (RFC 3986 section
-    /// 6.2.2.1), and what is in no RFC 3986 `pchar` but may stand in a WHATWG URL is escaped, since strict clients must
-    /// send it so: ``[ ] | ^ ` ``, in queries `{ } \` too. In the path unreserved characters are decoded (section
-    /// 6.2.2.2; `%7Euser` is `~user`), and a `%` that begins no escape becomes `%25`, which is all that it can mean. In the
-    /// query neither is done: a `%` may be a legacy `%u20AC`, and a form's decoder may be of any make.
+    /// Normalizes escapes. In path and query, their hexadecimal digits become upper case (RFC 3986 section 6.2.2.1),
+    /// and characters that a WHATWG URL may contain but an RFC 3986 `pchar` may not are escaped, since strict clients
+    /// must send them so: ``[ ] | ^ ` ``, in queries also `{ } \`. In the path, unreserved characters are decoded
+    /// (section 6.2.2.2; `%7Euser` becomes `~user`), and a `%` that begins no escape becomes `%25`, its only possible
+    /// meaning. Neither is done in the query: a `%` may belong to a legacy `%u20AC`, and the decoder of a form may be
+    /// of any kind.
     NormalizeEscapes,
-    /// An empty query is dropped with its `?`: three of five normalisers do, and frameworks do not tell them apart.
+    /// Drops an empty query with its `?`: three of five normalizers do, and frameworks do not distinguish the two.
     DropEmptyQuery,
-    /// `https` counts as `http`, on their default ports: most sites serve the same under both or redirect one to the other
-    /// (SURT of the Internet Archive, urlcanon `aggressive`). On another port the scheme stays, since the port speaks one.
+    /// Replaces `https` by `http`, on default ports: most sites serve the same under both or redirect one to the other
+    /// (SURT of the Internet Archive, urlcanon `aggressive`). On other ports the scheme stays, since a port speaks only
+    /// one.
     MergeSchemes,
-    /// `www.` is dropped from the host, as often as a registrable domain is left (urlcanon `aggressive`, purell). `www2.`
-    /// stays: such hosts are often other servers.
+    /// Drops `www.` from the host, repeatedly, as long as a registrable domain remains (urlcanon `aggressive`, purell).
+    /// `www2.` stays: such hosts are often other servers.
     StripWww,
-    /// Slashes that follow a slash in the path are dropped: file systems take no notice of them (Nutch, crawler-commons).
+    /// Drops repeated slashes in the path: file systems ignore them (Nutch, crawler-commons).
     MergeSlashes,
-    /// The name of a directory's index is dropped: `index` or `default` with a usual ending (Nutch `regex-normalize`).
+    /// Drops the file name of a directory index: `index` or `default` with a usual extension (Nutch `regex-normalize`).
     DropIndex,
-    /// The query is read as a form's (WHATWG URL section 5.1): `%20` and `+` are both a space, written `+`, unreserved
-    /// characters are decoded (RFC 3986 section 6.2.2.2), and a `%` that begins no escape becomes `%25`. `%2B` stays, and
-    /// so does `%C2%A0`, the non-breaking space. It covers for the query what `normalize-escapes` does.
+    /// Reads the query as a form (WHATWG URL section 5.1): `%20` and `+` are both a space, written `+`, unreserved
+    /// characters are decoded (RFC 3986 section 6.2.2.2), and a `%` that begins no escape becomes `%25`. `%2B` stays,
+    /// and so does `%C2%A0`, the non-breaking space. For the query, this includes `normalize-escapes`.
     FormQuery,
-    /// Parameters of the query are sorted by key; those of one key keep their order, as it is the order of a list. Empty
-    /// values and absent ones are kept and told apart (`a=` and `a`).
+    /// Sorts the parameters of the query by key; those of one key keep their order, since it is the order of a list.
+    /// Empty and absent values are kept and stay distinct (`a=` and `a`).
     SortQuery,
-    /// Parameters without key and value are dropped: `?&a=1&&b=2&` is `?a=1&b=2` (Nutch, w3lib, urlcanon).
+    /// Drops empty parameters: `?&a=1&&b=2&` becomes `?a=1&b=2` (Nutch, w3lib, urlcanon).
     DropEmptyParameters,
-    /// Parameters that only follow visitors are dropped, by a list (`utm_source`, `fbclid`).
+    /// Drops parameters that only track visitors, by a list (`utm_source`, `fbclid`).
     DropTracking,
-    /// Session identifiers are dropped, by a list: parameters (`PHPSESSID`), path parameters (`;jsessionid=`), and the
-    /// segments of ASP.NET without cookies (`/(S(…))/`). Names that mean something else elsewhere (`sid`) are dropped
-    /// only with a value that looks drawn at random.
+    /// Drops session identifiers, by a list: parameters (`PHPSESSID`), path parameters (`;jsessionid=`), and the
+    /// segments of cookieless ASP.NET sessions (`/(S(…))/`). Names with another meaning elsewhere (`sid`) are dropped
+    /// only with a value that looks random.
     DropSessions,
-    /// The port is always written out. (No preset has it: such a form parses to one without the default port.)
+    /// Always writes the port. (In no preset: such a form parses to one without the default port.)
     WritePorts,
-    /// A fragment that begins with `!` and goes on is kept: sites of the years from 2009 to 2015 name pages so (the AJAX
-    /// crawling scheme of Google). All others are removed by every policy: they are never sent (RFC 9110 section 4.2.5).
+    /// Keeps a fragment that begins with `!` and is longer: sites built from 2009 to 2015 identify pages by it
+    /// (Google's AJAX crawling scheme). Every policy removes all other fragments: they are never sent (RFC 9110 section
+    /// 4.2.5).
     KeepHashBang,
 }
 
-/// Every rule with its name and the presets that have it, in the order in which a policy's text names them.
+/// Rules with their names and the presets that include them, in the order of a policy's text.
 const RULES: [(Rule, &str, &[Preset]); 15] = {
     use Preset::{Aggressive, Standard};
     const BOTH: &[Preset] = &[Standard, Aggressive];
@@ -86,24 +90,24 @@ const RULES: [(Rule, &str, &[Preset]); 15] = {
 };
 
 impl Rule {
-    /// Every rule.
+    /// Returns all rules.
     pub fn all() -> impl Iterator<Item = Self> {
         RULES.iter().map(|(rule, ..)| *rule)
     }
 
-    /// Its name, as a policy's text has it.
+    /// Returns the name, as used in a policy's text.
     #[must_use]
     pub fn name(self) -> &'static str {
         RULES[self as usize].1
     }
 
-    /// Whether it goes by lists, whose version then stands in the policy's text.
+    /// Returns `true` if the rule uses lists, whose version then is part of the policy's text.
     fn has_lists(self) -> bool {
         matches!(self, Self::DropTracking | Self::DropSessions)
     }
 }
 
-/// A named set of rules, from which a policy begins.
+/// Named set of rules on which a policy is based.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Preset {
     Raw,
@@ -122,7 +126,8 @@ impl Preset {
         }
     }
 
-    /// The version of its rules. It rises when one of them changes, and for `aggressive` when a list does.
+    /// Returns the version of the rules. It increases when one of them changes, and for `aggressive` also when a list
+    /// does.
     fn version(self) -> u32 {
         1
     }
@@ -145,46 +150,47 @@ impl Preset {
     }
 }
 
-/// Which rules the canonical form of a crawl follows.
+/// Policy: the set of rules for the canonical form of a crawl.
 ///
-/// As text, and in serde: the name and version of a preset, then the rules in which it differs, as `standard/1`,
-/// `standard/1,sort-query,drop-tracking/1`, `aggressive/1,no-strip-www`. The text says all: policies with equal texts give
-/// equal canonical forms, in every build that reads the text at all. Versions may be left out when it is read.
+/// As text, and in serde: name and version of a preset, then the rules in which the policy differs: `standard/1`,
+/// `standard/1,sort-query,drop-tracking/1`, `aggressive/1,no-strip-www`. The text is complete: policies with equal
+/// texts give equal canonical forms, in every build that accepts the text. Versions may be omitted in a text to be
+/// parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Cow<'_, str>", into = "String")]
 pub struct Policy {
     preset: Preset,
-    /// A bit for each rule.
+    /// One bit per rule.
     rules: u16,
 }
 
 impl Policy {
-    /// What RFC 3986 calls equivalent and what no server can tell apart, and nothing that a server may well tell apart: for
-    /// a page that is merged wrongly is a page that is never fetched.
+    /// Merges URLs that RFC 3986 calls equivalent or that no server can distinguish, and none that a server might
+    /// distinguish: a page that is merged wrongly is never fetched.
     pub const STANDARD: Self = Preset::Standard.policy();
-    /// Also what servers seldom tell apart. It saves requests on sites with session identifiers, tracking links or several
-    /// names, and may lose pages on others.
+    /// Also merges URLs that servers rarely distinguish. This saves requests on sites with session identifiers,
+    /// tracking links or several names, and may lose pages on others.
     pub const AGGRESSIVE: Self = Preset::Aggressive.policy();
-    /// Only what parsing does: each way to write a URL is a page of its own.
+    /// Applies parsing only: each spelling of a URL is a separate page.
     pub const RAW: Self = Preset::Raw.policy();
 
-    /// The presets.
+    /// All presets.
     pub const PRESETS: [Self; 3] = [Self::STANDARD, Self::AGGRESSIVE, Self::RAW];
 
-    /// Whether the rule applies.
+    /// Returns `true` if the rule applies.
     #[must_use]
     pub const fn has(self, rule: Rule) -> bool {
         self.rules & 1 << rule as u8 != 0
     }
 
-    /// Whether it is [`Policy::STANDARD`], which messages leave out.
+    /// Returns `true` for [`Policy::STANDARD`], which messages omit.
     #[must_use]
     #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
     pub fn is_standard(&self) -> bool {
         *self == Self::STANDARD
     }
 
-    /// The same policy with a rule added or left out.
+    /// Returns the policy with a rule added or removed.
     #[must_use]
     pub const fn with(self, rule: Rule, applies: bool) -> Self {
         let bit = 1 << rule as u8;
@@ -213,11 +219,11 @@ impl fmt::Display for Policy {
     }
 }
 
-/// The text names no policy that this build has.
+/// Error of a text that names no policy of this build.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyError {
-    /// It does not begin with a preset.
+    /// The text does not begin with a preset.
     #[error(
         "`{0}` is no canonical policy; one is `standard`, `aggressive` or `raw`, and rules after commas, as `standard,sort-query`"
     )]
@@ -225,7 +231,7 @@ pub enum PolicyError {
     /// A rule is unknown.
     #[error("`{0}` is no rule of a canonical policy; one is {names}, or `no-` and one of these", names = rule_names())]
     Rule(String),
-    /// The rules of that name were others.
+    /// The version is not that of this build.
     #[error("`{0}` is another version than this build has, `{1}`")]
     Version(String, String),
 }
@@ -262,12 +268,12 @@ impl FromStr for Policy {
     }
 }
 
-/// A word and what stands behind its slash.
+/// Splits a word into the name and the version after the slash.
 fn versioned(word: &str) -> (&str, Option<&str>) {
     word.split_once('/').map_or((word, None), |(name, version)| (name, Some(version)))
 }
 
-/// The beginning of a text, for an error message.
+/// Returns the beginning of a text, for an error message.
 fn shown(text: &str) -> String {
     text[..text.floor_char_boundary(60)].to_owned()
 }

@@ -1,11 +1,11 @@
-//! The parameters of a query: sorted, and some dropped.
+//! Query parameters: sorting and removal.
 
 use crate::{
     Policy, Rule,
     parameters::{is_session, is_tracking},
 };
 
-/// The rules that apply to the parameters of a query.
+/// Rules for the parameters of a query.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ParameterRules {
     sort: bool,
@@ -15,7 +15,7 @@ pub(crate) struct ParameterRules {
 }
 
 impl ParameterRules {
-    /// Those of a policy; `None` when it has none.
+    /// Returns the rules of a policy; `None` if it has none.
     pub(crate) fn of(policy: Policy) -> Option<Self> {
         let rules = Self {
             sort: policy.has(Rule::SortQuery),
@@ -26,8 +26,9 @@ impl ParameterRules {
         (rules.sort || rules.drop_empty || rules.drop_tracking || rules.drop_sessions).then_some(rules)
     }
 
-    /// The query by these rules; `None` when it is so already. Parameters are what stands between `&`; a `;` separates
-    /// nothing (WHATWG URL section 5.1), except before `jsessionid`, which servlet containers append wherever they can.
+    /// Applies the rules to a query; returns `None` if nothing changes. Parameters are separated by `&`; a `;`
+    /// separates nothing (WHATWG URL section 5.1), except before `jsessionid`, which servlet containers append wherever
+    /// possible.
     pub(crate) fn apply(self, query: &str) -> Option<String> {
         if self.holds(query) {
             return None;
@@ -72,7 +73,7 @@ impl ParameterRules {
     }
 }
 
-/// What a parameter is sorted by.
+/// Returns the sort key of a parameter.
 fn key(piece: &str) -> &str {
     piece.split_once('=').map_or(piece, |(key, _)| key)
 }

@@ -1,4 +1,4 @@
-//! Reading: from a text to the URL as it was found, which is what is requested.
+//! Parsing of a text into the URL as found, which is the one that is requested.
 
 use std::borrow::Cow;
 
@@ -6,33 +6,34 @@ use url::{ParseError, Url};
 
 use crate::{canonical::is_hash_bang, drive, unmapped};
 
-/// Why a text is not a URL that can be crawled.
+/// Reason why a text is not a URL that can be crawled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UrlError {
-    /// The text is not an absolute URL.
+    /// Not an absolute URL.
     #[error("not a url: {0}")]
     Malformed(String),
-    /// The scheme is neither http nor https.
+    /// Scheme other than http or https.
     #[error("scheme `{0}` is not crawled; allowed are http and https")]
     Scheme(String),
-    /// The URL is longer than can be crawled.
+    /// Longer than [`MAX_URL_BYTES`].
     #[error("the url has {0} bytes; allowed are {max}", max = MAX_URL_BYTES)]
     TooLong(usize),
 }
 
-/// The longest URL that is crawled, in bytes, both as given and as serialised (RFC 9110 section 4.1 asks for 8000).
+/// Maximum length of a URL in bytes, both as given and as serialized (RFC 9110 section 4.1 recommends at least 8000).
 pub const MAX_URL_BYTES: usize = 8192;
 
-/// Turns the text of a query into bytes of a page's encoding.
+/// Function that encodes the text of a query in the character encoding of a page.
 pub type QueryEncoding<'a> = &'a dyn Fn(&str) -> Cow<'_, [u8]>;
 
-/// Reads an absolute http or https URL as it was found: resolved and serialised, without its fragment unless that begins
-/// with `!` and so may name a page (`Rule::KeepHashBang`), otherwise untouched. No fragment is ever sent. Leading and trailing
-/// control characters and spaces are removed, and tabs and newlines within (WHATWG URL, basic parser, steps 1 to 3).
+/// Parses an absolute http or https URL as found: resolved and serialized, without its fragment unless that begins with
+/// `!` and may thus name a page (`Rule::KeepHashBang`), otherwise unchanged. Fragments are never sent. Leading and
+/// trailing control characters and spaces are removed, as are tabs and newlines within (WHATWG URL, basic parser, steps
+/// 1 to 3).
 ///
 /// # Errors
-/// When the text is no URL, has another scheme or is too long.
+/// Returns an error if the text is not a URL, has another scheme or is too long.
 pub fn parse(text: &str) -> Result<Url, UrlError> {
     let text = &*trim(text)?;
     match read(text, None, None) {
@@ -41,28 +42,29 @@ pub fn parse(text: &str) -> Result<Url, UrlError> {
     }
 }
 
-/// Resolves a link against the URL of its page (RFC 3986 section 5, as WHATWG has it): the link as it was found.
+/// Resolves a link against the URL of its page (RFC 3986 section 5, as specified by WHATWG) to the URL as found.
 ///
 /// # Errors
-/// When it is no URL, has another scheme or is too long.
+/// Returns an error if the result is not a URL, has another scheme or is too long.
 pub fn resolve(base: &Url, link: &str) -> Result<Url, UrlError> {
     resolve_encoded(base, link, None)
 }
 
-/// Resolves a link of a page in another encoding than UTF-8, in which its query is then sent (WHATWG URL, query state).
+/// Resolves a link of a page in an encoding other than UTF-8, in which its query is then sent (WHATWG URL, query
+/// state).
 ///
 /// # Errors
-/// When it is no URL, has another scheme or is too long.
+/// Returns an error if the result is not a URL, has another scheme or is too long.
 pub fn resolve_encoded(base: &Url, link: &str, encoding: Option<QueryEncoding<'_>>) -> Result<Url, UrlError> {
     let link = &*trim(link)?;
-    // Pages are full of these; no parser is needed to turn them down.
+    // Pages are full of such links; no parser is needed to refuse them.
     if let Some(scheme) = scheme_of(link).filter(|scheme| !is_crawled(scheme)) {
         return Err(UrlError::Scheme(scheme.to_ascii_lowercase()));
     }
     let join = |link: &str| read(link, Some(base), encoding);
     match join(link) {
         Ok(url) => accept(url),
-        // Of `///host/path`, browsers take `//host/path`; the parser does so for absolute URLs only.
+        // Browsers read `///host/path` as `//host/path`; the parser does so for absolute URLs only.
         Err(ParseError::EmptyHost) if link.starts_with(['/', '\\']) => {
             match join(&format!("//{}", link.trim_start_matches(['/', '\\']))) {
                 Ok(url) => accept(url),
@@ -73,10 +75,10 @@ pub fn resolve_encoded(base: &Url, link: &str, encoding: Option<QueryEncoding<'_
     }
 }
 
-/// Reads what a person typed: as [`parse`], and a bare host (`example.com/x`, `localhost:8080`, `//example.com`) means https.
+/// Parses user input: as [`parse`], but a bare host (`example.com/x`, `localhost:8080`, `//example.com`) means https.
 ///
 /// # Errors
-/// When the text is no URL, has another scheme or is too long.
+/// Returns an error if the text is not a URL, has another scheme or is too long.
 pub fn parse_seed(text: &str) -> Result<Url, UrlError> {
     let text = &*trim(text)?;
     if text.is_empty() {
@@ -97,7 +99,7 @@ pub fn parse_seed(text: &str) -> Result<Url, UrlError> {
     parse(&format!("https://{bare}"))
 }
 
-/// Reads a text, also where `url` reads it otherwise than the URL Standard.
+/// Parses a text; corrects deviations of `url` from the URL Standard.
 fn read(text: &str, base: Option<&Url>, encoding: Option<QueryEncoding<'_>>) -> Result<Url, ParseError> {
     let parse = |text: &str, base: Option<&Url>| {
         let parse =
@@ -110,7 +112,7 @@ fn read(text: &str, base: Option<&Url>, encoding: Option<QueryEncoding<'_>>) -> 
     }
 }
 
-/// The text without what WHATWG removes, if it is not too long.
+/// Removes the characters that WHATWG removes; returns an error if the text is too long.
 fn trim(text: &str) -> Result<Cow<'_, str>, UrlError> {
     let text = text.trim_matches(|c| c <= ' ');
     if text.len() > MAX_URL_BYTES {
@@ -120,7 +122,7 @@ fn trim(text: &str) -> Result<Cow<'_, str>, UrlError> {
     Ok(if controls { Cow::Owned(text.replace(['\t', '\n', '\r'], "")) } else { Cow::Borrowed(text) })
 }
 
-/// The scheme that the text begins with (RFC 3986 section 3.1), without the colon.
+/// Returns the scheme at the beginning of a text (RFC 3986 section 3.1), without the colon.
 pub(crate) fn scheme_of(text: &str) -> Option<&str> {
     let end = text.bytes().position(|byte| !(byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.')))?;
     (text.as_bytes()[end] == b':' && text.as_bytes()[0].is_ascii_alphabetic()).then(|| &text[..end])
@@ -130,7 +132,7 @@ fn is_crawled(scheme: &str) -> bool {
     scheme.eq_ignore_ascii_case("https") || scheme.eq_ignore_ascii_case("http")
 }
 
-/// The last step of reading: the scheme is one that is crawled, a fragment that names no page goes.
+/// Checks scheme and length of a parsed URL, and removes a fragment that names no page.
 fn accept(mut url: Url) -> Result<Url, UrlError> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(UrlError::Scheme(url.scheme().to_owned()));
@@ -151,7 +153,7 @@ fn refuse(text: &str, error: ParseError) -> UrlError {
     }
 }
 
-/// The beginning of a text, for an error message.
+/// Returns the beginning of a text, for an error message.
 fn shown(text: &str) -> &str {
     &text[..text.floor_char_boundary(100)]
 }

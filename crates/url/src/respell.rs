@@ -1,13 +1,14 @@
-//! Reading what the crate `url` (2.5.8) reads otherwise than the URL Standard: as another text of the same length, after which
-//! the true spelling is put back into the parts that `url` hands out for communication between processes and takes back unread.
+//! Workaround for texts that the crate `url` (2.5.8) parses differently from the URL Standard: another text of the same
+//! length is parsed, then the true spelling is restored in the parts that `url` exports for inter-process communication
+//! and accepts back without parsing.
 
 use serde_json::Value;
 use url::{ParseError, Url};
 
-/// A URL with each byte of some that were replaced as it was. Its parts begin where they did, since not a byte is added.
+/// Returns a URL with its true spelling, as given by `spelling`. The parts keep their offsets, since no byte is added.
 ///
 /// # Errors
-/// Those of IDNA, if `url` does not take its parts back.
+/// Returns [`ParseError::IdnaError`] if `url` does not accept the parts.
 pub(crate) fn truly_spelled(url: &Url, spelling: impl Fn(&str) -> String) -> Result<Url, ParseError> {
     let spelled = || {
         let mut parts = url.serialize_internal(serde_json::value::Serializer).ok()?;

@@ -1,32 +1,32 @@
-//! Slots and partitions: where the records of a site live.
+//! Slots and partitions: the placement of a site's records.
 
-/// The number of slots, which is also the largest number of partitions.
+/// Number of slots, and maximum number of partitions.
 pub const SLOTS: u16 = 16384;
 
-/// A slot: `(murmur2(site) & 0x7fffffff) % 16384`. It stays when partitions are doubled.
+/// Slot: `(murmur2(site) & 0x7fffffff) % 16384`. It does not change when the partition count is doubled.
 pub type Slot = u16;
 
-/// The slot of a site. A Java producer's default partitioner agrees: for a power of two `P` up to 16384,
-/// `(h % 16384) % P = h % P`.
+/// Returns the slot of a site. Consistent with a Java producer's default partitioner: for a power of two `P` up to
+/// 16384, `(h % 16384) % P = h % P`.
 #[must_use]
 pub fn slot_of(site: &str) -> Slot {
     let hash = murmur2(site.as_bytes()) & 0x7fff_ffff;
-    // The remainder is below 16384, so that nothing is cut.
+    // The remainder is below 16384, so nothing is truncated.
     (hash % u32::from(SLOTS)) as Slot
 }
 
-/// The partition of a slot; `partitions` is a power of two up to [`SLOTS`].
+/// Returns the partition of a slot; `partitions` is a power of two up to [`SLOTS`].
 #[must_use]
 pub fn partition_of(slot: Slot, partitions: u32) -> u32 {
     u32::from(slot) % partitions.max(1)
 }
 
-/// MurmurHash2, 32 bits (Austin Appleby), with the seed that Kafka uses (`org.apache.kafka.common.utils.Utils#murmur2`).
+/// Computes MurmurHash2, 32 bits (Austin Appleby), with Kafka's seed (`org.apache.kafka.common.utils.Utils#murmur2`).
 fn murmur2(data: &[u8]) -> u32 {
     const SEED: u32 = 0x9747_b28c;
     const M: u32 = 0x5bd1_e995;
     const R: u32 = 24;
-    // Kafka takes the length as a 32-bit integer.
+    // Kafka uses the length as a 32-bit integer.
     let mut hash = SEED ^ data.len() as u32;
     let mut words = data.chunks_exact(4);
     for word in &mut words {

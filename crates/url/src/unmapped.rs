@@ -1,22 +1,22 @@
-//! Hosts with `xn--` labels that UTS 46 does not accept: no Punycode at all, or one that decodes to what it disallows.
+//! Hosts with `xn--` labels that UTS 46 rejects: invalid Punycode, or Punycode that decodes to disallowed characters.
 //!
-//! Such names are registered and served, and browsers open them: since June 2026 the URL Standard takes an ASCII
-//! domain as it is, in lower case (section 3.3, whatwg/url pull request 914). The crate `url` (2.5.8) refuses them.
+//! Such names are registered and served, and browsers open them: since June 2026 the URL Standard accepts an ASCII
+//! domain unchanged, in lower case (section 3.3, whatwg/url pull request 914). The crate `url` (2.5.8) rejects them.
 
 use url::{ParseError, Url};
 
 use crate::{read::scheme_of, respell::truly_spelled};
 
-/// Whether the host is such a name. Libraries that read the URL anew refuse it.
+/// Returns `true` if the host is such a name. Libraries that parse the URL again reject it.
 #[must_use]
 pub fn is_unmapped(url: &Url) -> bool {
     url.host_str().is_some_and(|host| host.contains("xn--")) && Url::parse(url.as_str()).is_err()
 }
 
-/// Reads a text in which no international domain was found, by `parse`, when its host is ASCII.
+/// Parses a text, using `parse`, whose host is not a valid international domain name but is ASCII.
 ///
 /// # Errors
-/// Those of `parse`.
+/// Returns the errors of `parse`.
 pub(crate) fn read(
     text: &str,
     base: Option<&Url>,
@@ -30,7 +30,7 @@ pub(crate) fn read(
     truly_spelled(&parse(&respelled(text, b'n', other), base)?, |text| respelled(text, other, b'n'))
 }
 
-/// Whether `x`, the letter and `--` stand in a text, in any case.
+/// Returns `true` if a text contains `x`, the letter and `--`, in any case.
 fn has_prefix(text: &str, letter: u8) -> bool {
     text.as_bytes().windows(4).any(|four| is_prefix(four, letter))
 }
@@ -39,7 +39,7 @@ fn is_prefix(four: &[u8], letter: u8) -> bool {
     matches!(four, [b'x' | b'X', second, b'-', b'-'] if second.eq_ignore_ascii_case(&letter))
 }
 
-/// The text with another letter after each `x` of such prefixes, in the same case.
+/// Replaces the letter after the `x` of each such prefix, keeping its case.
 fn respelled(text: &str, letter: u8, other: u8) -> String {
     let mut respelled = String::with_capacity(text.len());
     let bytes = text.as_bytes();
@@ -54,7 +54,7 @@ fn respelled(text: &str, letter: u8, other: u8) -> String {
     respelled
 }
 
-/// Whether the host is written in ASCII and without escapes, after the scheme or the slashes.
+/// Returns `true` if the host, after the scheme or the slashes, is ASCII without escapes.
 fn has_ascii_host(text: &str) -> bool {
     let text = scheme_of(text).map_or(text, |scheme| &text[scheme.len() + 1..]);
     let authority = text.trim_start_matches(['/', '\\']);

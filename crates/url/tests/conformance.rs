@@ -1,5 +1,6 @@
-//! The vectors of others, whole: every row passes under the preset that it asks for, or is on the list of expected failures
-//! with what comes out instead and the reason. A listed row that begins to pass, or to fail in another way, fails the test.
+//! The complete test vectors of other projects: every row passes under a preset that it allows, or is on the list of
+//! expected failures with the actual result and the reason. A listed row that begins to pass, or to fail differently,
+//! fails the test.
 
 #![allow(clippy::expect_used, reason = "a test says what it expects")]
 
@@ -36,12 +37,12 @@ impl Vector {
     }
 
     fn expected(&self) -> Option<&str> {
-        // No form has a fragment; that of the expected one is cut, as the normalisers were compared.
+        // No form has a fragment; that of the expected form is cut, as in the comparison of the normalizers.
         self.expected.as_deref().map(|text| text.split('#').next().unwrap_or(text))
     }
 
-    /// What the row asks for by what it exercises: the standard, and the standard with touched choices made the other way.
-    /// Its library made each of them one way; which, only the expected form says.
+    /// Returns the policies that the row allows: the standard one, and all variants in which rules that the row
+    /// exercises are inverted. Its library made one choice for each; only the expected form shows which.
     fn policies(&self) -> Vec<Policy> {
         let choice = |what: &str| match what {
             "query-order-or-empty-params" => &[Rule::SortQuery, Rule::DropEmptyParameters][..],
@@ -66,7 +67,7 @@ impl Vector {
     }
 }
 
-/// What comes out of a row, and whether that is right.
+/// Result of a row, and whether it is right.
 type Outcome = (Option<String>, bool);
 
 fn compare(got: Option<String>, expected: Option<&str>) -> Outcome {
@@ -74,7 +75,7 @@ fn compare(got: Option<String>, expected: Option<&str>) -> Outcome {
     (got, right)
 }
 
-/// The canonical form under what the row asks for.
+/// Returns the canonical form under the policies that the row allows.
 fn by_touches(vector: &Vector) -> Outcome {
     let policies = vector.policies();
     let passes = policies.iter().any(|policy| vector.canonical(*policy).as_deref() == vector.expected());
@@ -90,7 +91,7 @@ fn aggressive(vector: &Vector) -> Outcome {
     compare(vector.canonical(Policy::AGGRESSIVE), vector.expected())
 }
 
-/// As parsed. What has another scheme is refused, and so right.
+/// Compares the form as parsed. Refusing another scheme is right.
 fn raw(vector: &Vector) -> Outcome {
     let expected = vector.expected().filter(|text| text.starts_with("http:") || text.starts_with("https:"));
     compare(vector.canonical(Policy::RAW), expected)
@@ -115,7 +116,7 @@ fn host(vector: &Vector) -> Outcome {
     compare(url.and_then(|url| url.host_str().map(str::to_owned)), vector.expected())
 }
 
-/// Where there is no registrable domain the host is the site.
+/// Compares the site; without a registrable domain, the expected site is the host.
 fn site(vector: &Vector) -> Outcome {
     let of = |host: &str| parse(&format!("http://{host}/")).ok();
     let Some(url) = vector.input.as_deref().and_then(of) else {
@@ -130,7 +131,7 @@ fn site(vector: &Vector) -> Outcome {
 }
 
 fn query_encoding(vector: &Vector) -> Outcome {
-    // The encoders are the extractor's; what is tested is that their bytes reach the query.
+    // The encoders belong to the extractor; this tests that their bytes reach the query.
     fn encoder<F: Fn(&str) -> Cow<'_, [u8]>>(encode: F) -> F {
         encode
     }
@@ -149,7 +150,7 @@ fn query_encoding(vector: &Vector) -> Outcome {
     compare(url.and_then(|url| url.query().map(str::to_owned)), vector.expected())
 }
 
-/// A file, its rows, and what is asked of them.
+/// File, number of rows, text, and check of a row.
 type Suite = (&'static str, usize, &'static str, fn(&Vector) -> Outcome);
 
 macro_rules! suite {
@@ -221,7 +222,7 @@ fn every_row_passes_or_is_expected_to_fail_for_a_reason() {
     assert_eq!(wrong, 0, "rows; see the output");
 }
 
-/// Also where UTS 46 refuses a host that WHATWG takes.
+/// Covers hosts that UTS 46 rejects and WHATWG accepts.
 #[test]
 fn no_url_is_refused_that_whatwg_takes() {
     let rows = include_str!("vectors/wpt_urltestdata.jsonl").lines();

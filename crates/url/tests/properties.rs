@@ -1,4 +1,4 @@
-//! What holds for every text.
+//! Properties of URLs, canonical forms and sites.
 
 #![allow(clippy::expect_used, reason = "a test says what it expects")]
 
@@ -17,7 +17,7 @@ fn under(policy: &str, text: &str) -> String {
     policy.canonicalize(&parse(text).expect(text)).into_string()
 }
 
-/// Every preset, and any other set of rules.
+/// Generates presets and arbitrary sets of rules.
 fn policies() -> impl Strategy<Value = Policy> {
     let any = proptest::collection::vec(any::<bool>(), Rule::all().count()).prop_map(|rules| {
         Rule::all().zip(rules).fold(Policy::RAW, |policy, (rule, applies)| policy.with(rule, applies))
@@ -29,7 +29,7 @@ fn wide() -> WideDomains {
     WideDomains::new(["a.b", "www.a", "b.co.uk", "c"]).expect("domains")
 }
 
-/// Texts that look like URLs, rich in what is special in one.
+/// Generates texts that look like URLs, with many special characters.
 fn url_like() -> impl Strategy<Value = String> {
     let host = prop_oneof![
         "[a-z0-9.%-]{1,12}",
@@ -85,7 +85,7 @@ proptest! {
             let same = |policy: Policy| policy.canonicalize(&a) == policy.canonicalize(&b);
             prop_assert!(!same(Policy::RAW) || same(Policy::STANDARD));
             prop_assert!(!same(Policy::STANDARD) || same(Policy::AGGRESSIVE));
-            // Whatever is merged is one key under each stricter policy, too.
+            // Merged URLs have one key under each stricter policy, too.
             let form = Policy::STANDARD.canonicalize(&a);
             let again = parse(form.as_str()).expect("a canonical form is a url");
             prop_assert_eq!(Policy::AGGRESSIVE.canonicalize(&again), Policy::AGGRESSIVE.canonicalize(&a));
@@ -119,7 +119,7 @@ proptest! {
     fn an_absolute_link_resolves_to_what_it_parses_to(text in url_like()) {
         let base = parse("ftp://example.com/").expect_err("another scheme");
         prop_assert_eq!(base, UrlError::Scheme("ftp".into()));
-        // With a base of the other scheme, an absolute URL is never taken as relative to it.
+        // With a base of the other scheme, no absolute URL is resolved relative to it.
         let other = if text.to_ascii_lowercase().starts_with("https") { "http://x.test/" } else { "https://x.test/" };
         if let Ok(url) = parse(&text) {
             prop_assert_eq!(resolve(&parse(other).expect("a url"), &text), Ok(url));

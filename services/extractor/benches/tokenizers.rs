@@ -1,7 +1,7 @@
-//! Which tokenizer: the same task for each, links and text without a tree (`docs/adr/0007-extraction.md`).
+//! Comparison of tokenizers on the same task: links and text without a tree (`docs/adr/0007-extraction.md`).
 //!
-//! html5gum is measured through the extractor's own emitter in `extract.rs`; here its plain callback emitter stands for it, so
-//! that all three do no more than find `a[href]` and collect text. lol_html does not resolve character references.
+//! `extract.rs` measures html5gum through the extractor's own emitter; here its plain callback emitter is used, so
+//! that all three only find `a[href]` and collect text. lol_html does not resolve character references.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark")]
 
 use std::cell::{Cell, RefCell};

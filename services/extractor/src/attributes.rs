@@ -1,10 +1,10 @@
-//! The attributes of the tag that is being read; those that matter, and bounded.
+//! Attributes of the current tag; only those that matter, and bounded.
 
 use orbweaver_url::MAX_URL_BYTES;
 
-/// A value is kept up to this many bytes: the longest URL, and as much white space around it.
+/// Maximum length of a value, in bytes: the longest URL, and as much white space around it.
 const MAX_VALUE_BYTES: usize = 2 * MAX_URL_BYTES;
-/// Longer names are none of ours.
+/// Maximum length of a name, in bytes; longer names do not matter.
 const MAX_NAME_BYTES: usize = 16;
 
 /// An attribute that extraction reads.
@@ -38,19 +38,19 @@ impl Attribute {
     }
 }
 
-/// Where the name that is being read leads.
+/// State of reading an attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Reading {
     /// No attribute, or one that does not matter.
     #[default]
     Nothing,
-    /// Its name.
+    /// The name of an attribute.
     Name,
-    /// Its value, into this place.
+    /// The value of this attribute.
     Value(Attribute),
 }
 
-/// The attributes of one tag. The buffers stay from tag to tag.
+/// Attributes of one tag. The buffers are reused from tag to tag.
 #[derive(Debug, Default)]
 pub(crate) struct Attributes {
     name: Vec<u8>,
@@ -61,21 +61,21 @@ pub(crate) struct Attributes {
 }
 
 impl Attributes {
-    /// A new tag begins.
+    /// Starts a new tag.
     pub(crate) fn clear(&mut self) {
         self.reading = Reading::Nothing;
         self.present = [false; ATTRIBUTES];
         self.cut = [false; ATTRIBUTES];
     }
 
-    /// A new attribute begins.
+    /// Starts a new attribute.
     pub(crate) fn begin(&mut self) {
         self.end();
         self.name.clear();
         self.reading = Reading::Name;
     }
 
-    /// More of its name, in lower case.
+    /// Appends to the attribute's name, in lower case.
     pub(crate) fn push_name(&mut self, name: &[u8]) {
         if self.reading == Reading::Name {
             let room = (MAX_NAME_BYTES + 1).saturating_sub(self.name.len());
@@ -83,7 +83,7 @@ impl Attributes {
         }
     }
 
-    /// More of its value, character references resolved.
+    /// Appends to the attribute's value, with resolved character references.
     pub(crate) fn push_value(&mut self, value: &[u8]) {
         self.resolve();
         if let Reading::Value(attribute) = self.reading {
@@ -94,23 +94,24 @@ impl Attributes {
         }
     }
 
-    /// The attribute, or the tag, ends.
+    /// Ends the attribute, or the tag.
     pub(crate) fn end(&mut self) {
         self.resolve();
         self.reading = Reading::Nothing;
     }
 
-    /// The value of an attribute of the tag that has ended.
+    /// Returns the value of an attribute of the tag that has ended.
     pub(crate) fn get(&self, attribute: Attribute) -> Option<&[u8]> {
         self.present[attribute as usize].then(|| self.values[attribute as usize].as_slice())
     }
 
-    /// Whether the value of an attribute was cut.
+    /// Returns `true` if the value of an attribute was cut.
     pub(crate) fn is_cut(&self, attribute: Attribute) -> bool {
         self.cut[attribute as usize]
     }
 
-    /// Turns a whole name into the place of its value. Of two attributes of one name the first counts (WHATWG HTML 13.2.5.33).
+    /// Maps a complete name to its attribute. Of two attributes with one name, the first counts (WHATWG HTML
+    /// 13.2.5.33).
     fn resolve(&mut self) {
         if self.reading != Reading::Name {
             return;

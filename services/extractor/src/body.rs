@@ -1,4 +1,4 @@
-//! The body of a record of `crawl.pages`.
+//! Body of a record of `crawl.pages`.
 
 use std::borrow::Cow;
 use std::io::Read;
@@ -6,44 +6,44 @@ use std::io::Read;
 use orbweaver_messages::BodyEncoding;
 use zstd::bulk::Decompressor;
 
-/// Larger windows are refused: a frame may ask for gigabytes of memory in a few bytes. 2 to the 24 is what levels up to 22
-/// need for bodies that travel in records.
+/// Log2 of the largest window accepted: a frame of a few bytes may request gigabytes of memory. Levels up to 22 need
+/// 2^24 for bodies that fit into records.
 const WINDOW_LOG_MAX: u32 = 24;
 
-/// A body cannot be read.
+/// Failure to read a body.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BodyError {
     /// The record has no value.
     #[error("a page record without a body")]
     Missing,
-    /// It is not a zstd frame, or a damaged one.
+    /// The body is not a zstd frame, or a damaged one.
     #[error("the body is not a sound zstd frame: {0}")]
     Zstd(std::io::Error),
 }
 
-/// The room for decoded bodies is kept up to this size, in bytes.
+/// Largest buffer for decoded bodies that is kept, in bytes.
 const KEPT_BYTES: usize = 1 << 20;
 
-/// Opens bodies, one after another: what decompression needs is made once.
+/// Reader of bodies, one after another, which reuses its decompression state.
 pub struct BodyReader {
     decompressor: Decompressor<'static>,
     body: Vec<u8>,
 }
 
 impl BodyReader {
-    /// Makes what decompression needs.
+    /// Creates the decompression state.
     ///
     /// # Errors
-    /// When there is no memory for it.
+    /// Returns an error if there is no memory for it.
     pub fn new() -> Result<Self, BodyError> {
         Ok(Self { decompressor: Decompressor::new().map_err(BodyError::Zstd)?, body: Vec::new() })
     }
 
-    /// The decoded body, and whether it was cut at `max_bytes`, which also bounds the memory that it takes.
+    /// Returns the decoded body, and whether it was cut at `max_bytes`, which also bounds its memory.
     ///
     /// # Errors
-    /// When there is no body, or it is damaged.
+    /// Returns an error if the body is missing or damaged.
     pub fn open<'a>(
         &'a mut self,
         value: Option<&'a [u8]>,
@@ -66,7 +66,7 @@ impl BodyReader {
                         self.body.reserve(size);
                         self.decompressor.decompress_to_buffer(value, &mut self.body).map_err(BodyError::Zstd)?;
                         if self.body.len() != size {
-                            // The room may be larger than what the first frame says that it has.
+                            // The buffer may be larger than the size that the first frame declares.
                             let reason = "more than one frame";
                             return Err(BodyError::Zstd(std::io::Error::new(std::io::ErrorKind::InvalidData, reason)));
                         }
@@ -79,24 +79,24 @@ impl BodyReader {
     }
 }
 
-/// About the size of a decoded body, before it is decoded; never above `max_bytes`.
+/// Estimates the size of a decoded body before it is decoded; at most `max_bytes`.
 #[must_use]
 pub fn expected_bytes(value: &[u8], max_bytes: usize) -> usize {
     let size = match zstd::zstd_safe::get_frame_content_size(value) {
         Ok(Some(size)) => usize::try_from(size).unwrap_or(usize::MAX),
         Ok(None) => usize::MAX,
-        // No frame: it travels as it is.
+        // No frame: the body is not compressed.
         Err(_) => value.len(),
     };
     size.min(max_bytes)
 }
 
-/// Decodes a frame that does not say its size, or is too large, up to the limit.
+/// Decodes a frame that does not declare its size, or is too large, up to the limit.
 fn stream(frame: &[u8], max_bytes: usize) -> Result<(Cow<'static, [u8]>, bool), BodyError> {
     let mut decoder = zstd::stream::read::Decoder::with_buffer(frame).map_err(BodyError::Zstd)?.single_frame();
     decoder.window_log_max(WINDOW_LOG_MAX).map_err(BodyError::Zstd)?;
     let mut body = Vec::new();
-    // One byte more tells whether there was more.
+    // One more byte shows whether the body is longer.
     decoder.take(max_bytes as u64 + 1).read_to_end(&mut body).map_err(BodyError::Zstd)?;
     let cut = body.len() > max_bytes;
     body.truncate(max_bytes);

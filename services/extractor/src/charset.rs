@@ -1,4 +1,4 @@
-//! In which encoding a body is read: byte order mark, then the header, then what the document declares, then a guess.
+//! Choice of a body's encoding: byte order mark, then the header, then the document's declaration, then detection.
 //!
 //! This is the order of WHATWG HTML 13.2.3.2, with chardetng (the detector of Firefox) as its last step.
 
@@ -9,24 +9,24 @@ use encoding_rs::{Encoding, UTF_8};
 
 use crate::prescan::declared;
 
-/// The guess looks at this many bytes.
+/// Maximum number of bytes examined by detection.
 const DETECTION_BYTES: usize = 64 << 10;
 
-/// How an encoding came to be chosen, from the surest to the least sure.
+/// Source of an encoding, from the most to the least reliable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CharsetSource {
-    /// A byte order mark.
+    /// Byte order mark.
     ByteOrderMark,
-    /// The parameter of the content type.
+    /// Parameter of the content type.
     Header,
-    /// A `meta` element or an XML declaration.
+    /// `meta` element or XML declaration.
     Declared,
-    /// A guess from the bytes and the top-level domain.
+    /// Guess from the bytes and the top-level domain.
     Detected,
 }
 
 impl CharsetSource {
-    /// As a metric's label.
+    /// Returns the label for metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -38,7 +38,8 @@ impl CharsetSource {
     }
 }
 
-/// The encoding of `body`, which came with `content_type` from a host below `top_level_domain`.
+/// Returns the encoding of `body`, which arrived with `content_type` from a host below `top_level_domain`, and its
+/// source.
 #[must_use]
 pub fn choose(
     body: &[u8],
@@ -57,14 +58,14 @@ pub fn choose(
     (detect(body, top_level_domain), CharsetSource::Detected)
 }
 
-/// The text of `body`; what cannot be decoded becomes U+FFFD, a byte order mark of the encoding vanishes.
+/// Decodes `body`; undecodable bytes become U+FFFD, a byte order mark of the encoding is removed.
 #[must_use]
 pub fn decode<'a>(body: &'a [u8], encoding: &'static Encoding) -> Cow<'a, str> {
     encoding.decode_with_bom_removal(body).0
 }
 
-/// The encoding of the first parameter `charset` that names one. Lenient where servers are sloppy: white space around `=`,
-/// single quotes, and several content types joined by commas.
+/// Returns the encoding of the first parameter `charset` that names one. Accepts common errors of servers: white space
+/// around `=`, single quotes, and several content types joined by commas.
 fn header_encoding(content_type: &str) -> Option<&'static Encoding> {
     let mut rest = content_type;
     loop {
@@ -86,13 +87,13 @@ fn header_encoding(content_type: &str) -> Option<&'static Encoding> {
 }
 
 fn detect(body: &[u8], top_level_domain: Option<&str>) -> &'static Encoding {
-    // Cheap, and right: chance does not write valid UTF-8. ASCII alone is the same text in every guess.
+    // Cheap, and reliable: bytes are not valid UTF-8 by chance. ASCII alone is the same text in every guess.
     if std::str::from_utf8(body).is_ok() {
         return UTF_8;
     }
     let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
     detector.feed(&body[..body.len().min(DETECTION_BYTES)], body.len() <= DETECTION_BYTES);
-    // The detector takes a label in Punycode and lower case, as the hosts of parsed URLs are.
+    // The detector accepts a label in Punycode and lower case, like the hosts of parsed URLs.
     let label = top_level_domain
         .map(str::as_bytes)
         .filter(|label| label.iter().all(|&c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-'));

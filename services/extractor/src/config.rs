@@ -1,28 +1,30 @@
-//! What can be set, and its limits.
+//! Configuration of the extractor, and its limits.
 
 use orbweaver_url::{MAX_URL_BYTES, WideDomains};
 
-/// How one page is extracted.
+/// Options for extracting a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExtractOptions {
-    /// The crawler's product token: `meta name=TOKEN` and `X-Robots-Tag: TOKEN: ...` apply as those for all robots do.
+    /// Product token of the crawler: `meta name=TOKEN` and `X-Robots-Tag: TOKEN: ...` apply like those for all robots.
     pub agent: String,
-    /// Put links marked nofollow, and links of pages that ask not to be followed, into `crawl.discovered` too.
+    /// Whether to put links marked nofollow, and links of pages that ask robots not to follow them, into
+    /// `crawl.discovered`.
     pub follow_nofollow: bool,
-    /// Add the decoded body to the document. A document then has up to three times `max_body_bytes` more.
+    /// Whether to add the decoded body to the document. A document is then larger by up to three times
+    /// `max_body_bytes`.
     pub html: bool,
-    /// A body is read up to this many bytes. Should not be below the fetcher's limit, else pages are cut twice.
+    /// Maximum number of body bytes read. Should not be below the fetcher's limit, else pages are cut twice.
     pub max_body_bytes: usize,
-    /// A page's text is kept up to this many bytes.
+    /// Maximum length of a page's text, in bytes.
     pub max_text_bytes: usize,
-    /// Links that are taken from a page at most; real pages have 28,000 and more.
+    /// Maximum number of links per page; real pages have 28,000 and more.
     pub max_links: usize,
-    /// The URLs of all links of a page together have at most this many bytes. A long `base` and short links make a page grow a
-    /// thousand times when its links are resolved; this is what bounds it. Texts have no more bytes than the page.
+    /// Maximum total length of the URLs of a page's links, in bytes. With a long `base` and short links, resolution
+    /// makes a page grow a thousandfold; this limit bounds it. Texts have no more bytes than the page.
     pub max_links_bytes: usize,
-    /// The text of one link is kept up to this many bytes.
+    /// Maximum length of the text of one link, in bytes.
     pub max_link_text_bytes: usize,
-    /// Domains whose hosts are sites of their own; the same for all services of a pipeline.
+    /// Domains whose hosts are separate sites; the same for all services of a pipeline.
     pub wide_domains: WideDomains,
 }
 
@@ -42,24 +44,28 @@ impl Default for ExtractOptions {
     }
 }
 
-/// Settings of the extractor.
+/// Configuration of the extractor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExtractorConfig {
-    /// Pages that are extracted at the same time, each on a blocking thread. Should be the number of cores.
+    /// Number of pages extracted at the same time, each on a blocking thread. Should be the number of cores.
     pub threads: usize,
-    /// Pages of one job at most: each job hops to a blocking thread once.
+    /// Maximum number of pages per job: a job moves to a blocking thread once, unless it waits for memory.
     pub batch_pages: usize,
-    /// Bytes of records of one job at most, so that a few large pages are shared out; one page may have more.
+    /// Maximum size of the records of one job, in bytes, so that several threads share a few large pages; a single
+    /// page may be larger.
     pub batch_bytes: usize,
-    /// Bytes of pages being extracted and of their results until these are durable. A page waits until there is room for it.
+    /// Memory for pages being extracted, and for their results until these are durable, in bytes. A page waits for
+    /// free memory.
     pub memory: usize,
-    /// URLs in one record of `crawl.discovered` at most; the links of a page to one site go on in further records.
+    /// Maximum number of URLs in one record of `crawl.discovered`; further links of a page to the same site go into
+    /// further records.
     pub max_discovered_urls: usize,
-    /// Bytes of URLs in JSON in one record of `crawl.discovered` at most; fewer where the record limit is lower.
+    /// Maximum size of the URLs in one record of `crawl.discovered`, in bytes of JSON; less if the record limit is
+    /// lower.
     pub max_discovered_bytes: usize,
-    /// The largest record that the log takes, in bytes; a document whose record would be larger is cut.
+    /// Record limit of the log, in bytes; a document whose record would exceed it is cut.
     pub record_limit: usize,
-    /// How a page is extracted.
+    /// Options for extracting a page.
     pub options: ExtractOptions,
 }
 
@@ -78,15 +84,15 @@ impl Default for ExtractorConfig {
     }
 }
 
-/// A setting is out of range.
+/// A setting out of range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("extractor setting `{key}` is `{value}`; allowed is {allowed}")]
 pub struct ConfigError {
-    /// The setting.
+    /// Key of the setting.
     pub key: &'static str,
-    /// Its value.
+    /// Value of the setting.
     pub value: String,
-    /// What is allowed.
+    /// Allowed values.
     pub allowed: &'static str,
 }
 
@@ -94,7 +100,7 @@ impl ExtractorConfig {
     /// Checks every setting.
     ///
     /// # Errors
-    /// Names the first setting that is out of range, and what is allowed.
+    /// Returns the first setting that is out of range, and the allowed values.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let range = |key, value: usize, (low, high, allowed): (usize, usize, &'static str)| {
             if (low..=high).contains(&value) {
@@ -118,7 +124,7 @@ impl ExtractOptions {
     /// Checks every setting.
     ///
     /// # Errors
-    /// Names the first setting that is out of range, and what is allowed.
+    /// Returns the first setting that is out of range, and the allowed values.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let bytes = |key, value: usize, (high, allowed): (usize, &'static str)| {
             if (1..=high).contains(&value) {
@@ -132,9 +138,9 @@ impl ExtractOptions {
         bytes("max_links", self.max_links, (10_000_000, "1 to 10 million"))?;
         bytes("max_links_bytes", self.max_links_bytes, (32 << 20, "1 byte to 32 MiB"))?;
         bytes("max_link_text_bytes", self.max_link_text_bytes, (1 << 20, "1 byte to 1 MiB"))?;
-        // RFC 9309 section 2.2.1: a product token is made of letters, "_" and "-".
-        if self.agent.is_empty() || !self.agent.bytes().all(|c| c.is_ascii_alphabetic() || matches!(c, b'_' | b'-')) {
-            let allowed = "a product token of letters, `_` and `-`";
+        // RFC 9309 section 2.2.1 has no digits, but crawlers do (`MJ12bot`).
+        if self.agent.is_empty() || !self.agent.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-')) {
+            let allowed = "a text that begins with a product token of letters, digits, `_` and `-`";
             return Err(ConfigError { key: "agent", value: self.agent.clone(), allowed });
         }
         Ok(())
@@ -155,6 +161,8 @@ mod tests {
         let config = ExtractorConfig { threads: 0, ..ExtractorConfig::default() };
         let error = config.validate().unwrap_err().to_string();
         assert_eq!(error, "extractor setting `threads` is `0`; allowed is 1 to 1024");
+        let options = ExtractOptions { agent: "mj12bot".into(), ..ExtractOptions::default() };
+        assert_eq!(options.validate(), Ok(()));
         let options = ExtractOptions { agent: "orb weaver".into(), ..ExtractOptions::default() };
         assert_eq!(options.validate().unwrap_err().key, "agent");
     }

@@ -1,12 +1,13 @@
-//! Cuts a document to the room that its record has.
+//! Cutting of documents to the room in their record.
 
 use bytes::Bytes;
 use orbweaver_messages::{Document, encode, encoded_len, json_prefix};
 
-/// Encodes a document in at most `room` bytes. One that is larger is cut first: text and links to half of the room each, or to what
-/// the other leaves; the body, where it was asked for, to what both leave. What is cut is marked, with the whole counts.
+/// Encodes a document in at most `room` bytes. A larger one is cut first: text and links to half of the room each, or
+/// to the room that the other leaves; the body, if it was requested, to the room that both leave. Cut parts are
+/// marked, with the whole counts.
 ///
-/// All else of a document has less than 400 KiB, whatever a page holds; a room below that may be exceeded.
+/// All other fields have less than 400 KiB in total, whatever a page holds; a smaller room may be exceeded.
 pub(crate) fn encode_within(document: &mut Document, room: usize) -> Bytes {
     let whole = encode(document);
     if whole.len() <= room {
@@ -50,7 +51,7 @@ pub(crate) fn encode_within(document: &mut Document, room: usize) -> Bytes {
     encode(document)
 }
 
-/// Shares `room` between two: each gets half, or more where the other needs less.
+/// Shares `room` between two: each gets half, or more if the other needs less.
 fn shares(room: usize, first: usize, second: usize) -> (usize, usize) {
     let half = room / 2;
     let of_first = first.min(room.saturating_sub(second).max(half));
@@ -99,7 +100,7 @@ mod tests {
         }
     }
 
-    /// Texts that grow in JSON, some six-fold, with characters of one to four bytes.
+    /// Generates texts that grow in JSON, some six-fold, with characters of one to four bytes.
     fn text(pieces: usize) -> impl Strategy<Value = String> {
         let piece = prop_oneof!["[ -~]{0,30}", "\\PC{0,10}", "[\u{0}-\u{1f}]{0,30}", "[\"\\\\]{0,30}"];
         prop::collection::vec(piece, 0..pieces).prop_map(|pieces| pieces.concat())

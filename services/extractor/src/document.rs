@@ -1,4 +1,4 @@
-//! From what a page says to the messages that carry it on.
+//! Messages that result from an extracted page.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -12,10 +12,10 @@ use url::Url;
 use crate::extract::{Extracted, PageInput, extract};
 use crate::{ExtractOptions, ExtractorConfig};
 
-/// The last moment of the year 9999, in milliseconds since the Unix epoch: RFC 3339 has four digits for a year.
+/// Last millisecond of the year 9999, since the Unix epoch: RFC 3339 has four digits for a year.
 const LAST_MS: Millis = 253_402_300_799_999;
 
-/// The document of a page.
+/// Returns the document of a page.
 #[must_use]
 pub fn document(page: Page, extracted: Extracted) -> Document {
     let mut truncated = page.truncated;
@@ -53,11 +53,12 @@ pub fn document(page: Page, extracted: Extracted) -> Document {
     }
 }
 
-/// What is discovered on a page: a record for each linked site, and further ones where a record would become too large.
+/// Returns the discovered URLs of a page: a record for each linked site, and further ones where a record would become
+/// too large.
 #[must_use]
 pub fn discovered(page: &Page, extracted: &Extracted, now: Millis, config: &ExtractorConfig) -> Vec<Discovered> {
     let mut records = Vec::new();
-    // Only what leads on within its site can be a trap.
+    // Only links within the site can be part of a trap.
     let content = content(page, extracted);
     for (site, urls) in extracted.followed(&page.url, config.options.follow_nofollow) {
         let mut batch: Vec<String> = Vec::with_capacity(urls.len().min(config.max_discovered_urls));
@@ -77,7 +78,7 @@ pub fn discovered(page: &Page, extracted: &Extracted, now: Millis, config: &Extr
         let room = room.min(config.max_discovered_bytes);
         let mut bytes = 0;
         for url in urls {
-            // Quotes and a comma included.
+            // Including the quotes and a comma.
             let size = json_len(url) + 1;
             if !batch.is_empty() && (batch.len() == config.max_discovered_urls || bytes + size > room) {
                 records.push(record(std::mem::take(&mut batch)));
@@ -91,20 +92,21 @@ pub fn discovered(page: &Page, extracted: &Extracted, now: Millis, config: &Extr
     records
 }
 
-/// A hash of what a page says, where its crawl looks for traps (its trail has the page's own pattern then).
+/// Returns a hash of a page's content, if its crawl detects traps (its trail then has the page's own pattern).
 fn content(page: &Page, extracted: &Extracted) -> Option<u32> {
     let links = extracted.links.iter().map(|link| &*link.url);
     let texts = [&*extracted.title, &*extracted.text];
     if page.trail.is_empty() { None } else { orbweaver_patterns::digest(&texts, &page.url, links) }
 }
 
-/// The links of a page as the store keeps them. A page without links has an empty list, so that it replaces an older one.
+/// Returns the links of a page for the store. A page without links has an empty list, so that it replaces an older
+/// one.
 #[must_use]
 pub fn links_out(page: &Page, extracted: &Extracted) -> LinksOut {
     LinksOut { fingerprint: page.fingerprint, at_ms: page.event_ms(), links: extracted.targets() }
 }
 
-/// The document that the crawl `crawl` would write of `body`, had it been fetched from `url` at `fetched_at_ms` with status 200.
+/// Returns the document that `crawl` would write for a body fetched from `url` at `fetched_at_ms` with status 200.
 #[must_use]
 pub fn standalone(input: &PageInput<'_>, crawl: &str, fetched_at_ms: Millis, options: &ExtractOptions) -> Document {
     let canonical = Policy::STANDARD.canonicalize(input.url).into_string();
@@ -140,7 +142,8 @@ fn without_fragment(url: &Url) -> String {
     url.into()
 }
 
-/// RFC 3339 in UTC with milliseconds. What lies before 1970 or after 9999 becomes the nearest moment within.
+/// Formats a time as RFC 3339 in UTC with milliseconds. A time before 1970 or after 9999 becomes the nearest one
+/// within.
 fn rfc3339(at_ms: Millis) -> String {
     let since = Duration::from_millis(u64::try_from(at_ms.min(LAST_MS)).unwrap_or(0));
     humantime::format_rfc3339_millis(UNIX_EPOCH + since).to_string()

@@ -1,4 +1,4 @@
-//! The pure core: from the bytes of a page to what it says.
+//! The pure core: from the bytes of a page to its links, text and metadata.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,57 +11,57 @@ use crate::links::{Link, Resolver};
 use crate::scan::scan;
 use crate::{ExtractOptions, robots};
 
-/// A page as it was fetched.
+/// A fetched page.
 #[derive(Debug, Clone, Copy)]
 pub struct PageInput<'a> {
-    /// Its URL: what relative links are resolved against, unless the page has a `base`.
+    /// URL of the page, against which relative links are resolved unless the page has a `base`.
     pub url: &'a Url,
-    /// Its site, when it is known already.
+    /// Site of the page, if known.
     pub site: Option<&'a str>,
-    /// The content type, as the server gave it.
+    /// Content type, as given by the server.
     pub content_type: Option<&'a str>,
-    /// The answer's headers, names in lower case. Only `x-robots-tag` is read.
+    /// Headers of the response, names in lower case. Only `x-robots-tag` is read.
     pub headers: &'a [(String, String)],
-    /// The body, decoded from its transfer and content encodings.
+    /// Body, decoded from its transfer and content encodings.
     pub body: &'a [u8],
 }
 
-/// What a page says.
+/// Extracted contents of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extracted {
-    /// The text of the first `title`, white space folded; empty when there is none.
+    /// Text of the first `title`, white space folded; empty if there is none.
     pub title: String,
-    /// The text that is shown, white space folded.
+    /// Shown text, white space folded.
     pub text: String,
-    /// The links to http and https URLs, in order, duplicates included.
+    /// Links to http and https URLs, in order, including duplicates.
     pub links: Vec<Link>,
-    /// The sites that links lead to; the first is the page's own.
+    /// Sites of the links; the first is the page's own.
     pub sites: Vec<String>,
-    /// What links are resolved against.
+    /// URL against which links are resolved.
     pub base: Url,
-    /// What the page calls its own canonical URL.
+    /// Canonical URL declared by the page.
     pub canonical: Option<String>,
-    /// The page's language, as it says.
+    /// Language declared by the page.
     pub language: Option<String>,
-    /// The page's description of itself.
+    /// Description declared by the page.
     pub description: Option<String>,
-    /// The encoding that the body was read in, by its WHATWG name.
+    /// Encoding of the body, by its WHATWG name.
     pub charset: &'static str,
-    /// How that encoding was chosen.
+    /// Source of that encoding.
     pub charset_source: CharsetSource,
-    /// What the page asks of robots.
+    /// Robots directives of the page.
     pub robots: RobotsDirectives,
-    /// The parts that were cut at a limit.
+    /// Parts that were cut at a limit.
     pub truncated: Truncated,
-    /// The number of links on the page, those beyond a limit included.
+    /// Number of links on the page, including those beyond a limit.
     pub links_total: usize,
     /// Bytes of the whole text.
     pub text_bytes: usize,
-    /// The decoded body, when it was asked for.
+    /// Decoded body, if requested.
     pub html: Option<String>,
 }
 
-/// Reads a page. Never fails: any bytes are a page.
+/// Extracts a page. Never fails: any bytes are a page.
 #[must_use]
 pub fn extract(input: &PageInput<'_>, options: &ExtractOptions) -> Extracted {
     let body = &input.body[..input.body.len().min(options.max_body_bytes)];
@@ -102,8 +102,8 @@ pub fn extract(input: &PageInput<'_>, options: &ExtractOptions) -> Extracted {
 }
 
 impl Extracted {
-    /// The distinct targets that are to be followed, by site, each in the order of its first link. `page` itself is not
-    /// among them: it is known.
+    /// Returns the distinct targets to follow, by site, each in the order of its first link. `page` itself is not
+    /// among them, since it is known.
     #[must_use]
     pub fn followed(&self, page: &str, follow_nofollow: bool) -> Vec<(&str, Vec<&str>)> {
         let mut by_site: Vec<Vec<&str>> = vec![Vec::new(); self.sites.len()];
@@ -118,8 +118,8 @@ impl Extracted {
         self.sites.iter().map(String::as_str).zip(by_site).filter(|(_, urls)| !urls.is_empty()).collect()
     }
 
-    /// The distinct targets in the order of their first link, with whether they are nofollow: because the page is, or every
-    /// link to them.
+    /// Returns the distinct targets in the order of their first link, and whether they are nofollow: because the page
+    /// is, or every link to them.
     #[must_use]
     pub fn targets(&self) -> Vec<(String, bool)> {
         let mut places: HashMap<&str, usize> = HashMap::with_capacity(self.links.len());
@@ -138,8 +138,8 @@ impl Extracted {
     }
 }
 
-/// The document's base URL; a `base` that cannot be one is as if it were not there (WHATWG HTML 4.2.3), other schemes than
-/// http and https included, since no link of such a page could be followed.
+/// Returns the document's base URL; an invalid `base` is ignored (WHATWG HTML 4.2.3), as is one with a scheme other
+/// than http and https, since no link of such a page could be followed.
 fn base_url(page: &Url, href: &str) -> Option<Url> {
     resolve(page, href).ok()
 }

@@ -1,4 +1,5 @@
-//! The work of a job: records of `crawl.pages` become the records and writes that they cause. Pure, but for its duration.
+//! Execution of a job: from records of `crawl.pages` to the resulting records and writes. Pure, except for its
+//! duration.
 
 use bytes::Bytes;
 use orbweaver_log::{Delivered, Partition, Record, TopicPartition};
@@ -13,74 +14,74 @@ use crate::charset::CharsetSource;
 use crate::extract::{PageInput, extract};
 use crate::{ExtractorConfig, cut, document};
 
-/// The header of a page record that holds its JSON.
+/// Header of a page record that holds its JSON.
 pub const PAGE_HEADER: &str = "page";
 
-/// Pages to be extracted together.
+/// A batch of pages to extract.
 #[derive(Debug)]
 pub struct ExtractJob {
-    /// The records, and where they came from.
+    /// Records, and their origins.
     pub pages: Vec<(Origin, Delivered)>,
-    /// How many partitions there are.
+    /// Number of partitions.
     pub partitions: Partition,
-    /// When the pages were received.
+    /// Time at which the pages were received.
     pub now: Millis,
 }
 
-/// What became of the pages of a job.
+/// Result of a job.
 #[derive(Debug)]
 pub struct ExtractDone {
-    /// One verdict a page, in the order of the job.
+    /// One verdict per page, in the order of the job.
     pub pages: Vec<(Origin, PageVerdict)>,
 }
 
-/// What became of one page.
+/// Result of one page.
 #[derive(Debug)]
 pub enum PageVerdict {
-    /// It was extracted.
+    /// The page was extracted.
     Extracted(Box<PageResult>),
-    /// Its record cannot be processed.
+    /// The record cannot be processed.
     Rejected(String),
 }
 
-/// What one page causes.
+/// Records and writes that result from one page.
 #[derive(Debug, PartialEq)]
 pub struct PageResult {
-    /// The write for the store.
+    /// Write for the store.
     pub links: LinksOut,
-    /// The document first, then what was discovered.
+    /// The document first, then the discovered URLs.
     pub records: Vec<Record>,
-    /// What is counted of it.
+    /// Counts for the metrics.
     pub counts: PageCounts,
 }
 
-/// What is counted of one page.
+/// Counts of one page for the metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageCounts {
-    /// Bytes of its decoded body.
+    /// Bytes of the decoded body.
     pub body_bytes: usize,
-    /// Its links, duplicates included.
+    /// Links, including duplicates.
     pub links: usize,
-    /// Those with `rel=nofollow`.
+    /// Links with `rel=nofollow`.
     pub nofollow: usize,
     /// URLs for `crawl.discovered`.
     pub discovered: usize,
-    /// Something was cut.
+    /// Whether any part was cut.
     pub truncated: bool,
-    /// The page asks for its links not to be followed.
+    /// Whether the page asks robots not to follow its links.
     pub nofollow_page: bool,
-    /// How its encoding was chosen.
+    /// Source of the encoding.
     pub charset_source: CharsetSource,
 }
 
-/// Extracts one page. A panic, which would be a defect, costs this page only.
+/// Extracts one page. A panic, which would be a defect, rejects only this page.
 pub fn process(
     record: &Delivered,
     job: (Partition, Millis),
     bodies: &mut BodyReader,
     config: &ExtractorConfig,
 ) -> PageVerdict {
-    // The reader of bodies is reset by every use, so that a panic leaves nothing half-done in it.
+    // The reader of bodies is reset by every use, so a panic leaves no partial state in it.
     match panics::catch(|| page_result(record, job, bodies, config)) {
         Ok(Ok(result)) => PageVerdict::Extracted(Box::new(result)),
         Ok(Err(reason)) => PageVerdict::Rejected(reason),

@@ -1,28 +1,29 @@
-//! Reads pages: their links, text and metadata.
+//! The extractor: links, text and metadata of pages.
 //!
-//! A record of `crawl.pages` becomes a job; a job runs on a blocking thread, several pages at a time. For each page the body
-//! is decompressed ([`body`]), its encoding chosen and decoded ([`charset`]), and its markup read in one pass without a tree
-//! (`scan`); the links are resolved and told apart by site (`links`). What comes out becomes a plan of two steps: the links
-//! to the store, then the document to `crawl.documents` and, for each linked site, a record to `crawl.discovered`. When
-//! those are durable the page is complete. A record that is no page is rejected with its reason; nothing stops the stage.
+//! A record of `crawl.pages` becomes part of a job; a job runs on a blocking thread, with several pages. For each page
+//! the body is decompressed ([`body`]), its encoding chosen and decoded ([`charset`]), and its markup read in one pass
+//! without a tree (`scan`); the links are resolved and grouped by site (`links`). The result becomes a plan of two
+//! steps: the links to the store, then the document to `crawl.documents` and, for each linked site, a record to
+//! `crawl.discovered`. When those are durable, the page is complete. A record that is not a page is rejected with its
+//! reason; nothing stops the stage.
 //!
-//! The core is [`extract()`]: bytes in, [`Extracted`] out, without clock, I/O or failure. `orbweaver extract` calls it through
-//! [`document::standalone`].
+//! The core is [`extract()`]: bytes in, [`Extracted`] out, without clock, I/O or failure. `orbweaver extract` calls it
+//! through [`document::standalone`].
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`extract`](mod@extract) | the pure core, and what of a page is followed |
-//! | [`charset`], `prescan` | which encoding, and decoding |
+//! | [`extract`](mod@extract) | the pure core, and the choice of links to follow |
+//! | [`charset`], `prescan` | choice of the encoding, and decoding |
 //! | `scan`, `tag`, `attributes` | the pass over the markup, driven by html5gum |
-//! | `text` | folding white space, bounded |
+//! | `text` | folding of white space, bounded |
 //! | `refresh`, `robots` | small grammars: meta refresh, robots directives |
-//! | `links` | resolving, sites |
-//! | [`document`](mod@document) | the messages: document, discovered, links for the store |
+//! | `links` | resolution, sites |
+//! | [`document`](mod@document) | the messages: document, discovered URLs, links for the store |
 //! | [`body`] | decompression, bounded |
-//! | `cut` | what of a document fits its record |
+//! | `cut` | cutting of documents to the record limit |
 //! | [`job`], [`worker`], [`stage`] | from record to verdict, the blocking threads, the glue to the runtime |
 //! | `service` | the service as a process of a cluster (feature `cluster`) |
-//! | [`config`], [`metrics`] | what can be set; what is measured |
+//! | [`config`], [`metrics`] | settings; metrics |
 
 mod attributes;
 pub mod body;

@@ -1,4 +1,4 @@
-//! From links as they stand in the markup to absolute URLs and their sites.
+//! Resolution of links to absolute URLs and their sites.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,34 +10,34 @@ use url::Url;
 use crate::ExtractOptions;
 use crate::scan::RawLink;
 
-/// A link that leads to an http or https URL.
+/// A link to an http or https URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// The target, absolute, without a fragment save `#!…`.
+    /// Target, absolute, without a fragment except for `#!…`.
     pub url: String,
-    /// Its text, white space folded; empty for links without (area, frames, refresh).
+    /// Text of the link, white space folded; empty for links without text (area, frames, refresh).
     pub text: String,
-    /// The tokens of `rel`, as written.
+    /// Tokens of `rel`, as written.
     pub rel: String,
-    /// `rel` says nofollow.
+    /// Whether `rel` contains nofollow.
     pub nofollow: bool,
-    /// The place of its site in [`crate::Extracted::sites`].
+    /// Index of the target's site in [`crate::Extracted::sites`].
     pub site: usize,
 }
 
-/// Resolves the links of one page.
+/// Resolver for the links of one page.
 pub(crate) struct Resolver<'a> {
     base: &'a Url,
     encoding: &'static Encoding,
     sites: Sites<'a>,
-    /// A link was left out because it, or all together, are too long.
+    /// Whether a link was omitted because its URL, or all URLs together, are too long.
     pub(crate) truncated: bool,
-    /// Links beyond the limit of their bytes.
+    /// Number of links beyond the limit on their total length.
     pub(crate) left_out: usize,
 }
 
 impl<'a> Resolver<'a> {
-    /// Resolves against `base`, in the encoding of the page. `page` and `site` are the page's own.
+    /// Creates a resolver against `base`, in the encoding of the page. `page` and `site` are the page's own.
     pub(crate) fn new(
         base: &'a Url,
         encoding: &'static Encoding,
@@ -48,11 +48,11 @@ impl<'a> Resolver<'a> {
         Self { base, encoding: encoding.output_encoding(), sites, truncated: false, left_out: 0 }
     }
 
-    /// The URL of one link; `None` when it leads to no http or https URL.
+    /// Returns the URL of one link; `None` if it is not an http or https URL.
     pub(crate) fn url(&mut self, href: &str) -> Option<Url> {
         match self.resolve(href) {
             Ok(url) => Some(url),
-            // Only what would have been a link counts as cut; long `data:` URLs are common.
+            // Only an omitted http or https link counts as cut; long `data:` URLs are common.
             Err(UrlError::TooLong(_)) => {
                 let start = &href[..href.floor_char_boundary(MAX_URL_BYTES / 2)];
                 self.truncated |= matches!(self.resolve(start), Ok(_) | Err(UrlError::TooLong(_)));
@@ -62,7 +62,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// The links that lead somewhere, in order, within the limit of the bytes of their URLs.
+    /// Returns the resolvable links in order, within the limit on the total length of their URLs.
     pub(crate) fn links(&mut self, raw: Vec<RawLink>, options: &ExtractOptions) -> Vec<Link> {
         let mut links = Vec::with_capacity(raw.len());
         let mut room = Some(options.max_links_bytes);
@@ -81,7 +81,7 @@ impl<'a> Resolver<'a> {
         links
     }
 
-    /// The sites that links lead to; the first is the page's own.
+    /// Returns the sites of the links; the first is the page's own.
     pub(crate) fn into_sites(self) -> Vec<String> {
         self.sites.names
     }
@@ -95,7 +95,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// A query in the bytes of an encoding. Characters that it lacks become percent-encoded character references (WHATWG URL,
+/// Encodes a query in an encoding. Characters that it lacks become percent-encoded character references (WHATWG URL,
 /// "percent-encode after encoding").
 fn encode_query<'q>(encoding: &'static Encoding, query: &'q str) -> Cow<'q, [u8]> {
     if query.is_ascii() && encoding != ISO_2022_JP {
@@ -120,7 +120,7 @@ fn encode_query<'q>(encoding: &'static Encoding, query: &'q str) -> Cow<'q, [u8]
     }
 }
 
-/// The sites of the links of one page; most links lead to the host of the one before.
+/// Sites of the links of one page; most links lead to the same host as the previous one.
 struct Sites<'a> {
     wide: &'a WideDomains,
     names: Vec<String>,

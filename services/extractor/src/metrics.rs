@@ -1,38 +1,41 @@
-//! Names of the metrics, and when to alert.
+//! Names of the metrics, and their alert conditions.
 
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 
 use crate::charset::CharsetSource;
 
-/// Pages by result: `extracted`, `rejected`. Alert: any steady rate of `rejected`, since each is a page lost to the dead letters.
+/// Pages by result: `extracted`, `rejected`. Alert: any steady rate of `rejected`, since each is a page lost to the
+/// dead letters.
 pub const PAGES: &str = "orbweaver_extractor_pages_total";
-/// Pages that are received and not extracted yet. Alert: above the budget's records for minutes while seconds stay flat.
+/// Pages received and not yet extracted. Alert: above the budget's records for minutes while seconds stay flat.
 pub const PENDING: &str = "orbweaver_extractor_pending_pages";
-/// Bytes of pages being extracted and of their results that are not durable. Alert: at `extractor.memory` for minutes while log and
-/// store are available: pages wait for memory, not for threads.
+/// Bytes of pages being extracted and of their results that are not durable. Alert: at `extractor.memory` for minutes
+/// while log and store are available: pages wait for memory, not for threads.
 pub const MEMORY: &str = "orbweaver_extractor_memory_bytes";
-/// CPU-bound time of a page, from its record to the records that it becomes. Alert: a 99th percentile above one second.
+/// CPU-bound time per page, from its record to the resulting records. Alert: a 99th percentile above one second.
 pub const SECONDS: &str = "orbweaver_extractor_page_seconds";
-/// Bytes of decoded bodies. Alert: none; with the seconds it tells the throughput.
+/// Bytes of decoded bodies. Alert: none; with the seconds it gives the throughput.
 pub const BODY_BYTES: &str = "orbweaver_extractor_body_bytes_total";
-/// Links found, duplicates included. Alert: none.
+/// Links found, including duplicates. Alert: none.
 pub const LINKS: &str = "orbweaver_extractor_links_total";
 /// Links with `rel=nofollow`. Alert: none.
 pub const NOFOLLOW: &str = "orbweaver_extractor_nofollow_links_total";
-/// URLs put into `crawl.discovered`. Alert: none while pages are extracted, for minutes: a crawl that finds nothing.
+/// URLs put into `crawl.discovered`. Alert: no increase for minutes while pages are extracted: the crawl finds
+/// nothing.
 pub const DISCOVERED: &str = "orbweaver_extractor_discovered_urls_total";
-/// Pages of which something was cut at a limit. Alert: more than one page in a hundred.
+/// Pages of which a part was cut at a limit. Alert: more than one page in a hundred.
 pub const TRUNCATED: &str = "orbweaver_extractor_truncated_pages_total";
-/// Pages by how their encoding was chosen: `bom`, `header`, `declared`, `detected`. Alert: `detected` above half of the pages.
+/// Pages by source of their encoding: `bom`, `header`, `declared`, `detected`. Alert: `detected` above half of the
+/// pages.
 pub const CHARSETS: &str = "orbweaver_extractor_charset_pages_total";
-/// Pages that ask for their links not to be followed. Alert: none.
+/// Pages that ask robots not to follow their links. Alert: none.
 pub const NOFOLLOW_PAGES: &str = "orbweaver_extractor_nofollow_pages_total";
 
-/// The sources of [`CHARSETS`].
+/// Label values of [`CHARSETS`].
 const SOURCES: [CharsetSource; 4] =
     [CharsetSource::ByteOrderMark, CharsetSource::Header, CharsetSource::Declared, CharsetSource::Detected];
 
-/// The extractor's metrics.
+/// Metrics of the extractor.
 #[derive(Debug, Clone)]
 pub struct ExtractorMetrics {
     pub(crate) pages: IntCounterVec,
@@ -52,7 +55,7 @@ impl ExtractorMetrics {
     /// Creates the metrics and registers them.
     ///
     /// # Errors
-    /// When one of the names is registered already.
+    /// Returns an error if one of the names is already registered.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         // 16 µs to about a minute.
         let buckets = prometheus::exponential_buckets(16e-6, 4.0, 12)?;
@@ -69,7 +72,7 @@ impl ExtractorMetrics {
             charsets: IntCounterVec::new(Opts::new(CHARSETS, "Pages by how their encoding was chosen"), &["source"])?,
             nofollow_pages: IntCounter::new(NOFOLLOW_PAGES, "Pages whose links are not to be followed")?,
         };
-        // Whoever sums what has not happened yet wants 0, not nothing.
+        // A sum over results that have not yet occurred should be 0, not absent.
         ["extracted", "rejected"].iter().for_each(|result| drop(metrics.pages.with_label_values(&[result])));
         SOURCES.iter().for_each(|source| drop(metrics.charsets.with_label_values(&[source.as_str()])));
         registry.register(Box::new(metrics.pages.clone()))?;

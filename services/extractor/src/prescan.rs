@@ -1,14 +1,14 @@
-//! What a document says of its own encoding in its first bytes.
+//! Encoding that a document declares in its first bytes.
 //!
-//! The algorithms are those of WHATWG HTML 13.2.3.2: "prescan a byte stream to determine its encoding", "get an attribute",
-//! "get an XML encoding", and "extracting a character encoding from a meta element" (2.6.5).
+//! The algorithms are those of WHATWG HTML 13.2.3.2: "prescan a byte stream to determine its encoding", "get an
+//! attribute", "get an XML encoding", and "extracting a character encoding from a meta element" (2.6.5).
 
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 
-/// A declaration counts within this many bytes.
+/// Number of bytes within which a declaration counts.
 const WINDOW: usize = 1024;
 
-/// The encoding that the first 1024 bytes of a document declare.
+/// Returns the encoding that the first 1024 bytes of a document declare.
 pub(crate) fn declared(body: &[u8]) -> Option<&'static Encoding> {
     let window = &body[..body.len().min(WINDOW)];
     if window.starts_with(b"<\0?\0x\0") {
@@ -20,7 +20,7 @@ pub(crate) fn declared(body: &[u8]) -> Option<&'static Encoding> {
     Scanner { bytes: window, at: 0 }.scan().or_else(|| xml_encoding(window))
 }
 
-/// The encoding that the content of a `meta` element names.
+/// Returns the encoding that the content of a `meta` element names.
 fn charset_parameter(text: &[u8]) -> Option<&'static Encoding> {
     let mut rest = text;
     loop {
@@ -73,7 +73,7 @@ impl Scanner<'_> {
         None
     }
 
-    /// The encoding that a `meta` element declares. The outer `None`: the bytes end within it.
+    /// Returns the encoding that a `meta` element declares. The outer `None`: the bytes end within the element.
     fn meta(&mut self) -> Option<Option<&'static Encoding>> {
         let mut seen: Vec<Vec<u8>> = Vec::new();
         let mut has_pragma = false;
@@ -99,7 +99,8 @@ impl Scanner<'_> {
         })
     }
 
-    /// The next attribute of a tag, in lower case; the inner `None` at its end, the outer at the end of the bytes.
+    /// Returns the next attribute of a tag, in lower case; the inner `None` at the end of the tag, the outer at the
+    /// end of the bytes.
     fn attribute(&mut self) -> Option<Option<(Vec<u8>, Vec<u8>)>> {
         while is_white(self.peek()?) || self.peek()? == b'/' {
             self.at += 1;
@@ -159,7 +160,7 @@ impl Scanner<'_> {
     }
 }
 
-/// The encoding of an XML declaration.
+/// Returns the encoding of an XML declaration.
 fn xml_encoding(window: &[u8]) -> Option<&'static Encoding> {
     let declaration = window.strip_prefix(b"<?xml")?;
     let declaration = &declaration[..find(declaration, b">")?];
@@ -174,7 +175,8 @@ fn xml_encoding(window: &[u8]) -> Option<&'static Encoding> {
     Encoding::for_label(label).map(usable)
 }
 
-/// A document whose ASCII could be read is not UTF-16, whatever it says, and `x-user-defined` means windows-1252.
+/// Returns the encoding to use: a document whose ASCII was readable is not UTF-16, whatever it declares, and
+/// `x-user-defined` means windows-1252.
 fn usable(encoding: &'static Encoding) -> &'static Encoding {
     if encoding == UTF_16BE || encoding == UTF_16LE {
         UTF_8

@@ -1,6 +1,7 @@
-//! `meta http-equiv=refresh`: the declarative refresh steps of WHATWG HTML (4.2.5.3, "shared declarative refresh steps").
+//! `meta http-equiv=refresh`: the declarative refresh steps of WHATWG HTML (4.2.5.3, "shared declarative refresh
+//! steps").
 
-/// The URL of a refresh, as it stands in `content`; `None` when it is malformed or the page only reloads itself.
+/// Returns the URL of a refresh, as written in `content`; `None` if it is malformed or the page only reloads itself.
 pub(crate) fn target(content: &str) -> Option<&str> {
     let rest = content.trim_start_matches(white);
     let digits = rest.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -18,7 +19,7 @@ pub(crate) fn target(content: &str) -> Option<&str> {
     }
     let url = match after_url_word(rest) {
         Some(url) => unquoted(url),
-        // What begins with `u` but is not `url=` is a URL as a whole, quotes and all.
+        // Text that begins with `u` but not with `url=` is a URL as a whole, including quotes.
         None if rest.starts_with(['u', 'U']) => rest,
         None => unquoted(rest),
     };
@@ -26,14 +27,14 @@ pub(crate) fn target(content: &str) -> Option<&str> {
     (!url.is_empty()).then_some(url)
 }
 
-/// What follows `url =`, when the text begins so.
+/// Returns the text after `url =`, if the text begins so.
 fn after_url_word(text: &str) -> Option<&str> {
     let word = text.get(..3).filter(|word| word.eq_ignore_ascii_case("url"))?;
     let rest = text[word.len()..].trim_start_matches(white);
     Some(rest.strip_prefix('=')?.trim_start_matches(white))
 }
 
-/// The text up to the quote that it begins with, if it begins with one.
+/// Returns the text up to the closing quote, if it begins with a quote; else the whole text.
 fn unquoted(text: &str) -> &str {
     match text.strip_prefix(['"', '\'']) {
         Some(rest) => rest.split_once(&text[..1]).map_or(rest, |(url, _)| url),

@@ -1,6 +1,6 @@
-//! What a page asks of robots: `meta name=robots`, `meta name=TOKEN` and `X-Robots-Tag`.
+//! Robots directives of a page: `meta name=robots`, `meta name=TOKEN` and `X-Robots-Tag`.
 //!
-//! What several of them say adds up, so that the most restrictive holds
+//! Several of them are combined, so that the most restrictive applies
 //! (<https://developers.google.com/search/docs/crawling-indexing/robots-meta-tag>).
 
 use orbweaver_messages::RobotsDirectives;
@@ -13,8 +13,8 @@ pub(crate) fn add_meta(directives: &mut RobotsDirectives, (name, content): (&str
     }
 }
 
-/// Adds the directives of an `X-Robots-Tag` header. `TOKEN:` before directives names the crawler that they are for, up to
-/// the next such name.
+/// Adds the directives of an `X-Robots-Tag` header. `TOKEN:` before directives names the crawler to which they apply,
+/// up to the next such name.
 pub(crate) fn add_header(directives: &mut RobotsDirectives, value: &str, agent: &str) {
     let mut applies = true;
     for item in value.split(',') {
@@ -43,7 +43,7 @@ fn is_separator(c: char) -> bool {
     c.is_whitespace() || matches!(c, ',' | ';')
 }
 
-/// A directive with a value, whose colon follows no crawler's name.
+/// Returns `true` for a directive with a value, whose colon does not follow a crawler's name.
 fn is_valued(name: &str) -> bool {
     ["unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"]
         .iter()

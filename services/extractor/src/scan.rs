@@ -1,7 +1,7 @@
 //! One pass over the markup: the emitter that html5gum's tokenizer drives.
 //!
-//! There is no tree. What the tree builder would tell the tokenizer (which elements hold no markup, where SVG and MathML
-//! begin and end) is kept as a few counters, so that depth costs nothing.
+//! There is no tree. The information that the tokenizer needs from a tree builder (which elements hold no markup, the
+//! beginning and end of SVG and MathML) is kept in a few counters, so that depth costs nothing.
 
 use std::convert::Infallible;
 
@@ -19,10 +19,10 @@ const MAX_TITLE_BYTES: usize = 4096;
 const MAX_DESCRIPTION_BYTES: usize = 8192;
 const MAX_LANGUAGE_BYTES: usize = 64;
 const MAX_REL_BYTES: usize = 256;
-/// Longer tag names are none of ours.
+/// Maximum length of a tag name, in bytes; longer names do not matter.
 const MAX_TAG_BYTES: usize = 16;
 
-/// A link as it stands in the markup.
+/// A link as written in the markup.
 #[derive(Debug, Default)]
 pub(crate) struct RawLink {
     pub(crate) href: String,
@@ -30,7 +30,7 @@ pub(crate) struct RawLink {
     pub(crate) rel: String,
 }
 
-/// What a pass over the markup found.
+/// Result of a pass over the markup.
 #[derive(Debug, Default)]
 pub(crate) struct Scanned {
     pub(crate) title: String,
@@ -42,7 +42,7 @@ pub(crate) struct Scanned {
     pub(crate) description: Option<String>,
     pub(crate) robots: RobotsDirectives,
     pub(crate) truncated: Truncated,
-    /// Links beyond the limit of their number.
+    /// Number of links beyond the limit on their number.
     pub(crate) links_left_out: usize,
     /// Bytes of the whole text.
     pub(crate) text_bytes: usize,
@@ -51,7 +51,7 @@ pub(crate) struct Scanned {
 /// Reads the markup.
 pub(crate) fn scan(html: &str, options: &ExtractOptions) -> Scanned {
     let mut scan = Scan::new(options);
-    // Of markup about half is text; one that grows is copied again and again.
+    // About half of the markup is text; a growing buffer is copied repeatedly.
     scan.text.reserve(html.len() / 2);
     let emitter = Borrowed(&mut scan);
     // Reading from a string cannot fail: the error has no value.
@@ -59,12 +59,12 @@ pub(crate) fn scan(html: &str, options: &ExtractOptions) -> Scanned {
     scan.finish()
 }
 
-/// Where text goes.
+/// Destination of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sink {
-    /// Shown: to the text, and to the link that is open.
+    /// Shown: to the text, and to the open link.
     Text,
-    /// To the link that is open only.
+    /// To the open link only.
     LinkOnly,
     Title,
     Nowhere,
@@ -76,26 +76,26 @@ struct Scan<'a> {
     text: FoldedText,
     title: FoldedText,
     link_text: FoldedText,
-    /// The place among the links of the one that is open.
+    /// Index of the open link among the links.
     open_link: Option<usize>,
     has_title: bool,
     has_refresh: bool,
-    /// The name of the tag that is being read, and its kind once it is known.
+    /// Name of the current tag, and its kind once it is known.
     name: Vec<u8>,
     tag: Option<Tag>,
     is_end: bool,
     self_closing: bool,
     attributes: Attributes,
-    /// The name of the last start tag: what can end an element without markup.
+    /// Name of the last start tag, which can end an element without markup.
     last_start: Vec<u8>,
     sink: Sink,
-    /// The element without markup that is open.
+    /// Open element without markup.
     raw: Option<Tag>,
     templates: usize,
     in_noscript: bool,
-    /// How many `svg` and `math` elements are open.
+    /// Number of open `svg` and `math` elements.
     foreign: usize,
-    /// The element of SVG that is open whose text is not shown.
+    /// Open element in SVG or MathML whose text is not shown.
     foreign_hidden: Option<Tag>,
 }
 
@@ -138,7 +138,7 @@ impl<'a> Scan<'a> {
         *self.tag.get_or_insert_with(|| Tag::of(&self.name))
     }
 
-    /// A start tag is complete. Returns the state in which an element without markup is read.
+    /// Handles a complete start tag. Returns the tokenizer state for an element without markup.
     fn start(&mut self, tag: Tag) -> Option<State> {
         if tag == Tag::Template && self.foreign == 0 {
             self.templates += 1;
@@ -160,7 +160,7 @@ impl<'a> Scan<'a> {
         Some(state)
     }
 
-    /// A start tag outside of any template.
+    /// Handles a start tag outside of templates.
     fn start_shown(&mut self, tag: Tag) {
         if self.foreign > 0 {
             self.start_foreign(tag);
@@ -172,7 +172,7 @@ impl<'a> Scan<'a> {
                 self.add_link(Attribute::Href, tag);
             }
             Tag::Area => self.add_link(Attribute::Href, tag),
-            // Frames in `noscript` are how pages are counted, not where they lead.
+            // Frames in `noscript` count page views; they are not links.
             Tag::Iframe | Tag::Frame if !self.in_noscript => self.add_link(Attribute::Src, tag),
             Tag::NoScript if self.foreign == 0 => self.in_noscript = true,
             Tag::Foreign if !self.self_closing => self.foreign += 1,
@@ -181,8 +181,8 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// A start tag within SVG or MathML: another element of HTML ends those (WHATWG HTML 13.2.6.5). An element within
-    /// `foreignObject` ends them here too, which only makes what follows be read as HTML earlier.
+    /// Handles a start tag within SVG or MathML: an HTML element ends them (WHATWG HTML 13.2.6.5). An element within
+    /// `foreignObject` ends them here too, which only means that HTML rules apply earlier.
     fn start_foreign(&mut self, tag: Tag) {
         match tag {
             Tag::Block | Tag::Inline | Tag::Meta => self.end_foreign(),
@@ -198,7 +198,7 @@ impl<'a> Scan<'a> {
         self.foreign_hidden = None;
     }
 
-    /// An end tag is complete.
+    /// Handles a complete end tag.
     fn end(&mut self, tag: Tag) {
         if self.raw.take() == Some(Tag::Title) && self.sink == Sink::Title {
             self.has_title = true;
@@ -233,11 +233,11 @@ impl<'a> Scan<'a> {
         self.link_text.break_word();
     }
 
-    /// Adds the link of the tag that is complete; an `a` stays open for its text.
+    /// Adds the link of the complete tag; an `a` stays open for its text.
     fn add_link(&mut self, attribute: Attribute, tag: Tag) {
         let Some(href) = self.attributes.get(attribute) else { return };
         let is_short = self.attributes.is_cut(attribute) && href.trim_ascii().len() <= MAX_URL_BYTES;
-        // What is left of a value that was cut, once trimmed, could pass for another URL.
+        // The trimmed remainder of a cut value could pass for another URL.
         if is_short {
             self.found.truncated.links = true;
             return;
@@ -255,7 +255,7 @@ impl<'a> Scan<'a> {
         self.found.links.push(RawLink { href, text: String::new(), rel });
     }
 
-    /// Returns `true` when one more link may be kept; counts it otherwise.
+    /// Returns `true` if one more link may be kept; counts it otherwise.
     fn has_room(&mut self) -> bool {
         let has_room = self.found.links.len() < self.options.max_links;
         if !has_room {
@@ -333,7 +333,7 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// Lets the tokenizer, which keeps its emitter, drive one that is still needed afterwards.
+/// Emitter by reference: the tokenizer owns its emitter, but the scan is needed afterwards.
 struct Borrowed<'a, 'o>(&'a mut Scan<'o>);
 
 impl Emitter for Borrowed<'_, '_> {

@@ -1,4 +1,4 @@
-//! The service in a cluster: its settings, and what it runs on.
+//! The service as a process of a cluster: settings and start.
 
 use orbweaver_politeness::robots::agent_token;
 use orbweaver_process::{

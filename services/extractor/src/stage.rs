@@ -1,4 +1,4 @@
-//! The glue to the runtime: pages in, plans out.
+//! Glue to the runtime: pages in, plans out.
 
 use orbweaver_log::{Delivered, Partition};
 use orbweaver_messages::{Millis, Topic, topic};
@@ -14,18 +14,18 @@ pub struct ExtractorStage {
     config: ExtractorConfig,
     metrics: ExtractorMetrics,
     partitions: Partition,
-    /// Pages received whose verdict is outstanding.
+    /// Number of pages received without a verdict.
     pending: usize,
 }
 
 impl ExtractorStage {
-    /// A stage. Its worker is [`crate::BlockingWorker`], with the same settings.
+    /// Creates a stage. Its worker is [`crate::BlockingWorker`], with the same settings.
     #[must_use]
     pub fn new(config: ExtractorConfig, metrics: ExtractorMetrics) -> Self {
         Self { config, metrics, partitions: 1, pending: 0 }
     }
 
-    /// How many pages go into one job, so that a small batch is shared by all threads too.
+    /// Returns the number of pages per job, such that all threads share even a small batch.
     fn pages_a_job(&self, pages: usize) -> usize {
         pages.div_ceil(self.config.threads.max(1)).clamp(1, self.config.batch_pages.max(1))
     }
@@ -87,7 +87,7 @@ impl Stage for ExtractorStage {
                 PageVerdict::Extracted(result) => {
                     self.metrics.pages.with_label_values(&["extracted"]).inc();
                     self.count(&result.counts);
-                    // The store first: whoever reads the document finds its links there (rule 1).
+                    // The store first: a reader of the document finds its links there (docs/protocol.md#effect-order).
                     let steps = vec![Step::Perform(vec![Write::Links(result.links)]), Step::Produce(result.records)];
                     actions.plans.push(Plan { steps, completes: vec![origin], token: None });
                 }

@@ -1,6 +1,6 @@
-//! What a tag means to extraction.
+//! Kinds of tags, as extraction distinguishes them.
 
-/// The kinds of elements that are told apart.
+/// Kind of an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tag {
     /// `a`.
@@ -35,20 +35,20 @@ pub(crate) enum Tag {
     NoScript,
     /// `template`.
     Template,
-    /// `svg` and `math`: other rules of tokenising hold within.
+    /// `svg` and `math`: their content is tokenized by other rules.
     Foreign,
-    /// `desc` of SVG.
+    /// `desc` in SVG.
     Desc,
-    /// Begins and ends a line or a cell, so that words on both sides of it are two words.
+    /// An element that begins and ends a line or a cell, and thus separates words.
     Block,
-    /// An inline element that no SVG or MathML has, so that it ends those (WHATWG HTML 13.2.6.5).
+    /// An inline element that does not exist in SVG or MathML, and thus ends them (WHATWG HTML 13.2.6.5).
     Inline,
-    /// Any other.
+    /// Any other element.
     Other,
 }
 
 impl Tag {
-    /// The kind of the element of this name, which is in lower case.
+    /// Returns the kind of the element with this name, in lower case.
     pub(crate) fn of(name: &[u8]) -> Self {
         match name {
             b"a" => Self::Anchor,
@@ -81,7 +81,7 @@ impl Tag {
         }
     }
 
-    /// Whether extraction reads attributes of this element.
+    /// Returns `true` if extraction reads attributes of this element.
     pub(crate) fn has_attributes(self) -> bool {
         matches!(
             self,

@@ -1,15 +1,16 @@
-//! Text with its white space folded, and bounded.
+//! Text with folded white space, bounded.
 
-/// Collects text: runs of white space become one space, none stands at either end, control characters vanish.
+/// Collector of text: runs of white space become one space, there is none at either end, control characters are
+/// dropped.
 ///
-/// White space is what Unicode calls so (`White_Space`), no-break and ideographic spaces too.
+/// White space is the Unicode property `White_Space`, including no-break and ideographic spaces.
 #[derive(Debug)]
 pub(crate) struct FoldedText {
     bytes: Vec<u8>,
     limit: usize,
-    /// The beginning of a character that may be white space, while its other bytes are still to come.
+    /// First bytes of a character that may be white space, until its other bytes arrive.
     partial: Vec<u8>,
-    /// A space is due before the next word.
+    /// Whether a space is due before the next word.
     space: bool,
     cut: bool,
     /// Bytes of the whole text.
@@ -23,7 +24,7 @@ enum Class {
     Space,
     /// An ASCII control character.
     Control,
-    /// The first byte of a character that may be white space.
+    /// First byte of a character that may be white space.
     Lead,
 }
 
@@ -49,16 +50,16 @@ const CLASSES: [Class; 256] = {
     classes
 };
 
-/// So many bytes are looked at together.
+/// Number of bytes examined together.
 const STRIDE: usize = 16;
 
-/// 1 for a byte that is neither plain nor a space: without a branch, so that the compiler looks at many bytes at a time.
+/// Returns 1 for a byte that is neither plain nor a space: without a branch, so that the compiler vectorizes it.
 const fn is_rare(byte: u8) -> u8 {
     (byte < b' ') as u8 | (byte == 0x7f) as u8 | (byte == 0xc2) as u8 | (byte.wrapping_sub(0xe1) < 3) as u8
 }
 
-/// The length of a beginning of `text` that is copied as it is: plain bytes and single spaces between them. More of them may
-/// follow.
+/// Returns the length of a prefix of `text` that is copied unchanged: plain bytes and single spaces between them. More
+/// such bytes may follow.
 fn common(text: &[u8]) -> usize {
     if text.first() == Some(&b' ') {
         return 0;
@@ -79,27 +80,27 @@ fn common(text: &[u8]) -> usize {
 }
 
 impl FoldedText {
-    /// No text yet, and room for `limit` bytes.
+    /// Creates an empty text with a limit of `limit` bytes.
     pub(crate) fn new(limit: usize) -> Self {
         Self { bytes: Vec::new(), limit, partial: Vec::new(), space: false, cut: false, total: 0 }
     }
 
-    /// Sets room for `bytes` bytes aside, as far as the limit allows.
+    /// Reserves capacity for `bytes` bytes, within the limit.
     pub(crate) fn reserve(&mut self, bytes: usize) {
         self.bytes.reserve(bytes.min(self.limit));
     }
 
-    /// Whether something was cut at the limit.
+    /// Returns `true` if text was cut at the limit.
     pub(crate) fn is_cut(&self) -> bool {
         self.cut
     }
 
-    /// Bytes of the whole text so far, what was cut included.
+    /// Returns the length of the whole text so far, in bytes, including the part that was cut.
     pub(crate) fn total(&self) -> usize {
         self.total
     }
 
-    /// What comes next is another word.
+    /// Separates the next text from the last word.
     pub(crate) fn break_word(&mut self) {
         self.space = true;
     }
@@ -118,7 +119,7 @@ impl FoldedText {
     fn push_after_partial(&mut self, text: &[u8]) {
         let mut start = 0;
         let mut at = 0;
-        // Where to look at many bytes at a time again: not before as many were gone through one by one.
+        // Position at which to examine many bytes at a time again: not before as many were examined one by one.
         let mut look_at = 0;
         while let Some(&byte) = text.get(at) {
             if at >= look_at {
@@ -161,14 +162,15 @@ impl FoldedText {
         self.append(&text[start..]);
     }
 
-    /// The text; what was left is empty, as if new.
+    /// Returns the text and resets the collector.
     pub(crate) fn take(&mut self) -> String {
         let partial = std::mem::take(&mut self.partial);
         self.append(&partial);
         self.space = false;
         self.cut = false;
         self.total = 0;
-        // All input is UTF-8; only the last character may lack bytes, when it came in pieces and the limit lay between them.
+        // All input is UTF-8; only the last character may be incomplete, if it arrived in pieces and the limit was
+        // between them.
         let mut bytes = std::mem::take(&mut self.bytes);
         if let Err(error) = std::str::from_utf8(&bytes) {
             bytes.truncate(error.valid_up_to());
@@ -206,8 +208,9 @@ impl FoldedText {
     }
 }
 
-/// The length of the white-space character outside ASCII that `text` begins with; 0 when there is none, and `None` when more
-/// bytes are needed to tell. Those are U+0085, U+00A0, U+1680, U+2000 to U+200A, U+2028, U+2029, U+202F, U+205F and U+3000.
+/// Returns the length of the white-space character outside ASCII that `text` begins with; 0 if there is none, and
+/// `None` if more bytes are needed. Those characters are U+0085, U+00A0, U+1680, U+2000 to U+200A, U+2028, U+2029,
+/// U+202F, U+205F and U+3000.
 fn white_space(text: &[u8]) -> Option<usize> {
     match text {
         [0xc2, 0x85 | 0xa0, ..] => Some(2),
@@ -220,7 +223,7 @@ fn white_space(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Folds a whole text.
+/// Folds a whole text. Returns it, and whether it was cut.
 pub(crate) fn folded(text: &str, limit: usize) -> (String, bool) {
     let mut folded = FoldedText::new(limit);
     folded.push(text.as_bytes());

@@ -1,4 +1,4 @@
-//! The edge: jobs run on blocking threads, no more at a time than there are cores.
+//! Effects: jobs run on blocking threads, at most `threads` at a time.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::body::{BodyReader, expected_bytes};
 use crate::job::{ExtractDone, ExtractJob, PageVerdict, process};
 use crate::{ExtractorConfig, ExtractorMetrics};
 
-/// Extracting a page takes up to this many times its decoded body: one of short links alone has about 400 bytes for each of them, in
-/// links, targets, sets of what is known, and records.
+/// Maximum memory for extracting a page, as a multiple of its decoded body: a page of short links alone takes about
+/// 400 bytes for each of them, in links, targets, sets of known URLs, and records.
 const WORKING_FACTOR: usize = 16;
-/// A link takes so many bytes besides its URL.
+/// Memory of a link in addition to its URL, in bytes.
 const LINK_BYTES: usize = 48;
 
-/// Runs jobs on blocking threads.
+/// Worker that runs jobs on blocking threads.
 #[derive(Debug)]
 pub struct BlockingWorker {
     pages: Arc<Extraction>,
@@ -31,7 +31,7 @@ pub struct BlockingWorker {
 }
 
 impl BlockingWorker {
-    /// A worker on the blocking threads of `runtime`.
+    /// Creates a worker on the blocking threads of `runtime`.
     #[must_use]
     pub fn new(config: ExtractorConfig, metrics: ExtractorMetrics, runtime: Handle) -> Self {
         let threads = Arc::new(Semaphore::new(config.threads.clamp(1, Semaphore::MAX_PERMITS)));
@@ -51,7 +51,8 @@ impl Worker<ExtractJob, ExtractDone> for BlockingWorker {
         let (pages, threads, results) = (Arc::clone(&self.pages), Arc::clone(&self.threads), results.clone());
         let meter = self.meter.clone();
         let job = async move {
-            // The semaphore is never closed; if it were, the job ran without a bound rather than not at all.
+            // The semaphore is never closed; if it were, running the job without a limit would be better than not at
+            // all.
             let permit = threads.acquire_owned().await;
             let mut left = Some((job, None));
             while let Some((job, memory)) = left.take() {
@@ -60,9 +61,10 @@ impl Worker<ExtractJob, ExtractDone> for BlockingWorker {
                     Some(meter) => meter.measure(|| on_thread.run(job, memory)),
                     None => on_thread.run(job, memory),
                 };
-                // Blocking work that was started is cancelled by the end of the runtime only; then nobody waits.
+                // Blocking work that has started is cancelled only by the end of the runtime; then the result is not
+                // needed.
                 let Ok((done, rest)) = tokio::task::spawn_blocking(work).await else { break };
-                // First, since the memory that the rest waits for may be theirs.
+                // The results first, since the remaining pages may wait for their memory.
                 let _ = results.send(done);
                 if let Some((rest, needed)) = rest {
                     left = Some((rest, Some(pages.memory.reserve(needed).await)));
@@ -78,14 +80,15 @@ impl Worker<ExtractJob, ExtractDone> for BlockingWorker {
 }
 
 thread_local! {
-    /// What decompression needs is made once a thread, not once a job: jobs are small while little waits.
+    /// The decompression state is created once per thread, not once per job: jobs are small while few pages are
+    /// queued.
     static BODIES: RefCell<Option<BodyReader>> = const { RefCell::new(None) };
 }
 
-/// What of a job is left, and the bytes that its next page waits for.
+/// Remaining pages of a job, and the bytes for which the first of them waits.
 type Rest = Option<(ExtractJob, usize)>;
 
-/// What all jobs share.
+/// State shared by all jobs.
 #[derive(Debug)]
 struct Extraction {
     config: ExtractorConfig,
@@ -94,7 +97,7 @@ struct Extraction {
 }
 
 impl Extraction {
-    /// Extracts pages as long as there is memory for them; `memory` is that of the first.
+    /// Extracts pages while there is memory for them; `memory` is the reservation of the first.
     fn run(&self, job: ExtractJob, memory: Option<Reservation>) -> (ExtractDone, Rest) {
         BODIES.with_borrow_mut(|kept| {
             let mut bodies = match kept.take().map_or_else(BodyReader::new, Ok) {
@@ -133,14 +136,15 @@ impl Extraction {
         (ExtractDone { pages: done }, None)
     }
 
-    /// What extracting a page takes at most, in bytes.
+    /// Returns the maximum memory for extracting a page, in bytes.
     fn needed(&self, record: &Delivered) -> usize {
         let body = record.value.as_deref().unwrap_or_default();
         expected_bytes(body, self.config.options.max_body_bytes).saturating_mul(WORKING_FACTOR)
     }
 }
 
-/// The same, with the memory that is reserved for it: no more than it has now, and until its last record is let go.
+/// Attaches the memory reservation to the result: reduced to its present size, and held until its last record is
+/// dropped.
 fn holding(mut verdict: PageVerdict, mut memory: Reservation) -> PageVerdict {
     if let PageVerdict::Extracted(result) = &mut verdict {
         let records: usize = result.records.iter().filter_map(|record| record.value.as_ref()).map(Bytes::len).sum();

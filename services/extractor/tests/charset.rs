@@ -1,4 +1,4 @@
-//! The choice of an encoding against the vectors of html5lib, w3lib and WHATWG.
+//! Choice of an encoding, tested with the vectors of html5lib, w3lib and WHATWG.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::path::Path;
@@ -28,7 +28,7 @@ fn compare(file: &str, listed: &[(usize, &str)], failed: &[(usize, String)]) {
     assert!(passing.is_empty(), "{file}: pass, but are listed: {passing:#?}");
 }
 
-/// Python's names of encodings that WHATWG names otherwise.
+/// Maps Python's names of encodings to those of WHATWG.
 fn whatwg_name(python: &str) -> String {
     match python {
         "gb18030" => "gbk".to_owned(),
@@ -59,7 +59,7 @@ fn html5lib_chooses_the_same_encoding() {
         let body = bytes(row, "html");
         let (encoding, source) = choose(&body, None, None);
         let expected = row["expected_encoding"].as_str().unwrap();
-        // Without a declaration html5lib says windows-1252; a guess of UTF-8 reads ASCII the same.
+        // Without a declaration html5lib expects windows-1252; ASCII is the same text in a detected UTF-8.
         if source == CharsetSource::Detected && expected.eq_ignore_ascii_case("windows-1252") && body.is_ascii() {
             guessed_ascii += 1;
         } else if !encoding.name().eq_ignore_ascii_case(expected) {

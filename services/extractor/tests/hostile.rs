@@ -1,4 +1,4 @@
-//! Pages that would make an extractor panic, hang or grow: none of them does.
+//! Pages that could make an extractor panic, hang or grow: none of them does.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::path::Path;
@@ -22,7 +22,7 @@ fn read(body: &[u8], options: &ExtractOptions) -> Extracted {
     extract(&PageInput { url: &url, site: None, content_type: None, headers: &[], body }, options)
 }
 
-/// What holds of every page, whatever its bytes.
+/// Checks the invariants of every page, whatever its bytes.
 fn check(page: &Extracted, options: &ExtractOptions) {
     assert!(page.text.len() <= options.max_text_bytes);
     assert!(page.links.len() <= options.max_links);
@@ -38,7 +38,7 @@ fn check(page: &Extracted, options: &ExtractOptions) {
 }
 
 proptest! {
-    // An integration test has no lib.rs beside which failures could be kept; they are printed.
+    // An integration test has no lib.rs next to which failures could be stored; they are printed.
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn any_bytes_are_a_page(body in prop::collection::vec(any::<u8>(), 0..2000)) {

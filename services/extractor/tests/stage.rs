@@ -84,7 +84,7 @@ async fn run(jobs: Vec<ExtractJob>, config: ExtractorConfig) -> Vec<ExtractDone>
     done
 }
 
-/// Takes a batch through stage, worker and stage again.
+/// Passes a batch through the stage, the worker and the stage again.
 async fn through(batch: Vec<(Origin, Delivered)>, config: ExtractorConfig) -> Actions<ExtractJob, Write> {
     let mut stage = stage(config.clone());
     let (mut received, mut finished) = (Actions::default(), Actions::default());
@@ -201,7 +201,7 @@ async fn the_cpu_time_of_jobs_is_measured_on_the_threads_on_which_they_run() {
     let mut actions = Actions::default();
     stage(config()).receive(vec![fetched(0, &body)], NOW, &mut actions);
     let job = actions.jobs.pop().unwrap();
-    // What the same page costs on this thread; all but the extraction itself costs a thousandth of it.
+    // Cost of the same page on this thread; everything except the extraction itself costs a thousandth of it.
     let alone = meter();
     let input = PageInput {
         url: &orbweaver_url::parse("http://www.a.test/dir/page?q=1").unwrap(),

@@ -1,5 +1,5 @@
-//! The vectors of other crawlers, as far as they concern what is extracted here: `a`, `area`, `frame`, `iframe`, `base`, meta
-//! refresh and robots directives. Differences are listed with their reasons.
+//! Vectors of other crawlers, as far as they concern extraction: `a`, `area`, `frame`, `iframe`, `base`, meta refresh
+//! and robots directives. Differences are listed with their reasons.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::path::Path;
@@ -9,7 +9,7 @@ use orbweaver_extractor::{ExtractOptions, Extracted, PageInput, extract};
 use serde_json::Value;
 use url::Url;
 
-/// A line, and why it is expected to fail.
+/// Lines that are expected to fail, with the reasons.
 type Expected<'a> = &'a [(usize, &'a str)];
 
 fn rows(file: &str) -> Vec<Value> {
@@ -18,7 +18,8 @@ fn rows(file: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Checks every row, and that exactly the listed ones fail. `check` returns `None` for rows that are not about extraction.
+/// Checks every row, and that exactly the listed ones fail. `check` returns `None` for rows that do not concern
+/// extraction.
 fn check_all(file: &str, expected: Expected<'_>, check: impl Fn(&Value) -> Option<Result<(), String>>) {
     let (mut failures, mut checked) = (Vec::new(), 0);
     for (index, row) in rows(file).iter().enumerate() {
@@ -52,7 +53,7 @@ fn same<T: PartialEq + std::fmt::Debug>(found: &T, expected: &T) -> Result<(), S
     if found == expected { Ok(()) } else { Err(format!("found {found:?}, expected {expected:?}")) }
 }
 
-/// The expected URL as this crawler writes URLs: parsed, without fragment.
+/// Returns the expected URL as this crawler writes URLs: parsed, without fragment.
 fn written(url: &str) -> String {
     let mut url = Url::parse(url).unwrap();
     url.set_fragment(None);
@@ -70,7 +71,7 @@ fn distinct(urls: impl IntoIterator<Item = String>) -> Vec<String> {
     distinct
 }
 
-/// Rows with `exact` name all links of the page, others some of them.
+/// Checks the links of a row. Rows with `exact` name all links of the page, others some of them.
 fn check_links(row: &Value) -> Result<(), String> {
     let page = read(row["base_url"].as_str().unwrap(), &body(row), None);
     let expected = distinct(expected_links(row));
@@ -88,7 +89,7 @@ fn heritrix_finds_the_same_links() {
     let listed = [(40, "Heritrix follows nofollow links by default; they are kept here, and not followed")];
     check_all("heritrix_html.jsonl", &listed, |row| {
         let html = row["html"].as_str().unwrap_or_default();
-        // Heritrix also takes what a page embeds; those rows have neither of these.
+        // Heritrix also extracts embedded resources; those rows have none of these tags.
         let concerns = ["<a ", "<area ", "<frame ", "<iframe ", "robots"].iter().any(|tag| html.contains(tag));
         concerns.then(|| check_links(row))
     });
@@ -209,7 +210,7 @@ fn the_query_of_a_link_is_written_in_the_encoding_of_its_page() {
     check_all("wpt_query_percent_encoding.jsonl", &[], |row| {
         let charset = row["document_encoding"].as_str().unwrap();
         let content_type = format!("text/html; charset={charset}");
-        // As a character reference, which is how a character outside of the page's encoding comes into it.
+        // As a character reference, the only form in which a page can hold a character outside of its encoding.
         let query: String =
             row["query_text"].as_str().unwrap().chars().map(|c| format!("&#{};", u32::from(c))).collect();
         let page = read("http://a.test/", format!("<a href='?{query}'>").as_bytes(), Some(&content_type));

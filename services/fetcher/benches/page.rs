@@ -1,4 +1,4 @@
-//! What a page costs: its packing, a turn at the gates, and all of it over loopback.
+//! Cost of a page: packing, passing the gates, and the whole fetch over loopback.
 #![allow(
     clippy::expect_used,
     missing_docs,
@@ -21,7 +21,7 @@ use tokio::{
     net::TcpListener,
 };
 
-/// 16 KiB of text with tags, about as compressible as a page.
+/// Makes 16 KiB of text with tags, about as compressible as a page.
 fn page() -> Vec<u8> {
     let mut state = 7u32;
     let words = ["the", "crawler", "of", "a", "site", "<p>", "</p>", "<a href=\"/page/", "\">", "links", "and", "text"];

@@ -1,18 +1,18 @@
-//! Which addresses may be dialled: global unicast only, by the table of what is not.
+//! Addresses that may be dialled: global unicast only, by a table of the exceptions.
 //!
-//! Sources: IANA IPv4 Special-Purpose Address Registry, IANA IPv6 Special-Purpose Address Registry (RFC 6890, RFC 8190),
-//! IANA IPv4 Multicast Address Space Registry (RFC 5771), IANA IPv6 Global Unicast Address Assignments (2000::/3).
-//! Blocks that the registries mark as globally reachable for one protocol's sake only (192.0.0.9/32, 192.0.0.10/32, parts
-//! of 2001::/23) are refused with the block around them: no web site lives there.
+//! Sources: IANA IPv4 Special-Purpose Address Registry, IANA IPv6 Special-Purpose Address Registry (RFC 6890, RFC
+//! 8190), IANA IPv4 Multicast Address Space Registry (RFC 5771), IANA IPv6 Global Unicast Address Assignments
+//! (2000::/3). Blocks that the registries mark as globally reachable for a single protocol only (192.0.0.9/32,
+//! 192.0.0.10/32, parts of 2001::/23) are refused with the block around them: they host no web sites.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A block of IPv4 addresses that is not dialled: first address, prefix length, what it is for.
+/// A refused block of IPv4 addresses: first address, prefix length, purpose.
 type BlockV4 = (Ipv4Addr, u32, &'static str);
-/// The same for IPv6.
+/// A refused block of IPv6 addresses: first address, prefix length, purpose.
 type BlockV6 = (Ipv6Addr, u32, &'static str);
 
-/// What is not dialled of IPv4.
+/// Refused IPv4 blocks.
 const REFUSED_V4: [BlockV4; 17] = [
     (Ipv4Addr::new(0, 0, 0, 0), 8, "this network, RFC 791"),
     (Ipv4Addr::new(10, 0, 0, 0), 8, "private use, RFC 1918"),
@@ -30,11 +30,11 @@ const REFUSED_V4: [BlockV4; 17] = [
     (Ipv4Addr::new(198, 18, 0, 0), 15, "benchmarking, RFC 2544"),
     (Ipv4Addr::new(198, 51, 100, 0), 24, "documentation, RFC 5737"),
     (Ipv4Addr::new(203, 0, 113, 0), 24, "documentation, RFC 5737"),
-    // 224.0.0.0/4 and 240.0.0.0/4 side by side; the limited broadcast address is the last of them.
+    // 224.0.0.0/4 and the adjacent 240.0.0.0/4, whose last address is the limited broadcast address.
     (Ipv4Addr::new(224, 0, 0, 0), 3, "multicast, reserved and broadcast, RFC 5771, RFC 1112, RFC 919"),
 ];
 
-/// What is not dialled of IPv6 within 2000::/3; everything outside of it is refused as a whole.
+/// Refused IPv6 blocks within 2000::/3; all addresses outside of it are refused.
 const REFUSED_V6: [BlockV6; 5] = [
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23, "IETF protocol assignments, with Teredo, RFC 2928"),
     (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32, "documentation, RFC 3849"),
@@ -47,7 +47,7 @@ const MAPPED: BlockV6 = (Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96, "IPv4-m
 const NAT64: BlockV6 = (Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96, "NAT64, RFC 6052");
 const GLOBAL_UNICAST: BlockV6 = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3, "global unicast, RFC 4291");
 
-/// Why an address is not dialled; `None` when it may be.
+/// Returns the reason for which an address is not dialled; `None` if it may be.
 #[must_use]
 pub fn refusal(address: IpAddr) -> Option<&'static str> {
     match address {
@@ -64,7 +64,7 @@ fn refusal_v4(address: Ipv4Addr) -> Option<&'static str> {
 fn refusal_v6(address: Ipv6Addr) -> Option<&'static str> {
     let within = |&(start, prefix, _): &BlockV6| (address.to_bits() ^ start.to_bits()) >> (128 - prefix) == 0;
     if within(&MAPPED) || within(&NAT64) {
-        // The last 32 bits are where the packets end up.
+        // The last 32 bits are the destination of the packets.
         let [.., a, b, c, d] = address.octets();
         return refusal_v4(Ipv4Addr::new(a, b, c, d));
     }
@@ -74,8 +74,8 @@ fn refusal_v6(address: Ipv6Addr) -> Option<&'static str> {
     REFUSED_V6.iter().find(|block| within(block)).map(|(_, _, reason)| *reason)
 }
 
-/// Ports that are never requested, in ascending order: other protocols live there, and a request could be taken for their commands.
-/// Source: "bad port" of the WHATWG Fetch standard, as browsers refuse them.
+/// Ports that are never requested, in ascending order: they belong to other protocols, whose servers could interpret a
+/// request as commands. Source: "bad port" of the WHATWG Fetch standard, as implemented by browsers.
 const BAD_PORTS: [u16; 83] = [
     0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109,
     110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530, 531,
@@ -89,7 +89,7 @@ pub fn has_bad_port(url: &orbweaver_url::Url) -> bool {
     url.port().is_some_and(|port| BAD_PORTS.binary_search(&port).is_ok())
 }
 
-/// The address that the host of a URL is, when it is one and not a name.
+/// Returns the host of a URL if it is an address rather than a name.
 #[must_use]
 pub fn literal(url: &orbweaver_url::Url) -> Option<IpAddr> {
     match url.host()? {
@@ -99,7 +99,8 @@ pub fn literal(url: &orbweaver_url::Url) -> Option<IpAddr> {
     }
 }
 
-/// Whether a name means this machine whatever a name server says: `localhost` and all below it (RFC 6761 section 6.3).
+/// Returns `true` for a name of this machine, regardless of name servers: `localhost` and its subdomains (RFC 6761
+/// section 6.3).
 #[must_use]
 pub fn is_localhost(name: &str) -> bool {
     let name = name.strip_suffix('.').unwrap_or(name);

@@ -1,4 +1,4 @@
-//! A page's body on its way into the log: hashed, compressed where that makes it smaller, and cut to the record limit.
+//! Packing of a page's body for the log: hashed, compressed if that makes it smaller, and cut to the record limit.
 
 use std::cell::RefCell;
 
@@ -11,23 +11,23 @@ use zstd::{
     zstd_safe::{CParameter, compress_bound},
 };
 
-/// A body, ready to travel.
+/// A body packed for its record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackedBody {
-    /// As it travels.
+    /// The packed bytes.
     pub value: Bytes,
-    /// How it travels.
+    /// Encoding of `value`.
     pub encoding: BodyEncoding,
-    /// Decoded bytes that were read.
+    /// Number of decoded bytes that were read.
     pub bytes: u64,
-    /// The body is cut: it was longer than what was read, or than what `value` has room for.
+    /// Whether the body is cut: longer than the part that was read, or than `value` has room for.
     pub truncated: bool,
     /// xxh3-128 of the decoded bytes that were read, as hexadecimal digits.
     pub content_hash: String,
 }
 
 impl PackedBody {
-    /// The same, with the memory that is reserved for it: no more than it has now, and no longer than its last byte is held.
+    /// Attaches its memory reservation: reduced to the present size, and held until the last byte is dropped.
     #[must_use]
     pub(crate) fn holding(self, mut memory: Reservation) -> Self {
         memory.set(self.value.len());
@@ -35,21 +35,22 @@ impl PackedBody {
     }
 }
 
-/// The fastest level but for those that leave out Huffman coding: the log carries each body once or twice, and the fetcher
-/// has other things to do.
+/// Fastest level with Huffman coding: the log carries each body only once or twice, and the fetcher needs its CPU for
+/// other work.
 const LEVEL: i32 = 1;
-/// Matches are looked for by so many bytes: as level 1 does for large inputs. For 16 KiB it would take 5, which costs a sixth
-/// more time, decompression a quarter, for 2 % of size on real pages (9 % where the words are random).
+/// Minimum match length, in bytes: that of level 1 for large inputs. For 16 KiB level 1 would use 5, which takes a
+/// sixth more time, and a quarter more for decompression, for 2 % of size on real pages (9 % on random words).
 const MIN_MATCH: u32 = 7;
-/// 2^13 places of earlier bytes: 32 KiB, which the first cache holds.
+/// Log2 of the number of hash table entries: 2^13 entries take 32 KiB, which fit into the L1 cache.
 const HASH_LOG: u32 = 13;
-/// Bodies shorter than this are not worth a frame.
+/// Length below which a body is not compressed, in bytes.
 const WORTH_BYTES: usize = 128;
 
-/// Frames are made here before they are copied; longer ones of rare large bodies are made elsewhere. In bytes.
+/// Size of the buffer in which frames are made before they are copied, in bytes; frames of larger bodies, which are
+/// rare, are allocated separately.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// What compressing needs, allocated once a thread.
+/// Compression state, allocated once per thread.
 struct Packer {
     compressor: Compressor<'static>,
     buffer: Box<[u8]>,
@@ -67,20 +68,20 @@ impl Packer {
         Ok(Self { compressor, buffer: vec![0; BUFFER_BYTES].into() })
     }
 
-    /// One zstd frame; `None` when it is not smaller.
+    /// Returns one zstd frame; `None` if it is not smaller.
     fn frame(&mut self, body: &[u8]) -> Option<Bytes> {
         if compress_bound(body.len()) <= BUFFER_BYTES {
             let length = self.compressor.compress_to_buffer(body, &mut *self.buffer).ok()?;
             return (length < body.len()).then(|| Bytes::copy_from_slice(&self.buffer[..length]));
         }
         let mut frame = self.compressor.compress(body).ok()?;
-        // It waits in queues, where its spare room would count.
+        // The frame waits in queues, where its spare capacity would count.
         frame.shrink_to_fit();
         (frame.len() < body.len()).then(|| frame.into())
     }
 }
 
-/// Hashes a body; compresses it if `compress` says so, or if it has more than `room` bytes; cuts it where that is not enough.
+/// Hashes a body; compresses it if `compress` is set or it has more than `room` bytes; cuts it if that is not enough.
 #[must_use]
 pub fn pack(mut body: Vec<u8>, truncated: bool, compress: bool, room: usize) -> PackedBody {
     let content_hash = format!("{:032x}", xxh3_128(&body));
@@ -102,14 +103,14 @@ pub fn pack(mut body: Vec<u8>, truncated: bool, compress: bool, room: usize) -> 
     PackedBody { value, encoding, bytes, truncated: truncated | is_cut, content_hash }
 }
 
-/// One zstd frame; `None` when it is not smaller.
+/// Returns one zstd frame; `None` if it is not smaller.
 fn frame(body: &[u8]) -> Option<Bytes> {
     let worth = body.len() >= WORTH_BYTES;
     worth.then(|| PACKER.with_borrow_mut(|packer| packer.as_mut()?.frame(body))).flatten()
 }
 
-/// A frame of at most `room` bytes, of a beginning that has more than `room` bytes itself. The length comes from the ratio of the
-/// whole body, and less each time, since the beginning may compress worse.
+/// Returns a frame of at most `room` bytes for a prefix of more than `room` bytes. The prefix length follows from the
+/// ratio of the whole body, and shrinks with each attempt, since a prefix may compress worse.
 fn cut_frame(body: &[u8], whole: usize, room: usize) -> Option<Bytes> {
     let by_ratio = u128::try_from(body.len() * room / whole.max(1)).ok()?;
     [15, 12, 9].into_iter().find_map(|sixteenths| {
@@ -119,7 +120,7 @@ fn cut_frame(body: &[u8], whole: usize, room: usize) -> Option<Bytes> {
     })
 }
 
-/// The last place up to `end` that is not within a character of UTF-8.
+/// Returns the last position up to `end` that is not within a UTF-8 character.
 fn boundary(body: &[u8], end: usize) -> usize {
     if end >= body.len() {
         return body.len();
@@ -134,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    /// Bodies that compress well, hardly and unevenly, with characters of one to four bytes.
+    /// Generates bodies that compress well, hardly and unevenly, with characters of one to four bytes.
     fn bodies() -> impl Strategy<Value = Vec<u8>> {
         let pieces =
             prop_oneof!["[ -~]{1,40}", "\\PC{1,20}", (1..200_usize).prop_map(|times| "<p>the same</p>".repeat(times)),];

@@ -1,4 +1,4 @@
-//! What an answer means for a dispatch. Pure.
+//! Meaning of a response for a dispatch. Pure.
 
 use std::borrow::Cow;
 
@@ -8,63 +8,63 @@ use orbweaver_url::{Fingerprint, Url, UrlError};
 
 use crate::client::{Answer, Attempt, Body, Failure};
 
-/// Redirects of one chain, at most; as browsers have it.
+/// Maximum number of redirects in a chain, as in browsers.
 pub const MAX_CHAIN: usize = 20;
-/// Bytes of the URLs of one chain, at most: every record of a URL carries it.
+/// Maximum total length of the URLs in a chain, in bytes: every record of a URL carries the chain.
 pub const MAX_CHAIN_BYTES: usize = 64 << 10;
-/// How often a redirect to what is known already is followed within one dispatch.
+/// Maximum number of redirects to a known target that are followed within one dispatch.
 pub const MAX_AGAIN: usize = 5;
-/// A page that was not read for want of memory is dispatched again after this time, in milliseconds: what holds the memory waits for
-/// the log or the store.
+/// Delay before a page that was not read for lack of memory is dispatched again, in milliseconds: the memory is held
+/// by bodies that wait for the log or the store.
 pub const MEMORY_RETRY_MS: Millis = 10_000;
 
-/// A reason, in the words of an outcome.
+/// Reason of an outcome.
 pub type Reason = Cow<'static, str>;
 
-/// What was asked.
+/// A request, as input of the classification.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
-    /// For which dispatch.
+    /// Dispatch of the request.
     pub dispatch: &'a Dispatch,
-    /// What was requested.
+    /// Requested URL.
     pub url: &'a Url,
-    /// What was requested for this dispatch before.
+    /// URLs requested before for this dispatch.
     pub before: &'a [String],
 }
 
-/// The closed set of what an answer can mean.
+/// Meaning of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// A page.
     Fetched,
-    /// Nothing changed.
+    /// The page has not changed.
     Unchanged,
-    /// It leads to another page.
+    /// A redirect to another page.
     Redirected(Url),
-    /// It leads to what this dispatch stands for: to be asked for within the same dispatch.
+    /// A redirect to a URL that counts as this dispatch's own: to be requested within the same dispatch.
     Again(Url),
-    /// We do not want it.
+    /// The crawler rejects the page.
     Refused(Reason),
-    /// The site wants to be left alone until then.
+    /// The site refuses requests for a time.
     Blocked {
-        /// Until when.
+        /// End of the block.
         until_ms: Millis,
-        /// The site named that time itself.
+        /// Whether the site named that time itself.
         told: bool,
-        /// Its words.
+        /// Reason of the outcome.
         reason: Reason,
-        /// It was asked for so often that the URL ends, too.
+        /// Whether the URL ends too, after too many refusals.
         ends: bool,
     },
-    /// To be tried again then.
+    /// To be retried at this time.
     Retry(Reason, Millis),
-    /// To be tried again then, through no fault of the site: it costs no attempt.
+    /// To be dispatched again at this time, through no fault of the site: it costs no attempt.
     Deferred(Reason, Millis),
-    /// It cannot be had.
+    /// The page is unavailable.
     Gone(Reason),
 }
 
-/// Decides what an attempt means.
+/// Classifies an attempt.
 #[must_use]
 pub fn classify(asked: Asked<'_>, attempt: &Attempt) -> Verdict {
     match &attempt.result {
@@ -97,7 +97,7 @@ fn classify_answer(asked: Asked<'_>, answer: &Answer, ended_ms: Millis) -> Verdi
     }
 }
 
-/// A failure that may pass by itself.
+/// Returns the verdict on a transient failure: a retry, or the end of the URL after the last attempt.
 #[must_use]
 pub fn passing(dispatch: &Dispatch, reason: Reason, ended_ms: Millis) -> Verdict {
     if dispatch.last_attempt {
@@ -107,14 +107,14 @@ pub fn passing(dispatch: &Dispatch, reason: Reason, ended_ms: Millis) -> Verdict
     }
 }
 
-/// When what failed for the `attempt`th time is tried again.
+/// Returns the time of the retry after the `attempt`th failure.
 #[must_use]
 pub fn retry_at(attempt: u8, ended_ms: Millis) -> Millis {
     ended_ms.saturating_add_unsigned(retry_delay_ms(attempt))
 }
 
-/// Until when a site is blocked that answered 429 or 503, and whether it named that time itself: as long as it asks for, else
-/// longer each time.
+/// Returns the end of the block of a site that answered 429 or 503, and whether the site named that time itself: the
+/// duration that it requests, else a longer one each time.
 #[must_use]
 pub fn block_ends(retry_after: Option<&str>, blocks_before: u8, ended_ms: Millis) -> (Millis, bool) {
     let asked_ms = retry_after.and_then(|value| retry_after_ms(value, ended_ms));
@@ -122,8 +122,8 @@ pub fn block_ends(retry_after: Option<&str>, blocks_before: u8, ended_ms: Millis
     (ended_ms.saturating_add_unsigned(span_ms), asked_ms.is_some())
 }
 
-/// Until when the site of an outcome is blocked, when it refused. Where it named no time, the shortest block counts, which is
-/// longer than a dispatch that was sent out before the refusal may wait; the rate-limiter keeps the longer ones.
+/// Returns the end of the block of an outcome's site, if the site refused. If it named no time, the shortest block
+/// applies, which is longer than a dispatch sent before the refusal may wait; the rate-limiter keeps the longer ones.
 pub(crate) fn refused_until(outcome: &Outcome) -> Option<Millis> {
     let refused = outcome.kind == OutcomeKind::Blocked || matches!(outcome.status, Some(429 | 503));
     outcome.blocked_until_ms.or_else(|| refused.then(|| block_ends(None, 0, outcome.ended_at_ms).0))

@@ -1,62 +1,66 @@
-//! What can be set.
+//! Configuration of the fetcher.
 
 use std::time::Duration;
 
 use orbweaver_messages::{LONGEST_FETCH_MS, Millis};
+use orbweaver_politeness::robots::agent_token;
 use orbweaver_url::WideDomains;
 
-/// A setting is not usable.
+/// An invalid setting.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("fetcher.{key} = {value}: {allowed}")]
 pub struct ConfigError {
-    /// The setting.
+    /// Key of the setting.
     pub key: &'static str,
-    /// What was given.
+    /// Value of the setting.
     pub value: String,
-    /// What is allowed.
+    /// Allowed values.
     pub allowed: String,
 }
 
 /// Settings of the fetcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FetcherConfig {
-    /// Who is asking: sent with each request, and its first word is the agent that robots.txt files address.
+    /// User agent of each request; its first word is the agent looked up in robots.txt files.
     pub user_agent: String,
-    /// Headers sent with each request besides. Those that the client itself makes are not allowed.
+    /// Additional headers of each request. Headers set by the client itself are not allowed.
     pub headers: Vec<(String, String)>,
-    /// Requests whose outcome is not yet durable, at most. After a crash so many pages are asked for twice.
+    /// Maximum number of requests whose outcome is not yet durable. After a crash, up to this many pages are requested
+    /// again.
     pub concurrency: usize,
-    /// The time for name, connection and TLS.
+    /// Timeout for name resolution, connection and TLS.
     pub connect_timeout: Duration,
-    /// The time from the start of a request to the end of the answer's headers.
+    /// Timeout from the start of a request to the end of the response's headers.
     pub headers_timeout: Duration,
-    /// The time for a whole request. With the longest stay of a dispatch it bounds a lease: below `LONGEST_FETCH_MS`. With
-    /// half of the group's session it is within that session: whoever lost a partition has no request in flight when another
-    /// is given it. A redirect of a dispatch to itself is a request of its own, begun under the same conditions.
+    /// Timeout of a whole request, at most half of `LONGEST_FETCH_MS`: with the longest stay of a dispatch it bounds a
+    /// lease. Together with half of the group's session it stays within that session: a process that lost a partition
+    /// has no request in flight when another receives it. A redirect of a dispatch to itself is a separate request
+    /// under the same conditions.
     pub request_timeout: Duration,
-    /// Decoded bytes that are read of a body; the rest is cut off.
+    /// Maximum number of decoded bytes read of a body; the rest is cut off.
     pub max_body_bytes: usize,
-    /// The largest record that the log takes, in bytes; a page whose record would be larger has its body cut.
+    /// Record limit of the log, in bytes; the body of a page whose record would exceed it is cut.
     pub record_limit: usize,
     /// Bytes of bodies in memory, from their first byte until they are durable; one body may exceed it.
     pub body_memory: usize,
-    /// Headers of an answer, at most; an answer with more fails.
+    /// Maximum number of headers of a response; a response with more fails.
     pub max_headers: usize,
-    /// Bytes of an answer's headers that are kept with the page.
+    /// Maximum size of a response's headers kept with the page, in bytes.
     pub max_header_bytes: usize,
-    /// Ask without regard to robots.txt. For sites of one's own only.
+    /// Whether to ignore robots.txt. Only for sites of your own.
     pub ignore_robots: bool,
-    /// Dial loopback, private and other special-purpose addresses, too. For tests and intranets only.
+    /// Whether to dial loopback, private and other special-purpose addresses. Only for tests and intranets.
     pub allow_private: bool,
-    /// How long a robots.txt is believed. RFC 9309 section 2.4 asks for a day at most unless the server says otherwise.
+    /// Lifetime of a robots.txt whose Cache-Control gives none. RFC 9309 section 2.4 allows at most a day unless the
+    /// server says otherwise.
     pub robots_lifetime: Duration,
-    /// How long "there is none" is believed, and "the site cannot be reached".
+    /// Time for which the absence of a robots.txt or of its host, or a private address, is cached.
     pub robots_error_lifetime: Duration,
-    /// Bytes of robots.txt files that are kept in memory, at most.
+    /// Maximum size of the robots.txt files kept in memory, in bytes.
     pub robots_cache_bytes: usize,
-    /// The interval of a site to which a robots.txt redirects and of which no dispatch told.
+    /// Interval of a site to which a robots.txt redirects and which is unknown from dispatches.
     pub default_interval_ms: u64,
-    /// Domains whose hosts are sites of their own; the same for all services of a pipeline.
+    /// Domains whose hosts are separate sites; the same for all services of a pipeline.
     pub wide_domains: WideDomains,
 }
 
@@ -85,15 +89,15 @@ impl Default for FetcherConfig {
     }
 }
 
-/// The most requests without a durable outcome that may be asked for.
+/// Maximum of [`FetcherConfig::concurrency`].
 pub const MAX_CONCURRENCY: usize = 1024;
-/// The largest body that may be asked for.
+/// Maximum of [`FetcherConfig::max_body_bytes`].
 pub const MAX_BODY_BYTES: usize = 256 << 20;
-/// The most bytes of headers that may be kept with a page: its record must fit the smallest record limit.
+/// Maximum of [`FetcherConfig::max_header_bytes`]: a page's record must fit the smallest record limit.
 pub const MAX_HEADER_BYTES: usize = 32 << 10;
-/// The least and the most memory for bodies that may be configured, in bytes.
+/// Range of [`FetcherConfig::body_memory`], in bytes.
 pub(crate) const BODY_MEMORY: std::ops::RangeInclusive<usize> = 1 << 20..=64 << 30;
-/// Headers that belong to the client, or that would change what an answer means.
+/// Headers set by the client, or that would change the meaning of a response.
 const RESERVED: [&str; 10] = [
     "accept-encoding",
     "connection",
@@ -111,14 +115,15 @@ impl FetcherConfig {
     /// Checks every setting.
     ///
     /// # Errors
-    /// Names the first setting that is not usable, its value and what is allowed.
+    /// Returns the first invalid setting, its value and the allowed values.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let fail = |key, value: String, allowed: &str| Err(ConfigError { key, value, allowed: allowed.to_owned() });
-        if self.user_agent.trim().is_empty() || reqwest::header::HeaderValue::from_str(&self.user_agent).is_err() {
+        let has_token = !agent_token(&self.user_agent).is_empty();
+        if !has_token || reqwest::header::HeaderValue::from_str(&self.user_agent).is_err() {
             return fail(
                 "user_agent",
                 format!("{:?}", self.user_agent),
-                "a non-empty text of visible ASCII characters",
+                "a text of visible ASCII characters that begins with a product token of letters, digits, `_` and `-`",
             );
         }
         if !(1..=MAX_CONCURRENCY).contains(&self.concurrency) {
@@ -173,7 +178,7 @@ impl FetcherConfig {
         Ok(())
     }
 
-    /// The longest that a fetch takes, in milliseconds.
+    /// Returns the timeout of a request, in milliseconds.
     #[must_use]
     pub fn request_timeout_ms(&self) -> Millis {
         Millis::try_from(self.request_timeout.as_millis()).unwrap_or(LONGEST_FETCH_MS)
@@ -195,6 +200,7 @@ mod tests {
         let header = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
         let cases = [
             (FetcherConfig { user_agent: " ".into(), ..default.clone() }, "user_agent"),
+            (FetcherConfig { user_agent: "/1.0".into(), ..default.clone() }, "user_agent"),
             (FetcherConfig { user_agent: "a\nb".into(), ..default.clone() }, "user_agent"),
             (FetcherConfig { concurrency: 0, ..default.clone() }, "concurrency"),
             (FetcherConfig { concurrency: 1025, ..default.clone() }, "concurrency"),

@@ -1,17 +1,17 @@
-//! Cookies of one dispatch: what a cookie wall sets is sent back to it, and forgotten with the dispatch.
+//! Cookies of one dispatch: returned to a cookie wall that sets them, and dropped with the dispatch.
 
 use orbweaver_url::Url;
 
-/// Bytes of the header `Cookie`, at most.
+/// Maximum length of the header `Cookie`, in bytes.
 const MAX_BYTES: usize = 4096;
 
-/// Names and values, in the order in which they were set first.
+/// Names and values, in the order in which they were first set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Cookies(Vec<(String, String)>);
 
 impl Cookies {
-    /// Takes over what an answer set (RFC 6265 section 5.2, of which only name and value matter here: the cookies live for
-    /// the few requests of one dispatch).
+    /// Stores the cookies of a response (RFC 6265 section 5.2; only name and value matter here, since the cookies last
+    /// for the few requests of one dispatch).
     pub(crate) fn set(&mut self, headers: &[String]) {
         for header in headers {
             let pair = header.split(';').next().unwrap_or_default();
@@ -28,7 +28,7 @@ impl Cookies {
         }
     }
 
-    /// Forgets them when the next request goes elsewhere: to another host, or from https to http.
+    /// Drops all cookies before a request to another host, or from https to http.
     pub(crate) fn move_on(&mut self, from: &Url, to: &Url) {
         let weaker = from.scheme() == "https" && to.scheme() != "https";
         if weaker || from.host_str() != to.host_str() {
@@ -36,7 +36,8 @@ impl Cookies {
         }
     }
 
-    /// The value of the header `Cookie`; `None` when there is nothing to send. What does not fit is left out.
+    /// Returns the value of the header `Cookie`; `None` if there is nothing to send. Cookies that do not fit are
+    /// omitted.
     #[must_use]
     pub(crate) fn header(&self) -> Option<String> {
         let mut header = String::new();

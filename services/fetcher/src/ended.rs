@@ -1,16 +1,17 @@
-//! Dispatches that have ended durably: what is delivered again is not asked again.
+//! Dispatches that have ended durably and are not requested again when redelivered.
 
 use std::collections::HashMap;
 
 use orbweaver_log::Partition;
 use orbweaver_messages::{DispatchId, LEASE_MS, Millis};
 
-/// Sequence numbers in a chunk, as a power of two.
+/// Log2 of the number of sequence numbers per chunk.
 const CHUNK_BITS: u32 = 9;
 const WORDS: usize = (1 << CHUNK_BITS) / 64;
 
-/// Ids, one bit each: a partition's dispatches are numbered one after the other, so that a fast crawl, which ends a million of
-/// them in two leases, takes about a quarter of a MiB for that. A chunk of which one bit alone is set takes about 100 bytes.
+/// Set of ids, with one bit per id: the dispatches of a partition are numbered consecutively, so that a fast crawl,
+/// which ends a million of them in two leases, takes about a quarter of a MiB. A chunk with a single bit set takes
+/// about 100 bytes.
 #[derive(Debug, Default)]
 struct Ids(HashMap<(Partition, u64, u64), [u64; WORDS]>);
 
@@ -31,41 +32,41 @@ fn locate(id: DispatchId) -> (u64, usize, u64) {
     (id.sequence >> CHUNK_BITS, (low / 64) as usize, 1 << (low % 64))
 }
 
-/// The ids of dispatches that ended within the last lease, in two generations, so that forgetting costs nothing an id.
+/// Ids of dispatches that ended within the last lease, in two generations, so that expiry costs nothing per id.
 #[derive(Debug, Default)]
 pub(crate) struct Ended {
     young: Ids,
     old: Ids,
-    /// When the young generation began; `None` while it holds only what was read back.
+    /// Start of the young generation; `None` while it holds only ids read back from the log.
     began_ms: Option<Millis>,
 }
 
 impl Ended {
-    /// Remembers a dispatch that is known to have ended from the log.
+    /// Adds a dispatch that ended according to the log.
     pub(crate) fn recall(&mut self, partition: Partition, id: DispatchId) {
         self.young.insert(partition, id);
     }
 
-    /// Remembers a dispatch that ended now.
+    /// Adds a dispatch that ended now.
     pub(crate) fn insert(&mut self, partition: Partition, id: DispatchId, now: Millis) {
         self.turn(now);
         self.young.insert(partition, id);
     }
 
-    /// Whether a dispatch is known to have ended. One that ended longer than two leases ago is forgotten; its
+    /// Returns `true` if a dispatch is known to have ended. One that ended more than two leases ago is forgotten; its
     /// `expires_ms` has passed long before.
     #[must_use]
     pub(crate) fn contains(&self, partition: Partition, id: DispatchId) -> bool {
         self.young.contains(partition, id) || self.old.contains(partition, id)
     }
 
-    /// Begins a new generation when the young one is a lease old, and forgets the one before.
+    /// Starts a new generation when the young one is a lease old, and drops the previous one.
     pub(crate) fn turn(&mut self, now: Millis) {
         let age = now.saturating_sub(*self.began_ms.get_or_insert(now));
         if age >= 2 * LEASE_MS {
             self.young = Ids::default();
         }
-        // A clock that was set back begins anew, too: else the sets would grow until it has caught up.
+        // A clock that stepped back starts a new generation too; otherwise the sets would grow until it has caught up.
         if age >= LEASE_MS || age <= -LEASE_MS {
             self.old = std::mem::take(&mut self.young);
             self.began_ms = Some(now);

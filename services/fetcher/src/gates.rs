@@ -1,9 +1,9 @@
 //! Site gates: when a request may be sent. Pure; time is a value.
 //!
-//! A site's clock runs from the first byte of its previous answer, or its failure (rule 19). One request is in flight a
-//! site, unless it is asked more than ten times a second; then starts are spaced by the interval, and with an interval of 0
-//! not at all. Sites are woken by one heap of times, and those that may be asked wait in one queue and take turns, so no
-//! call looks at all sites and none is starved by a larger one.
+//! A site's clock runs from the first byte of its previous response, or its failure (docs/protocol.md#answer-delay). A
+//! site has one request in flight, unless its rate is above ten per second; then request starts are spaced by the
+//! interval, and not at all with an interval of 0. One heap of timers wakes the sites, and ready sites wait in one
+//! queue and alternate, so no call visits all sites and no site is starved by a larger one.
 
 use std::{
     cmp::Reverse,
@@ -15,51 +15,52 @@ use orbweaver_messages::Millis;
 
 use crate::site_gate::SiteGate;
 
-/// A clock that goes back further than this has been set; less is noise.
+/// Threshold for a clock that steps back, in milliseconds; a smaller step is noise.
 const STEPPED_BACK_MS: Millis = 1000;
-/// An answer that is said to have come later than this after the turn began comes from another clock.
+/// Maximum time from the start of a loop iteration to a response in it, in milliseconds; a later response time comes
+/// from another clock.
 const LONGEST_TURN_MS: Millis = 5000;
 
-/// A request that waits for its moment.
+/// A queued request.
 #[derive(Debug)]
 pub struct Wish<T> {
-    /// What is to be requested.
+    /// The request.
     pub payload: T,
-    /// Not before this moment.
+    /// Earliest time to send it.
     pub not_before_ms: Millis,
-    /// Not after this moment.
+    /// Latest time to send it.
     pub not_after_ms: Millis,
-    /// Least time since the site's previous answer, in milliseconds.
+    /// Minimum time since the site's previous response, in milliseconds.
     pub interval_ms: u64,
-    /// It goes ahead of those that wait: robots.txt, or the next step of a dispatch that has begun.
+    /// Whether it goes ahead of the others: robots.txt, or the next request of a dispatch that has begun.
     pub is_first: bool,
 }
 
-/// What became of a wish.
+/// Event of a poll: a queued request to send, or one that is too late.
 #[derive(Debug)]
 pub enum Turn<T> {
-    /// It is to be sent now; [`Gates::answered`] must follow.
+    /// The request is to be sent now; [`Gates::answered`] must follow.
     Send(Arc<str>, Wish<T>),
-    /// Its `not_after_ms` has passed.
+    /// The `not_after_ms` of the request has passed.
     Late(Wish<T>),
 }
 
-/// The site does not want to be asked before this moment.
+/// Rejection of a request to a blocked site.
 #[derive(Debug)]
 pub struct Blocked<T> {
-    /// The wish, given back.
+    /// The rejected request.
     pub wish: Wish<T>,
-    /// Until when.
+    /// End of the block.
     pub until_ms: Millis,
 }
 
-/// The gates of all sites.
+/// Gates of all sites.
 #[derive(Debug)]
 pub struct Gates<T> {
     sites: HashMap<Arc<str>, SiteGate<T>>,
-    /// When to look at a site again: time, running number, site. An entry counts only if it is its site's `timer_ms`.
+    /// Timers: time, running number, site. An entry counts only if its time is its site's `timer_ms`.
     timers: BinaryHeap<Reverse<(Millis, u64, Arc<str>)>>,
-    /// Sites that may be asked now, in the order in which they came to be.
+    /// Sites ready for a request, in the order in which they became ready.
     ready: VecDeque<Arc<str>>,
     armed: u64,
     held: usize,
@@ -68,8 +69,8 @@ pub struct Gates<T> {
 }
 
 impl<T> Gates<T> {
-    /// Gates for `concurrency` requests in all. One site gets seven eighths of them at most, so that an unlimited site that
-    /// hangs leaves room for the others.
+    /// Creates gates for `concurrency` requests in total. One site gets at most seven eighths of them, so that an
+    /// unlimited site that hangs leaves room for the others.
     #[must_use]
     pub fn new(concurrency: usize) -> Self {
         Self {
@@ -83,53 +84,53 @@ impl<T> Gates<T> {
         }
     }
 
-    /// Wishes that wait.
+    /// Returns the number of queued requests.
     #[must_use]
     pub fn held(&self) -> usize {
         self.held
     }
 
-    /// Sites that may be asked now and wait for a free slot.
+    /// Returns the number of ready sites, which wait for a free request slot.
     #[must_use]
     pub fn ready(&self) -> usize {
         self.ready.len()
     }
 
-    /// Sites that are remembered.
+    /// Returns the number of known sites.
     #[must_use]
     pub fn sites(&self) -> usize {
         self.sites.len()
     }
 
-    /// When [`Gates::poll`] has something to do next. May be too early, never too late.
+    /// Returns the time of the next call of [`Gates::poll`]. May be too early, never too late.
     #[must_use]
     pub fn next_ms(&self) -> Option<Millis> {
         self.timers.peek().map(|Reverse((at, _, _))| *at)
     }
 
-    /// Until when a site is blocked, when it is.
+    /// Returns the end of a site's block, if it is blocked.
     #[must_use]
     pub fn blocked_until(&self, site: &str, now: Millis) -> Option<Millis> {
         self.sites.get(site).map(|gate| gate.blocked_until_ms).filter(|until| *until > now)
     }
 
-    /// The interval that the last wish of a site had, when the site is remembered.
+    /// Returns the interval of a site's last queued request, if the site is known.
     #[must_use]
     pub fn interval_of(&self, site: &str) -> Option<u64> {
         self.sites.get(site).map(|gate| gate.interval_ms)
     }
 
-    /// Wishes and requests of a site: held, in flight.
+    /// Returns the load of a site: its queued requests, and those in flight.
     #[must_use]
     pub fn load_of(&self, site: &str) -> (usize, usize) {
         self.sites.get(site).map_or((0, 0), |gate| (gate.held(), gate.in_flight))
     }
 
-    /// Adds a wish. A site counts as asked at `asked_ms` at the earliest, one that is remembered, too: it may have been another's
-    /// since (rule 20).
+    /// Queues a request. Its site counts as requested no earlier than `asked_ms`, even if it is known: another fetcher
+    /// may have owned it since (docs/protocol.md#delays-restart).
     ///
     /// # Errors
-    /// When the site is blocked.
+    /// Returns [`Blocked`] if the site is blocked.
     pub fn push(&mut self, site: &str, wish: Wish<T>, asked_ms: Millis, now: Millis) -> Result<(), Blocked<T>> {
         let site = self.known(site, asked_ms);
         let Some(gate) = self.sites.get_mut(&site) else { return Ok(()) };
@@ -145,7 +146,7 @@ impl<T> Gates<T> {
         Ok(())
     }
 
-    /// Learns a crawl-delay; the longest that is known of a site applies.
+    /// Records a crawl-delay; the longest one known for a site applies.
     pub fn learn_delay(&mut self, site: &str, delay_ms: u64, asked_ms: Millis, now: Millis) {
         let site = self.known(site, asked_ms);
         if let Some(gate) = self.sites.get_mut(&site) {
@@ -154,7 +155,7 @@ impl<T> Gates<T> {
         self.arm(&site, now);
     }
 
-    /// Blocks a site; what is held for it is given back.
+    /// Blocks a site; removes and returns its queued requests.
     pub fn block(&mut self, site: &str, until_ms: Millis, asked_ms: Millis, now: Millis) -> Vec<Wish<T>> {
         let site = self.known(site, asked_ms);
         let Some(gate) = self.sites.get_mut(&site) else { return vec![] };
@@ -165,17 +166,18 @@ impl<T> Gates<T> {
         back
     }
 
-    /// A request of a site has ended; the first byte of its answer came (or it failed) at `answered_ms`.
+    /// Records the end of a request; the first byte of its response arrived (or it failed) at `answered_ms`.
     pub fn answered(&mut self, site: &Arc<str>, answered_ms: Millis, now: Millis) {
         if let Some(gate) = self.sites.get_mut(site) {
             gate.in_flight = gate.in_flight.saturating_sub(1);
-            // An answer may come while a turn lasts, so its time may lie behind the turn's.
+            // A response may arrive during a loop iteration, so its time may be after the iteration's.
             gate.answered_ms = gate.answered_ms.max(answered_ms.min(now.saturating_add(LONGEST_TURN_MS)));
         }
         self.arm(site, now);
     }
 
-    /// Takes out what is held and matches. Looks at all that is held; for a partition that goes.
+    /// Removes and returns the queued requests that match. Checks all of them; for a partition that is released or
+    /// lost.
     pub fn take_where(&mut self, matches: impl Fn(&T) -> bool) -> Vec<T> {
         let mut taken = vec![];
         for gate in self.sites.values_mut() {
@@ -185,7 +187,7 @@ impl<T> Gates<T> {
         taken
     }
 
-    /// Every site counts as asked just now: after a clock that was set back, or a process that was frozen.
+    /// Counts every site as requested now: after a clock stepped back, or the process was suspended.
     pub fn ask_anew(&mut self, now: Millis) {
         let back = self.now.saturating_sub(now).max(0);
         self.now = now;
@@ -200,7 +202,7 @@ impl<T> Gates<T> {
         }
     }
 
-    /// Tells what may be sent now, `free` at most, and what has become too late.
+    /// Adds to `turns` the requests to send now, at most `free`, and those that are too late.
     pub fn poll(&mut self, now: Millis, free: usize, turns: &mut Vec<Turn<T>>) {
         if self.now.saturating_sub(now) > STEPPED_BACK_MS {
             self.ask_anew(now);
@@ -217,7 +219,7 @@ impl<T> Gates<T> {
         }
     }
 
-    /// A timer of a site has run out.
+    /// Handles an expired timer of a site.
     fn wake(&mut self, site: &Arc<str>, at: Millis, now: Millis, turns: &mut Vec<Turn<T>>) {
         let Some(gate) = self.sites.get_mut(site).filter(|gate| gate.timer_ms == at) else { return };
         gate.timer_ms = Millis::MAX;
@@ -233,11 +235,11 @@ impl<T> Gates<T> {
         self.arm(site, now);
     }
 
-    /// Gives a site its turn. Tells whether a request is sent.
+    /// Takes the next request of a ready site. Returns `true` if one is sent.
     fn serve(&mut self, site: &Arc<str>, now: Millis, turns: &mut Vec<Turn<T>>) -> bool {
         let Some(gate) = self.sites.get_mut(site) else { return false };
         gate.is_ready = false;
-        // Timers have run out before, so that nothing here is too late.
+        // Expired timers were handled before, so nothing here is too late.
         let may = gate.earliest_ms(now, self.per_site).is_some_and(|at| at <= now);
         let wish = if may { gate.take() } else { None };
         let sent = wish.is_some();
@@ -264,7 +266,7 @@ impl<T> Gates<T> {
         site
     }
 
-    /// Sets the timer of a site to the moment at which it has to be looked at next.
+    /// Sets the timer of a site to the time at which it must be checked next.
     fn arm(&mut self, site: &Arc<str>, now: Millis) {
         let Some(gate) = self.sites.get_mut(site) else { return };
         let at = gate.wake_ms(now, self.per_site);

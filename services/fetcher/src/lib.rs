@@ -1,29 +1,31 @@
-//! The fetcher: asks for pages, politely.
+//! The fetcher: sends page requests politely.
 //!
-//! A dispatch comes from `crawl.ready` and becomes a *visit*. Before anything is sent, the robots.txt of its authority is
-//! known: from memory, else from the store, else it is asked for, as a request of that site like any other. Then the visit
-//! waits at its site's gate until its moment has come and the site's interval has passed since its last answer. The request
-//! itself, and everything else that takes time, runs in tasks of the [`FetchWorker`]; the stage only decides.
+//! A dispatch from `crawl.ready` becomes an active dispatch (`Visit`). Before any request, the robots.txt of its
+//! authority is looked up: in memory, else in the store, else from the site, as a request to that site like any other.
+//! Then the dispatch waits at its site's gate until its scheduled time has come and the site's interval since its last
+//! response has passed. The request itself, and everything else that takes time, runs in tasks of the [`FetchWorker`];
+//! the stage only decides.
 //!
-//! What comes back is classified, and ends as one outcome: store rows first, then the page (`crawl.pages`) or a redirect's
-//! target (`crawl.discovered`), the outcome last. Only when all are durable is the record complete and its slot free; so at
-//! most as many pages as there are slots are asked for again after a crash. Outcomes of the last lease are read back before a
-//! partition is served: what ended durably is not asked again, and blocks hold on.
+//! A response is classified and leads to one outcome: store rows first, then the page (`crawl.pages`) or a redirect's
+//! target (`crawl.discovered`), the outcome last. Only when all are durable is the record complete and its request
+//! slot free; so after a crash at most as many pages are requested again as there are slots. Outcomes of the last
+//! lease are read back before a partition is opened: a dispatch that ended durably is not requested again, and blocks
+//! remain in force.
 //!
 //! | module | contents |
 //! |---|---|
 //! | `gates`, `site_gate` | when a request may be sent: pure, time is a value |
-//! | `classify` | what an answer means: pure |
-//! | `robots` | what the answer to a request for robots.txt means: pure |
-//! | `robots_cache`, `ended` | what is known of robots.txt files, and which dispatches have ended: bounded |
-//! | `sniff`, `address`, `cookies` | is it HTML; may it be dialled; cookies of one dispatch: pure |
-//! | `records` | the records and rows of an outcome: pure |
-//! | `visit` | a dispatch that is held |
-//! | `stage` | the glue to the runtime; `visiting` (pages) and `robots_desk` (robots.txt) are its two halves |
+//! | `classify` | meaning of a response: pure |
+//! | `robots` | meaning of the response to a request for robots.txt: pure |
+//! | `robots_cache`, `ended` | known robots.txt files and completed dispatches: bounded |
+//! | `sniff`, `address`, `cookies` | detection of HTML; addresses that may be dialled; cookies of one dispatch: pure |
+//! | `records` | records and rows of an outcome: pure |
+//! | `visit` | an active dispatch |
+//! | `stage` | glue to the runtime; `visiting` (pages) and `robots_desk` (robots.txt) are its two halves |
 //! | `service` | the service as a process of a cluster (feature `cluster`) |
 //! | `client` | the trait [`Client`], the real [`HttpClient`], the [`ScriptedClient`] |
 //! | `worker` | tasks for requests and the store; `body` packs pages in them |
-//! | `config`, `metrics`, `view` | settings; figures for operators; figures for a display |
+//! | `config`, `metrics`, `view` | settings; metrics for operators; figures for a progress display |
 
 pub mod address;
 mod body;

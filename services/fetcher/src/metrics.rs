@@ -1,4 +1,4 @@
-//! Names of the metrics, and when to alert.
+//! Names of the metrics, and their alert conditions.
 
 use orbweaver_messages::OutcomeKind;
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
@@ -8,41 +8,41 @@ use crate::{
     records::word,
 };
 
-/// Requests by what came of them: `2xx` to `5xx`, or the word of a failure (`dns`, `connect`, `tls`, `timeout`, `connection`,
-/// `body`, `private_address`, `memory`, `internal`). Alert: any `internal`; `memory` while log and store are available: raise
-/// `fetcher.body_memory`; `dns` or `connect` above half of all, which is our own
-/// network more likely than theirs.
+/// Requests by result: `2xx` to `5xx`, `other`, or the word of a failure (`dns`, `connect`, `tls`, `timeout`,
+/// `connection`, `body`, `private_address`, `memory`, `internal`). Alert: any `internal`; `memory` while log and store
+/// are available: raise `fetcher.body_memory`; `dns` or `connect` above half of all, whose cause is more likely the
+/// crawler's network than the sites'.
 pub const REQUESTS: &str = "orbweaver_fetcher_requests_total";
-/// From the start of a request to the end of its answer. Alert: the median above ten seconds.
+/// Time from the start of a request to the end of its response. Alert: the median above ten seconds.
 pub const REQUEST_SECONDS: &str = "orbweaver_fetcher_request_seconds";
-/// Decoded bytes of pages. Alert: none; it is what the crawl costs others.
+/// Decoded bytes of pages. Alert: none; it is the load of the crawl on others.
 pub const BODY_BYTES: &str = "orbweaver_fetcher_body_bytes_total";
-/// Requests for robots.txt by what followed: `stored`, `redirected`, `failing`, `blocked`, `private`. Alert: `failing` above a
-/// tenth of all.
+/// Requests for robots.txt by result: `stored`, `redirected`, `failing`, `blocked`, `private`, `unknown_host`,
+/// `stale`. Alert: `failing` above a tenth of all.
 pub const ROBOTS: &str = "orbweaver_fetcher_robots_total";
-/// Outcomes by kind. Alert: `blocked` above a hundredth of all: we ask too much; `deferred` above a tenth: the rate-limiter
-/// and the fetcher do not agree on the moments.
+/// Outcomes by kind. Alert: `blocked` above a hundredth of all: the crawl rate is too high; `deferred` above a tenth:
+/// rate-limiter and fetcher disagree on the scheduled times.
 pub const OUTCOMES: &str = "orbweaver_fetcher_outcomes_total";
-/// Dispatches that were delivered again and not asked again. Alert: a steady increase without restarts.
+/// Dispatches delivered again and not requested again. Alert: a steady increase without restarts.
 pub const DUPLICATES: &str = "orbweaver_fetcher_duplicates_total";
-/// Dispatches that were dropped since their lease was over. Alert: a steady increase: the fetcher cannot keep up.
+/// Dispatches dropped because their lease had expired. Alert: a steady increase: the fetcher cannot keep up.
 pub const EXPIRED: &str = "orbweaver_fetcher_expired_total";
 /// Requests in flight. Alert: none.
 pub const IN_FLIGHT: &str = "orbweaver_fetcher_in_flight_requests";
-/// Requests whose outcome is not durable yet. Alert: at the configured concurrency for minutes while `in_flight` is low: log
-/// or store are slow.
+/// Requests whose outcome is not yet durable. Alert: at the configured concurrency for minutes while `in_flight` is
+/// low: log or store are slow.
 pub const SLOTS: &str = "orbweaver_fetcher_used_slots";
-/// Bytes of bodies in memory, from their first byte until they are durable. Alert: at `fetcher.body_memory` for minutes while log and
-/// store are available: requests wait for memory, not for sites.
+/// Bytes of bodies in memory, from their first byte until they are durable. Alert: at `fetcher.body_memory` for
+/// minutes while log and store are available: requests wait for memory, not for sites.
 pub const MEMORY: &str = "orbweaver_fetcher_body_memory_bytes";
-/// Requests that wait for their moment. Alert: growth without end.
+/// Requests queued until they may be sent. Alert: unbounded growth.
 pub const HELD: &str = "orbweaver_fetcher_held_requests";
-/// Sites that are remembered: busy, waiting, blocked, or asked within their interval. Alert: none.
+/// Known sites: with requests queued or in flight, blocked, or requested within their interval. Alert: none.
 pub const SITES: &str = "orbweaver_fetcher_known_sites";
-/// Times at which the process was found to have been frozen. Alert: any.
+/// Number of times that the process was found to have been suspended. Alert: any.
 pub const FREEZES: &str = "orbweaver_fetcher_freezes_total";
 
-/// The labels of [`REQUESTS`], [`ROBOTS`] and [`OUTCOMES`].
+/// Labels of [`REQUESTS`], [`ROBOTS`] and [`OUTCOMES`].
 const STATUSES: [&str; 5] = ["2xx", "3xx", "4xx", "5xx", "other"];
 const FAILURES: [Failure; 9] = [
     Failure::Dns,
@@ -55,7 +55,7 @@ const FAILURES: [Failure; 9] = [
     Failure::Memory,
     Failure::Internal,
 ];
-const FINDINGS: [&str; 6] = ["stored", "redirected", "failing", "blocked", "private", "unknown_host"];
+const FINDINGS: [&str; 7] = ["stored", "redirected", "failing", "blocked", "private", "unknown_host", "stale"];
 const KINDS: [OutcomeKind; 8] = [
     OutcomeKind::Fetched,
     OutcomeKind::Unchanged,
@@ -67,7 +67,7 @@ const KINDS: [OutcomeKind; 8] = [
     OutcomeKind::Gone,
 ];
 
-/// The fetcher's metrics.
+/// Metrics of the fetcher.
 #[derive(Debug, Clone)]
 pub struct FetcherMetrics {
     requests: IntCounterVec,
@@ -89,7 +89,7 @@ impl FetcherMetrics {
     /// Creates the metrics and registers them.
     ///
     /// # Errors
-    /// When one of the names is registered already.
+    /// Returns an error if one of the names is already registered.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let buckets = vec![0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0];
         let seconds = HistogramOpts::new(REQUEST_SECONDS, "From the start of a request to the end of its answer");
@@ -108,7 +108,7 @@ impl FetcherMetrics {
             sites: IntGauge::new(SITES, "Sites that are remembered")?,
             freezes: IntCounter::new(FREEZES, "Times at which the process was found to have been frozen")?,
         };
-        // Whoever sums an error that has not happened yet wants 0, not nothing.
+        // A sum over errors that have not yet occurred should be 0, not absent.
         let classes = STATUSES.into_iter().chain(FAILURES.map(Failure::reason));
         classes.for_each(|class| drop(metrics.requests.with_label_values(&[class])));
         FINDINGS.iter().for_each(|finding| drop(metrics.robots.with_label_values(&[finding])));
@@ -145,7 +145,7 @@ impl FetcherMetrics {
     }
 }
 
-/// What came of a request, in one of a few words.
+/// Returns the class of a request's result.
 #[must_use]
 pub fn class_of(attempt: &Attempt) -> &'static str {
     match &attempt.result {

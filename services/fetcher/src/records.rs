@@ -1,4 +1,4 @@
-//! The records and rows that an outcome consists of. Pure.
+//! Records and rows of an outcome. Pure.
 
 use bytes::Bytes;
 use orbweaver_log::{Partition, Record, TopicPartition};
@@ -14,7 +14,7 @@ use crate::{
     visit::Visit,
 };
 
-/// An outcome of which only its kind is known.
+/// Creates an outcome without the data of a request.
 #[must_use]
 pub(crate) fn outcome(visit: &Visit, kind: OutcomeKind, reason: Option<&str>, ended_at_ms: Millis) -> Outcome {
     let dispatch = visit.dispatch();
@@ -46,7 +46,7 @@ pub(crate) fn outcome(visit: &Visit, kind: OutcomeKind, reason: Option<&str>, en
     }
 }
 
-/// Adds what is known from a request.
+/// Adds the data of a request.
 pub(crate) fn add_attempt(outcome: &mut Outcome, attempt: &Attempt) {
     add_times(outcome, attempt);
     if let Ok(answer) = &attempt.result {
@@ -54,20 +54,20 @@ pub(crate) fn add_attempt(outcome: &mut Outcome, attempt: &Attempt) {
     }
 }
 
-/// Adds the moments of a request.
+/// Adds the times of a request.
 pub(crate) fn add_times(outcome: &mut Outcome, attempt: &Attempt) {
     outcome.requested_at_ms = Some(attempt.requested_at_ms);
     outcome.answered_at_ms = Some(attempt.answered_at_ms);
 }
 
-/// Adds what an answer says.
+/// Adds the data of a response.
 pub(crate) fn add_answer(outcome: &mut Outcome, answer: &Answer, body: Option<&PackedBody>) {
     outcome.status = Some(answer.status);
     outcome.content_type.clone_from(&answer.content_type);
     outcome.bytes = body.map_or(0, |body| body.bytes);
 }
 
-/// The word of a kind, as it stands in messages.
+/// Returns the word for a kind, as used in messages.
 #[must_use]
 pub(crate) fn word(kind: OutcomeKind) -> &'static str {
     match kind {
@@ -82,7 +82,7 @@ pub(crate) fn word(kind: OutcomeKind) -> &'static str {
     }
 }
 
-/// The store's row of a URL that has ended.
+/// Returns the store's row of a URL that has ended.
 #[must_use]
 pub(crate) fn page_row(outcome: &Outcome, answer: Option<&Answer>, body: Option<&PackedBody>) -> PageRow {
     PageRow {
@@ -104,7 +104,7 @@ pub(crate) fn page_row(outcome: &Outcome, answer: Option<&Answer>, body: Option<
     }
 }
 
-/// The store's row of a redirect.
+/// Returns the store's row of a redirect.
 #[must_use]
 pub(crate) fn redirect_row(outcome: &Outcome, target: &Url) -> RedirectRow {
     RedirectRow {
@@ -116,7 +116,7 @@ pub(crate) fn redirect_row(outcome: &Outcome, target: &Url) -> RedirectRow {
     }
 }
 
-/// The record of an outcome: in the partition of the dispatch.
+/// Returns the record of an outcome, in the partition of its dispatch.
 #[must_use]
 pub(crate) fn outcome_record(outcome: &Outcome, partition: Partition) -> Record {
     Record {
@@ -128,8 +128,8 @@ pub(crate) fn outcome_record(outcome: &Outcome, partition: Partition) -> Record 
     }
 }
 
-/// Bytes that the record of a page has for its body, its content type and its headers, when it has `limit` at most. All else
-/// is taken as long as it can be, so that up to 64 bytes may be left over.
+/// Returns the number of bytes that a page's record of at most `limit` bytes has left for its body, its content type
+/// and its headers. All other fields count at their maximum length, so that up to 64 bytes may remain unused.
 #[must_use]
 pub(crate) fn body_room(visit: &Visit, limit: usize) -> usize {
     let answer = Answer {
@@ -150,7 +150,7 @@ pub(crate) fn body_room(visit: &Visit, limit: usize) -> usize {
     )
 }
 
-/// The record of a page.
+/// Returns the record of a page.
 #[must_use]
 pub(crate) fn page_record(visit: &Visit, outcome: &Outcome, answer: Answer, body: PackedBody) -> Record {
     let dispatch = visit.dispatch();
@@ -186,8 +186,9 @@ pub(crate) fn page_record(visit: &Visit, outcome: &Outcome, answer: Answer, body
     }
 }
 
-/// The record of a redirect's target: a discovered URL of its own site, at the depth of its source. It goes where its site
-/// lives, so that it is deduplicated and asked in that site's time (rule 13).
+/// Returns the record of a redirect's target: a discovered URL of its own site, at the depth of its source. It goes to
+/// the partition of that site, so that it is deduplicated there and requested at that site's rate
+/// (docs/protocol.md#redirects).
 #[must_use]
 pub(crate) fn discovered_record(
     visit: &Visit,
@@ -231,15 +232,15 @@ mod tests {
     use super::*;
     use crate::{body::pack, classify::MAX_CHAIN_BYTES, config::MAX_HEADER_BYTES};
 
-    /// The smallest record limit, in bytes.
+    /// Smallest record limit, in bytes.
     const LEAST: usize = 512 << 10;
 
-    /// The longest URL; in a query a backslash stays as it is, and takes two bytes in JSON.
+    /// Returns a URL of maximum length; in a query a backslash stays as it is, and takes two bytes in JSON.
     fn longest(number: usize) -> String {
         format!("https://a.example/?{number}{}", "\\".repeat(MAX_URL_BYTES - 24))
     }
 
-    /// A dispatch on its way whose records are as large as a site can make them.
+    /// Returns an active dispatch whose records are as large as a site can make them.
     fn largest() -> Visit {
         let dispatch = Dispatch {
             id: DispatchId { epoch: u64::MAX, sequence: u64::MAX },
@@ -270,7 +271,7 @@ mod tests {
         visit
     }
 
-    /// An answer with the longest header values, in which no byte is UTF-8.
+    /// Returns a response with the longest header values, in which no byte is UTF-8.
     fn answer(header_bytes: usize) -> Answer {
         let text = |bytes: usize| "\u{fffd}".repeat(bytes);
         let headers = vec![("x".to_owned(), text(header_bytes))];

@@ -1,4 +1,4 @@
-//! What the answer to a request for robots.txt means for those that wait for it. Pure.
+//! Meaning of the response to a request for robots.txt. Pure.
 
 use std::sync::Arc;
 
@@ -18,61 +18,61 @@ use crate::{
     robots_cache::Known,
 };
 
-/// The authority of a URL: `scheme://host[:port]`.
+/// Returns the authority of a URL: `scheme://host[:port]`.
 #[must_use]
 pub(crate) fn authority_of(url: &Url) -> Arc<str> {
     url.origin().ascii_serialization().into()
 }
 
-/// A robots.txt on its way.
+/// A request for a robots.txt.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sought<'a> {
-    /// The authority for which it is sought.
+    /// Authority whose file is requested.
     pub(crate) authority: &'a str,
-    /// What was requested.
+    /// Requested URL.
     pub(crate) url: &'a Url,
-    /// Redirects so far.
+    /// Number of redirects so far.
     pub(crate) redirects: u8,
-    /// Whether it was requested of the authority's own site, which redirects may leave.
+    /// Whether the URL is on the authority's own site, which redirects may leave.
     pub(crate) on_own_site: bool,
-    /// How often in a row it could not be had before, refusals included.
+    /// Number of previous failures in a row, including refusals.
     pub(crate) failures: u8,
-    /// Event time of its row in the store, in milliseconds since the Unix epoch; 0: none is known.
+    /// Event time of the row in the store, in milliseconds since the Unix epoch; 0 if none is known.
     pub(crate) stored_ms: Millis,
 }
 
-/// What follows from the answer.
+/// Result of a request for a robots.txt.
 #[derive(Debug)]
 pub(crate) enum Finding {
-    /// To be stored, then used.
+    /// A row to store, and to use once it is durable.
     Store(RobotsRow),
-    /// To be asked for there.
+    /// A redirect to follow.
     Follow(Url),
-    /// It cannot be had now; to be tried again.
+    /// A failure, to be retried.
     Failing {
-        /// How often now.
+        /// Number of failures in a row, including this one.
         failures: u8,
-        /// When.
+        /// Time of the retry.
         retry_at_ms: Millis,
     },
-    /// The site asked to be left alone.
+    /// A refusal by the site (429, 503).
     Blocked {
-        /// How often it could not be had now.
+        /// Number of failures in a row, including this one.
         failures: u8,
-        /// Until when.
+        /// End of the block.
         until_ms: Millis,
-        /// It named that time itself.
+        /// Whether the site named that time itself.
         told: bool,
-        /// To be stored: it refused so often that nothing is allowed for a while.
+        /// Row to store after too many refusals: nothing is allowed for a time.
         unreachable: Option<RobotsRow>,
     },
     /// The address is not public.
     Private,
-    /// There is no such host.
+    /// The host does not exist.
     UnknownHost,
 }
 
-/// Decides what an answer means. `ended_ms` is when the attempt ended.
+/// Decides the meaning of a response. `ended_ms` is the end of the attempt.
 #[must_use]
 pub(crate) fn judge(sought: Sought<'_>, attempt: &Attempt, config: &FetcherConfig, ended_ms: Millis) -> Finding {
     let row = |status, body: String, lifetime_ms: Millis| {
@@ -87,7 +87,7 @@ pub(crate) fn judge(sought: Sought<'_>, attempt: &Attempt, config: &FetcherConfi
     let millis = |lifetime: std::time::Duration| Millis::try_from(lifetime.as_millis()).unwrap_or(Millis::MAX);
     let (none_ms, found_ms) = (millis(config.robots_error_lifetime), millis(config.robots_lifetime));
     let answer = match &attempt.result {
-        // A redirect into a private network means that there is no robots.txt for the public.
+        // A redirect into a private network means that there is no public robots.txt.
         Err(Failure::Private) if sought.redirects > 0 => return row(Some(404), String::new(), none_ms),
         Err(Failure::Private) => return Finding::Private,
         Err(Failure::UnknownHost) if sought.redirects == 0 => return Finding::UnknownHost,
@@ -125,8 +125,8 @@ pub(crate) fn judge(sought: Sought<'_>, attempt: &Attempt, config: &FetcherConfi
     }
 }
 
-/// How long a robots.txt is believed, in milliseconds: as its Cache-Control says, within bounds, else `default_ms` (RFC 9309
-/// section 2.4).
+/// Returns the lifetime of a robots.txt, in milliseconds: that of its Cache-Control, within bounds, else `default_ms`
+/// (RFC 9309 section 2.4).
 fn lifetime_ms(cache_control: Option<&str>, default_ms: Millis) -> Millis {
     let mut lifetime_ms = default_ms;
     for directive in cache_control.unwrap_or_default().split(',') {
@@ -143,13 +143,13 @@ fn lifetime_ms(cache_control: Option<&str>, default_ms: Millis) -> Millis {
     lifetime_ms
 }
 
-/// Returns `true` for an expired row that still serves while its authority is unreachable.
+/// Returns `true` for an expired row that remains usable while its authority is unreachable.
 #[must_use]
 pub(crate) fn serves_stale(row: &RobotsRow, now: Millis) -> bool {
     matches!(row.status, Some(300..=428 | 430..=499 | 200..=299)) && now.saturating_sub(row.fetched_at_ms) < STALE_MS
 }
 
-/// It is tried again as often as a page is; then nothing is allowed for a while.
+/// Returns the finding for a failure: retried as often as a page; after that nothing is allowed for a time.
 fn failing(sought: Sought<'_>, status: Option<u16>, ended_ms: Millis) -> Finding {
     let failures = sought.failures.saturating_add(1);
     if failures >= MAX_ATTEMPTS {
@@ -158,7 +158,7 @@ fn failing(sought: Sought<'_>, status: Option<u16>, ended_ms: Millis) -> Finding
     Finding::Failing { failures, retry_at_ms: retry_at(failures, ended_ms) }
 }
 
-/// What the store remembers of an authority of which nothing is allowed for a while.
+/// Returns the store's row of an authority for which nothing is allowed for a time.
 fn unreachable(sought: Sought<'_>, status: Option<u16>, ended_ms: Millis) -> RobotsRow {
     RobotsRow {
         authority: sought.authority.to_owned(),
@@ -169,7 +169,7 @@ fn unreachable(sought: Sought<'_>, status: Option<u16>, ended_ms: Millis) -> Rob
     }
 }
 
-/// What a stored robots.txt says to an agent.
+/// Evaluates a stored robots.txt for an agent.
 #[must_use]
 pub(crate) fn read(row: &RobotsRow, agent: &str) -> Known {
     let rules = |robots: &Robots| Known::Rules(Arc::new(robots.rules_for(agent)));

@@ -1,22 +1,22 @@
-//! What is known of the robots.txt of authorities, bounded by bytes.
+//! Cache of robots.txt files by authority, bounded in bytes.
 
 use std::{collections::HashMap, sync::Arc};
 
 use orbweaver_messages::Millis;
 use orbweaver_politeness::robots::AgentRules;
 
-/// What holds for an authority.
+/// Cached state of an authority's robots.txt.
 #[derive(Debug, Clone)]
 pub(crate) enum Known {
-    /// What its robots.txt says to us; everything is allowed where there is none.
+    /// Rules for this crawler; everything is allowed if there is no file.
     Rules(Arc<AgentRules>),
-    /// It could not be had, again and again: nothing is allowed.
+    /// Unreachable after repeated attempts: nothing is allowed.
     Unreachable,
-    /// Its address is not public.
+    /// The address of the authority is not public.
     Private,
-    /// There is no such host.
+    /// The host does not exist.
     UnknownHost,
-    /// It could not be had so many times; to be tried again when this knowledge ends.
+    /// Failed this many times in a row; to be retried when the entry expires.
     Failing(u8),
 }
 
@@ -27,7 +27,8 @@ struct Entry {
     bytes: usize,
 }
 
-/// Two generations: what is used moves to the young one; when that is half of the budget, the old one is dropped.
+/// Two generations: entries in use move to the young one; when that reaches half of the budget, the old one is
+/// dropped.
 #[derive(Debug)]
 pub(crate) struct RobotsCache {
     young: HashMap<Arc<str>, Entry>,
@@ -36,23 +37,23 @@ pub(crate) struct RobotsCache {
     budget: usize,
 }
 
-/// Charged for an entry besides its file.
+/// Bytes charged per entry in addition to its file.
 const ENTRY_BYTES: usize = 256;
 
 impl RobotsCache {
-    /// An empty cache for `budget` bytes of files.
+    /// Creates an empty cache for `budget` bytes of files.
     #[must_use]
     pub(crate) fn new(budget: usize) -> Self {
         Self { young: HashMap::new(), old: HashMap::new(), young_bytes: 0, budget }
     }
 
-    /// Remembers what holds for an authority until `until_ms`; `bytes` is the size of its file.
+    /// Stores the state of an authority until `until_ms`; `bytes` is the size of its file.
     pub(crate) fn insert(&mut self, authority: &Arc<str>, known: Known, until_ms: Millis, bytes: usize) {
         self.old.remove(authority);
         self.put(authority.clone(), Entry { known, until_ms, bytes: bytes + ENTRY_BYTES });
     }
 
-    /// What holds for an authority, with the moment until which it does.
+    /// Returns the state of an authority and its expiry time.
     pub(crate) fn get(&mut self, authority: &str, now: Millis) -> Option<(Known, Millis)> {
         if let Some((authority, entry)) = self.old.remove_entry(authority) {
             self.put(authority, entry);
@@ -61,7 +62,7 @@ impl RobotsCache {
         (entry.until_ms > now).then(|| (entry.known.clone(), entry.until_ms))
     }
 
-    /// How often it could not be had in a row, also when the time to try again has come.
+    /// Returns the number of failures in a row, even after the time of the next retry.
     #[must_use]
     pub(crate) fn failures(&self, authority: &str) -> u8 {
         match self.young.get(authority).or_else(|| self.old.get(authority)).map(|entry| &entry.known) {

@@ -1,4 +1,4 @@
-//! Robots.txt files that are sought: from the store, else from the site, in the site's time.
+//! Lookups of robots.txt files: in the store, else from the site, at the site's rate.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -23,27 +23,27 @@ use crate::{
     worker::Job,
 };
 
-/// A robots.txt that is sought, and who waits for it.
+/// A lookup of a robots.txt, and the dispatches that wait for it.
 #[derive(Debug)]
 pub(crate) struct Lookup {
     waiting: VecDeque<Box<Visit>>,
-    /// The site of the authority.
+    /// Site of the authority.
     site: Arc<str>,
     partition: Partition,
     interval_ms: u64,
-    /// Where it is to be asked for first.
+    /// URL of the first request.
     url: Url,
     redirects: u8,
-    /// What the store has, expired; it serves on while the authority is unreachable.
+    /// Expired row of the store, which applies while the authority is unreachable.
     stale: Option<RobotsRow>,
-    /// Event time of the row in the store, in milliseconds since the Unix epoch; 0: none is known.
+    /// Event time of the row in the store, in milliseconds since the Unix epoch; 0 if none is known.
     stored_ms: Millis,
 }
 
 const UNREACHABLE: &str = "robots_unreachable";
 
 impl FetcherStage {
-    /// Has a visit wait for a robots.txt, and has it sought when it is not yet.
+    /// Adds a dispatch to the lookup of a robots.txt, which starts if there is none.
     pub(crate) fn look_up(&mut self, authority: Arc<str>, visit: Box<Visit>, at: &mut At<'_>) {
         if let Some(lookup) = self.lookups.get_mut(&authority) {
             return lookup.waiting.push_back(visit);
@@ -71,10 +71,10 @@ impl FetcherStage {
         }
     }
 
-    /// The store has answered.
+    /// Handles the result of reading the store.
     pub(crate) fn robots_loaded(&mut self, authority: &Arc<str>, row: Option<RobotsRow>, at: &mut At<'_>) {
         let Some(row) = row else { return self.ask_robots(authority, at) };
-        // One of a clock that was ahead would be believed for longer than its time.
+        // A row written by a clock that was ahead would apply for longer than its lifetime.
         if row.expires_ms > at.now && row.fetched_at_ms <= at.now.saturating_add(CLOCK_MARGIN_MS) {
             return self.robots_stored(authority, &row, at);
         }
@@ -85,12 +85,12 @@ impl FetcherStage {
         self.ask_robots(authority, at);
     }
 
-    /// A robots.txt is in the store: it applies.
+    /// Applies a robots.txt that is in the store.
     pub(crate) fn robots_stored(&mut self, authority: &Arc<str>, row: &RobotsRow, at: &mut At<'_>) {
         self.apply(authority, row, row.expires_ms, at);
     }
 
-    /// A robots.txt applies until then.
+    /// Applies a robots.txt until `until_ms`.
     fn apply(&mut self, authority: &Arc<str>, row: &RobotsRow, until_ms: Millis, at: &mut At<'_>) {
         let known = read(row, &self.agent);
         self.know(authority, &known, until_ms, row.body.len());
@@ -99,7 +99,8 @@ impl FetcherStage {
         }
     }
 
-    /// Time has passed while a visit waited: all is looked at anew but the robots.txt, which is known.
+    /// Admits a dispatch that waited for a robots.txt: everything but the robots.txt is checked again, since time has
+    /// passed.
     fn admit_with(&mut self, visit: Box<Visit>, known: &Known, at: &mut At<'_>) {
         if !self.is_open(visit.origin.place.partition) {
             self.leave(&visit);
@@ -118,15 +119,15 @@ impl FetcherStage {
         self.lookups.remove(authority).map(|lookup| lookup.waiting).unwrap_or_default()
     }
 
-    /// Asks where the robots.txt is to be had first.
+    /// Requests a robots.txt at its first URL.
     fn ask_robots(&mut self, authority: &Arc<str>, at: &mut At<'_>) {
         let Some(lookup) = self.lookups.get(authority) else { return };
         let url = lookup.url.clone();
         self.ask_robots_at(authority, url, at);
     }
 
-    /// Asks for a robots.txt at this address, in the time of its site; not when nobody waits for it any more: then no record of
-    /// its site keeps the partition here, and another fetcher may ask.
+    /// Queues a request for a robots.txt at `url`, at the rate of that URL's site. Ends the lookup if no dispatch can
+    /// still use it: then no record of its site keeps the partition here, and another fetcher may send requests.
     pub(crate) fn ask_robots_at(&mut self, authority: &Arc<str>, url: Url, at: &mut At<'_>) {
         let Some(lookup) = self.lookups.get(authority) else { return };
         let waits_until = lookup.waiting.iter().map(|visit| visit.not_after_ms()).max();
@@ -148,7 +149,7 @@ impl FetcherStage {
         }
     }
 
-    /// A site has answered a request for a robots.txt, or not.
+    /// Handles the result of a request for a robots.txt.
     pub(crate) fn robots_answered(&mut self, authority: &Arc<str>, url: &Url, attempt: &Attempt, at: &mut At<'_>) {
         if attempt.result == Err(Failure::Memory) {
             let retry_at_ms = attempt.ended_at_ms.saturating_add(MEMORY_RETRY_MS);
@@ -177,7 +178,8 @@ impl FetcherStage {
         }
     }
 
-    /// Applies a block by another site, where redirects led. No outcome names that site, so that no other process learns of it.
+    /// Applies a block by another site, the target of redirects. No outcome names that site, so no other process
+    /// learns of the block.
     fn block_elsewhere(&mut self, url: &Url, attempt: &Attempt, at: &mut At<'_>) {
         if let Ok(answer) = &attempt.result
             && matches!(answer.status, 429 | 503)
@@ -193,7 +195,8 @@ impl FetcherStage {
         match finding {
             Finding::Store(row) => {
                 self.metrics.robots("stored");
-                // It is used when it is durable, but its delay counts from this answer on, whoever waits for it by then.
+                // The file applies once it is durable, but its crawl-delay from this response on, for all dispatches
+                // of its site.
                 if let Known::Rules(rules) = read(&row, &self.agent)
                     && let Some(delay_ms) = rules.crawl_delay_ms()
                 {
@@ -247,18 +250,18 @@ impl FetcherStage {
         }
     }
 
-    /// Until when it is believed that an authority has no robots.txt.
+    /// Returns the expiry time of a cached private address or unknown host.
     fn none_until_ms(&self, now: Millis) -> Millis {
         let lifetime = self.config.robots_error_lifetime.as_millis();
         now.saturating_add(Millis::try_from(lifetime).unwrap_or(Millis::MAX))
     }
 
-    /// Ends a visit whose host does not exist, without a request.
+    /// Ends a dispatch whose host does not exist, without a request.
     pub(crate) fn end_unknown_host(&mut self, visit: &Visit, at: &mut At<'_>) {
         self.end_passing(visit, Verdict::Gone(Failure::UnknownHost.reason().into()), None, at);
     }
 
-    /// All that wait come back when it is tried again: that it failed is a matter of its authority, and costs no URL an attempt.
+    /// Defers all waiting dispatches until the retry: the failure concerns the authority, and costs no URL an attempt.
     fn robots_failed(&mut self, authority: &str, attempt: &Attempt, retry_at_ms: Millis, at: &mut At<'_>) {
         let mut waiting = self.end_lookup(authority);
         if let Some(first) = waiting.pop_front() {
@@ -272,7 +275,8 @@ impl FetcherStage {
         }
     }
 
-    /// The same where the site asked to be left alone, as the answer to a page would have said; `told`: until when, too.
+    /// Defers all waiting dispatches until the end of a block, like a refusal of a page; `told`: the site named that
+    /// end itself.
     fn robots_blocked(
         &mut self,
         authority: &str,
@@ -282,7 +286,7 @@ impl FetcherStage {
     ) {
         let mut waiting = self.end_lookup(authority);
         if let Some(first) = waiting.pop_front() {
-            // The rate-limiter learns from it that, and for how long, the site is to be left alone.
+            // From this outcome the rate-limiter learns of the block, and of its duration.
             let mut outcome = outcome(&first, OutcomeKind::Deferred, Some(UNREACHABLE), attempt.ended_at_ms);
             outcome.retry_at_ms = Some(until_ms);
             outcome.blocked_until_ms = told.then_some(until_ms);
@@ -295,15 +299,16 @@ impl FetcherStage {
         }
     }
 
-    /// Gives back all that wait for a robots.txt; it is sought anew when they come again.
+    /// Defers all dispatches that wait for a robots.txt; their next delivery starts a new lookup.
     pub(crate) fn defer_lookup(&mut self, authority: &str, reason: &str, retry_at_ms: Millis, at: &mut At<'_>) {
         for visit in self.end_lookup(authority) {
             self.defer(&visit, reason, retry_at_ms, at);
         }
     }
 
-    /// Gives back what has waited for a robots.txt for too long. The robots.txt is sought on, for those that come in time. While
-    /// it is being asked for, one waits on: its record keeps the partition here until the answer has come.
+    /// Ends dispatches that have waited too long for a robots.txt. The lookup continues, for those that are in time.
+    /// While its request is in flight, one dispatch stays: its record keeps the partition here until the response has
+    /// arrived.
     pub(crate) fn expire_lookups(&mut self, at: &mut At<'_>) {
         let mut late = vec![];
         let asked = self.robots_in_flight();
@@ -320,8 +325,9 @@ impl FetcherStage {
         }
     }
 
-    /// Takes out what waits for a partition's sake; what is sought for nobody else is not sought any more. Of those that wait
-    /// for what is being `asked` for, one stays until the answer has come: its record keeps the partition here.
+    /// Removes and returns the waiting dispatches of a partition, and ends lookups without other dispatches. Of those
+    /// that wait for a request in flight (`asked`), one stays until the response has arrived: its record keeps the
+    /// partition here.
     pub(crate) fn leave_lookups(&mut self, partition: Partition, asked: &HashSet<Arc<str>>) -> VecDeque<Box<Visit>> {
         let mut left = VecDeque::new();
         self.lookups.retain(|authority, lookup| {

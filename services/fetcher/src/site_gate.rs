@@ -1,4 +1,4 @@
-//! One site's gate.
+//! Gate of one site.
 
 use std::collections::VecDeque;
 
@@ -7,25 +7,25 @@ use orbweaver_politeness::one_in_flight;
 
 use crate::gates::{Turn, Wish};
 
-/// What is known of a site's moments, and what waits for them.
+/// Clock of a site, and its queued requests.
 #[derive(Debug)]
 pub(crate) struct SiteGate<T> {
-    /// Robots.txt and dispatches that have begun; few.
+    /// Requests for robots.txt, and of dispatches that have begun; few.
     pub(crate) ahead: VecDeque<Wish<T>>,
-    /// Dispatches, in the order in which they came, which is nearly that of their `not_after_ms`.
+    /// First requests of dispatches, in order of arrival, which is nearly that of their `not_after_ms`.
     pub(crate) queue: VecDeque<Wish<T>>,
     pub(crate) in_flight: usize,
-    /// When the last request was sent.
+    /// Time of the last request.
     pub(crate) started_ms: Millis,
-    /// When the last answer began to come.
+    /// Time of the first byte of the last response.
     pub(crate) answered_ms: Millis,
-    /// The interval of the last wish.
+    /// Interval of the last request queued.
     pub(crate) interval_ms: u64,
     pub(crate) crawl_delay_ms: u64,
     pub(crate) blocked_until_ms: Millis,
-    /// The one timer of this site that counts; `Millis::MAX`: none.
+    /// The only valid timer of this site; `Millis::MAX`: none.
     pub(crate) timer_ms: Millis,
-    /// It stands in the queue of those that may be asked.
+    /// Whether the site is in the queue of ready sites.
     pub(crate) is_ready: bool,
 }
 
@@ -45,7 +45,7 @@ impl<T> SiteGate<T> {
         }
     }
 
-    /// Counts as asked at this moment, if not since.
+    /// Counts the site as requested no earlier than `asked_ms`.
     pub(crate) fn asked_since(&mut self, asked_ms: Millis) {
         self.started_ms = self.started_ms.max(asked_ms);
         self.answered_ms = self.answered_ms.max(asked_ms);
@@ -59,7 +59,8 @@ impl<T> SiteGate<T> {
         self.ahead.pop_front().or_else(|| self.queue.pop_front())
     }
 
-    /// When the first wish may be sent; `None` while nothing waits, or the answer in flight has to come first.
+    /// Returns the earliest time of the first queued request; `None` if none is queued, or a response in flight must
+    /// arrive first.
     pub(crate) fn earliest_ms(&self, now: Millis, per_site: usize) -> Option<Millis> {
         let first = self.ahead.front().or_else(|| self.queue.front())?;
         let gap = first.interval_ms.max(self.crawl_delay_ms);
@@ -69,35 +70,36 @@ impl<T> SiteGate<T> {
         Some(self.free_ms(gap, now).max(first.not_before_ms))
     }
 
-    /// When `gap` has passed for certain; at once when it is 0. A last time in the future counts as now (rule 20).
+    /// Returns the time at which `gap` has certainly passed; `Millis::MIN` if it is 0. A last time in the future
+    /// counts as now (docs/protocol.md#delays-restart).
     fn free_ms(&self, gap: u64, now: Millis) -> Millis {
         if gap == 0 {
             return Millis::MIN;
         }
-        // Answers of parallel requests would push the next start further and further away.
+        // With parallel requests, responses would keep postponing the next start.
         let last = if one_in_flight(gap) { self.started_ms.max(self.answered_ms) } else { self.started_ms };
-        // One more: both moments are cut to whole milliseconds.
+        // One more, since both times are truncated to whole milliseconds.
         last.min(now).saturating_add(Millis::try_from(gap).unwrap_or(Millis::MAX)).saturating_add(1)
     }
 
-    /// When the first of the wishes becomes too late.
+    /// Returns the time after which the first of the queued requests is too late.
     fn deadline_ms(&self) -> Option<Millis> {
         let ahead = self.ahead.iter().map(|wish| wish.not_after_ms);
         ahead.chain(self.queue.front().map(|wish| wish.not_after_ms)).min()
     }
 
-    /// When it has to be looked at next; `Millis::MAX`: when something happens to it.
+    /// Returns the time at which the site must be checked next; `Millis::MAX`: not before its next event.
     pub(crate) fn wake_ms(&self, now: Millis, per_site: usize) -> Millis {
         let Some(deadline) = self.deadline_ms() else {
             let busy = self.in_flight > 0 || self.is_ready;
             return if busy { Millis::MAX } else { self.idle_ms(now) };
         };
         let late = deadline.saturating_add(1);
-        // A site that is ready waits for a slot, not for a time.
+        // A ready site waits for a request slot, not for a time.
         if self.is_ready { late } else { self.earliest_ms(now, per_site).map_or(late, |at| at.min(late)) }
     }
 
-    /// From when on nothing needs to be remembered of a site without wishes.
+    /// Returns the time from which a site without queued requests can be forgotten.
     fn idle_ms(&self, now: Millis) -> Millis {
         self.free_ms(self.interval_ms.max(self.crawl_delay_ms).max(1), now).max(self.blocked_until_ms)
     }
@@ -106,7 +108,7 @@ impl<T> SiteGate<T> {
         self.held() == 0 && self.in_flight == 0 && !self.is_ready && self.idle_ms(now) <= now
     }
 
-    /// Takes out what is too late. Tells how much it was.
+    /// Removes requests that are too late. Returns their number.
     pub(crate) fn expire(&mut self, now: Millis, turns: &mut Vec<Turn<T>>) -> usize {
         let before = turns.len();
         for _ in 0..self.ahead.len() {
@@ -134,7 +136,7 @@ impl<T> SiteGate<T> {
         }
     }
 
-    /// Counts as asked just now, on a clock that went back by `back` milliseconds.
+    /// Counts the site as requested now, on a clock that stepped back by `back` milliseconds.
     pub(crate) fn ask_anew(&mut self, now: Millis, back: Millis) {
         self.started_ms = now;
         self.answered_ms = now;

@@ -1,20 +1,20 @@
-//! Whether an answer is a page: by its content type, else by its first bytes.
+//! Detection of HTML: by content type, else by the first bytes.
 
-/// How many bytes are looked at (WHATWG MIME Sniffing section 5.2 asks for 1445 at most; a tag is found long before).
+/// Number of bytes examined (WHATWG MIME Sniffing section 5.2 reads at most 1445; a tag appears long before).
 pub(crate) const SNIFFED_BYTES: usize = 512;
 
-/// What an answer's content type says of it.
+/// Kind of a response by its content type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// HTML or XHTML.
     Page,
-    /// Something else.
+    /// Any other type.
     Other,
-    /// Nothing: its first bytes decide.
+    /// No content type: the first bytes decide.
     Unknown,
 }
 
-/// Reads a content type. Parameters and case do not matter; an empty one says nothing.
+/// Parses a content type. Parameters and case do not matter; an empty one is unknown.
 #[must_use]
 pub(crate) fn kind_of(content_type: Option<&str>) -> Kind {
     let essence = content_type.unwrap_or_default().split([';', ',']).next().unwrap_or_default().trim();
@@ -27,7 +27,8 @@ pub(crate) fn kind_of(content_type: Option<&str>) -> Kind {
     }
 }
 
-/// Tags that make a text a page when it begins with one (WHATWG MIME Sniffing section 7.1), and XML that may be XHTML.
+/// Tags at the beginning of a text that identify it as HTML (WHATWG MIME Sniffing section 7.1). Comments and XML with
+/// `<html` are handled separately.
 const TAGS: [&str; 18] = [
     "<!DOCTYPE HTML",
     "<HTML",
@@ -49,7 +50,7 @@ const TAGS: [&str; 18] = [
     "<SPAN",
 ];
 
-/// Whether the first bytes of a body look like HTML.
+/// Returns `true` if the first bytes of a body look like HTML.
 #[must_use]
 pub(crate) fn looks_like_html(body: &[u8]) -> bool {
     let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);

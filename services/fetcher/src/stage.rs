@@ -1,4 +1,4 @@
-//! The fetcher as a stage: takes dispatches in, sends requests when their moment has come, and puts together what they caused.
+//! The fetcher as a stage: receives dispatches, sends their requests in time, and builds the resulting plans.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -33,23 +33,23 @@ use crate::{
     worker::{Done, Job},
 };
 
-/// The runtime's actions, for this stage.
+/// Actions of the runtime, for this stage.
 pub(crate) type Acts = Actions<Job, Write>;
 
-/// A moment, and what is done at it.
+/// A time, and the actions at it.
 pub(crate) struct At<'a> {
-    /// In milliseconds since the Unix epoch.
+    /// Milliseconds since the Unix epoch.
     pub(crate) now: Millis,
-    /// What is done.
+    /// Actions of the call.
     pub(crate) acts: &'a mut Acts,
 }
 
-/// What waits at a gate.
+/// Payload of a queued request.
 #[derive(Debug)]
 pub(crate) enum Wanted {
-    /// The page of a dispatch.
+    /// Page of a dispatch.
     Page(Box<Visit>),
-    /// The robots.txt of an authority, to be had at this URL.
+    /// Robots.txt of an authority, at this URL.
     Robots(Arc<str>, Url),
 }
 
@@ -61,64 +61,66 @@ struct Running {
     of: Asked,
 }
 
-/// What is asked for.
+/// Kind of a request in flight.
 #[derive(Debug)]
 enum Asked {
-    /// `None`: its partition is gone, and the answer of use to nobody.
+    /// `None` if the partition is gone and the response is of no use.
     Page(Option<Box<Visit>>),
     Robots(Arc<str>, Url),
 }
 
-/// A plan that is not durable yet.
+/// A plan that is not yet durable.
 #[derive(Debug)]
 enum Settling {
     Outcome { name: (Partition, DispatchId), has_slot: bool },
     Robots(Arc<str>, RobotsRow),
 }
 
-/// A gap in time larger than this means that the process was frozen, in milliseconds. The stage is called every second.
+/// Time between two calls from which the process counts as suspended, in milliseconds. The stage is called every
+/// second.
 const FROZEN_MS: Millis = 10_000;
-/// How often what a display shows is brought up to date, and what waits for robots.txt is looked through, in milliseconds.
+/// Interval for updating the display figures and expiring lookups of robots.txt, in milliseconds.
 const LOOK_EVERY_MS: Millis = 1000;
 
 /// The fetcher.
 pub struct FetcherStage {
     pub(crate) config: FetcherConfig,
-    /// The product token that robots.txt files address.
+    /// Product token, looked up in robots.txt files.
     pub(crate) agent: String,
     pub(crate) metrics: FetcherMetrics,
     pub(crate) view: Arc<FetcherView>,
-    /// For bodies: those being read, and those that are not durable.
+    /// Memory for bodies: those being read, and those that are not durable.
     memory: ByteBudget,
     pub(crate) gates: Gates<Wanted>,
     pub(crate) robots: RobotsCache,
-    /// Sorted, as all that is gone through: the same events then lead to the same requests, in the same order.
+    /// Sorted, like every collection that is iterated: the same events then lead to the same requests, in the same
+    /// order.
     pub(crate) lookups: BTreeMap<Arc<str>, Lookup>,
     pub(crate) partitions: Partition,
-    /// Open partitions, with the moment of their opening.
+    /// Open partitions, and the times of their opening.
     pub(crate) opened: HashMap<Partition, Millis>,
     ended: Ended,
-    /// Dispatches that are held, in flight, or not durably ended.
+    /// Dispatches that wait, are in flight, or have not durably ended.
     held: HashSet<(Partition, DispatchId)>,
     running: HashMap<u64, Running>,
     settling: HashMap<Token, Settling>,
-    /// Numbers requests and plans.
+    /// Last number of a request or plan.
     number: u64,
-    /// Requests without a durable outcome.
+    /// Number of requests without a durable outcome.
     slots: usize,
-    /// Blocks that the log told of, until a moment is known at which to apply them.
+    /// Blocks read back from the log, until they can be applied.
     recalled_blocks: BTreeMap<String, Millis>,
-    /// Records of a partition that is wanted back, which nothing more is done for.
+    /// Records of a revoked partition on which work has stopped.
     left: Vec<Origin>,
     called_ms: Option<Millis>,
-    /// Until when the partitions are certainly ours: no request is begun later.
+    /// Time until which the partitions are certainly owned: no request is sent later.
     owned_until_ms: Millis,
     looked_ms: Millis,
     turns: Vec<Turn<Wanted>>,
 }
 
 impl FetcherStage {
-    /// A fetcher with a validated configuration.
+    /// Creates a fetcher with a validated configuration.
     #[must_use]
     pub fn new(config: FetcherConfig, metrics: FetcherMetrics, view: Arc<FetcherView>) -> Self {
         Self {
@@ -147,37 +149,37 @@ impl FetcherStage {
         }
     }
 
-    /// The memory for bodies, which its worker reserves.
+    /// Returns the memory for bodies, which the worker reserves.
     #[must_use]
     pub fn memory(&self) -> ByteBudget {
         self.memory.clone()
     }
 
-    /// Slots that a request may have now: none while there is no memory for what it would bring.
+    /// Returns the number of free request slots: none while there is no memory for a response.
     fn free_slots(&self) -> usize {
         if self.memory.has_room(FIRST_BYTES) { self.config.concurrency.saturating_sub(self.slots) } else { 0 }
     }
 
-    /// Whether records of a partition are still worked on.
+    /// Returns `true` while records of a partition are processed.
     pub(crate) fn is_open(&self, partition: Partition) -> bool {
         self.opened.contains_key(&partition)
     }
 
-    /// When a site that nothing is known of counts as asked: when its partition was opened; for a site of which no partition
-    /// is known (a robots.txt redirects there), when the last one was.
+    /// Returns the time at which an unknown site counts as requested: when its partition was opened; for a site
+    /// without a known partition (the target of a redirected robots.txt), when the last one was opened.
     pub(crate) fn asked_ms(&self, partition: Option<Partition>) -> Millis {
         let opened = partition.and_then(|partition| self.opened.get(&partition)).copied();
         opened.or_else(|| self.opened.values().max().copied()).unwrap_or(Millis::MIN)
     }
 
-    /// Ends a visit: its origin completes when the steps are durable, and its slot is free then.
+    /// Ends a dispatch: when the steps are durable, its origin completes and its slot is freed.
     pub(crate) fn settle(&mut self, visit: &Visit, steps: Vec<Step<Write>>, at: &mut At<'_>) {
         let token = self.next_number();
         self.settling.insert(token, Settling::Outcome { name: visit.name(), has_slot: visit.has_slot });
         at.acts.plans.push(Plan { steps, completes: vec![visit.origin], token: Some(token) });
     }
 
-    /// Stores a robots.txt; it is used when it is durable.
+    /// Stores a robots.txt, which applies once it is durable.
     pub(crate) fn store_robots(&mut self, authority: Arc<str>, row: RobotsRow, at: &mut At<'_>) {
         let token = self.next_number();
         let steps = vec![Step::Perform(vec![Write::Robots(row.clone())])];
@@ -185,14 +187,14 @@ impl FetcherStage {
         at.acts.plans.push(Plan { steps, completes: vec![], token: Some(token) });
     }
 
-    /// Does nothing more for a visit; its record stays incomplete, and the successor gets it.
+    /// Abandons a dispatch; its record stays incomplete, and the partition's next owner receives it.
     pub(crate) fn leave(&mut self, visit: &Visit) {
         self.free(visit.has_slot);
         self.held.remove(&visit.name());
         self.left.push(visit.origin);
     }
 
-    /// Drops a visit whose lease is over.
+    /// Drops a dispatch whose lease has expired.
     pub(crate) fn expire(&mut self, visit: &Visit, at: &mut At<'_>) {
         self.free(visit.has_slot);
         self.held.remove(&visit.name());
@@ -200,7 +202,7 @@ impl FetcherStage {
         at.acts.completes.push(visit.origin);
     }
 
-    /// Gives a slot back.
+    /// Frees a slot.
     pub(crate) fn free(&mut self, has_slot: bool) {
         self.slots -= usize::from(has_slot);
     }
@@ -210,7 +212,7 @@ impl FetcherStage {
         self.number
     }
 
-    /// Takes one record in.
+    /// Accepts a record.
     fn take_in(&mut self, origin: Origin, record: &Delivered, at: &mut At<'_>) {
         let ready = match decode::<Ready>("ready", record.value.as_ref()) {
             Ok(ready) => ready.in_time(at.now),
@@ -221,7 +223,7 @@ impl FetcherStage {
             Err(error) => return at.acts.rejects.push((origin, format!("dispatch {}: {error}", ready.dispatch.id))),
         };
         let name = (origin.place.partition, ready.dispatch.id);
-        // Its first record, which is incomplete below this one, or its durable outcome carries the work.
+        // The work is carried by its first record, which is incomplete at a lower offset, or by its durable outcome.
         if self.ended.contains(name.0, name.1) || !self.held.insert(name) {
             self.metrics.duplicates.inc();
             return at.acts.completes.push(origin);
@@ -229,17 +231,18 @@ impl FetcherStage {
         self.admit(Box::new(Visit::new(origin, ready, url)), at);
     }
 
-    /// Sends what may be sent.
+    /// Sends all requests that may be sent.
     fn pump(&mut self, at: &mut At<'_>) {
         let mut turns = std::mem::take(&mut self.turns);
-        // Rule 21: a fetcher that may have lost its partitions starts no request while their next owner does.
+        // A fetcher that may have lost its partitions starts no request while the next owner does
+        // (docs/protocol.md#fenced-requests).
         let free = if self.is_owner(at.now) { self.free_slots() } else { 0 };
         self.gates.poll(at.now, free, &mut turns);
         for turn in turns.drain(..) {
             match turn {
                 Turn::Send(site, Wish { payload, .. }) => self.send(site, payload, at),
                 Turn::Late(Wish { payload: Wanted::Page(visit), .. }) => self.late(&visit, at),
-                // Somebody else may have come to wait for it meanwhile.
+                // Another dispatch may wait for it by now.
                 Turn::Late(Wish { payload: Wanted::Robots(authority, url), .. }) => {
                     self.ask_robots_at(&authority, url, at);
                 }
@@ -250,7 +253,7 @@ impl FetcherStage {
         self.metrics.slots.set(i64::try_from(self.slots).unwrap_or(i64::MAX));
     }
 
-    /// Whether requests may be begun.
+    /// Returns `true` while requests may be sent.
     fn is_owner(&self, now: Millis) -> bool {
         now <= self.owned_until_ms
     }
@@ -291,11 +294,11 @@ impl FetcherStage {
         }
     }
 
-    /// To be called first, with each moment.
+    /// Starts a call; must precede all other work of it.
     fn begin(&mut self, at: &mut At<'_>) {
         if self.called_ms.replace(at.now).is_some_and(|called| at.now.saturating_sub(called) > FROZEN_MS) {
-            // What is held is looked at anew before anything is sent: timers run out before gates open. Somebody else may have
-            // asked its sites meanwhile.
+            // Queued requests are checked again before any is sent: timers expire before gates open. Another fetcher
+            // may have sent requests to their sites in the meantime.
             tracing::warn!("process was suspended; restarting every politeness delay");
             self.metrics.freezes.inc();
             self.gates.ask_anew(at.now);
@@ -305,7 +308,7 @@ impl FetcherStage {
         }
     }
 
-    /// What has to be done now and then only.
+    /// Performs periodic work.
     fn look(&mut self, at: &mut At<'_>) {
         if at.now.saturating_sub(self.looked_ms).abs() < LOOK_EVERY_MS {
             return;
@@ -321,7 +324,7 @@ impl FetcherStage {
         self.view.set_busiest(asked.collect(), &self.gates);
     }
 
-    /// The authorities whose robots.txt is being asked for.
+    /// Returns the authorities whose robots.txt is being requested.
     pub(crate) fn robots_in_flight(&self) -> HashSet<Arc<str>> {
         let asked = self.running.values().filter_map(|running| match &running.of {
             Asked::Robots(authority, _) => Some(authority.clone()),
@@ -330,8 +333,8 @@ impl FetcherStage {
         asked.collect()
     }
 
-    /// Begins nothing new for a partition. What it is being asked for goes on while it `drains`, so that nobody else asks its
-    /// sites meanwhile.
+    /// Starts no new work for a partition. Its requests in flight continue while it `drains`, so that no other fetcher
+    /// sends requests to the same sites meanwhile.
     fn leave_partition(&mut self, partition: Partition, drains: bool) {
         self.opened.remove(&partition);
         let of_it = |visit: &Visit| visit.origin.place.partition == partition;
@@ -371,11 +374,11 @@ impl Stage for FetcherStage {
     }
 
     fn restore(&mut self, partition: Partition, record: &Delivered) -> Result<(), StageError> {
-        // One that cannot be read is the frontier's to reject; it ended no dispatch that we know of.
+        // The frontier rejects an unreadable one; it ended no dispatch that is known here.
         if let Ok(outcome) = decode::<Outcome>("outcome", record.value.as_ref()) {
             self.ended.recall(partition, outcome.id);
             if let Some(until_ms) = refused_until(&outcome) {
-                // By the clock of the process that was refused, which may be behind ours.
+                // By the clock of the process that was refused, which may be behind this one.
                 let until_ms = until_ms.saturating_add(CLOCK_MARGIN_MS);
                 let known = self.recalled_blocks.entry(outcome.site).or_insert(until_ms);
                 *known = until_ms.max(*known);
@@ -399,7 +402,7 @@ impl Stage for FetcherStage {
         self.pump(at);
     }
 
-    /// The dispatch is among the dead letters: its visit is over, and its slot is free.
+    /// The dispatch is among the dead letters: it is over, and its slot is free.
     fn refused(&mut self, token: Token, _reason: &str, now: Millis, acts: &mut Acts) {
         self.settled(token, &[], now, acts);
     }
@@ -467,7 +470,7 @@ impl Stage for FetcherStage {
             _ => true,
         });
         self.slots -= freed;
-        // The site stays in flight until the answer is there, and so does the slot.
+        // The site stays in flight until the response has arrived, and so does the slot.
         for running in self.running.values_mut() {
             if let Asked::Page(visit) = &mut running.of
                 && visit.as_ref().is_some_and(|visit| visit.origin.place.partition == partition)
@@ -483,7 +486,7 @@ impl Stage for FetcherStage {
     }
 
     fn due(&self, now: Millis) -> usize {
-        // What waits for its moment, for a slot or for an answer cannot move; a request always ends in time.
+        // Requests that wait for their time, a slot or a response are not due; a request always ends in time.
         let ready = if self.free_slots() > 0 && self.is_owner(now) { self.gates.ready() } else { 0 };
         let overdue = self.running.values().filter(|running| now.saturating_sub(running.since_ms) > LONGEST_FETCH_MS);
         ready + overdue.count()

@@ -1,4 +1,4 @@
-//! What a progress display may look at.
+//! Figures for a progress display.
 
 use std::{
     collections::HashSet,
@@ -10,17 +10,17 @@ use std::{
 
 use crate::{client::Attempt, gates::Gates, metrics::class_of};
 
-/// Sites that a display shows.
+/// Number of sites shown.
 const SHOWN_SITES: usize = 5;
 
-/// A site and what the fetcher has of it.
+/// Load of a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteLoad {
     /// The site.
     pub site: String,
-    /// Its requests in flight.
+    /// Requests in flight.
     pub in_flight: u64,
-    /// Its requests that wait for their moment.
+    /// Queued requests.
     pub held: u64,
 }
 
@@ -64,7 +64,7 @@ impl FetcherView {
         self.held.store(held as u64, Ordering::Relaxed);
     }
 
-    /// Keeps the busiest of the sites that have a request in flight.
+    /// Stores the busiest of the sites with a request in flight.
     pub(crate) fn set_busiest<T>(&self, sites: HashSet<&str>, gates: &Gates<T>) {
         let load = |site: &str| {
             let (held, in_flight) = gates.load_of(site);
@@ -76,61 +76,61 @@ impl FetcherView {
         *self.busiest.lock().unwrap_or_else(PoisonError::into_inner) = loads;
     }
 
-    /// Requests in flight.
+    /// Returns the number of requests in flight.
     #[must_use]
     pub fn in_flight(&self) -> u64 {
         self.in_flight.load(Ordering::Relaxed)
     }
 
-    /// Requests that wait for their moment.
+    /// Returns the number of queued requests.
     #[must_use]
     pub fn held(&self) -> u64 {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Requests so far, robots.txt included.
+    /// Returns the number of requests so far, including robots.txt.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
     }
 
-    /// Decoded bytes of pages so far.
+    /// Returns the number of decoded bytes of pages so far.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Answers of 400 to 499 so far.
+    /// Returns the number of responses with status 400 to 499 so far.
     #[must_use]
     pub fn answers_4xx(&self) -> u64 {
         self.answers_4xx.load(Ordering::Relaxed)
     }
 
-    /// Answers of 500 to 599 so far.
+    /// Returns the number of responses with status 500 to 599 so far.
     #[must_use]
     pub fn answers_5xx(&self) -> u64 {
         self.answers_5xx.load(Ordering::Relaxed)
     }
 
-    /// Requests without a whole answer so far: DNS, connection, TLS, timeout, body.
+    /// Returns the number of requests without a complete response so far: DNS, connection, TLS, timeout, body.
     #[must_use]
     pub fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
     }
 
-    /// Outcomes `blocked` so far.
+    /// Returns the number of outcomes `blocked` so far.
     #[must_use]
     pub fn blocked(&self) -> u64 {
         self.blocked.load(Ordering::Relaxed)
     }
 
-    /// Outcomes `refused` so far.
+    /// Returns the number of outcomes `refused` so far.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// The sites with the most requests in flight, most first; five at most, as of the last second.
+    /// Returns the sites with the most requests in flight, in descending order; at most five, updated every second.
     #[must_use]
     pub fn busiest(&self) -> Vec<SiteLoad> {
         self.busiest.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -1,4 +1,4 @@
-//! The way of a visit: admitted, asked, concluded.
+//! Course of a dispatch: admission, request, conclusion.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::{
 };
 
 impl FetcherStage {
-    /// Decides what is to be done for a visit before its next request.
+    /// Decides the next step of a dispatch before its next request.
     pub(crate) fn admit(&mut self, visit: Box<Visit>, at: &mut At<'_>) {
         if !self.is_open(visit.origin.place.partition) {
             return self.leave(&visit);
@@ -42,7 +42,7 @@ impl FetcherStage {
         if address::has_bad_port(&visit.url) {
             return self.refuse(&visit, "port", at);
         }
-        // The client would send the request, and then not give the answer out.
+        // The client would send the request, and then withhold the response.
         if orbweaver_url::is_unmapped(&visit.url) {
             return self.refuse(&visit, "host", at);
         }
@@ -51,14 +51,14 @@ impl FetcherStage {
         }
         let authority = authority_of(&visit.url);
         match self.robots.get(&authority, at.now) {
-            // It is known that it failed, and the time to try again has not come.
+            // Known to have failed, and the time of the retry has not come.
             Some((Known::Failing(_), until_ms)) => self.defer(&visit, "robots_unreachable", until_ms, at),
             Some((known, _)) => self.obey(visit, &known, at),
             None => self.look_up(authority, visit, at),
         }
     }
 
-    /// Applies what is known of the robots.txt.
+    /// Applies the state of the robots.txt.
     pub(crate) fn obey(&mut self, mut visit: Box<Visit>, known: &Known, at: &mut At<'_>) {
         match known {
             Known::Rules(rules) => self.obey_rules(visit, rules, at),
@@ -100,10 +100,11 @@ impl FetcherStage {
         }
     }
 
-    /// Its moment has passed before it was asked (rule 14).
+    /// Ends a dispatch that was not requested in time (docs/protocol.md#dispatch-expiry).
     pub(crate) fn late(&mut self, visit: &Visit, at: &mut At<'_>) {
         if !visit.before.is_empty() {
-            // It was asked, so that it counts as an attempt; else a slow site that redirects to itself would never end.
+            // It has been requested, so it counts as an attempt; else a slow site that redirects to itself would never
+            // end.
             let verdict = passing(visit.dispatch(), "timeout".into(), at.now);
             return self.end_passing(visit, verdict, None, at);
         }
@@ -113,20 +114,20 @@ impl FetcherStage {
         self.defer(visit, "late", at.now, at);
     }
 
-    /// Gives a visit back: unasked, or unread for want of memory.
+    /// Defers a dispatch that was not requested, or not read for lack of memory.
     pub(crate) fn defer(&mut self, visit: &Visit, reason: &str, retry_at_ms: Millis, at: &mut At<'_>) {
         let mut outcome = outcome(visit, OutcomeKind::Deferred, Some(reason), at.now);
         outcome.retry_at_ms = Some(retry_at_ms);
         self.end(visit, &outcome, vec![], at);
     }
 
-    /// Ends a visit unasked.
+    /// Refuses a dispatch without a request.
     pub(crate) fn refuse(&mut self, visit: &Visit, reason: &str, at: &mut At<'_>) {
         let outcome = outcome(visit, OutcomeKind::Refused, Some(reason), at.now);
         self.end(visit, &outcome, vec![Step::Perform(vec![page_write(&outcome, None, None)])], at);
     }
 
-    /// Ends a visit that failed in passing.
+    /// Ends a dispatch without a page: with a retry, as refused or as gone.
     pub(crate) fn end_passing(&mut self, visit: &Visit, verdict: Verdict, attempt: Option<&Attempt>, at: &mut At<'_>) {
         let (kind, reason, retry_at_ms) = match verdict {
             Verdict::Retry(reason, at_ms) => (OutcomeKind::Retry, reason, Some(at_ms)),
@@ -150,7 +151,7 @@ impl FetcherStage {
         self.end(visit, &outcome, steps, at);
     }
 
-    /// Ends a visit: the outcome comes last, when all else is durable (rule 1).
+    /// Ends a dispatch: the outcome comes last, when all else is durable (docs/protocol.md#effect-order).
     pub(crate) fn end(&mut self, visit: &Visit, outcome: &Outcome, mut steps: Vec<Step<Write>>, at: &mut At<'_>) {
         self.metrics.outcome(outcome.kind);
         match outcome.kind {
@@ -162,7 +163,7 @@ impl FetcherStage {
         self.settle(visit, steps, at);
     }
 
-    /// An answer has come, or a failure.
+    /// Handles a response or a failure.
     pub(crate) fn conclude(
         &mut self,
         mut visit: Box<Visit>,
@@ -172,7 +173,8 @@ impl FetcherStage {
     ) {
         match classify(visit.asked(), &attempt) {
             Verdict::Again(target) => {
-                // Between its requests it holds no slot: with all slots held by those that wait, nothing would ever be sent.
+                // It holds no slot between its requests: if waiting dispatches held all slots, no request would ever
+                // be sent.
                 self.free(std::mem::take(&mut visit.has_slot));
                 visit.asked_ms = Some((attempt.requested_at_ms, attempt.answered_at_ms));
                 let set_cookie = attempt.result.map(|answer| answer.set_cookie).unwrap_or_default();
@@ -181,7 +183,7 @@ impl FetcherStage {
             }
             Verdict::Fetched => {
                 let (Ok(answer), Some(body)) = (&mut attempt.result, body) else {
-                    // A worker gives the body along; without it there is no page.
+                    // A worker returns the body of a page; without it there is no page.
                     let verdict = passing(visit.dispatch(), Failure::Internal.reason().into(), attempt.ended_at_ms);
                     return self.end_passing(&visit, verdict, Some(&attempt), at);
                 };
@@ -215,7 +217,7 @@ impl FetcherStage {
                 let kind = if ends { OutcomeKind::Gone } else { OutcomeKind::Blocked };
                 let mut outcome = outcome(&visit, kind, Some(&reason), attempt.ended_at_ms);
                 add_attempt(&mut outcome, &attempt);
-                // Where the site named no time, the rate-limiter knows better: it counts the refusals of the whole site.
+                // If the site named no time, the rate-limiter decides: it counts the refusals of the whole site.
                 outcome.blocked_until_ms = told.then_some(until_ms);
                 let row = ends.then(|| Step::Perform(vec![page_write(&outcome, attempt.result.as_ref().ok(), None)]));
                 self.end(&visit, &outcome, row.into_iter().collect(), at);
@@ -228,7 +230,7 @@ impl FetcherStage {
         }
     }
 
-    /// Applies a block at once to what is held for the site (rule 21).
+    /// Applies a block at once to the queued requests of the site (docs/protocol.md#fenced-requests).
     pub(crate) fn block(&mut self, site: &str, until_ms: Millis, at: &mut At<'_>) {
         let asked_ms = self.asked_ms(None);
         for wish in self.gates.block(site, until_ms, asked_ms, at.now) {

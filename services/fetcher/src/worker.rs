@@ -1,4 +1,4 @@
-//! The effects: requests, and reading and writing the store.
+//! Effects: requests, reads of the store, and packing of bodies.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,47 +15,47 @@ use crate::{
     client::{Attempt, Body, Client, Failure, Purpose, Request},
 };
 
-/// Work outside.
+/// A job outside of the stage.
 #[derive(Debug)]
 pub enum Job {
-    /// Ask for a URL.
+    /// Request a URL.
     Ask {
-        /// Names the request.
+        /// Number of the request.
         number: u64,
-        /// What to ask.
+        /// The request.
         request: Request,
-        /// Bytes that the page's record has for its body, its content type and its headers.
+        /// Bytes that the page's record has left for its body, its content type and its headers.
         room: usize,
     },
     /// Read a robots.txt from the store.
     Load {
-        /// Whose.
+        /// Authority of the robots.txt.
         authority: Arc<str>,
     },
 }
 
-/// The result of a job.
+/// Result of a job.
 #[derive(Debug)]
 pub enum Done {
-    /// Of [`Job::Ask`].
+    /// Result of [`Job::Ask`].
     Asked {
-        /// Names the request.
+        /// Number of the request.
         number: u64,
-        /// What came of it.
+        /// Result of the request.
         attempt: Box<Attempt>,
-        /// The body, when it is a page; it is not in `attempt` then.
+        /// Body, if it is a page; it is then not in `attempt`.
         body: Option<PackedBody>,
     },
-    /// Of [`Job::Load`].
+    /// Result of [`Job::Load`].
     Loaded {
-        /// Whose.
+        /// Authority of the robots.txt.
         authority: Arc<str>,
-        /// What the store has.
+        /// Row in the store.
         row: Option<RobotsRow>,
     },
 }
 
-/// Runs each job in a task of its own, in the runtime in which [`Worker::start`] is called.
+/// Worker that runs each job in its own task, on the runtime in which [`Worker::start`] is called.
 pub struct FetchWorker<C> {
     client: Arc<C>,
     store: Arc<dyn Store>,
@@ -67,21 +67,22 @@ pub struct FetchWorker<C> {
 }
 
 impl<C: Client> FetchWorker<C> {
-    /// A worker that asks through `client`. `memory` is for bodies: from their first byte until they are durable.
+    /// Creates a worker that sends requests through `client`. `memory` is for bodies, from their first byte until they
+    /// are durable.
     pub fn new(client: Arc<C>, store: Arc<dyn Store>, clock: Arc<dyn Clock>, memory: ByteBudget) -> Self {
         let large = Arc::new(Semaphore::new(LARGE_AT_ONCE));
         Self { client, store, clock, meter: None, compress: true, memory, large }
     }
 
-    /// Leaves bodies as they are: for a log that no network and no other machine has a part in, where a frame costs more
-    /// than the bytes that it spares.
+    /// Leaves bodies uncompressed: for a log without network or other machines, where a frame costs more than the
+    /// bytes that it saves.
     #[must_use]
     pub fn without_compression(self) -> Self {
         Self { compress: false, ..self }
     }
 
-    /// Adds the CPU time of the jobs to `meter`. What a client does in tasks of its own is not among it: that of
-    /// [`HttpClient`](crate::HttpClient) has one for each connection, which reads, writes and decrypts.
+    /// Adds the CPU time of the jobs to `meter`. Tasks of the client itself are not included:
+    /// [`HttpClient`](crate::HttpClient) has one per connection, which reads, writes and decrypts.
     #[must_use]
     pub fn with_meter(self, meter: CpuMeter) -> Self {
         Self { meter: Some(meter), ..self }
@@ -105,14 +106,14 @@ impl<C: Client> Worker<Job, Done> for FetchWorker<C> {
                 self.spawn(async move {
                     let started = clock.now();
                     let asked = Caught::new(ask(&*client, (request, room, memory), &large, compress, meter)).await;
-                    // Without a result the site would stay in flight for ever.
+                    // Without a result the site would remain in flight indefinitely.
                     let (attempt, body) = asked.unwrap_or_else(|_panic| {
                         tracing::error!("a request panicked");
                         let now = clock.now();
                         let result = Err(Failure::Internal);
                         (Attempt { requested_at_ms: started, answered_at_ms: now, ended_at_ms: now, result }, None)
                     });
-                    // Nobody listens any more when the stage has ended.
+                    // The receiver is gone once the stage has ended.
                     let _ = results.send(Done::Asked { number, attempt: Box::new(attempt), body });
                 });
             }
@@ -127,13 +128,14 @@ impl<C: Client> Worker<Job, Done> for FetchWorker<C> {
     }
 }
 
-/// From this size on hashing and compressing take longer than a task may hold its thread (about a millisecond).
+/// Size from which hashing and compressing take longer than a task may block its thread (about a millisecond), in
+/// bytes.
 const BLOCKING_BYTES: usize = 512 << 10;
-/// Bodies of that size that are compressed at once: each needs its size again, on top of the budget.
+/// Number of bodies of that size compressed at once: each needs its size again, on top of the budget.
 const LARGE_AT_ONCE: usize = 2;
 
-/// Asks, and packs what is a page so that its record has room for it; the memory that was reserved goes with it. Only what runs on
-/// another thread is added to `meter` here.
+/// Sends a request, and packs a page so that it fits its record; the packed body keeps its memory reservation. Only
+/// work on another thread is added to `meter` here.
 pub(crate) async fn ask<C: Client>(
     client: &C,
     (request, room, mut memory): (Request, usize, Reservation),
@@ -155,7 +157,7 @@ pub(crate) async fn ask<C: Client>(
     } else {
         let work = move || pack(bytes, truncated, compress, room).holding(memory);
         let work = move || if let Some(meter) = meter { meter.measure(work) } else { work() };
-        // It is never closed; if it were, more at once would be better than none.
+        // The semaphore is never closed; if it were, exceeding the limit would be better than no result.
         let _permit = large.acquire().await;
         tokio::task::spawn_blocking(|| panics::catch(work)).await.ok().and_then(Result::ok)
     };
@@ -165,7 +167,7 @@ pub(crate) async fn ask<C: Client>(
     (attempt, packed)
 }
 
-/// How long to wait after the `failures`th failure of the store in a row.
+/// Returns the delay after `failures` earlier failures of the store in a row.
 fn pause(failures: u32) -> Duration {
     Duration::from_millis(100 << failures.min(7)).min(Duration::from_secs(10))
 }
@@ -175,7 +177,7 @@ async fn load(store: &dyn Store, authority: &str) -> Option<RobotsRow> {
     loop {
         match store.robots(authority).await {
             Ok(row) => return row,
-            // It is fetched anew, and written over.
+            // The row will be fetched again and overwritten.
             Err(error @ StoreError::Damaged { .. }) => {
                 tracing::warn!(%error, "a stored robots.txt cannot be read");
                 return None;

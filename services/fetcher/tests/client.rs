@@ -1,4 +1,5 @@
-//! The real client against servers that behave, and servers that do not. All listen on loopback and end with the test.
+//! The HTTP client against servers that behave and servers that do not. All of them listen on loopback and end with
+//! the test.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -21,22 +22,22 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-/// What a server does with a connection once it has read a request.
+/// Behaviour of a server on a connection after it has read a request.
 #[derive(Clone)]
 enum Act {
     /// Sends this and reads the next request.
     Send(Vec<u8>),
-    /// Sends this and closes.
+    /// Sends this and closes the connection.
     SendAndClose(Vec<u8>),
-    /// Sends this and keeps the connection open without a word.
+    /// Sends this and keeps the connection open silently.
     SendAndHang(Vec<u8>),
-    /// Sends the first, then the second again and again with this pause between.
+    /// Sends the first part, then the second repeatedly, with this pause in between.
     Repeat(Vec<u8>, Vec<u8>, Duration),
-    /// Resets the connection after sending this.
+    /// Sends this and resets the connection.
     Reset(Vec<u8>),
 }
 
-/// A server that does one thing.
+/// A server with one behaviour.
 struct Server {
     address: SocketAddr,
     connections: Arc<AtomicUsize>,
@@ -200,7 +201,7 @@ async fn one_connection_serves_many_requests_also_after_answers_that_are_not_rea
         let client = HttpClient::new(&config(), Arc::new(SystemClock)).unwrap();
         for _ in 0..5 {
             asked(&client, page_request(&server.url("/"))).await.result.unwrap();
-            // The client's connection task puts the connection back; it needs a turn for that.
+            // Yields to the client's connection task, which returns the connection to the pool.
             tokio::time::timeout(Duration::from_secs(1), tokio::task::yield_now()).await.unwrap();
         }
         assert_eq!(server.requests().len(), 5);
@@ -293,14 +294,14 @@ async fn a_connection_that_breaks_tells_where_it_broke() {
     let closed = listener.local_addr().unwrap();
     drop(listener);
     assert_eq!(ask(&format!("http://{closed}/")).await.result.unwrap_err(), Failure::Connect);
-    // Where there is no name server, nothing is known of the name.
+    // Without a name server the client cannot determine that the name does not exist.
     let unknown = ask("http://no-such-host.invalid/").await.result.unwrap_err();
     assert!(matches!(unknown, Failure::UnknownHost | Failure::Dns), "{unknown:?}");
 }
 
 #[tokio::test]
 async fn plain_http_where_tls_is_asked_for_is_a_failure_of_tls() {
-    // The client's first message has no empty line, so that this server answers before it understands.
+    // The client's first message has no empty line, so this server responds without waiting for one.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let server = tokio::spawn(async move {
@@ -365,7 +366,7 @@ async fn addresses_that_are_not_public_are_not_dialled() {
     assert_eq!(ask(&format!("http://any.localhost:{port}/")).await.result.unwrap().status, 200);
 }
 
-/// A page that is larger than what the client may have for it, read by a client that waits for memory.
+/// Reads a page that is larger than the free memory with a client that waits for memory.
 #[tokio::test]
 async fn without_memory_reading_stops_and_goes_on_when_there_is_some() {
     let page = vec![b'x'; 900 << 10];
@@ -401,7 +402,7 @@ async fn a_request_that_ends_for_want_of_memory_is_no_failure_of_the_site() {
     let memory = memory(1 << 20);
     let mut greedy = memory.reservation();
     greedy.grow(memory.bytes()).await;
-    // The one that exceeds the budget may read on; others may not meanwhile.
+    // The reservation that exceeds the budget may continue; others must wait.
     let mut first = memory.reservation();
     assert!(client.ask(page_request(&server.url("/")), &mut first).await.result.is_ok());
     let mut second = memory.reservation();

@@ -1,8 +1,8 @@
-//! How long a frontier takes until it serves again, with and without its index at hand.
+//! Measures the time until a frontier has opened its partitions again, with and without its index.
 //!
-//! `cargo run --release -p orbweaver-frontier --example restart -- [RECORDS] [SITES]`: writes so many waiting URLs to an
-//! embedded log of four partitions, and starts the frontier on it three times: without an index, with the one that the first
-//! start left behind, and without again.
+//! `cargo run --release -p orbweaver-frontier --example restart -- [RECORDS] [SITES]`: writes RECORDS queued URLs of
+//! SITES sites to an embedded log of four partitions, and starts the frontier on it three times: without an index, with
+//! the one from the first start, and without one again.
 
 #![allow(
     clippy::unwrap_used,
@@ -89,13 +89,14 @@ async fn fill(log: &EmbeddedLog, records: u64, sites: u64) {
     }
 }
 
-/// Starts a frontier, waits until it serves all partitions, and stops it. Gives the seconds until then, and of CPU.
+/// Starts a frontier, waits until it has opened all partitions, and stops it. Returns the seconds until then, and those
+/// of CPU.
 async fn start(log: &Path, index: &Path, records: u64) -> (f64, f64) {
     let log = open(log);
     let (began, registry) = (Instant::now(), Registry::new());
     let view = Arc::<FrontierView>::default();
     let metrics = FrontierMetrics::register(&registry).unwrap();
-    // What was dispatched by the run before has no outcome here: a lease would only be waited for.
+    // Dispatches of the previous run would have no outcome here, so that their leases would only have to expire.
     let config = FrontierConfig { min_outstanding: 0, max_outstanding: 0, ..FrontierConfig::default() };
     let index = FrontierIndex::open(index).unwrap();
     let stage = FrontierStage::new(config, metrics, view.clone()).with_index(index);

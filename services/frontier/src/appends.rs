@@ -1,4 +1,4 @@
-//! What is decided, as records; and records of the frontier's own log, read.
+//! Conversion of decisions to records, and decoding of records of the frontier's own log.
 
 use bytes::Bytes;
 use orbweaver_log::{Delivered, Offset, Partition, Record, TopicPartition};
@@ -14,13 +14,13 @@ use crate::{
     stage::{FrontierActions, SERVICE},
 };
 
-/// Header of what the frontier writes into its own log: the owner's epoch (rule 3).
+/// Header of the records that the frontier writes into its own log: the owner epoch (docs/protocol.md#claims).
 const EPOCH: &str = "epoch";
-/// Headers of a tombstone, see [`Tombstone`].
+/// Headers of a tombstone; see [`Tombstone`].
 const DEPTH: &str = "depth";
 const ENDS: &str = "ends";
 
-/// Collects what is to be appended, by what must complete together.
+/// Collects the records to be appended, grouped by what must complete together.
 #[derive(Debug, Default)]
 pub(crate) struct Appends {
     pub(crate) partition: Partition,
@@ -32,7 +32,7 @@ pub(crate) struct Appends {
     unasked: Unasked,
 }
 
-/// What the frontier itself ends: dead letters of what it gives up, then outcomes, then tombstones.
+/// URLs that the frontier itself ends: dead letters of stuck URLs, then outcomes, then tombstones.
 #[derive(Debug, Default)]
 struct Unasked {
     letters: Vec<Record>,
@@ -42,7 +42,7 @@ struct Unasked {
 }
 
 impl Appends {
-    /// Nothing yet, at this moment.
+    /// Creates an empty collection for the time `now`.
     pub(crate) fn at(now: Millis) -> Self {
         Self { now, ..Self::default() }
     }
@@ -79,7 +79,7 @@ impl Appends {
         self.unasked.completes.extend(completes);
     }
 
-    /// The dead letter of a URL: its record, which brings it back when it is replayed.
+    /// Returns the dead letter of a URL: its record, which queues it again when replayed.
     fn letter(&self, waiting: &Waiting, origin: Origin, reason: String) -> Record {
         let letter = DeadLetter {
             service: SERVICE.to_owned(),
@@ -112,7 +112,7 @@ impl Appends {
         Record { place, key: Some(Bytes::from(key)), value: Some(value), headers: vec![], timestamp_ms: self.now }
     }
 
-    /// A record of the frontier's own log, which carries its epoch.
+    /// Returns a record for the frontier's own log, with the owner epoch.
     fn write(&self, fingerprint: Fingerprint, value: Option<Bytes>) -> Record {
         let place = TopicPartition::new(FRONTIER, self.partition);
         let key = Some(Bytes::from(fingerprint.to_string()));
@@ -128,7 +128,7 @@ impl Appends {
     }
 }
 
-/// A record of `crawl.frontier`: a URL that waits, or a tombstone.
+/// Decodes a record of `crawl.frontier`: a queued URL, or a tombstone.
 pub(crate) fn frontier_record(record: &Delivered) -> Result<(Fingerprint, Option<Waiting>), MessageError> {
     if record.value.is_some() {
         let waiting: Waiting = decode("waiting", record.value.as_ref())?;
@@ -143,8 +143,8 @@ pub(crate) fn frontier_record(record: &Delivered) -> Result<(Fingerprint, Option
     Ok((fingerprint.map_err(invalid)?, None))
 }
 
-/// What a tombstone says of itself. Only the frontier writes tombstones; one without headers was made by hand, is meant, and
-/// ends whatever waits.
+/// Returns the content of a tombstone. Only the frontier writes tombstones; one without headers was written manually
+/// and ends any queued record of its URL.
 pub(crate) fn tombstone_of(record: &Delivered) -> Tombstone {
     let text = |name| std::str::from_utf8(record.header(name)?).ok();
     Tombstone {
@@ -195,7 +195,7 @@ mod tests {
         let (name, letter) = &records[0].headers[0];
         let letter: DeadLetter = serde_json::from_slice(letter).unwrap();
         assert_eq!((*name, letter.is_stuck(), letter.offset), (DEAD_LETTER_HEADER, true, 17));
-        // Replayed, the URL waits again.
+        // Replayed, the record queues the URL again.
         assert_eq!(decode::<Waiting>("waiting", records[0].value.as_ref()).unwrap(), waiting);
         assert_eq!(records[0].key.as_deref(), Some(waiting.fingerprint.to_string().as_bytes()));
         assert_eq!(records[2].value, None);

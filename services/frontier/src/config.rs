@@ -1,18 +1,18 @@
-//! What can be set.
+//! Configuration of the frontier.
 
 /// Settings of the frontier.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FrontierConfig {
-    /// Least time between requests to a site, in milliseconds; 0: unlimited. Must be the rate-limiter's default interval,
-    /// since the number of dispatches outstanding per site follows from it.
+    /// Minimum time between requests to a site, in milliseconds; 0: unlimited. Must be the rate-limiter's default
+    /// interval, since it determines the number of outstanding dispatches per site.
     pub default_interval_ms: u64,
-    /// Attempts that a URL gets when it fails in passing (DNS, connection, timeout, 5xx).
+    /// Maximum number of attempts for a URL with transient failures (DNS, connection, timeout, 5xx).
     pub max_attempts: u8,
-    /// Dispatches outstanding in a partition: at least.
+    /// Lower bound of the limit of outstanding dispatches per partition.
     pub min_outstanding: usize,
-    /// Dispatches outstanding in a partition: at most, however many outcomes come a second.
+    /// Upper bound of that limit, regardless of the outcomes per second.
     pub max_outstanding: usize,
-    /// The span from the lowest waiting record to the end is tolerated up to this many records (rule 8).
+    /// Tolerated span from the lowest queued record to the log end, in records (docs/protocol.md#re-append).
     pub reappend_above: u64,
 }
 

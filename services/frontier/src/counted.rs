@@ -1,15 +1,16 @@
-//! Pages that were counted, as records of `crawl.control`.
+//! Page counts, as records of `crawl.control`.
 
 use bytes::Bytes;
 use orbweaver_log::{Delivered, Partition, Record, TopicPartition};
 use orbweaver_messages::{Millis, PAGES_KEY, PageCount, decode, encode, pages_key, topic::CONTROL};
 use orbweaver_stage::Token;
 
-/// There are 16384 partitions at most.
+/// Bits of a token that hold the partition; there are at most 16384 partitions.
 const PARTITION_BITS: u32 = 16;
 
-/// What a record of `crawl.control` says of pages; `None`: nothing. One that cannot be read, or stands in another
-/// partition than it is about, is told and passed over: its writer counts on, and writes again.
+/// Returns the page count in a record of `crawl.control`; `None` if it has none. A count that is unreadable, or in
+/// another partition than the one that it is about, is logged and ignored: its writer continues to count and writes
+/// again.
 #[must_use]
 pub fn page_count(record: &Delivered) -> Option<PageCount> {
     record.key.as_ref().filter(|key| key.starts_with(PAGES_KEY.as_bytes()))?;
@@ -27,18 +28,18 @@ pub fn page_count(record: &Delivered) -> Option<PageCount> {
     }
 }
 
-/// Names the plan that writes counts: the partition, and the claim under which it is served.
+/// Returns the token of a plan that writes counts, from the partition and the owner epoch under which it is open.
 pub(crate) fn token(partition: Partition, epoch: u64) -> Token {
     epoch << PARTITION_BITS | u64::from(partition)
 }
 
-/// What a token names.
+/// Returns the partition and the owner epoch of a token.
 pub(crate) fn named(token: Token) -> (Partition, u64) {
     let partition = token & ((1 << PARTITION_BITS) - 1);
     (Partition::try_from(partition).unwrap_or_default(), token >> PARTITION_BITS)
 }
 
-/// The records that say so.
+/// Returns the records of page counts.
 pub(crate) fn records(counts: &[PageCount], now: Millis) -> Vec<Record> {
     let record = |count: &PageCount| Record {
         place: TopicPartition::new(CONTROL, count.partition),

@@ -1,4 +1,4 @@
-//! The closed set of decisions.
+//! The decisions of a frontier, as a closed set.
 
 use orbweaver_log::Offset;
 use orbweaver_messages::{Dispatch, Millis, Outcome, Waiting};
@@ -7,77 +7,77 @@ use orbweaver_url::Fingerprint;
 
 use crate::{pages::Pages, scope::CrawlScopes};
 
-/// What is to be done, in the closed set of a frontier.
+/// Action of a frontier, from a closed set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// Nothing was caused.
+    /// The record has no effect.
     Complete(Origin),
-    /// The record stays in the index; it completes when its URL ends.
+    /// The record stays in the index and completes when its URL ends.
     Park(Origin),
-    /// A lease is given out.
+    /// A URL is leased.
     Dispatch(Box<Dispatch>),
-    /// The URL's record is appended anew; then `completes` complete.
+    /// The URL's record is re-appended; then `completes` complete.
     Rewrite {
         /// The new record.
         waiting: Box<Waiting>,
-        /// What the new record carries on.
+        /// Origins that the new record continues.
         completes: Vec<Origin>,
     },
-    /// The URL ended: its tombstone is appended; then `completes` complete.
+    /// The URL has ended: its tombstone is appended; then `completes` complete.
     End {
-        /// Whose tombstone.
+        /// Fingerprint of the URL.
         fingerprint: Fingerprint,
-        /// The depth at which it was asked for: a record of a lesser depth has not ended.
+        /// Depth at which the URL was requested: a record of a lesser depth has not ended.
         depth: u16,
-        /// The offset of the record that ended: a later one has not.
+        /// Offset of the record that ended: a later one has not.
         ends: Offset,
-        /// What ended with it.
+        /// Origins that end with the URL.
         completes: Vec<Origin>,
     },
     /// The frontier itself refuses a URL: its outcome is appended, then its tombstone; then `completes` complete.
     Refuse {
-        /// What everyone hears of it.
+        /// The published outcome.
         outcome: Box<Outcome>,
-        /// The offset of the record that ended.
+        /// Offset of the record that ended.
         ends: Offset,
-        /// What ended with it.
+        /// Origins that end with the URL.
         completes: Vec<Origin>,
     },
-    /// A URL is given up, since its dispatches were lost again and again: its record goes to the dead letters, then its outcome
+    /// A stuck URL, whose dispatches were lost repeatedly, ends: its record goes to the dead letters, then its outcome
     /// is appended, then its tombstone.
     GiveUp {
-        /// What everyone hears of it.
+        /// The published outcome.
         outcome: Box<Outcome>,
-        /// Its record in `crawl.frontier`.
+        /// The URL's record in `crawl.frontier`.
         waiting: Box<Waiting>,
-        /// Where that record stands; it completes.
+        /// Origin of that record; it completes.
         origin: Origin,
-        /// Why, for the dead letter.
+        /// Reason for the dead letter.
         reason: String,
     },
 }
 
-/// What a tombstone says of itself.
+/// Content of a tombstone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tombstone {
-    /// The epoch of its writer.
+    /// Owner epoch of the writer.
     pub epoch: u64,
-    /// The offset of the record that ended. A later record of the URL has not: it was found again, or its owner appended it anew
-    /// while a former owner did not know that it had lost the partition.
+    /// Offset of the record that ended. A later record of the URL has not ended: the URL was discovered again, or its
+    /// owner re-appended it while a former owner did not yet know that it had lost the partition.
     pub ends: Offset,
-    /// The depth of what ended. A record of a lesser depth has not.
+    /// Depth of the record that ended. A record of a lesser depth has not ended.
     pub depth: u16,
 }
 
-/// What one call decides upon and with.
+/// Inputs of the decisions of one call, and their output.
 #[derive(Debug)]
 pub struct Turn<'a> {
-    /// The moment.
+    /// Current time.
     pub now: Millis,
-    /// The pages of each crawl, and how many more may be asked for.
+    /// Page counts of each crawl, and the number of pages that may still be requested.
     pub pages: &'a mut Pages,
-    /// Which of what waits still belongs to its crawl.
+    /// Definitions that decide whether a queued URL is still in scope.
     pub scopes: &'a CrawlScopes,
-    /// Collects the decisions.
+    /// Collected decisions.
     pub out: &'a mut Vec<Decision>,
 }

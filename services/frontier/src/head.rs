@@ -1,4 +1,4 @@
-//! What is read ahead of the queues of sites.
+//! Read-ahead of site queues.
 
 use std::collections::VecDeque;
 
@@ -9,40 +9,40 @@ use crate::{
     sites::Source,
 };
 
-/// Ranks that all heads together may hold, each of 16 bytes; a head itself counts for some.
+/// Maximum number of ranks in all heads together, of 16 bytes each; each head itself counts as [`HEAD`] ranks.
 const RANKS: usize = 65_536;
 const HEAD: usize = 4;
-/// Behind all ranks.
+/// Greater than all other ranks.
 const END: Rank = (u16::MAX, Offset::MAX);
 
-/// The next ranks of a site.
+/// The next ranks of a site queue.
 #[derive(Debug)]
 pub(crate) struct Head {
-    /// In order. Some may have ended meanwhile.
+    /// Ordered. Some of the URLs may have ended since.
     ranks: VecDeque<Rank>,
-    /// All that may be dispatched up to this rank, itself included, is in `ranks`.
+    /// All ranks that may be dispatched, up to and including this one, are in `ranks`.
     upto: Rank,
 }
 
-/// What is asked of the queue of a site.
+/// Query of a site queue.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Query {
     pub(crate) site: SiteId,
-    /// Nothing that could be dispatched stands before this rank.
+    /// No URL that may be dispatched has a rank below this one.
     pub(crate) low: Rank,
-    /// So many ranks are read at a time.
+    /// Number of ranks read at a time.
     pub(crate) ahead: usize,
 }
 
-/// How much all heads hold, and what is done with them.
+/// Total size of all heads, and operations on a head.
 #[derive(Debug, Default)]
 pub(crate) struct Heads {
     held: usize,
 }
 
 impl Heads {
-    /// A URL of this rank may be dispatched from now on. `alone`: no other of its site may. Of a head that grows beyond
-    /// twice `ahead` the rest is left to the index.
+    /// Adds a URL of this rank, which may be dispatched from now on. `alone`: it is the only such URL of its site. A
+    /// head that grows beyond twice `ahead` is truncated; the rest is left to the index.
     pub(crate) fn add(&mut self, head: &mut Option<Box<Head>>, rank: Rank, alone: bool, ahead: usize) {
         if head.is_none() && alone && self.held < RANKS {
             *head = Some(Box::new(Head { ranks: VecDeque::new(), upto: END }));
@@ -63,7 +63,8 @@ impl Heads {
         }
     }
 
-    /// Takes the first URL that may be dispatched out of a head; there is one. The site's queue is read on as needed.
+    /// Removes and returns the first rank that may be dispatched; there must be one. Reads more of the site queue as
+    /// needed.
     pub(crate) fn pop(
         &mut self,
         head: &mut Option<Box<Head>>,
@@ -87,7 +88,7 @@ impl Heads {
                 if from_start {
                     return Err(IndexError::Inconsistent { site: site.0 });
                 }
-                // The last of it was passed over; what came back since is found from the start.
+                // The last ranks were skipped; URLs that have returned since are found from the start.
                 from_start = true;
                 self.forget(head);
                 continue;
@@ -102,7 +103,7 @@ impl Heads {
         }
     }
 
-    /// Forgets a head; it is read again when it is needed.
+    /// Drops a head; it is read again when needed.
     pub(crate) fn forget(&mut self, head: &mut Option<Box<Head>>) {
         if let Some(head) = head.take() {
             self.held -= HEAD + head.ranks.len();

@@ -1,16 +1,16 @@
-//! What was dispatched, when it is over, and how often a URL's dispatches were lost.
+//! Dispatches, their expiry, and the number of lost dispatches per URL.
 
 use std::collections::{HashMap, VecDeque};
 
 use orbweaver_messages::{DispatchId, LEASE_MS, Millis};
 use orbweaver_url::Fingerprint;
 
-/// Dispatches of a URL that are lost in a row, while later ones are answered, before it is given up.
+/// Number of dispatches lost in a row, while later ones were answered, after which a URL is stuck.
 pub(crate) const LOST_DISPATCHES: u8 = 10;
-/// URLs whose lost dispatches are counted, at most. When more lose theirs, something else is wrong than those URLs.
+/// Maximum number of URLs whose lost dispatches are counted. If more URLs lose theirs, those URLs are not the cause.
 const COUNTED_URLS: usize = 4096;
 
-/// A lease.
+/// Lease on a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lease {
     pub(crate) dispatched_at_ms: Millis,
@@ -18,15 +18,15 @@ pub(crate) struct Lease {
     pub(crate) id: DispatchId,
 }
 
-/// The leases of a partition, in the order in which they end.
+/// Leases of a partition, in the order of their expiry.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
-    /// Ended ones are removed when they come to the front, so the length follows what is outstanding.
+    /// Ended leases are removed when they reach the front, so the length follows the number of outstanding ones.
     order: VecDeque<Lease>,
     outstanding: usize,
-    /// The latest dispatch that a fetcher answered for.
+    /// Latest dispatch that a fetcher answered.
     answered: Option<DispatchId>,
-    /// How often in a row the dispatches of a URL were lost while later ones were answered.
+    /// Number of dispatches lost in a row, while later ones were answered, by URL.
     lost: HashMap<Fingerprint, u8>,
 }
 
@@ -35,27 +35,27 @@ impl Leases {
         self.outstanding
     }
 
-    /// Adds a lease. Leases are added in the order of their dispatch.
+    /// Adds a lease. Leases must be added in the order of their dispatch.
     pub(crate) fn add(&mut self, lease: Lease) {
         self.order.push_back(lease);
         self.outstanding += 1;
     }
 
-    /// A lease ended.
+    /// Ends a lease.
     pub(crate) fn end(&mut self) {
         self.outstanding = self.outstanding.saturating_sub(1);
     }
 
-    /// A fetcher answered for this dispatch of a URL: the way to the fetchers was open.
+    /// Notes that a fetcher answered this dispatch of a URL: dispatches reached the fetchers.
     pub(crate) fn answer(&mut self, id: DispatchId, fingerprint: Fingerprint) {
         self.answered = self.answered.max(Some(id));
         self.lost.remove(&fingerprint);
     }
 
-    /// A lease ran out. Returns `true` when its URL is to be given up.
+    /// Counts an expired lease. Returns `true` if its URL is stuck.
     ///
-    /// It counts only if a later dispatch was answered: else the fetchers, or those before them, were away. Even then it costs
-    /// no attempt (rule 16).
+    /// The lease counts only if a later dispatch was answered; otherwise the fetchers, or the services before them,
+    /// were unavailable. Even then it costs no attempt (docs/protocol.md#attempts).
     pub(crate) fn lose(&mut self, lease: &Lease) -> bool {
         if self.answered.is_none_or(|answered| answered < lease.id) {
             return false;
@@ -72,7 +72,7 @@ impl Leases {
         gives_up
     }
 
-    /// Takes the first lease that is over. `is_current` tells whether a lease is still held.
+    /// Removes and returns the oldest expired lease. `is_current` returns `true` for a lease that is still held.
     pub(crate) fn pop_over(&mut self, now: Millis, is_current: impl Fn(&Lease) -> bool) -> Option<Lease> {
         while let Some(first) = self.order.front() {
             if is_current(first) {
@@ -84,7 +84,7 @@ impl Leases {
         None
     }
 
-    /// When the first lease is over, at the latest.
+    /// Returns the time at which the first lease expires; that lease may have ended already.
     pub(crate) fn next_over_ms(&self) -> Option<Millis> {
         self.order.front().map(|lease| lease.dispatched_at_ms + LEASE_MS)
     }

@@ -1,28 +1,28 @@
-//! The frontier: orders what waits, and leases it out.
+//! The frontier: orders queued URLs and leases them for fetching.
 //!
 //! ```text
-//! crawl.frontier ─┐                        ┌─> crawl.scheduled   dispatches: leases on a URL
-//!                 ├─> queues by site ──────┼─> crawl.frontier    retries, tombstones, re-appended records
-//! crawl.outcomes ─┘   leases, delays       └─> crawl.control     pages that were counted
+//! crawl.frontier ─┐                        ┌─> crawl.scheduled   dispatches, each with a lease
+//!                 ├─> site queues ─────────┼─> crawl.frontier    retries, tombstones, re-appended records
+//! crawl.outcomes ─┘   leases, delays       └─> crawl.control     page counts
 //! ```
 //!
-//! A URL that waits is a record in `crawl.frontier`; its offset completes when the URL ends: its tombstone is durable.
-//! What is kept beside that log is an index over it. On local disk it says up to which record it goes, and a partition is
-//! opened from there on if that is proven; without it, from the commit point on. In memory is what the log cannot say yet,
-//! and some sixty bytes a site.
+//! A queued URL is a record in `crawl.frontier`; its offset completes when the URL ends: when its tombstone is durable.
+//! All other state is an index over that log. On local disk, the index has a checkpoint; a partition is restored from
+//! there if the checkpoint is verified, and otherwise from the commit point. Memory holds the state that is not in the
+//! log yet, and about sixty bytes per site.
 //!
 //! | module | what it knows |
 //! |---|---|
-//! | [`partition`] | one partition: what waits, what is leased, what an outcome means (pure) |
-//! | [`decision`] | what there is to decide |
-//! | [`index`] | what waits, by site and by moment: the trait, on disk, in memory |
-//! | [`sites`], [`head`] | whose turn it is, who must pause, what is read ahead of the queues (pure) |
-//! | `slots` | how many dispatches of a site may be in flight, and how many of them of URLs at the back (pure) |
-//! | [`leases`] | what was dispatched and when it is over (pure) |
+//! | [`partition`] | one partition: its queued URLs, its leases, and the handling of outcomes (pure) |
+//! | [`decision`] | the decisions |
+//! | [`index`] | queued URLs, by site and by earliest request time: the trait, on disk, in memory |
+//! | [`sites`], [`head`] | scheduling of site queues, paused sites, and read-ahead of the queues (pure) |
+//! | `slots` | limits of a site's dispatches in flight, in total and for demoted URLs (pure) |
+//! | [`leases`] | dispatches and their expiry (pure) |
 //! | [`offsets`] | a set of offsets, one bit each (pure) |
-//! | [`scope`] | what waits and is outside of its crawl by now (pure) |
-//! | [`pages`] | how many pages of each crawl were fetched, here and elsewhere, and how many may be (pure) |
-//! | [`stage`], `appends`, `counted` | the glue to the runtime: decodes, opens, groups decisions into plans |
+//! | [`scope`] | queued URLs that are out of scope by now (pure) |
+//! | [`pages`] | pages of each crawl fetched here and elsewhere, and the number that may be fetched (pure) |
+//! | [`stage`], `appends`, `counted` | the connection to the runtime: decodes, opens, groups decisions into plans |
 //! | `service` | the service as a process of a cluster (feature `cluster`) |
 
 mod appends;

@@ -1,4 +1,4 @@
-//! Names of the metrics, and when to alert.
+//! Metric names, and alert conditions.
 
 use orbweaver_messages::OutcomeKind;
 use orbweaver_scope::Outside;
@@ -6,48 +6,49 @@ use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registr
 
 use crate::{pages::Standing, stage::kind_name};
 
-/// URLs that wait, leased ones included. Alert: none by itself; it is the size of the crawl that is left.
+/// Queued URLs, including leased ones. Alert: none by itself; it is the remaining size of the crawl.
 pub const WAITING: &str = "orbweaver_frontier_waiting_urls";
-/// Dispatches without an outcome. Alert: at its limit for minutes while outcomes do not come.
+/// Dispatches without an outcome. Alert: at the limit for minutes while no outcomes arrive.
 pub const LEASED: &str = "orbweaver_frontier_leased_urls";
-/// Sites with URLs that wait. Alert: none.
+/// Sites with queued URLs. Alert: none.
 pub const SITES: &str = "orbweaver_frontier_active_sites";
-/// Dispatches. Alert: no increase while URLs wait and sites are not paused.
+/// Dispatches. Alert: no increase while URLs are queued and sites are not paused.
 pub const DISPATCHED: &str = "orbweaver_frontier_dispatches_total";
 /// Outcomes by kind. Alert: a growing share of `retry`, `blocked` and `gone`.
 pub const OUTCOMES: &str = "orbweaver_frontier_outcomes_total";
-/// Leases that ended without an outcome. Alert: a steady increase, since dispatches are lost on their way.
+/// Leases that expired without an outcome. Alert: a steady increase, since dispatches are being lost.
 pub const EXPIRED: &str = "orbweaver_frontier_expired_leases_total";
-/// URLs given up as stuck: their dispatches were lost ten times while later ones were answered. Alert: any increase, since each
-/// is a page that was not requested; the dead letters name it, and replaying them brings it back.
+/// Stuck URLs: their dispatches were lost ten times while later ones were answered. Alert: any increase, since each is
+/// a page that was not requested; the dead letters name it, and replaying them queues it again.
 pub const STUCK: &str = "orbweaver_frontier_stuck_urls_total";
-/// Records appended anew so that the commit point can move. Alert: more than twice the rate of outcomes.
+/// Records re-appended so that the commit point can advance. Alert: more than twice the rate of outcomes.
 pub const REAPPENDED: &str = "orbweaver_frontier_reappended_records_total";
-/// Patterns of similar URLs that are over their budget: they lead on and bring nothing new. Alert: none; a growing number with
-/// few pages that are new is a crawl that walks in circles.
+/// Patterns of similar URLs that are over their budget: they lead on without bringing anything new. Alert: none; an
+/// increase with few new pages indicates a crawl that goes in circles.
 pub const OVER_BUDGET: &str = "orbweaver_frontier_over_budget_patterns";
-/// URLs put at the back of their site for their pattern, once more when their record is appended anew. Alert: none.
+/// URLs demoted because of their pattern, counted again when their record is re-appended. Alert: none.
 pub const PUT_BACK: &str = "orbweaver_frontier_put_back_urls_total";
-/// URLs that the frontier refused, by reason: `trap`, or `excluded`, `not_included` and `too_deep` where they waited while
-/// their crawl became narrower. Alert: a crawl that lacks pages which should be there.
+/// URLs that the frontier refused, by reason: `trap`, or `excluded`, `not_included` and `too_deep` if their crawl was
+/// narrowed while they were queued. Alert: a crawl lacks pages that it should have.
 pub const REFUSED: &str = "orbweaver_frontier_refused_urls_total";
-/// The version of the definition that what waits is held against (label `crawl`; the first 32 by name). Alert: different
-/// between instances for minutes, or from that of normalizer-dedup: one does not follow `crawl.control`.
+/// Version of the definition with which queued URLs are compared (label `crawl`; the first 32 by name). Alert: differs
+/// between instances, or from that of normalizer-dedup, for minutes: one of them does not tail `crawl.control`.
 pub const DEFINITION_VERSION: &str = "orbweaver_frontier_definition_version";
-/// Definitions in `crawl.control` that cannot be used; what applied before goes on to apply. Alert: any increase; the log
-/// says why.
+/// Unusable definitions in `crawl.control`; the previous one still applies. Alert: any increase; the log has the
+/// reason.
 pub const REFUSED_DEFINITIONS: &str = "orbweaver_frontier_refused_definitions_total";
-/// URLs that wait for the cap of their crawl to be raised. Alert: none; a crawl that stands so has ended as far as it may.
+/// Capped URLs, which are queued until the cap of their crawl is raised. Alert: none; such a crawl has progressed as
+/// far as allowed.
 pub const HELD: &str = "orbweaver_frontier_held_urls";
-/// Pages of a crawl that has a cap, in all partitions, as this instance counts them (label `crawl`; the first 32 by name).
-/// Alert: different between instances for minutes, while they are not close to the cap by more than a sixteenth of what is
-/// left: one does not follow `crawl.control`.
+/// Pages of a crawl that has a cap, in all partitions, as counted by this instance (label `crawl`; the first 32 by
+/// name). Alert: differs between instances for minutes, by more than a sixteenth of the pages that remain up to the
+/// cap: one of them does not tail `crawl.control`.
 pub const PAGES: &str = "orbweaver_frontier_capped_pages";
 
-/// Crawls whose version is shown, since a label must be bounded.
+/// Maximum number of crawls with a label, since labels must be bounded.
 const NAMED_CRAWLS: usize = 32;
 
-/// The kinds of [`OUTCOMES`]: whoever sums what has not happened yet wants 0, not nothing.
+/// Label values of [`OUTCOMES`], created at the start: a sum over kinds without an outcome has to be 0, not absent.
 const KINDS: [OutcomeKind; 8] = [
     OutcomeKind::Fetched,
     OutcomeKind::Unchanged,
@@ -59,7 +60,7 @@ const KINDS: [OutcomeKind; 8] = [
     OutcomeKind::Gone,
 ];
 
-/// The frontier's metrics.
+/// Metrics of the frontier.
 #[derive(Debug, Clone)]
 pub struct FrontierMetrics {
     pub(crate) waiting: IntGauge,
@@ -123,13 +124,13 @@ impl FrontierMetrics {
         Ok(metrics)
     }
 
-    /// Patterns over their budget now, and URLs that were put at the back since the last call.
+    /// Sets the number of patterns over their budget, and adds the URLs demoted since the last call.
     pub(crate) fn similar(&self, (over_budget, put_back): (usize, u64)) {
         self.over_budget.set(i64::try_from(over_budget).unwrap_or(i64::MAX));
         self.put_back.inc_by(put_back);
     }
 
-    /// URLs that are held, and the pages of the crawls that have a cap.
+    /// Sets the number of capped URLs, and the pages of the crawls that have a cap.
     pub(crate) fn show_pages<'a>(&self, held: usize, pages: impl Iterator<Item = (&'a str, Standing)>) {
         self.held.set(i64::try_from(held).unwrap_or(i64::MAX));
         self.pages.reset();
@@ -138,12 +139,12 @@ impl FrontierMetrics {
         }
     }
 
-    /// A URL was refused.
+    /// Counts a refused URL.
     pub(crate) fn refused(&self, reason: &str) {
         self.refused.with_label_values(&[reason]).inc();
     }
 
-    /// Shows which definition applies of each crawl.
+    /// Sets the version of the definition that applies to each crawl.
     pub(crate) fn show_versions<'a>(&self, versions: impl Iterator<Item = (&'a str, u64)>) {
         self.versions.reset();
         for (crawl, version) in versions.take(NAMED_CRAWLS) {

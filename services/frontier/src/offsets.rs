@@ -1,14 +1,14 @@
-//! A set of offsets that lie close together: one bit each.
+//! Set of offsets that are close together: one bit each.
 
 use std::collections::BTreeMap;
 
 use orbweaver_log::Offset;
 
-/// Bits in a chunk, as a power of two: a chunk takes 512 bytes.
+/// Number of bits per chunk, as a power of two: a chunk takes 512 bytes.
 const CHUNK_BITS: u32 = 12;
 const WORDS: usize = (1 << CHUNK_BITS) / 64;
 
-/// A set of offsets. It takes about one bit for each offset between its lowest and its highest, and nothing for a gap.
+/// Set of offsets. It takes about one bit per offset between its lowest and its highest, and nothing for large gaps.
 #[derive(Debug, Default)]
 pub(crate) struct Offsets {
     chunks: BTreeMap<u64, Box<[u64; WORDS]>>,
@@ -39,12 +39,12 @@ impl Offsets {
         self.chunks.get(&chunk).is_some_and(|words| words[word] & bit != 0)
     }
 
-    /// The lowest `most` offsets below `end`, in order.
+    /// Returns the lowest `most` offsets below `end`, in order.
     pub(crate) fn lowest_below(&self, end: Offset, most: usize) -> Vec<Offset> {
         self.iter().take_while(|offset| *offset < end).take(most).collect()
     }
 
-    /// All offsets, in order.
+    /// Returns all offsets, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Offset> + '_ {
         self.chunks.iter().flat_map(|(chunk, words)| {
             let base = chunk << CHUNK_BITS;

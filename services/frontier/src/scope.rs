@@ -1,4 +1,4 @@
-//! What waits and is outside of its crawl by now.
+//! Queued URLs that are out of scope by now.
 
 use std::collections::HashMap;
 
@@ -6,27 +6,27 @@ use orbweaver_log::Delivered;
 use orbweaver_messages::{Sighting, Waiting};
 use orbweaver_scope::{Applied, Change, ControlRecord, Definitions, Outside, Version};
 
-/// The definitions of all crawls, as far as `crawl.control` was read.
+/// Definitions of all crawls, up to the offset of `crawl.control` that was read.
 #[derive(Debug, Default)]
 pub struct CrawlScopes {
     definitions: Definitions,
-    /// By crawl, the last version by which something that waits was let through.
+    /// Latest version, by crawl, under which a queued URL was admitted.
     used: HashMap<String, Version>,
 }
 
-/// What a record of `crawl.control` changed.
+/// Effect of a record of `crawl.control`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Read<'r> {
-    /// Which definition of this crawl applies.
+    /// A new definition of this crawl applies, or none does any more.
     Definition(&'r str),
-    /// Nothing: a definition that cannot be used.
+    /// No effect: the definition is unusable.
     Refused,
-    /// Nothing.
+    /// No effect.
     Nothing,
 }
 
 impl CrawlScopes {
-    /// Takes a record of `crawl.control`. A definition that cannot be used changes nothing, and is told.
+    /// Applies a record of `crawl.control`. An unusable definition changes nothing and is logged.
     pub fn apply<'r>(&mut self, record: &'r Delivered) -> Read<'r> {
         let (partition, offset) = (record.place.partition, record.offset);
         let (key, value) = (record.key.as_deref(), record.value.as_ref());
@@ -40,8 +40,9 @@ impl CrawlScopes {
         }
     }
 
-    /// A URL waits, which some version of its crawl's definition let through. `crawl.control` is read beside the log of
-    /// what waits, so this may be behind that version; then nothing of the crawl is refused until it was read.
+    /// Notes the version of its crawl's definition that admitted a queued URL. `crawl.control` is read concurrently
+    /// with the log of queued URLs, so that this version may not have been read yet; until it has, no URL of the crawl
+    /// is refused.
     pub fn note(&mut self, waiting: &Waiting) {
         if waiting.definition > 0 {
             match self.used.get_mut(&waiting.crawl) {
@@ -51,9 +52,9 @@ impl CrawlScopes {
         }
     }
 
-    /// Why a URL is outside of its crawl by now, if it is. Only a later version is held against it than the one that let it
-    /// through. What seeds brought into scope only grows, so depth and patterns are all that can refuse. A seed is always in
-    /// scope.
+    /// Returns why a URL is out of scope by now, if it is. A URL is compared only with a later version than the one
+    /// that admitted it. The scope that seeds define only grows, so only depth and patterns can exclude a URL. A seed
+    /// is always in scope.
     #[must_use]
     pub fn outside(&self, waiting: &Waiting) -> Option<Outside> {
         let Applied { version, rules, .. } = self.definitions.applied(&waiting.crawl)?;
@@ -66,13 +67,13 @@ impl CrawlScopes {
         if rules.is_too_deep(waiting.depth) { Some(Outside::TooDeep) } else { rules.refusal(waiting.key()) }
     }
 
-    /// The cap on the pages of a crawl, if it has one.
+    /// Returns the page cap of a crawl, if it has one.
     #[must_use]
     pub fn max_pages(&self, crawl: &str) -> Option<u64> {
         self.definitions.applied(crawl)?.definition.max_pages
     }
 
-    /// All crawls that have a definition, by name, with its version.
+    /// Returns all crawls that have a definition, by name, with its version.
     pub fn versions(&self) -> impl Iterator<Item = (&str, Version)> {
         self.definitions.all().map(|(crawl, applied)| (crawl, applied.version))
     }

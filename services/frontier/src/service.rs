@@ -1,4 +1,4 @@
-//! The service in a cluster: its settings, and what it runs on.
+//! The service in a cluster: its settings, and the components that it runs.
 
 use std::{
     path::{Path, PathBuf},

@@ -1,7 +1,8 @@
-//! The sites: whose turn it is, and who must pause.
+//! Scheduling of site queues: the next one to dispatch from, and those that are paused.
 //!
-//! A site with URLs that wait takes some sixty bytes here; the URLs themselves are in the index. Of a site that has its turn
-//! the next ranks are read ahead (its *head*). A head may be forgotten at any time: it is read again from the index.
+//! A site with queued URLs takes about sixty bytes here; the URLs themselves are in the index. For a site that is
+//! ready, the next ranks are read ahead (its *head*). A head may be dropped at any time: it is read again from the
+//! index.
 
 use std::{
     cmp::Reverse,
@@ -17,38 +18,38 @@ use crate::{
     slots::{InFlight, Slots},
 };
 
-/// How strongly a new time from dispatch to outcome moves the smoothed one.
+/// Weight of a new time from dispatch to outcome in the smoothed one.
 const SMOOTHING: f32 = 0.2;
 
 #[derive(Debug, Default)]
 struct Site {
     head: Option<Box<Head>>,
-    /// Nothing that could be dispatched stands before this rank: reading from there does not walk over what has ended.
+    /// No URL that may be dispatched has a rank below this one: reading starts here, past URLs that have ended.
     low: Rank,
-    /// URLs that could be dispatched, in the head or not.
+    /// Number of URLs that may be dispatched, in the head or not.
     queued: u32,
-    /// Those of them that are at the back.
+    /// Number of demoted URLs among them.
     queued_back: u32,
-    /// Waiting URLs of it, whatever they wait for.
+    /// Number of queued URLs in any state.
     waiting: u32,
     in_flight: InFlight,
-    /// Dispatches of the back that ended since there was anything else.
+    /// Number of dispatches of demoted URLs that have ended since the site had any other URL.
     alone: u32,
     crawl_delay_ms: u32,
-    /// Time from dispatch to outcome, smoothed, in milliseconds.
+    /// Smoothed time from dispatch to outcome, in milliseconds.
     round_trip_ms: f32,
     in_turn: bool,
-    /// It has no turn before its crawl may go on.
+    /// Paused at the page cap of its crawl.
     held: bool,
-    /// Not to be dispatched before: a block, or a deferral.
+    /// Time before which nothing is dispatched, because of a block or a deferral.
     resume_at_ms: Millis,
 }
 
-/// Where ranks are read from.
+/// Source of ranks.
 #[derive(Debug)]
 pub(crate) struct Source<'a> {
     pub(crate) index: &'a mut dyn Index,
-    /// The offsets of URLs that are neither leased nor on their way into the log.
+    /// Offsets of idle URLs: neither leased nor being written to the log.
     pub(crate) idle: &'a Offsets,
 }
 
@@ -59,9 +60,9 @@ pub(crate) struct Sites {
     sites: HashMap<SiteId, Site>,
     heads: Heads,
     waiting: usize,
-    /// Those of them whose site is held.
+    /// Number of queued URLs in queues that are paused at a page cap.
     held: usize,
-    /// Sites that may be dispatched, in turn.
+    /// Sites that are ready, in the order of their next dispatch.
     turn: VecDeque<SiteId>,
     paused: BinaryHeap<Reverse<(Millis, SiteId)>>,
 }
@@ -83,12 +84,12 @@ impl Sites {
         self.sites.len()
     }
 
-    /// URLs that wait, of all sites.
+    /// Returns the number of queued URLs of all sites.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// A URL of this site waits from now on.
+    /// Adds a queued URL to this site.
     pub(crate) fn admit(&mut self, id: SiteId) {
         self.waiting += 1;
         let site = self.sites.entry(id).or_default();
@@ -96,7 +97,7 @@ impl Sites {
         self.held += usize::from(site.held);
     }
 
-    /// A URL of this site does not wait any more.
+    /// Removes a queued URL from this site.
     pub(crate) fn dismiss(&mut self, id: SiteId, now: Millis) {
         let Some(site) = self.sites.get_mut(&id) else { return };
         self.waiting = self.waiting.saturating_sub(1);
@@ -105,7 +106,7 @@ impl Sites {
         self.sweep(id, now);
     }
 
-    /// A URL of this site may be dispatched from now on.
+    /// Makes a URL of this site available for dispatch.
     pub(crate) fn enqueue(&mut self, id: SiteId, rank: Rank, now: Millis) {
         let interval = self.default_interval_ms;
         let Some(site) = self.sites.get_mut(&id) else { return };
@@ -118,7 +119,7 @@ impl Sites {
         self.call(id, now);
     }
 
-    /// A queued URL that the index held already, at the start: nothing is read ahead yet.
+    /// Makes a URL available for dispatch that the index already held at the start: nothing is read ahead yet.
     pub(crate) fn count_queued(&mut self, place: &Place, now: Millis) {
         if let Some(site) = self.sites.get_mut(&place.site) {
             site.queued += 1;
@@ -127,7 +128,7 @@ impl Sites {
         self.call(place.site, now);
     }
 
-    /// A queued URL may not be dispatched any more. If its rank was read ahead it is passed over.
+    /// Makes a URL unavailable for dispatch. If its rank was read ahead, it is skipped.
     pub(crate) fn withdraw(&mut self, place: &Place) {
         if let Some(site) = self.sites.get_mut(&place.site) {
             site.queued = site.queued.saturating_sub(1);
@@ -135,14 +136,14 @@ impl Sites {
         }
     }
 
-    /// Counts a dispatch that was made before (a restored lease).
+    /// Counts a dispatch that was made earlier (a restored lease).
     pub(crate) fn count_in_flight(&mut self, place: &Place) {
         if let Some(site) = self.sites.get_mut(&place.site) {
             *site.in_flight.of(place.back) += 1;
         }
     }
 
-    /// The dispatch of the URL at this place ended, `round_trip_ms` after it was made where that is known.
+    /// Ends the dispatch of the URL at this place, `round_trip_ms` after the dispatch was made, if known.
     pub(crate) fn end(&mut self, place: &Place, round_trip_ms: Option<Millis>, now: Millis) {
         let id = place.site;
         if let Some(site) = self.sites.get_mut(&id) {
@@ -157,7 +158,8 @@ impl Sites {
         self.sweep(id, now);
     }
 
-    /// The URL at this place was in turn and is not dispatched now: it waits with the rank `to`, or does not wait any more.
+    /// Cancels the dispatch of the URL at this place, which `next` returned: it is queued with the rank `to`, or not
+    /// any more.
     pub(crate) fn pass_over(&mut self, place: &Place, to: Option<Rank>, now: Millis) {
         let id = place.site;
         if let Some(site) = self.sites.get_mut(&id) {
@@ -172,12 +174,13 @@ impl Sites {
         }
     }
 
-    /// URLs that wait, of sites that are held.
+    /// Returns the number of queued URLs in queues that are paused at a page cap.
     pub(crate) fn held(&self) -> usize {
         self.held
     }
 
-    /// A site has no turn before it is let go. The URL at this place was in turn and goes back to its rank.
+    /// Pauses a queue at a page cap, until `let_go`. The URL at this place, which `next` returned, goes back to its
+    /// rank.
     pub(crate) fn hold(&mut self, place: &Place, now: Millis) {
         let id = place.site;
         if let Some(site) = self.sites.get_mut(&id)
@@ -186,13 +189,13 @@ impl Sites {
             self.held += site.waiting as usize;
         }
         self.pass_over(place, Some(place.rank()), now);
-        // It may stand so for long, and what is read ahead is bounded over all sites.
+        // The queue may stay paused for long, and the read-ahead of all sites together is bounded.
         if let Some(site) = self.sites.get_mut(&id) {
             self.heads.forget(&mut site.head);
         }
     }
 
-    /// A site that was held may have its turn.
+    /// Resumes a queue that was paused at a page cap.
     pub(crate) fn let_go(&mut self, id: SiteId, now: Millis) {
         if let Some(site) = self.sites.get_mut(&id)
             && std::mem::take(&mut site.held)
@@ -202,7 +205,7 @@ impl Sites {
         }
     }
 
-    /// Nothing of this site is dispatched before `until_ms`.
+    /// Pauses dispatches of this site until `until_ms`.
     pub(crate) fn pause(&mut self, id: SiteId, until_ms: Millis) {
         if let Some(site) = self.sites.get_mut(&id)
             && until_ms > site.resume_at_ms
@@ -212,14 +215,14 @@ impl Sites {
         }
     }
 
-    /// The site asked for this long between requests.
+    /// Sets the minimum time between requests that the site demands.
     pub(crate) fn learn_delay(&mut self, id: SiteId, crawl_delay_ms: u64) {
         if let Some(site) = self.sites.get_mut(&id) {
             site.crawl_delay_ms = u32::try_from(crawl_delay_ms).unwrap_or(u32::MAX);
         }
     }
 
-    /// Sites whose pause is over get their turn.
+    /// Makes sites ready whose pause has ended.
     pub(crate) fn wake(&mut self, now: Millis) {
         while let Some(Reverse((at, id))) = self.paused.peek().copied()
             && at <= now
@@ -230,17 +233,17 @@ impl Sites {
         }
     }
 
-    /// When the next pause is over.
+    /// Returns the time at which the next pause ends.
     pub(crate) fn next_wake_ms(&self) -> Option<Millis> {
         self.paused.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// Whether a site could be dispatched now.
+    /// Returns `true` if a site is ready.
     pub(crate) fn has_turn(&self) -> bool {
         !self.turn.is_empty()
     }
 
-    /// The next URL in turn: its site and rank.
+    /// Removes and returns the next URL to dispatch: its site and rank.
     pub(crate) fn next(&mut self, now: Millis, source: &mut Source<'_>) -> Result<Option<(SiteId, Rank)>, IndexError> {
         let interval = self.default_interval_ms;
         while let Some(id) = self.turn.pop_front() {
@@ -262,8 +265,8 @@ impl Sites {
         Ok(None)
     }
 
-    /// The sites with the most waiting URLs, most first: with their numbers, and the rank before which nothing of them could be
-    /// dispatched.
+    /// Returns the sites with the most queued URLs, in descending order: with that number, and with the rank below
+    /// which none of their URLs may be dispatched.
     pub(crate) fn busiest(&self, most: usize) -> Vec<(SiteId, u32, Rank)> {
         let mut heap = BinaryHeap::with_capacity(most + 1);
         for (id, site) in &self.sites {
@@ -275,7 +278,7 @@ impl Sites {
         heap.into_sorted_vec().into_iter().map(|Reverse((waiting, id, low))| (id, waiting, low)).collect()
     }
 
-    /// Forgets a site of which nothing is left to know.
+    /// Removes a site that has no state left.
     fn sweep(&mut self, id: SiteId, now: Millis) {
         if self.sites.get(&id).is_some_and(|site| site.is_idle(now))
             && let Some(mut site) = self.sites.remove(&id)
@@ -284,7 +287,7 @@ impl Sites {
         }
     }
 
-    /// Gives a site its turn if it may have one.
+    /// Makes a site ready if it may dispatch.
     fn call(&mut self, id: SiteId, now: Millis) {
         let interval = self.default_interval_ms;
         let Some(site) = self.sites.get_mut(&id) else { return };
@@ -308,7 +311,7 @@ impl Site {
         }
     }
 
-    /// A dispatch that was in flight is not any more.
+    /// Removes a dispatch from those in flight.
     fn land(&mut self, place: &Place) {
         let in_flight = self.in_flight.of(place.back);
         *in_flight = in_flight.saturating_sub(1);
@@ -325,7 +328,7 @@ impl Site {
         Slots::of(default_interval_ms.max(u64::from(self.crawl_delay_ms)), self.round_trip_ms)
     }
 
-    /// How many ranks are read ahead: some seconds' worth.
+    /// Returns the number of ranks to read ahead: enough for some seconds.
     fn ahead(&self, default_interval_ms: u64) -> usize {
         (4 * self.slots(default_interval_ms).all as usize).clamp(8, 512)
     }

@@ -1,51 +1,52 @@
-//! How many dispatches of a site may be in flight, and how many of them may be of URLs at the back. Pure.
+//! Limits of a site's dispatches in flight, in total and for demoted URLs. Pure.
 //!
-//! What is at the back is dispatched only when nothing else of its site is queued. While other URLs are in flight, which may
-//! lead to more, it is a quarter of what is in flight at most. Alone it begins with few and has one more with each that ends,
-//! so that it soon goes as fast as anything else would, and little of it is in the way where others come after all.
+//! Demoted URLs are dispatched only when nothing else of their site is queued. While other URLs are in flight, which
+//! may lead to more, demoted ones make up at most a quarter of the dispatches in flight. Alone, they start with a few
+//! slots and gain one with each dispatch that ends. They thus soon proceed at the full rate, and few of them are in the
+//! way if other URLs are discovered after all.
 
-/// Dispatches of an unlimited site that may be in flight.
+/// Slots of a site whose rate is unlimited.
 const UNLIMITED: u32 = 4096;
-/// The part of the slots that the back holds at most, as seen by what comes before it.
+/// Divisor of the slots that yields the maximum share of demoted URLs, as counted against the URLs before them.
 const BACK_PART: u32 = 4;
-/// Of the back alone so many are in flight at first.
+/// Number of demoted URLs that may initially be in flight when there are no others.
 const BACK_AT_FIRST: u32 = 2;
-/// The least interval at which a site is asked one request at a time (rule 19), in milliseconds.
+/// Minimum interval at which a site gets one request at a time (docs/protocol.md#answer-delay), in milliseconds.
 const ONE_REQUEST_FROM_MS: u64 = 100;
 
-/// Dispatches of a site that are in flight.
+/// Dispatches of a site in flight.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct InFlight {
-    /// Of URLs at the back.
+    /// Dispatches of demoted URLs.
     pub(crate) back: u32,
-    /// Of all others.
+    /// Dispatches of all other URLs.
     pub(crate) front: u32,
 }
 
 impl InFlight {
-    /// The counter of the back, or of all others.
+    /// Returns the counter of demoted URLs, or of all others.
     pub(crate) fn of(&mut self, back: bool) -> &mut u32 {
         if back { &mut self.back } else { &mut self.front }
     }
 
-    /// Returns `true` when nothing is in flight.
+    /// Returns `true` if nothing is in flight.
     pub(crate) fn is_empty(self) -> bool {
         self == Self::default()
     }
 }
 
-/// The slots of a site: dispatches of it that may be in flight.
+/// Slots of a site: the limits of its dispatches in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slots {
-    /// At least 1.
+    /// Total number; at least 1.
     pub(crate) all: u32,
-    /// The site is asked one request at a time.
+    /// The site gets one request at a time.
     one_request: bool,
 }
 
 impl Slots {
-    /// Rule 15: rate × (1 s + smoothed time from dispatch to outcome), so that the site always has its next request at hand
-    /// and little more. An interval of 0 is unlimited.
+    /// Computes the slots: rate × (1 s + smoothed time from dispatch to outcome), so that the site always has its next
+    /// request available, and few more (docs/protocol.md#outstanding-dispatches). An interval of 0 is unlimited.
     pub(crate) fn of(interval_ms: u64, round_trip_ms: f32) -> Self {
         if interval_ms == 0 {
             return Self { all: UNLIMITED, one_request: false };
@@ -60,20 +61,20 @@ impl Slots {
         Self { all: wanted.clamp(1, UNLIMITED), one_request: interval_ms >= ONE_REQUEST_FROM_MS }
     }
 
-    /// The slots that the back may hold while something comes before it.
+    /// Returns the slots that demoted URLs may hold while others come before them.
     pub(crate) fn back(self) -> u32 {
         if self.one_request { 1 } else { (self.all / BACK_PART).max(1) }
     }
 
-    /// Whether a URL that is not at the back may be dispatched. What the back holds beyond its part does not count: the next
-    /// slot is not waited for.
+    /// Returns `true` if a URL that is not demoted may be dispatched. Demoted URLs in flight beyond their share do not
+    /// count, so that it need not wait for the next free slot.
     pub(crate) fn admit_front(self, in_flight: InFlight) -> bool {
         in_flight.front + in_flight.back.min(self.back()) < self.all
     }
 
-    /// Whether a URL at the back may be dispatched, where nothing else is queued; `alone`: dispatches of the back that ended
-    /// since there was anything else. A site that is asked one request at a time has one of the back, which others may have
-    /// to wait for.
+    /// Returns `true` if a demoted URL may be dispatched while nothing else is queued. `alone` is the number of
+    /// dispatches of demoted URLs that have ended since there was any other URL. A site that gets one request at a time
+    /// has at most one demoted URL in flight, for which others may have to wait.
     pub(crate) fn admit_back(self, in_flight: InFlight, alone: u32) -> bool {
         let most = match in_flight.front {
             _ if self.one_request => 1,
@@ -90,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    /// What happens at a site.
+    /// Event at a site.
     #[derive(Debug, Clone, Copy)]
     enum Event {
         Queue { back: bool, count: u32 },
@@ -109,7 +110,7 @@ mod tests {
         (prop::sample::select(intervals), 0..10_000u16).prop_map(|(interval, time)| Slots::of(interval, time.into()))
     }
 
-    /// A site: what is queued, and what is in flight.
+    /// A site: its queued URLs, and its dispatches in flight.
     struct Model {
         slots: Slots,
         queued: InFlight,
@@ -118,7 +119,7 @@ mod tests {
     }
 
     impl Model {
-        /// Dispatches all that may be, in the order of the queue.
+        /// Dispatches all URLs that may be dispatched, in the order of the queue.
         fn dispatch(&mut self) {
             loop {
                 let back = self.queued.front == 0;

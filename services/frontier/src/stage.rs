@@ -1,4 +1,4 @@
-//! The glue to the runtime: decodes records, opens partitions, groups decisions into plans.
+//! The stage of the frontier: decodes records, opens partitions, groups decisions into plans.
 
 use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
 
@@ -23,14 +23,16 @@ use crate::{
     scope::{CrawlScopes, Read},
 };
 
-/// How often the sites with the most waiting URLs are looked for, in milliseconds: it reads all sites.
+/// Interval at which the sites with the most queued URLs are determined, in milliseconds; this reads all sites.
 const BUSIEST_EVERY_MS: Millis = 1000;
-/// With more sites it is done as much less often, so that it takes a few per cent of the time at most.
+/// Number of sites by which that interval grows by another multiple, so that this takes at most a few per cent of the
+/// time.
 const BUSIEST_SITES: usize = 100_000;
-/// The greatest age of the record at which an index stands; an older one is built anew. Half of the log's delete retention
-/// (`delete.retention.ms` of `crawl.frontier`, a day by default): what ended longer ago may have left no trace behind it.
+/// Maximum age of the record at an index's checkpoint; an older index is rebuilt. Half of the log's delete retention
+/// (`delete.retention.ms` of `crawl.frontier`, a day by default): a URL that ended earlier may have left no tombstone
+/// after the checkpoint.
 const INDEX_WITHIN: Duration = Duration::from_secs(12 * 3600);
-/// How often the indexes are written, in milliseconds, if not for their size.
+/// Interval at which indexes are written regardless of their size, in milliseconds.
 const WRITE_EVERY_MS: Millis = 1000;
 
 pub(crate) const SERVICE: &str = "frontier";
@@ -47,21 +49,21 @@ pub struct FrontierStage {
     view: Arc<FrontierView>,
     pages: Pages,
     scopes: CrawlScopes,
-    /// The store of all partitions' indexes, when it is on disk.
+    /// Store of all partitions' indexes, if they are on disk.
     index: Option<FrontierIndex>,
     restoring: BTreeMap<Partition, PartitionFrontier>,
     open: BTreeMap<Partition, PartitionFrontier>,
-    /// The offset of our claim, by partition.
+    /// Owner epoch of each partition: the offset of its claim.
     epochs: BTreeMap<Partition, u64>,
     draining: Vec<Partition>,
     busiest_at_ms: Millis,
     written_at_ms: Millis,
-    /// Why the stage cannot go on; told at the next call that can tell.
+    /// Reason why the stage cannot continue, reported by `receive` and `tick`.
     failed: Option<String>,
 }
 
 impl FrontierStage {
-    /// A frontier without partitions, which indexes what waits in memory.
+    /// Creates a frontier without partitions, which indexes queued URLs in memory.
     #[must_use]
     pub fn new(config: FrontierConfig, metrics: FrontierMetrics, view: Arc<FrontierView>) -> Self {
         Self {
@@ -81,7 +83,7 @@ impl FrontierStage {
         }
     }
 
-    /// The same, indexing what waits on disk.
+    /// Indexes queued URLs on disk instead.
     #[must_use]
     pub fn with_index(self, index: FrontierIndex) -> Self {
         Self { index: Some(index), ..self }
@@ -95,7 +97,7 @@ impl FrontierStage {
         Ok(PartitionFrontier::new(number, self.config.clone(), index))
     }
 
-    /// The text of an error; a damaged index is thrown away at the next start.
+    /// Returns the text of an error. A damaged index is marked to be discarded at the next start.
     fn give_up(&self, error: &IndexError) -> String {
         if let Some(index) = self.index.as_ref().filter(|_| error.is_damage()) {
             index.condemn();
@@ -107,7 +109,7 @@ impl FrontierStage {
         StageError::Halted { service: SERVICE, reason: self.give_up(error) }
     }
 
-    /// What a record decides. `Err`: it cannot be processed, for this reason.
+    /// Adds the decisions that a record causes. The inner `Err` is the reason why the record cannot be processed.
     fn receive_one(
         &mut self,
         origin: Origin,
@@ -180,7 +182,7 @@ impl FrontierStage {
         Ok(())
     }
 
-    /// Writes how many pages there are by now, where others have to know, or after a while.
+    /// Writes the page counts that are due: those that other instances need soon, and all of them after some time.
     fn write_counts(&mut self, now: Millis, actions: &mut FrontierActions) {
         for (number, partition) in &self.open {
             if self.draining.contains(number) {
@@ -197,7 +199,8 @@ impl FrontierStage {
         }
     }
 
-    /// Lets every open partition dispatch, and turns all decisions into plans: one append a kind, whatever their number.
+    /// Lets every open partition dispatch, and turns all decisions into plans: one append per kind, regardless of their
+    /// number.
     fn carry_out(
         &mut self,
         mut decisions: Decisions,
@@ -223,7 +226,7 @@ impl FrontierStage {
         self.show(now)
     }
 
-    /// Ends the stage where its index failed: nothing of what was decided in this call is carried out.
+    /// Halts the stage if its index failed: no decision of this call is carried out.
     fn end_call(&mut self, result: Result<(), IndexError>, actions: &mut FrontierActions) {
         if let Err(error) = result {
             self.failed = Some(self.give_up(&error));
@@ -275,7 +278,7 @@ impl FrontierStage {
         Ok(())
     }
 
-    /// A record of `crawl.control` is read: from the next dispatch on what it says is held against what waits.
+    /// Applies a record of `crawl.control`. Queued URLs are compared with a definition from the next dispatch on.
     fn control(&mut self, record: &Delivered) {
         if let Some(count) = counted::page_count(record) {
             self.pages.hear(record.offset, &count);
@@ -297,7 +300,7 @@ impl FrontierStage {
             self.restoring.insert(partition, index);
         }
         let Some(index) = self.restoring.get_mut(&partition) else { return Ok(()) };
-        // What cannot be read here went, or will go, to the dead letters when it is received.
+        // An unreadable record went to the dead letters when it was received, or will do so.
         match record.place.topic {
             FRONTIER => {
                 if let Ok((fingerprint, waiting)) = frontier_record(record) {
@@ -363,19 +366,19 @@ impl Stage for FrontierStage {
     }
 
     fn restores(&self, partition: Partition) -> Vec<RestoreSpec> {
-        // When the disk fails here it fails again on opening the index, where that can be told.
+        // A disk failure here recurs when the index is opened, where it can be reported.
         let position = self.index.as_ref().and_then(|index| index.position(partition).ok().flatten());
         let proven = |position| RestoreFrom::Proven { position, within: Some(INDEX_WITHIN) };
         let waiting = position.map_or(RestoreFrom::CommitPoint, proven);
         let back = RestoreFrom::Back(Duration::from_millis(LEASE_MS.unsigned_abs()));
-        // In this order: dispatches are matched with what waits, deferrals with dispatches.
+        // In this order: dispatches are matched with queued URLs, deferrals with dispatches.
         [(FRONTIER, waiting), (SCHEDULED, back), (OUTCOMES, back)]
             .map(|(topic, from)| RestoreSpec { topic, from, follow: false })
             .to_vec()
     }
 
     fn looks_back_to(&self, partition: Partition, topic: Topic) -> Option<Offset> {
-        // What was counted before stands in `crawl.control`, which is read before a partition is opened.
+        // Earlier counts are in `crawl.control`, which is read before a partition is opened.
         (topic == OUTCOMES).then(|| self.pages.counted_upto(partition))
     }
 
@@ -399,7 +402,8 @@ impl Stage for FrontierStage {
     fn incomplete(&self, partition: Partition) -> Box<dyn Iterator<Item = (Topic, Offset)> + '_> {
         match self.open.get(&partition) {
             Some(open) => Box::new(open.incomplete().map(|offset| (FRONTIER, offset))),
-            // Without it not everything may count as complete: there can be no such offset, and the runtime halts.
+            // Without the partition, its records must not count as complete: no such offset can exist, so the runtime
+            // halts.
             None => Box::new(std::iter::once((FRONTIER, Offset::MAX))),
         }
     }
@@ -410,7 +414,7 @@ impl Stage for FrontierStage {
     }
 
     fn settled(&mut self, token: Token, _: &[Offset], _: Millis, _: &mut FrontierActions) {
-        // The only plans with a token are counts of pages.
+        // Only plans that write page counts have a token.
         let (partition, epoch) = counted::named(token);
         self.pages.settled(partition, epoch);
     }
@@ -437,7 +441,7 @@ impl Stage for FrontierStage {
         if let Some(mut closed) = self.open.remove(&partition).or_else(|| self.restoring.remove(&partition))
             && let Err(error) = closed.write()
         {
-            // It stands where it was written last; the log has the rest.
+            // The index stays at its last written checkpoint; the log has the rest.
             tracing::warn!(partition, %error, "the index was not written at the end");
         }
         self.pages.leave(partition);

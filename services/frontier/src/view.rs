@@ -1,20 +1,20 @@
-//! What a progress display may look at.
+//! Figures for a progress display.
 
 use std::sync::{
     Mutex, PoisonError,
     atomic::{AtomicU64, Ordering},
 };
 
-/// A site and how much of it waits.
+/// A site and the number of its queued URLs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteLoad {
     /// The site.
     pub site: String,
-    /// Its URLs that wait.
+    /// Number of its queued URLs.
     pub waiting: u64,
 }
 
-/// Figures of the frontier, updated at its ticks. Reading them costs the frontier nothing.
+/// Figures of the frontier, updated after every batch and tick. Reading them costs the frontier nothing.
 #[derive(Debug, Default)]
 pub struct FrontierView {
     waiting: AtomicU64,
@@ -46,43 +46,43 @@ impl FrontierView {
         *self.busiest.lock().unwrap_or_else(PoisonError::into_inner) = busiest;
     }
 
-    /// URLs that wait, leased ones included.
+    /// Returns the number of queued URLs, including leased ones.
     #[must_use]
     pub fn waiting(&self) -> u64 {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// URLs on their way.
+    /// Returns the number of leased URLs.
     #[must_use]
     pub fn leased(&self) -> u64 {
         self.leased.load(Ordering::Relaxed)
     }
 
-    /// Sites with URLs that wait.
+    /// Returns the number of sites with queued URLs.
     #[must_use]
     pub fn sites(&self) -> u64 {
         self.sites.load(Ordering::Relaxed)
     }
 
-    /// Pages that were fetched, of all crawls, as they count for caps.
+    /// Returns the number of fetched pages of all crawls, as counted for page caps.
     #[must_use]
     pub fn pages(&self) -> u64 {
         self.pages.load(Ordering::Relaxed)
     }
 
-    /// Partitions that are served.
+    /// Returns the number of open partitions.
     #[must_use]
     pub fn partitions(&self) -> u64 {
         self.partitions.load(Ordering::Relaxed)
     }
 
-    /// Patterns of similar URLs that are over their budget.
+    /// Returns the number of patterns of similar URLs that are over their budget.
     #[must_use]
     pub fn over_budget(&self) -> u64 {
         self.over_budget.load(Ordering::Relaxed)
     }
 
-    /// The sites with the most URLs that wait, most first.
+    /// Returns the sites with the most queued URLs, in descending order.
     #[must_use]
     pub fn busiest(&self) -> Vec<SiteLoad> {
         self.busiest.lock().unwrap_or_else(PoisonError::into_inner).clone()

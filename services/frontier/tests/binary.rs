@@ -1,4 +1,4 @@
-//! The binary, as far as it goes without servers.
+//! The binary, as far as it runs without servers.
 #![cfg(feature = "cluster")]
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 

@@ -1,4 +1,4 @@
-//! What waits for the cap of its crawl to be raised, as the stage holds it and lets it go.
+//! Site queues paused by a page cap and resumed, as the stage handles them.
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
@@ -30,7 +30,7 @@ fn definition(version: u64, crawl: &str, max_pages: Option<u64>) -> Delivered {
     delivered(topic::CONTROL, version, crawl_key(crawl), encode(&definition))
 }
 
-/// A URL of a crawl that waits: one of a site that all share.
+/// Returns a record of a queued URL of a crawl, at a site that all crawls share.
 fn waiting(offset: u64, crawl: &str) -> (Origin, Delivered) {
     let seed = include_str!("../../../schemas/examples/waiting/1/seed.json");
     let mut waiting: Waiting = serde_json::from_str(seed).unwrap();
@@ -101,7 +101,7 @@ fn crawls(dispatches: &[Dispatch]) -> Vec<&str> {
     dispatches.iter().map(|dispatch| &*dispatch.crawl).collect()
 }
 
-/// The tombstone of a URL comes back.
+/// Delivers the tombstone of a URL.
 fn buried(stage: &mut FrontierStage, offset: u64, dispatch: &Dispatch) {
     let mut record = delivered(topic::FRONTIER, offset, dispatch.fingerprint.to_string(), bytes::Bytes::new());
     record.value = None;
@@ -119,7 +119,7 @@ fn a_crawl_at_its_cap_waits_and_holds_up_no_other_at_the_same_site() {
     let first = dispatched(&receive(&mut stage, all));
     let of = |crawl: &str| first.iter().filter(|dispatch| dispatch.crawl == crawl).count();
     assert_eq!((of("docs"), of("news")), (2, 3), "what is on its way counts");
-    // What is no page gives its place back.
+    // An outcome that is not a page leaves its share of the cap to another URL.
     let mut docs: Vec<Dispatch> = first.iter().filter(|dispatch| dispatch.crawl == "docs").cloned().collect();
     let again = receive(&mut stage, vec![outcome(0, docs.remove(0), OutcomeKind::Gone)]);
     assert_eq!(crawls(&dispatched(&again)), ["docs"]);
@@ -127,7 +127,7 @@ fn a_crawl_at_its_cap_waits_and_holds_up_no_other_at_the_same_site() {
     let ended = docs.into_iter().zip(1..).map(|(dispatch, at)| outcome(at, dispatch, OutcomeKind::Fetched)).collect();
     assert_eq!(dispatched(&receive(&mut stage, ended)), vec![], "two pages, and two URLs that wait");
     assert_eq!(stage.due(NOW), 0, "nothing could move: the watchdog does not mind");
-    // More, fewer, none.
+    // A higher cap, a lower one, none.
     for (version, max, then) in [(5, Some(3), 1), (6, Some(1), 0), (7, None, 1)] {
         stage.follow(&definition(version, "docs", max), NOW, &mut Actions::default());
         assert_eq!(dispatched(&tick(&mut stage, NOW)).len(), then, "{max:?}");
@@ -218,7 +218,7 @@ fn a_restart_counts_on_where_the_records_end() {
         let dispatch = Dispatch { crawl: "docs".to_owned(), ..serde_json::from_str::<Dispatch>(dispatch).unwrap() };
         outcome(offset, dispatch, OutcomeKind::Fetched)
     };
-    // 18 and 19 are in the record; 20 is not, and is delivered again after the opening.
+    // Outcomes 18 and 19 are in the record; 20 is not, and is delivered again after the opening.
     (18..21).for_each(|offset| stage.restore(0, &ended(offset).1).unwrap());
     open(&mut stage, 1);
     let again = receive(&mut stage, vec![ended(20)]);

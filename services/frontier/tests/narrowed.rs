@@ -1,4 +1,4 @@
-//! What waits and is outside of its crawl by now, as the stage ends it.
+//! Queued URLs that are out of scope by now, as the stage ends them.
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
@@ -22,7 +22,7 @@ fn delivered(topic: Topic, offset: u64, key: String, value: bytes::Bytes) -> Del
     Delivered { place, offset, timestamp_ms: 0, key: Some(key.into()), value: Some(value), headers: vec![] }
 }
 
-/// A version of the crawl `docs`, which excludes this.
+/// Returns a version of the crawl `docs` with this exclude pattern.
 fn definition(version: u64, exclude: &str, max_depth: Option<u16>) -> Delivered {
     let host = include_str!("../../../schemas/examples/crawl-definition/1/host.json");
     let host: CrawlDefinition = serde_json::from_str(host).unwrap();
@@ -42,7 +42,7 @@ fn waiting(offset: u64, path: &str, change: impl FnOnce(&mut Waiting)) -> (Origi
     (Origin { place: record.place, offset, epoch: 1 }, record)
 }
 
-/// A stage that has read version 3 of the crawl and serves partition 0.
+/// Returns a stage that has read version 3 of the crawl and has opened partition 0.
 fn stage(registry: &Registry) -> FrontierStage {
     let config = FrontierConfig { default_interval_ms: 0, ..FrontierConfig::default() };
     let mut stage = FrontierStage::new(config, metrics::FrontierMetrics::register(registry).unwrap(), Arc::default());
@@ -72,7 +72,7 @@ fn produced(plan: &Plan<Infallible>, step: usize) -> &[Record] {
     }
 }
 
-/// The paths that were dispatched, and those that were refused, each with the reason.
+/// Returns the paths that were dispatched, and those that were refused, each with its reason.
 fn ends(actions: &Wanted) -> (Vec<String>, Vec<(String, String)>) {
     let (mut dispatched, mut refused) = (vec![], vec![]);
     let path = |url: &str| url.rsplit('/').next().unwrap().to_owned();
@@ -104,7 +104,7 @@ fn its_outcome_is_durable_before_its_tombstone_and_that_before_its_origin_comple
     let (outcome, tombstone) = (&produced(plan, 0)[0], &produced(plan, 1)[0]);
     assert_eq!((outcome.place.topic, tombstone.place.topic), (topic::OUTCOMES, topic::FRONTIER));
     assert_eq!((&tombstone.value, &plan.completes), (&None, &vec![origin]));
-    // The outcome comes back, and is no news.
+    // The outcome is read back and changes nothing.
     let back = Origin { place: TopicPartition::new(topic::OUTCOMES, 0), offset: 0, epoch: 1 };
     let value = outcome.value.clone().unwrap();
     let back = (back, delivered(topic::OUTCOMES, 0, "site".to_owned(), value));
@@ -132,7 +132,7 @@ fn depth_and_patterns_refuse_and_a_seed_is_always_in_scope() {
 fn nothing_is_refused_by_an_older_definition_than_the_one_that_let_something_through() {
     let mut stage = stage(&Registry::new());
     follow(&mut stage, &definition(4, "/a", None));
-    // Version 6 has let it through, and was not read here yet.
+    // Version 6 has admitted the URL, and has not been read here yet.
     let newer = receive(&mut stage, vec![waiting(0, "a6", |waiting| waiting.definition = 6), waiting(1, "a3", |_| {})]);
     assert_eq!(ends(&newer), (vec!["a6".to_owned(), "a3".to_owned()], vec![]));
     follow(&mut stage, &definition(6, "/a[0-4]", None));
@@ -167,7 +167,7 @@ fn what_is_outside_ends_in_turns_of_bounded_size_whatever_the_rate_of_its_site()
     let opening = Opening { partition: 0, partitions: 1, assignment: 1, claim: 0, commit: 0 };
     stage.follow(&definition(3, "/a", None), NOW, &mut Actions::default());
     for number in 0..2_000 {
-        // Let through by the version before.
+        // Admitted under the previous version.
         let (_, record) = waiting(number, &format!("a{number}"), |waiting| waiting.definition = 2);
         stage.restore(0, &record).unwrap();
     }

@@ -1,4 +1,5 @@
-//! Counting pages: several frontiers, partitions that move, owners that die or wake up, records that land or not.
+//! Page counts with several frontiers, partitions that move, owners that crash or resume, and records that are appended
+//! or lost.
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
@@ -10,26 +11,28 @@ use proptest::prelude::*;
 
 const CRAWLS: [&str; 2] = ["docs", "news"];
 const PARTITIONS: u32 = 2;
-/// Longer than anything may stay unwritten.
+/// Longer than any count may stay unwritten.
 const LONG_MS: i64 = 31_000;
 
 #[derive(Debug, Clone)]
 enum Op {
-    /// An outcome lands in a partition: a page of one of two crawls, or none.
+    /// An outcome is appended to a partition: a page of one of two crawls, or no page.
     Outcome(u32, Option<usize>),
-    /// The owner of a partition reads on; all but so many outcomes.
+    /// The owner of a partition reads all outcomes except the last ones, of which the number is given.
     Read(u32, usize),
     /// A URL of a crawl is leased, or a lease ends.
     Lease(u32, usize, bool),
-    /// Time passes for the owner of a partition: it writes what it counted, of which so many records land before it hears of it.
+    /// Time passes, and the owner of a partition writes its counts. At most the given number of records is appended; if
+    /// any is lost, the owner crashes.
     Write(u32, usize),
-    /// Its owner is gone, or frozen; another one opens the partition, before which a process may wake up.
+    /// A partition moves, because its owner crashed or was suspended. Before another process opens it, a process may
+    /// resume.
     Move(u32, usize, Option<usize>),
-    /// Who owned a partition before wakes up and writes once more.
+    /// A former owner resumes and writes once more.
     Wake(usize),
-    /// Of each key the last record stays.
+    /// Compaction: the last record of each key remains.
     Compact(u32),
-    /// What is counted, worked off, and written is deleted.
+    /// Outcomes that are counted, consumed and written are deleted.
     Delete(u32),
 }
 
@@ -47,14 +50,14 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A process, and what it has sent that has not landed.
+/// A process, and the records that it has sent and that are not appended yet.
 #[derive(Default)]
 struct Process {
     pages: Pages,
-    /// Next outcome to be read, of each partition that it believes to own.
+    /// Next outcome to be read, for each partition that the process considers its own.
     reads: BTreeMap<u32, usize>,
     now: i64,
-    /// Frozen: it believes to own what another has by now.
+    /// Records of a suspended process, which considers a partition its own that another one has by now.
     late: Vec<PageCount>,
 }
 
@@ -62,7 +65,7 @@ struct Process {
 struct World {
     processes: Vec<Process>,
     owner: [usize; PARTITIONS as usize],
-    /// The log begins here, and the group has committed that much.
+    /// Outcomes, log starts and committed offsets, by partition.
     outcomes: [Vec<Option<usize>>; PARTITIONS as usize],
     begins: [usize; PARTITIONS as usize],
     committed: [usize; PARTITIONS as usize],
@@ -88,13 +91,13 @@ impl World {
         for (offset, record) in &control[at] {
             process.pages.hear(*offset, record);
         }
-        // What woke up may say that less was counted than was deleted since: that was counted by others.
+        // A resumed process may have written a lower offset than was deleted since: others counted those outcomes.
         let from = begins[at].max(process.pages.counted_upto(partition) as usize);
         for (offset, page) in outcomes[at].iter().enumerate().skip(from) {
             process.pages.outcome(partition, offset as u64, page.map(|of| CRAWLS[of]));
         }
         process.pages.serve(partition, *claims, PARTITIONS);
-        // What is not complete is received again.
+        // Incomplete outcomes are received again.
         process.reads.insert(partition, committed[at]);
     }
 
@@ -133,7 +136,7 @@ impl World {
         }
     }
 
-    /// A process that follows `crawl.control` has read all partitions of it.
+    /// Lets a process, which tails `crawl.control`, read all partitions of it.
     fn hear_all(&mut self, process: usize) {
         for (offset, record) in self.control.iter().flatten() {
             self.processes[process].pages.hear(*offset, record);
@@ -173,7 +176,7 @@ impl World {
                 }
                 let process = &mut self.processes[was];
                 self.committed[partition as usize] = process.reads.remove(&partition).unwrap();
-                // What it would write if it were frozen now, and woke up later.
+                // The records that it would write if it were suspended now and resumed later.
                 process.late = process.pages.write(partition, process.now + LONG_MS);
                 process.pages.leave(partition);
                 wakes.into_iter().for_each(|process| self.play(&Op::Wake(process)));
@@ -185,7 +188,7 @@ impl World {
             }
             Op::Compact(partition) => {
                 let records = &self.control[partition as usize];
-                // Not before whoever has it could write over what a former owner has written.
+                // Not before the present owner could overwrite the records of a former owner.
                 if records.iter().all(|(_, record)| record.epoch == records.last().unwrap().1.epoch) {
                     self.compact(partition);
                 }
@@ -193,7 +196,7 @@ impl World {
             Op::Delete(partition) => {
                 let at = partition as usize;
                 let read = self.processes[self.owner[at]].reads[&partition];
-                // It is young enough for as long as its count may stay unwritten.
+                // Outcomes are retained for as long as their count may stay unwritten.
                 self.write(partition, usize::MAX);
                 self.write(partition, usize::MAX);
                 self.committed[at] = self.committed[at].max(read.min(self.processes[self.owner[at]].reads[&partition]));
@@ -216,7 +219,7 @@ proptest! {
     fn every_page_counts_once_whoever_counts_it_and_whatever_is_delivered_again(ops in prop::collection::vec(op(), 1..120)) {
         let mut world = World::begin();
         ops.iter().for_each(|op| world.play(op));
-        // All that is late lands, all is read, and written.
+        // All late records are appended; then everything is read and written.
         (0..3).for_each(|process| world.play(&Op::Wake(process)));
         for partition in 0..PARTITIONS {
             world.read(partition, 0);
@@ -264,7 +267,7 @@ proptest! {
             pages.limit("docs", Some(max));
             pages.serve(partition, 1, instances);
         }
-        // Each asks for all that it may before anybody hears of anything.
+        // Each dispatches as many URLs as it may before any instance reads another's count.
         let mut asked = 0;
         for (partition, pages) in (0..).zip(&mut all) {
             while pages.slack("docs") > 0 {
@@ -273,14 +276,14 @@ proptest! {
             }
         }
         prop_assert!((max..max + u64::from(instances)).contains(&asked), "{} of {}", asked, max);
-        // When all have said so and heard it, nothing is left for anybody.
+        // Once all have written their counts and read the others, none may dispatch any more.
         let written: Vec<_> = (0..).zip(&mut all).flat_map(|(partition, pages)| pages.write(partition, LONG_MS)).collect();
         all.iter_mut().for_each(|pages| written.iter().for_each(|record| pages.hear(0, record)));
         prop_assert!(all.iter().all(|pages| pages.slack("docs") == 0));
     }
 }
 
-/// What is written of 100 pages in all, a page each 10 ms: the moments, from the begin.
+/// Returns the times of the writes, in seconds from the start, with one page every 10 ms for 100 s.
 fn written(max: Option<u64>) -> Vec<u64> {
     let mut pages = Pages::default();
     pages.limit("docs", max);

@@ -1,4 +1,4 @@
-//! A frontier starts again on its log: with its index at hand, and with one that is gone, damaged, or of another log.
+//! Restarts of a frontier on its log: with its index, and with one that is missing, damaged, or of another log.
 
 #![allow(clippy::unwrap_used, clippy::type_complexity, reason = "these are tests")]
 
@@ -21,7 +21,7 @@ fn log() -> MemoryLog {
     MemoryLog::new(&topics.map(|topic: Topic| TopicSpec::new(topic, 2, Cleanup::Compact)))
 }
 
-/// Appends URLs that wait to both partitions.
+/// Appends queued URLs to both partitions.
 async fn admit(log: &MemoryLog, crawl: &str, numbers: std::ops::Range<u32>) {
     let record = |number: u32| {
         let url = format!("http://{}.example/{number}", number % 7);
@@ -47,7 +47,7 @@ async fn admit(log: &MemoryLog, crawl: &str, numbers: std::ops::Range<u32>) {
             definition: 0,
         };
         let key = Some(Bytes::from(waiting.fingerprint.to_string()));
-        // Of this moment, as far as the index is concerned.
+        // The present time, so that the index's checkpoint is not too old.
         let timestamp_ms = orbweaver_stage::Clock::now(&orbweaver_stage::SystemClock);
         let place = TopicPartition::new(topic::FRONTIER, number % 7 % 2);
         Record { place, key, value: Some(encode(&waiting)), headers: vec![], timestamp_ms }
@@ -86,7 +86,7 @@ impl Running {
         }
     }
 
-    /// Records of all logs that were replayed.
+    /// Returns the number of records replayed from all logs.
     fn restored(&self) -> u64 {
         let families = self.registry.gather();
         let family = families.iter().find(|family| family.name() == orbweaver_stage::metrics::RESTORED).unwrap();
@@ -120,7 +120,7 @@ async fn with_its_index_at_hand_a_frontier_replays_only_what_came_since() {
     running.until_waiting(WAITING + 20).await;
     let dispatches = 2 * 7 * 2;
     assert!(running.restored() <= 20 + dispatches, "{} records were replayed", running.restored());
-    // Killed, its index may lack the tail; nothing else is missing.
+    // After an abort, the index may lack the last records; nothing else is missing.
     running.kill().await;
     let running = start(&log, &index);
     running.until_waiting(WAITING + 20).await;
@@ -147,7 +147,7 @@ async fn an_index_that_is_gone_damaged_or_of_another_log_costs_a_replay_and_noth
         running.end().await;
     }
 
-    // Another crawl in the place of the first, shorter than what the index has seen; then as long.
+    // Another crawl in place of the first, in a log that is shorter than the index has read; then in a longer one.
     for waiting in [WAITING / 2, WAITING * 2] {
         let other = self::log();
         admit(&other, "b", 0..waiting).await;
@@ -167,7 +167,7 @@ async fn an_index_that_missed_how_urls_ended_goes_by_the_commit_point() {
     running.until_waiting(WAITING).await;
     running.end().await;
 
-    // On another machine URLs end, the first of the log among them, and their tombstones are compacted away.
+    // On another machine URLs end, the first one of the log among them, and their tombstones are compacted away.
     let running = start(&log, &other);
     running.until_waiting(WAITING).await;
     let dispatched = log.records(TopicPartition::new(topic::SCHEDULED, 0));

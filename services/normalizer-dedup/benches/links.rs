@@ -1,4 +1,4 @@
-//! What a page of thirty links costs, of which one is new.
+//! Cost of a page of thirty links, one of them new.
 
 #![allow(clippy::expect_used, reason = "a benchmark is a test")]
 
@@ -51,7 +51,7 @@ fn service(directory: &std::path::Path) -> NormalizerDedup {
     service
 }
 
-/// A poll of pages: of each thirty links the first `fresh` are new, the others lead to a thousand known pages.
+/// Creates a poll of pages: of each thirty links the first `fresh` are new, the others lead to a thousand known pages.
 fn poll(number: usize, fresh: usize) -> Vec<(Origin, Delivered)> {
     let record = |page: usize| {
         let page = number * PAGES_A_POLL + page;

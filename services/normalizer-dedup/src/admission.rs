@@ -1,4 +1,4 @@
-//! The links of a record: what becomes of each.
+//! Decisions on the links of a record.
 
 use std::{collections::HashMap, convert::Infallible};
 
@@ -14,17 +14,17 @@ use crate::{
     tally::{Counts, LinkEnd},
 };
 
-/// Redirects from a URL that was found to one that is let through, at most (rule 13).
+/// Maximum number of redirects from a discovered URL to an admitted one (docs/protocol.md#redirects).
 pub(crate) const LONGEST_CHAIN: usize = 20;
 
-/// A partition that is served.
+/// An open partition.
 #[derive(Debug)]
 pub(crate) struct Served {
     pub(crate) partition: Partition,
     pub(crate) seen: SeenPartition,
     pub(crate) pending: Pending<Origin, Discovered>,
     pub(crate) draft: Option<Draft>,
-    /// The scope entries of plans under way, as (crawl, entry).
+    /// Scope entries of plans in flight, as (crawl, entry).
     pub(crate) entries: HashMap<Token, Vec<(String, String)>>,
 }
 
@@ -33,7 +33,7 @@ impl Served {
         Self { partition, seen, pending: Pending::default(), draft: None, entries: HashMap::new() }
     }
 
-    /// Ends the draft: the plan begins.
+    /// Completes the draft and returns it as a plan.
     pub(crate) fn finish_draft(&mut self, now: Millis) -> Option<Plan<Infallible>> {
         let mut draft = self.draft.take()?;
         let token = draft.token;
@@ -44,7 +44,7 @@ impl Served {
     }
 }
 
-/// What admitting a record needs of the stage.
+/// Context for admitting a record.
 pub(crate) struct Admission<'a> {
     pub(crate) rules: Rules<'a>,
     pub(crate) entries: &'a mut Entries,
@@ -73,7 +73,7 @@ impl Admission<'_> {
         for text in &record.urls {
             let as_found = Fingerprint::of(&record.crawl, text);
             let end = match self.recall(as_found, record.depth) {
-                // A seed goes the long way, since it may have to extend the scope all the same.
+                // A seed always takes the slow path, since it may still have to extend the scope.
                 Some(end) if !is_seed => Some(end),
                 _ => self.link(Link { origin, record, text, as_found, slot })?,
             };
@@ -84,14 +84,15 @@ impl Admission<'_> {
         Ok(())
     }
 
-    /// The short way: most links were met lately, in the same words. Besides fingerprints, the recent cache holds hashes of
-    /// links as they were found; the two cannot be confused, for one is the other exactly when the link is canonical.
+    /// Fast path: most links were seen recently, spelled the same. The recent cache holds the fingerprints of canonical
+    /// URLs and of links as found; they cannot be confused, because the two are equal exactly when the link is
+    /// canonical.
     fn recall(&mut self, fingerprint: Fingerprint, depth: u16) -> Option<LinkEnd> {
         let known = self.recent.get(fingerprint)?;
         (!self.sight(Some(known), depth).passes()).then_some(LinkEnd::Duplicate)
     }
 
-    /// The long way. `None`: it is decided on later.
+    /// Slow path. `None` if the decision is deferred.
     fn link(&mut self, link: Link<'_>) -> Result<Option<LinkEnd>, SeenError> {
         let Discovered { crawl, site, depth, sighting, chain, .. } = link.record;
         let url = match parse(link.text) {
@@ -109,7 +110,8 @@ impl Admission<'_> {
                 self.extend_scope(entry, link);
             }
         }
-        // A seed is always in scope. What was met lately is judged only if it is to pass once more: the rules may be others now.
+        // A seed is always in scope. A recently seen link is judged only if it may be admitted again: the rules may
+        // have changed.
         let mut judged = *sighting == Sighting::Seed;
         if !judged && self.recent.get(fingerprint).is_none() {
             if let Err(end) = self.rules.judge(self.entries, &canonical, site) {
@@ -119,7 +121,8 @@ impl Admission<'_> {
         }
         if let Some(pending) = self.served.pending.get(fingerprint) {
             if self.sight(Some(pending.depth), *depth).passes() {
-                // One outstanding write a key (rule 7): it is decided on when the other plan is durable.
+                // One outstanding write per key (docs/protocol.md#one-write-per-key): decided once the other plan is
+                // durable.
                 let sighting = Discovered { urls: vec![link.text.to_owned()], ..link.record.clone() };
                 self.served.pending.defer(pending.token, link.origin, sighting);
                 return Ok(None);
@@ -128,7 +131,7 @@ impl Admission<'_> {
             return Ok(Some(LinkEnd::Duplicate));
         }
         let known = match self.recent.get(fingerprint) {
-            // What is remembered may be deeper than what is known.
+            // The cached depth may be greater than the known one.
             Some(known) if !self.sight(Some(known), *depth).passes() => Some(known),
             _ => self.served.seen.depth_of(fingerprint)?,
         };
@@ -163,7 +166,7 @@ impl Admission<'_> {
         }
     }
 
-    /// The entry counts at once, so that links of the seed's page are in scope however soon they come.
+    /// The entry applies immediately, so that links on the seed's page are in scope however soon they arrive.
     fn extend_scope(&mut self, entry: String, link: Link<'_>) {
         self.entries.insert(&entry, false);
         let (partitions, now) = (self.partitions, self.now);
@@ -185,14 +188,14 @@ struct Link<'a> {
     origin: Origin,
     record: &'a Discovered,
     text: &'a str,
-    /// The hash of the link as it was found.
+    /// Fingerprint of the link as found.
     as_found: Fingerprint,
     slot: Slot,
 }
 
-/// Whether the host is the site or lies below it. The site is computed once, where the link was found, and trusted; this
-/// only keeps a confused producer from having a site asked in another one's time. Where domains are wide the site must be
-/// the very one: a service that was not told of them would put all their hosts into one.
+/// Returns `true` if the host is the site or below it. The site is computed once, where the link was found, and
+/// trusted; this check only prevents a faulty producer from having a site requested at the rate of another. With wide
+/// domains the site must match exactly: a producer without that setting would put all their hosts into one site.
 fn is_of_site(url: &Url, site: &str, wide: &WideDomains) -> bool {
     if !wide.is_empty() {
         return wide.site_of(url) == site;

@@ -9,48 +9,49 @@ use orbweaver_url::{Policy, SUFFIX_LIST_VERSION, WideDomains};
 /// Settings of the service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// The directory of the index over `crawl.seen`; it holds nothing else, and may be deleted while the service is
-    /// stopped. One process a directory.
+    /// Directory of the index over `crawl.seen`. It must contain nothing else, and may be deleted while the service is
+    /// stopped. One process per directory.
     pub index_dir: PathBuf,
-    /// Places of the recent cache, 21 bytes each, for all partitions together. Too few, and repeated links are answered
-    /// by the disk: 7 microseconds instead of 0.1.
+    /// Entries of the recent cache, 21 bytes each, for all partitions. If there are too few, repeated links are looked
+    /// up on disk: 7 microseconds instead of 0.1.
     pub recent_entries: usize,
-    /// The crawl of seeds that name none.
+    /// Crawl of seeds that name none.
     pub default_crawl: String,
-    /// Least time for which a record of an unknown crawl waits for its definition, which may be written a little later, in
-    /// milliseconds. It is rejected no sooner than `crawl.control` was read to an end that was requested after it came.
+    /// Minimum time for which a record of an unknown crawl waits for its definition, which may be written a little
+    /// later, in milliseconds. It is rejected only after `crawl.control` was read to a log end queried after the record
+    /// arrived.
     pub definition_grace_ms: Millis,
-    /// With what the default crawl is created when a record of it has waited in vain for a definition, so that seeds alone
-    /// begin a crawl; `None`: such a record goes to the dead letters, as one of any other unknown crawl does.
+    /// Definition with which the default crawl is created if none arrives while a record of it waits, so that seeds
+    /// alone start a crawl; `None` sends such a record to the dead letters, like one of any other unknown crawl.
     pub default_definition: Option<DefaultCrawl>,
-    /// Domains whose hosts are sites of their own; the same for all services of a pipeline, and pinned by each crawl.
+    /// Domains each of whose hosts is a site; must be the same in all services of a pipeline, and is pinned by each
+    /// crawl.
     pub wide_domains: WideDomains,
-    /// Whether the service waits whenever it writes its index, as a simulation wants: what a crash finds on the disk is
-    /// the same each time then.
+    /// Makes index writes synchronous, so that a simulated crash always finds the same state on disk.
     pub waits_for_disk: bool,
 }
 
-/// With what the default crawl is created.
+/// Settings with which the default crawl is created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DefaultCrawl {
-    /// What belongs to it, measured from its seeds.
+    /// Scope, relative to its seeds.
     pub scope: Scope,
-    /// Patterns of which one must match, if there are any.
+    /// Patterns of which at least one must match, if there are any.
     pub include: Vec<String>,
     /// Patterns of which none may match.
     pub exclude: Vec<String>,
-    /// Links from a seed at most.
+    /// Maximum number of links from a seed.
     pub max_depth: Option<u16>,
-    /// Pages that are fetched at most.
+    /// Maximum number of fetched pages.
     pub max_pages: Option<u64>,
-    /// What is done about traps.
+    /// Treatment of traps.
     pub traps: Traps,
-    /// The policy of its canonical form.
+    /// Canonical policy.
     pub canonical: Policy,
 }
 
 impl DefaultCrawl {
-    /// All of this scope.
+    /// Creates a default crawl with this scope and no other restrictions.
     #[must_use]
     pub fn new(scope: Scope) -> Self {
         Self {
@@ -64,7 +65,7 @@ impl DefaultCrawl {
         }
     }
 
-    /// The definition that this build writes.
+    /// Returns the definition with the pins of this build.
     pub(crate) fn definition(&self, name: &str, wide: &WideDomains, partitions: u32, now: Millis) -> CrawlDefinition {
         let pins = Pins {
             partitions,
@@ -87,20 +88,20 @@ impl DefaultCrawl {
     }
 }
 
-/// A setting is out of range.
+/// Setting out of range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{key}: `{value}` is out of range; allowed is {allowed}")]
 pub struct ConfigError {
-    /// The setting.
+    /// Name of the setting.
     pub key: &'static str,
-    /// What it was set to.
+    /// Invalid value.
     pub value: String,
-    /// What is allowed.
+    /// Allowed values.
     pub allowed: &'static str,
 }
 
 impl Config {
-    /// The default settings, with the index in this directory.
+    /// Creates the default settings, with the index in this directory.
     #[must_use]
     pub fn new(index_dir: impl Into<PathBuf>) -> Self {
         Self {
@@ -117,7 +118,7 @@ impl Config {
     /// Checks the settings.
     ///
     /// # Errors
-    /// When one is out of range.
+    /// If one is out of range.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let wrong = |key, value: &dyn ToString, allowed| Err(ConfigError { key, value: value.to_string(), allowed });
         if !(3..=1 << 30).contains(&self.recent_entries) {

@@ -1,4 +1,4 @@
-//! What `crawl.control` says of crawls: definitions and scope entries.
+//! Crawls in `crawl.control`: definitions and scope entries.
 
 use std::collections::HashMap;
 
@@ -10,35 +10,35 @@ use orbweaver_url::{Policy, SUFFIX_LIST_VERSION, WideDomains};
 
 use crate::scope::{Entries, Rules};
 
-/// What is known of one crawl besides its definition.
+/// State of a crawl in addition to its definition.
 #[derive(Debug)]
 pub(crate) struct Crawl {
-    /// The policy of its canonical form.
+    /// Canonical policy.
     policy: Policy,
     pub(crate) entries: Entries,
 }
 
-/// A crawl as a record needs it.
+/// Result of looking up a crawl.
 #[derive(Debug)]
 pub(crate) enum Found<'a> {
-    /// Its rules, and the parts of the web in its scope.
+    /// Rules and scope entries of a defined crawl.
     Defined(Rules<'a>, &'a mut Entries),
-    /// Its definition cannot be used, and none that could be came before it.
+    /// The definition is unusable and no usable one preceded it; contains the reason.
     Unusable(String),
-    /// It is not defined.
+    /// The crawl is not defined.
     Unknown,
 }
 
-/// What a record of `crawl.control` changed.
+/// Change made by a record of `crawl.control`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Read {
-    /// Which definition of a crawl applies.
+    /// The applicable definition of a crawl.
     Definition,
-    /// Which part of the web is in its scope.
+    /// A scope entry.
     Entry,
-    /// Nothing: a definition that cannot be used.
+    /// None: an unusable definition.
     Refused,
-    /// Nothing that is known here.
+    /// None: a record without meaning for this service.
     Nothing,
 }
 
@@ -47,14 +47,14 @@ pub(crate) enum Read {
 pub(crate) struct Crawls {
     pub(crate) definitions: Definitions,
     crawls: HashMap<String, Crawl>,
-    /// Known once a partition is open.
+    /// Number of partitions, known as soon as one is open.
     partitions: Option<u32>,
-    /// The wide domains of the pipeline.
+    /// Wide domains of the pipeline.
     wide: WideDomains,
 }
 
 impl Crawls {
-    /// No crawls yet, of a pipeline with these wide domains.
+    /// Creates an empty set for a pipeline with these wide domains.
     pub(crate) fn new(wide: WideDomains) -> Self {
         Self { wide, ..Self::default() }
     }
@@ -71,16 +71,16 @@ impl Crawls {
         }
     }
 
-    /// The entry stands in the log.
+    /// Marks a scope entry as durable.
     pub(crate) fn entry_is_durable(&mut self, crawl: &str, entry: &str) {
         entry_of(&mut self.crawls, crawl, &self.wide).entries.insert(entry, true);
     }
 
-    /// Applies a record of `crawl.control`. A log may be replayed while it is followed. A definition that cannot be used is
-    /// told, and what applied before it goes on to apply.
+    /// Applies a record of `crawl.control`. The log may be replayed while it is tailed. An unusable definition is
+    /// logged, and the previous one remains in force.
     ///
     /// # Errors
-    /// When a crawl was created by another build whose sites or keys differ: going on would scatter what it has stored.
+    /// If a crawl was created by another build whose sites or keys differ: continuing would scatter its stored records.
     pub(crate) fn apply(&mut self, record: &Delivered) -> Result<Read, String> {
         let (partition, offset) = (record.place.partition, record.offset);
         let (key, value) = (record.key.as_deref(), record.value.as_ref());
@@ -105,7 +105,7 @@ impl Crawls {
         Ok(Read::Definition)
     }
 
-    /// A record that is no definition: a scope entry, or not ours.
+    /// Applies a record that is not a definition: a scope entry, or a record of others.
     fn entry(&mut self, record: &Delivered) -> Read {
         let key = record.key.as_deref().and_then(|key| std::str::from_utf8(key).ok()).unwrap_or_default();
         let Some((name, entry)) = key.strip_prefix("scope/").and_then(|rest| rest.split_once('/')) else {
@@ -122,10 +122,10 @@ impl Crawls {
         Read::Entry
     }
 
-    /// The number of partitions of the pipeline.
+    /// Sets the number of partitions of the pipeline.
     ///
     /// # Errors
-    /// When a crawl was created with another number.
+    /// If a crawl was created with a different number.
     pub(crate) fn set_partitions(&mut self, partitions: u32) -> Result<(), String> {
         self.partitions = Some(partitions);
         let mut pinned = self.definitions.all().map(|(name, applied)| (name, &applied.definition.pins));
@@ -145,7 +145,8 @@ fn entry_of<'a>(crawls: &'a mut HashMap<String, Crawl>, name: &str, wide: &WideD
     crawls.entry(name.to_owned()).or_insert_with(crawl)
 }
 
-/// Rule 12: what records were placed and named by must not change.
+/// Checks the pins, which determine keys and partitions of records and must not change
+/// (docs/protocol.md#one-partition).
 fn check(crawl: &str, pins: &Pins, partitions: Option<u32>, wide: &WideDomains) -> Result<(), String> {
     let wrong = |what: &str, pinned: &dyn std::fmt::Display, own: &dyn std::fmt::Display| {
         Err(format!(

@@ -1,4 +1,4 @@
-//! The plan that a poll adds up to, of one partition.
+//! Plan of a poll, for one partition.
 
 use std::{collections::HashMap, convert::Infallible};
 
@@ -8,10 +8,10 @@ use orbweaver_messages::{Millis, ScopeEntry, SeenBatch, SeenEntry, Waiting, enco
 use orbweaver_stage::{Plan, Step, Token};
 use orbweaver_url::{partition_of, slot_of};
 
-/// URLs of one plan; a poll that lets more through makes several. Its `seen` record has 160 KB.
+/// Maximum number of URLs per plan; a poll that admits more makes several. The `seen` record of a full plan has 160 KB.
 pub(crate) const PLAN_URLS: usize = 8192;
 
-/// The names of plans, and to which partition each belongs.
+/// Tokens of plans, with the partition of each.
 #[derive(Debug, Default)]
 pub(crate) struct Tokens {
     last: Token,
@@ -20,7 +20,7 @@ pub(crate) struct Tokens {
 }
 
 impl Tokens {
-    /// A draft of this partition begins.
+    /// Starts a draft for this partition.
     pub(crate) fn begin(&mut self, partition: Partition) -> Token {
         self.last += 1;
         self.partitions.insert(self.last, partition);
@@ -28,12 +28,12 @@ impl Tokens {
         self.last
     }
 
-    /// The partitions in which drafts began since the last call.
+    /// Returns the partitions in which drafts were started since the last call.
     pub(crate) fn take_drafted(&mut self) -> Vec<Partition> {
         std::mem::take(&mut self.drafted)
     }
 
-    /// The plan is durable; its partition, if that is still served.
+    /// Removes a durable plan; returns its partition if that is still open.
     pub(crate) fn settle(&mut self, token: Token) -> Option<Partition> {
         self.partitions.remove(&token)
     }
@@ -42,17 +42,17 @@ impl Tokens {
         self.partitions.retain(|_, known| *known != partition);
     }
 
-    /// The number of plans that are not durable yet.
+    /// Returns the number of plans that are not yet durable.
     pub(crate) fn len(&self) -> usize {
         self.partitions.len()
     }
 }
 
-/// A plan in the making.
+/// Plan under construction.
 #[derive(Debug)]
 pub(crate) struct Draft {
     pub(crate) token: Token,
-    /// The entries by which seeds extend scopes, as (crawl, entry).
+    /// Entries by which seeds extend scopes, as (crawl, entry).
     pub(crate) entries: Vec<(String, String)>,
     scope: Vec<Record>,
     frontier: Vec<Record>,
@@ -67,7 +67,7 @@ impl Draft {
         self.frontier.len() >= PLAN_URLS
     }
 
-    /// The scope of `crawl` is extended; the record goes to the partition where a default partitioner puts its key.
+    /// Extends the scope of `crawl`; the record goes to the partition that the default partitioner assigns to its key.
     pub(crate) fn extend_scope(&mut self, crawl: &str, entry: String, partitions: Partition, now: Millis) {
         if self.entries.iter().any(|(known, other)| known == crawl && *other == entry) {
             return;
@@ -85,7 +85,7 @@ impl Draft {
         });
     }
 
-    /// This URL is let through.
+    /// Adds an admitted URL.
     pub(crate) fn let_through(&mut self, waiting: &Waiting, partition: Partition) {
         self.frontier.push(Record {
             place: TopicPartition::new(topic::FRONTIER, partition),
@@ -96,8 +96,8 @@ impl Draft {
         });
     }
 
-    /// The plan. What carries the work on comes first, what ends it last: the scope that the URLs' links will need, the
-    /// URLs, then that they were let through. Origins complete when the stage hears that it is durable.
+    /// Builds the plan in effect order: the scope entries that the links of the URLs will need, the URLs, then their
+    /// fingerprints in `seen`. Origins complete once the stage learns that the plan is durable.
     pub(crate) fn into_plan(self, entries: &[SeenEntry], partition: Partition, now: Millis) -> Plan<Infallible> {
         let seen = (!entries.is_empty()).then(|| Record {
             place: TopicPartition::new(topic::SEEN, partition),

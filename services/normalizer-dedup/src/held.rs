@@ -1,4 +1,4 @@
-//! Records of crawls without a usable definition: held until it is proven that there is none, then rejected.
+//! Records of crawls without a usable definition: held until the absence of one is proven, then rejected.
 
 use bytes::Bytes;
 use orbweaver_log::{Delivered, Partition, Record, TopicPartition};
@@ -10,16 +10,16 @@ use crate::{
     stage::{NormalizerDedup, Wanted},
 };
 
-/// A record whose crawl has no usable definition as far as `crawl.control` has been read. A definition written before the
-/// record may still be unread, since it stands in another log; one written a little later may follow.
+/// Record whose crawl has no usable definition in the part of `crawl.control` read so far. A definition written before
+/// the record may still be unread, since it is in another log; one may also be written shortly after it.
 #[derive(Debug)]
 struct Held {
     origin: Origin,
     record: Delivered,
     crawl: String,
-    /// The refresh of `crawl.control` that was requested after the record came.
+    /// Refresh of `crawl.control` requested after the record arrived.
     refresh: Token,
-    /// End of its grace time, in milliseconds since the Unix epoch.
+    /// End of the grace time, in milliseconds since the Unix epoch.
     until: Millis,
 }
 
@@ -27,29 +27,29 @@ struct Held {
 #[derive(Debug, Default)]
 pub(crate) struct HeldRecords {
     held: Vec<Held>,
-    /// The refresh that is requested next.
+    /// Token of the next refresh.
     next_refresh: Token,
-    /// Refreshes below this one are over.
+    /// Refreshes with a lower token are complete.
     refreshed: Token,
-    /// Whether a record waits for the next refresh.
+    /// `true` if a record waits for the next refresh.
     wants_refresh: bool,
 }
 
 impl HeldRecords {
-    /// Holds a record until a refresh that begins after this call is over, and `until` has passed.
+    /// Holds a record until a refresh that starts after this call is complete and `until` has passed.
     pub(crate) fn hold(&mut self, origin: Origin, record: Delivered, crawl: String, until: Millis) {
         self.wants_refresh = true;
         self.held.push(Held { origin, record, crawl, refresh: self.next_refresh, until });
     }
 
-    /// The refresh to be requested for what was held since the last call.
+    /// Returns the refresh to request for records held since the last call.
     pub(crate) fn take_refresh(&mut self) -> Option<Token> {
         let refresh = std::mem::take(&mut self.wants_refresh).then_some(self.next_refresh)?;
         self.next_refresh += 1;
         Some(refresh)
     }
 
-    /// A refresh is over. Refreshes end in the order in which they were requested.
+    /// Completes a refresh. Refreshes complete in the order of their requests.
     pub(crate) fn end_refresh(&mut self, refresh: Token) {
         self.refreshed = self.refreshed.max(refresh + 1);
     }
@@ -58,7 +58,7 @@ impl HeldRecords {
         self.held.len()
     }
 
-    /// The first moment at which a record may be rejected; `None` while every one of them waits for a refresh.
+    /// Returns the earliest time at which a record may be rejected; `None` while every record waits for a refresh.
     pub(crate) fn next(&self) -> Option<Millis> {
         let refreshed = self.held.iter().filter(|held| held.refresh < self.refreshed);
         refreshed.map(|held| held.until).min()
@@ -74,15 +74,15 @@ impl HeldRecords {
 }
 
 impl NormalizerDedup {
-    /// Holds a record whose crawl has no usable definition. Only one that is absent has a grace time: one that cannot be used
-    /// is there.
+    /// Holds a record whose crawl has no usable definition. Only an absent definition has a grace time: an unusable one
+    /// has already arrived.
     pub(crate) fn hold(&mut self, origin: Origin, record: Delivered, crawl: &str, now: Millis) {
         let absent = matches!(self.crawls.find(crawl), Found::Unknown);
         let grace_ms = if absent { self.config.definition_grace_ms } else { 0 };
         self.held.hold(origin, record, crawl.to_owned(), now.saturating_add(grace_ms));
     }
 
-    /// Processes the held records whose crawl is defined by now, and rejects those that are due.
+    /// Processes the held records whose crawl is now defined, and rejects those that are due.
     pub(crate) fn look_again(&mut self, now: Millis, actions: &mut Wanted) {
         let mut define = false;
         for held in std::mem::take(&mut self.held.held) {
@@ -97,7 +97,7 @@ impl NormalizerDedup {
                     continue;
                 }
                 Found::Unknown if creates => {
-                    // It waits on, for the definition to be read back: as every other instance reads it.
+                    // The record waits until the new definition is read back, as in all other instances.
                     let until = now.saturating_add(self.config.definition_grace_ms.max(1));
                     self.held.hold(held.origin, held.record, held.crawl, until);
                     define = true;
@@ -120,13 +120,13 @@ impl NormalizerDedup {
         self.end_call(now, actions);
     }
 
-    /// Whether this service creates the crawl when nobody else does.
+    /// Returns `true` if this service may create the crawl when no definition exists.
     fn may_create(&self, crawl: &str) -> bool {
         self.config.default_definition.is_some() && crawl == self.config.default_crawl
     }
 
-    /// The record that creates the default crawl. Several instances may write one at the same time: the last applies, and
-    /// what they configure is one thing.
+    /// Creates the record that defines the default crawl. Several instances may write one concurrently: the last
+    /// applies, and all have the same configuration.
     fn default_definition(&self, now: Millis) -> Option<Record> {
         let crawl = &*self.config.default_crawl;
         let definition =

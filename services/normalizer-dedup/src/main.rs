@@ -1,4 +1,4 @@
-//! The service as a process of a cluster.
+//! Service process in a cluster.
 
 use std::process::ExitCode;
 

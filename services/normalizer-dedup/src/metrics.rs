@@ -1,4 +1,4 @@
-//! Names of the metrics, and when to alert.
+//! Metric names, with alerting advice.
 
 use std::sync::{Arc, atomic::AtomicU64, atomic::Ordering::Relaxed};
 
@@ -10,62 +10,63 @@ use prometheus::{
 
 use crate::tally::{LinkEnd, Tally};
 
-/// Links, by what became of them (label `end`). Alert: `misplaced` above zero, since a producer computes sites otherwise.
+/// Links by outcome (label `end`). Alert: `misplaced` above zero; a producer computes sites differently.
 pub const LINKS: &str = "orbweaver_normalizer_dedup_links_total";
-/// Seeds that were passed on to the partition of their site. Alert: none.
+/// Seeds forwarded to the partition of their site. Alert: none.
 pub const SEEDS: &str = "orbweaver_normalizer_dedup_seeds_total";
-/// Records that went to the dead letters. Alert: any increase; the dead letters say why.
+/// Records sent to the dead letters. Alert: any increase; the dead letters state the reason.
 pub const REJECTED: &str = "orbweaver_normalizer_dedup_rejected_records_total";
-/// Links by crawl (label `crawl`; crawls beyond the first 32 together as `(others)`) and whether they were let through
-/// (label `seen`: `first` or `again`): the dedup rate is the share of `again`. Alert: none.
+/// Links by crawl (label `crawl`; crawls beyond the first 32 are combined as `(others)`) and by admission (label
+/// `seen`: `first` or `again`): the dedup rate is the share of `again`. Alert: none.
 pub const CRAWL_LINKS: &str = "orbweaver_normalizer_dedup_crawl_links_total";
-/// Look-ups that the recent cache answered. Alert: none.
+/// Lookups answered by the recent cache. Alert: none.
 pub const RECENT_HITS: &str = "orbweaver_normalizer_dedup_recent_hits_total";
-/// Look-ups that it did not. Alert: none; where it is full and more than a third of the look-ups, a larger one pays.
+/// Lookups not answered by the recent cache. Alert: none; if the cache is full and misses exceed a third of the
+/// lookups, a larger one is worthwhile.
 pub const RECENT_MISSES: &str = "orbweaver_normalizer_dedup_recent_misses_total";
-/// Places of the recent cache that are taken. Alert: none.
+/// Used entries of the recent cache. Alert: none.
 pub const RECENT_FILLED: &str = "orbweaver_normalizer_dedup_recent_filled_places";
-/// Places of the recent cache. Alert: none.
+/// Capacity of the recent cache in entries. Alert: none.
 pub const RECENT_PLACES: &str = "orbweaver_normalizer_dedup_recent_places";
-/// URLs that the index knew, in memory or on disk. Alert: none.
+/// URLs known to the index, in memory or on disk. Alert: none.
 pub const INDEX_HITS: &str = "orbweaver_normalizer_dedup_index_hits_total";
-/// URLs that it did not know. Alert: none.
+/// URLs not known to the index. Alert: none.
 pub const INDEX_MISSES: &str = "orbweaver_normalizer_dedup_index_misses_total";
-/// Entries read from the disk for another URL than was asked for: the filter erred, and verifying made it good. Alert: above
-/// a tenth of the misses for minutes, since there are too many runs: merging does not keep up with the disk.
+/// Entries read from disk for a different URL: false positives of the filter, corrected by verification. Alert: above a
+/// tenth of the misses for minutes; there are too many SSTables because compaction does not keep up with the disk.
 pub const FALSE_POSITIVES: &str = "orbweaver_normalizer_dedup_filter_false_positives_total";
-/// URLs that a filter alone took for known, verifying being off; of ten million unknown ones two a run are lost so.
-/// Alert: none.
+/// URLs taken for known by a filter alone, with verification off; two of ten million unknown URLs per SSTable are lost
+/// this way. Alert: none.
 pub const UNVERIFIED: &str = "orbweaver_normalizer_dedup_unverified_urls_total";
-/// Memory of the filters, 1.5 bytes a URL (3.7 unverified). Alert: near the memory that the process may take.
+/// Memory of the filters, 1.5 bytes per URL (3.7 without verification). Alert: near the memory limit of the process.
 pub const FILTER_BYTES: &str = "orbweaver_normalizer_dedup_filter_bytes";
-/// Sorted runs of the index on disk. Alert: above 16 a partition for minutes, since merging does not keep up.
+/// SSTables of the index on disk. Alert: above 16 per partition for minutes; compaction does not keep up.
 pub const RUNS: &str = "orbweaver_normalizer_dedup_index_runs";
-/// URLs in memory that wait to be read back or written. Alert: above a million a partition; the disk or the log is slow.
+/// URLs in memory that wait to be read back or written. Alert: above a million per partition; the disk or the log is
+/// slow.
 pub const UNWRITTEN: &str = "orbweaver_normalizer_dedup_unwritten_urls";
-/// Entries read from the disk, to verify what the filters found. Alert: above a third of the links, since the cache is too
-/// small.
+/// Entries read from disk to verify filter hits. Alert: above a third of the links; the cache is too small.
 pub const DISK_LOOKUPS: &str = "orbweaver_normalizer_dedup_disk_lookups_total";
-/// Records of `crawl.seen` that cannot be read and were passed over. Alert: any; their URLs may pass again.
+/// Undecodable records of `crawl.seen` that were skipped. Alert: any; their URLs may be admitted again.
 pub const DAMAGED_SEEN: &str = "orbweaver_normalizer_dedup_damaged_seen_records_total";
-/// URLs that the held partitions know. Alert: none.
+/// URLs known to the open partitions. Alert: none.
 pub const KNOWN: &str = "orbweaver_normalizer_dedup_known_urls";
-/// Plans that are not durable yet. Alert: constant and above zero for minutes, since the log does not acknowledge.
+/// Plans that are not yet durable. Alert: constant and above zero for minutes; the log does not acknowledge.
 pub const PLANS: &str = "orbweaver_normalizer_dedup_pending_plans";
 /// Records that wait for the definition of their crawl. Alert: above zero for minutes.
 pub const HELD: &str = "orbweaver_normalizer_dedup_held_records";
 
-/// The version of the definition by which links of a crawl are decided (label `crawl`; the first 32 by name). Alert:
-/// different between instances for minutes, or from the frontier's: one does not follow `crawl.control`.
+/// Version of the definition applied to the links of a crawl (label `crawl`; the first 32 by name). Alert: differs
+/// between instances, or from the frontier's, for minutes; an instance does not tail `crawl.control`.
 pub const DEFINITION_VERSION: &str = "orbweaver_normalizer_dedup_definition_version";
-/// Definitions in `crawl.control` that cannot be used; what applied before goes on to apply. Alert: any increase; the log
-/// says why.
+/// Unusable definitions in `crawl.control`; the previous one remains in force. Alert: any increase; the log states the
+/// reason.
 pub const REFUSED_DEFINITIONS: &str = "orbweaver_normalizer_dedup_refused_definitions_total";
 
-/// Where a metric's value stands in the tally.
+/// Accessor of a metric's value in the tally.
 type Value = fn(&Tally) -> &AtomicU64;
 
-/// Shows a [`Tally`] as metrics; it counts nothing by itself.
+/// Exports a [`Tally`] as metrics; keeps no counts itself.
 struct TallyMetrics {
     tally: Arc<Tally>,
     links: IntCounterVec,
@@ -111,15 +112,16 @@ impl Collector for TallyMetrics {
     }
 }
 
-/// Two collections at once may both find the old value; a count that is a little late is better than one too high.
+/// Raises a counter. Two concurrent collections may both find the old value; a slightly late count is better than one
+/// too high.
 fn raise(counter: &IntCounter, to: u64) {
     counter.inc_by(to.saturating_sub(counter.get()));
 }
 
-/// Registers the metrics that show this tally.
+/// Registers the metrics of this tally.
 ///
 /// # Errors
-/// When they are registered already.
+/// If they are already registered.
 pub fn register(registry: &Registry, tally: Arc<Tally>) -> Result<(), prometheus::Error> {
     let counter = |name, help, value: Value| Ok::<_, prometheus::Error>((IntCounter::new(name, help)?, value));
     let gauge = |name, help, value: Value| Ok::<_, prometheus::Error>((IntGauge::new(name, help)?, value));

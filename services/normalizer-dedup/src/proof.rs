@@ -1,4 +1,4 @@
-//! Whether an index stands on this log, asked before the start.
+//! Verification of index checkpoints against the log, at the start.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use orbweaver_stage::StageError;
 
 use crate::stage::halted;
 
-/// How often, and how long each time, a record that must be there is waited for.
+/// Maximum number of reads for a record that is known to exist; the duration of each is below.
 const READS: u32 = 30;
 const READ_WAIT: Duration = Duration::from_secs(1);
 
-/// Reads, for each partition of the index, the record that it stands at. An index whose record is absent or another is
-/// thrown away (rule 4), so that its partition is restored from the log's start.
+/// Reads the record at the checkpoint of each partition of the index. If the record is absent or differs, the index is
+/// discarded (docs/protocol.md#proven-checkpoints) and its partition is restored from the log start.
 pub(crate) async fn prove(index: &SeenIndex, log: &dyn Log) -> Result<(), StageError> {
     for (partition, position) in index.positions().map_err(halted)? {
         let place = TopicPartition::new(topic::SEEN, partition);
@@ -33,7 +33,7 @@ pub(crate) async fn prove(index: &SeenIndex, log: &dyn Log) -> Result<(), StageE
     Ok(())
 }
 
-/// The position at the first record from `offset` on; `None` when it does not come.
+/// Returns the checkpoint of the first record at or after `offset`. It is an error if none arrives in [`READS`] reads.
 async fn record_at(log: &dyn Log, place: TopicPartition, offset: u64) -> Result<Option<Position>, StageError> {
     let mut reader = log.reader(place, offset).await?;
     for _ in 0..READS {
@@ -44,7 +44,7 @@ async fn record_at(log: &dyn Log, place: TopicPartition, offset: u64) -> Result<
     Err(halted(format!("{place}: the record at {offset} could not be read for {READS} s")))
 }
 
-/// The position at a record.
+/// Returns the checkpoint of a record.
 pub(crate) fn position_of(record: &orbweaver_log::Delivered) -> Position {
     Position::of(record.offset, record.timestamp_ms, record.value.as_deref().unwrap_or_default())
 }

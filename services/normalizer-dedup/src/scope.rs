@@ -1,4 +1,4 @@
-//! Which part of the web belongs to a crawl: what its seeds brought into scope.
+//! Scope of a crawl, as extended by its seeds.
 
 use std::{
     borrow::Cow,
@@ -12,14 +12,14 @@ use orbweaver_url::{Policy, WideDomains};
 
 use crate::tally::LinkEnd;
 
-/// The rules of a crawl, as they apply.
+/// Current rules of a crawl.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules<'a> {
-    /// Its definition.
+    /// Definition.
     pub(crate) applied: &'a Applied,
-    /// The policy of the canonical form.
+    /// Canonical policy.
     pub(crate) policy: Policy,
-    /// Domains whose hosts are sites of their own.
+    /// Domains each of whose hosts is a site.
     pub(crate) wide: &'a WideDomains,
 }
 
@@ -28,7 +28,8 @@ impl Rules<'_> {
         self.applied.rules.scope()
     }
 
-    /// Whether a link to this canonical URL belongs to the crawl; if not, why. Exclude wins.
+    /// Checks whether a link to this canonical URL belongs to the crawl; the error is the reason if not. Exclude takes
+    /// precedence.
     pub(crate) fn judge(&self, entries: &Entries, canonical: &str, site: &str) -> Result<(), LinkEnd> {
         if !entries.cover(self.scope(), canonical, site) {
             return Err(LinkEnd::OutOfScope);
@@ -37,20 +38,20 @@ impl Rules<'_> {
     }
 }
 
-/// The parts of the web that seeds brought into scope, and whether each stands in the log already. An entry is written as
-/// the scope is then; it counts for any wider one, too: a directory for its host, both for their site.
+/// Parts of the web that seeds brought into scope, and whether each is durable in the log. An entry is written for the
+/// scope at that time; it also applies to any wider scope: a directory to its host, both to their site.
 #[derive(Debug, Default)]
 pub(crate) struct Entries {
     wide: WideDomains,
     durable: BTreeMap<String, bool>,
-    /// The sites of all entries.
+    /// Sites of all entries.
     sites: BTreeSet<String>,
-    /// The most slashes of an entry: no longer prefix of a URL needs to be looked up.
+    /// Maximum number of slashes in an entry; longer prefixes of a URL need no lookup.
     slashes: usize,
 }
 
 impl Entries {
-    /// None yet, of a pipeline with these wide domains.
+    /// Creates an empty set for a pipeline with these wide domains.
     pub(crate) fn new(wide: WideDomains) -> Self {
         Self { wide, ..Self::default() }
     }
@@ -66,7 +67,7 @@ impl Entries {
         }
     }
 
-    /// Entries are never removed but by hand, so that this may take as long as it takes.
+    /// Entries are only removed manually, so the cost of this does not matter.
     pub(crate) fn remove(&mut self, entry: &str) {
         self.durable.remove(entry);
         self.sites = self.durable.keys().filter_map(|entry| site_of(entry, &self.wide)).collect();
@@ -85,16 +86,17 @@ impl Entries {
         }
     }
 
-    /// The entries that are directories above `place`, and whether each is durable.
+    /// Returns, for each entry that is a directory above `place`, whether it is durable.
     fn covering<'a>(&'a self, place: &'a str) -> impl Iterator<Item = bool> + 'a {
         let path = &place[..place.find('?').unwrap_or(place.len())];
         slashes(path).take(self.slashes).filter_map(move |at| self.durable.get(&path[..=at]).copied())
     }
 
-    /// The entry by which a seed (or what it redirects to) extends the scope, if it does, and that is not in the log yet.
+    /// Returns the entry by which a seed (or its redirect target) extends the scope, unless the entry is already
+    /// durable.
     ///
-    /// A redirect never widens a scope of paths to a directory above one that is in scope: a seed `/docs/` that redirects
-    /// to `/login` does not make a crawl of the whole host.
+    /// A redirect never widens a path scope to a directory above one that is in scope: a seed `/docs/` that redirects
+    /// to `/login` does not make the whole host part of the crawl.
     pub(crate) fn missing(&self, scope: Scope, canonical: &str, site: &str, redirected: bool) -> Option<String> {
         let place = place(canonical);
         let entry = match scope {
@@ -113,26 +115,26 @@ impl Entries {
         (self.durable.get(entry) != Some(&true)).then(|| entry.to_owned())
     }
 
-    /// Whether there is an entry below this directory, or, if that is included, the directory itself.
+    /// Returns `true` if there is an entry below this directory or, with an inclusive bound, for the directory itself.
     fn has<'a>(&self, bound: fn(&'a str) -> Bound<&'a str>, directory: &'a str) -> bool {
         let mut from = self.durable.range::<str, _>((bound(directory), Bound::Unbounded));
         from.next().is_some_and(|(entry, _)| entry.starts_with(directory))
     }
 }
 
-/// The site of an entry, which is a site itself, a host, or a host and a directory.
+/// Returns the site of an entry, which is a site, a host, or a host and a directory.
 fn site_of(entry: &str, wide: &WideDomains) -> Option<String> {
     let url = orbweaver_url::parse(&format!("http://{entry}")).ok()?;
     Some(wide.site_of(&url).into_owned())
 }
 
-/// Where the slashes stand.
+/// Returns the positions of the slashes.
 fn slashes(text: &str) -> impl Iterator<Item = usize> + '_ {
     text.bytes().enumerate().filter(|(_, byte)| *byte == b'/').map(|(at, _)| at)
 }
 
-/// A canonical URL without its scheme; the default ports of http and of https both count as none, since a site that moves
-/// from one to the other stays the same.
+/// Returns a canonical URL without its scheme. The default ports of both http and https count as none, since a site
+/// that moves from one to the other stays the same.
 fn place(canonical: &str) -> Cow<'_, str> {
     let rest = canonical.split_once("://").map_or(canonical, |(_, rest)| rest);
     let path = rest.find('/').unwrap_or(rest.len());
@@ -147,7 +149,7 @@ fn host(place: &str) -> &str {
     &place[..place.find('/').unwrap_or(place.len())]
 }
 
-/// The host and the path up to its last slash.
+/// Returns the host and the path up to its last slash.
 fn directory(place: &str) -> &str {
     let path = &place[..place.find('?').unwrap_or(place.len())];
     &path[..path.rfind('/').map_or(path.len(), |at| at + 1)]
@@ -185,7 +187,7 @@ mod tests {
         Applied { version: 0, definition, rules }
     }
 
-    /// The ends of links to `urls` after a seed at `seed`.
+    /// Checks the outcomes of links to `urls` after a seed at `seed`.
     fn ends(applied: &Applied, seed: &str, urls: &[(&str, Option<LinkEnd>)]) {
         let wide = WideDomains::default();
         let rules = Rules { applied, policy: Policy::STANDARD, wide: &wide };

@@ -1,10 +1,10 @@
-//! Reading seeds.
+//! Parsing of seeds.
 
 use bytes::Bytes;
 use orbweaver_messages::{Discovered, Millis, Seed, Sighting, decode};
 use orbweaver_url::{WideDomains, parse_seed};
 
-/// Reads the value of a seed's record: one JSON object, or one bare URL as text. On failure says what is wrong.
+/// Parses the value of a seed's record: one JSON object, or one bare URL as text. The error describes the problem.
 pub(crate) fn read(value: Option<&Bytes>) -> Result<Seed, String> {
     let value = value.ok_or("a seed record without a value; a seed is a URL, or {\"url\": …, \"crawl\": …}")?;
     let text = std::str::from_utf8(value)
@@ -16,10 +16,10 @@ pub(crate) fn read(value: Option<&Bytes>) -> Result<Seed, String> {
     }
 }
 
-/// The longest name of a crawl, in bytes: every record of its URLs carries it.
+/// Maximum length of a crawl name, in bytes; every record of its URLs carries the name.
 const MAX_CRAWL_BYTES: usize = 200;
 
-/// The sighting that a seed is. On failure says what is wrong with its URL or its crawl.
+/// Converts a seed to a discovered URL. The error describes the problem with the URL or the crawl.
 pub(crate) fn sighting(seed: &Seed, crawl: &str, wide: &WideDomains, now: Millis) -> Result<Discovered, String> {
     if crawl.len() > MAX_CRAWL_BYTES {
         return Err(format!("the name of the seed's crawl has {} bytes; allowed are {MAX_CRAWL_BYTES}", crawl.len()));

@@ -1,4 +1,4 @@
-//! The service in a cluster: its settings, and what it runs on.
+//! Service in a cluster: settings and setup.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use orbweaver_url::PolicyError;
 
 use crate::{Config, DefaultCrawl, NormalizerDedup};
 
-/// The normalizer-dedup as a process.
+/// Normalizer-dedup as a process.
 #[derive(Debug)]
 pub struct NormalizerDedupService {
     config: Config,

@@ -1,4 +1,4 @@
-//! The glue between the runtime and the deciding code.
+//! Glue between the runtime and the decision code.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -25,17 +25,17 @@ use crate::{
 };
 
 const SERVICE: &str = "normalizer-dedup";
-/// How often positions that moved a little are written to the disk, in milliseconds.
+/// Interval at which moved index checkpoints are written to disk, in milliseconds.
 const WRITE_EVERY_MS: Millis = 10_000;
 
 pub(crate) fn halted(reason: impl Display) -> StageError {
     StageError::Halted { service: SERVICE, reason: reason.to_string() }
 }
 
-/// The actions of this stage: it starts no jobs and has no effects outside of the log.
+/// Actions of this stage, which starts no jobs and has no effects outside of the log.
 pub(crate) type Wanted = Actions<Infallible, Infallible>;
 
-/// The service, as the runtime drives it.
+/// The service as a stage of the runtime.
 #[derive(Debug)]
 pub struct NormalizerDedup {
     pub(crate) config: Config,
@@ -46,7 +46,7 @@ pub struct NormalizerDedup {
     served: HashMap<Partition, Served>,
     tokens: Tokens,
     pub(crate) held: HeldRecords,
-    /// Seeds of this call that are to be passed on.
+    /// Seeds of this call to be forwarded to `crawl.discovered`.
     sightings: Vec<Record>,
     sightings_of: Vec<Origin>,
     pub(crate) partitions: Partition,
@@ -54,33 +54,34 @@ pub struct NormalizerDedup {
     tally: Arc<Tally>,
     written_at: Millis,
     lookups_of_closed: Lookups,
-    /// Why the stage cannot go on; told at the next call that can tell.
+    /// Fatal error, reported by the next call that can halt the stage.
     failed: Option<String>,
 }
 
 impl NormalizerDedup {
-    /// Opens the service, and proves that what it has indexed stands on this log; what does not is thrown away.
+    /// Opens the service and verifies its index checkpoints against the log; an index that does not match is discarded.
     ///
     /// # Errors
-    /// When a setting is out of range, the index cannot be opened or the log cannot be read.
+    /// If a setting is out of range, the index cannot be opened or the log cannot be read.
     pub async fn open(config: Config, log: &dyn Log) -> Result<Self, StageError> {
         Self::open_with(config, Verify::default(), log).await
     }
 
-    /// The same, and whether what the filters of the index take for known is looked up on disk.
+    /// Like [`Self::open`]; `verify` selects whether filter hits of the index are looked up on disk.
     ///
     /// # Errors
-    /// When a setting is out of range, the index cannot be opened or the log cannot be read.
+    /// If a setting is out of range, the index cannot be opened or the log cannot be read.
     pub async fn open_with(config: Config, verify: Verify, log: &dyn Log) -> Result<Self, StageError> {
         let service = Self::new_with(config, verify)?;
         prove(&service.index, log).await?;
         Ok(service)
     }
 
-    /// Opens the service. An index over another log is found out when its partition is restored, and ends the service.
+    /// Opens the service. An index over another log is detected only when its partition is restored, and ends the
+    /// service.
     ///
     /// # Errors
-    /// When a setting is out of range or the index cannot be opened.
+    /// If a setting is out of range or the index cannot be opened.
     pub fn new(config: Config) -> Result<Self, StageError> {
         Self::new_with(config, Verify::default())
     }
@@ -109,7 +110,7 @@ impl NormalizerDedup {
         })
     }
 
-    /// What the service counts.
+    /// Returns the counters of the service.
     #[must_use]
     pub fn tally(&self) -> Arc<Tally> {
         self.tally.clone()
@@ -131,7 +132,7 @@ impl NormalizerDedup {
         actions.rejects.push((origin, reason));
     }
 
-    /// A seed is passed on to the partition of its site. On an error it cannot be.
+    /// Forwards a seed to the partition of its site. An error is the reason for a rejection.
     fn seed(&mut self, origin: Origin, record: Delivered, now: Millis) -> Result<(), String> {
         let seed = seeds::read(record.value.as_ref())?;
         let crawl = seed.crawl.as_deref().unwrap_or(&self.config.default_crawl);
@@ -152,7 +153,7 @@ impl NormalizerDedup {
         Ok(())
     }
 
-    /// Links are let through or dropped. On an error the record cannot be processed.
+    /// Admits or drops links. An error is the reason for rejecting the record.
     fn discovered(
         &mut self,
         origin: Origin,
@@ -199,7 +200,7 @@ impl NormalizerDedup {
         }
     }
 
-    /// A record of `crawl.control` is read: from now on links are decided by what it says.
+    /// Applies a record of `crawl.control` to all subsequent links.
     fn control(&mut self, record: &Delivered) -> Result<Read, String> {
         let read = self.crawls.apply(record)?;
         match read {
@@ -210,7 +211,7 @@ impl NormalizerDedup {
         Ok(read)
     }
 
-    /// Begins what this call adds up to.
+    /// Starts the plans and refreshes that this call has collected.
     pub(crate) fn end_call(&mut self, now: Millis, actions: &mut Wanted) {
         if !self.sightings.is_empty() {
             actions.produce(std::mem::take(&mut self.sightings), std::mem::take(&mut self.sightings_of));
@@ -229,8 +230,8 @@ impl NormalizerDedup {
         }
     }
 
-    /// A record of `crawl.seen` was read back. One that cannot be read is passed over: its URLs may pass again, and
-    /// standing still for it would not bring them back.
+    /// Applies a record read back from `crawl.seen`. An undecodable record is skipped: its URLs may be admitted again,
+    /// and stopping would not recover them.
     fn read_back(tally: &Tally, seen: &mut SeenPartition, record: &Delivered) -> Result<(), SeenError> {
         let batch = SeenBatch::decode(record.value.as_ref()).unwrap_or_else(|error| {
             tally.damaged_seen.fetch_add(1, Relaxed);
@@ -247,7 +248,7 @@ impl NormalizerDedup {
         self.written_at = now;
         for served in self.served.values_mut() {
             if self.config.waits_for_disk {
-                // A failure is told by the next look-up, too.
+                // The next lookup reports a failure, too.
                 let _ = served.seen.write();
             } else {
                 served.seen.write_soon();
@@ -255,7 +256,7 @@ impl NormalizerDedup {
         }
     }
 
-    /// Shows how large the tiers are and how they answer.
+    /// Publishes the size and hit counts of the tiers.
     fn show_tiers(&self) {
         let seen = || self.served.values().map(|served| &served.seen);
         let lookups = seen().fold(self.lookups_of_closed, |sum, seen| sum.with(seen.lookups()));
@@ -281,9 +282,9 @@ impl Stage for NormalizerDedup {
     }
 
     fn restores(&self, partition: Partition) -> Vec<RestoreSpec> {
-        // When the disk fails here it fails again on opening the index, where that can be told.
+        // A disk failure recurs when the index is opened, where it can be reported.
         let position = self.index.position(partition).ok().flatten();
-        // The record at the position is read again: it proves that the index stands on this log.
+        // The record at the checkpoint is read again to prove that the index belongs to this log.
         let from = position.map_or(RestoreFrom::Start, |position| RestoreFrom::Offset(position.offset));
         vec![RestoreSpec { topic: topic::SEEN, from, follow: true }]
     }
@@ -349,7 +350,7 @@ impl Stage for NormalizerDedup {
         let Some(partition) = self.tokens.settle(token) else { return };
         let Some(served) = self.served.get_mut(&partition) else { return };
         let Some(settled) = served.pending.settle(token) else { return };
-        // Its `seen` record is the last of a plan that has one.
+        // The `seen` record is the last one of any plan that has one.
         let offset = offsets.last().copied().unwrap_or_default();
         if let Err(error) = served.seen.acknowledge(&settled.entries, offset) {
             self.failed = Some(error.to_string());
@@ -371,7 +372,7 @@ impl Stage for NormalizerDedup {
         self.end_call(now, actions);
     }
 
-    /// What the plan let through is unknown again, and may pass once more; who waited for it is rejected.
+    /// Forgets the URLs of a refused plan, which may be admitted later, and rejects the origins that waited for it.
     fn refused(&mut self, token: Token, reason: &str, now: Millis, actions: &mut Wanted) {
         let Some(partition) = self.tokens.settle(token) else { return };
         let Some(served) = self.served.get_mut(&partition) else { return };

@@ -1,4 +1,4 @@
-//! What became of links, counted by reason.
+//! Counters of link outcomes, by reason.
 
 use std::{
     collections::BTreeMap,
@@ -13,15 +13,15 @@ use orbweaver_seen::{Lookups, RecentCounts, SeenPartition};
 use orbweaver_url::UrlError;
 use serde::Serialize;
 
-/// What becomes of a link: the closed set. A link is counted each time that it is met, so that these are numbers of links,
-/// not of URLs: a link in the footer of a thousand pages counts a thousand times.
+/// Outcome of a link. A link is counted each time it is seen, so these are numbers of links, not of URLs: a link in the
+/// footer of a thousand pages counts a thousand times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LinkEnd {
-    /// Let through for the first time.
+    /// Admitted for the first time.
     New,
-    /// Let through again, from nearer to a seed.
+    /// Admitted again at a lesser depth.
     Shallower,
-    /// Known already, or being let through at the moment.
+    /// Already known, or pending admission.
     Duplicate,
     /// Outside of the crawl's scope.
     OutOfScope,
@@ -35,16 +35,16 @@ pub enum LinkEnd {
     Malformed,
     /// Neither http nor https.
     Scheme,
-    /// Longer than can be crawled.
+    /// Exceeds the maximum length of a URL.
     TooLong,
     /// Reached by more than 20 redirects.
     TooManyRedirects,
-    /// Not of the site that its record names.
+    /// Not of the site named in its record.
     Misplaced,
 }
 
 impl LinkEnd {
-    /// All of them, in the order of their numbers.
+    /// All outcomes, in numerical order.
     pub const ALL: [Self; 12] = [
         Self::New,
         Self::Shallower,
@@ -60,7 +60,7 @@ impl LinkEnd {
         Self::Misplaced,
     ];
 
-    /// Its name, as metrics and summaries show it.
+    /// Returns the name used in metrics and summaries.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -79,7 +79,7 @@ impl LinkEnd {
         }
     }
 
-    /// Whether the link was dropped, and not as a mere repetition.
+    /// Returns `true` if the link was dropped for a reason other than repetition.
     #[must_use]
     pub fn is_refused(self) -> bool {
         !matches!(self, Self::New | Self::Shallower | Self::Duplicate)
@@ -106,7 +106,7 @@ impl From<&UrlError> for LinkEnd {
     }
 }
 
-/// What the service has done since it started. Cheap to share and to read at any time.
+/// Counters since the service was started. Cheap to share and to read at any time.
 #[derive(Debug, Default)]
 pub struct Tally {
     links: [AtomicU64; LinkEnd::ALL.len()],
@@ -121,7 +121,7 @@ pub struct Tally {
     pub(crate) held: AtomicU64,
 }
 
-/// How large the tiers are and how they answer, as of the last tick.
+/// Size and hit counts of the tiers, as of the last tick.
 #[derive(Debug, Default)]
 pub(crate) struct Tiers {
     pub(crate) recent_hits: AtomicU64,
@@ -140,7 +140,7 @@ pub(crate) struct Tiers {
 }
 
 impl Tiers {
-    /// Shows these figures.
+    /// Publishes these values.
     pub(crate) fn show(&self, recent: RecentCounts, lookups: Lookups, sizes: Sizes) {
         for (shown, value) in [
             (&self.recent_hits, recent.hits),
@@ -162,7 +162,7 @@ impl Tiers {
     }
 }
 
-/// How large the indexes of all held partitions are.
+/// Total size of the indexes of all open partitions.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Sizes {
     pub(crate) known: u64,
@@ -172,7 +172,7 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// Of these partitions together.
+    /// Returns the total of these partitions.
     pub(crate) fn of<'a>(partitions: impl Iterator<Item = &'a SeenPartition>) -> Self {
         partitions.fold(Self::default(), |sum, seen| Self {
             known: sum.known + seen.len() as u64,
@@ -183,12 +183,13 @@ impl Sizes {
     }
 }
 
-/// Crawls that are shown by name; all others together as [`OTHER_CRAWLS`], since a label must be bounded.
+/// Number of crawls shown by name; all others are combined as [`OTHER_CRAWLS`], since the values of a label must be
+/// bounded.
 const NAMED_CRAWLS: usize = 32;
-/// The name of the crawls beyond; no crawl can have it.
+/// Name for all other crawls; no crawl can have it.
 const OTHER_CRAWLS: &str = "(others)";
 
-/// By crawl, links that were let through and repetitions.
+/// Admitted and repeated links per crawl.
 #[derive(Debug, Default)]
 pub(crate) struct CrawlRates(Mutex<BTreeMap<String, (u64, u64)>>);
 
@@ -204,32 +205,32 @@ impl CrawlRates {
         *sums = (sums.0 + passed, sums.1 + repeated);
     }
 
-    /// All of them, as (crawl, passed, repeated).
+    /// Returns all crawls, as (crawl, admitted, repeated).
     pub(crate) fn all(&self) -> Vec<(String, u64, u64)> {
         let rates = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         rates.iter().map(|(crawl, (passed, repeated))| (crawl.clone(), *passed, *repeated)).collect()
     }
 }
 
-/// By crawl, the version of the definition that applies; of the first [`NAMED_CRAWLS`] by name, so that all instances show
+/// Version of the applicable definition per crawl; of the first [`NAMED_CRAWLS`] by name, so that all instances show
 /// the same ones.
 #[derive(Debug, Default)]
 pub(crate) struct Versions(Mutex<Vec<(String, Version)>>);
 
 impl Versions {
-    /// Shows what applies.
+    /// Publishes the applicable versions.
     pub(crate) fn show(&self, definitions: &Definitions) {
         let all = definitions.all().take(NAMED_CRAWLS).map(|(crawl, applied)| (crawl.to_owned(), applied.version));
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = all.collect();
     }
 
-    /// All of them.
+    /// Returns all versions.
     pub(crate) fn all(&self) -> Vec<(String, Version)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// A tally at one moment. Fields named after a [`LinkEnd`] count links, each time that they were met.
+/// Snapshot of a tally. Fields named after a [`LinkEnd`] count links, each time they are seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[allow(missing_docs, reason = "the fields are the names of `LinkEnd`, described there")]
 pub struct TallySnapshot {
@@ -245,20 +246,20 @@ pub struct TallySnapshot {
     pub too_long: u64,
     pub too_many_redirects: u64,
     pub misplaced: u64,
-    /// Seeds that were passed on.
+    /// Seeds forwarded to the partition of their site.
     pub seeds: u64,
-    /// Records that went to the dead letters.
+    /// Records sent to the dead letters.
     pub rejected: u64,
 }
 
 impl TallySnapshot {
-    /// All links that were met.
+    /// Returns the number of links seen.
     #[must_use]
     pub fn links(&self) -> u64 {
         self.new + self.shallower + self.duplicate + self.refused()
     }
 
-    /// Links that were dropped, and not as mere repetitions.
+    /// Returns the number of links dropped for a reason other than repetition.
     #[must_use]
     pub fn refused(&self) -> u64 {
         let scope = self.out_of_scope + self.excluded + self.not_included + self.too_deep;
@@ -267,25 +268,25 @@ impl TallySnapshot {
 }
 
 impl Tally {
-    /// How many links ended so.
+    /// Returns the number of links with this outcome.
     #[must_use]
     pub fn get(&self, end: LinkEnd) -> u64 {
         self.links[end as usize].load(Relaxed)
     }
 
-    /// Look-ups of the exact index on disk.
+    /// Returns the number of lookups of the exact index on disk.
     #[must_use]
     pub fn disk_lookups(&self) -> u64 {
         self.tiers.disk_lookups.load(Relaxed)
     }
 
-    /// Memory of the filters, in bytes, as of the last tick.
+    /// Returns the memory used by the filters, in bytes, as of the last tick.
     #[must_use]
     pub fn filter_bytes(&self) -> u64 {
         self.tiers.filter_bytes.load(Relaxed)
     }
 
-    /// All of it. Counters are read one after another, while they may go on.
+    /// Takes a snapshot. Counters are read one after another and may change meanwhile.
     #[must_use]
     pub fn snapshot(&self) -> TallySnapshot {
         TallySnapshot {
@@ -306,7 +307,7 @@ impl Tally {
         }
     }
 
-    /// Adds what was counted apart, and empties it.
+    /// Adds the counts and resets them.
     pub(crate) fn take(&self, counts: &mut Counts) {
         for (total, count) in self.links.iter().zip(&mut counts.0) {
             if *count > 0 {
@@ -316,7 +317,7 @@ impl Tally {
     }
 }
 
-/// Links of one call, counted without atomics.
+/// Link counts of one call, without atomics.
 #[derive(Debug, Default)]
 pub(crate) struct Counts([u64; LinkEnd::ALL.len()]);
 
@@ -325,7 +326,7 @@ impl Counts {
         self.0[end as usize] += links as u64;
     }
 
-    /// Links that were let through, and repetitions.
+    /// Returns the numbers of admitted and repeated links.
     pub(crate) fn passed_and_repeated(&self) -> (u64, u64) {
         let of = |end: LinkEnd| self.0[end as usize];
         (of(LinkEnd::New) + of(LinkEnd::Shallower), of(LinkEnd::Duplicate))

@@ -1,4 +1,4 @@
-//! The binary, as far as it goes without servers.
+//! Tests of the binary that need no servers.
 #![cfg(feature = "cluster")]
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 

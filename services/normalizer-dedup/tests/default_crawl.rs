@@ -1,4 +1,4 @@
-//! Seeds alone begin a crawl.
+//! Creation of the default crawl by seeds alone.
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
@@ -37,14 +37,14 @@ fn seed(offset: u64, text: &'static str) -> (Origin, Delivered) {
     (Origin { place, offset, epoch: 1 }, record)
 }
 
-/// The records that are to be produced to a topic.
+/// Returns the records to be produced to a topic.
 fn produced(actions: &Wanted, to: topic::Topic) -> Vec<Record> {
     let steps = actions.plans.iter().flat_map(|plan| &plan.steps);
     let records = steps.filter_map(|step| if let Step::Produce(records) = step { Some(records) } else { None });
     records.flatten().filter(|record| record.place.topic == to).cloned().collect()
 }
 
-/// The one refresh that is wanted.
+/// Takes the single requested refresh.
 fn refresh_of(actions: &mut Wanted) -> u64 {
     let [refresh] = std::mem::take(&mut actions.refreshes)[..] else { panic!("not one refresh") };
     refresh

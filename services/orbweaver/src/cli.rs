@@ -8,24 +8,24 @@ use orbweaver_scope::Revision;
 use orbweaver_url::Policy;
 use serde::{Deserialize, Serialize};
 
-/// Crawls the web politely, and goes on after any interruption.
+/// Crawls the web politely, and resumes after any interruption.
 #[derive(Debug, Parser)]
 #[command(name = "orbweaver", version, about, max_term_width = 110)]
 pub struct Cli {
-    /// What to do.
+    /// Selected subcommand.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// Subcommands of `orbweaver`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Crawl from the given URLs, or go on with a crawl that was stopped.
+    /// Crawl from the given URLs, or resume a crawl that was stopped.
     Crawl(Box<CrawlArgs>),
-    /// Give a cluster URLs to crawl.
+    /// Add seed URLs to a crawl of a cluster.
     #[cfg(feature = "cluster")]
     Seed(crate::cluster::args::SeedArgs),
-    /// Show how far every stage of a cluster is, or wait until all is worked off.
+    /// Show the progress of every stage of a cluster, or wait for completion.
     #[cfg(feature = "cluster")]
     Status(crate::cluster::args::StatusArgs),
     /// Show what belongs to a crawl of a cluster, or change it while it runs.
@@ -40,19 +40,21 @@ pub enum Command {
     /// Show records that could not be processed, and replay them.
     #[cfg(feature = "cluster")]
     DeadLetters(crate::cluster::args::DeadLettersArgs),
-    /// Show what URLs are to a crawl: canonical form, site, slot, fingerprint. One JSON line each.
+    /// Show canonical form, site, slot and fingerprint of URLs. One JSON line each.
     Url(UrlArgs),
     /// Show the document that a crawl would make of an HTML file, as one JSON line.
     Extract(ExtractArgs),
-    /// Show what a robots.txt says of URLs. One JSON line each.
+    /// Show whether a robots.txt allows URLs, and by which rule. One JSON line each.
     Robots(RobotsArgs),
-    /// Put URLs whose truth is known through the deduplication, and measure it.
+    /// Measure deduplication with generated URLs, and verify its result.
+    #[command(hide = true)]
     Replay(crate::replay::args::ReplayArgs),
-    /// Measure.
+    /// Run benchmarks.
+    #[command(hide = true)]
     Bench(BenchArgs),
 }
 
-/// `orbweaver crawl`.
+/// Arguments of `orbweaver crawl`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Exit codes: 0 complete or at its cap, 64 wrong usage, 66 seeds file missing, 69 no seed could be fetched,
@@ -63,19 +65,19 @@ Examples:
   orbweaver crawl docs.example.org --contact mailto:me@example.org
   orbweaver crawl --out docs.example.org.crawl        # goes on with it")]
 pub struct CrawlArgs {
-    /// Where to start; a bare host means https.
+    /// Seed URLs; a bare host means https.
     #[arg(value_name = "URL")]
     pub urls: Vec<String>,
-    /// Where the results go and what is needed to go on lives [default: ./HOST.crawl].
+    /// Output directory, which also holds the state for resuming the crawl [default: ./HOST.crawl].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Read more seeds from a file, one URL or JSON object a line; `-` is stdin.
+    /// Read more seeds from a file, one URL or JSON object per line; `-` is stdin.
     #[arg(long, value_name = "FILE|-")]
     pub seeds: Option<PathBuf>,
     /// Crawl a small web that this process serves itself; needs no internet.
     #[arg(long)]
     pub demo: bool,
-    /// Stop after this time, such as 90s or 10m; the same command goes on.
+    /// Stop after this time, such as 90s or 10m; the same command resumes the crawl.
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub max_time: Option<Duration>,
     #[command(flatten)]
@@ -85,13 +87,14 @@ pub struct CrawlArgs {
     /// `standard,sort-query,drop-tracking`. Fixed when the crawl is created [default: standard].
     #[arg(long, value_name = "POLICY")]
     pub canonical: Option<Policy>,
-    /// A domain whose hosts are sites of their own, as those of a hoster (may be repeated). Fixed when the crawl is created.
+    /// A domain whose hosts are sites of their own, as those of a hoster (may be repeated). Fixed when the crawl is
+    /// created.
     #[arg(long, value_name = "DOMAIN")]
     pub wide_domain: Vec<String>,
-    /// Requests a second to one site, at most; `unlimited` only for sites of your own [default: 1].
+    /// Maximum requests per second to one site; `unlimited` only for sites of your own [default: 1].
     #[arg(long, value_name = "N|unlimited", allow_negative_numbers = true)]
     pub rate: Option<Rate>,
-    /// Requests under way at once, over all sites [default: 64].
+    /// Maximum requests in flight, over all sites [default: 64].
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub concurrency: Option<u16>,
     /// The name by which sites know the crawler; its first product name is looked up in robots.txt.
@@ -103,10 +106,10 @@ pub struct CrawlArgs {
     /// Send a header with every request, as `Name: value` (may be repeated).
     #[arg(long, value_name = "HEADER")]
     pub header: Vec<String>,
-    /// Do not ask for robots.txt. Only for sites of your own.
+    /// Do not request robots.txt. Only for sites of your own.
     #[arg(long)]
     pub ignore_robots: bool,
-    /// Fetch from private and loopback addresses, too.
+    /// Also fetch from private and loopback addresses.
     #[arg(long)]
     pub allow_private: bool,
     /// Follow links marked nofollow, too.
@@ -115,16 +118,16 @@ pub struct CrawlArgs {
     /// Add the decoded body to each document.
     #[arg(long)]
     pub html: bool,
-    /// Crawl with the services of a cluster: its Kafka brokers, as HOST:PORT[,HOST:PORT…]. Settings of requests are theirs
-    /// then, and results are written only with --out.
+    /// Crawl with the services of a cluster, reached through its Kafka brokers, as HOST:PORT[,HOST:PORT…]. Request
+    /// settings are then those of the services, and results are written only with --out.
     #[cfg(feature = "cluster")]
     #[arg(long, value_name = "BROKERS", help_heading = "On a cluster")]
     pub brokers: Option<String>,
-    /// Make sure that the cluster's CQL server answers and has its tables, too: HOST:PORT[,HOST:PORT…].
+    /// Also make sure that the cluster's CQL server answers and has its tables: HOST:PORT[,HOST:PORT…].
     #[cfg(feature = "cluster")]
     #[arg(long, value_name = "NODES", requires = "brokers", help_heading = "On a cluster")]
     pub cql: Option<String>,
-    /// The keyspace of the tables.
+    /// Keyspace of the tables.
     #[cfg(feature = "cluster")]
     #[arg(
         long,
@@ -134,7 +137,7 @@ pub struct CrawlArgs {
         help_heading = "On a cluster"
     )]
     pub keyspace: String,
-    /// Copies of each row, when the keyspace has to be made.
+    /// Replicas of each row, if the keyspace has to be created.
     #[cfg(feature = "cluster")]
     #[arg(
         long,
@@ -144,7 +147,7 @@ pub struct CrawlArgs {
         help_heading = "On a cluster"
     )]
     pub cql_replication: u8,
-    /// The name of the crawl [default: default].
+    /// Name of the crawl [default: default].
     #[cfg(feature = "cluster")]
     #[arg(long, value_name = "NAME", requires = "brokers", help_heading = "On a cluster")]
     pub crawl: Option<String>,
@@ -154,33 +157,34 @@ pub struct CrawlArgs {
     pub kafka: crate::cluster::args::Kafka,
 }
 
-/// What belongs to a crawl: what may change while it runs.
+/// Scope and limits of a crawl, which may change while it runs.
 #[derive(Debug, Args)]
 pub struct Extent {
-    /// What belongs to the crawl, measured from its seeds; it may become wider later [default: host].
+    /// Scope of the crawl, relative to its seeds; it may be widened later [default: host].
     #[arg(long, value_enum)]
     pub scope: Option<ScopeName>,
-    /// Crawl only URLs that match (regular expression, unanchored, on the canonical URL; may be repeated). For a crawl that
-    /// is there, in place of those that were given before; an empty one: none.
+    /// Crawl only URLs that match (regular expression, unanchored, on the canonical URL; may be repeated). For an
+    /// existing crawl, replaces all earlier patterns; an empty pattern means none.
     #[arg(long, value_name = "REGEX")]
     pub include: Vec<String>,
-    /// Do not crawl URLs that match; wins over --include (may be repeated, and replaced, likewise).
+    /// Do not crawl URLs that match; overrides --include (may be repeated; replaces earlier patterns in the same way).
     #[arg(long, value_name = "REGEX")]
     pub exclude: Vec<String>,
-    /// What to do about URLs that lead on and on without bringing anything new, such as endless calendars: nothing (off), ask
-    /// for them last (learn), or also refuse them past a limit (strict) [default: learn].
+    /// What to do about URLs that lead on and on without bringing anything new, such as endless calendars: nothing
+    /// (off), ask for them last (learn), or also refuse them past a limit (strict) [default: learn].
     #[arg(long, value_enum)]
     pub traps: Option<TrapsName>,
-    /// Follow at most so many links from a seed.
+    /// Maximum link depth from a seed.
     #[arg(long, value_name = "N|none", allow_negative_numbers = true)]
     pub max_depth: Option<Limit<u16>>,
-    /// Fetch at most so many pages. What waits then goes on waiting, and is fetched when the cap is raised.
+    /// Maximum number of pages to fetch. URLs that are still queued then stay queued, and are fetched when the cap is
+    /// raised.
     #[arg(long, value_name = "N|none", allow_negative_numbers = true, value_parser = pages)]
     pub max_pages: Option<Limit<u64>>,
 }
 
 impl Extent {
-    /// What was given, as a change of a crawl that is there.
+    /// Returns the given options as a change of an existing crawl.
     #[must_use]
     pub fn revision(&self) -> Revision {
         Revision {
@@ -194,7 +198,7 @@ impl Extent {
     }
 }
 
-/// The scope, as it is named on the command line.
+/// Scope, as named on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScopeName {
@@ -204,7 +208,7 @@ pub enum ScopeName {
     Host,
     /// The registrable domain of a seed.
     Site,
-    /// Everything.
+    /// Any URL.
     Any,
 }
 
@@ -219,14 +223,14 @@ impl From<ScopeName> for Scope {
     }
 }
 
-/// What is done about traps, as it is named on the command line.
+/// Treatment of traps, as named on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TrapsName {
-    /// Do not look for them.
+    /// Do not look for traps.
     Off,
-    /// Ask for them behind all other URLs of their site.
+    /// Queue URLs of traps behind all other URLs of their site.
     Learn,
-    /// The same, and refuse them past a limit.
+    /// As `learn`, and refuse URLs of traps past a limit.
     Strict,
 }
 
@@ -264,25 +268,25 @@ fn pages(text: &str) -> Result<Limit<u64>, String> {
     }
 }
 
-/// Patterns as they were given; an empty one stands for none. `None`: nothing was given.
+/// Returns the given patterns; an empty one stands for none. `None`: no pattern was given.
 #[must_use]
 pub fn patterns(given: &[String]) -> Option<Vec<String>> {
     let patterns = || given.iter().filter(|pattern| !pattern.is_empty()).cloned().collect();
     (!given.is_empty()).then(patterns)
 }
 
-/// Requests a second to one site.
+/// Request rate to one site.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Rate {
     /// As fast as the site answers.
     Unlimited,
-    /// So many requests a second.
+    /// Requests per second.
     PerSecond(f64),
 }
 
 impl Rate {
-    /// Least time between two requests, in milliseconds; 0: unlimited.
+    /// Returns the minimum time between two requests, in milliseconds; 0: unlimited.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the rate is between 0.001 and 1000")]
     pub fn interval_ms(self) -> u64 {
@@ -330,13 +334,13 @@ impl From<Rate> for String {
     }
 }
 
-/// `orbweaver url`.
+/// Arguments of `orbweaver url`.
 #[derive(Debug, Args)]
 pub struct UrlArgs {
-    /// URLs; `-` reads them from stdin, one a line.
+    /// URLs; `-` reads them from stdin, one per line.
     #[arg(required = true, value_name = "URL|-")]
     pub urls: Vec<String>,
-    /// The crawl whose fingerprints are shown.
+    /// Crawl for which the fingerprints are computed.
     #[arg(long, default_value = crate::crawl::CRAWL)]
     pub crawl: String,
     /// What counts as the same page: standard, aggressive or raw, and rules after commas.
@@ -347,16 +351,16 @@ pub struct UrlArgs {
     pub wide_domain: Vec<String>,
 }
 
-/// `orbweaver extract`.
+/// Arguments of `orbweaver extract`.
 #[derive(Debug, Args)]
 pub struct ExtractArgs {
-    /// The HTML file; `-` is stdin.
+    /// HTML file; `-` is stdin.
     #[arg(value_name = "FILE|-")]
     pub file: PathBuf,
-    /// The URL that it was fetched from.
+    /// URL that the file was fetched from.
     #[arg(long, value_name = "URL")]
     pub base: String,
-    /// The content type that the server gave.
+    /// Content type that the server sent.
     #[arg(long, value_name = "TYPE", default_value = "text/html")]
     pub content_type: String,
     /// Add the decoded body.
@@ -364,13 +368,13 @@ pub struct ExtractArgs {
     pub html: bool,
 }
 
-/// `orbweaver robots`.
+/// Arguments of `orbweaver robots`.
 #[derive(Debug, Args)]
 pub struct RobotsArgs {
-    /// The robots.txt; `-` is stdin.
+    /// File with the robots.txt; `-` is stdin.
     #[arg(value_name = "FILE|-")]
     pub file: PathBuf,
-    /// The name or user agent that asks.
+    /// Product name or user agent of the crawler.
     #[arg(long, value_name = "NAME")]
     pub agent: String,
     /// URLs, or paths that begin with `/`.
@@ -378,52 +382,53 @@ pub struct RobotsArgs {
     pub urls: Vec<String>,
 }
 
-/// `orbweaver bench`.
+/// Arguments of `orbweaver bench`.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
-    /// What to measure.
+    /// Selected benchmark.
     #[command(subcommand)]
     pub what: BenchCommand,
 }
 
-/// What to measure.
+/// Benchmarks.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
-    /// A crawl of a generated web on one host, at no rate, everything durable; in turn with wget2 where there is one.
+    /// Crawl a generated web on one host, without a rate limit, everything durable; alternate with wget2 if it is
+    /// installed.
     Crawl(BenchCrawlArgs),
-    /// Serve a generated web until stdin closes (what `bench crawl` starts as a process of its own).
+    /// Serve a generated web until stdin closes (started by `bench crawl` as a separate process).
     #[command(hide = true)]
     Serve(BenchCrawlArgs),
 }
 
-/// `orbweaver bench crawl`.
+/// Arguments of `orbweaver bench crawl`.
 #[derive(Debug, Clone, Args)]
 pub struct BenchCrawlArgs {
-    /// Pages of the web.
+    /// Pages of the generated web.
     #[arg(long, default_value_t = 10_000)]
     pub pages: u64,
-    /// Links on a page.
+    /// Links per page.
     #[arg(long, default_value_t = 30)]
     pub links: u32,
-    /// Bytes of a page.
+    /// Bytes per page.
     #[arg(long, default_value_t = 16_384)]
     pub bytes: u32,
-    /// Seed of the web.
+    /// Seed of the generated web.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// How often each crawler runs.
+    /// Runs per crawler.
     #[arg(long, default_value_t = 3)]
     pub runs: u32,
-    /// Requests under way at once.
+    /// Maximum requests in flight.
     #[arg(long, default_value_t = 64)]
     pub concurrency: u16,
-    /// Pages that differ in numbers alone, as those of a trap do.
+    /// Make pages that differ only in numbers, like those of a trap.
     #[arg(long)]
     pub alike: bool,
-    /// Also crawl with `--traps off`, in turn, and compare.
+    /// Also crawl with `--traps off`, alternating, and compare.
     #[arg(long)]
     pub traps_off: bool,
-    /// Only our crawler, without wget2.
+    /// Run only Orbweaver, without wget2.
     #[arg(long)]
     pub alone: bool,
 }

@@ -1,4 +1,4 @@
-//! Files and folders that survive a power cut: the content is synced, and so is the folder entry that names it.
+//! Files and directories that survive a power cut: the content is synced, and so is the directory entry that names it.
 
 use std::{
     fs::{self, File},
@@ -10,33 +10,34 @@ use serde::Serialize;
 
 use crate::exit::Failure;
 
-/// Creates a folder and its missing parents, and makes their names durable.
+/// Creates a directory and its missing parents, and makes their names durable.
 ///
 /// # Errors
-/// When one cannot be created or synced.
+/// Fails if one cannot be created or synced.
 pub fn create_folder(path: &Path) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::Output(format!("{}: {error}", path.display()));
     let missing = path.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists()).count();
     fs::create_dir_all(path).map_err(failed)?;
-    // At least the parent: an earlier process may have been killed between creating the folder and syncing its name.
+    // At least the parent: an earlier process may have been killed between creating the directory and syncing its name.
     for folder in path.ancestors().take(missing.max(1)) {
         sync_folder(parent(folder)).map_err(failed)?;
     }
     Ok(())
 }
 
-/// Makes the names in a folder durable.
+/// Makes the names in a directory durable.
 ///
 /// # Errors
-/// When it cannot be opened or synced.
+/// Fails if it cannot be opened or synced.
 pub fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Writes a JSON file durably: after a crash the old or the new content is there, and once this returns, the new one.
+/// Writes a JSON file atomically and durably: a crash leaves the old or the new content, and after this returns, the
+/// new one.
 ///
 /// # Errors
-/// When it cannot be written or synced.
+/// Fails if it cannot be written or synced.
 pub fn write_whole<T: Serialize>(path: &Path, value: &T) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::Output(format!("{}: {error}", path.display()));
     let new = path.with_extension("json.new");

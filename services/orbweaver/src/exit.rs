@@ -1,18 +1,18 @@
-//! How the command ends: one code a kind of end, so that scripts can tell them apart.
+//! Exit codes of the command: one per kind of end, so that scripts can distinguish them.
 
 use std::process::ExitCode;
 
-/// Why a command ended without having done what it was asked for.
+/// Reason why a command did not do what was requested.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
     /// The command line is wrong (exit code 64).
     #[error("{0}")]
     Usage(String),
-    /// All is done but what could not be processed (exit code 65).
+    /// Everything is done except records that could not be processed (exit code 65).
     #[error("{0}")]
     Unprocessed(String),
-    /// A file that is to be read is not there or cannot be read (exit code 66).
+    /// An input file does not exist or cannot be read (exit code 66).
     #[error("{0}")]
     Input(String),
     /// No seed could be fetched (exit code 69).
@@ -24,13 +24,13 @@ pub enum Failure {
     /// The log or the store failed (exit code 74).
     #[error("{0}")]
     Failed(String),
-    /// Stopped before the end; the same command goes on (exit code 75).
+    /// Stopped before the end; the same command resumes (exit code 75).
     #[error("{0}")]
     Stopped(String),
 }
 
 impl Failure {
-    /// The exit code, as in `sysexits.h`.
+    /// Returns the exit code, as in `sysexits.h`.
     #[must_use]
     pub fn code(&self) -> u8 {
         match self {
@@ -44,7 +44,7 @@ impl Failure {
         }
     }
 
-    /// Says on stderr what is wrong, and gives the exit code.
+    /// Prints the error to stderr, and returns the exit code.
     #[must_use]
     pub fn report(&self) -> ExitCode {
         eprintln!("orbweaver: {self}");

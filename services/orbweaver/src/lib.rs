@@ -1,16 +1,18 @@
-//! The command `orbweaver`: a crawl in one process, and small tools around it.
+//! The command `orbweaver`: a crawl in one process, cluster commands, and small tools.
 //!
-//! | module | what it does |
+//! | module | contents |
 //! |---|---|
 //! | [`crawl`] | `orbweaver crawl`: all services on the embedded log and store |
-//! | [`export`] | the results as files, each line once |
-//! | `cluster` | the same on a cluster: `orbweaver crawl --brokers`, `seed`, `status`, `scope`, `topics`, `consumers`, `dead-letters` (feature `cluster`) |
+//! | [`export`] | results as files, each line exactly once |
+//! | `cluster` | `orbweaver crawl --brokers`, `seed`, `status`, `scope`, `topics`, `consumers`, `dead-letters` |
 //! | [`tools`] | `orbweaver url`, `extract`, `robots` |
-//! | [`replay`] | `orbweaver replay`: URLs whose truth is known through the deduplication |
+//! | [`replay`] | `orbweaver replay`: measures the deduplication with URLs whose correct results are known |
 //! | [`mod@bench`] | `orbweaver bench` |
-//! | [`durable`] | files and folders that survive a power cut |
-//! | [`logging`] | `orbweaver.log`, or stderr |
-//! | [`cli`], [`exit`] | the command line, the exit codes |
+//! | [`durable`] | files and directories that survive a power cut |
+//! | [`logging`] | logging to `orbweaver.log` or stderr |
+//! | [`cli`], [`exit`] | command line, exit codes |
+//!
+//! `cluster` requires the feature of the same name.
 
 pub mod bench;
 pub mod cli;
@@ -28,7 +30,7 @@ use std::{ffi::OsString, process::ExitCode};
 
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
 
-/// Runs the command line; `arguments` begin with the program's name.
+/// Runs the command line; `arguments` start with the program's name.
 #[must_use]
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let matches = cli::Cli::command().try_get_matches_from(arguments);
@@ -36,7 +38,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let (cli, matches) = match parsed {
         Ok(parsed) => parsed,
         Err(error) => {
-            // Help and version are no errors; anything else is wrong usage.
+            // Help and version are not errors; everything else is wrong usage.
             let code = if error.use_stderr() { 64 } else { 0 };
             let _ = error.print();
             return ExitCode::from(code);
@@ -65,7 +67,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     result.map_or_else(|failure| failure.report(), |()| ExitCode::SUCCESS)
 }
 
-/// In this process, or on a cluster.
+/// Crawls in this process, or on a cluster.
 fn run_crawl(args: &cli::CrawlArgs, matches: &ArgMatches) -> Result<(), exit::Failure> {
     #[cfg(feature = "cluster")]
     if let Some(brokers) = &args.brokers {
@@ -79,7 +81,8 @@ fn run_crawl(args: &cli::CrawlArgs, matches: &ArgMatches) -> Result<(), exit::Fa
     crawl::run::run(args)
 }
 
-/// The first option on the command line that means something on a cluster alone. Variables may be set for other commands.
+/// Returns the first option on the command line that only applies to a cluster. Environment variables do not count,
+/// since they may be set for other commands.
 fn cluster_option(matches: &ArgMatches) -> Option<&'static str> {
     const OPTIONS: [(&str, &str); 5] = [
         ("prefix", "--prefix"),

@@ -1,4 +1,4 @@
-//! What the services and clients log, to `orbweaver.log` or stderr. `ORBWEAVER_LOG` sets the level.
+//! Logging of the services and clients to `orbweaver.log` or stderr. `ORBWEAVER_LOG` sets the level.
 
 use std::{fs::File, io, io::IsTerminal as _, path::Path};
 
@@ -6,10 +6,10 @@ use tracing_subscriber::EnvFilter;
 
 use crate::exit::Failure;
 
-/// Appends to `orbweaver.log` in this folder, `info` and above by default.
+/// Appends to `orbweaver.log` in this directory, by default `info` and above.
 ///
 /// # Errors
-/// When the file cannot be written, or `ORBWEAVER_LOG` is malformed.
+/// Fails if the file cannot be written, or `ORBWEAVER_LOG` is malformed.
 pub fn to_file(folder: &Path) -> Result<(), Failure> {
     let path = folder.join("orbweaver.log");
     let file = File::options()
@@ -18,24 +18,25 @@ pub fn to_file(folder: &Path) -> Result<(), Failure> {
         .open(&path)
         .map_err(|error| Failure::Output(format!("{}: {error}", path.display())))?;
     let filter = filter("info")?;
-    // Set already only when several crawls run in one process, as tests do.
+    // Already set only if several crawls run in one process, as in tests.
     let _ = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(file).try_init();
     Ok(())
 }
 
-/// Logs to stderr, `warn` and above by default.
+/// Logs to stderr, by default `warn` and above.
 ///
 /// # Errors
-/// When `ORBWEAVER_LOG` is malformed.
+/// Fails if `ORBWEAVER_LOG` is malformed.
 pub fn to_stderr() -> Result<(), Failure> {
     let filter = filter("warn")?;
     let ansi = colors(io::stderr().is_terminal(), std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()));
-    // Set already when a command connects twice.
+    // Already set if a command connects twice.
     let _ = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(ansi).with_writer(io::stderr).try_init();
     Ok(())
 }
 
-/// Colours only on a terminal, unless `NO_COLOR` is set and not empty (<https://no-color.org>).
+/// Returns whether to use colours: only on a terminal, and not if `NO_COLOR` is set and not empty
+/// (<https://no-color.org>).
 fn colors(terminal: bool, no_color: bool) -> bool {
     terminal && !no_color
 }

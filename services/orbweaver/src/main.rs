@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// Many threads that allocate and free buffers of all sizes leave the system's allocator with holes: see ADR 14.
+/// Many threads that allocate and free buffers of all sizes fragment the system allocator's memory: see ADR 14.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;

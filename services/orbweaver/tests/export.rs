@@ -1,4 +1,4 @@
-//! The result files, against a log in memory.
+//! Tests of the result files, with an in-memory log.
 
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 
@@ -68,7 +68,7 @@ async fn each_line_is_written_once_although_work_is_repeated_and_the_process_is_
     std::fs::create_dir(out.join("state")).unwrap();
     let log = log();
     for round in 0..4u32 {
-        // Each round repeats the work of all before, as after kills, and adds ten pages.
+        // Each round repeats the work of all earlier ones, as after crashes, and adds ten pages.
         let pages = 0..(round + 1) * 10;
         log.append(pages.flat_map(|page| [document(page), outcome(page, OutcomeKind::Fetched)]).collect())
             .await
@@ -78,7 +78,7 @@ async fn each_line_is_written_once_although_work_is_repeated_and_the_process_is_
         exporter.catch_up().await.unwrap();
         assert_eq!(view.tally().fetched, u64::from(round + 1) * 10);
         drop(exporter);
-        // Killed: what was written behind the checkpoint is broken.
+        // A kill leaves broken content after the checkpoint.
         for name in ["documents.jsonl", "urls.jsonl"] {
             let mut text = std::fs::read(out.join(name)).unwrap();
             text.extend_from_slice(b"{\"half\":");
@@ -105,7 +105,7 @@ async fn a_line_that_was_cut_is_written_again_even_when_others_took_its_place() 
     let before = std::fs::read(out.join("state/export.json")).unwrap();
     exporter.catch_up().await.unwrap();
     drop(exporter);
-    // As if the kill had come before the checkpoint, while the index had its entries already.
+    // As if the process had been killed before the checkpoint, while the index already had its entries.
     std::fs::write(out.join("state/export.json"), before).unwrap();
     log.append((5..20).map(document).collect()).await.unwrap();
     let mut exporter = Exporter::open(&log, out, Arc::default()).await.unwrap();
@@ -138,7 +138,7 @@ async fn a_log_that_went_back_in_a_power_cut_is_read_on_from_its_end() {
     let before = log();
     before.append((0..10).map(document).collect()).await.unwrap();
     Exporter::open(&before, out, Arc::default()).await.unwrap().catch_up().await.unwrap();
-    // The same crawl, of which the last records were lost; they are made again, and new ones behind them.
+    // The same crawl without its last records; they are made again, and new ones after them.
     let after = log();
     after.append((0..6).map(document).collect()).await.unwrap();
     let mut exporter = Exporter::open(&after, out, Arc::default()).await.unwrap();

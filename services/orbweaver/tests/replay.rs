@@ -1,4 +1,4 @@
-//! `orbweaver replay`: each URL passes exactly once, also when the process is killed again and again.
+//! `orbweaver replay` admits each URL exactly once, even if the process is killed repeatedly.
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test says what it expects")]
 
@@ -10,10 +10,10 @@ use std::{
 
 use serde_json::Value;
 
-/// Moments at which the process is killed.
+/// Number of times that the process is killed.
 const KILLS: u64 = 20;
-/// New URLs that may be on their way to `crawl.seen` while they are in `crawl.frontier` already: those of one flight, and
-/// of the one that begins while it lands, of the polls that a turn may hold.
+/// New URLs that may be in flight to `crawl.seen` while they are in `crawl.frontier` already: those of one plan batch
+/// and of the one that starts while it completes, of all polls of one loop iteration.
 const IN_FLIGHT: u64 = 20_000;
 const URLS: u64 = 300_000;
 
@@ -45,7 +45,7 @@ fn each_url_passes_exactly_once_on_any_number_of_partitions_and_instances() {
 fn urls_of_files_pass_once_each_and_what_is_no_url_is_passed_over() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("links.txt");
-    // All of them twice, in two ways of writing one thing.
+    // Every URL twice, in two spellings.
     let line = |n: u32| {
         let (tilde, page) = (if n < 2500 { "%7e" } else { "~" }, n % 2500);
         format!("https://host-{}.example/{tilde}page/{page}", page % 7)
@@ -59,7 +59,7 @@ fn urls_of_files_pass_once_each_and_what_is_no_url_is_passed_over() {
     assert!(std::fs::read_to_string(chart).unwrap().starts_with("<svg"));
 }
 
-/// Starts the replay, and kills it after so long unless it is done by then; whether it was killed.
+/// Starts the replay, and kills it after `wait` unless it has ended. Returns whether it was killed.
 fn kill_after(out: &Path, wait: Duration) -> bool {
     let mut child = replay(&["--urls", &URLS.to_string(), "--out", out.to_str().unwrap()])
         .stdout(Stdio::null())

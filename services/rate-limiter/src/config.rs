@@ -1,28 +1,29 @@
-//! What can be set.
+//! Settings of the rate-limiter.
 
 use std::collections::BTreeMap;
 
-/// The interval of ten requests a second, in milliseconds: the fastest that is not asked for explicitly.
+/// Shortest interval unless faster rates are allowed explicitly, in milliseconds: ten requests per second.
 const FASTEST_MS: u64 = 100;
-/// The slowest interval that can be asked for, in milliseconds: a day.
+/// Longest interval that can be configured, in milliseconds: a day.
 const SLOWEST_MS: u64 = 24 * 3_600_000;
-/// The farthest that a moment may be planned ahead, in milliseconds: well below the time after which a dispatch goes back unasked
-/// ([`orbweaver_messages::NOT_AFTER_MS`]).
+/// Upper limit of the planning horizon, in milliseconds: well below the age at which a dispatch is deferred without a
+/// request ([`orbweaver_messages::NOT_AFTER_MS`]).
 pub(crate) const MAX_HORIZON_MS: u64 = 10_000;
 
 /// Settings of the rate-limiter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateLimiterConfig {
-    /// Least time from an answer of a site to its next request, in milliseconds; 0: unlimited. The frontier must have the
-    /// same, since the number of dispatches outstanding per site follows from it.
+    /// Minimum time from an answer of a site to its next request, in milliseconds; 0: unlimited. The frontier needs the
+    /// same value, since it derives the number of outstanding dispatches per site from it.
     pub default_interval_ms: u64,
-    /// How far ahead a moment may be planned, in milliseconds; at least, see [`Self::horizon_ms`]. A change counts after a
-    /// restart only, so make it larger while nothing runs: the successor assumes its own value of its predecessor.
+    /// Minimum planning horizon: how far ahead a dispatch may be scheduled, in milliseconds; see [`Self::horizon_ms`].
+    /// A change takes effect only after a restart. Change it only while no instance runs: a new owner assumes that
+    /// the previous one used the same value.
     pub max_delay_ms: u64,
-    /// Intervals of single sites, in milliseconds, in place of the default; 0: unlimited. A crawl-delay and refusals still
-    /// slow them down.
+    /// Intervals of individual sites in place of the default, in milliseconds; 0: unlimited. A crawl-delay and refusals
+    /// still slow these sites down.
     pub overrides: BTreeMap<String, u64>,
-    /// Allows intervals below 100 ms (more than ten requests a second).
+    /// Allows intervals below 100 ms (more than ten requests per second).
     pub allow_above_ten_per_second: bool,
 }
 
@@ -36,9 +37,9 @@ pub enum ConfigError {
          allowed explicitly), or 0 for unlimited"
     )]
     Interval {
-        /// The setting.
+        /// Name of the setting.
         key: String,
-        /// Its value, in milliseconds.
+        /// Configured value, in milliseconds.
         value: u64,
     },
     /// The planning horizon is out of range.
@@ -61,7 +62,7 @@ impl RateLimiterConfig {
     /// Checks all settings.
     ///
     /// # Errors
-    /// Names the setting, its value and what is allowed.
+    /// Returns the setting, its value and the allowed range.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let fastest = if self.allow_above_ten_per_second { 1 } else { FASTEST_MS };
         let overrides = self.overrides.iter().map(|(site, value)| (format!("overrides.{site}"), *value));
@@ -76,15 +77,16 @@ impl RateLimiterConfig {
         Ok(())
     }
 
-    /// The interval that is asked for at a site, in milliseconds; 0: unlimited.
+    /// Returns the configured interval of a site, in milliseconds; 0: unlimited.
     #[must_use]
     pub fn base_interval_ms(&self, site: &str) -> u64 {
         self.overrides.get(site).copied().unwrap_or(self.default_interval_ms)
     }
 
-    /// How far ahead the moments of a site with this base interval may be planned, in milliseconds: `max_delay_ms`, or two
-    /// intervals where that is more, since with less the next request of a site could never be planned while one is on its way. It
-    /// depends on settings alone, so that a successor knows how far its predecessor may have planned (rule 20).
+    /// Returns how far ahead dispatches of a site with this base interval may be scheduled, in milliseconds:
+    /// `max_delay_ms`, or two intervals (at most ten seconds) if that is longer. With less than two intervals the next
+    /// request of a site could never be scheduled while one is in flight. The result depends only on settings, so that
+    /// a new owner knows how far ahead the previous one may have scheduled (docs/protocol.md#delays-restart).
     #[must_use]
     pub fn horizon_ms(&self, base_interval_ms: u64) -> u64 {
         self.max_delay_ms.max(base_interval_ms.saturating_mul(2).min(MAX_HORIZON_MS))

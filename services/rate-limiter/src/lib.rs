@@ -1,24 +1,25 @@
-//! The rate-limiter: gives each dispatch its moment.
+//! The rate-limiter: assigns each dispatch its scheduled time.
 //!
 //! ```text
-//! crawl.scheduled ──> moment = max(now, last + interval + usual answer time)
+//! crawl.scheduled ──> scheduled time = max(now, last + interval + usual answer time)
 //!                        │ within the horizon ──> crawl.ready      with not_before and interval
-//!                        │ later, or blocked  ──> crawl.outcomes   deferred, with the time to try again
-//!                        └ lease is over      ──> dropped
-//! crawl.outcomes  ──> what the site taught ──> crawl.sites         blocks, crawl-delay: what a restart must know
+//!                        │ later, or blocked  ──> crawl.outcomes   deferred, with a retry time
+//!                        └ lease expired      ──> dropped
+//! crawl.outcomes  ──> changed site state     ──> crawl.sites      blocks, crawl-delay: state that survives a restart
 //! ```
 //!
-//! Partition N of both topics and the memory of its sites are in one place, so a site has one clock. What must survive is in
-//! `crawl.sites` before the outcome that taught it completes; everything else is rebuilt by being careful: after a restart each
-//! site counts as asked at the latest moment that the owner before may have given (rule 20).
+//! One instance owns partition N of both topics and the state of its sites, so a site has one clock. Persistent state
+//! is in `crawl.sites` before the outcome that changed it completes. Everything else is replaced by a conservative
+//! assumption: after a restart each site counts as requested at the latest time that the previous owner may have
+//! scheduled (docs/protocol.md#delays-restart).
 //!
-//! | module | what it knows |
+//! | module | contents |
 //! |---|---|
-//! | [`site`] | one site: when it may be asked, what an outcome teaches (pure) |
-//! | [`sites`] | the sites of a partition: restore, eviction, who is blocked (pure) |
-//! | [`writes`] | one outstanding record a site (rule 7), and what waits for it (pure) |
-//! | [`wire`] | the few fields that are read, and how a dispatch passes through unread |
-//! | [`stage`] | the glue to the runtime |
+//! | [`site`] | one site: its next request time, the effect of an outcome (pure) |
+//! | [`sites`] | the sites of a partition: restore, eviction, blocked sites (pure) |
+//! | [`writes`] | one unacknowledged record per site (docs/protocol.md#one-write-per-key); waiting outcomes (pure) |
+//! | [`wire`] | partial decoding of messages; dispatches pass through unchanged |
+//! | [`stage`] | the stage that connects these to the runtime |
 //! | `service` | the service as a process of a cluster (feature `cluster`) |
 
 pub mod config;

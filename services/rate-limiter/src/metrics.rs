@@ -1,28 +1,31 @@
-//! Names of the metrics, and when to alert.
+//! Metric names and alert conditions.
 
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 
-/// Dispatches that got their moment. Alert: no increase while the frontier dispatches and no site is blocked.
+/// Dispatches scheduled for fetching. Alert: no increase while the frontier dispatches and no site is blocked.
 pub const PASSED: &str = "orbweaver_rate_limiter_passed_dispatches_total";
-/// Dispatches that went back, by reason (`interval`, `blocked`, `late`). Alert: more `interval` than twice the passed ones, since
-/// then the frontier and the rate-limiter disagree about intervals; any steady `late`, since dispatches wait too long before us.
+/// Deferred dispatches, by reason (`interval`, `blocked`, `late`). Alert: more `interval` than twice the scheduled
+/// ones, since then the frontier and the rate-limiter disagree about intervals; any steady `late`, since dispatches
+/// wait too long before they reach the rate-limiter.
 pub const DEFERRED: &str = "orbweaver_rate_limiter_deferred_dispatches_total";
-/// Dispatches whose lease was over. Alert: any steady increase; the service or the log lags by a minute.
+/// Dispatches dropped after their lease had expired. Alert: any steady increase; the service or the log lags by a
+/// minute.
 pub const EXPIRED: &str = "orbweaver_rate_limiter_expired_dispatches_total";
-/// Refusals (429, 503) that were learnt. Alert: a rise across many sites; we may be banned as a whole.
+/// Refusals (429, 503) received. Alert: a rise across many sites; the crawler may be banned as a whole.
 pub const REFUSALS: &str = "orbweaver_rate_limiter_refusals_total";
-/// Sites that asked to be left alone. Alert: a growing share of the sites that are active.
+/// Blocked sites. Alert: a growing share of the active sites.
 pub const BLOCKED: &str = "orbweaver_rate_limiter_blocked_sites";
 /// Sites in memory. Alert: growth without more dispatches.
 pub const SITES: &str = "orbweaver_rate_limiter_sites";
-/// The interval with which dispatches pass, in seconds. Alert: none by itself; it shows how fast sites let us be.
+/// Interval of scheduled dispatches, in seconds. Alert: none by itself; it shows the request rate that sites permit.
 pub const INTERVAL: &str = "orbweaver_rate_limiter_interval_seconds";
-/// Records written to `crawl.sites`. Alert: a rate near that of outcomes; a site's memory flaps.
+/// Records written to `crawl.sites`. Alert: a rate near that of outcomes; the state of a site flaps.
 pub const RECORDS: &str = "orbweaver_rate_limiter_site_records_total";
-/// Records of an owner before us that landed behind our claim. Alert: any steady increase; an old owner is still alive.
+/// Records of a previous owner that were appended after the current owner's claim. Alert: any steady increase; a stale
+/// owner is still running.
 pub const STALE_RECORDS: &str = "orbweaver_rate_limiter_stale_site_records_total";
 
-/// The rate-limiter's metrics.
+/// Metrics of the rate-limiter.
 #[derive(Debug, Clone)]
 pub struct RateLimiterMetrics {
     pub(crate) passed: IntCounter,
@@ -39,10 +42,10 @@ pub struct RateLimiterMetrics {
 }
 
 impl RateLimiterMetrics {
-    /// Creates the metrics and registers them.
+    /// Creates and registers the metrics.
     ///
     /// # Errors
-    /// When one of the names is registered already.
+    /// Fails if one of the names is already registered.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let deferred = IntCounterVec::new(Opts::new(DEFERRED, "Dispatches that went back, by reason"), &["reason"])?;
         let buckets = vec![0.0, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0];

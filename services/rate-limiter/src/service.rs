@@ -1,4 +1,4 @@
-//! The service in a cluster: its settings, and what it runs on.
+//! The service in a cluster: its configuration and its runtime.
 
 use orbweaver_process::{
     Service, ServiceError, ServiceId, Shell,

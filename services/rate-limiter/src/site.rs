@@ -1,4 +1,4 @@
-//! One site: when it may be asked, and what an outcome teaches.
+//! One site: its next request time, and the effect of an outcome.
 
 use orbweaver_messages::{CLOCK_MARGIN_MS, Millis};
 use orbweaver_politeness::{
@@ -10,63 +10,65 @@ use orbweaver_politeness::{
 
 use crate::wire::Heard;
 
-/// A crawl-delay is not replaced by a shorter one (of another host of the site, say) for so long after it was last heard, in
-/// milliseconds: as long as a robots.txt is believed.
+/// Time after its last report during which a crawl-delay is not replaced by a shorter one (for example of another host
+/// of the site), in milliseconds: as long as a robots.txt is valid.
 const CRAWL_DELAY_KEPT_MS: Millis = 24 * 3_600_000;
-/// Refusals so long ago are not in a row with the next one, in milliseconds.
+/// Age at which a row of refusals is no longer restored and no longer keeps its site in memory, in milliseconds.
 const STREAK_KEPT_MS: Millis = 24 * 3_600_000;
-/// A site that taught something is kept for so long after its last request, in milliseconds.
+/// Time for which a site with a crawl-delay or a learned interval stays in memory after its next request time, in
+/// milliseconds.
 const LESSONS_KEPT_MS: Millis = 3_600_000;
-/// Any site is kept for so long after its next moment has come, in milliseconds; its usual answer time is all that is lost.
+/// Time for which any site stays in memory after its next request time, in milliseconds; eviction loses only its
+/// smoothed answer time.
 const IDLE_KEPT_MS: Millis = 10_000;
 
-/// What must survive a restart: the content of a record in `crawl.sites`.
+/// State of a site that survives a restart: the content of a record in `crawl.sites`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Remembered {
-    /// Until when the site asked to be left alone; 0: not.
+    /// End of the site's block; 0: none.
     pub blocked_until_ms: Millis,
-    /// Refusals in a row.
+    /// Number of consecutive refusals.
     pub blocks: u32,
-    /// The crawl-delay, where it is longer than the interval that is asked for.
+    /// Crawl-delay in milliseconds, if it is longer than the configured interval.
     pub crawl_delay_ms: Option<u64>,
-    /// The time of the last refusal, or of the success that ended a row of them.
+    /// Time of the last refusal, or of the success that ended a row of refusals.
     pub event_ms: Millis,
 }
 
-/// How a site is asked by settings.
+/// Settings that apply to a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
-    /// The interval that is asked for, in milliseconds; 0: unlimited.
+    /// Configured interval, in milliseconds; 0: unlimited.
     pub base_ms: u64,
-    /// How far ahead moments are planned, in milliseconds.
+    /// Planning horizon, in milliseconds.
     pub horizon_ms: u64,
 }
 
-/// What is known of a site.
+/// State of a site.
 #[derive(Debug, Default)]
 pub struct Site {
-    /// The latest moment that was given.
+    /// Latest scheduled time.
     planned_ms: Option<Millis>,
-    /// The latest answer.
+    /// Time of the latest answer.
     answered_ms: Option<Millis>,
     pace: Pace,
     remembered: Remembered,
     crawl_delay_heard_ms: Millis,
 }
 
-/// Why a dispatch goes back.
+/// Reason for deferring a dispatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deferral {
-    /// The site's next moment is too far ahead.
+    /// The site's next request time is beyond the horizon or the dispatch's `not_after_ms`.
     Interval,
-    /// The site asked to be left alone.
+    /// The site is blocked.
     Blocked,
-    /// The dispatch took too long to get here.
+    /// The dispatch arrived after its `not_after_ms`.
     Late,
 }
 
 impl Deferral {
-    /// The reason of the outcome.
+    /// Returns the reason as it is written to the outcome.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -77,35 +79,35 @@ impl Deferral {
     }
 }
 
-/// What becomes of a dispatch.
+/// Decision about a dispatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// It passes on.
+    /// Schedule it for fetching.
     Pass {
-        /// Its moment.
+        /// Scheduled time.
         not_before_ms: Millis,
-        /// The site's interval, in milliseconds.
+        /// Interval of the site, in milliseconds.
         interval_ms: u64,
     },
-    /// It goes back.
+    /// Defer it.
     Defer {
-        /// Why.
+        /// Reason of the deferral.
         reason: Deferral,
-        /// When it may be dispatched again.
+        /// Time from which it may be dispatched again.
         retry_at_ms: Millis,
     },
-    /// Its lease is over.
+    /// Drop it: its lease has expired.
     Drop,
 }
 
 impl Site {
-    /// A site that counts as asked at `last_ms`; `None`: never.
+    /// Creates a site that counts as requested at `last_ms`; `None`: never requested.
     #[must_use]
     pub fn asked_at(last_ms: Option<Millis>) -> Self {
         Self { planned_ms: last_ms, ..Self::default() }
     }
 
-    /// Takes what was remembered of the site before a restart.
+    /// Restores the state that was persisted before a restart.
     pub fn recall(&mut self, remembered: Remembered, terms: Terms, now: Millis) {
         self.remembered = remembered;
         if self.remembered.event_ms.saturating_add(STREAK_KEPT_MS) > now {
@@ -116,19 +118,19 @@ impl Site {
         self.crawl_delay_heard_ms = now;
     }
 
-    /// What must survive a restart.
+    /// Returns the state that must survive a restart.
     #[must_use]
     pub fn remembered(&self) -> &Remembered {
         &self.remembered
     }
 
-    /// Until when the site is blocked, if it is.
+    /// Returns the end of the site's block, or `None` if the site is not blocked.
     #[must_use]
     pub fn blocked_until_ms(&self, now: Millis) -> Option<Millis> {
         Some(self.remembered.blocked_until_ms).filter(|until| *until > now)
     }
 
-    /// Gives a dispatch that may be asked until `not_after_ms` its moment, or a time to come back.
+    /// Schedules a dispatch that may be sent until `not_after_ms`, or defers it.
     pub fn decide(&mut self, not_after_ms: Millis, terms: Terms, now: Millis) -> Decision {
         if let Some(retry_at_ms) = self.blocked_until_ms(now) {
             return Decision::Defer { reason: Deferral::Blocked, retry_at_ms };
@@ -136,7 +138,7 @@ impl Site {
         let moment_ms = self.next_ms(terms, now);
         let horizon_ms = Millis::try_from(terms.horizon_ms).unwrap_or(Millis::MAX);
         if moment_ms > now.saturating_add(horizon_ms) || moment_ms > not_after_ms {
-            // Back half a horizon early, so that the site's next request is planned before its moment comes.
+            // Half a horizon early, so that the next request is scheduled before the site is ready for it.
             let retry_at_ms = moment_ms.saturating_sub(horizon_ms / 2).max(now);
             return Decision::Defer { reason: Deferral::Interval, retry_at_ms };
         }
@@ -144,8 +146,8 @@ impl Site {
         Decision::Pass { not_before_ms: moment_ms, interval_ms: self.pace.interval_ms(self.asked_ms(terms)) }
     }
 
-    /// When the site may be asked next: the interval after its last answer, and the interval and the usual answer time
-    /// after the last moment that was given.
+    /// Returns the earliest time of the site's next request: the interval after the last answer, and the interval plus
+    /// the usual answer time after the last scheduled time.
     fn next_ms(&self, terms: Terms, now: Millis) -> Millis {
         let asked_ms = self.asked_ms(terms);
         let interval_ms = self.pace.interval_ms(asked_ms);
@@ -158,15 +160,15 @@ impl Site {
         after_planned.max(after_answer).unwrap_or(now)
     }
 
-    /// The interval without what answers taught.
+    /// Returns the longer of configured interval and crawl-delay: the interval before learned slow-downs.
     fn asked_ms(&self, terms: Terms) -> u64 {
         terms.base_ms.max(self.remembered.crawl_delay_ms.unwrap_or(0))
     }
 
-    /// Learns from an outcome. Whether something changed that must survive a restart.
+    /// Applies an outcome. Returns `true` if state changed that must survive a restart.
     ///
-    /// Blocks count from the outcome's time, and only refusals of requests that were sent after the last one was known
-    /// are in a row: so neither a replay nor the rest of a burst makes a block longer.
+    /// A block counts from the outcome's time, and a refusal counts as consecutive only if its request was sent after
+    /// the previous refusal was known. So neither a replay nor the rest of a burst extends a block.
     pub fn learn(&mut self, heard: &Heard<'_>, terms: Terms, now: Millis) -> bool {
         let before = self.remembered.clone();
         self.answered_ms = self.answered_ms.max(heard.answered_at_ms.map(|at| at.min(now)));
@@ -182,18 +184,18 @@ impl Site {
                 self.remembered.event_ms = heard.ended_at_ms.min(now);
             }
             let unsaid = is_news.then(|| plus(heard.ended_at_ms.min(now), block_ms(blocks_before)));
-            // The clock of who was told may be behind ours: news count from now, as far as clocks may be apart. A millisecond
-            // more, since moments are whole ones.
+            // The fetcher's clock may be behind: a new block counts from `now`, at most `CLOCK_MARGIN_MS` longer. One
+            // millisecond more, since times are rounded to milliseconds.
             let told = heard.blocked_until_ms.map(|until| {
                 let ours = now.saturating_add(until.saturating_sub(heard.ended_at_ms)).saturating_add(1);
                 if heard.ended_at_ms.saturating_sub(now) > CLOCK_MARGIN_MS {
-                    // A clock that is further ahead than clocks may be apart: only the time that was asked for counts.
+                    // The fetcher's clock is ahead by more than `CLOCK_MARGIN_MS`: only the requested duration counts.
                     return ours.min(until);
                 }
                 if is_news { ours.clamp(until, until.saturating_add(CLOCK_MARGIN_MS)) } else { until }
             });
             let until = told.or(unsaid).unwrap_or(0).min(plus(now, MAX_RETRY_AFTER_MS));
-            // A block that is over already is none, also when its outcome is read again.
+            // A block that has already ended is ignored, also when its outcome is replayed.
             if until > now {
                 self.remembered.blocked_until_ms = self.remembered.blocked_until_ms.max(until);
             }
@@ -220,7 +222,7 @@ impl Site {
         }
     }
 
-    /// Whether forgetting the site would change no decision that matters.
+    /// Returns `true` if evicting the site would change no decision that matters.
     #[must_use]
     pub fn is_idle(&self, terms: Terms, now: Millis) -> bool {
         let in_row = self.remembered.blocks > 0 && self.remembered.event_ms.saturating_add(STREAK_KEPT_MS) > now;

@@ -16,23 +16,23 @@ use crate::{
     writes::Writes,
 };
 
-/// A record for `crawl.sites`, and what completes with it.
+/// A record for `crawl.sites`, and the outcomes that complete with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteRecord {
-    /// The record.
+    /// State to write.
     pub memory: SiteMemory,
-    /// The outcomes that taught it.
+    /// Outcomes that complete once the record is durable.
     pub completes: Vec<Origin>,
 }
 
-/// What becomes of an outcome.
+/// Effect of an outcome on the persistent state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lesson {
-    /// Nothing must be remembered: it is complete.
+    /// No change: the outcome is complete.
     Complete,
-    /// It completes with this record.
+    /// The outcome completes with this record.
     Write(SiteRecord),
-    /// It completes with a record that follows the one in flight.
+    /// The outcome completes with the record that follows the one in flight.
     Held,
 }
 
@@ -42,22 +42,22 @@ struct Entry {
     writes: Writes,
 }
 
-/// The sites of a partition, from its opening on.
+/// The open sites of a partition.
 #[derive(Debug)]
 pub struct Sites {
     config: Arc<RateLimiterConfig>,
-    /// The offset of our claim in `crawl.sites`: what we write carries it.
+    /// Offset of this owner's claim in `crawl.sites`; written into each of its records.
     epoch: Offset,
-    /// When the partition was opened; `None` when nobody owned it before, so that no site was ever asked.
+    /// Time at which the partition was opened; `None` for its first owner ever, when no site has been requested yet.
     opened_ms: Option<Millis>,
     entries: HashMap<Box<str>, Entry>,
-    /// Blocked sites by the end of their block.
+    /// Blocked sites, ordered by the end of their block.
     blocked: BTreeSet<(Millis, Box<str>)>,
-    /// Outcomes that wait for a record behind the one in flight.
+    /// Number of outcomes that wait for the record after the one in flight.
     held: usize,
 }
 
-/// What a log of sites says, while it is replayed.
+/// State of sites during the replay of `crawl.sites`.
 #[derive(Debug, Default)]
 pub struct Restored {
     remembered: HashMap<Box<str>, Remembered>,
@@ -65,14 +65,15 @@ pub struct Restored {
 }
 
 impl Restored {
-    /// Takes a record. One of an epoch before the newest was written by an owner that had lost the partition (rule 3).
+    /// Applies a record, unless its epoch is older than the newest one: an owner that had lost the partition wrote it
+    /// (docs/protocol.md#claims).
     pub fn take(&mut self, memory: SiteMemory) {
         if memory.epoch < self.newest_epoch {
             return;
         }
         self.newest_epoch = memory.epoch;
         let told = memory.blocks > 0 || memory.blocked_until_ms > 0;
-        // By the clock of another process, which may be behind ours.
+        // The end of a block is by another process's clock, which may be behind.
         let margin_ms = if memory.blocked_until_ms > 0 { CLOCK_MARGIN_MS } else { 0 };
         let remembered = Remembered {
             blocked_until_ms: memory.blocked_until_ms.saturating_add(margin_ms),
@@ -83,7 +84,8 @@ impl Restored {
         self.remembered.insert(memory.site.into(), remembered);
     }
 
-    /// Forgets a site by a tombstone. One of an epoch before the newest does not apply; one without an epoch was made by hand.
+    /// Removes a site because of a tombstone. A tombstone of an epoch before the newest is ignored; one without an
+    /// epoch was written by hand and applies.
     pub fn forget(&mut self, site: &str, epoch: Option<u64>) {
         if epoch.is_none_or(|epoch| epoch >= self.newest_epoch) {
             self.remembered.remove(site);
@@ -92,10 +94,10 @@ impl Restored {
 }
 
 impl Sites {
-    /// Opens a partition whose log of sites was replayed up to our claim at `epoch`.
+    /// Opens a partition after the replay of its `crawl.sites` up to the claim at `epoch`.
     ///
-    /// Each site counts as asked at the latest moment that the owner before may have given (rule 20). A claim at offset 0 had
-    /// no owner before it.
+    /// Each site counts as requested at the latest time that the previous owner may have scheduled
+    /// (docs/protocol.md#delays-restart). A claim at offset 0 has no previous owner.
     #[must_use]
     pub fn open(config: Arc<RateLimiterConfig>, restored: Restored, epoch: Offset, now: Millis) -> Self {
         let opened_ms = (epoch > 0).then_some(now);
@@ -112,13 +114,13 @@ impl Sites {
         sites
     }
 
-    /// The epoch that our records carry.
+    /// Returns the owner epoch that this owner's records carry.
     #[must_use]
     pub fn epoch(&self) -> Offset {
         self.epoch
     }
 
-    /// What becomes of a dispatch.
+    /// Decides whether a dispatch is scheduled, deferred or dropped.
     pub fn decide(&mut self, dispatch: &Scheduled<'_>, now: Millis) -> Decision {
         if now > dispatch.expires_ms {
             return Decision::Drop;
@@ -131,7 +133,7 @@ impl Sites {
             return entry.site.decide(dispatch.not_after_ms, terms, now);
         }
         if terms.base_ms == 0 {
-            // Of an unlimited site there is nothing to keep until it teaches something.
+            // An unlimited site has no state until an outcome changes it.
             return Decision::Pass { not_before_ms: now, interval_ms: 0 };
         }
         let mut site = self.new_site(terms);
@@ -140,7 +142,7 @@ impl Sites {
         decision
     }
 
-    /// Learns from an outcome.
+    /// Applies an outcome to its site.
     pub fn learn(&mut self, heard: &Heard<'_>, origin: Origin, now: Millis) -> Lesson {
         let name = heard.site.as_ref();
         let terms = self.terms(name);
@@ -165,21 +167,22 @@ impl Sites {
         if changed { self.write(name, Some(origin), now) } else { Lesson::Complete }
     }
 
-    /// The record of a site that was in flight is durable. Gives the next one, if there must be one.
+    /// Handles the acknowledgement of a site's record. Returns the next record, if one is needed.
     pub fn settled(&mut self, name: &str, now: Millis) -> Option<SiteRecord> {
         let completes = self.entries.get_mut(name)?.writes.settled()?;
         self.held = self.held.saturating_sub(completes.len());
         Some(SiteRecord { memory: self.memory(name, now), completes })
     }
 
-    /// Someone else's record of a site was read back. When it is of an older epoch, gives ours, to be written after it
-    /// (rule 3); it may also follow the one in flight.
+    /// Handles a record of another owner that was read back. If its epoch is older, returns the current record, to be
+    /// appended after it (docs/protocol.md#claims); while a record is in flight, returns `None`, and the current one
+    /// follows.
     pub fn heard_record(&mut self, theirs: &SiteMemory, now: Millis) -> Option<SiteRecord> {
         if theirs.epoch >= self.epoch {
             return None;
         }
         if !self.entries.contains_key(theirs.site.as_str()) {
-            // What we know of a site that we do not keep is: nothing.
+            // A site that is not in memory has no known state.
             let site = self.new_site(self.terms(&theirs.site));
             self.entries.insert(theirs.site.as_str().into(), Entry { site, writes: Writes::default() });
         }
@@ -189,7 +192,7 @@ impl Sites {
         }
     }
 
-    /// Forgets sites of which nothing is worth keeping.
+    /// Evicts idle sites.
     pub fn sweep(&mut self, now: Millis) {
         let config = &self.config;
         self.entries.retain(|name, entry| entry.writes.is_busy() || !entry.site.is_idle(terms_of(config, name), now));
@@ -198,31 +201,31 @@ impl Sites {
         }
     }
 
-    /// Forgets blocks that are over.
+    /// Removes blocks that have ended.
     pub fn unblock(&mut self, now: Millis) {
         while self.blocked.first().is_some_and(|(until, _)| *until <= now) {
             self.blocked.pop_first();
         }
     }
 
-    /// How many sites are blocked, and the first `most` of them with the end of their block, the soonest first.
+    /// Returns the number of blocked sites, and the first `most` of them with the end of their block, earliest first.
     pub fn blocked(&self, most: usize) -> (usize, Vec<(Millis, &str)>) {
         (self.blocked.len(), self.blocked.iter().take(most).map(|(until, name)| (*until, name.as_ref())).collect())
     }
 
-    /// Sites in memory.
+    /// Returns the number of sites in memory.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether no site is in memory.
+    /// Returns `true` if no site is in memory.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Outcomes that wait for a record.
+    /// Returns the number of outcomes that wait for a record.
     #[must_use]
     pub fn held(&self) -> usize {
         self.held
@@ -232,7 +235,7 @@ impl Sites {
         terms_of(&self.config, name)
     }
 
-    /// A site of which nothing is known but that an owner before us may have planned it ahead.
+    /// Creates a site without known state, for which a previous owner may have scheduled requests up to the horizon.
     fn new_site(&self, terms: Terms) -> Site {
         let horizon_ms = Millis::try_from(terms.horizon_ms).unwrap_or(Millis::MAX);
         Site::asked_at(self.opened_ms.map(|opened| opened.saturating_add(horizon_ms)))

@@ -1,4 +1,4 @@
-//! The glue to the runtime: reads records, asks the sites of their partition, groups the answers into plans.
+//! The stage: decodes records, applies them to the sites of their partition, and groups the results into plans.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -23,14 +23,14 @@ use crate::{
     wire::{self, Heard, Scheduled},
 };
 
-/// Header of a tombstone: the epoch of its writer, as other records have it in their value (rule 3).
+/// Header of a tombstone: the epoch of its writer, which other records carry in their value (docs/protocol.md#claims).
 const EPOCH: &str = "epoch";
-/// Between two ticks, in milliseconds.
+/// Time between two ticks, in milliseconds.
 const TICK_MS: Millis = 1000;
-/// Each partition is swept once in so many ticks.
+/// Number of ticks between two sweeps of a partition.
 const SWEEP_TICKS: u32 = 60;
 
-/// Neither jobs nor effects outside of the log.
+/// Actions without jobs and without effects outside the log.
 type Wanted = Actions<Infallible, Infallible>;
 
 /// The rate-limiter as a stage.
@@ -41,14 +41,14 @@ pub struct RateLimiterStage {
     view: Arc<SiteView>,
     restored: HashMap<Partition, Restored>,
     partitions: BTreeMap<Partition, Sites>,
-    /// The site whose record a plan writes.
+    /// Site whose record a plan writes, by the plan's token.
     writing: HashMap<Token, (Partition, String)>,
     next_token: Token,
     next_tick_ms: Millis,
     ticks: u32,
 }
 
-/// What the records of one partition caused in one batch.
+/// Records and completed origins of one partition in one batch.
 #[derive(Default)]
 struct Batch {
     records: Vec<Record>,
@@ -56,10 +56,10 @@ struct Batch {
 }
 
 impl RateLimiterStage {
-    /// A rate-limiter.
+    /// Creates a rate-limiter.
     ///
     /// # Errors
-    /// When a setting is out of range.
+    /// Fails if a setting is out of range.
     pub fn new(config: RateLimiterConfig, metrics: RateLimiterMetrics) -> Result<Self, ConfigError> {
         config.validate()?;
         Ok(Self {
@@ -75,13 +75,13 @@ impl RateLimiterStage {
         })
     }
 
-    /// What a progress display may look at.
+    /// Returns the figures for progress displays.
     #[must_use]
     pub fn view(&self) -> Arc<SiteView> {
         Arc::clone(&self.view)
     }
 
-    /// A dispatch: passes on, goes back, or is dropped.
+    /// Handles a dispatch: schedules, defers or drops it.
     fn dispatch(&mut self, record: &Delivered, batch: &mut Batch, now: Millis) -> Result<(), MessageError> {
         let partition = record.place.partition;
         let scheduled: Scheduled<'_> = wire::read("dispatch", record.value.as_ref())?;
@@ -118,7 +118,7 @@ impl RateLimiterStage {
         Ok(())
     }
 
-    /// An outcome: what it teaches is written before it completes.
+    /// Handles an outcome: writes changed state before the outcome completes.
     fn outcome(
         &mut self,
         origin: Origin,
@@ -128,7 +128,8 @@ impl RateLimiterStage {
     ) -> Result<(), MessageError> {
         let heard: Heard<'_> = wire::read("outcome", record.value.as_ref())?;
         let partition = record.place.partition;
-        // A deferral says nothing about the site, unless its robots.txt was requested; most of them are our own, read back.
+        // A deferral has no effect on the site unless its robots.txt was requested; most are the rate-limiter's own,
+        // read back.
         let says_nothing = heard.kind == OutcomeKind::Deferred && heard.requested_at_ms.is_none();
         let sites = self.partitions.get_mut(&partition).filter(|_| !says_nothing);
         let Some(sites) = sites else {
@@ -204,7 +205,7 @@ impl Stage for RateLimiterStage {
                     restored.forget(site, epoch);
                 }
             }
-            // The log is ours; to be stopped by one broken record for ever would help nobody, and the site teaches again.
+            // One broken record must not stop the partition indefinitely; the state of its site is learned again.
             Err(error) => tracing::error!(place = %record.place, offset = record.offset, %error, "site memory ignored"),
         }
         Ok(())
@@ -254,7 +255,8 @@ impl Stage for RateLimiterStage {
         }
     }
 
-    /// What an outcome taught counts here all the same; the next record of the site carries it.
+    /// Treats the record as written: the changed state applies here all the same, and the next record of the site
+    /// carries it.
     fn refused(&mut self, token: Token, _reason: &str, now: Millis, actions: &mut Wanted) {
         self.settled(token, &[], now, actions);
     }
@@ -304,12 +306,12 @@ impl Stage for RateLimiterStage {
     }
 
     fn due(&self, _now: Millis) -> usize {
-        // All else is decided in the call that brings it.
+        // Everything else is decided in the call that delivers it.
         self.partitions.values().map(Sites::held).sum()
     }
 }
 
-/// The site as a key; that of the record where it is the same, which costs no copy.
+/// Returns the site as a key: the key of the record if it is equal, which avoids a copy.
 fn site_key(record: &Delivered, site: &str) -> Bytes {
     match &record.key {
         Some(key) if key.as_ref() == site.as_bytes() => key.clone(),

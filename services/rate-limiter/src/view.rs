@@ -1,35 +1,36 @@
-//! What a progress display may look at.
+//! Figures for progress displays.
 
 use std::sync::{Mutex, PoisonError};
 
 use orbweaver_messages::Millis;
 
-/// Names shown at most.
+/// Maximum number of names shown.
 const SHOWN: usize = 5;
 
-/// The sites that asked to be left alone.
+/// Currently blocked sites.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BlockedSites {
-    /// How many they are.
+    /// Number of blocked sites.
     pub count: u64,
-    /// When the first of them may be asked again, in milliseconds since the Unix epoch.
+    /// End of the block that ends first, in milliseconds since the Unix epoch.
     pub soonest_ms: Option<Millis>,
-    /// Up to five of them, the soonest first.
+    /// Names of up to five blocked sites, earliest end first.
     pub names: Vec<String>,
 }
 
-/// Figures of the rate-limiter, updated about once a second. Reading them costs the rate-limiter nothing.
+/// Figures of the rate-limiter, updated about once per second. Reading them does not slow the rate-limiter down.
 #[derive(Debug, Default)]
 pub struct SiteView(Mutex<BlockedSites>);
 
 impl SiteView {
-    /// The sites that asked to be left alone.
+    /// Returns the blocked sites.
     #[must_use]
     pub fn blocked(&self) -> BlockedSites {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Takes all blocked sites with the end of their block, the soonest first within each partition.
+    /// Takes the number of blocked sites per partition, and the first of them with the end of their block, earliest
+    /// first. Returns the number of all blocked sites.
     pub(crate) fn set<'a>(&self, partitions: impl Iterator<Item = (usize, Vec<(Millis, &'a str)>)>) -> u64 {
         let mut count = 0;
         let mut soonest = vec![];
@@ -45,7 +46,7 @@ impl SiteView {
         count
     }
 
-    /// How many of each partition are of use to [`Self::set`].
+    /// Returns the number of sites per partition that [`Self::set`] can use.
     pub(crate) const fn shown() -> usize {
         SHOWN
     }

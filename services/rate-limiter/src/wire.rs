@@ -1,7 +1,7 @@
-//! The few fields that the rate-limiter reads, borrowed from the record; a dispatch passes through as the bytes that it came in.
+//! Partial decoding of messages, borrowed from the record; the bytes of a dispatch pass through unchanged.
 //!
-//! Reading a message whole and writing it again would be most of the work a dispatch costs here. That the rest of it is
-//! well-formed is checked by who uses it: the fetcher.
+//! Decoding and re-encoding whole messages would be most of the work per dispatch. The fetcher, which uses the other
+//! fields, checks that they are well-formed.
 
 use std::borrow::Cow;
 
@@ -9,63 +9,63 @@ use bytes::Bytes;
 use orbweaver_messages::{Dispatch, MessageError, Millis, Outcome, OutcomeKind};
 use serde::Deserialize;
 
-/// What is read of a `Dispatch`.
+/// The fields of a `Dispatch` that the rate-limiter reads.
 #[derive(Debug, Deserialize)]
 pub struct Scheduled<'a> {
-    /// The site.
+    /// Site of the URL.
     #[serde(borrow)]
     pub site: Cow<'a, str>,
-    /// Past this moment it goes back unasked.
+    /// Time after which it is deferred without a request.
     pub not_after_ms: Millis,
-    /// Past this moment it is dropped.
+    /// Time after which it is dropped.
     pub expires_ms: Millis,
 }
 
-/// What is read of an `Outcome`.
+/// The fields of an `Outcome` that the rate-limiter reads.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Heard<'a> {
-    /// The site.
+    /// Site of the URL.
     #[serde(borrow)]
     pub site: Cow<'a, str>,
-    /// How the dispatch ended.
+    /// Result of the dispatch.
     pub kind: OutcomeKind,
-    /// The HTTP status, where there was an answer.
+    /// HTTP status, if there was an answer.
     #[serde(default)]
     pub status: Option<u16>,
-    /// When the request was sent.
+    /// Time at which the request was sent.
     #[serde(default)]
     pub requested_at_ms: Option<Millis>,
-    /// When the first byte of the answer came, or the attempt failed.
+    /// Time of the answer's first byte, or of the failure.
     #[serde(default)]
     pub answered_at_ms: Option<Millis>,
-    /// The event's time.
+    /// Event time.
     pub ended_at_ms: Millis,
-    /// Until when the site asked to be left alone.
+    /// End of the block, if the site stated one.
     #[serde(default)]
     pub blocked_until_ms: Option<Millis>,
-    /// The site's crawl-delay.
+    /// Crawl-delay of the site.
     #[serde(default)]
     pub crawl_delay_ms: Option<u64>,
 }
 
 impl Heard<'_> {
-    /// Whether the site asked to be left alone.
+    /// Returns `true` if the site refused the request (429, 503).
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         self.kind == OutcomeKind::Blocked || matches!(self.status, Some(429 | 503))
     }
 }
 
-/// Reads part of a message; all of it must be JSON.
+/// Decodes part of a message; all of it must be JSON.
 ///
 /// # Errors
-/// When the bytes are not JSON, or a field that is read is missing or of another form.
+/// Fails if the bytes are not JSON, or a field to be read is missing or has another type.
 pub fn read<'a, T: Deserialize<'a>>(message: &'static str, value: Option<&'a Bytes>) -> Result<T, MessageError> {
     let value = value.ok_or(MessageError::Empty(message))?;
     serde_json::from_slice(value).map_err(|error| MessageError::Invalid { message, reason: error.to_string() })
 }
 
-/// A `Ready` around a dispatch that was read as JSON before.
+/// Wraps a dispatch, which has been decoded as JSON before, in a `Ready`.
 #[must_use]
 pub fn ready(not_before_ms: Millis, interval_ms: u64, dispatch: &[u8]) -> Bytes {
     let head = format!("{{\"not_before_ms\":{not_before_ms},\"interval_ms\":{interval_ms},\"dispatch\":");
@@ -76,7 +76,7 @@ pub fn ready(not_before_ms: Millis, interval_ms: u64, dispatch: &[u8]) -> Bytes 
     value.into()
 }
 
-/// The outcome of a dispatch that goes back unasked, to be dispatched again from `retry_at_ms` on.
+/// Returns the outcome of a dispatch that is deferred without a request, to be dispatched again from `retry_at_ms` on.
 #[must_use]
 pub fn deferred(dispatch: Dispatch, reason: &str, retry_at_ms: Millis, now: Millis) -> Outcome {
     Outcome { retry_at_ms: Some(retry_at_ms), ..Outcome::unasked(dispatch, OutcomeKind::Deferred, reason, now) }

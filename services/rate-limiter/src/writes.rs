@@ -1,4 +1,4 @@
-//! One outstanding record a site (rule 7), and what waits for it.
+//! One unacknowledged record per site (docs/protocol.md#one-write-per-key), and the outcomes that wait for the next.
 
 use orbweaver_stage::Origin;
 
@@ -6,15 +6,15 @@ use orbweaver_stage::Origin;
 #[derive(Debug, Default)]
 pub struct Writes {
     in_flight: bool,
-    /// The memory changed after the record in flight was made: another one follows.
+    /// State changed after the record in flight was made, so another one follows.
     again: bool,
     /// Outcomes that complete with the next record.
     held: Vec<Origin>,
 }
 
 impl Writes {
-    /// The memory changed because of `origin` (or must be written anew without one). When a record is to be written now, gives
-    /// the origins that complete with it.
+    /// Requests a record because `origin` changed the state, or, without an origin, because the record must be written
+    /// again. Returns the origins that complete with the record if it is to be written now.
     pub fn request(&mut self, origin: Option<Origin>) -> Option<Vec<Origin>> {
         self.held.extend(origin);
         if self.in_flight {
@@ -25,13 +25,14 @@ impl Writes {
         Some(std::mem::take(&mut self.held))
     }
 
-    /// The record in flight is durable. When the next one is to be written now, gives the origins that complete with it.
+    /// Handles the acknowledgement of the record in flight. Returns the origins that complete with the next record if
+    /// one is to be written now.
     pub fn settled(&mut self) -> Option<Vec<Origin>> {
         self.in_flight = std::mem::take(&mut self.again);
         self.in_flight.then(|| std::mem::take(&mut self.held))
     }
 
-    /// Whether a record is on its way.
+    /// Returns `true` if a record is in flight.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         self.in_flight

@@ -1,9 +1,9 @@
-//! Who may depend on whom:
+//! Allowed dependencies:
 //! `url <- messages <- patterns, politeness, scope, seen, log <- stage <- store <- process <- services <- orbweaver`.
 
 use crate::Package;
 
-/// The layer of a package of ours: it may depend on lower ones alone. Packages of one layer do not know each other.
+/// Returns the layer of a package of the workspace: it may depend on lower layers only, not on its own.
 fn layer(package: &str) -> Option<u8> {
     Some(match package.strip_prefix("orbweaver").map(|rest| rest.trim_start_matches('-'))? {
         "url" | "toyweb" | "testkit" => 0,
@@ -14,7 +14,7 @@ fn layer(package: &str) -> Option<u8> {
         "extractor" | "fetcher" | "frontier" | "normalizer-dedup" | "rate-limiter" => 6,
         "process" => 5,
         "" => 7,
-        // Each is built on what the one before it has: judges, processes, faults.
+        // Each builds on the previous one: judges, processes, faults.
         "cluster-tests" => 9,
         "chaos-tests" => 10,
         name if name.ends_with("-tests") => 8,
@@ -22,8 +22,8 @@ fn layer(package: &str) -> Option<u8> {
     })
 }
 
-/// Dependencies within the workspace that do not point down, and packages that no layer knows. Tests may use their own
-/// package once more, the toy web and the kit that starts real servers.
+/// Returns dependencies within the workspace that do not point down, and packages without a layer. Tests may also use
+/// the package itself, the toy web and the testkit.
 #[must_use]
 pub fn arrows_that_point_up(packages: &[Package]) -> Vec<String> {
     let mut broken = vec![];
@@ -43,9 +43,9 @@ pub fn arrows_that_point_up(packages: &[Package]) -> Vec<String> {
     broken
 }
 
-/// Libraries that stand for an effect or a format, and the packages that alone may name them.
+/// Libraries for an effect or a format, with the only packages that may use them.
 const OWNERS: [(&str, &[&str]); 12] = [
-    // The store, the index of what waits, and the index over the documents that were exported.
+    // The store, the index of queued URLs, and the index of exported documents.
     ("fjall", &["orbweaver-store", "orbweaver-frontier", "orbweaver"]),
     ("rdkafka", &["orbweaver-log"]),
     ("scylla", &["orbweaver-store"]),
@@ -60,7 +60,7 @@ const OWNERS: [(&str, &[&str]); 12] = [
     ("clap", &["orbweaver", "orbweaver-process", "orbweaver-toyweb"]),
 ];
 
-/// Packages that decide and do nothing else: no runtime, no socket.
+/// Packages of pure logic: no runtime, no socket.
 const PURE: [&str; 6] = [
     "orbweaver-url",
     "orbweaver-messages",
@@ -70,7 +70,7 @@ const PURE: [&str; 6] = [
     "orbweaver-frontier",
 ];
 
-/// Uses of a library by a package that may not name it. Tests may.
+/// Returns uses of a library by a package that may not use it. Tests may.
 #[must_use]
 pub fn libraries_of_others(packages: &[Package]) -> Vec<String> {
     let mut broken = vec![];

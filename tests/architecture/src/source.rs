@@ -2,20 +2,20 @@
 
 use std::path::Path;
 
-/// The most lines that a source file may have.
+/// Maximum number of lines of a source file.
 pub const MAX_LINES: usize = 500;
 
-/// Names that say nothing of what is inside.
+/// Names that do not describe their content.
 const FORBIDDEN: [&str; 8] = ["common", "util", "utils", "helper", "helpers", "core", "types", "misc"];
 
-/// A finding when `text` has more lines than a file may have.
+/// Returns a finding if `text` has more than [`MAX_LINES`] lines.
 #[must_use]
 pub fn too_long(path: &Path, text: &str) -> Option<String> {
     let lines = text.lines().count();
     (lines > MAX_LINES).then(|| format!("{}: {lines} lines", path.display()))
 }
 
-/// The folders and the file's stem that carry a name which says nothing.
+/// Returns the directories in the path and the file stem with a forbidden name.
 #[must_use]
 pub fn forbidden_names(path: &Path) -> Vec<String> {
     let stem = path.with_extension("");
@@ -23,7 +23,7 @@ pub fn forbidden_names(path: &Path) -> Vec<String> {
     parts.map(|part| format!("{}: `{part}`", path.display())).collect()
 }
 
-/// Lines that leave something to be done.
+/// Returns lines that mark unfinished work.
 #[must_use]
 pub fn unfinished(path: &Path, text: &str) -> Vec<String> {
     let marks =
@@ -32,8 +32,8 @@ pub fn unfinished(path: &Path, text: &str) -> Vec<String> {
     lines.map(|(number, line)| format!("{}:{}: {}", path.display(), number + 1, line.trim())).collect()
 }
 
-/// Constants of `metrics.rs` whose name does not begin with `prefix`, and public ones whose doc comment says nothing of when
-/// to alert.
+/// Returns constants of `metrics.rs` whose name does not start with `prefix`, and public ones whose doc comment does
+/// not state when to alert.
 #[must_use]
 pub fn metrics_without_alert(path: &Path, text: &str, prefix: &str) -> Vec<String> {
     let (mut broken, mut docs) = (vec![], String::new());
@@ -52,7 +52,7 @@ pub fn metrics_without_alert(path: &Path, text: &str, prefix: &str) -> Vec<Strin
                 broken.push(format!("{}: `{name}` is not named {prefix}…", path.display()));
             }
         }
-        // Attributes may stand between a doc comment and its constant.
+        // Attributes may appear between a doc comment and its constant.
         if !line.starts_with("#[") {
             docs.clear();
         }

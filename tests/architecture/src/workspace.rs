@@ -1,4 +1,4 @@
-//! What the workspace consists of.
+//! Packages and files of the workspace.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,34 +8,34 @@ use serde_json::Value;
 /// A dependency of a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dependency {
-    /// The package that is depended on.
+    /// Name of the required package.
     pub name: String,
-    /// Only tests, benches and examples need it.
+    /// Whether only tests, benches and examples need it.
     pub dev: bool,
 }
 
 /// A package of the workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Package {
-    /// Its name.
+    /// Name of the package.
     pub name: String,
-    /// Its folder, from the root of the workspace.
+    /// Directory, relative to the root of the workspace.
     pub folder: PathBuf,
-    /// What it depends on.
+    /// Dependencies of the package.
     pub dependencies: Vec<Dependency>,
 }
 
-/// The root of the workspace.
+/// Returns the root of the workspace.
 #[must_use]
 pub fn root() -> PathBuf {
     let root = PathBuf::from("../..");
     root.canonicalize().unwrap_or(root)
 }
 
-/// The packages of the workspace, as cargo sees them.
+/// Returns the packages of the workspace, as reported by cargo.
 ///
 /// # Errors
-/// When cargo cannot be asked or is not understood.
+/// When cargo cannot be run or its output is invalid.
 pub fn packages() -> Result<Vec<Package>, String> {
     let mut command = Command::new(env!("CARGO"));
     command.args(["metadata", "--offline", "--no-deps", "--format-version", "1"]).current_dir(root());
@@ -59,7 +59,7 @@ fn package(value: &Value) -> Option<Package> {
     Some(Package { name: value["name"].as_str()?.to_owned(), folder, dependencies })
 }
 
-/// All files below a folder of the workspace, as paths from its root, in order.
+/// Returns all files below a directory of the workspace, as sorted paths relative to its root.
 #[must_use]
 pub fn files_below(folder: &str) -> Vec<PathBuf> {
     let (root, mut files) = (root(), vec![]);

@@ -1,10 +1,10 @@
-//! The workspace keeps its own rules.
+//! The workspace follows its own rules.
 
 use std::path::{Path, PathBuf};
 
 use orbweaver_architecture_tests::{
-    Package, arrows_that_point_up, files_below, forbidden_names, libraries_of_others, metrics_without_alert, packages,
-    root, too_long, unfinished,
+    Package, Protocol, arrows_that_point_up, dead_links, files_below, forbidden_names, libraries_of_others,
+    metrics_without_alert, packages, root, too_long, unfinished,
 };
 
 fn none(findings: &[String]) {
@@ -31,6 +31,17 @@ fn sources() -> Vec<(PathBuf, String)> {
     read
 }
 
+/// Returns the Markdown pages.
+fn pages() -> Vec<(PathBuf, String)> {
+    let folders = ["crates", "services", "tests", "docs", "schemas"].into_iter().flat_map(files_below);
+    let pages = folders.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+    let pages = pages.chain(["ARCHITECTURE.md", "README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(PathBuf::from));
+    let read: Vec<_> =
+        pages.filter_map(|path| Some((path.clone(), std::fs::read_to_string(root().join(path)).ok()?))).collect();
+    assert!(read.len() > 50, "{} pages were found", read.len());
+    read
+}
+
 #[test]
 fn dependencies_point_down_and_services_do_not_know_each_other() {
     none(&arrows_that_point_up(&ours()));
@@ -54,6 +65,26 @@ fn every_folder_and_file_is_named_after_what_it_has() {
 #[test]
 fn nothing_is_left_to_be_done_later() {
     none(&sources().iter().flat_map(|(path, text)| unfinished(path, text)).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_rule_of_the_protocol_is_cited_by_its_name_and_has_a_test() {
+    let protocol = Protocol::parse(&std::fs::read_to_string(root().join("docs/protocol.md")).unwrap_or_default());
+    assert!(protocol.rules.len() > 20, "{:?}", protocol.rules);
+    let sources = sources();
+    let missing = protocol.missing_tests(sources.iter().map(|(_, text)| &**text));
+    none(&missing.union(&protocol.untested).cloned().collect::<Vec<_>>());
+    let files = sources.into_iter().chain(pages());
+    none(&files.flat_map(|(path, text)| protocol.broken_links(&path, &text)).collect::<Vec<_>>());
+}
+
+#[test]
+fn links_between_pages_lead_somewhere() {
+    let read = |path: &Path| match std::fs::read_to_string(root().join(path)) {
+        Err(_) if root().join(path).is_dir() => Some(String::new()),
+        text => text.ok(),
+    };
+    none(&pages().iter().flat_map(|(path, text)| dead_links(path, text, read)).collect::<Vec<_>>());
 }
 
 #[test]

@@ -1,11 +1,11 @@
-//! The wall clock of the instances, which can be set: libfaketime gives them the machine's, moved by the amount in a file.
+//! Wall clock of the instances, which can be set: libfaketime shifts the machine's clock by the amount in a file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
-/// A wall clock that is moved by as much as a file says.
+/// A wall clock that is shifted by the amount in a file.
 #[derive(Debug, Clone)]
 pub(crate) struct FakedClock {
     library: PathBuf,
@@ -13,7 +13,7 @@ pub(crate) struct FakedClock {
 }
 
 impl FakedClock {
-    /// The machine's clock for now, through this library. The file is created in `dir`.
+    /// Creates an unshifted clock that uses this library. The file is created in `dir`.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -23,25 +23,25 @@ impl FakedClock {
         Ok(clock)
     }
 
-    /// Variables of a process that is to use this clock. Clocks that cannot be set stay as they are.
+    /// Returns the variables of a process that is to use this clock. Monotonic clocks are not shifted.
     pub(crate) fn variables(&self) -> [(String, String); 4] {
         let path = |path: &Path| path.display().to_string();
         [
             ("LD_PRELOAD", path(&self.library)),
             ("FAKETIME_TIMESTAMP_FILE", path(&self.file)),
-            // The file is read again after this number of seconds.
+            // Interval, in seconds, at which the file is read again.
             ("FAKETIME_CACHE_DURATION", "1".to_owned()),
             ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
         ]
         .map(|(name, value)| (name.to_owned(), value))
     }
 
-    /// Moves the clock by this amount from the machine's: `-3600s`.
+    /// Shifts the clock by this amount from the machine's: `-3600s`.
     ///
     /// # Errors
     /// When the file cannot be written.
     pub(crate) fn set(&self, by: &str) -> Result<()> {
-        // In one step: a half-written file would be another time.
+        // Atomic: a half-written file would contain another amount.
         let new = self.file.with_extension("new");
         fs::write(&new, by).and_then(|()| fs::rename(&new, &self.file)).with_context(|| self.file.display().to_string())
     }

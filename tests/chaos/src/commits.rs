@@ -1,5 +1,5 @@
-//! Commits that failed. No fault of its own makes them fail: it is what becomes of the commit of a member that was away for too
-//! long, and of one while the broker is away.
+//! Count of failed commits. No fault targets commits directly: they fail when a member was unavailable for too long or
+//! while a broker is unavailable.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
@@ -7,10 +7,10 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-/// What a process logs of a commit that did not come about.
+/// Log messages of a failed commit.
 const SAID: [&str; 2] = [r#""message":"a commit was refused""#, r#""message":"closed without its last commit""#];
 
-/// How many commits failed, by the logs of all instances, each in a folder of its own below `instances`.
+/// Counts the failed commits in the logs of all instances, each in its own directory below `instances`.
 ///
 /// # Errors
 /// When a log cannot be read.

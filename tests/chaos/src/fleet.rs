@@ -1,4 +1,4 @@
-//! The processes of a run, and what is done to them and to the servers.
+//! Processes of a run, and the execution of faults on them and on the servers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -23,23 +23,24 @@ use crate::scarcity::{NoMemory, SmallDisk};
 use crate::schedule::{Fault, Server, Slot};
 use crate::verdict::Exit;
 
-/// How long the end of a process is waited for; what counts as too long is the verdict's business.
+/// Maximum wait for the end of a process; the verdict has its own limit.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
-/// How long an instance may be busy with its last fault when the next one comes.
+/// Maximum time that an instance may still be busy with its last fault when the next one is due.
 const BUSY_FOR: Duration = Duration::from_secs(60);
-/// How long a process may run without more memory before it is killed (-9): one that is idle needs none.
+/// Time that a process may run without additional memory before it is killed (SIGKILL): an idle one needs none.
 const STARVES_WITHIN: Duration = Duration::from_secs(20);
-/// How long it may take until all processes have followed a clock that was set.
+/// Time within which all processes follow a clock that was set.
 const CLOCK_FOLLOWED_WITHIN: Duration = Duration::from_secs(35);
-/// How often a state is looked at.
+/// Polling interval.
 const POLL: Duration = Duration::from_millis(300);
-/// How long a server may take to start before further faults wait for it: when most brokers are away nothing moves, and nothing
-/// can be hurt.
+/// Start-up time of a server beyond which further faults are postponed: while most brokers are unavailable nothing
+/// progresses, and faults have no effect.
 const STARTS_WITHIN: Duration = Duration::from_secs(10);
-/// How long after its return a server still counts as away: clients come back by and by.
+/// Time after its return during which a server still counts as unavailable, because clients reconnect gradually, in
+/// milliseconds.
 const BACK_MS: Millis = 10_000;
 
-/// The name of a server for `tests/stack`.
+/// Returns the name of a server for `tests/stack`.
 fn node(server: Server) -> String {
     match server {
         Server::Broker(node) => node.to_string(),
@@ -47,52 +48,52 @@ fn node(server: Server) -> String {
     }
 }
 
-/// What has been done and seen so far.
+/// Record of faults and observations.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    /// Faults by kind.
+    /// Number of faults by kind.
     pub(crate) faults: BTreeMap<&'static str, u32>,
-    /// Fetchers that were killed or frozen, or that ended by themselves.
+    /// Number of fetchers that were killed or suspended, or that ended by themselves.
     pub(crate) fetchers_hurt: u64,
-    /// Fetchers that were there when a broker went away.
+    /// Number of fetchers present at broker outages.
     pub(crate) fetchers_cut_off: u64,
-    /// Ends of processes.
+    /// Exits of processes.
     pub(crate) exits: Vec<Exit>,
-    /// What went wrong with the run itself.
+    /// Problems of the run itself.
     pub(crate) troubles: Vec<String>,
-    /// Start and end of each fault.
+    /// Start and end of each fault, in milliseconds since the epoch.
     pub(crate) faults_ms: Vec<(Millis, Millis)>,
-    /// Since when and until when a server was away.
+    /// Start and end of each server outage, in milliseconds since the epoch.
     outages: Vec<(Millis, Millis)>,
 }
 
-/// Instances of all services, and the servers below them.
+/// Instances of all services, and their servers.
 pub(crate) struct Fleet {
     /// Topics and keyspace.
     pub(crate) cluster: Cluster,
     /// The servers.
     pub(crate) stack: Stack,
-    /// The network between them and the services.
+    /// The network between servers and services.
     network: Network,
-    /// What happens is noted here.
+    /// Journal of the run.
     pub(crate) journal: Journal,
     folder: PathBuf,
-    /// The disk with their states, if one could be mounted.
+    /// Disk with the instances' states, if one could be mounted.
     disk: Option<SmallDisk>,
-    /// Their wall clock, if one that can be set was found.
+    /// Wall clock of the instances, if a library to set it was found.
     clock: Option<FakedClock>,
-    /// Those that nobody is disturbing.
+    /// Instances without an ongoing fault.
     running: Mutex<BTreeMap<Slot, Instance>>,
     tally: Mutex<Tally>,
-    /// Held while a server is away, so that one is away at a time, however long it takes to come back.
+    /// Held during an outage, so that only one server is unavailable at a time, however long its return takes.
     servers: Mutex<()>,
-    /// Since when a server starts.
+    /// Start time of the server that is currently starting.
     starts: std::sync::Mutex<Option<Instant>>,
     folders: AtomicU64,
 }
 
 impl Fleet {
-    /// A fleet without instances; their folders are made in `folder`.
+    /// Creates a fleet without instances; their directories are created in `folder`.
     #[must_use]
     pub(crate) fn new(cluster: Cluster, stack: Stack, network: Network, journal: Journal, folder: PathBuf) -> Self {
         let (disk, clock) = (None, None);
@@ -113,24 +114,24 @@ impl Fleet {
         Self { clock, ..self }
     }
 
-    /// Whether a server takes longer to start than it should.
+    /// Returns `true` if a server has been starting for longer than [`STARTS_WITHIN`].
     pub(crate) fn waits_for_server(&self) -> bool {
         let starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
         starts.is_some_and(|since| since.elapsed() > STARTS_WITHIN)
     }
 
-    /// What has been done and seen.
+    /// Returns the record of faults and observations.
     pub(crate) async fn tally(&self) -> MutexGuard<'_, Tally> {
         self.tally.lock().await
     }
 
-    /// The instances that nobody is disturbing.
+    /// Returns the service and process id of each instance without an ongoing fault.
     pub(crate) async fn processes(&self) -> Vec<(Service, u32)> {
         let running = self.running.lock().await;
         running.iter().filter_map(|(slot, instance)| Some((slot.service, instance.id()?))).collect()
     }
 
-    /// Starts an instance in a folder, a new one if none is given.
+    /// Starts an instance in a directory, by default a new one.
     ///
     /// # Errors
     /// When it does not start.
@@ -146,11 +147,11 @@ impl Fleet {
         Ok(())
     }
 
-    /// Waits until all instances are ready. One that ends meanwhile is started again: before the first fault, too, processes
-    /// that make tables at the same time may be in each other's way.
+    /// Waits until all instances are ready, and restarts those that end in the meantime: even before the first fault,
+    /// processes that create tables concurrently may conflict.
     ///
     /// # Errors
-    /// When they are not in time.
+    /// When they are not ready in time.
     pub(crate) async fn ready(&self, within: Duration) -> Result<()> {
         let end = Instant::now() + within;
         let mut ticks = interval(POLL);
@@ -159,7 +160,7 @@ impl Fleet {
             self.supervise().await?;
             let mut waiting = vec![];
             for (slot, instance) in &*self.running.lock().await {
-                // One that ends just now does not answer.
+                // An instance that is just ending does not respond.
                 if !instance.ask("/readyz").await.is_ok_and(|answer| answer.status == 200) {
                     waiting.push(slot.to_string());
                 }
@@ -171,7 +172,7 @@ impl Fleet {
         }
     }
 
-    /// Does what a fault says, to its end. What does not work is noted as trouble.
+    /// Runs a fault to its end. Failures are recorded as trouble.
     pub(crate) async fn suffer(&self, fault: Fault) {
         let Some(fault) = self.possible(fault) else { return self.journal.note("left out", json!(fault.to_string())) };
         self.journal.note("fault", json!(fault.to_string()));
@@ -210,16 +211,16 @@ impl Fleet {
         }
     }
 
-    /// Notes what should not be.
+    /// Records a problem of the run.
     pub(crate) async fn trouble(&self, what: String) {
         self.journal.note("trouble", json!(what));
         self.tally().await.troubles.push(what);
     }
 
-    /// Starts again what ended by itself, as a supervisor does.
+    /// Restarts instances that ended by themselves, as a supervisor does.
     ///
     /// # Errors
-    /// When it does not start.
+    /// When an instance does not start.
     pub(crate) async fn supervise(&self) -> Result<()> {
         let mut ended = vec![];
         {
@@ -240,13 +241,13 @@ impl Fleet {
         Ok(())
     }
 
-    /// Ends all instances with SIGTERM, at once.
+    /// Stops all instances with SIGTERM, at the same time.
     pub(crate) async fn end(&self) {
         let all = std::mem::take(&mut *self.running.lock().await);
         let services: BTreeSet<Service> = all.keys().map(|slot| slot.service).collect();
         self.journal.note("end", json!({ "instances": all.len(), "services": services.len() }));
         for instance in all.values() {
-            // One that has ended already is found when it is waited for.
+            // An instance that has ended already is handled by the wait below.
             let _ = instance.signal(Signal::TERM);
         }
         let begun = Instant::now();
@@ -257,7 +258,7 @@ impl Fleet {
         }
     }
 
-    /// Takes an instance out of the fleet. One whose last fault is not over yet, on a machine that is slow, is waited for.
+    /// Removes an instance from the fleet. Waits if its last fault is not over yet, as happens on slow machines.
     async fn take(&self, slot: Slot) -> Result<Instance> {
         let end = Instant::now() + BUSY_FOR;
         let mut ticks = interval(POLL);
@@ -283,8 +284,8 @@ impl Fleet {
         self.start(slot, folder).await
     }
 
-    /// The fault that is possible here, if any: only root can make control groups and small disks. Faults that do not happen are
-    /// not counted.
+    /// Returns the fault that is possible on this machine, if any: only root can create control groups and small disks.
+    /// Omitted faults are not counted.
     fn possible(&self, fault: Fault) -> Option<Fault> {
         match fault {
             Fault::OutOfMemory { slot, back_after_ms } if NoMemory::make("probe").is_none() => {
@@ -296,7 +297,7 @@ impl Fleet {
         }
     }
 
-    /// The kind of fault that this became, if any.
+    /// Starves an instance of memory. Returns the resulting kind of fault, if any.
     async fn starve(&self, slot: Slot, back_after_ms: u64) -> Result<Option<&'static str>> {
         let mut instance = self.take(slot).await?;
         let dir = instance.folder().to_owned();
@@ -322,7 +323,7 @@ impl Fleet {
 
     async fn fill_disk(&self, for_ms: u64) -> Result<()> {
         let Some(disk) = &self.disk else { return Ok(()) };
-        // An instance that ends meanwhile cannot finish its work in flight.
+        // An instance that ends in the meantime cannot finish its work in flight.
         let outage = self.begin_outage(false).await;
         disk.fill(for_ms).await?;
         self.end_outage(outage).await;
@@ -331,12 +332,12 @@ impl Fleet {
 
     async fn set_back(&self, for_ms: u64) -> Result<()> {
         let Some(clock) = &self.clock else { return Ok(()) };
-        // An instance that is ending because of it, and then receives SIGTERM, reports that it did not finish.
+        // An instance that is ending because of the clock and then receives SIGTERM reports that it did not finish.
         let outage = self.begin_outage(false).await;
         clock.set("-3600s")?;
         sleep(Duration::from_millis(for_ms)).await;
         clock.set("+0s")?;
-        // Those that began in the meantime end once more.
+        // Instances that started in the meantime end once more.
         sleep(CLOCK_FOLLOWED_WITHIN).await;
         self.end_outage(outage).await;
         Ok(())
@@ -363,7 +364,7 @@ impl Fleet {
         self.start(slot, Some(folder)).await
     }
 
-    /// Waits for the end of an instance that was told to end.
+    /// Waits for the end of an instance after SIGTERM.
     async fn ended(&self, slot: Slot, mut instance: Instance, begun: Instant) -> Result<()> {
         let from = SystemClock.now();
         let code = instance.end(ENDS_WITHIN).await?.code();
@@ -437,7 +438,7 @@ impl Fleet {
     async fn cut_off(&self, slot: Slot, for_ms: u64) -> Result<()> {
         let instance = self.take(slot).await?;
         self.hurt(slot).await;
-        // One that has ended meanwhile is found when it is back among the others.
+        // An instance that has ended in the meantime is noticed once it is back in the fleet.
         let process = instance.id();
         if let Some(id) = process {
             self.network.cut_off(id).await;
@@ -448,7 +449,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// A server goes away; with a broker, the work that fetchers have in flight may be given to others.
+    /// Records the start of an outage. In a broker outage, the work in flight of fetchers may go to others.
     async fn begin_outage(&self, of_broker: bool) -> usize {
         let since = SystemClock.now();
         let fetchers = self.running.lock().await.keys().filter(|slot| slot.service == Service::Fetcher).count();

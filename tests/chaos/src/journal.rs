@@ -1,4 +1,4 @@
-//! What happened in a run, line by line: enough to understand it, and to repeat it.
+//! Log of the events of a run, one per line: enough to understand and to repeat it.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -10,7 +10,7 @@ use orbweaver_messages::Millis;
 use orbweaver_stage::{Clock as _, SystemClock};
 use serde_json::Value;
 
-/// The journal of a run: lines of JSON, each on disk as soon as it is noted.
+/// Journal of a run: lines of JSON, each written to disk immediately.
 #[derive(Debug)]
 pub(crate) struct Journal {
     file: Mutex<File>,
@@ -18,17 +18,17 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// A new journal.
+    /// Creates a journal.
     ///
     /// # Errors
-    /// When the file cannot be made.
+    /// When the file cannot be created.
     pub(crate) fn create(path: &Path) -> Result<Self> {
         let file = File::create(path).with_context(|| format!("{}", path.display()))?;
         Ok(Self { file: Mutex::new(file), begun_ms: SystemClock.now() })
     }
 
     #[allow(clippy::needless_pass_by_value, reason = "what is noted is made for it")]
-    /// Notes something with its time; what cannot be written is said on stderr.
+    /// Writes an event with its time; if that fails, prints it to stderr.
     pub(crate) fn note(&self, what: &str, about: Value) {
         let now = SystemClock.now();
         let line = serde_json::json!({ "ms": now - self.begun_ms, "epoch_ms": now, "what": what, "about": about });

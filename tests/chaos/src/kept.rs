@@ -1,16 +1,16 @@
-//! What has to be kept of a web: of each URL its row, its links and its redirect, of each authority its robots.txt. Pure.
+//! Expected stored data of a web: row, links and redirect of each URL, robots.txt of each authority. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use orbweaver_toyweb::{Asked, Expected, Fate, Reply, Web};
 use url::{Position, Url};
 
-/// More requests than any special place answers otherwise than at last.
+/// Number of earlier requests, sufficient for every special place to give its final response.
 const BEFORE: u32 = 1_000;
-/// Redirects of a robots.txt that are followed.
+/// Maximum number of followed redirects of a robots.txt.
 const ROBOTS_HOPS: usize = 5;
 
-/// How a URL ends, and what is kept of that.
+/// Final state of a URL and its expected stored data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kept {
     /// A page with its document and its links.
@@ -19,26 +19,26 @@ pub enum Kept {
     Redirect {
         /// The HTTP status.
         status: u16,
-        /// The target, absolute.
+        /// The absolute target.
         target: String,
     },
-    /// Nothing can be had.
+    /// A URL without content.
     Gone {
         /// The HTTP status.
         status: u16,
     },
-    /// A row, if any: how it ends is up to the crawler.
+    /// A row or none: the outcome is up to the crawler.
     Anything,
 }
 
-/// What a page consists of.
+/// Content of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Contents {
-    /// Bytes of the decoded body.
+    /// Size of the decoded body, in bytes.
     pub bytes: u64,
-    /// Links, each as often as it is there.
+    /// Number of links, including repetitions.
     pub links: u64,
-    /// Distinct targets of the links.
+    /// Number of distinct link targets.
     pub targets: u64,
 }
 
@@ -47,11 +47,11 @@ pub struct Contents {
 pub struct Robots {
     /// The HTTP status at the end of its redirects.
     pub status: Option<u16>,
-    /// Its text; empty where there is none.
+    /// The text; empty if there is none.
     pub body: String,
 }
 
-/// All that has to be kept.
+/// All expected stored data.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Keepsakes {
     /// By canonical URL.
@@ -60,7 +60,7 @@ pub struct Keepsakes {
     pub robots: BTreeMap<String, Robots>,
 }
 
-/// What a crawl of a web has to keep.
+/// Returns the data that a crawl of a web must store.
 #[must_use]
 pub fn keepsakes(web: &Web, truth: &[Expected]) -> Keepsakes {
     let mut all = Keepsakes::default();
@@ -104,7 +104,7 @@ fn location(url: &Url, reply: &Reply) -> Option<Url> {
     url.join(to).ok()
 }
 
-/// The answer behind redirects to other spellings of the URL.
+/// Returns the response, after a redirect to another spelling of the URL if there is one.
 fn at_last(web: &Web, url: &Url) -> Reply {
     let reply = ask(web, url);
     match location(url, &reply).filter(|_| (300..400).contains(&reply.status)) {
@@ -128,7 +128,7 @@ fn robots(web: &Web, url: &Url) -> Robots {
     Robots { status: Some(reply.status), body }
 }
 
-/// Counts the links of a page, as a generated web writes them: in double quotes, in `a` alone.
+/// Counts the links of a page, as a generated web writes them: in double quotes, in `a` elements only.
 fn contents(url: &Url, reply: &Reply) -> Contents {
     let text = String::from_utf8_lossy(&reply.body);
     let hrefs = text.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());

@@ -1,24 +1,25 @@
-//! The chaos gate: real processes on real servers crawl a web with a known truth, while a seeded schedule kills, freezes, drains
-//! and adds instances of every service, takes memory and disk from them, takes the servers away, and cuts the network between.
+//! The chaos gate: real processes on real servers crawl a web with a known truth, while a seeded schedule kills,
+//! suspends, drains and adds instances of every service, exhausts their memory and disk, stops the servers, and cuts
+//! the network between them.
 //!
-//! [`schedule`] turns a seed into faults; [`run`] lets them happen to a fleet while completion is read all the time; the
-//! [`Verdict`] compares what the web's own log, the topics and the ends of the processes say with what was promised.
+//! [`schedule`] derives faults from a seed; [`run`] applies them to a fleet while completion is polled; the [`Verdict`]
+//! compares the web's request log, the topics and the exits of the processes with the promises.
 //!
 //! | module | contents |
 //! |---|---|
-//! | `schedule` | what goes wrong, and when (pure) |
-//! | `fleet` | the processes, and what is done to them and to the servers |
-//! | `kept` | what has to be kept of a web (pure) |
-//! | `stored` | what the CQL server has |
+//! | `schedule` | faults and their times (pure) |
+//! | `fleet` | the processes and servers, and the execution of faults |
+//! | `kept` | expected stored data of a web (pure) |
+//! | `stored` | content of the CQL server |
 //! | `proxy` | the network between services and servers, which can be cut and slowed |
 //! | `clock` | the wall clock of the instances, which can be set |
 //! | `scarcity` | shortages of memory and of disk space |
-//! | `usage` | the memory, the CPU time and the disk space that a run takes |
-//! | `watch` | completion, read all the time |
-//! | `verdict` | a run against what is true and what was promised (pure) |
-//! | `journal` | what happened, line by line |
-//! | `commits` | how many of them failed |
-//! | `run` | one run from start to verdict |
+//! | `usage` | memory, CPU time and disk space of a run |
+//! | `watch` | continuous polling for completion |
+//! | `verdict` | comparison of a run with the truth and the promises (pure) |
+//! | `journal` | log of the events of a run |
+//! | `commits` | number of failed commits |
+//! | `run` | one run, from start to verdict |
 
 mod clock;
 mod commits;

@@ -1,4 +1,4 @@
-//! Runs the chaos gate for one seed; see `tests/chaos/run`.
+//! Command that runs the chaos gate for one seed; see `tests/chaos/run`.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,37 +17,37 @@ struct Options {
     /// Seed of web and faults
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Ordinary pages of the web
+    /// Number of ordinary pages of the web
     #[arg(long, default_value_t = 1_200)]
     pages: u64,
-    /// Sites that they are spread over
+    /// Number of sites they are spread over
     #[arg(long, default_value_t = 8)]
     sites: u32,
-    /// Least time between requests to a site, in milliseconds: 100, 125, 200, 250, 500 or 1000
+    /// Minimum time between requests to a site, in milliseconds: 100, 125, 200, 250, 500 or 1000
     #[arg(long, default_value_t = 250, value_parser = rate)]
     interval_ms: u64,
-    /// Brokers that there are, each of which goes away once: 1, or 3 that replicate
+    /// Number of brokers, each of which is unavailable once: 1, or 3 that replicate
     #[arg(long, default_value_t = 3, value_parser = brokers)]
     brokers: u8,
-    /// Take the fetchers away for longer than a lease, and all servers for more than a minute three times in a row
+    /// Stop the fetchers for longer than a lease, and cut off all servers for more than a minute three times in a row
     #[arg(long)]
     long: bool,
-    /// The time between two faults is this many times as long
+    /// Factor for the time between two faults
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=60))]
     stretch: u32,
-    /// Folder for journal and logs; must be empty or absent
+    /// Directory for journal and logs; must be empty or absent
     #[arg(long, value_name = "DIR", required_unless_present = "plan")]
     out: Option<PathBuf>,
-    /// A small disk that is mounted there holds the states of all instances, and is full for a while
+    /// Mount point of a small disk, which holds the states of all instances and is full for a while
     #[arg(long, value_name = "DIR")]
     small_disk: Option<PathBuf>,
-    /// libfaketime, by which the clocks of all instances are an hour behind for a while
+    /// Path of libfaketime, by which the clocks of all instances are an hour behind for a while
     #[arg(long, value_name = "FILE")]
     clock_library: Option<PathBuf>,
-    /// First of seventeen ports of the servers and the proxies in front of them
+    /// First of seventeen ports, for the servers and the proxies in front of them
     #[arg(long, default_value_t = 26_092, value_parser = clap::value_parser!(u16).range(1_024..=65_500))]
     port: u16,
-    /// End after so many seconds, whatever there is
+    /// Time limit of the run, in seconds
     #[arg(long, value_name = "S", default_value_t = 900)]
     max_seconds: u64,
     /// Only print the schedule
@@ -61,13 +61,13 @@ impl Options {
     }
 }
 
-/// An interval that is a whole number of requests a second, at which one request is in flight a site.
+/// Parses an interval that equals a whole number of requests per second, at which each site has one request in flight.
 fn rate(value: &str) -> Result<u64, String> {
     let allowed = [100, 125, 200, 250, 500, 1_000];
     value.parse().ok().filter(|ms| allowed.contains(ms)).ok_or_else(|| format!("allowed are {allowed:?}"))
 }
 
-/// What `tests/stack` can start.
+/// Parses a number of brokers that `tests/stack` can start.
 fn brokers(value: &str) -> Result<u8, String> {
     value.parse().ok().filter(|count| [1, 3].contains(count)).ok_or_else(|| "allowed are 1 and 3".to_owned())
 }
@@ -91,7 +91,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Servers and processes are stopped in every case, since whoever started them is dropped here.
+/// Runs with a time limit. Servers and processes are stopped in every case, because their owners are dropped here.
 async fn bounded(options: Options) -> Result<bool> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let limit = Duration::from_secs(options.max_seconds);

@@ -1,7 +1,8 @@
-//! The network between services and servers: a TCP proxy in front of each server, whose connections can be cut and slowed.
+//! The network between services and servers: a TCP proxy in front of each server, whose connections can be cut and
+//! slowed.
 //!
-//! A cut drops nothing and closes nothing: bytes wait until it is over, as with a network that loses all packets for a while. A process
-//! that is cut off is known by the ports of its sockets (`/proc`), so that all processes share the proxies.
+//! A cut drops and closes nothing: bytes wait until it is over, as in a network that loses all packets for a while. A
+//! cut-off process is identified by the ports of its sockets (`/proc`), so that all processes share the proxies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,27 +18,27 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::schedule::Server;
 
-/// Bytes that are passed on at once.
+/// Bytes forwarded at once.
 const CHUNK: usize = 16 << 10;
-/// Chunks of one direction of a connection that are on their way.
+/// Maximum number of chunks in transit per direction of a connection.
 const ON_THEIR_WAY: usize = 64;
-/// New connections whose process is looked up in one reading of `/proc`.
+/// Maximum number of new connections looked up in one scan of `/proc`.
 const LOOKED_UP_AT_ONCE: usize = 1_024;
 
-/// What is wrong with the network.
+/// Faults of the network.
 #[derive(Debug, Clone, Default)]
 struct Weather {
-    /// Servers that nobody reaches.
+    /// Servers that are cut off from all services.
     cut: BTreeSet<Server>,
-    /// How much longer each chunk takes.
+    /// Additional latency of each chunk.
     delay: Duration,
-    /// Processes that reach no server.
+    /// Processes that are cut off from all servers.
     processes: BTreeSet<u32>,
-    /// The ports of their sockets.
+    /// Ports of the sockets of these processes.
     ports: BTreeMap<u16, u32>,
 }
 
-/// The proxies of all servers; they end when this is dropped.
+/// Proxies of all servers; they end when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Network {
     weather: watch::Sender<Weather>,
@@ -46,10 +47,10 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Starts a proxy for each server: from a port of loopback to another.
+    /// Starts a proxy for each server, from one loopback port to another.
     ///
     /// # Errors
-    /// When a port is taken.
+    /// When a port is in use.
     pub(crate) async fn start(links: &[(Server, u16, u16)]) -> io::Result<Self> {
         let weather = watch::Sender::new(Weather::default());
         let (lookups, asked) = mpsc::channel(LOOKED_UP_AT_ONCE);
@@ -64,7 +65,7 @@ impl Network {
         Ok(network)
     }
 
-    /// All servers that have a proxy.
+    /// Returns all servers with a proxy.
     pub(crate) fn servers(&self) -> Vec<Server> {
         self.servers.clone()
     }
@@ -81,7 +82,7 @@ impl Network {
 
     /// Cuts a process off from all servers.
     pub(crate) async fn cut_off(&self, process: u32) {
-        // From now on new connections are looked up, so that the reading below finds all others.
+        // From now on new connections are looked up, so that the scan below finds all others.
         self.weather.send_modify(|weather| _ = weather.processes.insert(process));
         let ports = spawn_blocking(move || ports_of(process)).await.unwrap_or_default();
         self.weather.send_modify(|weather| weather.ports.extend(ports.into_iter().map(|port| (port, process))));
@@ -95,7 +96,7 @@ impl Network {
         });
     }
 
-    /// Makes everything take longer; zero for as usual.
+    /// Sets the additional latency; zero restores the normal one.
     pub(crate) fn delay(&self, by: Duration) {
         self.weather.send_modify(|weather| weather.delay = by);
     }
@@ -115,17 +116,17 @@ async fn accept(listener: TcpListener, to: u16, link: Link) {
             Ok((client, peer)) => {
                 connections.spawn(connect(client, to, Link { port: peer.port(), ..link.clone() }));
             }
-            // Too many open files passes.
+            // Transient, such as too many open files.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
 }
 
-/// A connection's port, and the end of its lookup.
+/// Port of a connection, and the sender that signals the end of its lookup.
 type Lookup = (u16, oneshot::Sender<()>);
 
-/// Looks up the processes of new connections, in one reading of `/proc` for all that came during the last: processes connect
-/// again and again to a server that is down, and a reading takes long.
+/// Looks up the processes of new connections. One scan of `/proc` serves all connections that arrived during the
+/// previous one: processes reconnect repeatedly to an unavailable server, and a scan takes long.
 async fn look_up(mut asked: mpsc::Receiver<Lookup>, weather: watch::Sender<Weather>) {
     let mut lookups = vec![];
     while asked.recv_many(&mut lookups, LOOKED_UP_AT_ONCE).await > 0 {
@@ -136,7 +137,7 @@ async fn look_up(mut asked: mpsc::Receiver<Lookup>, weather: watch::Sender<Weath
         weather.send_if_modified(|weather| {
             let before = weather.ports.clone();
             for (port, _) in &lookups {
-                // The port of a connection that is over may be another one's now.
+                // The port of a closed connection may have been reused.
                 weather.ports.remove(port);
                 let owner = owners.get(port).filter(|process| weather.processes.contains(process));
                 weather.ports.extend(owner.map(|process| (*port, *process)));
@@ -144,13 +145,13 @@ async fn look_up(mut asked: mpsc::Receiver<Lookup>, weather: watch::Sender<Weath
             weather.ports != before
         });
         for (_, done) in lookups.drain(..) {
-            // The connection may be over.
+            // The connection may be closed.
             let _ = done.send(());
         }
     }
 }
 
-/// One connection, as the weather concerns it.
+/// One connection and its view of the network's faults.
 #[derive(Clone)]
 struct Link {
     server: Server,
@@ -160,19 +161,19 @@ struct Link {
 }
 
 impl Link {
-    /// Finds out whether the connection is one of a process that is cut off.
+    /// Determines whether the connection belongs to a cut-off process.
     async fn find_owner(&self) {
         if self.weather.borrow().processes.is_empty() {
             return;
         }
         let (done, found) = oneshot::channel();
-        // Without an answer the network has ended.
+        // The lookup fails only once the network has ended.
         if self.lookups.send((self.port, done)).await.is_ok() {
             let _ = found.await;
         }
     }
 
-    /// Waits while the connection is cut; how long a chunk takes then.
+    /// Waits while the connection is cut. Returns the current latency of a chunk.
     async fn passes(&mut self) -> Duration {
         let (server, port) = (self.server, self.port);
         let passes = |weather: &Weather| !weather.cut.contains(&server) && !weather.ports.contains_key(&port);
@@ -189,7 +190,7 @@ async fn connect(client: TcpStream, to: u16, mut link: Link) -> io::Result<()> {
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
-    // When one side closes, so does the other: neither protocol uses half of a connection.
+    // When one side closes, so does the other: neither protocol uses half-closed connections.
     tokio::select! {
         done = pump(from_client, to_server, link.clone()) => done,
         done = pump(from_server, to_client, link) => done,
@@ -214,14 +215,14 @@ async fn pump(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut link: Link) -
             sleep_until(came + delay).await;
             to.write_all(&chunk).await?;
         }
-        // Not even an end is seen through a cut.
+        // A cut also hides the end of a connection.
         link.passes().await;
         to.shutdown().await
     };
     tokio::try_join!(read, write).map(drop)
 }
 
-/// The local ports of the TCP sockets of a process; none when it has ended.
+/// Returns the local ports of the TCP sockets of a process; none if it has ended.
 fn ports_of(process: u32) -> BTreeSet<u16> {
     let Ok(files) = fs::read_dir(format!("/proc/{process}/fd")) else { return BTreeSet::new() };
     let links = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok()?.into_os_string().into_string().ok());
@@ -231,7 +232,7 @@ fn ports_of(process: u32) -> BTreeSet<u16> {
     table.lines().skip(1).filter_map(|line| port_of(line, &sockets)).collect()
 }
 
-/// The local port of a line of `/proc/net/tcp` that is about one of these sockets.
+/// Returns the local port in a line of `/proc/net/tcp` if it describes one of these sockets.
 fn port_of(line: &str, sockets: &BTreeSet<String>) -> Option<u16> {
     let mut fields = line.split_whitespace();
     let (_, port) = fields.nth(1)?.split_once(':')?;
@@ -248,7 +249,7 @@ mod tests {
     const SOON: Duration = Duration::from_secs(10);
     const A_WHILE: Duration = Duration::from_millis(200);
 
-    /// A server that sends back what it gets, a proxy in front of it, and a connection through that.
+    /// Starts an echo server with a proxy in front of it, and connects through the proxy.
     async fn connected() -> (Network, TcpStream) {
         let echo = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let to = echo.local_addr().unwrap().port();
@@ -273,7 +274,7 @@ mod tests {
         assert_eq!(timeout(SOON, stream.read_u8()).await.unwrap().unwrap(), b'x');
     }
 
-    /// Asserts that a byte does not come back.
+    /// Asserts that a byte is not echoed.
     async fn is_held(stream: &mut TcpStream) {
         stream.write_all(b"a").await.unwrap();
         assert!(timeout(A_WHILE, stream.read_u8()).await.is_err(), "it arrives through a cut");

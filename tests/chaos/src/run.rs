@@ -27,62 +27,64 @@ use crate::usage::Usage;
 use crate::verdict::{Evidence, Rules, Verdict};
 use crate::watch::{Watch, lags, read};
 
-/// How long servers and processes of a busy machine may take for something.
+/// Time allowed for operations of servers and processes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How long a crawl may take after the last fault: two leases, and then some; longer where there was more time between faults.
+/// Time allowed for completion after the last fault: more than two leases; multiplied by [`Extent::stretch`].
 const COMPLETES_WITHIN: Duration = Duration::from_secs(360);
-/// The directory of the servers.
+/// Name of the directory of the servers.
 pub const SERVERS: &str = "servers";
-/// Pages that a fetcher may have in flight.
+/// Maximum number of pages in flight per fetcher.
 const CONCURRENCY: u64 = 8;
-/// Requests for one URL that a dispatch may make besides its first.
+/// Additional requests for one URL within a dispatch.
 const WITHIN_A_DISPATCH: u64 = 5;
-/// `runtime.shutdown_budget` as shipped, in seconds; what is unfinished is ended five seconds later.
+/// Default of `runtime.shutdown_budget`, in seconds; five seconds later unfinished work is aborted.
 const SHUTDOWN_BUDGET_S: u64 = 20;
-/// What a busy machine needs besides, in seconds.
+/// Tolerance for a busy machine, in seconds.
 const MARGIN_S: u64 = 10;
 
-/// The proxy of the CQL server, counted from the first port of `tests/stack --proxied`, of which brokers and their proxies take six.
+/// Offset of the CQL server's proxy from the first port of `tests/stack --proxied`; brokers and their proxies take six
+/// ports.
 const CQL_PROXY: u16 = 6;
 
-/// What to run.
+/// Settings of a run.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Seed of web and faults.
     pub seed: u64,
-    /// Ordinary pages of the web.
+    /// Number of ordinary pages of the web.
     pub pages: u64,
-    /// Sites that they are spread over.
+    /// Number of sites they are spread over.
     pub sites: u32,
-    /// Least time between requests to a site, in milliseconds; at least 100.
+    /// Minimum time between requests to a site, in milliseconds; at least 100.
     pub interval_ms: u64,
     /// First of seven ports: listeners of the brokers for proxies, and proxies.
     pub proxied_port: u16,
-    /// How much happens, and on how many brokers.
+    /// Extent of the schedule, and number of brokers.
     pub extent: Extent,
-    /// The mount point of a small disk for the states of all instances.
+    /// Mount point of a small disk for the states of all instances.
     pub small_disk: Option<PathBuf>,
-    /// libfaketime, through which the clocks of all instances can be set.
+    /// Path of libfaketime, by which the clocks of all instances can be set.
     pub clock_library: Option<PathBuf>,
-    /// Where journal, request log, truth and what the processes said are left.
+    /// Output directory of journal, request log, truth and process logs.
     pub out: PathBuf,
 }
 
-/// A time of the shipped settings, which are for a session of 45 s, in proportion to the session of the servers.
+/// Scales a default, which is meant for a session of 45 s, to the session of the test servers.
 fn in_proportion(shipped: Duration) -> String {
     format!("{}ms", (shipped * u32::try_from(SESSION.as_secs()).unwrap_or(u32::MAX) / 45).as_millis())
 }
 
-/// The variables of all instances: what a web on loopback, so few servers and their short session need. All else is as shipped.
+/// Returns the variables of all instances: those required by a web on loopback, few servers and their short session.
+/// All other settings are defaults.
 fn plan(stack: &Stack, proxies: Proxies, settings: &Settings, clock: Option<&FakedClock>) -> Plan {
     let rate = format!("{}/s", 1_000 / settings.interval_ms);
     let request = in_proportion(Duration::from_secs(20));
     let variables = [
-        // Services go through the proxies, the gate itself does not.
+        // Services connect through the proxies, the gate itself does not.
         ("ORBWEAVER_KAFKA__BROKERS", proxies.brokers),
         ("ORBWEAVER_CQL__NODES", proxies.cql),
         ("ORBWEAVER_FETCHER__ALLOW_PRIVATE", "true".to_owned()),
-        // What is in flight at a fault may be asked for twice.
+        // Requests in flight at a fault may be repeated.
         ("ORBWEAVER_FETCHER__CONCURRENCY", CONCURRENCY.to_string()),
         ("ORBWEAVER_RATE_LIMITER__RATE", rate),
         ("ORBWEAVER_NORMALIZER_DEDUP__DEFAULT_SCOPE", "any".to_owned()),
@@ -107,13 +109,13 @@ fn plan(stack: &Stack, proxies: Proxies, settings: &Settings, clock: Option<&Fak
     }
 }
 
-/// What services take for the servers.
+/// Addresses that the services use for the servers.
 struct Proxies {
     brokers: String,
     cql: String,
 }
 
-/// Puts a proxy in front of each server.
+/// Starts a proxy in front of each server.
 async fn proxied(stack: &Stack, settings: &Settings) -> Result<(Network, Proxies)> {
     let first = settings.proxied_port;
     let broker = |node: u8| (Server::Broker(node), first + u16::from(node) + 2, first + u16::from(node) - 1);
@@ -159,10 +161,11 @@ fn web(settings: &Settings) -> WebConfig {
     }
 }
 
-/// Runs one seed on servers of its own, and judges it. The last line, without its verdict's details, is the caller's to print.
+/// Runs one seed on servers of its own and judges it. Returns the verdict and its summary line, for the caller to
+/// print.
 ///
 /// # Errors
-/// When the run itself cannot be made: the verdict on the crawl is none.
+/// When the run itself fails, so that there is no verdict on the crawl.
 pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)> {
     let config = web(settings);
     let out = &settings.out;
@@ -242,7 +245,7 @@ pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)>
     Ok((line, verdict))
 }
 
-/// Lets the schedule happen, then waits for completion. Tells whether it was reported after the last fault.
+/// Applies the schedule, then waits for completion. Returns `true` if completion was reported after the last fault.
 async fn disturb(fleet: &Arc<Fleet>, steps: Vec<Step>, watch: &Watch, within: Duration) -> Result<bool> {
     let (begun, mut waited) = (Instant::now(), Duration::ZERO);
     let mut before = begun;
@@ -268,19 +271,19 @@ async fn disturb(fleet: &Arc<Fleet>, steps: Vec<Step>, watch: &Watch, within: Du
     let over = SystemClock.now();
     fleet.journal.note("all faults are over", json!(null));
     let end = Instant::now() + within;
-    // Both readings that prove it have to be later.
+    // Both offset snapshots of the proof must be later.
     let mut reported = None;
     while reported.is_none() && Instant::now() < end {
         ticks.tick().await;
         fleet.supervise().await?;
         reported = watch.completions_ms().into_iter().filter(|at| *at > over).nth(1);
     }
-    // Whatever still moves has time to show it.
+    // Leaves time for remaining work to show up.
     sleep_until(Instant::now() + Duration::from_secs(2)).await;
     Ok(reported.is_some())
 }
 
-/// What the command says that users have.
+/// Returns whether `orbweaver status --wait`, the command for users, reports completion.
 async fn status_says_complete(fleet: &Fleet) -> Result<bool> {
     let mut command = Command::new(binary("orbweaver")?);
     command.args(["status", "--wait", "--max-time", "60s", "--brokers", &fleet.stack.brokers]);
@@ -288,7 +291,7 @@ async fn status_says_complete(fleet: &Fleet) -> Result<bool> {
     let output = timeout(PATIENCE, command.output()).await.context("`orbweaver status --wait` does not end")??;
     let said = String::from_utf8_lossy(&output.stderr);
     fleet.journal.note("status", json!({ "code": output.status.code(), "said": said }));
-    // 65: complete, with dead letters, on which the verdict has its own rules.
+    // 65: complete, with dead letters, for which the verdict has its own rules.
     Ok(matches!(output.status.code(), Some(0 | 65)))
 }
 

@@ -8,34 +8,34 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
 
-/// Roots of control groups of memory, of the second version and of the first, and the file with the limit.
+/// Roots of the memory control groups, version 2 and version 1, each with the file that holds the limit.
 const ROOTS: [(&str, &str); 2] = [("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")];
-/// Memory that a process may still take, in bytes: next to nothing.
+/// Memory limit, in bytes: next to nothing.
 const LEFT: &str = "65536";
-/// The file that takes the rest of the disk.
+/// The file that fills the disk.
 const FILLER: &str = "filler";
 
-/// A control group with hardly any memory. Removed when it is dropped, unless a process is still in it.
+/// A control group with hardly any memory. It is removed on drop, unless a process is still in it.
 #[derive(Debug)]
 pub(crate) struct NoMemory(PathBuf);
 
 impl NoMemory {
-    /// Makes a group. `None` where there are no control groups of memory, or only root may make one.
+    /// Creates a group. Returns `None` without memory control groups or without root privileges.
     pub(crate) fn make(name: &str) -> Option<Self> {
         ROOTS.into_iter().find_map(|(root, limit)| {
             let group = Path::new(root).join(format!("orbweaver-chaos-{}-{name}", std::process::id()));
             fs::create_dir(&group).ok()?;
             let group = Self(group);
-            // The kernel makes this file, where the hierarchy has the controller of memory.
+            // The kernel creates this file if the hierarchy has the memory controller.
             let limit = group.0.join(limit);
             (limit.exists() && fs::write(limit, LEFT).is_ok()).then_some(group)
         })
     }
 
-    /// Leaves a process no memory beyond what it has.
+    /// Allows a process no memory beyond what it has.
     ///
     /// # Errors
-    /// When it cannot be moved, since it has ended, say.
+    /// When the process cannot be moved, for example because it has ended.
     pub(crate) fn take_in(&self, process: u32) -> Result<()> {
         let path = self.0.join("cgroup.procs");
         fs::write(&path, process.to_string()).with_context(|| path.display().to_string())
@@ -53,15 +53,15 @@ impl Drop for NoMemory {
 pub(crate) struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// The disk that is mounted at `dir`.
+    /// Returns the disk that is mounted at `dir`.
     pub(crate) fn at(dir: PathBuf) -> Self {
         Self(dir)
     }
 
-    /// Puts the state of the instance whose directory is `dir` on this disk, if it is not there yet.
+    /// Puts the state of the instance with directory `dir` on this disk, unless it is there already.
     ///
     /// # Errors
-    /// When a directory or the link cannot be made.
+    /// When a directory or the link cannot be created.
     pub(crate) fn take_in(&self, dir: &Path) -> Result<()> {
         let (name, state) = (dir.file_name().context("the directory of an instance has a name")?, dir.join("state"));
         if !state.exists() {
@@ -72,10 +72,10 @@ impl SmallDisk {
         Ok(())
     }
 
-    /// Fills the disk for a while. Space that is freed meanwhile is taken, too.
+    /// Fills the disk for this time, including space that is freed in the meantime.
     ///
     /// # Errors
-    /// When it cannot be filled.
+    /// When the disk cannot be filled.
     pub(crate) async fn fill(&self, for_ms: u64) -> Result<()> {
         let path = self.0.join(FILLER);
         let file = File::create(&path)?;

@@ -1,4 +1,4 @@
-//! What goes wrong, and when: a seed gives a list, purely.
+//! Faults and their times, derived from a seed by pure code.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,43 +7,46 @@ use orbweaver_cluster_tests::Service;
 use orbweaver_pipeline_tests::Dice;
 use orbweaver_testkit::SESSION;
 
-/// When the first fault comes, in milliseconds: something is under way by then.
+/// Time of the first fault, in milliseconds: by then the crawl has work in flight.
 const FIRST_MS: u64 = 4_000;
-/// Least and most time from one fault to the next, in milliseconds.
+/// Minimum and maximum time between two faults, in milliseconds.
 const GAP_MS: (u64, u64) = (1_200, 3_600);
-/// How much longer than a session a process is frozen or cut off, in milliseconds, so that others are given its partitions.
+/// Minimum and maximum time by which a suspension or isolation exceeds a session, in milliseconds, so that other
+/// members receive the partitions.
 const BEYOND_A_SESSION_MS: (u64, u64) = (1_000, 5_000);
-/// How long a server is cut off from all services, in milliseconds: for longer than a session, and not.
+/// Minimum and maximum time that a server is cut off from all services, in milliseconds: shorter or longer than a
+/// session.
 const CUT_MS: (u64, u64) = (4_000, 12_000);
-/// How much longer everything takes on a slow network, in milliseconds.
+/// Minimum and maximum additional latency of a slow network, in milliseconds.
 const SLOWER_MS: (u64, u64) = (100, 300);
-/// For how long the network is slow, in milliseconds.
+/// Minimum and maximum time that the network is slow, in milliseconds.
 const SLOW_MS: (u64, u64) = (8_000, 15_000);
-/// Least and most time that the disk is full, in milliseconds.
+/// Minimum and maximum time that the disk is full, in milliseconds.
 const DISK_FULL_MS: (u64, u64) = (3_000, 10_000);
-/// For how long clocks are behind, in milliseconds: shorter than processes tolerate (30 s).
+/// Time that clocks are behind, in milliseconds: shorter than processes tolerate (30 s).
 const CLOCK_BACK_MS: u64 = 10_000;
-/// The same in a long schedule: processes end, and start again by that time.
+/// [`CLOCK_BACK_MS`] of a long schedule: processes end, and restart with that time.
 const LONG_CLOCK_BACK_MS: u64 = 40_000;
-/// How soon after a cut a server may be disturbed again, in milliseconds.
+/// Time after a cut before a server may be disturbed again, in milliseconds.
 const CUT_BACK_MS: u64 = 8_000;
-/// Outages in a row of a long schedule, of all servers, and how long each is and the time between them, in milliseconds.
+/// Outages of all servers in a long schedule: their number, and the duration of each and the pause between two, in
+/// milliseconds.
 const OUTAGES: (u32, u64, u64) = (3, 65_000, 8_000);
-/// How long an instance is left alone after a fault of its own is over, in milliseconds.
+/// Time after a fault during which its instance is not disturbed, in milliseconds.
 const SETTLE_MS: u64 = 4_000;
-/// How long a server may take to be back, in milliseconds: it is not disturbed again before.
+/// Time allowed for the return of a server, during which it is not disturbed again, in milliseconds.
 const SERVER_BACK_MS: u64 = 40_000;
-/// The same where brokers stand in for each other.
+/// [`SERVER_BACK_MS`] where brokers replicate.
 const ONE_OF_SEVERAL_BACK_MS: u64 = 20_000;
-/// Fetchers away for longer than a lease (125 s) and a dispatch's stay.
+/// Outage of all fetchers, in milliseconds, longer than a lease (125 s) and the lifetime of a dispatch.
 const LONGER_THAN_A_LEASE_MS: u64 = 140_000;
 
-/// The place of an instance: a successor takes the place of one that was killed or drained.
+/// Position of an instance: a successor takes the position of an instance that was killed or drained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Slot {
-    /// What runs there.
+    /// Service of the instance.
     pub service: Service,
-    /// Which of its instances, from 1.
+    /// Number among the service's instances, from 1.
     pub number: u32,
 }
 
@@ -53,10 +56,10 @@ impl fmt::Display for Slot {
     }
 }
 
-/// A server that a run may take away.
+/// A server that a run may make unavailable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Server {
-    /// Which, from 1.
+    /// The broker with this number, from 1.
     Broker(u8),
     /// The store.
     Cql,
@@ -71,112 +74,112 @@ impl fmt::Display for Server {
     }
 }
 
-/// One thing that goes wrong.
+/// A fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// SIGKILL; a successor starts after a while, on the local state that was left behind or on none.
+    /// SIGKILL; a successor starts after a while, on the local state of its predecessor or on none.
     Kill {
-        /// Whom.
+        /// The instance.
         slot: Slot,
-        /// When the successor starts, in milliseconds after.
+        /// Time until the successor starts, in milliseconds.
         back_after_ms: u64,
-        /// Whether it finds its predecessor's folder.
+        /// Whether the successor finds its predecessor's directory.
         keeps_state: bool,
     },
-    /// An instance gets no more memory, so that the kernel kills it; a successor starts later on its state.
+    /// Exhausts the memory of an instance, so that the kernel kills it; a successor starts later on its state.
     OutOfMemory {
         /// The instance.
         slot: Slot,
         /// Time until the successor starts, in milliseconds.
         back_after_ms: u64,
     },
-    /// The disk with the states of all instances is full.
+    /// Fills the disk with the states of all instances.
     DiskFull {
-        /// Duration in milliseconds.
+        /// Duration, in milliseconds.
         for_ms: u64,
     },
-    /// The wall clock of all instances is set back by an hour, and put right again.
+    /// Sets the wall clock of all instances back by an hour, and later right again.
     ClockBack {
-        /// For how long, in milliseconds.
+        /// Duration, in milliseconds.
         for_ms: u64,
     },
-    /// SIGSTOP, and SIGCONT when its session is over: a zombie.
+    /// SIGSTOP, then SIGCONT after the session has expired: a stale owner.
     Freeze {
-        /// Whom.
+        /// The instance.
         slot: Slot,
-        /// For how long, in milliseconds.
+        /// Duration, in milliseconds.
         for_ms: u64,
     },
-    /// SIGTERM, after which it must end with 0; a successor starts on its folder.
+    /// SIGTERM, after which the instance must exit with 0; a successor starts in its directory.
     Drain {
-        /// Whom.
+        /// The instance.
         slot: Slot,
-        /// When the successor starts, in milliseconds after the end.
+        /// Time from the exit to the start of the successor, in milliseconds.
         back_after_ms: u64,
     },
-    /// One instance more.
+    /// Starts an additional instance.
     Add {
-        /// The new one.
+        /// The new instance.
         slot: Slot,
     },
     /// SIGTERM without a successor.
     Remove {
-        /// Whom.
+        /// The instance.
         slot: Slot,
     },
-    /// A broker ends, and starts again on its data.
+    /// Stops a broker and restarts it on its data.
     Broker {
-        /// Which, from 1.
+        /// Number of the broker, from 1.
         node: u8,
-        /// By SIGKILL, else by SIGTERM.
+        /// Whether it is stopped by SIGKILL; otherwise by SIGTERM.
         killed: bool,
-        /// How long it is away, in milliseconds, its start aside.
+        /// Time until its restart, in milliseconds, excluding its start-up.
         away_ms: u64,
     },
-    /// The CQL server is killed, and starts again on its data.
+    /// Kills the CQL server and restarts it on its data.
     Cql {
-        /// How long it is away, in milliseconds, its start aside.
+        /// Time until its restart, in milliseconds, excluding its start-up.
         away_ms: u64,
     },
-    /// All fetchers are killed, and start again later.
+    /// Kills all fetchers and restarts them later.
     NoFetchers {
-        /// When, in milliseconds.
+        /// Time until the restart, in milliseconds.
         away_ms: u64,
     },
-    /// All services are cut off from a server, which goes on without them.
+    /// Cuts all services off from a server, which continues without them.
     Cut {
-        /// Which.
+        /// The server.
         server: Server,
-        /// For how long, in milliseconds.
+        /// Duration, in milliseconds.
         for_ms: u64,
     },
-    /// An instance is cut off from all servers, and goes on without them: its partitions go to others.
+    /// Cuts an instance off from all servers; it continues, while its partitions go to others.
     CutOff {
-        /// Whom.
+        /// The instance.
         slot: Slot,
-        /// For how long, in milliseconds.
+        /// Duration, in milliseconds.
         for_ms: u64,
     },
-    /// The network between services and servers is slow.
+    /// Slows the network between services and servers.
     Slow {
-        /// How much longer everything takes, each way, in milliseconds.
+        /// Additional latency in each direction, in milliseconds.
         by_ms: u64,
-        /// For how long, in milliseconds.
+        /// Duration, in milliseconds.
         for_ms: u64,
     },
-    /// All services are cut off from all servers, several times in a row.
+    /// Cuts all services off from all servers, several times in a row.
     Outages {
-        /// How often.
+        /// Number of outages.
         times: u32,
-        /// For how long each time, in milliseconds.
+        /// Duration of each outage, in milliseconds.
         for_ms: u64,
-        /// The time between two, in milliseconds.
+        /// Pause between two outages, in milliseconds.
         pause_ms: u64,
     },
 }
 
 impl Fault {
-    /// The name of its kind.
+    /// Returns the name of the fault's kind.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -233,13 +236,13 @@ impl fmt::Display for Fault {
 /// A fault and its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// Milliseconds after the seed was sown.
+    /// Milliseconds after the seed URL was written.
     pub at_ms: u64,
-    /// What then happens.
+    /// The fault.
     pub fault: Fault,
 }
 
-/// A fault that waits for a victim.
+/// A planned fault without a target yet.
 #[derive(Debug, Clone, Copy)]
 enum Wish {
     Kill(Service),
@@ -259,22 +262,23 @@ enum Wish {
     Outages,
 }
 
-/// How much a schedule has.
+/// Extent of a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
-    /// Brokers, each of which is unavailable once: one, or three that replicate.
+    /// Number of brokers, each of which is unavailable once: one, or three that replicate.
     pub brokers: u8,
-    /// Fetchers stay away for longer than a lease, and there are long outages.
+    /// Whether fetchers are unavailable for longer than a lease, and long outages occur.
     pub long: bool,
-    /// The time between two faults is this many times as long.
+    /// Factor for the time between two faults.
     pub stretch: u32,
 }
 
-/// The schedule of a seed: each service is killed, frozen, drained and added to once, three are reduced, each broker, the CQL
-/// server and all fetchers go away, one server is cut off from the services, a fetcher and another instance are cut off from the
-/// servers, one instance runs out of memory, the disk is full, clocks are an hour behind and the network is slow for a while, in
-/// an order and at times of the seed's choice. When it is over, each service has an instance again. With `long`, the fetchers stay
-/// away for longer than a lease, and all servers are cut off for more than a minute three times in a row.
+/// Returns the schedule of a seed. Each service is killed, suspended, drained and extended once; three services are
+/// reduced; each broker, the CQL server and all fetchers are unavailable once; one server is cut off from the services;
+/// a fetcher and another instance are cut off from the servers; one instance runs out of memory; the disk is full,
+/// clocks are an hour behind and the network is slow for a while. The seed determines order and times. At the end each
+/// service has an instance. With `long`, the fetchers are unavailable for longer than a lease, and all servers are cut
+/// off for more than a minute three times in a row.
 #[must_use]
 pub fn schedule(seed: u64, extent: Extent) -> Vec<Step> {
     let mut planner = Planner::new(seed, extent);
@@ -297,7 +301,7 @@ struct Planner {
     now_ms: u64,
     away_ms: u64,
     is_long: bool,
-    /// Who there is, and until when each is left alone.
+    /// Instances, each with the time until which it is not disturbed.
     slots: BTreeMap<Slot, u64>,
     servers_free_ms: u64,
     added: u32,
@@ -306,7 +310,7 @@ struct Planner {
 impl Planner {
     fn new(seed: u64, extent: Extent) -> Self {
         let Extent { brokers, long, .. } = extent;
-        // Neighbouring seeds are spread, and the zero that this generator cannot leave is avoided.
+        // Spreads neighboring seeds, and avoids zero, which this generator cannot leave.
         let mut dice = Dice(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         for _ in 0..8 {
             dice.roll(0, 1);
@@ -316,7 +320,7 @@ impl Planner {
         Self { dice, brokers, now_ms: FIRST_MS, away_ms, is_long: long, slots, servers_free_ms: 0, added: 1 }
     }
 
-    /// All that is to happen, in an order of the seed's choice (Fisher and Yates).
+    /// Returns all planned faults, in an order determined by the seed (Fisher and Yates).
     fn wishes(&mut self) -> Vec<Wish> {
         let mut wishes: Vec<_> = (1..=self.brokers).map(Wish::Broker).collect();
         wishes.extend([
@@ -349,7 +353,7 @@ impl Planner {
         usize::try_from(self.dice.roll(0, length as u64 - 1)).unwrap_or(0)
     }
 
-    /// The instances of a service that are not in the middle of something.
+    /// Returns the instances of a service without an ongoing fault.
     fn free(&self, service: Service) -> Vec<Slot> {
         let free = self.slots.iter().filter(|(slot, free_ms)| slot.service == service && **free_ms <= self.now_ms);
         free.map(|(slot, _)| *slot).collect()
@@ -366,7 +370,7 @@ impl Planner {
         Some(slot)
     }
 
-    /// The fault that is wished for, where it is possible now.
+    /// Returns the planned fault, if it is possible now.
     fn grant(&mut self, wish: Wish) -> Option<Fault> {
         Some(match wish {
             Wish::Kill(service) => {
@@ -401,7 +405,7 @@ impl Planner {
                 Fault::Add { slot }
             }
             Wish::Remove(service) => {
-                // Until the end there may be none to spare: then another service is reduced.
+                // The service may have no instance to spare at the end; then another one is reduced.
                 let service = [service].into_iter().chain(Service::ALL).find(|one| self.count(*one) > 1)?;
                 let slot = self.pick(service, 0)?;
                 self.slots.remove(&slot);
@@ -452,18 +456,18 @@ impl Planner {
         })
     }
 
-    /// Longer than a session, in milliseconds.
+    /// Draws a duration longer than a session, in milliseconds.
     fn beyond_a_session(&mut self) -> u64 {
         let session_ms = u64::try_from(SESSION.as_millis()).unwrap_or(u64::MAX);
         session_ms + self.dice.roll(BEYOND_A_SESSION_MS.0, BEYOND_A_SESSION_MS.1)
     }
 
-    /// How long a server that is away may take to be back, in milliseconds.
+    /// Returns the time allowed for the return of a server, in milliseconds.
     fn server_back_ms(&self) -> u64 {
         if self.brokers > 1 { ONE_OF_SEVERAL_BACK_MS } else { SERVER_BACK_MS }
     }
 
-    /// Takes a server away for so long, when all are there.
+    /// Reserves the servers for this time, unless one is unavailable.
     fn server(&mut self, busy_ms: u64) -> Option<()> {
         if self.servers_free_ms > self.now_ms {
             return None;

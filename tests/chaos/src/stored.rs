@@ -1,4 +1,4 @@
-//! What the CQL server has of a crawl, read row by row.
+//! Content of the CQL server after a crawl, read row by row.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,28 +15,28 @@ use crate::kept::{Keepsakes, Robots};
 
 /// The crawl of seeds that name none.
 const CRAWL: &str = "default";
-/// How long the server may take to accept connections.
+/// Timeout for connecting to the server.
 const CONNECTS_WITHIN: Duration = Duration::from_secs(60);
 
 /// The rows of one URL.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rows {
-    /// Its last fetch.
+    /// Row of its last fetch.
     pub page: Option<PageRow>,
-    /// Number of its links, all chunks together.
+    /// Number of its links in all chunks.
     pub links: Option<u64>,
-    /// Where it redirected to.
+    /// Row of its redirect.
     pub redirect: Option<RedirectRow>,
 }
 
-/// All rows that were looked for.
+/// All rows that were read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stored {
     /// By canonical URL.
     pub urls: BTreeMap<String, Rows>,
     /// By authority.
     pub robots: BTreeMap<String, Robots>,
-    /// Canonical URLs of all pages that have a row.
+    /// Canonical URLs of all pages with a row.
     pub pages: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The memory and the CPU time of the instances and the disk space of the topics, measured all through a run.
+//! Memory and CPU time of the instances and disk space of the topics, sampled throughout a run.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,29 +14,29 @@ use tokio::time::interval;
 
 use crate::fleet::Fleet;
 
-/// Time between two samples.
+/// Interval between two samples.
 const EVERY: Duration = Duration::from_secs(5);
 const MIB: u64 = 1 << 20;
-/// Topics that hold work to be done, and nothing else.
+/// Topics that hold only work to be done.
 const PASSING: [&str; 7] = ["seeds", "discovered", "frontier", "scheduled", "ready", "pages", "outcomes"];
-/// Under this name a sample has the disk space of these topics, on all brokers together.
+/// Name in samples for the disk space of these topics, on all brokers together.
 const TOPICS: &str = "topics";
 
-/// The samples of a run.
+/// Samples of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Usage(Mutex<Vec<Sample>>);
 
 #[derive(Debug)]
 struct Sample {
     at_ms: Millis,
-    /// The resident memory of the largest instance of each service and the space of the topics, in bytes.
+    /// Resident memory of each service's largest instance, and disk space of the topics, in bytes.
     bytes: BTreeMap<&'static str, u64>,
-    /// The CPU time that all instances of each service have taken since the sample before, in milliseconds.
+    /// CPU time of all instances of each service since the previous sample, in milliseconds.
     cpu_ms: BTreeMap<&'static str, u64>,
 }
 
 impl Usage {
-    /// Measures without end.
+    /// Samples until it is cancelled.
     pub(crate) async fn run(&self, fleet: &Fleet, servers: &Path) {
         let mut ticks = interval(EVERY);
         let mut taken_ms = BTreeMap::new();
@@ -45,7 +45,7 @@ impl Usage {
             let mut bytes = BTreeMap::from([(TOPICS, topics(servers))]);
             let mut cpu_ms: BTreeMap<_, u64> = BTreeMap::new();
             for (service, process) in fleet.processes().await {
-                // One that has ended has no memory, and takes no time.
+                // A process that has ended uses neither memory nor CPU.
                 let memory = resident(process).unwrap_or_default();
                 let largest = bytes.entry(service.name()).or_default();
                 *largest = memory.max(*largest);
@@ -59,7 +59,8 @@ impl Usage {
         }
     }
 
-    /// By thirds of the time until `until_ms`: the most memory and space in MiB, and the CPU time in seconds.
+    /// Formats the usage in each third of the time until `until_ms`: the maximum of memory and space in MiB, and the
+    /// CPU time in seconds.
     #[must_use]
     pub(crate) fn by_thirds(&self, until_ms: Millis) -> String {
         let samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -99,24 +100,24 @@ fn text(thirds: &Thirds, unit: u64) -> String {
     text
 }
 
-/// The CPU time that a process has taken, in milliseconds.
+/// Returns the CPU time of a process, in milliseconds.
 fn processor_ms(process: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name, in brackets, may have spaces. The times are in hundredths of a second.
+    // The name, in parentheses, may contain spaces. The times are in hundredths of a second.
     let (_, fields) = stat.rsplit_once(") ")?;
     let ticks: u64 = fields.split(' ').skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
     Some(ticks * 10)
 }
 
-/// The resident memory of a process in bytes.
+/// Returns the resident memory of a process, in bytes.
 fn resident(process: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kib| kib * 1_024)
 }
 
-/// The space of the topics with work to be done, in bytes, on all brokers whose directories are in `servers`. A file that is
-/// removed in the meantime has none.
+/// Returns the disk space of the topics with work to be done, in bytes, on all brokers whose directories are in
+/// `servers`. A file that is removed in the meantime counts as empty.
 fn topics(servers: &Path) -> u64 {
     let brokers = entries(servers).map(|server| server.join("data"));
     let partitions = brokers.flat_map(|data| entries(&data).collect::<Vec<_>>()).filter(|dir| is_passing(dir));
@@ -124,7 +125,7 @@ fn topics(servers: &Path) -> u64 {
     files.filter_map(|file| Some(std::os::unix::fs::MetadataExt::blocks(&fs::metadata(file).ok()?) * 512)).sum()
 }
 
-/// Whether a directory has a partition of such a topic: `PREFIX.TOPIC-PARTITION`.
+/// Returns `true` for the directory of a partition of such a topic: `PREFIX.TOPIC-PARTITION`.
 fn is_passing(dir: &Path) -> bool {
     let name = dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let topic = name.rsplit_once('-').map(|(topic, _)| topic).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A run against what is true and what was promised: pure.
+//! Comparison of a run with the truth and the promises: pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,107 +13,107 @@ use crate::stored::Stored;
 
 mod differences;
 
-/// Findings of one kind that are listed.
+/// Maximum number of listed findings per kind.
 const LISTED: usize = 20;
-/// Exit code of a process that ended with work unfinished.
+/// Exit code of a process that ended with unfinished work.
 const UNFINISHED: i32 = 75;
-/// Exit codes after which a supervisor starts a process again: a server failed for too long; halted or stalled.
+/// Exit codes after which a supervisor restarts a process: a server failed for too long; halted or stalled.
 const RESTARTED: [i32; 2] = [74, UNFINISHED];
-/// How far two clocks of one machine may differ by rounding, in milliseconds.
+/// Maximum rounding difference between two clocks of one machine, in milliseconds.
 const ROUNDING_MS: Millis = 2;
 
-/// What the run was allowed.
+/// Limits of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// Least time from an answer of a site to its next request, in microseconds.
+    /// Minimum time from a site's response to its next request, in microseconds.
     pub interval_us: u64,
-    /// What a 429 asks for, in microseconds.
+    /// `Retry-After` of a 429, in microseconds.
     pub retry_after_us: u64,
-    /// How long the slow pages take to answer, in microseconds.
+    /// Response time of slow pages, in microseconds.
     pub slow_us: u64,
-    /// Requests beyond what an undisturbed crawl makes, at most: what was in flight at the faults.
+    /// Maximum number of requests beyond those of an undisturbed crawl: those in flight at the faults.
     pub twice_at_most: u64,
-    /// How long a process may take to end after SIGTERM, in milliseconds.
+    /// Time allowed for the end of a process after SIGTERM, in milliseconds.
     pub ends_within_ms: u64,
 }
 
-/// How a process ended.
+/// Exit of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exit {
-    /// Which.
+    /// Name of the process.
     pub who: String,
-    /// Its exit code; none when a signal ended it, or when it did not end.
+    /// Exit code; `None` if a signal ended the process, or if it did not end.
     pub code: Option<i32>,
-    /// How long it took after SIGTERM, in milliseconds; none when nobody had asked it to end.
+    /// Time from SIGTERM to the exit, in milliseconds; `None` without SIGTERM.
     pub took_ms: Option<u64>,
-    /// Whether a server was away meanwhile: then nothing can be committed.
+    /// Whether a server was unavailable in the meantime, so that nothing could be committed.
     pub servers_away: bool,
 }
 
-/// All that a verdict is made of.
+/// Input of a verdict.
 #[derive(Debug, Clone, Default)]
 pub struct Evidence {
-    /// What is true of the web.
+    /// Truth of the web.
     pub truth: Vec<Expected>,
-    /// What the web was asked, in order.
+    /// Requests that the web received, in order.
     pub requests: Vec<Entry>,
-    /// How many documents each URL has.
+    /// Number of documents of each URL.
     pub documents: BTreeMap<String, u32>,
-    /// The last document of each URL.
+    /// Last document of each URL.
     pub contents: BTreeMap<String, Content>,
-    /// What has to be kept of the web.
+    /// Expected stored data.
     pub kept: Keepsakes,
-    /// What the CQL server has.
+    /// Content of the CQL server.
     pub stored: Stored,
-    /// Records that could not be processed.
+    /// Number of records that could not be processed.
     pub dead_letters: u64,
-    /// When completion was reported, in milliseconds since the epoch: the ends of the second readings.
+    /// Times at which completion was reported, in milliseconds since the epoch: the ends of the second snapshots.
     pub completions_ms: Vec<Millis>,
-    /// Whether it was reported after the last fault, by the readings and by `orbweaver status --wait`.
+    /// Whether completion was reported after the last fault, by the snapshots and by `orbweaver status --wait`.
     pub complete_at_the_end: bool,
     /// Start and end of each fault, in milliseconds since the epoch.
     pub faults_ms: Vec<(Millis, Millis)>,
-    /// How processes ended that were asked to, or that ended by themselves.
+    /// Exits of processes, after SIGTERM or by themselves.
     pub exits: Vec<Exit>,
-    /// What else went wrong: a process that did not start, a server that did not come back.
+    /// Other problems: a process that did not start, a server that did not come back.
     pub troubles: Vec<String>,
 }
 
-/// What became of a run.
+/// Verdict on a run.
 #[derive(Debug, Clone, Default)]
 pub struct Verdict {
-    /// URLs that a crawl must request.
+    /// Number of URLs that a crawl must request.
     pub reachable: usize,
-    /// Those that were requested, and have their document where there is one.
+    /// Number of those that were requested and have their document, where one is expected.
     pub fetched: usize,
-    /// Those that were not, with what is missing.
+    /// The remaining URLs, each with the missing part.
     pub lost: Vec<String>,
-    /// Requests beyond what an undisturbed crawl makes.
+    /// Number of requests beyond those of an undisturbed crawl.
     pub twice: u64,
-    /// How many of these the faults explain.
+    /// Number of such requests that the faults explain.
     pub twice_at_most: u64,
     /// Requests that came too early for their site.
     pub impolite: Vec<String>,
-    /// Requests and documents of URLs that no crawl may ask for.
+    /// Requests and documents of URLs that no crawl may request.
     pub strayed: Vec<String>,
-    /// Documents and rows that are missing, wrong or too much.
+    /// Missing, wrong or surplus documents and rows.
     pub differing: Vec<String>,
-    /// Records that could not be processed.
+    /// Number of records that could not be processed.
     pub dead_letters: u64,
-    /// Reports of completion before all was fetched.
+    /// Reports of completion before everything was fetched.
     pub early_complete: Vec<String>,
     /// Whether completion was reported at the end.
     pub complete_at_the_end: bool,
-    /// Requests that the web received during a fault: the crawl was at work.
+    /// Number of requests that the web received during a fault, as evidence that the crawl was working.
     pub during_faults: usize,
-    /// Processes that ended by themselves in a way that a supervisor mends.
+    /// Number of processes that ended by themselves in a way that a supervisor repairs.
     pub restarted: usize,
-    /// Processes that ended otherwise than they should, and other troubles.
+    /// Processes with another unexpected end, and other problems.
     pub troubles: Vec<String>,
 }
 
 impl Verdict {
-    /// The verdict on a run.
+    /// Judges a run.
     #[must_use]
     pub fn on(evidence: &Evidence, rules: &Rules) -> Self {
         let counts = requests_by_url(&evidence.requests);
@@ -140,7 +140,7 @@ impl Verdict {
         }
     }
 
-    /// Whether all promises were kept.
+    /// Returns `true` if all promises were kept.
     #[must_use]
     pub fn is_ok(&self) -> bool {
         self.lost.is_empty()
@@ -154,7 +154,7 @@ impl Verdict {
             && self.troubles.is_empty()
     }
 
-    /// What was wrong, a line each: of each kind the first, and how many more.
+    /// Returns the findings, one per line: the first of each kind, and the number of further ones.
     pub fn findings(&self) -> impl Iterator<Item = String> {
         let kinds = [
             ("lost", &self.lost),
@@ -190,7 +190,7 @@ fn during(requests: &[Entry], faults_ms: &[(Millis, Millis)]) -> usize {
     requests.iter().filter(|entry| Millis::try_from(entry.epoch_us / 1_000).is_ok_and(lasted)).count()
 }
 
-/// robots.txt, and where the web moves it to.
+/// Returns `true` for robots.txt and the place to which the web moves it.
 fn is_robots(entry: &Entry) -> bool {
     matches!(entry.target.as_str(), "/robots.txt" | "/robots-moved.txt")
 }
@@ -214,7 +214,7 @@ fn missing(expected: &Expected, counts: &BTreeMap<String, u32>, evidence: &Evide
 
 fn repeated(truth: &[Expected], counts: &BTreeMap<String, u32>) -> u64 {
     let beyond = |expected: &Expected| {
-        // What takes several requests goes back and begins again when its site asks to be left alone in between.
+        // A URL that takes several requests starts over if its site demands a back-off in between.
         let most = if expected.least > 1 { expected.most * 2 } else { expected.most };
         u64::from(counts.get(&expected.url).copied().unwrap_or(0).saturating_sub(most))
     };
@@ -224,7 +224,7 @@ fn repeated(truth: &[Expected], counts: &BTreeMap<String, u32>) -> u64 {
 fn impolite(truth: &[Expected], requests: &[Entry], rules: &Rules) -> Vec<String> {
     let slow = truth.iter().filter(|expected| expected.kind == Some(Kind::Slow));
     let slow: BTreeSet<&str> = slow.map(|expected| expected.url.as_str()).collect();
-    // When each site may be asked again, and why not before.
+    // Earliest time of the next request to each site, and the reason.
     let mut free: BTreeMap<&str, (u64, &str)> = BTreeMap::new();
     let mut found = vec![];
     for entry in requests {
@@ -242,7 +242,7 @@ fn impolite(truth: &[Expected], requests: &[Entry], rules: &Rules) -> Vec<String
         } else {
             (entry.at_us + rules.interval_us, "the interval")
         };
-        // A site that asked to be left alone is not free because somebody did not listen.
+        // A back-off stays in force even if a request violated it.
         free.insert(site, before.map_or(next, |before| before.max(next)));
     }
     found
@@ -259,7 +259,7 @@ fn strayed(evidence: &Evidence, counts: &BTreeMap<String, u32>) -> Vec<String> {
     requested.chain(documents.map(|url| format!("{url}: has a document, and must not"))).collect()
 }
 
-/// Complete means that all was fetched, and that nothing is asked for any more.
+/// Checks reports of completion: everything was fetched by then, and nothing is requested afterwards.
 fn early(reachable: &[&Expected], evidence: &Evidence) -> Vec<String> {
     let Some(first) = evidence.completions_ms.iter().min() else { return vec![] };
     let until = first + ROUNDING_MS;

@@ -1,4 +1,4 @@
-//! Completion, read all the time.
+//! Continuous polling for completion.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -14,28 +14,29 @@ use tokio::time::{interval, timeout};
 
 use crate::journal::Journal;
 
-/// How often it is read.
+/// Polling interval.
 const EVERY: Duration = Duration::from_millis(400);
-/// How long a reading may take: brokers may be away.
+/// Timeout per offset snapshot: brokers may be unavailable.
 const READS_WITHIN: Duration = Duration::from_secs(30);
 
-/// When completion was reported.
+/// Reports of completion.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     completions_ms: Mutex<Vec<Millis>>,
 }
 
 impl Watch {
-    /// The ends of the second readings of all reports.
+    /// Returns the times of all reports, each the end of its second snapshot.
     #[must_use]
     pub(crate) fn completions_ms(&self) -> Vec<Millis> {
         self.completions_ms.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Reads without end. A reading that fails says nothing, and the next is compared with the last that did not.
+    /// Polls until it is cancelled. A failed snapshot is skipped; the next one is compared with the last successful
+    /// one.
     ///
     /// # Errors
-    /// Never; it is ended by whoever waits for it.
+    /// Never; the caller cancels it.
     pub(crate) async fn run(&self, log: &dyn Log, journal: &Journal) -> Result<()> {
         let mut last: Option<Reading> = None;
         let mut lag = u64::MAX;
@@ -61,10 +62,10 @@ impl Watch {
     }
 }
 
-/// One reading of all that the pipeline declares.
+/// Takes an offset snapshot of all groups and topics that the pipeline declares.
 ///
 /// # Errors
-/// When the brokers do not answer.
+/// When the brokers do not respond.
 pub(crate) async fn read(log: &dyn Log) -> Result<Reading> {
     let groups = topic::groups().iter();
     let pairs = groups.flat_map(|(group, topics)| topics.iter().map(|topic| ((*group).to_owned(), *topic)));
@@ -72,7 +73,7 @@ pub(crate) async fn read(log: &dyn Log) -> Result<Reading> {
     Ok(timeout(READS_WITHIN, Reading::take(log, &declared)).await.context("the reading took too long")??)
 }
 
-/// What each group still lags.
+/// Returns the lag of each group and topic that has one.
 #[must_use]
 pub(crate) fn lags(reading: &Reading) -> serde_json::Value {
     reading.lags().filter(|(_, lag)| *lag > 0).map(|(of, lag)| (format!("{} of {}", of.group, of.topic), lag)).collect()

@@ -19,9 +19,9 @@ use tokio::time::{Instant, interval};
 
 use crate::instance::{Instance, binary};
 
-/// How often the offsets are read.
+/// Interval between two offset snapshots.
 const READ_EVERY: Duration = Duration::from_millis(500);
-/// Rows that are read from the CQL server at a time.
+/// Rows per page when reading from the CQL server.
 const PAGE_SIZE: i32 = 1_000;
 
 /// A service of the pipeline.
@@ -40,11 +40,11 @@ pub enum Service {
 }
 
 impl Service {
-    /// All of them, in the order of the flow.
+    /// All services, in the order of the flow.
     pub const ALL: [Self; 5] =
         [Self::NormalizerDedup, Self::Frontier, Self::RateLimiter, Self::Fetcher, Self::Extractor];
 
-    /// Its name, which is also its group.
+    /// Returns the service's name, which is also its group's.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -57,18 +57,18 @@ impl Service {
     }
 }
 
-/// What cluster to start.
+/// Parameters of a cluster.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// `HOST:PORT[,HOST:PORT…]` of the brokers.
     pub brokers: String,
     /// `HOST:PORT` of the CQL server.
     pub cql: String,
-    /// Partitions of every topic.
+    /// Number of partitions of every topic.
     pub partitions: Partition,
-    /// Copies of every topic.
+    /// Replication factor of every topic.
     pub replication: u16,
-    /// The largest record of topics and services, in bytes.
+    /// Largest record of topics and services, in bytes.
     pub record_limit: usize,
     /// Properties of librdkafka for the cluster's own client, such as `("security.protocol", "sasl_ssl")`.
     pub properties: Vec<(String, String)>,
@@ -77,7 +77,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// [`Plan::on_servers`], on those that tests share.
+    /// [`Plan::on_servers`], on the servers that tests share.
     ///
     /// # Panics
     /// When these are not running.
@@ -86,7 +86,7 @@ impl Plan {
         Self::on_servers(orbweaver_testkit::brokers(), orbweaver_testkit::cql(), partitions)
     }
 
-    /// A crawl of webs on loopback at no rate, in every scope.
+    /// Plans crawls of webs on loopback, without a rate limit and with scope `any`.
     #[must_use]
     pub fn on_servers(brokers: String, cql: String, partitions: Partition) -> Self {
         let variables = [
@@ -106,7 +106,7 @@ impl Plan {
         Self { brokers, cql, partitions, replication: 1, record_limit: RECORD_LIMIT, properties: vec![], variables }
     }
 
-    /// With one more variable.
+    /// Adds a variable.
     #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.variables.push((name.to_owned(), value.to_owned()));
@@ -114,7 +114,7 @@ impl Plan {
     }
 }
 
-/// A pipeline: its topics, its keyspace, and a folder for states and logs of its instances.
+/// A pipeline: its topics, its keyspace, and a directory for states and logs of its instances.
 pub struct Cluster {
     plan: Plan,
     /// The log, for seeds, completion and results.
@@ -127,7 +127,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Makes topics and the keyspace's name. Starts no process.
+    /// Creates the topics and chooses the name of the keyspace. Starts no process.
     ///
     /// # Errors
     /// When the brokers refuse.
@@ -139,33 +139,33 @@ impl Cluster {
         Ok(Self { plan, log, prefix, keyspace, folder: tempfile::tempdir()?, started: 0, last: None })
     }
 
-    /// One more client of the log, for what is watched beside.
+    /// Creates another client of the log, for independent observation.
     ///
     /// # Errors
-    /// When the brokers do not answer.
+    /// When the brokers do not respond.
     pub async fn another_client(&self) -> Result<KafkaLog> {
         connect(&self.plan, &self.prefix).await
     }
 
-    /// The prefix of its topics and groups.
+    /// Returns the prefix of its topics and groups.
     #[must_use]
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// The keyspace of its rows.
+    /// Returns the keyspace of its rows.
     #[must_use]
     pub fn keyspace(&self) -> &str {
         &self.keyspace
     }
 
-    /// The canonical URLs of all pages that the CQL server has a row of, in no order.
+    /// Returns the canonical URLs of all pages with a row in the CQL server, unordered.
     ///
     /// # Errors
     /// When the server refuses.
     pub async fn stored_pages(&self) -> Result<Vec<String>> {
         let session = SessionBuilder::new().known_node(&self.plan.cql).build().await.context("the CQL server")?;
-        // A value that a row lacks is a tombstone, of which the server reads a limited number at a time.
+        // A missing value of a row is a tombstone, of which the server reads a limited number at a time.
         let select = Statement::new(format!("SELECT key FROM {}.pages", self.keyspace)).with_page_size(PAGE_SIZE);
         let (mut keys, mut state) = (vec![], PagingState::start());
         loop {
@@ -180,25 +180,25 @@ impl Cluster {
         }
     }
 
-    /// Where an instance keeps its state and what it said: the folder of the `number`th that was started.
+    /// Returns the directory of state and log of the `number`th started instance.
     #[must_use]
     pub fn folder_of(&self, number: u32) -> PathBuf {
         self.folder.path().join(number.to_string())
     }
 
-    /// Starts one more instance of a service, and returns when its port is bound.
+    /// Starts another instance of a service, and returns once its port is bound.
     ///
     /// # Errors
-    /// When it cannot be started or ends at once.
+    /// When it cannot be started or ends immediately.
     pub async fn add(&mut self, service: Service) -> Result<Instance> {
         self.started += 1;
         self.start_in(service, self.folder_of(self.started)).await
     }
 
-    /// Starts an instance on the state that another one left behind.
+    /// Starts an instance in a directory, on the state that another instance may have left there.
     ///
     /// # Errors
-    /// When it cannot be started or ends at once.
+    /// When it cannot be started or ends immediately.
     pub async fn start_in(&self, service: Service, folder: PathBuf) -> Result<Instance> {
         std::fs::create_dir_all(&folder)?;
         let mut variables = vec![
@@ -246,7 +246,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Reads the offsets once more: whether this reading and the one before prove that nothing is left (rule 25).
+    /// Takes another offset snapshot. Returns `true` if it and the previous one prove completion
+    /// (docs/protocol.md#completion).
     ///
     /// # Errors
     /// When the offsets cannot be read.
@@ -260,10 +261,10 @@ impl Cluster {
         Ok(proven)
     }
 
-    /// Waits until the pipeline is complete; meanwhile no instance may end.
+    /// Waits until the pipeline is complete; in the meantime no instance may end.
     ///
     /// # Errors
-    /// When it takes longer, with what every group still lags, or when an instance ended, with what it said.
+    /// When it takes longer, with the lag of each group; when an instance ends, with its last log lines.
     pub async fn complete(&mut self, within: Duration, instances: &mut [Instance]) -> Result<()> {
         let end = Instant::now() + within;
         let mut ticks = interval(READ_EVERY);

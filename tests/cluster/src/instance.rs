@@ -14,16 +14,16 @@ use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, interval, timeout};
 
-/// How often a state is looked at.
+/// Polling interval.
 const POLL: Duration = Duration::from_millis(20);
-/// How long a process may take to bind its port.
+/// Time allowed for a process to bind its port.
 const BINDS_WITHIN: Duration = Duration::from_secs(20);
-/// How long an answer may take.
+/// Timeout per request to a process.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
-/// Lines of a log that an error shows.
+/// Number of log lines shown in errors.
 const LAST_LINES: usize = 15;
 
-/// Where a binary is: in `ORBWEAVER_BIN_DIR`, else beside this test in the target folder.
+/// Returns the path of a binary: in `ORBWEAVER_BIN_DIR`, by default next to this test in the target directory.
 ///
 /// # Errors
 /// When it is not built.
@@ -41,7 +41,7 @@ pub fn binary(name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The answer to a probe, or to a request for metrics.
+/// Response to a probe or to a request for metrics.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// The status.
@@ -50,7 +50,7 @@ pub struct Answer {
     pub body: String,
 }
 
-/// A process of a service; killed when it is dropped.
+/// A process of a service; killed on drop.
 #[derive(Debug)]
 pub struct Instance {
     name: &'static str,
@@ -61,7 +61,8 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Starts a binary with these variables and no others of ours, and returns when its port is bound.
+    /// Starts a binary with these variables and the inherited ones except `ORBWEAVER_*`, and returns once its port is
+    /// bound.
     ///
     /// # Errors
     /// When it cannot be started, or ends before.
@@ -72,7 +73,7 @@ impl Instance {
         folder: &Path,
     ) -> Result<Self> {
         let log = folder.join("log");
-        // Appended: a successor in the same folder goes on with the log, and its own part begins where this one ends.
+        // Appended: a successor in the same directory continues the log, and its own part starts at the current end.
         let file = File::options().create(true).append(true).open(&log)?;
         let begin = file.metadata()?.len();
         let inherited = std::env::vars_os().filter(|(name, _)| !name.to_string_lossy().starts_with("ORBWEAVER_"));
@@ -86,7 +87,7 @@ impl Instance {
         Ok(instance)
     }
 
-    /// Waits for the line that says where it listens.
+    /// Waits for the log line with the listening address.
     async fn bound(&mut self, begin: u64) -> Result<SocketAddr> {
         let end = Instant::now() + BINDS_WITHIN;
         let mut ticks = interval(POLL);
@@ -105,25 +106,25 @@ impl Instance {
         }
     }
 
-    /// The service's name.
+    /// Returns the service's name.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Where its state and its log are.
+    /// Returns the directory of its state and log.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Its process id; none when it has ended.
+    /// Returns its process id; `None` once it has ended.
     #[must_use]
     pub fn id(&self) -> Option<u32> {
         self.child.id()
     }
 
-    /// The most memory that was resident so far, in bytes; 0 when it has ended.
+    /// Returns its peak resident memory, in bytes; 0 once it has ended.
     #[must_use]
     pub fn peak_rss_bytes(&self) -> u64 {
         let path = format!("/proc/{}/status", self.id().unwrap_or_default());
@@ -132,10 +133,10 @@ impl Instance {
         peak.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap_or_default() * 1024
     }
 
-    /// Asks for a path on its port.
+    /// Requests a path on its port.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// When it does not respond.
     pub async fn ask(&self, path: &str) -> Result<Answer> {
         let asked = async {
             let mut stream = TcpStream::connect(self.address).await?;
@@ -153,7 +154,7 @@ impl Instance {
     /// Waits until its readiness is `wanted`.
     ///
     /// # Errors
-    /// When it takes longer, with the last answer, or when it ended.
+    /// When it takes longer, with the last response; when it ends.
     pub async fn readiness(&mut self, wanted: bool, within: Duration) -> Result<Answer> {
         let end = Instant::now() + within;
         let mut ticks = interval(POLL);
@@ -177,15 +178,15 @@ impl Instance {
     /// Waits until it is ready.
     ///
     /// # Errors
-    /// When it takes longer, or ended.
+    /// When it takes longer or ends.
     pub async fn ready(&mut self, within: Duration) -> Result<()> {
         self.readiness(true, within).await.map(drop)
     }
 
-    /// The sum of a metric over its labels; 0 when there is none.
+    /// Returns the sum of a metric over its labels; 0 if it is absent.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// When it does not respond.
     pub async fn metric(&self, name: &str) -> Result<f64> {
         let text = self.ask("/metrics").await?.body;
         let values = text.lines().filter_map(|line| {
@@ -195,10 +196,10 @@ impl Instance {
         Ok(values.sum())
     }
 
-    /// Partitions that it serves.
+    /// Returns the number of open partitions.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// When it does not respond.
     pub async fn partitions_open(&self) -> Result<u32> {
         Ok(self.metric("orbweaver_stage_partitions_open").await? as u32)
     }
@@ -206,7 +207,7 @@ impl Instance {
     /// Checks that it has not ended.
     ///
     /// # Errors
-    /// When it has, with what it said last.
+    /// When it has, with its last log lines.
     pub fn still_runs(&mut self) -> Result<()> {
         if let Some(status) = self.child.try_wait()? {
             bail!("{} ended by itself with {status}:\n{}", self.name, self.last_words());
@@ -214,7 +215,7 @@ impl Instance {
         Ok(())
     }
 
-    /// Sends a signal: `Signal::STOP` and `Signal::CONT` freeze and thaw, `Signal::TERM` asks to end.
+    /// Sends a signal: `Signal::STOP` suspends, `Signal::CONT` resumes, `Signal::TERM` stops gracefully.
     ///
     /// # Errors
     /// When it has ended.
@@ -223,7 +224,7 @@ impl Instance {
         kill_process(id.context("it has ended")?, signal).with_context(|| format!("{}: {signal:?}", self.name))
     }
 
-    /// `kill -9`, and waits until it is gone.
+    /// Kills it with SIGKILL, and waits until it has ended.
     ///
     /// # Errors
     /// When it had ended by itself.
@@ -232,7 +233,7 @@ impl Instance {
         self.child.kill().await.context("kill -9")
     }
 
-    /// Asks it to end with SIGTERM, and waits for that.
+    /// Stops it with SIGTERM, and waits until it has ended.
     ///
     /// # Errors
     /// When it takes longer.
@@ -252,7 +253,7 @@ impl Instance {
         }
     }
 
-    /// The last lines of its log.
+    /// Returns the last lines of its log.
     #[must_use]
     pub fn last_words(&self) -> String {
         let text = std::fs::read(&self.log).unwrap_or_default();

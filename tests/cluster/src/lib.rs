@@ -1,15 +1,15 @@
-//! A whole pipeline of real processes on real servers, for tests: started, seeded, disturbed, watched until it is complete, and
-//! judged against the truth of its web.
+//! A whole pipeline of real processes on real servers, for tests: started, seeded, disturbed, observed until it is
+//! complete, and judged against the truth of its web.
 //!
-//! [`Cluster::start`] makes topics under a prefix of its own and a keyspace of its own; [`Cluster::add`] starts an instance of a
-//! service; an [`Instance`] is asked, killed, frozen or told to end; [`Cluster::remove`] deletes topics and keyspace. Instances
-//! are killed when they are dropped.
+//! [`Cluster::start`] creates topics under a unique prefix and chooses a unique keyspace; [`Cluster::add`] starts an
+//! instance of a service; an [`Instance`] can be queried, killed, suspended and stopped; [`Cluster::remove`] deletes
+//! topics and keyspace. Instances are killed on drop.
 //!
 //! | module | contents |
 //! |---|---|
 //! | `cluster` | topics, keyspace, instances, seeds, completion |
-//! | `instance` | one process of a service: signals, probes, metrics, what it said |
-//! | `verdict` | what was fetched and requested against what is true |
+//! | `instance` | one process of a service: signals, probes, metrics, log |
+//! | `verdict` | comparison of documents and requests with the truth |
 
 mod cluster;
 mod instance;

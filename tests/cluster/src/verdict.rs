@@ -1,4 +1,4 @@
-//! What was fetched and requested, against what is true.
+//! Comparison of documents and requests with the truth.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,28 +8,28 @@ use orbweaver_log::{Log, TopicPartition};
 use orbweaver_messages::{Document, decode, topic};
 use orbweaver_toyweb::{Entry, Expected, Fate};
 
-/// How long a record that must be there is waited for.
+/// Maximum wait for a record that must exist.
 const READ_WAIT: Duration = Duration::from_secs(5);
 
-/// What a document says of its page.
+/// Properties of a page, according to its document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Content {
-    /// Bytes of the decoded body.
+    /// Size of the decoded body, in bytes.
     pub bytes: u64,
-    /// Links of the page.
+    /// Number of links of the page.
     pub links: u64,
-    /// Whether something was left out.
+    /// Whether the document was truncated.
     pub is_cut: bool,
 }
 
-/// What a crawl left behind.
+/// Results of a crawl.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// How many documents each URL has.
+    /// Number of documents of each URL.
     pub documents: BTreeMap<String, u32>,
-    /// The last document of each URL.
+    /// Last document of each URL.
     pub contents: BTreeMap<String, Content>,
-    /// Records that could not be processed.
+    /// Number of records that could not be processed.
     pub dead_letters: u64,
 }
 
@@ -37,7 +37,7 @@ impl Found {
     /// Reads all documents and counts the dead letters.
     ///
     /// # Errors
-    /// When the log cannot be read, or a record is no document.
+    /// When the log cannot be read, or a record is not a document.
     pub async fn read(log: &dyn Log) -> Result<Self> {
         let mut found = Self::default();
         for partition in 0..log.partitions(topic::DOCUMENTS)? {
@@ -63,11 +63,11 @@ impl Found {
         Ok(found)
     }
 
-    /// Checks that every page of the web has a document, nothing else has, and there are no dead letters. With `once` each
-    /// has exactly one: so it is when no process was disturbed.
+    /// Checks that exactly the pages of the web have documents, and that there are no dead letters. With `once` each
+    /// page has exactly one, as when no process was disturbed.
     ///
     /// # Errors
-    /// Lists the first URLs for which it is otherwise.
+    /// Lists the first URLs that violate this.
     pub fn check(&self, truth: &[Expected], once: bool) -> Result<()> {
         let mut left = self.documents.clone();
         let mut wrong = vec![];
@@ -75,7 +75,7 @@ impl Found {
             let count = left.remove(&expected.url).unwrap_or(0);
             let right = match expected.fate {
                 Fate::Fetched => count == 1 || (count > 1 && !once),
-                // A body that breaks off is a truncated document or none.
+                // An incomplete body yields a truncated document or none.
                 Fate::Cut => count <= 1 || !once,
                 _ => count == 0,
             };
@@ -91,10 +91,10 @@ impl Found {
     }
 }
 
-/// How often each page was requested, robots.txt aside, from the request log of a web.
+/// Returns the number of requests for each page, excluding robots.txt, from the request log of a web.
 ///
 /// # Errors
-/// When a line of the log is none.
+/// When a line of the log is invalid.
 pub fn requested_pages(log: &std::path::Path) -> Result<BTreeMap<String, u32>> {
     let text = std::fs::read_to_string(log)?;
     let mut pages = BTreeMap::new();

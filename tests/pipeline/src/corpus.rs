@@ -1,4 +1,4 @@
-//! Real trees of pages, fetched once into a cache folder outside of the clone.
+//! Real trees of pages, fetched once into a cache directory outside the clone.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,23 +9,24 @@ use serde_json::Value;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-/// How long fetching and walking a tree may take.
+/// Time allowed for fetching and walking a tree.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// A real tree and what an independent walk of it reaches.
+/// A real tree and the result of an independent walk of it.
 #[derive(Debug)]
 pub struct Tree {
-    /// The folder to serve.
+    /// The directory to serve.
     pub root: PathBuf,
-    /// The start page below it.
+    /// The start page, relative to the directory.
     pub start: &'static str,
-    /// Paths of all pages that the walk reached, decoded.
+    /// Decoded paths of all pages that the walk reached.
     pub reachable: BTreeSet<String>,
-    /// Paths of links that lead to no file.
+    /// Paths of links to nonexistent files.
     pub missing: BTreeSet<String>,
 }
 
-/// The English C++ reference: 4,424 pages, dense links. `None`, with a message, where `ORBWEAVER_WITHOUT_CORPORA` is set.
+/// Returns the English C++ reference: 4,424 pages, dense links. Returns `None`, with a message, if
+/// `ORBWEAVER_WITHOUT_CORPORA` is set.
 ///
 /// # Errors
 /// When the package cannot be fetched or walked.
@@ -34,7 +35,7 @@ pub async fn cppreference() -> Result<Option<Tree>> {
         eprintln!("skipped: ORBWEAVER_WITHOUT_CORPORA is set, so no real tree is fetched");
         return Ok(None);
     }
-    // As it is when the test runs: checkouts share what they build.
+    // Read at run time, because checkouts share their build output.
     let package = std::env::var_os("CARGO_MANIFEST_DIR").context("cargo sets CARGO_MANIFEST_DIR for tests")?;
     let script = Path::new(&package).join("../corpora/fetch");
     let fetch = Command::new(&script).arg("cppreference-doc-en-html").kill_on_drop(true).output();

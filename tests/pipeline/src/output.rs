@@ -1,4 +1,4 @@
-//! The output folder of a crawl.
+//! Output directory of a crawl.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-/// What a crawl left behind, read whole: each URL once, no broken line.
+/// Output of a crawl, read completely: each URL once, no broken line.
 #[derive(Debug)]
 pub struct Output {
     /// `documents.jsonl`, by canonical URL.
@@ -18,10 +18,10 @@ pub struct Output {
 }
 
 impl Output {
-    /// Reads the output folder.
+    /// Reads the output directory.
     ///
     /// # Errors
-    /// When a file is missing, a line is broken or a URL is there twice.
+    /// When a file is missing, a line is broken or a URL occurs twice.
     pub fn read(out: &Path) -> Result<Self> {
         let summary = std::fs::read_to_string(out.join("summary.json")).context("summary.json")?;
         Ok(Self {
@@ -31,18 +31,18 @@ impl Output {
         })
     }
 
-    /// Reads `documents.jsonl` alone, by canonical URL.
+    /// Reads only `documents.jsonl`, by canonical URL.
     ///
     /// # Errors
-    /// When it is missing, a line is broken or a URL is there twice.
+    /// When it is missing, a line is broken or a URL occurs twice.
     pub fn documents(out: &Path) -> Result<BTreeMap<String, Value>> {
         lines(&out.join("documents.jsonl"))
     }
 
-    /// Checks why the crawl ended.
+    /// Checks the reason for which the crawl ended.
     ///
     /// # Errors
-    /// When it ended otherwise.
+    /// When it ended for another reason.
     pub fn ended_by(&self, reason: &str) -> Result<()> {
         ensure!(self.summary["ended_by"] == reason, "ended by {}, not {reason}", self.summary["ended_by"]);
         Ok(())

@@ -12,13 +12,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, interval, timeout};
 
-/// How often a state is looked at.
+/// Polling interval.
 const POLL: Duration = Duration::from_millis(2);
 
-/// Waits until `state` holds, at most `within`.
+/// Waits until `state` holds, for `within` at most.
 ///
 /// # Errors
-/// When the time is over, naming what was waited for.
+/// When the time is over, naming the awaited state.
 pub async fn until(what: &str, within: Duration, mut state: impl FnMut() -> Result<bool>) -> Result<()> {
     let end = Instant::now() + within;
     let mut ticks = interval(POLL);
@@ -29,7 +29,7 @@ pub async fn until(what: &str, within: Duration, mut state: impl FnMut() -> Resu
     Ok(())
 }
 
-/// Where the binary is: `ORBWEAVER_BIN`, else beside this test in the target folder.
+/// Returns the path of the binary: `ORBWEAVER_BIN`, by default next to this test in the target directory.
 fn binary() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("ORBWEAVER_BIN") {
         return Ok(path.into());
@@ -50,7 +50,7 @@ fn binary() -> Result<PathBuf> {
 pub struct Orbweaver(Command);
 
 impl Orbweaver {
-    /// `orbweaver` with arguments.
+    /// Creates a command line of `orbweaver` with arguments.
     ///
     /// # Errors
     /// When the binary is not built.
@@ -60,7 +60,8 @@ impl Orbweaver {
         Ok(Self(command))
     }
 
-    /// `orbweaver crawl START --out OUT` of a web on loopback, at no rate, with further options split at spaces.
+    /// Creates `orbweaver crawl START --out OUT` for a web on loopback, without a rate limit, with further options
+    /// split at spaces.
     ///
     /// # Errors
     /// When the binary is not built.
@@ -72,28 +73,28 @@ impl Orbweaver {
         Self::new(base.chain([out.as_os_str()]).chain(words))
     }
 
-    /// With one more argument, as it is.
+    /// Adds an argument, without splitting.
     #[must_use]
     pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
         self.0.arg(argument);
         self
     }
 
-    /// With this as its standard input.
+    /// Sets the standard input.
     #[must_use]
     pub fn stdin(mut self, file: File) -> Self {
         self.0.stdin(file);
         self
     }
 
-    /// In this folder.
+    /// Sets the working directory.
     #[must_use]
     pub fn within(mut self, folder: &Path) -> Self {
         self.0.current_dir(folder);
         self
     }
 
-    /// Starts it.
+    /// Starts the command.
     ///
     /// # Errors
     /// When it cannot be started.
@@ -104,7 +105,7 @@ impl Orbweaver {
         Ok(Running { child, stdout, stderr })
     }
 
-    /// Runs it to its end.
+    /// Runs the command to its end.
     ///
     /// # Errors
     /// When it does not end within the time.
@@ -113,7 +114,7 @@ impl Orbweaver {
     }
 }
 
-/// A process that runs; killed when dropped.
+/// A running process; killed on drop.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -121,22 +122,22 @@ pub struct Running {
     stderr: File,
 }
 
-/// A process that ended.
+/// A process that has ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// Its exit code; none when a signal ended it.
+    /// Exit code; `None` if a signal ended it.
     pub code: Option<i32>,
-    /// What it printed.
+    /// Content of stdout.
     pub stdout: String,
-    /// What it complained of.
+    /// Content of stderr.
     pub stderr: String,
 }
 
 impl Running {
-    /// Whether it has not ended.
+    /// Returns `true` if it has not ended.
     ///
     /// # Errors
-    /// When the system cannot tell.
+    /// When the system cannot determine it.
     pub fn runs(&mut self) -> Result<bool> {
         Ok(self.child.try_wait()?.is_none())
     }
@@ -144,7 +145,7 @@ impl Running {
     /// Waits for its end.
     ///
     /// # Errors
-    /// When it does not end within the time; it is killed then.
+    /// When it does not end within the time; it is then killed.
     pub async fn end(mut self, within: Duration) -> Result<Ended> {
         let Ok(status) = timeout(within, self.child.wait()).await else {
             self.child.kill().await?;
@@ -162,10 +163,10 @@ impl Running {
         kill_process(id.context("it has ended")?, Signal::INT).context("SIGINT")
     }
 
-    /// `kill -9`, and waits until it is gone.
+    /// Kills it with SIGKILL, and waits until it has ended.
     ///
     /// # Errors
-    /// When it had ended by itself, with what it said.
+    /// When it had ended by itself, with its stderr.
     pub async fn kill(mut self) -> Result<()> {
         if let Some(status) = self.child.try_wait()? {
             bail!("it had ended by itself with {status}; stderr:\n{}", text(&mut self.stderr)?);
@@ -175,10 +176,10 @@ impl Running {
 }
 
 impl Ended {
-    /// Checks the exit code, and that what it said names each of `words`.
+    /// Checks the exit code, that stderr contains each of `words`, and that it did not panic.
     ///
     /// # Errors
-    /// With all that it said, when it is otherwise.
+    /// When a check fails, with its output.
     pub fn expect(&self, code: i32, words: &[&str]) -> Result<()> {
         ensure!(
             self.code == Some(code),

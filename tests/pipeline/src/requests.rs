@@ -1,24 +1,24 @@
-//! What a web's request log says.
+//! Evaluation of a web's request log.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, ensure};
 use orbweaver_toyweb::Entry;
 
-/// A request log, by URL and by site.
+/// A request log, evaluated by URL and by site.
 #[derive(Debug)]
 pub struct Requests {
     entries: Vec<Entry>,
 }
 
 impl Requests {
-    /// The requests of a log.
+    /// Creates a request log from its entries.
     #[must_use]
     pub fn new(entries: Vec<Entry>) -> Self {
         Self { entries }
     }
 
-    /// How often each URL was requested, robots.txt and where it moved to aside.
+    /// Returns the number of requests for each URL, excluding robots.txt and the place to which it moved.
     #[must_use]
     pub fn pages(&self) -> BTreeMap<String, u32> {
         let mut counts = BTreeMap::new();
@@ -28,7 +28,7 @@ impl Requests {
         counts
     }
 
-    /// How often each robots.txt was requested.
+    /// Returns the number of requests for each robots.txt.
     #[must_use]
     pub fn robots(&self) -> BTreeMap<String, u32> {
         let mut counts = BTreeMap::new();
@@ -38,8 +38,8 @@ impl Requests {
         counts
     }
 
-    /// Checks that no two requests to one site were closer together than `gap_us` microseconds, and gives the number of
-    /// gaps that were looked at.
+    /// Checks that no two requests to one site were less than `gap_us` microseconds apart. Returns the number of
+    /// checked gaps.
     ///
     /// # Errors
     /// Names the two requests that were too close.
@@ -57,10 +57,11 @@ impl Requests {
         Ok(gaps)
     }
 
-    /// Checks that after each 429 its site was left alone for `retry_after_us`, and gives their number.
+    /// Checks that after each 429 its site received no request for `retry_after_us` microseconds. Returns the number of
+    /// 429s.
     ///
     /// # Errors
-    /// Names the request that came too early, or says that there was no 429.
+    /// Names the request that came too early, or reports that there was no 429.
     pub fn left_alone(&self, retry_after_us: u64) -> Result<usize> {
         let busy: Vec<_> = self.entries.iter().filter(|entry| entry.status == 429).collect();
         busy.first().context("no request was answered 429")?;
@@ -81,8 +82,8 @@ fn is_robots(entry: &Entry) -> bool {
     matches!(entry.target.as_str(), "/robots.txt" | "/robots-moved.txt")
 }
 
-/// The one spelling of a URL that a request was for: the host in lower case, escapes of unreserved characters undone
-/// (RFC 3986 section 6.2.2.2).
+/// Returns the normalized URL of a request: the host in lower case, escapes of unreserved characters decoded (RFC 3986
+/// section 6.2.2.2).
 #[must_use]
 pub fn normalized(host: &str, target: &str) -> String {
     let mut url = format!("http://{}", host.to_ascii_lowercase());
@@ -99,7 +100,7 @@ pub fn normalized(host: &str, target: &str) -> String {
     url + rest
 }
 
-/// The site of a Host header of a toy web: an address, or the last two labels of a name.
+/// Returns the site of a toy web's Host header: an address, or the last two labels of a name.
 #[must_use]
 pub fn site_of_host(host: &str) -> &str {
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);

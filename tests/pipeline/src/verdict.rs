@@ -1,4 +1,4 @@
-//! A finished crawl against the truth of its web.
+//! Comparison of a finished crawl with the truth of its web.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,10 +7,10 @@ use orbweaver_toyweb::{Expected, Fate};
 
 use crate::{Output, Requests};
 
-/// How often a robots.txt that cannot be had may be asked for in one run.
+/// Maximum number of requests for an unavailable robots.txt in one run.
 const ROBOTS_ATTEMPTS: u32 = 3;
 
-/// A regular expression that matches the URLs that lie outside of a web.
+/// Returns a regular expression that matches the URLs outside a web.
 #[must_use]
 pub fn outside(truth: &[Expected]) -> String {
     let outside = truth.iter().filter(|expected| expected.fate == Fate::OutOfScope);
@@ -18,10 +18,10 @@ pub fn outside(truth: &[Expected]) -> String {
     format!("^http://({})/", hosts.into_iter().map(regex::escape).collect::<Vec<_>>().join("|"))
 }
 
-/// Checks every URL of a web: its document, its line in `urls.jsonl`, and that nothing else is there.
+/// Checks every URL of a web: its document, its line in `urls.jsonl`, and that there are no others.
 ///
 /// # Errors
-/// Lists the first URLs that ended otherwise than the truth says.
+/// Lists the first URLs that differ from the truth.
 pub fn check(truth: &[Expected], output: &Output) -> Result<()> {
     let known: BTreeMap<_, _> = truth.iter().map(|expected| (expected.url.as_str(), expected)).collect();
     let mut wrong = Vec::new();
@@ -38,7 +38,7 @@ pub fn check(truth: &[Expected], output: &Output) -> Result<()> {
     Ok(())
 }
 
-/// Checks how often each URL of a web was requested in an undisturbed crawl, and that nothing else was.
+/// Checks the number of requests for each URL of a web in an undisturbed crawl, and that nothing else was requested.
 ///
 /// # Errors
 /// Lists the first URLs that were requested too rarely, too often or without reason.
@@ -48,7 +48,7 @@ pub fn check_requests(truth: &[Expected], requests: &Requests) -> Result<()> {
     for expected in truth {
         let count = counts.remove(&expected.url).unwrap_or(0);
         let Expected { url, fate, least, most, .. } = expected;
-        // What takes several requests goes back and begins again when its site asks to be left alone in between.
+        // A URL that takes several requests starts over if its site demands a back-off in between.
         let most = if *least > 1 { most * 2 } else { *most };
         if !(*least..=most).contains(&count) {
             wrong.push(format!("{url}: requested {count} times, not {least} to {most} ({fate:?})"));

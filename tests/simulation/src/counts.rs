@@ -1,4 +1,4 @@
-//! The metrics of all processes of a thread, registered once: registering costs more than a schedule's work.
+//! Metrics of all processes of a thread, registered once: registration costs more than a schedule.
 
 use orbweaver_extractor::ExtractorMetrics;
 use orbweaver_fetcher::FetcherMetrics;
@@ -7,7 +7,7 @@ use orbweaver_rate_limiter::RateLimiterMetrics;
 use orbweaver_stage::metrics::{Metrics, REPEATED_COMPLETIONS};
 use prometheus::Registry;
 
-/// The metrics of a thread. Clones are the same.
+/// Metrics of a thread. Clones share their state.
 #[derive(Clone)]
 pub struct Counts {
     registry: Registry,
@@ -19,7 +19,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Registers all.
+    /// Registers all metrics.
     ///
     /// # Errors
     /// When a name is registered twice.
@@ -35,7 +35,8 @@ impl Counts {
         })
     }
 
-    /// How many records were completed twice under one assignment, or without having been delivered: a fault of a service.
+    /// Returns the number of records completed twice under one assignment, or without having been delivered: a
+    /// service's fault.
     #[must_use]
     pub fn repeated(&self) -> f64 {
         let families = self.registry.gather();

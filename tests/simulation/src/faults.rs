@@ -1,89 +1,89 @@
-//! What goes wrong, and when.
+//! Faults and their times.
 
 use std::fmt;
 
 use crate::{random::Random, settings::Service};
 
-/// What goes wrong. Machines are numbered within their service.
+/// A fault. Machines are numbered per service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// A process is killed and comes back, on the same machine (whose local index is kept) or another.
+    /// Kills a process; it comes back on the same machine (whose local index is kept) or on another.
     Kill(Machine, Back),
-    /// It is killed when it begins its next append but `after`.
+    /// Kills a process as it begins an append, after this many more appends.
     KillAtAppend(Machine, Back, u64),
-    /// It is killed when its next append but `after` has landed, before it hears of it.
+    /// Kills a process when an append has landed, before the acknowledgement, after this many more appends.
     KillAtLanding(Machine, Back, u64),
-    /// Its next append but `after` fails, a part of it landed.
+    /// Fails an append, a part of which lands, after this many more appends.
     FailAppend(Machine, u64),
-    /// It is frozen for so many milliseconds.
+    /// Suspends a process for this many milliseconds.
     Freeze(Machine, u64),
-    /// It is frozen for so many milliseconds, and wakes a moment before its group hears of it.
+    /// Suspends a process for this many milliseconds; it resumes shortly before its group notices.
     FreezeUnheard(Machine, u64),
-    /// It is frozen for so many milliseconds as it sends its next tombstone, which lands when it wakes.
+    /// Suspends a process for this many milliseconds as it sends its next tombstone, which lands on resumption.
     FreezeAtTombstone(Machine, u64),
-    /// A process is frozen for this number of milliseconds as it sends its next record of a site, which lands when it wakes.
+    /// Suspends a process for this many milliseconds as it sends its next record of a site, which lands on resumption.
     FreezeAtSite(Machine, u64),
-    /// It reaches the web and the store, but not the log, for so many milliseconds.
+    /// Isolates a process from the log, not from the web and the store, for this many milliseconds.
     CutOff(Machine, u64),
-    /// Its commits are refused for so many milliseconds.
+    /// Rejects the commits of a process for this many milliseconds.
     RefuseCommits(Machine, u64),
-    /// Of every so many commits from now on the answer to one is lost.
+    /// Loses the response to every n-th commit of a process from now on.
     LoseCommitAnswers(Machine, u64),
-    /// The clocks of all machines are set by so many milliseconds, and stay so: processes that run go on by the time that
-    /// they began with, those that begin later begin with the new one, and after a while the old ones are started again.
+    /// Sets the clocks of all machines by this many milliseconds, permanently. Running processes keep the time of their
+    /// start, new ones use the new time; after a while the old ones are restarted.
     SetClocks(i64),
-    /// It ends in order, and comes back after so many milliseconds.
+    /// Stops a process gracefully; it comes back after this many milliseconds.
     Stop(Machine, u64),
-    /// One more process of a service joins.
+    /// Adds a process of a service.
     Add(Service),
-    /// A partition moves.
+    /// Moves a partition.
     Move(Service),
-    /// A partition moves, its last topic this number of milliseconds after the others.
+    /// Moves a partition, its last topic this many milliseconds after the others.
     MoveApart(Service, u64),
-    /// All processes of a service are killed, and come back after so many milliseconds.
+    /// Kills all processes of a service; they come back after this many milliseconds.
     AllAway(Service, u64),
-    /// The log is away for so many milliseconds.
+    /// Makes the log unavailable for this many milliseconds.
     LogAway(u64),
-    /// The store is away for so many milliseconds.
+    /// Makes the store unavailable for this many milliseconds.
     StoreAway(u64),
 }
 
-/// A process' place.
+/// The target of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Machine {
-    /// Of which service.
+    /// The service of the process.
     pub service: Service,
-    /// Its number among them.
+    /// Number among the running processes of the service, modulo their count.
     pub number: u64,
 }
 
-/// How a killed process comes back.
+/// Restart of a killed process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Back {
-    /// After so many milliseconds.
+    /// Delay, in milliseconds.
     pub after_ms: u64,
-    /// Without what was on its disk.
+    /// Whether its local index is lost.
     pub loses_index: bool,
 }
 
-/// A fault and its moment, in milliseconds from the begin.
+/// A fault and its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Planned {
-    /// When.
+    /// Milliseconds from the start.
     pub at_ms: u64,
-    /// What.
+    /// The fault.
     pub fault: Fault,
 }
 
-/// The most milliseconds by which a machine's clock is off, so that two are never farther apart than
+/// Maximum deviation of a machine's clock in milliseconds, so that two never differ by more than
 /// `orbweaver_messages::CLOCK_MARGIN_MS`.
 pub const CLOCK_OFF_MS: u64 = 2_500;
 
-/// By how much clocks are set.
+/// Amount by which clocks are set.
 const HOUR_MS: i64 = 3_600_000;
 
 impl Fault {
-    /// Its kind, for counts.
+    /// Returns the kind, for counts.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -109,7 +109,7 @@ impl Fault {
         }
     }
 
-    /// Draws one.
+    /// Draws a fault.
     fn draw(random: &mut Random) -> Self {
         let service = random.pick(&Service::ALL);
         let machine = Machine { service, number: random.below(3) };
@@ -141,7 +141,7 @@ impl Fault {
         }
     }
 
-    /// Draws what goes wrong in a schedule.
+    /// Draws the faults of a schedule.
     #[must_use]
     pub fn plan(random: &mut Random) -> Vec<Planned> {
         let count = random.pick(&[0, 1, 2, 3, 4, 5, 6, 8, 12]);
@@ -156,7 +156,7 @@ impl Fault {
     }
 }
 
-/// By how much a machine's clock is off.
+/// Draws the deviation of a machine's clock, in milliseconds.
 pub(crate) fn skew(random: &mut Random) -> i64 {
     let off = random.between(0, 2 * CLOCK_OFF_MS);
     i64::try_from(off).unwrap_or_default() - i64::try_from(CLOCK_OFF_MS).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! All processes: starts them, does to them what the faults say, and starts them again.
+//! All processes: starts them, applies faults to them, and restarts them.
 
 use std::{
     collections::BTreeMap,
@@ -24,20 +24,20 @@ use crate::{
     time::{MachineClock, Time},
 };
 
-/// A process that runs.
+/// A running process.
 struct Running {
     number: usize,
     gate: Arc<Gate>,
     log: ProcessLog,
     shutdown: CancellationToken,
     task: JoinHandle<Result<(), StageError>>,
-    /// What undoes a fault, and when.
+    /// Pending repairs of faults, with their times.
     mends: Vec<(Instant, Mend)>,
-    /// What is done when it was killed by its script.
+    /// Restart after the end of the process.
     back: Back,
 }
 
-/// A process whose machine's clock was set ends so long after, as `orbweaver_process` does.
+/// Time after which a process stops when its machine's clock was set, as in `orbweaver_process`.
 const CLOCK_FOLLOWED_AFTER: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +45,7 @@ enum Mend {
     Thaw,
     Reach,
     Commit,
-    /// It ends in order, to begin again with its machine's clock.
+    /// Graceful stop, to restart with the machine's clock.
     FollowClock,
 }
 
@@ -53,7 +53,7 @@ enum Mend {
 struct Place {
     service: Service,
     running: Option<Running>,
-    /// When a process is started on it; `None` while one runs, or it is given up.
+    /// Time of the next start; `None` while a process runs.
     starts_at: Option<Instant>,
     index_dir: PathBuf,
     indexes: u64,
@@ -62,13 +62,13 @@ struct Place {
 /// The end of a process.
 #[derive(Debug, Clone)]
 pub(crate) struct Ended {
-    /// Which.
+    /// Number of the process.
     pub(crate) process: usize,
-    /// When.
+    /// Time of the end.
     pub(crate) at: Instant,
-    /// Why, when it ended by itself.
+    /// The error or panic, if the process ended with one.
     pub(crate) error: Option<String>,
-    /// The service itself says that something is wrong.
+    /// Whether the end is a fault of the service: a halt, a stall, a panic, or an exit without a stop.
     pub(crate) is_fault: bool,
 }
 
@@ -84,17 +84,17 @@ pub(crate) struct Fleet {
     readers_lag: Duration,
     random: Random,
     folder: PathBuf,
-    /// By how much the clocks of all machines were set.
+    /// Total change of the clocks of all machines, in milliseconds.
     clocks_set_ms: i64,
     started: usize,
-    /// The log or the store comes back.
+    /// Times at which the log, and the store, become available again.
     log_back_at: Option<Instant>,
     store_back_at: Option<Instant>,
     pub(crate) ended: Vec<Ended>,
     pub(crate) happened: BTreeMap<&'static str, u64>,
 }
 
-/// What a fleet runs on.
+/// The environment of a fleet.
 pub(crate) struct Ground {
     pub(crate) log: MemoryLog,
     pub(crate) groups: Groups,
@@ -156,7 +156,7 @@ impl Fleet {
         Some(places.swap_remove(index))
     }
 
-    /// Does what a fault says; false when there is nobody to whom it could happen.
+    /// Applies a fault and counts it; a fault without a target process has no effect.
     pub(crate) fn happens(&mut self, fault: Fault) {
         let kind = fault.kind();
         tracing::debug!(?fault, "happens");
@@ -264,7 +264,7 @@ impl Fleet {
         }
     }
 
-    /// Whether nothing is broken, and nobody is missing.
+    /// Returns `true` if every machine runs a process and no fault is in effect.
     pub(crate) fn is_well(&self) -> bool {
         self.log_back_at.is_none()
             && self.store_back_at.is_none()
@@ -273,7 +273,7 @@ impl Fleet {
             })
     }
 
-    /// Mends what is over, notes who has ended, starts who comes back.
+    /// Repairs expired faults, records ended processes and starts those that are due.
     pub(crate) async fn step(&mut self) {
         let now = Instant::now();
         if self.log_back_at.is_some_and(|at| at <= now) {
@@ -344,7 +344,7 @@ impl Fleet {
         place.running = None;
         place.starts_at = Some(now + Duration::from_millis(back.after_ms));
         if back.loses_index {
-            // Another machine.
+            // Another machine: an empty index directory.
             place.indexes += 1;
         }
         tracing::debug!(process = ended.process, error = ended.error, "ended");

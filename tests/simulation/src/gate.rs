@@ -1,4 +1,4 @@
-//! What may happen to a process as a whole: frozen, cut off from the log, killed.
+//! State of a process as a whole: suspended, isolated from the log, killed.
 
 use std::{
     pin::{Pin, pin},
@@ -12,14 +12,14 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-/// What happens to a process.
+/// State of a process.
 #[derive(Debug, Clone, Copy, Default)]
 struct State {
     frozen: bool,
     cut_off: bool,
     log_away: bool,
     dead: bool,
-    /// Since when the coordinator of its group has not heard of it.
+    /// Time since which its group's coordinator has received nothing from it.
     silent_since: Option<Instant>,
 }
 
@@ -37,7 +37,7 @@ impl State {
     }
 }
 
-/// The gate through which everything passes that a process does or hears of.
+/// Gate through which all work and all messages of a process pass.
 #[derive(Debug, Default)]
 pub struct Gate {
     state: Mutex<State>,
@@ -62,12 +62,13 @@ impl Gate {
         self.changed.notify_waiters();
     }
 
-    /// Nothing of it runs any more, until it is thawed (SIGSTOP and SIGCONT).
+    /// Suspends the process (SIGSTOP) or resumes it (SIGCONT).
     pub fn freeze(&self, frozen: bool) {
         self.change(|state| state.frozen = frozen);
     }
 
-    /// Nothing of it runs for so long. It wakes between two looks of its group's coordinator.
+    /// Suspends the process for this time. It resumes on its own, possibly between two steps of its group's
+    /// coordinator.
     pub fn freeze_for(self: &Arc<Self>, time: Duration) {
         self.freeze(true);
         let gate = self.clone();
@@ -77,41 +78,41 @@ impl Gate {
         });
     }
 
-    /// It runs, and reaches the web and the store, but not the log.
+    /// Isolates the process from the log, not from the web and the store, or ends the isolation.
     pub fn cut_off(&self, cut_off: bool) {
         self.change(|state| state.cut_off = cut_off);
     }
 
-    /// The log is away, for all: no session ends meanwhile.
+    /// Makes the log unavailable, or available again. No session expires in the meantime.
     pub fn lose_log(&self, away: bool) {
         self.change(|state| state.log_away = away);
     }
 
-    /// It never runs again (SIGKILL).
+    /// Kills the process (SIGKILL).
     pub fn kill(&self) {
         self.change(|state| state.dead = true);
     }
 
-    /// Whether it was killed.
+    /// Returns `true` if the process was killed.
     #[must_use]
     pub fn is_dead(&self) -> bool {
         self.state().dead
     }
 
-    /// Whether nothing hinders it.
+    /// Returns `true` if the process is alive, not suspended, and reaches the log.
     #[must_use]
     pub fn is_well(&self) -> bool {
         let state = *self.state();
         state.reaches_the_log() && !state.dead
     }
 
-    /// Since when its group has not heard of it.
+    /// Returns the time since which its group has received nothing from it.
     #[must_use]
     pub fn silent_since(&self) -> Option<Instant> {
         self.state().silent_since
     }
 
-    /// A coordinator that was away begins to count anew.
+    /// Restarts the count of silence, after the coordinator was unavailable.
     pub(crate) fn count_silence_anew(&self) {
         let mut state = self.state();
         if state.silent_since.is_some() {
@@ -119,24 +120,24 @@ impl Gate {
         }
     }
 
-    /// Waits until it runs; for ever when it was killed.
+    /// Waits until the process runs; indefinitely if it was killed.
     pub async fn runs(&self) {
         self.until(|state| !state.frozen && !state.dead).await;
     }
 
-    /// Waits until it runs and reaches the log; for ever when it was killed.
+    /// Waits until the process runs and reaches the log; indefinitely if it was killed.
     pub async fn reaches_the_log(&self) {
         self.until(|state| state.reaches_the_log() && !state.dead).await;
     }
 
-    /// Waits until it reaches the log, or was killed: what is on its way in the network does not care who sent it. Whether it
-    /// lives.
+    /// Waits until the process reaches the log or was killed: a message in transit does not depend on its sender.
+    /// Returns `true` if the process is alive.
     pub async fn sends(&self) -> bool {
         self.until(|state| state.dead || state.reaches_the_log()).await;
         !self.is_dead()
     }
 
-    /// Waits until it was killed.
+    /// Waits until the process is killed.
     pub async fn died(&self) {
         self.until(|state| state.dead).await;
     }
@@ -160,7 +161,7 @@ pub struct Gated<F> {
 }
 
 impl<F: Future> Gated<F> {
-    /// `future`, as a part of the process behind `gate`.
+    /// Makes `future` a part of the process behind `gate`.
     pub fn new(future: F, gate: Arc<Gate>) -> Self {
         Self { future: Box::pin(future), gate }
     }

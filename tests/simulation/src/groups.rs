@@ -1,8 +1,8 @@
-//! The coordinator of all groups: gives partitions to members, piece by piece, and takes them away.
+//! Coordinator of all groups: assigns partitions to members piecewise, and revokes them.
 //!
-//! Partition N of all topics of a group goes to one member (the `range` assignor), but each topic's piece comes and goes
-//! by itself. Who is wanted back is asked first; who does not answer in time, or was not heard of for a session, is fenced,
-//! and told when it is heard of again.
+//! Partition N of all topics of a group goes to one member (the `range` assignor), but each topic-partition is assigned
+//! and revoked separately. A partition is revoked before it moves. A member that does not release it in time, or is
+//! silent for a session, is fenced; an expelled member learns of the loss when the coordinator receives from it again.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,15 +19,15 @@ use tokio::time::Instant;
 
 use crate::{gate::Gate, network::lock, random::Random};
 
-/// A member that was not heard of for so long is expelled.
+/// Silence after which a member is expelled.
 pub const SESSION: Duration = Duration::from_secs(45);
-/// A member may take so long to hand a partition back.
+/// Time within which a member must release a revoked partition.
 const HAND_BACK_WITHIN: Duration = Duration::from_secs(60);
 
 struct Member {
     process: usize,
     gate: Arc<Gate>,
-    /// What it held when it was expelled, of which it was not told yet.
+    /// Partitions held at the expulsion, until the member is notified of their loss.
     expelled: Option<Vec<TopicPartition>>,
 }
 
@@ -35,42 +35,42 @@ struct Member {
 struct Group {
     members: BTreeMap<usize, Member>,
     joined: usize,
-    /// Who holds a place, and since when it is wanted back.
+    /// Holder of each topic-partition, and the time of its revocation.
     holders: BTreeMap<TopicPartition, (usize, Option<Instant>)>,
     targets: BTreeMap<Partition, usize>,
-    /// Who the targets were made for.
+    /// Members for which the targets were computed.
     made_for: Vec<usize>,
-    /// No partition of the last topic moves before this moment.
+    /// Time before which no partition of the last topic moves.
     last_topic_held: Option<Instant>,
 }
 
-/// Someone who lost its partitions without a word, and when.
+/// A member that lost its partitions unnoticed, and when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expelled {
-    /// Who.
+    /// Number of the process.
     pub process: usize,
-    /// When.
+    /// Time of the expulsion.
     pub at: Instant,
 }
 
-/// All groups. Clones are the same.
+/// All groups. Clones share their state.
 #[derive(Clone)]
 pub struct Groups {
     log: MemoryLog,
     groups: Arc<Mutex<BTreeMap<String, Group>>>,
     expelled: Arc<Mutex<Vec<Expelled>>>,
-    /// The coordinator is away with the log.
+    /// Whether the coordinator is unavailable, together with the log.
     away: Arc<AtomicBool>,
 }
 
 impl Groups {
-    /// No group yet.
+    /// Creates a coordinator without groups.
     #[must_use]
     pub fn new(log: MemoryLog) -> Self {
         Self { log, groups: Arc::default(), expelled: Arc::default(), away: Arc::default() }
     }
 
-    /// A process joins a group; its number in it, which is that of the log.
+    /// Adds a process to a group. Returns its member number, which equals that in the log.
     pub(crate) fn join(&self, group: &str, process: usize, gate: Arc<Gate>) -> usize {
         let mut groups = lock(&self.groups);
         let group = groups.entry(group.to_owned()).or_default();
@@ -80,7 +80,7 @@ impl Groups {
         number
     }
 
-    /// A member leaves in order.
+    /// Removes a member that leaves gracefully.
     pub(crate) fn leave(&self, group: &str, member: usize) {
         if let Some(group) = lock(&self.groups).get_mut(group) {
             group.members.remove(&member);
@@ -88,13 +88,13 @@ impl Groups {
         }
     }
 
-    /// Who was expelled so far.
+    /// Returns the members expelled so far.
     #[must_use]
     pub fn expelled(&self) -> Vec<Expelled> {
         lock(&self.expelled).clone()
     }
 
-    /// Whether all partitions are where they should be, and everybody knows.
+    /// Returns `true` if every partition is at its target and all members have received their events.
     #[must_use]
     pub fn are_at_rest(&self) -> bool {
         lock(&self.groups).iter().all(|(name, group)| {
@@ -106,7 +106,7 @@ impl Groups {
         })
     }
 
-    /// Who is well and holds a partition of all topics of a group.
+    /// Returns the partitions of which one healthy member holds all topics, each with that member.
     pub(crate) fn held(&self, name: &str) -> BTreeSet<(Partition, usize)> {
         let groups = lock(&self.groups);
         let Some(group) = groups.get(name) else { return BTreeSet::new() };
@@ -123,7 +123,7 @@ impl Groups {
         group.targets.keys().filter_map(of_all).collect()
     }
 
-    /// Moves one partition of a group to another member, if there is one.
+    /// Moves one partition of a group to a random member.
     pub(crate) fn churn(&self, name: &str, random: &mut Random) {
         let mut groups = lock(&self.groups);
         let Some(group) = groups.get_mut(name) else { return };
@@ -135,14 +135,14 @@ impl Groups {
         }
     }
 
-    /// No partition of the last topic of a group moves within this time.
+    /// Keeps the partitions of a group's last topic in place for this time.
     pub(crate) fn hold_last_topic(&self, name: &str, time: Duration) {
         if let Some(group) = lock(&self.groups).get_mut(name) {
             group.last_topic_held = Some(Instant::now() + time);
         }
     }
 
-    /// The coordinator is away, or back; then sessions begin anew.
+    /// Makes the coordinator unavailable, or available again; sessions then start over.
     pub(crate) fn hold_sessions(&self, away: bool) {
         self.away.store(away, Ordering::Relaxed);
         for group in lock(&self.groups).values() {
@@ -150,7 +150,7 @@ impl Groups {
         }
     }
 
-    /// Does the next pieces of what is to be done.
+    /// Performs the next pieces of pending changes.
     pub(crate) fn step(&self, random: &mut Random) {
         if self.away.load(Ordering::Relaxed) {
             return;
@@ -162,7 +162,7 @@ impl Groups {
         }
     }
 
-    /// Expels who was silent for too long, and tells who is heard of again.
+    /// Expels members that were silent for too long, and notifies those that communicate again.
     fn hear(&self, name: &str, group: &mut Group) {
         let now = Instant::now();
         for (&number, member) in &mut group.members {
@@ -172,7 +172,7 @@ impl Groups {
                 member.expelled = Some(held.map(|(place, _)| *place).collect());
                 group.holders.retain(|_, (holder, _)| *holder != number);
                 lock(&self.expelled).push(Expelled { process: member.process, at: now });
-                // Who is dead has left the log already.
+                // A killed member has left the log already.
                 let _ = self.log.expel(name, number);
             }
             if silent.is_none()
@@ -191,13 +191,13 @@ impl Groups {
         for &topic in &topics[..topics.len().saturating_sub(held)] {
             for (&partition, &target) in &group.targets {
                 let place = TopicPartition::new(topic, partition);
-                // In pieces: now and then one is left for later.
+                // Piecewise: each step skips some at random.
                 if random.chance(30) {
                     continue;
                 }
                 match group.holders.get(&place).copied() {
                     None => {
-                        // Who still has to hear that it lost something is given nothing.
+                        // A member that has not yet received a loss is assigned nothing.
                         let ready = group.members.get(&target).is_some_and(|member| member.gate.is_well());
                         if ready && self.log.has_heard(name, target) && self.log.assign(name, target, &[place]).is_ok()
                         {
@@ -211,7 +211,7 @@ impl Groups {
                         }
                     }
                     Some((holder, Some(since))) => {
-                        // Who was killed hands nothing back, and is waited for until its session ends.
+                        // A killed member releases nothing; its partitions wait for the end of its session.
                         let lives = group.members.get(&holder).is_none_or(|member| !member.gate.is_dead());
                         let handed_back = lives && !self.log.held(name, holder).contains(&place);
                         let late = now.duration_since(since) >= HAND_BACK_WITHIN;
@@ -233,7 +233,7 @@ impl Group {
         self.members.iter().filter(|(_, member)| member.expelled.is_none()).map(|(number, _)| *number)
     }
 
-    /// Shares the partitions out when the members have changed.
+    /// Reassigns the partitions if the members have changed.
     fn plan(&mut self, partitions: Partition) {
         let members: Vec<usize> = self.eligible().collect();
         if members == self.made_for {

@@ -1,4 +1,4 @@
-//! What must hold of a schedule, from the web's own log and from what is left in the log.
+//! Invariants of a schedule, checked against the web's request log and the final content of the log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,19 +14,19 @@ use crate::{
     web::{Asked, Kind, Served, Truth},
 };
 
-/// Moments at which what a process knew was lost to the others: it was killed, ended by itself, or was expelled.
+/// Times at which the knowledge of a process was lost to the others: it was killed, ended by itself, or was expelled.
 pub(crate) type Losses = Vec<(usize, Millis)>;
 
-/// How often pages were asked for beyond what they needed.
+/// Requests for pages beyond the necessary ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Repeats {
-    /// In all.
+    /// Total.
     pub all: usize,
-    /// The most for one URL, and which.
+    /// Maximum per URL, and the URL.
     pub most: Option<(usize, String)>,
 }
 
-/// What is wrong with the pages that came out. Records of the `rejected` ones are among the dead letters.
+/// Checks the documents and dead letters. Records of `rejected` pages must be dead letters.
 pub(crate) fn judge_pages(log: &MemoryLog, truth: &Truth, served: &Served, rejected: &BTreeSet<usize>) -> Vec<String> {
     let documents = documents(log);
     let missing = truth.documents.iter().filter(|url| !documents.contains(*url)).map(|url| format!("{url} was lost"));
@@ -53,7 +53,7 @@ pub(crate) fn judge_pages(log: &MemoryLog, truth: &Truth, served: &Served, rejec
     missing.chain(invented).chain(forbidden).chain(kept).chain(dead).collect()
 }
 
-/// What is wrong with the moments at which sites were asked.
+/// Checks the times of the requests to each site.
 pub(crate) fn judge_politeness(served: &Served, losses: &Losses) -> Vec<String> {
     let mut sites: BTreeMap<String, Vec<Asked>> = BTreeMap::new();
     for asked in served.asked() {
@@ -70,7 +70,7 @@ pub(crate) fn judge_politeness(served: &Served, losses: &Losses) -> Vec<String> 
     violations
 }
 
-/// Judges a request by one before it at the same site.
+/// Checks a request against an earlier one to the same site.
 fn judge_pair(served: &Served, before: &Asked, asked: &Asked, losses: &Losses) -> Option<String> {
     let at = asked.arrived_ms;
     let what = || format!("{} was asked for {} by process {} at {}", asked.site, asked.url, asked.by, shown(at));
@@ -90,7 +90,7 @@ fn judge_pair(served: &Served, before: &Asked, asked: &Asked, losses: &Losses) -
     let host = &served.web.hosts[asked.host];
     if let Some(delay) = host.crawl_delay_s.filter(|_| !asked.is_robots && asked.host == before.host) {
         let delay = Millis::try_from(delay * 1000).unwrap_or(Millis::MAX);
-        // Known from the answer of robots.txt on, which came before any page of this host.
+        // Known since the response of robots.txt, which preceded any page of this host.
         if gap < delay {
             return Some(format!(
                 "{} {gap} ms after its answer to process {}, not its crawl-delay of {delay} ms",
@@ -100,14 +100,14 @@ fn judge_pair(served: &Served, before: &Asked, asked: &Asked, losses: &Losses) -
         }
     }
     let asked_for = Millis::try_from(before.retry_after_ms?).unwrap_or(Millis::MAX);
-    // Nobody else can know what one was told who died, or was cut off, before it could tell.
+    // A process that was killed or isolated could not pass on the delay.
     let told = !losses.iter().any(|(process, lost)| *process == before.by && (ended..=at).contains(lost));
     (gap < asked_for && told).then(|| {
         format!("{} {gap} ms after it asked process {} to be left alone for {asked_for} ms", what(), before.by)
     })
 }
 
-/// Rows of the store that are not of the last answer to a request for their page.
+/// Returns the rows of the store that do not match the last response for their page.
 pub(crate) fn outdated_rows(store: &MemoryStore, served: &Served) -> Vec<String> {
     let mut answers: BTreeMap<String, (Millis, u16)> = BTreeMap::new();
     for asked in served.asked().into_iter().filter(|asked| !asked.is_robots) {
@@ -116,7 +116,7 @@ pub(crate) fn outdated_rows(store: &MemoryStore, served: &Served) -> Vec<String>
         *last = answer.max(*last);
     }
     let outdated = |(url, (at_ms, status)): (String, (Millis, u16))| {
-        // The store in memory answers at once; no page of these webs has another canonical form.
+        // The in-memory store responds immediately; in these webs the URL of a page is its canonical form.
         let row = store.page(Fingerprint::of("default", &url)).now_or_never()?.ok()??;
         let stored = row.status?;
         (stored != status).then(|| {
@@ -126,7 +126,7 @@ pub(crate) fn outdated_rows(store: &MemoryStore, served: &Served) -> Vec<String>
     answers.into_iter().filter_map(outdated).collect()
 }
 
-/// How often pages were asked for beyond what they needed.
+/// Counts the requests for pages beyond the necessary ones.
 pub(crate) fn repeats(served: &Served) -> Repeats {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for asked in served.asked().into_iter().filter(|asked| !asked.is_robots) {

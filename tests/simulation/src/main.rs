@@ -1,4 +1,4 @@
-//! Runs schedules and says what came of them.
+//! Command that runs schedules and prints their results.
 
 use std::{
     collections::BTreeMap,
@@ -18,19 +18,19 @@ use orbweaver_simulation_tests::{
     time::VirtualTimer,
 };
 
-/// Runs schedules of the simulation and prints faults by kind and violations.
+/// Run schedules of the simulation; print faults by kind, and violations.
 #[derive(Debug, Parser)]
 struct Args {
-    /// Seeds to run, as FIRST..END or one number.
+    /// Seeds to run: FIRST..END or one number.
     #[arg(long, default_value = "0..1000")]
     seeds: String,
-    /// Threads; each runs one schedule at a time.
+    /// Number of threads; each runs one schedule at a time.
     #[arg(long, default_value_t = std::thread::available_parallelism().map_or(1, std::num::NonZero::get))]
     threads: usize,
     /// Print each schedule with its faults.
     #[arg(long)]
     verbose: bool,
-    /// Print what happens, down to each record, with its virtual time. For one seed.
+    /// Print every event, down to each record, with its virtual time; meant for one seed.
     #[arg(long)]
     log: bool,
 }

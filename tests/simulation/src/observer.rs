@@ -1,4 +1,4 @@
-//! Watches for completion, as `orbweaver status --wait` does, and holds what it is told against the truth.
+//! Polls for completion, as `orbweaver status --wait` does, and checks the result against the truth.
 
 use std::{
     collections::BTreeSet,
@@ -21,20 +21,20 @@ use crate::{
     web::Expectation,
 };
 
-/// What was observed so far.
+/// Observations so far.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
-    /// Readings taken.
+    /// Number of offset snapshots.
     pub readings: u64,
-    /// When completion was proved first, and since when without a break, in milliseconds from the begin.
+    /// Time of the first proof of completion, in milliseconds from the start.
     pub first_ms: Option<u64>,
-    /// Since when it is proved without a break.
+    /// Time since which completion has been proved without interruption, in milliseconds from the start.
     pub since_ms: Option<u64>,
-    /// What was wrong.
+    /// Violations of the invariants.
     pub violations: Vec<String>,
 }
 
-/// The groups whose work a crawl is, each with its topics.
+/// Returns the groups that do the work of a crawl, each with its topics.
 fn declared() -> Vec<Declared> {
     let names = Service::ALL.map(Service::name);
     let groups = topic::groups().iter().filter(|(group, _)| names.contains(group));
@@ -43,7 +43,7 @@ fn declared() -> Vec<Declared> {
         .collect()
 }
 
-/// Watches without end.
+/// Observer of completion; runs until the schedule ends.
 pub(crate) struct Observer {
     pub(crate) log: ProcessLog,
     pub(crate) expected: Arc<Expectation>,
@@ -111,13 +111,13 @@ impl Observer {
     }
 }
 
-/// All places of a topic.
+/// Returns all topic-partitions of a topic.
 pub(crate) fn places(log: &MemoryLog, of: orbweaver_messages::Topic) -> Vec<TopicPartition> {
     let partitions = orbweaver_log::Log::partitions(log, of).unwrap_or(0);
     (0..partitions).map(|partition| TopicPartition::new(of, partition)).collect()
 }
 
-/// The URLs, as they were fetched, of all documents that came out.
+/// Returns the URLs, as fetched, of all documents.
 pub(crate) fn documents(log: &MemoryLog) -> BTreeSet<String> {
     let records = places(log, topic::DOCUMENTS).into_iter().flat_map(|place| log.records(place));
     records
@@ -128,7 +128,7 @@ pub(crate) fn documents(log: &MemoryLog) -> BTreeSet<String> {
         .collect()
 }
 
-/// The keys of `crawl.frontier` whose last record is no tombstone.
+/// Returns the keys of `crawl.frontier` whose last record is not a tombstone.
 pub(crate) fn waiting(log: &MemoryLog) -> Vec<String> {
     let mut waiting = BTreeSet::new();
     for record in places(log, topic::FRONTIER).into_iter().flat_map(|place| log.records(place)) {

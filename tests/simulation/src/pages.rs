@@ -1,4 +1,4 @@
-//! How many pages were fetched, and what the frontiers say of that.
+//! Number of fetched pages, compared with the frontiers' counts.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,19 @@ use orbweaver_messages::{Outcome, OutcomeKind, decode, topic};
 
 use crate::observer::places;
 
-/// The pages of a schedule, by partition: counted while their outcomes are in the log.
+/// Fetched pages of a schedule by partition, counted while their outcomes are in the log.
 #[derive(Debug, Default)]
 pub(crate) struct PageTruth {
     counted: BTreeMap<u32, (Offset, u64)>,
-    /// The cap that applies.
+    /// The cap in force.
     max: Option<u64>,
-    /// Pages that there may be, and how many more there were at some time.
+    /// Allowed number of pages; `over` is the largest excess so far.
     allowed: u64,
     pub(crate) over: u64,
 }
 
 impl PageTruth {
-    /// This cap applies from now on; what there is by now may stay.
+    /// Applies a cap from now on; pages fetched already may exceed it.
     pub(crate) fn limit(&mut self, log: &MemoryLog, max: Option<u64>) {
         self.look(log);
         (self.max, self.allowed) = (max, max.unwrap_or(u64::MAX).max(self.all()));
@@ -30,7 +30,7 @@ impl PageTruth {
         self.counted.values().map(|(_, pages)| pages).sum()
     }
 
-    /// Counts what has come. Nothing may be deleted between two looks.
+    /// Counts new outcomes. Must run before any deletion, so that no outcome is missed.
     pub(crate) fn look(&mut self, log: &MemoryLog) {
         for place in places(log, topic::OUTCOMES) {
             let (next, pages) = self.counted.entry(place.partition).or_default();
@@ -45,7 +45,7 @@ impl PageTruth {
         }
     }
 
-    /// Whether whoever opened all partitions now would count as many.
+    /// Returns a violation if a frontier that opened all partitions now would count differently.
     pub(crate) fn judge(&mut self, log: &MemoryLog) -> Option<String> {
         self.look(log);
         let mut pages = Pages::default();

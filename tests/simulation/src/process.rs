@@ -1,4 +1,4 @@
-//! One process: a service's stage with the real runner, on the log, the store and the web as this process reaches them.
+//! One process: a service's stage with the real runner, on this process's view of the log, the store and the web.
 
 use std::{
     path::PathBuf,
@@ -35,7 +35,7 @@ use crate::{
     web::{Served, Visitor},
 };
 
-/// What a process is made of.
+/// Parts of a process.
 pub(crate) struct Parts {
     pub(crate) service: Service,
     pub(crate) number: usize,
@@ -49,7 +49,7 @@ pub(crate) struct Parts {
     pub(crate) outside: Outside,
 }
 
-/// What all processes share besides the log.
+/// Environment that all processes share, apart from the log.
 #[derive(Clone)]
 pub(crate) struct Outside {
     pub(crate) served: Arc<Served>,
@@ -57,11 +57,11 @@ pub(crate) struct Outside {
     pub(crate) settings: Arc<Settings>,
     pub(crate) counts: Counts,
     pub(crate) broken: Broken,
-    /// The page whose record ends the extractor that receives it.
+    /// The page whose record crashes the extractor that receives it.
     pub(crate) poison: Option<Arc<str>>,
 }
 
-/// The store, and whether it is away.
+/// The store, and whether it is unavailable.
 #[derive(Clone, Default)]
 pub(crate) struct SharedStore {
     pub(crate) store: Arc<MemoryStore>,
@@ -132,7 +132,7 @@ where
     runner.with_clock(clock).with_metrics(&parts.outside.counts.stage).run(parts.shutdown).await
 }
 
-/// Extracts in place, after a moment.
+/// Worker that extracts in the same thread, after a short delay.
 struct Extracting {
     settings: Arc<Settings>,
     gate: Arc<Gate>,
@@ -174,7 +174,7 @@ impl ProcessStore {
     async fn write_all(&self, writes: Arc<[Write]>) -> Result<(), StoreError> {
         self.way().await?;
         self.shared.store.write_shared(writes).await?;
-        // It was taken; that this is heard of is another thing.
+        // The write is durable; the acknowledgement may still be lost.
         self.way().await
     }
 }

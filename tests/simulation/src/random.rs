@@ -1,25 +1,25 @@
-//! Chance, from a seed.
+//! Seeded randomness.
 
-/// A generator of pseudo-random numbers: SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators,
-/// OOPSLA 2014). Its own, so that a seed that is kept as a regression means the same schedule for ever.
+/// A pseudo-random number generator: SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators,
+/// OOPSLA 2014). A local implementation, so that a regression seed keeps its schedule permanently.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
 impl Random {
-    /// The generator of this seed.
+    /// Creates the generator of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// A generator of its own for `purpose`, so that one more number drawn for one thing changes no other.
+    /// Derives an independent generator for `purpose`, so that an additional draw for one purpose affects no other.
     #[must_use]
     pub fn split(&self, purpose: &str) -> Self {
         let mixed = purpose.bytes().fold(self.0, |sum, byte| Self(sum ^ u64::from(byte)).number());
         Self(mixed)
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -28,27 +28,27 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`; 0 when `end` is 0. The bias of the remainder is of no matter here.
+    /// Returns a number below `end`; 0 if `end` is 0. The modulo bias does not matter here.
     pub fn below(&mut self, end: u64) -> u64 {
         if end == 0 { 0 } else { self.number() % end }
     }
 
-    /// A number from `low` to `high`, both included.
+    /// Returns a number from `low` to `high`, both inclusive.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high.saturating_sub(low) + 1)
     }
 
-    /// True so many times in a hundred.
+    /// Returns `true` with this probability in percent.
     pub fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
-    /// An index of a list of this length; 0 when it is empty.
+    /// Returns an index into a list of this length; 0 if it is empty.
     pub fn index(&mut self, length: usize) -> usize {
         usize::try_from(self.below(length as u64)).unwrap_or(0)
     }
 
-    /// One of `choices`, which must not be empty.
+    /// Returns one of `choices`, which must not be empty.
     pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.index(choices.len())]
     }

@@ -1,4 +1,4 @@
-//! The crawl is defined anew while it runs.
+//! Changes of the crawl's definition during the run.
 
 use std::collections::BTreeSet;
 
@@ -7,21 +7,21 @@ use orbweaver_url::{CANONICAL_POLICY, SUFFIX_LIST_VERSION};
 
 use crate::{random::Random, settings::Settings, web::Web};
 
-/// Another definition, from some moment on.
+/// A new definition and its time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Revision {
-    /// When it is written, in milliseconds from the begin.
+    /// Time of the write, in milliseconds from the start.
     pub at_ms: u64,
-    /// The pages that are excluded from then on.
+    /// Pages excluded from then on.
     pub excluded: BTreeSet<usize>,
-    /// Pages that may be fetched from then on.
+    /// Page cap from then on.
     pub max_pages: Option<u64>,
-    /// The versions in whose place it comes; none: it applies in any case.
+    /// Versions that it replaces; if empty, it applies in any case.
     pub replaces: Vec<u64>,
 }
 
 impl Revision {
-    /// Draws revisions: mostly none; else some pages are excluded, and perhaps others, or none, later.
+    /// Draws revisions. In 70 of 100 schedules none; otherwise one to three, each excluding up to three pages.
     #[must_use]
     pub fn draw(random: &mut Random, web: &Web) -> Vec<Self> {
         if !random.chance(30) {
@@ -43,8 +43,7 @@ impl Revision {
     }
 }
 
-/// Puts a cap on the pages in three schedules of ten, from the begin on, which is raised, or lowered, now and then and
-/// taken off in the end.
+/// Sets a page cap in three of ten schedules from the start; the cap is changed once and finally removed.
 pub(crate) fn cap(random: &mut Random, web: &Web, mut revisions: Vec<Revision>) -> (Option<u64>, Vec<Revision>) {
     if !random.chance(30) {
         return (None, revisions);
@@ -68,7 +67,7 @@ pub(crate) fn cap(random: &mut Random, web: &Web, mut revisions: Vec<Revision>) 
     (Some(first), revisions)
 }
 
-/// The definition of a web's crawl, without these pages.
+/// Builds the definition of a web's crawl as of this revision.
 pub(crate) fn definition(web: &Web, settings: &Settings, revision: &Revision, now: Millis) -> CrawlDefinition {
     CrawlDefinition {
         name: "default".to_owned(),

@@ -1,4 +1,5 @@
-//! One schedule: a web, processes, faults, an observer and a judge, all from one seed, in one thread and in virtual time.
+//! One schedule: a web, processes, faults, an observer and a judge, all from one seed, in one thread and in virtual
+//! time.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -32,54 +33,54 @@ use crate::{
     web::{Asked, Expectation, Served, Web},
 };
 
-/// A schedule must be complete within this virtual time, in milliseconds.
+/// Virtual time within which a schedule must be complete, in milliseconds.
 const WITHIN_MS: u64 = 4 * 3_600_000;
-/// How often what is worked off is deleted and compacted.
+/// Interval of deletion and compaction of the log.
 const SWEEP_EVERY: Duration = Duration::from_secs(15);
-/// Longer than any failover.
+/// Default `min.compaction.lag.ms`; longer than any failover.
 const COMPACTION_LAG_MS: Millis = 120_000;
-/// Longer than any index on disk is behind.
+/// Default `delete.retention.ms`; longer than any on-disk index lags behind.
 const TOMBSTONES_KEPT_MS: Millis = 3_600_000;
 
-/// What a schedule is made of. Tests change what they want to show.
+/// Parameters of a schedule. Tests change those that matter to them.
 #[derive(Debug, Clone)]
 pub struct Scenario {
-    /// The seed of all that is left to chance.
+    /// Seed of all randomness.
     pub seed: u64,
     /// The web.
     pub web: Web,
-    /// How the services are set.
+    /// Settings of the services.
     pub settings: Settings,
-    /// How long messages take.
+    /// Latency of messages.
     pub weather: Weather,
-    /// What goes wrong.
+    /// Faults, with their times.
     pub faults: Vec<Planned>,
-    /// How the crawl is defined anew while it runs.
+    /// Changes of the crawl's definition during the run.
     pub revisions: Vec<Revision>,
-    /// Pages that may be fetched at first.
+    /// Page cap at the start.
     pub max_pages: Option<u64>,
-    /// The largest record that the log takes, in bytes.
+    /// Largest record that the log accepts, in bytes.
     pub record_limit: usize,
-    /// For how long a new reader finds nothing, since the leader that it asks lags behind, in milliseconds.
+    /// Time during which a new reader returns nothing, because its leader lags, in milliseconds.
     pub readers_lag_ms: u64,
-    /// The page whose record ends the extractor that receives it.
+    /// The page whose record crashes the extractor that receives it.
     pub poison: Option<usize>,
-    /// Pages whose records end among the dead letters; they, and what only they lead to, need not come.
+    /// Pages whose records become dead letters; they, and pages reachable only through them, may be missing.
     pub rejected: BTreeSet<usize>,
-    /// The seeds have expired before anybody has read them.
+    /// Whether the seeds are deleted before any process reads them.
     pub seeds_expired: bool,
-    /// The schedule must be complete within this virtual time, in milliseconds.
+    /// Virtual time within which the schedule must be complete, in milliseconds.
     pub within_ms: u64,
-    /// The rules that are switched off.
+    /// Disabled rules.
     pub broken: Broken,
-    /// A record of a compacted topic stays for so long (`min.compaction.lag.ms`), in milliseconds.
+    /// Age up to which records of a compacted topic are kept (`min.compaction.lag.ms`), in milliseconds.
     pub compaction_lag_ms: Millis,
-    /// A tombstone stays for so long (`delete.retention.ms`), in milliseconds.
+    /// Age up to which tombstones are kept (`delete.retention.ms`), in milliseconds.
     pub tombstones_kept_ms: Millis,
 }
 
 impl Scenario {
-    /// The schedule of this seed.
+    /// Returns the scenario of this seed.
     #[must_use]
     pub fn of(seed: u64) -> Self {
         let random = Random::new(seed);
@@ -113,45 +114,45 @@ impl Scenario {
     }
 }
 
-/// What came of a schedule.
+/// Result of a schedule.
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// What was run.
+    /// The scenario that was run.
     pub scenario: Scenario,
-    /// What was wrong.
+    /// Violations of the invariants.
     pub violations: Vec<String>,
-    /// Faults that happened, by kind.
+    /// Number of applied faults, by kind.
     pub happened: BTreeMap<&'static str, u64>,
-    /// Processes that ended by themselves, and why.
+    /// Errors of the processes that ended with one.
     pub ended: Vec<String>,
-    /// Pages that came out.
+    /// Number of pages with a document.
     pub pages: usize,
-    /// Requests that the web saw.
+    /// Number of requests that the web received.
     pub requests: usize,
-    /// Pages asked for beyond what they needed.
+    /// Requests for pages beyond the necessary ones.
     pub repeats: Repeats,
-    /// Pages beyond a cap, at most.
+    /// Largest number of pages beyond a cap.
     pub over_cap: u64,
-    /// All requests, as the web saw them.
+    /// All requests, as the web received them.
     pub asked: Vec<Asked>,
-    /// Rows of the store that are not of the last answer to a request for their page.
+    /// Rows of the store that do not match the last response for their page.
     pub outdated_rows: Vec<String>,
-    /// When completion was told first, in milliseconds from the begin.
+    /// Time of the first proof of completion, in milliseconds from the start.
     pub told_ms: Option<u64>,
-    /// The most offsets of `crawl.frontier` between a commit point and its end.
+    /// Largest number of offsets between a commit point and the log end of `crawl.frontier`.
     pub longest_span: u64,
-    /// The most dispatches of a partition without an outcome.
+    /// Largest number of dispatches without an outcome in one partition.
     pub most_outstanding: u64,
-    /// How long it took, in virtual milliseconds.
+    /// Duration, in virtual milliseconds.
     pub virtual_ms: u64,
-    /// A number that two runs of the same schedule share.
+    /// Hash of duration and requests, equal for two runs of the same schedule.
     pub trace: u64,
 }
 
 /// Runs a schedule.
 ///
 /// # Panics
-/// When no runtime or folder can be made.
+/// When the runtime or the temporary directory cannot be created.
 #[must_use]
 #[allow(clippy::expect_used, reason = "a simulation that cannot begin has nothing to say")]
 pub fn run(scenario: Scenario, counts: &Counts) -> Report {
@@ -164,7 +165,7 @@ pub fn run(scenario: Scenario, counts: &Counts) -> Report {
     runtime.block_on(async { Schedule::begin(scenario, counts.clone(), folder.path()).run().await })
 }
 
-/// Indexes on disk are many and short-lived: memory serves, where there is such a folder.
+/// Returns the parent of the index directories: memory if available, because the directories are many and short-lived.
 fn scratch() -> std::path::PathBuf {
     let memory = std::path::Path::new("/dev/shm");
     if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
@@ -189,7 +190,7 @@ struct Schedule {
     pages: PageTruth,
     longest_span: u64,
     most_outstanding: u64,
-    /// Who held which partition of the frontier at the last sweep.
+    /// Holders of the frontier's partitions at the last sweep.
     held: BTreeSet<(u32, usize)>,
 }
 
@@ -286,7 +287,7 @@ impl Schedule {
             self.groups.step(&mut self.random);
             self.sweep().await;
             self.measure().await;
-            // From when on nothing goes wrong any more.
+            // Start of the time without faults, pending changes or rebalancing.
             if !faults.is_empty() || !self.revisions.is_empty() || !self.fleet.is_well() || !self.groups.are_at_rest() {
                 quiet_since = None;
             } else {
@@ -307,7 +308,7 @@ impl Schedule {
         self.judge(violations)
     }
 
-    /// Defines the crawl and writes its seeds.
+    /// Writes the crawl's definition and its seeds.
     async fn sow(&mut self) {
         let Scenario { web, settings, .. } = &self.scenario;
         let first = Revision { max_pages: self.scenario.max_pages, ..Revision::default() };
@@ -328,7 +329,7 @@ impl Schedule {
         debug_assert!(sown.is_ok());
     }
 
-    /// Defines the crawl anew when it is time.
+    /// Writes the definitions that are due.
     async fn revise(&mut self, now_ms: u64) {
         while let Some(revision) = self.revisions.front().filter(|revision| revision.at_ms <= now_ms) {
             let Scenario { web, settings, .. } = &self.scenario;
@@ -348,14 +349,14 @@ impl Schedule {
         Record { place, key, value: Some(value), headers: vec![], timestamp_ms: self.time.now() }
     }
 
-    /// Deletes what is worked off, and compacts what is old.
+    /// Deletes consumed records and compacts old ones.
     async fn sweep(&mut self) {
         if self.swept.elapsed() < SWEEP_EVERY {
             return;
         }
         self.swept = Instant::now();
         let now = self.time.now();
-        // A frontier deletes, in the partitions that it serves: those that it has held for some time.
+        // A frontier deletes only in partitions that it serves: those held since the last sweep.
         let held = self.groups.held(Service::Frontier.name());
         let served: Vec<_> = held.intersection(&self.held).map(|(partition, _)| *partition).collect();
         self.held = held;
@@ -373,7 +374,7 @@ impl Schedule {
         }
     }
 
-    /// Looks how far commit points of the frontier are behind, and how many dispatches are outstanding.
+    /// Measures the lag of the frontier's commit points and the number of outstanding dispatches.
     async fn measure(&mut self) {
         let places = places(&self.log, topic::FRONTIER);
         let Ok(commits) = self.log.committed(Service::Frontier.name(), &places).await else { return };
@@ -437,8 +438,8 @@ impl Schedule {
         }
     }
 
-    /// A page is asked for once; after each loss of a process, what it had in its hands once more. A page that is found again
-    /// at a lesser depth is asked for again, where depth is limited.
+    /// Checks the number of repeated requests. A page is requested once, and once more after each loss of a process
+    /// that had it in flight. With a depth limit, a page that is discovered at a lesser depth is requested again.
     fn judge_repeats(&self, repeats: &Repeats, losses: usize) -> Option<String> {
         let (most, url) = repeats.most.as_ref()?;
         let depths = self.scenario.web.max_depth.map_or(0, usize::from);
@@ -448,7 +449,7 @@ impl Schedule {
     }
 }
 
-/// A record limit, in bytes. In one schedule of seven it is a small one, and many pages are larger.
+/// Draws a record limit, in bytes. In one of seven schedules it is small, and many pages are larger.
 fn limit(random: &mut Random, web: &mut Web) -> usize {
     if !random.chance(15) {
         return RECORD_LIMIT;

@@ -1,4 +1,4 @@
-//! How the services of a schedule are set.
+//! Settings of the services of a schedule.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{
     random::Random,
 };
 
-/// Dispatches outstanding in a partition, where nothing bounds them.
+/// Outstanding dispatches per partition where the rule that bounds them is disabled.
 const MOST_OUTSTANDING: usize = 10_000;
 
 /// A service.
@@ -34,10 +34,10 @@ pub enum Service {
 }
 
 impl Service {
-    /// All of them.
+    /// All services.
     pub const ALL: [Self; 5] = [Self::Dedup, Self::Frontier, Self::Limiter, Self::Fetcher, Self::Extractor];
 
-    /// Its name, which is that of its group.
+    /// Returns the service's name, which is also its group's.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -53,25 +53,25 @@ impl Service {
 /// Settings of a schedule.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Partitions of every topic.
+    /// Number of partitions of every topic.
     pub partitions: u32,
-    /// Processes of each service at the start, in the order of [`Service::ALL`].
+    /// Number of processes per service at the start, in the order of [`Service::ALL`].
     pub processes: [u64; 5],
-    /// Requests of a fetcher without a durable outcome, at most.
+    /// Maximum number of requests without a durable outcome per fetcher.
     pub concurrency: usize,
-    /// Attempts that a URL gets: as many as by default.
+    /// Maximum number of attempts per URL; by default the frontier's.
     pub max_attempts: u8,
-    /// Dispatches outstanding in a partition, at least.
+    /// Lower limit of the bound on outstanding dispatches per partition.
     pub min_outstanding: usize,
     /// Whether the frontier has an index on disk.
     pub frontier_on_disk: bool,
-    /// The frontier appends the lowest waiting records again when the commit point is so far behind.
+    /// Span between commit point and log end, in records, above which the frontier re-appends its oldest queued URLs.
     pub reappend_above: u64,
-    /// Uncommitted records of a process that are not parked, at most.
+    /// Maximum number of uncommitted records per process, parked ones excluded.
     pub budget: usize,
-    /// The largest record that the services write, in bytes.
+    /// Largest record that the services write, in bytes.
     pub record_limit: usize,
-    /// A process proves that its partitions are its own when it has not done anything for so long.
+    /// Inactivity after which a process verifies that it still owns its partitions.
     pub frozen_after: Duration,
     interval_ms: u64,
     max_delay_ms: u64,
@@ -99,7 +99,7 @@ impl Settings {
         }
     }
 
-    /// The same, where these rules are switched off.
+    /// Returns these settings with the rules of `broken` disabled.
     pub(crate) fn without(self, broken: &Broken) -> Self {
         let off = |rule| broken.is_off(rule);
         Self {
@@ -149,7 +149,7 @@ impl Settings {
     pub(crate) fn runner(&self, service: Service) -> RunnerConfig {
         let mut config = RunnerConfig::default();
         if service == Service::Fetcher {
-            // A request that is in flight when its partition is wanted back ends before it is handed back.
+            // A request in flight at a revocation ends before the release.
             config.drain_budget = self.fetcher().request_timeout + Duration::from_secs(5);
         }
         RunnerConfig {

@@ -1,20 +1,20 @@
-//! Virtual time: tokio's paused clock, seen from clocks that are apart.
+//! Virtual time: tokio's paused clock, and machine clocks that deviate from it.
 
 use orbweaver_messages::Millis;
 use orbweaver_stage::Clock;
 use tokio::time::Instant;
 
-/// When every schedule begins, in milliseconds since the Unix epoch.
+/// Start of every schedule, in milliseconds since the Unix epoch.
 const BEGIN_MS: Millis = 1_900_000_000_000;
 
-/// The true time of a schedule, which only the web and the judge see.
+/// The true time of a schedule, visible only to the web and the judge.
 #[derive(Debug, Clone, Copy)]
 pub struct Time {
     begun: Instant,
 }
 
 impl Time {
-    /// Time begins now.
+    /// Starts the time of a schedule now.
     #[must_use]
     pub fn begin() -> Self {
         let begun = Instant::now();
@@ -22,27 +22,27 @@ impl Time {
         Self { begun }
     }
 
-    /// The true time, in milliseconds since the Unix epoch.
+    /// Returns the true time, in milliseconds since the Unix epoch.
     #[must_use]
     pub fn now(self) -> Millis {
         BEGIN_MS.saturating_add_unsigned(self.elapsed_ms())
     }
 
-    /// How long the schedule has run, in milliseconds.
+    /// Returns the duration of the schedule so far, in milliseconds.
     #[must_use]
     pub fn elapsed_ms(self) -> u64 {
         u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 }
 
-/// A time of the schedule for the reader: seconds since its begin.
+/// Formats a time as seconds since the start of the schedule.
 #[must_use]
 pub fn shown(at: Millis) -> String {
     let since = at - BEGIN_MS;
     format!("{}.{:03} s", since / 1000, since % 1000)
 }
 
-/// The clock of one process, which is as far ahead or behind as that of its machine was when it began.
+/// Clock of one process; its deviation is that of its machine's clock when the process started.
 #[derive(Debug, Clone)]
 pub struct MachineClock {
     time: Time,
@@ -50,7 +50,7 @@ pub struct MachineClock {
 }
 
 impl MachineClock {
-    /// A clock that is `ahead_ms` milliseconds ahead of the true time.
+    /// Creates a clock that is `ahead_ms` milliseconds ahead of the true time.
     #[must_use]
     pub fn new(time: Time, ahead_ms: Millis) -> Self {
         Self { time, ahead_ms }
@@ -64,11 +64,11 @@ impl Clock for MachineClock {
 }
 
 thread_local! {
-    /// When the schedule of this thread began, for who writes its log.
+    /// Start of this thread's schedule, for the formatter of its log.
     static BEGUN: std::cell::Cell<Option<Instant>> = const { std::cell::Cell::new(None) };
 }
 
-/// Writes the virtual time before each line of a schedule's log.
+/// Formatter that prefixes each line of a schedule's log with the virtual time.
 #[derive(Debug, Clone, Copy)]
 pub struct VirtualTimer;
 

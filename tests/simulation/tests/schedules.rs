@@ -1,4 +1,4 @@
-//! Schedules from seeds: no violation, and each is the same every time.
+//! Seeded schedules: no violations, and the same schedule on every run of a seed.
 
 #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
 
@@ -12,7 +12,7 @@ fn described(report: &Report) -> String {
     format!("seed {}: {:#?}\n{}", report.scenario.seed, report.violations, faults.join("\n"))
 }
 
-/// How many schedules are run: a thousand take about a minute on two cores.
+/// Returns the number of schedules to run: a thousand take about a minute on two cores.
 fn schedules() -> u64 {
     std::env::var("ORBWEAVER_SIMULATION_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1000)
 }

@@ -1,4 +1,4 @@
-//! What appends promise.
+//! Guarantees of appends.
 
 use bytes::Bytes;
 

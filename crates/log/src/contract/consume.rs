@@ -1,4 +1,4 @@
-//! What consumers promise.
+//! Guarantees of consumers.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -77,7 +77,7 @@ pub(super) async fn a_dropped_poll_loses_nothing(log: &dyn Log) {
     let deadline = Instant::now() + PATIENCE;
     while numbers.len() < count {
         assert!(Instant::now() < deadline, "{} of {count} came", numbers.len());
-        // Dropped after one look, and again after a moment: what was begun must be found again.
+        // Dropped after the first poll, and again after 2 ms: work that was started must not be lost.
         for patience in [Duration::ZERO, Duration::from_millis(2)] {
             if let Ok(Ok(Some(Event::Records(batch)))) = timeout(patience, consumer.poll(PATIENCE)).await {
                 numbers.extend(batch.iter().map(number));

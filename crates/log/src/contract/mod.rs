@@ -1,7 +1,7 @@
-//! The promises of [`Log`], [`Consumer`] and [`Reader`](crate::Reader) as tests that every implementation passes.
+//! The guarantees of [`Log`], [`Consumer`] and [`Reader`](crate::Reader), as tests that every implementation passes.
 //!
-//! Create the topics of [`specs`], empty, and run [`every_log`]; a log of one process runs [`one_process`] too. Each check
-//! has topics and groups of its own, and panics with what was promised when it is not kept.
+//! Create the topics of [`specs`], empty, and run [`every_log`]; for a single-process log also run [`one_process`].
+//! Each check uses its own topics and groups, and panics with the violated guarantee.
 
 #![allow(
     clippy::expect_used,
@@ -20,13 +20,13 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::{Cleanup, Consumer, Delivered, Event, Log, Offset, Partition, Record, TopicPartition, TopicSpec};
 
-/// The partitions of every topic here.
+/// Number of partitions of each topic.
 pub const PARTITIONS: Partition = 4;
 
-/// How long a check waits for what must come. A broker may take seconds to assign partitions.
+/// Timeout for expected events. A broker may take seconds to assign partitions.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long a check looks whether something comes that must not.
+/// Time for which a check watches for events that must not occur.
 const QUIET: Duration = Duration::from_millis(150);
 
 const APPEND: Topic = Topic("contract.append");
@@ -45,7 +45,7 @@ const TURNS: Topic = Topic("contract.turns");
 const OTHER: Topic = Topic("contract.other");
 const ALONE: Topic = Topic("contract.alone");
 
-/// The topics that the checks need.
+/// Returns the topics that the checks use.
 #[must_use]
 pub fn specs() -> Vec<TopicSpec> {
     [APPEND, REFUSE, JOIN, DELIVER, PAUSE, DROPPED, WAKE, COMMIT, READ, BOUNDS, DELETE, TIME, TURNS, OTHER, ALONE]
@@ -53,7 +53,7 @@ pub fn specs() -> Vec<TopicSpec> {
         .to_vec()
 }
 
-/// What every log promises.
+/// Checks the guarantees of every log.
 pub async fn every_log(log: &dyn Log) {
     append::offsets_come_in_the_order_of_the_input(log).await;
     append::a_record_is_read_as_it_was_appended(log).await;
@@ -71,7 +71,7 @@ pub async fn every_log(log: &dyn Log) {
     place::a_time_finds_the_first_record_made_since(log).await;
 }
 
-/// What a log of one process promises beyond.
+/// Checks the additional guarantees of a single-process log.
 pub async fn one_process(log: &dyn Log) {
     consume::a_second_consumer_of_a_live_group_is_refused(log).await;
     consume::every_partition_of_every_topic_has_its_turn(log).await;
@@ -85,7 +85,7 @@ fn places(topic: Topic) -> Vec<TopicPartition> {
     (0..PARTITIONS).map(|partition| place(topic, partition)).collect()
 }
 
-/// A record whose value tells its number.
+/// Creates a record whose value is `number`.
 fn record(place: TopicPartition, number: usize) -> Record {
     Record {
         place,
@@ -105,7 +105,7 @@ async fn append(log: &dyn Log, records: Vec<Record>) -> Vec<Offset> {
     log.append(records).await.expect("an append to a healthy log")
 }
 
-/// Joins and waits until all partitions of `topics` are assigned.
+/// Joins the group and waits until all partitions of `topics` are assigned.
 async fn join(log: &dyn Log, group: &str, topics: &[Topic]) -> Box<dyn Consumer> {
     let mut consumer = log.consumer(group, topics).expect("a free group");
     let mut missing: Vec<_> = topics.iter().flat_map(|topic| places(*topic)).collect();
@@ -121,7 +121,7 @@ async fn join(log: &dyn Log, group: &str, topics: &[Topic]) -> Box<dyn Consumer>
     consumer
 }
 
-/// Polls until `count` records came.
+/// Polls until `count` records have arrived.
 async fn take(consumer: &mut dyn Consumer, count: usize) -> Vec<Delivered> {
     let mut records = vec![];
     let deadline = Instant::now() + PATIENCE;
@@ -140,7 +140,7 @@ async fn take(consumer: &mut dyn Consumer, count: usize) -> Vec<Delivered> {
     records
 }
 
-/// Checks that nothing comes.
+/// Asserts that no event arrives.
 async fn quiet(consumer: &mut dyn Consumer) {
     let event = consumer.poll(QUIET).await.expect("a poll of a healthy log");
     assert!(event.is_none(), "what must not be delivered came: {event:?}");

@@ -1,4 +1,4 @@
-//! What readers, bounds, times and deletion promise.
+//! Guarantees of readers, bounds, timestamps and deletion.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ pub(super) async fn what_was_given_up_is_out_of_range(log: &dyn Log) {
     assert_eq!(append(log, vec![record(at, 100)]).await, [100], "offsets go on");
 }
 
-/// The error that the next polls give.
+/// Polls until an error is returned.
 async fn told(consumer: &mut dyn Consumer) -> LogError {
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {

@@ -1,6 +1,6 @@
-//! Checkpoints: how far everything was durable at one moment, all partitions and commits alike.
+//! Checkpoints: the durable lengths of all partitions and of the commits at one moment.
 //!
-//! Two files are written in turn, in place, so that one of them is whole at any instant and no room is needed for the next.
+//! Two files are written alternately, in place: one of them is valid at any moment, and the next needs no extra space.
 
 use std::{
     fmt::Write as _,
@@ -20,40 +20,40 @@ use crate::{LogError, Offset, Partition};
 
 const TITLE: &str = "orbweaver log checkpoint 1";
 
-/// How far a partition was durable.
+/// Durable state of a partition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) topic: String,
     pub(super) partition: Partition,
-    /// The first offset that may be read.
+    /// First readable offset.
     pub(super) start: Offset,
-    /// The last segment, and how many bytes of it.
+    /// Base of the last segment, and its durable length in bytes.
     pub(super) base: Offset,
     pub(super) len: u64,
-    /// The offset that the next record gets.
+    /// Next offset to assign.
     pub(super) end: Offset,
-    /// When the latest record of that segment was made.
+    /// Latest timestamp in that segment.
     pub(super) max_ms: Millis,
-    /// That segment is complete.
+    /// Whether that segment is sealed.
     pub(super) sealed: bool,
 }
 
-/// Everything at one moment.
+/// Durable state of the whole log at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Checkpoint {
-    /// The later of two has the higher one.
+    /// Sequence number; the higher of two is the later one.
     pub(super) sequence: u64,
-    /// Names the run of the system that it was written in; empty where the system does not tell.
+    /// Boot ID of the system that wrote it; empty if the system provides none.
     pub(super) boot: String,
-    /// The name of the sync policy.
+    /// Name of the sync policy.
     pub(super) sync: String,
-    /// Which file of commits, and how many bytes of it.
+    /// Generation of the commit file, and its durable length in bytes.
     pub(super) commits: (u64, u64),
     pub(super) entries: Vec<Entry>,
 }
 
 impl Checkpoint {
-    /// The last checkpoint of a log, if there is a whole one.
+    /// Loads the latest valid checkpoint of a log, if any.
     pub(super) fn load(folder: &Path) -> Result<Option<Self>, LogError> {
         let mut last: Option<Self> = None;
         for slot in 0..2 {
@@ -63,7 +63,7 @@ impl Checkpoint {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(at(&path)(error)),
             };
-            // One that was interrupted is no checkpoint; the other one holds.
+            // An incomplete write is no checkpoint; the other file applies.
             let found = std::str::from_utf8(&bytes).ok().and_then(Self::parse);
             last = last.into_iter().chain(found).max_by_key(|checkpoint| checkpoint.sequence);
         }
@@ -116,7 +116,7 @@ impl Checkpoint {
         text
     }
 
-    /// Writes it, in place of the one before last.
+    /// Writes the checkpoint over the one before the last.
     pub(super) fn store(&self, folder: &Path, durable: bool) -> Result<(), LogError> {
         let path = path(folder, self.sequence % 2);
         let is_new = !path.exists();
@@ -126,11 +126,12 @@ impl Checkpoint {
             if durable { file.sync_data() } else { Ok(()) }
         };
         open().and_then(write).map_err(at(&path))?;
-        // Without its name a synced checkpoint is lost in a power cut, and the log goes back to the one before.
+        // Unless its name is durable too, a power cut loses the synced checkpoint, and the log rolls back to the one
+        // before.
         if durable && is_new { sync_folder(folder) } else { Ok(()) }
     }
 
-    /// Whether this was written by a run of the system that has ended: what was not durable then may be gone.
+    /// Returns whether an earlier boot of the system wrote this: data that was not durable then may be lost.
     pub(super) fn before_a_restart(&self) -> bool {
         self.boot.is_empty() || self.boot != boot()
     }
@@ -148,7 +149,7 @@ fn word<T: FromStr>(words: &mut SplitWhitespace<'_>) -> Option<T> {
     words.next()?.parse().ok()
 }
 
-/// Names this run of the system (Linux: `proc(5)`, `random/boot_id`); empty where it does not tell.
+/// Returns the boot ID of the system (Linux: `proc(5)`, `random/boot_id`); empty if unavailable.
 pub(super) fn boot() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What groups have committed: an appended file of which the last entry of each place counts, rewritten when it has grown.
+//! Commits of the groups: an append-only file, rewritten as it grows; the last entry per topic-partition counts.
 
 use std::{
     collections::HashMap,
@@ -21,21 +21,21 @@ use super::{
 };
 use crate::{Commit, LogError, Offset, Partition, TopicPartition};
 
-/// The longest metadata, in bytes.
+/// Maximum size of metadata, in bytes.
 pub(super) const MAX_METADATA: usize = 4_096;
-/// The longest name of a group, in bytes.
+/// Maximum length of a group name, in bytes.
 pub(super) const MAX_GROUP: usize = 255;
-/// The file is rewritten when it is this long, and four times as long as after the last time.
+/// The file is rewritten at this length or at four times its length after the last rewrite, whichever is greater.
 const REWRITE_BYTES: u64 = 1 << 20;
 
-/// By group, topic and partition. Topics by name, so that those not configured now are kept.
+/// Commits by group, topic and partition. Topics are kept by name, including those not configured now.
 type Table = HashMap<String, HashMap<String, HashMap<Partition, Commit>>>;
 
 struct Current {
     file: File,
     generation: u64,
     len: u64,
-    /// Numbers the entries.
+    /// Number of the next entry.
     next: Offset,
     rewrite_at: u64,
     table: Table,
@@ -48,7 +48,7 @@ pub(super) struct Commits {
 }
 
 impl Commits {
-    /// Recovers the commits of the log in `folder`; `known` is what the checkpoint says of them: file and length.
+    /// Recovers the commits of the log in `folder`; `known` is the generation and length of the file in the checkpoint.
     pub(super) fn open(folder: &Path, known: Option<(u64, u64)>, recovery: Recovery) -> Result<Self, LogError> {
         let mut generations = generations(folder)?;
         if let (true, Some((generation, len))) = (recovery.roll_back, known) {
@@ -86,7 +86,7 @@ impl Commits {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes commits, one write for all. The caller has checked them.
+    /// Stores commits in one write. The caller has validated them.
     pub(super) fn commit(
         &self,
         disk: &Disk,
@@ -105,7 +105,7 @@ impl Commits {
         let written = current.file.write_all_at(&buffer, current.len).and_then(|()| sync());
         if let Err(error) = written {
             let error = at(&path(&self.folder, current.generation))(error);
-            // Not to be read as a commit after all; if this fails too, opening the log repairs the tail.
+            // Must not be read as a commit later; if this fails too, opening the log repairs the tail.
             let _ = current.file.set_len(current.len);
             disk.fail(&error);
             return Err(error);
@@ -129,8 +129,9 @@ impl Commits {
         self.current().table.get(group)?.get(topic)?.get(&place.partition).cloned()
     }
 
-    /// Which file, and how many bytes of it, a checkpoint may name once they are durable. No commit is under way. A file
-    /// that has grown is rewritten; the one before stays until [`Commits::settle`], since an earlier checkpoint names it.
+    /// Returns the generation and length of the file that a checkpoint may name once they are durable. No commit is in
+    /// progress. A grown file is rewritten; its predecessor is kept until [`Commits::settle`], since an earlier
+    /// checkpoint names it.
     pub(super) fn cut(&self) -> Result<(u64, u64), LogError> {
         let mut current = self.current();
         self.dirty.store(false, Ordering::Release);
@@ -165,9 +166,9 @@ impl Commits {
         Ok(())
     }
 
-    /// Makes durable what was written before a cut.
+    /// Makes everything durable that was written before a cut.
     pub(super) fn sync(&self) -> Result<(), LogError> {
-        // A second descriptor of the file, so that nobody who commits waits for the disk.
+        // A second descriptor of the file, so that commits do not wait for the disk.
         let (file, generation) = {
             let current = self.current();
             (current.file.try_clone(), current.generation)
@@ -177,7 +178,7 @@ impl Commits {
         sync_folder(&self.folder)
     }
 
-    /// Removes the files before `generation`, which no checkpoint names any more.
+    /// Removes the files before `generation`, which no checkpoint names any longer.
     pub(super) fn settle(&self, generation: u64) -> Result<(), LogError> {
         for earlier in generations(&self.folder)?.into_iter().filter(|earlier| *earlier < generation) {
             remove(&path(&self.folder, earlier))?;
@@ -225,7 +226,7 @@ fn path(folder: &Path, generation: u64) -> PathBuf {
     folder.join(format!("commits.{generation}"))
 }
 
-/// The files of commits, sorted.
+/// Returns the generations of the commit files, sorted.
 fn generations(folder: &Path) -> Result<Vec<u64>, LogError> {
     let mut generations = vec![];
     for entry in std::fs::read_dir(folder).map_err(at(folder))? {

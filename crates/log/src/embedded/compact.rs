@@ -1,10 +1,10 @@
-//! Compaction: of each key the last record stays, at its offset.
+//! Compaction: keeps the last record of each key, at its offset.
 //!
-//! A partition is compacted when half of what is complete was written since the last time, so that a record is copied about
-//! once more for each time it could have been superseded. From the segments written since, the last offset of each key is
-//! noted; then all segments from the first to there are copied without the records that a later one supersedes, small
-//! results together into one file. That file takes the place of the first it stands for, and from then on the others are
-//! behind its end and removed, now or, after a crash, when the log is opened.
+//! A partition is compacted once at least half of its complete segments, in bytes, were written since the last
+//! compaction, so that a record is copied about once for each time it could have been superseded. The last offset of
+//! each key is collected from the segments written since; then all segments from the first up to those are copied
+//! without superseded records, merging small results into one file. That file replaces the first of its inputs. The
+//! others are then below its end and are removed, immediately or, after a crash, when the log is opened.
 
 use std::{
     collections::{HashMap, hash_map::RandomState},
@@ -27,20 +27,20 @@ use super::{
 };
 use crate::{LogError, Offset};
 
-/// The copy is written in pieces of about this size.
+/// Approximate size of a write of the copy.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// What a compaction did.
+/// Result of a compaction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Compacted {
-    /// The bytes of the segments that were read.
+    /// Total bytes of the input segments.
     pub before_bytes: u64,
-    /// The bytes of those that took their place.
+    /// Total bytes of the segments that replaced them.
     pub after_bytes: u64,
 }
 
-/// The last offset of each key, by a hash of 128 bits: two SipHashes with keys of their own, random, so that nobody who
-/// chooses keys (sites, say) can make two of them collide and a record vanish.
+/// The last offset of each key, by a 128-bit hash: two SipHashes with independent random keys, so that a party that
+/// chooses keys (such as sites) cannot make two of them collide and a record vanish.
 struct Last {
     hashers: (RandomState, RandomState),
     offsets: HashMap<(u64, u64), Offset>,
@@ -61,12 +61,12 @@ impl Last {
     fn keeps(&self, frame: &Frame, tombstones_from: Millis) -> bool {
         let Some(key) = frame.key() else { return true };
         let last = self.offsets.get(&self.hash(key));
-        // An expired tombstone may go: every earlier record of its key is in what is copied, and goes too or has gone.
+        // An expired tombstone may go: all earlier records of its key are in the inputs and dropped, or already gone.
         last.is_none_or(|last| *last <= frame.offset) && !(frame.is_tombstone() && frame.timestamp_ms < tombstones_from)
     }
 }
 
-/// Compacts a partition if it is worth it.
+/// Compacts a partition if worthwhile.
 pub(super) fn compact(
     partition: &PartitionLog,
     disk: &Disk,
@@ -118,7 +118,7 @@ pub(super) fn compact(
     Ok(done)
 }
 
-/// The start of the partition and the segments that may be compacted, if half of them are not.
+/// Returns the log start and the complete segments, if at least half of their bytes are not compacted.
 fn worth_it(partition: &PartitionLog) -> Option<(Offset, Vec<Segment>)> {
     let settled = partition.settled.load(Ordering::Acquire);
     let segments = partition.segments();
@@ -149,7 +149,7 @@ fn each(
     Ok(())
 }
 
-/// A copy that is being written.
+/// A copy in progress.
 struct Copy {
     path: PathBuf,
     file: File,
@@ -166,7 +166,7 @@ impl Copy {
         Ok(Self { path, file, buffer: vec![], len: 0, max_ms: Millis::MIN, inputs: vec![] })
     }
 
-    /// There is room for one more segment: it is still small, and stays below twice the size at worst.
+    /// Returns whether another segment fits: the copy is still small, and at worst stays within twice the segment size.
     fn takes(&self, segment: &Segment, segment_bytes: u64) -> bool {
         let len = self.len + self.buffer.len() as u64;
         len < segment_bytes / 2 && len + segment.len <= 2 * segment_bytes
@@ -185,7 +185,7 @@ impl Copy {
         Ok(())
     }
 
-    /// Puts the copy in the place of its inputs; tells its size.
+    /// Replaces the inputs with the copy, and returns its size.
     fn finish(mut self, partition: &PartitionLog, disk: &Disk) -> Result<u64, LogError> {
         let (Some(first), Some(last)) = (self.inputs.first().copied(), self.inputs.last().copied()) else {
             return Ok(0);
@@ -196,7 +196,7 @@ impl Copy {
         let path = partition.path(first.base);
         let generation = first.generation + 1;
         {
-            // Renamed while nobody can look up a file, so that each generation is one file for whoever opens it.
+            // Renamed under the lock that file lookups take, so that a generation is the same file for all of them.
             let mut segments = partition.segments();
             let Some(index) = segments.position(first.base) else { return Ok(0) };
             std::fs::rename(&self.path, &path).map_err(at(&path))?;
@@ -205,7 +205,7 @@ impl Copy {
             segments.list.drain(index..index + self.inputs.len());
             segments.list.insert(index, Segment { base, end, len, max_ms, generation, compacted: true });
         }
-        // The new name first, then the old files: else a power cut could leave neither.
+        // New name first, then the old files: otherwise a power cut could leave neither.
         sync_folder(partition.folder())?;
         for input in &self.inputs {
             let Segment { base, generation, .. } = *input;

@@ -1,4 +1,4 @@
-//! The one member of a group: all partitions of its topics are its own from the beginning.
+//! The only member of a group: all partitions of its topics are assigned to it from the start.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -20,14 +20,14 @@ use crate::{Commit, Consumer, Delivered, Event, LogError, Offset, TopicPartition
 
 struct Held {
     place: TopicPartition,
-    /// `None` until it is started.
+    /// `None` until started.
     cursor: Option<Cursor>,
     paused: bool,
-    /// Counts the starts, so that what was read for an earlier one is not delivered.
+    /// Number of starts; reads made for an earlier start are not delivered.
     starts: u64,
 }
 
-/// A read that was begun on the blocking pool. It is kept when a poll is dropped, so that polls that are dropped early make
+/// A read in progress on the blocking pool. It survives a dropped poll, so that polls that are dropped early make
 /// progress too.
 struct Pending {
     index: usize,
@@ -44,10 +44,10 @@ enum Gathered {
 pub(super) struct EmbeddedConsumer {
     shared: Arc<Shared>,
     group: String,
-    /// In turns: partition by partition, and of each the topics side by side.
+    /// In round-robin order: by partition number, then by topic.
     held: Vec<Held>,
     index: HashMap<TopicPartition, usize>,
-    /// Whose turn it is. Each batch begins with the partition behind the last one served, and goes on until it is full.
+    /// Index of the next partition to read. A batch starts behind the last one read, and continues until it is full.
     turn: usize,
     announced: bool,
     pending: Option<Pending>,
@@ -107,7 +107,7 @@ impl EmbeddedConsumer {
         Ok(())
     }
 
-    /// Fills a batch from what is in memory, or begins to read aside what may not be.
+    /// Fills a batch from memory, or starts a read on the blocking pool where the data may be on disk.
     fn gather(&mut self) -> Result<Gathered, LogError> {
         let mut batch = vec![];
         let mut room = Room::of_a_batch(&self.shared.disk);
@@ -119,7 +119,7 @@ impl EmbeddedConsumer {
             let Some(cursor) = held.cursor.as_mut().filter(|cursor| cursor.is_behind()) else { continue };
             if !cursor.is_warm() {
                 if !batch.is_empty() {
-                    // Its turn is next.
+                    // Next in the round-robin.
                     self.turn = index;
                     break;
                 }
@@ -132,7 +132,7 @@ impl EmbeddedConsumer {
                 Ok(()) => self.turn = (index + 1) % count,
                 Err(error) if batch.is_empty() => return Err(error),
                 Err(_) => {
-                    // What was read is delivered first; the error comes again.
+                    // Records already read are delivered first; the error recurs.
                     self.turn = index;
                     break;
                 }
@@ -144,7 +144,7 @@ impl EmbeddedConsumer {
         Ok(if batch.is_empty() { Gathered::Nothing } else { Gathered::Records(batch) })
     }
 
-    /// What was read aside, if it is still wanted; else it is read again when it is.
+    /// Returns the result of a finished read; nothing if the partition was paused or restarted, to be reread later.
     fn settle(&mut self, pending: &Pending, (cursor, batch): Read) -> Result<Vec<Delivered>, LogError> {
         let Some(held) = self.held.get_mut(pending.index) else { return Ok(vec![]) };
         if held.paused || held.starts != pending.starts {
@@ -218,7 +218,7 @@ impl Consumer for EmbeddedConsumer {
     }
 
     fn hand_back(&mut self, places: &[TopicPartition]) -> Result<(), LogError> {
-        // Nothing is ever wanted back here; who hands back all the same gets no more of it.
+        // Nothing is ever revoked here; a partition that is released anyway delivers no more.
         self.check(places.iter().copied())?;
         for place in places {
             let held = self.held(*place)?;

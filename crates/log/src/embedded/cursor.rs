@@ -1,4 +1,4 @@
-//! A place in a partition from which records are read.
+//! Read position in a partition.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{Delivered, LogError, Offset};
 
-/// How much may still be read.
+/// Remaining capacity of a batch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Room {
     pub(super) records: usize,
@@ -29,7 +29,7 @@ impl Room {
     }
 }
 
-/// Where in the files an offset is.
+/// Position of an offset in the files.
 #[derive(Debug, Clone, Copy)]
 struct Spot {
     base: Offset,
@@ -37,7 +37,7 @@ struct Spot {
     position: u64,
 }
 
-/// A place in a partition from which records are read. Advances only over what it has given out.
+/// Read position in a partition. Advances only past records it has returned.
 #[derive(Clone)]
 pub(super) struct Cursor {
     partition: Arc<PartitionLog>,
@@ -47,24 +47,25 @@ pub(super) struct Cursor {
 
 impl Cursor {
     /// # Errors
-    /// When the partition does not hold that offset.
+    /// If the partition does not hold that offset.
     pub(super) fn new(partition: Arc<PartitionLog>, offset: Offset) -> Result<Self, LogError> {
         partition.segments().check(partition.place, offset)?;
         Ok(Self { partition, offset, spot: None })
     }
 
-    /// There is something to be read.
+    /// Returns whether there are unread records.
     pub(super) fn is_behind(&self) -> bool {
         self.partition.end() > self.offset
     }
 
-    /// Reading takes no disk and no search: it stands in the last segment, which was written just now and is in memory.
+    /// Returns whether a read needs neither disk nor search: the cursor is in the last segment, whose data is in the
+    /// page cache.
     pub(super) fn is_warm(&self) -> bool {
         let segments = self.partition.segments();
         self.spot.zip(segments.list.back()).is_some_and(|(spot, last)| spot.base == last.base)
     }
 
-    /// Reads what there is room for. After an error with nothing read it stands where it stood.
+    /// Reads until `room` is used up. After an error without records, the position is unchanged.
     pub(super) fn read(
         &mut self,
         disk: &Disk,
@@ -77,7 +78,7 @@ impl Cursor {
             match self.read_segment(disk, chunk, room, batch) {
                 Ok(true) => {}
                 Ok(false) => break,
-                // What was read is given out first; the error comes again.
+                // Records already read are returned first; the error recurs.
                 Err(_) if batch.len() > before => break,
                 Err(error) => return Err(error),
             }
@@ -85,7 +86,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// Reads from one segment; false at the end of the partition.
+    /// Reads from one segment; returns `false` at the log end.
     fn read_segment(
         &mut self,
         disk: &Disk,
@@ -112,13 +113,13 @@ impl Cursor {
             self.spot = Some(spot);
         }
         if spot.position >= segment.len {
-            // Over what a compaction removed at the end.
+            // Skips records at the end that compaction removed.
             self.offset = self.offset.max(segment.end);
         }
         Ok(true)
     }
 
-    /// The segment to read from, where in it, and its file; `None` at the end of the partition.
+    /// Returns the segment to read, the position in it, and its file; `None` at the log end.
     #[allow(clippy::type_complexity, reason = "three things that belong to one moment")]
     fn locate(&self, disk: &Disk) -> Result<Option<(Segment, Spot, Arc<std::fs::File>)>, LogError> {
         let segments = self.partition.segments();

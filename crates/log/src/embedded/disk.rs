@@ -1,20 +1,20 @@
-//! What all partitions share: open files, buffers, options, and whether the log still takes writes.
+//! State shared by all partitions: open files, buffers, options, and whether the log accepts writes.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::{Options, SyncPolicy, files::Files};
 use crate::LogError;
 
-/// A buffer that grew beyond this is not kept.
+/// Maximum capacity of a pooled buffer, in bytes.
 const KEPT_BUFFER_BYTES: usize = 4 << 20;
-/// So many buffers are kept.
+/// Maximum number of pooled buffers.
 const KEPT_BUFFERS: usize = 4;
 
 pub(super) struct Disk {
     pub(super) options: Options,
     pub(super) files: Files,
     buffers: Mutex<Vec<Vec<u8>>>,
-    /// Why no more writes are taken.
+    /// Reason for refusing writes.
     failed: OnceLock<String>,
 }
 
@@ -24,7 +24,7 @@ impl Disk {
         Self { options, files, buffers: Mutex::default(), failed: OnceLock::new() }
     }
 
-    /// Refuses once a write has failed: what the file then holds is known only after it was opened anew.
+    /// Returns an error once a write has failed: the contents of that file are unknown until the log is opened again.
     pub(super) fn alive(&self) -> Result<(), LogError> {
         match self.failed.get() {
             None => Ok(()),
@@ -32,7 +32,7 @@ impl Disk {
         }
     }
 
-    /// Remembers the first failed write.
+    /// Records the first failed write.
     pub(super) fn fail(&self, error: &LogError) {
         if self.failed.set(error.to_string()).is_ok() {
             tracing::error!(%error, "the log failed and takes no more writes");
@@ -43,12 +43,12 @@ impl Disk {
         self.options.sync == SyncPolicy::EachAppend
     }
 
-    /// An empty buffer.
+    /// Returns an empty buffer from the pool.
     pub(super) fn buffer(&self) -> Vec<u8> {
         self.buffers.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
 
-    /// Takes a buffer back.
+    /// Returns a buffer to the pool.
     pub(super) fn give_back(&self, mut buffer: Vec<u8>) {
         let mut kept = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() < KEPT_BUFFERS && buffer.capacity() <= KEPT_BUFFER_BYTES {

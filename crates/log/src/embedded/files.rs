@@ -1,7 +1,7 @@
-//! Files: the few that stay open, and errors that name their path.
+//! Files: a cache of open segment files, and errors with paths.
 //!
-//! Calls of the system are made where they are needed, on the caller's thread: an append is a copy into the page cache,
-//! which takes microseconds, and reads that may reach the disk are sent to the blocking pool by `consumer` and `reader`.
+//! System calls are made in place, on the caller's thread: an append is a copy into the page cache, which takes
+//! microseconds. Reads that may reach the disk are sent to the blocking pool by `consumer` and `reader`.
 
 use std::{
     collections::HashMap,
@@ -13,37 +13,37 @@ use std::{
 
 use crate::{LogError, Offset};
 
-/// Makes an error that names the file.
+/// Returns a function that adds the path to an I/O error.
 pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> LogError {
     let path = path.display().to_string();
     move |source| LogError::Io { path, source }
 }
 
-/// An error that names the file and the byte.
+/// Returns an error with the file and the byte position.
 pub(super) fn corrupt(path: &Path, position: u64, reason: &str) -> LogError {
     LogError::Corrupt { file: path.display().to_string(), position, reason: reason.to_owned() }
 }
 
-/// Opens a file that exists.
+/// Opens an existing file.
 pub(super) fn open(path: &Path) -> Result<File, LogError> {
     OpenOptions::new().read(true).write(true).open(path).map_err(at(path))
 }
 
-/// Makes an empty file.
+/// Creates an empty file.
 pub(super) fn create(path: &Path) -> Result<File, LogError> {
     OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path).map_err(at(path))
 }
 
-/// Makes the names in a folder durable.
+/// Makes the names in a directory durable.
 pub(super) fn sync_folder(path: &Path) -> Result<(), LogError> {
     File::open(path).and_then(|folder| folder.sync_all()).map_err(at(path))
 }
 
-/// Creates a folder and its missing parents, and makes their names durable.
+/// Creates a directory and its missing parents, and makes their names durable.
 pub(super) fn create_folder(path: &Path) -> Result<(), LogError> {
     let missing = path.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists()).count();
     std::fs::create_dir_all(path).map_err(at(path))?;
-    // At least the parent: an earlier process may have been killed between creating the folder and syncing its name.
+    // At least the parent: an earlier process may have been killed between creating the directory and syncing its name.
     for folder in path.ancestors().take(missing.max(1)) {
         sync_folder(match folder.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -53,7 +53,7 @@ pub(super) fn create_folder(path: &Path) -> Result<(), LogError> {
     Ok(())
 }
 
-/// Removes a file; one that is gone already is fine.
+/// Removes a file; a missing file is not an error.
 pub(super) fn remove(path: &Path) -> Result<(), LogError> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at(path)(error)),
@@ -61,7 +61,7 @@ pub(super) fn remove(path: &Path) -> Result<(), LogError> {
     }
 }
 
-/// Names a segment file: partition (by its number in this log), first offset, and how often it was compacted since.
+/// Key of a segment file: partition (by its number in this log), base offset, and number of compactions since opening.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct FileKey {
     pub(super) partition: usize,
@@ -69,8 +69,8 @@ pub(super) struct FileKey {
     pub(super) generation: u32,
 }
 
-/// The segment files that are open: those used last, so that neither a long backlog nor many partitions run out of
-/// descriptors.
+/// The most recently used segment files, kept open up to a limit, so that neither a long backlog nor many partitions
+/// exhaust file descriptors.
 pub(super) struct Files {
     capacity: usize,
     open: Mutex<Open>,
@@ -87,7 +87,7 @@ impl Files {
         Self { capacity, open: Mutex::default() }
     }
 
-    /// The file, opened when it is not.
+    /// Returns the file, opening it if necessary.
     pub(super) fn get(&self, key: FileKey, path: impl FnOnce() -> std::path::PathBuf) -> Result<Arc<File>, LogError> {
         if let Some(file) = self.find(key) {
             return Ok(file);
@@ -95,7 +95,7 @@ impl Files {
         Ok(self.keep(key, open(&path())?))
     }
 
-    /// Keeps a file that was opened, and closes the one that was not used for longest when there are too many.
+    /// Caches an opened file, and evicts the least recently used one at capacity.
     pub(super) fn keep(&self, key: FileKey, file: File) -> Arc<File> {
         let file = Arc::new(file);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -109,7 +109,7 @@ impl Files {
         file
     }
 
-    /// Forgets a file that is replaced or removed.
+    /// Evicts a file that is replaced or removed.
     pub(super) fn forget(&self, key: FileKey) {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).files.remove(&key);
     }

@@ -1,4 +1,4 @@
-//! The folder of a log: who may use it, what format it has, and its topics.
+//! The directory of a log: its lock, format version and topics.
 //!
 //! ```text
 //! LOCK  FORMAT  checkpoint.0  checkpoint.1  commits.N  topics/TOPIC/PARTITION/FIRST_OFFSET.log
@@ -19,8 +19,8 @@ use crate::{LogError, Partition, TopicSpec};
 
 const FORMAT: &str = "orbweaver log 1\n";
 
-/// Makes the folder when it is absent, takes it for this process, and checks that it is a log. The lock is the system's: it
-/// ends with the process, however that ends.
+/// Creates the directory if it is absent, locks it for this process, and checks that it is a log. The operating system
+/// releases the lock when the process ends, however it ends.
 pub(super) fn take(folder: &Path) -> Result<File, LogError> {
     create_folder(folder)?;
     let lock = create(&folder.join("LOCK"))?;
@@ -66,7 +66,7 @@ fn begin(folder: &Path, format: &Path) -> Result<(), LogError> {
     sync_folder(folder)
 }
 
-/// The folder of a topic, made when it is absent.
+/// Returns the directory of a topic, creating it if it is absent.
 pub(super) fn topic(folder: &Path, spec: &TopicSpec) -> Result<PathBuf, LogError> {
     let topics = folder.join("topics");
     let path = topics.join(spec.topic.0);
@@ -87,7 +87,7 @@ pub(super) fn topic(folder: &Path, spec: &TopicSpec) -> Result<PathBuf, LogError
     Ok(path)
 }
 
-/// Makes all partitions elsewhere and moves them in at once, so that there is never a topic with some of them.
+/// Creates all partitions in a temporary directory and renames it, so that a topic never exists with only some of them.
 fn make(folder: &Path, topics: &Path, spec: &TopicSpec) -> Result<(), LogError> {
     let unfinished = folder.join("topic.tmp");
     match fs::remove_dir_all(&unfinished) {

@@ -1,12 +1,12 @@
-//! How a record lies in a file: a frame with its length and a checksum.
+//! Format of a record in a file: a frame with length and checksum.
 //!
 //! ```text
 //! u32 length of the body   u32 CRC-32 of the body        (all numbers little-endian)
 //! body: u8 kind   u64 offset   i64 timestamp_ms   u32 key length   u32 value length   u16 headers
 //!       key   value   headers: u16 name length, name, u32 value length, value
 //! ```
-//! A length of `0xffff_ffff` stands for "none". A segment that is complete ends with a seal: a frame without key, value and
-//! headers whose offset is the first one behind the segment, and whose timestamp is the latest in it.
+//! A length of `0xffff_ffff` means "none". A complete segment ends with a seal: a frame without key, value and headers.
+//! The offset of a seal is the end of the segment, its timestamp the latest in it.
 
 use std::ops::Range;
 
@@ -15,37 +15,37 @@ use orbweaver_messages::Millis;
 
 use crate::{Delivered, Offset, Record, TopicPartition};
 
-/// Length and checksum.
+/// Size of length and checksum, in bytes.
 pub(super) const HEAD_BYTES: usize = 8;
-/// The smallest body.
+/// Minimum size of a body, in bytes.
 const BODY_BYTES: usize = 1 + 8 + 8 + 4 + 4 + 2;
-/// The smallest frame, and the size of a seal.
+/// Minimum size of a frame, and the size of a seal, in bytes.
 pub(super) const MIN_FRAME: usize = HEAD_BYTES + BODY_BYTES;
-/// The most headers of a record.
+/// Maximum number of headers of a record.
 pub(super) const MAX_HEADERS: usize = u16::MAX as usize;
-/// The longest name of a header.
+/// Maximum length of a header name, in bytes.
 pub(super) const MAX_HEADER_NAME: usize = u16::MAX as usize;
 
 const NONE: u32 = u32::MAX;
 
-/// What a frame is.
+/// Kind of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A record.
+    /// Record.
     Record = 0,
-    /// The end of a segment as it was written.
+    /// End of a segment that was never compacted.
     Seal = 1,
-    /// The end of a segment that was compacted.
+    /// End of a compacted segment.
     CompactedSeal = 2,
 }
 
-/// A frame that was read and whose checksum is right.
+/// A frame with a valid checksum.
 #[derive(Debug, Clone)]
 pub(super) struct Frame {
     pub(super) kind: Kind,
     pub(super) offset: Offset,
     pub(super) timestamp_ms: Millis,
-    /// All of it, as it lies in the file.
+    /// The complete frame, as stored.
     pub(super) raw: Bytes,
     key: Option<Range<usize>>,
     value: Option<Range<usize>>,
@@ -53,18 +53,18 @@ pub(super) struct Frame {
     headers_at: usize,
 }
 
-/// What stands at the beginning of some bytes.
+/// Result of examining the start of a byte slice.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// A frame of this many bytes, of which the checksum is right.
+    /// A frame of this many bytes with a valid checksum.
     Whole(usize),
-    /// So many bytes are needed to tell.
+    /// Undecided: this many bytes are needed.
     Short(usize),
-    /// No frame.
+    /// Not a frame.
     Damaged(&'static str),
 }
 
-/// Looks what stands at the beginning of `bytes`.
+/// Examines the start of `bytes`.
 pub(super) fn look(bytes: &[u8]) -> Look {
     let Some((length, checksum)) = u32_at(bytes, 0).zip(u32_at(bytes, 4)) else { return Look::Short(HEAD_BYTES) };
     let length = length as usize;
@@ -76,14 +76,14 @@ pub(super) fn look(bytes: &[u8]) -> Look {
     if crc32fast::hash(body) == checksum { Look::Whole(total) } else { Look::Damaged("the checksum is wrong") }
 }
 
-/// The offset in the frame that may stand at the beginning of `bytes`, unchecked.
+/// Returns the offset of the frame that may be at the start of `bytes`, without validation.
 pub(super) fn offset_unchecked(bytes: &[u8]) -> Option<Offset> {
     let bytes = bytes.get(HEAD_BYTES + 1..HEAD_BYTES + 9)?;
     Some(Offset::from_le_bytes(bytes.try_into().ok()?))
 }
 
 impl Frame {
-    /// Takes a frame apart that [`look`] found whole.
+    /// Parses a frame that [`look`] reported as [`Look::Whole`].
     pub(super) fn parse(raw: Bytes) -> Result<Self, &'static str> {
         const SHORT: &str = "the parts of a record are longer than the record";
         let mut fields = Fields { bytes: &raw, at: HEAD_BYTES };
@@ -111,7 +111,7 @@ impl Frame {
         self.value.is_none()
     }
 
-    /// The record of this frame, its parts shared with the bytes that were read.
+    /// Returns the record of this frame; it shares the bytes of the frame.
     pub(super) fn deliver(self, place: TopicPartition) -> Result<Delivered, &'static str> {
         const SHORT: &str = "the headers are longer than the record";
         let mut fields = Fields { bytes: &self.raw, at: self.headers_at };
@@ -130,14 +130,14 @@ impl Frame {
     }
 }
 
-/// Appends the frame of `record`, at `offset`. The caller has checked its sizes.
+/// Appends the frame of `record`, at `offset`. The caller has checked the sizes.
 pub(super) fn put_record(to: &mut Vec<u8>, offset: Offset, record: &Record) {
     let stamp = (Kind::Record, offset, record.timestamp_ms);
     let headers = record.headers.iter().map(|(name, value)| (*name, value.as_ref()));
     put(to, stamp, (record.key.as_deref(), record.value.as_deref()), headers);
 }
 
-/// Appends a seal: the segment ends before `end`, and its latest record was made at `max_ms`.
+/// Appends a seal: the segment ends before `end`, and its latest timestamp is `max_ms`.
 pub(super) fn put_seal(to: &mut Vec<u8>, kind: Kind, end: Offset, max_ms: Millis) {
     put(to, (kind, end, max_ms), (None, None), std::iter::empty());
 }
@@ -172,7 +172,7 @@ pub(super) fn put<'a>(
     }
 }
 
-/// A length as it is stored; limits are far below 4 GiB, so that it always fits.
+/// Returns a length as stored; limits are far below 4 GiB, so it always fits.
 fn length(bytes: &[u8]) -> u32 {
     u32::try_from(bytes.len()).unwrap_or(NONE - 1)
 }
@@ -181,7 +181,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// Reads one field after the other.
+/// Sequential reader of fields.
 struct Fields<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -194,14 +194,14 @@ impl Fields<'_> {
         Some(found)
     }
 
-    /// A length; the inner `None` stands for "no such part".
+    /// Reads a length; the inner `None` means that the part is absent.
     #[allow(clippy::option_option, reason = "the outer one says whether there were enough bytes")]
     fn length(&mut self) -> Option<Option<usize>> {
         let length = u32::from_le_bytes(self.array()?);
         Some((length != NONE).then_some(length as usize))
     }
 
-    /// The place of a part of that length.
+    /// Returns the range of a part with this length.
     #[allow(clippy::option_option, reason = "the outer one says whether there were enough bytes")]
     fn part(&mut self, length: Option<usize>) -> Option<Option<Range<usize>>> {
         let Some(length) = length else { return Some(None) };

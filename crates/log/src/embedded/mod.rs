@@ -1,24 +1,24 @@
-//! The log of one process, in a folder of segment files.
+//! A single-process log, in a directory of segment files.
 //!
 //! ```text
-//! append ──> check all ──> one write a partition ──> acknowledged ──> whoever waits is woken
+//! append ──> check all ──> one write per partition ──> acknowledged ──> waiting readers are woken
 //!                               │ page cache: outlives the process
 //!                               v
-//!                 every second: cut ──> fdatasync ──> checkpoint ──> what is not needed is freed
+//!                 every second: cut ──> fdatasync ──> checkpoint ──> obsolete files are removed
 //! ```
 //!
-//! | module | what it does |
+//! | module | responsibility |
 //! |---|---|
-//! | `frame` | how a record lies in a file (pure) |
-//! | `walk` | goes over the frames of a file |
-//! | `segment`, `partition` | segments; the writer of a partition and what its readers see |
+//! | `frame` | record format (pure) |
+//! | `walk` | iteration over the frames of a file |
+//! | `segment`, `partition` | segments; the writer of a partition and the state its readers see |
 //! | `cursor`, `consumer`, `reader` | reading |
-//! | `commits` | what groups have committed |
-//! | `pass`, `checkpoint` | makes everything durable as of one moment |
+//! | `commits` | commits of the groups |
+//! | `pass`, `checkpoint` | flushing: making everything durable as of one moment |
 //! | `recover`, `folder` | opening: the lock, the topics, torn tails, damage |
-//! | `compact` | keeps the last record of each key |
+//! | `compact` | compaction |
 //!
-//! `docs/adr/0002-embedded-log.md` tells why it is made so, and what was measured.
+//! `docs/adr/0002-embedded-log.md` gives the reasons for this design and the measurements.
 
 mod checkpoint;
 mod commits;
@@ -58,24 +58,24 @@ use crate::{
     Bounds, Cleanup, Commit, Consumer, Log, LogError, Offset, Partition, Reader, Record, TopicPartition, TopicSpec,
 };
 
-/// A batch of so many bytes is appended on the blocking pool: copying it takes longer than a runtime thread should be held.
+/// Batches above this size are appended on the blocking pool: copying them would block a runtime thread for too long.
 const LARGE_BATCH_BYTES: usize = 1 << 20;
 
-/// Makes durable what records vouch for; on failure, says why.
+/// Syncs external data that records refer to; returns the reason on failure.
 type Vouched = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// The log of one process. It is closed when it is dropped; the folder is free when its consumers and readers are gone too.
+/// A single-process log. Dropping it closes it; the directory is unlocked once its consumers and readers are gone too.
 pub struct EmbeddedLog {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl EmbeddedLog {
-    /// Opens the log in `folder`, or makes one, with these topics. Topics that exist beyond them stay as they are.
+    /// Opens or creates the log in `folder` with these topics. Other existing topics are left unchanged.
     ///
     /// # Errors
-    /// [`LogError::Invalid`] for bad options or specs, another number of partitions than the log has, a folder that is not a
-    /// log or is in use by another process; [`LogError::Corrupt`] for damage; [`LogError::Io`].
+    /// [`LogError::Invalid`] for bad options or specs, a different partition count than the log has, a directory that
+    /// is not a log or is in use by another process; [`LogError::Corrupt`] for damage; [`LogError::Io`].
     pub fn open(folder: impl AsRef<Path>, options: Options, specs: &[TopicSpec]) -> Result<Self, LogError> {
         let maintain_every = options.maintain_every;
         let period = options.sync.period();
@@ -100,43 +100,43 @@ impl EmbeddedLog {
         Ok(thread)
     }
 
-    /// Calls `sync` before each checkpoint: records in it may say that something else was written before them, such as a row
-    /// of the store, and after a power cut both or neither are there. Blocks the thread of the checkpoint. When it fails, so
-    /// does the log. Only the first call counts.
+    /// Registers `sync` to run before each checkpoint. Records may refer to data that was written elsewhere before
+    /// them, such as a row in the store; after a power cut both or neither must be present. Blocks the checkpoint
+    /// thread. If it fails, so does the log. Only the first call takes effect.
     pub fn sync_before_checkpoints(&self, sync: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
         let _ = self.shared.vouched.set(Box::new(sync));
     }
 
-    /// Makes everything durable that was acknowledged before.
+    /// Makes everything durable that was acknowledged before the call.
     ///
     /// # Errors
-    /// When the log failed, or fails now.
+    /// If the log has failed or fails now.
     pub fn flush(&self) -> Result<(), LogError> {
         self.shared.pass(true)
     }
 
-    /// Compacts the compacted topics where it is worth it, as of `now`; blocks until it is done. Happens by itself, too.
+    /// Compacts the compacted topics where worthwhile, as of `now`; blocks until done. Also runs periodically.
     ///
     /// # Errors
-    /// When the log failed, or a segment cannot be read or written.
+    /// If the log has failed, or a segment cannot be read or written.
     pub fn maintain(&self, now: Millis) -> Result<Compacted, LogError> {
         maintain(&self.shared, now)
     }
 
-    /// How many bytes the segments of a topic have.
+    /// Returns the total size of a topic's segments, in bytes.
     ///
     /// # Errors
-    /// When there is no such topic.
+    /// If the topic does not exist.
     pub fn bytes(&self, topic: Topic) -> Result<u64, LogError> {
         self.shared.topic(topic)?;
         let partitions = self.shared.partitions.iter().filter(|partition| partition.place.topic == topic);
         Ok(partitions.map(|partition| partition.bytes()).sum())
     }
 
-    /// Makes everything durable and closes.
+    /// Makes everything durable and closes the log.
     ///
     /// # Errors
-    /// When the log failed, or fails now.
+    /// If the log has failed or fails now.
     pub fn close(mut self) -> Result<(), LogError> {
         self.end()
     }
@@ -147,7 +147,7 @@ impl EmbeddedLog {
         }
         for thread in self.threads.drain(..) {
             thread.thread().unpark();
-            // One that panicked has said so already.
+            // A panic has already been reported.
             let _ = thread.join();
         }
         self.shared.pass(true)
@@ -162,7 +162,7 @@ impl Drop for EmbeddedLog {
     }
 }
 
-/// Makes a pass a while after something changed; sleeps while nothing does.
+/// Flushes `period` after the first change; sleeps while nothing changes.
 fn flush_when_changed(shared: &Shared, period: Duration, durable: bool) {
     loop {
         thread::park();
@@ -174,7 +174,7 @@ fn flush_when_changed(shared: &Shared, period: Duration, durable: bool) {
             }
             thread::park_timeout(left);
         }
-        // The last pass is made by who closes, who also tells its error.
+        // The closing thread runs the last flush and returns its error.
         if shared.closing.load(Ordering::Acquire) || shared.pass(durable).is_err() {
             return;
         }
@@ -215,9 +215,9 @@ impl Log for EmbeddedLog {
         self.shared.disk.options.record_limit
     }
 
-    // Done before the future is returned, on the caller's thread: a small batch is a copy into the page cache, microseconds,
-    // which is less than a hop to another thread costs. What takes longer goes to the blocking pool: large batches, and all
-    // of them when each waits for the disk.
+    // Runs on the caller's thread, before the future is returned: a small batch is a copy into the page cache, which
+    // takes microseconds, less than switching threads. Slower appends go to the blocking pool: large batches, and all
+    // batches when each waits for the disk.
     fn append(&self, records: Vec<Record>) -> BoxFuture<'_, Result<Vec<Offset>, LogError>> {
         let large = || records.iter().map(Record::bytes).sum::<usize>() > LARGE_BATCH_BYTES;
         let aside = self.shared.disk.syncs_each_append() || large();
@@ -251,7 +251,7 @@ impl Log for EmbeddedLog {
 
     fn offset_at(&self, place: TopicPartition, timestamp_ms: Millis) -> BoxFuture<'_, Result<Offset, LogError>> {
         let shared = Arc::clone(&self.shared);
-        // A scan of a segment, which may come from the disk.
+        // Scans a segment, which may be on disk.
         let job = tokio::task::spawn_blocking(move || offset_at(&shared, place, timestamp_ms));
         job.map(|done| done.unwrap_or_else(|error| Err(reader::read_ended(&error)))).boxed()
     }
@@ -273,7 +273,7 @@ impl Log for EmbeddedLog {
     }
 }
 
-/// The first record made at or after `timestamp_ms`: in the first segment whose latest one was.
+/// Returns the first offset at or after `timestamp_ms`, found in the first segment whose latest timestamp reaches it.
 fn offset_at(shared: &Shared, place: TopicPartition, timestamp_ms: Millis) -> Result<Offset, LogError> {
     let partition = shared.partition(place)?;
     let mut from = partition.segments().start;

@@ -1,47 +1,49 @@
-//! How an embedded log is opened.
+//! Options of the embedded log.
 
 use std::time::Duration;
 
 use crate::{LogError, RECORD_LIMIT};
 
-/// When what was appended reaches the disk itself.
+/// When appended data reaches the disk.
 ///
-/// Under every policy a record is handed to the system before it is acknowledged, so that it outlives the process however
-/// that ends. The policies differ in what a power cut (or a crash of the system) may take.
+/// Under every policy a record is passed to the operating system before it is acknowledged, so it outlives the process,
+/// however that ends. The policies differ in what a power cut (or a crash of the system) may lose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SyncPolicy {
-    /// So long after the first append since the last time. A power cut takes the whole log, commits included, back to one
-    /// earlier moment, at most this long (and the time the disk needs) ago: no effect survives without its cause.
+    /// This long after the first append since the last flush. A power cut takes the whole log, commits included, back
+    /// to a single earlier moment, at most this long (plus the time the disk needs) ago: no effect survives without its
+    /// cause.
     Every(Duration),
-    /// Before each acknowledgement: a power cut takes nothing that was acknowledged. Costs a disk flush an append.
+    /// Before each acknowledgement: a power cut loses nothing that was acknowledged. Costs one disk flush per append.
     EachAppend,
-    /// When the log is closed. After a power cut the log may have lost anything since it was opened, or refuse to open: for
-    /// tests and crawls that may be thrown away.
+    /// When the log is closed. After a power cut the log may have lost anything since it was opened, or refuse to open:
+    /// for tests and disposable crawls.
     Never,
 }
 
-/// How an embedded log is opened.
+/// Options of the embedded log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// When what was appended reaches the disk itself.
+    /// When appended data reaches the disk.
     pub sync: SyncPolicy,
-    /// A segment file that has so many bytes is followed by a new one, 4 KiB to 1 GiB. Records are given up by whole
-    /// segments, so that partitions times this is about what a log holds beyond what is needed.
+    /// Size in bytes at which a segment file is closed and a new one begun, 4 KiB to 1 GiB. Records are deleted by
+    /// whole segments, so the log holds up to about this many bytes per partition beyond the needed ones.
     pub segment_bytes: u64,
-    /// The largest record (key, value and headers), in bytes, 256 MiB at most; see
+    /// Maximum size of a record (key, value and headers), in bytes, at most 256 MiB; see
     /// [`Log::record_limit`](crate::Log::record_limit).
     pub record_limit: usize,
-    /// A batch that is read holds so many records at most.
+    /// Maximum number of records per batch read.
     pub batch_records: usize,
-    /// A batch that is read ends with the record that brings it to so many bytes.
+    /// A batch ends with the record that brings it to this size, in bytes.
     pub batch_bytes: usize,
-    /// So many segment files are kept open at most (a few more for a moment while they are in use).
+    /// Maximum number of segment files kept open (briefly a few more while in use).
     pub open_files: usize,
-    /// A tombstone stays so long after it was made, so that who reads a compacted topic slowly hears of it.
+    /// Minimum age of a tombstone before compaction removes it, so that slow readers of a compacted topic see it.
     pub tombstone_retention: Duration,
-    /// A compaction remembers about so many keys, of about 50 bytes each; more take several compactions.
+    /// Approximate number of keys that a compaction keeps in memory, at about 50 bytes each; more take several
+    /// compactions.
     pub compaction_keys: usize,
-    /// How often compaction is considered; `None`: only by [`EmbeddedLog::maintain`](super::EmbeddedLog::maintain).
+    /// Interval of compaction checks; `None`: only by [`EmbeddedLog::maintain`](super::EmbeddedLog::maintain).
     pub maintain_every: Option<Duration>,
 }
 
@@ -62,7 +64,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Checks the options before anything is opened.
+    /// Validates the options before anything is opened.
     pub(super) fn check(&self) -> Result<(), LogError> {
         let invalid = |name, value: &dyn std::fmt::Display, allowed| {
             Err(LogError::Invalid(format!("the log option {name} = {value}; allowed are {allowed}")))
@@ -94,7 +96,7 @@ impl Options {
 }
 
 impl SyncPolicy {
-    /// How long after the first change a pass is made (see `pass`).
+    /// Returns the delay from the first change to a flush (see `pass`).
     pub(super) fn period(self) -> Duration {
         match self {
             Self::Every(period) => period,
@@ -102,7 +104,7 @@ impl SyncPolicy {
         }
     }
 
-    /// Its name in a checkpoint.
+    /// Returns the name in a checkpoint.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Every(_) => "every",

@@ -1,7 +1,7 @@
-//! A partition: one writer, many readers, segments that follow each other.
+//! A partition: one writer, many readers, consecutive segments.
 //!
-//! `writer` is held for a whole append, `segments` only for moments, so that readers never wait for a write. Where both are
-//! needed, `writer` comes first.
+//! `writer` is locked for a whole append, `segments` only briefly, so readers never wait for a write. Where both are
+//! needed, `writer` is locked first.
 
 use std::{
     fs::File,
@@ -24,28 +24,28 @@ use super::{
 };
 use crate::{LogError, Offset, Record, TopicPartition, TopicSpec};
 
-/// A large batch is written in pieces of about this size, so that its frames do not double its memory.
+/// Large batches are written in pieces of about this size, so that their frames do not double their memory use.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// A last segment of which nothing is needed any more is replaced when it has at least so many bytes.
+/// Minimum size at which a last segment without needed records is replaced.
 const WORTH_ROLLING_BYTES: u64 = 64 << 10;
 
-/// The end of the last segment, where the next record goes.
+/// End of the last segment, where the next record is written.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
     pub(super) next: Offset,
     pub(super) base: Offset,
     pub(super) len: u64,
     pub(super) max_ms: Millis,
-    /// There is a last segment and it is not sealed.
+    /// Whether there is a last segment that is not sealed.
     pub(super) open: bool,
-    /// The segments that were written since the last cut.
+    /// Bases of the segments written since the last cut.
     pub(super) unsynced: Vec<Offset>,
-    /// Files were made since the last cut.
+    /// Whether files were created since the last cut.
     pub(super) new_files: bool,
 }
 
-/// A partition at the moment of a cut.
+/// State of a partition at a cut.
 pub(super) struct Cut {
     pub(super) entry: Entry,
     pub(super) unsynced: Vec<Offset>,
@@ -53,18 +53,18 @@ pub(super) struct Cut {
 }
 
 pub(super) struct PartitionLog {
-    /// Its number among all partitions of the log.
+    /// Number among all partitions of the log.
     pub(super) number: usize,
     pub(super) place: TopicPartition,
     pub(super) spec: TopicSpec,
     pub(super) folder: PathBuf,
-    /// `segments.end`, to be looked at without the lock.
+    /// `segments.end`, readable without the lock.
     end: AtomicU64,
-    /// It changed since the last cut.
+    /// Changed since the last cut.
     pub(super) dirty: AtomicBool,
-    /// Segments that begin before this are durable and sealed, and named by no checkpoint that may be rolled back to.
+    /// Segments with a base below this are durable and sealed, and no checkpoint that a rollback may use names them.
     pub(super) settled: AtomicU64,
-    /// Held by whoever removes or replaces segments.
+    /// Held while segments are removed or replaced.
     pub(super) upkeep: Mutex<()>,
     writer: Mutex<Writer>,
     segments: Mutex<Segments>,
@@ -107,13 +107,14 @@ impl PartitionLog {
         segment::path(&self.folder, base)
     }
 
-    /// The file of a segment. Readers call this while they hold `segments`, so that it is the file of that generation.
+    /// Returns the file of a segment. Readers call this while holding `segments`, so that it is the file of that
+    /// generation.
     pub(super) fn file(&self, disk: &Disk, base: Offset, generation: u32) -> Result<Arc<File>, LogError> {
         let key = FileKey { partition: self.number, base, generation };
         disk.files.get(key, || self.path(base))
     }
 
-    /// Appends records, one write for all of them (one a MiB), and tells the offset of the first; the others follow it.
+    /// Appends records in one write (one per MiB), and returns the offset of the first; the others are consecutive.
     pub(super) fn append<'a>(
         &self,
         disk: &Disk,
@@ -157,7 +158,7 @@ impl PartitionLog {
         Ok(())
     }
 
-    /// Hands the buffer to the system.
+    /// Writes the buffer to the file.
     fn flush(&self, disk: &Disk, writer: &mut Writer, buffer: &mut Vec<u8>) -> Result<(), LogError> {
         if buffer.is_empty() {
             return Ok(());
@@ -179,7 +180,7 @@ impl PartitionLog {
         self.file(disk, writer.base, 0)?.sync_data().map_err(|error| at(&self.path(writer.base))(error))
     }
 
-    /// Ends the last segment.
+    /// Seals the last segment.
     fn seal(&self, disk: &Disk, writer: &mut Writer) -> Result<(), LogError> {
         let mut seal = vec![];
         put_seal(&mut seal, Kind::Seal, writer.next, writer.max_ms);
@@ -190,7 +191,7 @@ impl PartitionLog {
         Ok(())
     }
 
-    /// Begins a new segment. The last one, if any, is sealed.
+    /// Starts a new segment. The last one, if any, is sealed.
     fn begin(&self, disk: &Disk, writer: &mut Writer) -> Result<(), LogError> {
         let base = writer.next;
         let file = create(&self.path(base))?;
@@ -212,7 +213,7 @@ impl PartitionLog {
         Ok(())
     }
 
-    /// Lets readers see what was written.
+    /// Makes written records visible to readers.
     fn publish(&self, writer: &Writer) {
         let mut segments = self.segments();
         if let Some(last) = segments.list.back_mut() {
@@ -224,8 +225,8 @@ impl PartitionLog {
         self.end.store(writer.next, Ordering::Release);
     }
 
-    /// A write failed: takes back what of it is in the file, so that no reader ever takes it for a record, and stops all
-    /// writing. If that fails too, opening the log repairs the tail.
+    /// Handles a failed write: truncates its remains, so that no reader takes them for a record, and stops all writes.
+    /// If the truncation fails too, opening the log repairs the tail.
     fn give_up(&self, disk: &Disk, writer: &Writer, error: &LogError) {
         disk.fail(error);
         let published = self.segments().list.back().map(|last| (last.base, last.len));
@@ -237,7 +238,8 @@ impl PartitionLog {
         }
     }
 
-    /// Gives up all records below `before`. Their segments go after the next checkpoint, which also keeps the new start.
+    /// Deletes all records below `before`. Their segments are removed after the next checkpoint, which also stores the
+    /// new start.
     pub(super) fn delete_below(&self, disk: &Disk, before: Offset) -> Result<(), LogError> {
         let mut writer = self.writer();
         disk.alive()?;
@@ -257,7 +259,7 @@ impl PartitionLog {
         Ok(())
     }
 
-    /// What a checkpoint says of this partition, and what must be durable before it may. No append is under way.
+    /// Returns the checkpoint entry of this partition, and what must be durable first. No append is in progress.
     pub(super) fn cut(&self) -> Cut {
         let mut writer = self.writer();
         self.dirty.store(false, Ordering::Release);
@@ -271,25 +273,25 @@ impl PartitionLog {
             len: last.len,
             end: last.end,
             max_ms: last.max_ms,
-            // One that was never written has no segment, complete or not.
+            // A partition without segments has none to seal.
             sealed: !writer.open && !segments.list.is_empty(),
         };
         Cut { entry, unsynced: std::mem::take(&mut writer.unsynced), new_files: std::mem::take(&mut writer.new_files) }
     }
 
-    /// Makes durable what was written before a cut.
+    /// Makes everything durable that was written before a cut.
     pub(super) fn sync(&self, disk: &Disk, cut: &Cut) -> Result<(), LogError> {
         for base in &cut.unsynced {
-            // Opened again when it was closed in between: the system reports a failed write-back there too, and its dirty
-            // pages belong to the file, not to the descriptor.
+            // Reopened if it was closed in between: the system reports a failed write-back on the new descriptor too,
+            // and dirty pages belong to the file, not to the descriptor.
             let file = self.file(disk, *base, 0)?;
             file.sync_data().map_err(|error| at(&self.path(*base))(error))?;
         }
         if cut.new_files { sync_folder(&self.folder) } else { Ok(()) }
     }
 
-    /// Frees the segments below the start of a cut whose checkpoint is durable. Tells whether it could: not while a
-    /// compaction is at it.
+    /// Removes the segments below the start of a cut whose checkpoint is durable. Returns `false` if it could not,
+    /// because a compaction is running.
     pub(super) fn settle(&self, disk: &Disk, entry: &Entry) -> Result<bool, LogError> {
         self.settled.store(entry.base, Ordering::Release);
         let Ok(_upkeep) = self.upkeep.try_lock() else { return Ok(false) };
@@ -310,7 +312,7 @@ impl PartitionLog {
         Ok(true)
     }
 
-    /// How many bytes its segments have.
+    /// Returns the total size of the segments, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.segments().list.iter().map(|segment| segment.len).sum()
     }

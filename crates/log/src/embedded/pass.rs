@@ -1,13 +1,14 @@
-//! Passes: what was appended is made durable, and a checkpoint says so.
+//! Flushes: make appended data durable and record it in a checkpoint.
 //!
-//! 1. A *cut*: for a moment no append, commit or deletion is under way, and how far each changed partition and the commits
-//!    are is noted. A batch is in the cut as a whole or not at all.
-//! 2. All of it is made durable, while appends go on; before it what its records vouch for elsewhere (rows of the store).
-//! 3. The checkpoint is written, and made durable.
-//! 4. What no checkpoint needs any more is freed.
+//! 1. A *cut*: while no append, commit or deletion is in progress, the lengths of each changed partition and of the
+//!    commits are recorded. A batch is in the cut as a whole or not at all.
+//! 2. The cut is made durable while appends continue; before that, the external data that its records refer to (rows of
+//!    the store).
+//! 3. The checkpoint is written and made durable.
+//! 4. Files that no checkpoint needs any longer are removed.
 //!
-//! Cause before effect holds across a power cut because the log goes back to a cut: whatever is in it was acknowledged
-//! before, and so is whatever caused it.
+//! Cause before effect holds across a power cut because the log rolls back to a cut: everything in it was acknowledged
+//! before the cut, and so were its causes.
 
 use std::{
     path::PathBuf,
@@ -21,18 +22,18 @@ use super::{
 };
 use crate::LogError;
 
-/// The checkpoint that is written next.
+/// State of the flushes: the next checkpoint to write.
 pub(super) struct Passes {
     folder: PathBuf,
     checkpoint: Checkpoint,
-    /// Where the entry of each partition stands in the checkpoint.
+    /// Index of each partition's entry in the checkpoint.
     index: Vec<usize>,
-    /// Partitions to be looked at again, since a compaction was at them.
+    /// Partitions to settle again, because a compaction was running.
     again: Vec<usize>,
 }
 
 impl Passes {
-    /// Goes on after `last`. Entries of topics that are not configured now are kept. `places` are topic and partition.
+    /// Continues after `last`. Keeps entries of topics that are not configured now. `places` are topics and partitions.
     pub(super) fn new<'a>(
         folder: PathBuf,
         last: Option<Checkpoint>,
@@ -56,9 +57,9 @@ impl Passes {
 }
 
 impl Shared {
-    /// Makes a pass when anything changed. `durable` is false where the policy promises nothing.
+    /// Flushes if anything changed. `durable` is `false` if the policy guarantees no durability.
     pub(super) fn pass(&self, durable: bool) -> Result<(), LogError> {
-        // Held throughout: one pass at a time.
+        // Held throughout: one flush at a time.
         let mut passes = self.passes.lock().unwrap_or_else(PoisonError::into_inner);
         self.disk.alive()?;
         self.pass_with(&mut passes, durable).inspect_err(|error| self.disk.fail(error))

@@ -1,4 +1,4 @@
-//! Reads one partition outside of any group.
+//! Reader of one partition, outside of any group.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,10 +16,10 @@ use super::{
 };
 use crate::{Delivered, LogError, Offset, Reader, TopicPartition};
 
-/// A batch that was read, and where the cursor stands behind it.
+/// A batch, and the cursor behind it.
 pub(super) type Read = (Cursor, Result<Vec<Delivered>, LogError>);
 
-/// Reads a batch on the blocking pool: a sealed segment may have to come from the disk.
+/// Reads a batch on the blocking pool: a sealed segment may be on disk.
 pub(super) fn read_aside(shared: &Arc<Shared>, mut cursor: Cursor) -> JoinHandle<Read> {
     let shared = Arc::clone(shared);
     tokio::task::spawn_blocking(move || {
@@ -39,7 +39,7 @@ pub(super) struct EmbeddedReader {
     place: TopicPartition,
     cursor: Cursor,
     chunk: Chunk,
-    /// A read that was begun. It is kept when a call is dropped, so that calls that are dropped early make progress too.
+    /// A read in progress. It survives a dropped call, so that calls that are dropped early make progress too.
     pending: Option<JoinHandle<Read>>,
     wake: Arc<Notify>,
     waiter: u64,

@@ -1,10 +1,11 @@
-//! What a partition holds after its process ended, however it ended.
+//! Recovery of a partition after its process ended, for any reason.
 //!
-//! - The process was killed: what was handed to the system is there. At most the last write is torn; it was not acknowledged
-//!   and is cut off.
-//! - The system was restarted (power cut): under [`SyncPolicy::Every`](super::SyncPolicy::Every) everything goes back to the
-//!   last checkpoint. Files reach the disk in any order, so that beyond it an effect could be there without its cause.
-//! - Anything else that is no record is damage, and reported: it is not ours to drop.
+//! - The process was killed: all data passed to the system is present. At most the last write is torn; it was not
+//!   acknowledged and is cut off.
+//! - The system was restarted (power cut): under [`SyncPolicy::Every`](super::SyncPolicy::Every) everything rolls back
+//!   to the last checkpoint. Files reach the disk in any order, so an effect beyond it could be present without its
+//!   cause.
+//! - Any other invalid data is damage and reported, never dropped.
 
 use std::{fs::File, os::unix::fs::FileExt, path::Path};
 
@@ -18,19 +19,19 @@ use super::{
 };
 use crate::{LogError, Offset, Partition, SyncPolicy};
 
-/// How a log is recovered.
+/// Rules for recovering a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Recovery {
-    /// Everything goes back to the checkpoint.
+    /// Roll everything back to the checkpoint.
     pub(super) roll_back: bool,
-    /// Sealed segments behind the checkpoint may be incomplete too.
+    /// Sealed segments beyond the checkpoint may be incomplete too.
     pub(super) distrust: bool,
-    /// What follows damage is given up: nothing better was promised.
+    /// Discard everything behind damage: the policy guaranteed no more.
     pub(super) forgive: bool,
 }
 
 impl Recovery {
-    /// How a log with that checkpoint is recovered.
+    /// Returns the rules for a log with this checkpoint.
     pub(super) fn after(checkpoint: Option<&Checkpoint>) -> Self {
         let Some(checkpoint) = checkpoint else { return Self { roll_back: false, distrust: true, forgive: false } };
         let restarted = checkpoint.before_a_restart();
@@ -44,12 +45,12 @@ impl Recovery {
     }
 }
 
-/// What a file holds from some point on.
+/// Valid contents of a file, from some position on.
 #[derive(Debug)]
 pub(super) struct Scan {
-    /// Where it ends.
+    /// End position in the file.
     pub(super) len: u64,
-    /// The offset behind the last record.
+    /// Offset after the last record.
     pub(super) end: Offset,
     pub(super) max_ms: i64,
     pub(super) seal: Option<Kind>,
@@ -67,7 +68,7 @@ impl Scan {
         Self { len: 0, end: base, max_ms: i64::MIN, seal: None }
     }
 
-    /// Goes on to the end of the file, and cuts off what is no record there.
+    /// Scans to the end of the file, and cuts off a torn tail.
     pub(super) fn complete(
         mut self,
         path: &Path,
@@ -94,7 +95,7 @@ impl Scan {
                 Err(trouble) => return Err(trouble.of(path)),
             }
         };
-        // The last write of a process that was killed leaves nothing behind it.
+        // Nothing follows the last write of a killed process.
         if !forgive && followed(path, file, (position, len), self.end)? {
             return Err(corrupt(path, position, &format!("{reason}, and whole records follow")));
         }
@@ -123,21 +124,21 @@ impl Scan {
     }
 }
 
-/// Whether a whole record stands anywhere behind the damage at `from`.
+/// Returns whether a valid record follows anywhere after the damage at `from`.
 fn followed(path: &Path, file: &File, (from, len): (u64, u64), end: Offset) -> Result<bool, LogError> {
-    // At most a segment and a record long.
+    // At most the length of a segment and a record.
     let mut rest = vec![0; usize::try_from(len - from).unwrap_or(usize::MAX)];
     file.read_exact_at(&mut rest, from).map_err(at(path))?;
     let most = end.saturating_add(rest.len() as u64 / MIN_FRAME as u64 + 1);
     Ok((1..rest.len()).any(|at| {
         let Some(bytes) = rest.get(at..) else { return false };
-        // The checksum is computed only where the offset is one that can be.
+        // Computes the checksum only where the offset is plausible.
         offset_unchecked(bytes).is_some_and(|offset| (end..=most).contains(&offset))
             && matches!(look(bytes), Look::Whole(_))
     }))
 }
 
-/// Recovers the partition in `folder`. `entry` is what the checkpoint says of it.
+/// Recovers the partition in `folder`. `entry` is its entry in the checkpoint.
 pub(super) fn recover(
     folder: &Path,
     entry: Option<&Entry>,
@@ -203,7 +204,7 @@ fn finish(mut segments: Segments, open: bool, entry: &Entry) -> (Segments, Write
     (segments, Writer { next, base, len, max_ms, open, unsynced, new_files: true })
 }
 
-/// Takes the files back to the checkpoint.
+/// Rolls the files back to the checkpoint.
 fn roll_back(folder: &Path, entry: &Entry, bases: &mut Vec<Offset>) -> Result<(), LogError> {
     while let Some(base) = bases.pop_if(|base| *base > entry.base) {
         let path = path(folder, base);
@@ -231,7 +232,7 @@ fn give_up_behind(folder: &Path, base: Offset) -> Result<(), LogError> {
     Ok(())
 }
 
-/// Names a partition folder.
+/// Returns the directory of a partition.
 pub(super) fn partition_folder(topic: &Path, partition: Partition) -> std::path::PathBuf {
     topic.join(partition.to_string())
 }

@@ -1,4 +1,4 @@
-//! The segments of a partition, as readers see them.
+//! The segments of a partition, as seen by readers.
 
 use std::{
     collections::VecDeque,
@@ -15,18 +15,18 @@ use super::{
 };
 use crate::{LogError, Offset, TopicPartition};
 
-/// A segment: a file of records from `base` up to, not including, `end`.
+/// A segment: a file with the records from `base` up to `end`, exclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Segment {
     pub(super) base: Offset,
     pub(super) end: Offset,
-    /// So many bytes of the file may be read.
+    /// Number of readable bytes in the file.
     pub(super) len: u64,
-    /// When its latest record was made.
+    /// Latest timestamp.
     pub(super) max_ms: Millis,
-    /// How often the file was replaced since the log was opened: a position in an older one means nothing.
+    /// Number of replacements since the log was opened; positions in an earlier generation are invalid.
     pub(super) generation: u32,
-    /// It was compacted.
+    /// Whether it was compacted.
     pub(super) compacted: bool,
 }
 
@@ -36,23 +36,23 @@ impl Segment {
     }
 }
 
-/// What a partition holds. Only the last segment grows.
+/// Readable range and segments of a partition. Only the last segment grows.
 #[derive(Debug, Default)]
 pub(super) struct Segments {
-    /// The first offset that may be read; the first segment may begin before.
+    /// First readable offset; the first segment may begin below it.
     pub(super) start: Offset,
-    /// The offset that the next record gets.
+    /// Next offset to assign.
     pub(super) end: Offset,
     pub(super) list: VecDeque<Segment>,
 }
 
 impl Segments {
-    /// Where the segment of `offset` stands in the list: the last one that begins at or before.
+    /// Returns the index of the segment with `offset`: the last one that begins at or before it.
     pub(super) fn find(&self, offset: Offset) -> Option<usize> {
         self.list.partition_point(|segment| segment.base <= offset).checked_sub(1)
     }
 
-    /// Where the segment that begins at `base` stands in the list.
+    /// Returns the index of the segment that begins at `base`.
     pub(super) fn position(&self, base: Offset) -> Option<usize> {
         self.list.binary_search_by_key(&base, |segment| segment.base).ok()
     }
@@ -66,12 +66,12 @@ impl Segments {
     }
 }
 
-/// The file of the segment that begins at `base`.
+/// Returns the path of the segment that begins at `base`.
 pub(super) fn path(folder: &Path, base: Offset) -> PathBuf {
     folder.join(format!("{base:020}.log"))
 }
 
-/// The first offsets of the segments in a folder, sorted. What an interrupted compaction left is removed.
+/// Returns the base offsets of the segments in a directory, sorted. Removes remains of an interrupted compaction.
 pub(super) fn bases(folder: &Path) -> Result<Vec<Offset>, LogError> {
     let mut bases = vec![];
     for entry in std::fs::read_dir(folder).map_err(at(folder))? {
@@ -88,8 +88,8 @@ pub(super) fn bases(folder: &Path) -> Result<Vec<Offset>, LogError> {
     Ok(bases)
 }
 
-/// Reads the seal at the end of a segment that has a successor. (A record could be made to end like a seal, so that this is
-/// no way to tell whether the *last* segment is sealed.)
+/// Reads the seal at the end of a segment that has a successor. (A record can be crafted to end like a seal, so this
+/// cannot decide whether the *last* segment is sealed.)
 pub(super) fn sealed(path: &Path, file: &File, base: Offset) -> Result<Segment, LogError> {
     let len = file.metadata().map_err(at(path))?.len();
     let mut bytes = vec![0; MIN_FRAME];

@@ -1,4 +1,4 @@
-//! The log as its parts see it: partitions, commits, groups.
+//! Shared state of the log: partitions, commits, groups.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -27,31 +27,31 @@ use super::{
 };
 use crate::{Commit, LogError, Offset, Partition, Record, Refusal, Refused, TopicPartition, TopicSpec};
 
-/// A topic: its partitions stand side by side in the list of all.
+/// A topic; its partitions are adjacent in the list of all partitions.
 pub(super) struct TopicLog {
     pub(super) spec: TopicSpec,
     first: usize,
     pub(super) waiters: Waiters,
 }
 
-/// The log as its parts see it.
+/// Shared state of the log.
 pub(super) struct Shared {
     pub(super) disk: Disk,
     topics: HashMap<Topic, TopicLog>,
     pub(super) partitions: Vec<Arc<PartitionLog>>,
     pub(super) commits: Commits,
     groups: Mutex<HashSet<String>>,
-    /// Held shared by whatever changes the log, alone by who looks at all of it at one moment.
+    /// Read-locked by changes to the log, write-locked for a consistent cut.
     pub(super) cut: RwLock<()>,
-    /// The partitions that changed since the last cut.
+    /// Partitions changed since the last cut.
     pub(super) dirty: Mutex<Vec<usize>>,
     pub(super) passes: Mutex<Passes>,
-    /// Makes durable, elsewhere, what the records of a cut vouch for.
+    /// Syncs the external data that the records of a cut refer to.
     pub(super) vouched: OnceLock<super::Vouched>,
-    /// Who makes the passes, to be woken by the first change.
+    /// Flush thread, woken by the first change.
     pub(super) flusher: OnceLock<Thread>,
     pub(super) closing: AtomicBool,
-    /// Gives the folder free when the last user of the log is gone.
+    /// Unlocks the directory when the last user of the log is gone.
     _lock: File,
 }
 
@@ -99,7 +99,7 @@ impl Shared {
             closing: AtomicBool::new(false),
             _lock: lock,
         };
-        // From here on it is known which run of the system the files belong to, and that they are as recovered.
+        // From here on the checkpoint has the current boot ID and the files as recovered.
         shared.pass(true)?;
         Ok(shared)
     }
@@ -115,8 +115,8 @@ impl Shared {
         found.ok_or(LogError::UnknownPartition(place))
     }
 
-    /// Checks all records, then appends those that are not refused, one write a partition; whoever waits is woken once all are
-    /// in.
+    /// Validates all records, then appends those that are not refused, one write per partition; waiters are woken once
+    /// all are written.
     pub(super) fn append(&self, records: &[Record]) -> Result<Vec<Offset>, LogError> {
         let (mut order, mut refusals) = (Vec::with_capacity(records.len()), vec![]);
         for (index, record) in records.iter().enumerate() {
@@ -126,7 +126,7 @@ impl Shared {
                 Err(refusal) => refusals.push((index, refusal)),
             }
         }
-        // By partition, and within each in the order of the input.
+        // By partition, and in input order within each.
         order.sort_unstable();
         let mut offsets = vec![0; records.len()];
         let mut touched = vec![];
@@ -155,8 +155,8 @@ impl Shared {
         Refused::unless_all(offsets, refusals)
     }
 
-    /// Notes that a partition changes, before it does: a cut then sees the change or comes before it, since the caller
-    /// holds `cut`.
+    /// Marks a partition as changed, before the change: since the caller holds `cut`, a cut either includes the change
+    /// or precedes it.
     fn changed(&self, partition: &PartitionLog) {
         if !partition.dirty.swap(true, Ordering::AcqRel) {
             let mut dirty = self.dirty.lock().unwrap_or_else(PoisonError::into_inner);
@@ -215,7 +215,7 @@ impl Shared {
     }
 }
 
-/// Checks what a frame must hold.
+/// Checks the limits of a frame.
 fn check(record: &Record, limit: usize) -> Result<(), Refusal> {
     Refusal::check_size(record, limit)?;
     let longest = record.headers.iter().map(|(name, _)| name.len()).max().unwrap_or(0);

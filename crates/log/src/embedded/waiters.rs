@@ -1,4 +1,4 @@
-//! Who waits for records of a topic.
+//! Waiters for records of a topic.
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
@@ -9,8 +9,8 @@ use tokio::sync::Notify;
 
 use crate::Partition;
 
-/// Who waits for records of a topic. A [`Notify`] keeps one wake-up for who is not waiting just now, so that none is lost
-/// and none piles up.
+/// Waiters for records of a topic. A [`Notify`] stores one wake-up while its owner is not waiting, so that none is lost
+/// and none accumulate.
 #[derive(Default)]
 pub(super) struct Waiters {
     next: AtomicU64,
@@ -19,7 +19,7 @@ pub(super) struct Waiters {
 
 struct Waiter {
     id: u64,
-    /// Only this partition is of interest.
+    /// Restricts wake-ups to this partition.
     only: Option<Partition>,
     wake: Arc<Notify>,
 }
@@ -29,7 +29,7 @@ impl Waiters {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on `wake` is woken by appends; the number ends that.
+    /// Registers `wake` for appends; the returned ID ends the registration.
     pub(super) fn join(&self, only: Option<Partition>, wake: &Arc<Notify>) -> u64 {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         self.waiting().push(Waiter { id, only, wake: Arc::clone(wake) });
@@ -40,7 +40,7 @@ impl Waiters {
         self.waiting().retain(|waiter| waiter.id != id);
     }
 
-    /// Wakes everyone who waits for one of these partitions, once.
+    /// Wakes each waiter for one of these partitions, once.
     pub(super) fn wake(&self, touched: &[Partition]) {
         for waiter in self.waiting().iter() {
             if waiter.only.is_none_or(|only| touched.contains(&only)) {

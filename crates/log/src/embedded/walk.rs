@@ -1,4 +1,4 @@
-//! Walks over the frames of a file, from a position on.
+//! Iteration over the frames of a file, from a given position.
 
 use std::{fs::File, io, os::unix::fs::FileExt, path::Path};
 
@@ -10,16 +10,16 @@ use super::{
 };
 use crate::LogError;
 
-/// A file is read by so many bytes at a time, more when a record is larger. What is delivered shares these bytes, so that
-/// a small record that somebody keeps holds on to so many.
+/// Read size, more for larger records. Delivered records share these bytes, so a small record that is kept holds on to
+/// this much memory.
 pub(super) const CHUNK_BYTES: usize = 128 << 10;
 
-/// Why a walk ended early.
+/// Reason why the iteration ended early.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// The system cannot read.
+    /// The system failed to read.
     Io(io::Error),
-    /// What stands at this position is no frame.
+    /// There is no valid frame at this position.
     Damaged(u64, &'static str),
 }
 
@@ -32,7 +32,7 @@ impl Trouble {
     }
 }
 
-/// The bytes that were read last, used again when nobody holds on to them.
+/// Buffer of the last read, reused once no record shares it.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Chunk(Bytes);
 
@@ -53,12 +53,12 @@ impl Chunk {
     }
 }
 
-/// Walks over the frames of a file.
+/// Iterator over the frames of a file.
 pub(super) struct Walk<'a> {
     file: &'a File,
-    /// Where the next frame begins.
+    /// Position of the next frame.
     position: u64,
-    /// Where the file ends, as far as this walk goes.
+    /// End of the iteration.
     len: u64,
     bytes: Bytes,
     chunk: &'a mut Chunk,
@@ -73,7 +73,7 @@ impl<'a> Walk<'a> {
         self.position
     }
 
-    /// The next frame; `None` at the end. After an error the position is that of the damage.
+    /// Returns the next frame; `None` at the end. After an error, the position is that of the damage.
     pub(super) fn next(&mut self) -> Result<Option<Frame>, Trouble> {
         if self.position >= self.len {
             return Ok(None);

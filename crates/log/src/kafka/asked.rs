@@ -1,4 +1,4 @@
-//! What a member asks of librdkafka or the brokers that may take a while: it runs on the blocking pool.
+//! Blocking operations of a member, on librdkafka or the brokers; they run on the blocking pool.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -25,56 +25,56 @@ use super::{
 };
 use crate::{Bounds, Commit, LogError, Offset, TopicPartition};
 
-/// How long a seek may take before it is tried again.
+/// Timeout of a seek before it is retried.
 const SEEK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The client of a member.
+/// librdkafka client of a member.
 pub(super) type Client = BaseConsumer<Membership>;
-/// Seeks, and whether each is through.
+/// Seeks and their results.
 pub(super) type Sought = Vec<(Seek, Through)>;
 
-/// Whether a seek is through.
+/// Result of a seek.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Through {
     Yes,
     NotYet,
-    /// Its position is not in the log: it never will be, unless a new leader lags.
+    /// The position is not in the log, and never will be unless a new leader lags.
     OutOfRange,
 }
 
-/// What runs on the blocking pool.
+/// Operation in progress on the blocking pool.
 pub(super) enum Work {
-    /// The partitions that are given to us; whether they still were.
+    /// Assignment of partitions; `false` if they were lost before.
     Take(JoinHandle<Result<bool, LogError>>),
     Seeks(JoinHandle<Sought>),
-    /// Which positions are not in the log, or have records before them.
+    /// Search for positions outside the log; returns the partitions with records to read.
     Probe(JoinHandle<Result<Vec<TopicPartition>, LogError>>, Refused),
 }
 
-/// Some position was refused; the event does not tell which.
+/// A rejected position; the event does not name the partition.
 #[derive(Debug)]
 pub(super) struct Refused {
-    /// When to look.
+    /// Time of the next probe.
     pub(super) look_at: Instant,
-    /// Where partitions stood at the look before, if there was one: what still stands there although it has records to read
-    /// was given up by librdkafka.
+    /// Positions of readable partitions at the previous probe, if any. librdkafka has abandoned a partition that is
+    /// still at the same position although it has records to read.
     pub(super) stood: Option<Vec<(TopicPartition, Offset)>>,
 }
 
-/// Partitions that are given to us and not taken yet.
+/// Partitions assigned by the brokers and not yet accepted.
 #[derive(Clone, Default)]
 pub(super) struct Given {
     pub(super) places: Vec<(TopicPartition, Arc<str>)>,
-    /// How often partitions had been lost before.
+    /// Number of losses before this assignment.
     pub(super) losses: u64,
 }
 
-/// A task of the blocking pool panicked.
+/// Returns the error for a panic on the blocking pool.
 pub(super) fn broken(error: &JoinError) -> LogError {
     LogError::Fatal(error.to_string())
 }
 
-/// The properties of a member of `group`.
+/// Returns the properties of a member of `group`.
 pub(super) fn membership(config: &KafkaConfig, group: &str) -> ClientConfig {
     let names = Names::new(&config.prefix);
     let mut properties = reading(config);
@@ -101,7 +101,7 @@ pub(super) fn membership(config: &KafkaConfig, group: &str) -> ClientConfig {
     properties
 }
 
-/// The places that have records to read at these positions; an error when a position is not in the log.
+/// Returns the partitions with records to read at these positions; fails if a position is not in the log.
 pub(super) fn probe(
     client: &Client,
     positions: &[(TopicPartition, Offset)],
@@ -116,7 +116,7 @@ pub(super) fn probe(
     Ok(readable)
 }
 
-/// A client that joins the group.
+/// Creates a client that joins the group.
 pub(super) fn member(
     properties: &ClientConfig,
     group: &str,
@@ -132,7 +132,7 @@ pub(super) fn member(
     Ok(Arc::new(client))
 }
 
-/// Takes partitions that are given to us, at their ends, as `group::take` says; false when they were lost meanwhile.
+/// Accepts assigned partitions at their log ends (see `group::take`); returns `false` if they were lost meanwhile.
 pub(super) fn take_at_ends(client: &Client, given: &Given, timeout: Duration) -> Result<bool, LogError> {
     let ends = bounds(client, &given.places, timeout)?;
     let place = |((place, name), bounds): (&(TopicPartition, Arc<str>), Bounds)| {
@@ -142,7 +142,7 @@ pub(super) fn take_at_ends(client: &Client, given: &Given, timeout: Duration) ->
     take_unless_lost(client, &places, given.losses).map_err(|error| failed("partitions that were given", &error))
 }
 
-/// Ends a client. A rebalance that was not answered would keep it for ever.
+/// Shuts a client down. An unanswered rebalance would keep it alive indefinitely.
 pub(super) fn end(client: Arc<Client>, going: &Raw, given: &Given) {
     client.context().leave();
     let place =
@@ -161,9 +161,9 @@ pub(super) fn end(client: Arc<Client>, going: &Raw, given: &Given) {
     drop(client);
 }
 
-/// Moves partitions to where they begin. One that was assigned a moment ago may not be ready for it: it is tried again.
-/// Whether the positions are in the log is asked before: librdkafka gives a partition up for good when the brokers refuse
-/// its position (`rd_kafka_offset_reset`), and takes no seek for it any more.
+/// Moves partitions to their start positions. A partition assigned a moment ago may not be ready; its seek is retried.
+/// The range is checked first: librdkafka abandons a partition for good when the brokers reject its position
+/// (`rd_kafka_offset_reset`), and accepts no further seek for it.
 pub(super) fn seek(client: &Client, seeks: Vec<(Seek, Arc<str>)>, timeout: Duration) -> Sought {
     let named: Vec<_> = seeks.iter().map(|(seek, name)| (seek.place, name.clone())).collect();
     let bounds = match bounds(client, &named, timeout) {
@@ -202,8 +202,8 @@ pub(super) fn seek(client: &Client, seeks: Vec<(Seek, Arc<str>)>, timeout: Durat
     sought
 }
 
-/// Commits and looks at the result. librdkafka tells an error of a synchronous commit only when *all* partitions failed
-/// (`rd_kafka_handle_OffsetCommit`), so that several are read back.
+/// Commits and verifies the result. librdkafka reports an error of a synchronous commit only if *all* partitions failed
+/// (`rd_kafka_handle_OffsetCommit`), so a commit of several is read back.
 pub(super) fn commit(
     client: &Client,
     group: &str,
@@ -236,7 +236,7 @@ pub(super) fn commit(
         return Ok(());
     }
     let named: Vec<_> = commits.iter().map(|(place, name, _)| (*place, name.clone())).collect();
-    // Whatever it was, the commit may have been accepted: it is tried again.
+    // After any error here the commit may still have been accepted; it is retried.
     let unread = |error: LogError| LogError::Unavailable(format!("{}, read back: {error}", what()));
     let found = committed(client, &named, timeout).map_err(unread)?;
     for ((place, _, wanted), found) in commits.iter().zip(found) {

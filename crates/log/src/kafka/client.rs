@@ -1,4 +1,4 @@
-//! What every client of the brokers has in common: properties, names, log lines, and what an error means.
+//! Shared by all clients: properties, names, log lines, and the classification of errors.
 
 use rdkafka::{
     ClientConfig, ClientContext, config::RDKafkaLogLevel, consumer::ConsumerContext, error::KafkaError,
@@ -9,28 +9,29 @@ use super::{KafkaConfig, producer::FRAMING_BYTES};
 use crate::{DEAD_LETTER_ROOM, LogError, TopicPartition};
 use orbweaver_messages::Topic;
 
-/// What the pipeline's own names begin with, where a cluster's begin with its prefix.
+/// Prefix of the pipeline's own names, replaced by the cluster's prefix.
 const OWN_PREFIX: &str = "crawl.";
 
-/// How long a broker may hold a fetch for which it has no record. A partition that is started or resumed waits for the fetch
-/// that is under way, so this is how long it waits at most.
+/// Maximum time for which a broker holds a fetch without records. A started or resumed partition waits for the fetch in
+/// progress, so this bounds its delay.
 const FETCH_WAIT_MS: &str = "100";
-/// What a broker gathers meanwhile before it answers: an answer a record costs both sides ten times as much (ADR 11).
+/// Minimum bytes in a response before that time: one response per record costs both sides ten times as much (ADR 11).
 const FETCH_MIN_BYTES: &str = "16384";
 
-/// What is asked for of one partition at a time. The broker answers with a larger record all the same when it is the first
-/// (KIP-74), so this need not grow with the record limit, and partitions with small records leave room for each other.
+/// Maximum bytes fetched per partition. A broker still returns a larger record if it is the first (KIP-74), so this
+/// need not grow with the record limit, and partitions with small records leave room for each other.
 const FETCH_PARTITION_BYTES: &str = "1048576";
 
-/// The largest answer that a client takes; with a larger one it closes the connection and asks again, for ever. An answer is
-/// full at `fetch.max.bytes`, but has one record at least. Never below librdkafka's default, which is no memory that is taken.
+/// Returns the maximum size of a response; on a larger one the client closes the connection and retries indefinitely. A
+/// response ends at `fetch.max.bytes`, but holds at least one record. Never below librdkafka's default; the limit
+/// allocates no memory.
 fn receive_bytes(config: &KafkaConfig) -> usize {
     const DEFAULT: usize = 100_000_000;
     let record = config.record_limit + DEAD_LETTER_ROOM + FRAMING_BYTES;
     DEFAULT.max(config.fetch_bytes / 2 + record + (1 << 20))
 }
 
-/// How long a member may go without a poll; others have no use for it.
+/// Maximum time between the polls of a member; unused by other clients.
 pub(super) const MAX_POLL_INTERVAL: &str = "max.poll.interval.ms";
 
 /// Names on the brokers.
@@ -52,18 +53,18 @@ impl Names {
         format!("{}.{group}", self.prefix)
     }
 
-    /// Whether a topic on the brokers is of this prefix.
+    /// Returns whether a topic on the brokers has this prefix.
     pub(super) fn is_own(&self, topic: &str) -> bool {
         topic.strip_prefix(&self.prefix).is_some_and(|rest| rest.starts_with('.'))
     }
 }
 
-/// The properties of every client.
+/// Returns the properties of every client.
 pub(super) fn properties(config: &KafkaConfig) -> ClientConfig {
     let mut client = ClientConfig::new();
     client
         .set("client.id", "orbweaver")
-        // Brokers that come back are found soon.
+        // Returning brokers are found quickly.
         .set("reconnect.backoff.ms", "100")
         .set("reconnect.backoff.max.ms", "2000")
         .set("socket.keepalive.enable", "true")
@@ -75,10 +76,10 @@ pub(super) fn properties(config: &KafkaConfig) -> ClientConfig {
     client
 }
 
-/// The properties of every client that reads. Those of a member of a group stand beside them in `consumer`.
+/// Returns the properties of every consuming client. A member's additional ones are set in `asked::membership`.
 pub(super) fn reading(config: &KafkaConfig) -> ClientConfig {
     let mut client = properties(config);
-    // librdkafka compares it with a session timeout that only members have.
+    // librdkafka compares it with the session timeout, which only members set.
     client.remove(MAX_POLL_INTERVAL);
     client
         .set("enable.auto.commit", "false")
@@ -88,7 +89,7 @@ pub(super) fn reading(config: &KafkaConfig) -> ClientConfig {
         .set("allow.auto.create.topics", "false")
         .set("fetch.wait.max.ms", FETCH_WAIT_MS)
         .set("fetch.min.bytes", FETCH_MIN_BYTES)
-        // When as much is fetched ahead as may be, the next look is soon; by default it is a second away.
+        // Poll interval once the prefetch limit is reached; librdkafka's default is one second.
         .set("fetch.queue.backoff.ms", "5")
         .set("fetch.message.max.bytes", FETCH_PARTITION_BYTES)
         .set("fetch.max.bytes", (config.fetch_bytes / 2).to_string())
@@ -97,7 +98,7 @@ pub(super) fn reading(config: &KafkaConfig) -> ClientConfig {
     client
 }
 
-/// A client whose errors are log lines: what matters is told by the call that fails.
+/// Client context that only logs errors: the failing call reports those that matter.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Quiet;
 
@@ -113,13 +114,13 @@ impl ClientContext for Quiet {
 
 impl ConsumerContext for Quiet {}
 
-/// A line that librdkafka logs.
+/// Writes a librdkafka log line.
 pub(super) fn log_line(level: RDKafkaLogLevel, facility: &str, message: &str) {
     match level {
         RDKafkaLogLevel::Emerg | RDKafkaLogLevel::Alert | RDKafkaLogLevel::Critical => {
             tracing::error!(target: "librdkafka", facility, "{message}");
         }
-        // A broker that is away is an "error" to librdkafka, once a second.
+        // librdkafka logs an unavailable broker as an error, once per second.
         RDKafkaLogLevel::Error | RDKafkaLogLevel::Warning => {
             tracing::warn!(target: "librdkafka", facility, "{message}");
         }
@@ -128,17 +129,17 @@ pub(super) fn log_line(level: RDKafkaLogLevel, facility: &str, message: &str) {
     }
 }
 
-/// An error that concerns no call in particular.
+/// Logs an error that belongs to no particular call.
 pub(super) fn log_error(error: &KafkaError, reason: &str) {
     match error.rdkafka_error_code() {
-        // One a partition whenever a reader reaches the end.
+        // Once per partition whenever a reader reaches the end.
         Some(Code::PartitionEOF) => {}
         Some(code) if is_passing(code) => tracing::debug!(%code, reason, "the brokers"),
         _ => tracing::warn!(%error, reason, "the brokers"),
     }
 }
 
-/// Whether an error goes away by itself: a broker is away or busy, or leadership moves.
+/// Returns whether an error is transient: a broker is unavailable or busy, or leadership moves.
 pub(super) fn is_passing(code: Code) -> bool {
     matches!(
         code,
@@ -153,7 +154,7 @@ pub(super) fn is_passing(code: Code) -> bool {
             | Code::PreviousInProgress
             | Code::Retry
             | Code::UnknownBroker
-            // A broker that was taken out of the cluster.
+            // A broker that was removed from the cluster.
             | Code::DestroyBroker
             | Code::LeaderNotAvailable
             | Code::NotLeaderForPartition
@@ -178,7 +179,7 @@ pub(super) fn is_passing(code: Code) -> bool {
     )
 }
 
-/// What an error of a call means. `what` says what was tried.
+/// Converts the error of a call; `what` describes the operation.
 pub(super) fn failed(what: impl std::fmt::Display, error: &KafkaError) -> LogError {
     match error.rdkafka_error_code() {
         Some(code) if is_passing(code) => LogError::Unavailable(format!("{what}: {code}")),
@@ -186,8 +187,8 @@ pub(super) fn failed(what: impl std::fmt::Display, error: &KafkaError) -> LogErr
     }
 }
 
-/// What an error of one partition means. Each was there when we connected: a broker that does not know it has just started,
-/// and does not know all that it has yet.
+/// Converts the error of one partition. All partitions existed at connect time: a broker that does not know one has
+/// just started, and its metadata is incomplete.
 pub(super) fn failed_at(what: &str, place: TopicPartition, error: &KafkaError) -> LogError {
     match error.rdkafka_error_code() {
         Some(code @ (Code::UnknownTopicOrPartition | Code::UnknownPartition)) => {

@@ -1,18 +1,20 @@
-//! How the brokers are reached.
+//! Configuration of the connection to the brokers.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use super::producer::FRAMING_BYTES;
 use crate::{DEAD_LETTER_ROOM, LogError, RECORD_LIMIT, RECORD_LIMITS};
 
-/// How members of a group agree on who has which partition. Both put partition N of all topics of a group in one place.
+/// Group protocol. Both assign partition N of all topics of a group to the same member.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum GroupProtocol {
-    /// `group.protocol=consumer` (KIP-848, Kafka 4.0 and above) with the broker's `range` assignor: only what moves is
-    /// disturbed. Session timeout and heartbeat are settings of the broker (`group.consumer.session.timeout.ms`).
+    /// `group.protocol=consumer` (KIP-848, Kafka 4.0 and above) with the broker's `range` assignor: only partitions
+    /// that move are interrupted. Session timeout and heartbeat are broker settings
+    /// (`group.consumer.session.timeout.ms`).
     #[default]
     Consumer,
-    /// The classic protocol with the `range` assignor: every change of members takes all partitions from all for seconds.
+    /// Classic protocol with the `range` assignor: every membership change revokes all partitions of all members for
+    /// seconds.
     Classic,
 }
 
@@ -37,43 +39,42 @@ impl std::fmt::Display for GroupProtocol {
     }
 }
 
-/// How the brokers are reached, and what may be in memory.
+/// Connection to the brokers, and memory limits.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KafkaConfig {
     /// `HOST:PORT[,HOST:PORT…]`.
     pub brokers: String,
-    /// What the names of topics and groups begin with: `crawl.seeds` is the topic `PREFIX.seeds`, the group `frontier` is
+    /// Prefix of topic and group names: `crawl.seeds` becomes the topic `PREFIX.seeds`, the group `frontier` becomes
     /// `PREFIX.frontier`. One prefix is one pipeline.
     pub prefix: String,
-    /// How groups are formed.
+    /// Group protocol.
     pub protocol: GroupProtocol,
-    /// `group.instance.id`: a member that comes back within its session keeps its partitions, and nobody else is
-    /// disturbed. Must differ between all members of a group.
+    /// `group.instance.id`: a member that returns within its session keeps its partitions, without a rebalance. Must be
+    /// unique within a group.
     pub instance_id: Option<String>,
-    /// With [`GroupProtocol::Classic`]: a member that is silent for so long has lost its partitions.
+    /// [`GroupProtocol::Classic`] only: time without heartbeats after which a member loses its partitions.
     pub session_timeout: Duration,
-    /// How long the producer gathers records before it sends them.
+    /// Time for which the producer collects records before it sends them.
     pub linger: Duration,
-    /// The largest record (key, value and headers), in bytes: one number for all that write to these topics, which are made for
-    /// it. See [`Log::record_limit`](crate::Log::record_limit).
+    /// Maximum size of a record (key, value and headers), in bytes. The same for all producers to these topics, which
+    /// are created for it. See [`Log::record_limit`](crate::Log::record_limit).
     pub record_limit: usize,
-    /// What the producer holds at most: records that are not acknowledged. Appends wait when it is full.
+    /// Maximum bytes of unacknowledged records in the producer. Appends wait when it is full.
     pub producer_bytes: usize,
-    /// What one consumer holds at most of records that were fetched ahead. A reader pool holds as much again, and each
-    /// reader in it a quarter.
+    /// Maximum bytes of prefetched records per consumer. A reader pool holds as much again, each reader a quarter.
     pub fetch_bytes: usize,
-    /// How long [`KafkaLog::connect`](super::KafkaLog::connect) waits for brokers that are away.
+    /// Time for which [`KafkaLog::connect`](super::KafkaLog::connect) waits for unavailable brokers.
     pub connect_patience: Duration,
-    /// How long one question to the brokers (bounds, commits, settings) may take.
+    /// Timeout per broker request (bounds, commits, settings).
     pub request_timeout: Duration,
-    /// How long a question is asked again while the brokers are away, before whoever asked is told.
+    /// Time for which a request is retried while the brokers are unavailable, before it fails.
     pub patience: Duration,
-    /// Further properties of librdkafka, for TLS and SASL above all; see [`KafkaConfig::check`] for those that are refused.
+    /// Additional librdkafka properties, mainly for TLS and SASL; [`KafkaConfig::check`] refuses some.
     pub properties: BTreeMap<String, String>,
 }
 
 impl std::fmt::Debug for KafkaConfig {
-    /// Values of properties are left out: passwords are among them.
+    /// Omits property values, which may be passwords.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("KafkaConfig")
             .field("brokers", &self.brokers)
@@ -113,7 +114,7 @@ impl Default for KafkaConfig {
     }
 }
 
-/// Properties on which the rules rest, and what stands for them.
+/// Properties that guarantees depend on, and the reasons why they cannot be set.
 const RULED: [(&str, &str); 34] = [
     ("acks", "every append is acknowledged by all replicas in sync"),
     ("request.required.acks", "every append is acknowledged by all replicas in sync"),
@@ -151,20 +152,20 @@ const RULED: [(&str, &str); 34] = [
     ("transactional.id", "effects are idempotent, not transactional"),
 ];
 
-/// The longest prefix: topic names have 249 characters at most, and the longest suffix is well below 49.
+/// Maximum length of a prefix: topic names have at most 249 characters, and the longest suffix is well below 49.
 const LONGEST_PREFIX: usize = 200;
 
 impl KafkaConfig {
-    /// The default configuration with these brokers.
+    /// Returns the default configuration with these brokers.
     #[must_use]
     pub fn new(brokers: impl Into<String>) -> Self {
         Self { brokers: brokers.into(), ..Self::default() }
     }
 
-    /// Checks all that can be checked without a broker.
+    /// Validates everything that needs no broker.
     ///
     /// # Errors
-    /// [`LogError::Invalid`], naming the key, its value and what is allowed. Values of `properties` are not repeated.
+    /// [`LogError::Invalid`] with the key, its value and the allowed values. Values of `properties` are not repeated.
     pub fn check(&self) -> Result<(), LogError> {
         self.check_brokers()?;
         let legal = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
@@ -225,7 +226,7 @@ impl KafkaConfig {
                 "`record_limit` is {limit}; allowed are {least} (512 KiB) to {most} (64 MiB)"
             )));
         }
-        // A record that the producer can never hold would wait for room in it for ever.
+        // A record larger than the producer's capacity would wait indefinitely.
         let largest = limit + DEAD_LETTER_ROOM + FRAMING_BYTES;
         if self.producer_bytes < largest {
             return Err(LogError::Invalid(format!(

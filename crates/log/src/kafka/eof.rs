@@ -1,8 +1,9 @@
-//! The end of a partition as a consumer saw it.
+//! The end of a partition, as a consumer observed it.
 //!
-//! librdkafka reports that a partition has no more records, but not where: the binding drops the offset from the event. The
-//! text of the event has it, and reaches the context first, in the same poll. The offset matters: a new leader may lag behind
-//! what the one before it acknowledged (KIP-207), so that an end that another one reported is not reached by this event.
+//! librdkafka reports that a partition has no more records, but the binding drops the offset from the event. The
+//! event's text contains it, and reaches the context first, in the same poll. The offset matters: a new leader may lag
+//! behind what its predecessor acknowledged (KIP-207), so this event does not prove an end that another leader
+//! reported.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -14,17 +15,17 @@ use rdkafka::{
 use super::client::{log_error, log_line};
 use crate::Offset;
 
-/// What stands before the offset in librdkafka's text (`rd_kafka_fetch_reply_handle_partition_error`).
+/// Text before the offset in librdkafka's message (`rd_kafka_fetch_reply_handle_partition_error`).
 const BEFORE_OFFSET: &str = "reached end of partition at offset ";
 
-/// The context of a consumer that is told of ends.
+/// Context of a consumer with end-of-partition events.
 #[derive(Debug, Default)]
 pub(super) struct Ends {
     last: Mutex<Option<Offset>>,
 }
 
 impl Ends {
-    /// The offset of the end that the last poll reported; `None` where the text does not say.
+    /// Takes the end offset that the last poll reported; `None` if the text has none.
     pub(super) fn take(&self) -> Option<Offset> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -46,7 +47,7 @@ impl ClientContext for Ends {
 
 impl ConsumerContext for Ends {}
 
-/// The end that a text of librdkafka names.
+/// Parses the end offset from a librdkafka message.
 fn end_of(reason: &str) -> Option<Offset> {
     let (_, rest) = reason.split_once(BEFORE_OFFSET)?;
     let digits = rest.find(|c: char| !c.is_ascii_digit()).map_or(rest, |end| &rest[..end]);

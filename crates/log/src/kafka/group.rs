@@ -1,7 +1,7 @@
-//! What the brokers tell a member of its partitions.
+//! Rebalance events of a member.
 //!
-//! The callback runs within a poll, and never waits: what is given or wanted back is only noted, and taken or handed back
-//! soon after; what is lost, or wanted while we are leaving, is let go at once.
+//! The callback runs within a poll and never waits. Assignments and revocations are only recorded, to be accepted or
+//! released later; losses, and all partitions while the member is leaving, are released immediately.
 
 use std::sync::{
     Mutex, MutexGuard, PoisonError,
@@ -19,17 +19,17 @@ use rdkafka::{
 
 use super::client::{log_error, log_line};
 
-/// Partitions by the names of their topics on the brokers.
+/// Partitions by topic name on the brokers.
 pub(super) type Raw = Vec<(String, i32)>;
 
-/// What happened in a poll.
+/// Rebalance event of a poll.
 #[derive(Debug)]
 pub(super) enum Signal {
-    /// Ours, as soon as we take them, unless they are lost before: with how often partitions were lost until now.
+    /// Assigned once accepted, unless lost before; with the number of losses so far.
     Given(Raw, u64),
     Revoked(Raw),
     Lost(Raw),
-    /// The answer to the brokers was refused.
+    /// Answering the brokers failed.
     Failed(KafkaError),
 }
 
@@ -37,12 +37,12 @@ pub(super) enum Signal {
 pub(super) struct Membership {
     signals: Mutex<Vec<Signal>>,
     leaving: AtomicBool,
-    /// How often partitions were lost. Locked while partitions are taken or let go, so that one ends before the other begins.
+    /// Number of losses. Locked while partitions are accepted or released, so that these operations never overlap.
     losses: Mutex<u64>,
 }
 
 impl Membership {
-    /// From now on everything is let go at once.
+    /// From now on, releases all partitions immediately.
     pub(super) fn leave(&self) {
         self.leaving.store(true, Ordering::Release);
     }
@@ -102,7 +102,7 @@ impl ConsumerContext for Membership {
     }
 }
 
-/// Takes partitions that were given, unless they were lost since: then nothing is done, and the loss is told.
+/// Accepts assigned partitions, unless they were lost since: then it does nothing, and the loss is signalled.
 pub(super) fn take_unless_lost(
     client: &BaseConsumer<Membership>,
     places: &[(String, i32, Position)],
@@ -112,11 +112,12 @@ pub(super) fn take_unless_lost(
     if *now != losses { Ok(false) } else { take(client, places).map(|()| true) }
 }
 
-/// Takes partitions, stopped, at their ends: where they begin is said later, by a seek, and nothing is ever delivered from
-/// here. It has to be an offset, and one that is in the log. Without one librdkafka asks for the commit, and refuses a seek
-/// until it is there. The logical end is asked for too: an answer that comes after a seek is asked for again, and then moves
-/// the partition to the end (`rd_kafka_toppar_handle_Offset`). And an offset that is not in the log may be fetched before
-/// the pause counts, and then the partition is given up for good (`rd_kafka_offset_reset`).
+/// Accepts partitions, paused, at their log ends: the start position is set later by a seek, and nothing is ever
+/// delivered from here. It must be an offset, and one within the log. Without an offset librdkafka queries the commit,
+/// and rejects seeks until it arrives. The logical end is queried too: if the response arrives after a seek, librdkafka
+/// queries again, and then moves the partition to the end (`rd_kafka_toppar_handle_Offset`). And an offset outside the
+/// log may be fetched before the pause takes effect; librdkafka then abandons the partition for good
+/// (`rd_kafka_offset_reset`).
 fn take(client: &BaseConsumer<Membership>, places: &[(String, i32, Position)]) -> KafkaResult<()> {
     let mut list = TopicPartitionList::with_capacity(places.len());
     for (topic, partition, end) in places {
@@ -129,7 +130,7 @@ fn take(client: &BaseConsumer<Membership>, places: &[(String, i32, Position)]) -
     if places.is_empty() { Ok(()) } else { client.pause(&list) }
 }
 
-/// Lets partitions go; with the classic protocol all there are.
+/// Releases partitions; with the classic protocol, all of them.
 pub(super) fn give_back(client: &BaseConsumer<Membership>, places: &Raw) -> KafkaResult<()> {
     match client.rebalance_protocol() {
         RebalanceProtocol::Cooperative => {

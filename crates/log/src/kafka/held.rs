@@ -1,23 +1,23 @@
-//! What a member of a group holds, and what becomes of a record that comes (pure).
+//! Partitions of a member, and the handling of their records (pure).
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::{Delivered, LogError, Offset, TopicPartition};
 
-/// A partition in our hands.
+/// An assigned partition.
 #[derive(Debug, Default)]
 struct Place {
-    /// The lowest offset that may be delivered; `None` until it is started.
+    /// Lowest deliverable offset; `None` until started.
     next: Option<Offset>,
-    /// A seek that is not through; a later start has a later number.
+    /// Number of the pending seek; a later start has a higher one.
     seek: Option<u64>,
-    /// Whether the caller wants nothing now.
+    /// Whether the caller paused it.
     paused: bool,
-    /// Whether librdkafka fetches nothing of it.
+    /// Whether librdkafka is paused and fetches nothing.
     stopped: bool,
-    /// What came while it was paused.
+    /// Records that arrived while it was paused.
     waiting: VecDeque<Delivered>,
-    /// Wanted back, and whether we are through with it.
+    /// `Some` if revoked; `true` once the caller released it.
     going: Option<bool>,
 }
 
@@ -26,11 +26,11 @@ struct Place {
 pub(super) struct Held {
     places: BTreeMap<TopicPartition, Place>,
     seeks: u64,
-    /// Bytes of all records that wait.
+    /// Total bytes of the queued records.
     waiting_bytes: usize,
 }
 
-/// A seek that is wanted.
+/// A pending seek.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Seek {
     pub(super) place: TopicPartition,
@@ -39,7 +39,7 @@ pub(super) struct Seek {
 }
 
 impl Held {
-    /// These are ours, and stopped until they are started.
+    /// Adds assigned partitions, stopped until they are started.
     pub(super) fn assigned(&mut self, places: &[TopicPartition]) {
         for place in places {
             self.remove(*place);
@@ -47,7 +47,7 @@ impl Held {
         }
     }
 
-    /// These are wanted back. Returns those that were not known to be.
+    /// Marks partitions as revoked. Returns those that were not already.
     pub(super) fn revoked(&mut self, places: &[TopicPartition]) -> Vec<TopicPartition> {
         let mut revoked = vec![];
         for at in places {
@@ -59,12 +59,12 @@ impl Held {
         revoked
     }
 
-    /// These are gone. Returns those that we held.
+    /// Removes lost partitions. Returns those that were assigned.
     pub(super) fn lost(&mut self, places: &[TopicPartition]) -> Vec<TopicPartition> {
         places.iter().copied().filter(|place| self.remove(*place)).collect()
     }
 
-    /// We are through with these. Returns what may be given back now: all that was wanted, once we are through with all.
+    /// Marks partitions as released. Returns those to give back now: all revoked ones, once all are released.
     pub(super) fn handed_back(&mut self, places: &[TopicPartition]) -> Vec<TopicPartition> {
         for at in places {
             if let Some(place) = self.places.get_mut(at)
@@ -80,7 +80,7 @@ impl Held {
         self.lost(&going)
     }
 
-    /// Those that are wanted back.
+    /// Returns the revoked partitions.
     pub(super) fn going(&self) -> Vec<TopicPartition> {
         self.places.iter().filter(|(_, place)| place.going.is_some()).map(|(at, _)| *at).collect()
     }
@@ -90,12 +90,12 @@ impl Held {
     }
 
     /// # Errors
-    /// When it is not ours.
+    /// If the partition is not assigned.
     pub(super) fn check(&self, at: TopicPartition) -> Result<(), LogError> {
         if self.places.contains_key(&at) { Ok(()) } else { Err(LogError::NotAssigned(at)) }
     }
 
-    /// Begins to deliver from `from` on. Returns whether librdkafka must stop it first.
+    /// Starts delivery at `from`. Returns whether librdkafka must stop the partition first.
     pub(super) fn start(&mut self, at: TopicPartition, from: Offset) -> Result<bool, LogError> {
         let place = self.places.get_mut(&at).filter(|place| place.going.is_none());
         let place = place.ok_or(LogError::NotAssigned(at))?;
@@ -116,7 +116,7 @@ impl Held {
         Ok(())
     }
 
-    /// A record came: returned when it is to be delivered now, kept when its partition is paused, else dropped.
+    /// Handles a received record: returned if deliverable now, queued if its partition is paused, dropped otherwise.
     pub(super) fn came(&mut self, record: Delivered) -> Option<Delivered> {
         let place = self.places.get_mut(&record.place)?;
         let next = place.next.filter(|_| place.seek.is_none() && place.going.is_none())?;
@@ -132,7 +132,7 @@ impl Held {
         Some(record)
     }
 
-    /// Records that waited and may be delivered now.
+    /// Returns up to `most` queued records that are deliverable now.
     pub(super) fn resumed(&mut self, most: usize) -> Vec<Delivered> {
         let mut records = vec![];
         if self.waiting_bytes == 0 {
@@ -149,12 +149,12 @@ impl Held {
         records
     }
 
-    /// Whether a record waits that may be delivered now.
+    /// Returns whether any queued record is deliverable now.
     pub(super) fn has_resumed(&self) -> bool {
         self.waiting_bytes > 0 && self.places.values().any(|place| !place.paused && !place.waiting.is_empty())
     }
 
-    /// What librdkafka is to stop, since more than `most` bytes wait.
+    /// Returns the partitions to stop in librdkafka, if more than `most` bytes are queued.
     pub(super) fn stops(&mut self, most: usize) -> Vec<TopicPartition> {
         if self.waiting_bytes <= most {
             return vec![];
@@ -168,7 +168,7 @@ impl Held {
             .collect()
     }
 
-    /// What librdkafka is to fetch again.
+    /// Returns the partitions to resume in librdkafka.
     pub(super) fn runs(&mut self) -> Vec<TopicPartition> {
         let stopped = self.places.iter_mut().filter(|(_, place)| {
             place.stopped
@@ -186,21 +186,21 @@ impl Held {
             .collect()
     }
 
-    /// Seeks that are to be done.
+    /// Returns the pending seeks.
     pub(super) fn seeks(&self) -> Vec<Seek> {
         let wanted = self.places.iter().filter(|(_, place)| place.going.is_none());
         wanted.filter_map(|(at, place)| Some(Seek { place: *at, from: place.next?, number: place.seek? })).collect()
     }
 
-    /// A seek is through.
+    /// Marks a seek as done.
     pub(super) fn sought(&mut self, seek: Seek) {
-        // A later start has a seek of its own.
+        // A later start has its own seek.
         if let Some(place) = self.places.get_mut(&seek.place).filter(|place| place.seek == Some(seek.number)) {
             place.seek = None;
         }
     }
 
-    /// Where each started partition goes on.
+    /// Returns the next offset of each started partition.
     pub(super) fn positions(&self) -> Vec<(TopicPartition, Offset)> {
         self.places.iter().filter_map(|(at, place)| Some((*at, place.next?))).collect()
     }
@@ -216,7 +216,7 @@ fn weight(record: &Delivered) -> usize {
     record.bytes() + size_of::<Delivered>()
 }
 
-/// Empties a queue; returns the bytes that waited in it.
+/// Clears a queue; returns the bytes it held.
 fn clear(waiting: &mut VecDeque<Delivered>) -> usize {
     waiting.drain(..).map(|record| weight(&record)).sum()
 }
@@ -283,8 +283,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is paused and resumed in whatever order, each record is delivered once and in order, nothing while it
-        /// is paused, and what waits is stopped when it is too much.
+        /// For any order of pauses and resumes, each record is delivered once and in order, none while paused, and
+        /// fetching stops when too much is queued.
         #[test]
         fn pausing_neither_loses_nor_repeats_nor_reorders(steps in proptest::collection::vec((0_u8..5, 1_u64..20), 1..80)) {
             const MOST: usize = 2_000;

@@ -1,4 +1,4 @@
-//! Questions to the brokers: bounds, times, commits. They wait while the brokers are away, off the runtime's threads.
+//! Broker queries: bounds, timestamps, commits. They wait while the brokers are unavailable, off the runtime's threads.
 
 use std::{
     collections::HashMap,
@@ -26,19 +26,19 @@ use super::{
 };
 use crate::{Bounds, Commit, LogError, Offset, TopicPartition};
 
-/// Questions that are asked at a time; each takes a thread while it waits.
+/// Maximum number of concurrent queries; each occupies a thread while it waits.
 const AT_ONCE: usize = 8;
-/// Between two tries while the brokers are away: doubled from the first to the last.
+/// Retry delays while the brokers are unavailable: doubled from the first to the second value.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
-/// Clients of groups that are kept, one a group.
+/// Maximum number of cached group clients, one per group.
 const GROUPS_KEPT: usize = 32;
 
 type Client = BaseConsumer<Quiet>;
 
-/// Places with their topics' names on the brokers.
+/// Topic-partitions with their topic names on the brokers.
 pub(super) type Named = Vec<(TopicPartition, Arc<str>)>;
 
-/// Who asks.
+/// Client for broker queries.
 pub(super) struct Inquiry {
     names: Names,
     reading: ClientConfig,
@@ -74,7 +74,7 @@ impl Inquiry {
         AdminOptions::new().request_timeout(Some(self.timeout)).operation_timeout(Some(self.timeout))
     }
 
-    /// Asks with `client`, again and again while the brokers are away, for `patience` at most.
+    /// Runs a query with `client`, retrying for up to `patience` while the brokers are unavailable.
     async fn ask<T: Send + 'static>(
         &self,
         client: Arc<Client>,
@@ -88,7 +88,7 @@ impl Inquiry {
             let (client, asked) = (client.clone(), question.clone());
             let answer = spawn_blocking(move || {
                 let answer = asked(&client);
-                // What it was told meanwhile (logs, errors) is taken off its queue.
+                // Drains log and error events from the client's queue.
                 while client.poll(Duration::ZERO).is_some() {}
                 answer
             });
@@ -105,7 +105,7 @@ impl Inquiry {
         }
     }
 
-    /// The topics of the prefix with their numbers of partitions.
+    /// Returns the topics of the prefix with their partition counts.
     pub(super) async fn partitions(&self, patience: Duration) -> Result<HashMap<String, u32>, LogError> {
         let (names, timeout) = (self.names.clone(), self.timeout);
         self.ask(self.client.clone(), patience, move |client| {
@@ -119,7 +119,7 @@ impl Inquiry {
         .await
     }
 
-    /// The number of some broker.
+    /// Returns the ID of any broker.
     pub(super) async fn any_broker(&self) -> Result<i32, LogError> {
         let timeout = self.timeout;
         self.ask(self.client.clone(), self.patience, move |client| {
@@ -130,13 +130,13 @@ impl Inquiry {
         .await
     }
 
-    /// First and next offsets, in two requests a broker.
+    /// Returns log starts and log ends, in two requests per broker.
     pub(super) async fn bounds(&self, places: Named) -> Result<Vec<Bounds>, LogError> {
         let timeout = self.timeout;
         self.ask(self.client.clone(), self.patience, move |client| bounds(client, &places, timeout)).await
     }
 
-    /// The offset of the first record at or after a time; `None` when there is none.
+    /// Returns the offset of the first record at or after a timestamp; `None` if there is none.
     pub(super) async fn offset_at(
         &self,
         place: TopicPartition,
@@ -151,7 +151,7 @@ impl Inquiry {
         .await
     }
 
-    /// What a group has committed, without being a member of it.
+    /// Returns a group's commits, without joining it.
     pub(super) async fn committed(&self, group: &str, places: Named) -> Result<Vec<Option<Commit>>, LogError> {
         if places.is_empty() {
             return Ok(vec![]);
@@ -160,7 +160,7 @@ impl Inquiry {
         self.ask(client, self.patience, move |client| committed(client, &places, timeout)).await
     }
 
-    /// Commits for a group that has no members.
+    /// Commits for a group without members.
     pub(super) async fn commit(&self, group: &str, commits: Vec<(Arc<str>, u32, Offset)>) -> Result<(), LogError> {
         let (client, name) = (self.of_group(group)?, self.names.group(group));
         self.ask(client, self.patience, move |client| {
@@ -175,7 +175,7 @@ impl Inquiry {
         .await
     }
 
-    /// Gives up records below `before`.
+    /// Deletes records below `before`.
     pub(super) async fn delete_below(&self, place: TopicPartition, name: &str, before: Offset) -> Result<(), LogError> {
         let what = "the deletion of records";
         let mut list = TopicPartitionList::with_capacity(1);
@@ -189,7 +189,7 @@ impl Inquiry {
         Ok(())
     }
 
-    /// The client that asks for a group, which never joins it.
+    /// Returns the client for queries about a group; it never joins the group.
     fn of_group(&self, group: &str) -> Result<Arc<Client>, LogError> {
         let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = groups.get(group) {
@@ -208,30 +208,30 @@ impl Inquiry {
 }
 
 impl Drop for Inquiry {
-    /// A client of a group takes a moment to end, which is not the runtime's to spend.
+    /// Shutting down group clients takes a moment and must not block the runtime.
     fn drop(&mut self) {
         let groups = std::mem::take(self.groups.get_mut().unwrap_or_else(PoisonError::into_inner));
         std::thread::spawn(move || drop(groups));
     }
 }
 
-/// A partition's number as librdkafka has it.
+/// Converts a partition number for librdkafka.
 pub(super) fn raw_partition(partition: u32) -> i32 {
     i32::try_from(partition).unwrap_or(i32::MAX)
 }
 
-/// An offset as librdkafka has it.
+/// Converts an offset for librdkafka.
 pub(super) fn position(offset: Offset) -> Position {
     Position::Offset(i64::try_from(offset).unwrap_or(i64::MAX))
 }
 
-/// First and next offsets, asked by any client that reads.
+/// Returns log starts and log ends, using any consuming client.
 pub(super) fn bounds<C: rdkafka::consumer::ConsumerContext>(
     client: &BaseConsumer<C>,
     places: &[(TopicPartition, Arc<str>)],
     timeout: Duration,
 ) -> Result<Vec<Bounds>, LogError> {
-    // The start first: a record that is given up in between then makes the range only look larger.
+    // Start first: a deletion in between then only makes the range look larger.
     let starts = offsets(client, places, Position::Beginning, timeout)?;
     let ends = offsets(client, places, Position::End, timeout)?;
     let mut bounds = Vec::with_capacity(places.len());
@@ -244,8 +244,9 @@ pub(super) fn bounds<C: rdkafka::consumer::ConsumerContext>(
     Ok(bounds)
 }
 
-/// `ListOffsets` takes a time, or one of two numbers that stand for the first and the next offset (KIP-396), and
-/// librdkafka hands all three through: one request a broker for all places, where `fetch_watermarks` takes two a place.
+/// Returns one offset per topic-partition. `ListOffsets` takes a timestamp or a constant for the log start or log end
+/// (KIP-396), and librdkafka accepts all three: one request per broker, where `fetch_watermarks` takes two per
+/// partition.
 fn offsets<C: rdkafka::consumer::ConsumerContext>(
     client: &BaseConsumer<C>,
     places: &[(TopicPartition, Arc<str>)],
@@ -273,12 +274,12 @@ fn offsets<C: rdkafka::consumer::ConsumerContext>(
     Ok(offsets)
 }
 
-/// The elements of a list by topic and partition: the list's own search goes through it from the start.
+/// Indexes a list by topic and partition: its own lookup is a linear search.
 fn by_place(list: &TopicPartitionList) -> HashMap<(String, i32), TopicPartitionListElem<'_>> {
     list.elements().into_iter().map(|element| ((element.topic().to_owned(), element.partition()), element)).collect()
 }
 
-/// What the group of `client` has committed.
+/// Returns the commits of the client's group.
 pub(super) fn committed<C: rdkafka::consumer::ConsumerContext>(
     client: &BaseConsumer<C>,
     places: &[(TopicPartition, Arc<str>)],

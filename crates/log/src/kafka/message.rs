@@ -1,4 +1,4 @@
-//! A record as the brokers gave it.
+//! Conversion of records from librdkafka.
 
 use bytes::Bytes;
 use rdkafka::{
@@ -8,7 +8,7 @@ use rdkafka::{
 
 use crate::{Delivered, Offset, TopicPartition};
 
-/// Copies a message out of librdkafka's memory, where it would hold the whole answer of a fetch.
+/// Copies a message out of librdkafka's memory, where it would retain the entire fetch response.
 pub(super) fn delivered(place: TopicPartition, message: &BorrowedMessage<'_>) -> Delivered {
     let headers = message.headers().map_or_else(Vec::new, |headers| {
         let copied = |header: rdkafka::message::Header<'_, &[u8]>| {

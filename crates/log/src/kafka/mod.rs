@@ -1,28 +1,28 @@
-//! The log on Kafka, and the only place that names its client library.
+//! The log on Kafka, and the only module that names its client library.
 //!
-//! [`KafkaLog::connect`] waits for the brokers and learns the topics of the prefix; [`topics`] makes and checks them. What
-//! the traits promise is kept so:
+//! [`KafkaLog::connect`] waits for the brokers and loads the topics of the prefix; [`topics`] creates and checks them.
+//! The guarantees of the traits:
 //!
-//! - **Appends** go through one idempotent producer with `acks=all` and no time limit: an append that is not acknowledged
-//!   waits as long as the brokers are away, and what it waits with is bounded.
-//! - **Members** of a group take what they are given, stopped, and seek when the caller says from where. What is
-//!   wanted back is handed back when the caller says so. Pausing for a moment costs nothing: what was fetched is kept.
-//! - **Commits** are synchronous, off the runtime's threads, one at a time, and several are read back: librdkafka tells an
-//!   error of one partition among many to nobody.
-//! - **Readers** share a few consumers outside of any group. A gap at the end of a partition (markers of transactions,
-//!   compaction) is passed up to where the broker that was read from says that its partition ends, and no further.
+//! - **Appends** go through one idempotent producer with `acks=all` and no timeout: an unacknowledged append waits as
+//!   long as the brokers are unavailable, in bounded memory.
+//! - **Members** of a group accept their assignment paused, and seek when the caller sets a position. Revoked
+//!   partitions are released when the caller does so. A brief pause costs nothing: prefetched records are kept.
+//! - **Commits** are synchronous, off the runtime's threads, one at a time. A commit of several is read back, because
+//!   librdkafka does not report the error of one partition among many.
+//! - **Readers** share a few consumers outside of any group. A gap at the end of a partition (transaction markers,
+//!   compaction) is skipped up to the end that the broker being read from reports, and no further.
 //!
 //! | module | contents |
 //! |---|---|
-//! | `config` | how the brokers are reached, and what is refused |
-//! | [`topics`] | making, checking and listing the topics |
-//! | `client` | names, properties, log lines, what an error means |
+//! | `config` | connection settings and their validation |
+//! | [`topics`] | creating, checking and listing the topics |
+//! | `client` | names, properties, log lines, error classification |
 //! | `producer` | appends |
-//! | `consumer`, `asked` | a member; what it asks of the brokers |
-//! | `group`, `held`, `subscription` | what the brokers tell a member; what it holds; its topics (pure) |
+//! | `consumer`, `asked` | a member; its blocking operations |
+//! | `group`, `held`, `subscription` | rebalance events of a member; its partitions; its topics (pure) |
 //! | `pool`, `reader`, `eof` | shared consumers, readers, the end of a partition |
-//! | `inquiry`, `session` | bounds, times, commits, deletion; how long a member may be silent |
-//! | `message` | a record as the brokers gave it |
+//! | `inquiry`, `session` | bounds, timestamps, commits, deletion; session timeouts |
+//! | `message` | conversion of records |
 
 mod asked;
 mod client;
@@ -60,18 +60,18 @@ use pool::Pool;
 use producer::Appender;
 use reader::KafkaReader;
 
-/// A topic as it stands on the brokers.
+/// A topic on the brokers.
 #[derive(Debug, Clone)]
 struct Known {
     name: Arc<str>,
     partitions: Partition,
 }
 
-/// A log on Kafka. Close it before it is dropped, or what is not acknowledged is not waited for.
+/// A log on Kafka. Call [`KafkaLog::close`] before dropping it; otherwise unacknowledged records are not waited for.
 pub struct KafkaLog {
     config: KafkaConfig,
     names: Names,
-    /// By the name on the brokers.
+    /// By topic name on the brokers.
     known: RwLock<HashMap<String, Known>>,
     appender: Appender,
     inquiry: Inquiry,
@@ -79,11 +79,11 @@ pub struct KafkaLog {
 }
 
 impl KafkaLog {
-    /// Connects: waits for brokers that are away, for [`KafkaConfig::connect_patience`] at most, and learns which topics
-    /// there are. Topics may be missing; [`topics::check`] says so.
+    /// Connects to the brokers, waiting up to [`KafkaConfig::connect_patience`] while they are unavailable, and loads
+    /// the list of topics. Topics may be missing; [`topics::check`] reports them.
     ///
     /// # Errors
-    /// [`LogError::Invalid`] when the configuration is wrong, [`LogError::Unavailable`] when no broker answered in time.
+    /// [`LogError::Invalid`] if the configuration is wrong, [`LogError::Unavailable`] if no broker answered in time.
     pub async fn connect(config: KafkaConfig) -> Result<Self, LogError> {
         config.check()?;
         let log = Self {
@@ -104,51 +104,51 @@ impl KafkaLog {
         Ok(log)
     }
 
-    /// How it is connected.
+    /// Returns the configuration.
     #[must_use]
     pub fn config(&self) -> &KafkaConfig {
         &self.config
     }
 
-    /// The name of a topic on the brokers.
+    /// Returns the name of a topic on the brokers.
     #[must_use]
     pub fn topic_name(&self, topic: Topic) -> String {
         self.names.topic(topic)
     }
 
-    /// The name of a group on the brokers.
+    /// Returns the name of a group on the brokers.
     #[must_use]
     pub fn group_name(&self, group: &str) -> String {
         self.names.group(group)
     }
 
-    /// Whether the brokers answer now: for readiness.
+    /// Checks that the brokers answer now, for readiness.
     ///
     /// # Errors
-    /// [`LogError::Unavailable`] when none does within [`KafkaConfig::request_timeout`].
+    /// [`LogError::Unavailable`] if none answers within [`KafkaConfig::request_timeout`].
     pub async fn ping(&self) -> Result<(), LogError> {
         self.inquiry.partitions(Duration::ZERO).await.map(drop)
     }
 
-    /// Waits until everything that was appended is acknowledged. Consumers are closed by themselves, before.
+    /// Waits until all appended records are acknowledged. Consumers are closed separately, before.
     ///
     /// # Errors
-    /// [`LogError::Unavailable`] when something was not acknowledged in time; it may be lost.
+    /// [`LogError::Unavailable`] if records were not acknowledged in time; they may be lost.
     pub async fn close(&self, within: Duration) -> Result<(), LogError> {
         self.appender.flush(within).await
     }
 
-    /// Commits where a group begins, which has no members.
+    /// Commits the initial offsets of a group without members.
     ///
     /// # Errors
-    /// When a place is unknown, or the brokers refuse, as they do while the group has members.
+    /// If a topic-partition is unknown, or the brokers refuse, as they do while the group has members.
     pub async fn begin_group(&self, group: &str, begin: Vec<(TopicPartition, Offset)>) -> Result<(), LogError> {
         let named = |(place, offset): (TopicPartition, Offset)| Ok((self.place(place)?.name, place.partition, offset));
         let commits = begin.into_iter().map(named).collect::<Result<_, LogError>>()?;
         self.inquiry.commit(group, commits).await
     }
 
-    /// Learns anew which topics there are.
+    /// Reloads the list of topics.
     async fn refresh(&self, patience: Duration) -> Result<(), LogError> {
         let found = self.inquiry.partitions(patience).await?;
         let known = found.into_iter().map(|(name, partitions)| {
@@ -164,7 +164,7 @@ impl KafkaLog {
         known.get(&self.names.topic(topic)).cloned().ok_or(LogError::UnknownTopic(topic))
     }
 
-    /// The topic of a place that is there.
+    /// Returns the topic of an existing topic-partition.
     fn place(&self, place: TopicPartition) -> Result<Known, LogError> {
         let known = self.topic(place.topic)?;
         if place.partition < known.partitions { Ok(known) } else { Err(LogError::UnknownPartition(place)) }
@@ -181,7 +181,7 @@ impl KafkaLog {
 }
 
 /// # Errors
-/// When `offset` is not within `bounds`.
+/// If `offset` is not within `bounds`.
 fn check_range(place: TopicPartition, offset: Offset, bounds: Bounds) -> Result<(), LogError> {
     let Bounds { start, end } = bounds;
     if (start..=end).contains(&offset) { Ok(()) } else { Err(LogError::OutOfRange { place, offset, start, end }) }
@@ -246,7 +246,7 @@ impl Log for KafkaLog {
 
     fn offset_at(&self, place: TopicPartition, timestamp_ms: Millis) -> BoxFuture<'_, Result<Offset, LogError>> {
         async move {
-            // The end first: what is appended in between is then found by its time, or not needed.
+            // The end first: a record appended in between is found by its timestamp, or not needed.
             let end = self.bounds_of(place).await?.end;
             let found = self.inquiry.offset_at(place, self.place(place)?.name, timestamp_ms).await?;
             Ok(found.unwrap_or(end))

@@ -1,8 +1,8 @@
-//! Consumers that readers share, each with a thread that hands out what comes.
+//! Consumers shared by readers, each with a thread that distributes the records.
 //!
-//! A process follows many partitions, and a client of librdkafka is threads and connections: so readers share them. The
-//! thread never waits for one reader while others want to read, save for a moment: pausing a partition throws away what
-//! was fetched of it, so a reader that keeps reading is waited for, and one that does not is paused.
+//! A process tails many partitions, and a librdkafka client costs threads and connections, so readers share clients.
+//! The thread waits for a full reader only briefly while others want to read: pausing a partition discards its
+//! prefetched records, so it waits for a reader that keeps reading, and pauses one that does not.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -32,30 +32,30 @@ use super::{
 };
 use crate::{LogError, Offset, TopicPartition};
 
-/// How long a thread rests when nothing tells it to look.
+/// Poll interval of a thread without commands.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How long a thread waits for a reader that is full before it pauses its partition.
+/// Time for which a thread waits for a full reader before it pauses the partition.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// A client that nobody has used for so long ends, save the first.
+/// Idle time after which a client is closed, except the first.
 const IDLE: Duration = Duration::from_secs(60);
-/// Between two looks whether a position beyond the end is in the log by now.
+/// Interval of checks whether a position beyond the end has entered the log.
 const LOOK_AGAIN_EVERY: Duration = Duration::from_millis(200);
-/// How long a position may lie beyond the end that its leader reports.
+/// Maximum time for which a position may be beyond the end that its leader reports.
 const LEADER_CATCHES_UP_WITHIN: Duration = Duration::from_secs(30);
-/// Polls that give nothing before the queue counts as empty: a poll that handles an event of librdkafka's own gives nothing.
+/// Empty polls before the queue counts as empty: a poll that handles an internal librdkafka event returns nothing.
 const EMPTY_POLLS: usize = 3;
 
-/// What a thread is told.
+/// Command to a thread.
 pub(super) enum Command {
-    /// Something may have come, or a reader has room again.
+    /// Check the queue: records may have arrived, or a reader has room again.
     Look,
-    /// Read `place` from `from` on.
+    /// Read `place`, starting at `from`.
     Open { place: TopicPartition, name: Arc<str>, from: Offset, feed: Arc<Feed> },
-    /// The reader of this partition is gone.
+    /// The reader of this partition was dropped.
     Close { partition: i32 },
 }
 
-/// Where a reader is served. It is given up when this is dropped.
+/// A reader's slot in a consumer; dropping it releases the slot.
 pub(super) struct Seat {
     member: Arc<Member>,
     partition: i32,
@@ -63,7 +63,7 @@ pub(super) struct Seat {
 
 impl Seat {
     pub(super) fn tell(&self, command: Command) {
-        // A thread ends only after its member left the pool with no seat taken.
+        // A thread ends only after its member left the pool without taken slots.
         let _ = self.member.commands.send(command);
     }
 }
@@ -74,11 +74,11 @@ impl Drop for Seat {
     }
 }
 
-/// One consumer.
+/// A shared consumer.
 struct Member {
     commands: Sender<Command>,
-    /// Numbers of partitions that are served or about to be. One number is one reader, whatever its topic: the end of a
-    /// partition is told by its number alone.
+    /// Partition numbers that are read or about to be. One reader per number, whatever its topic: the end-of-partition
+    /// event has only the number.
     taken: Mutex<HashSet<i32>>,
 }
 
@@ -91,7 +91,7 @@ impl Member {
 /// The consumers of a log's readers.
 pub(super) struct Pool {
     config: ClientConfig,
-    /// What the thread holds for a reader at most, more or less.
+    /// Approximate limit of the bytes buffered per reader.
     feed_bytes: usize,
     timeout: Duration,
     members: Arc<Mutex<Vec<Arc<Member>>>>,
@@ -100,7 +100,7 @@ pub(super) struct Pool {
 impl Pool {
     pub(super) fn new(config: &KafkaConfig) -> Self {
         let mut client = reading(config);
-        // librdkafka wants a group for any assignment. Nobody ever joins this one or commits for it.
+        // librdkafka requires a group for any assignment. This group is never joined and has no commits.
         client
             .set("group.id", Names::new(&config.prefix).group("readers"))
             .set("enable.partition.eof", "true")
@@ -109,7 +109,7 @@ impl Pool {
         Self { config: client, feed_bytes, timeout: config.request_timeout, members: Arc::default() }
     }
 
-    /// A seat in the first consumer that serves no partition of this number.
+    /// Returns a slot in the first consumer that reads no partition with this number.
     pub(super) fn seat(&self, partition: u32) -> Result<Seat, LogError> {
         let partition = raw_partition(partition);
         let mut members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
@@ -128,7 +128,7 @@ impl Pool {
         let invalid = |error: KafkaError| LogError::Invalid(format!("a Kafka client of readers: {error}"));
         let mut client = BaseConsumer::from_config_and_context(&self.config, Ends::default()).map_err(invalid)?;
         let (commands, received) = channel();
-        // One wake-up is enough until the thread has looked.
+        // One wake-up suffices until the thread has polled.
         let woken = Arc::new(AtomicBool::new(false));
         let (wake, told) = (commands.clone(), woken.clone());
         client.set_nonempty_callback(move || {
@@ -158,15 +158,15 @@ impl Pool {
     }
 }
 
-/// A partition that is read.
+/// A partition being read.
 struct Open {
     place: TopicPartition,
     name: Arc<str>,
-    /// The lowest offset that may come.
+    /// Lowest offset to pass on.
     next: Offset,
     feed: Arc<Feed>,
     paused: bool,
-    /// Since when `next` lies beyond the end that the leader reports.
+    /// Since when `next` has been beyond the end that the leader reports.
     beyond_since: Option<Instant>,
 }
 
@@ -179,11 +179,11 @@ struct Thread {
     open: HashMap<i32, Open>,
     feed_bytes: usize,
     timeout: Duration,
-    /// Commands that came while a reader was waited for.
+    /// Commands received while waiting for a reader.
     deferred: VecDeque<Command>,
-    /// Some position is not in the log.
+    /// Whether some position is not in the log.
     out_of_range: bool,
-    /// When to look again whether positions beyond the end are in the log by now.
+    /// When to check again whether positions beyond the end have entered the log.
     look_again_at: Instant,
 }
 
@@ -208,7 +208,7 @@ impl Thread {
         }
     }
 
-    /// Takes this consumer out of the pool when nobody uses it. The first stays.
+    /// Removes this consumer from the pool if it is unused. The first one stays.
     fn leave(&self) -> bool {
         let (Some(members), Some(member)) = (self.members.upgrade(), self.member.upgrade()) else { return true };
         let mut members = members.lock().unwrap_or_else(PoisonError::into_inner);
@@ -222,7 +222,7 @@ impl Thread {
         }
     }
 
-    /// Carries out what waits to be heard.
+    /// Executes all pending commands.
     fn hear(&mut self) {
         while let Some(command) = self.deferred.pop_front().or_else(|| self.commands.try_recv().ok()) {
             self.told(command);
@@ -261,12 +261,12 @@ impl Thread {
         if let Err(error) = self.client.incremental_unassign(&list_of(&open)) {
             tracing::warn!(place = %open.place, %error, "a reader could not be ended");
         }
-        // What is on its way of it is outdated to librdkafka from here on, but what lies in the queue is taken off it before
-        // another partition of this number may come.
+        // From here on librdkafka drops records of this partition in flight, but those already in the queue must be
+        // removed before another partition with this number is assigned.
         self.hand_out(false);
     }
 
-    /// Gives what came to the readers. `patiently` waits a moment for one that is full.
+    /// Passes received records to the readers. With `patiently` it waits briefly for a full one.
     fn hand_out(&mut self, patiently: bool) {
         self.woken.store(false, Ordering::Release);
         let mut empty = 0;
@@ -300,7 +300,7 @@ impl Thread {
         }
     }
 
-    /// Some reader is full. One that reads on makes room in a moment; the others' partitions are paused.
+    /// Handles a full reader: one that keeps reading soon makes room; the partitions of the others are paused.
     fn wait_for_room(&mut self) {
         let deadline = Instant::now() + PATIENCE;
         let feed_bytes = self.feed_bytes;
@@ -312,7 +312,7 @@ impl Thread {
             }
             match self.commands.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(Command::Look) => {}
-                // Its reader may be the one that is full.
+                // May concern the reader that is full.
                 Ok(command) => self.deferred.push_back(command),
                 Err(_) => break,
             }
@@ -324,7 +324,7 @@ impl Thread {
         }
     }
 
-    /// Reads on where readers have room again.
+    /// Resumes partitions whose readers have room again.
     fn resume(&mut self) {
         for open in self.open.values_mut().filter(|open| open.paused) {
             if open.feed.has_room(self.feed_bytes / 4) {
@@ -337,8 +337,8 @@ impl Thread {
         if let KafkaError::PartitionEOF(partition) = error {
             let end = self.client.context().take();
             if let (Some(open), Some(end)) = (self.open.get_mut(partition), end) {
-                // Nothing but gaps lies between the last record and this end, which need not be the one that another leader
-                // reported: the reader waits for more until it is reached.
+                // Only gaps are between the last record and this end. It may differ from the end that another leader
+                // reported; the reader waits until that one is reached.
                 open.next = open.next.max(end);
                 open.feed.prove(end);
             }
@@ -355,7 +355,7 @@ impl Thread {
         }
     }
 
-    /// Some position is not in the log; librdkafka does not say which.
+    /// Finds the positions that are not in the log; librdkafka does not name them.
     fn find_out_of_range(&mut self) {
         let (all, now) = (self.out_of_range, Instant::now());
         if !all && now < self.look_again_at {
@@ -379,7 +379,7 @@ impl Thread {
         for ((place, _), bounds) in places.into_iter().zip(found) {
             let partition = raw_partition(place.partition);
             let Some(mut open) = self.open.remove(&partition) else { continue };
-            // Fetches of the one that is meant have stopped; which one it is, is not known, so all begin anew.
+            // Fetching has stopped for the affected one; which one is unknown, so all are restarted.
             let _ = self.client.incremental_unassign(&list_of(&open));
             let offset = open.next;
             if (bounds.start..=bounds.end).contains(&offset) {
@@ -387,7 +387,7 @@ impl Thread {
                 self.assign(partition, &open);
                 self.open.insert(partition, open);
             } else if offset > bounds.end && open.beyond_since.get_or_insert(now).elapsed() < LEADER_CATCHES_UP_WITHIN {
-                // A new leader may not know yet how far the one before it had come.
+                // A new leader may not yet know how far its predecessor had come.
                 self.open.insert(partition, open);
             } else {
                 open.feed.fail(LogError::OutOfRange { place, offset, start: bounds.start, end: bounds.end });
@@ -420,7 +420,7 @@ mod tests {
         for _ in 0..count {
             let record = BaseRecord::<str, str>::to(NAME).partition(0).key("key").payload("value");
             producer.send(record).map_err(|(error, _)| error).unwrap();
-            // One batch each, so that a read may begin at any of them.
+            // One batch per record, so that a read may start at any of them.
             producer.flush(Duration::from_secs(30)).unwrap();
         }
     }
@@ -435,7 +435,7 @@ mod tests {
         read
     }
 
-    /// A leader that lags behind what the one before it reported: the end that is asked for, 10, is not there yet.
+    /// A leader that lags behind the end its predecessor reported: the requested end, 10, is not there yet.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_reader_stays_where_the_leader_ends_until_what_was_asked_for_is_there() {
         let cluster = MockCluster::new(1).unwrap();

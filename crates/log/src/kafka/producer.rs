@@ -1,4 +1,4 @@
-//! Appends: one idempotent producer, and one countdown a batch instead of a future a record.
+//! Appends: one idempotent producer, and one countdown per batch instead of a future per record.
 
 use std::{
     sync::{
@@ -26,15 +26,15 @@ use super::{
 };
 use crate::{DEAD_LETTER_ROOM, LogError, Offset, Record, Refusal, Refused, TopicPartition, limit::limit_of};
 
-/// What Kafka's framing, and a compression that gains nothing, may add to a record.
+/// Maximum bytes that Kafka's framing, and compression without gain, add to a record.
 pub(super) const FRAMING_BYTES: usize = 64 << 10;
 
-/// Records that are handed over between two yields to the runtime.
+/// Number of records sent between two yields to the runtime.
 const RECORDS_A_TURN: usize = 256;
-/// How long an append waits before it looks whether the full producer has room again.
+/// Delay before retrying a full producer.
 const FULL_PAUSE: Duration = Duration::from_millis(2);
 
-/// Appends of one call, counted down as they are acknowledged or refused.
+/// The records of one append, counted down as they are acknowledged or refused.
 struct Batch {
     /// In the order of the records.
     offsets: Box<[AtomicU64]>,
@@ -42,17 +42,17 @@ struct Batch {
     end: Mutex<End>,
 }
 
-/// What a batch came to, beside its offsets.
+/// Result of a batch, apart from its offsets.
 #[derive(Default)]
 struct End {
     done: Option<oneshot::Sender<()>>,
     error: Option<LogError>,
     refusals: Vec<(usize, Refusal)>,
-    /// Records that the brokers did not take.
+    /// Records that the brokers refused.
     returned: Vec<Returned>,
 }
 
-/// A record that the brokers did not take, for its own sake or for that of another one in the same request.
+/// A record that the brokers refused, because of itself or of another one in the same request.
 struct Returned {
     index: usize,
     place: TopicPartition,
@@ -60,7 +60,7 @@ struct Returned {
 }
 
 impl Batch {
-    /// A batch of `count` records, and what is resolved when each has its end.
+    /// Creates a batch of `count` records, and a receiver that resolves when all are settled.
     fn of(count: usize) -> (Arc<Self>, oneshot::Receiver<()>) {
         let (done, all_done) = oneshot::channel();
         let batch = Self {
@@ -75,7 +75,7 @@ impl Batch {
         self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One record is acknowledged, at the offset that librdkafka reports, or has failed.
+    /// Handles the report on one record: acknowledged at the offset reported by librdkafka, or failed.
     fn reported(&self, index: usize, place: TopicPartition, report: Result<i64, LogError>) {
         match report.and_then(|offset| offset_of(place, offset)) {
             Ok(offset) => {
@@ -88,22 +88,22 @@ impl Batch {
         self.settled();
     }
 
-    /// One record is refused before it is sent.
+    /// Refuses one record before it is sent.
     fn refuse(&self, index: usize, refusal: Refusal) {
         self.end().refusals.push((index, refusal));
         self.settled();
     }
 
-    /// One record has its end.
+    /// Counts down one settled record.
     fn settled(&self) {
         if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
             let done = self.end().done.take();
-            // Whoever gave up waiting does not want to know.
+            // The caller may have stopped waiting.
             let _ = done.map(|done| done.send(()));
         }
     }
 
-    /// What became of all, once each has its end.
+    /// Returns the result of the batch, once all its records are settled.
     fn outcome(&self) -> Result<(Vec<Offset>, End), LogError> {
         let mut end = std::mem::take(&mut *self.end());
         if let Some(error) = end.error.take() {
@@ -113,7 +113,7 @@ impl Batch {
     }
 }
 
-/// Whether the brokers refuse a record as it is, or a request for the sake of a record in it.
+/// Returns whether the brokers refuse a record as it is, or a request because of a record in it.
 fn is_refusal(code: Code) -> bool {
     matches!(
         code,
@@ -125,7 +125,7 @@ fn is_refusal(code: Code) -> bool {
     )
 }
 
-/// One record of a batch, on its way.
+/// Callback data of one record in flight.
 pub(super) struct Delivery {
     batch: Arc<Batch>,
     index: usize,
@@ -171,9 +171,9 @@ impl ProducerContext<NoCustomPartitioner> for Deliveries {
     }
 }
 
-/// The offset of an acknowledged record. A retry that the brokers refuse as a duplicate counts as acknowledged, but reports no
-/// offset (`RD_KAFKA_OFFSET_INVALID`). The record is in the log; who appended it needs its offset (claims, indexes), and
-/// appends it again after the next start, as whenever an acknowledgement is lost.
+/// Returns the offset of an acknowledged record. A retry that the brokers refuse as a duplicate counts as acknowledged,
+/// but without an offset (`RD_KAFKA_OFFSET_INVALID`). The record is in the log; the caller needs its offset (claims,
+/// indexes), and appends it again after the next start, as after any lost acknowledgement.
 fn offset_of(place: TopicPartition, reported: i64) -> Result<Offset, LogError> {
     let unknown = "the record is in the log, and is appended again at the next start";
     Offset::try_from(reported).map_err(|_| {
@@ -185,7 +185,7 @@ fn offset_of(place: TopicPartition, reported: i64) -> Result<Offset, LogError> {
 
 /// The producer of a log.
 pub(super) struct Appender {
-    /// `None` once it is dropped.
+    /// `None` once dropped.
     producer: Option<ThreadedProducer<Deliveries>>,
     record_limit: usize,
 }
@@ -200,7 +200,7 @@ impl Appender {
             .set("linger.ms", config.linger.as_millis().to_string())
             .set("compression.type", "lz4")
             .set("message.max.bytes", (config.record_limit + DEAD_LETTER_ROOM + FRAMING_BYTES).to_string())
-            // Below the limit: a batch of small records is never larger than what the topics take of one.
+            // Below the limit: a batch of small records never exceeds what the topics accept for one.
             .set("batch.size", config.record_limit.min(1 << 20).to_string())
             .set("queue.buffering.max.kbytes", (config.producer_bytes >> 10).to_string())
             .set("queue.buffering.max.messages", "1000000")
@@ -214,7 +214,7 @@ impl Appender {
         self.producer.as_ref().ok_or_else(|| LogError::Fatal("the producer is closed".to_owned()))
     }
 
-    /// Appends `records`; `topics` has the names of their topics on the brokers. Resolves when all are acknowledged or refused.
+    /// Appends `records`; `topics` has the topic names on the brokers. Resolves once all are acknowledged or refused.
     pub(super) async fn append(
         &self,
         records: Vec<Record>,
@@ -238,7 +238,7 @@ impl Appender {
             message.partition = Some(raw_partition(record.place.partition));
             message.key = record.key.as_deref();
             message.payload = record.value.as_deref();
-            // To librdkafka 0 is "now".
+            // librdkafka reads 0 as "now".
             message.timestamp = Some(record.timestamp_ms.max(1));
             if !record.headers.is_empty() {
                 let headers = OwnedHeaders::new_with_capacity(record.headers.len());
@@ -248,7 +248,7 @@ impl Appender {
             }
             self.hand_over(message).await?;
         }
-        // The sender is dropped only with the batch, which the deliveries hold.
+        // The sender is dropped only with the batch, which the deliveries keep alive.
         let _ = all_done.await;
         let (mut offsets, End { mut refusals, returned, .. }) = batch.outcome()?;
         for returned in returned {
@@ -261,7 +261,7 @@ impl Appender {
         Refused::unless_all(offsets, refusals)
     }
 
-    /// Sends a record once more, by itself: the brokers refuse a whole request for one record in it.
+    /// Resends a record alone: the brokers refuse a whole request because of one record in it.
     async fn send_alone(&self, returned: Returned) -> Result<Result<Offset, Refusal>, LogError> {
         let Returned { place, mut message, .. } = returned;
         let (batch, done) = Batch::of(1);
@@ -291,7 +291,7 @@ impl Appender {
         Refusal::Invalid { place, reason }
     }
 
-    /// Gives one record to the producer, waiting while it is full.
+    /// Passes one record to the producer, waiting while it is full.
     async fn hand_over(&self, mut message: BaseRecord<'_, [u8], [u8], Box<Delivery>>) -> Result<(), LogError> {
         loop {
             let (error, returned) = match self.producer()?.send(message) {
@@ -301,7 +301,7 @@ impl Appender {
             let Delivery { batch, index, place } = &*returned.delivery_opaque;
             match error.rdkafka_error_code() {
                 Some(Code::QueueFull) => {
-                    // What it would hold across the wait is not to be sent between threads.
+                    // Moved, not held across the await: otherwise the future is not `Send`.
                     message = returned;
                     tokio::time::sleep(FULL_PAUSE).await;
                 }
@@ -324,7 +324,7 @@ impl Appender {
         })
     }
 
-    /// Waits until everything that was appended is acknowledged.
+    /// Waits until all appended records are acknowledged.
     pub(super) async fn flush(&self, within: Duration) -> Result<(), LogError> {
         let producer = self.producer()?.clone();
         let flushed = tokio::task::spawn_blocking(move || {
@@ -340,8 +340,8 @@ impl Appender {
 }
 
 impl Drop for Appender {
-    /// What is not acknowledged is purged: nobody waits for it any more. That takes its thread a moment, which is not the
-    /// runtime's to spend.
+    /// Purges unacknowledged records, which nothing waits for any longer. Ending the producer's thread takes a moment,
+    /// and must not block the runtime.
     fn drop(&mut self) {
         if let Some(producer) = self.producer.take() {
             std::thread::spawn(move || drop(producer));

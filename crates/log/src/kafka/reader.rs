@@ -1,4 +1,4 @@
-//! A reader of one partition, fed by a consumer that it shares with others.
+//! Reader of one partition, fed by a shared consumer.
 
 use std::{
     collections::VecDeque,
@@ -15,11 +15,11 @@ use tokio::{
 use super::pool::{Command, Seat};
 use crate::{Delivered, LogError, Offset, Reader, TopicPartition};
 
-/// What one read gives at most.
+/// Limits of one read.
 const BATCH_RECORDS: usize = 1_000;
 const BATCH_BYTES: usize = 1 << 20;
 
-/// What goes from the pool's thread to a reader.
+/// Queue from the pool's thread to a reader.
 #[derive(Default)]
 pub(super) struct Feed {
     state: Mutex<FeedState>,
@@ -30,10 +30,10 @@ pub(super) struct Feed {
 struct FeedState {
     records: VecDeque<Delivered>,
     bytes: usize,
-    /// No record lies below this offset but those that are, or were, in `records`.
+    /// All records below this offset are, or were, in `records`.
     proven: Offset,
     error: Option<LogError>,
-    /// The thread waits for room.
+    /// Whether the thread waits for room.
     wanted: bool,
 }
 
@@ -42,7 +42,7 @@ impl Feed {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A record came. Returns the bytes that are held now.
+    /// Adds a record. Returns the bytes now queued.
     pub(super) fn push(&self, record: Delivered) -> usize {
         let mut state = self.state();
         state.bytes += record.bytes() + size_of::<Delivered>();
@@ -53,7 +53,7 @@ impl Feed {
         held
     }
 
-    /// All records below `end` came.
+    /// Records that all records below `end` have arrived.
     pub(super) fn prove(&self, end: Offset) {
         let mut state = self.state();
         state.proven = state.proven.max(end);
@@ -66,7 +66,7 @@ impl Feed {
         self.arrived.notify_one();
     }
 
-    /// Whether no more than `bytes` are held; if not, the reader wakes the thread when it has taken some.
+    /// Returns whether at most `bytes` are queued; if not, the reader wakes the thread after its next read.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         let mut state = self.state();
         state.wanted = state.bytes > bytes;
@@ -88,7 +88,7 @@ impl KafkaReader {
         Self { place, position: from, name, seat, feed: Arc::default(), begun: false }
     }
 
-    /// Takes what is there; `None` when there is nothing.
+    /// Takes queued records; `None` if there is nothing.
     fn take(&mut self) -> Result<Option<Vec<Delivered>>, LogError> {
         let mut state = self.feed.state();
         let mut batch = Vec::with_capacity(state.records.len().min(BATCH_RECORDS));
@@ -110,7 +110,7 @@ impl KafkaReader {
             return Ok(Some(batch));
         }
         if let Some(error) = error {
-            // Whoever reads on after an error begins anew.
+            // A read after an error reopens the partition.
             self.begun = false;
             return Err(error);
         }

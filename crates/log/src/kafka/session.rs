@@ -1,4 +1,4 @@
-//! How long the brokers wait for a silent member of a group.
+//! Session timeout of a group on the brokers.
 
 use std::time::Duration;
 
@@ -7,15 +7,16 @@ use rdkafka::{admin::ResourceSpecifier, types::RDKafkaErrorCode as Code};
 use super::{GroupProtocol, KafkaLog, client::failed};
 use crate::LogError;
 
-/// The setting of a group on the brokers, whose default is `group.consumer.session.timeout.ms` of the broker.
+/// Group setting on the brokers; its default is the brokers' `group.consumer.session.timeout.ms`.
 pub const SESSION_TIMEOUT: &str = "consumer.session.timeout.ms";
 
 impl KafkaLog {
-    /// How long a member of `group` may be silent before its partitions go to others: with the classic protocol what it asks
-    /// for itself, else what the brokers say. `None` where they do not say it, such as without the right to read settings.
+    /// Returns how long a member of `group` may be silent before its partitions are reassigned: the configured value
+    /// with the classic protocol, the brokers' setting otherwise. `None` if the brokers do not reveal it, for example
+    /// without permission to read settings.
     ///
     /// # Errors
-    /// When the brokers cannot be asked.
+    /// If the brokers cannot be queried.
     pub async fn session_timeout(&self, group: &str) -> Result<Option<Duration>, LogError> {
         if self.config.protocol == GroupProtocol::Classic {
             return Ok(Some(self.config.session_timeout));

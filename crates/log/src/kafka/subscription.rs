@@ -1,4 +1,4 @@
-//! The topics of a member, by our names and the brokers'.
+//! The topics of a member, by pipeline name and by name on the brokers.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use crate::TopicPartition;
 pub(super) struct Subscription(pub(super) Vec<(Topic, Arc<str>)>);
 
 impl Subscription {
-    /// The name of a topic on the brokers.
+    /// Returns the name of a topic on the brokers.
     pub(super) fn name(&self, topic: Topic) -> Option<&Arc<str>> {
         self.0.iter().find(|(known, _)| *known == topic).map(|(_, name)| name)
     }
 
-    /// A place by what the brokers call it.
+    /// Returns the topic-partition for a topic name on the brokers.
     pub(super) fn place(&self, name: &str, partition: i32) -> Option<TopicPartition> {
         let (topic, _) = self.0.iter().find(|(_, known)| **known == *name)?;
         Some(TopicPartition::new(*topic, u32::try_from(partition).ok()?))
@@ -27,13 +27,13 @@ impl Subscription {
         raw.iter().filter_map(|(name, partition)| self.place(name, *partition)).collect()
     }
 
-    /// What the brokers call places.
+    /// Returns topic-partitions with the brokers' topic names only.
     pub(super) fn raw(&self, places: &[TopicPartition]) -> Raw {
         let raw = |at: &TopicPartition| Some((self.name(at.topic)?.to_string(), raw_partition(at.partition)));
         places.iter().filter_map(raw).collect()
     }
 
-    /// Places with the names of their topics.
+    /// Returns topic-partitions together with the brokers' topic names.
     pub(super) fn named(&self, places: &[TopicPartition]) -> Vec<(TopicPartition, Arc<str>)> {
         places.iter().filter_map(|place| Some((*place, self.name(place.topic)?.clone()))).collect()
     }

@@ -1,4 +1,4 @@
-//! The topics of the pipeline on the brokers: made from `schemas/topics`, checked against it, listed.
+//! The pipeline's topics on the brokers: created from `schemas/topics`, checked against it, listed.
 
 mod limit;
 mod settings;
@@ -19,23 +19,23 @@ use settings::{Wrong, settings, wrong_settings};
 use super::{KafkaLog, client::failed};
 use crate::{Bounds, Cleanup, Log, LogError, MAX_PARTITIONS, Partition, TopicPartition, TopicSpec};
 
-/// What [`create`] did.
+/// Result of [`create`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Created {
-    /// Topics that were made, by their names on the brokers.
+    /// Topics that were created, by their names on the brokers.
     pub made: Vec<String>,
-    /// Topics that were there.
+    /// Topics that existed already.
     pub present: Vec<String>,
-    /// Groups that stand at offset 0 from now on somewhere, by their names on the brokers.
+    /// Groups with a new commit of offset 0 somewhere, by their names on the brokers.
     pub committed: Vec<String>,
 }
 
-/// Makes all topics of the pipeline that are missing, and commits offset 0 for each declared group where it has no commit.
-/// What is there is left as it is, so that it may be called again.
+/// Creates all missing topics of the pipeline, and commits offset 0 for each declared group without a commit. Existing
+/// topics and commits are left unchanged, so it may be called again. `replication` defaults to the brokers' setting.
 ///
 /// # Errors
-/// [`LogError::Invalid`] when `partitions` is no power of two up to [`MAX_PARTITIONS`], when a topic is there with another
-/// number, or when the brokers refuse; `replication` is the brokers' default when `None`.
+/// [`LogError::Invalid`] if `partitions` is not a power of two up to [`MAX_PARTITIONS`], if a topic exists with a
+/// different number, or if the brokers refuse.
 pub async fn create(log: &KafkaLog, partitions: Partition, replication: Option<u16>) -> Result<Created, LogError> {
     if !partitions.is_power_of_two() || partitions > MAX_PARTITIONS {
         return Err(LogError::Invalid(format!(
@@ -59,10 +59,10 @@ pub async fn create(log: &KafkaLog, partitions: Partition, replication: Option<u
     Ok(created)
 }
 
-/// Makes topics that are missing; any number of partitions will do. What is there must have the same number.
+/// Creates missing topics, with any number of partitions. Existing ones must have the same number.
 ///
 /// # Errors
-/// As [`create`].
+/// The same as [`create`].
 pub async fn create_topics(log: &KafkaLog, specs: &[TopicSpec], replication: Option<u16>) -> Result<Created, LogError> {
     TopicSpec::check(specs)?;
     log.refresh(log.config.connect_patience).await?;
@@ -80,7 +80,7 @@ pub async fn create_topics(log: &KafkaLog, specs: &[TopicSpec], replication: Opt
             }
             Err(_) => {
                 let mut settings = settings(spec.topic, spec.cleanup, log.config.record_limit);
-                // One of three may be away; what is acknowledged is then still on two.
+                // One of three replicas may be unavailable; acknowledged records are then still on two.
                 settings.extend((replication >= Some(3)).then(|| ("min.insync.replicas", "2".to_owned())));
                 wanted.push((name, spec, settings));
             }
@@ -116,7 +116,7 @@ pub async fn create_topics(log: &KafkaLog, specs: &[TopicSpec], replication: Opt
     Ok(created)
 }
 
-/// Waits until the brokers know new topics: all of them do a moment after they were made.
+/// Waits until all brokers know new topics, which takes a moment.
 async fn await_known(log: &KafkaLog, specs: &[TopicSpec]) -> Result<(), LogError> {
     let deadline = tokio::time::Instant::now() + log.config.request_timeout;
     loop {
@@ -134,10 +134,10 @@ async fn await_known(log: &KafkaLog, specs: &[TopicSpec]) -> Result<(), LogError
     }
 }
 
-/// Deletes all topics of the prefix, and all that is in them.
+/// Deletes all topics of the prefix and their records.
 ///
 /// # Errors
-/// When the brokers refuse.
+/// If the brokers refuse.
 pub async fn delete(log: &KafkaLog) -> Result<(), LogError> {
     log.refresh(log.config.connect_patience).await?;
     let names: Vec<String> =
@@ -158,112 +158,112 @@ pub async fn delete(log: &KafkaLog) -> Result<(), LogError> {
     log.refresh(log.config.connect_patience).await
 }
 
-/// What is wrong with the topics, and how to mend it.
+/// Problem with the topics, and its remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// It was never made.
+    /// A topic is missing.
     #[error("the topic `{name}` is missing: make it with `orbweaver topics create --partitions {partitions}`")]
     Missing {
-        /// Its name on the brokers.
+        /// Topic name on the brokers.
         name: String,
-        /// The number of partitions of the others; one for a first try when there are none.
+        /// Partition count of the other topics; a suggestion if there are none.
         partitions: Partition,
     },
-    /// Topics have different numbers of partitions.
+    /// Topics have different partition counts.
     #[error(
         "the topic `{name}` has {found} partitions, but `{other}` has {wanted}: a site must have one number everywhere; delete \
          `{name}` and make it anew with `orbweaver topics create --partitions {wanted}`"
     )]
     Uneven {
-        /// Its name on the brokers.
+        /// Topic name on the brokers.
         name: String,
-        /// Its partitions.
+        /// Partition count.
         found: Partition,
-        /// Another topic.
+        /// Name of another topic.
         other: String,
-        /// The partitions of that.
+        /// Partition count of the other topic.
         wanted: Partition,
     },
-    /// The number of partitions is no power of two.
+    /// The partition count is not a power of two.
     #[error(
         "the topic `{name}` has {found} partitions; allowed is a power of two up to {MAX_PARTITIONS}: delete the topics of \
          this prefix and make them anew with `orbweaver topics create --partitions N`"
     )]
     NoPowerOfTwo {
-        /// Its name on the brokers.
+        /// Topic name on the brokers.
         name: String,
-        /// Its partitions.
+        /// Partition count.
         found: Partition,
     },
-    /// A setting would lose records or refuse them.
+    /// A setting would lose or refuse records.
     #[error(
         "the topic `{name}` has {key}={found}, {reason}; mend it with `kafka-configs.sh --bootstrap-server {brokers} --alter \
          --entity-type topics --entity-name {name} --add-config {key}={wanted}`"
     )]
     Setting {
-        /// The topic's name on the brokers.
+        /// Topic name on the brokers.
         name: String,
         /// The setting.
         key: &'static str,
-        /// What it is.
+        /// Current value.
         found: String,
-        /// What it should be.
+        /// Required value.
         wanted: String,
-        /// Why.
+        /// Reason.
         reason: &'static str,
-        /// For the command that mends it.
+        /// Brokers, for the command that fixes it.
         brokers: String,
     },
-    /// Records that the pipeline may write would be refused.
+    /// The topic would refuse records that the pipeline may write.
     #[error(
         "the record limit is {limit} bytes (`kafka.record_limit`), but the topic `{name}` has max.message.bytes={found} where it \
          needs {wanted}, and the brokers have {brokers_limits}; raise it with `kafka-configs.sh --bootstrap-server {brokers} \
          --alter --entity-type topics --entity-name {name} --add-config max.message.bytes={wanted}`{lower}"
     )]
     RecordLimit {
-        /// The topic's name on the brokers.
+        /// Topic name on the brokers.
         name: String,
-        /// The record limit.
+        /// Record limit, in bytes.
         limit: usize,
-        /// What the topic takes.
+        /// Current `max.message.bytes` of the topic.
         found: String,
-        /// What it should take.
+        /// Required `max.message.bytes`.
         wanted: usize,
-        /// What the brokers say of their own limits.
+        /// Limits that the brokers report for themselves.
         brokers_limits: String,
-        /// For the command that mends it.
+        /// Brokers, for the command that fixes it.
         brokers: String,
-        /// The other remedy: a record limit that fits.
+        /// Alternative remedy: a record limit that fits.
         lower: String,
     },
-    /// A declared group has no commit somewhere.
+    /// A declared group has partitions without a commit.
     #[error(
         "the group `{group}` has no commit for {partitions} partitions of the topic `{name}`: `orbweaver topics create` \
          commits offset 0 for it"
     )]
     NoCommit {
-        /// Its name on the brokers.
+        /// Group name on the brokers.
         group: String,
-        /// The topic's name on the brokers.
+        /// Topic name on the brokers.
         name: String,
-        /// In how many partitions.
+        /// Number of partitions without a commit.
         partitions: usize,
     },
 }
 
 impl Fault {
-    /// Whether it is a setting of the pipeline that does not fit, so that starting again is of no use.
+    /// Returns whether the pipeline's configuration is at fault, so that a restart does not help.
     #[must_use]
     pub fn is_of_configuration(&self) -> bool {
         matches!(self, Self::RecordLimit { .. })
     }
 }
 
-/// Compares the topics on the brokers with what the pipeline needs. Empty when all is well.
+/// Compares the topics on the brokers with what the pipeline needs. Returns no faults if all is well.
 ///
 /// # Errors
-/// When the brokers cannot be asked.
+/// If the brokers cannot be queried.
 pub async fn check(log: &KafkaLog) -> Result<Vec<Fault>, LogError> {
     log.refresh(log.config.connect_patience).await?;
     let counts: Vec<(&TopicDescription, Option<Partition>)> =
@@ -305,9 +305,9 @@ pub async fn check(log: &KafkaLog) -> Result<Vec<Fault>, LogError> {
     Ok(faults)
 }
 
-/// Missing topics, and numbers of partitions that do not fit together.
+/// Returns faults for missing topics and inconsistent partition counts.
 fn uneven(log: &KafkaLog, counts: &[(&TopicDescription, Option<Partition>)]) -> Vec<Fault> {
-    // What most have is taken to be meant.
+    // The most frequent count is taken as the intended one.
     let mut votes: BTreeMap<Partition, usize> = BTreeMap::new();
     for count in counts.iter().filter_map(|(_, count)| *count) {
         *votes.entry(count).or_default() += 1;
@@ -332,29 +332,29 @@ fn uneven(log: &KafkaLog, counts: &[(&TopicDescription, Option<Partition>)]) -> 
     faults
 }
 
-/// A topic as it stands on the brokers.
+/// A topic on the brokers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
     /// The topic.
     pub topic: Topic,
-    /// Its name on the brokers.
+    /// Topic name on the brokers.
     pub name: String,
-    /// First and next offset of each partition; empty when the topic is missing.
+    /// Log start and log end of each partition; empty if the topic is missing.
     pub bounds: Vec<Bounds>,
 }
 
 impl Listed {
-    /// How many records it holds at most: compaction and transactions leave gaps.
+    /// Returns the maximum number of records: compaction and transactions leave gaps.
     #[must_use]
     pub fn records(&self) -> u64 {
         self.bounds.iter().map(|bounds| bounds.end.saturating_sub(bounds.start)).sum()
     }
 }
 
-/// All topics of the pipeline, missing ones too, in the order of the flow.
+/// Returns all topics of the pipeline, including missing ones, in the order of the flow.
 ///
 /// # Errors
-/// When the brokers cannot be asked.
+/// If the brokers cannot be queried.
 pub async fn list(log: &KafkaLog) -> Result<Vec<Listed>, LogError> {
     log.refresh(log.config.connect_patience).await?;
     let mut listed = vec![];
@@ -375,7 +375,7 @@ fn cleanup(description: &TopicDescription) -> Cleanup {
     }
 }
 
-/// Where a group has no commit.
+/// Returns the topic-partitions without a commit of the group.
 async fn without_commit(log: &KafkaLog, group: &str, topics: &[Topic]) -> Result<Vec<TopicPartition>, LogError> {
     let mut places = vec![];
     for topic in topics {
@@ -385,7 +385,7 @@ async fn without_commit(log: &KafkaLog, group: &str, topics: &[Topic]) -> Result
     Ok(places.into_iter().zip(commits).filter(|(_, commit)| commit.is_none()).map(|(place, _)| place).collect())
 }
 
-/// The settings of topics, by name and key.
+/// Returns the settings of topics, by name and key.
 async fn described(
     log: &KafkaLog,
     topics: &[&TopicDescription],

@@ -1,4 +1,4 @@
-//! A member of a group of the memory log.
+//! Group member of the in-memory log.
 
 use std::{sync::Arc, time::Duration};
 
@@ -33,7 +33,7 @@ impl MemoryConsumer {
         for place in places {
             member.held.entry(*place).and_modify(&mut change);
         }
-        // There may be records that can be delivered from now on.
+        // More records may be deliverable now.
         member.news.notify_one();
         Ok(())
     }
@@ -47,7 +47,7 @@ impl Consumer for MemoryConsumer {
                 if let Some(event) = self.shared.state().next_event(&self.group, self.member)? {
                     return Ok(Some(event));
                 }
-                // What came since we looked is kept as a permit.
+                // A notification since the check is stored as a permit.
                 if timeout_at(deadline, self.news.notified()).await.is_err() {
                     return Ok(None);
                 }

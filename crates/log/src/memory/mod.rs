@@ -1,10 +1,10 @@
-//! A log in memory, for tests and the simulation: it keeps the promises of the traits, and breaks what it is told to break.
+//! In-memory log for tests and the simulation: it gives the guarantees of the traits, and fails as scripted.
 //!
-//! By default it behaves like the embedded log: the first consumer of a group is given all partitions, a second one is
-//! refused. With [`MemoryLog::scripted`] a group takes any number of members, numbered from 0 as they join, and they hold
-//! what [`MemoryLog::assign`], [`MemoryLog::revoke`] and [`MemoryLog::lose`] say, which is how rebalances are played.
-//! [`MemoryLog::script_append`] and [`MemoryLog::script_commit`] make calls fail, [`MemoryLog::hold_appends`] delays their
-//! acknowledgement. Time is tokio's, so that a paused clock works.
+//! By default it behaves like the embedded log: the first consumer of a group is assigned all partitions, and a second
+//! one is refused. With [`MemoryLog::scripted`] a group accepts any number of members, numbered from 0 in the order of
+//! joining; [`MemoryLog::assign`], [`MemoryLog::revoke`] and [`MemoryLog::lose`] set their assignments and so simulate
+//! rebalances. [`MemoryLog::script_append`] and [`MemoryLog::script_commit`] make calls fail,
+//! [`MemoryLog::hold_appends`] delays acknowledgements. Time is tokio's, so a paused clock works.
 
 mod consumer;
 mod reader;
@@ -24,21 +24,21 @@ use consumer::MemoryConsumer;
 use reader::MemoryReader;
 use state::{Held, State};
 
-/// How the next append or commit goes.
+/// Scripted result of an append or commit.
 #[derive(Debug)]
 pub enum Fate {
-    /// As it should.
+    /// The call succeeds.
     Pass,
-    /// It takes effect for the first `after` of its entries and then fails.
+    /// The call takes effect for the first `after` entries, then fails.
     Fail {
-        /// How many entries are taken.
+        /// Number of entries that take effect.
         after: usize,
-        /// With what.
+        /// The error.
         error: LogError,
     },
 }
 
-/// A log in memory. Cheap to clone; clones are the same log, so a test keeps one to control what a stage uses.
+/// An in-memory log. Cheap to clone; clones share one log, so a test keeps one to control what a stage uses.
 #[derive(Clone)]
 pub struct MemoryLog {
     shared: Arc<Shared>,
@@ -46,7 +46,7 @@ pub struct MemoryLog {
 
 struct Shared {
     state: Mutex<State>,
-    /// True while acknowledgements are held back.
+    /// `true` while acknowledgements are withheld.
     held: watch::Sender<bool>,
 }
 
@@ -57,13 +57,13 @@ impl Shared {
 }
 
 impl MemoryLog {
-    /// A log that gives the one consumer of a group all its partitions.
+    /// Creates a log that assigns all partitions of a group to its only consumer.
     #[must_use]
     pub fn new(specs: &[TopicSpec]) -> Self {
         Self::with(State::new(specs, false))
     }
 
-    /// A log whose groups take many members and give each what the script says, nothing at first.
+    /// Creates a log whose groups accept many members; each is assigned what the script says, at first nothing.
     #[must_use]
     pub fn scripted(specs: &[TopicSpec]) -> Self {
         Self::with(State::new(specs, true))
@@ -74,18 +74,19 @@ impl MemoryLog {
         Self { shared: Arc::new(shared) }
     }
 
-    /// The same with another record limit.
+    /// Sets the record limit.
     #[must_use]
     pub fn with_record_limit(self, bytes: usize) -> Self {
         self.shared.state().record_limit = bytes;
         self
     }
 
-    /// Gives partitions to member `member` of `group`; it is told by [`Event::Assigned`]. Who held one before is not told
-    /// (that is what [`MemoryLog::lose`] is for), but may not commit for it from now on: a member that was frozen.
+    /// Assigns partitions to member `member` of `group`, which receives [`Event::Assigned`]. A previous owner receives
+    /// no event (for that, call [`MemoryLog::lose`]), but its commits are refused from now on, like those of a
+    /// suspended member.
     ///
     /// # Errors
-    /// When there is no such member or partition.
+    /// If the member or a partition does not exist.
     pub fn assign(&self, group: &str, member: usize, places: &[TopicPartition]) -> Result<(), LogError> {
         let mut state = self.shared.state();
         for place in places {
@@ -100,10 +101,10 @@ impl MemoryLog {
         Ok(())
     }
 
-    /// Asks member `member` of `group` to hand partitions back; they deliver nothing from now on.
+    /// Revokes partitions of member `member` of `group`; they deliver nothing from now on.
     ///
     /// # Errors
-    /// When there is no such member, or it does not hold one of them.
+    /// If the member does not exist, or a partition is not assigned to it.
     pub fn revoke(&self, group: &str, member: usize, places: &[TopicPartition]) -> Result<(), LogError> {
         let mut state = self.shared.state();
         let member = state.member(group, member)?;
@@ -115,10 +116,10 @@ impl MemoryLog {
         Ok(())
     }
 
-    /// Takes partitions from member `member` of `group` at once; commits for them are refused.
+    /// Takes partitions from member `member` of `group` immediately; commits for them are refused.
     ///
     /// # Errors
-    /// When there is no such member.
+    /// If the member does not exist.
     pub fn lose(&self, group: &str, member: usize, places: &[TopicPartition]) -> Result<(), LogError> {
         let mut state = self.shared.state();
         let member = state.member(group, member)?;
@@ -130,17 +131,17 @@ impl MemoryLog {
         Ok(())
     }
 
-    /// Fences all that member `member` of `group` holds, without telling it: its session has ended. It may not commit from now
-    /// on, although it still reads.
+    /// Fences all partitions of member `member` of `group` without an event, as at the end of its session. Its commits
+    /// are refused from now on, although it still reads.
     ///
     /// # Errors
-    /// When there is no such member.
+    /// If the member does not exist.
     pub fn expel(&self, group: &str, member: usize) -> Result<(), LogError> {
         self.shared.state().member(group, member)?.held.values_mut().for_each(|held| held.fenced = true);
         Ok(())
     }
 
-    /// What member `member` of `group` holds, sorted; a revoked partition counts until it is handed back.
+    /// Returns the partitions of member `member` of `group`, sorted; revoked ones until released, no fenced ones.
     #[must_use]
     pub fn held(&self, group: &str, member: usize) -> Vec<TopicPartition> {
         let mut state = self.shared.state();
@@ -152,18 +153,18 @@ impl MemoryLog {
         places
     }
 
-    /// Whether member `member` of `group` has taken note of all that happened to its partitions. Who left has.
+    /// Returns whether member `member` of `group` has received all its assignment events; `false` after it left.
     #[must_use]
     pub fn has_heard(&self, group: &str, member: usize) -> bool {
         self.shared.state().member(group, member).is_ok_and(|member| member.events.is_empty())
     }
 
-    /// Scripts the next append that has no fate yet.
+    /// Scripts the next append without a scripted result.
     pub fn script_append(&self, fate: Fate) {
         self.shared.state().append_fates.push_back(fate);
     }
 
-    /// Scripts the next commit that has no fate yet.
+    /// Scripts the next commit without a scripted result.
     pub fn script_commit(&self, fate: Fate) {
         self.shared.state().commit_fates.push_back(fate);
     }
@@ -173,25 +174,25 @@ impl MemoryLog {
         self.shared.held.send_replace(hold);
     }
 
-    /// All records that a partition holds, as a test wants to see them; none for an unknown partition.
+    /// Returns all records of a partition, for assertions; none for an unknown partition.
     #[must_use]
     pub fn records(&self, place: TopicPartition) -> Vec<Delivered> {
         self.shared.state().partition(place).map(|found| found.records.iter().cloned().collect()).unwrap_or_default()
     }
 
-    /// Compacts a partition as of now: of each key the last record stays, and no tombstone.
+    /// Compacts a partition fully: keeps the last record of each key, and no tombstones.
     ///
     /// # Errors
-    /// When there is no such partition.
+    /// If the partition does not exist.
     pub fn compact(&self, place: TopicPartition) -> Result<(), LogError> {
         self.compact_below(place, Offset::MAX, Offset::MAX)
     }
 
-    /// Compacts a partition as a log with `min.compaction.lag.ms` and `delete.retention.ms` does: of each key the last record
-    /// below `before` stays, and of the tombstones those from `tombstones_before` on.
+    /// Compacts a partition like a log with `min.compaction.lag.ms` and `delete.retention.ms`: keeps the last record of
+    /// each key below `before`, everything from `before` on, and only tombstones from `tombstones_before` on.
     ///
     /// # Errors
-    /// When there is no such partition.
+    /// If the partition does not exist.
     pub fn compact_below(
         &self,
         place: TopicPartition,
@@ -216,7 +217,7 @@ impl Log for MemoryLog {
         let result = self.shared.state().append(records);
         let mut held = self.shared.held.subscribe();
         async move {
-            // The sender lives in `self`, so that waiting cannot fail.
+            // `self` owns the sender, so waiting cannot fail.
             let _ = held.wait_for(|held| !held).await;
             result
         }

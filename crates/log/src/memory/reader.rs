@@ -1,4 +1,4 @@
-//! A reader of one partition of the memory log.
+//! Partition reader of the in-memory log.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -34,7 +34,7 @@ impl MemoryReader {
         let partition = state.partition(self.place)?;
         partition.check(self.place, self.position)?;
         let batch: Vec<_> = partition.read(self.position, BATCH_RECORDS).cloned().collect();
-        // A short batch reached the end, over whatever gap a compaction left there.
+        // A short batch reached the log end, across any gap left by compaction.
         self.position = match batch.last() {
             Some(last) if batch.len() == BATCH_RECORDS => last.offset + 1,
             _ => partition.end,
@@ -49,7 +49,7 @@ impl Reader for MemoryReader {
             let deadline = Instant::now() + max_wait;
             let appended = self.appended.clone();
             loop {
-                // Enlisted before looking, so that what comes while we look wakes us.
+                // Registered before the read, so that an append during the read is noticed.
                 let mut next = pin!(appended.notified());
                 next.as_mut().enable();
                 let before = self.position;

@@ -1,4 +1,4 @@
-//! What the memory log holds: partitions, groups, members and the script.
+//! State of the in-memory log: partitions, groups, members and the script.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
@@ -14,19 +14,18 @@ use crate::{
     TopicSpec,
 };
 
-/// A batch holds so many records at most.
+/// Maximum number of records per batch.
 pub(super) const BATCH_RECORDS: usize = 1_000;
-/// The longest metadata of a commit, in bytes.
+/// Maximum size of commit metadata, in bytes.
 const MAX_METADATA: usize = 4_096;
 
-/// The records of a partition. Offsets may have gaps after a compaction.
+/// Records of a partition. Offsets may have gaps after compaction.
 #[derive(Default)]
 pub(super) struct Records {
     pub(super) start: Offset,
     pub(super) end: Offset,
     pub(super) records: VecDeque<Delivered>,
-    /// Wakes the readers of this partition. Waiters are woken in the order in which they came, so that a simulation runs
-    /// the same way every time.
+    /// Wakes the readers of this partition, in the order of their registration, so that simulations are deterministic.
     pub(super) appended: Arc<Notify>,
 }
 
@@ -39,7 +38,7 @@ impl Records {
         }
     }
 
-    /// Up to `limit` records from `offset` on.
+    /// Returns up to `limit` records from `offset` on.
     pub(super) fn read(&self, offset: Offset, limit: usize) -> impl Iterator<Item = &Delivered> {
         let first = self.records.partition_point(|record| record.offset < offset);
         self.records.range(first..).take(limit)
@@ -60,7 +59,7 @@ impl Records {
         Ok(())
     }
 
-    /// Of each key the last record below `before` stays, and of the tombstones below `tombstones_before` none.
+    /// Keeps the last record of each key below `before`, and drops tombstones below `tombstones_before`.
     pub(super) fn compact(&mut self, before: Offset, tombstones_before: Offset) {
         let mut seen = HashSet::new();
         let mut kept = VecDeque::new();
@@ -75,41 +74,41 @@ impl Records {
     }
 }
 
-/// A partition in the hands of a member.
+/// A partition assigned to a member.
 #[derive(Default)]
 pub(super) struct Held {
-    /// The offset that is delivered next; `None` until it is started.
+    /// Next offset to deliver; `None` until started.
     pub(super) next: Option<Offset>,
     pub(super) paused: bool,
-    /// Wanted back: nothing is delivered, commits are taken.
+    /// Revoked: nothing is delivered, commits are accepted.
     pub(super) revoked: bool,
-    /// Another member has it, and this one was not told yet.
+    /// Assigned to another member, without an event for this one.
     pub(super) fenced: bool,
 }
 
 /// A member of a group.
 #[derive(Default)]
 pub(super) struct Member {
-    /// Sorted, so that a simulation runs the same way every time.
+    /// Sorted, so that simulations are deterministic.
     pub(super) held: BTreeMap<TopicPartition, Held>,
     pub(super) events: VecDeque<Event>,
-    /// The partition that was served last, so that all have their turn.
+    /// The last partition that delivered records, for round-robin delivery.
     pub(super) served: Option<TopicPartition>,
-    /// Wakes the member when there may be something for it.
+    /// Wakes the member when there may be an event for it.
     pub(super) news: Arc<Notify>,
 }
 
 #[derive(Default)]
 struct Group {
     commits: HashMap<TopicPartition, Commit>,
-    /// By number; `None` for who left.
+    /// By member number; `None` for members that left.
     members: Vec<Option<Member>>,
 }
 
-/// All of it.
+/// The entire state.
 pub(super) struct State {
     topics: HashMap<Topic, Vec<Records>>,
-    /// Sorted, so that members are woken in the same order every time.
+    /// Sorted, so that members are woken in a deterministic order.
     groups: BTreeMap<String, Group>,
     scripted: bool,
     pub(super) record_limit: usize,
@@ -145,7 +144,7 @@ impl State {
         found.ok_or_else(|| LogError::Invalid(format!("the group `{group}` has no member {member}")))
     }
 
-    /// Takes `places` from all members but `owner`, without telling them.
+    /// Fences all members but `owner` from `places`, without events.
     pub(super) fn fence(&mut self, group: &str, owner: usize, places: &[TopicPartition]) {
         let Some(group) = self.groups.get_mut(group) else { return };
         for (number, member) in group.members.iter_mut().enumerate() {
@@ -216,7 +215,7 @@ impl State {
         error.map_or_else(|| Refused::unless_all(offsets, refusals), Err)
     }
 
-    /// Wakes who waits for records of `place`.
+    /// Wakes readers and members that wait for records of `place`.
     fn wake(&mut self, place: TopicPartition) -> Result<(), LogError> {
         self.partition(place)?.appended.notify_waiters();
         for member in self.groups.values().flat_map(|group| group.members.iter().flatten()) {
@@ -263,7 +262,7 @@ impl State {
         Ok(places.iter().map(|place| commits.and_then(|commits| commits.get(place).cloned())).collect())
     }
 
-    /// What a member is told next: what happened to its partitions first, then records, each partition in its turn.
+    /// Returns the next event of a member: assignment changes first, then records, round-robin over its partitions.
     pub(super) fn next_event(&mut self, group: &str, number: usize) -> Result<Option<Event>, LogError> {
         let member = self.member(group, number)?;
         if let Some(event) = member.events.pop_front() {
@@ -286,7 +285,7 @@ impl State {
             partition.check(place, offset)?;
             let before = batch.len();
             batch.extend(partition.read(offset, room).cloned());
-            // Nothing but a gap is left: go on behind it.
+            // If only a gap remains, continue behind it.
             let end = partition.end;
             let next = batch.get(before..).and_then(<[_]>::last).map_or(end, |record| record.offset + 1);
             if let Some(held) = self.member(group, number)?.held.get_mut(&place) {

@@ -1,4 +1,4 @@
-//! Compaction keeps the last record of each key, at its offset, whatever happens in between.
+//! Compaction keeps the last record of each key, at its offset, in any sequence of operations.
 
 use std::{collections::HashMap, fs, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::fixture::{COMPACT, append, files, killed, open, place, read_all, reco
 
 const DAY_MS: i64 = 24 * 3_600_000;
 
-/// Offset, key, and whether there is a value.
+/// Offset, key, and whether the record has a value.
 type Seen = Vec<(u64, Bytes, bool)>;
 
 async fn contents(log: &dyn Log) -> Seen {
@@ -50,7 +50,7 @@ async fn superseded_records_go_and_the_last_of_each_key_stays() {
         assert!(all.contains(&(950 + key, 950 + key)), "the last record of key {key}");
     }
     assert_eq!(log.bounds(at).await.unwrap().end, 1_000);
-    // Who was reading the old files goes on in the new ones.
+    // A reader of the old files continues in the new ones.
     let next = first.last().unwrap().offset + 1;
     assert_eq!(slow.position(), next);
     while slow.position() < 1_000 {
@@ -73,7 +73,7 @@ async fn a_tombstone_goes_when_it_is_old_and_what_it_ended_never_comes_back() {
     let log = open(folder.path());
     append(&log, at, 0..100).await;
     log.append((0..50).map(|key| tombstone(key, 1_000)).collect()).await.unwrap();
-    // Other keys, so that the segments of the tombstones are complete.
+    // Other keys, to complete the segments of the tombstones.
     log.append((0..40).map(|_| Record { key: Some("other".into()), ..record(at, 77) }).collect()).await.unwrap();
     log.flush().unwrap();
     log.maintain(DAY_MS).unwrap();
@@ -101,7 +101,7 @@ async fn an_interrupted_compaction_is_completed_when_the_log_is_opened() {
     log.maintain(DAY_MS).unwrap();
     let all = read_all(&log, at).await;
     drop(log);
-    // The new file is in place, the old ones behind it are there still, and a copy was begun.
+    // The new file is in place, the old ones behind it still exist, and another copy was begun.
     for path in files(old.path(), at) {
         let target = files(folder.path(), at)[0].with_file_name(path.file_name().unwrap());
         if !target.exists() {
@@ -163,7 +163,7 @@ async fn run(steps: Vec<Step>) {
             }
             Step::Kill => {
                 let copy = killed(folder.path());
-                // A deletion may be forgotten by that, and is asked for again as its owner would.
+                // The kill may lose a deletion; it is repeated, as its owner would.
                 let start = log.bounds(at).await.unwrap().start;
                 drop(log);
                 folder = copy;

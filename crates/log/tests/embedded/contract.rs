@@ -1,4 +1,4 @@
-//! The contract, with every sync policy and with segments of any size.
+//! The contract, under every sync policy and with different segment sizes.
 
 use orbweaver_log::{EmbeddedLog, Options, SyncPolicy, contract};
 

@@ -1,4 +1,4 @@
-//! Damage: a torn tail is cut off, anything else is reported with file and byte.
+//! Damage: a torn tail is cut off; anything else is reported with file and byte position.
 
 use std::{fs, os::unix::fs::FileExt, path::Path};
 
@@ -21,13 +21,14 @@ fn damage(error: Option<LogError>) -> (String, u64, String) {
     }
 }
 
-/// A killed process's log with 9 records in one segment of which no checkpoint knows; tells where they begin.
+/// Returns the log of a killed process, with nine records in one segment that no checkpoint names, and the positions of
+/// the records and of their end.
 async fn nine_records() -> (tempfile::TempDir, Vec<u64>) {
     let folder = tempdir().unwrap();
     let log = open(folder.path());
     let at = place(KEEP, 0);
     let mut begins = vec![];
-    // Numbers of records of a few bytes, so that all stay in one segment.
+    // Numbers of small records, so that all fit in one segment.
     for number in (0..1_500).filter(|number| number * 7_919 % 1_500 < 100).take(9) {
         append(&log, at, [number]).await;
         begins.push(fs::metadata(&files(folder.path(), at)[0]).unwrap().len());
@@ -98,7 +99,7 @@ async fn damage_in_an_old_segment_is_reported_when_it_is_read() {
     let (file, position, _) = damage(try_read_all(&log, at).await.err());
     assert_eq!((file.as_str(), position), (damaged.to_str().unwrap(), 0));
 
-    // What stands before is delivered, what stands behind too, to who starts there.
+    // Records before the damage are delivered, and those behind it too if reading starts there.
     let base: u64 = damaged.file_stem().unwrap().to_str().unwrap().parse().unwrap();
     let mut reader = log.reader(at, base - 1).await.unwrap();
     let wait = std::time::Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! A full disk: a clear error, nothing half-written is read, and the log goes on when there is room.
+//! A full disk: a clear error, no partial records, and the log continues once there is space.
 
 use std::{fs, path::Path, process::Command};
 
@@ -6,7 +6,7 @@ use orbweaver_log::{EmbeddedLog, Log, LogError, Options};
 
 use crate::fixture::{KEEP, place, read_all, record, specs, still, try_open};
 
-/// A file system of 1 MiB, unmounted at the end.
+/// A 1 MiB file system, unmounted on drop.
 struct Small(tempfile::TempDir);
 
 impl Small {
@@ -27,7 +27,7 @@ impl Drop for Small {
     }
 }
 
-/// Checks that each record is whole, has its place, and that those before `acknowledged` are all there; tells the end.
+/// Checks that the records are intact, consecutive, and include all below `acknowledged`; returns the end.
 fn intact(found: &[(u64, u64)], acknowledged: u64) -> u64 {
     let first = found.first().map_or(0, |(offset, _)| *offset);
     assert!(found.iter().zip(first..).all(|((offset, number), wanted)| *offset == wanted && *number == wanted));
@@ -45,7 +45,7 @@ async fn a_full_disk_loses_nothing_and_the_log_goes_on_when_there_is_room() {
     let ballast = small.path().join("ballast");
     fs::write(&ballast, vec![1; 256 << 10]).unwrap();
     let folder = small.path().join("log");
-    // Large segments first, so that the write fails within one; small ones then, so that making one fails.
+    // Large segments first, so that a write fails within one; then small ones, so that creating one fails.
     for segment_bytes in [64 << 20, 4 << 10] {
         let log = EmbeddedLog::open(&folder, Options { segment_bytes, ..still() }, &specs()).unwrap();
         let at = place(KEEP, 0);

@@ -1,4 +1,4 @@
-//! Logs to be tested, and records whose content tells whether they are intact.
+//! Test logs, and records whose content shows whether they are intact.
 
 use std::{
     fs,
@@ -23,7 +23,7 @@ pub(crate) fn specs() -> Vec<TopicSpec> {
         .to_vec()
 }
 
-/// Small segments, and nothing that happens by itself.
+/// Options with small segments and no background activity.
 pub(crate) fn still() -> Options {
     Options {
         sync: SyncPolicy::Every(Duration::from_secs(3_600)),
@@ -38,7 +38,7 @@ pub(crate) fn open(folder: &Path) -> EmbeddedLog {
     let begun = Instant::now();
     loop {
         match try_open(folder) {
-            // A process that another test starts holds every open file, and so every lock, until it runs its program.
+            // A process started by another test holds all open files, and so all locks, until it runs its program.
             Err(LogError::Invalid(said)) if said.contains("in use") && begun.elapsed() < Duration::from_secs(10) => {
                 std::thread::yield_now();
             }
@@ -55,7 +55,7 @@ pub(crate) fn place(topic: Topic, partition: u32) -> TopicPartition {
     TopicPartition::new(topic, partition)
 }
 
-/// A record whose size and bytes follow from its number.
+/// Creates a record whose size and bytes are derived from its number.
 pub(crate) fn record(place: TopicPartition, number: u64) -> Record {
     Record {
         place,
@@ -71,7 +71,7 @@ fn value(number: u64) -> Bytes {
     bytes.collect::<Vec<_>>().into()
 }
 
-/// The number of a record, of which every byte is as it was made.
+/// Returns the number of a record, after checking that all its bytes are intact.
 pub(crate) fn number(delivered: &Delivered) -> u64 {
     let number = u64::from_le_bytes(delivered.header("number").unwrap().as_ref().try_into().unwrap());
     let made = record(delivered.place, number);
@@ -84,7 +84,7 @@ pub(crate) async fn append(log: &dyn Log, place: TopicPartition, numbers: impl I
     log.append(numbers.into_iter().map(|number| record(place, number)).collect()).await.unwrap();
 }
 
-/// All that a partition holds, as offset and number.
+/// Returns all records of a partition, as offset and number.
 pub(crate) async fn read_all(log: &dyn Log, place: TopicPartition) -> Vec<(Offset, u64)> {
     try_read_all(log, place).await.unwrap()
 }
@@ -102,7 +102,7 @@ pub(crate) async fn try_read_all(log: &dyn Log, place: TopicPartition) -> Result
     Ok(all)
 }
 
-/// What a process leaves behind that is killed now: its files as they are.
+/// Returns a copy of the files, as a process killed now would leave them.
 pub(crate) fn killed(folder: &Path) -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
     copy_folder(folder, copy.path());
@@ -122,7 +122,7 @@ fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-/// The segment files of a partition, sorted.
+/// Returns the segment files of a partition, sorted.
 pub(crate) fn files(folder: &Path, place: TopicPartition) -> Vec<std::path::PathBuf> {
     let folder = folder.join("topics").join(place.topic.0).join(place.partition.to_string());
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();

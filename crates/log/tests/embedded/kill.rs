@@ -1,4 +1,4 @@
-//! A process that appends is killed at any moment, again and again: all that it was told is there.
+//! A process that appends is killed repeatedly, at arbitrary moments: all that was acknowledged to it survives.
 
 use std::{
     collections::HashMap,
@@ -19,12 +19,12 @@ const KILLS: u64 = 20;
 const GROUP: &str = "killed";
 const KEYS: u64 = 50;
 
-/// What the process was told, over all its lives.
+/// Acknowledgements that the process received, over all its runs.
 #[derive(Default)]
 struct Told {
     records: HashMap<(TopicPartition, u64), u64>,
     commits: HashMap<u32, u64>,
-    /// Asked to be deleted, perhaps in vain.
+    /// Requested deletions, which may not have taken effect.
     deleted: HashMap<u32, u64>,
 }
 
@@ -65,12 +65,12 @@ async fn append_for_ever(folder: &Path, round: u64) {
             lines += &format!("delete {partition} {before}\n");
             log.delete_below(at, before).await.unwrap();
         }
-        // Not `println!`, which the test harness would keep to itself.
+        // `println!` would be captured by the test harness.
         std::io::stdout().write_all(lines.as_bytes()).unwrap();
     }
 }
 
-/// Runs it until it has told `lines`, kills it, and notes what else it had told.
+/// Runs the process until it has reported `lines` lines, kills it, and records its remaining output too.
 fn run_and_kill(folder: &Path, round: u64, lines: u64, told: &mut Told) {
     let mut process = Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", "kill::appends_until_it_is_killed"])
@@ -87,7 +87,7 @@ fn run_and_kill(folder: &Path, round: u64, lines: u64, told: &mut Told) {
             process.kill().unwrap();
         }
         line.clear();
-        // The last line may be cut.
+        // The last line may be truncated.
         if output.read_line(&mut line).unwrap() == 0 || !line.ends_with('\n') {
             break;
         }
@@ -145,11 +145,11 @@ async fn verify(folder: &Path, told: &Told) {
 async fn every_acknowledged_record_outlives_its_process() {
     let folder = tempdir().unwrap();
     let mut told = Told::default();
-    // A linear congruential generator (Knuth, MMIX): the moments differ, and are the same in every run.
+    // Linear congruential generator (Knuth, MMIX): the moments differ, but are the same in every run.
     let mut random = 20_261_121_u64;
     for round in 0..KILLS {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        // Sometimes while it is opening the log.
+        // Sometimes while the log is being opened.
         let lines = if round % 7 == 6 { 0 } else { (random >> 33) % 4_000 };
         run_and_kill(folder.path(), round, lines, &mut told);
         verify(folder.path(), &told).await;

@@ -1,4 +1,4 @@
-//! The embedded log: the contract, and what happens when processes are killed, files damaged, power cut and disks full.
+//! The embedded log: the contract, and recovery from kills, damaged files, power cuts and full disks.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "these are tests")]
 

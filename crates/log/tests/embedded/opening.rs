@@ -1,4 +1,4 @@
-//! Opening: who may, what is refused and how that is said, what is found again.
+//! Opening: locking, refusals and their messages, recovered contents.
 
 use std::{fs, time::Duration};
 

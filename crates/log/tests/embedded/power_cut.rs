@@ -1,4 +1,4 @@
-//! After a restart of the system the log stands at one moment, in all topics and commits alike.
+//! After a restart of the system, all topics and commits are as of the same moment.
 
 use std::{fs, path::Path};
 
@@ -7,7 +7,7 @@ use tempfile::tempdir;
 
 use crate::fixture::{COMPACT, DELETE, KEEP, append, files, killed, open, place, read_all, specs, still};
 
-/// Makes the checkpoints say that they were written in an earlier run of the system.
+/// Rewrites the checkpoints as if an earlier boot of the system had written them.
 fn restart_the_system(folder: &Path) {
     for slot in ["checkpoint.0", "checkpoint.1"] {
         let path = folder.join(slot);
@@ -127,7 +127,7 @@ async fn pages_that_never_reached_the_disk_are_behind_the_checkpoint() {
     append(&log, at, 30..200).await;
     let cut = killed(folder.path());
     restart_the_system(cut.path());
-    // The system writes pages back in any order: of a file behind the checkpoint there may be the end and not the beginning.
+    // The system writes pages back in any order: a file beyond the checkpoint may have its end but not its start.
     let last = files(cut.path(), at).pop().unwrap();
     let mut bytes = fs::read(&last).unwrap();
     bytes[..100].fill(0);

@@ -1,4 +1,4 @@
-//! What is not needed is freed, and neither descriptors nor turns run out.
+//! Segments: obsolete ones are removed, few files are open, and each record is delivered once.
 
 use std::{fs, time::Duration};
 
@@ -70,7 +70,7 @@ async fn what_was_read_before_a_pause_or_a_new_start_is_not_delivered() {
     let mut consumer = log.consumer("group", &[DELETE]).unwrap();
     consumer.poll(WAIT).await.unwrap();
     consumer.start(at, 0).unwrap();
-    // An old segment: reading begins aside, and the poll ends before it is done, unless that was quick.
+    // An old segment is read on the blocking pool; the poll ends before that read, unless the read was quick.
     let mut tries = 0;
     while consumer.poll(Duration::ZERO).await.unwrap().is_some() {
         tries += 1;
@@ -80,7 +80,7 @@ async fn what_was_read_before_a_pause_or_a_new_start_is_not_delivered() {
     consumer.pause(&[at]).unwrap();
     assert!(consumer.poll(Duration::from_millis(50)).await.unwrap().is_none());
     consumer.resume(&[at]).unwrap();
-    // Dropped or not: what it reads is from before the new start.
+    // Whether this poll is dropped or not, it reads records from before the new start.
     let _ = tokio::time::timeout(Duration::ZERO, consumer.poll(Duration::ZERO)).await;
     consumer.start(at, 100).unwrap();
     let Some(Event::Records(batch)) = consumer.poll(WAIT).await.unwrap() else { panic!("no records") };

@@ -1,4 +1,4 @@
-//! Appends: size, backpressure, brokers that are away.
+//! Appends: record size, back-pressure, unavailable brokers.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -32,13 +32,13 @@ async fn the_largest_record_is_taken_though_no_compression_makes_it_smaller() {
     .await;
 }
 
-/// Brokers that take less than the record limit, as when a topic's setting was lowered.
+/// Brokers that accept less than the record limit, as after a topic's setting was lowered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs the servers of tests/stack"]
 async fn what_the_brokers_refuse_is_refused_by_itself_and_the_producer_goes_on() {
     let large = config();
     let small = KafkaConfig { record_limit: 600_000, ..large.clone() };
-    // The topic is made for less than what the producer takes.
+    // The topic is created for smaller records than the producer accepts.
     with(small, &specs(&[ONE], 2), |_| async move {
         let log = KafkaLog::connect(large).await.unwrap();
         let of = |partition, bytes: usize| Record { value: Some(noise(bytes).into()), ..record(at(partition), 0) };
@@ -56,7 +56,7 @@ async fn what_the_brokers_refuse_is_refused_by_itself_and_the_producer_goes_on()
     .await;
 }
 
-/// Bytes that do not get smaller when they are compressed.
+/// Returns bytes that do not compress.
 pub(crate) fn noise(bytes: usize) -> Vec<u8> {
     let mut random = 1_u64;
     let mut next = || {
@@ -122,7 +122,7 @@ async fn a_log_that_is_dropped_without_a_flush_loses_nothing_that_was_acknowledg
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn brokers_that_are_away_are_named_when_the_patience_is_over() {
-    // Nobody listens at port 1 of this machine.
+    // No process listens on port 1 of this machine.
     let config = KafkaConfig {
         connect_patience: Duration::from_secs(2),
         request_timeout: Duration::from_secs(1),
@@ -134,7 +134,7 @@ async fn brokers_that_are_away_are_named_when_the_patience_is_over() {
     assert!(error.to_string().contains("no broker of `127.0.0.1:1` answered within 2s"), "{error}");
 }
 
-/// Kills brokers of a cluster of three, one after the other, while records are appended, and one is away for good.
+/// Kills and restarts the brokers of a cluster of three, one after the other, while records are appended.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs the servers of tests/stack"]
 async fn every_append_is_acknowledged_once_while_brokers_are_killed() {

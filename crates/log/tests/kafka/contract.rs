@@ -1,4 +1,4 @@
-//! The promises of the traits.
+//! The guarantees of the traits.
 
 use orbweaver_log::contract;
 

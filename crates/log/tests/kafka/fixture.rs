@@ -1,4 +1,4 @@
-//! Logs on the shared broker, each with a prefix of its own that is deleted afterwards.
+//! Logs on the shared broker, each with its own prefix, whose topics are deleted afterwards.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -10,20 +10,20 @@ use orbweaver_log::{
 use orbweaver_messages::Topic;
 use tokio::time::Instant;
 
-/// How long a test waits for what must come.
+/// Timeout for expected events.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A configuration with a prefix of its own.
+/// Returns a configuration with a unique prefix.
 pub(crate) fn config() -> KafkaConfig {
     KafkaConfig { prefix: orbweaver_testkit::unique("log"), ..KafkaConfig::new(orbweaver_testkit::brokers()) }
 }
 
-/// Topics of a test.
+/// Returns the specifications of a test's topics.
 pub(crate) fn specs(topics: &[Topic], partitions: u32) -> Vec<TopicSpec> {
     topics.iter().map(|topic| TopicSpec::new(*topic, partitions, Cleanup::Delete)).collect()
 }
 
-/// Runs `test` on a log with these topics, and deletes them, however it ended.
+/// Runs `test` on a log with these topics, then deletes them, whatever the result.
 pub(crate) async fn with<F>(config: KafkaConfig, specs: &[TopicSpec], test: impl FnOnce(Arc<KafkaLog>) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -55,7 +55,7 @@ pub(crate) fn number(record: &Delivered) -> usize {
     std::str::from_utf8(record.value.as_ref().unwrap()).unwrap().parse().unwrap()
 }
 
-/// A member that notes what it is told, and hands back at once unless told otherwise.
+/// A member that records its events, and releases revoked partitions immediately unless `keeps` is set.
 pub(crate) struct Member {
     pub(crate) consumer: Box<dyn Consumer>,
     pub(crate) held: BTreeSet<TopicPartition>,
@@ -72,7 +72,7 @@ impl Member {
         Self { consumer, held, revoked, lost, records: vec![], keeps: false }
     }
 
-    /// One poll.
+    /// Polls once.
     pub(crate) async fn step(&mut self) {
         match self.consumer.poll(Duration::from_millis(50)).await.unwrap() {
             None => {}
@@ -101,7 +101,7 @@ impl Member {
         self.held.retain(|place| !places.contains(place));
     }
 
-    /// Polls until `enough`.
+    /// Polls until `enough` holds.
     pub(crate) async fn until(&mut self, what: &str, enough: impl Fn(&Self) -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !enough(self) {
@@ -110,13 +110,13 @@ impl Member {
         }
     }
 
-    /// The partitions of a topic that it holds.
+    /// Returns the assigned partitions of a topic.
     pub(crate) fn of(&self, topic: Topic) -> Vec<u32> {
         self.held.iter().filter(|place| place.topic == topic).map(|place| place.partition).collect()
     }
 }
 
-/// Polls two members until `enough`.
+/// Polls two members until `enough` holds.
 pub(crate) async fn both_until(
     one: &mut Member,
     two: &mut Member,

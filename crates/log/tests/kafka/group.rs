@@ -1,4 +1,4 @@
-//! Members of one group: who gets what, and what happens to what is taken away.
+//! Members of one group: assignment, revocation, loss.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -57,7 +57,7 @@ async fn the_classic_protocol_keeps_partition_n_of_all_topics_in_one_place_too()
         one.keeps = true;
         both_until(&mut one, &mut two, "a call for all", |one, _| one.revoked.len() == 16).await;
         one.consumer.commit(vec![(at(0), commit(10))]).await.unwrap();
-        // In pieces, as they are drained.
+        // One by one, as they drain.
         for place in one.revoked.clone() {
             one.hand_back(&[place]);
         }
@@ -90,8 +90,8 @@ async fn what_is_wanted_back_is_drained_committed_and_handed_back_and_its_succes
         both_until(&mut one, &mut two, "a call for half", |one, _| one.revoked.len() == 4).await;
         let going: Vec<_> = one.revoked.iter().copied().collect();
         let staying = one.held.iter().copied().find(|place| !going.contains(place)).unwrap();
-        // While it drains, what goes delivers nothing. (What stays neither: librdkafka stops all partitions of a member
-        // until it has answered.)
+        // While the member drains, revoked partitions deliver nothing. (Nor do the others: librdkafka stops all
+        // partitions of a member until it has answered.)
         append(&log, staying, 100..110).await;
         append(&log, going[0], 100..110).await;
         one.records.clear();
@@ -143,13 +143,13 @@ async fn the_first_record_after_a_start_is_the_one_that_was_named() {
             for partition in 0..PARTITIONS {
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 let from = (random >> 33) % (RECORDS as u64 - 300);
-                // Some go on as they were; at first all begin.
+                // In the first round all start; later some continue undisturbed.
                 if round == 0 || random.is_multiple_of(3) {
                     member.consumer.start(at(partition), from).unwrap();
                     starts.insert(at(partition), from);
                 }
             }
-            // From the moment of the start on nothing else may come.
+            // From the start on, no other records may arrive.
             member.records.clear();
             let all =
                 |member: &Member| starts.keys().all(|place| member.records.iter().any(|record| record.place == *place));
@@ -165,8 +165,8 @@ async fn the_first_record_after_a_start_is_the_one_that_was_named() {
     .await;
 }
 
-/// librdkafka wants a position when it takes a partition: neither one that is not in the log any more nor one that is looked
-/// up late may get in the way of the start that follows at once.
+/// librdkafka requires a position when it accepts a partition. Neither a position that is no longer in the log nor one
+/// that is looked up late may interfere with a start right after the assignment.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs the servers of tests/stack"]
 async fn a_start_at_once_after_the_assignment_counts_whatever_the_log_begins_with() {
@@ -190,7 +190,7 @@ async fn a_start_at_once_after_the_assignment_counts_whatever_the_log_begins_wit
                     started.insert(*place);
                 }
             }
-            // Long enough for whatever librdkafka asks again after half a second.
+            // Long enough for queries that librdkafka repeats after half a second.
             let until = Instant::now() + Duration::from_secs(1);
             member.until("a second", |_| Instant::now() >= until).await;
             for partition in 0..PARTITIONS {
@@ -264,13 +264,13 @@ async fn a_member_that_did_not_poll_for_too_long_has_lost_all_and_its_commit_is_
         }
         one.step().await;
         let mut two = Member::join(&log, "group", &[ONE]);
-        // The first is not polled any more, so that the second gets everything.
+        // The first member is no longer polled, so the second is assigned everything.
         two.until("all partitions", |two| two.held.len() == 8).await;
         two.consumer.commit(vec![(at(3), commit(2))]).await.unwrap();
         let refused = one.consumer.commit(vec![(at(3), commit(1))]).await;
         assert!(matches!(refused, Err(LogError::NotAssigned(_))), "{refused:?}");
         assert_eq!(log.committed("group", &[at(3)]).await.unwrap(), [Some(commit(2))]);
-        // The call for a rebalance may have come first, and then stands for the loss.
+        // A revocation may have arrived first, in place of the loss.
         both_until(&mut one, &mut two, "the loss", |one, _| one.lost.len() + one.revoked.len() >= 8).await;
         both_until(&mut one, &mut two, "a half each", |one, two| two.held.len() == 4 && one.held.len() == 4).await;
         assert_eq!(log.committed("group", &[at(3)]).await.unwrap(), [Some(commit(2))]);
@@ -291,7 +291,7 @@ async fn a_member_that_leaves_while_it_drains_does_not_hang() {
         both_until(&mut one, &mut two, "a call for half", |one, _| one.revoked.len() == 4).await;
         tokio::time::timeout(Duration::from_secs(20), one.consumer.close()).await.expect("it leaves").unwrap();
         two.until("all partitions", |two| two.held.len() == 8).await;
-        // One that is dropped says good-bye too, off this thread.
+        // A dropped member leaves the group too, on another thread.
         drop(two);
         let mut three = Member::join(&log, "group", &[ONE]);
         three.until("all partitions", |three| three.held.len() == 8).await;
@@ -325,7 +325,7 @@ async fn a_member_with_a_name_that_comes_back_disturbs_nobody() {
 #[ignore = "needs the servers of tests/stack"]
 async fn the_session_of_a_group_is_what_the_brokers_say_and_with_the_classic_protocol_what_was_asked_for() {
     with(config(), &specs(&[ONE], 1), |log| async move {
-        // Six seconds are the default of the brokers of tests/stack.
+        // The brokers of tests/stack default to six seconds.
         assert_eq!(log.session_timeout("group").await.unwrap(), Some(Duration::from_secs(6)));
     })
     .await;

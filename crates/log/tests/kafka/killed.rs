@@ -1,4 +1,4 @@
-//! A member that is killed, and one that is frozen: real processes.
+//! A killed member and a suspended one, in real processes.
 
 use std::{
     io::{BufRead, BufReader, Lines},
@@ -26,7 +26,7 @@ fn commit(offset: u64) -> Commit {
     Commit { offset, metadata: String::new() }
 }
 
-/// The process that is killed or frozen; nothing by itself. It tells what happens to it, a line each.
+/// The process that is killed or suspended; does nothing on its own. It reports its events, one per line.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "run by other tests"]
 async fn holds_partitions_until_it_is_killed() {
@@ -39,7 +39,7 @@ async fn holds_partitions_until_it_is_killed() {
         member.consumer.start(at(partition), 0).unwrap();
     }
     eprintln!("told: holds");
-    // Should nobody kill it, it ends.
+    // Ends by itself if it is not killed.
     let ends = Instant::now() + Duration::from_secs(120);
     let (mut last, mut lost) = (Instant::now(), 0);
     while Instant::now() < ends {
@@ -59,7 +59,7 @@ async fn holds_partitions_until_it_is_killed() {
     }
 }
 
-/// A process that holds all partitions, and what it says.
+/// A process that holds all partitions, and its output.
 struct Holder {
     process: Child,
     lines: Lines<BufReader<ChildStderr>>,
@@ -139,7 +139,7 @@ async fn a_frozen_member_that_wakes_commits_nothing_and_hears_of_its_loss_also_w
         let words = tokio::task::spawn_blocking(move || (frozen.says(), frozen.says(), frozen));
         let (words, ()) = futures::future::join(words, polls).await;
         let (first, second, frozen) = words.unwrap();
-        // In either order: it may have been within a poll when it was frozen.
+        // In either order: it may have been suspended during a poll.
         let mut words = [first, second];
         words.sort();
         assert_eq!(words, ["lost 8", "refused"]);

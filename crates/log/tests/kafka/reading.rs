@@ -24,7 +24,7 @@ fn at(partition: u32) -> TopicPartition {
     TopicPartition::new(ONE, partition)
 }
 
-/// Reads until `end`; the offsets with the numbers.
+/// Reads until `end`; returns offsets and numbers.
 async fn read_to(reader: &mut dyn Reader, end: Offset) -> Vec<(Offset, usize)> {
     let (deadline, mut read) = (Instant::now() + PATIENCE, vec![]);
     while reader.position() < end {
@@ -98,7 +98,7 @@ async fn a_reader_that_stands_still_holds_nobody_up_and_misses_nothing() {
     .await;
 }
 
-/// Makes a transaction of `numbers` in partition 0 of [`ONE`].
+/// Writes a transaction of `numbers` to partition 0 of [`ONE`], and commits or aborts it.
 fn transact(log: &KafkaLog, numbers: std::ops::Range<usize>, commit: bool) {
     let producer: BaseProducer = ClientConfig::new()
         .set("bootstrap.servers", &log.config().brokers)
@@ -128,7 +128,7 @@ async fn a_reader_passes_the_markers_of_transactions_at_the_end() {
         })
         .await
         .unwrap();
-        // Three records, a marker, three that were given up, a marker; markers are written a moment after the answer.
+        // Three records, a marker, three aborted records, a marker; markers are written shortly after the response.
         let deadline = Instant::now() + PATIENCE;
         while log.bounds(at(0)).await.unwrap() != (Bounds { start: 0, end: 8 }) {
             assert!(Instant::now() < deadline, "the markers never came");
@@ -137,7 +137,7 @@ async fn a_reader_passes_the_markers_of_transactions_at_the_end() {
         assert_eq!(read_to(&mut *reader, 8).await, [(0, 0), (1, 1), (2, 2)]);
         for from in 3..=8 {
             let mut reader = log.reader(at(0), from).await.unwrap();
-            // As quickly as the look for completion waits.
+            // As long as the completion check waits.
             let read = reader.read(Duration::from_millis(500)).await.unwrap();
             assert_eq!((read.len(), reader.position()), (0, 8), "from {from}");
         }
@@ -196,7 +196,7 @@ async fn a_reader_passes_what_compaction_took() {
             ..record(at(0), n)
         };
         log.append((0..500).map(keyed).collect()).await.unwrap();
-        // Until the cleaner has been there; a new segment lets it look.
+        // Until the cleaner has run; it needs a new segment to do so.
         let (deadline, mut written) = (Instant::now() + PATIENCE, 500);
         loop {
             assert!(Instant::now() < deadline, "nothing was compacted");
@@ -232,7 +232,7 @@ async fn an_untouched_record_behind_a_deletion_is_read_as_it_was() {
         assert_eq!(first[0].offset, 0);
         log.delete_below(at(0), 600).await.unwrap();
         append(&log, at(0), 1_000..1_010).await;
-        // What was fetched before is given, then what is there: no offset comes twice, none above the deletion is missing.
+        // Returns prefetched records, then those in the log: no offset is repeated, none above the deletion missing.
         let mut read: Vec<_> = first.iter().map(|record| (record.offset, number(record))).collect();
         read.extend(read_to(&mut *reader, 1_010).await);
         assert!(read.windows(2).all(|pair| pair[0].0 < pair[1].0) && read.iter().all(|(at, n)| *at == *n as u64));

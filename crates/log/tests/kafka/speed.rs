@@ -1,4 +1,4 @@
-//! How fast it is: figures for the README, printed. Nothing is asserted about time.
+//! Throughput figures, printed; nothing is asserted about time.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ fn of_300_bytes(partition: u32, n: usize) -> Record {
     Record { value: Some(value.into()), ..record(at(partition), n) }
 }
 
-/// CPU time of this process, all threads.
+/// Returns the CPU time of this process, over all threads.
 fn cpu() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();

@@ -1,4 +1,4 @@
-//! Topics are made, checked and listed.
+//! Creating, checking and listing topics.
 
 use orbweaver_log::{
     Commit, Log, LogError, TopicPartition,
@@ -49,7 +49,7 @@ async fn topics_are_made_once_with_a_commit_for_every_group_and_are_well_then() 
             assert!(matches!(&refused, LogError::Invalid(reason) if reason.contains(part)), "{refused}");
         }
 
-        // A group that has its first commit may be joined: what the commit made of it does not stand in the way.
+        // A group with an initial commit can be joined: what the commit created does not prevent it.
         let mut member = crate::fixture::Member::join(&log, "frontier", &[topic::FRONTIER]);
         member.until("all partitions", |member| member.held.len() == 4).await;
         member.consumer.close().await.unwrap();
@@ -57,7 +57,7 @@ async fn topics_are_made_once_with_a_commit_for_every_group_and_are_well_then() 
     .await;
 }
 
-/// Makes a topic that is not as it should be.
+/// Creates a topic with wrong settings.
 async fn make(log: &KafkaLog, topic: Topic, partitions: i32, settings: &[(&str, &str)]) {
     let admin: AdminClient<DefaultClientContext> =
         ClientConfig::new().set("bootstrap.servers", &log.config().brokers).create().unwrap();
@@ -119,7 +119,7 @@ async fn every_fault_of_the_topics_is_told_at_once_with_how_to_mend_it() {
             assert!(all.contains(&part), "{part}\nis not in\n{all}");
         }
         let missing = topic::topics().len() - 3;
-        // Beside the missing: uneven, cleanup, three of pages, and a group each for frontier, pages and seeds.
+        // Plus the missing topics: uneven, cleanup, three of pages, and one group each for frontier, pages and seeds.
         assert_eq!(faults.len(), missing + 1 + 1 + 3 + 3, "{all}");
     })
     .await;

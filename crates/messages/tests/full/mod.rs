@@ -1,5 +1,5 @@
-//! A full instance of every JSON message: every option given, no list empty. A new field does not compile until it is
-//! here, and `agree.rs` fails until it is in the schema.
+//! A complete instance of every JSON message: every option present, no list empty. A new field must be set here to
+//! compile, and `agree.rs` fails until it is in the schema.
 
 use std::fmt::Debug;
 
@@ -13,11 +13,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// A message type behind one face.
+/// Common interface of all message types.
 pub(crate) trait Message {
-    /// The message as JSON.
+    /// Returns the message as JSON.
     fn value(&self) -> Value;
-    /// Reads the value as this type and writes it again.
+    /// Decodes the value as this type and encodes it again.
     fn round_trip(&self, value: &Value) -> Result<Value, String>;
 }
 
@@ -35,7 +35,7 @@ impl<T: Serialize + DeserializeOwned + PartialEq + Debug> Message for T {
     }
 }
 
-/// Every JSON message: the name of its schema, and a full instance.
+/// Returns a complete instance of every JSON message, with the name of its schema.
 pub(crate) fn messages() -> Vec<(&'static str, Box<dyn Message>)> {
     vec![
         ("seed", Box::new(Seed { url: "https://example.org/".into(), crawl: Some("docs".into()) })),

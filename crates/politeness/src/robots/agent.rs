@@ -1,11 +1,12 @@
 //! Product tokens.
 
-/// Whether a byte belongs to a product token.
+/// Returns `true` for a byte of a product token.
 pub(super) fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_'
 }
 
-/// The product token of a user agent, in lower case: `Orbweaver/0.1 (+https://…)` gives `orbweaver`. Empty when there is none.
+/// Returns the product token of a user agent, in lower case: `orbweaver` for `Orbweaver/0.1 (+https://…)`. Empty
+/// without one.
 #[must_use]
 pub fn agent_token(user_agent: &str) -> String {
     let name = user_agent.trim_start();
@@ -13,7 +14,7 @@ pub fn agent_token(user_agent: &str) -> String {
     name[..end].to_ascii_lowercase()
 }
 
-/// What a `User-agent` line names: a token in lower case, or `*`; `None` when it names nobody.
+/// Returns the agent that a `User-agent` line names: a token in lower case, or `*`; `None` if it names none.
 pub(super) fn named_agent(value: &[u8]) -> Option<Box<str>> {
     if let [b'*', rest @ ..] = value {
         let alone = rest.first().is_none_or(|&next| !is_token_byte(next));

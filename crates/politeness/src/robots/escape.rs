@@ -1,19 +1,20 @@
-//! Percent-encoding: rules and paths are brought to one form before they are compared (RFC 9309 section 2.2.2).
+//! Percent-encoding: rules and paths are normalized before they are compared (RFC 9309 section 2.2.2).
 //!
-//! Unreserved characters stand for themselves, reserved ones stay as they were given (`/` and `%2F` differ), everything
-//! else is percent-encoded in upper case. `*` and `$` are encoded too where they are meant literally, since they mean
-//! something else in a rule (section 2.2.3).
+//! Unreserved characters are unescaped, reserved ones stay as given (`/` and `%2F` differ), all others are
+//! percent-encoded in upper case. Literal `*` and `$` are encoded too, since they are operators in a rule (section
+//! 2.2.3).
 
 use std::borrow::Cow;
 
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
-/// RFC 3986 section 2.3.
+/// Returns `true` for an unreserved character (RFC 3986 section 2.3).
 fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
-/// Stands for itself: unreserved, or reserved (RFC 3986 section 2.2) and without a meaning in rules.
+/// Returns `true` for a byte that is never encoded: unreserved, or reserved (RFC 3986 section 2.2) and no operator in
+/// rules.
 fn is_plain(byte: u8) -> bool {
     let reserved = matches!(
         byte,
@@ -22,7 +23,7 @@ fn is_plain(byte: u8) -> bool {
     reserved || is_unreserved(byte)
 }
 
-/// Appends the compared form of `raw`.
+/// Appends the normalized form of `raw`.
 pub(super) fn push_comparable(raw: &[u8], out: &mut Vec<u8>) {
     let mut rest = raw;
     while let [byte, tail @ ..] = rest {
@@ -37,7 +38,7 @@ pub(super) fn push_comparable(raw: &[u8], out: &mut Vec<u8>) {
                 push_escaped(decoded, out);
             }
         } else if *byte == b'%' {
-            // A stray percent sign stays: `/foo%` is to match `/foo%20bar` as its author meant.
+            // A stray percent sign stays: `/foo%` is to match `/foo%20bar`, as its author intended.
             out.push(b'%');
         } else {
             push_escaped(*byte, out);
@@ -45,7 +46,7 @@ pub(super) fn push_comparable(raw: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The octet of a `%XX` whose `XX` begins `digits`.
+/// Returns the octet of a `%XX` whose `XX` begins `digits`.
 fn escaped_octet(digits: &[u8]) -> Option<u8> {
     let digit = |at: usize| digits.get(at).and_then(|&c| char::from(c).to_digit(16));
     u8::try_from(digit(0)? * 16 + digit(1)?).ok()
@@ -55,7 +56,7 @@ pub(super) fn push_escaped(byte: u8, out: &mut Vec<u8>) {
     out.extend_from_slice(&[b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
 }
 
-/// The compared form of a path and query: begins with `/`, has no fragment.
+/// Returns the normalized form of a path and query: begins with `/`, has no fragment.
 pub(super) fn comparable_path(path: &str) -> Cow<'_, [u8]> {
     let bytes = path.as_bytes();
     let bytes = &bytes[..memchr::memchr(b'#', bytes).unwrap_or(bytes.len())];
@@ -70,7 +71,8 @@ pub(super) fn comparable_path(path: &str) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// The path and query of an absolute URL, as written; of anything else, what follows its first `/` or `?`.
+/// Returns the path and query of an absolute URL, as written; of any other text, the part from its first `/` or `?`
+/// on.
 #[must_use]
 pub fn path_and_query(url: &str) -> &str {
     let url = &url[..url.find('#').unwrap_or(url.len())];

@@ -1,26 +1,26 @@
-//! What a robots.txt says of one URL, for people.
+//! Human-readable verdict of a robots.txt on one URL.
 
 use serde::Serialize;
 
 use super::{Limits, Robots, path_and_query};
 
-/// What a robots.txt says of one URL.
+/// Verdict of a robots.txt on one URL.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Explanation {
-    /// The URL, as asked.
+    /// The URL, as given.
     pub url: String,
-    /// The agent may request it.
+    /// Whether the agent may request it.
     pub allowed: bool,
-    /// The rule that decided, as `Disallow: /path`; `null` when none matched.
+    /// The deciding rule, as `Disallow: /path`; `null` if none matched.
     pub rule: Option<String>,
-    /// The number of that rule's line, from 1.
+    /// Line number of the rule, from 1.
     pub line: Option<u32>,
-    /// The agent's crawl-delay, in milliseconds.
+    /// Crawl-delay of the agent, in milliseconds.
     pub crawl_delay_ms: Option<u64>,
 }
 
 impl Robots {
-    /// What it says to `agent` of `url` (absolute, or a path).
+    /// Explains the verdict for `agent` on `url` (absolute, or a path).
     #[must_use]
     pub fn explain(&self, agent: &str, url: &str) -> Explanation {
         let verdict = self.verdict(agent, path_and_query(url));
@@ -34,7 +34,7 @@ impl Robots {
     }
 }
 
-/// What a robots.txt says to `agent` of `url`. Parse once and use [`Robots::explain`] when there are many URLs.
+/// Explains the verdict of a robots.txt for `agent` on `url`. For many URLs, parse once and call [`Robots::explain`].
 #[must_use]
 pub fn explain(robots_txt: &[u8], agent: &str, url: &str) -> Explanation {
     Robots::parse(robots_txt, &Limits::default()).explain(agent, url)

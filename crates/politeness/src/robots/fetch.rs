@@ -1,46 +1,46 @@
-//! What the answer to a request for robots.txt means (RFC 9309 section 2.3.1).
+//! Meaning of the response to a request for robots.txt (RFC 9309 section 2.3.1).
 
 use orbweaver_messages::Millis;
 
-/// A robots.txt is used for so long before it is asked for again, in milliseconds: 24 hours (RFC 9309 section 2.4).
+/// Time after which a robots.txt is requested again, in milliseconds: 24 hours (RFC 9309 section 2.4).
 pub const FRESH_MS: Millis = 24 * 3_600_000;
-/// A robots.txt that cannot be had anew is used for so long, in milliseconds: seven days.
+/// Maximum age of a robots.txt in use that cannot be refreshed, in milliseconds: seven days.
 pub const STALE_MS: Millis = 7 * 24 * 3_600_000;
-/// How long "unreachable" is believed before the robots.txt is asked for again, in milliseconds: ten minutes.
+/// Time for which a robots.txt counts as unreachable before it is requested again, in milliseconds: ten minutes.
 pub const UNREACHABLE_MS: Millis = 600_000;
-/// Redirects of a robots.txt that are followed, across hosts too.
+/// Maximum number of redirects followed for a robots.txt, across hosts too.
 pub const MAX_REDIRECTS: u8 = 5;
 
-/// What came of a request for robots.txt.
+/// Result of a request for robots.txt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RobotsAnswer {
-    /// An answer with this status, after `redirects` redirects.
+    /// A response with this status, after `redirects` redirects.
     Status {
         /// The HTTP status.
         status: u16,
-        /// The redirects that led to it.
+        /// Number of redirects that led to it.
         redirects: u8,
     },
-    /// No answer: DNS, connection, TLS, timeout, broken HTTP.
+    /// No response: DNS, connection, TLS, timeout, invalid HTTP.
     Failed,
 }
 
-/// What holds for an authority.
+/// Policy for an authority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RobotsPolicy {
-    /// What the body says; for a body of any content type, since an error page holds no rules.
+    /// Obey the body, of any content type, since an error page holds no rules.
     Parse,
-    /// Ask where the redirect leads, and apply what is found there to the first authority.
+    /// Request the redirect's target, and apply the result to the first authority.
     Follow,
     /// Unavailable: everything is allowed.
     AllowAll,
-    /// Unreachable: nothing is allowed, for [`UNREACHABLE_MS`]; unless a copy younger than [`STALE_MS`] is at hand. It stays
-    /// so however long it lasts (the RFC would let us go on after 30 days).
+    /// Unreachable: nothing is allowed for [`UNREACHABLE_MS`], unless a copy younger than [`STALE_MS`] is available.
+    /// This holds for as long as the file is unreachable (the RFC would permit crawling after 30 days).
     DisallowAll,
 }
 
 impl RobotsAnswer {
-    /// What it means. 429 counts as unreachable, as with Google: a site that is busy has not said that all is allowed. A
+    /// Returns the policy. 429 counts as unreachable, as with Google: a busy site has not allowed everything. A
     /// redirect without a target, and the one after [`MAX_REDIRECTS`], count as unavailable.
     #[must_use]
     pub fn policy(self) -> RobotsPolicy {

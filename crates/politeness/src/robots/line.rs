@@ -1,6 +1,6 @@
 //! Lines of a robots.txt: numbers, directives, values.
 
-/// What a line says.
+/// Directive of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Directive {
     UserAgent,
@@ -10,7 +10,7 @@ pub(super) enum Directive {
     Sitemap,
 }
 
-/// Names in lower case, with the misspellings that are frequent enough to be understood by Google's parser.
+/// Directive names in lower case, with the frequent misspellings that Google's parser accepts.
 const NAMES: &[(&[u8], Directive)] = &[
     (b"disallow", Directive::Disallow),
     (b"allow", Directive::Allow),
@@ -43,7 +43,8 @@ pub(super) fn numbered(bytes: &[u8]) -> impl Iterator<Item = (u32, &[u8])> {
     (1..).zip(lines)
 }
 
-/// The directive of a line and its value, without comment and surrounding space; `None` when there is none that we know.
+/// Returns the directive of a line and its value, without comment and surrounding white space; `None` for an unknown
+/// directive.
 pub(super) fn directive(line: &[u8]) -> Option<(Directive, &[u8])> {
     let line = &line[..memchr::memchr(b'#', line).unwrap_or(line.len())];
     let (name, value) = match memchr::memchr(b':', line) {
@@ -55,7 +56,7 @@ pub(super) fn directive(line: &[u8]) -> Option<(Directive, &[u8])> {
     Some((*directive, value.trim_ascii()))
 }
 
-/// A line without a colon is understood when it is exactly two words.
+/// Splits a line without a colon, which is accepted if it has exactly two words.
 fn two_words(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let gap = line.iter().position(u8::is_ascii_whitespace)?;
     let value = line[gap..].trim_ascii();

@@ -1,4 +1,4 @@
-//! From bytes to groups, in one pass over the lines.
+//! Parser: from bytes to groups, in one pass over the lines.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,7 +11,7 @@ use super::{
     rules::Rule,
 };
 
-/// Longer ones are no URLs that we would request.
+/// Longest sitemap URL, in bytes; the crawler would not request a longer one.
 const MAX_SITEMAP_BYTES: usize = 8192;
 
 pub(super) fn parse(bytes: &[u8], limits: &Limits) -> Robots {
@@ -29,7 +29,7 @@ pub(super) fn parse(bytes: &[u8], limits: &Limits) -> Robots {
     parser.finish()
 }
 
-/// The part of a file that is used: without byte order mark (or what begins like one), and whole lines only.
+/// Returns the part of a file that is parsed: without byte order mark (or the beginning of one), and whole lines only.
 fn kept(bytes: &[u8], max_bytes: usize) -> &[u8] {
     let bytes = match bytes.get(..max_bytes) {
         // A rule that is cut would be another rule.
@@ -45,27 +45,27 @@ fn kept(bytes: &[u8], max_bytes: usize) -> &[u8] {
 #[derive(Default)]
 struct Parser {
     limits: Limits,
-    /// Each agent that was named, and by its name the index.
+    /// Agents named so far, and their indexes by name.
     agents: Vec<Named>,
     by_name: HashMap<Box<str>, usize>,
-    /// The agents of the group that is being read.
+    /// Agents of the current group.
     open: Vec<usize>,
-    /// How many of them have had their crawl-delay from this group.
+    /// Number of these that already have their crawl-delay from this group.
     delayed: usize,
-    /// A rule was read, so that the next `User-agent` begins a group.
+    /// Whether a rule was read, so that the next `User-agent` begins a group.
     has_rules: bool,
     group: Option<usize>,
     groups: Vec<Vec<Rule>>,
     rules: usize,
     sitemaps: Vec<String>,
-    /// Counts the groups, from 1.
+    /// Number of groups so far, from 1.
     opened: usize,
 }
 
 #[derive(Default)]
 struct Named {
     agent: Agent,
-    /// The last group (counted by [`Parser::opened`]) that named it.
+    /// Number of the last group (see [`Parser::opened`]) that named the agent.
     named_in: usize,
 }
 
@@ -93,7 +93,7 @@ impl Parser {
             return;
         }
         self.has_rules = true;
-        // An empty path matches nothing; a group that names nobody, or rules beyond the limit, are of no use.
+        // An empty path matches nothing; rules of a group without agents, or beyond the limit, have no effect.
         if value.is_empty() || self.open.is_empty() || self.rules >= self.limits.max_rules {
             return;
         }
@@ -139,7 +139,7 @@ impl Parser {
     }
 }
 
-/// Who allows `/a/index.html` means `/a/` too: not in the RFC, but what all that read robots.txt do.
+/// Returns the pattern of `/a/` for an `Allow: /a/index.html`: not in the RFC, but common to all robots.txt parsers.
 fn directory_of_index(value: &[u8]) -> Option<Pattern> {
     let slash = memchr::memrchr(b'/', value)?;
     value[slash..].starts_with(b"/index.htm").then(|| Pattern::new(&[&value[..=slash], b"$"].concat()))
@@ -155,7 +155,7 @@ fn rule_text(allow: bool, value: &[u8]) -> Box<str> {
     String::from_utf8(text).unwrap_or_default().into()
 }
 
-/// Seconds with an optional fraction, as milliseconds; what follows the number is ignored (`10<BR>`, `10 s`).
+/// Parses seconds with an optional fraction, as milliseconds; ignores text after the number (`10<BR>`, `10 s`).
 fn delay_ms(value: &[u8]) -> Option<u64> {
     let end = value.iter().position(|byte| !byte.is_ascii_digit() && *byte != b'.').unwrap_or(value.len());
     let seconds: f64 = std::str::from_utf8(&value[..end]).ok()?.parse().ok()?;

@@ -1,15 +1,15 @@
-//! The path of a rule, and whether it matches.
+//! Path of a rule, and matching.
 
 use memchr::memmem;
 
 use super::escape::push_comparable;
 
-/// A path pattern in the compared form: `*` stands for any octets, a `$` at the end for the end of the path.
+/// Normalized path pattern: `*` matches any octets, a `$` at the end matches the end of the path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pattern {
-    /// Without the `$` at the end; every `*` is a wildcard.
+    /// Octets without the `$` at the end; every `*` is a wildcard.
     octets: Box<[u8]>,
-    /// The length of what stands before the first wildcard.
+    /// Length of the part before the first wildcard.
     literal: usize,
     anchored: bool,
 }
@@ -28,19 +28,20 @@ impl Pattern {
         Self { octets: octets.into(), literal, anchored }
     }
 
-    /// How specific it is: its octets (RFC 9309 section 2.2.2).
+    /// Returns the specificity of the pattern: its number of octets (RFC 9309 section 2.2.2).
     pub(super) fn specificity(&self) -> usize {
         self.octets.len() + usize::from(self.anchored)
     }
 
-    /// Whether it matches a path in the compared form.
+    /// Returns `true` if the pattern matches a normalized path.
     pub(super) fn matches(&self, path: &[u8]) -> bool {
         self.run(path).0
     }
 
-    /// The verdict, and the octets of path and pattern that were passed. Each part between wildcards is sought once, at its
-    /// leftmost place behind the part before it, which never rules out a match; nothing is tried again. So the number is at
-    /// most the sum of both lengths (the search itself, `memmem`, is linear too).
+    /// Returns the result, and the number of octets of path and pattern that were passed. Each part between wildcards
+    /// is searched once, at its leftmost position after the previous part, which never rules out a match; there is no
+    /// backtracking. The number is therefore at most the sum of both lengths (the search itself, `memmem`, is linear
+    /// too).
     fn run(&self, path: &[u8]) -> (bool, usize) {
         let (first, rest) = self.octets.split_at(self.literal);
         if !path.starts_with(first) {
@@ -72,7 +73,7 @@ mod tests {
 
     use super::*;
 
-    /// The definition, tried out: exponential, for short inputs only.
+    /// Applies the definition literally: exponential, for short inputs only.
     fn matches_by_definition(pattern: &[u8], path: &[u8], anchored: bool) -> bool {
         match pattern {
             [] => !anchored || path.is_empty(),

@@ -1,4 +1,4 @@
-//! Back to a robots.txt in one fixed form.
+//! Rendering of a parsed robots.txt in one fixed form.
 
 use std::fmt::Write;
 
@@ -26,8 +26,8 @@ pub(super) fn render(robots: &Robots) -> String {
         }
         out.push('\n');
     }
-    // A delay stands in a group of its own, since in a shared group it would be everybody's; and an agent without rules is
-    // named, so that it does not fall under `*`.
+    // A delay has a group of its own, since in a shared group it would apply to all its agents; and an agent without
+    // rules is named, so that it does not fall under `*`.
     for (name, agent) in &robots.agents {
         if agent.crawl_delay_ms.is_some() || agent.groups.is_empty() {
             push_line(&mut out, "User-agent", name);

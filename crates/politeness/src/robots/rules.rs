@@ -1,22 +1,22 @@
-//! Rules, and what they say of a path.
+//! Rules, and their verdict on a path.
 
 use std::cmp::Reverse;
 
 use super::{escape::comparable_path, pattern::Pattern};
 
-/// One `Allow` or `Disallow` line.
+/// An `Allow` or `Disallow` line.
 #[derive(Debug, Clone)]
 pub(super) struct Rule {
     pub(super) pattern: Pattern,
-    /// `Disallow: /path`, as written but for octets that are no UTF-8: those are percent-encoded.
+    /// `Disallow: /path`, as written except for octets that are not UTF-8, which are percent-encoded.
     pub(super) text: Box<str>,
     pub(super) allow: bool,
     pub(super) line: u32,
-    /// Follows from the rule before it, of which it has text and line.
+    /// Whether the rule is implied by the previous one, whose text and line it shares.
     pub(super) implied: bool,
 }
 
-/// The number of a line belongs to its file, not to the rule's meaning.
+/// Ignores the line number, which belongs to the file and not to the meaning of the rule.
 impl PartialEq for Rule {
     fn eq(&self, other: &Self) -> bool {
         (&self.pattern, &self.text, self.allow) == (&other.pattern, &other.text, other.allow)
@@ -26,7 +26,7 @@ impl PartialEq for Rule {
 impl Eq for Rule {}
 
 impl Rule {
-    /// Orders rules: the longest first, of equals an `Allow` first, of these the first line first.
+    /// Returns the sort key: the longest rule first, of equally long ones an `Allow` first, then the first line.
     pub(super) fn precedence(&self) -> (Reverse<usize>, bool, u32) {
         (Reverse(self.pattern.specificity()), !self.allow, self.line)
     }
@@ -35,18 +35,18 @@ impl Rule {
 /// Whether a path may be requested, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verdict<'a> {
-    /// It may.
+    /// Whether the path may be requested.
     pub allowed: bool,
-    /// The rule that decided, as `Disallow: /path`; `None` when none matched.
+    /// The deciding rule, as `Disallow: /path`; `None` if none matched.
     pub rule: Option<&'a str>,
-    /// The number of that rule's line, from 1.
+    /// Line number of the rule, from 1.
     pub line: Option<u32>,
 }
 
-/// What a robots.txt says to one agent.
+/// Rules of a robots.txt for one agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentRules {
-    /// In the order of precedence: the first that matches decides.
+    /// Rules in order of precedence: the first that matches decides.
     rules: Box<[Rule]>,
     crawl_delay_ms: Option<u64>,
     refuses_all: bool,
@@ -58,20 +58,20 @@ impl AgentRules {
         Self { rules: rules.into(), crawl_delay_ms, refuses_all }
     }
 
-    /// Whether this path and query may be requested, and which rule says so.
+    /// Returns whether this path and query may be requested, and the rule that decides.
     #[must_use]
     pub fn verdict(&self, path_and_query: &str) -> Verdict<'_> {
         decide(self.refuses_all, path_and_query, |path| self.rules.iter().find(|rule| rule.pattern.matches(path)))
     }
 
-    /// The crawl-delay, in milliseconds, at most [`super::MAX_CRAWL_DELAY_MS`].
+    /// Returns the crawl-delay, in milliseconds, at most [`super::MAX_CRAWL_DELAY_MS`].
     #[must_use]
     pub fn crawl_delay_ms(&self) -> Option<u64> {
         self.crawl_delay_ms
     }
 }
 
-/// The verdict on a path, given how the rule that decides is found for its compared form.
+/// Returns the verdict on a path; `deciding` finds the deciding rule for the normalized path.
 pub(super) fn decide<'a>(
     refuses_all: bool,
     path_and_query: &str,

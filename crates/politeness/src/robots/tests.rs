@@ -106,7 +106,7 @@ fn an_explanation_is_one_json_object() {
     assert_eq!(json("/yes"), allowed);
 }
 
-/// Files that look like the real thing more often than random bytes do.
+/// Generates files that resemble real ones more often than random bytes do.
 fn any_file() -> impl Strategy<Value = Vec<u8>> {
     let name = prop::sample::select(vec!["User-agent", "Disallow", "Allow", "Crawl-delay", "Sitemap", "x", "disallow"]);
     let value = prop_oneof![

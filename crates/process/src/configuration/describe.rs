@@ -1,11 +1,11 @@
-//! The effective configuration, and the list of keys, as text.
+//! Text output of the effective configuration and the list of keys.
 
 use std::fmt::Write as _;
 
 use super::{KEYS, Key, Settings, value::quoted};
 use crate::service::ServiceId;
 
-/// The keys that the service reads, as a TOML file with the origin of each value; secrets are not shown.
+/// Renders the keys that the service reads as a TOML file, with the origin of each value; secrets are redacted.
 #[must_use]
 pub fn effective(settings: &Settings) -> String {
     let service = settings.service();
@@ -29,7 +29,7 @@ pub fn effective(settings: &Settings) -> String {
     text
 }
 
-/// The name below the section, as TOML.
+/// Returns the name below the section as TOML.
 fn name(key: &Key, path: &str) -> String {
     let name = &path[key.section.len() + 1..];
     match key.name.strip_suffix('*') {
@@ -38,7 +38,7 @@ fn name(key: &Key, path: &str) -> String {
     }
 }
 
-/// The keys that the service reads, to be read on a terminal.
+/// Lists the keys that the service reads, for a terminal.
 #[must_use]
 pub fn listed(service: ServiceId) -> String {
     let mut text = String::new();
@@ -55,7 +55,7 @@ fn default(key: &Key, service: ServiceId) -> Option<&'static str> {
     if key.is_required() { Some("none; it must be set") } else { key.default_for(service) }
 }
 
-/// A Markdown table of the keys of these sections, for a README.
+/// Renders the keys of the given sections as a Markdown table for a README.
 #[must_use]
 pub fn table(sections: &[&str]) -> String {
     let mut text = "| key | default | allowed | meaning |\n|---|---|---|---|\n".to_owned();

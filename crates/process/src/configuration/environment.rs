@@ -1,4 +1,4 @@
-//! Variables of the environment: `ORBWEAVER_SECTION__NAME`, and `ORBWEAVER_SECTION__NAME_FILE` for a value kept in a file.
+//! Environment variables: `ORBWEAVER_SECTION__NAME`, and `ORBWEAVER_SECTION__NAME_FILE` for a value kept in a file.
 
 use std::{ffi::OsString, io::Read as _, path::Path};
 
@@ -8,14 +8,14 @@ use super::{
 };
 
 const PREFIX: &str = "ORBWEAVER_";
-/// The end of the name of a variable that names a file with the value.
+/// Suffix of a variable that names a file with the value.
 const IN_FILE: &str = "_FILE";
-/// The longest value in a file, in bytes: a chain of certificates and its key are shorter.
+/// Maximum size of a value in a file, in bytes; a certificate chain with its key is smaller.
 const MAX_FILE: u64 = 64 << 10;
 
-/// Takes the variables that are ours: names that begin with `ORBWEAVER_` and have `__` in them. Others with this beginning are
-/// not: Kubernetes sets `ORBWEAVER_FETCHER_PORT` and the like for every service. An empty one counts as not set. `content` reads
-/// the file that a variable names.
+/// Reads the variables that are keys: names that begin with `ORBWEAVER_` and contain `__`. Other names with this prefix
+/// are ignored: Kubernetes sets `ORBWEAVER_FETCHER_PORT` and the like for every service. An empty variable counts as
+/// unset. `content` reads the file that a variable names.
 pub(super) fn read(
     environment: &[(OsString, OsString)],
     content: impl Fn(&Path) -> Result<String, String>,
@@ -24,7 +24,7 @@ pub(super) fn read(
 ) {
     let ours = environment.iter().filter(|(_, value)| !value.is_empty());
     let mut ours: Vec<_> = ours.filter_map(|(name, value)| Some((path(name)?, name, value))).collect();
-    // The order in which a process finds its environment means nothing.
+    // The order of a process's environment is arbitrary.
     ours.sort();
     for (path, name, value) in &ours {
         let origin = Origin::Variable(name.to_string_lossy().into_owned());
@@ -46,7 +46,7 @@ pub(super) fn read(
     }
 }
 
-/// Reads a value from a file, without the end of its last line.
+/// Reads a value from a file, without the final line break.
 ///
 /// # Errors
 /// The problem, without the content.
@@ -62,7 +62,7 @@ pub(super) fn content(file: &Path) -> Result<String, String> {
     Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
 }
 
-/// The key that a variable names: what follows the prefix in lower case, with a dot for each `__`.
+/// Returns the key that a variable names: the text after the prefix in lower case, with a dot for each `__`.
 fn path(name: &OsString) -> Option<String> {
     let (section, rest) = name.to_str()?.strip_prefix(PREFIX)?.split_once("__")?;
     (!section.is_empty()).then(|| format!("{}.{}", section.to_lowercase(), rest.replace("__", ".").to_lowercase()))

@@ -1,10 +1,10 @@
-//! What is wrong with a configuration.
+//! Faults of a configuration.
 
 use std::{fmt, path::Path};
 
 use super::given::Origin;
 
-/// What is wrong: the key, its value, where it came from, and what is allowed.
+/// Fault of a setting: the key, its value, its origin, and the allowed values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Fault {
     path: String,
@@ -29,13 +29,14 @@ impl fmt::Display for Fault {
 }
 
 impl Fault {
-    /// Something is wrong with the key `path`. Its value and origin are added by the settings, when they have them.
+    /// Creates a fault of the key `path`. [`Settings::complete`](super::Settings::complete) adds value and origin if
+    /// known.
     #[must_use]
     pub fn new(path: impl Into<String>, problem: impl Into<String>) -> Self {
         Self { path: path.into(), value: None, origin: None, problem: problem.into() }
     }
 
-    /// A value is not allowed; this is.
+    /// Creates a fault for a value outside of `allowed`.
     #[must_use]
     pub fn allowed(path: impl Into<String>, allowed: impl fmt::Display) -> Self {
         Self::new(path, format!("allowed is {allowed}"))
@@ -50,12 +51,12 @@ impl Fault {
         Self { origin: Some(origin), ..self }
     }
 
-    /// With a value as it may be shown.
+    /// Adds the value, redacted if it is a secret.
     pub(crate) fn with_value(self, value: String) -> Self {
         Self { value: Some(value), ..self }
     }
 
-    /// The key.
+    /// Returns the key.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
@@ -66,9 +67,9 @@ impl Fault {
     }
 }
 
-/// The candidate that a misspelt word is nearest to, when it is near enough to be meant.
+/// Returns the candidate most similar to a misspelt word, if it is similar enough.
 pub(crate) fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    // Comparing costs the product of both lengths; nobody misspells a key by a thousand letters.
+    // The comparison costs the product of both lengths, and no plausible misspelling is longer.
     let word: String = word.chars().take(64).collect();
     let scored = candidates.map(|candidate| (strsim::jaro_winkler(&word, candidate), candidate));
     let best = scored.max_by(|(one, _), (other, _)| one.total_cmp(other));

@@ -1,4 +1,4 @@
-//! A TOML file: sections with keys, each with its line.
+//! Reader of TOML files: sections of keys, each with its line number.
 
 use std::path::Path;
 
@@ -12,10 +12,10 @@ use super::{
     given::{Given, Origin, Raw},
 };
 
-/// The deepest nesting that can mean anything: `kafka.properties` and the dots of a property's name.
+/// Maximum useful nesting: `kafka.properties` and the dots of a property's name.
 const MAX_DEPTH: usize = 16;
 
-/// Reads a file. What is no value of a key is a fault, with its line.
+/// Reads a file. Anything that is not a value of a key is a fault with its line number.
 pub(super) fn read(path: &Path, content: &[u8], given: &mut Vec<Given>, faults: &mut Vec<Fault>) {
     let text = match std::str::from_utf8(content) {
         Ok(text) => text,
@@ -25,7 +25,7 @@ pub(super) fn read(path: &Path, content: &[u8], given: &mut Vec<Given>, faults: 
             return;
         }
     };
-    // The error's own text shows the line, in which a secret may stand.
+    // The error's own text shows the line, which may contain a secret.
     match DeTable::parse(text) {
         Ok(table) => {
             let mut read = vec![];
@@ -33,7 +33,7 @@ pub(super) fn read(path: &Path, content: &[u8], given: &mut Vec<Given>, faults: 
             for (section, value) in table.get_ref() {
                 reader.section(section, value);
             }
-            // In the order of the file: so are faults told.
+            // Sorted by line, which is the order in which faults are reported.
             read.sort_by_key(|given| if let Origin::File { line, .. } = given.origin { line } else { 0 });
             given.extend(read);
         }
@@ -99,7 +99,7 @@ impl Reader<'_> {
     }
 }
 
-/// What is written for a scalar, in the form that a variable of the environment would have.
+/// Returns a scalar as an environment variable would spell it.
 fn scalar(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.clone().into_owned()),

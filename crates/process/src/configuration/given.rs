@@ -1,4 +1,4 @@
-//! Values on their way in, each with its origin.
+//! Values as supplied, each with its origin.
 
 use std::{
     ffi::OsString,
@@ -8,30 +8,30 @@ use std::{
 
 use super::{Fault, environment, file};
 
-/// A value as it was given.
+/// Unparsed value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Raw {
-    /// One.
+    /// Single value.
     Scalar(String),
-    /// Several, an array in a file.
+    /// Several values: an array in a file.
     List(Vec<String>),
 }
 
-/// Where a value came from.
+/// Origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// It was not given.
+    /// No value was supplied.
     Default,
-    /// A line of a file.
+    /// Line of a file.
     File {
-        /// The file, as it was named.
+        /// Path of the file as supplied.
         path: PathBuf,
-        /// The line, from 1.
+        /// Line number, from 1.
         line: usize,
     },
-    /// A variable of the environment.
+    /// Environment variable.
     Variable(String),
-    /// A flag.
+    /// Flag.
     Flag(&'static str),
 }
 
@@ -46,31 +46,31 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A value that was given for a key, which may exist or not.
+/// Value supplied for a key, which may or may not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Given {
-    /// The key's whole name, `section.name`.
+    /// Full name of the key, `section.name`.
     pub path: String,
-    /// What was given.
+    /// Unparsed value.
     pub raw: Raw,
-    /// By what.
+    /// Origin.
     pub origin: Origin,
 }
 
-/// All that may have been given: read at the edge, so that the rest is pure.
+/// All sources of configuration, read at the edge so that the rest is pure.
 #[derive(Debug, Default)]
 pub struct Inputs {
-    /// The file that was named, and its content.
+    /// The file named on the command line, and its content.
     pub file: Option<(PathBuf, Vec<u8>)>,
-    /// The environment, whole.
+    /// The whole environment.
     pub environment: Vec<(OsString, OsString)>,
     /// Flags, as (flag, key, value).
     pub flags: Vec<(&'static str, String, String)>,
 }
 
 impl Inputs {
-    /// Reads the file, if one is named, and takes the environment of this process. The fault names a file that cannot be read;
-    /// the rest is there all the same.
+    /// Reads the file, if one is named, and the environment of this process. An unreadable file is returned as a fault;
+    /// the other inputs are still returned.
     #[must_use]
     pub fn of_process(path: Option<&Path>, flags: Vec<(&'static str, String, String)>) -> (Self, Option<Fault>) {
         let read = path.map(|path| (path, std::fs::read(path)));
@@ -82,7 +82,8 @@ impl Inputs {
         (Self { file, environment: std::env::vars_os().collect(), flags }, fault)
     }
 
-    /// What was given, the least first, and what could not be read at all. Reads the files that `…_FILE` variables name.
+    /// Returns the supplied values, lowest precedence first, and the faults of unreadable ones. Reads the files that
+    /// `…_FILE` variables name.
     #[must_use]
     pub fn read(&self) -> (Vec<Given>, Vec<Fault>) {
         let (mut given, mut faults) = (vec![], vec![]);

@@ -1,28 +1,28 @@
-//! What a key is.
+//! Description of a configuration key.
 
 use super::kind::Kind;
 use crate::service::ServiceId;
 
-/// What applies when nothing is given.
+/// Default of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Default {
-    /// Nothing: the key may stay unset.
+    /// None: the key may stay unset.
     Unset,
-    /// Nothing: the key must be set.
+    /// None: the key must be set.
     Required,
-    /// This, as it would be written in the environment.
+    /// This value, as it would be written in the environment.
     Is(&'static str),
-    /// Another one for each service: [`ServiceId::default_listen`].
+    /// Per service: [`ServiceId::default_listen`].
     Listen,
-    /// Another one for each service: [`ServiceId::default_records`].
+    /// Per service: [`ServiceId::default_records`].
     Records,
 }
 
-/// A key: described once, here.
+/// Single description of a key.
 #[derive(Debug, Clone, Copy)]
 pub struct Key {
     pub(crate) section: &'static str,
-    /// Below the section. A name that ends in `.*` stands for any name in its place.
+    /// Name below the section. A name that ends in `.*` matches any name in place of the `*`.
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
     pub(crate) default: Default,
@@ -31,18 +31,18 @@ pub struct Key {
     pub(crate) meaning: &'static str,
 }
 
-/// Which values must not be shown.
+/// Rule for redacting values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Secret {
-    /// None.
+    /// No value is redacted.
     Never,
-    /// All.
+    /// All values are redacted.
     Always,
-    /// Those whose name (in place of the `*`) says so.
+    /// Values whose name (in place of the `*`) marks them as secret are redacted.
     ByName,
 }
 
-/// Parts of names of librdkafka's properties and of headers whose values are secrets.
+/// Substrings that mark librdkafka properties and headers as secret.
 const SECRET_NAMES: [&str; 10] =
     ["password", "passphrase", "secret", "token", "credential", "jaas", "oauth", "pem", "authorization", "cookie"];
 
@@ -76,26 +76,26 @@ impl Key {
         Self { secret, ..self }
     }
 
-    /// Its whole name, `section.name`.
+    /// Returns the full name, `section.name`.
     #[must_use]
     pub fn path(&self) -> String {
         format!("{}.{}", self.section, self.name)
     }
 
-    /// The variable of the environment.
+    /// Returns the environment variable.
     #[must_use]
     pub fn variable(&self) -> String {
         let name = self.name.replace(".*", "__NAME").to_uppercase();
         format!("ORBWEAVER_{}__{name}", self.section.to_uppercase())
     }
 
-    /// Whether `service` reads it.
+    /// Returns `true` if `service` reads the key.
     #[must_use]
     pub fn is_read_by(&self, service: ServiceId) -> bool {
         self.readers.contains(&service)
     }
 
-    /// What applies for `service` when nothing is given, as text.
+    /// Returns the default for `service` as text.
     #[must_use]
     pub fn default_for(&self, service: ServiceId) -> Option<&'static str> {
         match self.default {
@@ -110,12 +110,12 @@ impl Key {
         self.default == Default::Required
     }
 
-    /// Whether it stands for any name in place of a `*`.
+    /// Returns `true` if the key matches any name in place of a `*`.
     pub(crate) fn is_open(&self) -> bool {
         self.name.ends_with(".*")
     }
 
-    /// Whether `name` (below the section) is this key.
+    /// Returns `true` if `name` (below the section) is this key.
     pub(crate) fn matches(&self, name: &str) -> bool {
         match self.name.strip_suffix('*') {
             Some(prefix) => name.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty()),
@@ -123,7 +123,7 @@ impl Key {
         }
     }
 
-    /// Whether the value at `path` must not be shown.
+    /// Returns `true` if the value at `path` must be redacted.
     pub(crate) fn hides(&self, path: &str) -> bool {
         match self.secret {
             Secret::Never => false,

@@ -1,4 +1,4 @@
-//! Every key, in the order in which they are listed. Dependencies between keys are documented where the values are read.
+//! All keys, in listing order. Dependencies between keys are documented where their values are read.
 
 mod connections;
 mod services;
@@ -15,7 +15,7 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// Every key.
+/// All keys.
 pub static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| [connections::KEYS, services::KEYS].concat());
 
 #[cfg(test)]

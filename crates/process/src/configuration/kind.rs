@@ -1,4 +1,4 @@
-//! What a value may be.
+//! Kinds of values.
 
 use std::{fmt, net::SocketAddr, time::Duration};
 
@@ -6,39 +6,39 @@ use bytesize::ByteSize;
 
 use super::{given::Raw, value::Value};
 
-/// What the value of a key may be.
+/// Kind of a key's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Any text without control characters.
     Text,
-    /// Letters, digits, `.`, `_` and `-`; empty too.
+    /// Letters, digits, `.`, `_` and `-`; may be empty.
     Name,
     /// One of these words.
     Word(&'static [&'static str]),
     /// `true` or `false`.
     Switch,
-    /// A number in this range.
+    /// Number in this inclusive range.
     Count(u64, u64),
-    /// A number from 1 to 1024, or `auto`: the number of cores that this process may use.
+    /// Number from 1 to 1024, or `auto`: the number of cores available to this process.
     Cores,
-    /// A time, in milliseconds from and to.
+    /// Duration in this inclusive range, in milliseconds.
     Time(u64, u64),
-    /// A number of bytes, from and to.
+    /// Number of bytes in this inclusive range.
     Size(u64, u64),
-    /// How often a site may be asked.
+    /// Maximum request rate to a site.
     Rate,
-    /// An IP address and port to listen on.
+    /// IP address and port to listen on.
     Address,
-    /// `HOST:PORT`, several.
+    /// List of `HOST:PORT`.
     Servers,
-    /// Several texts.
+    /// List of texts.
     Texts,
-    /// A path.
+    /// Path.
     Folder,
 }
 
 impl fmt::Display for Kind {
-    /// What is allowed.
+    /// Writes the allowed values.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = |ms: u64| humantime::format_duration(Duration::from_millis(ms));
         match self {
@@ -66,7 +66,7 @@ impl fmt::Display for Kind {
 }
 
 impl Kind {
-    /// Reads a value; `None` when it is not allowed.
+    /// Parses a value; `None` if it is not allowed.
     pub(crate) fn read(&self, raw: &Raw) -> Option<Value> {
         if let Self::Servers | Self::Texts = self {
             return self.read_list(raw);
@@ -111,12 +111,12 @@ impl Kind {
     }
 }
 
-/// A number; `_` and `,` between digits do no harm.
+/// Parses a number, ignoring `_` and `,`.
 fn number(text: &str) -> Option<u64> {
     text.replace(['_', ','], "").parse().ok()
 }
 
-/// The cores that this process may use, the quota of its control group included.
+/// Returns the number of cores available to this process, limited by the quota of its control group.
 fn cores() -> u64 {
     std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64)
 }

@@ -1,16 +1,16 @@
 //! Configuration: one scheme for all services.
 //!
-//! [`Given`] values come from a TOML file, the environment and flags, in this order of precedence, lowest first; under them are
-//! the defaults of [`KEYS`], the one place where a key is described. [`Settings::resolve`] makes settings of them or names every
-//! fault at once. It is pure: what reads files and the environment is [`Inputs`].
+//! [`Given`] values come from a TOML file, the environment and flags, in increasing order of precedence, on top of the
+//! defaults of [`KEYS`], the single description of every key. [`Settings::resolve`] turns them into settings or names
+//! every fault at once. It is pure: [`Inputs`] reads files and the environment.
 //!
 //! | module | contents |
 //! |---|---|
-//! | `key`, `keys` | what a key is; every key |
-//! | `kind`, `value` | what a value may be, and reading it |
-//! | `given`, `file`, `environment` | values on their way in, each with its origin |
-//! | `settings` | what applies |
-//! | `fault` | what is wrong, where, and what is allowed |
+//! | `key`, `keys` | description of a key; all keys |
+//! | `kind`, `value` | kinds of values; parsed values |
+//! | `given`, `file`, `environment` | values as supplied, each with its origin |
+//! | `settings` | resolved settings |
+//! | `fault` | faults: problem, origin, allowed values |
 //! | `describe` | the effective configuration and the list of keys as text |
 
 mod describe;

@@ -1,4 +1,4 @@
-//! What applies.
+//! Resolved settings.
 
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
@@ -11,21 +11,21 @@ use super::{
 };
 use crate::service::ServiceId;
 
-/// What is shown in place of a secret.
+/// Placeholder for a secret.
 pub(crate) const REDACTED: &str = "\"…\"";
 
-/// The value of a key, and where it came from.
+/// Value of a key, with its origin.
 #[derive(Debug, Clone)]
 pub struct Setting {
-    /// The key.
+    /// Key.
     pub key: &'static Key,
-    /// The value.
+    /// Value.
     pub value: Value,
-    /// Where it came from.
+    /// Origin of the value.
     pub origin: Origin,
 }
 
-/// The effective configuration of a service: a value for each key that is set or has a default.
+/// Effective configuration of a service: a value for each key that is set or has a default.
 #[derive(Debug, Clone)]
 pub struct Settings {
     service: ServiceId,
@@ -33,8 +33,9 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Puts together what was given, the least first, on top of the defaults. Every value is checked, also one that another
-    /// overrides, and also one of another service: one file may serve all. A key with a fault keeps what it had before. Pure.
+    /// Applies the given values, lowest precedence first, on top of the defaults. Every value is checked, even if it is
+    /// overridden or belongs to another service, since one file may serve all. A key with a fault keeps its previous
+    /// value. Pure.
     #[must_use]
     pub fn resolve(service: ServiceId, given: &[Given]) -> (Self, Vec<Fault>) {
         let mut settings = Self { service, set: BTreeMap::new() };
@@ -70,18 +71,18 @@ impl Settings {
         (settings, faults)
     }
 
-    /// The service whose settings these are.
+    /// Returns the service of these settings.
     #[must_use]
     pub fn service(&self) -> ServiceId {
         self.service
     }
 
-    /// Every key that is set or has a default, in order.
+    /// Iterates over all keys that are set or have a default, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Setting)> {
         self.set.iter().map(|(path, setting)| (path.as_str(), setting))
     }
 
-    /// Adds to a fault what these settings know of its key: the value, as it may be shown, and where it came from.
+    /// Adds the known value (redacted if secret) and origin of the fault's key, unless the fault has an origin.
     #[must_use]
     pub fn complete(&self, fault: Fault) -> Fault {
         match self.set.get(fault.path()) {
@@ -108,118 +109,118 @@ impl Settings {
         }
     }
 
-    /// A text.
+    /// Returns a text.
     ///
     /// # Errors
-    /// When it is not set. So for all of the following.
+    /// If the key is not set, does not exist or is of another kind.
     pub fn text(&self, path: &str) -> Result<String, Fault> {
         self.get(path, text)
     }
 
-    /// A text, if it is set.
+    /// Returns a text, if set.
     ///
     /// # Errors
-    /// When there is no such key, as for all that may be unset.
+    /// If the key does not exist or is of another kind.
     pub fn optional_text(&self, path: &str) -> Result<Option<String>, Fault> {
         self.find(path, text)
     }
 
-    /// A number.
+    /// Returns a number.
     ///
     /// # Errors
-    /// When it is not set, or larger than `T` holds.
+    /// If the key is not set, or the value exceeds the range of `T`.
     pub fn count<T: TryFrom<u64>>(&self, path: &str) -> Result<T, Fault> {
         self.get(path, |value| count(value).and_then(|count| T::try_from(count).ok()))
     }
 
-    /// A number, if it is set.
+    /// Returns a number, if set.
     ///
     /// # Errors
-    /// When there is no such key, or it is larger than `T` holds.
+    /// If the key does not exist, or the value exceeds the range of `T`.
     pub fn optional_count<T: TryFrom<u64>>(&self, path: &str) -> Result<Option<T>, Fault> {
         self.find(path, |value| count(value).and_then(|count| T::try_from(count).ok()))
     }
 
-    /// A number of bytes.
+    /// Returns a number of bytes.
     ///
     /// # Errors
-    /// When it is not set.
+    /// If the key is not set.
     pub fn size(&self, path: &str) -> Result<usize, Fault> {
         self.count(path)
     }
 
-    /// A time.
+    /// Returns a duration.
     ///
     /// # Errors
-    /// When it is not set.
+    /// If the key is not set.
     pub fn time(&self, path: &str) -> Result<Duration, Fault> {
         self.get(path, |value| if let Value::Time(time) = value { Some(*time) } else { None })
     }
 
-    /// A time, if it is set.
+    /// Returns a duration, if set.
     ///
     /// # Errors
-    /// When there is no such key.
+    /// If the key does not exist.
     pub fn optional_time(&self, path: &str) -> Result<Option<Duration>, Fault> {
         self.find(path, |value| if let Value::Time(time) = value { Some(*time) } else { None })
     }
 
-    /// A time in milliseconds.
+    /// Returns a duration in milliseconds.
     ///
     /// # Errors
-    /// When it is not set.
+    /// If the key is not set.
     pub fn time_ms<T: TryFrom<u128>>(&self, path: &str) -> Result<T, Fault> {
         self.get(path, |value| if let Value::Time(time) = value { T::try_from(time.as_millis()).ok() } else { None })
     }
 
-    /// Yes or no.
+    /// Returns a switch.
     ///
     /// # Errors
-    /// When it is not set.
+    /// If the key is not set.
     pub fn switch(&self, path: &str) -> Result<bool, Fault> {
         self.get(path, |value| if let Value::Switch(on) = value { Some(*on) } else { None })
     }
 
-    /// Several texts; none when it is not set.
+    /// Returns a list of texts; empty if not set.
     ///
     /// # Errors
-    /// When there is no such key.
+    /// If the key does not exist.
     pub fn list(&self, path: &str) -> Result<Vec<String>, Fault> {
         let list = self.find(path, |value| if let Value::List(texts) = value { Some(texts.clone()) } else { None })?;
         Ok(list.unwrap_or_default())
     }
 
-    /// The domains whose hosts are sites of their own.
+    /// Returns the domains each of whose hosts is a site.
     ///
     /// # Errors
-    /// When one is no domain.
+    /// If one is not a domain.
     pub fn wide_domains(&self) -> Result<WideDomains, Fault> {
         const KEY: &str = "normalizer_dedup.wide_domains";
         WideDomains::new(self.list(KEY)?).map_err(|error| Fault::new(KEY, error.to_string()))
     }
 
-    /// How often a site may be asked.
+    /// Returns the maximum request rate to a site.
     ///
     /// # Errors
-    /// When it is not set.
+    /// If the key is not set.
     pub fn rate(&self, path: &str) -> Result<Rate, Fault> {
         self.get(path, |value| if let Value::Rate(rate) = value { Some(*rate) } else { None })
     }
 
-    /// Where to listen.
+    /// Returns an address to listen on.
     ///
     /// # Errors
-    /// When it is not set.
+    /// If the key is not set.
     pub fn address(&self, path: &str) -> Result<SocketAddr, Fault> {
         self.get(path, |value| if let Value::Address(address) = value { Some(*address) } else { None })
     }
 
-    /// All texts that are set below `path`, as (name, text), in order.
+    /// Iterates over all texts set below `path`, as (name, text), in order.
     pub fn texts_below(&self, path: &str) -> impl Iterator<Item = (String, String)> {
         self.below(path).filter_map(|(name, value)| Some((name.to_owned(), text(value)?)))
     }
 
-    /// All that is set below `path`, as (name, value), in order.
+    /// Iterates over all values set below `path`, as (name, value), in order.
     pub fn below(&self, path: &str) -> impl Iterator<Item = (&str, &Value)> {
         let from = format!("{path}.");
         let length = from.len();
@@ -230,7 +231,7 @@ impl Settings {
 }
 
 impl Setting {
-    /// The value as TOML, or that it is a secret.
+    /// Returns the value as TOML, redacted if it is a secret.
     pub(crate) fn shown(&self, path: &str) -> String {
         if self.key.hides(path) { REDACTED.to_owned() } else { self.value.toml() }
     }
@@ -252,7 +253,7 @@ fn known(path: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.section == section && key.matches(name))
 }
 
-/// The key and value of what was given.
+/// Returns the key and parsed value of a supplied value.
 fn check(given: &Given) -> Result<(&'static Key, Value), Fault> {
     let fault = |problem: String| Fault::new(shortened(&given.path), problem).at(given.origin.clone());
     let Some(key) = known(&given.path) else { return Err(fault(unknown(&given.path))) };
@@ -290,7 +291,7 @@ fn shown(raw: &Raw) -> String {
     }
 }
 
-/// The beginning of what may be very long.
+/// Truncates a text of arbitrary length.
 fn shortened(text: &str) -> String {
     match text.char_indices().nth(80) {
         Some((at, _)) => format!("{}…", &text[..at]),

@@ -1,21 +1,21 @@
-//! Values, read.
+//! Parsed values.
 
 use std::{fmt, net::SocketAddr, str::FromStr, time::Duration};
 
-/// How often a site may be asked.
+/// Maximum request rate to a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// Least time from an answer to the next request, in milliseconds; 0: unlimited.
+    /// Minimum time from a response to the next request, in milliseconds; 0 is unlimited.
     pub interval_ms: u64,
 }
 
-/// The slowest rate, in milliseconds: once a day.
+/// Interval of the slowest rate, one request per day, in milliseconds.
 const SLOWEST_MS: f64 = 86_400_000.0;
 
 impl FromStr for Rate {
     type Err = ();
 
-    /// Reads `2/s`, `30/m`, `10/h`, a bare number (a second), `unlimited`, or the interval itself such as `500ms`.
+    /// Parses `2/s`, `30/m`, `10/h`, a bare number (per second), `unlimited`, or the interval itself such as `500ms`.
     fn from_str(text: &str) -> Result<Self, ()> {
         let text = text.trim();
         if text == "unlimited" {
@@ -57,29 +57,29 @@ impl fmt::Display for Rate {
     }
 }
 
-/// A value of one of the [kinds](super::Kind).
+/// Value of one of the [kinds](super::Kind).
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// Text, a name, a word, a path.
+    /// Text, name, word or path.
     Text(String),
-    /// Several texts.
+    /// List of texts.
     List(Vec<String>),
-    /// Yes or no.
+    /// Boolean.
     Switch(bool),
-    /// A number.
+    /// Number.
     Count(u64),
-    /// A time.
+    /// Duration.
     Time(Duration),
-    /// A number of bytes.
+    /// Number of bytes.
     Size(u64),
-    /// How often a site may be asked.
+    /// Maximum request rate to a site.
     Rate(Rate),
-    /// Where to listen.
+    /// Address to listen on.
     Address(SocketAddr),
 }
 
 impl Value {
-    /// The value as TOML.
+    /// Returns the value as TOML.
     pub(crate) fn toml(&self) -> String {
         match self {
             Self::Text(text) => quoted(text),
@@ -97,14 +97,14 @@ impl Value {
     }
 }
 
-/// A number of bytes in the largest unit that keeps it whole.
+/// Formats a number of bytes in the largest unit that divides it.
 fn size(bytes: u64) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     let whole = units.iter().find(|(bits, _)| bytes != 0 && bytes.is_multiple_of(1 << bits));
     whole.map_or_else(|| format!("{bytes}B"), |(bits, unit)| format!("{}{unit}", bytes >> bits))
 }
 
-/// A TOML basic string.
+/// Formats a TOML basic string.
 pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');

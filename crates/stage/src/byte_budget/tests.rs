@@ -62,16 +62,16 @@ async fn what_is_in_memory_already_is_counted_beyond_the_budget_and_what_is_larg
     assert!(in_use(&budget) == 0 && budget.has_room(100));
 }
 
-/// How a job ends.
+/// The end of a job.
 #[derive(Debug, Clone, Copy)]
 enum End {
     Done,
     Panics,
-    /// Is dropped after so many milliseconds, also while it waits.
+    /// Dropped after this many milliseconds, even while it waits.
     Cancelled(u64),
 }
 
-/// What a job reserves, and for how long it keeps it.
+/// Reservations of a job, and how long it keeps them.
 #[derive(Debug, Clone)]
 struct Job {
     steps: Vec<usize>,

@@ -1,4 +1,4 @@
-//! A stage that does as it is told, a log in memory, and a way to wait for a state.
+//! A scripted stage, a log in memory, and functions that wait for a state.
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary plays with a part of it")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a fault of the play itself fails the test")]
@@ -24,18 +24,18 @@ use tokio_util::sync::CancellationToken;
 pub type Told = Actions<Origin, String>;
 type React = Box<dyn FnMut(&Origin, &Delivered, &mut Told) + Send>;
 
-/// What the stage was told, in order.
+/// Calls of the stage, in order.
 #[derive(Debug, Default)]
 pub struct Seen {
     pub received: Vec<(Origin, String)>,
     pub restored: Vec<String>,
     pub distrusted: Vec<Topic>,
     pub followed: Vec<String>,
-    /// Tokens of refreshes that are over, each with what was followed until then.
+    /// Tokens of completed refreshes, each with the number of records tailed until then.
     pub refreshed: Vec<(u64, usize)>,
-    /// Refreshes to be asked for at the next tick.
+    /// Refreshes to be requested at the next tick.
     pub refresh: Vec<u64>,
-    /// What was followed when the first partition was opened.
+    /// Number of records tailed when the first partition opened.
     pub followed_before: Option<usize>,
     pub opened: Vec<Opening>,
     pub drained: Vec<Partition>,
@@ -46,11 +46,11 @@ pub struct Seen {
     pub due: usize,
     /// Origins to be completed at the next tick.
     pub release: VecDeque<Origin>,
-    /// The offsets that the next opening names as incomplete.
+    /// Offsets that the next opening reports as incomplete.
     pub incomplete: Vec<(Topic, Offset)>,
-    /// How far back a look must reach.
+    /// Offset that a look back must reach.
     pub back: Option<Offset>,
-    /// Until when the partitions are its own, as it was told.
+    /// Ends of ownership reported to the stage.
     pub owned_until: Vec<Millis>,
 }
 
@@ -60,14 +60,14 @@ pub struct Scripted {
     pub tails: &'static [Topic],
     pub restores: Vec<RestoreSpec>,
     pub needs_proof: bool,
-    /// Records at which it panics.
+    /// Texts of records at which the stage panics.
     pub poison: Vec<String>,
     pub seen: Arc<Mutex<Seen>>,
     pub react: React,
 }
 
 impl Scripted {
-    /// A stage of `topics` that reacts to each record with `react`.
+    /// Creates a stage of `topics` that reacts to each record with `react`.
     pub fn new(
         topics: &'static [Topic],
         react: impl FnMut(&Origin, &Delivered, &mut Told) + Send + 'static,
@@ -124,7 +124,7 @@ impl Stage for Scripted {
 
     fn looks_back_to(&self, _: Partition, _: Topic) -> Option<Offset> {
         let seen = self.seen();
-        // Asked when the tails were read and all before it is restored.
+        // Called once the tails are read and everything listed before is restored.
         seen.back.filter(|_| seen.followed.iter().any(|text| text == "setting0"))
     }
 
@@ -212,7 +212,7 @@ impl Stage for Scripted {
     }
 }
 
-/// Performs by writing down; does jobs at once.
+/// Executor that records effects, and worker that completes jobs at once.
 pub struct Outside(pub Arc<Mutex<Seen>>);
 
 impl Perform<String> for Outside {
@@ -262,13 +262,13 @@ pub fn text(record: &Delivered) -> String {
     String::from_utf8(record.value.clone().unwrap_or_default().to_vec()).unwrap()
 }
 
-/// Appends records `prefix0`, `prefix1`, … to a place.
+/// Appends records `prefix0`, `prefix1`, … to a topic-partition.
 pub async fn fill(log: &MemoryLog, place: TopicPartition, prefix: &str, count: usize) {
     let records = (0..count).map(|number| record(place, &format!("{prefix}{number}"))).collect();
     log.append(records).await.unwrap();
 }
 
-/// Where the group stands; `None` without a commit.
+/// Returns the offset committed by the group; `None` without a commit.
 pub async fn committed(log: &MemoryLog, place: TopicPartition) -> Option<Offset> {
     log.committed("scripted", &[place]).await.unwrap()[0].clone().map(|commit| commit.offset)
 }
@@ -277,7 +277,7 @@ pub async fn metadata(log: &MemoryLog, place: TopicPartition) -> String {
     log.committed("scripted", &[place]).await.unwrap()[0].clone().unwrap_or_default().metadata
 }
 
-/// A stage that runs.
+/// A running stage.
 pub struct Play {
     pub shutdown: CancellationToken,
     pub task: JoinHandle<Result<(), StageError>>,
@@ -287,7 +287,7 @@ pub fn config() -> RunnerConfig {
     RunnerConfig {
         drain_budget: Duration::from_secs(5),
         shutdown_budget: Duration::from_secs(5),
-        // Time is paused and jumps; the tests that freeze say so.
+        // Time is paused and jumps; tests of suspension set this themselves.
         frozen_after: Duration::from_secs(1_000_000),
         ..RunnerConfig::default()
     }
@@ -307,7 +307,7 @@ pub fn play_beside(trials: &Trials, stage: Scripted, log: &MemoryLog, config: Ru
     Play { shutdown, task }
 }
 
-/// Runs a stage that counts as frozen after 20 s of `clock`.
+/// Runs a stage that counts as suspended after 20 s of `clock`.
 pub fn play_by(clock: Arc<ScriptedClock>, stage: Scripted, log: &MemoryLog) -> Play {
     let outside = || Outside(stage.seen.clone());
     let (worker, perform) = (outside(), outside());
@@ -321,7 +321,7 @@ pub fn play_by(clock: Arc<ScriptedClock>, stage: Scripted, log: &MemoryLog) -> P
 }
 
 impl Play {
-    /// Asks for the ordered end and waits for it.
+    /// Requests the orderly shutdown and waits for it.
     pub async fn end(self) -> Result<(), StageError> {
         self.shutdown.cancel();
         self.ended().await
@@ -331,7 +331,7 @@ impl Play {
         tokio::time::timeout(Duration::from_secs(600), self.task).await.expect("the stage ends").unwrap()
     }
 
-    /// Kills the stage as a power cut would.
+    /// Kills the stage as a power failure would.
     pub async fn kill(self) {
         self.task.abort();
         assert!(self.task.await.unwrap_err().is_cancelled());
@@ -355,7 +355,7 @@ pub async fn until_seen(seen: &Mutex<Seen>, what: &str, state: impl Fn(&Seen) ->
     until(what, || async { state(&seen.lock().unwrap()) }).await;
 }
 
-/// Lets some time pass, in which a wrong stage would do the wrong thing.
+/// Lets some time pass, in which a defective stage would act wrongly.
 pub async fn a_while() {
     tokio::time::sleep(Duration::from_secs(2)).await;
 }

@@ -1,11 +1,11 @@
-//! What the measurements write: pages and their links, as a crawl of large sites finds them.
+//! Sample data of the measurements: pages and their links, as found by a crawl of large sites.
 
 #![allow(dead_code, reason = "each measurement takes what it needs")]
 
 use orbweaver_store::{LinksOut, PageRow, Write};
 use orbweaver_url::Fingerprint;
 
-/// Spreads a number (the finaliser of splitmix64).
+/// Hashes a number (finalizer of splitmix64).
 pub(crate) fn mix(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -19,7 +19,7 @@ fn url(number: u64) -> String {
     format!("https://www.site{}.example/{word}/{more}/page-{:x}", number / 1000, mix(number) & 0xff_ffff)
 }
 
-/// The writes of a page: of its fetch, and of its links.
+/// Returns the writes of a page: its fetch, and its links.
 pub(crate) fn writes(number: u64) -> [Vec<Write>; 2] {
     let fingerprint = Fingerprint::of("cost", &number.to_string());
     let (key, at_ms) = (url(number), 1000);
@@ -45,19 +45,19 @@ pub(crate) fn writes(number: u64) -> [Vec<Write>; 2] {
     [vec![Write::Page(Box::new(page))], vec![Write::Links(links)]]
 }
 
-/// CPU time of this process so far, in seconds.
+/// Returns the CPU time of this process so far, in seconds.
 pub(crate) fn cpu() -> f64 {
     cpu_of("self")
 }
 
-/// CPU time of a process so far, in seconds.
+/// Returns the CPU time of a process so far, in seconds.
 pub(crate) fn cpu_of(process: &str) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
     fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
 }
 
-/// The most memory that this process had so far, in MB.
+/// Returns the peak memory of this process so far, in MB.
 pub(crate) fn memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();

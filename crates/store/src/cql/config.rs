@@ -1,4 +1,4 @@
-//! What can be set, and its limits.
+//! Settings of the CQL store, and their limits.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,68 +6,70 @@ use std::time::Duration;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// How the store is reached.
+/// Settings of the connection to the servers.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CqlConfig {
-    /// Nodes to ask first, `HOST:PORT` each; the others are learnt from them. In a file a list, or one text with commas.
+    /// Initial contact points, each `HOST:PORT`; further nodes are discovered. In a file a list, or one text with
+    /// commas.
     #[serde(deserialize_with = "list")]
     pub nodes: Vec<String>,
-    /// The keyspace. It is made when it is not there.
+    /// Keyspace; created if it is missing.
     pub keyspace: String,
-    /// Copies of each row, in each data centre, of a keyspace that is made. One that is there is left as it is. With fewer
-    /// nodes than that no write at `local_quorum` succeeds.
+    /// Replicas of each row per data center, for a keyspace that is created. An existing keyspace is unchanged. With
+    /// fewer nodes than a majority of the replicas, no write at `local_quorum` succeeds.
     pub replication_factor: u8,
-    /// The data centre whose nodes are asked. Needed when there are several: `local_quorum` means this one.
+    /// Data center whose nodes are used. Required if there are several: `local_quorum` refers to it.
     pub datacenter: Option<String>,
-    /// For servers that ask for it; with `password`.
+    /// User name, for servers that require one; with `password`.
     pub username: Option<String>,
-    /// For servers that ask for it; with `username`.
+    /// Password, for servers that require one; with `username`.
     pub password: Option<String>,
-    /// Encrypts connections, and verifies the certificates of the nodes.
+    /// Encrypts connections and verifies the certificates of the nodes.
     pub tls: bool,
-    /// File with the certificates (PEM) of the authorities to trust; those of the machine when it is not set.
+    /// File with the certificates (PEM) of trusted authorities; if not set, those of the machine are used.
     pub tls_ca: Option<String>,
     /// File with the client's certificate chain (PEM), for servers that require one; with `tls_key`.
     pub tls_certificate: Option<String>,
     /// File with the client's private key (PEM); with `tls_certificate`.
     pub tls_key: Option<String>,
-    /// Name or address that the certificate of every node has to carry, instead of the node's own address.
+    /// Name or address that every node's certificate must contain, instead of the node's own address.
     pub tls_name: Option<String>,
-    /// How many copies acknowledge a write, and answer a read.
+    /// Number of replicas that acknowledge a write and answer a read.
     pub consistency: CqlConsistency,
-    /// Requests under way at the same time.
+    /// Maximum number of concurrent requests.
     pub concurrency: usize,
-    /// How long a request may take. In milliseconds.
+    /// Timeout per request, in milliseconds.
     pub request_timeout_ms: u64,
 }
 
-/// How many copies acknowledge. What was acknowledged by fewer than half of them may be gone when a node is.
+/// Number of replicas that acknowledge a request. A write acknowledged by fewer than half of them may be lost with a
+/// node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum CqlConsistency {
-    /// One copy. For keyspaces of one copy.
+    /// One replica. For keyspaces with one replica.
     One,
-    /// One copy in the nearest data centre.
+    /// One replica in the nearest data center.
     LocalOne,
-    /// More than half of the copies.
+    /// More than half of the replicas.
     Quorum,
-    /// More than half of the copies in the nearest data centre.
+    /// More than half of the replicas in the nearest data center.
     LocalQuorum,
-    /// All copies.
+    /// All replicas.
     All,
 }
 
-/// A setting is out of range.
+/// Error of a setting that is out of range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("setting `cql.{key}` is `{value}`; allowed is {allowed}")]
 pub struct CqlConfigError {
-    /// The setting.
+    /// Name of the setting.
     pub key: &'static str,
-    /// Its value.
+    /// Value.
     pub value: String,
-    /// What is allowed.
+    /// Allowed values.
     pub allowed: String,
 }
 
@@ -92,7 +94,7 @@ impl Default for CqlConfig {
     }
 }
 
-/// The password is left out.
+/// Omits the password.
 impl fmt::Debug for CqlConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CqlConfig")
@@ -115,10 +117,10 @@ impl fmt::Debug for CqlConfig {
 }
 
 impl CqlConfig {
-    /// Looks at every setting.
+    /// Validates all settings.
     ///
     /// # Errors
-    /// The first that is out of range.
+    /// Returns the first setting that is out of range.
     pub fn validate(&self) -> Result<(), CqlConfigError> {
         let fail = |key, value: &dyn fmt::Display, allowed: &str| {
             Err(CqlConfigError { key, value: value.to_string(), allowed: allowed.to_owned() })
@@ -179,7 +181,7 @@ fn is_node(node: &str) -> bool {
     host_is_good && port.parse::<u16>().is_ok_and(|port| port > 0)
 }
 
-/// Lower case alone, since CQL folds names that are not quoted.
+/// Returns `true` for a valid keyspace name: lower case only, since CQL folds unquoted names.
 fn is_keyspace(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let begins = name.starts_with(|c: char| c.is_ascii_lowercase());
@@ -190,7 +192,7 @@ fn is_keyspace(name: &str) -> bool {
         && !name.starts_with("system_")
 }
 
-/// A list of texts, or one text with commas.
+/// Deserializes a list of texts, or one text with commas.
 fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     struct TextOrList;
 

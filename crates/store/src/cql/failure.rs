@@ -1,4 +1,4 @@
-//! What went wrong at the server or on the way there, and whether it may pass.
+//! Errors of the server or the connection, and whether they may be transient.
 
 use scylla::errors::{
     ConnectionError, ConnectionPoolError, ConnectionSetupRequestError, ConnectionSetupRequestErrorKind as SetupKind,
@@ -7,22 +7,22 @@ use scylla::errors::{
 
 use crate::StoreError;
 
-/// Kinds of errors, the labels of their count.
+/// Kinds of errors: the labels of their metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// No node can be reached, or a connection broke.
+    /// No node is reachable, or a connection broke.
     Connection,
-    /// No answer in time, from the nodes or among them.
+    /// No response in time, from the nodes or between them.
     Timeout,
-    /// Fewer copies are alive than the consistency asks for.
+    /// Fewer replicas are alive than the consistency requires.
     Unavailable,
-    /// The server has too much to do, or is starting.
+    /// The server is overloaded or starting.
     Overloaded,
-    /// The server failed in some other way.
+    /// Any other failure of the server.
     Server,
-    /// Name, password or rights.
+    /// User name, password or rights.
     Unauthorized,
-    /// The request itself.
+    /// The request itself is invalid.
     Invalid,
 }
 
@@ -39,13 +39,13 @@ impl Kind {
         }
     }
 
-    /// Whether the same may succeed later.
+    /// Returns `true` if a retry may succeed.
     pub(super) fn may_pass(self) -> bool {
         !matches!(self, Self::Unauthorized | Self::Invalid)
     }
 }
 
-/// An error of the driver, by kind.
+/// Error of the driver, with its kind.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) kind: Kind,
@@ -57,7 +57,7 @@ impl Failure {
         Self { kind: Kind::Timeout, reason }
     }
 
-    /// The same as an error of the store, with what was being done.
+    /// Converts the failure into an error of the store, with the operation that failed.
     pub(super) fn while_doing(self, doing: &str) -> StoreError {
         let hint = match self.kind {
             Kind::Unavailable => "; the keyspace may keep more copies than the cluster has nodes",
@@ -111,7 +111,7 @@ fn new_session(error: &NewSessionError) -> Kind {
     match error {
         NewSessionError::MetadataError(MetadataError::ConnectionPoolError(error)) => pool(error),
         NewSessionError::IllegalConfig(_) | NewSessionError::EmptyKnownNodesList => Kind::Invalid,
-        // A name that cannot be resolved may be that of a node that is about to start.
+        // An unresolvable name may belong to a node that is about to start.
         _ => Kind::Connection,
     }
 }

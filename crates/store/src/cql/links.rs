@@ -1,7 +1,8 @@
-//! The links of a page as rows: chunks, since servers refuse values of some MiB.
+//! The links of a page as rows: chunks, since servers refuse values of several MiB.
 //!
-//! Chunk 0 is written last, together with a deletion of all older lists, so that a reader finds a whole list at any moment. All of
-//! that carries the time of the event: what a replay writes, and deletes, is never newer than what a later event wrote.
+//! Chunk 0 is written last, together with a deletion of all older lists, so that a reader finds a complete list at any
+//! time. All these writes carry the event time: neither the writes nor the deletion of a replay affect those of a later
+//! event.
 
 use orbweaver_messages::Millis;
 use orbweaver_url::Fingerprint;
@@ -12,8 +13,8 @@ use super::rows::write_time;
 use crate::packed::{pack_links, unpack_links};
 use crate::{LinksOut, StoreError};
 
-/// Bytes of a chunk before it is packed, at most. Cassandra refuses mutations of half a commit log segment (16 MiB by default), and
-/// both servers suffer from values above a MiB.
+/// Maximum size of a chunk before packing, in bytes. Cassandra refuses mutations larger than half a commit log segment
+/// (16 MiB by default), and both servers handle values above 1 MiB badly.
 const CHUNK_BYTES: usize = 512 << 10;
 
 /// One chunk.
@@ -28,7 +29,7 @@ pub(super) struct ChunkValues<'a> {
     written_at: i64,
 }
 
-/// The deletion of older lists.
+/// Deletion of older lists.
 #[derive(SerializeRow)]
 pub(super) struct OlderValues<'a> {
     fingerprint: &'a [u8],
@@ -37,7 +38,7 @@ pub(super) struct OlderValues<'a> {
     written_at: i64,
 }
 
-/// The chunks of a list, and the deletion of older ones, which belongs to the first chunk.
+/// Returns the chunks of a list, and the deletion of older ones, which is written with the first chunk.
 pub(super) fn of_links(row: &LinksOut) -> Result<(Vec<ChunkValues<'_>>, OlderValues<'_>), StoreError> {
     let refused = |reason: String| {
         let LinksOut { fingerprint, links, .. } = row;
@@ -53,15 +54,15 @@ pub(super) fn of_links(row: &LinksOut) -> Result<(Vec<ChunkValues<'_>>, OlderVal
     Ok((values.collect(), OlderValues { fingerprint, at, written_at }))
 }
 
-/// Splits a list into pieces of [`CHUNK_BYTES`] at most; a list without links is one empty piece.
+/// Splits a list into pieces of at most [`CHUNK_BYTES`]; an empty list is one empty piece.
 fn pieces(mut links: &[(String, bool)]) -> impl Iterator<Item = &[(String, bool)]> {
     let mut is_first = true;
     std::iter::from_fn(move || {
         let mut room = CHUNK_BYTES;
-        // A length in front and a mark behind take five bytes at most.
+        // The length and the flag of a link take at most five bytes.
         let fits = |(url, _): &(String, bool)| room.checked_sub(url.len() + 5).map(|left| room = left);
         let fitting = links.iter().map_while(fits).count();
-        // A single longer one, which no page has, is a piece by itself.
+        // A single larger link, which no page has, is a piece of its own.
         let (piece, rest) = links.split_at(fitting.max(1).min(links.len()));
         links = rest;
         let is_due = is_first || !piece.is_empty();
@@ -70,7 +71,7 @@ fn pieces(mut links: &[(String, bool)]) -> impl Iterator<Item = &[(String, bool)
     })
 }
 
-/// A chunk as it is read.
+/// Chunk as read.
 #[derive(DeserializeRow)]
 pub(super) struct ChunkColumns {
     at: CqlTimestamp,
@@ -79,20 +80,20 @@ pub(super) struct ChunkColumns {
     packed: Vec<u8>,
 }
 
-/// Puts the newest whole list together from its chunks, which come newest list first, in order.
+/// Assembles the newest complete list from chunks, which arrive in order, the newest list first.
 #[derive(Default)]
 pub(super) struct Collected {
     at_ms: Option<Millis>,
-    /// The chunk that is due; `None` when one is missing, since its list is still being written.
+    /// Next chunk; `None` if one is missing, because its list is still being written.
     due: Option<i32>,
     links: Vec<(String, bool)>,
 }
 
 impl Collected {
-    /// Adds the next chunk; returns the list with its last one.
+    /// Adds the next chunk; returns the list once it is complete.
     ///
     /// # Errors
-    /// When the chunk is damaged.
+    /// Returns an error if the chunk is damaged.
     pub(super) fn add(&mut self, fingerprint: Fingerprint, row: &ChunkColumns) -> Result<Option<LinksOut>, String> {
         if self.at_ms != Some(row.at.0) {
             *self = Self { at_ms: Some(row.at.0), due: Some(0), links: vec![] };
@@ -132,7 +133,7 @@ mod tests {
         of_links(row).unwrap().0.into_iter().map(of).collect()
     }
 
-    /// Links of 4 KiB each that do not compress.
+    /// Returns links of 4 KiB each that do not compress.
     fn long(count: u64, at_ms: Millis) -> LinksOut {
         let digits = |n: u64| format!("{:016x}", xxh3_64(&n.to_le_bytes()));
         let links = (0..count).map(|i| ((0..256).map(|n| digits(i * 256 + n)).collect(), i % 2 == 0)).collect();

@@ -1,14 +1,15 @@
 //! The store on ScyllaDB and Cassandra.
 //!
 //! ```text
-//! write ── rows: columns, the event's time ──> at most `concurrency` requests ──> session ── by token ──> the copies
+//! write ── rows: columns, event time ──> at most `concurrency` requests ──> session ── by token ──> the replicas
 //! ```
 //!
-//! A write resolves when as many copies as the consistency says have acknowledged it; whether that survives a kill of the
-//! server is the server's setting (Cassandra: `commitlog_sync: batch` or `group`; with `periodic`, its default, one server
-//! that is killed loses what it acknowledged last, and only other copies have it). Errors that may pass are
-//! [`StoreError::Failed`]: [`StoreWriter`](crate::StoreWriter) tries such a write again until it succeeds. Here nothing is
-//! tried again apart from what the driver does at another node, and a session that fails for seconds is replaced.
+//! A write resolves once the number of replicas required by the consistency has acknowledged it. Whether it survives a
+//! crash of the server depends on the server's settings (Cassandra: `commitlog_sync: batch` or `group`; with its
+//! default, `periodic`, a killed server loses its latest acknowledged writes, and only other replicas have them).
+//! Transient errors are [`StoreError::Failed`]: [`StoreWriter`](crate::StoreWriter) retries such a write until it
+//! succeeds. This module leaves retries to the driver, which uses other nodes, and replaces a session that fails for
+//! seconds.
 
 mod config;
 mod failure;
@@ -41,7 +42,7 @@ use self::session::{Live, Sessions};
 use self::statements::Statements;
 use crate::{FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Store, StoreError, StoreMetrics, Write};
 
-/// A store on the servers of a CQL cluster, shared by any number of processes.
+/// Store on the servers of a CQL cluster, shared by any number of processes.
 pub struct CqlStore {
     sessions: Sessions,
     room: Semaphore,
@@ -49,11 +50,12 @@ pub struct CqlStore {
 }
 
 impl CqlStore {
-    /// Connects, and makes keyspace and tables where they are missing. Waits for servers that are away, without end, and
-    /// logs what it waits for; drop the future to give up.
+    /// Connects, and creates keyspace and tables if they are missing. Waits without limit for unavailable servers, and
+    /// logs the reason; drop the future to cancel.
     ///
     /// # Errors
-    /// When a setting is out of range, the user is refused, or the keyspace has tables of another program.
+    /// Returns an error if a setting is out of range, the user is refused, or the keyspace has tables of another
+    /// program.
     pub async fn connect(config: CqlConfig, metrics: StoreMetrics) -> Result<Self, StoreError> {
         config.validate().map_err(|error| StoreError::Refused(error.to_string()))?;
         let live = Live::open_patiently(&config).await?;
@@ -61,15 +63,15 @@ impl CqlStore {
         Ok(Self { sessions: Sessions::new(config, metrics.clone(), live), room, metrics })
     }
 
-    /// Asks the servers something small, to learn whether they answer.
+    /// Sends a small query to check whether the servers answer.
     ///
     /// # Errors
-    /// When they do not.
+    /// Returns an error if they do not.
     pub async fn probe(&self) -> Result<(), StoreError> {
         self.robots("probe").await.map(drop)
     }
 
-    /// Runs one request when there is room for it; once more when its session was replaced.
+    /// Runs one request within the concurrency limit; repeats it if the session was replaced.
     async fn run<T, F, R>(&self, doing: &str, request: F) -> Result<T, StoreError>
     where
         F: Fn(Arc<Live>) -> R,
@@ -137,7 +139,7 @@ impl CqlStore {
         self.run(doing, put).await.map(drop)
     }
 
-    /// The row of a table at a key.
+    /// Reads the row of a table at a key.
     async fn get<C>(
         &self,
         table: &'static str,
@@ -191,7 +193,7 @@ impl CqlStore {
         Ok(found)
     }
 
-    /// Reads the rows of a page from a table, answer by answer, until `take` has enough.
+    /// Reads the rows of a page from a table, one result page at a time, until `take` breaks.
     async fn each<C>(
         &self,
         (table, fingerprint): (&str, Fingerprint),
@@ -226,7 +228,7 @@ impl CqlStore {
     }
 }
 
-/// What a row is found by.
+/// Key of a row.
 #[derive(Clone, Copy)]
 enum Key<'a> {
     Page(Fingerprint),

@@ -1,12 +1,13 @@
-//! Rows as the columns that hold them.
+//! Rows as the columns of their tables.
 //!
-//! **The time of a write** is that of its event in microseconds, so that the server keeps the newest whatever the order
-//! (rule 23). The server compares column by column: of two writes of one time each column could come from another one. So
-//! the place of the thousandth of a millisecond is taken from the row's content: one of the two rows wins as a whole, at every
-//! copy the same (in one of a thousand such cases the thousandths are equal, too), and a repetition has the time that it had.
+//! **The write time** is the event time in microseconds, so that the server keeps the newest write regardless of the
+//! order (docs/protocol.md#event-times). The server compares column by column: of two writes with equal times, each
+//! column could come from a different one. The thousandths of a millisecond are therefore derived from the row's
+//! content: one of the two rows wins as a whole, the same at every replica (in one of a thousand such cases the
+//! thousandths are equal, too), and a repetition has the same time.
 //!
-//! **What is absent** is written as null: that deletes what an older write put there. It leaves a tombstone in each such
-//! column, which the server removes after `gc_grace_seconds`; reads by key do not mind them.
+//! **Absent values** are written as null, which deletes the value of an older write. Each leaves a tombstone in its
+//! column, which the server removes after `gc_grace_seconds`; reads by key are not affected.
 
 use orbweaver_messages::Millis;
 use orbweaver_url::Fingerprint;
@@ -17,7 +18,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{FetchEvent, PageRow, RedirectRow, RobotsRow, StoreError};
 
-/// The time of a write, in microseconds.
+/// Returns the time of a write, in microseconds.
 pub(super) fn write_time(at_ms: Millis, content: &impl Serialize) -> Result<i64, StoreError> {
     let refused = |reason: String| StoreError::Refused(format!("a row of time {at_ms} cannot be written: {reason}"));
     let content = postcard::to_stdvec(content).map_err(|error| refused(error.to_string()))?;
@@ -82,7 +83,7 @@ pub(super) struct RobotsValues<'a> {
     written_at: i64,
 }
 
-/// The values of a page and of the event that it adds to the history.
+/// Returns the values of a page, and of the event that it adds to the history.
 pub(super) fn of_page(row: &PageRow) -> Result<(PageValues<'_>, FetchValues<'_>), StoreError> {
     let too_large = |_| StoreError::Refused(format!("a page of {} bytes cannot be written", row.bytes));
     let (written_at, bytes) = (write_time(row.fetched_at_ms, row)?, i64::try_from(row.bytes).map_err(too_large)?);
@@ -140,13 +141,15 @@ pub(super) fn of_robots(row: &RobotsRow) -> Result<RobotsValues<'_>, StoreError>
     })
 }
 
-/// A row of a table as it is read.
+/// Columns of a table as read.
 pub(super) trait Columns {
-    /// What it holds.
+    /// Row that the columns contain.
     type Row;
 
+    /// Converts the columns into the row.
+    ///
     /// # Errors
-    /// When a column holds what none of ours wrote.
+    /// Returns an error if a column has a value that this program never writes.
     fn row(self) -> Result<Self::Row, String>;
 }
 

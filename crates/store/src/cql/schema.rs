@@ -1,8 +1,8 @@
-//! The tables: which migrations a keyspace has, and applying those that it lacks.
+//! The schema: which migrations a keyspace has, and applying those that are missing.
 //!
-//! Several processes may do this at once. Each statement bears being run twice, and all processes send them to the same
-//! node (the one with the lowest id that is connected): Cassandra 5 gives a table that is created at two nodes at once two
-//! identities, which no `IF NOT EXISTS` prevents. A migration is recorded when the nodes agree on the schema.
+//! Several processes may do this at once. Each statement may run twice, and all processes send them to the same node
+//! (the connected one with the lowest id): Cassandra 5 gives a table that is created at two nodes at once two
+//! identities, which `IF NOT EXISTS` does not prevent. A migration is recorded once the nodes agree on the schema.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,26 +19,28 @@ use super::CqlConfig;
 use super::failure::{Failure, Kind};
 use crate::StoreError;
 
-/// A migration: its number, its name and its statements.
+/// Migration: number, name and statements.
 struct Migration {
     number: i32,
     name: &'static str,
     text: &'static str,
 }
 
-/// All migrations, in order. One that was released is never changed.
+/// All migrations, in order. A released one is never changed.
 const MIGRATIONS: [Migration; 1] =
     [Migration { number: 1, name: "pages", text: include_str!("../../../../schemas/cql/0001-pages.cql") }];
 
-/// A statement that the server does not understand is tried again so often (a second was too short on a busy machine),
+/// Maximum number of retries of a statement that the server calls invalid (one second in total was too short on a busy
+/// machine).
 const AGAIN: usize = 50;
-/// after so long.
+/// Wait before each of these retries.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
 
-/// Makes keyspace and tables where they are missing.
+/// Creates keyspace and tables if they are missing.
 ///
 /// # Errors
-/// When a migration was changed after it was applied, rights are missing, or the servers are away.
+/// Returns an error if a migration was changed after it was applied, if rights are missing, or if the servers are
+/// unavailable.
 pub(super) async fn migrate(session: &Session, config: &CqlConfig) -> Result<(), StoreError> {
     let schema = Schema { session, config, node: one_node(session) };
     schema.keyspace().await?;
@@ -69,7 +71,7 @@ fn unchanged(migration: &Migration, recorded: &str, keyspace: &str) -> Result<()
     )))
 }
 
-/// The statements of a migration, without comments and with single spaces.
+/// Returns the statements of a migration, without comments and with single spaces.
 fn statements(text: &str) -> Vec<String> {
     let code = text.lines().map(|line| line.split("--").next().unwrap_or_default()).collect::<Vec<_>>().join(" ");
     let statements = code.split(';').map(|statement| statement.split_whitespace().collect::<Vec<_>>().join(" "));
@@ -80,7 +82,7 @@ fn checksum(text: &str) -> String {
     format!("{:032x}", xxh3_128(statements(text).join(";").as_bytes()))
 }
 
-/// Sends all to one node, the same in every process that sees the same nodes.
+/// Returns a policy that sends all requests to one node, the same in every process that sees the same nodes.
 fn one_node(session: &Session) -> Option<Arc<dyn LoadBalancingPolicy>> {
     let state = session.get_cluster_state();
     let connected = state.get_nodes_info().iter().filter(|node| node.is_connected());
@@ -108,19 +110,21 @@ impl Schema<'_> {
             if failure.kind != Kind::Invalid || waits == 0 {
                 return Err(failure.while_doing(doing));
             }
-            // What another process is making now stands in `system_schema` a moment before the server knows it.
+            // An object that another process is creating is visible in `system_schema` shortly before the server can
+            // use it.
             waits -= 1;
             sleep(AGAIN_AFTER).await;
         }
     }
 
-    /// Whether a query finds anything.
+    /// Returns `true` if a query finds any row.
     async fn finds(&self, doing: &str, text: &str, values: impl SerializeRow) -> Result<bool, StoreError> {
         let rows = self.run(doing, text, values).await?.into_rows_result();
         Ok(rows.map_err(|error| StoreError::Failed(format!("{doing}: {error}")))?.rows_num() > 0)
     }
 
-    /// Makes the keyspace. One that is there needs no right to make keyspaces, and may have been made with other copies.
+    /// Creates the keyspace if it is missing. An existing one needs no right to create keyspaces, and may have other
+    /// replication.
     async fn keyspace(&self) -> Result<(), StoreError> {
         let CqlConfig { keyspace, replication_factor, datacenter, .. } = self.config;
         let doing = format!("making keyspace `{keyspace}`");
@@ -128,8 +132,8 @@ impl Schema<'_> {
         if self.finds(&doing, query, (keyspace,)).await? {
             return Ok(());
         }
-        // Not SimpleStrategy: it knows no racks, and ScyllaDB has deprecated it. Without a name all data centres that the
-        // cluster has now get as many copies.
+        // Not SimpleStrategy: it ignores racks, and ScyllaDB has deprecated it. Without a name, all current data
+        // centers of the cluster get the same number of replicas.
         let place = datacenter.as_deref().unwrap_or("replication_factor");
         let create = format!(
             "CREATE KEYSPACE IF NOT EXISTS \"{keyspace}\" \
@@ -140,7 +144,7 @@ impl Schema<'_> {
         Ok(())
     }
 
-    /// Numbers and checksums of the migrations that the keyspace has.
+    /// Returns numbers and checksums of the migrations that the keyspace has.
     async fn recorded(&self) -> Result<Vec<(i32, String)>, StoreError> {
         let keyspace = &self.config.keyspace;
         let doing = format!("reading the migrations of keyspace `{keyspace}`");

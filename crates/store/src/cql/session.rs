@@ -1,4 +1,4 @@
-//! Sessions: opened with patience, and replaced when one does not find back to its servers.
+//! Sessions: opened with retries, and replaced if they do not reconnect to their servers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -16,32 +16,33 @@ use super::statements::Statements;
 use super::{CqlConfig, CqlConsistency, schema, tls};
 use crate::{StoreError, StoreMetrics};
 
-/// How long one connection may take to be there.
+/// Timeout for one connection.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long opening a session may take, with learning of the cluster.
+/// Timeout for opening a session, including discovery of the cluster.
 const OPENING_TIMEOUT: Duration = Duration::from_secs(15);
-/// A connection that stays silent for so long after it was asked is dropped: a server that hangs does not close it.
+/// Interval and timeout of keepalive requests; a connection without a response is dropped, since a hanging server does
+/// not close it.
 const KEEPALIVE: Duration = Duration::from_secs(10);
-/// The first wait before the servers are asked again at the start; it doubles each time.
+/// Wait before the first retry at the start; doubled for each further one.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
-/// The longest wait.
+/// Maximum wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
-/// Servers that stay away at the start are reported so often.
+/// Interval at which unavailable servers are reported at the start.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
-/// A session whose requests all fail is replaced after so long. The driver waits up to 10 s before it connects again, and
-/// that cannot be set.
+/// Time after which a session whose requests all fail is replaced. The driver waits up to 10 s before it reconnects,
+/// which is not configurable.
 const RENEW_AFTER: Duration = Duration::from_secs(2);
-/// A new session is tried so often.
+/// Minimum interval between attempts to open a new session.
 const RENEW_EVERY: Duration = Duration::from_secs(1);
 
-/// A session and what was prepared in it.
+/// Session with its prepared statements.
 pub(super) struct Live {
     pub(super) session: Session,
     pub(super) statements: Statements,
 }
 
 impl Live {
-    /// Opens a session and applies what the keyspace lacks. Tried again until it succeeds or cannot succeed.
+    /// Opens a session and applies missing migrations. Retries until it succeeds or fails permanently.
     pub(super) async fn open_patiently(config: &CqlConfig) -> Result<Self, StoreError> {
         let (mut wait, mut reported) = (FIRST_WAIT, None::<Instant>);
         loop {
@@ -59,7 +60,7 @@ impl Live {
         }
     }
 
-    /// Opens a session, once.
+    /// Opens a session, in one attempt.
     async fn open(config: &CqlConfig, migrate: bool) -> Result<Self, StoreError> {
         let doing = format!("opening a session with {}", config.nodes.join(", "));
         let late = || Failure::timeout(format!("nothing within {} s", OPENING_TIMEOUT.as_secs()));
@@ -108,16 +109,16 @@ fn builder(config: &CqlConfig) -> Result<SessionBuilder, String> {
     Ok(builder)
 }
 
-/// The session of now.
+/// The current session and its state.
 pub(super) struct Sessions {
     config: CqlConfig,
     metrics: StoreMetrics,
     current: RwLock<Arc<Live>>,
-    /// Fast to read: whether `failing_since` holds something.
+    /// Whether `failing_since` has a value; fast to read.
     failing: AtomicBool,
-    /// Since when every request has failed.
+    /// Time since which every request has failed.
     failing_since: Mutex<Option<Instant>>,
-    /// When a new session was tried last. Held while one is being opened.
+    /// Time of the last attempt to open a new session. Locked during an attempt.
     renewed: tokio::sync::Mutex<Option<Instant>>,
 }
 
@@ -137,7 +138,7 @@ impl Sessions {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A request succeeded.
+    /// Records a successful request.
     pub(super) fn succeeded(&self) {
         if self.failing.load(Ordering::Relaxed) {
             *self.failing_since.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -145,8 +146,8 @@ impl Sessions {
         }
     }
 
-    /// A request failed in a way that may pass. Gives a new session when the one of now has failed for long, and its servers
-    /// are there. One request at a time tries that; the others go on failing meanwhile.
+    /// Records a transient failure. Returns a new session if the current one has failed for [`RENEW_AFTER`] and its
+    /// servers are available. Only one request at a time tries this; the others continue to fail meanwhile.
     pub(super) async fn failed(&self) -> Option<Arc<Live>> {
         let since = *self.failing_since.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(Instant::now);
         self.failing.store(true, Ordering::Relaxed);

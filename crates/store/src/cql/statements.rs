@@ -1,4 +1,4 @@
-//! What is asked of the server: prepared once a session.
+//! The statements, prepared once per session.
 
 use scylla::client::session::Session;
 use scylla::statement::batch::{Batch, BatchType};
@@ -6,13 +6,14 @@ use scylla::statement::prepared::PreparedStatement;
 
 use super::failure::Failure;
 
-/// The statements, each with its values by name.
+/// Prepared statements; values are bound by name.
 pub(super) struct Statements {
-    /// A page and its fetch: one key, so one request, and one mutation where the server keeps tables by key together.
+    /// Page and its fetch: both have the same key, so this is one request, and one mutation if the server stores the
+    /// tables together by key.
     pub(super) put_page: Batch,
-    /// A chunk of links other than the first.
+    /// Chunk of links other than the first.
     pub(super) put_chunk: PreparedStatement,
-    /// The first chunk, and the deletion of older lists.
+    /// First chunk, and the deletion of older lists.
     pub(super) put_links: Batch,
     pub(super) put_redirect: PreparedStatement,
     pub(super) put_robots: PreparedStatement,
@@ -45,14 +46,15 @@ const LINKS: &[&str] = &["fingerprint", "at", "chunk", "chunks", "packed"];
 const REDIRECT: &[&str] = &["fingerprint", "source", "target", "status", "at"];
 const ROBOTS: &[&str] = &["authority", "fetched_at", "status", "body", "expires_at"];
 
-/// Events of the history that one answer holds.
+/// Number of history events per result page.
 const FETCHES_AT_ONCE: i32 = 1000;
-/// Chunks of links that one answer holds: 2 MiB.
+/// Number of link chunks per result page: 2 MiB.
 const CHUNKS_AT_ONCE: i32 = 4;
 
 impl Statements {
     pub(super) async fn prepare(session: &Session, keyspace: &str) -> Result<Self, Failure> {
-        // With the keyspace in each name: statements that depend on `USE` are prepared anew by each connection's keyspace.
+        // Names include the keyspace: statements that depend on `USE` are prepared again for the keyspace of each
+        // connection.
         let put = async |table: &str, columns: &[&str]| {
             let (marks, columns) = (columns.join(", :"), columns.join(", "));
             let text =
@@ -95,7 +97,7 @@ impl Statements {
 
 async fn prepare(session: &Session, text: &str) -> Result<PreparedStatement, Failure> {
     let mut prepared = session.prepare(text).await?;
-    // A write carries its own time, so that the driver may repeat it at another node.
+    // A write carries its own time, so the driver may repeat it at another node.
     prepared.set_is_idempotent(true);
     Ok(prepared)
 }

@@ -1,5 +1,5 @@
-//! TLS to the nodes. Certificates and keys are read from their files each time a session is opened, so that renewed ones apply
-//! without a restart.
+//! TLS to the nodes. Certificates and keys are read from their files whenever a session is opened, so that renewed ones
+//! apply without a restart.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use rustls_platform_verifier::Verifier;
 
 use super::CqlConfig;
 
-/// Makes the TLS settings of a session; `None` without TLS.
+/// Creates the TLS settings of a session; `None` without TLS.
 ///
 /// # Errors
-/// The setting and the file that cannot be used, with the reason.
+/// Returns the setting and the file that cannot be used, with the reason.
 pub(super) fn client_config(config: &CqlConfig) -> Result<Option<Arc<ClientConfig>>, String> {
     if !config.tls {
         return Ok(None);
@@ -46,7 +46,7 @@ pub(super) fn client_config(config: &CqlConfig) -> Result<Option<Arc<ClientConfi
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| format!("`cql.tls`: {error}"))?
-        // The verifiers are the platform's and webpki's; at most the name they compare is another.
+        // The verifiers are those of the platform and of webpki; only the name to compare may be replaced.
         .dangerous()
         .with_custom_certificate_verifier(verifier);
     let config = match (&config.tls_certificate, &config.tls_key) {
@@ -69,7 +69,8 @@ fn certificates(setting: &str, file: &str) -> Result<Vec<CertificateDer<'static>
     if read.is_empty() { Err(named(&"no certificate in PEM form")) } else { Ok(read) }
 }
 
-/// Verifies every node's certificate for one name. Nodes are known by their addresses, and certificates rarely name these.
+/// Verifier that checks every node's certificate for one name. Nodes are known by address, and certificates rarely
+/// contain it.
 #[derive(Debug)]
 struct OneName {
     verifier: Arc<dyn ServerCertVerifier>,

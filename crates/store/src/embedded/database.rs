@@ -1,4 +1,4 @@
-//! The tables on fjall, kept within bounds that fjall alone does not keep.
+//! The tables on fjall, with limits that fjall alone does not enforce.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -12,12 +12,12 @@ use fjall::{
 use super::FjallOptions;
 use crate::StoreError;
 
-/// A table and the place of its keyspace.
+/// Table; the value is the index of its keyspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Table {
     /// Fingerprint to page.
     Pages,
-    /// Fingerprint and time, newest first, to event; the newest one is the page itself.
+    /// Fingerprint and time, newest first, to event; the newest event is the page itself.
     History,
     /// Fingerprint to links.
     Links,
@@ -30,7 +30,7 @@ pub(super) enum Table {
 impl Table {
     pub(super) const ALL: [Self; 5] = [Self::Pages, Self::History, Self::Links, Self::Redirects, Self::Robots];
 
-    /// The name of its keyspace, also in errors.
+    /// Returns the name of its keyspace, also used in errors.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Pages => "pages",
@@ -41,7 +41,7 @@ impl Table {
         }
     }
 
-    /// What its memtable may take of the whole, in sixteenths: by the bytes a page that go there.
+    /// Returns its share of the total memtable size, in sixteenths, according to the bytes written per page.
     fn share(self) -> u64 {
         match self {
             Self::Links => 8,
@@ -55,11 +55,11 @@ impl Table {
         // Memtables are rotated by `Tables::make_room`, not by fjall.
         let options = KeyspaceCreateOptions::default().max_memtable_size(u64::MAX);
         match self {
-            // Read by range alone, for which a filter is of no use.
+            // Read only by range, for which a filter is useless.
             Self::History => options.filter_policy(FilterPolicy::disabled()),
-            // Large and hardly ever changed: kept aside, so that a compaction does not copy them.
+            // Large and rarely changed: stored separately, so that compactions do not copy them.
             Self::Links => {
-                // They are compressed already.
+                // The values are already compressed.
                 let aside = KvSeparationOptions::default().compression(CompressionType::None);
                 options.with_kv_separation(Some(aside.separation_threshold(SEPARATE_FROM)))
             }
@@ -68,34 +68,35 @@ impl Table {
     }
 }
 
-/// Links from this size on are kept aside of their keys. In bytes.
+/// Minimum size of links that are stored separately from their keys, in bytes.
 const SEPARATE_FROM: u32 = 512;
-/// One alone: of several, fjall keeps the first for flushes, and that one takes every request for a compaction and puts it
-/// back until another worker is free, in a loop that takes a core for as long. A compaction holds up flushes instead; two
-/// full memtables of each table may wait meanwhile.
+/// A single worker: with several, fjall reserves the first for flushes, and that one takes each compaction request and
+/// puts it back until another worker is free, in a loop that occupies a core. With one worker, a compaction delays
+/// flushes instead; meanwhile two full memtables per table may wait.
 const WORKER_THREADS: usize = 1;
-/// What a row takes in a memtable beyond key and value: skip list node, versions. In bytes.
+/// Memory per row in a memtable in addition to key and value (skip list node, versions), in bytes.
 const ROW_OVERHEAD: u64 = 96;
-/// Full memtables that may wait to be flushed. At four, fjall sleeps in a loop that a dead flush worker never ends.
+/// Maximum number of full memtables that wait to be flushed. At four, fjall sleeps in a loop that never ends if the
+/// flush worker has failed.
 const SEALED: usize = 2;
-/// Tables in level 0 from which writes wait. At thirty runs, fjall sleeps in such a loop, too.
+/// Number of tables in level 0 from which writes wait. At thirty runs, fjall sleeps in such a loop, too.
 const LEVEL_0: usize = 20;
-/// Files that are kept open.
+/// Maximum number of open files.
 const OPEN_FILES: usize = 256;
-/// Journals may take so much, the least that fjall allows apart from twice its segment. In bytes.
+/// Size of all journals from which fjall flushes memtables to delete old ones, in bytes: more than two of its segments.
 const JOURNAL_BYTES: u64 = 160 << 20;
-/// So long a flush may take before the database is taken for broken.
+/// Maximum duration of a flush; after that the database is considered broken.
 const STALLED: Duration = Duration::from_secs(120);
 
-/// An open database.
+/// Open database.
 pub(super) struct Tables {
     database: Database,
     keyspaces: [Keyspace; 5],
 }
 
-/// How full the memtables are. fjall asks its workers to rotate them, one message a write, so that a busy worker lets
-/// them grow without bound (638 MB for 300,000 pages, measured) and a full queue of messages stops a lone worker for ever.
-/// The one writer counts instead, and rotates itself.
+/// Number of bytes in each memtable. fjall sends its workers a message per write to rotate them; a busy worker thus
+/// lets them grow without bound (638 MB for 300,000 pages, measured), and a full message queue stops a single worker
+/// indefinitely. The single writer counts and rotates instead.
 #[derive(Debug, Default)]
 pub(super) struct Fill([u64; 5]);
 
@@ -126,12 +127,13 @@ impl Tables {
         self.database.persist(PersistMode::SyncData)
     }
 
-    /// What the memtables hold after opening is not known by table: each is counted as if all were its own.
+    /// Returns the initial fill. The size per table is unknown after opening: each table is counted as if it held
+    /// everything.
     pub(super) fn fill(&self) -> Fill {
         Fill([self.database.write_buffer_size(); 5])
     }
 
-    /// Rotates the memtables that are full, and waits while too many of them wait to be flushed. Blocks.
+    /// Rotates full memtables, and waits while too many of them wait to be flushed. Blocks.
     #[allow(clippy::disallowed_methods, reason = "called from the writer's own thread, which may block")]
     pub(super) fn make_room(&self, fill: &mut Fill, options: &FjallOptions) -> fjall::Result<()> {
         for table in Table::ALL {
@@ -141,7 +143,7 @@ impl Tables {
             }
             let since = Instant::now();
             while keyspace.sealed_memtable_count() >= SEALED || keyspace.l0_table_count() >= LEVEL_0 {
-                // Fails when a flush or compaction has failed, which is how its end is learnt of.
+                // Fails after a failed flush or compaction; there is no other notification.
                 self.database.persist(PersistMode::Buffer)?;
                 if since.elapsed() > STALLED {
                     return Err(fjall::Error::Poisoned);
@@ -156,13 +158,13 @@ impl Tables {
 }
 
 impl Fill {
-    /// Counts a row that was written.
+    /// Counts a written row.
     pub(super) fn add(&mut self, table: Table, bytes: usize) {
         self.0[table as usize] += bytes as u64 + ROW_OVERHEAD;
     }
 }
 
-/// The error of an operation on the database in `dir`.
+/// Returns the error of an operation on the database in `dir`.
 pub(super) fn failed(doing: &str, dir: &Path, error: &fjall::Error) -> StoreError {
     let reason: &dyn Display = match error {
         fjall::Error::Io(io) | fjall::Error::Storage(fjall::LsmError::Io(io)) => {
@@ -180,7 +182,7 @@ pub(super) fn failed(doing: &str, dir: &Path, error: &fjall::Error) -> StoreErro
     StoreError::Failed(format!("{doing} {}: {reason}", dir.display()))
 }
 
-/// The error of reading the value at a key.
+/// Returns the error of reading the value at a key.
 pub(super) fn unreadable(table: Table, key: &[u8], error: &fjall::Error) -> StoreError {
     use fjall::LsmError as Lsm;
     match error {
@@ -196,12 +198,12 @@ pub(super) fn unreadable(table: Table, key: &[u8], error: &fjall::Error) -> Stor
     }
 }
 
-/// The error of a value that cannot be decoded.
+/// Returns the error of a value that cannot be decoded.
 pub(super) fn damaged(table: Table, key: &[u8], reason: String) -> StoreError {
     StoreError::Damaged { key: place(table, key), reason }
 }
 
-/// Table and key for people: text as text, all else as hexadecimal digits.
+/// Formats table and key for messages: text as text, everything else as hexadecimal digits.
 fn place(table: Table, key: &[u8]) -> String {
     let text = std::str::from_utf8(key).ok().filter(|text| table == Table::Robots && !text.contains(char::is_control));
     let key = text.map_or_else(|| key.iter().map(|byte| format!("{byte:02x}")).collect(), str::to_owned);

@@ -1,7 +1,7 @@
-//! How rows are kept: keys, and values as one version byte, the event's time and postcard.
+//! Encoding of rows: keys, and values as one version byte, the event time and postcard.
 //!
-//! The time stands apart in front, so that "is this older than what is there" reads nine bytes and decodes nothing.
-//! postcard and not JSON: a page row takes 257 bytes instead of 406, written and read in a third of the time.
+//! The time is in front, so that comparing it with a stored row reads nine bytes and decodes nothing. postcard instead
+//! of JSON: a page row takes 257 bytes instead of 406, and is written and read in a third of the time.
 
 use orbweaver_messages::Millis;
 use orbweaver_url::Fingerprint;
@@ -10,22 +10,22 @@ use serde::{Deserialize, Serialize};
 use crate::packed::{exact, pack_links, unpack_links};
 use crate::{FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow};
 
-/// The version of everything below, the first byte of every value.
+/// Version of this encoding, the first byte of every value.
 const VERSION: u8 = 1;
-/// Version and time.
+/// Size of version and time, in bytes.
 const HEAD: usize = 9;
 
-/// Fingerprint and the time, newest first: a range over the fingerprint is the history.
+/// Returns a history key: fingerprint and time, newest first. A range over the fingerprint is the history.
 pub(super) fn history_key(fingerprint: Fingerprint, at_ms: Millis) -> [u8; 24] {
     let mut key = [0; 24];
     key[..16].copy_from_slice(&fingerprint.0);
-    // The sign flipped, negative times stand below positive ones; all bits flipped, later ones come first.
+    // With the sign flipped, negative times sort before positive ones; with all bits flipped, later ones sort first.
     let newest_first = !(at_ms.cast_unsigned() ^ (1 << 63));
     key[16..].copy_from_slice(&newest_first.to_be_bytes());
     key
 }
 
-/// The time of a history key.
+/// Returns the time of a history key.
 fn history_time(key: &[u8]) -> Result<Millis, String> {
     let Some(Ok(tail)) = key.get(16..).map(<[u8; 8]>::try_from) else {
         return Err(format!("a history key has {} bytes instead of 24", key.len()));
@@ -33,7 +33,7 @@ fn history_time(key: &[u8]) -> Result<Millis, String> {
     Ok((!u64::from_be_bytes(tail) ^ (1 << 63)).cast_signed())
 }
 
-/// The event's time of a stored value.
+/// Returns the event time of a stored value.
 pub(super) fn time_of(value: &[u8]) -> Result<Millis, String> {
     match value.first() {
         Some(&VERSION) => {}
@@ -65,7 +65,7 @@ fn read<'a, T: Deserialize<'a>>(value: &'a [u8]) -> Result<(Millis, T), String> 
 #[derive(Serialize, Deserialize)]
 struct StoredPage<'a> {
     key: &'a str,
-    /// Absent when it is the key.
+    /// Absent if equal to the key.
     url: Option<&'a str>,
     site: &'a str,
     status: Option<u16>,
@@ -129,7 +129,7 @@ struct StoredEvent<'a> {
     content_hash: Option<&'a str>,
 }
 
-/// The event of a page that is no longer the newest, from its stored value: its key and its value.
+/// Returns key and value of the history event of a page that is no longer the newest, from its stored value.
 pub(super) fn event_of(fingerprint: &[u8], page: &[u8]) -> Result<([u8; 24], Vec<u8>), String> {
     let (at_ms, page) = read::<StoredPage<'_>>(page)?;
     let fingerprint = fingerprint.try_into().map_err(|_| "the key is no fingerprint".to_owned())?;

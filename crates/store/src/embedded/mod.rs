@@ -1,16 +1,16 @@
-//! The store of one machine, on [fjall](https://docs.rs/fjall).
+//! The embedded store, on [fjall](https://docs.rs/fjall).
 //!
 //! ```text
 //! write(rows) ── encode ──> queue (bounded in bytes) ──> writer thread ── compare, commit ──> journal ──> resolved
 //!                                                              └── synced every second
 //! ```
 //!
-//! A write resolves when it was handed to the system (a killed process loses nothing); what a power failure may take is
-//! the last second, as with the log, whose checkpoints sync the store before ([`FjallStore::syncer`]). When the disk is full every write fails with that reason, and the first one
-//! after there is room again opens the database anew and succeeds.
+//! A write resolves once the operating system has it (a killed process loses nothing). A power failure may lose the
+//! last second, as with the log, which syncs the store before its checkpoints ([`FjallStore::syncer`]). While the disk
+//! is full, every write fails with that reason; the first one after space was freed reopens the database and succeeds.
 //!
-//! Reads of one small row are done on the caller's thread: where nothing is there the filters say so in 1 µs, else
-//! it takes some 6 µs. History and links, which may be many blocks, go to the blocking pool.
+//! Small single-row reads run on the caller's thread: for an absent row, the filters answer in 1 µs, otherwise a read
+//! takes about 6 µs. History and links, which may span many blocks, are read on the blocking pool.
 
 mod database;
 mod encoding;
@@ -30,20 +30,19 @@ use self::database::{Table, Tables, damaged, failed, unreadable};
 use self::writer::{Request, Row, Writer};
 use crate::{FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Store, StoreError, Write};
 
-/// Writes that are queued may hold so much memory. In bytes.
+/// Maximum size of the queued writes, in bytes.
 const QUEUE_BYTES: usize = 4 << 20;
 
-/// What an embedded store may take.
+/// Resource limits of an embedded store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FjallOptions {
-    /// Memory for blocks of files that were read. In bytes.
+    /// Memory for the block cache, in bytes.
     pub block_cache_bytes: u64,
-    /// Memory for what is written and not yet in files: this much is filled, and twice as much may wait to be
-    /// flushed. In bytes.
+    /// Memory for the memtables, in bytes. Up to twice as much again may wait to be flushed.
     pub memtable_bytes: u64,
-    /// The journal is synced to the device so often.
+    /// Interval at which the journal is synced to the device.
     pub sync_every: Duration,
-    /// How long a write waits for others to be committed along with it.
+    /// Time that a write waits for others to be committed with it.
     pub gather: Duration,
 }
 
@@ -58,7 +57,7 @@ impl Default for FjallOptions {
     }
 }
 
-/// A store in a directory, used by one process at a time. Dropping it waits until everything is written and synced.
+/// Store in a directory, used by one process at a time. Dropping it waits until everything is written and synced.
 pub struct FjallStore {
     shared: Arc<Shared>,
     queue: Option<Sender<Request>>,
@@ -66,11 +65,11 @@ pub struct FjallStore {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What writer and readers share.
+/// State shared by writer and readers.
 struct Shared {
     dir: PathBuf,
     options: FjallOptions,
-    /// Absent after a failure, until the next write opens it again.
+    /// `None` after a failure, until the next write reopens the database.
     tables: RwLock<Option<Tables>>,
 }
 
@@ -107,7 +106,7 @@ impl Shared {
     }
 
     fn history(&self, fingerprint: Fingerprint, limit: usize) -> Result<Vec<FetchEvent>, StoreError> {
-        // The page first: when it is overwritten in between, its event is found in the history, and counts once.
+        // The page is read first: if it is overwritten meanwhile, its event is found in the history, and counts once.
         let newest = self.get(Table::Pages, &fingerprint.0, |value| {
             let (key, event) = encoding::event_of(&fingerprint.0, value)?;
             encoding::read_event(&key, &event)
@@ -127,10 +126,10 @@ impl Shared {
 }
 
 impl FjallStore {
-    /// Opens the store in `dir`, which is made when it is not there.
+    /// Opens the store in `dir`, which is created if it is missing.
     ///
     /// # Errors
-    /// When another process uses it, it cannot be read, or there is no room.
+    /// Returns an error if another process uses it, if it is unreadable, or if there is no space.
     pub fn open(dir: impl AsRef<Path>, options: FjallOptions) -> Result<Self, StoreError> {
         let dir = dir.as_ref().to_path_buf();
         let tables = RwLock::new(Some(Tables::open(&dir, &options)?));
@@ -145,7 +144,8 @@ impl FjallStore {
         Ok(Self { shared, queue: Some(queue), room, thread: Some(thread) })
     }
 
-    /// Makes durable what was acknowledged before, as long as the store is open: for what says elsewhere that it is there.
+    /// Returns a function that makes all acknowledged writes durable while the store is open. For callers that record
+    /// elsewhere that these writes exist.
     pub fn syncer(&self) -> impl Fn() -> Result<(), StoreError> + Send + Sync + use<> {
         let shared = Arc::downgrade(&self.shared);
         move || {
@@ -160,7 +160,7 @@ impl FjallStore {
         }
         let gone = || StoreError::Failed(format!("the writer of {} has ended", self.shared.dir.display()));
         let bytes: usize = rows.iter().map(|row| size_of::<Row>() + row.key.len() + row.value.len()).sum();
-        // What is larger than the queue passes alone.
+        // A request larger than the queue takes all of it.
         let permits = u32::try_from(bytes.min(QUEUE_BYTES)).unwrap_or(u32::MAX);
         let permit = Arc::clone(&self.room).acquire_many_owned(permits).await.map_err(|_| gone())?;
         let (done, result) = oneshot::channel();
@@ -181,7 +181,7 @@ impl Drop for FjallStore {
     }
 }
 
-/// The row that a write puts.
+/// Converts a write into a row.
 fn row_of(write: &Write) -> Result<Row, StoreError> {
     let row = |table, key: &[u8], at_ms, value: Result<Vec<u8>, String>| match value {
         Ok(value) => Ok(Row { table, key: key.to_vec(), value, at_ms }),

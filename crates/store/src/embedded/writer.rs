@@ -1,8 +1,9 @@
-//! The one writer: a thread that takes what has gathered, compares it with what is there, and commits it as one batch.
+//! The single writer: a thread that collects queued writes, compares them with the stored rows, and commits them as one
+//! batch.
 //!
-//! A thread of its own, because a commit takes 6 µs at the median, but 4 ms one time in a thousand and 128 ms at the worst
-//! (it waits for the journal while that is synced), which would hold up a runtime's thread. And gathered for a millisecond,
-//! so that the thread is woken once a batch and not once a write.
+//! The thread is separate because a commit takes 6 µs at the median, but 4 ms in one of a thousand cases and 128 ms at
+//! worst (it waits while the journal is synced), which would block a runtime thread. Writes are collected for a
+//! millisecond, so that the thread wakes once per batch instead of once per write.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -16,35 +17,35 @@ use super::database::{Fill, Table, Tables, damaged, failed, unreadable};
 use super::{Shared, encoding};
 use crate::StoreError;
 
-/// A row to be put.
+/// Row to be written.
 pub(super) struct Row {
     pub(super) table: Table,
     pub(super) key: Vec<u8>,
     pub(super) value: Vec<u8>,
-    /// The event's time: a newer row may already be there.
+    /// Event time: a newer row may already be stored.
     pub(super) at_ms: Millis,
 }
 
-/// Rows to be put together, and who waits for it.
+/// Rows to be written together, and the channel for the result.
 pub(super) struct Request {
     pub(super) rows: Vec<Row>,
     pub(super) done: oneshot::Sender<Result<(), StoreError>>,
-    /// Its bytes in the queue; given back with it.
+    /// Share of the queue, in bytes; released with the request.
     pub(super) permit: OwnedSemaphorePermit,
 }
 
-/// So much is committed at once, at most: below the queue's bound, so that the next gathers meanwhile. In bytes.
+/// Maximum size of a batch, in bytes: below the limit of the queue, so that the next batch can collect meanwhile.
 const BATCH_BYTES: usize = 2 << 20;
 
-/// What is to be put into each table, the last row of each key. One batch may hold a key but once: all its rows get one
+/// Rows to put into each table, the last one per key. A batch may contain a key only once: all its rows get the same
 /// sequence number.
 type Puts = [HashMap<Vec<u8>, (Millis, Vec<u8>)>; Table::ALL.len()];
 
-/// The state of the thread.
+/// State of the thread.
 pub(super) struct Writer<'a> {
     shared: &'a Shared,
     fill: Fill,
-    /// When the oldest write that is not synced yet was committed.
+    /// Commit time of the oldest write that is not synced yet.
     unsynced: Option<Instant>,
 }
 
@@ -54,7 +55,7 @@ impl<'a> Writer<'a> {
         Self { shared, fill, unsynced: None }
     }
 
-    /// Runs until the store is dropped; everything that is queued then is written and synced.
+    /// Runs until the store is dropped; requests queued by then are written and synced.
     pub(super) fn run(mut self, queue: &Receiver<Request>) {
         loop {
             let wait = self.unsynced.map_or(Duration::from_secs(3600), |since| {
@@ -94,7 +95,7 @@ impl<'a> Writer<'a> {
             Ok(staged) => {
                 self.unsynced.get_or_insert_with(Instant::now);
                 for (request, staged) in requests.into_iter().zip(staged) {
-                    // The receiver is gone when its caller was cancelled; the rows are written all the same.
+                    // The receiver is gone if its caller was cancelled; the rows are written nevertheless.
                     let _ = request.done.send(staged);
                     drop(request.permit);
                 }
@@ -118,7 +119,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The same error once more.
+/// Copies an error.
 fn again(error: &StoreError) -> StoreError {
     match error {
         StoreError::Failed(reason) => StoreError::Failed(reason.clone()),
@@ -127,7 +128,7 @@ fn again(error: &StoreError) -> StoreError {
     }
 }
 
-/// `first` and what arrives within `time`, up to a batch.
+/// Collects `first` and all requests that arrive within `time`, up to the size of a batch.
 #[allow(clippy::disallowed_methods, reason = "the writer's own thread sleeps, so that it is woken once a batch")]
 fn gather(first: Request, queue: &Receiver<Request>, time: Duration) -> Vec<Request> {
     std::thread::sleep(time);
@@ -144,10 +145,11 @@ fn gather(first: Request, queue: &Receiver<Request>, time: Duration) -> Vec<Requ
     requests
 }
 
-/// Takes over those of `rows` that are not older than what is there or about to be. A request with a row that cannot be
-/// compared fails alone.
+/// Stages those of `rows` that are not older than the stored or staged ones. If a row cannot be compared, only its
+/// request fails.
 ///
-/// Of two fetches of a page the older one goes to the history: so a page that is fetched once, as most are, takes one key.
+/// Of two fetches of a page, the older one goes to the history: a page that is fetched once, as most are, takes one
+/// key.
 fn stage(tables: &Tables, rows: Vec<Row>, puts: &mut Puts) -> Result<(), StoreError> {
     for row in rows {
         if let Some((there_ms, there)) = there(tables, &row, puts)? {
@@ -166,7 +168,8 @@ fn stage(tables: &Tables, rows: Vec<Row>, puts: &mut Puts) -> Result<(), StoreEr
     Ok(())
 }
 
-/// The row that is there for a key, with its time. On a first visit the filters say that there is none, in less than 1 µs.
+/// Returns the staged or stored row of a key, with its time. On a first visit, the filters detect its absence in less
+/// than 1 µs.
 fn there(tables: &Tables, row: &Row, puts: &Puts) -> Result<Option<(Millis, Slice)>, StoreError> {
     if let Some((at_ms, value)) = puts[row.table as usize].get(&row.key) {
         return Ok(Some((*at_ms, Slice::from(value))));
@@ -178,8 +181,8 @@ fn there(tables: &Tables, row: &Row, puts: &Puts) -> Result<Option<(Millis, Slic
 }
 
 impl Shared {
-    /// Does something with the database, which is opened again when an earlier failure closed it, and closed when `act`
-    /// fails: after a failed write fjall accepts no other until it was opened again.
+    /// Runs `act` on the database. Reopens it if an earlier failure closed it, and closes it if `act` fails: after a
+    /// failed write, fjall rejects all others until it is reopened.
     fn with_tables_open<T>(
         &self,
         fill: &mut Fill,
@@ -193,7 +196,7 @@ impl Shared {
         }
         let outcome = self.with_tables(|tables| Ok(act(tables, fill)))?;
         outcome.map_err(|error| {
-            // Closed after the lock is given back: it takes a while, and readers need not wait for it.
+            // Closed after the lock is released: this takes a while, and readers need not wait for it.
             let closed = self.tables_mut().take();
             drop(closed);
             failed("writing to", &self.dir, &error)

@@ -1,4 +1,4 @@
-//! Much of something: a tree that has no way round, a page full of pictures, pages full of links.
+//! Bulky places: a tree with a single path to each page, a page with a large picture, pages full of links.
 
 use std::fmt::Write as _;
 
@@ -11,17 +11,17 @@ use crate::truth::Expected;
 pub(super) const TREE: u64 = 240;
 /// Children of a page of a tree.
 const FAN_OUT: u64 = 3;
-/// Bytes of the inlined picture.
+/// Size of the inlined picture in bytes.
 const PICTURE: usize = 6_000_000;
-/// URLs that the links of a page with many, or long, links lead to.
+/// Number of target URLs of a page with many or long links.
 const TARGETS: u32 = 10;
-/// Links of the page with many.
+/// Links on the page with many links.
 const MANY: u32 = 20_000;
-/// Links of the page with long ones.
+/// Links on the page with long links.
 const LONG: u32 = 3_000;
-/// The name of a target of many links; each letter can be written in two ways, which makes enough spellings for all links.
+/// Name of a target of many links; each letter can be written in two ways, enough spellings for all links.
 const NAME: &str = "an-article-that-many-links-lead-to";
-/// How often the name is repeated in a long link.
+/// Repetitions of the name in a long link.
 const REPEATED: usize = 12;
 
 pub(super) const THEME: Theme = Theme { links, expected, reply };
@@ -67,20 +67,20 @@ fn children(page: u64) -> impl Iterator<Item = u64> {
     (page * FAN_OUT + 1..=page * FAN_OUT + FAN_OUT).take_while(|child| *child < TREE)
 }
 
-/// The plain name of a target.
+/// Returns the unescaped name of a target.
 fn name(kind: Kind, target: u32) -> String {
     let times = if kind == Kind::LongLinks { REPEATED } else { 1 };
     format!("{}{target}", format!("{NAME}-").repeat(times))
 }
 
-/// Links to the targets in turn, each in a spelling of its own: escapes stand for some letters, which ones is the number of the
-/// spelling. To a crawler they are as many links, and few URLs.
+/// Appends links to the targets in turn, each spelled differently: the bits of the spelling's number select the letters
+/// to escape. A crawler sees many links but few URLs.
 fn spellings(place: &Place<'_>, count: u32, body: &mut String) {
     for link in 0..count {
         let (target, spelling) = (link % TARGETS, link / TARGETS + 1);
         let mut part = String::new();
         for (at, letter) in name(place.kind, target).char_indices() {
-            // Behind the bits of the number every second letter is escaped: that makes links long.
+            // Beyond the bits of the number every second letter is escaped, to make the links long.
             let is_escaped = if at < 16 { spelling >> at & 1 == 1 } else { at % 2 == 0 };
             let _ = if is_escaped { write!(part, "%{:02X}", u32::from(letter)) } else { write!(part, "{letter}") };
         }
@@ -88,7 +88,7 @@ fn spellings(place: &Place<'_>, count: u32, body: &mut String) {
     }
 }
 
-/// A part with its escapes of ASCII characters undone.
+/// Decodes the escapes of ASCII characters.
 fn unescaped(part: &str) -> String {
     let mut pieces = part.split('%');
     let mut plain = pieces.next().unwrap_or_default().to_owned();
@@ -118,7 +118,7 @@ mod tests {
     use crate::web::{Asked, Web};
     use crate::{Expected, Kind, WebConfig};
 
-    /// A web of one place, and what is true of its parts.
+    /// Creates a web with one place; returns it with the expected results for the place.
     fn web_of(kind: Kind) -> (Web, Vec<Expected>) {
         let config = WebConfig { pages: 10, address_hosts: 3, specials: [(kind, 1)].into(), ..WebConfig::default() };
         let web = Web::new(config, 8080).unwrap();

@@ -1,4 +1,4 @@
-//! Servers that fail, take their time or ask to be left alone.
+//! Servers that fail, are slow or ask the client to back off.
 
 use super::{Kind, Place, Theme, Visit, anchor};
 use crate::reply::{Ending, Reply};

@@ -1,4 +1,4 @@
-//! What pages say: encodings, frames, base, refresh, spellings, nofollow, and what is not a page.
+//! Markup: encodings, frames, base, refresh, spellings, nofollow, and content that is not a page.
 
 use std::io::Write as _;
 
@@ -6,7 +6,7 @@ use super::{Kind, Place, Theme, Visit, anchor};
 use crate::reply::Reply;
 use crate::truth::{Expected, Fate};
 
-/// Parts that are no HTML, with their content types.
+/// Parts that are not HTML, with their content types.
 const RESOURCES: &[(&str, &str)] = &[
     ("image.png", "image/png"),
     ("paper.pdf", "application/pdf"),
@@ -32,7 +32,7 @@ fn links(place: &Place<'_>) -> Vec<String> {
     }
 }
 
-/// The spellings of one URL: escapes, fragments, dot segments and case.
+/// Returns the spellings of one URL: escapes, fragments, dot segments and case.
 fn spellings(place: &Place<'_>) -> [String; 5] {
     let plain = place.url("~page");
     let host_end = plain["http://".len()..].find('/').map_or(plain.len(), |at| "http://".len() + at);
@@ -115,7 +115,7 @@ fn reply(place: &Place<'_>, part: &str, visit: &Visit<'_>) -> Option<Reply> {
     })
 }
 
-/// A page that is the same whether it is sent compressed or not.
+/// Creates a page with the same content whether it is sent compressed or not.
 fn compressible(place: &Place<'_>) -> Reply {
     place.page("<p>Sent compressed where that is accepted.</p>")
 }

@@ -1,6 +1,6 @@
-//! Special places: what a crawler meets on the web besides plain pages, each with its known end.
+//! Special places: everything other than plain pages that a crawler encounters on the web, each with its known result.
 //!
-//! The place `number` of a kind lives at `/x/KIND/NUMBER/`, and is linked from one ordinary page.
+//! Place `number` of a kind is served at `/x/KIND/NUMBER/` and linked from one ordinary page.
 
 mod bulk;
 mod failures;
@@ -22,17 +22,17 @@ use crate::web::Web;
 
 macro_rules! kinds {
     ($($(#[doc = $doc:literal])+ $kind:ident = $name:literal,)+) => {
-        /// A kind of special place.
+        /// Kind of special place.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
         #[serde(rename_all = "kebab-case")]
         #[repr(u8)]
         pub enum Kind { $($(#[doc = $doc])+ $kind,)+ }
 
         impl Kind {
-            /// Every kind.
+            /// All kinds.
             pub const ALL: &'static [Self] = &[$(Self::$kind,)+];
 
-            /// The name of the kind, in paths, options and truth.
+            /// Returns the name of the kind, as used in paths, options and the ground truth.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(Self::$kind => $name,)+ }
@@ -42,24 +42,24 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// A tree of 240 pages on all hosts, to each of which exactly one link leads.
+    /// Tree of 240 pages spread over all hosts; each page is linked exactly once.
     Tree = "tree",
-    /// A page with an inlined picture of 6 MB.
+    /// Page with an inlined picture of 6 MB.
     Pictures = "pictures",
-    /// A page with 20,000 links to ten URLs, each link in a spelling of its own.
+    /// Page with 20,000 links to ten URLs, each link spelled differently.
     ManyLinks = "many-links",
-    /// A page with 3,000 links of about a KiB to ten URLs, each link in a spelling of its own.
+    /// Page with 3,000 links of about a KiB to ten URLs, each link spelled differently.
     LongLinks = "long-links",
-    /// A chain of one to four redirects of all permanent and passing sorts; every third ends on another host.
+    /// Chain of one to four permanent and temporary redirects; every third chain ends on another host.
     Chain = "chain",
     /// Two URLs that redirect to each other.
     Loop = "loop",
-    /// A chain of 25 redirects.
+    /// Chain of 25 redirects.
     LongChain = "long-chain",
     /// Redirects to itself until a cookie is sent.
     CookieWall = "cookie-wall",
     /// Redirects to the URL with its query parameters in another order, and answers there: two URLs, since a server may
-    /// tell them apart.
+    /// distinguish them.
     Reordered = "reordered",
     /// Redirects to another spelling of its own URL (`%7E` for `~`), and answers there: one URL.
     Respelled = "respelled",
@@ -75,74 +75,74 @@ kinds! {
     ShortBody = "short-body",
     /// Answers 429 with Retry-After `failures` times, then 200.
     Busy = "busy",
-    /// A host whose first `failures` answers, robots.txt aside, are 429 with Retry-After.
+    /// Host whose first `failures` responses, except for robots.txt, are 429 with Retry-After.
     BusyHost = "busy-host",
     /// Links to pages that do not exist (404 and 410).
     Dead = "dead",
-    /// A page of `large_bytes` bytes.
+    /// Page of `large_bytes` bytes.
     Large = "large",
-    /// A page that is sent compressed where the client accepts gzip.
+    /// Page that is sent compressed if the client accepts gzip.
     Gzip = "gzip",
-    /// A page that leads on by meta refresh alone.
+    /// Page whose only way on is a meta refresh.
     Refresh = "refresh",
-    /// Three pages that differ in their query, and link to each other by the query alone.
+    /// Three pages that differ in their query and link to each other by bare queries.
     Paging = "paging",
-    /// A page with a base href that moves its relative links.
+    /// Page with a base href that changes the targets of its relative links.
     Base = "base",
-    /// Pages that are reached by frame, iframe and image map alone.
+    /// Pages that are linked only by frame, iframe and image map.
     Frames = "frames",
-    /// One page, linked in five spellings of its URL.
+    /// Page linked by five spellings of its URL.
     Spellings = "spellings",
-    /// A copy that names its original as canonical.
+    /// Copy that names its original as canonical.
     Canonical = "canonical",
-    /// A page that is linked by rel=nofollow alone.
+    /// Page linked only with rel=nofollow.
     Nofollow = "nofollow",
-    /// Pages whose meta robots or X-Robots-Tag ask that their links be not followed.
+    /// Pages whose meta robots or X-Robots-Tag forbids following their links.
     PageNofollow = "page-nofollow",
-    /// Links to a host that is no part of the web: to be left out by the crawl's scope.
+    /// Links to a host outside of the web, to be rejected by the crawl's scope.
     Outside = "outside",
     /// Images, documents and data: not HTML.
     Resource = "resource",
-    /// A directory that robots.txt disallows, but for one page.
+    /// Directory that robots.txt disallows, except for one page.
     Disallowed = "disallowed",
-    /// A host whose robots.txt always answers 500: nothing may be fetched.
+    /// Host whose robots.txt always answers 500: nothing may be fetched.
     RobotsFailing = "robots-failing",
-    /// A host whose robots.txt refuses everything.
+    /// Host whose robots.txt disallows everything.
     RobotsRefusing = "robots-refusing",
-    /// A host whose robots.txt asks for a Crawl-delay.
+    /// Host whose robots.txt sets a Crawl-delay.
     RobotsDelay = "robots-delay",
-    /// An archive of 10,000 articles in one directory, under 500 pages of a list, each leading to the next; no trap.
+    /// Archive of 10,000 articles in one directory, listed on 500 pages that link each to the next; not a trap.
     Archive = "archive",
-    /// A calendar: every month leads to its days, the next and the one before, without end.
+    /// Endless calendar: every month links to its days and to the next and previous month.
     Calendar = "calendar",
-    /// A few pages, linked under a new session id by every answer.
+    /// A few pages, linked with a new session id in every response.
     SessionMaze = "session-maze",
-    /// A page that is served at any path below it, with relative links: paths that repeat their segments.
+    /// Page that is served at any path below it, with relative links, which makes paths that repeat their segments.
     RepeatingPath = "repeating-path",
-    /// A search that finds nothing, repeats what was asked for, and offers to ask for more.
+    /// Search that finds nothing, echoes the query and suggests further queries.
     EchoSearch = "echo-search",
 }
 
 impl Kind {
-    /// Whether each place of this kind is a host of its own.
+    /// Returns `true` if each place of this kind has its own host.
     #[must_use]
     pub fn has_hosts(self) -> bool {
         matches!(self, Self::BusyHost | Self::Outside | Self::RobotsFailing | Self::RobotsRefusing | Self::RobotsDelay)
     }
 
-    /// Whether places of this kind are about traps: too large, or without end, for a web that has some of everything.
+    /// Returns `true` for traps and similar places, which are too large or endless for a web with places of every kind.
     #[must_use]
     pub fn is_of_traps(self) -> bool {
         self == Self::Archive || self.is_endless()
     }
 
-    /// Whether places of this kind are large, and so are part of a web only where they are asked for by name.
+    /// Returns `true` for large places, which are part of a web only if requested by name.
     #[must_use]
     pub fn is_bulky(self) -> bool {
         matches!(self, Self::Tree | Self::Pictures | Self::ManyLinks | Self::LongLinks)
     }
 
-    /// Whether a place of this kind has no end: its truth has the entrance alone.
+    /// Returns `true` if a place of this kind is endless; its ground truth then has only the entrance.
     #[must_use]
     pub fn is_endless(self) -> bool {
         matches!(self, Self::Calendar | Self::SessionMaze | Self::RepeatingPath | Self::EchoSearch)
@@ -165,7 +165,7 @@ impl Kind {
     }
 }
 
-/// What a module knows about its kinds.
+/// Functions of a module for its kinds.
 struct Theme {
     links: fn(&Place<'_>) -> Vec<String>,
     expected: fn(&Place<'_>) -> Vec<Expected>,
@@ -183,18 +183,18 @@ impl FromStr for Kind {
     }
 }
 
-/// What a special place sees of a request.
+/// Parts of a request that a special place uses.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Visit<'a> {
-    /// Requests that the place had before this one.
+    /// Number of previous requests to the place.
     pub before: u32,
-    /// The Cookie header.
+    /// Cookie header.
     pub cookie: &'a str,
-    /// Whether the client accepts gzip.
+    /// `true` if the client accepts gzip.
     pub gzip: bool,
 }
 
-/// One special place of one web.
+/// One special place of a web.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place<'a> {
     pub web: &'a Web,
@@ -203,7 +203,7 @@ pub(crate) struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// The host of a part of the place.
+    /// Returns the host of a part of the place.
     pub(crate) fn host(&self, part: &str) -> HostId {
         let config = self.web.config();
         if self.kind.has_hosts() {
@@ -222,12 +222,12 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The path of a part of the place.
+    /// Returns the path of a part of the place.
     pub(crate) fn path(&self, part: &str) -> String {
         format!("/x/{}/{}/{part}", self.kind.name(), self.number)
     }
 
-    /// The URL of a part of the place.
+    /// Returns the URL of a part of the place.
     pub(crate) fn url(&self, part: &str) -> String {
         let mut url = String::from("http://");
         write_host(self.web.config(), self.host(part), &mut url);
@@ -235,7 +235,7 @@ impl<'a> Place<'a> {
         url
     }
 
-    /// The place at a path: the place itself and the part, with the query.
+    /// Returns the place at a path, and the part with its query.
     pub(crate) fn at<'p>(web: &'a Web, host: HostId, path: &'p str) -> Option<(Self, &'p str)> {
         let mut segments = path.strip_prefix("/x/")?.splitn(3, '/');
         let kind: Kind = segments.next()?.parse().ok()?;
@@ -246,32 +246,32 @@ impl<'a> Place<'a> {
         exists.then_some((place, part))
     }
 
-    /// The markup that the page which links to the place carries.
+    /// Returns the markup that links to the place.
     pub(crate) fn links(&self) -> Vec<String> {
         (self.kind.theme().links)(self)
     }
 
-    /// What is true of the URLs of the place.
+    /// Returns the expected results for the URLs of the place.
     pub(crate) fn expected(&self) -> Vec<Expected> {
         (self.kind.theme().expected)(self)
     }
 
-    /// The answer to a request for a part (with its query); none where there is nothing.
+    /// Answers a request for a part with its query; `None` if there is nothing.
     pub(crate) fn reply(&self, part: &str, visit: &Visit<'_>) -> Option<Reply> {
         (self.kind.theme().reply)(self, part, visit)
     }
 
-    /// What is expected of one part.
+    /// Returns the expected result for one part.
     fn expect(&self, part: &str, fate: Fate, requests: (u32, u32)) -> Expected {
         Expected { url: self.url(part), fate, least: requests.0, most: requests.1, kind: Some(self.kind) }
     }
 
-    /// A part that is fetched with one request.
+    /// Expects a part to be fetched with one request.
     fn fetched(&self, part: &str) -> Expected {
         self.expect(part, Fate::Fetched, (1, 1))
     }
 
-    /// A small page.
+    /// Creates a small page.
     fn page(&self, body: &str) -> Reply {
         let (kind, number) = (self.kind.name(), self.number);
         Reply::html(format!(
@@ -281,19 +281,20 @@ impl<'a> Place<'a> {
     }
 }
 
-/// A link as markup.
+/// Returns a link as markup.
 fn anchor(href: &str) -> String {
     format!("<p>See <a href=\"{}\">a special place</a>.</p>", href.replace('&', "&amp;"))
 }
 
-/// The places that a page links to: the special places are spread over the pages evenly, in the order of their kinds.
+/// Returns the places that a page links to; special places are spread evenly over the pages, in the order of their
+/// kinds.
 pub(crate) fn places_of(web: &Web, page: u64) -> impl Iterator<Item = Place<'_>> {
     let (total, pages) = (u128::from(web.special_count()), u128::from(web.config().pages));
     let share = |page: u64| (u128::from(page) * total / pages) as u64;
     (share(page)..share(page + 1)).filter_map(|index| place_number(web, index))
 }
 
-/// Every special place of a web.
+/// Returns every special place of a web.
 pub(crate) fn places(web: &Web) -> impl Iterator<Item = Place<'_>> {
     (0..web.special_count()).filter_map(|index| place_number(web, index))
 }

@@ -1,4 +1,4 @@
-//! Redirects: chains, loops, cookie walls, queries that are put in order and escapes that are put in fashion.
+//! Redirects: chains, loops, cookie walls, reordered queries and respelled escapes.
 
 use super::{Kind, Place, Theme, Visit, anchor};
 use crate::reply::Reply;
@@ -8,7 +8,8 @@ use crate::truth::{Expected, Fate};
 const LONG: u32 = 25;
 /// Redirects of one chain that a crawler follows.
 const FOLLOWED: u32 = 20;
-/// Requests that one dispatch may use on URLs that lead back to themselves, and then some for a crawler's own taste.
+/// Maximum requests for a URL that redirects back to itself: the limit of one dispatch, plus a margin for other
+/// crawlers.
 const CIRCLING: u32 = 12;
 
 pub(super) const THEME: Theme = Theme { links, expected, reply };
@@ -69,7 +70,7 @@ fn hops(place: &Place<'_>) -> u32 {
     1 + place.number % 4
 }
 
-/// The answer of one hop: all four statuses, absolute and relative in turn.
+/// Creates the response of one hop: all five statuses, absolute and relative targets in turn.
 fn chained(place: &Place<'_>, hop: u32, hops: u32) -> Reply {
     const STATUSES: [u16; 5] = [301, 302, 303, 307, 308];
     let status = STATUSES[(place.number + hop) as usize % STATUSES.len()];

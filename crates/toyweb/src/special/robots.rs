@@ -1,4 +1,4 @@
-//! robots.txt: of every host, and the places that it is about.
+//! robots.txt of every host, and the places that it concerns.
 
 use super::{Kind, Place, Theme, Visit, anchor};
 use crate::hosts::HostId;
@@ -6,15 +6,16 @@ use crate::reply::Reply;
 use crate::truth::{Expected, Fate};
 use crate::web::Web;
 
-/// Where the robots.txt of some hosts redirects to.
+/// Redirect target of robots.txt on some hosts.
 const MOVED: &str = "/robots-moved.txt";
 
-/// The nearest main host at or before this one that has rules of its own.
+/// Returns the nearest main host at or before this one that has its own rules.
 pub(super) fn with_rules(host: u32) -> u32 {
     if host % 4 == 3 { host - 1 } else { host }
 }
 
-/// The answer to a request for robots.txt or where it moved to: of four main hosts one has none, and one redirects.
+/// Answers a request for robots.txt or its redirect target: of four main hosts one has no robots.txt, and one
+/// redirects.
 pub(crate) fn robots_txt(web: &Web, host: HostId, path: &str) -> Option<Reply> {
     let moved = path == MOVED;
     if !moved && path != "/robots.txt" {

@@ -1,4 +1,4 @@
-//! Places that look alike from their URLs: traps, which lead on without end and say nothing new, and an honest archive.
+//! Places with similar URLs: traps, which are endless and have no new content, and a genuine archive.
 
 use std::fmt::Write as _;
 
@@ -10,11 +10,11 @@ use crate::truth::Expected;
 
 /// Articles of an archive, all in one directory.
 pub(super) const ARTICLES: u64 = 10_000;
-/// Articles that a page of the archive's list links to.
+/// Articles linked from a page of the archive's list.
 const LISTED: u64 = 20;
 /// Pages behind a maze of session ids.
 const MAZE: u64 = 40;
-/// The month, counted from year 0, at which a calendar is entered.
+/// First month of a calendar, counted from year 0.
 const ENTERED: u64 = 2026 * 12 + 10;
 const MONTHS: [&str; 12] = [
     "January",
@@ -33,7 +33,7 @@ const MONTHS: [&str; 12] = [
 
 pub(super) const THEME: Theme = Theme { links, expected, reply };
 
-/// Where a place is entered.
+/// Returns the entrance of a place.
 fn entrance(kind: Kind) -> String {
     match kind {
         Kind::Archive => "list?page=0".to_owned(),
@@ -48,7 +48,7 @@ fn links(place: &Place<'_>) -> Vec<String> {
     vec![anchor(&place.url(&entrance(place.kind)))]
 }
 
-/// An archive whole; of what has no end, the entrance.
+/// Returns all pages of an archive; of an endless place, only the entrance.
 fn expected(place: &Place<'_>) -> Vec<Expected> {
     if place.kind != Kind::Archive {
         return vec![place.fetched(&entrance(place.kind))];
@@ -63,7 +63,7 @@ fn reply(place: &Place<'_>, part: &str, _: &Visit<'_>) -> Option<Reply> {
         Kind::Calendar => calendar(place, part)?,
         Kind::SessionMaze => maze(place, part)?,
         Kind::EchoSearch => search(place, part)?,
-        // Whatever the path: the server does not look at what comes behind the page's name.
+        // Any path: the server ignores everything after the name of the page.
         _ => "<p>The same page, wherever it is.</p><p><a href=\"docs/\">docs</a> <a href=\"guide/\">guide</a></p>"
             .to_owned(),
     };
@@ -74,7 +74,7 @@ fn link(body: &mut String, href: &str, text: &str) {
     let _ = writeln!(body, "<p><a href=\"{href}\">{text}</a></p>");
 }
 
-/// Words that a number decides.
+/// Returns words determined by a number.
 fn words(place: &Place<'_>, number: u64, count: u64) -> String {
     let word = |at| pick(WORDS, mix(place.web.config().seed, Salt::Text, number * 1024 + at));
     (0..count).map(word).collect::<Vec<_>>().join(" ")
@@ -124,7 +124,7 @@ fn calendar(place: &Place<'_>, part: &str) -> Option<String> {
     Some(body)
 }
 
-/// Every request begins a session of its own, whose id is in all links.
+/// Starts a new session on every request; its id is in all links.
 fn maze(place: &Place<'_>, part: &str) -> Option<String> {
     let (session, page) = part.strip_prefix("s/")?.split_once("/page-")?;
     let page: u64 = page.parse().ok().filter(|page| *page < MAZE)?;
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
     use crate::{Web, WebConfig};
 
-    /// Every href of a page, and what else there is on it.
+    /// Returns every href of a page, and its body.
     fn page(place: &Place<'_>, path: &str) -> (Vec<String>, String) {
         let part = &path[place.path("").len()..];
         let body = String::from_utf8(reply(place, part, &Visit::default()).unwrap().body).unwrap();

@@ -1,4 +1,4 @@
-//! The page that the benchmarks read: 16 KB, 30 links, about half of it markup.
+//! Page for the benchmarks: 16 KB, 30 links, about half of it markup.
 
 use std::fmt::Write;
 

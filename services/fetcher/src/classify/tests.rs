@@ -164,8 +164,8 @@ fn a_redirect_is_known_by_the_policy_of_its_crawl() {
     dispatch.chain = vec!["http://b.example/".into()];
     let target = "https://a.example/x";
     assert!(matches!(verdict_of(&dispatch, &[], Ok(led(301, target))), Verdict::Redirected(_)));
-    // Under a policy to which both are one page it is asked for within the dispatch: as a URL of its own it would be dropped
-    // as a duplicate of what has just ended without a page.
+    // Under a policy that maps both to one page, the target is requested within the dispatch: as a URL of its own it
+    // would be dropped as a duplicate of the one that just ended without a page.
     dispatch.policy = orbweaver_url::Policy::AGGRESSIVE;
     dispatch.fingerprint = Fingerprint::of("default", "http://a.example/x");
     for target in [target, "https://www.b.example/index.html"] {

@@ -1,4 +1,4 @@
-//! The real client.
+//! The HTTP client.
 
 use std::{error::Error, io, sync::Arc, time::Duration};
 
@@ -21,29 +21,29 @@ use crate::{
     sniff::{Kind, SNIFFED_BYTES, kind_of, looks_like_html},
 };
 
-/// What is accepted of a page, by preference; other types are answered too, and end after their headers.
+/// Header `Accept` of a request, by preference; responses of other types end after their headers.
 const ACCEPT: &str = "text/html,application/xhtml+xml,*/*;q=0.1";
-/// An unused connection is kept for so long: longer than the usual interval of a site, short enough that the connections of
-/// many sites with one page each do not pile up.
+/// Time for which an unused connection is kept: longer than the usual interval of a site, short enough that
+/// connections to many sites with one page each do not accumulate.
 const IDLE: Duration = Duration::from_secs(5);
-/// Bytes of the headers of an HTTP/2 answer. (Of HTTP/1 hyper reads about 400 KiB at most.)
+/// Maximum size of the headers of an HTTP/2 response, in bytes. (For HTTP/1, hyper reads at most about 400 KiB.)
 const MAX_HEADER_LIST_BYTES: u32 = 256 << 10;
-/// Bytes of a robots.txt that are read (RFC 9309 section 2.5).
+/// Maximum number of bytes read of a robots.txt (RFC 9309 section 2.5).
 const MAX_ROBOTS_BYTES: usize = 500 << 10;
-/// Bytes that are set aside for a body when its first byte comes, at least and at most, whatever its length is said to be.
+/// Minimum and maximum initial allocation for a body, in bytes, whatever its declared length.
 pub(crate) const FIRST_BYTES: usize = 16 << 10;
 const MOST_FIRST_BYTES: usize = 256 << 10;
-/// Cookies of one answer that are looked at.
+/// Maximum number of cookies read from a response.
 const MAX_COOKIES: usize = 20;
-/// The longest value of a header that is looked at, in bytes.
+/// Maximum length of a header value that is read, in bytes.
 const MAX_VALUE_BYTES: usize = 8192;
 
-/// The client cannot be built.
+/// Failure to build the client.
 #[derive(Debug, thiserror::Error)]
 #[error("the http client cannot be built: {0}")]
 pub struct ClientError(#[from] reqwest::Error);
 
-/// Asks over HTTP/1.1 and HTTP/2, with rustls. Addresses are checked when they are dialled.
+/// Client for HTTP/1.1 and HTTP/2, with rustls. Addresses are checked when they are dialled.
 pub struct HttpClient {
     client: reqwest::Client,
     clock: Arc<dyn Clock>,
@@ -54,7 +54,7 @@ impl HttpClient {
     /// Builds the client.
     ///
     /// # Errors
-    /// When the system's root certificates cannot be read.
+    /// Returns an error if the system's root certificates cannot be read.
     pub fn new(config: &FetcherConfig, clock: Arc<dyn Clock>) -> Result<Self, ClientError> {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, HeaderValue::from_static(ACCEPT));
@@ -69,9 +69,9 @@ impl HttpClient {
             .default_headers(headers)
             .redirect(reqwest::redirect::Policy::none())
             .referer(false)
-            // A repetition would not keep the site's interval.
+            // A retry would violate the site's interval.
             .retry(reqwest::retry::never())
-            // A proxy would dial addresses that nobody checked.
+            // A proxy would dial unchecked addresses.
             .no_proxy()
             .dns_resolver(PublicResolver { allow_private: config.allow_private })
             .connect_timeout(config.connect_timeout)
@@ -85,7 +85,7 @@ impl HttpClient {
         Ok(Self { client, clock, config: config.clone() })
     }
 
-    /// Returns the moment of the headers, where they came, along with the answer.
+    /// Sends a request. Returns the time at which the headers arrived, if they did, and the response.
     async fn attempt(&self, request: Request, memory: &mut Reservation) -> (Option<Millis>, Result<Answer, Failure>) {
         let deadline = Instant::now() + self.config.request_timeout;
         let purpose = request.purpose;
@@ -104,7 +104,7 @@ impl HttpClient {
         let sniff = purpose == Purpose::Page && kind_of(answer.content_type.as_deref()) == Kind::Unknown;
         let result = match timeout_at(deadline, read(response, (max_bytes, sniff), memory)).await {
             Ok(Ok(body)) => Ok(Answer { body, ..answer }),
-            // The time passed, or the server lost its patience, because nothing was read for a while.
+            // The deadline passed, or the server closed the connection, because reading was paused.
             _ if memory.has_waited() => Err(Failure::Memory),
             Ok(Err(error)) if error.is_timeout() => Err(Failure::Timeout),
             Ok(Err(_broken)) => Err(Failure::Body),
@@ -113,13 +113,13 @@ impl HttpClient {
         (Some(answered_at_ms), result)
     }
 
-    /// The request; `None` when its address is not public.
+    /// Builds the request; `None` if its address is not public.
     fn prepare(&self, request: Request) -> Option<reqwest::Request> {
         let Request { mut url, cookie, .. } = request;
         if !self.config.allow_private && address::literal(&url).and_then(address::refusal).is_some() {
             return None;
         }
-        // What stands before an `@` is never sent as a password. Neither call fails for a URL that has a host.
+        // User info before an `@` is never sent as a password. Neither call fails for a URL that has a host.
         let _ = url.set_username("");
         let _ = url.set_password(None);
         let mut asked = reqwest::Request::new(Method::GET, url);
@@ -129,7 +129,7 @@ impl HttpClient {
         Some(asked)
     }
 
-    /// How many bytes of the body are wanted, if any.
+    /// Returns the maximum number of body bytes to read; `None` if the body is not read.
     fn wanted(&self, purpose: Purpose, answer: &Answer) -> Option<usize> {
         match purpose {
             Purpose::Robots => (200..300).contains(&answer.status).then_some(MAX_ROBOTS_BYTES),
@@ -153,7 +153,7 @@ impl Client for HttpClient {
     }
 }
 
-/// Reads the body, decoded, up to a limit: what a small body grows to when it is decompressed counts, too.
+/// Reads the decoded body up to a limit, which also bounds the growth by decompression.
 async fn read(
     mut response: Response,
     (max_bytes, sniff): (usize, bool),
@@ -184,8 +184,8 @@ async fn read(
     Ok(Body::Read { bytes, truncated: false })
 }
 
-/// Makes room for `more` bytes: `first` of them to begin with, half as much again each time, `max_bytes` in all at most. The
-/// memory is reserved before it is allocated.
+/// Grows the capacity for `more` bytes: to at least `first` bytes, then by half each time, to at most `max_bytes` in
+/// total. The memory is reserved before it is allocated.
 async fn make_room(bytes: &mut Vec<u8>, more: usize, (first, max_bytes): (usize, usize), memory: &mut Reservation) {
     let (needed, held) = (bytes.len() + more, bytes.capacity());
     if needed > held {
@@ -195,7 +195,7 @@ async fn make_room(bytes: &mut Vec<u8>, more: usize, (first, max_bytes): (usize,
     }
 }
 
-/// What the headers say.
+/// Reads the headers.
 fn head(response: &Response) -> Answer {
     let headers = response.headers();
     let text = |name: HeaderName| headers.get(name).filter(|value| value.len() <= MAX_VALUE_BYTES).map(text_of);
@@ -214,7 +214,7 @@ fn head(response: &Response) -> Answer {
     }
 }
 
-/// The headers in the order in which they came, as long as there is room.
+/// Returns the headers in their original order, without those that exceed the remaining room.
 fn kept_headers(headers: &HeaderMap, max_bytes: usize) -> Vec<(String, String)> {
     let mut room = max_bytes;
     let mut kept = Vec::with_capacity(headers.len());
@@ -232,7 +232,7 @@ fn text_of(value: &HeaderValue) -> String {
     String::from_utf8_lossy(value.as_bytes()).into_owned()
 }
 
-/// Why a request failed before its answer's headers were there.
+/// Returns the reason for which a request failed before the headers of its response arrived.
 fn failure_of(error: &reqwest::Error) -> Failure {
     let mut source = error.source();
     while let Some(cause) = source {
@@ -261,8 +261,8 @@ fn failure_of(error: &reqwest::Error) -> Failure {
     }
 }
 
-/// Whether an error is one of TLS, or wraps one: what an I/O error wraps is not its source, only the source of what it wraps
-/// is. They are wrapped twice (tokio-rustls, hyper-rustls).
+/// Returns `true` for a TLS error, or one that wraps it: the source of an I/O error is not the wrapped error, but that
+/// error's source. TLS errors are wrapped twice (tokio-rustls, hyper-rustls).
 fn is_tls(cause: &(dyn Error + 'static)) -> bool {
     if cause.is::<rustls::Error>() {
         return true;

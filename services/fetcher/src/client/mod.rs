@@ -1,4 +1,4 @@
-//! The client: asks for one URL, once.
+//! The client, which sends single requests.
 
 mod http;
 mod resolver;
@@ -13,40 +13,40 @@ pub(crate) use http::FIRST_BYTES;
 pub use http::{ClientError, HttpClient};
 pub use scripted::ScriptedClient;
 
-/// What a request is for; it decides how much of the answer is read.
+/// Purpose of a request; it decides how much of the response is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// A page: only HTML and XHTML answered with 200 is read.
+    /// A page: the body is read only of HTML and XHTML with status 200.
     Page,
-    /// A robots.txt: whatever is answered with 2xx is read.
+    /// A robots.txt: the body of any 2xx response is read.
     Robots,
 }
 
 /// A request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// What is asked for.
+    /// URL to request.
     pub url: Url,
-    /// What for.
+    /// Purpose of the request.
     pub purpose: Purpose,
-    /// The value of the header `Cookie`, when there is one.
+    /// Value of the header `Cookie`, if any.
     pub cookie: Option<String>,
 }
 
-/// What came of a request.
+/// Result of a request, with its times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
-    /// When it began.
+    /// Start of the request.
     pub requested_at_ms: Millis,
-    /// When the headers of the answer were there, which is not before its first byte; or when the attempt failed.
+    /// Arrival of the response's headers, which is not before its first byte; or the time of the failure.
     pub answered_at_ms: Millis,
-    /// When all was over.
+    /// End of the attempt.
     pub ended_at_ms: Millis,
-    /// The answer, or why there is none.
+    /// The response, or the reason for its absence.
     pub result: Result<Answer, Failure>,
 }
 
-/// An answer.
+/// An HTTP response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Answer {
     /// The HTTP status.
@@ -63,58 +63,58 @@ pub struct Answer {
     pub etag: Option<String>,
     /// The header `Last-Modified`.
     pub last_modified: Option<String>,
-    /// The headers `Set-Cookie`, bounded.
+    /// Values of the headers `Set-Cookie`, bounded.
     pub set_cookie: Vec<String>,
-    /// The headers of a page, names in lower case, bounded; empty for anything else.
+    /// Headers of a page, names in lower case, bounded; empty for other responses.
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Body,
 }
 
-/// The body of an answer.
+/// Body of a response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Body {
-    /// Not wanted: the status says so, or the content type.
+    /// Not read, because of the status or the content type.
     #[default]
     Unread,
-    /// Without a content type, and its first bytes are no HTML.
+    /// Without a content type, and not HTML by its first bytes.
     NotHtml,
     /// Read and decoded.
     Read {
-        /// The bytes.
+        /// Decoded bytes.
         bytes: Vec<u8>,
-        /// It was cut at the limit.
+        /// Whether the body was cut at the limit.
         truncated: bool,
     },
 }
 
-/// Why there is no answer.
+/// Reason for the absence of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Failure {
-    /// The name could not be resolved now.
+    /// The name cannot be resolved at present.
     Dns,
-    /// There is no such name, or it has no address.
+    /// The name does not exist, or has no address.
     UnknownHost,
-    /// No connection within its time.
+    /// The connection failed or timed out.
     Connect,
-    /// TLS failed, certificates above all.
+    /// TLS failed, most often because of a certificate.
     Tls,
-    /// No answer within its time, or not all of it.
+    /// The response, or a part of it, did not arrive in time.
     Timeout,
-    /// The connection broke, or what came is no HTTP, before the headers were there.
+    /// The connection broke, or the response was not HTTP, before the headers arrived.
     Connection,
-    /// The body broke off or cannot be decoded.
+    /// The body was incomplete or could not be decoded.
     Body,
     /// The address is not public.
     Private,
-    /// Memory for the body was short, and the request did not end in time or broke off: not the site's fault.
+    /// The request timed out or broke off while it waited for memory for its body: not the site's fault.
     Memory,
-    /// The request could not be made; a fault of ours.
+    /// The request could not be made: a defect of the crawler.
     Internal,
 }
 
 impl Failure {
-    /// Its stable word, for outcomes and metrics.
+    /// Returns the stable word for outcomes and metrics.
     #[must_use]
     pub fn reason(self) -> &'static str {
         match self {
@@ -131,9 +131,9 @@ impl Failure {
     }
 }
 
-/// Asks for URLs. Cheap to share.
+/// Client for single requests. Cheap to share.
 pub trait Client: Send + Sync + 'static {
-    /// Asks once; follows nothing, repeats nothing. Ends within the time that the configuration allows. Grows `memory` with the
-    /// body, and stops reading while that has to wait.
+    /// Sends one request, without redirects or retries. Ends within the configured timeouts. Grows `memory` with the
+    /// body, and pauses reading while that has to wait.
     fn ask<'a>(&'a self, request: Request, memory: &'a mut Reservation) -> BoxFuture<'a, Attempt>;
 }

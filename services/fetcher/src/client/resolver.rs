@@ -1,4 +1,4 @@
-//! Names to addresses that may be dialled.
+//! Resolution of names to addresses that may be dialled.
 
 use std::{
     io,
@@ -10,31 +10,31 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 use crate::address::{is_localhost, refusal};
 
-/// Why a name cannot be dialled.
+/// Reason for which a name cannot be dialled.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ResolveError {
-    /// There is no such name, or it has no address.
+    /// The name does not exist, or has no address.
     #[error("there is no such host: {0}")]
     Unknown(io::Error),
     /// The name servers do not answer, or fail.
     #[error("the name cannot be resolved now: {0}")]
     Failed(io::Error),
-    /// All its addresses are refused.
+    /// All addresses of the name are refused.
     #[error("the name leads to {address}, which is not public ({reason})")]
     Private {
-        /// One of them.
+        /// One of the addresses.
         address: IpAddr,
-        /// Why.
+        /// Reason for its refusal.
         reason: &'static str,
     },
 }
 
-/// Asks the system, and lets through only what may be dialled. The addresses that it returns are those that are dialled:
-/// there is no second look-up between the check and the connection, so a name that changes its address (DNS rebinding)
-/// gains nothing.
+/// Resolver that queries the system and returns only addresses that may be dialled. The returned addresses are those
+/// that are dialled: there is no second look-up between the check and the connection, so a name that changes its
+/// address (DNS rebinding) gains nothing.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PublicResolver {
-    /// Let everything through.
+    /// Whether to return all addresses.
     pub(crate) allow_private: bool,
 }
 
@@ -49,7 +49,7 @@ impl Resolve for PublicResolver {
     }
 }
 
-/// More addresses of one name than this are not tried.
+/// Maximum number of addresses tried per name.
 const MAX_ADDRESSES: usize = 16;
 
 async fn look_up(name: &str) -> Result<Vec<SocketAddr>, ResolveError> {
@@ -62,14 +62,14 @@ async fn look_up(name: &str) -> Result<Vec<SocketAddr>, ResolveError> {
     asked.unwrap_or_else(|ended| Err(ResolveError::Failed(io::Error::other(ended))))
 }
 
-/// Asks the system; blocks. Not through `std`, which keeps the kind of a failure to itself.
+/// Queries the system; blocks. Not through `std`, which hides the kind of a failure.
 fn ask(name: &str) -> Result<Vec<SocketAddr>, ResolveError> {
     let hints = AddrInfoHints { socktype: SockType::Stream.into(), ..AddrInfoHints::default() };
     let found = getaddrinfo(Some(name), None, Some(hints)).map_err(|error| failure(error.kind(), error.into()))?;
     Ok(found.filter_map(Result::ok).map(|found| found.sockaddr).take(MAX_ADDRESSES).collect())
 }
 
-/// An answer of the name servers is final; that they failed, or did not answer, may pass.
+/// Maps a failure: an answer of the name servers is final; a failure or no answer is transient.
 fn failure(kind: LookupErrorKind, error: io::Error) -> ResolveError {
     match kind {
         LookupErrorKind::NoName | LookupErrorKind::NoData => ResolveError::Unknown(error),
@@ -77,7 +77,7 @@ fn failure(kind: LookupErrorKind, error: io::Error) -> ResolveError {
     }
 }
 
-/// Those that may be dialled.
+/// Returns the addresses that may be dialled.
 fn public(mut addresses: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, ResolveError> {
     let refused = addresses.iter().find_map(|at| Some((at.ip(), refusal(at.ip())?)));
     addresses.retain(|at| refusal(at.ip()).is_none());

@@ -1,4 +1,4 @@
-//! A client that answers as it was told.
+//! A client with scripted responses.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -12,8 +12,8 @@ use super::{Answer, Attempt, Client, Failure, Request};
 
 type Script = HashMap<String, VecDeque<Result<Answer, Failure>>>;
 
-/// Answers at once, in the order in which answers were given for a URL; the last one of a URL is given again and again, and a
-/// URL without a script answers 404. Remembers what it was asked.
+/// Client that answers at once, with the results given for a URL, in order; the last one is repeated, and a URL
+/// without results gets 404. Records its requests.
 pub struct ScriptedClient {
     clock: Arc<dyn Clock>,
     script: Mutex<Script>,
@@ -21,25 +21,25 @@ pub struct ScriptedClient {
 }
 
 impl ScriptedClient {
-    /// A client without a script.
+    /// Creates a client without results.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock, script: Mutex::default(), asked: Mutex::default() }
     }
 
-    /// Adds an answer for a URL.
+    /// Adds a result for a URL.
     pub fn on(&self, url: &str, result: Result<Answer, Failure>) {
         let mut script = self.script.lock().unwrap_or_else(PoisonError::into_inner);
         script.entry(url.to_owned()).or_default().push_back(result);
     }
 
-    /// What was asked so far, in order.
+    /// Returns the requests so far, in order.
     #[must_use]
     pub fn asked(&self) -> Vec<Request> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Answers without a future.
+    /// Answers a request without a future.
     #[must_use]
     pub fn answer(&self, request: Request) -> Attempt {
         let mut script = self.script.lock().unwrap_or_else(PoisonError::into_inner);

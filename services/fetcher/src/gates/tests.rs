@@ -6,7 +6,7 @@ fn wish(payload: usize, not_before_ms: Millis, interval_ms: u64) -> Wish<usize> 
     Wish { payload, not_before_ms, not_after_ms: Millis::MAX, interval_ms, is_first: false }
 }
 
-/// What a poll sends: the payloads.
+/// Returns the payloads that a poll sends.
 fn sent(gates: &mut Gates<usize>, now: Millis, free: usize) -> Vec<usize> {
     let mut turns = vec![];
     gates.poll(now, free, &mut turns);
@@ -37,7 +37,7 @@ fn a_remembered_site_counts_as_asked_when_its_partition_was_opened_again() {
     gates.push("a", wish(0, 0, 2000), 1000, 1000).unwrap();
     assert_eq!(sent(&mut gates, 3001, 8), [0]);
     gates.answered(&key("a"), 3100, 3100);
-    // The partition was another fetcher's, which asked the site until just before.
+    // Another fetcher owned the partition and requested the site until just before.
     gates.push("a", wish(1, 0, 2000), 5000, 5010).unwrap();
     assert_eq!(sent(&mut gates, 7000, 8), [0; 0], "5101 is two seconds after the last answer that is known here");
     assert_eq!(sent(&mut gates, 7001, 8), [1]);
@@ -197,12 +197,13 @@ fn what_goes_with_a_partition_is_taken_out_and_the_rest_stays() {
     assert_eq!((sent(&mut gates, 0, 8), gates.held()), (vec![1, 3, 5], 0));
 }
 
-/// Dispatches of a few sites that come and are answered at random times: (site, wait before it comes, not after).
+/// Generates dispatches of a few sites that arrive and get responses at random times: (site, time since the previous
+/// arrival, time until `not_after_ms`).
 fn arrivals() -> impl Strategy<Value = Vec<(usize, Millis, Millis)>> {
     proptest::collection::vec((0..4usize, 0..400i64, 1000..20_000i64), 1..120)
 }
 
-/// What the server of each site saw.
+/// Requests as seen by the server of a site.
 #[derive(Default)]
 struct Seen {
     in_flight: usize,
@@ -226,7 +227,7 @@ proptest! {
         let mut coming = arrivals.iter().enumerate().peekable();
         let mut due = now;
         while coming.peek().is_some() || gates.held() > 0 || !flying.is_empty() {
-            // The next thing that happens, whatever it is.
+            // Advance to the next event of any kind.
             let arrival = coming.peek().map(|(_, (_, wait, _))| due + wait);
             let answer = flying.iter().map(|(at, _)| *at).min();
             let next = [arrival, answer, gates.next_ms()].into_iter().flatten().min();

@@ -1,4 +1,4 @@
-//! The stage by itself: plans become durable at once, or when a test says so, and a scripted client answers.
+//! The stage in isolation: plans become durable at once, or on demand, and responses are scripted.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -23,20 +23,20 @@ mod robots;
 const START: Millis = 10_000_000;
 const PARTITIONS: Partition = 4;
 
-/// A stage with all that is around it.
+/// A stage and its simulated environment.
 struct Surroundings {
     stage: FetcherStage,
     clock: Arc<ScriptedClock>,
     client: ScriptedClient,
     stored_robots: BTreeMap<String, RobotsRow>,
-    /// Everything that became durable, in order.
+    /// All rows and records that became durable, in order.
     durable: Vec<Durable>,
-    /// How often each offset was completed.
+    /// Number of completions of each offset.
     completed: BTreeMap<(Partition, Offset), usize>,
     parked: Vec<Origin>,
     rejected: Vec<String>,
     jobs: VecDeque<Job>,
-    /// Plans that are not durable yet, while `holds_plans`.
+    /// Plans that are not yet durable, while `holds_plans` is set.
     plans: VecDeque<Plan<Write>>,
     holds_plans: bool,
     next_offset: Offset,
@@ -84,7 +84,7 @@ impl Surroundings {
         self.clock.now()
     }
 
-    /// A record for a URL, asked at once.
+    /// Returns a dispatch of a URL that may be requested at once.
     fn ready(&self, url: &str, sequence: u64) -> Ready {
         let parsed = orbweaver_url::parse(url).unwrap();
         let dispatch = Dispatch {
@@ -161,7 +161,7 @@ impl Surroundings {
         }
     }
 
-    /// Does all that can be done at this moment.
+    /// Performs all work that is possible at the present time.
     fn settle(&mut self) {
         loop {
             let plan = if self.holds_plans { None } else { self.plans.pop_front() };
@@ -187,7 +187,7 @@ impl Surroundings {
         }
     }
 
-    /// Lets time pass in the steps in which the stage wants to be called.
+    /// Advances the clock to each time at which the stage requests a call.
     fn pass(&mut self, millis: Millis) {
         let end = self.now() + millis;
         self.settle();
@@ -219,7 +219,7 @@ impl Surroundings {
         self.client.asked().into_iter().map(|request| request.url.into()).collect()
     }
 
-    /// Every delivered record was completed exactly once, and nothing is left behind.
+    /// Asserts that every delivered record was completed exactly once, and that no state remains.
     fn assert_all_complete(&self) {
         assert_eq!(self.completed.len() as u64, self.next_offset, "{:?}", self.completed);
         assert!(self.completed.values().all(|&times| times == 1), "{:?}", self.completed);

@@ -13,7 +13,7 @@ use tokio::sync::mpsc::unbounded_channel;
 use super::*;
 use crate::client::{Answer, ScriptedClient};
 
-/// A store that is away for its first calls.
+/// A store whose first calls fail.
 #[derive(Default)]
 struct AwayStore {
     failures: AtomicU32,
@@ -59,7 +59,7 @@ impl Store for AwayStore {
     }
 }
 
-/// The fetcher asks a store for nothing else.
+/// Fails, since the fetcher makes no other request to a store.
 fn not_asked<T: Send + 'static>() -> BoxFuture<'static, Result<T, StoreError>> {
     async { Err(StoreError::Failed("not asked for by the fetcher".into())) }.boxed()
 }
@@ -69,7 +69,7 @@ fn row(authority: &str) -> RobotsRow {
     RobotsRow { authority, fetched_at_ms: 0, status: Some(200), body: String::new(), expires_ms: 1 }
 }
 
-/// A client with a fault.
+/// A client with a defect.
 struct PanickingClient;
 
 impl Client for PanickingClient {
@@ -137,7 +137,7 @@ async fn every_job_is_measured_and_a_large_body_on_its_own_thread() {
         tokio::time::timeout(Duration::from_secs(10), done.recv()).await.unwrap().unwrap();
         assert!(meter.seconds() > 0.0);
     }
-    // Without its task around it, what is left is what runs on another thread.
+    // Without its task, only the work on another thread is measured.
     for (body, elsewhere) in [("<p>".to_owned(), false), ("<p>text</p>".repeat(BLOCKING_BYTES / 10), true)] {
         let meter = meter();
         let job = (request(Purpose::Page), 16 << 20, memory().reservation());
@@ -164,7 +164,7 @@ async fn reading_goes_on_when_the_store_is_back_and_a_damaged_row_is_as_good_as_
     let Done::Loaded { row: None, .. } = result_of(PanickingClient, damaged, job()).await else { panic!() };
 }
 
-/// A client whose bodies are reserved as they are read.
+/// A client that reserves memory for bodies as it reads them.
 struct ReservingClient(ScriptedClient);
 
 impl Client for ReservingClient {

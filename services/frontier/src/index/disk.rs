@@ -1,10 +1,10 @@
-//! The index on local disk: one store of one process for all its partitions, so that memory does not grow with their number,
-//! nor with what waits.
+//! Index on local disk: one store per process for all of its partitions, so that memory grows neither with their number
+//! nor with the number of queued URLs.
 //!
-//! Changes are gathered in memory and written together with the position that they lead to, at once or not at all, so that
-//! what ends soon after it was admitted is never written. Nothing is synced: a power failure takes each table back to an
-//! earlier write, and the log has the rest. Each write leaves its mark in every table; where the marks differ, the tables
-//! went back by different steps, and the index is thrown away.
+//! Changes are collected in memory and written atomically, together with the checkpoint to which they lead, so that a
+//! URL that ends soon after its admission is never written. Nothing is synced: a power failure sets each table back to
+//! an earlier write, and the log has the rest. Each write stores a mark in every table; if the marks differ, the tables
+//! were set back to different writes, and the index is discarded.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -30,34 +30,34 @@ use super::{
     },
 };
 
-/// Blocks of files that were read, for all partitions. In bytes.
+/// Size of the cache of file blocks for all partitions, in bytes.
 const CACHE_BYTES: u64 = 2 << 20;
-/// A memtable of records is rotated at this size; one more may wait to be flushed. In bytes.
+/// Size at which a memtable of records is rotated, in bytes; one more may await its flush.
 const RECORDS_MEMTABLE_BYTES: u64 = 2 << 20;
-/// The same of places and of orders, each. In bytes.
+/// Size at which a memtable of places, or of orders, is rotated, in bytes.
 const KEYS_MEMTABLE_BYTES: u64 = 1 << 20;
-/// The least that the storage engine takes. In bytes.
+/// Maximum size of the journal, in bytes; the minimum that the storage engine accepts.
 const JOURNAL_BYTES: u64 = 64 << 20;
-/// Files that are kept open.
+/// Maximum number of open files.
 const OPEN_FILES: usize = 128;
-/// URLs whose change is kept in memory before it is written, in a partition.
+/// Number of changed URLs per partition at which changes are written.
 const CHANGES: usize = 1024;
-/// Records that are read ahead where records are asked for in the order of the log, nearly.
+/// Number of records read ahead when records are requested approximately in log order.
 const AHEAD: usize = 32;
-/// Entries that are removed in one write.
+/// Number of entries removed per write.
 const DISCARD_CHUNK: usize = 16_384;
-/// The tables, with the version of what is in them: a store with any other is thrown away.
+/// Table names with the version of their content: a store with any other table is discarded.
 const TABLES: [&str; 3] = ["places-5", "records-5", "orders-5"];
-/// This file in the directory says that the store is damaged.
+/// File in the directory that marks the store as damaged.
 const CONDEMNED: &str = "condemned";
 
-/// The store of one process. Cheap to clone.
+/// Store of one process. Cheap to clone.
 #[derive(Clone)]
 pub struct FrontierIndex {
     pub(super) database: Database,
-    /// Fingerprint to place.
+    /// Places by fingerprint.
     pub(super) places: Keyspace,
-    /// Offset to record. Written once, in the order of the offsets, and removed once.
+    /// Records by offset. Each is written once, in the order of the offsets, and removed once.
     pub(super) records: Keyspace,
     /// Places in their orders.
     orders: Keyspace,
@@ -71,11 +71,11 @@ impl std::fmt::Debug for FrontierIndex {
 }
 
 impl FrontierIndex {
-    /// Opens the index in this directory, or creates it. A damaged one is thrown away, and the directory with it: it must
-    /// hold nothing else.
+    /// Opens the index in this directory, or creates it. A damaged one is discarded together with the directory, which
+    /// must not contain anything else.
     ///
     /// # Errors
-    /// When another process holds it, or the disk fails.
+    /// When another process has it open, or the disk fails.
     pub fn open(path: &Path) -> Result<Self, IndexError> {
         if path.join(CONDEMNED).exists() {
             return Self::renew(path, &"it was found damaged");
@@ -105,14 +105,16 @@ impl FrontierIndex {
             .max_cached_files(Some(OPEN_FILES))
             .worker_threads(1)
             .open()?;
-        // In parts at every level: a whole filter or index of a file is larger than the cache, and would be read for each look-up.
+        // Partitioned at every level: a whole filter or index of a file is larger than the cache, and would be read for
+        // each lookup.
         let options = |bytes| {
             KeyspaceCreateOptions::default()
                 .max_memtable_size(bytes)
                 .filter_block_partitioning_policy(PartitioningPolicy::all(true))
                 .index_block_partitioning_policy(PartitioningPolicy::all(true))
         };
-        // Most look-ups of a fingerprint find nothing, which the filters tell; the other tables are read where something is.
+        // Most lookups of a fingerprint find nothing, which the filters detect; lookups in the other tables find an
+        // entry.
         let places = database.keyspace(TABLES[0], || options(KEYS_MEMTABLE_BYTES))?;
         let unfiltered = |bytes| options(bytes).filter_policy(FilterPolicy::disabled()).expect_point_read_hits(true);
         let records = database.keyspace(TABLES[1], || unfiltered(RECORDS_MEMTABLE_BYTES))?;
@@ -124,15 +126,15 @@ impl FrontierIndex {
         self.database.list_keyspace_names().iter().all(|name| TABLES.iter().any(|known| **known == **name))
     }
 
-    /// Where the index of this partition stands; `None` when there is none, or its position is damaged.
+    /// Returns the checkpoint of this partition's index; `None` if there is none, or if it is damaged.
     ///
     /// # Errors
-    /// When the disk fails, or there can be no such partition.
+    /// When the disk fails, or the partition number is out of range.
     pub fn position(&self, partition: Partition) -> Result<Option<Position>, IndexError> {
         Ok(self.mark(prefix(partition)?)?.map(|(position, _)| position))
     }
 
-    /// The mark that all tables have of a partition.
+    /// Returns the mark of a partition if all tables have the same one.
     fn mark(&self, partition: Prefix) -> Result<Option<(Position, u64)>, IndexError> {
         let read = |table: &Keyspace| table.get(mark_key(partition)).map_err(|error| self.failed(&error));
         let marks = [read(&self.places)?, read(&self.records)?, read(&self.orders)?];
@@ -140,10 +142,11 @@ impl FrontierIndex {
         Ok(first.as_ref().filter(|_| marks.iter().all(|mark| mark == first)).and_then(|mark| read_mark(mark)))
     }
 
-    /// The index of this partition, where it stands. What has no position proves nothing and is thrown away.
+    /// Opens the index of this partition at its checkpoint. An index without a checkpoint cannot be verified and is
+    /// discarded.
     ///
     /// # Errors
-    /// When the disk fails, or there can be no such partition.
+    /// When the disk fails, or the partition number is out of range.
     pub fn partition(&self, partition: Partition) -> Result<DiskIndex, IndexError> {
         let mark = self.mark(prefix(partition)?)?;
         if mark.is_none() {
@@ -162,18 +165,18 @@ impl FrontierIndex {
         })
     }
 
-    /// Throws the index of this partition away.
+    /// Discards the index of this partition.
     ///
     /// # Errors
-    /// When the disk fails, or there can be no such partition.
+    /// When the disk fails, or the partition number is out of range.
     pub fn discard(&self, partition: Partition) -> Result<(), IndexError> {
         let prefix = prefix(partition)?;
-        // A mark goes first: without it nothing is trusted, so that a crash in between is harmless.
+        // A mark is removed first: without it nothing is trusted, so that a crash in between is harmless.
         self.places.remove(mark_key(prefix)).map_err(|error| self.failed(&error))?;
         let delayed = delayed(prefix);
         let (places, records, orders) = (&self.places, &self.records, &self.orders);
         for (table, prefix) in [(places, prefix), (records, prefix), (orders, prefix), (orders, delayed)] {
-            // One pass over a snapshot: a new look from the start would walk over all that was removed before.
+            // One pass over a snapshot: a new scan from the start would traverse everything removed before.
             let mut items = table.prefix(prefix);
             loop {
                 let mut batch = self.database.batch();
@@ -189,7 +192,7 @@ impl FrontierIndex {
         Ok(())
     }
 
-    /// Notes that the store is damaged, so that the next [`FrontierIndex::open`] throws it away.
+    /// Marks the store as damaged, so that the next [`FrontierIndex::open`] discards it.
     pub fn condemn(&self) {
         if let Err(error) = std::fs::write(self.path.join(CONDEMNED), "") {
             tracing::error!(path = %self.path.display(), %error, "delete this directory: the index in it is damaged");
@@ -216,29 +219,29 @@ impl FrontierIndex {
     }
 }
 
-/// What a URL's place was on disk and is now.
+/// Place of a URL on disk, and its present one.
 #[derive(Debug, Clone, Copy)]
 struct Change {
     before: Option<Place>,
     now: Option<Place>,
 }
 
-/// The index of one partition on disk.
+/// Index of one partition on disk.
 #[derive(Debug)]
 pub struct DiskIndex {
     index: FrontierIndex,
     partition: Prefix,
-    /// What is not written yet.
+    /// Changes that are not written yet.
     changes: HashMap<Fingerprint, Change>,
-    /// The records of changed URLs that are not written yet.
+    /// Records of changed URLs that are not written yet.
     records: HashMap<Offset, Vec<u8>>,
-    /// Records that were read ahead, in order; and the offset that was asked for last. A record never changes.
+    /// Records that were read ahead, in order, and the offset requested last. Records never change.
     ahead: VecDeque<(Offset, fjall::UserValue)>,
     asked: Offset,
     position: Option<Position>,
-    /// How often was written so far.
+    /// Number of writes so far.
     writes: u64,
-    /// Whether the position moved since it was written.
+    /// Whether the position has changed since the last write.
     moved: bool,
 }
 
@@ -248,13 +251,13 @@ impl DiskIndex {
         range: RangeInclusive<Vec<u8>>,
         most: usize,
     ) -> Result<Vec<(Option<Fingerprint>, Place)>, IndexError> {
-        // What is changed is not looked for beside what is written.
+        // The scan reads only written entries, so changes are written first.
         self.write()?;
         let items = self.index.orders.range(range).take(most);
         items.map(|item| self.read(item)).collect()
     }
 
-    /// The record at `offset`, as it is stored.
+    /// Returns the record at `offset` as it is stored.
     fn stored(&mut self, offset: Offset) -> Result<Option<fjall::UserValue>, IndexError> {
         let near = (1..=AHEAD as u64).contains(&offset.wrapping_sub(std::mem::replace(&mut self.asked, offset)));
         while self.ahead.front().is_some_and(|(ahead, _)| near && *ahead < offset) {
@@ -340,7 +343,7 @@ impl Index for DiskIndex {
     }
 
     fn delayed(&mut self, until_ms: Millis, most: usize) -> Result<Vec<(Fingerprint, Place)>, IndexError> {
-        // A prefix of the next moment's keys sorts before all of them.
+        // A prefix of the next time's keys sorts before all of them.
         let key = |moment| delay_key(self.partition, moment).to_vec();
         let found = self.order(key(0)..=key(until_ms.saturating_add(1)), most)?;
         let damaged = || self.index.damaged("a delayed URL without fingerprint".to_owned());
@@ -373,7 +376,7 @@ impl Index for DiskIndex {
         }
         let mut batch = self.index.database.batch();
         for (fingerprint, change) in &self.changes {
-            // What came and went in between was never written.
+            // Entries that were added and removed in between were never written.
             if change.before != change.now {
                 self.add(&mut batch, *fingerprint, *change);
             }
@@ -400,7 +403,7 @@ fn failed(path: &Path, error: &dyn std::fmt::Display) -> IndexError {
     IndexError::Disk { path: path.display().to_string(), reason: error.to_string() }
 }
 
-/// Whether files are missing or cut short, rather than out of reach.
+/// Returns `true` if files are missing or truncated, rather than inaccessible.
 fn is_damage(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
     matches!(error.kind(), NotFound | UnexpectedEof | InvalidData)

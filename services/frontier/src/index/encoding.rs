@@ -1,6 +1,7 @@
-//! Keys and values of the index on disk. Numbers in keys are big endian, so that keys sort as what they say.
+//! Keys and values of the index on disk. Numbers in keys are big-endian, so that keys sort by them.
 //!
-//! Keys and values of 20 bytes or less are kept by the storage engine without an allocation; those of queued URLs are.
+//! The storage engine keeps keys and values of up to 20 bytes without an allocation; those of queued URLs are that
+//! short.
 
 use orbweaver_log::Offset;
 use orbweaver_messages::{Millis, Sighting, Trail, Traps, Waiting};
@@ -10,21 +11,21 @@ use serde::{Deserialize, Serialize};
 
 use super::{Place, Rank, SiteId, is_at_back};
 
-/// Set in the first byte of the keys of delayed URLs; partitions have numbers below 16384.
+/// Bit in the first byte of the keys of delayed URLs; partition numbers are below 16384.
 const DELAYED: u8 = 0x80;
 
-/// Set in the first byte of the key of a partition's mark.
+/// Bit in the first byte of the key of a partition's mark.
 const MARK: u8 = 0x40;
 
 /// A partition: the first two bytes of every key.
 pub(super) type Prefix = [u8; 2];
 
-/// The key of the mark of a partition, in every table.
+/// Returns the key of a partition's mark, which is the same in every table.
 pub(super) fn mark_key([high, low]: Prefix) -> Prefix {
     [high | MARK, low]
 }
 
-/// Up to where a table goes: the position, and the number of the write that brought it there.
+/// Encodes the mark of a table: its checkpoint, and the number of the write that led to it.
 pub(super) fn mark_value(position: Position, writes: u64) -> [u8; 32] {
     let mut value = [0; 32];
     value[..24].copy_from_slice(&position.to_bytes());
@@ -32,7 +33,7 @@ pub(super) fn mark_value(position: Position, writes: u64) -> [u8; 32] {
     value
 }
 
-/// `None` when the value is damaged.
+/// Decodes a mark. `None` if the value is damaged.
 pub(super) fn read_mark(value: &[u8]) -> Option<(Position, u64)> {
     let (position, writes) = value.split_at_checked(24)?;
     Some((Position::from_bytes(position)?, u64::from_be_bytes(writes.try_into().ok()?)))
@@ -52,7 +53,7 @@ pub(super) fn record_key(partition: Prefix, offset: Offset) -> [u8; 10] {
     key
 }
 
-/// The first key of a site that is not below `rank`.
+/// Returns the lowest key of a site that is not below `rank`.
 pub(super) fn queue_key(partition: Prefix, site: SiteId, (order, offset): Rank) -> [u8; 20] {
     let mut key = [0; 20];
     key[..2].copy_from_slice(&partition);
@@ -62,17 +63,17 @@ pub(super) fn queue_key(partition: Prefix, site: SiteId, (order, offset): Rank) 
     key
 }
 
-/// The first two bytes of the keys of a partition's delayed URLs.
+/// Returns the first two bytes of the keys of a partition's delayed URLs.
 pub(super) fn delayed([high, low]: Prefix) -> Prefix {
     [high | DELAYED, low]
 }
 
-/// The first key that is delayed until `moment`.
+/// Returns the lowest key of URLs that are delayed until `moment`.
 pub(super) fn delay_key(partition: Prefix, moment: Millis) -> [u8; 10] {
     record_key(delayed(partition), moment.max(0).cast_unsigned())
 }
 
-/// The key of a place in the order that it stands in.
+/// Returns the key of a place in the order that it belongs to.
 pub(super) fn order_key(partition: Prefix, place: &Place) -> fjall::UserKey {
     let queued = queue_key(partition, place.site, place.rank());
     if !place.is_delayed() {
@@ -81,14 +82,14 @@ pub(super) fn order_key(partition: Prefix, place: &Place) -> fjall::UserKey {
     [&delay_key(partition, place.not_before_ms), &queued[2..]].concat().into()
 }
 
-/// What stands beside a key of the orders.
+/// Encodes the value of a key in the orders.
 pub(super) fn order_value(fingerprint: Fingerprint, place: &Place) -> fjall::UserValue {
     let [high, low] = place.depth.to_be_bytes();
     let fixed = [place.failures, place.blocks, high, low];
     if place.is_delayed() { [&fixed[..], &fingerprint.0].concat().into() } else { fixed.into() }
 }
 
-/// A place in an order, and its fingerprint if it is delayed. `None` when that is damaged.
+/// Decodes a place in an order, and its fingerprint if it is delayed. `None` if the entry is damaged.
 pub(super) fn read_order(key: &[u8], value: &[u8]) -> Option<(Option<Fingerprint>, Place)> {
     let (partition, rest) = key.split_at_checked(2)?;
     let (not_before_ms, rest) = match partition[0] & DELAYED {
@@ -110,10 +111,10 @@ pub(super) fn read_order(key: &[u8], value: &[u8]) -> Option<(Option<Fingerprint
     Some((fingerprint.try_into().ok().map(Fingerprint), place))
 }
 
-/// Set in the offset of a place at the back; offsets are below it, as Kafka's are.
+/// Bit of demoted URLs in the offset of a place; offsets are below it, as in Kafka.
 const AT_BACK: u64 = 1 << 63;
 
-/// The moment stands last, and only for a delayed URL.
+/// Encodes a place. The time comes last, and only for a delayed URL.
 pub(super) fn place_value(place: &Place) -> fjall::UserValue {
     let mut value = [0; 28];
     value[..8].copy_from_slice(&(place.offset | if place.back { AT_BACK } else { 0 }).to_be_bytes());
@@ -124,7 +125,7 @@ pub(super) fn place_value(place: &Place) -> fjall::UserValue {
     if place.is_delayed() { value.into() } else { value[..20].into() }
 }
 
-/// `None` when the value is damaged.
+/// Decodes a place. `None` if the value is damaged.
 pub(super) fn read_place(value: &[u8]) -> Option<Place> {
     let (fixed, moment) = value.split_at_checked(20)?;
     let number = |at: usize| fixed[at..].first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
@@ -139,7 +140,7 @@ pub(super) fn read_place(value: &[u8]) -> Option<Place> {
     })
 }
 
-/// A record as it is stored: what [`Waiting`] says, in few bytes.
+/// Stored form of a record: the content of [`Waiting`] in few bytes.
 #[derive(Serialize, Deserialize)]
 struct Stored<'a> {
     fingerprint: [u8; 16],
@@ -185,7 +186,7 @@ pub(super) fn record_value(waiting: &Waiting) -> Vec<u8> {
         via: waiting.via.as_deref(),
         url: &waiting.url,
         key: waiting.key.as_deref(),
-        // Most crawls have the standard one, whose text would be longer than all the numbers.
+        // Most crawls have the standard policy, whose text would be longer than all the numbers.
         policy: (!waiting.policy.is_standard()).then_some(waiting.policy),
         chain: waiting.chain.iter().map(String::as_str).collect(),
         traps: u8::try_from(traps).unwrap_or_default(),
@@ -197,7 +198,7 @@ pub(super) fn record_value(waiting: &Waiting) -> Vec<u8> {
     postcard::to_extend(&stored, Vec::with_capacity(room)).expect("numbers and texts serialise")
 }
 
-/// `None` when the value is damaged.
+/// Decodes a record. `None` if the value is damaged.
 pub(super) fn read_record(value: &[u8]) -> Option<Waiting> {
     let stored: Stored<'_> = postcard::from_bytes(value).ok()?;
     Some(Waiting {

@@ -1,4 +1,4 @@
-//! The index in memory: for tests and simulations, and where a restart may replay everything that waits.
+//! Index in memory, for tests and simulations, and where a restart may replay all queued URLs.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,7 +9,7 @@ use orbweaver_url::Fingerprint;
 
 use super::{Index, IndexError, Place, Rank, SiteId};
 
-/// An index in memory.
+/// Index in memory.
 #[derive(Debug, Default)]
 pub struct MemoryIndex {
     places: HashMap<Fingerprint, Place>,

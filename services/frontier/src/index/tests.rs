@@ -1,4 +1,4 @@
-//! Both indexes answer the same, and the one on disk survives what disks and processes do.
+//! Both indexes return the same results, and the one on disk survives failures of disks and processes.
 
 use orbweaver_messages::Sighting;
 use proptest::prelude::*;
@@ -57,10 +57,10 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Where each URL stands, what stands there, the ranks of each site, all that waits.
+/// Content of an index: the place of each URL, all places, the ranks of each site, and the delayed URLs.
 type Said = (Vec<Option<Place>>, Vec<Place>, Vec<Vec<Rank>>, Vec<(Fingerprint, Place)>);
 
-/// All that an index says.
+/// Returns the content of an index.
 fn said(index: &mut dyn Index) -> Said {
     let places: Vec<Option<Place>> = (0..24).map(|number| index.place(fingerprint(number)).unwrap()).collect();
     for place in places.iter().flatten() {

@@ -1,13 +1,13 @@
-//! The pages of each crawl: how many were fetched, and whether one more may be asked for.
+//! Page counts of each crawl: how many pages were fetched, and whether another one may be requested.
 //!
-//! Each frontier counts the outcomes `fetched` in its partitions by their offsets, so that what is delivered again counts
-//! once. What it counted goes to `crawl.control` now and then, with the offset up to which it counted: the others add it up,
-//! and the next owner of the partition goes on from there. A page is counted where its outcome is, whatever became of its URL:
-//! the number is what the log says, and any owner counts the same.
+//! Each frontier counts the outcomes `fetched` in its partitions by their offsets, so that a redelivered outcome counts
+//! once. It periodically writes its counts to `crawl.control`, with the offset up to which it has counted: other
+//! instances add them up, and the next owner of the partition continues from there. A page is counted where its outcome
+//! is, regardless of what happens to its URL: the log determines the number, so every owner counts the same.
 //!
-//! A dispatch may be made while the pages of all partitions, and what is on its way in them, stay below the cap. What others do
-//! is known as of their last record. So that not each of them uses all that is left, one that holds a part of the
-//! partitions dispatches only that part of it before it says so.
+//! A URL may be dispatched while the pages and leases of all partitions together are below the cap. The counts of other
+//! instances are known as of their last record. So that the instances do not each use up the whole remainder, an
+//! instance with a share of the partitions dispatches only that share of it before it writes its counts.
 
 mod writing;
 
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, HashMap};
 use orbweaver_log::{Offset, Partition};
 use orbweaver_messages::{Millis, PageCount};
 
-/// What is known of a crawl in a partition.
+/// Count of a crawl in a partition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Sum {
     pages: u64,
@@ -32,17 +32,18 @@ impl Sum {
 #[derive(Debug, Clone, Copy, Default)]
 struct Count {
     now: Sum,
-    /// As the last record says.
+    /// The count in the last record.
     written: Sum,
-    /// Whose record that is.
+    /// Owner epoch of that record.
     epoch: u64,
-    /// It may not be the last of the log, or not be there: whoever serves the partition, or serves it next, writes it again.
+    /// That record may be missing, or may not be the last one in the log: the present or the next owner of the
+    /// partition writes it again.
     unsure: bool,
-    /// Outcomes below this offset are in `now`.
+    /// Outcomes below this offset are counted in `now`.
     upto: Offset,
-    /// The same of `written`.
+    /// Outcomes below this offset are counted in `written`.
     written_upto: Offset,
-    /// Named in [`Own::changed`].
+    /// Whether the crawl is in [`Own::changed`].
     changed: bool,
 }
 
@@ -51,9 +52,9 @@ struct Crawl {
     name: String,
     max: Option<u64>,
     counts: BTreeMap<Partition, Count>,
-    /// Over all partitions.
+    /// Sum over all partitions.
     sum: Sum,
-    /// Over the partitions that are served here: pages and leases now, and as they were written last.
+    /// Sums over the partitions that are open here: pages and leases at present, and as last written.
     own: u64,
     own_written: u64,
 }
@@ -63,7 +64,7 @@ impl Crawl {
         self.max.map(|max| max.saturating_sub(self.sum.all()))
     }
 
-    /// Changes what counts in a partition, and gives back what did before.
+    /// Sets the present count in a partition. Returns the previous one.
     fn set(&mut self, partition: Partition, is_own: bool, now: Sum) -> Sum {
         let count = self.counts.entry(partition).or_default();
         let was = std::mem::replace(&mut count.now, now);
@@ -76,29 +77,29 @@ impl Crawl {
     }
 }
 
-/// A partition that is restored, or served, here.
+/// Partition that is being restored, or is open, here.
 #[derive(Debug, Default)]
 struct Own {
-    /// Its claim, once it is served.
+    /// Owner epoch, once the partition is open.
     epoch: Option<u64>,
-    /// The next outcome to be counted.
+    /// Offset of the next outcome to be counted.
     next: Offset,
-    /// All that was to be counted below stands in acknowledged records.
+    /// Offset below which all counts are in acknowledged records.
     since: Offset,
-    /// Records are on their way that say all below this offset.
+    /// Offset below which all counts are in records that are being written, if any are.
     in_air: Option<Offset>,
     written_ms: Millis,
-    /// When it was looked at last whether something is to be written.
+    /// Time of the last check for counts that are due.
     looked_ms: Millis,
-    /// Crawls of which something is to be written.
+    /// Crawls with changes to be written.
     changed: Vec<usize>,
-    /// See [`PageCount::held_at`]; and as it was written last, in the record of which crawl.
+    /// The present value of [`PageCount::held_at`], the one written last, and the crawl in whose record it was written.
     held_at: Option<Offset>,
     written_held_at: Option<Offset>,
     held_by: Option<usize>,
 }
 
-/// The pages of all crawls.
+/// Page counts of all crawls.
 #[derive(Debug, Default)]
 pub struct Pages {
     names: HashMap<String, usize>,
@@ -106,32 +107,32 @@ pub struct Pages {
     own: BTreeMap<Partition, Own>,
     /// Pages of all crawls, in all partitions.
     pages: u64,
-    /// How many partitions are served here, and how many there are.
+    /// Number of partitions that are open here, and of all partitions.
     served: u64,
     partitions: u64,
     heard: HashMap<Partition, Heard>,
 }
 
-/// What the records of a partition in `crawl.control` say of it alone.
+/// State of a partition according to its records in `crawl.control`, independent of the crawl.
 #[derive(Debug, Clone, Copy, Default)]
 struct Heard {
-    /// The offset of the next record.
+    /// Offset of the next record.
     next: Offset,
-    /// The latest writer.
+    /// Owner epoch of the latest writer.
     epoch: u64,
-    /// By that writer, see [`PageCount::since`] and [`PageCount::held_at`].
+    /// Values from that writer; see [`PageCount::since`] and [`PageCount::held_at`].
     since: Offset,
     held_at: Option<Offset>,
 }
 
-/// How far a crawl that has a cap is.
+/// Progress of a crawl that has a page cap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {
-    /// Pages that were fetched, in all partitions.
+    /// Fetched pages, in all partitions.
     pub pages: u64,
     /// Dispatches without an outcome.
     pub leased: u64,
-    /// The cap.
+    /// The page cap.
     pub max: u64,
 }
 
@@ -149,13 +150,14 @@ impl Pages {
         self.names.get(crawl).and_then(|index| self.crawls.get(*index))
     }
 
-    /// The cap of a crawl is this from now on; `None`: none.
+    /// Sets the page cap of a crawl; `None` for no cap.
     pub fn limit(&mut self, crawl: &str, max: Option<u64>) {
         let index = self.index(crawl);
         self.crawls[index].max = max;
     }
 
-    /// How many more pages of a crawl may be asked for now. More may be left of its cap, when others may ask for them, too.
+    /// Returns the number of pages of a crawl that may be requested now. The remainder up to the cap may be larger if
+    /// other instances may use it too.
     #[must_use]
     pub fn slack(&self, crawl: &str) -> u64 {
         let Some(crawl) = self.crawl(crawl) else { return u64::MAX };
@@ -169,13 +171,13 @@ impl Pages {
         left.min(u64::try_from(share).unwrap_or(u64::MAX).saturating_sub(spent))
     }
 
-    /// Pages of all crawls, in all partitions, as far as is known here.
+    /// Returns the number of pages of all crawls in all partitions, as far as it is known here.
     #[must_use]
     pub fn all(&self) -> u64 {
         self.pages
     }
 
-    /// The crawls that have a cap, by name.
+    /// Returns the crawls that have a page cap, by name.
     pub fn capped(&self) -> impl Iterator<Item = (&str, Standing)> {
         let standing =
             |crawl: &Crawl| crawl.max.map(|max| Standing { pages: crawl.sum.pages, leased: crawl.sum.leased, max });
@@ -185,13 +187,14 @@ impl Pages {
         capped.into_iter()
     }
 
-    /// Up to which offset of `crawl.frontier` it is known of a partition that nothing in it can move but by raising a cap.
+    /// Returns the offset of `crawl.frontier` up to which a partition is known to be blocked until a cap is raised.
     #[must_use]
     pub fn held_at(&self, partition: Partition) -> Option<Offset> {
         self.heard.get(&partition)?.held_at
     }
 
-    /// A record of `crawl.control`, at this offset of its partition. A log that is read again is known.
+    /// Applies a record of `crawl.control` at this offset of its partition. A record that was applied before is
+    /// ignored.
     pub fn hear(&mut self, offset: Offset, record: &PageCount) {
         let partition = record.partition;
         let heard = self.heard.entry(partition).or_default();
@@ -210,7 +213,8 @@ impl Pages {
             return;
         }
         if record.epoch < count.epoch || served_as.is_some_and(|epoch| record.epoch < epoch) {
-            // Of an owner that woke up: the last record of the log is to be the one of the present owner, or of the next.
+            // From a former owner that resumed: the last record in the log has to be that of the present owner, or of
+            // the next.
             count.unsure = true;
             if let Some(own) = own.filter(|own| own.epoch.is_some()) {
                 change(own, count, index);
@@ -221,18 +225,19 @@ impl Pages {
         let was = std::mem::replace(&mut count.written, said);
         (count.epoch, count.written_upto, count.unsure) = (record.epoch, record.upto, false);
         if served_as.is_some() {
-            // Somebody else has it by now, which we shall hear.
+            // Another process owns the partition by now; this one will be notified.
             let crawl = &mut self.crawls[index];
             crawl.own_written = crawl.own_written.saturating_add(said.all()).saturating_sub(was.all());
         } else if own.is_none() || record.upto > count.upto {
-            // What is counted is what the log says up to an offset: whoever counted further knows more.
+            // Every count is the one that the log determines up to some offset: the count with the higher offset is
+            // more recent.
             count.upto = record.upto;
             let was = self.crawls[index].set(partition, false, said);
             self.pages = self.pages.saturating_add(said.pages).saturating_sub(was.pages);
         }
     }
 
-    /// Up to where a partition was counted, by what was read of `crawl.control`: counting goes on there.
+    /// Returns the offset up to which a partition is counted according to `crawl.control`; counting resumes there.
     #[must_use]
     pub fn counted_upto(&self, partition: Partition) -> Offset {
         self.heard.get(&partition).map_or(0, |heard| heard.since)
@@ -246,7 +251,8 @@ impl Pages {
         })
     }
 
-    /// An outcome of a partition, in order; of this crawl if it is a page. What was counted before is passed over.
+    /// Counts an outcome of a partition, in order; `page_of` is its crawl if it is a page. An outcome that was counted
+    /// before is ignored.
     pub fn outcome(&mut self, partition: Partition, offset: Offset, page_of: Option<&str>) {
         let next = &mut self.own(partition).next;
         if offset < *next {
@@ -268,7 +274,8 @@ impl Pages {
         self.pages = self.pages.saturating_add(1);
     }
 
-    /// A partition is served from now on, under this claim, of so many. Leases are counted from here on.
+    /// Opens a partition under the owner epoch `epoch`; `partitions` is their total number. Leases are counted from
+    /// here on.
     pub fn serve(&mut self, partition: Partition, epoch: u64, partitions: Partition) {
         self.own(partition).epoch = Some(epoch);
         (self.served, self.partitions) = (self.served + 1, partitions.into());
@@ -285,7 +292,7 @@ impl Pages {
         }
     }
 
-    /// A partition is not served any more: of it counts what stands in `crawl.control`.
+    /// Closes a partition: from now on, its count is the one in `crawl.control`.
     pub fn leave(&mut self, partition: Partition) {
         let Some(own) = self.own.remove(&partition) else { return };
         let served = own.epoch.is_some();
@@ -304,12 +311,12 @@ impl Pages {
         }
     }
 
-    /// A page is on its way.
+    /// Adds a lease.
     pub fn lease(&mut self, partition: Partition, crawl: &str) {
         self.leased(partition, crawl, |leased| leased.saturating_add(1));
     }
 
-    /// It is not any more.
+    /// Removes a lease.
     pub fn release(&mut self, partition: Partition, crawl: &str) {
         self.leased(partition, crawl, |leased| leased.saturating_sub(1));
     }
@@ -325,7 +332,7 @@ impl Pages {
     }
 }
 
-/// Something of a crawl is to be written.
+/// Marks the count of a crawl as changed.
 fn change(own: &mut Own, count: &mut Count, index: usize) {
     if !std::mem::replace(&mut count.changed, true) {
         own.changed.push(index);

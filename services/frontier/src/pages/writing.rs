@@ -1,21 +1,22 @@
-//! When what was counted is written to `crawl.control`, and what.
+//! Writes of page counts to `crawl.control`: their timing and their content.
 
 use orbweaver_log::{Offset, Partition};
 use orbweaver_messages::{Millis, PageCount};
 
 use super::{Own, Pages, change};
 
-/// Between two writes of a partition, at least, in milliseconds: what others do not know yet is what came in this time.
+/// Minimum time between two writes of a partition, in milliseconds: other instances do not know the pages of this time.
 const SHORT_MS: Millis = 1_000;
-/// The same at most, when nobody has to know it soon. Far below a lease, for which outcomes are kept: whoever counts on finds them.
+/// Maximum time between two writes when no instance needs the count soon. Far below a lease, for which outcomes are
+/// retained, so the next owner finds them.
 const LONG_MS: Millis = 30_000;
-/// It is written soon when this many times what is not written yet is more than is left of the cap: so that the number of records
-/// follows the logarithm of the cap.
+/// A count is written soon if its unwritten part times this factor reaches the remainder up to the cap; the number of
+/// records thus follows the logarithm of the cap.
 const CLOSE: u64 = 16;
 
 impl Pages {
-    /// Nothing of this partition can move but by raising the cap of a crawl, one of which is given; see
-    /// [`PageCount::held_at`]. `None`: something can.
+    /// Notes that the partition is blocked until the cap of some crawl is raised, one of which is given; see
+    /// [`PageCount::held_at`]. `None` if it is not blocked.
     pub fn hold(&mut self, partition: Partition, held_at: Option<(Offset, &str)>) {
         let by = held_at.map(|(_, crawl)| self.index(crawl));
         let Some(own) = self.own.get_mut(&partition) else { return };
@@ -29,10 +30,11 @@ impl Pages {
         }
     }
 
-    /// What is to be written of a partition now. Nothing more is, until [`Pages::settled`].
+    /// Returns the records to be written for a partition now. Returns no more until [`Pages::settled`] or
+    /// [`Pages::refused`].
     pub fn write(&mut self, partition: Partition, now: Millis) -> Vec<PageCount> {
         let Some(own) = self.own.get_mut(&partition).filter(|own| own.in_air.is_none()) else { return vec![] };
-        // A clock that was set back counts as late, here and below.
+        // If the clock was set back, a write counts as late, here and below.
         if own.changed.is_empty() || (0..SHORT_MS).contains(&now.saturating_sub(own.looked_ms)) {
             return vec![];
         }
@@ -64,7 +66,7 @@ impl Pages {
         records
     }
 
-    /// What [`Pages::write`] gave is durable, if the partition is still served under that claim.
+    /// Notes that the result of [`Pages::write`] is durable, if the partition is still open under that owner epoch.
     pub fn settled(&mut self, partition: Partition, epoch: u64) {
         if let Some(own) = self.own.get_mut(&partition).filter(|own| own.epoch == Some(epoch))
             && let Some(upto) = own.in_air.take()
@@ -73,7 +75,8 @@ impl Pages {
         }
     }
 
-    /// What [`Pages::write`] gave was refused by the log: the next change is written with all that was counted until then.
+    /// Notes that the log rejected the result of [`Pages::write`]: the next change is written with everything counted
+    /// until then.
     pub fn refused(&mut self, partition: Partition, epoch: u64) {
         if let Some(own) = self.own.get_mut(&partition).filter(|own| own.epoch == Some(epoch)) {
             own.in_air = None;
@@ -86,7 +89,7 @@ impl Pages {
             || own.changed.iter().any(|index| self.is_close(*index))
     }
 
-    /// Whether the others must soon know how many pages of a crawl there are.
+    /// Returns `true` if other instances need the page count of a crawl soon.
     fn is_close(&self, crawl: usize) -> bool {
         let Some(crawl) = self.crawls.get(crawl) else { return false };
         let unknown = crawl.own.abs_diff(crawl.own_written);

@@ -1,4 +1,4 @@
-//! How dispatches end: by an outcome, or without one.
+//! The end of dispatches: with an outcome, or without one.
 
 use orbweaver_messages::{Millis, Outcome, OutcomeKind, STUCK, Waiting};
 use orbweaver_stage::Origin;
@@ -11,11 +11,11 @@ use crate::{
     leases::{LOST_DISPATCHES, Lease},
 };
 
-/// A deferred dispatch is made again no sooner than the rate-limiter meant to wait, of which so much counts, in milliseconds.
+/// Maximum pause after a deferral that is measured from the local time instead of the rate-limiter's, in milliseconds.
 const DEFERRED_AT_LEAST_MS: Millis = 1_000;
 
 impl PartitionFrontier {
-    /// How a dispatch ended.
+    /// Handles the outcome of a dispatch.
     ///
     /// # Errors
     /// When the index fails.
@@ -31,12 +31,13 @@ impl PartitionFrontier {
             Some(Active { place, busy: Busy::Leased(id, _) }) => (Some(*id), place.depth < outcome.depth),
             _ => (None, false),
         };
-        // Also when it is of an earlier dispatch.
+        // Also for an outcome of an earlier dispatch.
         if leased.is_some() && is_a_fetchers(outcome) {
             self.leases.answer(outcome.id, fingerprint);
         }
-        // Rule 16: a terminal outcome counts whatever its id, another only if its attempt is current; so does one of a greater
-        // depth, since the lease may be for the lesser.
+        // docs/protocol.md#attempts: a terminal outcome counts regardless of its id, any other only if its attempt is
+        // current. A terminal outcome of a greater depth must be current too, since the lease may be for the lesser
+        // depth.
         if leased != Some(outcome.id) && (!outcome.kind.is_terminal() || has_lesser) {
             turn.out.push(Decision::Complete(origin));
             return Ok(());
@@ -49,7 +50,7 @@ impl PartitionFrontier {
             }
             Some(mut active) => {
                 match &mut active.busy {
-                    // Its new record is on its way; the tombstone must come behind it.
+                    // The new record is being written; the tombstone must follow it.
                     Busy::Rewriting(outcomes) => outcomes.push((origin, outcome.depth)),
                     Busy::Ended(..) | Busy::Leased(..) => turn.out.push(Decision::Complete(origin)),
                 }
@@ -60,14 +61,14 @@ impl PartitionFrontier {
                     self.lift(&place);
                     self.end((fingerprint, outcome.depth), place, origin, turn);
                 }
-                // Of a dispatch at a greater depth: it was found again since.
+                // The outcome of a dispatch at a greater depth: the URL was discovered again since.
                 Some(_) | None => turn.out.push(Decision::Complete(origin)),
             },
         }
         Ok(())
     }
 
-    /// The lease on a URL ended with an outcome.
+    /// Ends the lease on a URL that has an outcome.
     fn answered(&mut self, (place, crawl): (&Place, &str), outcome: &Outcome, turn: &mut Turn<'_>) {
         self.leases.end();
         let asked = outcome.requested_at_ms.is_some();
@@ -82,12 +83,13 @@ impl PartitionFrontier {
         outcome: &Outcome,
         turn: &mut Turn<'_>,
     ) {
-        // Rule 16: only a request that was made counts.
+        // docs/protocol.md#attempts: only a request that was made counts.
         let made = u8::from(outcome.requested_at_ms.is_some());
         match outcome.kind {
             OutcomeKind::Deferred => {
                 let retry_at_ms = outcome.retry_at_ms.unwrap_or(turn.now);
-                // By a clock behind ours that moment is over already, and the same would come back again and again.
+                // If the rate-limiter's clock is behind the local one, that time has passed already, and the deferral
+                // would be repeated without a pause.
                 let rest_ms = retry_at_ms.saturating_sub(outcome.ended_at_ms).clamp(0, DEFERRED_AT_LEAST_MS);
                 self.sites.pause(place.site, retry_at_ms.max(turn.now.saturating_add(rest_ms)));
                 self.lay(&place, turn.now);
@@ -104,8 +106,9 @@ impl PartitionFrontier {
                 self.sites.pause(place.site, waiting.not_before_ms);
                 self.rewrite(place, waiting, vec![origin], turn);
             }
-            // It was found again at a lesser depth, where its links may count: it is requested again, with all of its attempts. The
-            // new record keeps the time of its row, which a fast clock may have set ahead of the next one (rule 23).
+            // The URL was discovered again at a lesser depth, where its links may count: it is requested again, with
+            // all of its attempts. The new record keeps the time of its row, which a fast clock may have set ahead of
+            // the next one (docs/protocol.md#event-times).
             _ if place.depth < outcome.depth => {
                 (waiting.failures, waiting.blocks) = (0, 0);
                 waiting.written_at_ms = waiting.written_at_ms.max(outcome.event_ms());
@@ -119,7 +122,7 @@ impl PartitionFrontier {
         }
     }
 
-    /// A URL has ended. It leaves the index when its tombstone is read back.
+    /// Ends a URL. It leaves the index when its tombstone is read back.
     fn end(&mut self, (fingerprint, depth): (Fingerprint, u16), place: Place, outcome: Origin, turn: &mut Turn<'_>) {
         self.active.insert(fingerprint, Active { place, busy: Busy::Ended(place.offset, depth) });
         self.sites.dismiss(place.site, turn.now);
@@ -127,7 +130,7 @@ impl PartitionFrontier {
         turn.out.push(Decision::End { fingerprint, depth, ends, completes });
     }
 
-    /// A lease ended without an outcome: its URL waits again as before (rule 16), unless it is stuck.
+    /// Handles an expired lease: its URL is queued as before (docs/protocol.md#attempts), unless it is stuck.
     pub(super) fn expire(&mut self, lease: &Lease, turn: &mut Turn<'_>) -> Result<(), IndexError> {
         let Some(Active { place, busy }) = self.active.remove(&lease.fingerprint) else { return Ok(()) };
         let Busy::Leased(_, waiting) = busy else {
@@ -144,8 +147,9 @@ impl PartitionFrontier {
         Ok(())
     }
 
-    /// A URL is stuck: whatever its dispatches meet, they do not come back. Parked, it would hold the commit point, and with
-    /// it completion, for ever; so it ends, told as such, and its record is kept where it can be replayed.
+    /// Ends a stuck URL, whose dispatches never have an outcome. If it stayed parked, it would hold the commit point,
+    /// and with it completion, indefinitely. It therefore ends with the outcome `gone: stuck`, and its record is kept
+    /// for a replay.
     fn give_up(&mut self, place: Place, waiting: Box<Waiting>, turn: &mut Turn<'_>) {
         let fingerprint = waiting.fingerprint;
         let dispatch = dispatched(&waiting, self.next_id(), false, turn.now);
@@ -160,7 +164,7 @@ impl PartitionFrontier {
         turn.out.push(Decision::GiveUp { outcome, waiting, origin, reason });
     }
 
-    /// Takes the lease off a URL without an outcome.
+    /// Releases the lease on a URL without an outcome.
     pub(super) fn release(&mut self, (place, crawl): (&Place, &str), turn: &mut Turn<'_>) {
         self.leases.end();
         self.sites.end(place, None, turn.now);
@@ -168,7 +172,8 @@ impl PartitionFrontier {
     }
 }
 
-/// Whether a fetcher wrote this outcome: those of rate-limiters and frontiers say nothing of the way to the fetchers.
+/// Returns `true` if a fetcher wrote this outcome: those of rate-limiters and frontiers do not prove that dispatches
+/// reach the fetchers.
 fn is_a_fetchers(outcome: &Outcome) -> bool {
     outcome.requested_at_ms.is_some() || outcome.kind == OutcomeKind::Refused
 }

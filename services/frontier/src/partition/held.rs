@@ -1,7 +1,7 @@
-//! What waits for the cap of its crawl to be raised.
+//! Site queues paused by their crawl's page cap.
 //!
-//! A site's turn is withheld when a URL of a crawl that is at its cap would have it. So reaching a cap costs one look a site,
-//! and raising it one turn a site, however much waits there: the URLs stay where they are.
+//! A queue pauses when its next URL belongs to a crawl at its cap. Reaching a cap thus costs one check per site and
+//! raising it one scheduling step, regardless of queue length; URLs keep their place.
 
 use orbweaver_log::Offset;
 use orbweaver_messages::Millis;
@@ -10,13 +10,13 @@ use super::{LET_GO_BATCH, PartitionFrontier};
 use crate::{decision::Turn, index::Place};
 
 impl PartitionFrontier {
-    /// URLs whose site has no turn before the cap of their crawl is raised.
+    /// Returns the number of URLs in capped queues.
     #[must_use]
     pub fn held(&self) -> usize {
         self.sites.held()
     }
 
-    /// Where nothing can move but by raising a cap: up to where `crawl.frontier` was read, and one of the crawls.
+    /// Returns the read offset of `crawl.frontier` and one capped crawl, if only a raised cap allows progress.
     #[must_use]
     pub fn held_at(&self) -> Option<(Offset, &str)> {
         let stands = self.sites.held() == self.sites.waiting() && self.active.is_empty() && self.outdated.is_empty();
@@ -24,7 +24,7 @@ impl PartitionFrontier {
         stands.then_some((self.end, crawl))
     }
 
-    /// The site of this URL has no turn before its crawl may go on. The URL stays first in its queue.
+    /// Pauses the URL's queue until its crawl's cap is raised; the URL stays first.
     pub(super) fn hold(&mut self, crawl: &str, place: &Place, now: Millis) {
         self.sites.hold(place, now);
         match self.held.get_mut(crawl) {
@@ -33,8 +33,8 @@ impl PartitionFrontier {
         }
     }
 
-    /// As many sites of each crawl have their turn again as pages of it may be asked for. Whether more may, which were
-    /// left out so that a call stays short.
+    /// Resumes as many queues per crawl as pages remain, up to `LET_GO_BATCH`, which keeps a call short. Returns `true`
+    /// if more could resume.
     pub(super) fn let_go(&mut self, turn: &Turn<'_>) -> bool {
         let mut more = false;
         let Self { held, sites, .. } = self;

@@ -1,12 +1,13 @@
-//! One partition of the frontier: what waits, what is leased, what an outcome means.
+//! One partition of the frontier: its queued URLs, its leases, and the handling of outcomes.
 //!
-//! Pure but for the index, which is a trait: every method takes the moment as a value and adds [`Decision`]s. A URL is in
-//! exactly one state; each origin that is handed in completes through exactly one decision.
+//! Pure except for the index, which is a trait: every method takes the current time as a value and adds [`Decision`]s.
+//! A URL is in exactly one state, and every origin that is passed in completes through exactly one decision.
 //!
-//! What merely waits is in the index alone. In memory is what the index cannot say, since no record says it yet: leases, and
-//! records and tombstones that are on their way into the log. Their number follows what is in flight.
+//! An *idle* URL is queued and neither leased nor being written to the log; it is only in the index. Memory holds the
+//! state that the index cannot contain, because no record does yet: leases, and records and tombstones that are being
+//! written. Their number follows the work in flight.
 //!
-//! After an error the partition cannot be served on, and what was decided in that call must not be carried out.
+//! After an error the partition must be closed, and the decisions of that call must not be carried out.
 
 mod ends;
 mod held;
@@ -31,30 +32,31 @@ use crate::{
     sites::{Sites, Source},
 };
 
-/// Records that are appended anew in one go, at most.
+/// Maximum number of records re-appended per call.
 const REAPPEND_BATCH: usize = 512;
-/// URLs in turn that are put at the back, or refused, in one go, at most.
+/// Maximum number of ready URLs that are demoted, refused or found to be capped per call.
 const PASS_OVER_BATCH: usize = 512;
-/// Sites that get their turn in one go when a cap is raised, at most.
+/// Maximum number of site queues resumed per crawl and call after a cap was raised.
 const LET_GO_BATCH: u64 = 512;
-/// Delayed URLs that are woken in one go, at most.
+/// Maximum number of delayed URLs that are released per call.
 const WAKE_BATCH: usize = 512;
 
-/// What is the matter with a URL that does not merely wait.
+/// State of a URL that is not idle.
 #[derive(Debug)]
 enum Busy {
-    /// It waits for the outcome of a dispatch.
+    /// Awaits the outcome of a dispatch.
     Leased(DispatchId, Box<Waiting>),
-    /// It waits for its own new record, which was appended and is not yet read back (rule 7: one outstanding write a key). The
-    /// outcomes that ended it meanwhile, each with its depth, complete with the tombstone that follows.
+    /// Awaits its own new record, which was appended and has not been read back (docs/protocol.md#one-write-per-key:
+    /// one outstanding write for each key). The outcomes that have ended the URL meanwhile, each with its depth,
+    /// complete with the tombstone that follows.
     Rewriting(Vec<(Origin, u16)>),
-    /// Its record at this offset has ended, at this depth; its tombstone was appended and is not yet read back.
+    /// The record at this offset has ended, at this depth; its tombstone was appended and has not been read back.
     Ended(Offset, u16),
 }
 
 #[derive(Debug)]
 struct Active {
-    /// Where the index has it.
+    /// Entry of the URL in the index.
     place: Place,
     busy: Busy,
 }
@@ -64,44 +66,44 @@ struct Active {
 pub struct PartitionFrontier {
     partition: Partition,
     config: FrontierConfig,
-    /// The claim's offset: the epoch of all that is written.
+    /// Owner epoch of everything that is written: the offset of the claim.
     epoch: u64,
-    /// The epoch that origins of this assignment carry.
+    /// Assignment epoch of this partition's origins.
     assignment: u32,
     index: Box<dyn Index>,
     active: HashMap<Fingerprint, Active>,
-    /// The offsets of what merely waits: in the index and not in `active`.
+    /// Offsets of idle URLs: in the index and not in `active`.
     idle: Offsets,
-    /// When the first delayed URL is to be woken.
+    /// Time at which the first delayed URL is due.
     next_wake_ms: Option<Millis>,
     sites: Sites,
     leases: Leases,
-    /// Leases found in `crawl.scheduled` while restoring.
+    /// Leases found in `crawl.scheduled` during the restore.
     found: HashMap<Fingerprint, Dispatch>,
-    /// What must be appended anew, since the last record of it that the log holds is not what waits: it was found again at a
-    /// lesser depth.
+    /// URLs that must be re-appended, because their last record in the log is not the queued one: it was discovered at
+    /// a lesser depth, or a tombstone of an earlier record follows it.
     outdated: BTreeSet<Fingerprint>,
     next_sequence: u64,
-    /// What is known of similar URLs; it may be lost.
+    /// State of the patterns of similar URLs; it may be lost.
     patterns: Patterns,
-    /// URLs that were put at the back of their site since that was asked for last.
+    /// Number of URLs demoted since the last call of `similar`.
     put_back: u64,
-    /// As many URLs as one call looks at were passed over, and there may be more.
+    /// The last call of `dispatch` reached a batch limit, and there may be more to do.
     passing_over: bool,
-    /// Leases that ended without an outcome since that was asked for last.
+    /// Number of leases expired since the last call of `take_expired`.
     expired: u64,
-    /// The offset behind the last record of `crawl.frontier` that was read.
+    /// Offset after the last record of `crawl.frontier` that was read.
     end: Offset,
     limit: usize,
     outcomes_since_tick: u32,
     outcomes_per_second: f64,
     last_tick_ms: Millis,
-    /// By crawl, the sites whose turn waits for its cap.
+    /// Sites whose queues are paused at a page cap, by crawl.
     held: BTreeMap<String, VecDeque<SiteId>>,
 }
 
 impl PartitionFrontier {
-    /// A partition as its index has it, to be restored from there on.
+    /// Creates a partition from its index, to be restored from the index's checkpoint on.
     #[must_use]
     pub fn new(partition: Partition, config: FrontierConfig, index: Box<dyn Index>) -> Self {
         Self {
@@ -131,7 +133,7 @@ impl PartitionFrontier {
         }
     }
 
-    /// All records of `crawl.frontier` up to this one were handed in.
+    /// Notes that all records of `crawl.frontier` up to this one have been passed in.
     ///
     /// # Errors
     /// When the index fails.
@@ -139,7 +141,7 @@ impl PartitionFrontier {
         self.index.applied(position)
     }
 
-    /// Writes what the index keeps in memory.
+    /// Writes the changes that the index keeps in memory.
     ///
     /// # Errors
     /// When the index fails.
@@ -147,7 +149,7 @@ impl PartitionFrontier {
         self.index.write()
     }
 
-    /// Time has passed: ends leases, wakes what is delayed, keeps the commit point close (rule 8).
+    /// Expires leases, releases delayed URLs, and keeps the commit point close (docs/protocol.md#re-append).
     ///
     /// # Errors
     /// When the index fails.
@@ -167,7 +169,7 @@ impl PartitionFrontier {
         self.reappend(turn)
     }
 
-    /// Gives out leases to what is in turn, as far as the caps of crawls and the limit of outstanding dispatches allow.
+    /// Leases ready URLs, as far as page caps and the limit of outstanding dispatches allow.
     ///
     /// # Errors
     /// When the index fails.
@@ -209,31 +211,32 @@ impl PartitionFrontier {
         id
     }
 
-    /// When something waits for a moment: the soonest.
+    /// Returns the earliest time at which something is due, if anything is.
     #[must_use]
     pub fn next_moment_ms(&self) -> Option<Millis> {
         let at_once = self.passing_over.then_some(0);
         [at_once, self.next_wake_ms, self.sites.next_wake_ms(), self.leases.next_over_ms()].into_iter().flatten().min()
     }
 
-    /// Whether a dispatch could be made now.
+    /// Returns `true` if a dispatch could be made now.
     #[must_use]
     pub fn is_due(&self) -> bool {
         self.sites.has_turn() && self.leases.outstanding() < self.limit
     }
 
-    /// How many leases ended without an outcome since this was asked last.
+    /// Returns the number of leases that have expired since the last call.
     pub fn take_expired(&mut self) -> u64 {
         std::mem::take(&mut self.expired)
     }
 
-    /// URLs that wait, leases, sites.
+    /// Returns the numbers of queued URLs, leases, and sites.
     #[must_use]
     pub fn load(&self) -> (usize, usize, usize) {
         (self.sites.waiting(), self.leases.outstanding(), self.sites.len())
     }
 
-    /// The sites with the most waiting URLs. One of which all are leased or delayed has no name here and may be left out.
+    /// Returns the sites with the most queued URLs. A site whose URLs are all leased or delayed has no name here and
+    /// may be omitted.
     ///
     /// # Errors
     /// When the index fails.
@@ -253,7 +256,7 @@ impl PartitionFrontier {
         Origin { place, offset, epoch: self.assignment }
     }
 
-    /// A URL merely waits from now on: in its site's queue, or aside until its moment.
+    /// Makes a URL idle: available in its site's queue, or delayed until its time.
     fn lay(&mut self, place: &Place, now: Millis) {
         self.idle.insert(place.offset);
         if place.is_delayed() {
@@ -263,7 +266,7 @@ impl PartitionFrontier {
         }
     }
 
-    /// A URL that merely waited does not any more. It may still count as one that waits.
+    /// Ends the idle state of a URL. It may still count as queued.
     fn lift(&mut self, place: &Place) {
         self.idle.remove(place.offset);
         if !place.is_delayed() {
@@ -291,7 +294,7 @@ impl PartitionFrontier {
         Ok(())
     }
 
-    /// Appends anew what the log holds outdated. What is busy is looked at again.
+    /// Re-appends records that are outdated in the log. Active URLs are retried later.
     fn renew(&mut self, turn: &mut Turn<'_>) -> Result<(), IndexError> {
         for fingerprint in std::mem::take(&mut self.outdated) {
             if self.active.contains_key(&fingerprint) {
@@ -305,7 +308,8 @@ impl PartitionFrontier {
         Ok(())
     }
 
-    /// What waits of a leased URL: it may have been found at a lesser depth since it was leased as `leased`.
+    /// Returns the queued record of a leased URL: it may have been discovered at a lesser depth since it was leased as
+    /// `leased`.
     fn as_found(&mut self, place: &Place, leased: Box<Waiting>) -> Result<Box<Waiting>, IndexError> {
         if place.depth >= leased.depth {
             return Ok(leased);
@@ -313,10 +317,12 @@ impl PartitionFrontier {
         Ok(Box::new(at_the_depth_of(self.index.waiting(place.offset)?, &leased)))
     }
 
-    /// Rule 8: when the lowest waiting records hold the commit point far behind the end, they are appended anew.
+    /// Re-appends the lowest queued records if they hold the commit point far below the log end
+    /// (docs/protocol.md#re-append).
     fn reappend(&mut self, turn: &mut Turn<'_>) -> Result<(), IndexError> {
         let tolerated = self.config.reappend_above.max(4 * self.sites.waiting() as u64);
-        // Only what lies behind that: a lease at the very front must not make everything else be written again and again.
+        // Only records below that offset: otherwise a lease on the lowest record would cause all others to be rewritten
+        // repeatedly.
         let Some(behind) = self.end.checked_sub(tolerated) else { return Ok(()) };
         for offset in self.idle.lowest_below(behind, REAPPEND_BATCH) {
             let waiting = self.index.waiting(offset)?;
@@ -328,7 +334,7 @@ impl PartitionFrontier {
         Ok(())
     }
 
-    /// Rule 15: outstanding dispatches are bounded by a few seconds of measured outcomes.
+    /// Limits outstanding dispatches to a few seconds of measured outcomes (docs/protocol.md#outstanding-dispatches).
     fn measure(&mut self, now: Millis) {
         let elapsed = now - self.last_tick_ms;
         if elapsed < 250 {
@@ -345,7 +351,7 @@ impl PartitionFrontier {
     }
 }
 
-/// What waits of a URL that was found again: found as `lesser`, with the attempts of `other`.
+/// Returns the record of a URL that was discovered again: as in `lesser`, with the attempts of `other`.
 fn at_the_depth_of(lesser: Waiting, other: &Waiting) -> Waiting {
     let written_at_ms = lesser.written_at_ms.max(other.written_at_ms);
     let Waiting { failures, blocks, not_before_ms, .. } = *other;
@@ -356,7 +362,7 @@ fn is_current(active: &HashMap<Fingerprint, Active>, lease: &Lease) -> bool {
     matches!(active.get(&lease.fingerprint), Some(Active { busy: Busy::Leased(id, _), .. }) if *id == lease.id)
 }
 
-/// A lease on a URL, from `now` on.
+/// Returns a dispatch that leases a URL from `now` on.
 fn dispatched(waiting: &Waiting, id: DispatchId, last_attempt: bool, now: Millis) -> Dispatch {
     Dispatch {
         id,

@@ -1,4 +1,4 @@
-//! What a record of `crawl.frontier` changes.
+//! Effects of the records of `crawl.frontier`.
 
 use orbweaver_log::Offset;
 use orbweaver_messages::Waiting;
@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl PartitionFrontier {
-    /// A record of `crawl.frontier`: a URL waits (again).
+    /// Handles a record of `crawl.frontier` that queues a URL, for the first time or again.
     ///
     /// # Errors
     /// When the index fails.
@@ -29,30 +29,30 @@ impl PartitionFrontier {
             Some(active @ Active { place: known, busy: Busy::Ended(ended, _) })
                 if known.offset != ended && known.depth < waiting.depth =>
             {
-                // The copy of a lesser depth says more.
+                // The copy with the lesser depth takes precedence.
                 self.active.insert(fingerprint, active);
                 turn.out.push(Decision::Complete(origin));
                 return Ok(());
             }
             Some(Active { place: known, busy: Busy::Ended(ended, depth) }) => {
-                // The tombstone comes behind this record, and ends it, too, unless it was found at a lesser depth.
+                // The tombstone follows this record and ends it too, unless the record has a lesser depth.
                 self.complete_copy(&known, ended, turn);
                 self.active.insert(fingerprint, Active { place, busy: Busy::Ended(ended, depth) });
             }
             Some(Active { place: leased, busy: Busy::Leased(id, known) }) if leased.depth < waiting.depth => {
-                // The last record of the log is to be the one of the lesser depth.
+                // The last record in the log has to be the one with the lesser depth.
                 let lesser = self.as_found(&leased, known.clone())?;
                 turn.out.push(Decision::Rewrite { waiting: lesser, completes: vec![origin] });
                 self.active.insert(fingerprint, Active { place: leased, busy: Busy::Leased(id, known) });
                 return Ok(());
             }
             Some(Active { place: leased, busy: Busy::Leased(id, known) }) => {
-                // The way there is travelled already: the newer record only takes over the offset.
+                // The URL is already dispatched: the newer record only takes over the offset.
                 turn.out.push(Decision::Complete(self.origin(leased.offset)));
                 place = Place { back: leased.back, ..place.queued() };
                 self.active.insert(fingerprint, Active { place, busy: Busy::Leased(id, known) });
             }
-            // Our own record, read back. The plan that appended it completed the old one.
+            // The partition's own record, read back. The plan that appended it completed the old one.
             Some(Active { place: rewritten, busy: Busy::Rewriting(outcomes) }) => {
                 let depth = outcomes.iter().map(|(_, depth)| *depth).min().filter(|depth| place.depth >= *depth);
                 let mut completes: Vec<Origin> = outcomes.into_iter().map(|(outcome, _)| outcome).collect();
@@ -71,7 +71,7 @@ impl PartitionFrontier {
                 self.sites.dismiss(rewritten.site, turn.now);
             }
             None if old.is_some_and(|old| old.depth < waiting.depth) => {
-                // Here, too. What waits stays as it is until that record is read back.
+                // The same here. The queued URL stays unchanged until that record is read back.
                 if let Some(old) = old {
                     self.lift(&old);
                     let lesser = at_the_depth_of(self.index.waiting(old.offset)?, waiting);
@@ -95,7 +95,7 @@ impl PartitionFrontier {
         Ok(())
     }
 
-    /// A tombstone of `crawl.frontier`.
+    /// Handles a tombstone of `crawl.frontier`.
     ///
     /// # Errors
     /// When the index fails.
@@ -111,19 +111,20 @@ impl PartitionFrontier {
         match self.active.remove(&fingerprint) {
             Some(Active { place, busy: Busy::Ended(ended, depth) }) => {
                 if epoch < self.epoch {
-                    // Not ours, which is still on its way.
+                    // From a former owner; the present owner's tombstone is still being written.
                     self.active.insert(fingerprint, Active { place, busy: Busy::Ended(ended, depth) });
                     return Ok(());
                 }
                 if place.offset != ended && place.depth < depth {
-                    // It was found again at a lesser depth before the tombstone landed, which ends it in the log alone.
+                    // The URL was discovered at a lesser depth before the tombstone was appended, which has ended it
+                    // only in the log.
                     let waiting = Box::new(self.index.waiting(place.offset)?);
                     self.sites.admit(place.site);
                     self.rewrite(place, waiting, vec![], turn);
                     return Ok(());
                 }
                 if place.offset != ended {
-                    // So has a copy that came before the tombstone landed, which does not name it.
+                    // A copy that was appended before the tombstone, which does not name it, has ended too.
                     let (ends, completes) = (place.offset, vec![self.origin(place.offset)]);
                     turn.out.push(Decision::End { fingerprint, depth, ends, completes });
                     self.active.insert(fingerprint, Active { place, busy: Busy::Ended(ends, depth) });
@@ -131,7 +132,7 @@ impl PartitionFrontier {
                 }
                 self.index.replace(fingerprint, Some(place), None);
             }
-            // Its new record comes behind this one.
+            // The URL's new record follows this tombstone.
             Some(active @ Active { busy: Busy::Rewriting(_), .. }) => {
                 self.active.insert(fingerprint, active);
             }
@@ -150,27 +151,29 @@ impl PartitionFrontier {
         Ok(())
     }
 
-    /// A tombstone for a URL that waits here.
+    /// Applies a tombstone to a URL that is queued here.
     fn bury(&mut self, place: Place, waiting: Box<Waiting>, epoch: u64, turn: &mut Turn<'_>) {
         if epoch < self.epoch {
-            // Rule 3: a former owner woke up and its tombstone came behind our claim. What still waits is appended again.
+            // docs/protocol.md#claims: a former owner resumed, and its tombstone came after the claim. A URL that is
+            // still queued is appended again.
             self.rewrite(place, waiting, vec![], turn);
             return;
         }
-        // The log has the last word: a second copy of a URL was admitted behind the one that ended.
+        // The log takes precedence: a second copy of a URL was admitted after the one that ended.
         self.index.replace(waiting.fingerprint, Some(place), None);
         self.sites.dismiss(place.site, turn.now);
         turn.out.push(Decision::Complete(self.origin(place.offset)));
     }
 
-    /// A copy of a URL that has ended completes when the log has a newer record of it; what ended completed then.
+    /// Completes a copy of an ended URL once the log has a newer record of it; the record that ended is complete
+    /// already.
     fn complete_copy(&self, copy: &Place, ended: Offset, turn: &mut Turn<'_>) {
         if copy.offset != ended {
             turn.out.push(Decision::Complete(self.origin(copy.offset)));
         }
     }
 
-    /// Appends the record of a URL anew; `completes` and its old record complete with it.
+    /// Re-appends the record of a URL; `completes` and its old record complete with it.
     pub(super) fn rewrite(
         &mut self,
         place: Place,
@@ -178,7 +181,7 @@ impl PartitionFrontier {
         mut completes: Vec<Origin>,
         turn: &mut Turn<'_>,
     ) {
-        // That was learnt when it was read first.
+        // The content was learned when the record was first read.
         waiting.content = None;
         completes.push(self.origin(place.offset));
         self.active.insert(waiting.fingerprint, Active { place, busy: Busy::Rewriting(vec![]) });

@@ -1,4 +1,4 @@
-//! How a partition is restored and opened.
+//! Restore and opening of a partition.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl PartitionFrontier {
-    /// A record of `crawl.frontier` that is replayed: a URL that waits.
+    /// Replays a record of `crawl.frontier` that queues a URL.
     ///
     /// # Errors
     /// When the index fails.
@@ -29,13 +29,14 @@ impl PartitionFrontier {
             self.outdated.insert(waiting.fingerprint);
             return Ok(());
         }
-        // What must wait for a moment is put aside whenever that is; what is due is woken at the opening.
+        // A URL with an earliest request time is delayed even if that time has passed; due URLs are queued when the
+        // partition opens.
         self.index.replace(waiting.fingerprint, old, Some((Place::of(waiting, offset, 0), waiting)));
         self.outdated.remove(&waiting.fingerprint);
         Ok(())
     }
 
-    /// A tombstone of `crawl.frontier` that is replayed. What it says decides alone whether it applies: the records that it
+    /// Replays a tombstone of `crawl.frontier`. Only its content decides whether it applies: the records that it
     /// replaced may have been compacted away.
     ///
     /// # Errors
@@ -57,12 +58,13 @@ impl PartitionFrontier {
         Ok(())
     }
 
-    /// A dispatch of `crawl.scheduled` that is replayed.
+    /// Replays a dispatch of `crawl.scheduled`.
     ///
     /// # Errors
     /// When the index fails.
     pub fn restore_dispatch(&mut self, dispatch: Dispatch) -> Result<(), IndexError> {
-        // Not when a newer attempt waits already. The record may be behind: a copy of the URL that was admitted again.
+        // Not if a newer attempt is queued. The queued record may have fewer attempts: a copy of the URL that was
+        // admitted again.
         let current = |place: Place| place.failures < dispatch.attempt && place.blocks <= dispatch.blocks;
         if self.index.place(dispatch.fingerprint)?.is_some_and(current) {
             self.found.insert(dispatch.fingerprint, dispatch);
@@ -70,16 +72,17 @@ impl PartitionFrontier {
         Ok(())
     }
 
-    /// An outcome of `crawl.outcomes` that is replayed: its dispatch is not on its way any more. What it means for the URL
-    /// is decided when it is received.
+    /// Replays an outcome of `crawl.outcomes`: its dispatch is no longer in flight. Its effect on the URL is decided
+    /// when it is received.
     pub fn restore_outcome(&mut self, fingerprint: Fingerprint, id: DispatchId, kind: OutcomeKind) {
-        // Only a deferral leaves no other trace; the lease of any other outcome ends when that outcome is received (again).
+        // Only a deferral leaves no other trace; the lease of any other outcome ends when that outcome is received
+        // (again).
         if kind == OutcomeKind::Deferred && self.found.get(&fingerprint).is_some_and(|found| found.id == id) {
             self.found.remove(&fingerprint);
         }
     }
 
-    /// Serves from now on; `pages` does, too.
+    /// Opens the partition, which `pages` already counts as open.
     ///
     /// # Errors
     /// When the index fails.
@@ -87,7 +90,7 @@ impl PartitionFrontier {
         let Opening { claim, commit, assignment, .. } = opening;
         self.epoch = claim;
         self.assignment = assignment;
-        // The claim itself is never handed in.
+        // The claim itself is never passed in.
         self.end = self.end.max(claim.saturating_add(1));
         self.last_tick_ms = now;
         self.queue_what_is_due(now)?;
@@ -115,8 +118,8 @@ impl PartitionFrontier {
         self.forget(&ended)
     }
 
-    /// Removes URLs below the commit point from the index: they have ended, and their tombstones were compacted before this
-    /// index read them.
+    /// Removes URLs below the commit point from the index: they have ended, and their tombstones were compacted away
+    /// before this index read them.
     fn forget(&mut self, ended: &[Offset]) -> Result<(), IndexError> {
         if !ended.is_empty() {
             let (partition, urls) = (self.partition, ended.len());
@@ -130,8 +133,8 @@ impl PartitionFrontier {
         Ok(())
     }
 
-    /// The offsets that are not complete, in rising order; asked right after [`PartitionFrontier::open`], when what does not
-    /// merely wait is leased.
+    /// Returns the incomplete offsets, in ascending order. Call it right after [`PartitionFrontier::open`], when every
+    /// URL is idle or leased.
     pub fn incomplete(&self) -> impl Iterator<Item = Offset> + '_ {
         let leased: BTreeSet<Offset> = self.active.values().map(|active| active.place.offset).collect();
         let (mut leased, mut idle) = (leased.into_iter().peekable(), self.idle.iter().peekable());
@@ -152,7 +155,7 @@ impl PartitionFrontier {
         }
     }
 
-    /// Gives the offsets back of what is leased.
+    /// Restores the leases that were found. Returns the offsets of the leased URLs.
     fn lease_what_was_found(
         &mut self,
         commit: Offset,
@@ -168,7 +171,7 @@ impl PartitionFrontier {
                 continue;
             };
             if place.is_delayed() {
-                // It was due when it was dispatched.
+                // The URL was due when it was dispatched.
                 self.index.release(fingerprint, place);
                 place = place.queued();
             }
@@ -176,7 +179,7 @@ impl PartitionFrontier {
             leased.insert(place.offset);
             pages.lease(self.partition, &waiting.crawl);
             self.active.insert(fingerprint, Active { place, busy: Busy::Leased(id, waiting) });
-            // A dispatch from a clock ahead of ours counts as made now.
+            // A dispatch from a clock ahead of the local one counts as made now.
             self.leases.add(Lease { dispatched_at_ms: dispatched_at_ms.min(now), fingerprint, id });
         }
         Ok(leased)

@@ -1,7 +1,7 @@
-//! Similar URLs: which of them wait at the back of their site, and which are refused.
+//! Similar URLs: their demotion, and the refusal of traps.
 //!
-//! What is learnt of them is an index that may be lost: a URL that was put at the back may stand in its old place after a restart,
-//! until it has its turn and is looked at again. Nothing else depends on it.
+//! The state of patterns is an index that may be lost: a demoted URL may be in its old place after a restart, until it
+//! is ready and is judged again. Nothing else depends on that state.
 
 use orbweaver_messages::{Outcome, OutcomeKind, Trail, Traps, Waiting};
 use orbweaver_patterns::Verdict;
@@ -12,26 +12,26 @@ use crate::{
     index::{IndexError, Place},
 };
 
-/// The memory for what is known of similar URLs, in a partition.
+/// Memory limit for the patterns of a partition, in bytes.
 pub(super) const PATTERN_BYTES: usize = 4 << 20;
 
-/// The reason of an outcome: the URL is of a pattern beyond its hard limit, which led to it.
+/// Reason of an outcome: the URL's pattern is beyond its hard limit and has led to the URL.
 const TRAP: &str = "trap";
 
 impl PartitionFrontier {
-    /// Patterns that are over their budget now, and how many URLs were put at the back of their site since this was asked last.
+    /// Returns the number of patterns that are over their budget, and the number of URLs demoted since the last call.
     pub fn similar(&mut self) -> (usize, u64) {
         (self.patterns.over_budget(), std::mem::take(&mut self.put_back))
     }
 
-    /// Where a URL that waits anew stands. Also learns what the page that led to it says.
+    /// Returns the place of a newly queued URL, and learns the content of the page on which it was found.
     pub(super) fn placed(&mut self, place: Place, waiting: &Waiting) -> Place {
         self.patterns.learn(waiting);
         if self.patterns.is_behind(waiting) { self.put_back(place) } else { place }
     }
 
-    /// The trail of a URL that is dispatched now. `None`: it is put at the back of its site, or refused, since it is
-    /// a trap or outside of its crawl by now.
+    /// Returns the trail of a URL that is dispatched now. `None` if it is demoted instead, or refused as a trap or as
+    /// out of scope.
     pub(super) fn in_its_turn(
         &mut self,
         place: &Place,
@@ -49,7 +49,7 @@ impl PartitionFrontier {
         match verdict {
             Verdict::Back | Verdict::Refuse if !place.back => {
                 let back = self.put_back(*place);
-                // The index may know more of it than its record says.
+                // The index may have more information on the URL than its record.
                 let known = self.index.place(waiting.fingerprint)?.unwrap_or(*place);
                 self.index.replace(waiting.fingerprint, Some(known), Some((back, waiting)));
                 self.sites.pass_over(place, Some(back.rank()), turn.now);
@@ -68,7 +68,7 @@ impl PartitionFrontier {
         place.at_back()
     }
 
-    /// A URL ends without a request. Its outcome is written before its tombstone; read back, it finds nothing to end.
+    /// Ends a URL without a request. Its outcome is written before its tombstone; read back, it finds nothing to end.
     fn refuse(&mut self, place: &Place, waiting: &Waiting, reason: &str, turn: &mut Turn<'_>) {
         let dispatch = dispatched(waiting, self.next_id(), false, turn.now);
         let outcome = Box::new(Outcome::unasked(dispatch, OutcomeKind::Refused, reason, turn.now));

@@ -1,13 +1,14 @@
-//! `crawl.control` of a schedule: a crawl that is defined anew now and then, and a frontier that hears of it, sooner or later.
+//! `crawl.control` of a schedule: a crawl that is redefined from time to time, and a frontier that reads each
+//! definition sooner or later.
 
 use orbweaver_frontier::scope::CrawlScopes;
 use orbweaver_log::{Delivered, TopicPartition};
 use orbweaver_messages::{CrawlDefinition, Pins, Scope, Waiting, encode, topic};
 
-/// The name of the crawl.
+/// Name of the crawl.
 pub(crate) const CRAWL: &str = "test";
 
-/// What a definition says: a limit of depth (3 and more: none) and the last digit of URLs that are excluded (10 and more: none).
+/// Content of a definition: the depth limit (3 or more: none), and the last digit of excluded URLs (10 or more: none).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Said {
     max_depth: u16,
@@ -15,14 +16,14 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    /// By another way than the frontier's.
+    /// Returns `true` if a URL is in scope, computed in another way than by the frontier.
     pub(crate) fn is_inside(self, url: &str, depth: u16) -> bool {
         let last = url.bytes().last().unwrap_or_default();
         (self.max_depth >= 3 || depth <= self.max_depth) && last.wrapping_sub(b'0') != self.digit
     }
 }
 
-/// All definitions, and how many of them the frontier has read.
+/// All definitions, and the number of those that the frontier has read.
 #[derive(Debug, Default)]
 pub(crate) struct Control {
     all: Vec<Said>,
@@ -31,14 +32,14 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// A crawl without limits, of which the frontier has read.
+    /// Creates a crawl without limits, whose definition the frontier has read.
     pub(crate) fn new() -> Self {
         let mut control = Self { all: vec![Said { max_depth: 3, digit: 10 }], ..Self::default() };
         control.hear();
         control
     }
 
-    /// Another definition; of every other one the frontier hears only with the next.
+    /// Adds a definition. The frontier reads half of the definitions only together with the next one.
     pub(crate) fn define(&mut self, what: u8) {
         self.all.push(Said { max_depth: u16::from(what / 2 % 4), digit: what / 8 % 16 });
         if what.is_multiple_of(2) {
@@ -46,7 +47,7 @@ impl Control {
         }
     }
 
-    /// The frontier reads all of `crawl.control`.
+    /// Lets the frontier read all of `crawl.control`.
     pub(crate) fn hear(&mut self) {
         for (version, said) in self.all.iter().enumerate().skip(self.heard) {
             let definition = CrawlDefinition {
@@ -78,19 +79,19 @@ impl Control {
         self.heard = self.all.len();
     }
 
-    /// The process is gone; the next one reads all.
+    /// Replaces the process; the new one reads all definitions.
     pub(crate) fn crash(&mut self) {
         (self.heard, self.scopes) = (0, CrawlScopes::default());
         self.hear();
     }
 
-    /// What is let through is so by the last definition; `None`: it is outside.
+    /// Admits a URL under the last definition. `None` if it is out of scope.
     pub(crate) fn let_through(&self, waiting: Waiting) -> Option<Waiting> {
         let last = self.all.last().filter(|said| said.is_inside(&waiting.url, waiting.depth));
         last.map(|_| Waiting { definition: self.all.len() as u64 - 1, ..waiting })
     }
 
-    /// The definition that the frontier goes by, and its version.
+    /// Returns the definition that the frontier uses, and its version.
     pub(crate) fn heard(&self) -> (Said, u64) {
         (self.all[self.heard - 1], self.heard as u64 - 1)
     }

@@ -1,4 +1,4 @@
-//! What costs an attempt (rule 16), and what becomes of a URL whose dispatches are lost.
+//! Costs of attempts (docs/protocol.md#attempts), and URLs whose dispatches are lost.
 
 use orbweaver_messages::{Dispatch, LEASE_MS, Millis, OutcomeKind};
 
@@ -6,7 +6,7 @@ use crate::world::World;
 
 const HOUR_MS: Millis = 3_600_000;
 
-/// Lets a URL of another site be dispatched and end so.
+/// Lets a URL of another site be dispatched, and ends it with an outcome of this kind.
 fn another_is(world: &mut World, kind: OutcomeKind) {
     world.admit(1);
     world.settle();
@@ -16,7 +16,7 @@ fn another_is(world: &mut World, kind: OutcomeKind) {
     world.settle();
 }
 
-/// The dispatch of the one URL of site 0, which is lost.
+/// Loses the dispatch of the only URL of site 0, and returns it.
 fn lose(world: &mut World) -> Dispatch {
     let index = world.in_flight.iter().position(|dispatch| dispatch.site == "0.example").unwrap();
     world.in_flight.remove(index)
@@ -27,7 +27,7 @@ fn pass(world: &mut World, millis: Millis) {
     world.settle();
 }
 
-/// A world in which one URL of site 0 was dispatched.
+/// Returns a world in which one URL of site 0 has been dispatched.
 fn dispatched() -> World {
     let mut world = World::new(None);
     world.admit(0);
@@ -59,7 +59,7 @@ fn a_lost_dispatch_costs_no_attempt_although_later_ones_are_answered() {
         pass(&mut world, LEASE_MS);
     }
     assert!(world.given_up.is_empty());
-    // An answer begins the count anew.
+    // An answer resets the count.
     another_is(&mut world, OutcomeKind::Fetched);
     world.answer(OutcomeKind::Retry, 1);
     world.settle();
@@ -98,11 +98,12 @@ fn a_clock_that_jumps_by_an_hour_ends_leases_and_no_url() {
         pass(&mut world, HOUR_MS);
         let again = world.in_flight.last().unwrap().clone();
         assert_eq!((again.url, again.attempt), (early.url.clone(), 1));
-        // The answer to the dispatch whose lease ended early comes now, as one that may not count: only the current may.
+        // Now the answer to the dispatch whose lease expired early arrives. It must not count, since its attempt is not
+        // current.
         world.in_flight.insert(0, early);
         world.answer(OutcomeKind::Retry, 1);
         world.settle();
-        // And that of the current one: not made.
+        // Then the answer to the current one arrives: no request was made.
         world.answer(OutcomeKind::Deferred, 1);
         world.settle();
         pass(&mut world, 1000);

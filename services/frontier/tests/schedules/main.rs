@@ -1,4 +1,4 @@
-//! Random schedules of records, outcomes, time and crashes against one partition of the frontier.
+//! Random schedules of records, outcomes, time and crashes for one partition of the frontier.
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
@@ -56,7 +56,7 @@ proptest! {
     #[test]
     fn with_an_index_on_disk_the_same_is_decided_as_with_one_in_memory(ops in prop::collection::vec(op(), 1..120)) {
         let (mut memory, mut disk) = (World::new(None), World::on_disk(None));
-        // What stands at the back is lost with the index in memory.
+        // Demotions are lost with an index in memory.
         let floods = ops.iter().any(|op| matches!(op, Op::Flood(_)));
         for op in ops.iter().filter(|op| !floods || !matches!(op, Op::Crash | Op::CrashWithoutIndex | Op::Stale(_))) {
             memory.play(op);
@@ -86,7 +86,7 @@ fn a_tombstone_of_a_former_owner_ends_on_a_restore_no_record_that_came_behind_th
         world.answer(OutcomeKind::Retry, 1);
         world.settle();
         assert_eq!(world.records.len(), 2, "appended anew by the present owner");
-        // The former owner had an outcome of the first record, and did not hear that the partition moved.
+        // The former owner had an outcome of the first record, and did not know yet that the partition had moved.
         world.bury_late(0);
         assert_eq!(world.records.len(), 3);
         if compacted {
@@ -109,7 +109,7 @@ fn the_lowest_depth_goes_first_and_first_come_is_first_served_within_it() {
     world.settle();
     let order: Vec<_> =
         world.in_flight.iter().map(|dispatch| dispatch.url.rsplit('/').next().unwrap().to_owned()).collect();
-    // All four are of one site; URLs 2 and 4 have depth 0, URL 3 has 1, URL 1 has 2 and waits for the cap.
+    // All four are of one site; URLs 2 and 4 have depth 0, URL 3 has depth 1, URL 1 has depth 2 and is capped.
     assert_eq!(order, ["2", "4", "3"]);
 }
 
@@ -119,7 +119,7 @@ fn what_waits_long_is_appended_anew_so_that_a_restart_replays_little() {
     world.admit(0);
     world.settle();
     world.answer(OutcomeKind::Blocked, 1);
-    // The first URL is blocked for a second; meanwhile many others come and end.
+    // The first URL is blocked for a second; meanwhile many others are admitted and end.
     for _ in 0..50 {
         world.admit(1);
         world.settle();
@@ -139,7 +139,7 @@ fn a_dispatch_carries_the_time_of_the_last_write_of_its_url_across_restarts_and_
         let mut world = World::on_disk(None);
         world.admit(64);
         world.settle();
-        // Found again at a lesser depth, it is requested again after it was fetched.
+        // Discovered again at a lesser depth, the URL is requested again after it was fetched.
         world.admit_again(8);
         world.settle();
         assert_eq!(world.in_flight[0].written_at_ms, 0);
@@ -147,7 +147,7 @@ fn a_dispatch_carries_the_time_of_the_last_write_of_its_url_across_restarts_and_
         world.now = fast;
         world.answer(OutcomeKind::Fetched, 1);
         world.now = before;
-        // As the stage reads it.
+        // As the stage decodes it.
         world.outcomes[0] = world.outcomes[0].clone().in_time(before);
         assert_eq!(world.outcomes[0].ended_at_ms, before);
         for kind in [then, OutcomeKind::Fetched] {
@@ -168,7 +168,7 @@ fn a_dispatch_carries_the_time_of_the_last_write_of_its_url_across_restarts_and_
     }
 }
 
-/// The numbers of the URLs that are dispatched next, each answered at once.
+/// Returns the numbers of the URLs that are dispatched next, each answered immediately.
 fn order(world: &mut World, most: usize) -> Vec<u32> {
     let mut order = vec![];
     while order.len() < most
@@ -184,7 +184,8 @@ fn order(world: &mut World, most: usize) -> Vec<u32> {
 #[test]
 fn what_is_of_a_pattern_over_its_budget_goes_behind_all_others_of_its_site_and_is_not_lost() {
     for mut world in [World::new(Some(0)), World::on_disk(Some(0))] {
-        // Site 1 is of a crawl that refuses nothing. What came before its pattern was over its budget waits in its old place.
+        // URLs of site 1 are in a mode that refuses nothing. Those admitted before their pattern was over its budget
+        // keep their place.
         (0..=BUDGET).for_each(|_| world.admit_trap(1 + 128));
         let trap = world.admitted;
         world.settle();
@@ -195,7 +196,7 @@ fn what_is_of_a_pattern_over_its_budget_goes_behind_all_others_of_its_site_and_i
         let order = order(&mut world, 1000);
         assert_eq!(order.first(), Some(&(trap + 1)), "the only other one is first, although it is deepest");
         assert_eq!(order.len(), world.admitted as usize);
-        // What is appended anew meanwhile is put there once more.
+        // URLs that were re-appended meanwhile are demoted once more.
         let (over_budget, put_back) = world.frontier.similar();
         assert!(over_budget == 1 && put_back >= u64::from(trap), "{over_budget}, {put_back}");
         assert_eq!(world.refused, 0);

@@ -1,4 +1,4 @@
-//! The logs and the world around one frontier, and what may happen in it.
+//! The logs and the environment of one frontier, and the events that may occur.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -22,29 +22,31 @@ const EPOCH: u32 = 1;
 
 #[derive(Debug, Clone)]
 pub(crate) enum Op {
-    /// A new URL of one of four sites.
+    /// A new URL of one of four sites is admitted.
     Admit(u8),
-    /// A URL that was admitted before is let through again.
+    /// A URL that was admitted before is admitted again.
     Again(u8),
-    /// Forty pages of a trap lead to a URL of it each; of one of four sites.
+    /// Forty pages of a trap, on one of four sites, lead to one URL of the trap each.
     Flood(u8),
-    /// The oldest dispatch ends so.
+    /// The oldest dispatch ends with this outcome.
     Answer(OutcomeKind),
-    /// The oldest dispatch is lost on its way.
+    /// The oldest dispatch is lost.
     Lose,
-    /// Its outcome arrives twice.
+    /// The oldest dispatch ends with this outcome, which arrives twice.
     Repeat(OutcomeKind),
-    /// The crawl is defined anew; every other time the frontier hears of it only with the next definition.
+    /// The crawl is redefined; the frontier reads half of the definitions only together with the next one.
     Define(u8),
     /// Time passes.
     Pass(u16),
-    /// The frontier writes what its index keeps in memory.
+    /// The frontier writes the changes that its index keeps in memory.
     Write,
-    /// The process is killed, and starts again where its index stands, if it has one on disk, else at the commit points.
+    /// The process is killed and restarts: from the checkpoint of its index if that is on disk, otherwise from the
+    /// commit points.
     Crash,
-    /// The same, and the index was lost or is not trusted.
+    /// The process is killed and restarts, and its index was lost or is not trusted.
     CrashWithoutIndex,
-    /// A former owner wakes up: its tombstone lands now, and ends a record that a later one of the same URL has replaced.
+    /// A former owner resumes: its tombstone is appended now, for a record that a later one of the same URL has
+    /// replaced.
     Stale(u8),
 }
 
@@ -72,19 +74,19 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The logs and the world around one frontier.
+/// The logs and the environment of one frontier.
 pub(crate) struct World {
     pub(crate) now: Millis,
     pub(crate) config: FrontierConfig,
     pub(crate) frontier: PartitionFrontier,
     pub(crate) pages: Pages,
-    /// `crawl.frontier`: a waiting URL, or a tombstone.
+    /// `crawl.frontier`: queued URLs and tombstones.
     pub(crate) records: Vec<(Fingerprint, Result<Waiting, Tombstone>)>,
-    /// The least depth at which each URL was found.
+    /// Least depth at which each URL was discovered.
     pub(crate) found: BTreeMap<Fingerprint, u16>,
-    /// The least depth at which each URL was asked for to its end, or given up.
+    /// Least depth at which each URL had a terminal outcome.
     pub(crate) asked: BTreeMap<Fingerprint, u16>,
-    /// Records below this offset that were replaced since are not there any more.
+    /// Offset below which records have been compacted away.
     pub(crate) compacted: usize,
     pub(crate) scheduled: Vec<Dispatch>,
     pub(crate) outcomes: Vec<Outcome>,
@@ -94,15 +96,15 @@ pub(crate) struct World {
     pub(crate) leased: HashMap<Fingerprint, Millis>,
     pub(crate) ended: BTreeMap<Fingerprint, u32>,
     pub(crate) admitted: u32,
-    /// URLs that the frontier refused.
+    /// Number of URLs that the frontier refused as traps.
     pub(crate) refused: u32,
-    /// URLs that the frontier gave up.
+    /// URLs that ended as stuck.
     pub(crate) given_up: Vec<String>,
     pub(crate) claims: u64,
     pub(crate) control: Control,
-    /// The index on disk, when there is one.
+    /// Index on disk, if there is one.
     pub(crate) disk: Option<(FrontierIndex, tempfile::TempDir)>,
-    /// All that was decided.
+    /// All decisions.
     pub(crate) decided: Vec<Decision>,
 }
 
@@ -110,7 +112,7 @@ pub(crate) fn config() -> FrontierConfig {
     FrontierConfig { default_interval_ms: 0, reappend_above: 8, ..FrontierConfig::default() }
 }
 
-/// The index of partition 0.
+/// Returns the index of partition 0.
 pub(crate) fn index(disk: Option<&(FrontierIndex, tempfile::TempDir)>) -> Box<dyn Index> {
     match disk {
         Some((index, _)) => Box::new(index.partition(0).unwrap()),
@@ -118,7 +120,7 @@ pub(crate) fn index(disk: Option<&(FrontierIndex, tempfile::TempDir)>) -> Box<dy
     }
 }
 
-/// The position at a record of this world's log.
+/// Returns the checkpoint at a record of this world's log.
 pub(crate) fn position(offset: u64) -> Position {
     Position { offset, timestamp_ms: 0, hash: offset }
 }
@@ -132,7 +134,7 @@ impl World {
         Self::configured(max_pages, config())
     }
 
-    /// One on disk.
+    /// Creates a world whose index is on disk.
     pub(crate) fn configured(max_pages: Option<u64>, config: FrontierConfig) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let index = FrontierIndex::open(&directory.path().join("frontier")).unwrap();
@@ -179,7 +181,7 @@ impl World {
         Origin { place: TopicPartition::new(topic, 0), offset, epoch: EPOCH }
     }
 
-    /// Reads what was appended, decides, carries out, until nothing is left.
+    /// Reads the appended records, decides, and carries out the decisions, until nothing is left.
     pub(crate) fn settle(&mut self) {
         loop {
             let mut out = vec![];
@@ -204,7 +206,7 @@ impl World {
             } else {
                 self.frontier.tick(&mut turn).unwrap();
                 self.frontier.dispatch(&mut turn).unwrap();
-                // At once: it looked at as many as one call looks at, and is to be called again.
+                // 0 means immediately: the call reached a batch limit, and another one is needed.
                 if out.is_empty() && self.frontier.next_moment_ms() != Some(0) {
                     return;
                 }
@@ -230,7 +232,7 @@ impl World {
                 assert!(leased.is_none_or(|at| self.now >= at + LEASE_MS), "{} leased twice", dispatch.url);
                 let ((said, heard), of) = (self.control.heard(), dispatch.fingerprint);
                 let mut found = self.records.iter().filter_map(|(_, found)| found.as_ref().ok());
-                // Who is behind what let something through refuses nothing.
+                // An instance that has not read the definition under which a URL was admitted refuses nothing.
                 let is_newer = found.any(|found| found.definition >= heard + u64::from(found.fingerprint != of));
                 assert!(is_newer || said.is_inside(&dispatch.url, dispatch.depth), "{} is outside", dispatch.url);
                 self.scheduled.push(Dispatch::clone(&dispatch));
@@ -266,11 +268,11 @@ impl World {
         }
     }
 
-    /// A URL is found again, at the same depth or at one more or less.
+    /// Discovers a URL again, at the same depth, or at one less or more.
     pub(crate) fn admit_again(&mut self, back: u8) {
         let admitted = self.records.iter().filter_map(|(_, waiting)| waiting.as_ref().ok());
         let Some(mut again) = admitted.rev().nth(usize::from(back % 8)).cloned() else { return };
-        // As the dedup lets it through.
+        // As normalizer-dedup admits it.
         (again.failures, again.blocks, again.not_before_ms) = (0, 0, 0);
         again.depth = match back / 8 % 3 {
             0 => again.depth,
@@ -280,7 +282,7 @@ impl World {
         self.find(again);
     }
 
-    /// The tombstone of a former owner, for a record that is not the last of its URL, lands behind it.
+    /// Appends the tombstone of a former owner for a record that is not the last of its URL.
     pub(crate) fn bury_late(&mut self, back: u8) {
         let waits = |(offset, (fingerprint, record)): (usize, &(Fingerprint, Result<Waiting, Tombstone>))| {
             record.is_ok().then_some((offset, *fingerprint))
@@ -298,13 +300,13 @@ impl World {
         }
     }
 
-    /// A URL was asked for to its end, or given up.
+    /// Notes the depth of a terminal outcome of a URL.
     pub(crate) fn ask(&mut self, fingerprint: Fingerprint, depth: u16) {
         let least = self.asked.entry(fingerprint).or_insert(depth);
         *least = depth.min(*least);
     }
 
-    /// Whether it was let through.
+    /// Adds a discovered URL. Returns `true` if it was admitted.
     pub(crate) fn find(&mut self, waiting: Waiting) -> bool {
         let Some(waiting) = self.control.let_through(waiting) else { return false };
         let least = self.found.entry(waiting.fingerprint).or_insert(waiting.depth);
@@ -318,7 +320,8 @@ impl World {
         self.admitted += u32::from(self.find(waiting));
     }
 
-    /// A URL of a pattern that was passed before, found on a page of it that says what all of its pages say.
+    /// Admits a URL of a pattern that its trail has passed, found on a page with the same content as all pages of the
+    /// pattern.
     pub(crate) fn admit_trap(&mut self, site: u8) {
         let mut waiting = self.new_url(site, "trap/");
         waiting.traps = if site.is_multiple_of(2) { Traps::Strict } else { Traps::Learn };
@@ -360,7 +363,7 @@ impl World {
             return;
         }
         let dispatch = self.in_flight.remove(0);
-        // The fetcher ends what fails at its last attempt, and what is blocked for the fifth time.
+        // The fetcher ends a URL that fails at its last attempt, and one that is blocked for the fifth time.
         let last = (kind == OutcomeKind::Retry && dispatch.last_attempt)
             || (kind == OutcomeKind::Blocked && dispatch.blocks >= 4);
         let kind = if last { OutcomeKind::Gone } else { kind };
@@ -397,8 +400,8 @@ impl World {
         self.outcomes.extend(std::iter::repeat_n(outcome, times));
     }
 
-    /// Everything in memory is gone; the commit points, the logs and an index on disk stay, if that is trusted. Dispatches
-    /// under way go on: they are in logs.
+    /// Discards everything in memory. Commit points, logs and, if it is trusted, an index on disk remain. Dispatches in
+    /// flight continue, because they are in logs.
     pub(crate) fn crash(&mut self, trust: bool) {
         let commit = [0, 1].map(|topic| {
             self.incomplete[topic].first().map_or(self.read[topic], |o| usize::try_from(*o).unwrap_or(usize::MAX))
@@ -459,14 +462,14 @@ impl World {
             Op::CrashWithoutIndex => self.crash(false),
             Op::Stale(back) => {
                 self.bury_late(back);
-                // It is not read before the next owner restores it.
+                // The tombstone is not read before the next owner restores it.
                 self.crash(back >= 128);
             }
         }
         self.settle();
     }
 
-    /// From now on everything is answered: all must end.
+    /// From now on everything is answered: all URLs must end.
     pub(crate) fn finish(&mut self) {
         for _ in 0..10_000 {
             if self.waiting() == 0 {
@@ -481,7 +484,7 @@ impl World {
     }
 }
 
-/// A partition of one whose log was claimed and committed so.
+/// Returns the opening of the only partition, with this claim and commit point.
 fn opening(claim: u64, commit: u64) -> Opening {
     Opening { partition: 0, partitions: 1, assignment: EPOCH, claim, commit }
 }

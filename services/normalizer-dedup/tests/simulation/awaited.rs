@@ -1,4 +1,4 @@
-//! Records whose crawl has no definition yet.
+//! Records whose crawl is not yet defined.
 
 use orbweaver_messages::{Scope, topic};
 use orbweaver_normalizer_dedup::NormalizerDedup;
@@ -25,7 +25,7 @@ fn a_record_waits_for_a_definition_that_is_on_its_way() {
     assert_eq!(world.passes().len(), 2);
 }
 
-/// Lets time pass, with ticks, while nothing is read.
+/// Advances time, with ticks, without reading.
 fn pass(life: &mut Life, world: &mut World, hours: usize) {
     for _ in 0..hours {
         life.now += 3_600_000;
@@ -38,7 +38,7 @@ fn an_unknown_crawl_is_rejected_behind_an_end_of_control_requested_after_the_rec
     let directory = directory();
     let mut world = World::new(4);
     let mut life = Life::begin(&world, directory.path());
-    // Defined before its seed comes; but the log of settings is slow, or unavailable.
+    // Defined before its seed arrives; but `crawl.control` is slow or unavailable.
     world.define("default", Scope::Any, None);
     world.seed("https://example.org/");
     world.links("example.org", 1, &["https://example.org/a"]);

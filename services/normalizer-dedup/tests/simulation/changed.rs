@@ -1,4 +1,4 @@
-//! A crawl whose definition changes while links come.
+//! Changes of a crawl's definition while links arrive.
 
 use orbweaver_messages::{CrawlDefinition, Scope, crawl_key, decode, encode, topic};
 use orbweaver_normalizer_dedup::{LinkEnd, Tally};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::world::{End, Life, World};
 
-/// A crawl that has begun, and the process that works on it.
+/// Creates a running crawl with its process.
 fn begun(scope: Scope, max_depth: Option<u16>) -> (World, Life, Arc<Tally>, tempfile::TempDir) {
     let directory = tempfile::tempdir().expect("a directory");
     let mut world = World::new(4);
@@ -16,7 +16,7 @@ fn begun(scope: Scope, max_depth: Option<u16>) -> (World, Life, Arc<Tally>, temp
     (world, life, tally, directory)
 }
 
-/// Writes the definition anew, and lets the process read it.
+/// Writes a changed definition, and lets the process read it.
 fn redefine(world: &mut World, life: &mut Life, change: impl FnOnce(&mut CrawlDefinition)) {
     let last = world.records(topic::CONTROL).filter(|record| record.key.as_deref() == Some(b"crawl/default")).last();
     let mut definition: CrawlDefinition =

@@ -1,4 +1,4 @@
-//! A crash between every two of scope, frontier, seen, index, complete.
+//! Crashes between every two of scope, frontier, seen, index, complete.
 
 use std::collections::BTreeSet;
 
@@ -19,8 +19,8 @@ fn world() -> World {
     world
 }
 
-/// What must have been let through in the end. Links are judged after the seeds' plans in this world, save where a crash
-/// changes nothing of it, since the seeds come first in each partition.
+/// Expected admissions. In this world links are judged after the seeds' plans, except where a crash makes no
+/// difference, since the seeds come first in each partition.
 const WANTED: [&str; 6] = [
     "https://example.org/docs",
     "https://example.net/",
@@ -31,7 +31,7 @@ const WANTED: [&str; 6] = [
 ];
 
 fn in_scope(world: &mut World) {
-    // The links come from pages of the seeds, whose scope entries stood in the log before they were fetched.
+    // The links are on pages of the seeds, whose scope entries were in the log before those were fetched.
     for host in ["example.org", "example.net"] {
         let entry = format!("{{\"crawl\":\"default\",\"entry\":\"{host}\"}}");
         world.put(topic::CONTROL, 0, &format!("scope/default/{host}"), entry);
@@ -90,10 +90,10 @@ fn what_was_completed_before_a_crash_is_not_let_through_again_when_it_is_deliver
     in_scope(&mut world);
     assert_eq!(Life::begin(&world, directory.path()).run(&mut world, usize::MAX), End::Idle);
     let (passes, seen) = (world.passes(), world.seen().len());
-    // Nothing was committed: all is delivered again.
+    // Nothing was committed: everything is delivered again.
     world.completed.clear();
     assert_eq!(Life::begin(&world, directory.path()).run(&mut world, usize::MAX), End::Idle);
-    // The seeds were passed on again, and known.
+    // The seeds were forwarded again, and recognized as known.
     assert_eq!((world.passes(), world.seen().len()), (passes, seen));
     assert!(world.is_complete());
 }

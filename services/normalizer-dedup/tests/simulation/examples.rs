@@ -1,4 +1,4 @@
-//! The examples of `schemas/` are inputs of this service.
+//! The examples in `schemas/` as inputs of this service.
 
 use std::path::{Path, PathBuf};
 
@@ -18,13 +18,13 @@ fn examples(message: &str) -> Vec<(PathBuf, Vec<u8>)> {
     examples
 }
 
-/// A world in which the crawls of all examples are defined.
+/// Creates a world in which the crawls of all examples are defined.
 fn world() -> World {
     let mut world = World::new(16);
     world.define("default", Scope::Any, None);
     for (path, example) in examples("crawl-definition") {
         let mut definition: CrawlDefinition = serde_json::from_slice(&example).expect("a definition");
-        // The examples are of different pipelines.
+        // The examples belong to different pipelines.
         definition.pins.partitions = world.partitions;
         definition.pins.wide_domains = vec![];
         let crawl = crawl_key(&definition.name);

@@ -1,4 +1,4 @@
-//! What becomes of seeds and links.
+//! Flow of seeds and links.
 
 use std::{sync::Arc, time::Duration};
 
@@ -340,7 +340,7 @@ fn a_closed_partition_is_forgotten_and_served_again_from_its_index() {
     assert_eq!(world.passes()["https://example.org/a"], 1, "it had reached `seen`");
 }
 
-/// A log that holds what a world holds, to be read only.
+/// Read-only log with the records of a world.
 struct ReadOnlyLog(World);
 
 struct WorldReader(Vec<Delivered>);

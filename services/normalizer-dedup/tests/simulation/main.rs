@@ -1,4 +1,4 @@
-//! The stage against a log in memory: crashes between every two writes, and random schedules.
+//! Tests of the stage on an in-memory log: crashes between every two writes, and random schedules.
 
 #![allow(clippy::expect_used, reason = "a test says what it expects")]
 

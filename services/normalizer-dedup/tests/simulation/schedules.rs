@@ -1,4 +1,4 @@
-//! Random schedules: records, deliveries, steps of several plans at once, read-backs, kills.
+//! Random schedules: records, deliveries, steps of several concurrent plans, read-backs, kills.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -29,7 +29,7 @@ fn act() -> impl Strategy<Value = Act> {
 
 const SITES: [&str; 3] = ["example.org", "example.net", "example.com"];
 
-/// A completed record has all that it caused in the log.
+/// Checks that the log has everything that a completed record caused.
 fn check(world: &World) {
     let seen = world.seen();
     let least = |url: &str| seen.iter().filter(|e| e.fingerprint == fingerprint(url)).map(|e| e.depth).min();
@@ -91,7 +91,7 @@ fn run(acts: Vec<Act>, path: &Path) {
     let passes = world.passes();
     assert_eq!(passes.keys().collect::<Vec<_>>(), sighted.keys().collect::<Vec<_>>(), "each URL passes");
     for (url, depths) in &sighted {
-        // Once for each new least depth; and each kill may repeat what was under way.
+        // Once per new minimum depth; each kill may repeat the work in flight.
         let mut least = u16::MAX;
         let mut falls = 0;
         for depth in depths {

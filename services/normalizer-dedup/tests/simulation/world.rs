@@ -1,4 +1,4 @@
-//! A log in memory and a runtime that does one thing at a time, so that a test decides what happens when.
+//! In-memory log and single-step runtime, so that a test controls the order of events.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
@@ -17,7 +17,7 @@ use orbweaver_url::{CANONICAL_POLICY, Fingerprint, SUFFIX_LIST_VERSION, canonica
 
 type Never = std::convert::Infallible;
 
-/// What survives a crash: the log and what was completed.
+/// State that survives a crash: the log and the completed offsets.
 #[derive(Default)]
 pub(crate) struct World {
     pub(crate) log: BTreeMap<TopicPartition, Vec<Delivered>>,
@@ -114,7 +114,7 @@ impl World {
         batches.flat_map(|batch| batch.entries).collect()
     }
 
-    /// How often each canonical URL was let through.
+    /// Returns the number of admissions of each canonical URL.
     pub(crate) fn passes(&self) -> BTreeMap<String, usize> {
         let mut passes = BTreeMap::new();
         for waiting in self.waiting() {
@@ -133,23 +133,23 @@ pub(crate) fn fingerprint(url: &str) -> Fingerprint {
     Fingerprint::of("default", canonicalize(&parse(url).expect("a url")).as_str())
 }
 
-/// One life of the process.
+/// Process between two crashes.
 pub(crate) struct Life {
     pub(crate) stage: NormalizerDedup,
-    /// Plans under way: the step that is next, and the offsets so far.
+    /// Plans in flight: next step, and offsets so far.
     pub(crate) flying: Vec<(Plan<Never>, usize, Vec<Offset>)>,
-    /// From where each partition of a group's topic is read on.
+    /// Next offset to read in each partition of a consumed topic.
     read: HashMap<TopicPartition, Offset>,
-    /// From where each followed log is read on.
+    /// Next offset to read in each tailed log.
     followed: HashMap<TopicPartition, Offset>,
     completed_here: BTreeSet<(TopicPartition, Offset)>,
-    /// Refreshes that were requested, each with the ends of the tails at that time.
+    /// Requested refreshes, each with the log ends at that time.
     pub(crate) refreshes: VecDeque<(u64, HashMap<TopicPartition, Offset>)>,
     pub(crate) now: i64,
     pub(crate) halted: Option<String>,
 }
 
-/// The ends of a life.
+/// Ways in which a life ends.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Idle,
@@ -236,7 +236,7 @@ impl Life {
         self.take(actions, world);
     }
 
-    /// Delivers up to `records` records; whether there were any.
+    /// Delivers up to `records` records; returns `true` if there were any.
     pub(crate) fn deliver(&mut self, world: &mut World, records: usize) -> bool {
         let mut batch = vec![];
         for (place, log) in &world.log {
@@ -245,7 +245,7 @@ impl Life {
             }
             let next = self.read.entry(*place).or_default();
             while batch.len() < records && (*next as usize) < log.len() {
-                // What is complete below the commit point is not delivered again; above it, it is.
+                // Completed offsets below the commit point are not delivered again; those above it are.
                 let commit = (0..).find(|offset| !world.completed.contains(&(*place, *offset))).unwrap_or_default();
                 if *next >= commit || self.completed_here.contains(&(*place, *next)) {
                     batch.push((Origin { place: *place, offset: *next, epoch: 1 }, log[*next as usize].clone()));
@@ -260,7 +260,7 @@ impl Life {
         any
     }
 
-    /// Carries out the next step of the plan at `index`.
+    /// Executes the next step of the plan at `index`.
     pub(crate) fn step(&mut self, world: &mut World, index: usize) {
         let (plan, next, offsets) = &mut self.flying[index];
         if let Some(Step::Produce(records)) = plan.steps.get(*next) {
@@ -279,7 +279,7 @@ impl Life {
         }
     }
 
-    /// Reads the next record of a followed log back; whether there was one.
+    /// Reads the next record of a tailed log; returns `true` if there was one.
     pub(crate) fn follow(&mut self, world: &mut World) -> bool {
         let next = world.log.iter().find_map(|(place, log)| {
             let at = *self.followed.entry(*place).or_insert(0);
@@ -292,7 +292,7 @@ impl Life {
         true
     }
 
-    /// Ends the oldest refresh if the tails were read as far as it asked for; whether one ended.
+    /// Completes the oldest refresh if the tailed logs have been read to its ends; returns `true` if so.
     pub(crate) fn refresh(&mut self, world: &mut World) -> bool {
         let is_read =
             |(place, end): (&TopicPartition, &Offset)| self.followed.get(place).is_some_and(|position| position >= end);
@@ -305,7 +305,7 @@ impl Life {
         true
     }
 
-    /// Runs until nothing moves, or is killed after so many steps of plans.
+    /// Runs until nothing is left to do, or until killed after `steps` steps of plans.
     pub(crate) fn run(&mut self, world: &mut World, mut steps: usize) -> End {
         loop {
             assert_eq!(self.halted, None);

@@ -1,4 +1,4 @@
-//! Runs a process and measures what it used.
+//! Runs a process and measures its resource use.
 
 use std::{
     io,
@@ -6,19 +6,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often the memory of a running process is looked at.
+/// Interval at which the memory of a running process is sampled.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// Ticks a second in `/proc/self/stat`: fixed at 100 on Linux for what user space sees.
+/// Ticks per second in `/proc/self/stat`: for user space always 100 on Linux.
 const TICKS: u64 = 100;
 
-/// What a process used.
+/// Resources used by a process.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Used {
-    /// From start to end.
+    /// Wall-clock time from start to end.
     pub(super) wall: Duration,
     /// CPU time, user and system.
     pub(super) cpu: Duration,
-    /// The most memory that was resident, in bytes.
+    /// Peak resident memory, in bytes.
     pub(super) peak_rss_bytes: u64,
 }
 
@@ -39,10 +39,10 @@ pub(super) fn run_measured(command: &mut Command) -> io::Result<(Used, ExitStatu
     Ok((used, status))
 }
 
-/// CPU time of the children that ended and were waited for.
+/// Returns the CPU time of the child processes that have ended and been waited for.
 fn children_cpu() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The second field is the program's name in parentheses and may hold spaces; the 16th and 17th are what is looked for.
+    // The second field is the program's name in parentheses and may contain spaces; the 16th and 17th are needed here.
     let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
     let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok()).unwrap_or_default();
     Duration::from_millis((ticks(13) + ticks(14)) * 1000 / TICKS)

@@ -1,4 +1,4 @@
-//! `orbweaver bench crawl`: the crawler as a whole, on a generated web served by a process of its own, in turn with wget2.
+//! `orbweaver bench crawl`: the whole crawler on a generated web, which another process serves, alternating with wget2.
 
 mod child;
 
@@ -17,10 +17,10 @@ use crate::{
 };
 use child::{Used, run_measured};
 
-/// Runs the benchmark that was asked for.
+/// Runs the selected benchmark.
 ///
 /// # Errors
-/// When a process cannot be started, or a crawl does not complete.
+/// Fails if a process cannot be started, or a crawl does not complete.
 pub fn run(args: &BenchArgs) -> Result<(), Failure> {
     match &args.what {
         BenchCommand::Crawl(args) => crawl(args),
@@ -28,7 +28,7 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
     }
 }
 
-/// One crawler in one run.
+/// Result of one crawler in one run.
 struct Run {
     used: Used,
     pages: u64,
@@ -94,7 +94,7 @@ fn serve(args: &BenchCrawlArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Starts a web in a process of its own, gives its address to `run`, and stops it.
+/// Starts a web in a separate process, passes its address to `run`, and stops it.
 fn with_server(args: &BenchCrawlArgs, run: impl FnOnce(&str) -> Result<Run, Failure>) -> Result<Run, Failure> {
     let failed = |error: std::io::Error| Failure::Failed(format!("the web to be crawled cannot be started: {error}"));
     let program = std::env::current_exe().map_err(failed)?;
@@ -116,7 +116,7 @@ fn with_server(args: &BenchCrawlArgs, run: impl FnOnce(&str) -> Result<Run, Fail
     result
 }
 
-/// The server ends when its stdin closes; it is not left behind if it does not.
+/// Closes the server's stdin, which ends it, and kills it in case it does not end.
 fn stop(server: &mut Child) {
     drop(server.stdin.take());
     let _ = server.kill();
@@ -170,7 +170,7 @@ fn count_files(folder: &Path) -> u64 {
     files
 }
 
-/// Prints the medians of a crawler's runs; gives pages/s and µs of CPU a page.
+/// Prints the medians of a crawler's runs. Returns pages per second and µs of CPU time per page.
 #[allow(clippy::cast_precision_loss, reason = "figures for people")]
 fn report(name: &str, runs: &[Run]) -> (f64, f64) {
     let speed = median(runs.iter().map(|run| run.pages as f64 / run.used.wall.as_secs_f64()));

@@ -1,4 +1,4 @@
-//! The command line of what works on a cluster.
+//! Command line of the cluster commands.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -8,10 +8,10 @@ use orbweaver_url::Policy;
 
 use crate::cli::Extent;
 
-/// How the brokers are reached.
+/// Connection to the brokers.
 #[derive(Debug, Clone, Args)]
 pub struct Cluster {
-    /// The Kafka brokers, as HOST:PORT[,HOST:PORT…].
+    /// Kafka brokers, as HOST:PORT[,HOST:PORT…].
     #[arg(long, value_name = "BROKERS", env = "ORBWEAVER_KAFKA__BROKERS")]
     pub brokers: String,
     #[command(flatten)]
@@ -19,21 +19,21 @@ pub struct Cluster {
     pub kafka: Kafka,
 }
 
-/// What is to be known of Kafka besides its brokers.
+/// Kafka options other than the brokers.
 #[derive(Debug, Clone, Args)]
 pub struct Kafka {
     /// What the names of topics and groups begin with; one prefix is one pipeline.
     #[arg(long, value_name = "NAME", env = "ORBWEAVER_KAFKA__PREFIX", default_value = "crawl")]
     pub prefix: String,
-    /// How groups are formed: `consumer` (Kafka 4 and above) or `classic`.
+    /// Group protocol: `consumer` (Kafka 4 and above) or `classic`.
     #[arg(long, value_name = "PROTOCOL", env = "ORBWEAVER_KAFKA__GROUP_PROTOCOL", default_value_t = GroupProtocol::Consumer)]
     pub group_protocol: GroupProtocol,
-    /// The largest record, as the services have it: 512KiB to 64MiB.
+    /// Largest record, as configured for the services: 512KiB to 64MiB.
     #[arg(long, value_name = "SIZE", env = "ORBWEAVER_KAFKA__RECORD_LIMIT", default_value = "16MiB", value_parser = record_limit)]
     pub record_limit: usize,
-    /// A property of librdkafka, for TLS and SASL above all (may be repeated). ORBWEAVER_KAFKA__PROPERTIES__NAME sets one, too,
-    /// and ORBWEAVER_KAFKA__PROPERTIES__NAME_FILE one whose value is in a file: the only ways for secrets, since every user of the
-    /// machine can see this command line.
+    /// A property of librdkafka, mainly for TLS and SASL (may be repeated). ORBWEAVER_KAFKA__PROPERTIES__NAME also sets
+    /// one, and ORBWEAVER_KAFKA__PROPERTIES__NAME_FILE one whose value is in a file: the only ways for secrets, since
+    /// every user of the machine can see this command line.
     #[arg(short = 'X', value_name = "KEY=VALUE", value_parser = property)]
     pub property: Vec<(String, String)>,
 }
@@ -54,7 +54,7 @@ fn record_limit(text: &str) -> Result<usize, String> {
     bytes.filter(|bytes| RECORD_LIMITS.contains(bytes)).ok_or_else(|| "allowed is 512KiB to 64MiB".to_owned())
 }
 
-/// Parts of the names of librdkafka's properties whose values are secrets.
+/// Substrings of the names of librdkafka properties whose values are secrets.
 const SECRETS: [&str; 4] = ["password", "secret", "key.pem", "jaas"];
 
 fn property(text: &str) -> Result<(String, String), String> {
@@ -70,16 +70,16 @@ fn property(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
-/// `orbweaver seed`.
+/// Arguments of `orbweaver seed`.
 #[derive(Debug, Args)]
 pub struct SeedArgs {
     /// URLs to crawl; a bare host means https.
     #[arg(value_name = "URL", required_unless_present = "seeds")]
     pub urls: Vec<String>,
-    /// Read seeds from a file, one URL or JSON object a line; `-` is stdin.
+    /// Read seeds from a file, one URL or JSON object per line; `-` is stdin.
     #[arg(long, value_name = "FILE|-")]
     pub seeds: Option<PathBuf>,
-    /// The crawl that they belong to, unless a JSON object names another.
+    /// Crawl of the seeds, unless a JSON object names another.
     #[arg(long, value_name = "NAME", default_value = crate::crawl::CRAWL)]
     pub crawl: String,
     #[command(flatten)]
@@ -87,23 +87,23 @@ pub struct SeedArgs {
     pub cluster: Cluster,
 }
 
-/// `orbweaver status`.
+/// Arguments of `orbweaver status`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Exit codes: 0 shown (with --wait: complete, or at caps), 65 (with --wait) the same with dead letters that were not replayed
 (URLs that ended as `stuck` are among them, and counted: `orbweaver dead-letters list --stuck` shows them),
 74 the log failed, 75 the time of --max-time was up before it was complete.")]
 pub struct StatusArgs {
-    /// Show it again every two seconds, until interrupted.
+    /// Refresh every two seconds, until interrupted.
     #[arg(long, conflicts_with_all = ["wait", "json"])]
     pub watch: bool,
-    /// Wait until everything is worked off, or nothing is left but what waits for the cap of its crawl to be raised.
+    /// Wait until everything is consumed, or only URLs of crawls at their page cap are left.
     #[arg(long)]
     pub wait: bool,
-    /// As JSON, one line.
+    /// Print JSON, on one line.
     #[arg(long)]
     pub json: bool,
-    /// Wait for at most this time, such as 90s or 10m.
+    /// Maximum time to wait, such as 90s or 10m.
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, requires = "wait")]
     pub max_time: Option<Duration>,
     #[command(flatten)]
@@ -111,30 +111,30 @@ pub struct StatusArgs {
     pub cluster: Cluster,
 }
 
-/// `orbweaver scope`.
+/// Arguments of `orbweaver scope`.
 #[derive(Debug, Args)]
 pub struct ScopeArgs {
-    /// What to do.
+    /// Selected subcommand.
     #[command(subcommand)]
     pub verb: ScopeVerb,
 }
 
-/// `orbweaver scope …`.
+/// Subcommands of `orbweaver scope`.
 #[derive(Debug, Subcommand)]
 pub enum ScopeVerb {
     /// Show the definition of a crawl that applies, and its version.
     Show {
-        /// The crawl.
+        /// Name of the crawl.
         #[arg(value_name = "NAME", default_value = crate::crawl::CRAWL)]
         name: String,
-        /// As JSON, one line.
+        /// Print JSON, on one line.
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         #[allow(missing_docs)]
         cluster: Cluster,
     },
-    /// Change the definition of a crawl while it runs; what is not given stays as it is.
+    /// Change the definition of a crawl while it runs; options that are not given keep their values.
     #[command(after_help = "\
 All services go by the new definition within seconds, without a restart. What waits and is outside now is not fetched; what was
 left out before is met again only when a page that links to it is fetched.
@@ -143,22 +143,22 @@ Exit codes: 0 it applies, 64 it may not be changed so, 74 the log failed, 75 ano
     Set(Box<ScopeSet>),
 }
 
-/// `orbweaver scope set`.
+/// Arguments of `orbweaver scope set`.
 #[derive(Debug, Args)]
 pub struct ScopeSet {
-    /// The crawl.
+    /// Name of the crawl.
     #[arg(value_name = "NAME", default_value = crate::crawl::CRAWL)]
     pub name: String,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub extent: Extent,
-    /// Change it only if this version applies, as `scope show` has shown it.
+    /// Change it only if this version applies, as shown by `scope show`.
     #[arg(long, value_name = "VERSION")]
     pub expect: Option<u64>,
-    /// What counts as the same page. It cannot change: another than the crawl was created with is refused.
+    /// What counts as the same page. It cannot change: a policy other than that of the crawl's creation is rejected.
     #[arg(long, value_name = "POLICY")]
     pub canonical: Option<Policy>,
-    /// A domain whose hosts are sites of their own (may be repeated). It cannot change, likewise.
+    /// A domain whose hosts are sites of their own (may be repeated). It cannot change either.
     #[arg(long, value_name = "DOMAIN")]
     pub wide_domain: Vec<String>,
     #[command(flatten)]
@@ -166,36 +166,36 @@ pub struct ScopeSet {
     pub cluster: Cluster,
 }
 
-/// `orbweaver topics`.
+/// Arguments of `orbweaver topics`.
 #[derive(Debug, Args)]
 pub struct TopicsArgs {
-    /// What to do.
+    /// Selected subcommand.
     #[command(subcommand)]
     pub verb: TopicsVerb,
 }
 
-/// `orbweaver topics …`.
+/// Subcommands of `orbweaver topics`.
 #[derive(Debug, Subcommand)]
 pub enum TopicsVerb {
-    /// Create the topics that are missing, and the crawl `default`; what is there stays as it is.
+    /// Create the topics that are missing, and the crawl `default`; existing ones are not changed.
     Create {
         /// Partitions of every topic: a power of two up to 16384. It cannot change later.
         #[arg(long, value_name = "N", default_value_t = 16)]
         partitions: u32,
-        /// Copies of every record [default: as the brokers are set].
+        /// Replicas of every record [default: that of the brokers].
         #[arg(long, value_name = "N")]
         replication: Option<u16>,
         #[command(flatten)]
         #[allow(missing_docs)]
         cluster: Cluster,
     },
-    /// Name everything about the topics that would lose records or stop a service, and how to mend it.
+    /// Report everything about the topics that would lose records or stop a service, and how to fix it.
     Check {
         #[command(flatten)]
         #[allow(missing_docs)]
         cluster: Cluster,
     },
-    /// Show the topics with what they hold.
+    /// List the topics with their partitions, offsets and purpose.
     List {
         #[command(flatten)]
         #[allow(missing_docs)]
@@ -203,41 +203,42 @@ pub enum TopicsVerb {
     },
 }
 
-/// `orbweaver consumers`.
+/// Arguments of `orbweaver consumers`.
 #[derive(Debug, Args)]
 pub struct ConsumersArgs {
-    /// What to do.
+    /// Selected subcommand.
     #[command(subcommand)]
     pub verb: ConsumersVerb,
 }
 
-/// `orbweaver consumers …`.
+/// Subcommands of `orbweaver consumers`.
 #[derive(Debug, Subcommand)]
 pub enum ConsumersVerb {
     /// Show the declared groups and how many records each keeps.
     List {
-        /// As JSON, one line per group and topic.
+        /// Print JSON, one line per group and topic.
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         #[allow(missing_docs)]
         cluster: Cluster,
     },
-    /// Declare a group of yours: documents that it has not committed are kept from now on.
+    /// Declare a consumer group: documents that it has not committed are kept from now on.
     Add {
-        /// The group; its `group.id` is PREFIX.GROUP.
+        /// Name of the group; its `group.id` is PREFIX.GROUP.
         #[arg(value_name = "GROUP")]
         group: String,
-        /// Where it begins in partitions in which it has no commit: at the oldest document that is held, or behind the newest.
+        /// Start position in partitions without a commit of the group: the oldest document that is held, or the log
+        /// end.
         #[arg(long, value_enum, default_value_t = From::Start)]
         from: From,
         #[command(flatten)]
         #[allow(missing_docs)]
         cluster: Cluster,
     },
-    /// Remove a declared group, or a collector that will not go on: it keeps no records any more.
+    /// Remove a declared group, or a collector that will not resume: it keeps no more records.
     Remove {
-        /// The group.
+        /// Name of the group.
         #[arg(value_name = "GROUP")]
         group: String,
         #[command(flatten)]
@@ -246,29 +247,29 @@ pub enum ConsumersVerb {
     },
 }
 
-/// Where a group begins.
+/// Start position of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum From {
-    /// At the first record that is held.
+    /// The first record that is held.
     Start,
-    /// Behind the last record.
+    /// The log end.
     End,
 }
 
-/// `orbweaver dead-letters`.
+/// Arguments of `orbweaver dead-letters`.
 #[derive(Debug, Args)]
 pub struct DeadLettersArgs {
-    /// What to do.
+    /// Selected subcommand.
     #[command(subcommand)]
     pub verb: DeadLettersVerb,
 }
 
-/// `orbweaver dead-letters …`.
+/// Subcommands of `orbweaver dead-letters`.
 #[derive(Debug, Subcommand)]
 pub enum DeadLettersVerb {
     /// Show records that could not be processed, with the reason. One JSON line each, oldest first.
     List {
-        /// At most so many.
+        /// Maximum number of dead letters to show.
         #[arg(long, value_name = "N", default_value_t = 100)]
         limit: usize,
         /// Only URLs that ended as `stuck`: their dispatches were lost again and again.
@@ -278,12 +279,12 @@ pub enum DeadLettersVerb {
         #[allow(missing_docs)]
         cluster: Cluster,
     },
-    /// Append records to the topic that they came from once more, after the cause was mended.
+    /// Append records to their original topic again, after the cause has been fixed.
     Replay {
-        /// Which, as `list` names them: PARTITION:OFFSET.
+        /// Dead letters to replay, named as by `list`: PARTITION:OFFSET.
         #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all", value_parser = id)]
         ids: Vec<(u32, u64)>,
-        /// All that were not replayed by `--all` before.
+        /// Replay all that `--all` has not replayed before.
         #[arg(long)]
         all: bool,
         #[command(flatten)]

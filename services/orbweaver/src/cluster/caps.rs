@@ -1,4 +1,4 @@
-//! The caps of crawls, and how far they are, as `crawl.control` says: read by the same code as the frontier's.
+//! Page caps of crawls and their page counts, read from `crawl.control` with the frontier's code.
 
 use futures::future::try_join_all;
 use orbweaver_frontier::{CrawlScopes, page_count, pages::Pages, scope::Read};
@@ -9,24 +9,24 @@ use serde::Serialize;
 
 use crate::{crawl::progress::number, exit::Failure};
 
-/// How long a record that must be there is waited for at a time.
+/// Timeout per read of a record that must exist.
 const READ_WAIT: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// A crawl that has a cap.
+/// A crawl with a page cap.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CappedCrawl {
-    /// Its name.
+    /// Name of the crawl.
     pub crawl: String,
-    /// Pages that were fetched, as far as the frontiers have written that down.
+    /// Fetched pages, as far as the frontiers have recorded them.
     pub pages: u64,
-    /// The cap.
+    /// Maximum number of pages.
     pub max_pages: u64,
-    /// As many pages were fetched as may be, and none is on its way.
+    /// Whether the cap is reached and no dispatch is outstanding.
     pub at_cap: bool,
 }
 
 impl CappedCrawl {
-    /// The crawl in words.
+    /// Describes the crawl in words.
     #[must_use]
     pub fn text(&self) -> String {
         let Self { crawl, pages, max_pages, at_cap } = self;
@@ -40,20 +40,20 @@ impl CappedCrawl {
     }
 }
 
-/// What was read of `crawl.control` so far.
+/// State read from `crawl.control` so far.
 #[derive(Debug, Default)]
 pub struct Caps {
     scopes: CrawlScopes,
     pages: Pages,
-    /// By partition, where reading goes on.
+    /// Next offset to read, by partition.
     read: Vec<Offset>,
 }
 
 impl Caps {
-    /// Reads on to the end.
+    /// Reads up to the log end.
     ///
     /// # Errors
-    /// When the log cannot be read.
+    /// Fails if the log cannot be read.
     pub async fn update(&mut self, log: &dyn Log) -> Result<(), Failure> {
         let partitions = log.partitions(CONTROL).map_err(failed)?;
         let places: Vec<_> = (0..partitions).map(|partition| TopicPartition::new(CONTROL, partition)).collect();
@@ -79,7 +79,7 @@ impl Caps {
         Ok(())
     }
 
-    /// The crawls that have a cap, by name.
+    /// Returns the crawls that have a cap, by name.
     #[must_use]
     pub fn crawls(&self) -> Vec<CappedCrawl> {
         let capped = self.pages.capped().map(|(crawl, standing)| CappedCrawl {
@@ -91,7 +91,7 @@ impl Caps {
         capped.collect()
     }
 
-    /// Whether two readings say that nothing is left to do but what waits for a cap to be raised.
+    /// Returns `true` if two offset snapshots prove that only URLs that are capped are left.
     #[must_use]
     pub fn is_all_that_is_left(&self, first: &Reading, second: &Reading) -> bool {
         let held = |standing: &Standing| {

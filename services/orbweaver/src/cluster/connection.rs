@@ -1,4 +1,4 @@
-//! Brokers and store of a cluster, as a client reaches them.
+//! Client connections to the brokers and the store of a cluster.
 
 use std::time::Duration;
 
@@ -9,13 +9,14 @@ use orbweaver_store::CqlConfig;
 use super::args::Kafka;
 use crate::{exit::Failure, logging};
 
-/// How long a command waits for brokers that are away.
+/// Time for which a command waits for unavailable brokers.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// The configuration of a client of these brokers. Properties of the command line override those of the environment.
+/// Returns the client configuration for these brokers. Properties of the command line override those of the
+/// environment.
 ///
 /// # Errors
-/// Brokers, options or variables of the environment that cannot be used.
+/// Fails if brokers, options or environment variables are invalid.
 pub fn config(brokers: &str, kafka: &Kafka) -> Result<KafkaConfig, Failure> {
     let mut properties = ClientSettings::of_process(vec![]).map_err(|faults| usage(&faults))?.kafka_properties();
     properties.extend(kafka.property.iter().cloned());
@@ -32,10 +33,10 @@ pub fn config(brokers: &str, kafka: &Kafka) -> Result<KafkaConfig, Failure> {
     Ok(config)
 }
 
-/// The configuration of a client of the store: log-in, TLS and the rest come from the environment, as for services.
+/// Returns the client configuration for the store; login, TLS and the rest come from the environment, as for services.
 ///
 /// # Errors
-/// Settings that cannot be used, each with its origin.
+/// Returns the invalid settings, each with its origin.
 pub fn cql_config(nodes: &str, keyspace: &str, replication: u8) -> Result<CqlConfig, Failure> {
     let flags = vec![
         ("--cql", "cql.nodes".to_owned(), nodes.to_owned()),
@@ -52,16 +53,16 @@ fn usage(faults: &[Fault]) -> Failure {
 /// Connects to the log of a pipeline.
 ///
 /// # Errors
-/// When the brokers cannot be reached, a setting is wrong, or a topic is missing.
+/// Fails if the brokers cannot be reached, a setting is invalid, or a topic is missing.
 pub async fn connect(brokers: &str, kafka: &Kafka) -> Result<KafkaLog, Failure> {
     logging::to_stderr()?;
     KafkaLog::connect(config(brokers, kafka)?).await.map_err(|error| Failure::Failed(error.to_string()))
 }
 
-/// Runs what a command does, on a small runtime of its own.
+/// Runs a command on a small runtime of its own.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -69,7 +70,7 @@ pub fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<
         .build()
         .map_err(|error| Failure::Failed(format!("the runtime cannot be started: {error}")))?;
     let result = runtime.block_on(command);
-    // Clients of brokers that are away take long to close; nobody waits for them.
+    // Clients of unavailable brokers take long to close; do not wait for them.
     runtime.shutdown_timeout(Duration::from_secs(1));
     result
 }

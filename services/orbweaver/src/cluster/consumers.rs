@@ -1,4 +1,4 @@
-//! `orbweaver consumers`: which consumer groups keep records from being deleted.
+//! `orbweaver consumers`: the consumer groups that keep records from being deleted.
 
 use std::time::Duration;
 
@@ -24,18 +24,18 @@ use crate::{
     tools::{json_line, to_stdout},
 };
 
-/// How often a change is made again when others change the declaration at the same time.
+/// Maximum number of attempts at a change while others change the declaration at the same time.
 const TRIES: u32 = 20;
-/// After a first commit, how long to wait before looking whether the log's start has passed it: who deletes may have begun
-/// before the declaration was there.
+/// Delay between a first commit and the check whether the log start has passed it: a deletion may have begun before the
+/// group was declared.
 const SETTLE: Duration = Duration::from_secs(1);
-/// Bytes of a group's name.
+/// Maximum length of a group's name, in bytes.
 const MAX_NAME: usize = 200;
 
 /// Runs `orbweaver consumers`.
 ///
 /// # Errors
-/// When the log fails, or a group cannot be declared or removed.
+/// Fails if the log fails, or a group cannot be declared or removed.
 pub fn run(args: &ConsumersArgs) -> Result<(), Failure> {
     block_on(async {
         match &args.verb {
@@ -64,7 +64,7 @@ fn without_prefix<'a>(group: &'a str, prefix: &str) -> &'a str {
     group.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('.')).unwrap_or(group)
 }
 
-/// The name of a group that users may declare, without the prefix.
+/// Returns the name of a group that users may declare, without the prefix.
 fn group_of_users<'a>(group: &'a str, prefix: &str) -> Result<&'a str, Failure> {
     let name = without_prefix(group, prefix);
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
@@ -79,7 +79,7 @@ fn group_of_users<'a>(group: &'a str, prefix: &str) -> Result<&'a str, Failure> 
     Ok(name)
 }
 
-/// The topics whose records are for users.
+/// Returns the topics whose records are for users.
 fn topics_for_users() -> Vec<Topic> {
     topic::topics().iter().filter(|described| described.users).map(|described| described.topic).collect()
 }
@@ -87,21 +87,22 @@ fn topics_for_users() -> Vec<Topic> {
 /// Declares a group: from now on its commits keep the records of these topics.
 ///
 /// # Errors
-/// When the log fails.
+/// Fails if the log fails.
 pub async fn declare(log: &dyn Log, group: &str, topics: &[Topic]) -> Result<(), Failure> {
     let now = SystemClock.now();
     change(log, |consumers| consumers.with(group, topics, now)).await.map(drop)
 }
 
-/// Removes a declared group; `false` when it was not declared.
+/// Removes a declared group; returns `false` if it was not declared.
 ///
 /// # Errors
-/// When the log fails.
+/// Fails if the log fails.
 pub async fn remove(log: &dyn Log, group: &str) -> Result<bool, Failure> {
     change(log, |consumers| consumers.without(group)).await
 }
 
-/// Appends what `edit` wants until it wants nothing more; whether it wanted something.
+/// Appends the declarations that `edit` returns, and repairs, until neither is needed. Returns `true` if `edit`
+/// returned a declaration.
 async fn change(log: &dyn Log, edit: impl Fn(&Consumers) -> Option<ConsumerGroups>) -> Result<bool, Failure> {
     let mut changed = false;
     for _ in 0..TRIES {
@@ -129,7 +130,8 @@ async fn declared(log: &dyn Log) -> Result<Consumers, Failure> {
 }
 
 async fn add(log: &KafkaLog, group: &str, from: From) -> Result<(), Failure> {
-    // Declared first: without a commit it keeps everything, so that nothing goes while its start is being committed.
+    // Declared first: without a commit the group keeps everything, so no record is deleted while its start is
+    // committed.
     let topics = topics_for_users();
     declare(log, group, &topics).await?;
     let mut begun = 0;
@@ -159,7 +161,7 @@ async fn add(log: &KafkaLog, group: &str, from: From) -> Result<(), Failure> {
     })
 }
 
-/// Where a group begins in the partitions in which it has no commit, or one that lies outside of the log.
+/// Returns start positions for the partitions in which the group has no commit, or one outside of the log.
 async fn to_begin(
     log: &dyn Log,
     group: &str,
@@ -196,9 +198,9 @@ struct Shown {
     group: String,
     group_id: String,
     topic: String,
-    /// Offsets between its commits and the ends, over all partitions: what it keeps.
+    /// Offsets between commits and log ends, over all partitions: the records that the group keeps.
     lag: u64,
-    /// Partitions without a commit of it, of which nothing is deleted.
+    /// Partitions without a commit of the group, from which nothing is deleted.
     without_commit: usize,
     declared_at: String,
 }

@@ -36,19 +36,19 @@ use crate::{
     export::{self, ExportView, Exporter},
 };
 
-/// How often the offsets are read.
+/// Interval between two offset snapshots.
 const EVERY: Duration = Duration::from_secs(1);
-/// How often a line is printed where stderr is no terminal.
+/// Interval between two printed lines if stderr is not a terminal.
 const PLAIN_EVERY: Duration = Duration::from_secs(10);
 
 /// Runs `orbweaver crawl --brokers`.
 ///
 /// # Errors
-/// When the arguments are wrong, the log fails, or it is stopped before the crawl is complete.
+/// Fails if the arguments are wrong, the log fails, or the command is stopped before the crawl is complete.
 pub fn run(args: &CrawlArgs, brokers: &str) -> Result<(), Failure> {
     check(args)?;
     let name = args.crawl.as_deref().unwrap_or(CRAWL);
-    // Only for its checks of what is given.
+    // Only validates the arguments.
     Settings::new(args, vec![])?;
     block_on(async {
         let log = Arc::new(connect(brokers, &args.kafka).await?);
@@ -72,7 +72,7 @@ pub fn run(args: &CrawlArgs, brokers: &str) -> Result<(), Failure> {
     })
 }
 
-/// What is a setting of the services, not of a crawl, has no meaning here.
+/// Rejects options that are settings of the services, not of a crawl.
 fn check(args: &CrawlArgs) -> Result<(), Failure> {
     seed::check(&args.urls)?;
     let settings = [
@@ -93,7 +93,7 @@ fn check(args: &CrawlArgs) -> Result<(), Failure> {
     })
 }
 
-/// Defines the crawl, or changes what was given.
+/// Defines the crawl, or applies the given options to an existing one.
 async fn define(log: &dyn Log, args: &CrawlArgs, name: &str) -> Result<(), Failure> {
     let now = SystemClock.now();
     let known = definition::find(log, name).await?;
@@ -127,7 +127,7 @@ async fn define(log: &dyn Log, args: &CrawlArgs, name: &str) -> Result<(), Failu
     Ok(())
 }
 
-/// The policy of the crawl: as it was created, else as given.
+/// Returns the policy of the crawl: the one of its creation, otherwise the given one.
 fn canonical(known: Option<&CrawlDefinition>, given: Option<Policy>) -> Result<Policy, Failure> {
     let Some(CrawlDefinition { name, pins, .. }) = known else { return Ok(given.unwrap_or_default()) };
     let pinned = &pins.canonical_policy;
@@ -143,7 +143,7 @@ fn canonical(known: Option<&CrawlDefinition>, given: Option<Policy>) -> Result<P
     }
 }
 
-/// The wide domains of the pipeline: as its first crawl has pinned them, else as given.
+/// Returns the wide domains of the pipeline: those that its first crawl has pinned, otherwise the given ones.
 fn wide(pinned: Option<Vec<String>>, args: &CrawlArgs) -> Result<Vec<String>, Failure> {
     let given: Vec<String> = wide_domains(args)?.iter().map(str::to_owned).collect();
     match pinned {
@@ -170,7 +170,7 @@ impl Collecting {
     async fn begin(log: &Arc<KafkaLog>, out: &Path, crawl: &str) -> Result<Self, Failure> {
         let state = out.join("state");
         create_folder(&state)?;
-        // Before it reads: from here on what it lacks is kept from being deleted.
+        // Before the exporter reads: from here on, records that it lacks are kept.
         consumers::declare(&**log, export::GROUP, export::TOPICS).await?;
         let view = Arc::new(ExportView::default());
         let exporter = Exporter::open(&**log, out, Arc::clone(&view)).await.map_err(failed)?.of_crawl(crawl);
@@ -179,7 +179,7 @@ impl Collecting {
         Ok(Self { shutdown, task, view, out: out.to_owned() })
     }
 
-    /// Ends it. What it lacks of a crawl that is not complete is kept for when it goes on.
+    /// Ends the exporter. Records of an incomplete crawl that it lacks are kept until the crawl is resumed.
     async fn end(self, log: &dyn Log, complete: bool) -> Result<(), Failure> {
         self.shutdown.cancel();
         self.task.await.map_err(failed)?.map_err(failed)?;
@@ -199,18 +199,18 @@ impl Collecting {
     }
 }
 
-/// Why watching ended well.
+/// Reason why watching ended without an error.
 enum Watched {
     /// Nothing is left to do, and all results are collected.
     Complete,
     /// The crawl is at its cap.
     AtCap,
-    /// The collector ended; [`Collecting::end`] says why.
+    /// The collector ended; [`Collecting::end`] returns the reason.
     CollectorEnded,
 }
 
-/// Shows the pipeline until it is complete, or the crawl is at its cap and nothing else is left; with an exporter,
-/// until all of its results are collected, too.
+/// Shows the pipeline until it is complete, or the crawl is at its cap and nothing else is left; with an exporter, also
+/// until all of its results are collected.
 async fn watch(
     log: &dyn Log,
     name: &str,
@@ -260,7 +260,7 @@ async fn watch(
     }
 }
 
-/// Whether the collectors have everything that these topics lead to, in two readings.
+/// Proof by two offset snapshots that pipeline and collectors have consumed these topics.
 struct Collected {
     declared: Vec<Declared>,
     last: Option<Reading>,
@@ -282,7 +282,7 @@ impl Collected {
     }
 }
 
-/// The display on stderr.
+/// Progress display on stderr.
 struct Shown {
     bar: Option<ProgressBar>,
     printed: Option<Instant>,

@@ -1,4 +1,4 @@
-//! `orbweaver dead-letters`: records that could not be processed, shown and given once more.
+//! `orbweaver dead-letters`: shows and replays records that could not be processed.
 
 use std::time::Duration;
 
@@ -18,14 +18,14 @@ use crate::{
     tools::{json_line, to_stdout},
 };
 
-/// The group whose commit says what `--all` has replayed.
+/// Group whose commits record what `--all` has replayed.
 pub const REPLAY_GROUP: &str = "dead-letters-replay";
-/// Records read at a time.
+/// Timeout per read or poll.
 const WAIT: Duration = Duration::from_secs(5);
-/// A value of which more is not shown.
+/// Maximum length shown of a value, in characters of text, otherwise in bytes.
 const SHOWN_BYTES: usize = 2048;
 
-/// A dead letter as it is shown.
+/// A dead letter as it is printed.
 #[derive(Debug, Serialize)]
 struct Shown {
     id: String,
@@ -45,7 +45,7 @@ struct Shown {
 /// Runs `orbweaver dead-letters`.
 ///
 /// # Errors
-/// When the log cannot be read, or a dead letter is not there or cannot be replayed.
+/// Fails if the log cannot be read, or a dead letter does not exist or cannot be replayed.
 pub fn run(args: &DeadLettersArgs) -> Result<(), Failure> {
     block_on(async {
         match &args.verb {
@@ -64,7 +64,7 @@ pub fn run(args: &DeadLettersArgs) -> Result<(), Failure> {
     })
 }
 
-/// The oldest dead letters; with `stuck` only URLs that ended as stuck.
+/// Returns the oldest dead letters; with `stuck`, only URLs that ended as stuck.
 async fn list(log: &dyn Log, limit: usize, stuck: bool) -> Result<Vec<Shown>, LogError> {
     let mut letters = vec![];
     for partition in 0..log.partitions(DEAD_LETTERS)? {
@@ -86,7 +86,7 @@ async fn list(log: &dyn Log, limit: usize, stuck: bool) -> Result<Vec<Shown>, Lo
 /// Part of a topic-partition, from one offset to another.
 type Span = (TopicPartition, Offset, Offset);
 
-/// Hands the records of a span to `take`, until that returns `false`.
+/// Passes the records of a span to `take` until it returns `false`.
 async fn read(
     (place, from, end): Span,
     log: &dyn Log,
@@ -103,10 +103,10 @@ async fn read(
     Ok(())
 }
 
-/// The dead letters that `replay --all` has not replayed; no span is empty.
+/// Returns the dead letters that `replay --all` has not replayed; no span is empty.
 ///
 /// # Errors
-/// When the log cannot be read.
+/// Fails if the log cannot be read.
 pub async fn left(log: &dyn Log) -> Result<Vec<Span>, LogError> {
     let places = (0..log.partitions(DEAD_LETTERS)?).map(|partition| TopicPartition::new(DEAD_LETTERS, partition));
     let places: Vec<_> = places.collect();
@@ -118,10 +118,10 @@ pub async fn left(log: &dyn Log) -> Result<Vec<Span>, LogError> {
     Ok(spans.filter(|(_, from, end)| from < end).collect())
 }
 
-/// The URLs in these spans that ended as stuck. Reads all of their records.
+/// Counts the URLs in these spans that ended as stuck. Reads all records of the spans.
 ///
 /// # Errors
-/// When the log cannot be read.
+/// Fails if the log cannot be read.
 pub async fn count_stuck(log: &dyn Log, spans: &[Span]) -> Result<u64, LogError> {
     let mut count = 0;
     for span in spans {
@@ -172,7 +172,7 @@ fn letter(record: &Delivered) -> Result<DeadLetter, String> {
     serde_json::from_slice(header).map_err(|error| format!("its header `dead-letter` cannot be read: {error}"))
 }
 
-/// The record as it was before it became a dead letter, for the partition in which it stood.
+/// Returns the record as it was before it became a dead letter, for its original partition.
 fn original(record: Delivered) -> Result<Record, String> {
     let letter = letter(&record)?;
     let topic = topic::named(&letter.topic).ok_or_else(|| format!("there is no topic `{}`", letter.topic))?;
@@ -187,7 +187,7 @@ fn original(record: Delivered) -> Result<Record, String> {
         place: TopicPartition::new(topic, letter.partition),
         key: record.key,
         value: record.value,
-        // A record to be appended carries static names; a command ends soon.
+        // Headers of a record to append have static names; leaking them is fine, since the command ends soon.
         headers: headers.map(|(name, value)| (&*Box::leak(name.into_boxed_str()), value)).collect(),
         timestamp_ms: record.timestamp_ms,
     })
@@ -195,7 +195,7 @@ fn original(record: Delivered) -> Result<Record, String> {
 
 async fn replay(log: &dyn Log, ids: &[(u32, Offset)]) -> Result<usize, Failure> {
     let mut records = vec![];
-    // All are found before the first is appended, so that a wrong id replays nothing.
+    // All are read before the first is appended, so that a wrong id replays nothing.
     for &(partition, offset) in ids {
         let wrong =
             |reason: &dyn std::fmt::Display| Failure::Usage(format!("dead letter {partition}:{offset}: {reason}"));
@@ -217,7 +217,8 @@ async fn replay(log: &dyn Log, ids: &[(u32, Offset)]) -> Result<usize, Failure> 
     Ok(count)
 }
 
-/// Replays what no earlier call did. The commit follows the append, so that a kill in between repeats some.
+/// Replays what no earlier call has replayed. The commit follows the append, so a crash in between repeats some
+/// records.
 async fn replay_all(log: &dyn Log) -> Result<usize, Failure> {
     let ends = left(log).await.map_err(failed)?;
     if ends.is_empty() {

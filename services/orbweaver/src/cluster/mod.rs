@@ -1,14 +1,14 @@
-//! The command against a cluster: the services run elsewhere, and everything here goes through the log.
+//! The command on a cluster: the services run elsewhere, and all communication goes through the log.
 //!
-//! | module | what it does |
+//! | module | contents |
 //! |---|---|
-//! | [`args`] | the command line of what is here |
-//! | [`connection`] | the brokers |
-//! | [`seed`] | `orbweaver seed`: URLs to `crawl.seeds` |
+//! | [`args`] | the command line of these commands |
+//! | [`connection`] | connections to the brokers and the store |
+//! | [`seed`] | `orbweaver seed`: writes URLs to `crawl.seeds` |
 //! | [`crawl`] | `orbweaver crawl --brokers`: defines a crawl, seeds it, collects its results, watches it to its end |
-//! | [`standing`], [`status`] | `orbweaver status`: how far every stage is, read off the offsets |
-//! | [`scope`] | `orbweaver scope`: shows what belongs to a crawl, changes it while it runs |
-//! | [`topics`] | `orbweaver topics`: creates, checks and lists |
+//! | [`standing`], [`status`] | `orbweaver status`: the progress of every stage, computed from offsets |
+//! | [`scope`] | `orbweaver scope`: shows the definition of a crawl, changes it while the crawl runs |
+//! | [`topics`] | `orbweaver topics`: creates, checks and lists topics |
 //! | [`consumers`] | `orbweaver consumers`: declares groups that keep records from being deleted |
 //! | [`dead_letters`] | `orbweaver dead-letters`: lists and replays |
 

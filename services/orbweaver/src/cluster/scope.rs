@@ -1,4 +1,4 @@
-//! `orbweaver scope`: what belongs to a crawl, and how that is changed while the crawl runs.
+//! `orbweaver scope`: shows the definition of a crawl, and changes it while the crawl runs.
 
 use orbweaver_log::Log;
 use orbweaver_messages::CrawlDefinition;
@@ -21,7 +21,7 @@ use crate::{
 /// Runs `orbweaver scope`.
 ///
 /// # Errors
-/// When there is no such crawl, it may not be changed so, another change came first, or the log fails.
+/// Fails if there is no such crawl, the change is not allowed, another change came first, or the log fails.
 pub fn run(args: &ScopeArgs) -> Result<(), Failure> {
     block_on(async {
         match &args.verb {
@@ -37,12 +37,12 @@ pub fn run(args: &ScopeArgs) -> Result<(), Failure> {
     })
 }
 
-/// A definition as `scope show --json` prints it.
+/// A definition as printed by `scope show --json`.
 #[derive(Debug, Serialize)]
 struct Shown<'a> {
     version: u64,
     definition: &'a CrawlDefinition,
-    /// Why the last one that was written does not apply.
+    /// Reason why the last definition that was written does not apply.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
 }
@@ -88,7 +88,7 @@ fn text(applied: &Applied, shown: &Shown<'_>) -> String {
     lines.join("\n")
 }
 
-/// What is to change. Checked as far as it can be before anything is asked of the cluster.
+/// Returns the change that is requested. Validates it as far as possible before the cluster is contacted.
 fn revision(set: &ScopeSet) -> Result<Revision, Failure> {
     let revision = set.extent.revision();
     let pinned = set.canonical.is_some() || !set.wide_domain.is_empty();
@@ -113,7 +113,7 @@ async fn change(log: &dyn Log, set: &ScopeSet, revision: Revision) -> Result<(),
     to_stdout(|out| writeln!(out, "{said}"))
 }
 
-/// Whether what cannot change was given as it is.
+/// Checks that options which cannot change were given with their current values.
 fn pinned(set: &ScopeSet, definition: &CrawlDefinition) -> Result<(), Failure> {
     let wide = WideDomains::new(&set.wide_domain).map_err(|error| Failure::Usage(format!("--wide-domain {error}")))?;
     let wide: Vec<&str> = wide.iter().collect();

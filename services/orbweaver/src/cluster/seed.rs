@@ -1,4 +1,4 @@
-//! `orbweaver seed`: URLs to `crawl.seeds`.
+//! `orbweaver seed`: writes URLs to `crawl.seeds`.
 
 use bytes::Bytes;
 use orbweaver_log::Log;
@@ -17,7 +17,7 @@ use crate::{
 /// Runs `orbweaver seed`.
 ///
 /// # Errors
-/// When a URL is malformed, the crawl is not defined, the file cannot be read, or the log fails.
+/// Fails if a URL is malformed, the crawl is not defined, the file cannot be read, or the log fails.
 pub fn run(args: &SeedArgs) -> Result<(), Failure> {
     check(&args.urls)?;
     block_on(async {
@@ -35,19 +35,19 @@ pub fn run(args: &SeedArgs) -> Result<(), Failure> {
     })
 }
 
-/// Whether all URLs can be crawled, before anything is written.
+/// Checks that all URLs can be crawled, before anything is written.
 ///
 /// # Errors
-/// Names the first that cannot.
+/// Returns the first URL that cannot be crawled.
 pub fn check(urls: &[String]) -> Result<(), Failure> {
     let wrong = urls.iter().find_map(|url| parse_seed(url).err().map(|error| format!("`{url}`: {error}")));
     wrong.map_or(Ok(()), |wrong| Err(Failure::Usage(wrong)))
 }
 
-/// Writes URLs and the lines of a file; resolves with their number when all are acknowledged.
+/// Writes URLs and the lines of a file. Returns their number once all are acknowledged.
 ///
 /// # Errors
-/// When the file cannot be read, or the log fails.
+/// Fails if the file cannot be read, or the log fails.
 pub async fn write(
     log: &dyn Log,
     urls: &[String],

@@ -1,4 +1,4 @@
-//! How far every stage is, computed from two readings of the offsets. Pure.
+//! Progress of every stage, computed from two offset snapshots. Pure.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -10,33 +10,33 @@ use serde::Serialize;
 use super::caps::{CappedCrawl, Caps};
 use crate::crawl::progress::number;
 
-/// How far one group is on one topic.
+/// Progress of one group on one topic.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StageStatus {
-    /// The service.
+    /// Name of the service.
     pub service: String,
-    /// The topic that it works off.
+    /// Topic that the service consumes.
     pub topic: &'static str,
-    /// Offsets between commit point and end, over all partitions.
+    /// Offsets between commit point and log end, over all partitions.
     pub lag: u64,
-    /// Records that it worked off a second, between the two readings.
+    /// Records consumed per second, between the two snapshots.
     pub per_second: f64,
-    /// Records that came a second, between the two readings.
+    /// Records appended per second, between the two snapshots.
     pub arrived_per_second: f64,
 }
 
 /// Records of one partition that were deleted before a service had processed them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Deleted {
-    /// The service.
+    /// Name of the service.
     pub service: String,
-    /// The topic.
+    /// Name of the topic.
     pub topic: &'static str,
-    /// The partition.
+    /// Partition of the topic.
     pub partition: u32,
-    /// The first offset that was not processed.
+    /// First offset that was not processed.
     pub from: Offset,
-    /// The first offset that is still there.
+    /// First offset that still exists.
     pub to: Offset,
 }
 
@@ -57,34 +57,34 @@ impl fmt::Display for Deleted {
     }
 }
 
-/// How far the whole pipeline is.
+/// Progress of the whole pipeline.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Status {
-    /// Nothing is left to do, proven by two readings (rule 25).
+    /// Nothing is left to do, as proven by two snapshots (docs/protocol.md#completion).
     pub complete: bool,
-    /// Nothing is left to do but what waits for the cap of its crawl to be raised, proven likewise.
+    /// Only capped URLs are left, as proven by two snapshots.
     pub at_cap: bool,
-    /// URLs that wait or are on their way, at most: offsets of `crawl.frontier` that have not ended, counting those between
-    /// them that have.
+    /// Upper bound of the queued URLs, leased ones included: the frontier's lag on `crawl.frontier`, which counts
+    /// completed offsets above the commit point, too.
     pub waiting: u64,
     /// Dispatches that the fetchers hold.
     pub in_flight: u64,
-    /// Records in `crawl.dead-letters` that were not replayed with `--all`.
+    /// Records in `crawl.dead-letters` that `--all` has not replayed.
     pub dead_letters: u64,
-    /// URLs among them that ended as `stuck`. Counted when nothing is left to do.
+    /// Number of URLs among the dead letters that ended as `stuck`; counted only when nothing is left to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stuck: Option<u64>,
-    /// The crawls that have a cap on their pages.
+    /// Crawls with a page cap.
     pub caps: Vec<CappedCrawl>,
     /// Records that were deleted before they were processed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deleted: Vec<Deleted>,
-    /// Every stage, in the order of the flow.
+    /// All stages, in the order of the flow.
     pub stages: Vec<StageStatus>,
 }
 
 impl Status {
-    /// What two readings, `apart` from each other, say.
+    /// Computes the status from two snapshots taken `apart` from each other.
     #[must_use]
     pub fn between(first: &Reading, second: &Reading, apart: Duration, dead_letters: u64, caps: &Caps) -> Self {
         let before: BTreeMap<&Declared, &Vec<Standing>> = first.pairs.iter().map(|(of, at)| (of, at)).collect();
@@ -106,7 +106,7 @@ impl Status {
         }
     }
 
-    /// What could not be processed, if anything.
+    /// Describes the records that could not be processed, if there are any.
     #[must_use]
     pub fn unprocessed(&self) -> Option<String> {
         let letters = match self.dead_letters {
@@ -127,7 +127,7 @@ impl Status {
         Some(format!("nothing is left to do, with {letters}: see `orbweaver dead-letters list`{stuck}"))
     }
 
-    /// The status in words, one stage a line.
+    /// Describes the status in words, one line per stage.
     #[must_use]
     pub fn text(&self) -> String {
         let mut lines = vec![format!("{:<18}{:<18}{:>12}{:>12}{:>12}", "service", "topic", "lag", "done/s", "came/s")];

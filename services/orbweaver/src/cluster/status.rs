@@ -1,4 +1,4 @@
-//! `orbweaver status`: how far every stage is.
+//! `orbweaver status`: the progress of every stage.
 
 use std::{
     io::IsTerminal as _,
@@ -21,15 +21,16 @@ use crate::{
     tools::{json_line, to_stdout},
 };
 
-/// The time between the two readings of a status that is shown once.
+/// Time between the two snapshots of a status that is shown once.
 const APART: Duration = Duration::from_secs(1);
-/// The time between two shown one after the other.
+/// Time between two statuses with `--watch`.
 const EVERY: Duration = Duration::from_secs(2);
 
 /// Runs `orbweaver status`.
 ///
 /// # Errors
-/// When the log cannot be read, or the time was up before the pipeline was complete.
+/// Fails if the log cannot be read, records were deleted before they were processed, dead letters were not replayed, or
+/// the time is up before the pipeline is complete.
 pub fn run(args: &StatusArgs) -> Result<(), Failure> {
     block_on(async {
         let log = connect(&args.cluster.brokers, &args.cluster.kafka).await?;
@@ -61,7 +62,7 @@ pub fn run(args: &StatusArgs) -> Result<(), Failure> {
     })
 }
 
-/// Looks at the pipeline again and again.
+/// Repeated observation of the pipeline.
 pub struct Watch {
     declared: Vec<Declared>,
     last: (Instant, Reading),
@@ -69,20 +70,20 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Looks for the first time.
+    /// Takes the first offset snapshot.
     ///
     /// # Errors
-    /// When the log cannot be read.
+    /// Fails if the log cannot be read.
     pub async fn begin(log: &dyn Log) -> Result<Self, Failure> {
         let declared = in_order_of_the_flow();
         let last = (Instant::now(), Reading::take(log, &declared).await.map_err(failed)?);
         Ok(Self { declared, last, caps: Caps::default() })
     }
 
-    /// Looks once more, and says what that and the look before say.
+    /// Takes another snapshot and computes the status from it and the previous one.
     ///
     /// # Errors
-    /// When the log cannot be read.
+    /// Fails if the log cannot be read.
     pub async fn status(&mut self, log: &dyn Log) -> Result<Status, Failure> {
         let reading = Reading::take(log, &self.declared).await.map_err(failed)?;
         let at = Instant::now();
@@ -91,7 +92,7 @@ impl Watch {
         let count = letters.iter().map(|(_, from, end)| end - from).sum();
         let mut status = Status::between(&self.last.1, &reading, at - self.last.0, count, &self.caps);
         if status.complete || status.at_cap {
-            // It reads all of them: not at every look.
+            // Reads all dead letters, so not on every call.
             status.stuck = Some(dead_letters::count_stuck(log, &letters).await.map_err(failed)?);
         }
         self.last = (at, reading);
@@ -99,7 +100,7 @@ impl Watch {
     }
 }
 
-/// All declared groups and topics, as records pass them.
+/// Returns all declared groups and topics, in the order in which records pass them.
 fn in_order_of_the_flow() -> Vec<Declared> {
     let pair = |topic: topic::Topic| move |group: &String| Declared { group: group.clone(), topic };
     topic::topics().iter().flat_map(|described| described.consumers.iter().map(pair(described.topic))).collect()
@@ -109,7 +110,7 @@ fn show(status: &Status, json: bool) -> Result<(), Failure> {
     to_stdout(|out| if json { json_line(out, status) } else { writeln!(out, "{}", status.text()) })
 }
 
-/// On a terminal in place of what was shown before, else below it.
+/// Replaces the previous status on a terminal, otherwise prints below it.
 fn show_again(status: &Status) -> Result<(), Failure> {
     let clear = if std::io::stdout().is_terminal() { "\x1b[H\x1b[2J" } else { "" };
     to_stdout(|out| writeln!(out, "{clear}{}\n", status.text()))

@@ -22,7 +22,7 @@ use crate::{
 /// Runs `orbweaver topics`.
 ///
 /// # Errors
-/// When the brokers cannot be reached, a number is not allowed, or the topics have a fault.
+/// Fails if the brokers cannot be reached, a number is not allowed, or the topics have a problem.
 pub fn run(args: &TopicsArgs) -> Result<(), Failure> {
     block_on(async {
         match &args.verb {
@@ -41,7 +41,7 @@ async fn create(cluster: &Cluster, partitions: u32, replication: Option<u16>) ->
     define_default(&log).await
 }
 
-/// Makes sure that there is a crawl for seeds that name none: any Kafka client can give some from then on.
+/// Makes sure that there is a crawl for seeds that name none, so that any Kafka client can write seeds.
 async fn define_default(log: &dyn Log) -> Result<(), Failure> {
     if definition::find(log, CRAWL).await?.is_some() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The crawl's definition in `crawl.control`: made once, checked at every start, changed on request.
+//! Definition of the crawl in `crawl.control`: created once, checked at every start, changed on request.
 
 use bytes::Bytes;
 use orbweaver_log::{Log, Offset, Partition, Record, TopicPartition};
@@ -11,12 +11,12 @@ use orbweaver_url::{Policy, SUFFIX_LIST_VERSION};
 use super::{CRAWL, settings::Settings};
 use crate::exit::Failure;
 
-/// How long a record that must be there is waited for at a time.
+/// Timeout per read of a record that must exist.
 const READ_WAIT: std::time::Duration = std::time::Duration::from_secs(1);
-/// How often what applies is appended once more when others change the crawl all the time.
+/// Maximum number of times that the applied definition is appended again while others keep changing the crawl.
 const REPAIRS: u32 = 10;
 
-/// What this program would pin for a crawl with this policy and these wide domains, which are sorted.
+/// Returns the pins of this program for a crawl with this policy and these wide domains, which must be sorted.
 #[must_use]
 pub fn pins(partitions: Partition, canonical: Policy, wide_domains: Vec<String>) -> Pins {
     Pins {
@@ -27,7 +27,7 @@ pub fn pins(partitions: Partition, canonical: Policy, wide_domains: Vec<String>)
     }
 }
 
-/// The definition that settings ask for.
+/// Returns the definition that the settings require.
 #[must_use]
 pub fn of(settings: &Settings, partitions: Partition, now: Millis) -> CrawlDefinition {
     CrawlDefinition {
@@ -44,11 +44,11 @@ pub fn of(settings: &Settings, partitions: Partition, now: Millis) -> CrawlDefin
     }
 }
 
-/// Makes sure that the log holds the crawl's definition as the settings have it, and that this program names and places URLs
-/// as it says (rule 12).
+/// Makes sure that the log holds the crawl's definition as the settings require it, and that this program names and
+/// places URLs as pinned there (docs/protocol.md#one-partition).
 ///
 /// # Errors
-/// When the log fails, or the crawl was created by a program that places URLs in another way.
+/// Fails if the log fails, or if the crawl was created by a program that places URLs in another way.
 pub async fn ensure(log: &dyn Log, settings: &Settings, now: Millis) -> Result<(), Failure> {
     let wanted = of(settings, log.partitions(CONTROL).map_err(failed)?, now);
     let Some(known) = find(log, CRAWL).await? else { return write(log, &wanted, now).await.map(drop) };
@@ -70,19 +70,20 @@ pub async fn ensure(log: &dyn Log, settings: &Settings, now: Millis) -> Result<(
     revise(log, CRAWL, revision, None, now).await.map(drop)
 }
 
-/// What came of a change.
+/// Result of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Revised {
-    /// It was so already, by this version.
+    /// No change was necessary: this version already applies.
     Unchanged(Version),
-    /// This version applies in place of that one.
+    /// The first version applies in place of the second.
     Changed(Version, Version),
 }
 
-/// Changes a crawl; resolves when it is known that the change applies. With `expected`, only if that version applies now.
+/// Changes a crawl. Returns once it is known that the change applies. With `expected`, changes it only if that version
+/// applies now.
 ///
 /// # Errors
-/// When there is no such crawl, it may not be changed so, another change came first, or the log fails.
+/// Fails if there is no such crawl, the change is not allowed, another change came first, or the log fails.
 pub async fn revise(
     log: &dyn Log,
     name: &str,
@@ -106,7 +107,7 @@ pub async fn revise(
     let revised = revised.map_err(|error| refused(&error))?;
     let same = CrawlDefinition { replaces: was.definition.replaces.clone(), ..revised.clone() } == was.definition;
     let own = if same { None } else { Some(write(log, &revised, now).await?) };
-    // A log refuses no record that comes too late: whether it applies is seen on reading back.
+    // The log does not reject a record that comes too late: only reading back shows whether it applies.
     let mut after = standing(log, name).await?;
     for _ in 0..REPAIRS {
         let Some(repair) = after.next() else { break };
@@ -120,10 +121,10 @@ pub async fn revise(
     }
 }
 
-/// Appends a definition, and says where.
+/// Appends a definition and returns its offset.
 ///
 /// # Errors
-/// When the log fails.
+/// Fails if the log fails.
 pub async fn write(log: &dyn Log, definition: &CrawlDefinition, now: Millis) -> Result<Offset, Failure> {
     let record = Record {
         place: TopicPartition::new(CONTROL, DEFINITIONS_PARTITION),
@@ -136,10 +137,10 @@ pub async fn write(log: &dyn Log, definition: &CrawlDefinition, now: Millis) -> 
     Ok(offsets.first().copied().unwrap_or_default())
 }
 
-/// The definition of a crawl that applies.
+/// Returns the definition of a crawl that applies.
 ///
 /// # Errors
-/// When the log fails, or there is none that can be used.
+/// Fails if the log fails, or if no definition of the crawl is valid.
 pub async fn find(log: &dyn Log, name: &str) -> Result<Option<CrawlDefinition>, Failure> {
     let standing = standing(log, name).await?;
     match (standing.applied(), standing.refused()) {
@@ -151,30 +152,30 @@ pub async fn find(log: &dyn Log, name: &str) -> Result<Option<CrawlDefinition>, 
     }
 }
 
-/// What the log says of a crawl.
+/// Reads the history of a crawl's definitions from the log.
 ///
 /// # Errors
-/// When the log fails.
+/// Fails if the log fails.
 pub async fn standing(log: &dyn Log, name: &str) -> Result<Standing, Failure> {
     let mut standing = Standing::new(name);
     each(log, |record| standing.read(record)).await?;
     Ok(standing)
 }
 
-/// The wide domains of the pipeline: those that its crawls have pinned. `None`: it has no crawl yet.
+/// Returns the wide domains of the pipeline, as pinned by its crawls; `None` if it has no crawl yet.
 ///
 /// # Errors
-/// When the log fails.
+/// Fails if the log fails.
 #[cfg(feature = "cluster")]
 pub async fn wide_domains(log: &dyn Log) -> Result<Option<Vec<String>>, Failure> {
     let definitions = definitions(log).await?;
     Ok(definitions.all().next().map(|(_, applied)| applied.definition.pins.wide_domains.clone()))
 }
 
-/// The definitions of all crawls.
+/// Returns the definitions of all crawls.
 ///
 /// # Errors
-/// When the log fails.
+/// Fails if the log fails.
 #[cfg(feature = "cluster")]
 pub async fn definitions(log: &dyn Log) -> Result<Definitions, Failure> {
     let mut definitions = Definitions::default();
@@ -182,10 +183,10 @@ pub async fn definitions(log: &dyn Log) -> Result<Definitions, Failure> {
     Ok(definitions)
 }
 
-/// Hands in all records that may be definitions or declarations, in order, up to the end that the log has now.
+/// Passes all records that may be definitions or declarations to `each`, in order, up to the current log end.
 ///
 /// # Errors
-/// When the log fails.
+/// Fails if the log fails.
 pub async fn each(log: &dyn Log, mut each: impl FnMut(ControlRecord<'_>)) -> Result<(), Failure> {
     let place = TopicPartition::new(CONTROL, DEFINITIONS_PARTITION);
     let bounds = log.bounds(place).await.map_err(failed)?;
@@ -199,7 +200,7 @@ pub async fn each(log: &dyn Log, mut each: impl FnMut(ControlRecord<'_>)) -> Res
     Ok(())
 }
 
-/// Why a crawl cannot be defined so, with the option that says it.
+/// Returns the error for an invalid definition, with the option that caused it.
 #[must_use]
 pub fn refused(error: &RevisionError) -> Failure {
     let option = match error {

@@ -1,7 +1,8 @@
 //! `orbweaver crawl`: all services in one process, on the embedded log and store.
 //!
-//! [`prepare`] finds or makes the output folder, [`seeds`] puts the seeds into the log, [`pipeline`] starts the services,
-//! [`monitor`] watches them until the offsets say that the crawl is complete, [`summary`] tells what happened to everything.
+//! [`prepare`] finds or creates the output directory, [`seeds`] appends the seeds to the log, [`pipeline`] starts the
+//! services, [`monitor`] watches them until the offsets prove that the crawl is complete, [`summary`] reports the
+//! results.
 
 pub mod definition;
 pub mod monitor;
@@ -15,5 +16,5 @@ pub mod summary;
 pub mod trim;
 pub mod usage;
 
-/// The name of the crawl in a log of its own.
+/// Name of the crawl in a log of its own.
 pub const CRAWL: &str = "default";

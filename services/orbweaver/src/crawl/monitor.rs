@@ -18,16 +18,16 @@ use super::{
 };
 use crate::{cli::Rate, exit::Failure, export::rfc3339};
 
-/// How often the offsets are read. Two readings must agree.
+/// Interval between two offset snapshots; two must agree.
 const READ_EVERY: Duration = Duration::from_millis(50);
-/// How often the display is brought up to date.
+/// Interval between two updates of the display.
 const SHOW_EVERY: Duration = Duration::from_millis(250);
 
-/// How a crawl ended, and the error if something failed.
+/// Reason for the end of a crawl, and the error if something failed.
 pub struct End {
-    /// Why it ended.
+    /// Reason for the end.
     pub by: EndedBy,
-    /// What failed.
+    /// Error of the failed service.
     pub error: Option<String>,
 }
 
@@ -40,7 +40,7 @@ impl From<EndedBy> for End {
 /// Watches until the crawl ends.
 ///
 /// # Errors
-/// When the log cannot be read.
+/// Fails if the log cannot be read, or signals cannot be received.
 pub async fn watch(
     pipeline: &mut Pipeline,
     settings: &Settings,
@@ -53,7 +53,7 @@ pub async fn watch(
     let begun = Instant::now();
     let log: Arc<dyn Log> = pipeline.log.clone();
     let mut whole = Completion::of(declared(|_| true));
-    // What waits in the frontier stays when the cap is reached; everything else must have come through.
+    // At the cap, URLs may stay queued in the frontier; all other topics must be consumed.
     let mut rest = Completion::of(declared(|topic| topic != topic::FRONTIER));
     let mut shown = Instant::now();
     let mut read = tokio::time::interval(READ_EVERY);
@@ -83,14 +83,14 @@ pub async fn watch(
     }
 }
 
-/// All groups and topics that a crawl has to work off, as `schemas/topics` declares them.
+/// Returns all groups and topics that a crawl has to consume, as declared in `schemas/topics`.
 fn declared(of: impl Fn(Topic) -> bool) -> Vec<Declared> {
     let groups = topic::groups().iter().chain(topic::collectors());
     let pairs = groups.flat_map(|(group, topics)| topics.iter().map(|topic| ((*group).to_owned(), *topic)));
     pairs.filter(|(_, topic)| of(*topic)).map(|(group, topic)| Declared { group, topic }).collect()
 }
 
-/// Reads the offsets again and again until two readings prove that nothing is left.
+/// Takes offset snapshots until two of them prove that nothing is left.
 struct Completion {
     declared: Vec<Declared>,
     last: Option<Reading>,
@@ -122,7 +122,7 @@ fn snapshot(pipeline: &Pipeline, settings: &Settings, elapsed: Duration) -> Snap
     }
 }
 
-/// Why it does not go faster, when there is a reason that the user should know.
+/// Returns the reason why the crawl is not faster, if there is one that the user should know.
 fn why(pipeline: &Pipeline, settings: &Settings) -> Option<String> {
     let blocked = pipeline.limiter.blocked();
     if let Some(until) = blocked.soonest_ms {

@@ -24,18 +24,19 @@ use crate::{
     export::{ExportView, Exporter},
 };
 
-/// Partitions of every topic. A crawl of many sites keeps two cores busy with few; more only cost open files.
+/// Partitions per topic. Few are enough for a crawl of many sites to keep two cores busy; more only cost open files.
 const PARTITIONS: Partition = 4;
 
-/// Memory for bodies being fetched, and as much again for pages being extracted, in bytes. All services share one process here.
+/// Memory for bodies being fetched, and as much again for pages being extracted, in bytes. All services share one
+/// process.
 const WORK_MEMORY: usize = 64 << 20;
-/// Bytes of records in work in each service.
+/// Bytes of records in flight per service.
 const RECORD_MEMORY: usize = 16 << 20;
 
-/// How often what is worked off is deleted from the log.
+/// Interval at which consumed records are deleted from the log.
 const SWEEP_EVERY: Duration = Duration::from_secs(5);
 
-/// How long a service may take to end before it is left where it is: what it holds is done again at the next start.
+/// Time that a service has to finish its work at shutdown; unfinished work is repeated at the next start.
 const STOP_WITHIN: Duration = Duration::from_secs(3);
 
 /// A task of the pipeline.
@@ -45,17 +46,18 @@ struct Running {
     task: JoinHandle<()>,
 }
 
-/// All services of a crawl, in the order in which they stop: what makes work first, what ends it last.
+/// All services of a crawl. They stop in the order in which they start: those that create work first, those that end it
+/// last.
 pub struct Pipeline {
-    /// The log that carries everything.
+    /// Log for all messages.
     pub log: Arc<EmbeddedLog>,
-    /// What was written to the result files.
+    /// Figures of the exporter.
     pub exported: Arc<ExportView>,
-    /// The frontier's figures.
+    /// Figures of the frontier.
     pub frontier: Arc<FrontierView>,
-    /// The fetcher's figures.
+    /// Figures of the fetcher.
     pub fetcher: Arc<orbweaver_fetcher::FetcherView>,
-    /// The rate-limiter's figures.
+    /// Figures of the rate-limiter.
     pub limiter: Arc<orbweaver_rate_limiter::SiteView>,
     dedup: Arc<Tally>,
     store: Arc<dyn Store>,
@@ -72,7 +74,7 @@ impl Pipeline {
     /// Opens the log, the store and the result files of a crawl.
     ///
     /// # Errors
-    /// When one of them cannot be opened.
+    /// Fails if one of them cannot be opened.
     pub async fn open(prepared: &Prepared) -> Result<Self, Failure> {
         let state = &prepared.state;
         let options = Options { maintain_every: None, record_limit: prepared.record_limit, ..Options::default() };
@@ -105,9 +107,9 @@ impl Pipeline {
     /// Starts all services.
     ///
     /// # Errors
-    /// When a service cannot be made, or the result files cannot be brought up to date.
+    /// Fails if a service cannot be created, or the result files cannot be brought up to date.
     pub async fn start(&mut self, settings: &Settings) -> Result<(), Failure> {
-        // Before anything else runs: then what is shown of the runs before is exact.
+        // Before anything else runs, so that the figures of earlier runs are exact.
         let mut exporter =
             self.exporter.take().ok_or_else(|| Failure::Failed("the crawl was started twice".to_owned()))?;
         exporter.catch_up().await.map_err(failed)?;
@@ -123,16 +125,16 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Waits until a service fails, and says why.
+    /// Waits until a service fails, and returns its error.
     pub async fn failure(&mut self) -> String {
-        // The sender lives as long as this; a closed channel cannot be.
+        // The channel cannot be closed, since `self` holds a sender.
         self.failures.1.recv().await.unwrap_or_default()
     }
 
-    /// Stops all services in order: each finishes what it holds, as far as that takes little time.
+    /// Stops all services in order. Each finishes its work in flight, within the shutdown budget.
     ///
     /// # Errors
-    /// When a service failed.
+    /// Returns the error of a service that failed.
     pub async fn stop(&mut self) -> Result<(), String> {
         for running in self.running.drain(..) {
             running.shutdown.cancel();
@@ -148,13 +150,13 @@ impl Pipeline {
         self.failures.1.try_recv().map_or(Ok(()), Err)
     }
 
-    /// What became of the links of this run.
+    /// Returns the results of this run's links, by kind.
     #[must_use]
     pub fn links(&self) -> BTreeMap<String, u64> {
         LinkEnd::ALL.iter().map(|end| (end.name().to_owned(), self.dedup.get(*end))).collect()
     }
 
-    /// CPU time by service.
+    /// Returns the CPU time by service, in seconds.
     #[must_use]
     pub fn cpu_seconds(&self) -> BTreeMap<String, f64> {
         let services = ["frontier", "rate-limiter", "fetcher", "extractor", "normalizer-dedup", "exporter"];
@@ -173,7 +175,7 @@ impl Pipeline {
     fn start_limiter(&mut self, settings: &Settings) -> Result<(), Failure> {
         let config = orbweaver_rate_limiter::RateLimiterConfig {
             default_interval_ms: settings.rate.interval_ms(),
-            // Whoever says so on the command line has been told what it means.
+            // The rate on the command line is an explicit choice; the help of `--rate` says what it means.
             allow_above_ten_per_second: true,
             ..orbweaver_rate_limiter::RateLimiterConfig::default()
         };
@@ -240,7 +242,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Deletes what is worked off, and compacts, every few seconds.
+    /// Deletes consumed records, and compacts, every `SWEEP_EVERY`.
     fn start_retention(&mut self) {
         let log = Arc::clone(&self.log);
         let mut retention = Retention::new(log.clone(), Expiring::in_one_process());
@@ -254,7 +256,8 @@ impl Pipeline {
                     () = stop.cancelled() => return Ok(()),
                     _ = every.tick() => {}
                 }
-                // At its start the frontier counts on in outcomes that others have worked off.
+                // While it starts, the frontier resumes its page counts from outcomes that others have already
+                // consumed.
                 if frontier.partitions() < u64::from(PARTITIONS) {
                     continue;
                 }
@@ -299,7 +302,7 @@ impl Pipeline {
                 Ok(()) => "it ended by itself".to_owned(),
             };
             tracing::error!(service = name, error, "a service failed");
-            // Nobody listens any more when the process ends; the log has it then.
+            // At shutdown there is no receiver any more; the error is logged above.
             let _ = failures.send(format!("{name}: {error}"));
         });
         self.running.push(Running { name, shutdown, task });
@@ -314,7 +317,7 @@ fn failed(error: impl std::fmt::Display) -> Failure {
     Failure::Failed(error.to_string())
 }
 
-/// The topics, as `schemas/topics` describes them.
+/// Returns the topics as described in `schemas/topics`.
 pub(super) fn specs() -> Vec<TopicSpec> {
     let spec = |described: &topic::TopicDescription| {
         let cleanup = match described.cleanup {
@@ -327,7 +330,7 @@ pub(super) fn specs() -> Vec<TopicSpec> {
     topic::topics().iter().map(spec).collect()
 }
 
-/// The store of a crawl is written much and read little: little of it needs to be in memory.
+/// Returns options with little memory: the store of a crawl is written often and read rarely.
 fn store_options() -> FjallOptions {
     FjallOptions { memtable_bytes: 8 << 20, block_cache_bytes: 2 << 20, ..FjallOptions::default() }
 }

@@ -1,4 +1,4 @@
-//! The output folder: made, or found again.
+//! Creates the output directory, or finds an existing one.
 
 use std::{
     fs::File,
@@ -11,27 +11,27 @@ use orbweaver_url::parse_seed;
 use super::settings::Settings;
 use crate::{cli::CrawlArgs, durable::create_folder, exit::Failure};
 
-/// A crawl that may begin, or go on.
+/// A crawl that is ready to start or to be resumed.
 #[derive(Debug)]
 pub struct Prepared {
-    /// Where the results go.
+    /// Directory of the results.
     pub out: PathBuf,
-    /// `out/state`.
+    /// Directory `out/state`.
     pub state: PathBuf,
-    /// What it was created with.
+    /// Settings of the crawl.
     pub settings: Settings,
-    /// It was there already.
+    /// Whether the crawl existed before this run.
     pub resumed: bool,
-    /// The largest record of its log.
+    /// Record limit of its log, in bytes.
     pub record_limit: usize,
-    /// Held while this process works on it; the system lets go of it, whatever ends the process.
+    /// Held while this process works on the crawl; the operating system releases it however the process ends.
     _lock: File,
 }
 
-/// Finds or makes the output folder of a crawl and locks it.
+/// Finds or creates the output directory of a crawl and locks it.
 ///
 /// # Errors
-/// When the arguments are wrong, or the folder cannot be used.
+/// Fails if the arguments are wrong, or the directory cannot be used.
 pub fn prepare(args: &CrawlArgs) -> Result<Prepared, Failure> {
     let urls = seed_urls(&args.urls)?;
     let out = match &args.out {
@@ -47,7 +47,7 @@ pub fn prepare(args: &CrawlArgs) -> Result<Prepared, Failure> {
         }
         check_unused(&out)?;
     }
-    // Checked before anything is made, so that a wrong option leaves no folder behind.
+    // Validated before anything is created, so that a wrong option leaves no directory behind.
     let new = if existing.is_none() { Some(Settings::new(args, urls.clone())?) } else { None };
     if let (None, Some(seeds)) = (&existing, &args.seeds) {
         check_readable(seeds)?;
@@ -58,7 +58,7 @@ pub fn prepare(args: &CrawlArgs) -> Result<Prepared, Failure> {
     let record_limit = args.kafka.record_limit;
     #[cfg(not(feature = "cluster"))]
     let record_limit = orbweaver_log::RECORD_LIMIT;
-    // Read again under the lock: another process may have been here in between.
+    // Read again under the lock, since another process may have created the crawl in between.
     match Settings::read(&state)? {
         Some(mut settings) => {
             settings.resume(args, &urls)?;
@@ -73,7 +73,7 @@ pub fn prepare(args: &CrawlArgs) -> Result<Prepared, Failure> {
     }
 }
 
-/// The seeds of the command line as they will be requested.
+/// Returns the seeds of the command line as they will be requested.
 fn seed_urls(texts: &[String]) -> Result<Vec<String>, Failure> {
     let parse = |text: &String| match parse_seed(text) {
         Ok(url) => Ok(url.to_string()),
@@ -99,7 +99,7 @@ fn default_out(args: &CrawlArgs, urls: &[String]) -> Result<PathBuf, Failure> {
     Ok(PathBuf::from(format!("./{}.crawl", name.trim_matches(['-', '.']))))
 }
 
-/// A folder that is not ours is left alone.
+/// Checks that the directory is absent, empty, or holds only an unfinished crawl.
 fn check_unused(out: &Path) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::Output(format!("{}: {error}", out.display()));
     let entries = match std::fs::read_dir(out) {
@@ -108,7 +108,7 @@ fn check_unused(out: &Path) -> Result<(), Failure> {
         Err(error) => return Err(failed(error)),
     };
     for entry in entries {
-        // A crawl that was killed while it was created leaves a state folder without settings.
+        // A process that is killed while it creates a crawl leaves a `state` directory without settings.
         if entry.map_err(failed)?.file_name() != "state" {
             let message = "is not empty and holds no crawl of orbweaver; give another --out";
             return Err(Failure::Output(format!("{}: {message}", out.display())));

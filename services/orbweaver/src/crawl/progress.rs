@@ -1,4 +1,4 @@
-//! What one sees while a crawl runs, on stderr.
+//! Progress display on stderr during a crawl.
 
 use std::{
     collections::VecDeque,
@@ -11,31 +11,31 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::export::Tally;
 
-/// Over how long the speed is averaged.
+/// Time over which the speed is averaged.
 const SPEED_OVER: Duration = Duration::from_secs(5);
-/// How often a plain line is printed where stderr is no terminal.
+/// Interval between two plain lines if stderr is not a terminal.
 const PLAIN_EVERY: Duration = Duration::from_secs(10);
 
-/// The figures of a moment.
+/// Figures at one time.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
-    /// Since the start of this run.
+    /// Time since the start of this run.
     pub elapsed: Duration,
-    /// What became of the URLs, over all runs.
+    /// Results of the URLs, over all runs.
     pub tally: Tally,
-    /// URLs that wait, those on their way included.
+    /// Queued URLs, leased ones included.
     pub waiting: u64,
-    /// Requests under way.
+    /// Requests in flight.
     pub in_flight: u64,
-    /// Sites with URLs that wait.
+    /// Sites with queued URLs.
     pub sites: u64,
-    /// The sites with the most URLs that wait.
+    /// Sites with the most queued URLs.
     pub busiest: Vec<(String, u64)>,
-    /// Why it does not go faster, when there is a reason that the user should know.
+    /// Reason why the crawl is not faster, if there is one that the user should know.
     pub why: Option<String>,
 }
 
-/// Shows snapshots: a display that is drawn anew on a terminal, a line now and then elsewhere.
+/// Shows snapshots: redraws a display on a terminal, otherwise prints a line every `PLAIN_EVERY`.
 pub struct Progress {
     bar: Option<ProgressBar>,
     name: String,
@@ -44,7 +44,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A display for the crawl `name`.
+    /// Creates a display for the crawl `name`.
     #[must_use]
     pub fn new(name: &str) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
@@ -58,7 +58,7 @@ impl Progress {
         Self { bar, name: name.to_owned(), printed: None, history: VecDeque::new() }
     }
 
-    /// Shows the figures of this moment.
+    /// Shows the current figures.
     pub fn show(&mut self, snapshot: &Snapshot) {
         let speed = self.speed(Instant::now(), snapshot.tally.fetched);
         if let Some(bar) = &self.bar {
@@ -127,7 +127,7 @@ fn plain(snapshot: &Snapshot, speed: f64) -> String {
     format!("[{}] {}", duration(snapshot.elapsed), parts.join(", "))
 }
 
-/// What became of the URLs that are no pages, in words.
+/// Describes the URLs that did not become pages, by result.
 #[must_use]
 pub fn outcomes(tally: &Tally) -> Vec<String> {
     let mut parts = vec![];
@@ -150,7 +150,7 @@ pub fn outcomes(tally: &Tally) -> Vec<String> {
     parts
 }
 
-/// A number with its thousands apart.
+/// Formats a number with thousands separators.
 #[must_use]
 pub fn number(number: u64) -> String {
     let digits = number.to_string();
@@ -164,7 +164,7 @@ pub fn number(number: u64) -> String {
     text
 }
 
-/// A size for people.
+/// Formats a size for display, in decimal units.
 #[must_use]
 #[allow(clippy::cast_precision_loss, reason = "one digit behind the point")]
 pub fn bytes(bytes: u64) -> String {
@@ -178,7 +178,7 @@ pub fn bytes(bytes: u64) -> String {
     if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", UNITS[unit]) }
 }
 
-/// A time for people, in whole seconds.
+/// Formats a duration for display, in whole seconds.
 #[must_use]
 pub fn duration(duration: Duration) -> String {
     humantime::format_duration(Duration::from_secs(duration.as_secs())).to_string()

@@ -24,7 +24,7 @@ use crate::{cli::CrawlArgs, exit::Failure, logging};
 /// Runs `orbweaver crawl`.
 ///
 /// # Errors
-/// When the crawl cannot begin, fails, is stopped before its end, or could fetch no seed.
+/// Fails if the crawl cannot start, fails, is stopped before its end, or could not fetch any seed.
 pub fn run(args: &CrawlArgs) -> Result<(), Failure> {
     let mut prepared = prepare(args)?;
     if prepared.settings.complete {
@@ -40,14 +40,14 @@ pub fn run(args: &CrawlArgs) -> Result<(), Failure> {
         .build()
         .map_err(|error| Failure::Failed(format!("the runtime cannot be started: {error}")))?;
     let result = runtime.block_on(crawl(args, prepared));
-    // A look-up of a name may block its thread for long; nobody waits for it.
+    // A DNS lookup may block its thread for long; do not wait for it.
     runtime.shutdown_timeout(Duration::from_millis(100));
     result
 }
 
 async fn crawl(args: &CrawlArgs, mut prepared: Prepared) -> Result<(), Failure> {
     let clock = SystemClock;
-    // Whoever ran this program in his own place, as `cargo run` does, has used CPU before.
+    // A program that replaced itself with this one, as `cargo run` does, has already used CPU time of this process.
     let (begun, used) = (std::time::Instant::now(), usage::cpu_time());
     let mut pipeline = Pipeline::open(&prepared).await?;
     definition::ensure(&*pipeline.log, &prepared.settings, clock.now()).await?;
@@ -61,7 +61,7 @@ async fn crawl(args: &CrawlArgs, mut prepared: Prepared) -> Result<(), Failure> 
     let mut end = end?;
     let stopped = tokio::select! {
         stopped = pipeline.stop() => stopped,
-        // Whoever asks twice is in a hurry. What is left unfinished is done again at the next start.
+        // A second interrupt stops at once; unfinished work is repeated at the next start.
         _ = tokio::signal::ctrl_c() => {
             return Err(Failure::Stopped(format!("stopped at once; `orbweaver crawl --out {}` goes on", prepared.out.display())));
         }
@@ -88,7 +88,8 @@ async fn crawl(args: &CrawlArgs, mut prepared: Prepared) -> Result<(), Failure> 
     finish(&summary, end, prepared)
 }
 
-/// Appends all seeds to the log and makes them durable, then marks the crawl as seeded: a crash in between repeats them.
+/// Appends all seeds to the log and makes them durable, then marks the crawl as seeded; a crash in between repeats
+/// them.
 async fn seed(args: &CrawlArgs, prepared: &mut Prepared, log: &EmbeddedLog) -> Result<(), Failure> {
     let failed = |error: orbweaver_log::LogError| Failure::Failed(error.to_string());
     let mut writer = SeedWriter::new(log, SystemClock.now()).map_err(failed)?;
@@ -106,7 +107,8 @@ async fn seed(args: &CrawlArgs, prepared: &mut Prepared, log: &EmbeddedLog) -> R
     if writer.written() == 0 {
         return Err(Failure::NoSeed("there is no seed: the seeds file has no line".to_owned()));
     }
-    // An acknowledged record may still be lost in a power cut, for up to a second; the mark may not come before.
+    // A power cut may lose records that were acknowledged within the last second, so the mark must not precede the
+    // flush.
     tokio::task::block_in_place(|| log.flush()).map_err(failed)?;
     prepared.settings.seeded = true;
     prepared.settings.write(&prepared.state)
@@ -146,7 +148,7 @@ fn finish(summary: &Summary, end: End, mut prepared: Prepared) -> Result<(), Fai
     trim::trim(&prepared.state)
 }
 
-/// The seeds, in few words.
+/// Returns a short description of the seeds.
 fn seeds(settings: &Settings) -> String {
     let mut names: Vec<String> = settings.urls.iter().take(3).cloned().collect();
     if settings.urls.len() > 3 {
@@ -175,7 +177,7 @@ async fn dead_letters(log: &dyn Log) -> Result<u64, Failure> {
     Ok(count)
 }
 
-/// Serves the demonstration's web, on the port of the first time when the crawl goes on.
+/// Serves the demo web; a resumed crawl gets the port of the first run.
 fn demo(prepared: &mut Prepared) -> Result<Option<ToyWeb>, Failure> {
     if !prepared.settings.demo {
         return Ok(None);

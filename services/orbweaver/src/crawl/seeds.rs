@@ -1,4 +1,4 @@
-//! Seeds on their way into the log.
+//! Writing of seeds to the log.
 
 use std::{
     io::{self, BufRead as _, Read as _},
@@ -12,9 +12,9 @@ use orbweaver_messages::{Millis, Seed, encode, topic::SEEDS};
 use super::CRAWL;
 use crate::exit::Failure;
 
-/// Seeds in one append.
+/// Seeds per append.
 const BATCH: usize = 1000;
-/// The longest line that is taken, in bytes; a longer one is cut, and so becomes a dead letter.
+/// Maximum length of a line, in bytes; a longer line is cut, and so becomes a dead letter.
 const MAX_LINE_BYTES: u64 = 64 << 10;
 
 /// Appends seeds to `crawl.seeds`, spread over its partitions.
@@ -28,15 +28,15 @@ pub struct SeedWriter<'a> {
 }
 
 impl<'a> SeedWriter<'a> {
-    /// A writer to `log`; the seeds carry the time `now`.
+    /// Creates a writer to `log`; the seeds carry the time `now`.
     ///
     /// # Errors
-    /// When there is no topic for seeds.
+    /// Fails if the log has no topic for seeds.
     pub fn new(log: &'a dyn Log, now: Millis) -> Result<Self, LogError> {
         Ok(Self { log, now, crawl: CRAWL.to_owned(), partitions: log.partitions(SEEDS)?, batch: vec![], written: 0 })
     }
 
-    /// A writer of seeds that belong to this crawl, unless they name another.
+    /// Assigns the seeds to this crawl, unless they name another.
     #[must_use]
     pub fn of_crawl(mut self, crawl: &str) -> Self {
         crawl.clone_into(&mut self.crawl);
@@ -46,7 +46,7 @@ impl<'a> SeedWriter<'a> {
     /// Appends one seed: a URL, or a JSON object.
     ///
     /// # Errors
-    /// When the log fails.
+    /// Fails if the log fails.
     pub async fn add(&mut self, seed: Bytes) -> Result<(), LogError> {
         // Whole batches go to one partition, so that an append writes to few files.
         let number = u32::try_from(self.written / BATCH as u64).unwrap_or_default() % self.partitions;
@@ -60,7 +60,7 @@ impl<'a> SeedWriter<'a> {
     /// Waits until all seeds are acknowledged.
     ///
     /// # Errors
-    /// When the log fails.
+    /// Fails if the log fails.
     pub async fn flush(&mut self) -> Result<(), LogError> {
         if !self.batch.is_empty() {
             self.log.append(std::mem::take(&mut self.batch)).await?;
@@ -68,10 +68,10 @@ impl<'a> SeedWriter<'a> {
         Ok(())
     }
 
-    /// Appends the lines of a file, or of stdin for `-`. Empty lines and lines that begin with `#` are left out.
+    /// Appends the lines of a file, or of stdin for `-`. Skips empty lines and lines that start with `#`.
     ///
     /// # Errors
-    /// When the file cannot be read, or the log fails.
+    /// Fails if the file cannot be read, or the log fails.
     pub async fn add_file(&mut self, path: &Path) -> Result<(), Failure> {
         let unreadable = |error: io::Error| Failure::Input(format!("the seeds file {}: {error}", path.display()));
         let mut input: Box<dyn io::BufRead> = if path == Path::new("-") {
@@ -97,15 +97,15 @@ impl<'a> SeedWriter<'a> {
         self.flush().await.map_err(|error| Failure::Failed(error.to_string()))
     }
 
-    /// The number of seeds that were added.
+    /// Returns the number of seeds that were added.
     #[must_use]
     pub fn written(&self) -> u64 {
         self.written
     }
 }
 
-/// A seed as it is written for a crawl: with the crawl's name, unless it names one. What is neither text nor a seed stays
-/// as it is, and goes to the dead letters.
+/// Returns a seed as it is written for a crawl: with the crawl's name, unless the seed names one. A value that is
+/// neither text nor a seed stays unchanged, and goes to the dead letters.
 fn named(seed: Bytes, crawl: &str) -> Bytes {
     if crawl == CRAWL {
         return seed;

@@ -1,4 +1,4 @@
-//! What a crawl was created with: kept in `state/crawl.json`, and compared when it goes on.
+//! Settings of a crawl: stored in `state/crawl.json`, and compared when the crawl is resumed.
 
 use std::path::{Path, PathBuf};
 
@@ -14,66 +14,66 @@ use crate::{
     exit::Failure,
 };
 
-/// The layout of the state directory that this program reads and writes.
+/// Layout version of the state directory that this program reads and writes.
 const FORMAT: u32 = 1;
 
-/// What a crawl was created with.
+/// Settings of a crawl.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// The layout of the state directory.
+    /// Layout version of the state directory.
     pub format: u32,
-    /// The seeds that were given as arguments, as requested.
+    /// Seeds that were given as arguments, as requested.
     pub urls: Vec<String>,
-    /// The file that more seeds were read from.
+    /// File with more seeds.
     pub seeds: Option<PathBuf>,
-    /// The crawl is of the demonstration's web.
+    /// Whether the crawl is of the demo web.
     pub demo: bool,
-    /// All seeds are in the log.
+    /// Whether all seeds are in the log.
     pub seeded: bool,
-    /// The crawl is complete.
+    /// Whether the crawl is complete.
     pub complete: bool,
-    /// See [`CrawlArgs`] for these and the following.
+    /// Maximum number of pages. [`CrawlArgs`] describes this option and the following ones.
     pub max_pages: Option<u64>,
-    /// Links from a seed at most.
+    /// Maximum link depth from a seed.
     pub max_depth: Option<u16>,
-    /// What belongs to the crawl.
+    /// Scope of the crawl.
     pub scope: ScopeName,
-    /// Only URLs that match.
+    /// Patterns of which a URL must match one.
     pub include: Vec<String>,
-    /// No URLs that match.
+    /// Patterns of which a URL must match none.
     pub exclude: Vec<String>,
-    /// What is done about traps.
+    /// Treatment of traps.
     #[serde(default)]
     pub traps: Traps,
-    /// The policy of the canonical form.
+    /// Policy of the canonical form.
     #[serde(default)]
     pub canonical: Policy,
     /// Domains whose hosts are sites of their own, sorted.
     #[serde(default)]
     pub wide_domains: Vec<String>,
-    /// Requests a second to a site.
+    /// Maximum request rate per site.
     pub rate: Rate,
-    /// Requests under way at once.
+    /// Maximum requests in flight.
     pub concurrency: u16,
-    /// The user agent, whole.
+    /// Complete user agent.
     pub user_agent: String,
-    /// More headers.
+    /// Additional request headers.
     pub header: Vec<String>,
-    /// robots.txt is not asked for.
+    /// Whether robots.txt is not requested.
     pub ignore_robots: bool,
-    /// Private addresses are fetched.
+    /// Whether private addresses are fetched.
     pub allow_private: bool,
-    /// Links marked nofollow are followed.
+    /// Whether links marked nofollow are followed.
     pub follow_nofollow: bool,
-    /// Documents have the body.
+    /// Whether documents contain the body.
     pub html: bool,
 }
 
 impl Settings {
-    /// The settings of a new crawl.
+    /// Creates the settings of a new crawl.
     ///
     /// # Errors
-    /// When a regular expression or a header is malformed.
+    /// Fails if a regular expression or a header is malformed.
     pub fn new(args: &CrawlArgs, urls: Vec<String>) -> Result<Self, Failure> {
         for header in &args.header {
             check_header(header)?;
@@ -87,7 +87,7 @@ impl Settings {
             complete: false,
             max_pages: args.extent.max_pages.and_then(|limit| limit.0),
             max_depth: args.extent.max_depth.and_then(|limit| limit.0),
-            // The demonstration's three hosts are all its own.
+            // All three hosts of the demo web belong to the demo.
             scope: args.extent.scope.unwrap_or(if args.demo { ScopeName::Any } else { ScopeName::Host }),
             include: patterns(&args.extent.include).unwrap_or_default(),
             exclude: patterns(&args.extent.exclude).unwrap_or_default(),
@@ -107,10 +107,12 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Takes over what may change in a crawl that goes on: rate, concurrency, pages, patterns, depth, and a wider scope.
+    /// Applies the options that may change when a crawl is resumed: rate, concurrency, pages, patterns, depth, and a
+    /// wider scope.
     ///
     /// # Errors
-    /// When anything else that was given differs, naming both values; when the crawl is complete and would go on.
+    /// Fails if any other option differs, naming both values, or if the change would require a complete crawl to
+    /// continue.
     pub fn resume(&mut self, args: &CrawlArgs, urls: &[String]) -> Result<(), Failure> {
         let mut check = Check { difference: None };
         if !urls.is_empty() {
@@ -156,7 +158,7 @@ impl Settings {
         Ok(())
     }
 
-    /// The first thing that may change and did, with both values.
+    /// Returns the first difference among the options that may change, with both values.
     fn differs_from(&self, was: &Self) -> Option<String> {
         fn shown<T: ToString>(limit: Option<T>) -> String {
             limit.map_or_else(|| "none".to_owned(), |limit| limit.to_string())
@@ -171,7 +173,7 @@ impl Settings {
         check.difference
     }
 
-    /// Takes over another scope.
+    /// Applies a changed scope.
     fn revise(&mut self, args: &CrawlArgs) -> Result<(), Failure> {
         let revision = Revision { traps: None, ..args.extent.revision() };
         let revised = revision.of(&definition::of(self, 0, 0)).map_err(|error| definition::refused(&error))?;
@@ -181,10 +183,10 @@ impl Settings {
         Ok(())
     }
 
-    /// Reads the settings of an existing crawl; `None` when there is none.
+    /// Reads the settings of an existing crawl; returns `None` if there is none.
     ///
     /// # Errors
-    /// When they cannot be read, or were written by another version.
+    /// Fails if they cannot be read, or were written by another version.
     pub fn read(state: &Path) -> Result<Option<Self>, Failure> {
         let path = state.join("crawl.json");
         let text = match std::fs::read(&path) {
@@ -205,10 +207,10 @@ impl Settings {
         Ok(Some(settings))
     }
 
-    /// Writes the settings, whole or not at all.
+    /// Writes the settings atomically.
     ///
     /// # Errors
-    /// When the state directory cannot be written.
+    /// Fails if the state directory cannot be written.
     pub fn write(&self, state: &Path) -> Result<(), Failure> {
         write_whole(&state.join("crawl.json"), self)
     }
@@ -239,10 +241,10 @@ impl Check {
     }
 }
 
-/// The wide domains that were given.
+/// Returns the wide domains that were given.
 ///
 /// # Errors
-/// When one is no domain, or there are too many.
+/// Fails if one is not a domain, or there are too many.
 pub fn wide_domains(args: &CrawlArgs) -> Result<WideDomains, Failure> {
     WideDomains::new(&args.wide_domain).map_err(|error| Failure::Usage(format!("--wide-domain {error}")))
 }

@@ -1,4 +1,4 @@
-//! What happened to everything: `summary.json`, and the same for people.
+//! Results of a crawl: `summary.json`, and the same in words.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
@@ -7,47 +7,47 @@ use serde::{Deserialize, Serialize};
 use super::progress::{bytes, duration, number, outcomes};
 use crate::{durable::write_whole, exit::Failure, export::Tally};
 
-/// Why a crawl stopped.
+/// Reason why a crawl stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndedBy {
     /// Nothing is left to do.
     Complete,
-    /// As many pages were fetched as were asked for.
+    /// The maximum number of pages was fetched.
     MaxPages,
-    /// The time is up; it can go on.
+    /// The time is up; the crawl can be resumed.
     MaxTime,
-    /// The user stopped it; it can go on.
+    /// The user stopped it; the crawl can be resumed.
     Interrupted,
-    /// The log or the store failed; it can go on when the cause is mended.
+    /// The log or the store failed; the crawl can be resumed when the cause is fixed.
     Failed,
 }
 
-/// What happened to everything.
+/// Results of a crawl.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Summary {
-    /// Why it stopped.
+    /// Reason why it stopped.
     pub ended_by: EndedBy,
     /// Pages fetched, over all runs.
     pub pages: u64,
-    /// What became of the URLs, over all runs.
+    /// Results of the URLs, over all runs.
     pub urls: Tally,
-    /// URLs that still wait.
+    /// URLs that are still queued.
     pub waiting: u64,
-    /// Patterns of similar URLs that lead on and brought nothing new, at the end.
+    /// Number of URL patterns, at the end, that lead to more and more URLs and brought nothing new.
     #[serde(default)]
     pub patterns_over_budget: u64,
-    /// What became of the links of this run, by what was decided: a link that stands on many pages counts as often.
+    /// Results of this run's links, by kind; a link that is on many pages counts once per page.
     pub links: BTreeMap<String, u64>,
     /// Records that could not be processed, among them bad lines of a seeds file.
     pub dead_letters: u64,
-    /// Length of this run, in seconds.
+    /// Duration of this run, in seconds.
     pub seconds: f64,
     /// CPU time of this run, in seconds.
     pub cpu_seconds: f64,
     /// CPU time of this run by service, in seconds.
     pub cpu_seconds_by_service: BTreeMap<String, f64>,
-    /// The most memory that was resident in this run, in bytes.
+    /// Peak resident memory of this run, in bytes.
     pub peak_rss_bytes: u64,
 }
 
@@ -55,12 +55,12 @@ impl Summary {
     /// Writes `summary.json`.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Fails if it cannot be written.
     pub fn write(&self, out: &Path) -> Result<(), Failure> {
         write_whole(&out.join("summary.json"), self)
     }
 
-    /// The summary in words.
+    /// Describes the summary in words.
     #[must_use]
     pub fn text(&self, out: &Path) -> String {
         let end = match self.ended_by {

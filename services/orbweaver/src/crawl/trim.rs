@@ -1,13 +1,13 @@
-//! What a complete crawl does not need any more.
+//! Removal of the state that a complete crawl no longer needs.
 
 use std::{io, path::Path};
 
 use crate::exit::Failure;
 
-/// Removes the log and the indexes over it. What is known of the pages, in the store, stays.
+/// Removes the log and the indexes over it. The metadata of the pages, in the store, stays.
 ///
 /// # Errors
-/// When a folder cannot be removed.
+/// Fails if a directory cannot be removed.
 pub fn trim(state: &Path) -> Result<(), Failure> {
     for name in ["log", "frontier", "seen", "exported", "export.json"] {
         let path = state.join(name);

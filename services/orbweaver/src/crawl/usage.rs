@@ -1,21 +1,21 @@
-//! What this process used of the machine.
+//! Resource use of this process.
 
 use std::time::Duration;
 
-/// CPU time of this process so far, all threads.
+/// Returns the CPU time of this process so far, of all threads.
 #[must_use]
 pub fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
 }
 
-/// The most memory that was resident so far, in bytes; 0 where the system does not tell.
+/// Returns the peak resident memory so far, in bytes; 0 if the system does not report it.
 #[must_use]
 pub fn peak_rss_bytes() -> u64 {
     of_status("VmHWM:")
 }
 
-/// The memory that is resident now, in bytes; 0 where the system does not tell.
+/// Returns the current resident memory, in bytes; 0 if the system does not report it.
 #[must_use]
 pub fn rss_bytes() -> u64 {
     of_status("VmRSS:")

@@ -1,4 +1,4 @@
-//! Up to where the log is in the files.
+//! Checkpoint of the result files.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -8,26 +8,27 @@ use serde::{Deserialize, Serialize};
 use super::Tally;
 use crate::exit::Failure;
 
-/// Up to where the log is in the files, and what they hold.
+/// Log positions and lengths of the result files at one time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkpoint {
-    /// The next offset to be read, by `topic/partition`.
+    /// Next offset to read, by `topic/partition`.
     pub positions: BTreeMap<String, Offset>,
     /// Length of `documents.jsonl`, in bytes.
     pub documents_bytes: u64,
     /// Length of `urls.jsonl`, in bytes.
     pub urls_bytes: u64,
-    /// For each earlier run of the program: the lengths of both files at its last checkpoint. What it wrote behind was cut.
+    /// Lengths of both files at the last checkpoint of each earlier run of the program. Lines that the run wrote after
+    /// it were cut.
     pub runs: Vec<(u64, u64)>,
-    /// What the lines say.
+    /// Counts of the lines.
     pub tally: Tally,
 }
 
 impl Checkpoint {
-    /// Reads the last checkpoint; the beginning when there is none.
+    /// Reads the last checkpoint; returns an empty one if there is none.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// Fails if it cannot be read.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let failed = |error: &dyn std::fmt::Display| Failure::Output(format!("{}: {error}", path.display()));
         match std::fs::read(path) {
@@ -37,36 +38,37 @@ impl Checkpoint {
         }
     }
 
-    /// Begins a run: what the one before wrote behind this checkpoint is cut. Write it before anything else.
+    /// Starts a run: lines that the previous run wrote after this checkpoint are cut. Must be written before anything
+    /// else.
     pub fn begin_run(&mut self) {
         self.runs.push((self.documents_bytes, self.urls_bytes));
     }
 
-    /// The number of this run.
+    /// Returns the number of this run.
     #[must_use]
     pub fn run(&self) -> u32 {
         u32::try_from(self.runs.len()).unwrap_or(u32::MAX)
     }
 
-    /// The lengths of both files when `run` ended; `None` while it lasts.
+    /// Returns the lengths of both files at the end of `run`, or `None` while it lasts.
     #[must_use]
     pub fn end_of(&self, run: u32) -> Option<(u64, u64)> {
         self.runs.get(usize::try_from(run).ok()?).copied()
     }
 
-    /// The next offset of a partition to be read; `None` when nothing was read of it.
+    /// Returns the next offset of a partition to read, or `None` if nothing of it has been read.
     #[must_use]
     pub fn known(&self, place: TopicPartition) -> Option<Offset> {
         self.positions.get(&place.to_string()).copied()
     }
 
-    /// The next offset of a partition to be read.
+    /// Returns the next offset of a partition to read; 0 if nothing of it has been read.
     #[must_use]
     pub fn position(&self, place: TopicPartition) -> Offset {
         self.positions.get(&place.to_string()).copied().unwrap_or_default()
     }
 
-    /// Records that all below `next` is in the files.
+    /// Records that the files contain everything below `next`.
     pub fn advance(&mut self, place: TopicPartition, next: Offset) {
         self.positions.insert(place.to_string(), next);
     }

@@ -1,4 +1,4 @@
-//! Which fingerprints have a line already, on disk: a crawl of any size needs little memory for it.
+//! On-disk index of the fingerprints that have a line; needs little memory for a crawl of any size.
 
 use std::{collections::HashMap, path::Path};
 
@@ -7,10 +7,10 @@ use orbweaver_url::Fingerprint;
 
 /// Memory for cached blocks, in bytes.
 const CACHE_BYTES: u64 = 2 << 20;
-/// Memory for what is not yet in a table file, in bytes.
+/// Memory for entries that are not in a table file yet, in bytes.
 const MEMTABLE_BYTES: u64 = 2 << 20;
 
-/// So many entries are gathered before they are written together: one by one, each is a call to the system.
+/// Entries per write: one by one, each would cost a system call.
 const GATHERED: usize = 1_024;
 
 /// The two files that have an index.
@@ -22,24 +22,25 @@ pub(super) enum Kind {
     Urls = 1,
 }
 
-/// Where a line begins, and in which run of the program it was written. Lines that a run wrote behind its last checkpoint
-/// were cut, and their place was taken by others: the position alone would not tell.
+/// Start of a line, and the run of the program that wrote it. Lines that a run wrote after its last checkpoint were
+/// cut, and others took their place, so that the position alone is ambiguous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
-    /// The number of the run.
+    /// Number of the run.
     pub(super) run: u32,
-    /// The position in the file, in bytes.
+    /// Position in the file, in bytes.
     pub(super) position: u64,
 }
 
-/// A file's kind and a fingerprint.
+/// Kind of a file, and a fingerprint.
 type Key = [u8; 17];
 
-/// Fingerprint → where its line begins.
+/// Index from fingerprint to the start of its line.
 pub(super) struct Index {
     database: Database,
     lines: Keyspace,
-    /// What was not written yet. If it is lost, so are the lines: both are behind the last checkpoint.
+    /// Entries that are not written yet. A crash loses them together with their lines, which are after the last
+    /// checkpoint.
     gathered: HashMap<Key, Place>,
 }
 
@@ -53,7 +54,7 @@ impl Index {
         Ok(Self { database, lines, gathered: HashMap::new() })
     }
 
-    /// Where the line of this fingerprint was written last.
+    /// Returns the place at which the line of this fingerprint was last written.
     pub(super) fn place(&self, kind: Kind, fingerprint: Fingerprint) -> fjall::Result<Option<Place>> {
         let key = key(kind, fingerprint);
         if let Some(place) = self.gathered.get(&key) {
@@ -67,7 +68,7 @@ impl Index {
         }))
     }
 
-    /// Remembers where the line of this fingerprint begins.
+    /// Stores the start of this fingerprint's line.
     pub(super) fn insert(&mut self, kind: Kind, fingerprint: Fingerprint, place: Place) -> fjall::Result<()> {
         self.gathered.insert(key(kind, fingerprint), place);
         if self.gathered.len() >= GATHERED { self.write() } else { Ok(()) }
@@ -84,7 +85,7 @@ impl Index {
         batch.commit()
     }
 
-    /// Writes what was gathered, and gives a handle with which to make all durable.
+    /// Writes the collected entries, and returns a function that makes all entries durable.
     pub(super) fn persister(&mut self) -> fjall::Result<impl FnOnce() -> fjall::Result<()> + Send + use<>> {
         self.write()?;
         let database = self.database.clone();

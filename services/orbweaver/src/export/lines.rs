@@ -1,4 +1,4 @@
-//! A file of lines that only grows.
+//! Append-only file of lines.
 
 use std::{
     fs::File,
@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-/// A file of lines, cut to the length of the last checkpoint when it is opened.
+/// A file of lines that is cut to its length at the last checkpoint when it is opened.
 #[derive(Debug)]
 pub(super) struct Lines {
     file: BufWriter<File>,
@@ -14,10 +14,10 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Opens the file and cuts it to `length`, the length that it had at the last checkpoint.
+    /// Opens the file and cuts it to `length`, its length at the last checkpoint.
     ///
     /// # Errors
-    /// When it cannot be opened, or is shorter than that: somebody else changed it.
+    /// Fails if the file cannot be opened, or is shorter: another program changed it.
     pub(super) fn open(path: &Path, length: u64) -> io::Result<Self> {
         let mut file = File::options().create(true).truncate(false).write(true).open(path)?;
         let found = file.metadata()?.len();
@@ -31,10 +31,10 @@ impl Lines {
         Ok(Self { file: BufWriter::with_capacity(256 << 10, file), length })
     }
 
-    /// Adds a line; `text` holds no line feed.
+    /// Adds a line; `text` must not contain a line feed.
     ///
     /// # Errors
-    /// When the system refuses it. What was half-written is cut at the next start.
+    /// Fails if the system rejects the write. A partial line is cut at the next start.
     pub(super) fn add(&mut self, text: &[u8]) -> io::Result<()> {
         self.file.write_all(text)?;
         self.file.write_all(b"\n")?;
@@ -42,15 +42,15 @@ impl Lines {
         Ok(())
     }
 
-    /// The length with all lines, in bytes.
+    /// Returns the length with all lines, in bytes.
     pub(super) fn length(&self) -> u64 {
         self.length
     }
 
-    /// Hands all lines to the system, and gives a handle to sync them with.
+    /// Writes all buffered lines, and returns a handle for syncing the file.
     ///
     /// # Errors
-    /// When the system refuses them.
+    /// Fails if the system rejects the write.
     pub(super) fn flush(&mut self) -> io::Result<File> {
         self.file.flush()?;
         self.file.get_ref().try_clone()

@@ -1,8 +1,9 @@
-//! The results as files: `documents.jsonl` from `crawl.documents`, `urls.jsonl` from `crawl.outcomes`.
+//! Results as files: `documents.jsonl` from `crawl.documents`, `urls.jsonl` from `crawl.outcomes`.
 //!
-//! Each line is written once and whole, whatever happens: a checkpoint holds the positions in the log *and* the lengths of
-//! the files; at a start the files are cut to these lengths and the log is read on from these positions. What arrives a
-//! second time (a page fetched again after a kill) is known by an index of the fingerprints that have a line.
+//! Each line is written exactly once and whole, even after a crash: a checkpoint holds the positions in the log *and*
+//! the lengths of the files. At a start, the files are cut to these lengths, and reading resumes at these positions. An
+//! index of the fingerprints that have a line identifies duplicates, such as a page that was fetched again after a
+//! crash.
 
 mod checkpoint;
 mod index;

@@ -1,4 +1,4 @@
-//! What became of the URLs, counted.
+//! Counts of URLs by result.
 
 use std::{
     collections::BTreeMap,
@@ -8,10 +8,11 @@ use std::{
 use orbweaver_messages::{Outcome, OutcomeKind};
 use serde::{Deserialize, Serialize};
 
-/// Counts of the lines in `urls.jsonl` and `documents.jsonl`; part of the checkpoint, so exact whatever happened.
+/// Counts of the lines in `urls.jsonl` and `documents.jsonl`; part of the checkpoint, and therefore exact even after a
+/// crash.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
-    /// Pages fetched: outcome `fetched`.
+    /// Fetched pages: outcome `fetched`.
     pub fetched: u64,
     /// Lines of `documents.jsonl`.
     pub documents: u64,
@@ -23,15 +24,15 @@ pub struct Tally {
     pub refused: BTreeMap<String, u64>,
     /// Outcome `gone`, by reason.
     pub gone: BTreeMap<String, u64>,
-    /// Attempts that failed in passing, by reason; they were, or will be, tried again.
+    /// Attempts with a transient failure, by reason; each was or will be retried.
     pub retries: BTreeMap<String, u64>,
-    /// Answers of 429 or 503.
+    /// Answers with status 429 or 503.
     pub blocked: u64,
     /// Decoded bytes of all bodies.
     pub bytes: u64,
 }
 
-/// Different reasons that are counted one by one; what comes beyond is counted as `other`.
+/// Maximum number of reasons that are counted separately; all others are counted as `other`.
 const MAX_REASONS: usize = 100;
 
 impl Tally {
@@ -57,7 +58,7 @@ impl Tally {
         }
     }
 
-    /// URLs that ended.
+    /// Returns the number of URLs that ended.
     #[must_use]
     pub fn urls(&self) -> u64 {
         let refused: u64 = self.refused.values().sum();
@@ -65,7 +66,8 @@ impl Tally {
         self.fetched + self.unchanged + self.redirected + refused + gone
     }
 
-    /// URLs that were answered by their server with what it has there.
+    /// Returns the number of URLs with a successful answer: fetched, unchanged, redirected, or refused for their
+    /// content type.
     #[must_use]
     pub fn answered(&self) -> u64 {
         self.fetched + self.unchanged + self.redirected + self.refused.get("content_type").copied().unwrap_or_default()
@@ -88,7 +90,7 @@ fn count(counts: &mut BTreeMap<String, u64>, reason: Option<&str>) {
 pub struct ExportView(Mutex<Tally>);
 
 impl ExportView {
-    /// The tally as of now.
+    /// Returns the current tally.
     #[must_use]
     pub fn tally(&self) -> Tally {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -1,4 +1,4 @@
-//! Reads the log and writes the files.
+//! Reads the log and writes the result files.
 
 use std::{
     collections::BTreeMap,
@@ -28,17 +28,17 @@ use crate::{
     exit::Failure,
 };
 
-/// The consumer group that writes the files.
+/// Consumer group that writes the files.
 pub const GROUP: &str = "exporter";
-/// The topics that it reads.
+/// Topics that the group reads.
 pub const TOPICS: &[Topic] = &[OUTCOMES, DOCUMENTS];
 
-/// How often a checkpoint is made while records come.
+/// Interval between two checkpoints while records arrive.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
-/// When nothing comes for so long, a checkpoint is made at once: the crawl may be complete.
+/// Idle time after which a checkpoint is written at once, since the crawl may be complete.
 const IDLE: Duration = Duration::from_millis(20);
 
-/// Why the files could not be written.
+/// Reason why the files could not be written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExportError {
@@ -48,9 +48,9 @@ pub enum ExportError {
     /// A file cannot be written.
     #[error("{path}: {source}")]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// The index failed.
@@ -59,24 +59,24 @@ pub enum ExportError {
     /// The checkpoint cannot be written.
     #[error("{0}")]
     Checkpoint(String),
-    /// The log holds less than these files lack.
+    /// The log no longer holds all records that these files lack.
     #[error(
         "{place}: these files have it up to {position}, but the log begins at {start}: begin anew in another folder"
     )]
     FellBehind {
-        /// The partition.
+        /// Partition of the missing records.
         place: TopicPartition,
-        /// What would be read next.
+        /// Next offset to read.
         position: Offset,
-        /// The first offset that is held.
+        /// First offset that the log holds.
         start: Offset,
     },
-    /// Another process collects the results of this pipeline now.
+    /// Another process now collects the results of this pipeline.
     #[error("another process collects the results of this pipeline now; of {} parts, it took {}", .of, .taken)]
     Taken {
-        /// Partitions that were ours.
+        /// Partitions that this process had.
         of: usize,
-        /// Those that went to another.
+        /// Partitions that went to the other process.
         taken: usize,
     },
 }
@@ -121,7 +121,7 @@ pub struct Exporter {
     out: PathBuf,
     view: Arc<ExportView>,
     dirty: bool,
-    /// The crawl whose results are written; all when `None`.
+    /// Crawl whose results are written; `None`: all crawls.
     crawl: Option<String>,
 }
 
@@ -129,7 +129,7 @@ impl Exporter {
     /// Opens the files of the crawl in `out` at their last checkpoint.
     ///
     /// # Errors
-    /// When the log, a file or the index cannot be opened.
+    /// Fails if the log, a file or the index cannot be opened.
     pub async fn open(log: &dyn Log, out: &Path, view: Arc<ExportView>) -> Result<Self, ExportError> {
         let state = out.join("state");
         let checkpoint_path = state.join("export.json");
@@ -144,7 +144,7 @@ impl Exporter {
         };
         let documents = lines("documents.jsonl", checkpoint.documents_bytes)?;
         let urls = lines("urls.jsonl", checkpoint.urls_bytes)?;
-        // Before a checkpoint counts on these files: a synced file whose name is lost is lost.
+        // Before a checkpoint relies on these files: a synced file is lost if its name is not durable.
         sync_folder(out).map_err(|source| ExportError::File { path: out.to_owned(), source })?;
         Ok(Self {
             consumer: log.consumer(GROUP, TOPICS)?,
@@ -161,17 +161,17 @@ impl Exporter {
         })
     }
 
-    /// Writes the results of this crawl alone.
+    /// Writes only the results of this crawl.
     #[must_use]
     pub fn of_crawl(mut self, crawl: &str) -> Self {
         self.crawl = Some(crawl.to_owned());
         self
     }
 
-    /// Writes all that the log holds now. For the start, when nothing else runs: then the tally is exact.
+    /// Writes all that the log holds now. For the start, when nothing else runs, so that the tally is exact.
     ///
     /// # Errors
-    /// When the log or a file fails.
+    /// Fails if the log or a file fails.
     pub async fn catch_up(&mut self) -> Result<(), ExportError> {
         while let Some(event) = self.consumer.poll(IDLE).await? {
             self.handle(event)?;
@@ -182,7 +182,7 @@ impl Exporter {
     /// Writes until `shutdown`, then makes a last checkpoint and leaves the group.
     ///
     /// # Errors
-    /// When the log or a file fails.
+    /// Fails if the log or a file fails.
     pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), ExportError> {
         let mut saved = Instant::now();
         let mut saving: Option<Saving> = None;
@@ -191,7 +191,7 @@ impl Exporter {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
-                // Commits what a checkpoint holds; the checkpoint is durable before, so the commit never runs ahead of it.
+                // Commits the content of a checkpoint that is already durable, so that the commit is never ahead of it.
                 Some(commits) = async { match &mut saving { Some(saving) => Some(saving.await), None => None } } => {
                     saving = None;
                     self.consumer.commit(commits?).await?;
@@ -212,7 +212,7 @@ impl Exporter {
             let commits = saving.await?;
             self.consumer.commit(commits).await?;
         }
-        // What came in the meantime.
+        // Records that arrived in the meantime.
         self.catch_up().await?;
         Ok(self.consumer.close().await?)
     }
@@ -225,7 +225,7 @@ impl Exporter {
                     self.positions.insert(place, from);
                     self.consumer.start(place, from)?;
                 }
-                // So that even an empty partition has a commit.
+                // So that even an empty partition gets a commit.
                 self.dirty = true;
             }
             Event::Records(records) => {
@@ -235,7 +235,7 @@ impl Exporter {
                 self.dirty = true;
                 self.view.set(&self.checkpoint.tally);
             }
-            // What comes there from now on goes to another's files, so these would lack it.
+            // Later records of these partitions go to the files of another process, so these files would lack them.
             Event::Revoked(places) => {
                 self.consumer.hand_back(&places)?;
                 return Err(ExportError::Taken { of: self.positions.len(), taken: places.len() });
@@ -294,7 +294,7 @@ impl Exporter {
         Ok(())
     }
 
-    /// Whether this fingerprint has no line; then it is about to get one.
+    /// Returns `true` if this fingerprint has no line yet, and then stores the start of its line, to be written next.
     fn is_new(&mut self, kind: Kind, fingerprint: Fingerprint) -> Result<bool, ExportError> {
         if let Some(place) = self.index.place(kind, fingerprint)? {
             let length = self.checkpoint.end_of(place.run).map(|(documents, urls)| match kind {
@@ -355,9 +355,9 @@ impl Exporter {
     }
 }
 
-/// Brings the positions to where the log is. A topic that was not read yet begins where the log does. After a power cut the
-/// log may have gone back by a second further than these files: what comes at the offsets that are given again is read again,
-/// and the index knows what has its line.
+/// Adjusts the positions to the log. A topic that has not been read yet starts at the log start. After a power cut the
+/// log may have lost up to a second more than these files: records at reassigned offsets are read again, and the index
+/// knows which of them have a line.
 async fn within_the_log(checkpoint: &mut Checkpoint, log: &dyn Log) -> Result<(), ExportError> {
     for topic in TOPICS {
         for partition in 0..log.partitions(*topic)? {
@@ -374,7 +374,7 @@ async fn within_the_log(checkpoint: &mut Checkpoint, log: &dyn Log) -> Result<()
     Ok(())
 }
 
-/// Fingerprint and crawl of a document.
+/// Returns fingerprint and crawl of a document.
 fn names_of(record: &Delivered) -> Option<(Fingerprint, String)> {
     #[derive(Deserialize)]
     struct Named {
@@ -389,8 +389,8 @@ fn names_of(record: &Delivered) -> Option<(Fingerprint, String)> {
     Some((named.fingerprint, named.crawl))
 }
 
-/// The same from the headers, which spares parsing; records of earlier versions lack them. A value that would break the file
-/// into other lines is left to the parser.
+/// Returns fingerprint and crawl from the headers, which avoids parsing; records of earlier versions lack them. Returns
+/// `None` for a value that would break the line format, which is left to the parser.
 fn names_in_headers(record: &Delivered) -> Option<(Fingerprint, String)> {
     let text = |name| std::str::from_utf8(record.header(name)?).ok();
     let value = record.value.as_deref().filter(|value| value.starts_with(b"{") && value.ends_with(b"}"))?;
@@ -415,7 +415,7 @@ fn url_line(outcome: &Outcome) -> UrlLine<'_> {
     }
 }
 
-/// RFC 3339 in UTC, with milliseconds.
+/// Formats a time as RFC 3339 in UTC, with milliseconds.
 pub fn rfc3339(at: Millis) -> String {
     let since = Duration::from_millis(u64::try_from(at).unwrap_or_default());
     humantime::format_rfc3339_millis(std::time::UNIX_EPOCH + since).to_string()

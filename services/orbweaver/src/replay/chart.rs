@@ -1,11 +1,11 @@
-//! Rate and memory over a run, as an SVG file.
+//! Chart of rate and memory over a run, as an SVG file.
 
 use std::{fmt::Write as _, fs, io, path::Path};
 
-/// One moment of a run.
+/// Figures at one time of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Sample {
-    /// Seconds since the beginning.
+    /// Seconds since the start.
     pub(super) at: f64,
     /// URLs so far.
     pub(super) urls: u64,

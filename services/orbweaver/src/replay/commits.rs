@@ -1,4 +1,4 @@
-//! What was committed of the records that are made: a small file, written anew each time.
+//! Commits for the generated records: a small file, rewritten at each commit.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +11,7 @@ use orbweaver_log::{Commit, LogError, Offset, Partition, TopicPartition};
 use orbweaver_messages::topic;
 use serde::{Deserialize, Serialize};
 
-/// The commits of a replay. They stand for those that the log would hold, were its records in the log.
+/// Commits of a replay, in place of those that the log would hold if it held the records.
 #[derive(Debug)]
 pub(super) struct Commits {
     path: PathBuf,
@@ -25,7 +25,7 @@ struct Kept {
 }
 
 impl Commits {
-    /// Reads what was committed, if anything was.
+    /// Reads the commits, if there are any.
     pub(super) fn open(path: PathBuf) -> Result<Self, LogError> {
         let kept = match fs::read(&path) {
             Ok(text) => serde_json::from_slice(&text).map_err(|error| LogError::Corrupt {

@@ -1,5 +1,5 @@
-//! The log as the service sees it: all is in the real one, save the records of `crawl.discovered`, which are made as they
-//! are asked for. What is let through is held against the truth on its way.
+//! The log as the service sees it: the real log, except for the records of `crawl.discovered`, which are generated on
+//! demand. Admitted URLs are recorded for comparison with the expected result when they are appended.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,12 +22,12 @@ use tokio::sync::mpsc::{Receiver, channel};
 
 use super::{commits::Commits, source::Made, truth::Truth};
 
-/// URLs of one poll.
+/// URLs per poll.
 pub(super) const BATCH_URLS: u64 = 1000;
-/// Batches that are made ahead.
+/// Batches that are generated ahead.
 const BATCHES_AHEAD: usize = 16;
 
-/// What makes the records of some partitions, from these offsets on.
+/// Function that creates the records of some partitions, from these offsets on.
 pub(super) type Make =
     dyn Fn(BTreeMap<Partition, Offset>) -> Result<Box<dyn Iterator<Item = Made> + Send>, LogError> + Send + Sync;
 
@@ -37,26 +37,26 @@ pub(super) struct Feed {
     pub(super) make: Arc<Make>,
     pub(super) commits: Arc<Commits>,
     pub(super) truth: Arc<Truth>,
-    /// The partitions of this instance.
+    /// Partitions of this instance.
     pub(super) partitions: Vec<Partition>,
     /// Whether new URLs are written to `crawl.frontier`.
     pub(super) frontier: bool,
-    /// How far all instances are.
+    /// Progress of all instances.
     pub(super) progress: Arc<Progress>,
 }
 
-/// How far all instances are.
+/// Progress of all instances.
 #[derive(Debug)]
 pub(super) struct Progress {
     begun: Instant,
     instances: u32,
-    /// URLs that were handed over.
+    /// URLs that were delivered.
     urls: AtomicU64,
-    /// Records that were handed over, less those that are complete.
+    /// Records that were delivered and are not complete.
     open_records: AtomicU64,
-    /// Instances that will be given more.
+    /// Instances that will receive more records.
     making: AtomicU32,
-    /// When the first batch was handed over to the last instance, in microseconds.
+    /// Time at which the last instance had started all its partitions, in microseconds from the start.
     opened_us: AtomicU64,
 }
 
@@ -73,27 +73,27 @@ impl Progress {
         }
     }
 
-    /// URLs that were handed over.
+    /// Returns the number of URLs that were delivered.
     pub(super) fn urls(&self) -> u64 {
         self.urls.load(Relaxed)
     }
 
-    /// Whether every record was handed over and is complete.
+    /// Returns `true` if every record was delivered and is complete.
     pub(super) fn is_done(&self) -> bool {
         self.making.load(Acquire) == 0 && self.open_records.load(Acquire) == 0
     }
 
-    /// Whether all instances will be given more.
+    /// Returns `true` if all instances will receive more records.
     pub(super) fn have_all_work(&self) -> bool {
         self.making.load(Acquire) == self.instances
     }
 
-    /// When all instances served their partitions.
+    /// Returns the time after which all instances had opened their partitions.
     pub(super) fn opened_after(&self) -> Duration {
         Duration::from_micros(self.opened_us.load(Relaxed))
     }
 
-    /// A record is complete.
+    /// Counts a record as complete.
     pub(super) fn completed(&self) {
         self.open_records.fetch_sub(1, Release);
     }
@@ -142,7 +142,7 @@ impl Log for Feed {
         }
         async move {
             let mut offsets = self.inner.append(kept).await?.into_iter();
-            // The offset of a record that was only counted is asked for by nobody.
+            // The offset of a record that was only counted is never used.
             let offset = |is_kept| if is_kept { offsets.next() } else { Some(0) };
             Ok(is_kept.into_iter().map_while(offset).collect())
         }
@@ -200,13 +200,13 @@ impl Log for Feed {
     }
 }
 
-/// The member of the group: all partitions of its instance are its own from the beginning.
+/// Group member that owns all partitions of its instance from the start.
 struct MadeConsumer {
     assigned: Option<Vec<TopicPartition>>,
     make: Arc<Make>,
     commits: Arc<Commits>,
     starts: BTreeMap<Partition, Offset>,
-    /// Records are made when so many partitions have started.
+    /// Number of partitions that must have started before records are generated.
     wanted: usize,
     paused: BTreeSet<TopicPartition>,
     batches: Option<Receiver<Vec<Made>>>,
@@ -215,7 +215,7 @@ struct MadeConsumer {
 }
 
 impl MadeConsumer {
-    /// Makes batches on a thread of their own, some ahead.
+    /// Generates batches on a separate thread, some ahead.
     fn begin(&mut self) -> Result<(), LogError> {
         let mut records = (self.make)(self.starts.clone())?;
         let (to, from) = channel(BATCHES_AHEAD);

@@ -1,65 +1,67 @@
-//! A stream of URLs that knows its own truth.
+//! A stream of URLs for which the correct result of deduplication is known.
 //!
-//! Each partition has a stream of its own: records of [`LINKS`] links of one site each, as pages give them. Link for link
-//! the share of new URLs is exact, so that record `n` brings the ids from `ids_before(n)` to `ids_before(n + 1)`, and any
-//! record can be made without the ones before it: a replay that was killed goes on where its commit stands.
+//! Each partition has its own stream of records. A record has [`LINKS`] links of one site, like a page. The share of
+//! new URLs is exact for every prefix of links, so that record `n` introduces the ids from `ids_before(n)` to
+//! `ids_before(n + 1)`, and any record can be generated without the preceding ones: a replay that was killed resumes at
+//! its commit.
 //!
-//! **Distances of repeats.** A crawl visits a site for [`VISIT`] records, and comes back after all other sites. Half of the
-//! repeats are near: exponential with a mean of [`NEAR`] records back within the visit, as the navigation of a site is.
-//! The other half has a heavy tail: the logarithm of the distance is uniform over all that went before, of the same site.
-//! A cache of 50,000 URLs then answers four repeats of five, which is what Broder, Najork and Wiener measured on a crawl
-//! ("Efficient URL caching for World Wide Web crawling", WWW 2003), and every part of the history is asked for.
+//! **Distances of repeats.** A crawl visits a site for [`VISIT`] records, and returns after all other sites. Half of
+//! the repeats are near: exponential with a mean of [`NEAR`] records back within the visit, like the navigation of a
+//! site. The other half has a heavy tail: the logarithm of the distance is uniform over all earlier records of the same
+//! site. A cache of 50,000 URLs then answers four of five repeats, as Broder, Najork and Wiener measured on a crawl
+//! ("Efficient URL caching for World Wide Web crawling", WWW 2003), and URLs from every part of the history are
+//! repeated.
 
 use orbweaver_log::Partition;
 use orbweaver_messages::{Discovered, Sighting};
 use orbweaver_url::{partition_of, slot_of};
 
-/// The crawl whose URLs these are.
+/// Crawl of the URLs.
 pub(super) const CRAWL: &str = "default";
-/// Links of a record.
+/// Links per record.
 pub(super) const LINKS: u64 = 30;
-/// Records of a visit to a site.
+/// Records per visit to a site.
 const VISIT: u64 = 100;
-/// Records back to a near repeat, on average.
+/// Mean number of records back to a near repeat.
 const NEAR: f64 = 10.0;
-/// Sites of a partition.
+/// Sites per partition.
 const SITES: u64 = 64;
-/// Of so many links one is written in another way than the canonical one.
+/// One of this number of links, on average, has a form other than the canonical one.
 const ODDLY_WRITTEN: u64 = 32;
-/// Shares are counted in millionths.
+/// Shares are in millionths.
 const MILLION: u64 = 1_000_000;
 
-/// What is generated.
+/// Parameters of the generated stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Plan {
     /// URLs of all partitions.
     pub(super) urls: u64,
-    /// Of a million, so many are new.
+    /// New URLs per million.
     pub(super) new_ppm: u64,
-    /// Another seed gives other repeats.
+    /// Seed for the choice of repeats.
     pub(super) seed: u64,
-    /// Partitions.
+    /// Number of partitions.
     pub(super) partitions: Partition,
 }
 
 impl Plan {
-    /// URLs of a partition.
+    /// Returns the number of URLs of a partition.
     fn urls_of(&self, partition: Partition) -> u64 {
         let partitions = u64::from(self.partitions);
         self.urls / partitions + u64::from(u64::from(partition) < self.urls % partitions)
     }
 
-    /// Records of a partition.
+    /// Returns the number of records of a partition.
     pub(super) fn records_of(&self, partition: Partition) -> u64 {
         self.urls_of(partition).div_ceil(LINKS)
     }
 
-    /// Different URLs of a partition; their ids are the numbers below.
+    /// Returns the number of distinct URLs of a partition; their ids are the numbers below it.
     pub(super) fn ids_of(&self, partition: Partition) -> u64 {
         self.ids_before(partition, self.records_of(partition))
     }
 
-    /// Different URLs of all records below `record`. The first link of all is new.
+    /// Returns the number of distinct URLs of all records below `record`. The very first link is new.
     fn ids_before(&self, partition: Partition, record: u64) -> u64 {
         let links = (record * LINKS).min(self.urls_of(partition));
         (links * self.new_ppm).div_ceil(MILLION)
@@ -81,7 +83,7 @@ impl Stream {
         Self { plan, partition, sites: ours.take(SITES as usize).collect() }
     }
 
-    /// The record at this place; `None` past the end.
+    /// Returns the record with this number, or `None` past the end.
     pub(super) fn record(&self, number: u64) -> Option<Discovered> {
         let (plan, partition) = (&self.plan, self.partition);
         let links = plan.urls_of(partition).checked_sub(number * LINKS).filter(|left| *left > 0)?.min(LINKS);
@@ -111,10 +113,10 @@ impl Stream {
         &self.sites[((record / VISIT) % SITES) as usize]
     }
 
-    /// A record of the same site that brought something new, and an id that it brought.
+    /// Returns a record of the same site that introduced new URLs, and one of their ids.
     fn repeat(&self, number: u64, random: &mut Random) -> (u64, u64) {
         let mut record = if random.next().is_multiple_of(2) { near(number, random) } else { far(number, random) };
-        // Where few are new, many records bring none; the first of all always does.
+        // With few new URLs, many records introduce none; the very first always does.
         let ids = loop {
             let ids = self.plan.ids_before(self.partition, record)..self.plan.ids_before(self.partition, record + 1);
             if !ids.is_empty() {
@@ -125,7 +127,8 @@ impl Stream {
         (record, ids.start + random.below(ids.end - ids.start))
     }
 
-    /// Nothing new in this visit so far: the last id of the site's visits before, or the first one of all.
+    /// Returns the last id of the site's earlier visits, for a visit that has introduced none so far; if there is none,
+    /// the next id to be introduced.
     fn last_of_site(&self, record: u64) -> (u64, u64) {
         let earlier = (1..=record / VISIT / SITES).map(|visits| record - visits * VISIT * SITES);
         let starts = earlier.map(|start| (start..start + VISIT).rev());
@@ -147,7 +150,7 @@ impl Stream {
     }
 }
 
-/// Partition and id of a generated URL within this text.
+/// Returns partition and id of a generated URL within this text.
 pub(super) fn id_in(text: &[u8]) -> Option<(Partition, u64)> {
     let at = memchr::memmem::find(text, b"/item-")? + b"/item-".len();
     let rest = &text[at..];
@@ -168,14 +171,14 @@ fn far(number: u64, random: &mut Random) -> u64 {
     if distance <= number % VISIT {
         return number - distance;
     }
-    // Of the same site: whole rounds of all sites back, anywhere in that visit.
+    // Of the same site: whole rounds of all sites back, any record of that visit.
     let rounds = distance.div_ceil(VISIT * SITES).min(number / (VISIT * SITES));
     let visit = number / VISIT - rounds * SITES;
     let record = visit * VISIT + random.below(VISIT);
     record.min(number)
 }
 
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): any record can be made alone, for its seed is its number.
+/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): any record can be generated alone, since its seed is its number.
 #[derive(Debug)]
 struct Random(u64);
 

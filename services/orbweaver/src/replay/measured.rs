@@ -1,4 +1,4 @@
-//! The service's stage, with a watch beside it.
+//! The service's stage, with measurement of its latency.
 
 use std::{
     collections::HashMap,
@@ -14,7 +14,7 @@ use orbweaver_stage::{Actions, Opening, Origin, RestoreSpec, Stage, StageError, 
 
 use super::feed::Progress;
 
-/// How long batches took, in steps of an eighth of their size: 0.1 % of memory that all of them would take.
+/// Durations of batches, in steps of an eighth of their size: takes 0.1 % of the memory of a list of all durations.
 #[derive(Debug)]
 pub(super) struct Times {
     steps: Vec<u64>,
@@ -36,7 +36,8 @@ impl Times {
         self.longest = self.longest.max(took);
     }
 
-    /// The time below which this share of the batches was, rounded up to the step's end; in milliseconds.
+    /// Returns the duration that this share of the batches did not exceed, rounded up to the end of its step, in
+    /// milliseconds.
     #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
     pub(super) fn quantile_ms(&self, share: f64) -> f64 {
         let wanted = share * self.steps.iter().sum::<u64>() as f64;
@@ -61,8 +62,8 @@ impl Times {
     }
 }
 
-/// The service, as the runtime drives it; measures from the moment that a batch is handed over to the one at which the last
-/// of its records is complete: decided, and durable where anything was new.
+/// The service as the runtime drives it. Measures from the delivery of a batch to the completion of its last record:
+/// decided, and durable if anything was new.
 pub(super) struct Measured {
     pub(super) stage: NormalizerDedup,
     pub(super) times: Arc<Mutex<Times>>,

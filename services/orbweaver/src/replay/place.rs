@@ -1,4 +1,4 @@
-//! Where the log of a replay is: in its folder, or on brokers.
+//! Location of a replay's log: in its directory, or on brokers.
 
 use std::{path::Path, sync::Arc};
 
@@ -8,9 +8,9 @@ use orbweaver_messages::topic;
 use super::state::failed;
 use crate::exit::Failure;
 
-/// The log of a replay.
+/// Log of a replay.
 pub(super) enum Place {
-    /// In the replay's folder.
+    /// In the replay's directory.
     Folder(Arc<EmbeddedLog>),
     /// In topics of its own on brokers.
     #[cfg(feature = "cluster")]
@@ -18,7 +18,7 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// Opens the log, and makes its topics where they are missing.
+    /// Opens the log, and creates missing topics.
     pub(super) async fn open(
         folder: &Path,
         brokers: Option<&str>,
@@ -47,7 +47,7 @@ impl Place {
         }
     }
 
-    /// The log.
+    /// Returns the log.
     pub(super) fn log(&self) -> Arc<dyn Log> {
         match self {
             Self::Folder(log) => log.clone(),
@@ -56,7 +56,7 @@ impl Place {
         }
     }
 
-    /// Bytes of `crawl.seen` on this machine.
+    /// Returns the bytes of `crawl.seen` on this machine.
     pub(super) fn seen_bytes(&self) -> u64 {
         match self {
             Self::Folder(log) => log.bytes(topic::SEEN).unwrap_or_default(),
@@ -65,7 +65,7 @@ impl Place {
         }
     }
 
-    /// Removes the topics from the brokers. A log in a folder goes with the folder.
+    /// Removes the topics from the brokers. A log in a directory is removed with the directory.
     pub(super) async fn remove(&self) -> Result<(), Failure> {
         match self {
             Self::Folder(_) => Ok(()),
@@ -75,7 +75,7 @@ impl Place {
     }
 }
 
-/// Nothing is compacted away that tells what passed.
+/// Returns topics without compaction, which would remove records of admitted URLs.
 fn specs(partitions: Partition) -> Vec<TopicSpec> {
     topic::topics().iter().map(|described| TopicSpec::new(described.topic, partitions, Cleanup::Keep)).collect()
 }

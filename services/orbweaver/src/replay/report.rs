@@ -1,54 +1,54 @@
-//! What came of a replay.
+//! Results of a replay.
 
 use serde::Serialize;
 
-/// The figures of a replay.
+/// Figures of a replay.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(super) struct Report {
-    /// URLs that were met, in all runs of this replay.
+    /// URLs processed, in all runs of this replay.
     pub(super) urls: u64,
-    /// Different ones among them.
+    /// Distinct URLs among them.
     pub(super) distinct: u64,
-    /// The share that was decided rightly.
+    /// Share of correct decisions.
     pub(super) accuracy: f64,
-    /// New URLs that did not pass: lost.
+    /// New URLs that were not admitted: lost.
     pub(super) false_positives: u64,
-    /// Repeats that passed.
+    /// Repeats that were admitted.
     pub(super) false_negatives: u64,
-    /// URLs of this run a second, from the first batch to the last commit.
+    /// URLs per second in this run, from the first batch to the last commit.
     pub(super) urls_per_second: f64,
-    /// The same for the last tenth of the time in which all instances had work.
+    /// URLs per second in the last tenth of the time in which all instances had work.
     pub(super) urls_per_second_at_the_end: f64,
-    /// CPU time of all threads for a URL of this run, in microseconds, with making it and checking it.
+    /// CPU time of all threads per URL of this run, in microseconds; includes generating and checking it.
     pub(super) cpu_us_per_url: f64,
-    /// Half of the batches of 1,000 URLs were decided and durable after this.
+    /// Median time until a batch of 1,000 URLs was decided and durable, in milliseconds.
     pub(super) batch_p50_ms: f64,
-    /// 99 of 100 were.
+    /// 99th percentile of that time, in milliseconds.
     pub(super) batch_p99_ms: f64,
-    /// The longest that a URL waited so.
+    /// Longest such time, in milliseconds.
     pub(super) longest_wait_ms: f64,
-    /// Memory of the filters, by different URLs.
+    /// Memory of the filters, in bytes per distinct URL.
     pub(super) filter_bytes_per_url: f64,
-    /// Disk of the indexes and of `crawl.seen`, by different URLs.
+    /// Disk space of the indexes and of `crawl.seen`, in bytes per distinct URL.
     pub(super) disk_bytes_per_url: f64,
-    /// The most memory that was resident, of all of this process.
+    /// Peak resident memory of the whole process, in bytes.
     pub(super) peak_rss_bytes: u64,
-    /// URLs written to `crawl.frontier` are in the rate.
+    /// Whether writing the admitted URLs to `crawl.frontier` is included in the rate.
     pub(super) frontier: bool,
-    /// Whether an earlier run began this replay.
+    /// Whether an earlier run started this replay.
     pub(super) resumed: bool,
-    /// Seconds of this run until all partitions were served.
+    /// Seconds in this run until all partitions were open.
     pub(super) opened_after_seconds: f64,
-    /// Look-ups of the index on disk.
+    /// Lookups in the index on disk.
     pub(super) disk_lookups: u64,
     /// Records that went to the dead letters.
     pub(super) rejected: u64,
-    /// Links that were refused, such as those of files that are out of bounds.
+    /// Links that were refused, such as links in files that are out of bounds.
     pub(super) refused: u64,
 }
 
 impl Report {
-    /// The figures for people.
+    /// Formats the figures as text.
     pub(super) fn text(&self) -> String {
         let Self { urls, distinct, false_positives, false_negatives, .. } = self;
         let mut text = format!(

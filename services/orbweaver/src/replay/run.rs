@@ -28,15 +28,16 @@ use super::{
 };
 use crate::{crawl::usage, exit::Failure};
 
-/// How often it is looked whether all is done.
+/// Interval at which completion is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// How often a point of the chart is taken.
+/// Interval between two points of the chart.
 const SAMPLE_EVERY: Duration = Duration::from_millis(250);
 
 /// Runs `orbweaver replay`.
 ///
 /// # Errors
-/// When the arguments make no sense, the folder cannot be used, the log failed, or a URL was lost or passed twice.
+/// Fails if the arguments are invalid, the directory cannot be used, the log failed, or a URL was lost or admitted
+/// twice.
 pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     if !args.partitions.is_power_of_two() || args.instances > args.partitions {
         return Err(Failure::Usage(
@@ -59,8 +60,8 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     } else {
         print!("{}", report.text());
     }
-    // After a crash what was in flight may pass again, which is no fault.
-    // Believing the filters costs a few.
+    // After a crash, URLs in flight may be admitted again, which is not an error. Trusting the filters loses a few
+    // URLs.
     let lost_by_filters = args.no_verify && report.accuracy >= 1.0 - 1e-6;
     if (report.false_positives > 0 && !lost_by_filters) || (report.false_negatives > 0 && !report.resumed) {
         return Err(failed(format!(
@@ -121,12 +122,12 @@ fn asked(args: &ReplayArgs) -> Asked {
     }
 }
 
-/// What a run took.
+/// Resources used by a run.
 struct Spent {
     took: Duration,
     cpu: Duration,
     samples: Vec<Sample>,
-    /// So many samples were taken while all instances had work: after them fewer cores are used.
+    /// Number of samples taken while all instances had work; after that, fewer cores are used.
     shared: usize,
 }
 
@@ -171,7 +172,7 @@ impl Running {
         Ok(running)
     }
 
-    /// Why an instance ended before all was done.
+    /// Returns the reason why an instance ended before all work was done.
     async fn ended(&mut self) -> Failure {
         match self.instances.join_next().await {
             Some(Ok(Err(error))) => failed(error),
@@ -225,7 +226,8 @@ impl Running {
     }
 }
 
-/// URLs a second in the last tenth of the time of these samples, which a busy machine takes at uneven moments.
+/// Returns the URLs per second in the last tenth of the samples' time span; a busy machine takes samples at uneven
+/// intervals.
 #[allow(clippy::cast_precision_loss, reason = "figures for people")]
 fn at_the_end(samples: &[Sample]) -> f64 {
     let Some(last) = samples.last() else { return 0.0 };
@@ -244,7 +246,8 @@ fn make(args: &ReplayArgs, plan: Plan, truth: &Arc<Truth>) -> Arc<Make> {
     })
 }
 
-/// Waits until every record is complete, and shows how far it is. The samples, and how many while all instances had work.
+/// Waits until every record is complete, and shows the progress. Returns the samples, and their number while all
+/// instances had work.
 async fn watch(args: &ReplayArgs, running: &mut Running, begun: Instant) -> Result<(Vec<Sample>, usize), Failure> {
     let bar = bar(args);
     let progress = running.progress.clone();
@@ -271,7 +274,7 @@ async fn watch(args: &ReplayArgs, running: &mut Running, begun: Instant) -> Resu
     }
     samples.push(take());
     bar.finish_and_clear();
-    // A run that was over before the first of them is taken as a whole.
+    // A run that ended before its first such sample counts as a whole.
     let shared = if shared == 0 { samples.len() } else { shared };
     Ok((samples, shared))
 }

@@ -1,4 +1,4 @@
-//! Where the records come from: made, or read from files.
+//! Sources of records: generated, or read from files.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -18,13 +18,13 @@ use super::{
     truth::Truth,
 };
 
-/// Lines of a file that wait for others of their site.
+/// Maximum number of lines of a file that wait for others of their site.
 const WAITING_LINES: usize = 30_000;
 
-/// A record, and how many URLs are in it.
+/// A record, and its number of URLs.
 pub(super) type Made = (Delivered, u64);
 
-/// Records of some partitions, from where each is to begin.
+/// Generates the records of some partitions, from the given offsets on.
 pub(super) fn generated(plan: Plan, from: BTreeMap<Partition, Offset>) -> impl Iterator<Item = Made> + Send {
     let mut streams: Vec<_> =
         from.into_iter().map(|(partition, from)| (Stream::new(plan, partition), partition, from)).collect();
@@ -60,7 +60,7 @@ fn made(partition: Partition, offset: Offset, record: &Discovered) -> Made {
     (delivered, record.urls.len() as u64)
 }
 
-/// Records of the URLs in files, one a line, in their order as far as one site goes. What is no URL is passed over.
+/// Records of the URLs in files, one per line; lines of one site keep their order. Lines that are not URLs are skipped.
 pub(super) struct OfFiles {
     lines: Box<dyn Iterator<Item = std::io::Result<String>> + Send>,
     truth: Arc<Truth>,
@@ -74,7 +74,7 @@ pub(super) struct OfFiles {
 }
 
 impl OfFiles {
-    /// Opens the files; at most `urls` URLs of them.
+    /// Opens the files, for at most `urls` URLs.
     pub(super) fn open(
         files: &[PathBuf],
         urls: u64,
@@ -93,7 +93,7 @@ impl OfFiles {
         Ok(Self { lines, truth, partitions, from, waiting, waiting_lines: 0, next, left: urls, ready: vec![] })
     }
 
-    /// Takes a line in; a site with enough of them is ready.
+    /// Adds a line; a site with enough lines becomes ready.
     fn line(&mut self, line: &str) {
         let Ok(url) = parse(line.trim()) else { return };
         let site = site_of(&url).into_owned();
@@ -146,7 +146,7 @@ impl Iterator for OfFiles {
             let line = if self.left == 0 { None } else { self.lines.next() };
             match line {
                 Some(Ok(line)) => self.line(&line),
-                // A line that is no text is passed over; a file that cannot be read on ends here, and the count shows it.
+                // A line that is not text is skipped; a read error ends the files here, and the count shows it.
                 Some(Err(error)) if error.kind() == std::io::ErrorKind::InvalidData => {}
                 Some(Err(_)) | None if self.waiting.is_empty() => return None,
                 Some(Err(_)) | None => {

@@ -1,4 +1,4 @@
-//! The folder of a replay: the log, what was asked for, and what passed before it was killed.
+//! Directory of a replay: the log, the parameters, and the URLs admitted before the replay was killed.
 
 use std::{
     fs,
@@ -15,10 +15,10 @@ use serde::{Deserialize, Serialize};
 use super::{commits::Commits, generate::CRAWL, place::Place, truth::Truth};
 use crate::{crawl::definition, exit::Failure};
 
-/// How long a record that must be there is waited for.
+/// Timeout per read of a record that must exist.
 const READ_WAIT: Duration = Duration::from_secs(1);
 
-/// What was asked for when the folder was made; another replay cannot go on with it.
+/// Parameters of the replay that created the directory; a replay with others cannot resume it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Asked {
     pub(super) urls: Option<u64>,
@@ -28,27 +28,27 @@ pub(super) struct Asked {
     pub(super) partitions: Partition,
     pub(super) instances: u32,
     pub(super) frontier: bool,
-    /// The brokers; the log is in the folder when there are none.
+    /// Brokers; without them the log is in the directory.
     #[serde(default)]
     pub(super) brokers: Option<String>,
 }
 
-/// What stands in the folder of a replay.
+/// Content of `replay.json`.
 #[derive(Debug, Serialize, Deserialize)]
 struct Begun {
     #[serde(flatten)]
     asked: Asked,
-    /// What the names of its topics on the brokers begin with.
+    /// Prefix of the replay's topics on the brokers.
     #[serde(default)]
     prefix: String,
 }
 
-/// The folder of a replay. A temporary one is removed when this is dropped.
+/// Directory of a replay. A temporary one is removed on drop.
 pub(super) struct State {
     pub(super) folder: PathBuf,
     pub(super) place: Place,
     pub(super) commits: Arc<Commits>,
-    /// Whether an earlier run began this replay.
+    /// Whether an earlier run started this replay.
     pub(super) resumed: bool,
     temporary: bool,
 }
@@ -78,7 +78,7 @@ impl State {
         } else if fs::read_dir(&folder).map_err(unusable)?.flatten().any(|entry| entry.file_name() != "replay.new") {
             return Err(Failure::Output(format!("{}: not empty, and not the folder of a replay", folder.display())));
         } else {
-            // Before all else, so that a replay that is killed at once goes on all the same.
+            // Written first, so that a replay can be resumed even if it is killed at once.
             let begun = Begun { asked: asked.clone(), prefix: format!("replay-{}", SystemClock.now()) };
             let fresh = path.with_extension("new");
             let text = serde_json::to_vec(&begun).unwrap_or_default();
@@ -106,7 +106,7 @@ impl State {
         Ok(Self { folder: folder.clone(), place, commits, resumed, temporary: out.is_none() })
     }
 
-    /// What was let through before this run, from the log.
+    /// Reads the URLs that were admitted before this run from the log.
     pub(super) async fn read_back(&self, truth: &Truth) -> Result<(), LogError> {
         let log = self.place.log();
         for partition in 0..log.partitions(topic::FRONTIER)? {
@@ -122,24 +122,25 @@ impl State {
         Ok(())
     }
 
-    /// Where an instance of the service keeps its index.
+    /// Returns the index directory of an instance of the service.
     pub(super) fn index_of(&self, instance: u32) -> PathBuf {
         self.folder.join(format!("seen-{instance}"))
     }
 
-    /// Removes what no later run can go on with: the topics of a replay without a folder.
+    /// Removes the topics of a replay in a temporary directory, which no later run can resume.
     pub(super) async fn end(&self) -> Result<(), Failure> {
         if self.temporary { self.place.remove().await } else { Ok(()) }
     }
 
-    /// Bytes on disk of all indexes and, where it is on this machine, of `crawl.seen`.
+    /// Returns the disk space of all indexes and, if it is on this machine, of `crawl.seen`, in bytes.
     pub(super) fn disk_bytes(&self, instances: u32) -> u64 {
         let indexes = (0..instances).map(|instance| bytes_below(&self.index_of(instance))).sum::<u64>();
         indexes + self.place.seen_bytes()
     }
 }
 
-/// Gives the prefix of the topics of a replay that was begun with the same.
+/// Returns the topic prefix of a replay, after checking that it was started with the same parameters and can be
+/// resumed.
 fn check(path: &Path, asked: &Asked) -> Result<String, Failure> {
     let unusable = |error: &dyn std::fmt::Display| Failure::Output(format!("{}: {error}", path.display()));
     let text = fs::read(path).map_err(|error| unusable(&error))?;
@@ -165,7 +166,7 @@ fn bytes_below(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let bytes = entries.map(|entry| match entry.metadata() {
         Ok(metadata) if metadata.is_dir() => bytes_below(&entry.path()),
-        // Blocks, since a storage engine may set space aside that it does not use.
+        // Counted in blocks, since a storage engine may reserve space that it does not use.
         Ok(metadata) => std::os::unix::fs::MetadataExt::blocks(&metadata) * 512,
         Err(_) => 0,
     });

@@ -1,4 +1,4 @@
-//! What should have passed, and what did.
+//! URLs that should have been admitted, and those that were.
 
 use std::{
     collections::HashMap,
@@ -12,16 +12,16 @@ use orbweaver_log::Partition;
 
 use super::generate::{Plan, id_in};
 
-/// What should have passed, and what did: exact, and apart from all that the service knows.
+/// URLs that should have been admitted, and those that were: exact, and independent of the service.
 #[derive(Debug)]
 pub(super) enum Truth {
-    /// Generated URLs carry their ids: a bit each.
+    /// Generated URLs carry their ids: one bit per id.
     Generated { passed: Vec<Vec<AtomicU64>>, ids: u64, twice: AtomicU64, foreign: AtomicU64 },
-    /// URLs of files: by the canonical form, whether each passed; 24 bytes each.
+    /// URLs of files, by canonical form, and whether each was admitted; 24 bytes each.
     OfFiles(Mutex<OfFiles>),
 }
 
-/// The truth about files.
+/// Expected and admitted URLs of files.
 #[derive(Debug, Default)]
 pub(super) struct OfFiles {
     passed: HashMap<Box<str>, bool>,
@@ -29,14 +29,14 @@ pub(super) struct OfFiles {
     foreign: u64,
 }
 
-/// What the truth and the service disagree about.
+/// Differences between the truth and the service.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Verdict {
-    /// Different URLs.
+    /// Distinct URLs.
     pub(super) distinct: u64,
-    /// New URLs that were never let through: lost.
+    /// New URLs that were never admitted: lost.
     pub(super) false_positives: u64,
-    /// Repeats that were let through.
+    /// Repeats that were admitted.
     pub(super) false_negatives: u64,
 }
 
@@ -52,7 +52,7 @@ impl Truth {
         Self::OfFiles(Mutex::default())
     }
 
-    /// A URL of a file will be met.
+    /// Registers a URL of a file as expected.
     pub(super) fn expect(&self, canonical: &str) {
         if let Self::OfFiles(files) = self {
             let mut files = files.lock().unwrap_or_else(PoisonError::into_inner);
@@ -62,7 +62,7 @@ impl Truth {
         }
     }
 
-    /// The value of a record of `crawl.frontier`: the URL in it was let through.
+    /// Registers the URL in the value of a `crawl.frontier` record as admitted.
     pub(super) fn passed(&self, value: &[u8]) {
         match self {
             Self::Generated { passed, twice, foreign, .. } => {
@@ -86,7 +86,7 @@ impl Truth {
         }
     }
 
-    /// What came of it. URLs that were never generated count as let through wrongly.
+    /// Returns the result. URLs that were never generated count as wrongly admitted.
     pub(super) fn verdict(&self) -> Verdict {
         match self {
             Self::Generated { passed, ids, twice, foreign } => {
@@ -110,7 +110,7 @@ impl Truth {
     }
 }
 
-/// Marks an id; whether it was marked before, if there is such an id.
+/// Marks an id. Returns whether it was marked before, or `None` if there is no such id.
 fn mark(passed: &[Vec<AtomicU64>], partition: Partition, id: u64) -> Option<bool> {
     let word = passed.get(partition as usize)?.get(usize::try_from(id / 64).ok()?)?;
     let bit = 1 << (id % 64);

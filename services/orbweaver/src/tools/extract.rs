@@ -7,10 +7,10 @@ use orbweaver_url::parse_seed;
 use super::{json_line, read_input, to_stdout};
 use crate::{cli::ExtractArgs, crawl::CRAWL, exit::Failure};
 
-/// Prints one JSON line.
+/// Prints the document as one JSON line.
 ///
 /// # Errors
-/// When the URL is malformed, the file cannot be read, or stdout not be written.
+/// Fails if the URL is malformed, the file cannot be read, or stdout cannot be written.
 pub fn run(args: &ExtractArgs) -> Result<(), Failure> {
     let url = parse_seed(&args.base).map_err(|error| Failure::Usage(format!("--base `{}`: {error}", args.base)))?;
     let body = read_input(&args.file)?;

@@ -1,4 +1,4 @@
-//! Small tools that show what the crawler's parts make of an input.
+//! Small tools that show how parts of the crawler process an input.
 
 pub mod extract;
 pub mod robots;
@@ -11,7 +11,7 @@ use std::{
 
 use crate::exit::Failure;
 
-/// The largest file that a tool reads, in bytes.
+/// Maximum size of a file that a tool reads, in bytes.
 const MAX_INPUT_BYTES: u64 = 64 << 20;
 
 /// Reads a file, or stdin for `-`.
@@ -29,7 +29,7 @@ fn read_input(path: &Path) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-/// Gives `print` a buffered stdout. A reader that closed the pipe has seen enough: no failure.
+/// Passes a buffered stdout to `print`. A pipe that the reader has closed is not an error.
 pub(crate) fn to_stdout(print: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
     let mut out = BufWriter::with_capacity(64 << 10, io::stdout().lock());
     match print(&mut out).and_then(|()| out.flush()) {

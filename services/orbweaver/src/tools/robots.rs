@@ -1,12 +1,12 @@
-//! `orbweaver robots`: what a robots.txt says of URLs.
+//! `orbweaver robots`: the verdict of a robots.txt on URLs.
 
 use super::{json_line, read_input, to_stdout};
 use crate::{cli::RobotsArgs, exit::Failure};
 
-/// Prints one JSON line a URL.
+/// Prints one JSON line per URL.
 ///
 /// # Errors
-/// When the file cannot be read, or stdout not be written.
+/// Fails if the file cannot be read, or stdout cannot be written.
 pub fn run(args: &RobotsArgs) -> Result<(), Failure> {
     let robots = read_input(&args.file)?;
     to_stdout(|out| {

@@ -1,4 +1,4 @@
-//! `orbweaver url`: what URLs are to a crawl.
+//! `orbweaver url`: canonical form, site, slot and fingerprint of URLs.
 
 use std::io::{self, BufRead as _};
 
@@ -7,10 +7,10 @@ use orbweaver_url::{Keying, WideDomains, describe};
 use super::{json_line, to_stdout};
 use crate::{cli::UrlArgs, exit::Failure};
 
-/// Prints one JSON line a URL.
+/// Prints one JSON line per URL.
 ///
 /// # Errors
-/// When a wide domain is none, or stdout cannot be written.
+/// Fails if a wide domain is invalid, or stdout cannot be written.
 pub fn run(args: &UrlArgs) -> Result<(), Failure> {
     let wide = WideDomains::new(&args.wide_domain).map_err(|error| Failure::Usage(format!("--wide-domain {error}")))?;
     let keying = Keying { crawl: args.crawl.clone(), policy: args.canonical, wide };

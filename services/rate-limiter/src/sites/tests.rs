@@ -175,12 +175,12 @@ fn an_override_stands_in_place_of_the_default() {
     assert_eq!(sites.decide(&dispatch(T), T), Decision::Pass { not_before_ms: T + 200, interval_ms: 200 });
 }
 
-/// What happens to a partition with one site.
+/// Event in a partition with one site.
 #[derive(Debug, Clone)]
 enum Event {
     Wait(Millis),
     Dispatch,
-    /// The oldest request that was passed on is answered, so long after its moment.
+    /// The oldest passed request is answered, `took_ms` after its scheduled time.
     Answer {
         took_ms: Millis,
         status: u16,
@@ -189,7 +189,8 @@ enum Event {
     },
     /// The record in flight is acknowledged.
     Settle,
-    /// The owner is killed; the next opens the partition with what was acknowledged. The record in flight may have made it.
+    /// The owner crashes; the next owner opens the partition with the acknowledged records, and with the one in flight
+    /// if it `landed`.
     Crash {
         landed: bool,
     },
@@ -217,7 +218,7 @@ fn any_event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// The world around a partition: what is durable, what was passed on, what is known of blocks.
+/// Model of the environment of a partition: durable records, passed requests, known blocks.
 struct World {
     config: Arc<RateLimiterConfig>,
     sites: Sites,
@@ -227,7 +228,7 @@ struct World {
     in_flight: Option<SiteMemory>,
     asked: std::collections::VecDeque<Millis>,
     moments: Vec<Millis>,
-    /// The latest end of a block that the owner knows, and the latest that is durable.
+    /// Latest end of a block that the owner knows; after a crash, the one in the last durable record.
     known_until: Millis,
 }
 

@@ -185,7 +185,7 @@ fn lessons_during_a_write_complete_with_the_record_after_it() {
     stage.settled(token, &[8], T + 400, &mut actions);
     assert_eq!(actions.plans[0].completes, vec![second]);
     let memory: SiteMemory = decode("site", produced(&actions)[0].value.as_ref()).unwrap();
-    // It was heard 100 ms after its time.
+    // The outcome was received 100 ms after it ended.
     assert_eq!((memory.blocked_until_ms, memory.crawl_delay_ms), (T + 5101, Some(7000)));
     assert_eq!(stage.due(T + 400), 0);
 }

@@ -1,4 +1,4 @@
-//! Schedules are deterministic and possible.
+//! Schedules are deterministic and feasible.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What was kept against what has to be kept.
+//! Comparison of stored data with the expected data.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use orbweaver_cluster_tests::Content;
 use crate::kept::{Contents, Keepsakes, Kept};
 use crate::stored::{Rows, Stored};
 
-/// Every document and row that is missing, wrong or too much.
+/// Returns all missing, wrong or surplus documents and rows.
 pub(super) fn differences(kept: &Keepsakes, stored: &Stored, documents: &BTreeMap<String, Content>) -> Vec<String> {
     let mut found = vec![];
     let none = Rows::default();
@@ -40,7 +40,7 @@ pub(super) fn differences(kept: &Keepsakes, stored: &Stored, documents: &BTreeMa
     found
 }
 
-/// The rows of one URL.
+/// Compares the rows of one URL.
 fn page(kept: &Kept, rows: &Rows, differs: &mut impl FnMut(String)) {
     let (outcome, status) = match kept {
         Kept::Page(_) => ("fetched", 200),
@@ -80,7 +80,7 @@ fn list(links: Option<u64>) -> String {
     links.map_or_else(|| "none".to_owned(), |count| format!("{count} links"))
 }
 
-/// The document of one page; that there is none is a lost page, and found as such.
+/// Compares the document of a page; a missing document is reported as a lost page.
 fn document(contents: Contents, document: Option<&Content>, differs: &mut impl FnMut(String)) {
     let Some(document) = document else { return };
     if (document.bytes, document.links) != (contents.bytes, contents.links) {

@@ -1,4 +1,4 @@
-//! Every kind of violation is planted once, and found.
+//! Each kind of violation is planted once, and found.
 
 use orbweaver_store::{PageRow, RedirectRow};
 use orbweaver_url::Fingerprint;
@@ -21,7 +21,7 @@ fn entry(at_us: u64, host: &str, target: &str, status: u16) -> Entry {
 
 const PAGE: Contents = Contents { bytes: 100, links: 3, targets: 2 };
 
-/// What has to be kept of [`good`]: two pages, one that is gone, a redirect, a robots.txt.
+/// Returns the expected stored data of [`good`]: two pages, a missing page, a redirect, a robots.txt.
 fn kept() -> Keepsakes {
     let redirect = Kept::Redirect { status: 301, target: "http://10.0.0.1/".to_owned() };
     let urls = [
@@ -37,7 +37,7 @@ fn kept() -> Keepsakes {
     }
 }
 
-/// The rows that [`kept`] asks for.
+/// Returns the rows that [`kept`] demands.
 fn stored() -> Stored {
     let kept = kept();
     let rows = |url: &str, kept: &Kept| match kept {
@@ -78,7 +78,7 @@ fn row(url: &str, outcome: &str, status: u16, bytes: u64) -> PageRow {
     }
 }
 
-/// A run in which all went well: two pages, one that is gone, one that robots.txt refuses.
+/// Returns a run without violations: two pages, a missing page, a page that robots.txt disallows.
 fn good() -> Evidence {
     let slow = Expected { kind: Some(Kind::Slow), ..expected("10.0.0.1/slow", Fate::Fetched, 1) };
     Evidence {
@@ -158,7 +158,7 @@ fn repeated_requests_count_up_to_what_the_faults_explain() {
 #[test]
 fn a_request_within_the_interval_is_impolite_whatever_lies_between() {
     fails(&verdict(|evidence| evidence.requests[2].at_us = 99), "1 us too early: the interval");
-    // Those of another site are not.
+    // Requests of another site are not affected.
     assert!(verdict(|evidence| evidence.requests[3].at_us = 101).is_ok());
 }
 
@@ -175,7 +175,7 @@ fn each_request_before_retry_after_is_over_is_impolite() {
         evidence.truth.push(expected("10.0.0.3/busy", Fate::Fetched, 2));
         evidence.documents.insert("http://10.0.0.3/busy".to_owned(), 1);
         let statuses = [(0, 429), (4_999, 200), (4_999 + 100, 200)];
-        // The clock of completion is that of the web.
+        // Completion and the web share a clock.
         evidence.completions_ms = vec![20];
         evidence.requests.extend(statuses.map(|(at_us, status)| entry(at_us, "10.0.0.3", "/busy", status)));
     });
@@ -198,7 +198,7 @@ fn what_robots_txt_refuses_and_what_is_not_in_the_truth_must_not_be_asked_for() 
     fails(&verdict(|evidence| evidence.documents.extend([document])), "has a document");
 }
 
-/// The verdict on a run of which the rows of one URL were changed.
+/// Returns the verdict on a run with altered rows of one URL.
 fn with_rows(url: &str, change: impl FnOnce(&mut Rows)) -> Verdict {
     verdict(|evidence| change(evidence.stored.urls.get_mut(url).unwrap()))
 }

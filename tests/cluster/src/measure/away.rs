@@ -1,4 +1,4 @@
-//! Servers that are away for a while.
+//! Outages of servers.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(crate) async fn run(bed: &Bed, options: &Options) -> Result<()> {
         bed.stack.stop(node, "TERM")?;
         let gone = Instant::now();
         let mut unready = vec![];
-        // Who does not use the store stays ready without it.
+        // Services that do not use the store stay ready without it.
         while gone.elapsed() < away {
             for instance in &mut instances {
                 instance.still_runs()?;

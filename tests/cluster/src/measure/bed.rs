@@ -1,4 +1,4 @@
-//! Servers of one's own, a web in a process of its own, and what is watched while both work.
+//! Environment of the measurements: dedicated servers, a web in its own process, and observation of progress.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -19,11 +19,11 @@ use tokio::time::{Instant, interval};
 
 use crate::Options;
 
-/// How long a crawl or a start may take.
+/// Time allowed for a crawl or a start.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(900);
-/// How often progress is looked at.
+/// Polling interval of progress.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Over which a rate is taken.
+/// Window over which a rate is computed.
 const WINDOW: Duration = Duration::from_secs(3);
 
 /// The servers.
@@ -40,7 +40,7 @@ impl Bed {
         Ok(Self { stack, variables: options.variables.clone(), _folder: folder })
     }
 
-    /// A pipeline without processes.
+    /// Creates a pipeline without processes.
     pub(crate) async fn cluster(&self, partitions: Partition) -> Result<Cluster> {
         let mut plan = Plan::on_servers(self.stack.brokers.clone(), self.stack.cql.clone(), partitions);
         plan.variables.extend(self.variables.iter().cloned());
@@ -48,7 +48,7 @@ impl Bed {
     }
 }
 
-/// A web that is served by a process of its own.
+/// A web served by its own process.
 pub(crate) struct Web {
     child: Child,
     pub(crate) url: String,
@@ -56,13 +56,13 @@ pub(crate) struct Web {
 }
 
 impl Web {
-    /// Pages of 16 KiB with 30 links on `hosts` hosts, each a site of its own.
+    /// Starts a web with pages of 16 KiB and 30 links on `hosts` hosts, each its own site.
     pub(crate) async fn start(pages: u64, hosts: u32) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let mut command = Command::new(binary("orbweaver-toyweb")?);
         command.args(["--pages", &pages.to_string(), "--hosts", &hosts.to_string()]);
         command.arg("--log").arg(folder.path().join("requests"));
-        // A web without end has no list of its pages.
+        // An unlimited web has no list of its pages.
         if pages <= 1_000_000 {
             command.arg("--truth").arg(folder.path().join("truth"));
         }
@@ -91,17 +91,17 @@ fn lines<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
     std::fs::read_to_string(path)?.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
 }
 
-/// All places of a topic.
+/// Returns all topic-partitions of a topic.
 pub(crate) fn places(topic: Topic, log: &dyn Log) -> Result<Vec<TopicPartition>> {
     Ok((0..log.partitions(topic)?).map(|partition| TopicPartition::new(topic, partition)).collect())
 }
 
-/// Records that were ever appended to a topic.
+/// Returns the number of records ever appended to a topic.
 pub(crate) async fn appended(log: &dyn Log, topic: Topic) -> Result<u64> {
     Ok(log.all_bounds(&places(topic, log)?).await?.iter().map(|bounds| bounds.end).sum())
 }
 
-/// Documents over time.
+/// Number of documents over time.
 pub(crate) struct Progress {
     points: Vec<(Instant, u64)>,
     ticks: tokio::time::Interval,
@@ -112,7 +112,8 @@ impl Progress {
         Self { points: vec![], ticks: interval(LOOK_EVERY) }
     }
 
-    /// Waits for the next look, and looks; the documents so far. While the log does not answer they stay what they were.
+    /// Waits for the next tick, and returns the number of documents so far. It stays unchanged while the log does not
+    /// respond.
     pub(crate) async fn look(&mut self, cluster: &Cluster) -> u64 {
         self.ticks.tick().await;
         let before = self.documents();
@@ -146,12 +147,12 @@ impl Progress {
         self.points.last().map_or(0, |(_, documents)| *documents)
     }
 
-    /// When the last document came.
+    /// Returns the arrival time of the last document.
     pub(crate) fn last(&self) -> Option<Instant> {
         self.points.last().map(|(at, _)| *at)
     }
 
-    /// Documents a second lately.
+    /// Returns the current rate over [`WINDOW`], in documents per second.
     pub(crate) fn rate(&self) -> f64 {
         let now = Instant::now();
         let from = self.points.iter().rev().find(|(at, _)| now - *at >= WINDOW).or(self.points.first());
@@ -159,7 +160,7 @@ impl Progress {
     }
 }
 
-/// Notes when documents come, beside whatever else is done.
+/// Records the arrival times of documents in the background.
 pub(crate) struct Watch {
     stop: oneshot::Sender<()>,
     moments: JoinHandle<Vec<Instant>>,
@@ -183,7 +184,7 @@ impl Watch {
         Ok(Self { stop, moments })
     }
 
-    /// The longest time without a document.
+    /// Returns the longest time without a document.
     pub(crate) async fn longest_gap(self) -> Result<Duration> {
         let _ = self.stop.send(());
         let moments = self.moments.await?;

@@ -1,4 +1,4 @@
-//! What `kill -9` of a process costs.
+//! Cost of killing a process with SIGKILL.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use tokio::time::{Instant, sleep};
 use crate::Options;
 use crate::bed::{Bed, PATIENCE, Progress, Web};
 
-/// A web without end.
+/// Number of pages of a practically unlimited web.
 const PAGES: u64 = 100_000_000;
-/// For how long the speed is taken before a kill.
+/// Duration of the speed measurement before a kill.
 const STEADY: Duration = Duration::from_secs(8);
-/// Full speed: this share of what it was before.
+/// Share of the previous speed that counts as full speed.
 const FULL: f64 = 0.9;
-/// After a kill.
+/// Time allowed for the recovery after a kill.
 const RECOVERS_WITHIN: Duration = Duration::from_secs(180);
-/// How often an instance is asked what it holds.
+/// Polling interval of an instance's open partitions.
 const ASK_EVERY: Duration = Duration::from_millis(50);
 
 pub(crate) async fn run(bed: &Bed, options: &Options) -> Result<()> {
@@ -33,7 +33,7 @@ pub(crate) async fn run(bed: &Bed, options: &Options) -> Result<()> {
 }
 
 async fn one(bed: &Bed, partitions: u32, service: Service) -> Result<()> {
-    // A cluster for each: a kill is not to meet the backlog of the one before.
+    // A cluster per service, so that a kill is not affected by the backlog of the previous one.
     let mut cluster = bed.cluster(partitions).await?;
     let web = Web::start(PAGES, 8).await?;
     let mut instances = cluster.add_all(PATIENCE).await?;
@@ -70,14 +70,14 @@ fn report(service: Service, how: &str, served: Duration, full: Duration, before:
     );
 }
 
-/// The speed now.
+/// Measures the current speed.
 async fn steady(progress: &mut Progress, cluster: &Cluster) -> f64 {
     progress.pass(cluster, STEADY).await;
     progress.rate()
 }
 
 async fn full_speed(progress: &mut Progress, cluster: &Cluster, before: f64, killed: Instant) -> Result<Duration> {
-    // The rate is of the last seconds, and the kill must have had its effect on it.
+    // The rate covers the last seconds; the kill must have affected it.
     progress.pass(cluster, Duration::from_secs(1)).await;
     while progress.rate() < FULL * before {
         ensure!(killed.elapsed() < RECOVERS_WITHIN, "{:.0} of {before:.0} pages/s", progress.rate());

@@ -1,7 +1,7 @@
-//! Measures a whole pipeline of real processes on real servers of its own: speed, what a killed process costs, scaling, servers
-//! that are away, partitions that move. Every run checks that nothing was lost before it prints a figure.
+//! Measures a whole pipeline of real processes on dedicated real servers: speed, cost of a killed process, scaling,
+//! server outages, moved partitions. Every run checks that nothing was lost before it prints a figure.
 //!
-//! `tests/cluster/measure speed` builds what it needs and runs this; `--help` lists what can be measured.
+//! `tests/cluster/measure speed` builds what it needs and runs this; `--help` lists the measurements.
 
 mod away;
 mod bed;
@@ -17,35 +17,35 @@ use clap::{Parser, ValueEnum};
 
 use crate::bed::Bed;
 
-/// Measures a pipeline of real processes on Kafka and a CQL server, all on this machine
+/// Measure a pipeline of real processes on Kafka and a CQL server, all on this machine
 #[derive(Debug, Parser)]
 #[command(name = "tests/cluster/measure")]
 struct Options {
-    /// What to measure
+    /// Measurements to run
     #[arg(required = true, value_enum)]
     what: Vec<What>,
-    /// Pages of the generated web
+    /// Number of pages of the generated web
     #[arg(long, default_value_t = 10_000)]
     pages: u64,
-    /// Partitions of every topic
+    /// Number of partitions of every topic
     #[arg(long, default_value_t = 8)]
     partitions: u32,
-    /// Records of the runs on prefilled topics
+    /// Number of records of the runs on prefilled topics
     #[arg(long, default_value_t = 1_000_000)]
     records: u64,
-    /// Seconds for which a server is away
+    /// Duration of a server outage, in seconds
     #[arg(long, default_value_t = 60)]
     away: u64,
-    /// Rounds of the speed; the servers are warm from the second on
+    /// Rounds of the speed measurement; the servers are warm from the second on
     #[arg(long, default_value_t = 3)]
     rounds: u32,
-    /// The first of ten ports on loopback for the servers
+    /// First of ten loopback ports for the servers
     #[arg(long, default_value_t = 30_092)]
     port: u16,
-    /// When Cassandra syncs its commit log: before it acknowledges (batch), or each second (periodic)
+    /// Sync mode of Cassandra's commit log: before each acknowledgement (batch), or every second (periodic)
     #[arg(long, default_value = "periodic", value_parser = ["batch", "periodic"])]
     sync: String,
-    /// One more variable of every instance, such as ORBWEAVER_FETCHER__CONCURRENCY=32
+    /// Additional variable of every instance, such as ORBWEAVER_FETCHER__CONCURRENCY=32
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = variable)]
     variables: Vec<(String, String)>,
 }
@@ -57,13 +57,13 @@ fn variable(text: &str) -> Result<(String, String), String> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum What {
-    /// Pages a second and CPU a page of every process, the servers too
+    /// Pages per second, and CPU per page of every process, servers included
     Speed,
-    /// Kill -9 of each service in turn: until its partitions are served again, until full speed
+    /// SIGKILL of each service in turn: time until its partitions are open again, and until full speed
     Kill,
     /// 1, 3, 1 instances of each service during a crawl
     Scale,
-    /// The broker, then the CQL server, away during a crawl
+    /// Outages of the broker, then of the CQL server, during a crawl
     Away,
     /// A moved partition of normalizer-dedup and frontier, with and without the local index
     Moved,

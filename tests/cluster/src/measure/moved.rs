@@ -1,4 +1,4 @@
-//! How long a partition is not served when it moves, with the local index at hand and without.
+//! Time until a moved partition is open again, with the local index and without.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! One service alone, on a topic that was filled before.
+//! A single service on a prefilled topic.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use crate::Options;
 use crate::bed::{Bed, PATIENCE, places};
 use crate::process::{megabytes, used};
 
-/// URLs of one record of `crawl.discovered`: the links of one page to one site.
+/// URLs per record of `crawl.discovered`: the links of one page to one site.
 const LINKS: u64 = 30;
 /// Sites of the prefilled records.
 const SITES: u64 = 1_000;
-/// Records of one append.
+/// Records per append.
 const AT_ONCE: u64 = 1_000;
 
 pub(crate) async fn run(bed: &Bed, options: &Options) -> Result<()> {
@@ -36,8 +36,8 @@ pub(crate) async fn run(bed: &Bed, options: &Options) -> Result<()> {
     cluster.remove().await
 }
 
-/// Starts one instance, waits until it has committed all of a topic, and says what that took from its first commit on: joining
-/// the group is no part of it.
+/// Starts one instance, waits until it has committed a whole topic, and prints the cost since its first commit: joining
+/// the group is excluded.
 async fn measure(cluster: &Cluster, service: Service, topic: Topic, count: u64, what: &str) -> Result<()> {
     let mut instance = start(cluster, service).await?;
     let (first, all) = until_committed(cluster, service, topic, &mut instance, |committed, _| committed > 0).await?;
@@ -71,7 +71,7 @@ pub(crate) async fn caught_up(
     Ok(())
 }
 
-/// Waits until `done` of the records of a topic that a service has committed, and of all that it holds; gives both.
+/// Waits until `done` of the number of committed records of a topic and the number of all its records. Returns both.
 async fn until_committed(
     cluster: &Cluster,
     service: Service,
@@ -100,7 +100,7 @@ pub(crate) async fn discover(cluster: &Cluster, partitions: u32, urls: u64, repe
     let records = urls / LINKS;
     for first in (0..records).step_by(AT_ONCE as usize) {
         let batch = (first..records.min(first + AT_ONCE)).map(|number| {
-            // What is new goes up by one every so many URLs; the others are spread over what came before.
+            // Every `repeats`-th URL is new; the others are spread over earlier ones.
             let fresh = number * LINKS / repeats;
             let site = site(number);
             let url = |link: u64| {

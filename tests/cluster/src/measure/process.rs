@@ -1,4 +1,4 @@
-//! What a process used, from `/proc`.
+//! Resource usage of processes, from `/proc`.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use orbweaver_cluster_tests::Instance;
 
 use crate::bed::{Bed, Web};
 
-/// Ticks a second in `/proc/PID/stat`: fixed at 100 on Linux for what user space sees.
+/// Ticks per second in `/proc/PID/stat`: for user space always 100 on Linux.
 const TICKS: u64 = 100;
 
-/// What a process used until now.
+/// Resource usage of a process so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Used {
     pub(crate) cpu: Duration,
@@ -20,7 +20,8 @@ pub(crate) fn used(pid: Option<u32>) -> Used {
     let read = |file: &str| {
         pid.and_then(|pid| std::fs::read_to_string(format!("/proc/{pid}/{file}")).ok()).unwrap_or_default()
     };
-    // The second field is the program's name in parentheses and may hold spaces; user and system time are the 14th and 15th.
+    // The second field is the program's name in parentheses and may contain spaces; user and system time are the 14th
+    // and 15th.
     let stat = read("stat");
     let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
     let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok()).unwrap_or_default();
@@ -32,7 +33,7 @@ pub(crate) fn used(pid: Option<u32>) -> Used {
     }
 }
 
-/// Everybody who works for a crawl, by name.
+/// Returns all processes that work for a crawl, by name.
 pub(crate) fn everybody(bed: &Bed, web: &Web, instances: &[Instance]) -> Vec<(String, Option<u32>)> {
     let mut all: Vec<_> = instances.iter().map(|instance| (instance.name().to_owned(), instance.id())).collect();
     all.push(("Kafka".to_owned(), bed.stack.pid("1")));

@@ -1,4 +1,4 @@
-//! More and fewer instances while a crawl runs.
+//! Changes of the number of instances during a crawl.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use crate::Options;
 use crate::bed::{Bed, PATIENCE, Progress, Watch, Web};
 
-/// How long a group may take to settle.
+/// Time allowed for a group to settle.
 const SETTLES_WITHIN: Duration = Duration::from_secs(60);
 
 pub(crate) async fn run(bed: &Bed, options: &Options) -> Result<()> {
@@ -36,7 +36,7 @@ pub(crate) async fn run(bed: &Bed, options: &Options) -> Result<()> {
     let going_up = watch.longest_gap().await?;
     let watch = Watch::start(&cluster).await?;
     for service in Service::ALL {
-        // Those that came first go: what they hold moves.
+        // The oldest instances stop, so that their partitions move.
         for _ in 0..2 {
             let at = instances.iter().position(|instance| instance.name() == service.name());
             let leaver = instances.remove(at.unwrap_or_default());
@@ -60,7 +60,7 @@ pub(crate) async fn run(bed: &Bed, options: &Options) -> Result<()> {
     cluster.remove().await
 }
 
-/// Waits until all partitions of a service are served and spread evenly; how many each instance has.
+/// Waits until all partitions of a service are open and spread evenly. Returns the number per instance.
 async fn settled(instances: &[Instance], service: Service, partitions: u32) -> Result<Vec<u32>> {
     let end = Instant::now() + SETTLES_WITHIN;
     loop {

@@ -1,4 +1,4 @@
-//! Pages a second, and who pays for them.
+//! Pages per second, and the CPU time of each process.
 
 use std::time::Duration;
 

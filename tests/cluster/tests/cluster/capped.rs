@@ -1,4 +1,4 @@
-//! A cap on pages, counted by two frontiers.
+//! A page cap, counted by two frontiers.
 
 use anyhow::{Result, ensure};
 use orbweaver_cluster_tests::{Cluster, Instance, Plan, Service, requested_pages};
@@ -46,7 +46,7 @@ async fn a_cap_holds_over_two_frontiers_and_their_successors_and_is_raised_and_t
         ensure!(begun.elapsed() < PATIENCE, "{} requests", web.log().count());
         sleep(Duration::from_millis(50)).await;
     }
-    // The pages that there are already count, too.
+    // Pages fetched before also count.
     set(&cluster, &CAP.to_string())?;
     let wait = ["status", "--wait", "--json", "--max-time", "100s"];
     let status = orbweaver(&cluster, &wait)?;
@@ -60,7 +60,7 @@ async fn a_cap_holds_over_two_frontiers_and_their_successors_and_is_raised_and_t
     ensure!(told["pages"].as_u64().is_some_and(|told| told >= CAP as u64 && told <= pages as u64), "{status}");
     ensure!(pages <= CAP + 40, "{pages} pages are too many for a cap of {CAP}");
 
-    // Who comes after both counts on where they ended.
+    // The successors of both continue their counts.
     instances.remove(5).kill().await?;
     instances.remove(1).kill().await?;
     instances.insert(1, cluster.add(Service::Frontier).await?);

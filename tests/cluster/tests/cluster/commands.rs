@@ -1,4 +1,4 @@
-//! The commands that work on a cluster, as a user types them.
+//! Commands for clusters, run as by a user.
 
 use anyhow::{Context as _, Result, ensure};
 use orbweaver_cluster_tests::{Cluster, Found, Plan};
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::PATIENCE;
 
-/// Runs a command on a cluster: its words, split at spaces.
+/// Runs a command on a cluster; `words` are split at spaces.
 pub(crate) async fn orbweaver(cluster: &Cluster, words: &str) -> Result<Ended> {
     let brokers = orbweaver_testkit::brokers();
     let on = ["--brokers", &brokers, "--prefix", cluster.prefix()];
@@ -30,7 +30,7 @@ async fn topics_seeds_status_and_dead_letters_do_what_they_say() -> Result<()> {
     let [web, later] = webs;
     let (web, later) = (web?, later?);
 
-    // There is no crawl yet, and topics are what they are.
+    // There is no crawl yet, and existing topics keep their number of partitions.
     let seed = format!("seed {}", web.start_url());
     orbweaver(&cluster, &seed).await?.expect(64, &["no crawl `default`", "orbweaver topics create"])?;
     orbweaver(&cluster, "topics create --partitions 8").await?.expect(74, &["8", "4"])?;
@@ -41,7 +41,7 @@ async fn topics_seeds_status_and_dead_letters_do_what_they_say() -> Result<()> {
     let listed = orbweaver(&cluster, "topics list").await?;
     ensure!(listed.stdout.contains(&format!("{}.seeds", cluster.prefix())), "{}", listed.stdout);
 
-    // A seed waits, and nobody is there to take it.
+    // A seed is pending, and no process consumes it.
     orbweaver(&cluster, &seed).await?.expect(0, &["1 seeds"])?;
     orbweaver(&cluster, "seed ftp://example.org/").await?.expect(64, &["ftp"])?;
     let status = orbweaver(&cluster, "status --json").await?;
@@ -49,7 +49,7 @@ async fn topics_seeds_status_and_dead_letters_do_what_they_say() -> Result<()> {
     ensure!(status["complete"] == false && status["stages"][0]["lag"] == 1, "{status}");
     orbweaver(&cluster, "status --wait --max-time 2s").await?.expect(75, &["not complete"])?;
 
-    // A seed of a crawl that nobody has created yet.
+    // A seed of a crawl that does not exist yet.
     let early = format!("{{\"url\":\"{}\",\"crawl\":\"later\"}}", later.start_url());
     cluster.seed(&[&early]).await?;
     let mut instances = cluster.add_all(PATIENCE).await?;
@@ -60,7 +60,7 @@ async fn topics_seeds_status_and_dead_letters_do_what_they_say() -> Result<()> {
     ensure!(letter["value"] == early && letter["reason"].to_string().contains("no crawl `later`"), "{letter}");
     orbweaver(&cluster, "dead-letters replay 9:9").await?.expect(64, &["9:9"])?;
 
-    // When the cause is mended, it is given once more; and not a second time.
+    // After its cause is fixed, the dead letter is replayed once, and not a second time.
     orbweaver(&cluster, &format!("crawl {} --crawl later --scope host --max-depth 0", web.start_url()))
         .await?
         .expect(0, &[])?;

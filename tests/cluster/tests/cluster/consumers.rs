@@ -1,4 +1,4 @@
-//! Consumer groups of users: which keep documents from being deleted.
+//! Users' consumer groups, which prevent the deletion of documents.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{
     commands::{lines, orbweaver},
 };
 
-/// Waits until the records below an offset are deleted, and no more than those.
+/// Waits until exactly the records below an offset are deleted.
 async fn until_deleted(cluster: &Cluster, place: TopicPartition, below: Offset) -> Result<()> {
     let begun = Instant::now();
     loop {
@@ -42,7 +42,7 @@ async fn a_declared_group_keeps_documents_an_undeclared_one_does_not_and_a_remov
     let listed = orbweaver(&cluster, "consumers list").await?;
     ensure!(listed.stdout.contains("no group is declared"), "{}", listed.stdout);
 
-    // Declared, with its start committed; another group that has committed is not.
+    // A declared group, with its start committed; another group commits, but is not declared.
     let added = orbweaver(&cluster, "consumers add indexer").await?;
     added.expect(0, &[])?;
     ensure!(added.stdout.contains(&format!("group.id={}.indexer", cluster.prefix())), "{}", added.stdout);
@@ -53,7 +53,7 @@ async fn a_declared_group_keeps_documents_an_undeclared_one_does_not_and_a_remov
     let mut frontier = cluster.add(Service::Frontier).await?;
     frontier.ready(PATIENCE).await?;
 
-    // However old they are, exactly what it has committed goes.
+    // Regardless of their age, exactly the records that the group has committed are deleted.
     for commit in [4, 7] {
         cluster.log.begin_group("indexer", vec![(place, commit)]).await?;
         until_deleted(&cluster, place, commit).await?;
@@ -62,7 +62,7 @@ async fn a_declared_group_keeps_documents_an_undeclared_one_does_not_and_a_remov
     let [group] = &lines(&listed)?[..] else { anyhow::bail!("not one group: {}", listed.stdout) };
     ensure!(group["group"] == "indexer" && group["lag"] == 3 && group["without_commit"] == 0, "{group}");
 
-    // Removed, it keeps nothing, and the bound applies.
+    // Once removed, the group retains nothing, and the time limit applies.
     orbweaver(&cluster, "consumers remove indexer").await?.expect(0, &[])?;
     until_deleted(&cluster, place, 10).await?;
     orbweaver(&cluster, "consumers remove indexer").await?.expect(64, &["indexer", "not declared"])?;

@@ -1,4 +1,4 @@
-//! A crawl by processes finds what there is, once.
+//! A crawl by several processes finds every page, once.
 
 use anyhow::{Result, ensure};
 use orbweaver_cluster_tests::{Cluster, Found, Plan, requested_pages};
@@ -15,7 +15,7 @@ async fn seeds_alone_make_five_processes_fetch_every_page_once_and_then_it_is_co
     let config = WebConfig { pages: 1_000, bytes: 4_000, address_hosts: 8, ..WebConfig::default() };
     let web = ToyWeb::start(config, &Serving { port: 0, logging: Logging::File(log.clone()) })?;
     let mut instances = cluster.add_all(PATIENCE).await?;
-    // An empty pipeline is complete as soon as nothing moves any more: claims are records, too.
+    // An empty pipeline is complete once no log end moves any more: claims are records, too.
     cluster.complete(PATIENCE, &mut instances).await?;
 
     let begun = std::time::Instant::now();

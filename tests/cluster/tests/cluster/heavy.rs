@@ -1,4 +1,4 @@
-//! Pages that are too much for a careless crawler, on real servers: large bodies, many links, deep nesting.
+//! Pages that overload a careless crawler, on real servers: large bodies, many links, deep nesting.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -15,10 +15,10 @@ use crate::{
     scope::{orbweaver, said},
 };
 
-/// Crawls the heavy web; returns its documents by path.
+/// Crawls the heavy web. Returns its documents by path.
 async fn crawl(plan: Plan) -> Result<BTreeMap<String, Document>> {
     let plan = plan.with("ORBWEAVER_NORMALIZER_DEDUP__DEFAULT_SCOPE", "host");
-    // What was discovered is read at the end.
+    // The records of discovered URLs are read at the end.
     let mut cluster = Cluster::start(plan.with("ORBWEAVER_FRONTIER__DELETE_INTERVAL", "1h")).await?;
     let folder = tempfile::tempdir()?;
     let log = folder.path().join("requests");
@@ -60,7 +60,7 @@ async fn crawl(plan: Plan) -> Result<BTreeMap<String, Document>> {
     by_path
 }
 
-/// All records of a topic, decoded.
+/// Reads and decodes all records of a topic.
 async fn records<T: DeserializeOwned>(log: &dyn Log, topic: Topic, name: &'static str) -> Result<Vec<T>> {
     let mut found = vec![];
     for partition in 0..log.partitions(topic)? {

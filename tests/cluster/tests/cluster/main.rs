@@ -15,5 +15,5 @@ mod seeds;
 
 use std::time::Duration;
 
-/// How long servers and processes of a busy machine may take for something.
+/// Time allowed for operations of servers and processes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);

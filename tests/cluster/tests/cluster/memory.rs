@@ -1,4 +1,4 @@
-//! Heavy pages, and a broker that is unavailable meanwhile: memory stays bounded, and nothing is lost.
+//! Heavy pages during a broker outage: memory stays bounded, and nothing is lost.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use orbweaver_testkit::Stack;
 use orbweaver_toyweb::{GreedyConfig, Logging, Serving, ToyWeb};
 use tokio::time::{Instant, sleep};
 
-/// How long the crawl may take on a busy machine, without optimisation.
+/// Time allowed for the crawl on a busy machine, in an unoptimized build.
 const PATIENCE: Duration = Duration::from_secs(1800);
-/// How long the broker is unavailable.
+/// Duration of the broker outage.
 const AWAY: Duration = Duration::from_secs(60);
-/// The most memory of a process, in bytes.
+/// Maximum memory of a process, in bytes.
 const MOST_BYTES: u64 = 512 << 20;
 
 #[tokio::test]

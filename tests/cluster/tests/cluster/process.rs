@@ -42,7 +42,7 @@ async fn the_second_signal_ends_a_process_at_once() -> Result<()> {
     let mut cluster = Cluster::start(Plan::on_shared_servers(1)).await?;
     let mut instance = cluster.add(Service::RateLimiter).await?;
     instance.ready(PATIENCE).await?;
-    // Frozen in between, so that both signals are there before it can act on the first.
+    // Suspended, so that both signals arrive before it can act on the first.
     instance.signal(Signal::STOP)?;
     instance.signal(Signal::TERM)?;
     instance.signal(Signal::INT)?;

@@ -1,4 +1,4 @@
-//! Deduplication, with its log on the brokers, against an exact reference.
+//! Deduplication, with its log on the brokers, compared with an exact reference.
 
 use anyhow::{Result, ensure};
 use orbweaver_pipeline_tests::Orbweaver;
@@ -34,7 +34,7 @@ async fn on_kafka_each_url_passes_exactly_once_also_when_the_index_is_gone() -> 
         ensure!(figures["false_positives"] == 0 && figures["false_negatives"] == 0, "{what}: {figures}");
         ensure!(figures["distinct"] == 35_000, "{what}: {figures}");
     }
-    // Another one's folder is not gone on with.
+    // The directory of another replay is not continued.
     replay("50000")?.arg("--out").arg(&out).end(PATIENCE).await?.expect(64, &["100000", "50000"])?;
     replay("20000")?.end(PATIENCE).await?.expect(0, &[])?;
     Ok(())

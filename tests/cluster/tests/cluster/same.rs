@@ -1,4 +1,4 @@
-//! One crawl, in one process and by processes on the servers: the same documents.
+//! One crawl yields the same documents in one process and by processes on the servers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use crate::{PATIENCE, commands::orbweaver};
 
-/// What depends on when and by which way a page was reached, which is another one in each run.
+/// Fields that depend on the time and the path by which a page was reached, and so differ between runs.
 const OF_THE_RUN: [&str; 4] = ["fetched_at", "depth", "via", "redirects"];
 
-/// The documents of a crawl without [`OF_THE_RUN`].
+/// Returns the documents of a crawl without [`OF_THE_RUN`].
 fn documents(out: &Path) -> Result<BTreeMap<String, Value>> {
     let mut documents = Output::documents(out)?;
     for document in documents.values_mut().filter_map(Value::as_object_mut) {
@@ -23,7 +23,7 @@ fn documents(out: &Path) -> Result<BTreeMap<String, Value>> {
     Ok(documents)
 }
 
-/// Crawls `start` both ways, and compares every field of every document; gives how many there are.
+/// Crawls `start` both ways and compares every field of every document. Returns the number of documents.
 async fn same_both_ways(start: &str, options: &[&str]) -> Result<usize> {
     let (alone, together) = (tempfile::tempdir()?, tempfile::tempdir()?);
     let command = |out: &Path, further: &[&str]| -> Result<Orbweaver> {

@@ -59,7 +59,7 @@ async fn pages_that_are_excluded_while_they_wait_are_not_fetched_and_the_crawl_c
     let requested = requested_pages(&log)?;
     let even = requested.keys().filter(|url| excluded(url)).count();
     println!("{changed} requests before, {} in all, {even} of pages that were excluded in the end", requested.len());
-    // What was under way may still come; half of all pages would be even.
+    // Requests in flight at the change may still arrive; without it, half of the pages would be even.
     ensure!(even < requested.len() / 3, "{even} of {} requested pages are excluded", requested.len());
     ensure!(requested.len() as u64 > changed, "nothing was fetched after the change");
     for instance in &mut instances {

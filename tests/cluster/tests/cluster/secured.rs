@@ -1,4 +1,4 @@
-//! A crawl on servers that demand TLS and a log-in, with secrets from files alone.
+//! A crawl on servers that demand TLS and authentication, with secrets from files only.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use orbweaver_toyweb::{Logging, Serving, ToyWeb, WebConfig};
 
 use crate::PATIENCE;
 
-/// What reaches secured servers: variables of services and command alike.
+/// Returns the variables with which services and the command connect to secured servers.
 fn variables(stack: &Stack) -> Vec<(String, String)> {
     let plain = [("KAFKA__PROPERTIES__SECURITY__PROTOCOL", "sasl_ssl"), ("CQL__TLS", "true")];
     let mechanism = ("KAFKA__PROPERTIES__SASL__MECHANISM", "SCRAM-SHA-512");
@@ -33,7 +33,7 @@ fn variables(stack: &Stack) -> Vec<(String, String)> {
     plain.chain(files).map(|(name, value)| (format!("ORBWEAVER_{name}"), value)).collect()
 }
 
-/// The properties of a client that reads the same files.
+/// Returns the properties of a client that uses the same files.
 fn properties(stack: &Stack) -> Result<Vec<(String, String)>> {
     let read = |name| fs::read_to_string(stack.secret(name)).map(|text| text.trim_end().to_owned());
     let properties = [
@@ -46,7 +46,7 @@ fn properties(stack: &Stack) -> Result<Vec<(String, String)>> {
     Ok(properties.map(|(name, value)| (name.to_owned(), value)).to_vec())
 }
 
-/// The command, with these variables and no others of ours.
+/// Returns the command with these variables and the inherited ones except `ORBWEAVER_*`.
 fn orbweaver(arguments: &[&str], variables: &[(String, String)]) -> Result<Command> {
     let mut command = Command::new(binary("orbweaver")?);
     let inherited = std::env::vars_os().filter(|(name, _)| !name.to_string_lossy().starts_with("ORBWEAVER_"));
@@ -54,7 +54,7 @@ fn orbweaver(arguments: &[&str], variables: &[(String, String)]) -> Result<Comma
     Ok(command)
 }
 
-/// All files below a folder.
+/// Collects all files below a directory.
 fn files(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -104,7 +104,7 @@ async fn a_crawl_on_servers_that_demand_tls_and_a_log_in_is_complete_and_shows_n
     let bare = orbweaver(&[&["status"], &servers[..]].concat(), &[])?.output()?;
     ensure!(!bare.status.success(), "the brokers ask for no password");
 
-    // The other name and password are those that every such server begins with.
+    // The CQL name and password are the defaults of every such server, so only Kafka's password is searched for.
     let password = fs::read_to_string(stack.secret("kafka-password"))?;
     let mut written = vec![];
     files(cluster.folder_of(1).parent().context("a folder of all")?, &mut written)?;

@@ -1,4 +1,4 @@
-//! Seeds of another client: `kcat`, as anyone may produce them.
+//! Seeds from another client, `kcat`.
 
 use std::process::Stdio;
 
@@ -10,7 +10,7 @@ use tokio::{io::AsyncWriteExt as _, process::Command, time::timeout};
 
 use crate::PATIENCE;
 
-/// Lines that no seed can be made of, each for another reason.
+/// Lines that are invalid as seeds, each for a different reason.
 const RUBBISH: [&[u8]; 6] = [
     b"no url at all",
     b"ftp://example.org/",
@@ -20,7 +20,7 @@ const RUBBISH: [&[u8]; 6] = [
     b"{\"url\": \"http://example.org/\", \"crawl\": \"nobody-created-it\"}",
 ];
 
-/// Produces what is given, one record a line, to the seeds of a cluster.
+/// Produces `lines`, one record per line, to the seeds of a cluster.
 async fn kcat(cluster: &Cluster, options: &[&str], lines: &[u8]) -> Result<()> {
     let (brokers, topic) = (orbweaver_testkit::brokers(), format!("{}.seeds", cluster.prefix()));
     let mut command = Command::new("kcat");
@@ -55,7 +55,8 @@ async fn seeds_of_kcat_are_crawled_whatever_their_form_and_rubbish_goes_to_the_d
         .await?;
     kcat(&cluster, &[], &RUBBISH.join(&b'\n')).await?;
     kcat(&cluster, &["-K", "|", "-Z"], b"a key alone|\n").await?;
-    // The last of its partition is the marker of the transaction, which nobody is given and nobody can commit for its own sake.
+    // The last offset of its partition is then the transaction's control marker, which is never delivered and cannot be
+    // committed on its own.
     let transaction = format!("transactional.id={}", cluster.prefix());
     kcat(&cluster, &["-X", &transaction], format!("{within}\n").as_bytes()).await?;
 

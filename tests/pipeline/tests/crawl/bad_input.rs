@@ -1,4 +1,4 @@
-//! Bad input gets a clear error that names the thing, and its exit code.
+//! Bad input yields a clear error that names its cause, and the matching exit code.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,10 +15,10 @@ const USAGE: i32 = 64;
 const NO_INPUT: i32 = 66;
 const NO_SEED: i32 = 69;
 const NO_OUTPUT: i32 = 73;
-/// How long a wrong command line may take to say so.
+/// Time allowed for an invalid command line to fail.
 const SOON: Duration = Duration::from_secs(10);
 
-/// Runs a command line that is wrong, in a folder of its own, which must stay empty.
+/// Runs an invalid command line in a temporary directory, which must stay empty.
 async fn refused(arguments: &[&str], code: i32, words: &[&str]) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let ended = Orbweaver::new(arguments)?.within(folder.path()).end(SOON).await?;
@@ -77,7 +77,7 @@ async fn an_output_that_is_a_file_or_somebody_elses_folder_is_left_alone() -> Re
 
 #[tokio::test]
 async fn an_output_that_cannot_be_written_is_named() -> Result<()> {
-    // Not even root can make a folder here.
+    // Not even root can create a directory here.
     let out = Path::new("/proc/orbweaver.crawl");
     Orbweaver::crawl("http://127.0.0.1:9/", out, "")?.end(SOON).await?.expect(NO_OUTPUT, &["/proc/orbweaver.crawl"])?;
     if rustix::process::geteuid().is_root() {
@@ -135,7 +135,7 @@ async fn seeds_are_read_from_standard_input() -> Result<()> {
 #[tokio::test]
 async fn a_host_that_cannot_be_reached_is_no_seed() -> Result<()> {
     let out = tempfile::tempdir()?;
-    // A port that was just free: nothing listens there.
+    // A port that was just free, so nothing listens there.
     let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let url = format!("http://127.0.0.1:{port}/");
     Orbweaver::crawl(&url, out.path(), "")?.end(PATIENCE).await?.expect(NO_SEED, &[&url])

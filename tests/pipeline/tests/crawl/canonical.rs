@@ -1,4 +1,4 @@
-//! The canonical policy of a crawl, as the server sees it.
+//! The canonical policy of a crawl, as seen by the server.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -8,7 +8,7 @@ use orbweaver_toyweb::{Logging, Serving, ToyWeb, WebConfig};
 
 use crate::{PATIENCE, serve};
 
-/// A page with one link in many words, and another.
+/// A page with many spellings of one link, and another link.
 const LINKS: &str = "<a href='/a.html'>1</a><a href='/a.html?utm_source=x'>2</a><a href='.//a.html?fbclid=y'>3</a>
     <a href='/%61.html'>4</a><a href='/a.html?b=1&a=2'>5</a><a href='/a.html?a=2&b=1'>6</a><a href='/d/index.html'>7</a>
     <a href='/d/'>8</a>";

@@ -1,4 +1,4 @@
-//! A crawl finds everything, and asks for each page once.
+//! A crawl finds every page, and requests each once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -85,7 +85,7 @@ async fn every_page_of_a_real_tree_that_an_independent_walk_reaches_is_fetched_e
     Ok(())
 }
 
-/// The path of a URL below the root, with its escapes decoded.
+/// Returns the decoded path of a URL, relative to the root.
 fn path(url: &str) -> Result<String> {
     let url = Url::parse(url)?;
     let mut bytes = Vec::new();

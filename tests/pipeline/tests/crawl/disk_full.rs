@@ -1,4 +1,4 @@
-//! A full disk is a clear error, and the crawl goes on when there is room.
+//! A full disk yields a clear error, and the crawl resumes once there is space.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +9,7 @@ use orbweaver_toyweb::WebConfig;
 
 use crate::{PATIENCE, serve};
 
-/// A small file system of its own; unmounted when dropped.
+/// A small temporary file system; unmounted on drop.
 struct Small<'a>(&'a Path);
 
 impl<'a> Small<'a> {

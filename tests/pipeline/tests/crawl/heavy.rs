@@ -1,4 +1,4 @@
-//! Pages that are too much for a careless crawler: large bodies, many links, deep nesting.
+//! Pages that overload a careless crawler: large bodies, many links, deep nesting.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::PATIENCE;
 
-/// Crawls the heavy web; returns its documents by path.
+/// Crawls the heavy web. Returns its documents by path.
 async fn crawl(options: &str) -> Result<BTreeMap<String, Value>> {
     let web = ToyWeb::start_heavy(&Serving { port: 0, logging: Logging::Memory(1 << 20) })?;
     let out = tempfile::tempdir()?;
@@ -29,7 +29,7 @@ async fn crawl(options: &str) -> Result<BTreeMap<String, Value>> {
     ensure!(documents.keys().eq(&paths), "documents of {:?}", documents.keys());
     let requested = Requests::new(web.log().entries()).pages();
     ensure!(requested.len() == paths.len() && requested.values().all(|times| *times == 1), "{requested:?}");
-    // Each outside link is decided on once: all of them went to `crawl.discovered`.
+    // Each outside link is decided once: all of them went to `crawl.discovered`.
     let outside: usize = paths.iter().map(|path| heavy_links(path).len()).sum();
     ensure!(output.summary["links"]["out_of_scope"] == outside, "{}", output.summary["links"]);
     Ok(documents)

@@ -8,7 +8,7 @@ use orbweaver_toyweb::WebConfig;
 
 use crate::{PATIENCE, serve};
 
-/// How long a crawl may take to stop when it is asked to.
+/// Time allowed for a crawl to stop.
 const SECONDS_TO_STOP: Duration = Duration::from_secs(10);
 
 #[tokio::test]
@@ -50,7 +50,8 @@ async fn a_second_ctrl_c_does_not_wait_for_a_slow_site_and_loses_nothing() -> Re
     let out = tempfile::tempdir()?;
     let mut crawl = Orbweaver::crawl(web.start_url(), out.path(), "")?.start()?;
     until("a few requests", PATIENCE, || Ok(web.log().count() >= 4 || !crawl.runs()?)).await?;
-    // The first is waited out; which of those that follow comes after it was seen is the system's affair.
+    // The first signal starts a graceful stop; the system determines which of the following arrives after it was
+    // handled.
     until("the end", SECONDS_TO_STOP, || {
         let runs = crawl.runs()?;
         if runs {
@@ -85,7 +86,7 @@ async fn without_the_frontiers_index_an_interrupted_crawl_goes_on_and_asks_nothi
     let web = serve(WebConfig { seed: 8, pages: 900, bytes: 4_000, address_hosts: 3, ..WebConfig::default() })?;
     let (out, truth) = (tempfile::tempdir()?, web.truth());
     let index = out.path().join("state/frontier");
-    // Twice: with the index deleted, and with one that is no index.
+    // Twice: with the index deleted, and with an invalid index.
     for is_nonsense in [false, true] {
         let enough = web.log().count() + 150;
         let mut crawl = Orbweaver::crawl(web.start_url(), out.path(), "")?.start()?;

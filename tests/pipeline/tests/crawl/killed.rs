@@ -1,4 +1,4 @@
-//! `kill -9` at any moment loses nothing, and repeats little.
+//! SIGKILL at any moment loses nothing, and repeats little.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use orbweaver_toyweb::WebConfig;
 
 use crate::{PATIENCE, serve};
 
-/// Pages that one kill may cause to be requested again.
+/// Maximum number of pages requested again because of one kill.
 const REPEATED: usize = 256;
 const KILLS: usize = 20;
 
@@ -31,8 +31,8 @@ async fn twenty_kills_at_random_moments_lose_nothing_and_the_same_command_goes_o
     let command = || Orbweaver::crawl(web.start_url(), out.path(), "--concurrency 64");
     let mut ends = Vec::new();
     for _ in 0..KILLS {
-        // A number of requests, not of milliseconds, so that every run gets somewhere on every machine; then a while
-        // more, so that the kill falls anywhere between two requests. Every fourth kill comes while it starts.
+        // A number of requests, not of milliseconds, so that every run makes progress on every machine; then a short
+        // pause, so that the kill can fall anywhere between two requests. About every fourth kill falls into the start.
         let (requests, pause_us) = (dice.roll(1, 120), dice.roll(0, 20_000));
         let starting = dice.roll(0, 3) == 0;
         let before = web.log().count();

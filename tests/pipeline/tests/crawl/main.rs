@@ -1,4 +1,4 @@
-//! The real `orbweaver` binary against webs that know their own truth.
+//! The real `orbweaver` binary against webs with a known truth.
 
 mod bad_input;
 mod canonical;
@@ -19,10 +19,10 @@ use std::time::Duration;
 use anyhow::Result;
 use orbweaver_toyweb::{Logging, Serving, ToyWeb, WebConfig};
 
-/// The longest that a test waits for a crawl to end.
+/// Maximum wait for the end of a crawl.
 const PATIENCE: Duration = Duration::from_secs(55);
 
-/// A web that remembers every request of a test.
+/// Serves a web that records every request.
 fn serve(config: WebConfig) -> Result<ToyWeb> {
     let serving = Serving { port: 0, logging: Logging::Memory(1 << 20) };
     Ok(ToyWeb::start(config, &serving)?)

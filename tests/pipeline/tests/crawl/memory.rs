@@ -1,4 +1,4 @@
-//! Memory is bounded by bytes, whatever sites answer.
+//! Memory is bounded in bytes, whatever sites respond.
 
 use anyhow::{Result, ensure};
 use orbweaver_pipeline_tests::{Orbweaver, Output, Requests};
@@ -6,7 +6,7 @@ use orbweaver_toyweb::{GreedyConfig, Logging, Serving, ToyWeb};
 
 use crate::PATIENCE;
 
-/// Crawls every page of a greedy web, and returns the most memory that the process had, in bytes.
+/// Crawls every page of a greedy web. Returns the peak memory of the process, in bytes.
 async fn crawl(config: GreedyConfig) -> Result<u64> {
     let web = ToyWeb::start_greedy(config, &Serving { port: 0, logging: Logging::Memory(1 << 20) })?;
     let out = tempfile::tempdir()?;

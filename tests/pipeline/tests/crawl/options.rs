@@ -1,4 +1,4 @@
-//! What the options of a crawl do, as the server sees it.
+//! Effects of the options of a crawl, as seen by the server.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ async fn max_depth_fetches_all_that_is_so_many_links_away_and_nothing_further() 
     let whole = tempfile::tempdir()?;
     Orbweaver::crawl(web.start_url(), whole.path(), "")?.end(PATIENCE).await?.expect(0, &[])?;
     let documents = Output::read(whole.path())?.documents;
-    // The links of the documents give the distances, whatever depth the crawl reached them at.
+    // The links of the documents determine the distances, independently of the depth at which the crawl reached them.
     let mut near = BTreeSet::from([web.start_url().to_owned()]);
     for _ in 0..2 {
         let links = near.iter().filter_map(|url| documents[url]["links"].as_array()).flatten();

@@ -1,4 +1,4 @@
-//! The gaps in the server's own log.
+//! Gaps between requests in the server's request log.
 
 use std::time::Duration;
 
@@ -48,12 +48,12 @@ async fn a_site_that_said_429_is_left_alone_until_its_retry_after_is_over_across
         ..WebConfig::default()
     })?;
     let (out, truth) = (tempfile::tempdir()?, web.truth());
-    // At a rate one request a site is under way, so that not one may follow the 429.
+    // With a rate limit a site has one request in flight, so that no request may follow the 429.
     let command = || Orbweaver::crawl(web.start_url(), out.path(), "--rate 10");
     let mut crawl = command()?.start()?;
     let refused = || web.log().entries().iter().any(|entry| entry.status == 429);
     until("a 429", PATIENCE, || Ok(refused() || !crawl.runs()?)).await?;
-    // Not a wait for a state: this is the moment at which the block must have become durable.
+    // A fixed time, not a wait for a state: by then the block must be durable.
     tokio::time::sleep(Duration::from_millis(300)).await;
     crawl.kill().await?;
     command()?.end(PATIENCE).await?.expect(0, &[])?;

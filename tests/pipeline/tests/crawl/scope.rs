@@ -1,4 +1,4 @@
-//! A crawl that goes on with another scope, as the server sees it.
+//! A crawl that resumes with another scope, as seen by the server.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Traps and an honest archive: what a crawl fetches of them in each mode.
+//! Traps and an honest archive: the pages that a crawl fetches of them in each mode.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use orbweaver_toyweb::{Kind, WebConfig};
 
 use crate::serve;
 
-/// An archive has 10,500 pages; with all else that runs beside, that takes a while.
+/// An archive has 10,500 pages, which takes a while when other tests run concurrently.
 const PATIENCE: Duration = Duration::from_secs(240);
-/// Requests a second at which as many are in flight as the tests allow for.
+/// Rate at which no more requests are in flight than the tests tolerate.
 const RATE: &str = "--rate 100";
 
 const TRAPS: [Kind; 4] = [Kind::Calendar, Kind::SessionMaze, Kind::RepeatingPath, Kind::EchoSearch];
@@ -20,7 +20,7 @@ fn web(kinds: &[Kind]) -> WebConfig {
     WebConfig { pages: 1, links: 2, bytes: 500, specials, ..WebConfig::default() }
 }
 
-/// The documents of a kind of place.
+/// Returns the number of documents of a kind of special place.
 fn pages(output: &Output, kind: Kind) -> usize {
     let directory = format!("/x/{}/", kind.name());
     output.documents.keys().filter(|url| url.contains(&directory)).count()
@@ -54,7 +54,7 @@ async fn every_trap_ends_by_itself_when_traps_are_refused_and_what_is_refused_is
     for kind in TRAPS {
         let output = crawl(&[kind], &format!("--traps strict {RATE}")).await?;
         output.ended_by("complete")?;
-        // The hard limit, what says something new, what no page of its kind led to, and what was in flight.
+        // The hard limit, pages with new content, pages not linked from a page of their kind, and requests in flight.
         let fetched = pages(&output, kind);
         ensure!((150..1500).contains(&fetched), "{}: {fetched} pages", kind.name());
         let refused = output.summary["urls"]["refused"]["trap"].as_u64().context("nothing was refused")?;
@@ -86,7 +86,7 @@ async fn the_mode_is_kept_when_a_crawl_goes_on_and_another_is_refused() -> Resul
     crawl(&format!("--traps strict --max-pages 50 {RATE}"))?.end(PATIENCE).await?.expect(0, &[])?;
     let other = crawl("--traps off --max-pages 60")?.end(PATIENCE).await?;
     other.expect(64, &["--traps was `strict` and is now `off`"])?;
-    // Without a word it goes on as it was, and so ends.
+    // Without the option it resumes with the previous mode, and so ends.
     crawl("--max-pages 5000")?.end(PATIENCE).await?.expect(0, &[])?;
     Output::read(out.path())?.ended_by("complete")
 }

@@ -1,6 +1,5 @@
-//! Rules that are switched off, so that a case can be shown to fail without its rule. The services stay as they are: what is
-//! broken is what the log tells them and takes of them, how they are set, and, in `BrokenStage`, what the runtime hears of a
-//! stage.
+//! Disabled rules, to show that a case fails without its rule. The services are unchanged: altered are the data
+//! exchanged with the log, the settings and, in `BrokenStage`, the calls between runtime and stage.
 
 mod records;
 mod stage;
@@ -13,94 +12,106 @@ use orbweaver_stage::CLAIM_HEADER;
 
 pub(crate) use stage::BrokenStage;
 
-/// A rule of the protocol that can be switched off.
+/// A rule of the protocol that can be disabled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
-    /// 1: what ends a dispatch is written last. Off: a fetcher writes the outcome first, then the page, then its row.
+    /// docs/protocol.md#effect-order: what ends a dispatch is written last. Off: a fetcher writes the outcome first,
+    /// then the page, then its row.
     Order,
-    /// 1: a URL is marked as seen after its record of the frontier is acknowledged. Off: before.
+    /// docs/protocol.md#effect-order: a URL is marked as seen after its frontier record is acknowledged. Off: before.
     SeenLast,
-    /// 2: an index moves by records read back, in order. Off: what was acknowledged moves it past what others wrote below.
+    /// docs/protocol.md#checkpoints-by-reading: an index advances only by records read back, in order. Off:
+    /// acknowledged records advance it past records that others wrote below them.
     Positions,
-    /// 3: an owner's records carry its epoch. Off: they carry none; records of sites all carry the same one.
+    /// docs/protocol.md#claims: an owner's records carry its epoch. Off: they carry none; all records of sites carry
+    /// one fixed epoch.
     Claims,
-    /// 5: a partition is open while its owner holds all of its topics. Off: while it holds any.
+    /// docs/protocol.md#co-assignment: a partition is open while its owner holds all of its topics. Off: while it holds
+    /// any.
     Together,
-    /// 6: a stage without a commit begins at offset 0. Off: where the log begins.
+    /// docs/protocol.md#offsets: a stage without a commit starts at offset 0. Off: at the log start.
     Offsets,
-    /// 8: the lowest waiting records are appended again. Off: never.
+    /// docs/protocol.md#re-append: the oldest queued URLs are appended again. Off: never.
     Reappend,
-    /// 9: what was let through is marked when what it caused is acknowledged. Off: nobody waits for the log.
+    /// docs/protocol.md#pending-admissions: an admitted URL is marked once its records are acknowledged. Off: the log
+    /// is not awaited.
     Acknowledged,
-    /// 10: a URL that is found at a lesser depth waits at that depth. Off: at the depth at which it was found first.
+    /// docs/protocol.md#depth: a URL that is discovered at a lesser depth is queued at that depth. Off: at that of the
+    /// first discovery.
     Depth,
-    /// 11: the URL as found is requested. Off: its canonical form.
+    /// docs/protocol.md#url-as-found: the URL as found is requested. Off: its canonical form.
     AsFound,
-    /// 12: outcomes go where their dispatch came from. Off: they go elsewhere.
+    /// docs/protocol.md#one-partition: an outcome goes to its dispatch's partition. Off: to another one.
     Partition,
-    /// 13: the target of a redirect carries the chain that led to it. Off: it carries none.
+    /// docs/protocol.md#redirects: the target of a redirect carries the chain that led to it. Off: it carries none.
     Chain,
-    /// 14: a dispatch is not used past its time. Off: dispatches live for ever.
+    /// docs/protocol.md#dispatch-expiry: a dispatch expires. Off: never.
     Expiry,
-    /// 15: outstanding dispatches are bounded by measured outcomes. Off: by nothing.
+    /// docs/protocol.md#outstanding-dispatches: outstanding dispatches are bounded by measured outcomes. Off:
+    /// practically unbounded.
     Outstanding,
-    /// 16: only a request that was made counts as an attempt. Off: a deferral does, too.
+    /// docs/protocol.md#attempts: only a request that was made counts as an attempt. Off: a deferral does, too.
     Attempts,
-    /// 17: a record that ends its reader again and again goes to the dead letters. Off: no commit says what happened before.
+    /// docs/protocol.md#quarantine: a record that repeatedly crashes its reader becomes a dead letter. Off: commits
+    /// carry no metadata about earlier starts.
     Quarantine,
-    /// 17: a record that the log refuses rejects its own origins. Off: it ends its writer.
+    /// docs/protocol.md#record-limit: a record that the log refuses rejects its own origins. Off: it ends its writer.
     Refusals,
-    /// 18: what the frontier parks is not charged. Off: it is.
+    /// docs/protocol.md#parked-records: records that the frontier parks are not charged to the budget. Off: they are.
     Parking,
-    /// 19: a site's clock runs from its answer. Off: from the request.
+    /// docs/protocol.md#answer-delay: a site's politeness delay runs from its response. Off: from the request.
     Answers,
-    /// 20: delays restart on assignment. Off: a partition counts as opened a day ago.
+    /// docs/protocol.md#delays-restart: delays restart on assignment. Off: a partition counts as opened a day ago.
     Delays,
-    /// 21: a fetcher sends nothing unless a commit was accepted not long ago. Off: nobody looks.
+    /// docs/protocol.md#fenced-requests: a fetcher sends nothing unless a commit was accepted recently. Off: unchecked.
     Proof,
-    /// 22: a robots.txt on another site is requested in that site's time. Off: at once.
+    /// docs/protocol.md#blocks-and-robots: a robots.txt on another site is requested at that site's rate. Off:
+    /// immediately.
     RobotsTime,
-    /// 22: a block counts from the outcome's time. Off: from the moment at which the rate-limiter reads the outcome.
+    /// docs/protocol.md#blocks-and-robots: a block counts from the outcome's time. Off: from the time at which the
+    /// rate-limiter reads the outcome.
     BlockTime,
-    /// 23: a dispatch carries the time of the previous write. Off: it carries none.
+    /// docs/protocol.md#event-times: a dispatch carries the time of the previous write. Off: it carries none.
     WriteTimes,
-    /// 24: a definition names the version that it replaces. Off: it names none, so that the last one applies.
+    /// docs/protocol.md#settings-versions: a definition names the version that it replaces. Off: it names none, so that
+    /// the last one applies.
     Versions,
-    /// 25: completion is proved by two readings. Off: one is enough.
+    /// docs/protocol.md#completion: completion is proved by two offset snapshots. Off: one is enough.
     TwoReadings,
-    /// 27: the services cut what they write to the log's record limit. Off: to another one.
+    /// docs/protocol.md#record-limit: the services cut records to the log's record limit. Off: to another limit.
     RecordLimit,
-    /// 28: a reader that has nothing more for now is not at the end. Off: it is.
+    /// docs/protocol.md#restore-end: a reader that has no more records for now is not at the end. Off: it is.
     Ends,
-    /// After a restore, reading goes on at its end while the commit stays at the commit point. Off: the commit moves along.
+    /// docs/protocol.md#position-and-commit: after a restore, reading continues at the restore end while the commit
+    /// stays at the commit point. Off: the commit moves along.
     CommitPoint,
 }
 
-/// The rules that are switched off.
+/// The disabled rules.
 #[derive(Debug, Clone, Default)]
 pub struct Broken(BTreeSet<Rule>);
 
 impl Broken {
-    /// Without this rule.
+    /// Disables this rule only.
     #[must_use]
     pub fn without(rule: Rule) -> Self {
         Self(BTreeSet::from([rule]))
     }
 
-    /// Without this rule, too.
+    /// Disables this rule as well.
     #[must_use]
     pub fn and(mut self, rule: Rule) -> Self {
         self.0.insert(rule);
         self
     }
 
-    /// Whether a rule is switched off.
+    /// Returns `true` if a rule is disabled.
     #[must_use]
     pub fn is_off(&self, rule: Rule) -> bool {
         self.0.contains(&rule)
     }
 
-    /// What is appended to `log` in place of `records`.
+    /// Returns the records to append to `log` in place of `records`.
     pub(crate) fn append(&self, mut records: Vec<Record>, partitions: u32, log: &MemoryLog) -> Vec<Record> {
         if self.0.is_empty() {
             return records;
@@ -124,25 +135,26 @@ impl Broken {
         records
     }
 
-    /// What is read in place of `records`.
+    /// Returns the records that a reader receives in place of `records`.
     pub(crate) fn read(&self, mut records: Vec<Delivered>) -> Vec<Delivered> {
         let control = records.iter_mut().filter(|record| record.place.topic == topic::CONTROL);
         control.filter(|_| self.is_off(Rule::Versions)).for_each(records::without_version);
         records
     }
 
-    /// What is committed in place of `commit`.
+    /// Returns the commit in place of `commit`.
     pub(crate) fn commit(&self, commit: Commit) -> Commit {
         if self.is_off(Rule::Quarantine) { Commit { metadata: String::new(), ..commit } } else { commit }
     }
 
-    /// Whether an append is acknowledged before it has landed.
+    /// Returns `true` if an append is acknowledged before it has landed.
     pub(crate) fn acknowledges_early(&self, records: &[Record]) -> bool {
         self.is_off(Rule::Acknowledged)
             && records.iter().any(|record| record.place.topic == topic::FRONTIER && record.headers.is_empty())
     }
 
-    /// What is told in place of `event`; `written` is the end of what was acknowledged here of a place.
+    /// Returns the event in place of `event`; `written` returns the end of this process's acknowledged records in a
+    /// topic-partition.
     pub(crate) fn poll(&self, event: Event, written: impl Fn(TopicPartition) -> Option<Offset>) -> Event {
         match event {
             Event::Records(mut records) if self.is_off(Rule::Positions) => {
@@ -157,7 +169,7 @@ impl Broken {
     }
 }
 
-/// Whether a record of `crawl.frontier` was written by an owner of it.
+/// Returns `true` if a record of `crawl.frontier` was written by an owner of its partition.
 fn is_owners(record: &Delivered) -> bool {
     record.value.is_none() || record.header("epoch").is_some() || record.header(CLAIM_HEADER).is_some()
 }

@@ -5,7 +5,7 @@ use orbweaver_messages::{Millis, topic};
 use orbweaver_stage::CLAIM_HEADER;
 use serde_json::Value;
 
-/// The JSON of a record's value; `Null` for a tombstone, and for what is no JSON.
+/// Returns the JSON of a record's value; `Null` for a tombstone or invalid JSON.
 fn json(value: Option<&[u8]>) -> Value {
     value.and_then(|value| serde_json::from_slice(value).ok()).unwrap_or_default()
 }
@@ -18,12 +18,12 @@ fn change(record: &mut Record, change: impl FnOnce(&mut Value)) {
     }
 }
 
-/// A record of a site with the same epoch, whichever owner wrote it.
+/// Gives a record of a site the same epoch for every owner.
 pub(super) fn of_any_epoch(site: &mut Record) {
     change(site, |site| site["epoch"] = u32::MAX.into());
 }
 
-/// A dispatch that may be used for ever.
+/// Gives a dispatch an unlimited lifetime.
 pub(super) fn without_end(dispatch: &mut Record) {
     change(dispatch, |dispatch| {
         for field in ["not_after_ms", "expires_ms"] {
@@ -32,12 +32,12 @@ pub(super) fn without_end(dispatch: &mut Record) {
     });
 }
 
-/// A dispatch without the time of the previous write.
+/// Removes the time of the previous write from a dispatch.
 pub(super) fn without_write_time(dispatch: &mut Record) {
     change(dispatch, |dispatch| dispatch["written_at_ms"] = 0.into());
 }
 
-/// A dispatch that asks for the canonical form.
+/// Makes a dispatch request the canonical form.
 pub(super) fn as_its_key(dispatch: &mut Record) {
     change(dispatch, |dispatch| {
         if dispatch["key"].is_string() {
@@ -46,12 +46,12 @@ pub(super) fn as_its_key(dispatch: &mut Record) {
     });
 }
 
-/// A redirect's target of which nobody knows how it was come by.
+/// Removes the chain of redirects from a discovered URL.
 pub(super) fn without_chain(discovered: &mut Record) {
     change(discovered, |discovered| discovered["chain"] = Value::Array(vec![]));
 }
 
-/// A deferral, as a failed request.
+/// Turns a deferral into a failed request.
 pub(super) fn as_an_attempt(outcome: &mut Record) {
     change(outcome, |outcome| {
         if outcome["kind"] == "deferred" {
@@ -63,7 +63,7 @@ pub(super) fn as_an_attempt(outcome: &mut Record) {
     });
 }
 
-/// A URL that was let through again, at the depth of its first record.
+/// Gives a URL that is admitted again the depth of its first record.
 pub(super) fn at_first_depth(waiting: &mut Record, log: &MemoryLog) {
     if waiting.headers.iter().any(|(name, _)| *name == CLAIM_HEADER) {
         return;
@@ -74,7 +74,7 @@ pub(super) fn at_first_depth(waiting: &mut Record, log: &MemoryLog) {
     change(waiting, |waiting| waiting["depth"] = depth);
 }
 
-/// A definition in place of whatever applies.
+/// Makes a definition replace any version.
 pub(super) fn without_version(setting: &mut Delivered) {
     let mut value = json(setting.value.as_deref());
     if value.as_object_mut().is_some_and(|fields| fields.remove("replaces").is_some()) {
@@ -82,7 +82,7 @@ pub(super) fn without_version(setting: &mut Delivered) {
     }
 }
 
-/// An outcome, moved in time so that it ended now.
+/// Moves an outcome in time so that it ended at `now`.
 pub(super) fn as_of(now: Millis, outcome: &mut Delivered) {
     let mut value = json(outcome.value.as_deref());
     let Some(ended_ms) = value["ended_at_ms"].as_i64().filter(|_| outcome.place.topic == topic::OUTCOMES) else {

@@ -1,4 +1,5 @@
-//! A stage of which the runtime hears something else, where a rule is switched off; and which a poison record ends.
+//! Wrapper of a stage: alters the calls between runtime and stage where a rule is disabled, and panics at a poison
+//! record.
 
 use std::sync::Arc;
 
@@ -9,14 +10,14 @@ use serde_json::Value;
 
 use super::{Broken, Rule, records};
 
-/// With rule 20 switched off, a partition counts as opened so long ago, in milliseconds.
+/// Age of a newly opened partition with `Rule::Delays` disabled, in milliseconds.
 const LONG_AGO_MS: Millis = 24 * 3_600_000;
 
-/// A stage, without the rules that are switched off.
+/// A stage without the disabled rules.
 pub(crate) struct BrokenStage<S> {
     stage: S,
     broken: Broken,
-    /// The record of this page is poison: whoever receives it crashes.
+    /// The page whose record is poison: an extractor that receives it panics.
     poison: Option<Arc<str>>,
 }
 
@@ -41,7 +42,7 @@ impl<S: Stage> BrokenStage<S> {
     }
 }
 
-/// The page that a record is about.
+/// Returns the URL of the page that a record is about.
 fn page_of(record: &Delivered) -> Option<String> {
     let page: Value = serde_json::from_slice(record.header("page")?).ok()?;
     Some(page["url"].as_str()?.to_owned())

@@ -1,23 +1,24 @@
-//! Assignments with rule 5 switched off: a partition is served from the first of its topics on until the last is gone.
+//! Assignments with `Rule::Together` disabled: a partition is open from the assignment of its first topic to the loss
+//! of its last.
 
 use std::collections::BTreeSet;
 
 use orbweaver_log::{Event, Partition, TopicPartition};
 use orbweaver_messages::Topic;
 
-/// The assignment of a consumer that does not wait until it holds all topics of a partition.
+/// Assignment of a consumer that does not wait until it holds all topics of a partition.
 pub(super) struct Apart {
     topics: Vec<Topic>,
     held: BTreeSet<TopicPartition>,
 }
 
-/// An event of the log, as a runner without rule 5 receives it.
+/// An event of the log, as a runner without that rule receives it.
 pub(super) struct Translated {
-    /// The event for the runner: of all topics, and only when the first is assigned and when the last is gone.
+    /// The event for the runner: for all topics of a partition, when the first is assigned and when the last is gone.
     pub(super) event: Option<Event>,
-    /// Assigned although the runner serves their partition already: each begins at its commit.
+    /// Assigned topic-partitions of partitions that the runner has open already: each starts at its commit.
     pub(super) joined: Vec<TopicPartition>,
-    /// Revoked while the runner continues to serve their partition: released at once.
+    /// Revoked topic-partitions of partitions that the runner keeps open: released immediately.
     pub(super) left: Vec<TopicPartition>,
 }
 
@@ -32,14 +33,14 @@ impl Apart {
         let event = match event {
             Event::Assigned(tps) => self.take(tps, &mut joined).map(Event::Assigned),
             Event::Revoked(tps) => self.give(tps, &mut left).map(Event::Revoked),
-            // Nothing is left to be released.
+            // A lost topic-partition needs no release.
             Event::Lost(tps) => self.give(tps, &mut vec![]).map(Event::Lost),
             event @ Event::Records(_) => Some(event),
         };
         Translated { event, joined, left }
     }
 
-    /// Takes partitions that were assigned. Returns all topics of the partitions that are served from now on.
+    /// Adds assigned topic-partitions. Returns all topics of the partitions that this opens.
     fn take(&mut self, tps: Vec<TopicPartition>, joined: &mut Vec<TopicPartition>) -> Option<Vec<TopicPartition>> {
         let mut begun = vec![];
         for tp in tps {
@@ -53,7 +54,7 @@ impl Apart {
         (!begun.is_empty()).then_some(begun)
     }
 
-    /// Gives away partitions that were revoked or lost. Returns all topics of the partitions that are not served any more.
+    /// Removes revoked or lost topic-partitions. Returns all topics of the partitions that this closes.
     fn give(&mut self, tps: Vec<TopicPartition>, left: &mut Vec<TopicPartition>) -> Option<Vec<TopicPartition>> {
         let mut ended = vec![];
         for tp in tps {

@@ -1,4 +1,4 @@
-//! A consumer of a process.
+//! Consumer of a process.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,10 +20,10 @@ pub(super) struct ProcessConsumer {
     inner: Arc<Inner>,
     group: String,
     member: usize,
-    /// When the next fetch has come.
+    /// Arrival time of the next fetch.
     comes_at: Instant,
     commits: u64,
-    /// Set when rule 5 is switched off.
+    /// Set if `Rule::Together` is disabled.
     apart: Option<Apart>,
 }
 
@@ -38,8 +38,8 @@ impl ProcessConsumer {
         Self { consumer, inner, group: group.to_owned(), member, comes_at: Instant::now(), commits: 0, apart }
     }
 
-    /// A fetch that takes long delays what it brings; nothing is taken from the log before, so that dropping a poll, a pause
-    /// and a revocation lose nothing.
+    /// Polls until `deadline`. A slow fetch delays the next event; nothing is taken from the log before it arrives, so
+    /// a cancelled poll, a pause or a revocation loses nothing.
     async fn poll_until(&mut self, deadline: Instant) -> Result<Option<Event>, LogError> {
         let comes_at = self.comes_at.min(deadline);
         sleep_until(comes_at).await;
@@ -62,7 +62,7 @@ impl ProcessConsumer {
         }
     }
 
-    /// Begins and releases topics of partitions that the runner serves throughout.
+    /// Starts and releases topic-partitions of partitions that the runner keeps open.
     async fn carry_out(&mut self, translated: Translated) -> Result<Option<Event>, LogError> {
         let Translated { event, joined, left } = translated;
         self.consumer.hand_back(&left)?;
@@ -102,7 +102,7 @@ impl Consumer for ProcessConsumer {
 
     fn start(&mut self, place: TopicPartition, from: Offset) -> Result<(), LogError> {
         if self.inner.broken.is_off(Rule::CommitPoint) && place.topic == topic::FRONTIER {
-            // The memory log takes it at once; a refusal is of no matter to a rule that is switched off.
+            // The in-memory log commits at once; a rejection does not matter while the rule is disabled.
             let commit = Commit { offset: from, metadata: String::new() };
             let _ = self.consumer.commit(vec![(place, commit)]).now_or_never();
         }

@@ -1,4 +1,4 @@
-//! Records of one process on their way to one partition: they land in their order, whatever becomes of who sent them.
+//! Records of one process on their way to one partition: they land in order, whatever happens to their sender.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use tokio::{
 
 use crate::{gate::Gate, random::Random};
 
-/// Of a killed process, so many chunks that it had sent to one partition land at most.
+/// Maximum number of chunks per partition that land after their process was killed.
 const CHUNKS_OF_THE_DEAD: usize = 3;
 
 struct Chunk {
@@ -19,28 +19,28 @@ struct Chunk {
     landed: oneshot::Sender<Result<Vec<Offset>, LogError>>,
 }
 
-/// A chunk on its way.
+/// A chunk in transit.
 pub(super) struct Landing(oneshot::Receiver<Result<Vec<Offset>, LogError>>);
 
 impl Landing {
-    /// Waits until it has landed; for ever when it never does.
+    /// Waits until the chunk has landed; indefinitely if it never does.
     pub(super) async fn landed(self) -> Result<Vec<Offset>, LogError> {
         match self.0.await {
             Ok(landed) => landed,
-            // The process was killed, and its answer is of no use to it.
+            // The process was killed and cannot use the result.
             Err(_) => std::future::pending().await,
         }
     }
 }
 
-/// The way to one partition.
+/// Path to one partition.
 pub(super) struct Lane {
     chunks: mpsc::UnboundedSender<Chunk>,
     last: Instant,
 }
 
 impl Lane {
-    /// Opens the way to a partition for the process behind `gate`.
+    /// Opens the path to a partition for the process behind `gate`.
     pub(super) fn open(log: MemoryLog, (process, gate): (usize, Arc<Gate>), random: &mut Random) -> Self {
         let (chunks, mut waiting) = mpsc::unbounded_channel::<Chunk>();
         let mut left = random.index(CHUNKS_OF_THE_DEAD + 1);
@@ -68,11 +68,11 @@ impl Lane {
         Self { chunks, last: Instant::now() }
     }
 
-    /// Sends records, which take `delay` but do not overtake the ones before.
+    /// Sends records. They take `delay`, but do not overtake earlier ones.
     pub(super) fn send(&mut self, records: Vec<Record>, delay: Duration) -> Landing {
         let (landed, landing) = oneshot::channel();
         self.last = self.last.max(Instant::now() + delay);
-        // The lane ends with its process only, and then nobody waits.
+        // The lane ends only with its process; then there is no receiver.
         let _ = self.chunks.send(Chunk { records, lands_at: self.last, landed });
         Landing(landing)
     }

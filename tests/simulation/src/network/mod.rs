@@ -1,9 +1,9 @@
-//! The way of one process to the log: a [`ProcessLog`] around the log in memory, on which things take time, come late, come in
-//! part, or never.
+//! A process's access to the log: a [`ProcessLog`] around the in-memory log, where messages take time, arrive late, in
+//! part or never.
 //!
-//! What Kafka promises is kept, and no more: records of one producer to one partition land in their order, partitions land
-//! apart, an append that was acknowledged has landed, and what a killed process had sent may land or not, a part of it
-//! always a beginning. Commits of who lost a partition are refused; appends of it are not.
+//! The guarantees are exactly those of Kafka. Records of one producer to one partition land in order; partitions are
+//! independent; an acknowledged append has landed; what a killed process had sent may land or not, in part always as a
+//! prefix. Commits of a member that lost a partition are refused; its appends are not.
 
 mod apart;
 mod consumer;
@@ -37,22 +37,23 @@ use lane::Lane;
 use reader::ProcessReader;
 pub use weather::Weather;
 
-/// What a script does to the log of one process.
+/// Scripted faults in the log of one process.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Script {
-    /// The append of this number (from 0) is acknowledged to nobody: a part of it lands, and the process is told that it failed.
+    /// Number (from 0) of the append that fails: a part of it lands, and the process receives an error.
     pub(crate) fail_append: Option<u64>,
-    /// The process is killed when it begins the append of this number.
+    /// Number of the append at whose start the process is killed.
     pub(crate) kill_at_append: Option<u64>,
-    /// The same when that append has landed, and was not acknowledged.
+    /// Number of the append after whose landing, before its acknowledgement, the process is killed.
     pub(crate) kill_at_landing: Option<u64>,
-    /// Commits are refused until then.
+    /// Whether commits are rejected.
     pub(crate) refuse_commits: bool,
-    /// The process is frozen for so many milliseconds as it sends its next tombstone, which lands when it wakes.
+    /// Suspends the process for this many milliseconds as it sends its next tombstone, which lands on resumption.
     pub(crate) freeze_at_tombstone: Option<u64>,
-    /// The process is frozen for this number of milliseconds as it sends its next record of a site, which lands when it wakes.
+    /// Suspends the process for this many milliseconds as it sends its next record of a site, which lands on
+    /// resumption.
     pub(crate) freeze_at_site: Option<u64>,
-    /// Every so many commits the answer is lost although it was taken; 0: never.
+    /// Loses the response to every n-th commit, which is applied; 0: never.
     pub(crate) lose_answer_every: u64,
 }
 
@@ -69,7 +70,7 @@ struct Inner {
     script: Mutex<Script>,
     appends: Mutex<u64>,
     failed: Mutex<bool>,
-    /// The end of what was acknowledged here, by place.
+    /// End of the acknowledged records of this process, per topic-partition.
     written: Mutex<BTreeMap<TopicPartition, Offset>>,
 }
 
@@ -78,7 +79,7 @@ impl Inner {
         lock(&self.random)
     }
 
-    /// Waits as long as a message takes.
+    /// Waits for the latency of one message.
     async fn way(&self) {
         let delay = self.weather.delay(&mut self.random());
         if !delay.is_zero() {
@@ -86,7 +87,7 @@ impl Inner {
         }
     }
 
-    /// A question to the log, and its answer.
+    /// Waits for one request to the log and its response.
     async fn ask(&self) {
         self.gate.runs().await;
         self.way().await;
@@ -94,30 +95,30 @@ impl Inner {
     }
 }
 
-/// What a process needs to reach the log.
+/// Parameters of a process's access to the log.
 pub struct Line {
-    /// The process.
+    /// Number of the process.
     pub process: usize,
-    /// Its gate.
+    /// Gate of the process.
     pub gate: Arc<Gate>,
     /// All groups.
     pub groups: Groups,
-    /// The rules that are switched off.
+    /// Disabled rules.
     pub broken: Broken,
-    /// How long things take.
+    /// Latency of messages.
     pub weather: Weather,
-    /// For how long a new reader finds nothing, since the leader that it asks lags behind.
+    /// Time during which a new reader returns nothing, because its leader lags.
     pub readers_lag: Duration,
 }
 
-/// The log, as one process reaches it. Clones are the same.
+/// The log, as one process reaches it. Clones share their state.
 #[derive(Clone)]
 pub struct ProcessLog {
     inner: Arc<Inner>,
 }
 
 impl ProcessLog {
-    /// The log as a process reaches it by `line`.
+    /// Creates the log as a process reaches it by `line`.
     #[must_use]
     pub fn new(log: MemoryLog, line: Line, random: Random) -> Self {
         let Line { process, gate, groups, broken, weather, readers_lag } = line;
@@ -144,7 +145,7 @@ impl ProcessLog {
         change(&mut lock(&self.inner.script));
     }
 
-    /// How many appends were begun.
+    /// Returns the number of appends started.
     pub(crate) fn appends(&self) -> u64 {
         *lock(&self.inner.appends)
     }
@@ -222,7 +223,7 @@ impl Log for ProcessLog {
     }
 }
 
-/// Sends records on their lanes, and waits until all have landed and that was heard of.
+/// Sends records on their lanes; waits until all have landed and the acknowledgement has arrived.
 async fn append(inner: &Arc<Inner>, records: Vec<Record>) -> Result<Vec<Offset>, LogError> {
     inner.gate.runs().await;
     let number = {
@@ -253,7 +254,7 @@ async fn append(inner: &Arc<Inner>, records: Vec<Record>) -> Result<Vec<Offset>,
     let mut landings = vec![];
     for (place, (indexes, mut records)) in chunks {
         if fails {
-            // A part of it: a beginning in each partition, and nothing behind it.
+            // A part: a prefix in each partition.
             let taken = inner.random().index(records.len() + 1);
             records.truncate(taken);
         }
@@ -265,7 +266,7 @@ async fn append(inner: &Arc<Inner>, records: Vec<Record>) -> Result<Vec<Offset>,
         landings.push((indexes, lane.send(records, delay)));
     }
     if early {
-        // The rule that is switched off: nobody waits for the log, nor learns that it failed.
+        // With the rule disabled, the process neither waits for the log nor learns of a failure.
         return Ok(vec![0; places.len()]);
     }
     if fails {
@@ -308,7 +309,7 @@ async fn append(inner: &Arc<Inner>, records: Vec<Record>) -> Result<Vec<Offset>,
     Err(LogError::Refused(Refused { offsets, refusals }))
 }
 
-/// Freezes the process if the script says so: what it is about to send lands when it wakes.
+/// Suspends the process if the script demands it: the records about to be sent land on resumption.
 fn freeze_at_sending(inner: &Arc<Inner>, records: &[Record]) {
     let mut script = lock(&inner.script);
     let is_of_site = |record: &Record| record.place.topic == topic::SITES && !is_claim(record);
@@ -327,10 +328,10 @@ fn failed() -> LogError {
     LogError::Fatal("the script says that this append fails".to_owned())
 }
 
-/// What cannot be refused: no part of the simulation panics while it holds one.
+/// Locks a mutex; poisoning is ignored, because no part of the simulation panics while it holds one.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Nothing takes longer than this on its way, in good weather.
+/// Upper bound of latency in fair weather.
 pub const QUICK: Duration = Duration::from_millis(10);

@@ -1,4 +1,4 @@
-//! A reader of a process.
+//! Reader of a process.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,14 +9,14 @@ use tokio::time::{Instant, sleep};
 use super::Inner;
 use crate::broken::Rule;
 
-/// Reads with the delays of its process.
+/// A reader with the delays of its process.
 pub(super) struct ProcessReader {
     reader: Box<dyn Reader>,
     place: TopicPartition,
     inner: Arc<Inner>,
-    /// Until then the leader that it asks lags behind.
+    /// Time until which its leader lags.
     lags_until: Instant,
-    /// Where the log is said to end, with rule 28 switched off.
+    /// Reported position with `Rule::Ends` disabled: the log end, although records were not read.
     end: Option<Offset>,
 }
 

@@ -1,20 +1,20 @@
-//! How long things take.
+//! Latency.
 
 use std::time::Duration;
 
 use crate::random::Random;
 
-/// How long messages take.
+/// Distribution of message latencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weather {
-    /// Some milliseconds, mostly none.
+    /// Mostly none, otherwise up to 9 ms.
     Fair,
-    /// Now and then a tenth of a second, rarely seconds.
+    /// Mostly up to 9 ms; one in ten 10 to 300 ms; one in 200 up to 4 s.
     Rough,
 }
 
 impl Weather {
-    /// How long the next message takes.
+    /// Draws the latency of the next message.
     pub(crate) fn delay(self, random: &mut Random) -> Duration {
         let roll = random.below(1000);
         let ms = match (self, roll) {

@@ -1,13 +1,14 @@
-//! Makes a web from a seed.
+//! Generation of a web from a seed.
 
 use super::{Host, Kind, Page, Trouble, Web};
 use crate::random::Random;
 
-/// The slowest answers that still come in time, in milliseconds.
+/// The slowest response that still arrives within the client's timeout, in milliseconds.
 const SLOWEST_MS: u64 = 18_000;
 
 impl Web {
-    /// A web of this seed: a tree of links from the first page, so that all can be found, and more links across it.
+    /// Generates a web: a tree of links from the first page, so that all pages can be found, and additional links
+    /// across it.
     #[must_use]
     pub fn make(random: &mut Random) -> Self {
         let sites = random.between(1, 5);
@@ -49,7 +50,7 @@ impl Web {
         web
     }
 
-    /// Has a page, or the robots.txt of a host, fail as often as it takes to end, in one web of eight.
+    /// In about one of eight webs, makes a page, or the robots.txt of a host, fail often enough to be abandoned.
     pub fn doom(&mut self, random: &mut Random, max_attempts: u8) {
         if !random.chance(12) {
             return;
@@ -68,7 +69,7 @@ impl Web {
     fn link(&mut self, random: &mut Random) {
         let count = self.pages.len();
         for number in 1..count {
-            // Page 0 has links, so that there is always one.
+            // Page 0 has links, so there is always a parent.
             let parents: Vec<usize> = (0..number).filter(|&parent| self.has_links(parent)).collect();
             let parent = parents[random.index(parents.len())];
             self.pages[parent].links.push(number);
@@ -81,15 +82,15 @@ impl Web {
                 }
             }
             if matches!(self.pages[number].kind, Kind::Redirect(_)) {
-                // Forward only, so that no redirect leads in a circle.
+                // Forward only, so that redirects form no cycle.
                 let later = number + 1 + random.index(count - number);
                 self.pages[number].kind = if later < count { Kind::Redirect(later) } else { Kind::Html };
             }
         }
     }
 
-    /// A page behind a cookie is asked for twice within one lease, which a site that slowed the crawler down to a minute
-    /// between requests does not allow.
+    /// Replaces cookie walls on slow sites with plain pages. A cookie wall takes two requests within one lease, which a
+    /// site that slowed the crawler down to a minute between requests does not allow.
     fn calm(&mut self) {
         let slows =
             |page: &Page| page.service_ms > 400 || page.troubles.iter().any(|trouble| *trouble != Trouble::Error);

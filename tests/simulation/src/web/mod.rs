@@ -1,4 +1,4 @@
-//! A small web: generated from a seed, served in virtual time, judged by its own log.
+//! A small web: generated from a seed, served in virtual time, judged by its own request log.
 
 mod make;
 mod serve;
@@ -9,109 +9,109 @@ pub use serve::{Asked, Served};
 pub use truth::{Expectation, Truth};
 pub use visitor::Visitor;
 
-/// What goes wrong with a request.
+/// Failure of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
-    /// An answer of 500.
+    /// Status 500.
     Error,
-    /// An answer of 429 with `Retry-After` in seconds, or of 503 without.
+    /// Status 429 with `Retry-After` in seconds, or 503 without it.
     Busy(Option<u64>),
-    /// No answer for longer than the client waits.
+    /// No response before the client's timeout.
     Hang,
-    /// An answer of 404.
+    /// Status 404.
     Missing,
 }
 
-/// What a page is when nothing goes wrong.
+/// Behavior of a page when nothing fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// HTML, with links.
+    /// HTML with links.
     Html,
-    /// HTML, for those who have the cookie that it gives to others along with a redirect to itself.
+    /// HTML for a client with the page's cookie; others receive the cookie with a redirect to the page itself.
     CookieWall,
-    /// A redirect to the page of this number.
+    /// Redirect to the page of this number.
     Redirect(usize),
-    /// There is none.
+    /// Status 404.
     Missing,
-    /// Something else than HTML.
+    /// Content other than HTML.
     Pdf,
-    /// HTML that robots.txt forbids.
+    /// HTML that robots.txt disallows.
     Private,
 }
 
 /// A page.
 #[derive(Debug, Clone)]
 pub struct Page {
-    /// Its URL.
+    /// URL of the page.
     pub url: String,
-    /// Its host's number.
+    /// Number of its host.
     pub host: usize,
-    /// What it is.
+    /// Behavior of the page.
     pub kind: Kind,
-    /// The pages that it links to.
+    /// Numbers of the pages that it links to.
     pub links: Vec<usize>,
-    /// What goes wrong with its first requests, in order.
+    /// Failures of its first requests, in order.
     pub troubles: Vec<Trouble>,
-    /// How long it takes to answer.
+    /// Response time, in milliseconds.
     pub service_ms: u64,
-    /// So many bytes of text, which hardly compress, follow its links.
+    /// Bytes of text, hardly compressible, after its links.
     pub text_bytes: usize,
 }
 
 /// A host.
 #[derive(Debug, Clone)]
 pub struct Host {
-    /// Its name.
+    /// Name of the host.
     pub name: String,
-    /// Its site.
+    /// Site of the host.
     pub site: String,
     /// Whether it has a robots.txt.
     pub has_robots: bool,
-    /// The crawl-delay of its robots.txt, in seconds.
+    /// Crawl-delay in its robots.txt, in seconds.
     pub crawl_delay_s: Option<u64>,
     /// Number of the host to whose robots.txt its own redirects.
     pub robots_at: Option<usize>,
-    /// What goes wrong with the first requests for its robots.txt, in order.
+    /// Failures of the first requests for its robots.txt, in order.
     pub robots_troubles: Vec<Trouble>,
-    /// How long it takes to answer.
+    /// Response time, in milliseconds.
     pub service_ms: u64,
 }
 
-/// The web.
+/// A web.
 #[derive(Debug, Clone)]
 pub struct Web {
-    /// Its pages.
+    /// Pages.
     pub pages: Vec<Page>,
-    /// Its hosts.
+    /// Hosts.
     pub hosts: Vec<Host>,
-    /// The pages that are the seeds.
+    /// Numbers of the seed pages.
     pub seeds: Vec<usize>,
-    /// Links followed from a seed at most.
+    /// Maximum link depth from a seed.
     pub max_depth: Option<u16>,
-    /// The interval of all its sites that the crawler is set to, in milliseconds.
+    /// Politeness interval that the crawler is configured with, in milliseconds.
     pub interval_ms: u64,
 }
 
 impl Web {
-    /// The site of a page.
+    /// Returns the site of a page.
     #[must_use]
     pub fn site(&self, page: usize) -> &str {
         &self.hosts[self.pages[page].host].site
     }
 
-    /// The host of this name.
+    /// Returns the number of the host of this name.
     fn host(&self, name: &str) -> Option<usize> {
         self.hosts.iter().position(|host| host.name == name)
     }
 
-    /// The page of this URL.
+    /// Returns the number of the page of this URL.
     fn page(&self, url: &str) -> Option<usize> {
         self.pages.iter().position(|page| page.url == url)
     }
 }
 
-/// The time that a client waits for an answer, in milliseconds: the fetcher's request timeout. Within half of a session, so that
-/// no request of a process outlives its partitions (rule 21).
+/// Returns the fetcher's request timeout, in milliseconds. It is within half a session, so that no request of a process
+/// outlives its partitions (docs/protocol.md#fenced-requests).
 #[must_use]
 pub fn client_patience_ms() -> u64 {
     u64::try_from(orbweaver_fetcher::FetcherConfig::default().request_timeout.as_millis()).unwrap_or(u64::MAX)

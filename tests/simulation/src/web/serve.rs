@@ -1,4 +1,4 @@
-//! Answers requests, and writes down when they came.
+//! Server of a web: responds to requests and records them with their times.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,32 +12,32 @@ use orbweaver_politeness::MAX_ATTEMPTS;
 use super::{Kind, Page, Trouble, Web, client_patience_ms};
 use crate::random::Random;
 
-/// A request, as the server saw it; times are true.
+/// A request, as the server received it; times are true.
 #[derive(Debug, Clone)]
 pub struct Asked {
-    /// The site.
+    /// Site of the host.
     pub site: String,
-    /// The host's number.
+    /// Number of the host.
     pub host: usize,
-    /// What was asked for.
+    /// The requested URL.
     pub url: String,
-    /// Whether it was for robots.txt.
+    /// Whether it is a request for robots.txt.
     pub is_robots: bool,
-    /// By which process.
+    /// Number of the process that sent it.
     pub by: usize,
-    /// When it came.
+    /// Time of arrival.
     pub arrived_ms: Millis,
-    /// When the answer was sent, or the connection broke; `None` while it is in flight.
+    /// Time at which the response was sent or the connection broke; `None` while in flight.
     pub ended_ms: Option<Millis>,
-    /// The status of the answer.
+    /// Status of the response.
     pub status: Option<u16>,
-    /// Whether it failed in a way that costs an attempt, and somebody was there to see it.
+    /// Whether it failed in a way that costs an attempt, while its sender was alive.
     pub failed: bool,
-    /// For how long the site asked to be left alone from the answer on, in milliseconds.
+    /// Back-off that the site requested in its response, in milliseconds.
     pub retry_after_ms: Option<u64>,
 }
 
-/// What the server will answer, and when.
+/// A response and its delay.
 pub(super) struct Answering {
     pub(super) number: usize,
     pub(super) after_ms: u64,
@@ -50,7 +50,7 @@ pub struct Served {
     /// The web.
     pub web: Web,
     log: Mutex<Vec<Asked>>,
-    /// How often a URL was asked for and answered with trouble.
+    /// Number of failures served per URL.
     troubled: Mutex<BTreeMap<String, usize>>,
 }
 
@@ -65,13 +65,14 @@ impl Served {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All requests so far, in the order in which they came.
+    /// Returns all requests so far, in order of arrival.
     #[must_use]
     pub fn asked(&self) -> Vec<Asked> {
         self.log().clone()
     }
 
-    /// The pages that may have ended without a document: those of which, or of whose robots.txt, so many requests failed.
+    /// Returns the pages that may have ended without a document: at least `max_attempts` requests for the page failed,
+    /// or [`MAX_ATTEMPTS`] for the robots.txt of its host.
     #[must_use]
     pub fn given_up(&self, max_attempts: u8) -> BTreeSet<usize> {
         let (mut pages, mut hosts) = (BTreeMap::<usize, u8>::new(), BTreeMap::<usize, u8>::new());
@@ -89,13 +90,13 @@ impl Served {
         (0..self.web.pages.len()).filter(is_given_up).collect()
     }
 
-    /// How many requests there were.
+    /// Returns the number of requests so far.
     #[must_use]
     pub fn requests(&self) -> usize {
         self.log().len()
     }
 
-    /// A request comes.
+    /// Records a request and determines its response.
     pub(super) fn arrives(&self, request: &Request, by: usize, now: Millis) -> Answering {
         let url = request.url.to_string();
         let host = request.url.host_str().and_then(|name| self.web.host(name));
@@ -128,7 +129,7 @@ impl Served {
         Answering { number, after_ms, result }
     }
 
-    /// A request ends so; `None`: whoever sent it is gone.
+    /// Records the end of a request; `None` if its sender is gone.
     pub(super) fn ends(&self, number: usize, result: Option<&Result<Answer, Failure>>, now: Millis) {
         let mut log = self.log();
         let asked = &mut log[number];
@@ -146,7 +147,7 @@ impl Served {
             .map(|seconds| seconds * 1000);
     }
 
-    /// The trouble that a URL makes this time.
+    /// Returns the failure for the current request for a URL, if any.
     fn trouble(&self, url: &str, troubles: &[Trouble]) -> Option<Trouble> {
         let mut troubled = self.troubled.lock().unwrap_or_else(PoisonError::into_inner);
         let count = troubled.entry(url.to_owned()).or_default();

@@ -1,4 +1,4 @@
-//! What a crawl of a web must bring, from the web alone.
+//! Expected results of a crawl, derived from the web alone.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -7,20 +7,20 @@ use std::{
 
 use super::{Kind, Served, Web};
 
-/// What a crawl must bring, as far as the web has answered by now.
+/// Expected results, given the responses of the web so far.
 #[derive(Debug, Clone)]
 pub struct Expectation {
-    /// The web, with its own log.
+    /// The web, with its request log.
     pub served: Arc<Served>,
-    /// Pages that are excluded for some time.
+    /// Pages that are excluded at some time.
     pub excluded: BTreeSet<usize>,
-    /// Attempts that a URL gets.
+    /// Number of attempts per URL.
     pub max_attempts: u8,
 }
 
 impl Expectation {
-    /// The truth by now. A page may end without a document when the web answered its every attempt with a failure, and then
-    /// what only it leads to need not come either.
+    /// Returns the truth so far. A page may end without a document if the web answered each of its attempts with a
+    /// failure; pages reachable only through it may then be missing too.
     #[must_use]
     pub fn truth(&self) -> Truth {
         let given_up = self.served.given_up(self.max_attempts);
@@ -28,24 +28,24 @@ impl Expectation {
     }
 }
 
-/// What a crawl must bring.
+/// Expected results of a crawl.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Truth {
-    /// URLs that must come out as documents.
+    /// URLs that must become documents.
     pub documents: BTreeSet<String>,
-    /// URLs that may come out as documents: those, and what was let through before the scope became narrower.
+    /// URLs that may become documents: additionally those admitted before the scope became narrower.
     pub possible: BTreeSet<String>,
-    /// URLs that may be asked for.
+    /// URLs that may be requested.
     pub allowed: BTreeSet<String>,
 }
 
 impl Truth {
-    /// The truth of `web`.
+    /// Derives the truth of `web`.
     #[must_use]
     pub fn of(web: &Web) -> Self {
         let mut depths: Vec<Option<u16>> = vec![None; web.pages.len()];
         let mut queue: VecDeque<(usize, u16)> = web.seeds.iter().map(|&seed| (seed, 0)).collect();
-        // The least depth comes first: redirects keep the depth and go to the front.
+        // Lowest depth first: redirects keep the depth and go to the front of the queue.
         while let Some((page, depth)) = queue.pop_front() {
             if web.max_depth.is_some_and(|max| depth > max) || depths[page].is_some_and(|known| known <= depth) {
                 continue;
@@ -68,8 +68,8 @@ impl Truth {
         }
     }
 
-    /// The truth of `web` when these pages are excluded for some time, from some moment on: they, and what only they lead to,
-    /// may come out, and need not.
+    /// Derives the truth of `web` if these pages are excluded for some time, from any moment on: they, and pages
+    /// reachable only through them, may become documents but need not.
     #[must_use]
     pub fn narrowed(web: &Web, excluded: &BTreeSet<usize>) -> Self {
         let mut narrow = web.clone();

@@ -1,4 +1,4 @@
-//! The client of one process: asks the web in virtual time.
+//! HTTP client of one process, on the simulated web in virtual time.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -19,7 +19,7 @@ use crate::{
     time::{MachineClock, Time},
 };
 
-/// The client of one process.
+/// HTTP client of one process.
 pub struct Visitor {
     served: Arc<Served>,
     by: usize,
@@ -27,14 +27,14 @@ pub struct Visitor {
     time: Time,
     clock: MachineClock,
     random: Mutex<Random>,
-    /// Rule 19 is switched off.
+    /// `Rule::Answers` is disabled: a response counts from its request.
     answers_at_once: bool,
-    /// Rule 22 is switched off: the redirect of a robots.txt is followed at once.
+    /// `Rule::RobotsTime` is disabled: the redirect of a robots.txt is followed immediately.
     follows_robots: bool,
 }
 
 impl Visitor {
-    /// The client of process `by`, behind its gate.
+    /// Creates the client of process `by`, behind its gate.
     #[must_use]
     pub fn new(
         served: Arc<Served>,
@@ -54,7 +54,7 @@ impl Visitor {
         }
     }
 
-    /// The same, where these rules are switched off.
+    /// Returns this client with the rules of `broken` disabled.
     #[must_use]
     pub fn without(self, broken: &Broken) -> Self {
         let (answers_at_once, follows_robots) = (broken.is_off(Rule::Answers), broken.is_off(Rule::RobotsTime));
@@ -108,7 +108,7 @@ impl Client for Visitor {
     }
 }
 
-/// The target of a redirect.
+/// Returns the target of a redirect.
 fn target(attempt: &Attempt) -> Option<Url> {
     orbweaver_url::parse(attempt.result.as_ref().ok()?.location.as_deref()?).ok()
 }

@@ -1,4 +1,4 @@
-//! Rules about dispatches: attempts, poison records, what is parked.
+//! Rules about dispatches: attempts, poison records, parked records.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::{
     webs::{crawl, web},
 };
 
-/// The fetchers are away three times for longer than a dispatch may wait, and each page fails once.
+/// The fetchers are unavailable three times, each time longer than a dispatch may wait, and each page fails once.
 fn deferred_again_and_again(seed: u64) -> Scenario {
     let mut scenario = calm(seed);
     for page in &mut scenario.web.pages {
@@ -26,12 +26,12 @@ fn deferred_again_and_again(seed: u64) -> Scenario {
 }
 
 #[test]
-fn rule_16_a_url_that_nobody_asked_for_is_dispatched_as_often_as_it_takes() {
+fn a_url_that_nobody_asked_for_is_dispatched_as_often_as_it_takes() {
     holds(deferred_again_and_again, 0..10, violated);
     fails_without(Rule::Attempts, deferred_again_and_again, 0..10, violated);
 }
 
-/// The record of page 2 ends the extractor, whenever it receives it.
+/// The record of page 2 crashes the extractor on every delivery.
 fn a_poison_record(seed: u64) -> Scenario {
     let web = web(&[(0, &[1, 2, 3]), (1, &[4]), (0, &[5]), (1, &[]), (0, &[]), (0, &[])]);
     let rejected = BTreeSet::from([2]);
@@ -39,12 +39,12 @@ fn a_poison_record(seed: u64) -> Scenario {
 }
 
 #[test]
-fn rule_17_a_record_that_ends_its_reader_goes_to_the_dead_letters_and_all_others_are_worked_off() {
+fn a_record_that_ends_its_reader_goes_to_the_dead_letters_and_all_others_are_worked_off() {
     holds(a_poison_record, 0..3, violated);
     fails_without(Rule::Quarantine, a_poison_record, 0..1, violated);
 }
 
-/// Forty pages, each of a site of its own, that take ten seconds to answer.
+/// Forty pages, each on its own site, that take ten seconds to respond.
 fn many_slow_sites(seed: u64) -> Scenario {
     const SITES: usize = 40;
     let links: Vec<usize> = (1..=SITES).collect();
@@ -57,18 +57,18 @@ fn many_slow_sites(seed: u64) -> Scenario {
     scenario
 }
 
-/// Four, and what is measured meanwhile: outcomes of two seconds.
+/// The bound is four, plus two seconds of measured outcomes.
 fn dispatches_more_than_is_answered(report: &Report) -> bool {
     violated(report) || report.most_outstanding > 10
 }
 
 #[test]
-fn rule_15_dispatches_are_bounded_by_what_is_answered() {
+fn dispatches_are_bounded_by_what_is_answered() {
     holds(many_slow_sites, 0..3, dispatches_more_than_is_answered);
     fails_without(Rule::Outstanding, many_slow_sites, 0..1, dispatches_more_than_is_answered);
 }
 
-/// Two pages of one site are blocked for ten minutes; no more records than that may be charged.
+/// Two pages of one site are blocked for ten minutes; the budget is two records.
 fn a_blocked_site(seed: u64) -> Scenario {
     let mut web = web(&[(0, &[4, 5, 1]), (0, &[2]), (0, &[3]), (0, &[]), (1, &[]), (1, &[])]);
     for page in [4, 5] {
@@ -80,7 +80,7 @@ fn a_blocked_site(seed: u64) -> Scenario {
 }
 
 #[test]
-fn rule_18_what_waits_for_a_blocked_site_keeps_nothing_else_waiting() {
+fn what_waits_for_a_blocked_site_keeps_nothing_else_waiting() {
     holds(a_blocked_site, 0..5, violated);
     fails_without(Rule::Parking, a_blocked_site, 0..1, violated);
 }

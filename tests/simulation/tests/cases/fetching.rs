@@ -1,4 +1,4 @@
-//! Rules about requests: how URLs are asked for, and when.
+//! Rules about requests: their URLs and their times.
 
 use orbweaver_simulation_tests::{
     broken::Rule,
@@ -14,7 +14,8 @@ use crate::{
     webs::{crawl, web},
 };
 
-/// Page 3 is found at depth 3, and fetched, before it is found at depth 2; what it links to is within the limit only then.
+/// Page 3 is discovered at depth 3, and fetched, before it is discovered at depth 2; only then is the page it links to
+/// within the limit.
 fn found_again_nearer(seed: u64) -> Scenario {
     let mut web = web(&[(0, &[1, 4]), (1, &[2]), (2, &[3]), (3, &[5]), (4, &[3]), (5, &[])]);
     web.max_depth = Some(3);
@@ -23,12 +24,12 @@ fn found_again_nearer(seed: u64) -> Scenario {
 }
 
 #[test]
-fn rule_10_a_page_that_is_found_again_at_a_lesser_depth_is_followed_again() {
+fn a_page_that_is_found_again_at_a_lesser_depth_is_followed_again() {
     holds(found_again_nearer, 0..5, violated);
     fails_without(Rule::Depth, found_again_nearer, 0..1, violated);
 }
 
-/// The server does not know page 1 by its canonical form, in which the tilde is not escaped.
+/// The server does not know page 1 by its canonical form, in which the tilde is unescaped.
 fn an_escape_that_matters(seed: u64) -> Scenario {
     let mut web = web(&[(0, &[1]), (0, &[])]);
     web.pages[1].url = "https://site0.org/%7Ep1".to_owned();
@@ -36,12 +37,12 @@ fn an_escape_that_matters(seed: u64) -> Scenario {
 }
 
 #[test]
-fn rule_11_what_is_requested_is_the_url_as_it_was_found() {
+fn what_is_requested_is_the_url_as_it_was_found() {
     holds(an_escape_that_matters, 0..3, violated);
     fails_without(Rule::AsFound, an_escape_that_matters, 0..1, violated);
 }
 
-/// A row of forty redirects, with nothing at its end.
+/// A chain of forty redirects that ends in a missing page.
 fn a_long_row_of_redirects(seed: u64) -> Scenario {
     const ROW: usize = 40;
     let mut web = web(&[(0, &[1][..])].into_iter().chain((0..ROW).map(|_| (0, &[][..]))).collect::<Vec<_>>());
@@ -58,12 +59,12 @@ fn follows_more_than_twenty(report: &Report) -> bool {
 }
 
 #[test]
-fn rule_13_a_row_of_redirects_ends_after_twenty_hops() {
+fn a_row_of_redirects_ends_after_twenty_hops() {
     holds(a_long_row_of_redirects, 0..3, follows_more_than_twenty);
     fails_without(Rule::Chain, a_long_row_of_redirects, 0..1, follows_more_than_twenty);
 }
 
-/// Every answer takes three times as long as the interval.
+/// Every response takes three times the interval.
 fn slow_answers(seed: u64) -> Scenario {
     let mut scenario = calm(seed);
     scenario.web.interval_ms = 100;
@@ -74,7 +75,7 @@ fn slow_answers(seed: u64) -> Scenario {
 }
 
 #[test]
-fn rule_19_the_interval_of_a_site_begins_with_its_answer() {
+fn the_interval_of_a_site_begins_with_its_answer() {
     holds(slow_answers, 0..5, violated);
     fails_without(Rule::Answers, slow_answers, 0..5, violated);
 }
@@ -90,12 +91,12 @@ fn fetchers_share_out_anew(seed: u64) -> Scenario {
 }
 
 #[test]
-fn rule_20_whoever_gets_a_partition_waits_as_if_its_sites_had_been_asked_just_now() {
+fn whoever_gets_a_partition_waits_as_if_its_sites_had_been_asked_just_now() {
     holds(fetchers_share_out_anew, 0..10, violated);
     fails_without(Rule::Delays, fetchers_share_out_anew, 0..20, violated);
 }
 
-/// A fetcher is frozen for longer than its session, and wakes when dispatches come again after a pause.
+/// A fetcher is suspended for longer than its session, and resumes when dispatches arrive again after a pause.
 fn a_fetcher_wakes(seed: u64) -> Scenario {
     let mut scenario = calm(seed);
     scenario.web.interval_ms = 100;
@@ -110,7 +111,7 @@ fn a_fetcher_wakes(seed: u64) -> Scenario {
 }
 
 #[test]
-fn rule_21_a_fetcher_that_was_frozen_sends_nothing_while_another_has_its_partition() {
+fn a_fetcher_that_was_frozen_sends_nothing_while_another_has_its_partition() {
     holds(a_fetcher_wakes, 0..20, violated);
     fails_without(Rule::Proof, a_fetcher_wakes, 0..60, violated);
 }

@@ -1,6 +1,6 @@
-//! The sequences of events that the protocol's rules close, each shown to do harm when its rule is switched off.
+//! Sequences of events that the protocol's rules prevent, each shown to do harm when its rule is disabled.
 //!
-//! A case is a family of schedules: the same kind of web and faults, many seeds. With all rules none may show a violation;
+//! A case is a family of schedules: the same kind of web and faults, many seeds. With all rules none may show harm;
 //! without the rule at least one must.
 
 #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
@@ -25,7 +25,7 @@ use orbweaver_simulation_tests::{
     web::{Kind, Trouble, Web},
 };
 
-/// A web without trouble: each page must come, and once.
+/// A web without failures: each page must be fetched exactly once.
 fn calm(seed: u64) -> Scenario {
     let mut scenario = Scenario::of(seed);
     for page in &mut scenario.web.pages {
@@ -59,7 +59,7 @@ fn machine(service: Service, number: u64) -> Machine {
 
 const BACK: Back = Back { after_ms: 500, loses_index: false };
 
-/// Kills of the processes of a service, in turn before an acknowledgement and at an append, each of another record.
+/// Kills of the processes of a service, alternately before an acknowledgement and at an append, each at another record.
 fn kills_at_writes(service: Service, times: u64, every_ms: u64) -> Vec<Planned> {
     let kill = |n| match n % 2 {
         0 => Fault::KillAtLanding(machine(service, n), BACK, n % 5),
@@ -73,14 +73,14 @@ fn described(report: &Report) -> String {
     format!("seed {}: {:#?}\n{}", report.scenario.seed, report.violations, faults.join("\n"))
 }
 
-/// Whether a schedule did harm.
+/// Predicate: whether a schedule did harm.
 type Harm = fn(&Report) -> bool;
 
 fn violated(report: &Report) -> bool {
     !report.violations.is_empty()
 }
 
-/// The schedules of a case, for these seeds.
+/// Asserts that none of these seeds shows the harm.
 fn holds(scenario: impl Fn(u64) -> Scenario, seeds: std::ops::Range<u64>, harm: Harm) {
     let counts = Counts::new().unwrap();
     for seed in seeds {
@@ -89,7 +89,7 @@ fn holds(scenario: impl Fn(u64) -> Scenario, seeds: std::ops::Range<u64>, harm: 
     }
 }
 
-/// Without the rule, one of these seeds shows the harm.
+/// Asserts that, without the rule, one of these seeds shows the harm.
 fn fails_without(rule: Rule, scenario: impl Fn(u64) -> Scenario, seeds: std::ops::Range<u64>, harm: Harm) {
     let counts = Counts::new().unwrap();
     let found = seeds.clone().any(|seed| {
@@ -100,7 +100,7 @@ fn fails_without(rule: Rule, scenario: impl Fn(u64) -> Scenario, seeds: std::ops
     assert!(found, "none of the seeds {seeds:?} needs {rule:?}");
 }
 
-/// Another service appends at 100, the owner's own tombstone is acknowledged at 101, and the owner is killed.
+/// Another service appends at offset 100, the owner's own tombstone is acknowledged at 101, and the owner is killed.
 fn another_service_writes_between(seed: u64) -> Scenario {
     let mut scenario = calm(seed);
     scenario.faults = (0..4).map(|n| at(3_000 * n + 2_000, Fault::Kill(machine(Service::Frontier, n), BACK))).collect();
@@ -108,12 +108,12 @@ fn another_service_writes_between(seed: u64) -> Scenario {
 }
 
 #[test]
-fn rule_2_what_another_service_wrote_below_an_own_record_is_seen() {
+fn what_another_service_wrote_below_an_own_record_is_seen() {
     holds(another_service_writes_between, 0..20, violated);
     fails_without(Rule::Positions, another_service_writes_between, 0..20, violated);
 }
 
-/// Produces of normalizer-dedup fail or are cut off by kills, after some of a batch have landed.
+/// Appends of normalizer-dedup fail or are interrupted by kills after a part of a batch has landed.
 fn one_of_n_produces_fails(seed: u64) -> Scenario {
     let mut scenario = calm(seed);
     let dedup = |n: u64| machine(Service::Dedup, n);
@@ -127,7 +127,7 @@ fn one_of_n_produces_fails(seed: u64) -> Scenario {
 }
 
 #[test]
-fn rule_9_a_url_whose_produce_failed_is_not_known_to_the_retry() {
+fn a_url_whose_produce_failed_is_not_known_to_the_retry() {
     holds(one_of_n_produces_fails, 0..20, violated);
     fails_without(Rule::Acknowledged, one_of_n_produces_fails, 0..40, violated);
 }
@@ -139,12 +139,12 @@ fn two_partitions(seed: u64) -> Scenario {
 }
 
 #[test]
-fn rule_12_an_outcome_that_goes_elsewhere_never_ends_its_lease() {
+fn an_outcome_that_goes_elsewhere_never_ends_its_lease() {
     holds(two_partitions, 0..5, violated);
     fails_without(Rule::Partition, two_partitions, 0..1, violated);
 }
 
-/// The fetchers are away for longer than several leases.
+/// The fetchers are unavailable for longer than several leases.
 fn fetchers_away(seed: u64) -> Scenario {
     let mut scenario = calm(seed);
     scenario.settings.min_outstanding = 512;
@@ -152,7 +152,7 @@ fn fetchers_away(seed: u64) -> Scenario {
     scenario
 }
 
-/// Each fetcher may repeat what it had in its hands, and nothing more.
+/// Each fetcher may repeat the requests that it had in flight, and no others.
 fn repeats_more_than_was_in_flight(report: &Report) -> bool {
     let fetchers = usize::try_from(report.scenario.settings.processes[3]).unwrap();
     violated(report)
@@ -161,13 +161,13 @@ fn repeats_more_than_was_in_flight(report: &Report) -> bool {
 }
 
 #[test]
-fn rule_14_when_the_fetchers_were_away_for_an_hour_no_url_is_fetched_again_and_again() {
+fn when_the_fetchers_were_away_for_an_hour_no_url_is_fetched_again_and_again() {
     holds(fetchers_away, 0..20, repeats_more_than_was_in_flight);
     fails_without(Rule::Expiry, fetchers_away, 0..20, repeats_more_than_was_in_flight);
 }
 
 #[test]
-fn rule_25_two_readings_prove_completion_and_one_does_not() {
+fn two_readings_prove_completion_and_one_does_not() {
     holds(calm, 0..30, violated);
     fails_without(Rule::TwoReadings, calm, 0..300, violated);
 }
@@ -184,7 +184,7 @@ fn after_a_restore_reading_goes_on_at_its_end_while_the_commit_stays() {
     fails_without(Rule::CommitPoint, frontier_killed, 0..20, violated);
 }
 
-/// One attempt fails at each page, and it has two; the frontier is killed wherever it writes.
+/// Each page fails once and has two attempts; the frontier is killed at its writes.
 fn a_retry_and_a_crash(seed: u64) -> Scenario {
     let mut scenario = calm(seed);
     for page in &mut scenario.web.pages {
@@ -200,7 +200,7 @@ fn attempts_rise_once_when_an_outcome_comes_again_after_a_crash() {
     holds(a_retry_and_a_crash, 0..40, violated);
 }
 
-/// What waits is rewritten and ended, the log compacts at once, and the frontier starts anew again and again.
+/// Queued URLs are rewritten and ended, the log is compacted immediately, and the frontier restarts repeatedly.
 fn compacted_at_once(seed: u64) -> Scenario {
     let mut scenario = frontier_killed(seed);
     scenario.compaction_lag_ms = 0;
@@ -214,7 +214,7 @@ fn compaction_never_loses_a_url_that_waits() {
 }
 
 #[test]
-fn rule_4_an_index_over_a_compacted_log_needs_the_tombstones_that_it_has_not_read() {
+fn an_index_over_a_compacted_log_needs_the_tombstones_that_it_has_not_read() {
     let counts = Counts::new().unwrap();
     let (mut repeated, mut repeated_without) = (0, 0);
     for seed in 0..40 {
@@ -249,7 +249,7 @@ fn a_crash_between_every_two_of_frontier_seen_index_and_complete_loses_nothing()
     }
 }
 
-/// Pages that are not seeds are excluded soon after the begin; a slow site keeps most of them waiting until then.
+/// Pages that are not seeds are excluded soon after the start; a slow site keeps most of them queued until then.
 fn narrowed(seed: u64) -> Scenario {
     let mut scenario = calm(seed);
     scenario.web.interval_ms = 2_000;
@@ -275,7 +275,7 @@ fn what_waits_when_the_scope_becomes_narrower_ends_unasked_and_the_crawl_complet
     assert!(unasked * 20 > all, "{unasked} of {all} requests were spared");
 }
 
-/// A cap on half of the pages, counted by several frontiers, that is taken off after a while.
+/// A cap at half of the pages, counted by one or several frontiers, and removed after a while.
 fn capped(seed: u64, frontiers: u64) -> Scenario {
     let mut scenario = calm(seed);
     scenario.settings.partitions = 4;
@@ -292,7 +292,8 @@ fn a_cap_holds_over_all_frontiers_and_the_crawl_completes_when_it_is_taken_off()
         for frontiers in [1, 3] {
             let report = run(capped(seed, frontiers), &counts);
             assert!(!violated(&report), "{}", described(&report));
-            // One knows of all; several may each round their share up, and hear late of what the others did.
+            // A single frontier counts exactly; several may each round their share up, and learn late of the others'
+            // pages.
             assert!(
                 report.over_cap <= 2 * (frontiers - 1),
                 "seed {seed}: {} pages too many with {frontiers}",

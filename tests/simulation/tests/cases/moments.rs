@@ -1,4 +1,4 @@
-//! Rules about moments: of blocks, of robots.txt, of rows in the store.
+//! Rules about times: of blocks, of robots.txt, of rows in the store.
 
 use orbweaver_simulation_tests::{
     broken::Rule,
@@ -13,8 +13,8 @@ use crate::{
     webs::{crawl, web},
 };
 
-/// Page 3 is found at depth 2 while it is fetched at depth 3, with 404. All clocks are set back by an hour before it is fetched
-/// again, with 200: the rate-limiter is unavailable until then.
+/// Page 3 is discovered at depth 2 while it is fetched at depth 3, with status 404. All clocks are set back by an hour
+/// before it is fetched again, with status 200; the rate-limiters are unavailable until then.
 fn fetched_again_by_a_clock_behind(seed: u64) -> Scenario {
     let mut web = web(&[(0, &[1, 4]), (1, &[2]), (2, &[3]), (3, &[5]), (4, &[3]), (5, &[])]);
     web.max_depth = Some(3);
@@ -31,12 +31,12 @@ fn keeps_an_earlier_version(report: &Report) -> bool {
 }
 
 #[test]
-fn rule_23_a_row_by_a_clock_that_was_ahead_gives_way_to_a_later_answer() {
+fn a_row_by_a_clock_that_was_ahead_gives_way_to_a_later_answer() {
     holds(fetched_again_by_a_clock_behind, 0..10, keeps_an_earlier_version);
     fails_without(Rule::WriteTimes, fetched_again_by_a_clock_behind, 0..1, keeps_an_earlier_version);
 }
 
-/// Thirty hosts whose robots.txt is at site 0, where as many pages are fetched meanwhile.
+/// Thirty hosts whose robots.txt is on site 0, where as many pages are fetched at the same time.
 fn robots_elsewhere(seed: u64) -> Scenario {
     const HOSTS: usize = 30;
     let links: Vec<usize> = (1..=2 * HOSTS).collect();
@@ -49,13 +49,13 @@ fn robots_elsewhere(seed: u64) -> Scenario {
 }
 
 #[test]
-fn rule_22_a_robots_txt_on_another_site_is_requested_in_that_sites_time() {
+fn a_robots_txt_on_another_site_is_requested_in_that_sites_time() {
     holds(robots_elsewhere, 0..5, violated);
     fails_without(Rule::RobotsTime, robots_elsewhere, 0..1, violated);
 }
 
-/// Page 1 is blocked for two minutes. The commits of the rate-limiter are refused, and it is killed: a minute and a half after the
-/// block began its successor reads the outcome again.
+/// Page 1 is blocked for two minutes. The commits of the rate-limiter are rejected, and it is killed: its successor
+/// reads the outcome again a minute and a half after the block began.
 fn a_block_is_read_again(seed: u64) -> Scenario {
     let mut web = web(&[(0, &[1, 2]), (1, &[]), (1, &[])]);
     web.pages[0].service_ms = 5_000;
@@ -65,18 +65,19 @@ fn a_block_is_read_again(seed: u64) -> Scenario {
     Scenario { faults, ..crawl(seed, web) }
 }
 
-/// The block begins within ten seconds; the crawl completes within half a minute after its end.
+/// The block begins within ten seconds; the crawl completes within half a minute of its end.
 fn outlasts_the_block(report: &Report) -> bool {
     violated(report) || report.told_ms.is_none_or(|told_ms| told_ms > 170_000)
 }
 
 #[test]
-fn rule_22_a_block_that_is_read_again_becomes_no_longer() {
+fn a_block_that_is_read_again_becomes_no_longer() {
     holds(a_block_is_read_again, 0..5, outlasts_the_block);
     fails_without(Rule::BlockTime, a_block_is_read_again, 0..1, outlasts_the_block);
 }
 
-/// The robots.txt of `host` redirects to site 1, which answers with a block of half a minute; page 1, on site 1, is found meanwhile.
+/// The robots.txt of `host` redirects to site 1, which responds with a block of half a minute; page 1, on site 1, is
+/// discovered in the meantime.
 fn robots_elsewhere_is_blocked(seed: u64, host: &str, site: &str) -> Scenario {
     let mut web = web(&[(0, &[2, 3]), (1, &[]), (2, &[]), (3, &[1])]);
     (web.hosts[2].name, web.hosts[2].site) = (host.to_owned(), site.to_owned());

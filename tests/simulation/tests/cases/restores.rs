@@ -16,8 +16,9 @@ use crate::{
     webs::{crawl, web},
 };
 
-/// Page 3 is found at depth 3 and fetched; its frontier is frozen as it writes the tombstone. Another takes over, and page 3 is
-/// found at depth 2. While it waits, since the fetchers are away, the first wakes and its tombstone lands.
+/// Page 3 is discovered at depth 3 and fetched; its frontier is suspended as it writes the tombstone. Another takes
+/// over, and page 3 is discovered at depth 2. While it is queued, because the fetchers are unavailable, the first
+/// frontier resumes and its tombstone lands.
 fn an_owner_wakes_with_a_tombstone(seed: u64) -> Scenario {
     let mut web = web(&[(0, &[1, 4]), (1, &[2]), (2, &[3]), (3, &[5]), (4, &[3]), (5, &[])]);
     web.max_depth = Some(3);
@@ -32,14 +33,14 @@ fn an_owner_wakes_with_a_tombstone(seed: u64) -> Scenario {
 }
 
 #[test]
-fn rule_3_the_tombstone_of_an_owner_that_wakes_up_ends_nothing_that_waits_under_the_next() {
+fn the_tombstone_of_an_owner_that_wakes_up_ends_nothing_that_waits_under_the_next() {
     holds(an_owner_wakes_with_a_tombstone, 0..5, violated);
     fails_without(Rule::Claims, an_owner_wakes_with_a_tombstone, 0..5, violated);
 }
 
-/// The rate-limiter is frozen as it writes that a site is blocked for a second. Another takes over, and learns that the site is
-/// blocked for ten minutes; then the first wakes, and its record lands. Rate-limiters and frontier start again, and another
-/// fetcher has the partition: only `crawl.sites` names the block.
+/// The rate-limiter is suspended as it writes that a site is blocked for a second. Another takes over and learns that
+/// the site is blocked for ten minutes; then the first resumes, and its record lands. Rate-limiters and frontier
+/// restart, and another fetcher has the partition: only `crawl.sites` records the block.
 fn an_owner_wakes_with_a_shorter_block(seed: u64) -> Scenario {
     let mut web = web(&[(0, &[1, 2, 3]), (1, &[]), (1, &[]), (1, &[])]);
     web.pages[1].troubles = vec![Trouble::Busy(Some(1))];
@@ -56,12 +57,13 @@ fn an_owner_wakes_with_a_shorter_block(seed: u64) -> Scenario {
 }
 
 #[test]
-fn rule_3_the_record_of_a_site_by_an_owner_that_wakes_up_shortens_no_block() {
+fn the_record_of_a_site_by_an_owner_that_wakes_up_shortens_no_block() {
     holds(an_owner_wakes_with_a_shorter_block, 0..5, violated);
     fails_without(Rule::Claims, an_owner_wakes_with_a_shorter_block, 0..10, violated);
 }
 
-/// The partition of a frontier moves while forty pages wait in it: `crawl.frontier` at once, `crawl.outcomes` after twenty seconds.
+/// The partition of a frontier moves while forty pages are queued in it: `crawl.frontier` immediately, `crawl.outcomes`
+/// after twenty seconds.
 fn a_partition_moves_topic_by_topic(seed: u64) -> Scenario {
     const PAGES: usize = 40;
     let links: Vec<usize> = (1..=PAGES).collect();
@@ -74,7 +76,7 @@ fn a_partition_moves_topic_by_topic(seed: u64) -> Scenario {
 }
 
 #[test]
-fn rule_5_a_frontier_that_holds_one_of_its_topics_serves_nothing() {
+fn a_frontier_that_holds_one_of_its_topics_serves_nothing() {
     holds(a_partition_moves_topic_by_topic, 0..5, violated);
     fails_without(Rule::Together, a_partition_moves_topic_by_topic, 0..10, violated);
 }
@@ -83,18 +85,18 @@ fn seeds_have_expired(seed: u64) -> Scenario {
     Scenario { seeds_expired: true, within_ms: 60_000, ..calm(seed) }
 }
 
-/// Where a stage halts, it says so; that it is not at work is seen there, not in the offsets.
+/// A halted stage reports it in its error; the offsets do not show that it is not working.
 fn nobody_says_that_seeds_are_missing(report: &Report) -> bool {
     report.told_ms.is_some() && !report.ended.iter().any(|error| error.contains("records have expired"))
 }
 
 #[test]
-fn rule_6_a_stage_whose_records_have_expired_halts_and_says_so() {
+fn a_stage_whose_records_have_expired_halts_and_says_so() {
     holds(seeds_have_expired, 0..3, nobody_says_that_seeds_are_missing);
     fails_without(Rule::Offsets, seeds_have_expired, 0..1, nobody_says_that_seeds_are_missing);
 }
 
-/// Thirty pages, each behind the one before, and one that waits for ten minutes all the while.
+/// Thirty pages, each linked from the one before, and one that is blocked for ten minutes throughout.
 fn one_waits_while_many_end(seed: u64) -> Scenario {
     const PAGES: usize = 30;
     let links: Vec<Vec<usize>> =
@@ -109,35 +111,35 @@ fn one_waits_while_many_end(seed: u64) -> Scenario {
     scenario
 }
 
-/// With two URLs that wait, eight offsets are tolerated; as many again may be on their way.
+/// With two queued URLs, a span of eight offsets is tolerated; as many may be in transit.
 fn spans_more_than_what_waits(report: &Report) -> bool {
     violated(report) || report.longest_span > 20
 }
 
 #[test]
-fn rule_8_a_url_that_waits_for_long_does_not_hold_back_the_commit_point() {
+fn a_url_that_waits_for_long_does_not_hold_back_the_commit_point() {
     holds(one_waits_while_many_end, 0..5, spans_more_than_what_waits);
     fails_without(Rule::Reappend, one_waits_while_many_end, 0..1, spans_more_than_what_waits);
 }
 
-/// The frontier is killed again and again, and whoever restores asks a leader that lags behind.
+/// The frontier is killed repeatedly, and each restore reads from a leader that lags.
 fn leaders_lag(seed: u64) -> Scenario {
     Scenario { readers_lag_ms: 3_000, ..frontier_killed(seed) }
 }
 
 #[test]
-fn rule_28_a_leader_that_lags_ends_no_restore() {
+fn a_leader_that_lags_ends_no_restore() {
     holds(leaders_lag, 0..10, violated);
     fails_without(Rule::Ends, leaders_lag, 0..20, violated);
 }
 
-/// Processes of a service are killed wherever they write.
+/// Processes of a service are killed at their writes.
 fn killed_at_writes(service: Service, seed: u64) -> Scenario {
     Scenario { faults: kills_at_writes(service, 12, 700), ..calm(seed) }
 }
 
 #[test]
-fn rule_1_a_page_whose_outcome_is_written_last_is_not_lost_with_its_fetcher() {
+fn a_page_whose_outcome_is_written_last_is_not_lost_with_its_fetcher() {
     let killed = |seed| killed_at_writes(Service::Fetcher, seed);
     holds(killed, 0..10, violated);
     fails_without(Rule::Order, killed, 0..40, violated);
@@ -157,13 +159,13 @@ fn the_second_applies(report: &Report) -> bool {
 }
 
 #[test]
-fn rule_24_of_two_definitions_in_place_of_the_same_version_the_first_applies() {
+fn of_two_definitions_in_place_of_the_same_version_the_first_applies() {
     holds(two_revise_the_same_version, 0..5, the_second_applies);
     fails_without(Rule::Versions, two_revise_the_same_version, 0..1, the_second_applies);
 }
 
 #[test]
-fn rule_1_a_url_that_is_marked_as_seen_when_it_waits_is_not_lost_with_the_dedup() {
+fn a_url_that_is_marked_as_seen_when_it_waits_is_not_lost_with_the_dedup() {
     let killed = |seed| killed_at_writes(Service::Dedup, seed);
     holds(killed, 0..10, violated);
     fails_without(Rule::SeenLast, killed, 0..40, violated);

@@ -1,4 +1,4 @@
-//! Webs made by hand, for the sequence of events of one rule.
+//! Hand-made webs for the sequences of events of single rules.
 
 use orbweaver_simulation_tests::{
     network::Weather,
@@ -10,7 +10,7 @@ use orbweaver_simulation_tests::{
 
 use crate::calm;
 
-/// A web of these pages, each with the number of its site and its links. The first is the seed.
+/// Creates a web of these pages, each with the number of its site and its links. The first page is the seed.
 pub(crate) fn web(pages: &[(usize, &[usize])]) -> Web {
     let sites = pages.iter().map(|(site, _)| site + 1).max().unwrap_or(0);
     let host = |site| Host {
@@ -40,7 +40,7 @@ pub(crate) fn web(pages: &[(usize, &[usize])]) -> Web {
     }
 }
 
-/// A crawl of this web in one partition, with one process of each service; the seed decides upon settings and delays.
+/// Creates a crawl of this web in one partition, with one process per service; the seed determines settings and delays.
 pub(crate) fn crawl(seed: u64, web: Web) -> Scenario {
     let mut settings = Settings::draw(&mut Random::new(seed), web.interval_ms);
     (settings.partitions, settings.processes) = (1, [1; 5]);

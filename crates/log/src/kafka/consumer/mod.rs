@@ -1,8 +1,8 @@
 //! A member of a consumer group.
 //!
-//! One client of librdkafka with one queue, which is looked into whenever the caller polls; what is told or comes is put
-//! into [`Held`], which decides what is delivered. Nothing here waits for the brokers on the caller's thread: seeks,
-//! commits and the end run on the blocking pool (`work`).
+//! A member owns one librdkafka client with one queue, drained whenever the caller polls. Rebalances and records go to
+//! [`Held`], which decides on deliveries. Nothing here waits for the brokers on the caller's thread: seeks, commits and
+//! shutdown run on the blocking pool (`work`).
 
 mod work;
 
@@ -28,26 +28,27 @@ use super::{
 };
 use crate::{Commit, Consumer, Delivered, Event, LogError, Offset, TopicPartition};
 
-/// What one poll delivers at most.
+/// Limits of one poll.
 const BATCH_RECORDS: usize = 1_000;
 const BATCH_BYTES: usize = 1 << 20;
-/// The longest metadata of a commit, in bytes: the broker's default.
+/// Maximum size of commit metadata, in bytes: the broker's default.
 const MAX_METADATA: usize = 4_096;
-/// The queue says when it is no longer empty; in case that it once does not, and for retries, it is looked into as often.
+/// Interval of checks of the queue, for retries and in case its signal that it is no longer empty was missed.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Polls that give nothing before the queue counts as empty: a poll that handles an event of librdkafka's own gives nothing.
+/// Empty polls before the queue counts as empty: a poll that handles an internal librdkafka event returns nothing.
 const EMPTY_POLLS: usize = 3;
-/// Between two tries to join under a name that is in use.
+/// Delay between attempts to join with an instance ID that is in use.
 const REJOIN_PAUSE: Duration = Duration::from_secs(1);
-/// Who was frozen hears that others went on, and deleted what he was about to read, before he hears that he was expelled, or
-/// when he has been given partitions anew. The brokers want a sign of life every five seconds, and tell it then.
+/// Delay before a rejected position is probed, since its partition may turn out to be lost. A suspended member may find
+/// that others deleted the records it was about to read before it learns that it was expelled, or after it was assigned
+/// partitions again. The brokers expect a heartbeat every five seconds, and report the loss in response.
 const LOSS_IS_TOLD_WITHIN: Duration = Duration::from_secs(8);
 
 pub(super) struct KafkaConsumer {
-    /// `None` once it is closed.
+    /// `None` once closed.
     client: Option<Arc<Client>>,
     properties: ClientConfig,
-    /// When to join again under a name that is still in use: a member that was killed holds it until its session ends.
+    /// When to rejoin with an instance ID that is still in use: a killed member holds it until its session ends.
     rejoin_at: Option<Instant>,
     rejoin_until: Option<Instant>,
     patience: Duration,
@@ -55,19 +56,19 @@ pub(super) struct KafkaConsumer {
     topics: Subscription,
     held: Held,
     events: VecDeque<Event>,
-    /// What the brokers told and is not dealt with yet: it may be about what is being taken.
+    /// Rebalances not yet handled: they may concern partitions that are being accepted.
     signals: VecDeque<Signal>,
     given: Given,
     work: Option<Work>,
-    /// The commit that is under way: its caller may have given up on it, but the next waits for it.
+    /// Commit in progress: its caller may have dropped it, but the next commit waits for it.
     committing: Option<JoinHandle<Result<(), LogError>>>,
     refused: Option<Refused>,
-    /// After something that has to be tried again.
+    /// Earliest time of the next operation, after one that must be retried.
     work_after: Option<Instant>,
     ready: Arc<Notify>,
     waiting_bytes: usize,
     timeout: Duration,
-    /// To be told by the next poll.
+    /// Returned by the next poll.
     error: Option<LogError>,
 }
 
@@ -100,7 +101,7 @@ impl KafkaConsumer {
         })
     }
 
-    /// Joins anew when it is time to.
+    /// Rejoins the group when due.
     fn rejoin_when_due(&mut self) -> Result<(), LogError> {
         if self.rejoin_at.is_none_or(|at| Instant::now() < at) {
             return Ok(());
@@ -117,7 +118,7 @@ impl KafkaConsumer {
         self.client.as_ref().ok_or_else(|| LogError::Fatal(format!("the group `{}` was left", self.group)))
     }
 
-    /// What to tell or deliver now, if anything.
+    /// Returns the next event, if any.
     fn next_event(&mut self) -> Result<Option<Event>, LogError> {
         self.take_signals()?;
         if let Some(event) = self.events.pop_front() {
@@ -126,7 +127,7 @@ impl KafkaConsumer {
         self.check_for_loss()?;
         let mut batch = self.held.resumed(BATCH_RECORDS);
         self.drain(&mut batch)?;
-        // Now, not at the next poll: a commit that comes before it must know what is no longer ours.
+        // Now, not at the next poll: a commit before that must know about lost partitions.
         self.take_signals()?;
         let to_stop = self.held.stops(self.waiting_bytes);
         self.set_fetching(&to_stop, false);
@@ -138,13 +139,13 @@ impl KafkaConsumer {
         Ok(self.events.pop_front())
     }
 
-    /// Takes what has come, until it is enough for a batch or something was told.
+    /// Drains the queue until the batch is full or a rebalance was signalled.
     fn drain(&mut self, batch: &mut Vec<Delivered>) -> Result<(), LogError> {
         let client = self.client()?.clone();
         let (mut records, mut bytes, mut empty) = (batch.len(), batch.iter().map(Delivered::bytes).sum::<usize>(), 0);
         while empty < EMPTY_POLLS {
             if records >= BATCH_RECORDS || bytes >= BATCH_BYTES {
-                // Nobody says again that the queue is not empty. What was taken may all be paused.
+                // The queue does not signal again until it is empty, and all records taken may be paused.
                 self.ready.notify_one();
                 break;
             }
@@ -168,8 +169,8 @@ impl KafkaConsumer {
         match error.rdkafka_error_code() {
             Some(Code::AutoOffsetReset | Code::OffsetOutOfRange) => self.position_refused(),
             Some(code) if is_passing(code) => {}
-            // A topic that was made a moment ago is not known to every broker; one that is gone stays gone, and is found by
-            // whoever appends to it or asks for its bounds.
+            // Not every broker knows a topic that was just created; one that was deleted stays deleted, and is reported
+            // by appends and bounds.
             Some(Code::UnknownTopicOrPartition | Code::UnknownPartition | Code::UnknownTopic) => {}
             _ => {
                 let reason = match client.client().fatal_error() {
@@ -182,7 +183,7 @@ impl KafkaConsumer {
         }
     }
 
-    /// Whether to try again under a name that is in use.
+    /// Returns whether to retry an instance ID that is in use.
     fn may_rejoin(&mut self) -> bool {
         let now = Instant::now();
         let until = *self.rejoin_until.get_or_insert(now + self.patience);
@@ -199,7 +200,7 @@ impl KafkaConsumer {
     fn take_signals(&mut self) -> Result<(), LogError> {
         let told = self.client()?.context().signals();
         self.signals.extend(told);
-        // What is told while partitions are being taken may be about them.
+        // Signals that arrive while partitions are being accepted may concern them.
         while self.given.places.is_empty()
             && let Some(signal) = self.signals.pop_front()
         {
@@ -230,13 +231,13 @@ impl KafkaConsumer {
             self.events.push_back(Event::Lost(lost));
         }
         if self.held.is_empty() {
-            // Whose position was refused is not ours any more.
+            // A rejected position no longer matters once its partition is lost.
             self.refused = None;
             self.work.take_if(|work| matches!(work, Work::Probe(..)));
         }
     }
 
-    /// While partitions are on their way back, librdkafka tells a loss by a flag alone.
+    /// While revoked partitions drain, librdkafka reports their loss only by a flag.
     fn check_for_loss(&mut self) -> Result<(), LogError> {
         let going = self.held.going();
         if !going.is_empty() && self.client()?.assignment_lost() {
@@ -248,7 +249,7 @@ impl KafkaConsumer {
 
     fn give_back(&self, places: &[TopicPartition]) -> Result<(), LogError> {
         if let Err(error) = give_back(self.client()?, &self.topics.raw(places)) {
-            // They are gone already.
+            // They are already gone.
             tracing::warn!(group = self.group, %error, "partitions could not be handed back");
         }
         Ok(())
@@ -262,12 +263,12 @@ impl KafkaConsumer {
         let list = self.topics.list(places);
         let set = if fetch { client.resume(&list) } else { client.pause(&list) };
         if let Err(error) = set {
-            // Only what was lost a moment ago cannot be set.
+            // Fails only for partitions that were just lost.
             tracing::debug!(group = self.group, %error, fetch, "partitions could not be set");
         }
     }
 
-    /// Whether a commit can be for us to make.
+    /// Checks that this member may make the commits.
     fn check_commits(&self, commits: &[(TopicPartition, Commit)]) -> Result<(), LogError> {
         let lost = self.client()?.assignment_lost();
         for (place, commit) in commits {
@@ -283,7 +284,7 @@ impl KafkaConsumer {
         Ok(())
     }
 
-    /// Waits for the commit that is under way, if any; its result was its caller's to see.
+    /// Awaits the commit in progress, if any; its result belonged to its caller.
     async fn end_commit(&mut self) {
         if let Some(committing) = &mut self.committing {
             let _ = committing.await;
@@ -291,7 +292,7 @@ impl KafkaConsumer {
         }
     }
 
-    /// Ends the client, off the runtime's threads: it says good-bye to the brokers.
+    /// Shuts the client down, off the runtime's threads: leaving involves the brokers.
     async fn leave(&mut self) -> Result<(), LogError> {
         self.end_commit().await;
         match &mut self.work {
@@ -332,7 +333,7 @@ impl Consumer for KafkaConsumer {
 
     fn start(&mut self, place: TopicPartition, from: Offset) -> Result<(), LogError> {
         if self.held.start(place, from)? {
-            // Nothing comes from a stopped partition, so that all that comes after the seek is from the new position.
+            // A stopped partition delivers nothing, so everything after the seek is from the new position.
             self.set_fetching(&[place], false);
         }
         self.ready.notify_one();
@@ -340,7 +341,7 @@ impl Consumer for KafkaConsumer {
     }
 
     fn pause(&mut self, places: &[TopicPartition]) -> Result<(), LogError> {
-        // librdkafka goes on until too much waits here: it throws away what it has fetched when it is told to stop.
+        // librdkafka keeps fetching until too much is queued here: pausing it discards prefetched records.
         self.held.set_paused(places, true)
     }
 

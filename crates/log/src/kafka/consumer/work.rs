@@ -1,4 +1,4 @@
-//! What a member does on the blocking pool, one thing at a time: takes partitions, seeks, asks which position was refused.
+//! Blocking operations of a member, one at a time: assignment, seeks, probes for rejected positions.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ use crate::{
     },
 };
 
-/// How soon a seek is tried again that was refused, and a question that was not answered.
+/// Retry delays after a failed seek and an unanswered query.
 const SEEK_PAUSE: Duration = Duration::from_millis(20);
 const ASK_PAUSE: Duration = Duration::from_millis(200);
 
 impl KafkaConsumer {
-    /// Begins what has to be asked of librdkafka or the brokers, one thing at a time.
+    /// Starts the next blocking operation unless one is running.
     pub(super) fn begin_work(&mut self) -> Result<(), LogError> {
         if self.work.is_some() || self.work_after.is_some_and(|after| Instant::now() < after) {
             return Ok(());
@@ -55,7 +55,7 @@ impl KafkaConsumer {
         Ok(())
     }
 
-    /// Partitions that were given to us are ours, or were lost before, or will be tried to be taken again.
+    /// Handles an assignment result: accepted, already lost, or to be retried.
     pub(super) fn taken(&mut self, taken: Result<Result<bool, LogError>, JoinError>) -> Result<(), LogError> {
         self.work = None;
         match taken.map_err(|error| broken(&error))? {
@@ -77,7 +77,7 @@ impl KafkaConsumer {
         Ok(())
     }
 
-    /// Ends the taking of partitions: a loss that is told meanwhile must be known before a commit.
+    /// Awaits a pending assignment, so that a loss is known before the next commit.
     pub(super) async fn end_taking(&mut self) -> Result<(), LogError> {
         loop {
             self.take_signals()?;
@@ -93,7 +93,7 @@ impl KafkaConsumer {
         }
     }
 
-    /// Takes what the blocking pool has done, if it has.
+    /// Collects the result of a finished operation.
     pub(super) fn end_work(&mut self) -> Result<(), LogError> {
         match &mut self.work {
             None => return Ok(()),
@@ -124,13 +124,13 @@ impl KafkaConsumer {
         Ok(())
     }
 
-    /// A position is not in the log. Unless the partition is lost in the meantime, that is reported.
+    /// Handles a position that is not in the log: an error, unless the partition is lost meanwhile.
     pub(super) fn position_refused(&mut self) {
         let look_at = Instant::now() + LOSS_IS_TOLD_WITHIN;
         self.refused.get_or_insert(Refused { look_at, stood: None });
     }
 
-    /// Whether what was refused can be helped by waiting.
+    /// Decides whether a rejected position may recover or is fatal.
     fn probed(&mut self, answer: Result<Vec<TopicPartition>, LogError>, refused: Refused) -> Result<(), LogError> {
         let (now, group) = (Instant::now(), &self.group);
         match (answer, refused.stood) {
@@ -142,7 +142,7 @@ impl KafkaConsumer {
                 let positions = self.held.positions();
                 let stuck = stood.iter().find(|at| readable.contains(&at.0) && positions.contains(at));
                 if let Some((place, offset)) = stuck {
-                    // librdkafka has given that partition up, and takes no seek for it any more.
+                    // librdkafka has abandoned the partition, and accepts no further seek for it.
                     let reason = format!("{place} stands still at {offset}: its position was refused");
                     return Err(LogError::Fatal(format!("the group `{group}`: {reason}")));
                 }

@@ -1,4 +1,4 @@
-//! Whether the topics take records as large as the record limit.
+//! Check of the topics' size limits against the record limit.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,15 @@ use crate::{
     limit::limit_of,
 };
 
-/// The setting of a topic that bounds its records.
+/// Topic setting that limits the size of its records.
 pub(super) const MAX_MESSAGE_BYTES: &str = "max.message.bytes";
 
-/// The largest batch of records that a topic takes. Its setting stands above the brokers' own `message.max.bytes`.
+/// Returns the maximum batch size for a topic. The topic setting overrides the brokers' `message.max.bytes`.
 pub(super) fn max_message_bytes(topic: Topic, record_limit: usize) -> usize {
     FRAMING_BYTES + limit_of(topic, record_limit)
 }
 
-/// What a topic takes at most and what it should take, when that is less than a record may have. Pure.
+/// Returns the current and the required limit of a topic, if it is too low for the largest record (pure).
 pub(super) fn refuses(topic: Topic, record_limit: usize, found: &BTreeMap<String, String>) -> Option<(String, usize)> {
     let wanted = max_message_bytes(topic, record_limit);
     let found = found.get(MAX_MESSAGE_BYTES).cloned().unwrap_or_default();
@@ -27,7 +27,7 @@ pub(super) fn refuses(topic: Topic, record_limit: usize, found: &BTreeMap<String
     (!well).then_some((found, wanted))
 }
 
-/// The record limit that a topic's `max.message.bytes` has room for, as a remedy. Pure.
+/// Returns the remedy of a lower record limit that fits the topic's `max.message.bytes` (pure).
 pub(super) fn lower(found: &str) -> String {
     let fits = found.parse::<usize>().unwrap_or(0).saturating_sub(FRAMING_BYTES + DEAD_LETTER_ROOM);
     if fits < *RECORD_LIMITS.start() {
@@ -38,7 +38,7 @@ pub(super) fn lower(found: &str) -> String {
     )
 }
 
-/// What a broker says of its own limits. One that tells nobody its settings is no fault.
+/// Returns the limits that a broker reports for itself. Withheld settings are not an error.
 pub(super) async fn brokers_limits(log: &KafkaLog) -> String {
     const UNKNOWN: &str = "limits that they do not tell";
     let Ok(broker) = log.inquiry.any_broker().await else { return UNKNOWN.to_owned() };
@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(refuses(topic::DEAD_LETTERS, LIMIT, &of(needed)), Some((needed.to_string(), letter)));
         assert_eq!(refuses(topic::PAGES, LIMIT, &BTreeMap::new()), Some((String::new(), needed)), "not told");
 
-        // Brokers as they are installed.
+        // Default broker settings.
         assert!(lower("1048588").contains("`kafka.record_limit` to 851980 at most"), "{}", lower("1048588"));
         assert_eq!(refuses(topic::DEAD_LETTERS, 851_980, &of(1_048_588)), None, "what is advised fits");
         assert_eq!(lower("600000"), "", "no limit that is allowed would fit");

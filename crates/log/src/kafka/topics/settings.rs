@@ -7,15 +7,14 @@ use orbweaver_messages::{Topic, topic};
 use super::limit::{MAX_MESSAGE_BYTES, max_message_bytes};
 use crate::Cleanup;
 
-/// Least age at which a record may be compacted: claims stay for longer than a failover takes (rule 3).
+/// Minimum age for compaction: a claim keeps its offset for longer than a failover takes (docs/protocol.md#claims).
 const MIN_COMPACTION_LAG_MS: i64 = 10 * 60 * 1000;
-/// Time for which tombstones stay: an index over the topic is discarded when it is older than half of it (rule 4).
+/// Retention of tombstones: an index older than half of this is discarded (docs/protocol.md#proven-checkpoints).
 const DELETE_RETENTION_MS: i64 = 24 * 3600 * 1000;
-/// Segment size. Records are deleted and compacted by whole segments, never in the one that is being written: each
-/// partition keeps up to this many bytes of records that are done.
+/// Segment size: only whole, closed segments are deleted or compacted, so a partition keeps up to this much extra data.
 const SEGMENT_BYTES: usize = 32 << 20;
-/// Age at which a segment is closed by the next record, where services consume and records are deleted. Elsewhere a
-/// partition with little traffic would have thousands of small files.
+/// Age of a segment at which the next record begins a new one, in consumed topics whose records are deleted. In others,
+/// partitions with little traffic would accumulate thousands of small files.
 const SEGMENT_MS: i64 = 3600 * 1000;
 
 /// Settings with which a topic is created.

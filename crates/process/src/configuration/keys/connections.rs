@@ -10,9 +10,9 @@ use super::{
 use crate::service::ServiceId;
 
 const ALL: &[ServiceId] = &ServiceId::ALL;
-/// Those with an index of their own.
+/// Services with an index.
 const INDEXED: &[ServiceId] = &[ServiceId::NormalizerDedup, ServiceId::Frontier];
-/// Those with a store.
+/// Services with a store.
 const STORED: &[ServiceId] = &[ServiceId::Fetcher, ServiceId::Extractor];
 
 pub(super) const KEYS: &[Key] = &[

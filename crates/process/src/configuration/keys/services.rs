@@ -1,4 +1,4 @@
-//! Keys of single services.
+//! Keys of individual services.
 
 use super::{
     super::{
@@ -14,11 +14,11 @@ const FRONTIER: &[ServiceId] = &[ServiceId::Frontier];
 const LIMITER: &[ServiceId] = &[ServiceId::RateLimiter];
 const FETCHER: &[ServiceId] = &[ServiceId::Fetcher];
 const EXTRACTOR: &[ServiceId] = &[ServiceId::Extractor];
-/// Those that ask sites or plan when to.
+/// Services that send requests to sites or schedule them.
 const POLITE: &[ServiceId] = &[ServiceId::Frontier, ServiceId::RateLimiter, ServiceId::Fetcher];
-/// Those that are known to sites by their name.
+/// Services that read the user agent.
 const NAMED: &[ServiceId] = &[ServiceId::Fetcher, ServiceId::Extractor];
-/// Those that find out the site of a URL.
+/// Services that determine the site of a URL.
 const PLACING: &[ServiceId] = &[ServiceId::NormalizerDedup, ServiceId::Fetcher, ServiceId::Extractor];
 
 pub(super) const KEYS: &[Key] = &[

@@ -22,7 +22,7 @@ fn a_name_can_be_written_as_a_variable() {
         let lower = |name: &str| name.bytes().all(|b| b.is_ascii_lowercase() || b"_.*".contains(&b));
         assert!(lower(key.section) && lower(key.name), "{}", key.path());
         assert!(!key.section.contains("__") && !key.name.contains("__"), "{}", key.path());
-        // A variable with this end names a file.
+        // A variable with this suffix names a file.
         assert!(!key.name.ends_with("_file"), "{}", key.path());
     }
 }

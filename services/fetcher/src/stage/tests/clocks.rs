@@ -1,4 +1,4 @@
-//! Time: until when requests may begin, and clocks that are set.
+//! Time: the end of ownership, and clocks that are set.
 
 use orbweaver_store::{MemoryStore, Store as _};
 
@@ -17,7 +17,7 @@ fn nothing_is_requested_later_than_half_a_session_after_the_last_accepted_commit
     };
     around.deliver(&waits(&around, 1, START + 2000));
     around.deliver(&waits(&around, 2, START + 2001));
-    // A redirect to itself is a request like another.
+    // A redirect to itself is a request like any other.
     around.client.on("https://1.example/", moved("https://1.example/", &["a=b"]));
     around.client.on("https://1.example/", page("one"));
     around.client.on("https://2.example/", page("two"));
@@ -89,7 +89,7 @@ fn a_later_version_is_in_the_store_although_the_clock_of_the_earlier_writer_was_
         let row = store.page(outcome.fingerprint).now_or_never().unwrap().unwrap().unwrap();
         assert_eq!((row.outcome.as_str(), row.fetched_at_ms), (word(outcome.kind), outcome.event_ms()));
         assert!(row.fetched_at_ms > written_at_ms && outcome.ended_at_ms == START + ahead_ms);
-        // What the extractor writes of the page has the time of its row.
+        // The rows that the extractor writes for the page carry the time of the page's row.
         for record in around.records(topic::PAGES) {
             let page: Page = decode("page", Some(&record.headers[0].1)).unwrap();
             assert_eq!((page.event_ms(), page.fetched_at_ms), (row.fetched_at_ms, outcome.ended_at_ms));

@@ -36,7 +36,7 @@ fn a_page_beyond_the_record_limit_is_cut_and_its_whole_size_is_told() {
     let config = FetcherConfig { ignore_robots: true, allow_private: true, ..FetcherConfig::default() };
     let limit = 100 << 10;
     let mut around = Surroundings::new(FetcherConfig { record_limit: limit, ..config });
-    // Digits of hashes compress to a bit more than half.
+    // Hexadecimal digits of hashes compress to a bit more than half.
     let digits = |n: u64| Fingerprint::of("noise", &n.to_string()).to_string();
     let body: String = (0..12_500).map(digits).collect();
     around.client.on("https://a.example/x", page(&body));
@@ -416,7 +416,7 @@ fn what_becomes_durable_after_its_partition_was_lost_frees_nothing_twice_and_is_
     assert_eq!((around.asked().len(), around.stage.slots, around.stage.held.len()), (2, 0, 0));
 }
 
-/// What the sites of a random crawl answer.
+/// Generates the responses of the sites of a random crawl.
 fn answers() -> impl Strategy<Value = Result<Answer, Failure>> {
     prop_oneof![
         4 => Just(page("<p>x</p>")),

@@ -147,8 +147,8 @@ fn a_robots_txt_of_a_clock_that_was_ahead_is_asked_for_anew_and_the_store_has_th
     around.assert_all_complete();
 }
 
-/// What each answer to robots.txt means (RFC 9309 section 2.3.1), with the policy for what it leaves open: the rows of
-/// `robots/fetch_status.jsonl` of the conformance material.
+/// Covers every response to robots.txt (RFC 9309 section 2.3.1), and the policy where the RFC leaves a choice: the
+/// rows of `robots/fetch_status.jsonl` of the conformance material.
 #[test]
 fn every_answer_to_robots_txt_allows_or_refuses_as_the_rfc_says() {
     let refusing = "User-agent: *\nDisallow: /";
@@ -165,7 +165,7 @@ fn every_answer_to_robots_txt_allows_or_refuses_as_the_rfc_says() {
         around.client.on("https://a.example/x", page("x"));
         for attempt in 1..=5u8 {
             let mut ready = around.ready("https://a.example/x", attempt.into());
-            // Were each failure held against the URL, its first would end it.
+            // If failures counted against the URL, the first one would end it.
             (ready.dispatch.last_attempt, ready.dispatch.blocks) = (true, 4);
             around.deliver(&ready);
             around.pass(1000);
@@ -328,7 +328,7 @@ fn a_partition_is_not_given_away_while_a_robots_txt_is_being_asked_for() {
     around.client.on(ROBOTS, robots(""));
     let origins: Vec<_> =
         (0..3).map(|number| around.deliver(&around.ready(&format!("https://a.example/{number}"), number))).collect();
-    // The store has none, and the request begins.
+    // The store has none, and the request starts.
     let Some(Job::Load { authority }) = around.jobs.pop_front() else { panic!("{:?}", around.jobs) };
     around.call(|stage, now, acts| stage.finished(Done::Loaded { authority, row: None }, now, acts));
     assert!(matches!(around.jobs.front(), Some(Job::Ask { .. })));

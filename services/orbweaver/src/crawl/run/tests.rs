@@ -1,4 +1,4 @@
-//! What a power cut leaves of a crawl that was marked as seeded.
+//! State after a power cut of a crawl that was marked as seeded.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::{
     crawl::pipeline::specs,
 };
 
-/// Copies what a killed process leaves behind.
+/// Copies the files that a killed process leaves behind.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -26,8 +26,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Makes the checkpoints of a log say that they were written before the system restarted: the log then goes back to what was
-/// durable.
+/// Changes the checkpoints of a log as if they had been written before the system restarted, so that the log is cut to
+/// its durable part.
 fn cut_power(log: &Path) {
     for slot in ["checkpoint.0", "checkpoint.1"] {
         let path = log.join(slot);
@@ -39,7 +39,7 @@ fn cut_power(log: &Path) {
     }
 }
 
-/// Checkpoints are written on request alone.
+/// Opens a log that writes checkpoints only on request.
 fn open(folder: &Path) -> EmbeddedLog {
     let hour = Duration::from_secs(3600);
     let options = Options { sync: SyncPolicy::Every(hour), maintain_every: None, ..Options::default() };
