@@ -1,16 +1,16 @@
 //! Session of the consumer group, within which all work must end that a process started while it owned its partitions
 //! (docs/protocol.md#dispatch-expiry and fenced-requests).
 //!
-//! Half a session after the last accepted commit no more work is started; the work started last takes up to the longest
-//! request. Both together fit into the session, so a member that was cut off or suspended has no request in flight when
-//! its partitions are assigned to another.
+//! `runtime.frozen_after` after the last accepted commit no more work is started; the work started last takes up to the
+//! longest request. Both fit into what is left of the session at a commit, so a member that was cut off or suspended has no
+//! request in flight when its partitions are assigned to another.
 
 use std::time::Duration;
 
 use humantime::format_duration;
 use orbweaver_log::{
     LogError,
-    kafka::{KafkaLog, SESSION_TIMEOUT},
+    kafka::{KafkaLog, SESSION_TIMEOUT, Session},
 };
 
 /// Durations that must fit into a session.
@@ -23,9 +23,9 @@ pub(crate) struct Fence {
 }
 
 /// Returns why a session is too short, with a remedy. Pure.
-pub(crate) fn misfit(session: Duration, fence: Fence) -> Option<String> {
+pub(crate) fn misfit(session: Session, fence: Fence) -> Option<String> {
     let Fence { frozen_after, longest } = fence;
-    let half = session / 2;
+    let half = session.timeout / 2;
     let show =
         |time: Duration| format_duration(Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)));
     if frozen_after > half {
@@ -35,11 +35,15 @@ pub(crate) fn misfit(session: Duration, fence: Fence) -> Option<String> {
             show(half)
         ));
     }
-    let (key, request) = longest.filter(|(_, request)| *request > session - half)?;
+    let room = session.timeout.saturating_sub(frozen_after + session.heartbeat);
+    let (key, request) = longest.filter(|(_, request)| *request > room)?;
     Some(format!(
-        "`{key}` is {}; allowed is at most {}, so that half a session and the longest request are within the session",
+        "`{key}` is {}; allowed is at most {}, so that the longest request, `runtime.frozen_after` ({}) and the time between \
+         heartbeats ({}) are within the session",
         show(request),
-        show(session - half)
+        show(room),
+        show(frozen_after),
+        show(session.heartbeat)
     ))
 }
 
@@ -51,11 +55,15 @@ pub(crate) async fn check(
     assumed: Duration,
     fence: Fence,
 ) -> Result<Option<String>, LogError> {
-    let told = log.session_timeout(group).await?;
-    if told.is_none() {
-        tracing::warn!(group, assumed = ?assumed, "the brokers do not tell the session timeout; assuming kafka.session_timeout");
+    let reported = log.session(group).await?;
+    if reported.is_none() {
+        tracing::warn!(
+            group,
+            ?assumed,
+            "the brokers do not report the session timeout; assuming kafka.session_timeout"
+        );
     }
-    let (session, name) = (told.unwrap_or(assumed), log.group_name(group));
+    let (session, name) = (reported.unwrap_or_else(|| Session::assumed(assumed)), log.group_name(group));
     tracing::info!(group = name, ?session, "session timeout");
     Ok(misfit(session, fence).map(|reason| {
         let brokers = &log.config().brokers;
@@ -63,7 +71,7 @@ pub(crate) async fn check(
             "the session of the group `{name}` is {}, but {reason}; lower it, or lengthen the session with \
              `kafka-configs.sh --bootstrap-server {brokers} --alter --entity-type groups --entity-name {name} \
              --add-config {SESSION_TIMEOUT}=45000`",
-            format_duration(session)
+            format_duration(session.timeout)
         )
     }))
 }
@@ -77,17 +85,23 @@ mod tests {
     }
 
     #[test]
-    fn half_a_session_and_the_longest_request_are_within_the_session_or_the_setting_is_named_with_what_is_allowed() {
+    fn the_fence_the_longest_request_and_a_heartbeat_are_within_the_session_or_the_setting_is_named() {
         let fence = |frozen, request| Fence {
             frozen_after: seconds(frozen),
             longest: Some(("fetcher.request_timeout", seconds(request))),
         };
-        assert_eq!(misfit(seconds(45), fence(20, 20)), None);
-        assert_eq!(misfit(seconds(44), fence(22, 22)), None);
-        let long = misfit(seconds(45), fence(20, 23)).unwrap();
-        assert!(long.starts_with("`fetcher.request_timeout` is 23s; allowed is at most 22s 500ms"), "{long}");
-        let frozen = misfit(seconds(6), fence(20, 3)).unwrap();
+        let session = |timeout, heartbeat| Session { timeout: seconds(timeout), heartbeat: seconds(heartbeat) };
+        assert_eq!(misfit(session(45, 5), fence(20, 20)), None);
+        assert_eq!(misfit(session(44, 0), fence(22, 22)), None);
+        let long = misfit(session(45, 5), fence(22, 22)).unwrap();
+        assert_eq!(
+            long,
+            "`fetcher.request_timeout` is 22s; allowed is at most 18s, so that the longest request, `runtime.frozen_after` \
+             (22s) and the time between heartbeats (5s) are within the session"
+        );
+        assert!(misfit(session(45, 15), fence(20, 20)).is_some(), "a heartbeat that is due counts, too");
+        let frozen = misfit(session(6, 0), fence(20, 3)).unwrap();
         assert_eq!(frozen, "`runtime.frozen_after` is 20s; allowed is at most half of the session, 3s");
-        assert_eq!(misfit(seconds(6), Fence { frozen_after: seconds(3), longest: None }), None);
+        assert_eq!(misfit(session(6, 0), Fence { frozen_after: seconds(3), longest: None }), None);
     }
 }

@@ -97,7 +97,7 @@ impl Plan {
             ("ORBWEAVER_CQL__REPLICATION_FACTOR", "1"),
             ("ORBWEAVER_RUNTIME__SHUTDOWN_BUDGET", "15s"),
             // The brokers of tests/stack end a session after 6 s.
-            ("ORBWEAVER_RUNTIME__FROZEN_AFTER", "3s"),
+            ("ORBWEAVER_RUNTIME__FROZEN_AFTER", "2500ms"),
             ("ORBWEAVER_FETCHER__CONNECT_TIMEOUT", "3s"),
             ("ORBWEAVER_FETCHER__HEADERS_TIMEOUT", "3s"),
             ("ORBWEAVER_FETCHER__REQUEST_TIMEOUT", "3s"),

@@ -50,7 +50,7 @@ use futures::future::{BoxFuture, FutureExt};
 use orbweaver_messages::{Millis, Topic};
 
 pub use config::{GroupProtocol, KafkaConfig};
-pub use session::SESSION_TIMEOUT;
+pub use session::{SESSION_TIMEOUT, Session};
 
 use crate::{Bounds, Commit, Consumer, Log, LogError, Offset, Partition, Reader, Record, TopicPartition};
 use client::Names;

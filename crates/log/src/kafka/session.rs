@@ -1,4 +1,4 @@
-//! Session timeout of a group on the brokers.
+//! Session of a group on the brokers.
 
 use std::time::Duration;
 
@@ -9,17 +9,38 @@ use crate::LogError;
 
 /// Group setting on the brokers; its default is the brokers' `group.consumer.session.timeout.ms`.
 pub const SESSION_TIMEOUT: &str = "consumer.session.timeout.ms";
+/// Group setting on the brokers; its default is the brokers' `group.consumer.heartbeat.interval.ms`.
+const HEARTBEAT_INTERVAL: &str = "consumer.heartbeat.interval.ms";
+/// The brokers' own default of [`HEARTBEAT_INTERVAL`].
+const DEFAULT_HEARTBEAT: Duration = Duration::from_secs(5);
+
+/// Session of the members of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Session {
+    /// How long a member may be silent before its partitions are reassigned.
+    pub timeout: Duration,
+    /// How much of it may have passed when a commit is accepted. With the classic protocol a commit starts the session
+    /// again; with the other only heartbeats do, and the last one is up to their interval ago.
+    pub heartbeat: Duration,
+}
+
+impl Session {
+    /// Returns the session of a group with the brokers' default heartbeat interval.
+    #[must_use]
+    pub fn assumed(timeout: Duration) -> Self {
+        Self { timeout, heartbeat: DEFAULT_HEARTBEAT }
+    }
+}
 
 impl KafkaLog {
-    /// Returns how long a member of `group` may be silent before its partitions are reassigned: the configured value
-    /// with the classic protocol, the brokers' setting otherwise. `None` if the brokers do not reveal it, for example
-    /// without permission to read settings.
+    /// Returns the session of the members of `group`: the configured one with the classic protocol, the brokers'
+    /// settings otherwise. `None` if the brokers do not reveal them, for example without permission to read settings.
     ///
     /// # Errors
     /// If the brokers cannot be queried.
-    pub async fn session_timeout(&self, group: &str) -> Result<Option<Duration>, LogError> {
+    pub async fn session(&self, group: &str) -> Result<Option<Session>, LogError> {
         if self.config.protocol == GroupProtocol::Classic {
-            return Ok(Some(self.config.session_timeout));
+            return Ok(Some(Session { timeout: self.config.session_timeout, heartbeat: Duration::ZERO }));
         }
         let name = self.group_name(group);
         let (admin, options) = (self.inquiry.admin(), self.inquiry.admin_options());
@@ -35,8 +56,11 @@ impl KafkaLog {
                 return Err(LogError::Unavailable(format!("the settings of the group `{name}`: {code}")));
             }
         };
-        let entry = resource.entries.into_iter().find(|entry| entry.name == SESSION_TIMEOUT);
-        let millis = entry.and_then(|entry| entry.value).and_then(|value| value.parse().ok());
-        Ok(millis.map(Duration::from_millis))
+        let setting = |key: &str| {
+            let entry = resource.entries.iter().find(|entry| entry.name == key)?;
+            entry.value.as_deref()?.parse().ok().map(Duration::from_millis)
+        };
+        let heartbeat = setting(HEARTBEAT_INTERVAL).unwrap_or(DEFAULT_HEARTBEAT);
+        Ok(setting(SESSION_TIMEOUT).map(|timeout| Session { timeout, heartbeat }))
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use orbweaver_log::{
     Commit, Log, LogError, TopicPartition,
-    kafka::{GroupProtocol, KafkaConfig, KafkaLog},
+    kafka::{GroupProtocol, KafkaConfig, KafkaLog, Session},
 };
 use orbweaver_messages::Topic;
 use tokio::time::Instant;
@@ -325,13 +325,15 @@ async fn a_member_with_a_name_that_comes_back_disturbs_nobody() {
 #[ignore = "needs the servers of tests/stack"]
 async fn the_session_of_a_group_is_what_the_brokers_say_and_with_the_classic_protocol_what_was_asked_for() {
     with(config(), &specs(&[ONE], 1), |log| async move {
-        // The brokers of tests/stack default to six seconds.
-        assert_eq!(log.session_timeout("group").await.unwrap(), Some(Duration::from_secs(6)));
+        // Defaults of the brokers of tests/stack.
+        let session = Session { timeout: Duration::from_secs(6), heartbeat: Duration::from_millis(500) };
+        assert_eq!(log.session("group").await.unwrap(), Some(session));
     })
     .await;
     let classic = KafkaConfig { protocol: GroupProtocol::Classic, session_timeout: Duration::from_secs(9), ..config() };
     with(classic, &specs(&[ONE], 1), |log| async move {
-        assert_eq!(log.session_timeout("group").await.unwrap(), Some(Duration::from_secs(9)));
+        let session = Session { timeout: Duration::from_secs(9), heartbeat: Duration::ZERO };
+        assert_eq!(log.session("group").await.unwrap(), Some(session));
     })
     .await;
 }
