@@ -24,7 +24,7 @@ use rdkafka::{
 
 use super::{
     KafkaConfig,
-    client::{Names, failed, reading},
+    client::{Names, failed, invalid, reading},
     eof::Ends,
     inquiry::{bounds, position, raw_partition},
     message::delivered,
@@ -125,8 +125,8 @@ impl Pool {
     }
 
     fn begin(&self, members: Weak<Mutex<Vec<Arc<Member>>>>) -> Result<Arc<Member>, LogError> {
-        let invalid = |error: KafkaError| LogError::Invalid(format!("a Kafka client of readers: {error}"));
-        let mut client = BaseConsumer::from_config_and_context(&self.config, Ends::default()).map_err(invalid)?;
+        let mut client = BaseConsumer::from_config_and_context(&self.config, Ends::default())
+            .map_err(|error| invalid("a Kafka client of readers", &error))?;
         let (commands, received) = channel();
         // One wake-up suffices until the thread has polled.
         let woken = Arc::new(AtomicBool::new(false));
@@ -258,12 +258,21 @@ impl Thread {
 
     fn unassign(&mut self, partition: i32) {
         let Some(open) = self.open.remove(&partition) else { return };
-        if let Err(error) = self.client.incremental_unassign(&list_of(&open)) {
+        if let Err(error) = self.end(&open) {
             tracing::warn!(place = %open.place, %error, "a reader could not be ended");
         }
         // From here on librdkafka drops records of this partition in flight, but those already in the queue must be
         // removed before another partition with this number is assigned.
         self.hand_out(false);
+    }
+
+    /// Stops reading. librdkafka keeps a pause beyond the assignment, so the partition is resumed first: its next reader
+    /// would receive nothing.
+    fn end(&self, open: &Open) -> Result<(), KafkaError> {
+        if open.paused {
+            self.client.resume(&list_of(open))?;
+        }
+        self.client.incremental_unassign(&list_of(open))
     }
 
     /// Passes received records to the readers. With `patiently` it waits briefly for a full one.
@@ -380,7 +389,7 @@ impl Thread {
             let partition = raw_partition(place.partition);
             let Some(mut open) = self.open.remove(&partition) else { continue };
             // Fetching has stopped for the affected one; which one is unknown, so all are restarted.
-            let _ = self.client.incremental_unassign(&list_of(&open));
+            let _ = self.end(&open);
             let offset = open.next;
             if (bounds.start..=bounds.end).contains(&offset) {
                 (open.paused, open.beyond_since) = (false, None);
@@ -415,10 +424,10 @@ mod tests {
 
     const NAME: &str = "crawl.frontier";
 
-    fn produce(brokers: &str, count: usize) {
+    fn produce(brokers: &str, count: usize, value: &str) {
         let producer: BaseProducer = ClientConfig::new().set("bootstrap.servers", brokers).create().unwrap();
         for _ in 0..count {
-            let record = BaseRecord::<str, str>::to(NAME).partition(0).key("key").payload("value");
+            let record = BaseRecord::<str, str>::to(NAME).partition(0).key("key").payload(value);
             producer.send(record).map_err(|(error, _)| error).unwrap();
             // One batch per record, so that a read may start at any of them.
             producer.flush(Duration::from_secs(30)).unwrap();
@@ -441,7 +450,7 @@ mod tests {
         let cluster = MockCluster::new(1).unwrap();
         cluster.create_topic(NAME, 1, 1).unwrap();
         let brokers = cluster.bootstrap_servers();
-        produce(&brokers, 5);
+        produce(&brokers, 5, "value");
         let pool = Pool::new(&KafkaConfig::new(&*brokers));
         let reader =
             |from| KafkaReader::new(TopicPartition::new(topic::FRONTIER, 0), NAME.into(), from, pool.seat(0).unwrap());
@@ -454,8 +463,27 @@ mod tests {
                 assert_eq!(reader.position(), at, "neither the end that was asked for nor an error");
             }
         }
-        produce(&brokers, 5);
+        produce(&brokers, 5, "value");
         assert_eq!(read_to(&mut behind, 10).await, [5, 6, 7, 8, 9]);
         assert_eq!(read_to(&mut beyond, 10).await, [8, 9]);
+    }
+
+    /// A restore is slower than the fetch, its partition is lost, and assigned again.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_partition_whose_last_reader_was_dropped_while_it_was_paused_is_read_whole() {
+        const RECORDS: Offset = 60;
+        let cluster = MockCluster::new(1).unwrap();
+        cluster.create_topic(NAME, 1, 1).unwrap();
+        let brokers = cluster.bootstrap_servers();
+        produce(&brokers, 60, &"x".repeat(50_000));
+        let pool = Pool::new(&KafkaConfig { fetch_bytes: 4 << 20, ..KafkaConfig::new(&*brokers) });
+        let reader =
+            || KafkaReader::new(TopicPartition::new(topic::FRONTIER, 0), NAME.into(), 0, pool.seat(0).unwrap());
+        let mut slow = reader();
+        while slow.read(Duration::from_millis(200)).await.unwrap().is_empty() {}
+        // Long enough to be paused.
+        tokio::time::sleep(10 * PATIENCE).await;
+        drop(slow);
+        assert_eq!(read_to(&mut reader(), RECORDS).await, (0..RECORDS).collect::<Vec<_>>());
     }
 }
