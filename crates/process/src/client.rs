@@ -28,8 +28,8 @@ impl ClientSettings {
         let (given, mut faults) = Inputs::of_process(None, flags).0.read();
         let given: Vec<_> = given.into_iter().filter(|given| of_client(&given.path)).collect();
         let (settings, more) = Settings::resolve(ServiceId::Extractor, &given);
-        // Missing required keys do not concern a client.
-        faults.extend(more.into_iter().filter(|fault| given.iter().any(|given| given.path == fault.path())));
+        // Missing required keys, which have no origin, do not concern a client.
+        faults.extend(more.into_iter().filter(Fault::has_origin));
         faults.retain(|fault| of_client(fault.path()));
         if faults.is_empty() { Ok(Self(settings)) } else { Err(faults) }
     }

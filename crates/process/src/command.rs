@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
 };
 
-use clap::{Arg, ArgAction, ArgMatches, Command as Clap};
+use clap::{Arg, ArgAction, ArgMatches, Command as Clap, error::ErrorKind};
 
 use crate::{End, service::ServiceId, version::VERSION_AND_GIT};
 
@@ -40,26 +40,41 @@ const FLAGS: [(&str, &str, &str, &str); 3] = [
 impl Command {
     /// Parses the command line. Help, version and usage errors are printed before this returns `Err`.
     pub(crate) fn read(service: ServiceId, arguments: impl IntoIterator<Item = OsString>) -> Result<Self, End> {
-        clap(service).try_get_matches_from(arguments).map(|matches| Self::of(&matches)).map_err(|error| {
+        Self::parse(service, arguments).map_err(|error| {
             let _ = error.print();
             if error.use_stderr() { End::Usage } else { End::Told }
         })
     }
 
-    fn of(matches: &ArgMatches) -> Self {
-        let pairs = matches.get_many::<(String, String)>("set").into_iter().flatten();
-        let mut flags: Vec<_> = pairs.map(|(key, value)| ("--set", key.clone(), value.clone())).collect();
+    fn parse(service: ServiceId, arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let mut command = clap(service);
+        let matches = command.try_get_matches_from_mut(arguments)?;
+        let wrong = "--set is given as SECTION.KEY=VALUE";
+        Self::of(&matches).ok_or_else(|| command.error(ErrorKind::ValueValidation, wrong))
+    }
+
+    /// Returns `None` if a `--set` is malformed.
+    fn of(matches: &ArgMatches) -> Option<Self> {
+        let texts = matches.get_many::<String>("set").into_iter().flatten();
+        let mut flags = texts.map(|text| key_value(text)).collect::<Option<Vec<_>>>()?;
         // After `--set`: the more specific flag wins.
         for (flag, id, key, _) in FLAGS {
             flags.extend(matches.get_one::<String>(id).map(|value| (flag, key.to_owned(), value.clone())));
         }
-        Self {
+        Some(Self {
             file: matches.get_one("config").cloned(),
             flags,
             check_config: matches.get_flag("check-config"),
             list_config: matches.get_flag("list-config"),
-        }
+        })
     }
+}
+
+/// Parses the text of a `--set` as (flag, key, value). Not a value parser of clap, whose errors repeat the text, which
+/// may be a secret.
+fn key_value(text: &str) -> Option<(&'static str, String, String)> {
+    let (key, value) = text.split_once('=').filter(|(key, _)| key.contains('.'))?;
+    Some(("--set", key.trim().to_owned(), value.to_owned()))
 }
 
 fn clap(service: ServiceId) -> Clap {
@@ -69,10 +84,6 @@ fn clap(service: ServiceId) -> Clap {
         ServiceId::RateLimiter => "Gives each dispatch its moment.",
         ServiceId::Fetcher => "Asks for pages, politely.",
         ServiceId::Extractor => "Reads pages: their links, text and metadata.",
-    };
-    let key_value = |text: &str| {
-        let pair = text.split_once('=').filter(|(key, _)| key.contains('.'));
-        pair.map(|(key, value)| (key.trim().to_owned(), value.to_owned())).ok_or("it is given as SECTION.KEY=VALUE")
     };
     let path = || clap::builder::PathBufValueParser::new();
     let flag = |id: &'static str, help| Arg::new(id).long(id).action(ArgAction::SetTrue).help(help);
@@ -87,8 +98,7 @@ fn clap(service: ServiceId) -> Clap {
                 .long("set")
                 .value_name("SECTION.KEY=VALUE")
                 .action(ArgAction::Append)
-                .value_parser(key_value)
-                .help("Sets a key (may be repeated)"),
+                .help("Sets a key, but no secret (may be repeated)"),
         );
     for (_, id, _, help) in FLAGS {
         command = command.arg(Arg::new(id).long(id).value_name("ADDRESS").help(help));
@@ -125,5 +135,12 @@ mod tests {
         assert_eq!(read(&["--set", "brokers=x"]).unwrap_err(), End::Usage);
         assert_eq!(read(&["--help"]).unwrap_err(), End::Told);
         assert_eq!(read(&["--version"]).unwrap_err(), End::Told);
+    }
+
+    #[test]
+    fn a_malformed_key_is_refused_without_repeating_what_may_be_a_secret() {
+        let arguments = ["orbweaver-fetcher", "--set", "password=hunter2"].map(OsString::from);
+        let said = Command::parse(ServiceId::Fetcher, arguments).unwrap_err().to_string();
+        assert!(said.contains("--set is given as SECTION.KEY=VALUE") && !said.contains("hunter2"), "{said}");
     }
 }

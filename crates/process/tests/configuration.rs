@@ -103,6 +103,67 @@ fn a_secret_is_never_shown_whether_it_is_right_or_wrong() {
 }
 
 #[test]
+fn a_secret_in_a_flag_is_refused_with_its_key_and_not_repeated() {
+    for (key, variable) in [
+        ("cql.password", "ORBWEAVER_CQL__PASSWORD"),
+        ("kafka.properties.sasl.password", "ORBWEAVER_KAFKA__PROPERTIES__SASL__PASSWORD"),
+        (
+            "kafka.properties.sasl.oauthbearer.assertion.private.key.passphrase",
+            "ORBWEAVER_KAFKA__PROPERTIES__SASL__OAUTHBEARER__ASSERTION__PRIVATE__KEY__PASSPHRASE",
+        ),
+        ("fetcher.headers.authorization", "ORBWEAVER_FETCHER__HEADERS__AUTHORIZATION"),
+    ] {
+        let (settings, faults) = resolve(NEEDED, &[], &[(key, "hunter2")]);
+        let [fault] = &faults[..] else { panic!("{faults:?}") };
+        assert!(fault.starts_with(&format!("{key} (from --set): ")) && !fault.contains("hunter2"), "{fault}");
+        assert!(fault.contains(&format!("set {variable}, or {variable}_FILE to a file")), "{fault}");
+        assert!(settings.iter().all(|(path, _)| path != key), "{key}");
+        let (_, faults) = resolve(NEEDED, &[(variable, "hunter2")], &[]);
+        assert_eq!(faults, Vec::<String>::new());
+    }
+    let (_, faults) = resolve(
+        NEEDED,
+        &[],
+        &[("kafka.properties.sasl.mechanism", "PLAIN"), ("fetcher.headers.accept-language", "de")],
+    );
+    assert_eq!(faults, Vec::<String>::new());
+}
+
+#[test]
+fn a_key_in_pem_form_and_a_password_with_a_space_at_its_end_arrive_as_their_files_have_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, content: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let pem = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2Vw\n-----END PRIVATE KEY-----";
+    let (key, password) = (file("key.pem", &format!("{pem}\n")), file("password", " hunter2 \n"));
+    let variables = [
+        ("ORBWEAVER_KAFKA__PROPERTIES__SSL__KEY__PEM_FILE", key.as_str()),
+        ("ORBWEAVER_CQL__PASSWORD_FILE", password.as_str()),
+    ];
+    let (settings, faults) = resolve(NEEDED, &variables, &[]);
+    assert_eq!(faults, Vec::<String>::new());
+    assert_eq!(settings.text("cql.password").unwrap(), " hunter2 ");
+    let properties: Vec<_> = settings.texts_below("kafka.properties").collect();
+    assert_eq!(properties, [("ssl.key.pem".to_owned(), pem.to_owned())]);
+
+    // Rules remain for what is shown, what is sent as a header, and what no C string can hold.
+    let wrong = [
+        ("ORBWEAVER_CQL__PASSWORD", "a\0b"),
+        ("ORBWEAVER_FETCHER__HEADERS__COOKIE", "a\r\nb: c"),
+        ("ORBWEAVER_KAFKA__PROPERTIES__CLIENT__RACK", "a\nb"),
+    ];
+    let (_, faults) = resolve(NEEDED, &wrong, &[]);
+    let expected = ["text without NUL", "text without control characters", "text without control characters"];
+    assert_eq!(faults.len(), expected.len(), "{faults:?}");
+    for (fault, allowed) in faults.iter().zip(expected) {
+        assert!(fault.ends_with(&format!("allowed is {allowed}")), "{fault}");
+    }
+}
+
+#[test]
 fn the_effective_configuration_is_a_file_that_gives_the_same() {
     let file = format!(
         "{NEEDED}[fetcher]\nheaders.x-a = 'no \"secret\"'\nrobots_lifetime = '1h 1m'\n[rate_limiter]\nrate = 0.3\n"

@@ -18,7 +18,7 @@ use tokio::{
 
 use super::{
     GroupProtocol, KafkaConfig, check_range,
-    client::{MAX_POLL_INTERVAL, Names, failed, reading},
+    client::{MAX_POLL_INTERVAL, Names, failed, invalid, reading},
     group::{Membership, Raw, give_back, take_unless_lost},
     held::Seek,
     inquiry::{bounds, committed, position, raw_partition},
@@ -123,7 +123,7 @@ pub(super) fn member(
     topics: &[(Topic, Arc<str>)],
     ready: &Arc<Notify>,
 ) -> Result<Arc<Client>, LogError> {
-    let wrong = |error: KafkaError| LogError::Invalid(format!("a consumer of the group `{group}`: {error}"));
+    let wrong = |error: KafkaError| invalid(format_args!("a consumer of the group `{group}`"), &error);
     let mut client = Client::from_config_and_context(properties, Membership::default()).map_err(wrong)?;
     let ready = ready.clone();
     client.set_nonempty_callback(move || ready.notify_one());

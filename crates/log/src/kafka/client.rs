@@ -187,6 +187,15 @@ pub(super) fn failed(what: impl std::fmt::Display, error: &KafkaError) -> LogErr
     }
 }
 
+/// Converts the error of creating a client; `what` describes the client. The value of a refused property is omitted: it
+/// may be a secret, even if its name is misspelt.
+pub(super) fn invalid(what: impl std::fmt::Display, error: &KafkaError) -> LogError {
+    LogError::Invalid(match error {
+        KafkaError::ClientConfig(_, reason, key, _) => format!("{what}: the property `{key}`: {reason}"),
+        error => format!("{what}: {error}"),
+    })
+}
+
 /// Converts the error of one partition. All partitions existed at connect time: a broker that does not know one has
 /// just started, and its metadata is incomplete.
 pub(super) fn failed_at(what: &str, place: TopicPartition, error: &KafkaError) -> LogError {
@@ -200,9 +209,17 @@ pub(super) fn failed_at(what: &str, place: TopicPartition, error: &KafkaError) -
 
 #[cfg(test)]
 mod tests {
+    use std::{collections::BTreeMap, sync::Arc};
+
     use orbweaver_messages::topic;
 
     use super::*;
+    use crate::kafka::{
+        asked::{member, membership},
+        inquiry::Inquiry,
+        pool::Pool,
+        producer::Appender,
+    };
 
     #[test]
     fn the_prefix_stands_in_front_of_topics_and_groups() {
@@ -212,5 +229,21 @@ mod tests {
         assert_eq!(other.topic(topic::SEEDS), "team.a.seeds");
         assert_eq!(other.topic(Topic("contract.read")), "team.a.contract.read");
         assert!(other.is_own("team.a.seeds") && !other.is_own("team.ab.seeds") && !other.is_own("team.a"));
+    }
+
+    #[test]
+    fn a_property_that_librdkafka_refuses_is_named_without_its_value() {
+        let properties = BTreeMap::from([("sasl_password".to_owned(), "hunter2".to_owned())]);
+        let config = KafkaConfig { properties, ..KafkaConfig::default() };
+        let errors = [
+            Appender::new(&config).err(),
+            Inquiry::new(&config).err(),
+            Pool::new(&config).seat(0).err(),
+            member(&membership(&config, "group"), "group", &[], &Arc::default()).err(),
+        ];
+        for error in errors {
+            let said = error.unwrap().to_string();
+            assert!(said.contains("sasl_password") && !said.contains("hunter2"), "{said}");
+        }
     }
 }

@@ -22,7 +22,7 @@ use tokio::{
 
 use super::{
     KafkaConfig,
-    client::{Names, Quiet, failed, failed_at, properties, reading},
+    client::{Names, Quiet, failed, failed_at, invalid, properties, reading},
 };
 use crate::{Bounds, Commit, LogError, Offset, TopicPartition};
 
@@ -53,12 +53,12 @@ pub(super) struct Inquiry {
 impl Inquiry {
     pub(super) fn new(config: &KafkaConfig) -> Result<Self, LogError> {
         let reading = reading(config);
-        let invalid = |error: KafkaError| LogError::Invalid(format!("a Kafka client: {error}"));
+        let wrong = |error: KafkaError| invalid("a Kafka client", &error);
         Ok(Self {
             names: Names::new(&config.prefix),
-            client: Arc::new(Client::from_config_and_context(&reading, Quiet).map_err(invalid)?),
+            client: Arc::new(Client::from_config_and_context(&reading, Quiet).map_err(wrong)?),
             groups: Mutex::default(),
-            admin: AdminClient::from_config_and_context(&properties(config), Quiet).map_err(invalid)?,
+            admin: AdminClient::from_config_and_context(&properties(config), Quiet).map_err(wrong)?,
             permits: Semaphore::new(AT_ONCE),
             timeout: config.request_timeout,
             patience: config.patience,
@@ -198,7 +198,7 @@ impl Inquiry {
         let mut config = self.reading.clone();
         config.set("group.id", self.names.group(group));
         let client = Client::from_config_and_context(&config, Quiet)
-            .map_err(|error| LogError::Invalid(format!("a Kafka client of the group `{group}`: {error}")))?;
+            .map_err(|error| invalid(format_args!("a Kafka client of the group `{group}`"), &error))?;
         let client = Arc::new(client);
         if groups.len() < GROUPS_KEPT {
             groups.insert(group.to_owned(), client.clone());

@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 
 use super::{
     KafkaConfig,
-    client::{log_error, log_line, properties},
+    client::{invalid, log_error, log_line, properties},
     inquiry::raw_partition,
 };
 use crate::{DEAD_LETTER_ROOM, LogError, Offset, Record, Refusal, Refused, TopicPartition, limit::limit_of};
@@ -206,7 +206,7 @@ impl Appender {
             .set("queue.buffering.max.messages", "1000000")
             .set("allow.auto.create.topics", "false");
         let producer = ThreadedProducer::from_config_and_context(&client, Deliveries::default())
-            .map_err(|error| LogError::Invalid(format!("a Kafka producer: {error}")))?;
+            .map_err(|error| invalid("a Kafka producer", &error))?;
         Ok(Self { producer: Some(producer), record_limit: config.record_limit })
     }
 

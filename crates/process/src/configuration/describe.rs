@@ -45,7 +45,7 @@ pub fn listed(service: ServiceId) -> String {
     for key in KEYS.iter().filter(|key| key.is_read_by(service)) {
         let _ = writeln!(text, "{}  ({})", key.path(), key.variable());
         let _ = writeln!(text, "    {}", key.meaning);
-        let _ = writeln!(text, "    allowed: {}", key.kind);
+        let _ = writeln!(text, "    allowed: {}", key.kind_at(&key.path()));
         let _ = writeln!(text, "    default: {}\n", default(key, service).unwrap_or("none"));
     }
     text
@@ -67,7 +67,8 @@ pub fn table(sections: &[&str]) -> String {
             (_, super::key::Default::Is(text)) => format!("`{text}`"),
             _ => String::new(),
         };
-        let cells = [format!("`{}`", key.path()), default, key.kind.to_string(), key.meaning.to_owned()];
+        let (path, kind) = (key.path(), key.kind_at(&key.path()));
+        let cells = [format!("`{path}`"), default, kind.to_string(), key.meaning.to_owned()];
         let cells = cells.map(|cell| cell.replace('|', "\\|"));
         let _ = writeln!(text, "| {} |", cells.join(" | "));
     }

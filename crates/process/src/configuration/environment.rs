@@ -68,6 +68,11 @@ fn path(name: &OsString) -> Option<String> {
     (!section.is_empty()).then(|| format!("{}.{}", section.to_lowercase(), rest.replace("__", ".").to_lowercase()))
 }
 
+/// Returns the variable that names a key.
+pub(super) fn variable(path: &str) -> String {
+    format!("{PREFIX}{}", path.replace('.', "__").to_uppercase())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

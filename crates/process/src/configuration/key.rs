@@ -43,8 +43,20 @@ pub(crate) enum Secret {
 }
 
 /// Substrings that mark librdkafka properties and headers as secret.
-const SECRET_NAMES: [&str; 10] =
-    ["password", "passphrase", "secret", "token", "credential", "jaas", "oauth", "pem", "authorization", "cookie"];
+const SECRET_NAMES: [&str; 12] = [
+    "password",
+    "passphrase",
+    "secret",
+    "token",
+    "credential",
+    "jaas",
+    "oauth",
+    "pem",
+    "authorization",
+    "cookie",
+    "api-key",
+    "apikey",
+];
 
 impl Key {
     pub(crate) const fn new(
@@ -128,19 +140,31 @@ impl Key {
         match self.secret {
             Secret::Never => false,
             Secret::Always => true,
-            Secret::ByName => {
-                let path = path.to_ascii_lowercase();
-                SECRET_NAMES.iter().any(|name| path.contains(name))
-            }
+            Secret::ByName => is_named_secret(path),
         }
     }
+
+    /// Returns `true` if the value at `path` is a secret. Headers are redacted in any case, but only some are secrets.
+    pub(crate) fn is_secret(&self, path: &str) -> bool {
+        self.hides(path) && (self.kind == Kind::Secret || is_named_secret(path))
+    }
+
+    /// Returns the kind of the value at `path`: a value that is shown may have no control characters.
+    pub(crate) fn kind_at(&self, path: &str) -> Kind {
+        if self.kind == Kind::Secret && !self.hides(path) { Kind::Text } else { self.kind }
+    }
+}
+
+fn is_named_secret(path: &str) -> bool {
+    let path = path.to_ascii_lowercase();
+    SECRET_NAMES.iter().any(|name| path.contains(name))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const OPEN: Key = Key::new(("kafka", "properties.*"), Kind::Text, &ServiceId::ALL, "").secret(Secret::ByName);
+    const OPEN: Key = Key::new(("kafka", "properties.*"), Kind::Secret, &ServiceId::ALL, "").secret(Secret::ByName);
 
     #[test]
     fn an_open_key_stands_for_any_name_but_none() {
@@ -153,5 +177,15 @@ mod tests {
     fn properties_are_hidden_by_what_their_names_say() {
         assert!(OPEN.hides("kafka.properties.sasl.password") && OPEN.hides("kafka.properties.ssl.key.PEM"));
         assert!(!OPEN.hides("kafka.properties.sasl.mechanism"));
+    }
+
+    #[test]
+    fn a_header_is_always_hidden_and_only_some_are_secrets() {
+        let headers = Key::new(("fetcher", "headers.*"), Kind::Text, &ServiceId::ALL, "").secret(Secret::Always);
+        for (name, secret) in [("Authorization", true), ("x-api-key", true), ("accept-language", false)] {
+            let path = format!("fetcher.headers.{name}");
+            assert_eq!((headers.hides(&path), headers.is_secret(&path)), (true, secret), "{path}");
+            assert_eq!(headers.kind_at(&path), Kind::Text, "it is sent as a header");
+        }
     }
 }

@@ -11,6 +11,8 @@ use super::{given::Raw, value::Value};
 pub enum Kind {
     /// Any text without control characters.
     Text,
+    /// Any text without NUL, not trimmed: it is never shown, and a key in PEM form has lines.
+    Secret,
     /// Letters, digits, `.`, `_` and `-`; may be empty.
     Name,
     /// One of these words.
@@ -43,6 +45,7 @@ impl fmt::Display for Kind {
         let time = |ms: u64| humantime::format_duration(Duration::from_millis(ms));
         match self {
             Self::Text => f.write_str("text without control characters"),
+            Self::Secret => f.write_str("text without NUL"),
             Self::Name => f.write_str("letters, digits, `.`, `_` and `-`"),
             Self::Word(words) => write!(f, "`{}`", words.join("` or `")),
             Self::Switch => f.write_str("`true` or `false`"),
@@ -71,11 +74,12 @@ impl Kind {
         if let Self::Servers | Self::Texts = self {
             return self.read_list(raw);
         }
-        let Raw::Scalar(text) = raw else { return None };
-        let text = text.trim();
+        let Raw::Scalar(whole) = raw else { return None };
+        let text = whole.trim();
         let within = |number: u64, least: &u64, most: &u64| (*least..=*most).contains(&number).then_some(number);
         Some(match self {
             Self::Text if !text.chars().any(char::is_control) => Value::Text(text.to_owned()),
+            Self::Secret if !whole.contains('\0') => Value::Text(whole.clone()),
             Self::Name if text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b)) => {
                 Value::Text(text.to_owned())
             }
@@ -156,6 +160,8 @@ mod tests {
         assert_eq!(read(Kind::Address, "localhost:1"), None, "a name may mean several addresses");
         assert_eq!(read(Kind::Name, "a b"), None);
         assert_eq!(read(Kind::Text, "a\nb"), None);
+        assert_eq!(read(Kind::Secret, " a\nb "), Some(Value::Text(" a\nb ".to_owned())));
+        assert_eq!(read(Kind::Secret, "a\0b"), None);
         assert_eq!(read(Kind::Folder, ""), None);
     }
 

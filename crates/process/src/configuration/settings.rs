@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 use orbweaver_url::WideDomains;
 
 use super::{
-    Fault, Given, KEYS, Key, Origin, Raw, Value,
+    Fault, Given, KEYS, Key, Origin, Raw, Value, environment,
     fault::nearest,
     value::{Rate, quoted},
 };
@@ -257,9 +257,17 @@ fn known(path: &str) -> Option<&'static Key> {
 fn check(given: &Given) -> Result<(&'static Key, Value), Fault> {
     let fault = |problem: String| Fault::new(shortened(&given.path), problem).at(given.origin.clone());
     let Some(key) = known(&given.path) else { return Err(fault(unknown(&given.path))) };
-    key.kind.read(&given.raw).map(|value| (key, value)).ok_or_else(|| {
+    if matches!(given.origin, Origin::Flag(_)) && key.is_secret(&given.path) {
+        let variable = environment::variable(&shortened(&given.path));
+        return Err(fault(format!(
+            "every user of this machine can see a secret in a command line; set {variable}, or {variable}_FILE to a \
+             file with it"
+        )));
+    }
+    let kind = key.kind_at(&given.path);
+    kind.read(&given.raw).map(|value| (key, value)).ok_or_else(|| {
         let shown = if key.hides(&given.path) { REDACTED.to_owned() } else { shown(&given.raw) };
-        fault(format!("allowed is {}", key.kind)).with_value(shown)
+        fault(format!("allowed is {kind}")).with_value(shown)
     })
 }
 

@@ -18,8 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// # Errors
 /// Fails if brokers, options or environment variables are invalid.
 pub fn config(brokers: &str, kafka: &Kafka) -> Result<KafkaConfig, Failure> {
-    let mut properties = ClientSettings::of_process(vec![]).map_err(|faults| usage(&faults))?.kafka_properties();
-    properties.extend(kafka.property.iter().cloned());
+    let flags = kafka.property.iter().map(|text| property(text)).collect::<Result<_, Failure>>()?;
+    let properties = ClientSettings::of_process(flags).map_err(|faults| usage(&faults))?.kafka_properties();
     let config = KafkaConfig {
         brokers: brokers.to_owned(),
         prefix: kafka.prefix.clone(),
@@ -31,6 +31,13 @@ pub fn config(brokers: &str, kafka: &Kafka) -> Result<KafkaConfig, Failure> {
     };
     config.check().map_err(|error| Failure::Usage(error.to_string()))?;
     Ok(config)
+}
+
+/// Parses the text of a `-X` as (flag, key, value). The error does not repeat the text, which may be a secret.
+fn property(text: &str) -> Result<(&'static str, String, String), Failure> {
+    let wrong = || Failure::Usage("-X is given as KEY=VALUE".to_owned());
+    let (key, value) = text.split_once('=').ok_or_else(wrong)?;
+    Ok(("-X", format!("kafka.properties.{}", key.trim()), value.to_owned()))
 }
 
 /// Returns the client configuration for the store; login, TLS and the rest come from the environment, as for services.

@@ -89,9 +89,9 @@ pub(super) const KEYS: &[Key] = &[
     .is("10m"),
     Key::new(
         ("kafka", "properties.*"),
-        Kind::Text,
+        Kind::Secret,
         ALL,
-        "Properties of librdkafka, such as `security.protocol`; in the environment with `__` for each dot. Those on which the pipeline's promises rest are refused.",
+        "Properties of librdkafka, such as `security.protocol`; in the environment with `__` for each dot. Those on which the pipeline's promises rest are refused. Secrets may be any text without NUL, such as a key in PEM form.",
     )
     .secret(Secret::ByName),
     Key::new(("cql", "nodes"), Kind::Servers, STORED, "Nodes to begin with; they name the others.").required(),
@@ -110,7 +110,7 @@ pub(super) const KEYS: &[Key] = &[
         "The data centre whose nodes are asked; needed when there are several.",
     ),
     Key::new(("cql", "username"), Kind::Text, STORED, "The role to log in with; with `password`."),
-    Key::new(("cql", "password"), Kind::Text, STORED, "Its password.").secret(Secret::Always),
+    Key::new(("cql", "password"), Kind::Secret, STORED, "Its password.").secret(Secret::Always),
     Key::new(
         ("cql", "tls"),
         Kind::Switch,
