@@ -79,13 +79,17 @@ impl<S: Stage> Turns<S> {
         Ok(gone.is_empty() && for_now.is_empty())
     }
 
-    /// Commits at the orderly end of a partition: the start counts are reset to zero.
+    /// Commits at the orderly end of a partition: the start counts are reset to zero. A suspect with crashes or ends
+    /// against it is kept, as not tried, for the next owner.
     pub(crate) async fn commit_last(&mut self, points: Vec<(TopicPartition, Offset)>) -> Result<(), StageError> {
         let mut commits = vec![];
         for (place, offset) in points {
             self.starts.remove(&place);
-            let (stage, crashers) = (self.stage.commit_metadata(place), self.crashers_of(place));
-            let metadata = Metadata { stage, crashers, ..Metadata::default() };
+            let mut metadata = self.metadata(place, offset);
+            if metadata.deaths + metadata.crashes == 0 {
+                metadata.trying = None;
+            }
+            metadata.untried = metadata.trying.is_some();
             commits.push((place, metadata.commit(place, offset)?));
         }
         let Refused { gone, for_now } = self.send(commits).await?;

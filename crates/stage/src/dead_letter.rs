@@ -7,9 +7,9 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use orbweaver_log::{Delivered, Log, LogError, Offset, Record, TopicPartition};
+use orbweaver_log::{Delivered, Log, LogError, Offset, Reader, Record, TopicPartition};
 use orbweaver_messages::{DeadLetter, Millis, encode, topic};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::sleep;
 
 use crate::{Origin, Stage, header_names::header_name, turn::Turns};
 
@@ -21,8 +21,12 @@ pub const DEAD_LETTER_CUT_HEADER: &str = "dead-letter-cut";
 const READ_ON: Offset = 4096;
 /// Maximum size of a stored reason in bytes: the header fits next to any record within the record limit.
 const REASON_BYTES: usize = 4096;
-/// Timeout for reading rejected records again.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Longest wait of one read of a rejected record.
+const READ: Duration = Duration::from_secs(10);
+/// Reads without progress, while the log answers, before a record counts as unreadable.
+const MAX_EMPTY_READS: u32 = 3;
+/// Delay after the log was unavailable.
+const RETRY: Duration = Duration::from_secs(1);
 
 impl<S: Stage> Turns<S> {
     pub(crate) fn reject(&mut self, origin: Origin, reason: String) {
@@ -88,8 +92,8 @@ async fn read_again(
     place: TopicPartition,
     rejects: &[(Offset, String)],
 ) -> Result<Vec<Option<Delivered>>, LogError> {
-    let deadline = Instant::now() + PATIENCE;
-    let (mut found, mut reader) = (Vec::with_capacity(rejects.len()), None);
+    let mut found = Vec::with_capacity(rejects.len());
+    let (mut reader, mut empty_reads) = (None::<Box<dyn Reader>>, 0);
     let mut batch = Vec::new().into_iter().peekable();
     for &(wanted, _) in rejects {
         loop {
@@ -97,29 +101,49 @@ async fn read_again(
             if batch.peek().is_some() {
                 break;
             }
-            let open = match reader.take() {
-                Some(open) => open,
-                None => log.reader(place, wanted).await?,
+            let mut open = match reader.take() {
+                Some(open) if open.position() + READ_ON >= wanted => open,
+                _ => reader_at(log, place, wanted).await?,
             };
-            let mut open: Box<dyn orbweaver_log::Reader> =
-                if open.position() + READ_ON < wanted { log.reader(place, wanted).await? } else { open };
-            if open.position() > wanted && batch.peek().is_none() {
+            if open.position() > wanted {
                 reader = Some(open);
                 break;
             }
-            let read = timeout_at(deadline, open.read(PATIENCE)).await;
+            let before = open.position();
+            match open.read(READ).await {
+                Ok(records) => batch = records.into_iter().peekable(),
+                Err(LogError::Unavailable(_)) => sleep(RETRY).await,
+                Err(error) => return Err(error),
+            }
+            let has_moved = batch.peek().is_some() || open.position() > before;
             reader = Some(open);
-            match read {
-                Ok(records) => batch = records?.into_iter().peekable(),
-                Err(_) => {
-                    let reason = format!("{place}: the rejected record at {wanted} could not be read again");
-                    return Err(LogError::Fatal(reason));
-                }
+            // An empty read proves nothing while the log is unavailable.
+            if has_moved {
+                empty_reads = 0;
+            } else if log.bounds(place).await.is_ok_and(|bounds| bounds.end > wanted) {
+                empty_reads += 1;
+            }
+            if empty_reads == MAX_EMPTY_READS {
+                let reason = format!("{place}: the rejected record at {wanted} could not be read again");
+                return Err(LogError::Fatal(reason));
             }
         }
         found.push(batch.next_if(|record| record.offset == wanted));
     }
     Ok(found)
+}
+
+/// Opens a reader as soon as the log is available.
+async fn reader_at(log: &Arc<dyn Log>, place: TopicPartition, from: Offset) -> Result<Box<dyn Reader>, LogError> {
+    loop {
+        match log.reader(place, from).await {
+            Err(LogError::Unavailable(reason)) => {
+                tracing::warn!(%place, from, reason, "the log is unavailable; a dead letter waits for its record");
+                sleep(RETRY).await;
+            }
+            opened => return opened,
+        }
+    }
 }
 
 fn record(mut letter: DeadLetter, original: Option<Delivered>) -> Record {

@@ -145,6 +145,33 @@ async fn a_process_that_is_killed_before_it_tries_the_suspect_again_counts_nothi
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_suspect_that_is_handed_over_before_it_is_tried_keeps_what_counts_against_it() {
+    let log = MemoryLog::new(&specs());
+    fill(&log, at(topic::SEEDS, 0), "slow", 1).await;
+    for _ in 0..5 {
+        let running = play(Scripted::new(SEEDS, |_, _, _| {}).0, &log, config());
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        running.kill().await;
+    }
+    for _ in 0..2 {
+        let (stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
+        let running = play(stage, &log, config());
+        // The retry waits for two seconds.
+        until_seen(&seen, "the opening", |seen| seen.opened.len() == 4).await;
+        running.end().await.unwrap();
+        let kept = metadata(&log, at(topic::SEEDS, 0)).await;
+        assert!(kept.starts_with(r#"{"trying":0,"deaths":2,"untried":true"#), "{kept}");
+    }
+    // Completed, it is no suspect any more.
+    let (stage, _) = Scripted::new(SEEDS, |origin, _, told| told.completes.push(*origin));
+    let running = play(stage, &log, config());
+    until_committed(&log, at(topic::SEEDS, 0), 1).await;
+    running.end().await.unwrap();
+    let kept = metadata(&log, at(topic::SEEDS, 0)).await;
+    assert!(!kept.contains("trying"), "{kept}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn stages_of_one_process_try_one_record_at_a_time_between_them() {
     let log = MemoryLog::new(&specs());
     let in_work = |seen: &Arc<Mutex<Seen>>| !seen.lock().unwrap().received.is_empty();
