@@ -1,18 +1,24 @@
 //! Deletion of consumed records in a cluster.
 
-use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use orbweaver_log::{Log, LogError, Offset, TopicPartition};
-use orbweaver_messages::topic::{CONTROL, topics};
+use orbweaver_messages::{Topic, topic::CONTROL};
 use orbweaver_scope::{Consumers, ControlRecord, DEFINITIONS_PARTITION};
 use orbweaver_stage::{
     Clock as _, Pulse, SystemClock,
-    retention::{Bound, Expiring, Retention},
+    retention::{Bound, Declarations, DeclaredGroups, Expiring, Retention},
 };
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::{
+    sync::Mutex,
+    time::{Instant, MissedTickBehavior, interval},
+};
 
 /// Timeout per read of a record that is known to exist.
 const READ_WAIT: Duration = Duration::from_secs(1);
+/// Maximum age of declared groups. `orbweaver consumers add` waits one second before it checks that nothing was deleted
+/// above the start of its group: the rest of that time is for the deletion.
+const FRESH: Duration = Duration::from_millis(250);
 
 /// Settings of the deletion.
 #[derive(Debug, Clone, Copy)]
@@ -27,45 +33,63 @@ pub struct Deleting {
 /// of a service thus share the work as they share its partitions, and a partition without an owner is swept once it has
 /// one.
 pub(crate) async fn sweep(log: Arc<dyn Log>, pulse: Arc<Pulse>, deleting: Deleting) -> Infallible {
-    let mut retention = Retention::new(log.clone(), Expiring::in_a_cluster(deleting.of_users));
-    let mut declared = Declared::default();
+    let declared = Declared { log: log.clone(), read: Mutex::default() };
+    let topics = Expiring::in_a_cluster(deleting.of_users);
+    let mut retention = Retention::new(log, topics).with_declarations(Arc::new(declared));
     let mut ticks = interval(deleting.every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut failing = false;
     loop {
         ticks.tick().await;
-        let swept = async {
-            // Deletion is final: the current declared groups must be known first.
-            retention.declare(declared.read_on(&*log).await?);
-            retention.sweep_of(&pulse.open(), SystemClock.now()).await
-        };
-        match swept.await {
+        match retention.sweep_of(&pulse.open(), SystemClock.now()).await {
             Ok(partitions) if failing || partitions > 0 => {
                 failing = false;
                 tracing::debug!(partitions, "deleted what is worked off");
             }
             Ok(_) => {}
             Err(error) => {
-                // Logged once: while the log is unavailable every sweep fails.
+                // Logged once: while a broker is in trouble every sweep fails.
                 if !std::mem::replace(&mut failing, true) {
-                    tracing::warn!(%error, "what is worked off cannot be deleted; tried again");
+                    tracing::warn!(%error, "consumed records were not deleted everywhere; retrying at every sweep");
                 }
             }
         }
     }
 }
 
-/// The declared groups, and the next offset to read.
-#[derive(Default)]
+/// Groups declared in `crawl.control`.
 struct Declared {
-    consumers: Consumers,
-    next: Offset,
+    log: Arc<dyn Log>,
+    read: Mutex<Read>,
 }
 
-impl Declared {
-    /// Reads `crawl.control` up to its current log end; returns the declared groups by topic.
-    async fn read_on(&mut self, log: &dyn Log) -> Result<BTreeMap<orbweaver_messages::Topic, Vec<String>>, LogError> {
+/// What has been read of `crawl.control`.
+#[derive(Default)]
+struct Read {
+    consumers: Consumers,
+    next: Offset,
+    /// Time at which the log end was requested up to which it was read.
+    requested: Option<Instant>,
+}
+
+impl Declarations for Declared {
+    fn of(&self, topic: Topic) -> DeclaredGroups<'_> {
+        Box::pin(async move {
+            let mut read = self.read.lock().await;
+            if read.requested.is_none_or(|requested| requested.elapsed() >= FRESH) {
+                read.on(&*self.log).await?;
+            }
+            let groups: Vec<String> = read.consumers.of(topic).map(str::to_owned).collect();
+            Ok(groups)
+        })
+    }
+}
+
+impl Read {
+    /// Reads `crawl.control` up to its current log end.
+    async fn on(&mut self, log: &dyn Log) -> Result<(), LogError> {
         let place = TopicPartition::new(CONTROL, DEFINITIONS_PARTITION);
+        let requested = Instant::now();
         let bounds = log.bounds(place).await?;
         if self.next < bounds.end {
             let mut reader = log.reader(place, self.next.max(bounds.start)).await?;
@@ -82,7 +106,39 @@ impl Declared {
             }
             self.next = reader.position();
         }
-        let groups = |topic| self.consumers.of(topic).map(str::to_owned).collect();
-        Ok(topics().iter().map(|described| (described.topic, groups(described.topic))).collect())
+        self.requested = Some(requested);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use orbweaver_log::{Cleanup, MemoryLog, Record, TopicSpec};
+    use orbweaver_messages::{
+        CONSUMERS_KEY, encode,
+        topic::{DOCUMENTS, OUTCOMES},
+    };
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_group_is_known_to_a_deletion_a_quarter_of_a_second_after_its_declaration() {
+        let log = MemoryLog::new(&[TopicSpec::new(CONTROL, 1, Cleanup::Compact)]);
+        let declared = Declared { log: Arc::new(log.clone()), read: Mutex::default() };
+        let of = async |topic| declared.of(topic).await.unwrap();
+        assert!(of(DOCUMENTS).await.is_empty());
+        let groups = Consumers::default().with("indexer", &[DOCUMENTS], 0).unwrap();
+        let record = Record {
+            place: TopicPartition::new(CONTROL, DEFINITIONS_PARTITION),
+            key: Some(CONSUMERS_KEY.into()),
+            value: Some(encode(&groups)),
+            headers: vec![],
+            timestamp_ms: 0,
+        };
+        log.append(vec![record]).await.unwrap();
+        advance(FRESH).await;
+        assert_eq!(of(DOCUMENTS).await, ["indexer"]);
+        assert!(of(OUTCOMES).await.is_empty());
     }
 }

@@ -9,8 +9,10 @@ use std::{
     time::Duration,
 };
 
+use futures::{StreamExt, future::BoxFuture, stream};
 use orbweaver_log::{Bounds, Delivered, Log, LogError, Offset, Partition, TopicPartition};
 use orbweaver_messages::{LEASE_MS, Millis, Topic, topic};
+use tokio::time::{Instant, timeout};
 
 /// Time after which the average record size of a partition is measured again.
 const MEASURE_EVERY: Duration = Duration::from_secs(600);
@@ -18,6 +20,31 @@ const MEASURE_EVERY: Duration = Duration::from_secs(600);
 const ENDS: u32 = 8;
 /// Timeout for reading the records to be measured.
 const MEASURE_WITHIN: Duration = Duration::from_secs(1);
+/// Maximum number of topic-partitions swept concurrently: half of the queries that a log on Kafka makes at a time, so
+/// that other queries are not delayed by partitions without a leader.
+const AT_ONCE: usize = 4;
+/// Timeout per topic-partition. Longer than a request may take by default, so that the broker's own error is reported.
+const WITHIN: Duration = Duration::from_secs(20);
+
+/// Failure to sweep some topic-partitions; all others were swept.
+#[derive(Debug, thiserror::Error)]
+#[error("{places} topic-partitions were not swept; the first error: {first}")]
+pub struct SweepError {
+    /// Number of topic-partitions.
+    pub places: usize,
+    /// First error.
+    #[source]
+    pub first: LogError,
+}
+
+/// Result of [`Declarations::of`].
+pub type DeclaredGroups<'a> = BoxFuture<'a, Result<Vec<String>, LogError>>;
+
+/// Groups of users and of active collectors, which may be declared or removed at any time.
+pub trait Declarations: Send + Sync + 'static {
+    /// Returns the groups currently declared for a topic. Called again immediately before each deletion.
+    fn of(&self, topic: Topic) -> DeclaredGroups<'_>;
+}
 
 /// Limit on a topic without declared groups. By default there is none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -33,7 +60,7 @@ pub struct Bound {
 pub struct Expiring {
     /// Topic.
     pub topic: Topic,
-    /// Groups that retain its records, in addition to those of [`Retention::declare`]. Without any, `bound` applies.
+    /// Groups that retain its records, in addition to those of [`Declarations`]. Without any, `bound` applies.
     pub groups: Vec<String>,
     /// Younger records are kept, since a restore reads them back: one lease for `crawl.scheduled` and `crawl.outcomes`.
     /// The age of a record counts from the first sweep that found it, whatever its timestamp: clocks are set, and
@@ -88,87 +115,221 @@ impl Expiring {
 /// Deletes records that no declared group will read again. [`Retention::sweep`] must be called every few seconds.
 pub struct Retention {
     log: Arc<dyn Log>,
+    declarations: Option<Arc<dyn Declarations>>,
     topics: Vec<Expiring>,
-    declared: BTreeMap<Topic, Vec<String>>,
-    /// Offsets below which deletion was requested, so that a log that deletes whole segments does not receive the same
-    /// request repeatedly.
-    asked: BTreeMap<TopicPartition, Offset>,
-    /// Time of the last measurement of a partition's average record size, and that size in bytes.
-    measured: BTreeMap<TopicPartition, (Millis, u64)>,
-    /// Log ends of partitions whose young records are kept, with the times of the sweeps that read them.
-    ends: BTreeMap<TopicPartition, VecDeque<(Millis, Offset)>>,
+    known: BTreeMap<TopicPartition, Known>,
 }
+
+/// State of a topic-partition between sweeps.
+#[derive(Default)]
+struct Known {
+    /// Offset below which deletion was requested, so that a log that deletes whole segments does not receive the same
+    /// request repeatedly.
+    asked: Offset,
+    /// Time of the last measurement of the average record size, and that size in bytes.
+    measured: Option<(Millis, u64)>,
+    /// Log ends, with the times at which they were read, if young records are kept.
+    ends: VecDeque<(Millis, Offset)>,
+}
+
+/// Commits of all groups of a topic in one topic-partition.
+type Commits = Vec<Option<Offset>>;
 
 impl Retention {
     /// Creates the retention of `topics` on `log`.
     #[must_use]
     pub fn new(log: Arc<dyn Log>, topics: Vec<Expiring>) -> Self {
-        let (declared, asked, measured) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { log, topics, declared, asked, measured, ends: BTreeMap::new() }
+        Self { log, declarations: None, topics, known: BTreeMap::new() }
     }
 
-    /// Sets the groups that also retain records of these topics, replacing previously declared ones.
-    pub fn declare(&mut self, declared: BTreeMap<Topic, Vec<String>>) {
-        self.declared = declared;
+    /// Sets the source of groups that also retain records.
+    #[must_use]
+    pub fn with_declarations(self, declarations: Arc<dyn Declarations>) -> Self {
+        Self { declarations: Some(declarations), ..self }
     }
 
     /// Checks all partitions once and deletes records that are no longer needed. Returns the number of partitions with
     /// deletions. `now` is from a clock that never steps.
     ///
     /// # Errors
-    /// When the log fails; the next call continues.
-    pub async fn sweep(&mut self, now: Millis) -> Result<usize, LogError> {
-        let mut partitions = 0;
-        for expiring in &self.topics {
-            partitions = partitions.max(self.log.partitions(expiring.topic)?);
-        }
-        self.sweep_of(&(0..partitions).collect::<Vec<_>>(), now).await
+    /// When the log fails for some partitions; all others are swept, and the next call continues.
+    pub async fn sweep(&mut self, now: Millis) -> Result<usize, SweepError> {
+        // A missing topic is reported by `sweep_of`.
+        let partitions = self.topics.iter().map(|expiring| self.log.partitions(expiring.topic).unwrap_or(1)).max();
+        self.sweep_of(&(0..partitions.unwrap_or(0)).collect::<Vec<_>>(), now).await
     }
 
     /// Sweeps only these partitions of each topic. Several processes may sweep concurrently, even the same partition:
     /// each deletes only what the others would delete too, and nothing is deleted twice.
     ///
     /// # Errors
-    /// When the log fails; the next call continues.
-    pub async fn sweep_of(&mut self, partitions: &[Partition], now: Millis) -> Result<usize, LogError> {
-        let mut swept = 0;
-        for expiring in self.topics.clone() {
-            let count = self.log.partitions(expiring.topic)?;
-            let existing = partitions.iter().filter(|&&partition| partition < count);
-            let places: Vec<_> = existing.map(|&partition| TopicPartition::new(expiring.topic, partition)).collect();
-            let mut commits: Vec<Vec<Option<Offset>>> = vec![vec![]; places.len()];
-            let declared = self.declared.get(&expiring.topic).into_iter().flatten();
-            for group in expiring.groups.iter().chain(declared) {
-                let committed = self.log.committed(group, &places).await?;
-                for (of_place, commit) in commits.iter_mut().zip(committed) {
-                    of_place.push(commit.map(|commit| commit.offset));
+    /// See [`Self::sweep`].
+    pub async fn sweep_of(&mut self, partitions: &[Partition], now: Millis) -> Result<usize, SweepError> {
+        let (mut swept, mut failed, mut first) = (0, 0, None);
+        let begun = Instant::now();
+        for expiring in &self.topics {
+            let (log, declarations) = (&*self.log, self.declarations.as_deref());
+            let mut sweep = Sweep { log, declarations, expiring, declared: vec![], now, begun };
+            let places = match within(expiring.topic, sweep.begin(partitions)).await {
+                Ok(places) => places,
+                Err(error) => {
+                    failed += partitions.len();
+                    first.get_or_insert(error);
+                    continue;
                 }
-            }
-            for (place, commits) in places.into_iter().zip(commits) {
-                let bounds = self.log.bounds(place).await?;
-                let asked = self.asked.get(&place).copied().unwrap_or(bounds.start);
-                let old = self.old(place, bounds, expiring.keep_back, now);
-                let before = match worked_off(&commits, bounds).filter(|&done| done > asked) {
-                    Some(done) => Some(done.min(old)),
-                    None if commits.is_empty() => self.beyond(place, bounds, share(expiring.bound, count), now).await?,
-                    None => None,
-                };
-                if let Some(before) = before.filter(|&before| before > asked) {
-                    self.log.delete_below(place, before).await?;
-                    self.asked.insert(place, before);
-                    swept += 1;
+            };
+            let sweep = &sweep;
+            let sweeps: Vec<_> = places
+                .into_iter()
+                .map(|(place, commits)| {
+                    let mut known = self.known.remove(&place).unwrap_or_default();
+                    async move {
+                        let done = within(place, sweep.place(place, &commits, &mut known)).await;
+                        (place, known, done)
+                    }
+                })
+                .collect();
+            let sweeps: Vec<_> = stream::iter(sweeps).buffer_unordered(AT_ONCE).collect().await;
+            for (place, known, done) in sweeps {
+                self.known.insert(place, known);
+                match done {
+                    Ok(deleted) => swept += usize::from(deleted),
+                    Err(error) => {
+                        failed += 1;
+                        first.get_or_insert(error);
+                    }
                 }
             }
         }
-        Ok(swept)
+        first.map_or(Ok(swept), |first| Err(SweepError { places: failed, first }))
+    }
+}
+
+/// Runs `work` with the timeout of a topic-partition; `what` names it.
+async fn within<T>(
+    what: impl std::fmt::Display,
+    work: impl Future<Output = Result<T, LogError>>,
+) -> Result<T, LogError> {
+    match timeout(WITHIN, work).await {
+        Ok(done) => done,
+        Err(_) => Err(LogError::Unavailable(format!("{what} took longer than {WITHIN:?}"))),
+    }
+}
+
+/// Sweep of a topic.
+struct Sweep<'a> {
+    log: &'a dyn Log,
+    declarations: Option<&'a dyn Declarations>,
+    expiring: &'a Expiring,
+    /// Declared groups that are considered.
+    declared: Vec<String>,
+    /// Time at `begun`.
+    now: Millis,
+    begun: Instant,
+}
+
+impl Sweep<'_> {
+    /// Reads the declared groups and all commits; returns those of `partitions` that exist.
+    async fn begin(&mut self, partitions: &[Partition]) -> Result<Vec<(TopicPartition, Commits)>, LogError> {
+        let topic = self.expiring.topic;
+        let count = self.log.partitions(topic)?;
+        self.declared = self.declared().await?;
+        let existing = partitions.iter().filter(|&&partition| partition < count);
+        let places: Vec<_> = existing.map(|&partition| TopicPartition::new(topic, partition)).collect();
+        let mut commits: Vec<Commits> = vec![vec![]; places.len()];
+        for group in self.expiring.groups.iter().chain(&self.declared) {
+            let committed = self.log.committed(group, &places).await?;
+            for (of_place, commit) in commits.iter_mut().zip(committed) {
+                of_place.push(commit.map(|commit| commit.offset));
+            }
+        }
+        Ok(places.into_iter().zip(commits).collect())
     }
 
-    /// Returns the log end of a partition as of `keep_back` ago, or the log start if it is not known.
-    fn old(&mut self, place: TopicPartition, bounds: Bounds, keep_back: Duration, now: Millis) -> Offset {
+    async fn declared(&self) -> Result<Vec<String>, LogError> {
+        match self.declarations {
+            Some(declarations) => declarations.of(self.expiring.topic).await,
+            None => Ok(vec![]),
+        }
+    }
+
+    /// Returns the current time: a sweep may take minutes.
+    fn now(&self) -> Millis {
+        self.now.saturating_add(millis(self.begun.elapsed()))
+    }
+
+    /// Sweeps a topic-partition. Returns `true` if records were deleted.
+    async fn place(
+        &self,
+        place: TopicPartition,
+        commits: &[Option<Offset>],
+        known: &mut Known,
+    ) -> Result<bool, LogError> {
+        let bounds = self.log.bounds(place).await?;
+        let asked = known.asked.max(bounds.start);
+        let old = known.old(bounds, self.expiring.keep_back, self.now());
+        let before = match worked_off(commits, bounds).filter(|&done| done > asked) {
+            Some(done) => Some(done.min(old)),
+            None if commits.is_empty() => self.beyond(place, bounds, known).await?,
+            None => None,
+        };
+        let Some(before) = before.filter(|&before| before > asked) else { return Ok(false) };
+        // Deletion is final: a group that was declared meanwhile may start below. The next sweep considers it.
+        if self.declared().await? != self.declared {
+            return Ok(false);
+        }
+        self.log.delete_below(place, before).await?;
+        known.asked = before;
+        Ok(true)
+    }
+
+    /// Returns the offset below which a partition exceeds its age or size limit.
+    async fn beyond(
+        &self,
+        place: TopicPartition,
+        bounds: Bounds,
+        known: &mut Known,
+    ) -> Result<Option<Offset>, LogError> {
+        let bound = share(self.expiring.bound, self.log.partitions(place.topic)?);
+        let too_old = match bound.age {
+            Some(age) => Some(self.log.offset_at(place, before(self.now(), age)).await?.min(bounds.end)),
+            None => None,
+        };
+        let too_much = match bound.bytes {
+            Some(bytes) if bounds.start < bounds.end => {
+                let records = bytes / self.record_bytes(place, bounds, known).await?.max(1);
+                Some(bounds.end.saturating_sub(records))
+            }
+            _ => None,
+        };
+        Ok(too_old.max(too_much))
+    }
+
+    /// Returns the average record size of a partition in bytes, measured on some records in its middle.
+    async fn record_bytes(&self, place: TopicPartition, bounds: Bounds, known: &mut Known) -> Result<u64, LogError> {
+        let now = self.now();
+        if let Some((at, bytes)) = known.measured
+            && (0..millis(MEASURE_EVERY)).contains(&now.saturating_sub(at))
+        {
+            return Ok(bytes);
+        }
+        let mut reader = self.log.reader(place, bounds.start + (bounds.end - bounds.start) / 2).await?;
+        let records = reader.read(MEASURE_WITHIN).await?;
+        let bytes = records.iter().map(bytes).sum::<u64>() / (records.len() as u64).max(1);
+        if !records.is_empty() {
+            known.measured = Some((now, bytes));
+        }
+        Ok(bytes)
+    }
+}
+
+impl Known {
+    /// Returns the log end as of `keep_back` ago, or the log start if it is not known. `bounds` were read before `now`.
+    fn old(&mut self, bounds: Bounds, keep_back: Duration, now: Millis) -> Offset {
         if keep_back.is_zero() {
             return bounds.end;
         }
-        let ends = self.ends.entry(place).or_default();
+        let ends = &mut self.ends;
         if ends.back().is_none_or(|(at, _)| *at <= before(now, keep_back / ENDS)) {
             ends.push_back((now, bounds.end));
         }
@@ -178,49 +339,14 @@ impl Retention {
         let old = ends.front().filter(|(at, _)| *at <= before(now, keep_back));
         old.map_or(bounds.start, |(_, end)| *end)
     }
+}
 
-    /// Returns the offset below which a partition exceeds its age or size limit.
-    async fn beyond(
-        &mut self,
-        place: TopicPartition,
-        bounds: Bounds,
-        bound: Bound,
-        now: Millis,
-    ) -> Result<Option<Offset>, LogError> {
-        let too_old = match bound.age {
-            Some(age) => Some(self.log.offset_at(place, before(now, age)).await?.min(bounds.end)),
-            None => None,
-        };
-        let too_much = match bound.bytes {
-            Some(bytes) if bounds.start < bounds.end => {
-                let records = bytes / self.record_bytes(place, bounds, now).await?.max(1);
-                Some(bounds.end.saturating_sub(records))
-            }
-            _ => None,
-        };
-        Ok(too_old.max(too_much))
-    }
-
-    /// Returns the average record size of a partition in bytes, measured on some records in its middle.
-    async fn record_bytes(&mut self, place: TopicPartition, bounds: Bounds, now: Millis) -> Result<u64, LogError> {
-        let every = Millis::try_from(MEASURE_EVERY.as_millis()).unwrap_or(Millis::MAX);
-        if let Some((at, bytes)) = self.measured.get(&place)
-            && (0..every).contains(&now.saturating_sub(*at))
-        {
-            return Ok(*bytes);
-        }
-        let mut reader = self.log.reader(place, bounds.start + (bounds.end - bounds.start) / 2).await?;
-        let records = reader.read(MEASURE_WITHIN).await?;
-        let bytes = records.iter().map(bytes).sum::<u64>() / (records.len() as u64).max(1);
-        if !records.is_empty() {
-            self.measured.insert(place, (now, bytes));
-        }
-        Ok(bytes)
-    }
+fn millis(time: Duration) -> Millis {
+    Millis::try_from(time.as_millis()).unwrap_or(Millis::MAX)
 }
 
 fn before(now: Millis, back: Duration) -> Millis {
-    now.saturating_sub(Millis::try_from(back.as_millis()).unwrap_or(Millis::MAX))
+    now.saturating_sub(millis(back))
 }
 
 /// Returns the share of a bound for one of `partitions` partitions.

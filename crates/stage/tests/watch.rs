@@ -4,13 +4,23 @@
 
 mod play;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
-use orbweaver_log::{Commit, Log, MemoryLog, Record, TopicPartition};
-use orbweaver_messages::topic;
+use futures::future::{BoxFuture, FutureExt as _, pending, ready};
+use orbweaver_log::{
+    Bounds, Commit, Consumer, Log, LogError, MemoryLog, Offset, Partition, Reader, Record, TopicPartition,
+};
+use orbweaver_messages::{Millis, Topic, topic};
 use orbweaver_stage::{
     completion::{Declared, Reading},
-    retention::{Bound, Expiring, Retention},
+    retention::{Bound, Declarations, DeclaredGroups, Expiring, Retention},
 };
 use play::*;
 
@@ -98,8 +108,23 @@ fn of_users(bound: Bound) -> Expiring {
     Expiring { topic: topic::DOCUMENTS, groups: vec![], keep_back: Duration::ZERO, bound }
 }
 
-fn declared(groups: &[&str]) -> BTreeMap<orbweaver_messages::Topic, Vec<String>> {
-    BTreeMap::from([(topic::DOCUMENTS, groups.iter().map(|group| (*group).to_owned()).collect())])
+/// Declared groups: the answers to the next calls, of which the last one stays.
+#[derive(Default)]
+struct Groups(Mutex<VecDeque<Vec<String>>>);
+
+impl Groups {
+    fn declare(&self, answers: &[&[&str]]) {
+        let owned = |groups: &&[&str]| -> Vec<String> { groups.iter().map(|group| (*group).to_owned()).collect() };
+        *self.0.lock().unwrap() = answers.iter().map(owned).collect();
+    }
+}
+
+impl Declarations for Groups {
+    fn of(&self, _: Topic) -> DeclaredGroups<'_> {
+        let mut answers = self.0.lock().unwrap();
+        let answer = if answers.len() > 1 { answers.pop_front() } else { answers.front().cloned() };
+        ready(Ok(answer.unwrap_or_default())).boxed()
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -109,21 +134,44 @@ async fn a_declared_group_keeps_records_an_undeclared_one_does_not_and_a_removed
     fill(&log, place, "document", 10).await;
     let bound = Bound { age: Some(Duration::from_secs(1)), bytes: None };
     let start = || async { log.bounds(place).await.unwrap().start };
-    let mut retention = Retention::new(Arc::new(log.clone()), vec![of_users(bound)]);
+    let groups = Arc::new(Groups::default());
+    let mut retention = Retention::new(Arc::new(log.clone()), vec![of_users(bound)]).with_declarations(groups.clone());
     commit(&log, "indexer", place, 2).await;
     commit(&log, "curious", place, 1).await;
-    retention.declare(declared(&["indexer", "begins-later"]));
+    groups.declare(&[&["indexer", "begins-later"]]);
     retention.sweep(i64::MAX).await.unwrap();
     assert_eq!(start().await, 0, "one of the declared groups has no commit");
-    retention.declare(declared(&["indexer"]));
+    groups.declare(&[&["indexer"]]);
     retention.sweep(i64::MAX).await.unwrap();
     assert_eq!(start().await, 2, "however old, and whatever an undeclared group has committed");
     commit(&log, "indexer", place, 7).await;
     retention.sweep(i64::MAX).await.unwrap();
     assert_eq!(start().await, 7);
-    retention.declare(BTreeMap::new());
+    groups.declare(&[]);
     retention.sweep(i64::MAX).await.unwrap();
     assert_eq!(start().await, 10, "without a declared group the bound applies");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_that_is_declared_while_a_sweep_runs_keeps_what_it_began_at() {
+    let log = MemoryLog::new(&specs());
+    let place = at(topic::DOCUMENTS, 0);
+    fill(&log, place, "document", 10).await;
+    commit(&log, "indexer", place, 2).await;
+    commit(&log, "collector", place, 7).await;
+    let start = || async { log.bounds(place).await.unwrap().start };
+    let bound = Bound { age: Some(Duration::from_secs(1)), bytes: None };
+    let groups = Arc::new(Groups::default());
+    let mut retention = Retention::new(Arc::new(log.clone()), vec![of_users(bound)]).with_declarations(groups.clone());
+    // Known at the start of the sweep, and when it has determined what to delete.
+    let cases: [(&[&str], &[&str]); 2] = [(&[], &["indexer"]), (&["collector"], &["collector", "indexer"])];
+    for (known, then) in cases {
+        groups.declare(&[known, then]);
+        assert_eq!(retention.sweep(i64::MAX).await.unwrap(), 0);
+        assert_eq!(start().await, 0, "the group begins at 2");
+    }
+    assert_eq!(retention.sweep(i64::MAX).await.unwrap(), 1);
+    assert_eq!(start().await, 2, "the next sweep considers the group");
 }
 
 #[tokio::test(start_paused = true)]
@@ -145,4 +193,105 @@ async fn without_a_declared_group_a_topic_of_users_is_bounded_by_age_and_bytes_a
     let half = start(Bound { age: None, bytes: Some(50_000 * partitions) }).await;
     assert!((45..=55).contains(&half), "{half}");
     assert_eq!(start(Bound { age: Some(Duration::from_secs(20)), bytes: Some(90_000 * partitions) }).await, 80);
+}
+
+/// A log on which, unless it is well, the commits of a group and the bounds of a partition are never answered, and a
+/// deletion fails.
+struct Troubled {
+    inner: MemoryLog,
+    well: AtomicBool,
+}
+
+/// Group without commits on a troubled log.
+const UNANSWERED: &str = "unanswered";
+
+impl Troubled {
+    fn is_well(&self) -> bool {
+        self.well.load(Ordering::Relaxed)
+    }
+}
+
+impl Log for Troubled {
+    fn partitions(&self, topic: Topic) -> Result<Partition, LogError> {
+        self.inner.partitions(topic)
+    }
+
+    fn record_limit(&self) -> usize {
+        self.inner.record_limit()
+    }
+
+    fn append(&self, records: Vec<Record>) -> BoxFuture<'_, Result<Vec<Offset>, LogError>> {
+        self.inner.append(records)
+    }
+
+    fn consumer(&self, group: &str, topics: &[Topic]) -> Result<Box<dyn Consumer>, LogError> {
+        self.inner.consumer(group, topics)
+    }
+
+    fn reader(&self, place: TopicPartition, from: Offset) -> BoxFuture<'_, Result<Box<dyn Reader>, LogError>> {
+        self.inner.reader(place, from)
+    }
+
+    fn bounds(&self, place: TopicPartition) -> BoxFuture<'_, Result<Bounds, LogError>> {
+        if !self.is_well() && place == at(topic::DISCOVERED, 0) {
+            return pending().boxed();
+        }
+        self.inner.bounds(place)
+    }
+
+    fn offset_at(&self, place: TopicPartition, timestamp_ms: Millis) -> BoxFuture<'_, Result<Offset, LogError>> {
+        self.inner.offset_at(place, timestamp_ms)
+    }
+
+    fn committed<'a>(
+        &'a self,
+        group: &'a str,
+        places: &'a [TopicPartition],
+    ) -> BoxFuture<'a, Result<Vec<Option<Commit>>, LogError>> {
+        if !self.is_well() && group == UNANSWERED {
+            return pending().boxed();
+        }
+        self.inner.committed(group, places)
+    }
+
+    fn delete_below(&self, place: TopicPartition, before: Offset) -> BoxFuture<'_, Result<(), LogError>> {
+        if !self.is_well() && place == at(topic::OUTCOMES, 1) {
+            return ready(Err(LogError::Unavailable("REQUEST_TIMED_OUT".to_owned()))).boxed();
+        }
+        self.inner.delete_below(place, before)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_partition_that_cannot_be_swept_holds_up_no_other() {
+    let log = MemoryLog::new(&specs());
+    let groups = [(topic::SEEDS, UNANSWERED), (topic::DISCOVERED, "dedup"), (topic::OUTCOMES, "frontier")];
+    let mut expiring = vec![];
+    for (topic, group) in groups {
+        for partition in 0..PARTITIONS {
+            fill(&log, at(topic, partition), "record", 5).await;
+            commit(&log, group, at(topic, partition), 5).await;
+        }
+        let groups = vec![group.to_owned()];
+        expiring.push(Expiring { topic, groups, keep_back: Duration::ZERO, bound: Bound::default() });
+    }
+    let starts = async || {
+        let mut starts = vec![];
+        for (topic, _) in groups {
+            for partition in 0..PARTITIONS {
+                starts.push(log.bounds(at(topic, partition)).await.unwrap().start);
+            }
+        }
+        starts
+    };
+    let troubled = Arc::new(Troubled { inner: log.clone(), well: AtomicBool::new(false) });
+    let mut retention = Retention::new(troubled.clone(), expiring);
+    let swept = tokio::time::timeout(Duration::from_secs(600), retention.sweep(0)).await;
+    let error = swept.unwrap().unwrap_err();
+    assert_eq!(starts().await, [0, 0, 0, 0, 0, 5, 5, 5, 5, 0, 5, 5]);
+    assert_eq!(error.places, 6);
+    assert_eq!(error.first.to_string(), "the log does not answer: crawl.seeds took longer than 20s");
+    troubled.well.store(true, Ordering::Relaxed);
+    assert_eq!(retention.sweep(0).await.unwrap(), 6);
+    assert_eq!(starts().await, [5; 12]);
 }
