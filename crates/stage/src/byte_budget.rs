@@ -5,21 +5,31 @@
 //! [`Reservation::attach`] ties it to the bytes that it was made for: it ends when their last handle is dropped, in
 //! whatever queue, plan or append that is.
 //!
+//! Bytes that are in memory already are reserved at once, even beyond the budget ([`Reservation::set`]). Bytes in use
+//! beyond the budget are a debt: released bytes pay it first, and until it is paid no byte is free. If jobs take more
+//! than they reserved, the budget is exceeded at most by the needs of those that run at the same time.
+//!
 //! Work that grows step by step could deadlock: every job holds a part and waits for the rest. Therefore one job at a
-//! time, the longest-waiting one, may exceed the budget ([`Reservation::grow`]). At most the budget plus the needs of
-//! that one job are in use at any time.
+//! time, the longest-waiting one, may exceed the budget ([`Reservation::grow`]), even if there is a debt. If jobs take
+//! no more than they reserved, at most the budget plus the needs of that one job are in use at any time.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use prometheus::IntGauge;
-use tokio::sync::{Mutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Mutex, Notify, OwnedMutexGuard, Semaphore};
 
 /// A byte budget. Clones share it.
 #[derive(Debug, Clone)]
 pub struct ByteBudget {
     bytes: usize,
-    free: Arc<Semaphore>,
+    /// Bytes in use; those beyond the budget are the debt.
+    used: Arc<AtomicUsize>,
+    /// Notified when bytes are released.
+    released: Arc<Notify>,
+    /// One permit, held by the request that gets the next free bytes; granted in order of request.
+    turn: Arc<Semaphore>,
     /// Held by the one reservation that may exceed the budget; granted in order of request.
     overdraft: Arc<Mutex<()>>,
     in_use: IntGauge,
@@ -29,8 +39,8 @@ impl ByteBudget {
     /// Creates a budget of `bytes`; `in_use` reports the reserved bytes.
     #[must_use]
     pub fn new(bytes: usize, in_use: IntGauge) -> Self {
-        let bytes = bytes.min(Semaphore::MAX_PERMITS);
-        Self { bytes, free: Arc::new(Semaphore::new(bytes)), overdraft: Arc::default(), in_use }
+        let turn = Arc::new(Semaphore::new(1));
+        Self { bytes, used: Arc::default(), released: Arc::default(), turn, overdraft: Arc::default(), in_use }
     }
 
     /// Returns the budget in bytes.
@@ -42,13 +52,13 @@ impl ByteBudget {
     /// Returns `true` if `bytes` could be reserved now.
     #[must_use]
     pub fn has_room(&self, bytes: usize) -> bool {
-        self.free.available_permits() >= bytes
+        !self.is_awaited() && self.within(self.used.load(Ordering::Acquire), bytes).is_some()
     }
 
     /// Returns an empty reservation that can grow.
     #[must_use]
     pub fn reservation(&self) -> Reservation {
-        Reservation { budget: self.clone(), permits: None, overdrawn: 0, overdraft: None, has_waited: false }
+        Reservation { budget: self.clone(), bytes: 0, overdraft: None, has_waited: false }
     }
 
     /// Reserves `bytes`, or the whole budget if that is less; returns `None` if this would require waiting.
@@ -62,11 +72,45 @@ impl ByteBudget {
     /// caller that waits here must not hold anything that others wait for.
     pub async fn reserve(&self, bytes: usize) -> Reservation {
         let mut reservation = self.reservation();
-        let wanted = permits(bytes.min(self.bytes));
-        if let Ok(permits) = Arc::clone(&self.free).acquire_many_owned(wanted).await {
-            reservation.add(permits);
-        }
+        let wanted = bytes.min(self.bytes);
+        self.take_in_turn(wanted).await;
+        reservation.bytes = wanted;
         reservation
+    }
+
+    /// Returns `true` while a request waits for free bytes: later ones must not overtake it.
+    fn is_awaited(&self) -> bool {
+        self.turn.available_permits() == 0
+    }
+
+    /// Returns the sum, if it is within the budget.
+    fn within(&self, used: usize, bytes: usize) -> Option<usize> {
+        used.checked_add(bytes).filter(|&sum| sum <= self.bytes)
+    }
+
+    /// Takes `bytes` if they are free.
+    fn take(&self, bytes: usize) -> bool {
+        let more = |used: usize| self.within(used, bytes);
+        let taken = self.used.try_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok();
+        if taken {
+            self.in_use.add(signed(bytes));
+        }
+        taken
+    }
+
+    /// Takes `bytes` once they are free, in order of request.
+    async fn take_in_turn(&self, bytes: usize) {
+        // The semaphore is never closed; if it were, only the order would be lost.
+        let _turn = self.turn.acquire().await;
+        while !self.take(bytes) {
+            self.released.notified().await;
+        }
+    }
+
+    fn release(&self, bytes: usize) {
+        self.in_use.sub(signed(bytes));
+        self.used.fetch_sub(bytes, Ordering::AcqRel);
+        self.released.notify_one();
     }
 }
 
@@ -74,9 +118,7 @@ impl ByteBudget {
 #[derive(Debug)]
 pub struct Reservation {
     budget: ByteBudget,
-    permits: Option<OwnedSemaphorePermit>,
-    /// Bytes beyond the budget.
-    overdrawn: usize,
+    bytes: usize,
     overdraft: Option<Arc<OwnedMutexGuard<()>>>,
     has_waited: bool,
 }
@@ -85,7 +127,7 @@ impl Reservation {
     /// Returns the reserved bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.within() + self.overdrawn
+        self.bytes
     }
 
     /// Returns `true` if [`Self::grow`] has ever had to wait.
@@ -106,11 +148,13 @@ impl Reservation {
         }
         if self.overdraft.is_none() {
             self.has_waited = true;
-            let free = Arc::clone(&self.budget.free).acquire_many_owned(permits(more));
             let overdraft = Arc::clone(&self.budget.overdraft).lock_owned();
             tokio::select! {
                 biased;
-                Ok(permits) = free => return self.add(permits),
+                () = self.budget.take_in_turn(more) => {
+                    self.bytes += more;
+                    return;
+                }
                 guard = overdraft => self.overdraft = Some(Arc::new(guard)),
             }
         }
@@ -120,26 +164,21 @@ impl Reservation {
     /// Sets the reservation to exactly `bytes`. Missing bytes are reserved immediately, beyond the budget if necessary:
     /// for bytes that are already in memory.
     pub fn set(&mut self, bytes: usize) {
-        let missing = bytes.saturating_sub(self.bytes());
-        if missing > 0 && !self.take_free(missing) {
-            self.overdraw(missing);
+        match bytes.checked_sub(self.bytes) {
+            Some(missing) => self.overdraw(missing),
+            None => drop(self.split(self.bytes - bytes)),
         }
-        let surplus = self.bytes().saturating_sub(bytes);
-        drop(self.split(surplus));
-    }
-
-    /// Splits off `bytes`, or everything if that is less. Bytes beyond the budget are split off first.
-    #[must_use]
-    pub fn split(&mut self, bytes: usize) -> Self {
-        let overdrawn = bytes.min(self.overdrawn);
-        self.overdrawn -= overdrawn;
-        let within = (bytes - overdrawn).min(self.within());
-        let permits = self.permits.as_mut().and_then(|permits| permits.split(within));
-        let overdraft = self.overdraft.clone().filter(|_| overdrawn > 0);
-        if self.overdrawn == 0 {
+        if self.budget.used.load(Ordering::Acquire) <= self.budget.bytes {
             self.overdraft = None;
         }
-        Self { budget: self.budget.clone(), permits, overdrawn, overdraft, has_waited: false }
+    }
+
+    /// Splits off `bytes`, or everything if that is less.
+    #[must_use]
+    pub fn split(&mut self, bytes: usize) -> Self {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        Self { budget: self.budget.clone(), bytes, overdraft: self.overdraft.clone(), has_waited: false }
     }
 
     /// Ties the reservation to `bytes`: it ends when their last handle is dropped.
@@ -148,32 +187,26 @@ impl Reservation {
         Bytes::from_owner(Attached { bytes, _reservation: self })
     }
 
-    fn within(&self) -> usize {
-        self.permits.as_ref().map_or(0, OwnedSemaphorePermit::num_permits)
-    }
-
+    /// Reserves `bytes` if they are free and no other request waits.
     fn take_free(&mut self, bytes: usize) -> bool {
-        let taken = Arc::clone(&self.budget.free).try_acquire_many_owned(permits(bytes));
-        taken.map(|permits| self.add(permits)).is_ok()
-    }
-
-    fn add(&mut self, permits: OwnedSemaphorePermit) {
-        self.budget.in_use.add(signed(permits.num_permits()));
-        match &mut self.permits {
-            Some(held) => held.merge(permits),
-            none => *none = Some(permits),
+        let taken = !self.budget.is_awaited() && self.budget.take(bytes);
+        if taken {
+            self.bytes += bytes;
         }
+        taken
     }
 
+    /// Reserves `bytes`, whether or not they are free.
     fn overdraw(&mut self, bytes: usize) {
+        self.budget.used.fetch_add(bytes, Ordering::AcqRel);
         self.budget.in_use.add(signed(bytes));
-        self.overdrawn += bytes;
+        self.bytes += bytes;
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.budget.in_use.sub(signed(self.bytes()));
+        self.budget.release(self.bytes);
     }
 }
 
@@ -187,11 +220,6 @@ impl AsRef<[u8]> for Attached {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
-}
-
-/// Converts bytes to permits, one per byte. At most 4 GiB at a time, which exceeds any body or page.
-fn permits(bytes: usize) -> u32 {
-    u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
 fn signed(bytes: usize) -> i64 {

@@ -15,8 +15,9 @@ use crate::body::{BodyReader, expected_bytes};
 use crate::job::{ExtractDone, ExtractJob, PageVerdict, process};
 use crate::{ExtractorConfig, ExtractorMetrics};
 
-/// Maximum memory for extracting a page, as a multiple of its decoded body: a page of short links alone takes about
-/// 400 bytes for each of them, in links, targets, sets of known URLs, and records.
+/// Memory that is reserved for extracting a page, as a multiple of its decoded body: a page of short links alone takes
+/// about 400 bytes for each of them, in links, targets, sets of known URLs, and records. Only a page whose links grow
+/// when they are resolved, against a long URL, takes more; how long it is shows when the page is read.
 const WORKING_FACTOR: usize = 16;
 /// Memory of a link in addition to its URL, in bytes.
 const LINK_BYTES: usize = 48;
@@ -136,15 +137,15 @@ impl Extraction {
         (ExtractDone { pages: done }, None)
     }
 
-    /// Returns the maximum memory for extracting a page, in bytes.
+    /// Returns the memory to reserve for extracting a page, in bytes.
     fn needed(&self, record: &Delivered) -> usize {
         let body = record.value.as_deref().unwrap_or_default();
         expected_bytes(body, self.config.options.max_body_bytes).saturating_mul(WORKING_FACTOR)
     }
 }
 
-/// Attaches the memory reservation to the result: reduced to its present size, and held until its last record is
-/// dropped.
+/// Attaches the memory reservation to the result: set to its present size, and held until its last record is dropped. A
+/// result beyond its reservation may exceed the budget; then no page is extracted until as much has been released.
 fn holding(mut verdict: PageVerdict, mut memory: Reservation) -> PageVerdict {
     if let PageVerdict::Extracted(result) = &mut verdict {
         let records: usize = result.records.iter().filter_map(|record| record.value.as_ref()).map(Bytes::len).sum();

@@ -249,11 +249,6 @@ async fn pages_wait_while_results_that_are_not_durable_hold_the_memory_and_all_a
     let metrics = ExtractorMetrics::register(&registry).unwrap();
     let config = ExtractorConfig { memory: MEMORY, ..config() };
     let worker = BlockingWorker::new(config, metrics, tokio::runtime::Handle::current());
-    let in_use = || {
-        let families = registry.gather();
-        let family = families.iter().find(|family| family.name() == "orbweaver_extractor_memory_bytes").unwrap();
-        family.get_metric()[0].get_gauge().get_value()
-    };
     let body: String = (0..2000).map(|number| format!("<a href=/{number}>a link</a>")).collect();
     let (results, mut finished) = unbounded_channel();
     for job in 0..4 {
@@ -266,10 +261,55 @@ async fn pages_wait_while_results_that_are_not_durable_hold_the_memory_and_all_a
         assert!(done.pages.len() < 10, "ten such pages do not fit");
         offsets.extend(done.pages.iter().map(|(origin, _)| origin.offset));
         let bytes: usize = done.pages.iter().map(|(_, verdict)| record_bytes(verdict)).sum();
-        assert!((bytes as f64..=MEMORY as f64).contains(&in_use()), "{bytes} bytes count as {}", in_use());
+        let counted = in_use(&registry);
+        assert!((bytes..=MEMORY).contains(&counted), "{bytes} bytes count as {counted}");
     }
     offsets.sort_unstable();
-    assert_eq!((offsets, in_use() as u64), ((0..40).collect(), 0));
+    assert_eq!((offsets, in_use(&registry)), ((0..40).collect(), 0));
+}
+
+#[tokio::test]
+async fn short_links_on_a_long_base_never_hold_more_than_the_memory_and_one_page_per_thread() {
+    const MEMORY: usize = 32 << 20;
+    /// Three times the URLs of all links: in the links, the document and the discovered URLs.
+    const PAGE: usize = 26_000_000;
+    const PAGES: usize = 60;
+    let registry = Registry::new();
+    let metrics = ExtractorMetrics::register(&registry).unwrap();
+    let config = ExtractorConfig { memory: MEMORY, ..config() };
+    let threads = config.threads;
+    let worker = BlockingWorker::new(config, metrics, tokio::runtime::Handle::current());
+    let links: String = (0..1035).map(|number| format!("<a href={number}>")).collect();
+    let body = format!("<base href='/{}/'>{links}", "b".repeat(8100));
+    let (results, mut finished) = unbounded_channel();
+    for offset in 0..PAGES as u64 {
+        let pages = vec![fetched(offset, &body)];
+        worker.start(ExtractJob { pages, partitions: PARTITIONS, now: NOW }, &results);
+    }
+    drop(results);
+    let (mut offsets, mut kept, mut waiting, mut most) = (vec![], vec![], 0_usize, 0_usize);
+    while let Some(done) = finished.recv().await {
+        // Without memory for its page, a job returns no result at first, and its thread waits.
+        waiting += usize::from(done.pages.is_empty());
+        offsets.extend(done.pages.iter().map(|(origin, _)| origin.offset));
+        kept.push(done);
+        most = most.max(in_use(&registry));
+        assert!(most <= MEMORY + threads * PAGE, "{most} bytes are held");
+        // The results become durable when every thread waits, or every page that is left.
+        if waiting >= threads.min(PAGES - offsets.len()) {
+            kept.clear();
+            waiting = 0;
+        }
+    }
+    offsets.sort_unstable();
+    assert_eq!((offsets, in_use(&registry)), ((0..PAGES as u64).collect(), 0));
+    assert!(most > MEMORY + PAGE / 2, "{most} bytes are too few for what is tested");
+}
+
+fn in_use(registry: &Registry) -> usize {
+    let families = registry.gather();
+    let family = families.iter().find(|family| family.name() == "orbweaver_extractor_memory_bytes").unwrap();
+    family.get_metric()[0].get_gauge().get_value() as usize
 }
 
 fn record_bytes(verdict: &PageVerdict) -> usize {

@@ -62,6 +62,40 @@ async fn what_is_in_memory_already_is_counted_beyond_the_budget_and_what_is_larg
     assert!(in_use(&budget) == 0 && budget.has_room(100));
 }
 
+#[tokio::test]
+async fn what_is_overdrawn_is_paid_back_before_others_get_any() {
+    let budget = budget(100);
+    let mut holders: Vec<_> = (0..4).map(|_| budget.try_reserve(10).unwrap()).collect();
+    holders.iter_mut().for_each(|holder| holder.set(50));
+    assert_eq!(in_use(&budget), 200);
+    assert!(!budget.has_room(1) && budget.try_reserve(1).is_none());
+
+    let mut waiting = Box::pin(budget.reserve(30));
+    for left in [150, 100] {
+        drop(holders.pop());
+        assert_eq!(in_use(&budget), left);
+        assert!(waiting.as_mut().now_or_never().is_none());
+    }
+    holders[0].set(21);
+    assert!(waiting.as_mut().now_or_never().is_none(), "29 bytes are free");
+    holders[0].set(20);
+    let paid = waiting.as_mut().now_or_never().unwrap();
+    assert_eq!((paid.bytes(), in_use(&budget), budget.has_room(1)), (30, 100, false));
+}
+
+#[tokio::test]
+async fn a_debt_of_others_does_not_stop_the_one_that_may_exceed_the_budget() {
+    let budget = budget(100);
+    let mut holder = budget.try_reserve(10).unwrap();
+    holder.set(150);
+    let (mut first, mut second) = (budget.reservation(), budget.reservation());
+    first.grow(30).now_or_never().unwrap();
+    assert!(second.grow(10).now_or_never().is_none());
+    drop(holder);
+    second.grow(10).now_or_never().unwrap();
+    assert_eq!((first.bytes(), second.bytes(), in_use(&budget)), (30, 10, 40));
+}
+
 /// The end of a job.
 #[derive(Debug, Clone, Copy)]
 enum End {
@@ -101,7 +135,38 @@ async fn run(job: Job, budget: ByteBudget) {
     drop(bytes);
 }
 
+const THREADS: usize = 3;
+/// Largest size of a page, more than the budget.
+const LARGEST_PAGE: usize = 2 * BUDGET;
+
+/// Takes a page of `bytes` after reserving `reserved`, on one of the threads, and keeps it for a time.
+async fn extract((reserved, bytes, keeps_ms): (usize, usize, u64), budget: ByteBudget, threads: Arc<Semaphore>) {
+    let thread = threads.acquire_owned().await.unwrap();
+    let mut room = budget.reserve(reserved).await;
+    sleep(Duration::from_millis(1)).await;
+    room.set(bytes);
+    assert!(in_use(&budget) <= BUDGET + THREADS * LARGEST_PAGE, "{} bytes are in use", in_use(&budget));
+    drop(thread);
+    sleep(Duration::from_millis(keeps_ms)).await;
+}
+
 proptest! {
+    #[test]
+    fn every_page_ends_and_the_budget_is_exceeded_by_one_page_per_thread_at_most(
+        pages in prop::collection::vec((0..=LARGEST_PAGE, 0..=LARGEST_PAGE, 0u64..20), 1..60),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let (budget, threads) = (budget(BUDGET), Arc::new(Semaphore::new(THREADS)));
+            let start = |page| tokio::spawn(extract(page, budget.clone(), threads.clone()));
+            let running: Vec<_> = pages.into_iter().map(start).collect();
+            for page in running {
+                timeout(Duration::from_secs(3600), page).await.expect("it waits for ever").unwrap();
+            }
+            assert!(in_use(&budget) == 0 && budget.has_room(BUDGET));
+        });
+    }
+
     #[test]
     fn every_job_ends_the_budget_is_exceeded_by_one_job_at_most_and_nothing_leaks(
         jobs in prop::collection::vec(job(), 1..60),
