@@ -17,6 +17,8 @@ FACTS = Facts(
         Key("kafka.instance_id", None, False, SERVICES),
         Key("kafka.properties.*", None, False, SERVICES),
         Key("cql.nodes", None, True, frozenset({"fetcher"})),
+        Key("cql.tls", "false", False, frozenset({"fetcher"})),
+        Key("cql.tls_ca", None, False, frozenset({"fetcher"})),
         Key("http.listen", None, False, SERVICES),
         Key("state.dir", "state", False, frozenset({"frontier"})),
         Key("runtime.shutdown_budget", "20s", False, SERVICES),
@@ -322,6 +324,39 @@ class Kubernetes(Planted):
                 (put(inside("fetcher service", "spec"), "selector", {"app": "x"}), "0 objects of kind Service"),
             ],
         )
+
+    def test_an_overlay_that_demands_credentials_encrypts_both_servers(self):
+        tls, protocol = "ORBWEAVER_CQL__TLS", "ORBWEAVER_KAFKA__PROPERTIES__SECURITY__PROTOCOL"
+
+        def pod(objects):
+            return objects["fetcher"]["spec"]["template"]["spec"]
+
+        def variable(key, value):
+            return lambda objects: pod(objects)["containers"][0]["env"].append({"name": key, "value": value})
+
+        secured = cluster()
+        box = pod(secured)["containers"][0]
+        box["envFrom"].append({"secretRef": {"name": "credentials", "optional": False}})
+        box["volumeMounts"] = [{"name": "cql-ca", "mountPath": "/ca"}]
+        pod(secured)["volumes"] = [{"name": "cql-ca", "configMap": {"name": "cql-ca"}}]
+        for key, value in ((protocol, "SASL_SSL"), (tls, "true"), ("ORBWEAVER_CQL__TLS_CA", "/ca/ca.crt")):
+            variable(key, value)(secured)
+        self.each(
+            secured,
+            lambda objects: kubernetes.check("o", list(objects.values()), FACTS),
+            [
+                (variable(tls, "false"), f"demands credentials, and {tls} does not encrypt"),
+                (variable(tls, ""), f"demands credentials, and {tls} does not encrypt"),
+                (variable(protocol, "SASL_PLAINTEXT"), f"demands credentials, and {protocol} does not encrypt"),
+                (variable("ORBWEAVER_CQL__TLS_CA", "/elsewhere/ca.crt"), "names /elsewhere/ca.crt, where nothing is mounted"),
+                (lambda o: pod(o).pop("volumes") and None, "names /ca/ca.crt, where nothing is mounted"),
+            ],
+        )
+        plain = cluster()
+        pod(plain)["containers"][0]["envFrom"].append({"secretRef": {"name": "credentials", "optional": True}})
+        self.assertEqual(kubernetes.check("o", list(plain.values()), FACTS), [])
+        del pod(plain)["containers"][0]["envFrom"][1]["secretRef"]["optional"]
+        self.assertEqual(len(kubernetes.check("o", list(plain.values()), FACTS)), 2)
 
     def test_what_only_a_cluster_knows_is_made_up_when_settings_are_asked_for(self):
         asked = {name: (binary, env) for name, binary, env in kubernetes.commands(list(cluster().values()))}

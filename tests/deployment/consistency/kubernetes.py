@@ -4,6 +4,12 @@ from .facts import Facts
 from .findings import Finding, grace, image, listens, program, required, variables
 
 WORKLOADS = ("Deployment", "StatefulSet", "Job")
+# What encrypts the connections to the servers in a variable: another variable, and its values.
+ENCRYPTION = {
+    "ORBWEAVER_KAFKA__BROKERS": ("ORBWEAVER_KAFKA__PROPERTIES__SECURITY__PROTOCOL", {"ssl", "sasl_ssl"}),
+    "ORBWEAVER_CQL__NODES": ("ORBWEAVER_CQL__TLS", {"true"}),
+}
+AUTHORITIES = ("ORBWEAVER_KAFKA__PROPERTIES__SSL__CA__LOCATION", "ORBWEAVER_CQL__TLS_CA")
 LABELS = [f"app.kubernetes.io/{name}" for name in ("name", "instance", "version", "component", "part-of", "managed-by")]
 
 
@@ -15,6 +21,7 @@ def check(where: str, objects: list[dict], facts: Facts) -> list[Finding]:
     for workload in workloads:
         here = f"{where}: {workload['kind']} {workload['metadata']['name']}"
         found += hardening(here, workload) + labelled(here, workload, facts) + container(here, workload, of_kind, facts)
+        found += encryption(here, workload, environment(workload, of_kind))
         which = facts.by_binary(program(first(workload).get("command")) or "")
         if which:
             found += service(here, workload, which, of_kind, facts)
@@ -106,6 +113,23 @@ def container(where: str, workload: dict, of_kind: dict, facts: Facts) -> list[F
     accounts = {o["metadata"]["name"] for o in of_kind.get("ServiceAccount", [])}
     if pod(workload).get("serviceAccountName") not in accounts:
         found.append(Finding(where, "its ServiceAccount is not there"))
+    return found
+
+
+def encryption(where: str, workload: dict, env: dict) -> list[Finding]:
+    """Credentials that a pod demands are sent over TLS only, and the files that verify the servers are mounted."""
+    found = []
+    secrets = [source["secretRef"] for source in first(workload).get("envFrom", []) if "secretRef" in source]
+    if any(not secret.get("optional") for secret in secrets):
+        for servers, (variable, values) in ENCRYPTION.items():
+            if env.get(servers) and (env.get(variable) or "").lower() not in values:
+                found.append(Finding(where, f"it demands credentials, and {variable} does not encrypt the connections to {servers}"))
+    volumes = {volume["name"] for volume in pod(workload).get("volumes", [])}
+    mounts = [mount["mountPath"] for mount in first(workload).get("volumeMounts", []) if mount["name"] in volumes]
+    for variable in AUTHORITIES:
+        file = env.get(variable)
+        if file and not any(file.startswith(f"{mount}/") for mount in mounts):
+            found.append(Finding(where, f"{variable} names {file}, where nothing is mounted"))
     return found
 
 

@@ -7,7 +7,10 @@ use scylla::errors::{
 
 use crate::StoreError;
 
-/// Kinds of errors: the labels of their metric.
+/// Start of the messages of a server that cannot read its roles and therefore rejects log-ins and requests.
+const ROLES_UNREADABLE: &str = "Unable to perform";
+
+/// Kinds of errors; their names are the labels of their metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// No node is reachable, or a connection broke.
@@ -20,6 +23,8 @@ pub(super) enum Kind {
     Overloaded,
     /// Any other failure of the server.
     Server,
+    /// Rejected log-in on an established session: a node accepted the same user name and password before.
+    LogIn,
     /// User name, password or rights.
     Unauthorized,
     /// The request itself is invalid.
@@ -34,7 +39,7 @@ impl Kind {
             Self::Unavailable => "unavailable",
             Self::Overloaded => "overloaded",
             Self::Server => "server",
-            Self::Unauthorized => "unauthorized",
+            Self::LogIn | Self::Unauthorized => "unauthorized",
             Self::Invalid => "invalid",
         }
     }
@@ -61,7 +66,7 @@ impl Failure {
     pub(super) fn while_doing(self, doing: &str) -> StoreError {
         let hint = match self.kind {
             Kind::Unavailable => "; the keyspace may keep more copies than the cluster has nodes",
-            Kind::Unauthorized => "; look at `cql.username`, `cql.password` and the rights of that user",
+            Kind::LogIn | Kind::Unauthorized => "; look at `cql.username`, `cql.password` and the rights of that user",
             _ => "",
         };
         let reason = format!("{doing}: {}{hint}", self.reason);
@@ -109,7 +114,11 @@ fn prepare(error: &PrepareError) -> Kind {
 
 fn new_session(error: &NewSessionError) -> Kind {
     match error {
-        NewSessionError::MetadataError(MetadataError::ConnectionPoolError(error)) => pool(error),
+        NewSessionError::MetadataError(MetadataError::ConnectionPoolError(error)) => match pool(error) {
+            // No node has accepted this log-in yet.
+            Kind::LogIn => Kind::Unauthorized,
+            kind => kind,
+        },
         NewSessionError::IllegalConfig(_) | NewSessionError::EmptyKnownNodesList => Kind::Invalid,
         // An unresolvable name may belong to a node that is about to start.
         _ => Kind::Connection,
@@ -130,8 +139,8 @@ fn pool(error: &ConnectionPoolError) -> Kind {
     match last_connection_error {
         ConnectionError::ConnectTimeout => Kind::Timeout,
         ConnectionError::ConnectionSetupRequestError(ConnectionSetupRequestError { error, .. }) => match error {
-            SetupKind::DbError(error, _) => server(error),
-            SetupKind::MissingAuthentication | SetupKind::StartAuthSessionError(_) => Kind::Unauthorized,
+            SetupKind::DbError(error, message) => server(error, message),
+            SetupKind::MissingAuthentication | SetupKind::StartAuthSessionError(_) => Kind::LogIn,
             _ => Kind::Connection,
         },
         _ => Kind::Connection,
@@ -140,7 +149,7 @@ fn pool(error: &ConnectionPoolError) -> Kind {
 
 fn attempt(error: &RequestAttemptError) -> Kind {
     match error {
-        RequestAttemptError::DbError(error, _) => server(error),
+        RequestAttemptError::DbError(error, message) => server(error, message),
         RequestAttemptError::SerializationError(_) | RequestAttemptError::CqlRequestSerialization(_) => Kind::Invalid,
         RequestAttemptError::UnableToAllocStreamId => Kind::Overloaded,
         RequestAttemptError::BrokenConnectionError(_) => Kind::Connection,
@@ -148,15 +157,18 @@ fn attempt(error: &RequestAttemptError) -> Kind {
     }
 }
 
-fn server(error: &DbError) -> Kind {
+fn server(error: &DbError, message: &str) -> Kind {
     match error {
+        // Cassandra reports an outage of the replicas of its roles with the codes of a rejection.
+        DbError::AuthenticationError | DbError::Unauthorized if message.starts_with(ROLES_UNREADABLE) => Kind::Server,
         DbError::SyntaxError
         | DbError::Invalid
         | DbError::AlreadyExists { .. }
         | DbError::FunctionFailure { .. }
         | DbError::ConfigError
         | DbError::ProtocolError => Kind::Invalid,
-        DbError::AuthenticationError | DbError::Unauthorized => Kind::Unauthorized,
+        DbError::AuthenticationError => Kind::LogIn,
+        DbError::Unauthorized => Kind::Unauthorized,
         DbError::Unavailable { .. } => Kind::Unavailable,
         DbError::Overloaded | DbError::IsBootstrapping | DbError::RateLimitReached { .. } => Kind::Overloaded,
         DbError::ReadTimeout { .. } | DbError::WriteTimeout { .. } => Kind::Timeout,
@@ -166,27 +178,97 @@ fn server(error: &DbError) -> Kind {
 
 #[cfg(test)]
 mod tests {
+    use scylla::client::session_builder::SessionBuilder;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
     use super::*;
 
-    fn answered(error: DbError) -> StoreError {
-        let attempt = RequestAttemptError::DbError(error, "said so".to_owned());
+    fn answered(error: DbError, message: &str) -> StoreError {
+        let attempt = RequestAttemptError::DbError(error, message.to_owned());
         Failure::from(ExecutionError::LastAttemptError(attempt)).while_doing("writing pages")
+    }
+
+    /// Encodes a text as a `[string]` of the CQL protocol.
+    fn text(text: &str) -> Vec<u8> {
+        [&u16::try_from(text.len()).unwrap().to_be_bytes()[..], text.as_bytes()].concat()
+    }
+
+    /// Answers the setup requests of a connection, and the log-in with an authentication error.
+    async fn reject_log_in(mut client: TcpStream, message: &'static str) -> std::io::Result<()> {
+        loop {
+            let mut header = [0_u8; 9];
+            client.read_exact(&mut header).await?;
+            let [_, _, stream_high, stream_low, opcode, length @ ..] = header;
+            let mut body = vec![0_u8; usize::try_from(u32::from_be_bytes(length)).unwrap()];
+            client.read_exact(&mut body).await?;
+            let (opcode, answer): (u8, Vec<u8>) = match opcode {
+                // OPTIONS: SUPPORTED, with an empty map.
+                5 => (6, vec![0, 0]),
+                // STARTUP: AUTHENTICATE.
+                1 => (3, text("org.apache.cassandra.auth.PasswordAuthenticator")),
+                // AUTH_RESPONSE: ERROR, with the code of an authentication error.
+                _ => (0, [&0x0100_u32.to_be_bytes()[..], &text(message)[..]].concat()),
+            };
+            let length = u32::try_from(answer.len()).unwrap().to_be_bytes();
+            let frame = [&[0x84, 0, stream_high, stream_low, opcode][..], &length[..], &answer[..]].concat();
+            client.write_all(&frame).await?;
+        }
+    }
+
+    /// Returns the error of a new session whose log-in a server rejects with `message`.
+    async fn rejected_log_in(message: &'static str) -> NewSessionError {
+        let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let node = server.local_addr().unwrap();
+        let serving = tokio::spawn(async move {
+            while let Ok((client, _)) = server.accept().await {
+                tokio::spawn(reject_log_in(client, message));
+            }
+        });
+        let opened = SessionBuilder::new().known_node_addr(node).user("crawler", "secret").build().await;
+        serving.abort();
+        opened.err().unwrap()
     }
 
     #[test]
     fn what_may_pass_is_a_failure_and_what_may_not_is_a_refusal() {
         for error in [DbError::Overloaded, DbError::IsBootstrapping, DbError::ServerError, DbError::TruncateError] {
-            let error = answered(error);
+            let error = answered(error, "said so");
             assert!(matches!(&error, StoreError::Failed(reason) if reason.starts_with("writing pages: ")), "{error}");
         }
-        for error in [DbError::Unauthorized, DbError::AuthenticationError, DbError::Invalid, DbError::SyntaxError] {
-            let error = answered(error);
+        for error in [DbError::Unauthorized, DbError::Invalid, DbError::SyntaxError] {
+            let error = answered(error, "said so");
             assert!(matches!(&error, StoreError::Refused(reason) if reason.contains("said so")), "{error}");
         }
     }
 
+    #[tokio::test]
+    async fn permissions_that_the_server_could_not_look_up_are_a_failure_that_may_pass() {
+        let away = "Unable to perform authorization of permissions: Cannot achieve consistency level LOCAL_ONE";
+        let error = answered(DbError::Unauthorized, away);
+        assert!(matches!(&error, StoreError::Failed(reason) if reason.contains(away)), "{error}");
+        let away = "Unable to perform authentication: Cannot achieve consistency level LOCAL_ONE";
+        let error = Failure::from(rejected_log_in(away).await).while_doing("opening a session");
+        assert!(matches!(&error, StoreError::Failed(reason) if reason.contains(away)), "{error}");
+        let denied = "User crawler has no MODIFY permission on <table crawl.pages> or any of its parents";
+        let error = answered(DbError::Unauthorized, denied);
+        assert!(matches!(&error, StoreError::Refused(reason) if reason.contains(denied)), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_rejected_log_in_is_a_refusal_at_the_start_and_may_pass_later() {
+        let error = rejected_log_in("Provided username crawler and/or password are incorrect").await;
+        let NewSessionError::MetadataError(MetadataError::ConnectionPoolError(broken)) = error.clone() else {
+            panic!("{error}")
+        };
+        let error = Failure::from(error).while_doing("opening a session");
+        assert!(matches!(&error, StoreError::Refused(reason) if reason.contains("cql.password")), "{error}");
+        let error = Failure::from(ExecutionError::ConnectionPoolError(broken)).while_doing("writing pages");
+        assert!(matches!(&error, StoreError::Failed(reason) if reason.contains("cql.password")), "{error}");
+    }
+
     #[test]
     fn an_error_says_what_to_look_at() {
-        assert!(answered(DbError::Unauthorized).to_string().contains("cql.password"));
+        assert!(answered(DbError::Unauthorized, "said so").to_string().contains("cql.password"));
     }
 }
