@@ -175,7 +175,7 @@ mod tests {
             let family: &MetricFamily = families.iter().find(|family| family.name() == name).unwrap();
             family.get_metric().iter().map(|metric| metric.get_label()[0].value().to_owned()).collect::<Vec<_>>()
         };
-        assert_eq!((labels(REQUESTS).len(), labels(ROBOTS).len()), (14, 6));
+        assert_eq!((labels(REQUESTS).len(), labels(ROBOTS).len()), (14, FINDINGS.len()));
         assert_eq!(labels(OUTCOMES).len(), KINDS.len());
     }
 }

@@ -143,10 +143,13 @@ fn lifetime_ms(cache_control: Option<&str>, default_ms: Millis) -> Millis {
     lifetime_ms
 }
 
-/// Returns `true` for an expired row that remains usable while its authority is unreachable.
+/// Returns `true` for an expired row that remains usable while its authority is unreachable: for [`STALE_MS`] after its
+/// expiry, whatever its lifetime was. No lifetime is longer than that, so a row that expires later than that from now
+/// was written by a clock that was ahead: its age is unknown, and it is not usable.
 #[must_use]
 pub(crate) fn serves_stale(row: &RobotsRow, now: Millis) -> bool {
-    matches!(row.status, Some(300..=428 | 430..=499 | 200..=299)) && now.saturating_sub(row.fetched_at_ms) < STALE_MS
+    let is_answer = matches!(row.status, Some(300..=428 | 430..=499 | 200..=299));
+    is_answer && (-STALE_MS..STALE_MS).contains(&now.saturating_sub(row.expires_ms))
 }
 
 /// Returns the finding for a failure: retried as often as a page; after that nothing is allowed for a time.

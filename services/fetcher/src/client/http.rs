@@ -6,7 +6,7 @@ use futures::{FutureExt, future::BoxFuture};
 use orbweaver_messages::Millis;
 use orbweaver_stage::{Clock, Reservation};
 use reqwest::{
-    Method, Response,
+    ClientBuilder, Method, Response,
     header::{self, HeaderMap, HeaderName, HeaderValue},
 };
 use tokio::time::{Instant, timeout, timeout_at};
@@ -28,6 +28,10 @@ const ACCEPT: &str = "text/html,application/xhtml+xml,*/*;q=0.1";
 const IDLE: Duration = Duration::from_secs(5);
 /// Maximum size of the headers of an HTTP/2 response, in bytes. (For HTTP/1, hyper reads at most about 400 KiB.)
 const MAX_HEADER_LIST_BYTES: u32 = 256 << 10;
+/// Receive window of an HTTP/2 stream, in bytes: h2 buffers this much of a body that is not read, outside of the memory
+/// budget, while its reader waits for memory. Hyper's default is 2 MiB, that of the protocol one byte less than this. A
+/// body takes one round trip per window.
+const STREAM_WINDOW_BYTES: u32 = 64 << 10;
 /// Maximum number of bytes read of a robots.txt (RFC 9309 section 2.5).
 const MAX_ROBOTS_BYTES: usize = 500 << 10;
 /// Minimum and maximum initial allocation for a body, in bytes, whatever its declared length.
@@ -56,33 +60,7 @@ impl HttpClient {
     /// # Errors
     /// Returns an error if the system's root certificates cannot be read.
     pub fn new(config: &FetcherConfig, clock: Arc<dyn Clock>) -> Result<Self, ClientError> {
-        let mut headers = HeaderMap::new();
-        headers.insert(header::ACCEPT, HeaderValue::from_static(ACCEPT));
-        for (name, value) in &config.headers {
-            // Both were checked with the configuration.
-            if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
-                headers.insert(name, value);
-            }
-        }
-        let client = reqwest::Client::builder()
-            .user_agent(&config.user_agent)
-            .default_headers(headers)
-            .redirect(reqwest::redirect::Policy::none())
-            .referer(false)
-            // A retry would violate the site's interval.
-            .retry(reqwest::retry::never())
-            // A proxy would dial unchecked addresses.
-            .no_proxy()
-            .dns_resolver(PublicResolver { allow_private: config.allow_private })
-            .connect_timeout(config.connect_timeout)
-            .pool_max_idle_per_host(config.concurrency)
-            .pool_idle_timeout(IDLE)
-            .http1_max_headers(config.max_headers)
-            .http1_ignore_invalid_headers_in_responses(true)
-            .http1_allow_obsolete_multiline_headers_in_responses(true)
-            .http2_max_header_list_size(MAX_HEADER_LIST_BYTES)
-            .build()?;
-        Ok(Self { client, clock, config: config.clone() })
+        Ok(Self { client: builder(config).build()?, clock, config: config.clone() })
     }
 
     /// Sends a request. Returns the time at which the headers arrived, if they did, and the response.
@@ -151,6 +129,42 @@ impl Client for HttpClient {
         }
         .boxed()
     }
+}
+
+/// Returns the settings of the client.
+fn builder(config: &FetcherConfig) -> ClientBuilder {
+    let mut headers = HeaderMap::new();
+    headers.insert(header::ACCEPT, HeaderValue::from_static(ACCEPT));
+    for (name, value) in &config.headers {
+        // Both were checked with the configuration.
+        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
+            headers.insert(name, value);
+        }
+    }
+    // A connection has room for the full windows of all requests: streams that wait for memory would otherwise hold up
+    // the stream that may exceed the budget, and each other. It takes no memory beyond the windows of its streams, and
+    // is at most 64 MiB, by the limit of `concurrency`.
+    let streams = u32::try_from(config.concurrency).ok();
+    let connection_window = streams.map(|streams| streams.saturating_mul(STREAM_WINDOW_BYTES));
+    reqwest::Client::builder()
+        .user_agent(&config.user_agent)
+        .default_headers(headers)
+        .redirect(reqwest::redirect::Policy::none())
+        .referer(false)
+        // A retry would violate the site's interval.
+        .retry(reqwest::retry::never())
+        // A proxy would dial unchecked addresses.
+        .no_proxy()
+        .dns_resolver(PublicResolver { allow_private: config.allow_private })
+        .connect_timeout(config.connect_timeout)
+        .pool_max_idle_per_host(config.concurrency)
+        .pool_idle_timeout(IDLE)
+        .http1_max_headers(config.max_headers)
+        .http1_ignore_invalid_headers_in_responses(true)
+        .http1_allow_obsolete_multiline_headers_in_responses(true)
+        .http2_max_header_list_size(MAX_HEADER_LIST_BYTES)
+        .http2_initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .http2_initial_connection_window_size(connection_window)
 }
 
 /// Reads the decoded body up to a limit, which also bounds the growth by decompression.
@@ -273,3 +287,6 @@ fn is_tls(cause: &(dyn Error + 'static)) -> bool {
     }
     wrapped.is::<rustls::Error>()
 }
+
+#[cfg(test)]
+mod tests;

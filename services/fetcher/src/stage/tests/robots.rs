@@ -125,6 +125,59 @@ fn an_expired_robots_txt_serves_on_while_its_site_is_unreachable() {
     }
 }
 
+const WEEK_MS: Millis = 7 * 24 * 3_600_000;
+
+/// Delivers a dispatch that the stored robots.txt refuses, and one that it allows, while the site is unreachable.
+fn unreachable_with(fetched_at_ms: Millis, expires_ms: Millis) -> Surroundings {
+    let mut around = polite();
+    let row = RobotsRow {
+        authority: "https://a.example".into(),
+        fetched_at_ms,
+        status: Some(200),
+        body: "User-agent: *\nDisallow: /no".into(),
+        expires_ms,
+    };
+    around.stored_robots.insert(row.authority.clone(), row);
+    around.client.on(ROBOTS, Err(Failure::Timeout));
+    around.deliver(&around.ready("https://a.example/no", 1));
+    around.deliver(&around.ready("https://a.example/yes", 2));
+    around.pass(5000);
+    around
+}
+
+#[test]
+fn a_robots_txt_that_was_believed_for_seven_days_serves_on_while_its_site_is_unreachable() {
+    for expired_ms in [1, WEEK_MS - 1] {
+        let around = unreachable_with(START - expired_ms - WEEK_MS, START - expired_ms);
+        assert_eq!(around.asked(), [ROBOTS, "https://a.example/yes"], "expired {expired_ms} ms ago");
+        assert_eq!(around.kinds()[0], some(OutcomeKind::Refused, "robots"));
+        around.assert_all_complete();
+    }
+}
+
+#[test]
+fn a_robots_txt_serves_on_for_seven_days_and_not_for_as_long_as_a_clock_was_ahead() {
+    let hour_ms = 3_600_000;
+    let cases = [
+        (START - 2 * WEEK_MS, START - WEEK_MS, false),
+        // By a right clock, after a row by one that was ahead: only the event time is ahead.
+        (START + hour_ms, START + WEEK_MS, true),
+        (START + hour_ms, START + WEEK_MS + hour_ms, false),
+        (Millis::MAX - WEEK_MS, Millis::MAX, false),
+    ];
+    for (fetched_at_ms, expires_ms, serves) in cases {
+        let around = unreachable_with(fetched_at_ms, expires_ms);
+        let expected = if serves {
+            some(OutcomeKind::Refused, "robots")
+        } else {
+            some(OutcomeKind::Deferred, "robots_unreachable")
+        };
+        assert_eq!(around.kinds()[0], expected, "{fetched_at_ms} {expires_ms}");
+        assert_eq!(around.asked().contains(&"https://a.example/yes".to_owned()), serves);
+        around.assert_all_complete();
+    }
+}
+
 #[test]
 fn a_robots_txt_of_a_clock_that_was_ahead_is_asked_for_anew_and_the_store_has_the_later_one() {
     let mut around = polite();
