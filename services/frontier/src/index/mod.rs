@@ -1,7 +1,8 @@
 //! Index of queued URLs over one partition of `crawl.frontier`.
 //!
 //! The records up to its checkpoint determine the index: a URL is in it while the last record of its fingerprint is not
-//! a tombstone. Leases, and all other decisions that are not in the log yet, are kept in memory by
+//! a tombstone. Its record may have a later time of the previous write than that in the log, until it is re-appended
+//! (docs/protocol.md#event-times). Leases, and all other decisions that are not in the log yet, are kept in memory by
 //! [`crate::partition`]. An index may therefore be set back to an earlier checkpoint, or be lost: the log has the rest.
 //!
 //! A URL is in one of two orders: by site, depth and offset ("queued"), or by the earliest time of its next request

@@ -2,7 +2,6 @@
 
 use orbweaver_messages::{Millis, Outcome, OutcomeKind, STUCK, Waiting};
 use orbweaver_stage::Origin;
-use orbweaver_url::Fingerprint;
 
 use super::{Active, Busy, PartitionFrontier, dispatched};
 use crate::{
@@ -51,7 +50,7 @@ impl PartitionFrontier {
             Some(mut active) => {
                 match &mut active.busy {
                     // The new record is being written; the tombstone must follow it.
-                    Busy::Rewriting(outcomes) => outcomes.push((origin, outcome.depth)),
+                    Busy::Rewriting(outcomes, _) => outcomes.push((origin, outcome.depth)),
                     Busy::Ended(..) | Busy::Leased(..) => turn.out.push(Decision::Complete(origin)),
                 }
                 self.active.insert(fingerprint, active);
@@ -59,7 +58,8 @@ impl PartitionFrontier {
             None => match self.index.place(fingerprint)? {
                 Some(place) if place.depth >= outcome.depth => {
                     self.lift(&place);
-                    self.end((fingerprint, outcome.depth), place, origin, turn);
+                    let written_at_ms = self.index.waiting(place.offset)?.written_at_ms;
+                    self.end((origin, outcome), place, written_at_ms, turn);
                 }
                 // The outcome of a dispatch at a greater depth: the URL was discovered again since.
                 Some(_) | None => turn.out.push(Decision::Complete(origin)),
@@ -118,15 +118,18 @@ impl PartitionFrontier {
             | OutcomeKind::Unchanged
             | OutcomeKind::Redirected
             | OutcomeKind::Refused
-            | OutcomeKind::Gone => self.end((outcome.fingerprint, outcome.depth), place, origin, turn),
+            | OutcomeKind::Gone => self.end((origin, outcome), place, waiting.written_at_ms, turn),
         }
     }
 
-    /// Ends a URL. It leaves the index when its tombstone is read back.
-    fn end(&mut self, (fingerprint, depth): (Fingerprint, u16), place: Place, outcome: Origin, turn: &mut Turn<'_>) {
-        self.active.insert(fingerprint, Active { place, busy: Busy::Ended(place.offset, depth) });
+    /// Ends a URL, whose record has this time of the previous write. It leaves the index when its tombstone is read
+    /// back.
+    fn end(&mut self, (origin, outcome): (Origin, &Outcome), place: Place, written_at_ms: Millis, turn: &mut Turn<'_>) {
+        let Outcome { fingerprint, depth, .. } = *outcome;
+        let busy = Busy::Ended(place.offset, depth, written_at_ms.max(outcome.event_ms()));
+        self.active.insert(fingerprint, Active { place, busy });
         self.sites.dismiss(place.site, turn.now);
-        let (ends, completes) = (place.offset, vec![outcome, self.origin(place.offset)]);
+        let (ends, completes) = (place.offset, vec![origin, self.origin(place.offset)]);
         turn.out.push(Decision::End { fingerprint, depth, ends, completes });
     }
 
@@ -157,7 +160,7 @@ impl PartitionFrontier {
         let reason =
             format!("{STUCK}: {LOST_DISPATCHES} dispatches had no outcome, while later ones of other URLs had");
         tracing::error!(partition = self.partition, url = waiting.url, reason, "a URL is given up");
-        let busy = Busy::Ended(place.offset, waiting.depth);
+        let busy = Busy::Ended(place.offset, waiting.depth, waiting.written_at_ms);
         self.active.insert(fingerprint, Active { place, busy });
         self.sites.dismiss(place.site, turn.now);
         let origin = self.origin(place.offset);

@@ -15,7 +15,10 @@ mod records;
 mod restore;
 mod similar;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+};
 
 use orbweaver_log::{Offset, Partition, TopicPartition};
 use orbweaver_messages::{Dispatch, DispatchId, EXPIRES_MS, Millis, NOT_AFTER_MS, Trail, Waiting, topic};
@@ -47,11 +50,12 @@ enum Busy {
     /// Awaits the outcome of a dispatch.
     Leased(DispatchId, Box<Waiting>),
     /// Awaits its own new record, which was appended and has not been read back (docs/protocol.md#one-write-per-key:
-    /// one outstanding write for each key). The outcomes that have ended the URL meanwhile, each with its depth,
-    /// complete with the tombstone that follows.
-    Rewriting(Vec<(Origin, u16)>),
-    /// The record at this offset has ended, at this depth; its tombstone was appended and has not been read back.
-    Ended(Offset, u16),
+    /// one outstanding write for each key), with this time of the previous write to the store. The outcomes that have
+    /// ended the URL meanwhile, each with its depth, complete with the tombstone that follows.
+    Rewriting(Vec<(Origin, u16)>, Millis),
+    /// The record at this offset has ended, at this depth; its tombstone was appended and has not been read back. A
+    /// record that survives the tombstone keeps this time of the previous write to the store.
+    Ended(Offset, u16, Millis),
 }
 
 #[derive(Debug)]
@@ -59,6 +63,16 @@ struct Active {
     /// Entry of the URL in the index.
     place: Place,
     busy: Busy,
+}
+
+impl Active {
+    /// Returns the latest known event time of the URL's writes to the store; 0: none.
+    fn written_at_ms(&self) -> Millis {
+        match &self.busy {
+            Busy::Leased(_, waiting) => waiting.written_at_ms,
+            Busy::Rewriting(_, written_at_ms) | Busy::Ended(_, _, written_at_ms) => *written_at_ms,
+        }
+    }
 }
 
 /// One partition of the frontier.
@@ -81,7 +95,7 @@ pub struct PartitionFrontier {
     /// Leases found in `crawl.scheduled` during the restore.
     found: HashMap<Fingerprint, Dispatch>,
     /// URLs that must be re-appended, because their last record in the log is not the queued one: it was discovered at
-    /// a lesser depth, or a tombstone of an earlier record follows it.
+    /// a lesser depth, it has the time of a previous write, or a tombstone of an earlier record follows it.
     outdated: BTreeSet<Fingerprint>,
     next_sequence: u64,
     /// State of the patterns of similar URLs; it may be lost.
@@ -294,11 +308,18 @@ impl PartitionFrontier {
         Ok(())
     }
 
-    /// Re-appends records that are outdated in the log. Active URLs are retried later.
+    /// Re-appends records that are outdated in the log, those of leased URLs too: their leases may last longer than
+    /// this owner. URLs that are being written are retried later.
     fn renew(&mut self, turn: &mut Turn<'_>) -> Result<(), IndexError> {
         for fingerprint in std::mem::take(&mut self.outdated) {
-            if self.active.contains_key(&fingerprint) {
-                self.outdated.insert(fingerprint);
+            if let Some(Active { place, busy }) = self.active.get(&fingerprint) {
+                let Busy::Leased(_, leased) = busy else {
+                    self.outdated.insert(fingerprint);
+                    continue;
+                };
+                let (place, leased) = (*place, leased.clone());
+                let waiting = self.as_found(&place, leased)?;
+                turn.out.push(Decision::Rewrite { waiting, completes: vec![] });
             } else if let Some(place) = self.index.place(fingerprint)? {
                 let waiting = Box::new(self.index.waiting(place.offset)?);
                 self.lift(&place);
@@ -356,6 +377,16 @@ fn at_the_depth_of(lesser: Waiting, other: &Waiting) -> Waiting {
     let written_at_ms = lesser.written_at_ms.max(other.written_at_ms);
     let Waiting { failures, blocks, not_before_ms, .. } = *other;
     Waiting { failures, blocks, not_before_ms, written_at_ms, ..lesser }
+}
+
+/// Returns the record of a URL whose previous write to the store has this event time (docs/protocol.md#event-times): a
+/// copy with that time if the record has none or an earlier one.
+fn at_the_time_of(waiting: &Waiting, written_at_ms: Millis) -> Cow<'_, Waiting> {
+    if waiting.written_at_ms < written_at_ms {
+        Cow::Owned(Waiting { written_at_ms, ..waiting.clone() })
+    } else {
+        Cow::Borrowed(waiting)
+    }
 }
 
 fn is_current(active: &HashMap<Fingerprint, Active>, lease: &Lease) -> bool {

@@ -1,11 +1,13 @@
 //! Effects of the records of `crawl.frontier`.
 
+use std::borrow::Cow;
+
 use orbweaver_log::Offset;
 use orbweaver_messages::Waiting;
 use orbweaver_stage::Origin;
 use orbweaver_url::Fingerprint;
 
-use super::{Active, Busy, PartitionFrontier, at_the_depth_of};
+use super::{Active, Busy, PartitionFrontier, at_the_depth_of, at_the_time_of};
 use crate::{
     decision::{Decision, Tombstone, Turn},
     index::{IndexError, Place},
@@ -24,9 +26,17 @@ impl PartitionFrontier {
             Some(active) => Some(active.place),
             None => self.index.place(fingerprint)?,
         };
+        // docs/protocol.md#event-times: the record of a URL that is discovered again has no time of a previous write.
+        let known_ms = match (&was, old) {
+            (Some(active), _) => active.written_at_ms(),
+            (None, Some(old)) => self.index.waiting(old.offset)?.written_at_ms,
+            (None, None) => 0,
+        };
+        let timed = at_the_time_of(waiting, known_ms);
+        let (waiting, lacks_time) = (&*timed, matches!(timed, Cow::Owned(_)));
         let mut place = Place::of(waiting, origin.offset, turn.now);
         match was {
-            Some(active @ Active { place: known, busy: Busy::Ended(ended, _) })
+            Some(active @ Active { place: known, busy: Busy::Ended(ended, ..) })
                 if known.offset != ended && known.depth < waiting.depth =>
             {
                 // The copy with the lesser depth takes precedence.
@@ -34,33 +44,43 @@ impl PartitionFrontier {
                 turn.out.push(Decision::Complete(origin));
                 return Ok(());
             }
-            Some(Active { place: known, busy: Busy::Ended(ended, depth) }) => {
+            Some(Active { place: known, busy: Busy::Ended(ended, depth, _) }) => {
                 // The tombstone follows this record and ends it too, unless the record has a lesser depth.
                 self.complete_copy(&known, ended, turn);
-                self.active.insert(fingerprint, Active { place, busy: Busy::Ended(ended, depth) });
+                let busy = Busy::Ended(ended, depth, waiting.written_at_ms);
+                self.active.insert(fingerprint, Active { place, busy });
             }
             Some(Active { place: leased, busy: Busy::Leased(id, known) }) if leased.depth < waiting.depth => {
                 // The last record in the log has to be the one with the lesser depth.
-                let lesser = self.as_found(&leased, known.clone())?;
+                let mut lesser = self.as_found(&leased, known.clone())?;
+                lesser.written_at_ms = lesser.written_at_ms.max(waiting.written_at_ms);
                 turn.out.push(Decision::Rewrite { waiting: lesser, completes: vec![origin] });
                 self.active.insert(fingerprint, Active { place: leased, busy: Busy::Leased(id, known) });
                 return Ok(());
             }
-            Some(Active { place: leased, busy: Busy::Leased(id, known) }) => {
+            Some(Active { place: leased, busy: Busy::Leased(id, mut known) }) => {
                 // The URL is already dispatched: the newer record only takes over the offset.
-                turn.out.push(Decision::Complete(self.origin(leased.offset)));
+                let replaced = self.origin(leased.offset);
+                turn.out.push(if lacks_time {
+                    Decision::Rewrite { waiting: Box::new(waiting.clone()), completes: vec![replaced] }
+                } else {
+                    Decision::Complete(replaced)
+                });
+                known.written_at_ms = waiting.written_at_ms;
                 place = Place { back: leased.back, ..place.queued() };
                 self.active.insert(fingerprint, Active { place, busy: Busy::Leased(id, known) });
             }
-            // The partition's own record, read back. The plan that appended it completed the old one.
-            Some(Active { place: rewritten, busy: Busy::Rewriting(outcomes) }) => {
+            // The partition's own record, read back. The plan that appended it completed the old one. A record without
+            // its time is another one, which the own one follows.
+            Some(Active { place: rewritten, busy: Busy::Rewriting(outcomes, _) }) => {
                 let depth = outcomes.iter().map(|(_, depth)| *depth).min().filter(|depth| place.depth >= *depth);
                 let mut completes: Vec<Origin> = outcomes.into_iter().map(|(outcome, _)| outcome).collect();
                 if let Some(depth) = depth {
                     self.sites.dismiss(rewritten.site, turn.now);
                     completes.push(origin);
                     turn.out.push(Decision::End { fingerprint, depth, ends: place.offset, completes });
-                    self.active.insert(fingerprint, Active { place, busy: Busy::Ended(place.offset, depth) });
+                    let busy = Busy::Ended(place.offset, depth, waiting.written_at_ms);
+                    self.active.insert(fingerprint, Active { place, busy });
                     self.index.replace(fingerprint, old, Some((place, waiting)));
                     return Ok(());
                 }
@@ -82,6 +102,16 @@ impl PartitionFrontier {
             None => {
                 self.sites.admit(place.site);
                 place = self.placed(place, waiting);
+                if let Some(old) = old.filter(|_| lacks_time) {
+                    // The old record completes when the new one is in the log with its time.
+                    self.lift(&old);
+                    self.sites.dismiss(old.site, turn.now);
+                    self.index.replace(fingerprint, Some(old), Some((place, waiting)));
+                    turn.out.push(Decision::Park(origin));
+                    let completes = vec![self.origin(old.offset)];
+                    self.rewrite(place, Box::new(waiting.clone()), completes, turn);
+                    return Ok(());
+                }
                 self.lay(&place, turn.now);
                 if let Some(old) = old {
                     turn.out.push(Decision::Complete(self.origin(old.offset)));
@@ -109,10 +139,11 @@ impl PartitionFrontier {
         self.end = self.end.max(origin.offset + 1);
         turn.out.push(Decision::Complete(origin));
         match self.active.remove(&fingerprint) {
-            Some(Active { place, busy: Busy::Ended(ended, depth) }) => {
+            Some(Active { place, busy: Busy::Ended(ended, depth, written_at_ms) }) => {
                 if epoch < self.epoch {
                     // From a former owner; the present owner's tombstone is still being written.
-                    self.active.insert(fingerprint, Active { place, busy: Busy::Ended(ended, depth) });
+                    let busy = Busy::Ended(ended, depth, written_at_ms);
+                    self.active.insert(fingerprint, Active { place, busy });
                     return Ok(());
                 }
                 if place.offset != ended && place.depth < depth {
@@ -127,13 +158,13 @@ impl PartitionFrontier {
                     // A copy that was appended before the tombstone, which does not name it, has ended too.
                     let (ends, completes) = (place.offset, vec![self.origin(place.offset)]);
                     turn.out.push(Decision::End { fingerprint, depth, ends, completes });
-                    self.active.insert(fingerprint, Active { place, busy: Busy::Ended(ends, depth) });
+                    self.active.insert(fingerprint, Active { place, busy: Busy::Ended(ends, depth, written_at_ms) });
                     return Ok(());
                 }
                 self.index.replace(fingerprint, Some(place), None);
             }
             // The URL's new record follows this tombstone.
-            Some(active @ Active { busy: Busy::Rewriting(_), .. }) => {
+            Some(active @ Active { busy: Busy::Rewriting(..), .. }) => {
                 self.active.insert(fingerprint, active);
             }
             Some(Active { place, busy: Busy::Leased(_, waiting) }) => {
@@ -184,7 +215,8 @@ impl PartitionFrontier {
         // The content was learned when the record was first read.
         waiting.content = None;
         completes.push(self.origin(place.offset));
-        self.active.insert(waiting.fingerprint, Active { place, busy: Busy::Rewriting(vec![]) });
+        let busy = Busy::Rewriting(vec![], waiting.written_at_ms);
+        self.active.insert(waiting.fingerprint, Active { place, busy });
         turn.out.push(Decision::Rewrite { waiting, completes });
     }
 }

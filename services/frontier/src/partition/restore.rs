@@ -1,13 +1,16 @@
 //! Restore and opening of a partition.
 
-use std::collections::{BTreeSet, HashSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeSet, HashSet},
+};
 
 use orbweaver_log::Offset;
 use orbweaver_messages::{Dispatch, DispatchId, LEASE_MS, Millis, OutcomeKind, Waiting};
 use orbweaver_stage::Opening;
 use orbweaver_url::Fingerprint;
 
-use super::{Active, Busy, PartitionFrontier, WAKE_BATCH, at_the_depth_of};
+use super::{Active, Busy, PartitionFrontier, WAKE_BATCH, at_the_depth_of, at_the_time_of};
 use crate::{
     decision::Tombstone,
     index::{IndexError, Place},
@@ -22,17 +25,22 @@ impl PartitionFrontier {
     /// When the index fails.
     pub fn restore_record(&mut self, offset: Offset, waiting: &Waiting) -> Result<(), IndexError> {
         self.end = self.end.max(offset + 1);
-        let old = self.index.place(waiting.fingerprint)?;
-        if let Some(old) = old.filter(|old| old.depth < waiting.depth) {
-            let lesser = at_the_depth_of(self.index.waiting(old.offset)?, waiting);
-            self.index.replace(waiting.fingerprint, Some(old), Some((Place::of(&lesser, offset, 0), &lesser)));
-            self.outdated.insert(waiting.fingerprint);
-            return Ok(());
-        }
+        let fingerprint = waiting.fingerprint;
+        let old = self.index.place(fingerprint)?;
+        let queued = match old {
+            Some(old) if old.depth < waiting.depth => {
+                Cow::Owned(at_the_depth_of(self.index.waiting(old.offset)?, waiting))
+            }
+            Some(old) => at_the_time_of(waiting, self.index.waiting(old.offset)?.written_at_ms),
+            None => Cow::Borrowed(waiting),
+        };
         // A URL with an earliest request time is delayed even if that time has passed; due URLs are queued when the
         // partition opens.
-        self.index.replace(waiting.fingerprint, old, Some((Place::of(waiting, offset, 0), waiting)));
-        self.outdated.remove(&waiting.fingerprint);
+        self.index.replace(fingerprint, old, Some((Place::of(&queued, offset, 0), &*queued)));
+        match queued {
+            Cow::Owned(_) => self.outdated.insert(fingerprint),
+            Cow::Borrowed(_) => self.outdated.remove(&fingerprint),
+        };
         Ok(())
     }
 

@@ -75,7 +75,7 @@ impl PartitionFrontier {
         let completes = vec![self.origin(place.offset)];
         turn.out.push(Decision::Refuse { outcome, ends: place.offset, completes });
         self.idle.remove(place.offset);
-        let busy = Busy::Ended(place.offset, waiting.depth);
+        let busy = Busy::Ended(place.offset, waiting.depth, waiting.written_at_ms);
         self.active.insert(waiting.fingerprint, Active { place: *place, busy });
         self.sites.pass_over(place, None, turn.now);
     }

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use definitions::CRAWL;
 use orbweaver_frontier::FrontierConfig;
-use orbweaver_messages::{Dispatch, LEASE_MS, OutcomeKind};
+use orbweaver_messages::{Dispatch, LEASE_MS, Millis, OutcomeKind};
 use orbweaver_patterns::{BUDGET, HARD_LIMIT};
 use proptest::prelude::*;
 use world::{Op, World, op};
@@ -130,6 +130,19 @@ fn what_waits_long_is_appended_anew_so_that_a_restart_replays_little() {
     assert!(lowest > 8, "the commit point of {} records stays at {lowest}", world.records.len());
 }
 
+/// Ends the oldest dispatch as fetched, by a clock that is an hour ahead. Returns the event time of its row.
+fn fetch_ahead(world: &mut World) -> Millis {
+    let (before, fast) = (world.now, world.now + 3_600_000);
+    world.now = fast;
+    world.answer(OutcomeKind::Fetched, 1);
+    world.now = before;
+    // As the stage decodes it.
+    let outcome = world.outcomes.pop().unwrap().in_time(before);
+    assert_eq!((outcome.ended_at_ms, outcome.event_ms()), (before, fast));
+    world.outcomes.push(outcome);
+    fast
+}
+
 #[test]
 fn a_dispatch_carries_the_time_of_the_last_write_of_its_url_across_restarts_and_retries() {
     for (then, restart) in [OutcomeKind::Retry, OutcomeKind::Blocked, OutcomeKind::Deferred]
@@ -143,13 +156,7 @@ fn a_dispatch_carries_the_time_of_the_last_write_of_its_url_across_restarts_and_
         world.admit_again(8);
         world.settle();
         assert_eq!(world.in_flight[0].written_at_ms, 0);
-        let (before, fast) = (world.now, world.now + 3_600_000);
-        world.now = fast;
-        world.answer(OutcomeKind::Fetched, 1);
-        world.now = before;
-        // As the stage decodes it.
-        world.outcomes[0] = world.outcomes[0].clone().in_time(before);
-        assert_eq!(world.outcomes[0].ended_at_ms, before);
+        let fast = fetch_ahead(&mut world);
         for kind in [then, OutcomeKind::Fetched] {
             world.settle();
             if let Some(trust) = restart {
@@ -165,6 +172,81 @@ fn a_dispatch_carries_the_time_of_the_last_write_of_its_url_across_restarts_and_
         }
         world.settle();
         assert_eq!(world.waiting(), 0, "{then:?}, {restart:?}");
+    }
+}
+
+#[test]
+fn a_url_that_is_found_nearer_again_keeps_the_time_of_its_row() {
+    type Step = fn(&mut World);
+    let find: Step = |world| world.admit_again(8);
+    let defer: Step = |world| world.answer(OutcomeKind::Deferred, 1);
+    let lose: Step = |world| {
+        world.in_flight.clear();
+        world.now += LEASE_MS;
+    };
+    // While it is leased, and while it is queued.
+    let orders = [("deferred", [find, defer]), ("lost", [find, lose]), ("queued", [defer, find])];
+    // After each step the frontier restarts, with or without its index, after or before it reads what the step wrote.
+    let crashes = [None, Some((true, true)), Some((true, false)), Some((false, true)), Some((false, false))];
+    for ((name, steps), crash) in orders.into_iter().flat_map(|order| crashes.map(|crash| (order, crash))) {
+        let mut world = World::on_disk(None);
+        world.admit(128);
+        world.settle();
+        world.admit_again(8);
+        world.settle();
+        let fast = fetch_ahead(&mut world);
+        world.settle();
+        assert_eq!((world.in_flight[0].depth, world.in_flight[0].written_at_ms), (1, fast));
+        for step in steps {
+            step(&mut world);
+            if let Some((trust, reads)) = crash {
+                if reads {
+                    world.settle();
+                }
+                world.frontier.write().unwrap();
+                world.crash(trust);
+            }
+            world.settle();
+        }
+        // A deferral whose pause was lost in a crash leads to one more dispatch at the greater depth.
+        if world.in_flight.first().is_some_and(|dispatch| dispatch.depth > 0) {
+            defer(&mut world);
+            world.settle();
+        }
+        world.now += 2_000;
+        world.settle();
+        let carried: Vec<_> = world.in_flight.iter().map(|next| (next.depth, next.written_at_ms)).collect();
+        assert_eq!(carried, [(0, fast)], "{name}, {crash:?}");
+        world.answer(OutcomeKind::Fetched, 1);
+        world.settle();
+        assert_eq!(world.waiting(), 0, "{name}, {crash:?}");
+        assert!(world.incomplete.iter().all(BTreeSet::is_empty), "{name}, {crash:?}: {:?}", world.incomplete);
+    }
+}
+
+#[test]
+fn a_url_that_is_found_nearer_while_its_outcome_is_being_applied_keeps_the_time_of_its_row() {
+    // The frontier is writing a tombstone, or the record at the lesser depth at which the URL was found before.
+    for finds in [1, 2] {
+        let mut world = World::new(None);
+        world.admit(64 * finds);
+        world.settle();
+        if finds == 2 {
+            world.admit_again(8);
+            world.settle();
+        }
+        let fast = fetch_ahead(&mut world);
+        let being_written = world.decide().unwrap();
+        world.admit_again(8);
+        world.settle();
+        being_written.into_iter().for_each(|decision| world.carry_out(decision));
+        world.settle();
+        let carried: Vec<_> = world.in_flight.iter().map(|next| (next.depth, next.written_at_ms)).collect();
+        assert_eq!(carried, [(0, fast)], "{finds}");
+        world.answer(OutcomeKind::Fetched, 1);
+        world.settle();
+        assert_eq!(world.waiting(), 0, "{finds}");
+        assert!(world.incomplete.iter().all(BTreeSet::is_empty), "{finds}: {:?}", world.incomplete);
     }
 }
 

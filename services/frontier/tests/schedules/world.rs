@@ -183,39 +183,42 @@ impl World {
 
     /// Reads the appended records, decides, and carries out the decisions, until nothing is left.
     pub(crate) fn settle(&mut self) {
-        loop {
-            let mut out = vec![];
-            if let Some((_, Ok(waiting))) = self.records.get(self.read[0]) {
-                self.control.scopes.note(waiting);
+        while let Some(decisions) = self.decide() {
+            decisions.into_iter().for_each(|decision| self.carry_out(decision));
+        }
+    }
+
+    /// Reads one appended record, or dispatches if there is none. Returns the decisions, or `None` if nothing is left.
+    pub(crate) fn decide(&mut self) -> Option<Vec<Decision>> {
+        let mut out = vec![];
+        if let Some((_, Ok(waiting))) = self.records.get(self.read[0]) {
+            self.control.scopes.note(waiting);
+        }
+        let mut turn = Turn { now: self.now, pages: &mut self.pages, scopes: &self.control.scopes, out: &mut out };
+        if let Some((fingerprint, waiting)) = self.records.get(self.read[0]).cloned() {
+            let origin = Self::origin(0, self.read[0] as u64);
+            self.incomplete[0].insert(origin.offset);
+            self.read[0] += 1;
+            match waiting {
+                Ok(waiting) => self.frontier.waiting(origin, &waiting, &mut turn).unwrap(),
+                Err(tombstone) => self.frontier.tombstone(origin, fingerprint, tombstone, &mut turn).unwrap(),
             }
-            let mut turn = Turn { now: self.now, pages: &mut self.pages, scopes: &self.control.scopes, out: &mut out };
-            if let Some((fingerprint, waiting)) = self.records.get(self.read[0]).cloned() {
-                let origin = Self::origin(0, self.read[0] as u64);
-                self.incomplete[0].insert(origin.offset);
-                self.read[0] += 1;
-                match waiting {
-                    Ok(waiting) => self.frontier.waiting(origin, &waiting, &mut turn).unwrap(),
-                    Err(tombstone) => self.frontier.tombstone(origin, fingerprint, tombstone, &mut turn).unwrap(),
-                }
-                self.frontier.applied(position(origin.offset)).unwrap();
-            } else if let Some(outcome) = self.outcomes.get(self.read[1]).cloned() {
-                let origin = Self::origin(1, self.read[1] as u64);
-                self.incomplete[1].insert(origin.offset);
-                self.read[1] += 1;
-                self.frontier.outcome(origin, &outcome, &mut turn).unwrap();
-            } else {
-                self.frontier.tick(&mut turn).unwrap();
-                self.frontier.dispatch(&mut turn).unwrap();
-                // 0 means immediately: the call reached a batch limit, and another one is needed.
-                if out.is_empty() && self.frontier.next_moment_ms() != Some(0) {
-                    return;
-                }
-            }
-            self.decided.extend(out.iter().cloned());
-            for decision in out {
-                self.carry_out(decision);
+            self.frontier.applied(position(origin.offset)).unwrap();
+        } else if let Some(outcome) = self.outcomes.get(self.read[1]).cloned() {
+            let origin = Self::origin(1, self.read[1] as u64);
+            self.incomplete[1].insert(origin.offset);
+            self.read[1] += 1;
+            self.frontier.outcome(origin, &outcome, &mut turn).unwrap();
+        } else {
+            self.frontier.tick(&mut turn).unwrap();
+            self.frontier.dispatch(&mut turn).unwrap();
+            // 0 means immediately: the call reached a batch limit, and another one is needed.
+            if out.is_empty() && self.frontier.next_moment_ms() != Some(0) {
+                return None;
             }
         }
+        self.decided.extend(out.iter().cloned());
+        Some(out)
     }
 
     pub(crate) fn complete(&mut self, origin: Origin) {
@@ -273,7 +276,7 @@ impl World {
         let admitted = self.records.iter().filter_map(|(_, waiting)| waiting.as_ref().ok());
         let Some(mut again) = admitted.rev().nth(usize::from(back % 8)).cloned() else { return };
         // As normalizer-dedup admits it.
-        (again.failures, again.blocks, again.not_before_ms) = (0, 0, 0);
+        (again.failures, again.blocks, again.not_before_ms, again.written_at_ms) = (0, 0, 0, 0);
         again.depth = match back / 8 % 3 {
             0 => again.depth,
             1 => again.depth.saturating_sub(1),
