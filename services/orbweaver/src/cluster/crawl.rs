@@ -7,7 +7,7 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use orbweaver_log::{Log, kafka::KafkaLog};
+use orbweaver_log::Log;
 use orbweaver_messages::{CrawlDefinition, topic, topic::CONTROL};
 use orbweaver_stage::{
     Clock as _, SystemClock,
@@ -51,22 +51,18 @@ pub fn run(args: &CrawlArgs, brokers: &str) -> Result<(), Failure> {
     // Only validates the arguments.
     Settings::new(args, vec![])?;
     block_on(async {
-        let log = Arc::new(connect(brokers, &args.kafka).await?);
+        let log = connect(brokers, &args.kafka).await?;
         if let Some(cql) = &args.cql {
             let config = cql_config(cql, &args.keyspace, args.cql_replication)?;
             let metrics = StoreMetrics::register(&prometheus::Registry::new()).map_err(failed)?;
             CqlStore::connect(config, metrics).await.map_err(failed)?;
         }
-        define(&*log, args, name).await?;
-        let collecting = match &args.out {
-            Some(out) => Some(Collecting::begin(&log, out, name).await?),
-            None => None,
-        };
-        let seeds = seed::write(&*log, &args.urls, args.seeds.as_deref(), name).await?;
+        let collecting = begin(&log, args, name).await?;
+        let seeds = seed::write(&log, &args.urls, args.seeds.as_deref(), name).await?;
         eprintln!("crawl `{name}`: {seeds} seeds");
-        let end = watch(&*log, name, args.max_time, collecting.as_ref()).await;
+        let end = watch(&log, name, args.max_time, collecting.as_ref()).await;
         if let Some(collecting) = collecting {
-            collecting.end(&*log, matches!(end, Ok(Watched::Complete))).await?;
+            collecting.end(&log, end.as_ref().ok()).await?;
         }
         end.map(drop)
     })
@@ -93,15 +89,31 @@ fn check(args: &CrawlArgs) -> Result<(), Failure> {
     })
 }
 
-/// Defines the crawl, or applies the given options to an existing one.
-async fn define(log: &dyn Log, args: &CrawlArgs, name: &str) -> Result<(), Failure> {
-    let now = SystemClock.now();
+/// Begins to collect if `--out` is given, then defines the crawl: a raised cap applies only once the collector's group
+/// is declared, so that no result is deleted before it is collected.
+async fn begin(log: &dyn Log, args: &CrawlArgs, name: &str) -> Result<Option<Collecting>, Failure> {
+    let new = new_definition(log, args, name).await?;
+    let collecting = match &args.out {
+        Some(out) => Some(Collecting::begin(log, out, name).await?),
+        None => None,
+    };
+    if let Err(error) = define(log, args, name, new.as_ref()).await {
+        if let Some(collecting) = collecting {
+            collecting.end(log, None).await?;
+        }
+        return Err(error);
+    }
+    Ok(collecting)
+}
+
+/// Checks the options before anything is written. Returns the definition of a new crawl; `None` if the crawl exists.
+async fn new_definition(log: &dyn Log, args: &CrawlArgs, name: &str) -> Result<Option<CrawlDefinition>, Failure> {
     let known = definition::find(log, name).await?;
     let canonical = canonical(known.as_ref(), args.canonical)?;
     let wide = wide(definition::wide_domains(log).await?, args)?;
     let pins = definition::pins(log.partitions(CONTROL).map_err(failed)?, canonical, wide);
     let Some(known) = known else {
-        let definition = CrawlDefinition {
+        return Ok(Some(CrawlDefinition {
             name: name.to_owned(),
             scope: args.extent.scope.unwrap_or(ScopeName::Host).into(),
             include: patterns(&args.extent.include).unwrap_or_default(),
@@ -110,16 +122,25 @@ async fn define(log: &dyn Log, args: &CrawlArgs, name: &str) -> Result<(), Failu
             max_pages: args.extent.max_pages.and_then(|limit| limit.0),
             traps: args.extent.traps.map(Into::into).unwrap_or_default(),
             pins,
-            created_at_ms: now,
+            created_at_ms: SystemClock.now(),
             replaces: vec![],
-        };
-        return definition::write(log, &definition, now).await.map(drop);
+        }));
     };
     if known.pins != pins {
         return Err(Failure::Usage(format!(
             "the crawl `{name}` was created with {:?}, this program has {pins:?}: use the version that created it",
             known.pins
         )));
+    }
+    args.extent.revision().of(&known).map_err(|error| definition::refused(&error))?;
+    Ok(None)
+}
+
+/// Writes the definition of a new crawl, or applies the given options to the existing one.
+async fn define(log: &dyn Log, args: &CrawlArgs, name: &str, new: Option<&CrawlDefinition>) -> Result<(), Failure> {
+    let now = SystemClock.now();
+    if let Some(new) = new {
+        return definition::write(log, new, now).await.map(drop);
     }
     if let Revised::Changed(version, before) = definition::revise(log, name, args.extent.revision(), None, now).await? {
         eprintln!("crawl `{name}`: version {version} of its definition applies, in place of {before}");
@@ -167,33 +188,38 @@ struct Collecting {
 }
 
 impl Collecting {
-    async fn begin(log: &Arc<KafkaLog>, out: &Path, crawl: &str) -> Result<Self, Failure> {
+    async fn begin(log: &dyn Log, out: &Path, crawl: &str) -> Result<Self, Failure> {
         let state = out.join("state");
         create_folder(&state)?;
         // Before the exporter reads: from here on, records that it lacks are kept.
-        consumers::declare(&**log, export::GROUP, export::TOPICS).await?;
+        consumers::declare(log, export::GROUP, export::TOPICS).await?;
         let view = Arc::new(ExportView::default());
-        let exporter = Exporter::open(&**log, out, Arc::clone(&view)).await.map_err(failed)?.of_crawl(crawl);
+        let exporter = Exporter::open(log, out, Arc::clone(&view)).await.map_err(failed)?.of_crawl(crawl);
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(exporter.run(shutdown.clone()));
         Ok(Self { shutdown, task, view, out: out.to_owned() })
     }
 
-    /// Ends the exporter. Records of an incomplete crawl that it lacks are kept until the crawl is resumed.
-    async fn end(self, log: &dyn Log, complete: bool) -> Result<(), Failure> {
+    /// Ends the exporter. If it has not collected all results, those that it lacks are kept until the crawl is resumed.
+    async fn end(self, log: &dyn Log, watched: Option<&Watched>) -> Result<(), Failure> {
         self.shutdown.cancel();
         self.task.await.map_err(failed)?.map_err(failed)?;
-        let tally = self.view.tally();
+        let (tally, out) = (self.view.tally(), self.out.display());
         eprintln!("{} documents in {}", tally.documents, self.out.join("documents.jsonl").display());
-        if complete {
+        if let Some(Watched::Complete | Watched::AtCap) = watched {
             consumers::remove(log, export::GROUP).await?;
-        } else {
-            let out = self.out.display();
-            eprintln!(
+        }
+        match watched {
+            Some(Watched::Complete) => {}
+            Some(Watched::AtCap) => eprintln!(
+                "to collect what is beyond the cap, raise it with this command and a higher --max-pages: after \
+                 `orbweaver scope set` results are not kept for {out}"
+            ),
+            Some(Watched::CollectorEnded) | None => eprintln!(
                 "results that are not in {out} yet are kept from being deleted until the same command goes on, or \
                  `orbweaver consumers remove {}`",
                 export::GROUP
-            );
+            ),
         }
         Ok(())
     }
@@ -203,7 +229,7 @@ impl Collecting {
 enum Watched {
     /// Nothing is left to do, and all results are collected.
     Complete,
-    /// The crawl is at its cap.
+    /// The crawl is at its cap, and all results are collected.
     AtCap,
     /// The collector ended; [`Collecting::end`] returns the reason.
     CollectorEnded,
@@ -330,4 +356,67 @@ impl Shown {
 
 fn failed(error: impl std::fmt::Display) -> Failure {
     Failure::Failed(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+    use orbweaver_log::{Cleanup, MemoryLog, TopicPartition, TopicSpec};
+    use orbweaver_messages::CONSUMERS_KEY;
+    use orbweaver_scope::{Consumers, DEFINITIONS_PARTITION};
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn log() -> MemoryLog {
+        let topics = [CONTROL, topic::OUTCOMES, topic::DOCUMENTS];
+        MemoryLog::new(&topics.map(|topic| TopicSpec::new(topic, 1, Cleanup::Delete)))
+    }
+
+    /// Begins a crawl whose results are collected, with further options.
+    async fn crawl(log: &dyn Log, out: &Path, options: &[&str]) -> Result<Collecting, Failure> {
+        let base = ["orbweaver", "crawl", "--brokers", "localhost:9092", "--out", out.to_str().unwrap()];
+        let words = base.into_iter().chain(options.iter().copied());
+        let Command::Crawl(args) = Cli::parse_from(words).command else { unreachable!("it is `crawl`") };
+        begin(log, &args, CRAWL).await.map(|collecting| collecting.expect("--out is given"))
+    }
+
+    async fn is_declared(log: &dyn Log) -> bool {
+        let mut consumers = Consumers::default();
+        definition::each(log, |record| consumers.read(record)).await.unwrap();
+        topic::collectors()[export::GROUP].iter().all(|topic| consumers.of(*topic).eq([export::GROUP]))
+    }
+
+    #[tokio::test]
+    async fn a_collector_keeps_nothing_once_all_is_collected_also_at_a_cap() {
+        let (log, folder) = (log(), tempfile::tempdir().unwrap());
+        let ends = [None, Some(Watched::CollectorEnded), Some(Watched::AtCap), Some(Watched::Complete)];
+        for (watched, declared) in ends.into_iter().zip([true, true, false, false]) {
+            let collecting = crawl(&log, folder.path(), &[]).await.unwrap();
+            assert!(is_declared(&log).await);
+            collecting.end(&log, watched.as_ref()).await.unwrap();
+            assert_eq!(is_declared(&log).await, declared);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_cap_is_raised_only_once_the_collector_is_declared() {
+        let (log, folder) = (log(), tempfile::tempdir().unwrap());
+        for max_pages in ["5", "9"] {
+            let collecting = crawl(&log, folder.path(), &["--max-pages", max_pages]).await.unwrap();
+            let records = log.records(TopicPartition::new(CONTROL, DEFINITIONS_PARTITION));
+            let keys: Vec<_> = records.iter().filter_map(|record| record.key.as_deref()).collect();
+            assert_eq!(keys[keys.len() - 2..], [CONSUMERS_KEY.as_bytes(), &b"crawl/default"[..]], "{max_pages}");
+            collecting.end(&log, Some(&Watched::AtCap)).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_command_that_is_refused_declares_nothing() {
+        let (log, folder) = (log(), tempfile::tempdir().unwrap());
+        let collecting = crawl(&log, folder.path(), &["--scope", "host"]).await.unwrap();
+        collecting.end(&log, Some(&Watched::Complete)).await.unwrap();
+        let refused = crawl(&log, folder.path(), &["--scope", "path"]).await.map(drop).unwrap_err();
+        assert!(refused.code() == 64 && !is_declared(&log).await, "{refused}");
+    }
 }

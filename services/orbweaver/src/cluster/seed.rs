@@ -44,7 +44,7 @@ pub fn check(urls: &[String]) -> Result<(), Failure> {
     wrong.map_or(Ok(()), |wrong| Err(Failure::Usage(wrong)))
 }
 
-/// Writes URLs and the lines of a file. Returns their number once all are acknowledged.
+/// Writes URLs and the lines of a file, with the names of their crawls. Returns their number once all are acknowledged.
 ///
 /// # Errors
 /// Fails if the file cannot be read, or the log fails.
@@ -68,6 +68,9 @@ pub async fn write(
 
 #[cfg(test)]
 mod tests {
+    use orbweaver_log::{Cleanup, MemoryLog, TopicPartition, TopicSpec};
+    use orbweaver_messages::topic::SEEDS;
+
     use super::*;
 
     #[test]
@@ -75,5 +78,22 @@ mod tests {
         let error = check(&["example.org".to_owned(), "mailto:me@example.org".to_owned()]).unwrap_err();
         assert!(error.to_string().contains("`mailto:me@example.org`"), "{error}");
         assert_eq!(error.code(), 64);
+    }
+
+    #[tokio::test]
+    async fn every_seed_has_the_name_of_its_crawl_also_if_that_is_default() {
+        let log = MemoryLog::new(&[TopicSpec::new(SEEDS, 1, Cleanup::Delete)]);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("seeds.txt");
+        std::fs::write(&file, "example.com\n{\"url\":\"example.net\",\"crawl\":\"news\"}\n").unwrap();
+        assert_eq!(write(&log, &["example.org".to_owned()], Some(&file), CRAWL).await.unwrap(), 3);
+        let records = log.records(TopicPartition::new(SEEDS, 0));
+        let values: Vec<Bytes> = records.into_iter().filter_map(|record| record.value).collect();
+        let seeds = [
+            r#"{"url":"example.org","crawl":"default"}"#,
+            r#"{"url":"example.com","crawl":"default"}"#,
+            r#"{"url":"example.net","crawl":"news"}"#,
+        ];
+        assert_eq!(values, seeds);
     }
 }

@@ -9,7 +9,6 @@ use bytes::Bytes;
 use orbweaver_log::{Log, LogError, Partition, Record, TopicPartition};
 use orbweaver_messages::{Millis, Seed, encode, topic::SEEDS};
 
-use super::CRAWL;
 use crate::exit::Failure;
 
 /// Seeds per append.
@@ -21,25 +20,27 @@ const MAX_LINE_BYTES: u64 = 64 << 10;
 pub struct SeedWriter<'a> {
     log: &'a dyn Log,
     now: Millis,
-    crawl: String,
+    /// Crawl of the seeds that name none; `None`: they are written as they are.
+    crawl: Option<String>,
     partitions: Partition,
     batch: Vec<Record>,
     written: u64,
 }
 
 impl<'a> SeedWriter<'a> {
-    /// Creates a writer to `log`; the seeds carry the time `now`.
+    /// Creates a writer to `log`; the seeds carry the time `now`, and no name of a crawl: for a log of one crawl.
     ///
     /// # Errors
     /// Fails if the log has no topic for seeds.
     pub fn new(log: &'a dyn Log, now: Millis) -> Result<Self, LogError> {
-        Ok(Self { log, now, crawl: CRAWL.to_owned(), partitions: log.partitions(SEEDS)?, batch: vec![], written: 0 })
+        Ok(Self { log, now, crawl: None, partitions: log.partitions(SEEDS)?, batch: vec![], written: 0 })
     }
 
-    /// Assigns the seeds to this crawl, unless they name another.
+    /// Writes the name of this crawl into all seeds that name none. On a cluster these would otherwise belong to the
+    /// crawl that `normalizer_dedup.default_crawl` names.
     #[must_use]
     pub fn of_crawl(mut self, crawl: &str) -> Self {
-        crawl.clone_into(&mut self.crawl);
+        self.crawl = Some(crawl.to_owned());
         self
     }
 
@@ -51,8 +52,11 @@ impl<'a> SeedWriter<'a> {
         // Whole batches go to one partition, so that an append writes to few files.
         let number = u32::try_from(self.written / BATCH as u64).unwrap_or_default() % self.partitions;
         let place = TopicPartition::new(SEEDS, number);
-        let value = Some(named(seed, &self.crawl));
-        self.batch.push(Record { place, key: None, value, headers: vec![], timestamp_ms: self.now });
+        let value = match &self.crawl {
+            Some(crawl) => named(seed, crawl),
+            None => seed,
+        };
+        self.batch.push(Record { place, key: None, value: Some(value), headers: vec![], timestamp_ms: self.now });
         self.written += 1;
         if self.batch.len() >= BATCH { self.flush().await } else { Ok(()) }
     }
@@ -104,12 +108,9 @@ impl<'a> SeedWriter<'a> {
     }
 }
 
-/// Returns a seed as it is written for a crawl: with the crawl's name, unless the seed names one. A value that is
-/// neither text nor a seed stays unchanged, and goes to the dead letters.
+/// Returns a seed with the name of its crawl: this one, unless the seed names another. A value that is neither text nor
+/// a seed stays unchanged, and goes to the dead letters.
 fn named(seed: Bytes, crawl: &str) -> Bytes {
-    if crawl == CRAWL {
-        return seed;
-    }
     let of_crawl = |seed: Seed| encode(&Seed { crawl: seed.crawl.or_else(|| Some(crawl.to_owned())), ..seed });
     match std::str::from_utf8(&seed) {
         Ok(text) if text.starts_with('{') => serde_json::from_str::<Seed>(text).map_or(seed, of_crawl),
@@ -140,7 +141,7 @@ mod tests {
     #[test]
     fn a_bare_url_gets_the_name_of_its_crawl() {
         let bytes = |text: &'static str| Bytes::from_static(text.as_bytes());
-        assert_eq!(named(bytes("example.org"), CRAWL), "example.org");
+        assert_eq!(named(bytes("example.org"), "default"), r#"{"url":"example.org","crawl":"default"}"#);
         assert_eq!(named(bytes("example.org"), "docs"), r#"{"url":"example.org","crawl":"docs"}"#);
         assert_eq!(named(bytes(r#"{"url":"example.org"}"#), "docs"), r#"{"url":"example.org","crawl":"docs"}"#);
         let object = bytes(r#"{"url":"example.org","crawl":"news"}"#);

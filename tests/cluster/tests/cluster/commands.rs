@@ -2,7 +2,13 @@
 
 use anyhow::{Context as _, Result, ensure};
 use orbweaver_cluster_tests::{Cluster, Found, Plan};
+use orbweaver_log::{Log as _, Record, TopicPartition};
+use orbweaver_messages::{
+    DeadLetter, encode,
+    topic::{DEAD_LETTERS, SEEDS},
+};
 use orbweaver_pipeline_tests::{Ended, Orbweaver};
+use orbweaver_stage::DEAD_LETTER_HEADER;
 use orbweaver_toyweb::{Logging, Serving, ToyWeb, WebConfig};
 use serde_json::Value;
 
@@ -78,5 +84,39 @@ async fn topics_seeds_status_and_dead_letters_do_what_they_say() -> Result<()> {
             found.documents.get(&expected.url)
         );
     }
+    cluster.remove().await
+}
+
+#[tokio::test]
+#[ignore = "needs the servers of tests/stack"]
+async fn a_dead_letter_that_was_replayed_by_its_id_is_not_replayed_again_by_all() -> Result<()> {
+    let cluster = Cluster::start(Plan::on_shared_servers(2)).await?;
+    let letter = DeadLetter {
+        service: "normalizer-dedup".to_owned(),
+        reason: "not a URL".to_owned(),
+        topic: SEEDS.0.to_owned(),
+        partition: 1,
+        offset: 0,
+        rejected_at_ms: 0,
+    };
+    let record = Record {
+        place: TopicPartition::new(DEAD_LETTERS, 1),
+        key: None,
+        value: Some("example.org".into()),
+        headers: vec![(DEAD_LETTER_HEADER, encode(&letter))],
+        timestamp_ms: 0,
+    };
+    cluster.log.append(vec![record; 4]).await?;
+    let left = async || -> Result<Value> {
+        let status = lines(&orbweaver(&cluster, "status --json").await?)?.pop().context("a status")?;
+        Ok(status["dead_letters"].clone())
+    };
+    orbweaver(&cluster, "dead-letters replay 1:2 1:1").await?.expect(0, &["2 records replayed"])?;
+    let counted = left().await?;
+    ensure!(counted == 2, "{counted} are left");
+    orbweaver(&cluster, "dead-letters replay --all").await?.expect(0, &["2 records replayed"])?;
+    orbweaver(&cluster, "dead-letters replay --all").await?.expect(0, &["0 records replayed"])?;
+    let (counted, seeds) = (left().await?, cluster.log.bounds(TopicPartition::new(SEEDS, 1)).await?.end);
+    ensure!(counted == 0 && seeds == 4, "{counted} are left, and {seeds} were replayed");
     cluster.remove().await
 }

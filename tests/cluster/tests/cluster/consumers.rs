@@ -6,7 +6,9 @@ use anyhow::{Result, ensure};
 use orbweaver_cluster_tests::{Cluster, Plan, Service};
 use orbweaver_log::{Log as _, Offset, Record, TopicPartition};
 use orbweaver_messages::topic::DOCUMENTS;
+use orbweaver_pipeline_tests::Output;
 use orbweaver_stage::{Clock as _, SystemClock};
+use orbweaver_toyweb::{Logging, Serving, ToyWeb, WebConfig};
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -67,5 +69,31 @@ async fn a_declared_group_keeps_documents_an_undeclared_one_does_not_and_a_remov
     until_deleted(&cluster, place, 10).await?;
     orbweaver(&cluster, "consumers remove indexer").await?.expect(64, &["indexer", "not declared"])?;
     frontier.kill().await?;
+    cluster.remove().await
+}
+
+#[tokio::test]
+#[ignore = "needs the servers of tests/stack"]
+async fn a_collector_that_ended_at_its_crawls_cap_keeps_nothing() -> Result<()> {
+    let plan = Plan::on_shared_servers(4).with("ORBWEAVER_FRONTIER__DELETE_INTERVAL", "200ms");
+    let mut cluster = Cluster::start(plan).await?;
+    let config = WebConfig { pages: 400, bytes: 1_000, ..WebConfig::default() };
+    let web = ToyWeb::start(config, &Serving { port: 0, logging: Logging::Count })?;
+    let mut instances = cluster.add_all(PATIENCE).await?;
+    let out = tempfile::tempdir()?;
+    // The same command with a raised cap, and at last with none, continues the same files.
+    for max_pages in ["20", "80", "none"] {
+        let (start, out) = (web.start_url(), out.path());
+        let crawl = format!("crawl {start} --scope any --max-pages {max_pages} --out {}", out.display());
+        let at_cap = if max_pages == "none" { "complete after" } else { "`default` is at its cap" };
+        orbweaver(&cluster, &crawl).await?.expect(0, &[at_cap])?;
+        let documents = Output::documents(out)?.len();
+        let all = web.truth().len();
+        let least = max_pages.parse().unwrap_or(all);
+        ensure!((least..=all).contains(&documents), "{documents} documents of {all} at a cap of {max_pages}");
+        let listed = orbweaver(&cluster, "consumers list").await?;
+        ensure!(listed.stdout.contains("no group is declared"), "at a cap of {max_pages}: {}", listed.stdout);
+    }
+    instances.iter_mut().try_for_each(|instance| instance.still_runs())?;
     cluster.remove().await
 }
