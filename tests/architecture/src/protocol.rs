@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::links::anchor;
 
-const LINK: &str = "protocol.md#";
+const LINK: &str = concat!("protocol.md", "#");
 
 /// The rules of the protocol.
 #[derive(Debug, Default, PartialEq, Eq)]
