@@ -4,7 +4,8 @@ use orbweaver_messages::Millis;
 
 /// Time after which a robots.txt is requested again, in milliseconds: 24 hours (RFC 9309 section 2.4).
 pub const FRESH_MS: Millis = 24 * 3_600_000;
-/// Maximum age of a robots.txt in use that cannot be refreshed, in milliseconds: seven days.
+/// Longest lifetime of a robots.txt, and the time for which an expired one is used while it cannot be refreshed, in
+/// milliseconds: seven days.
 pub const STALE_MS: Millis = 7 * 24 * 3_600_000;
 /// Time for which a robots.txt counts as unreachable before it is requested again, in milliseconds: ten minutes.
 pub const UNREACHABLE_MS: Millis = 600_000;
@@ -34,7 +35,8 @@ pub enum RobotsPolicy {
     Follow,
     /// Unavailable: everything is allowed.
     AllowAll,
-    /// Unreachable: nothing is allowed for [`UNREACHABLE_MS`], unless a copy younger than [`STALE_MS`] is available.
+    /// Unreachable: nothing is allowed for [`UNREACHABLE_MS`], unless a copy is available that expired less than
+    /// [`STALE_MS`] ago.
     /// This holds for as long as the file is unreachable (the RFC would permit crawling after 30 days).
     DisallowAll,
 }
