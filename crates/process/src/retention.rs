@@ -63,7 +63,7 @@ struct Declared {
     read: Mutex<Read>,
 }
 
-/// What has been read of `crawl.control`.
+/// Declared groups read from `crawl.control`, and the position of the next read.
 #[derive(Default)]
 struct Read {
     consumers: Consumers,

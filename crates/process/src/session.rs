@@ -2,7 +2,7 @@
 //! (docs/protocol.md#dispatch-expiry and fenced-requests).
 //!
 //! `runtime.frozen_after` after the last accepted commit no more work is started; the work started last takes up to the
-//! longest request. Both fit into what is left of the session at a commit, so a member that was cut off or suspended has no
+//! longest request. Both fit into the rest of the session at a commit, so a member that was cut off or suspended has no
 //! request in flight when its partitions are assigned to another.
 
 use std::time::Duration;

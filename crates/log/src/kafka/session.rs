@@ -17,10 +17,10 @@ const DEFAULT_HEARTBEAT: Duration = Duration::from_secs(5);
 /// Session of the members of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Session {
-    /// How long a member may be silent before its partitions are reassigned.
+    /// Silence of a member after which its partitions are reassigned.
     pub timeout: Duration,
-    /// How much of it may have passed when a commit is accepted. With the classic protocol a commit starts the session
-    /// again; with the other only heartbeats do, and the last one is up to their interval ago.
+    /// Longest part of it that may have passed when a commit is accepted. With the classic protocol a commit starts the
+    /// session again; with the other only heartbeats do, and the last one is up to their interval ago.
     pub heartbeat: Duration,
 }
 
