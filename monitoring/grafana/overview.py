@@ -82,7 +82,7 @@ def flow():
             "Lag",
             [(f"sum by (group, topic) ({chosen(LAG)})", "{{group}} {{topic}}")],
             "short",
-            "Records between commit point and end. The frontier's is what waits, the fetcher's is politeness; worry when that of "
+            "Records between commit point and log end. The frontier's is what waits, the fetcher's is politeness; worry when that of "
             "normalizer-dedup or extractor grows.",
             width=12,
         ),
@@ -261,7 +261,7 @@ def errors():
                 (quantile(0.95, "orbweaver_fetcher_request_seconds"), "95th"),
             ],
             "s",
-            "From the start of a request to the end of its answer. Worry when the median is above ten seconds.",
+            "Time from the start of a request to the end of its response. Worry when the median is above ten seconds.",
             width=6,
         ),
         time_series(
@@ -300,7 +300,7 @@ def runtime():
             "Work that is due",
             [(f"sum by (service) ({chosen('orbweaver_stage_due_records')})", by_service)],
             "short",
-            "Work that could move now. Worry when it stays and the next panel rises.",
+            "Work that is due and could progress now. Worry when it stays and the next panel rises.",
         ),
         time_series(
             "Nothing moves although work is due",
@@ -327,7 +327,7 @@ def runtime():
                 (rate("orbweaver_stage_commit_failures_total", "service"), "{{service}}: refused"),
             ],
             "cps",
-            "Commits accepted, a partition each, and refused. Worry about none while records complete, and about a steady rate of refusals.",
+            "Accepted commits, counted per partition, and refused ones. Worry about none while records complete, and about a steady rate of refusals.",
         ),
         time_series(
             "Partitions served",

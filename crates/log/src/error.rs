@@ -15,7 +15,7 @@ pub enum LogError {
     #[error("there is no partition {0}")]
     UnknownPartition(TopicPartition),
     /// The offset is not in the log, or no longer.
-    #[error("{place}: offset {offset} is outside of the log, which holds {start} to {end}")]
+    #[error("{place}: offset {offset} is out of range; the log starts at {start} and ends at {end}")]
     OutOfRange {
         /// The topic-partition.
         place: TopicPartition,
@@ -27,13 +27,13 @@ pub enum LogError {
         end: Offset,
     },
     /// The group already has a live member, and this log allows only one.
-    #[error("the group `{0}` has a live consumer already")]
+    #[error("the group `{0}` already has a live member; this log allows only one")]
     GroupTaken(String),
     /// Some records of an append were refused, individually. All others are appended and acknowledged.
     #[error(transparent)]
     Refused(Refused),
     /// The metadata of a commit exceeds the maximum.
-    #[error("{place}: a commit with {bytes} bytes of metadata; allowed are {max}")]
+    #[error("{place}: commit metadata of {bytes} bytes; allowed are {max}")]
     MetadataTooLarge {
         /// The topic-partition.
         place: TopicPartition,
@@ -53,7 +53,7 @@ pub enum LogError {
         reason: String,
     },
     /// The partition is no longer assigned; its commit is refused.
-    #[error("{0} is no longer assigned here")]
+    #[error("{0} is no longer assigned to this member")]
     NotAssigned(TopicPartition),
     /// A read or write failed.
     #[error("{path}: {source}")]

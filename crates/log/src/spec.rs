@@ -57,7 +57,7 @@ impl TopicSpec {
                 )));
             }
             if specs.iter().take(index).any(|earlier| earlier.topic == spec.topic) {
-                return Err(LogError::Invalid(format!("the topic `{name}` twice; each is named once")));
+                return Err(LogError::Invalid(format!("the topic `{name}` is listed twice; list each topic once")));
             }
         }
         Ok(())

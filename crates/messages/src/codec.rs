@@ -18,7 +18,7 @@ pub enum MessageError {
         reason: String,
     },
     /// The record has no value where one is required.
-    #[error("a {0} record without a value")]
+    #[error("the {0} record has no value")]
     Empty(&'static str),
 }
 

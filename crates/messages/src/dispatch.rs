@@ -44,7 +44,8 @@ impl TryFrom<String> for DispatchId {
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
         let parts = text.split_once('-').and_then(|(e, s)| Some((e.parse().ok()?, s.parse().ok()?)));
-        let (epoch, sequence) = parts.ok_or_else(|| format!("`{text}` is not a dispatch id; one is EPOCH-SEQUENCE"))?;
+        let (epoch, sequence) =
+            parts.ok_or_else(|| format!("`{text}` is not a dispatch id; expected EPOCH-SEQUENCE, such as `7-42`"))?;
         Ok(Self { epoch, sequence })
     }
 }

@@ -23,10 +23,11 @@ pub enum OutcomeKind {
     Refused,
     /// Status 429 or 503: the site is blocked until `blocked_until_ms`.
     Blocked,
-    /// Transient failure; to be retried at `retry_at_ms`.
+    /// Transient failure; to be retried at `retry_at_ms`. An attempt only if `requested_at_ms` is set.
     Retry,
-    /// No request for the URL was made; to be dispatched again from `retry_at_ms` on. Not an attempt. With
-    /// `requested_at_ms`: its robots.txt was requested instead, and failed.
+    /// No request for the URL was made, or it was begun and its next redirect came too late; to be dispatched again
+    /// from `retry_at_ms` on. Not an attempt. With `requested_at_ms`: a robots.txt of the site was requested instead
+    /// and failed, or, without a dispatch, the site refused a request that began at another site.
     Deferred,
     /// Unavailable: an error response, or no attempts left. Terminal.
     Gone,
@@ -43,7 +44,7 @@ impl OutcomeKind {
 /// Result of a dispatch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Dispatch that ended.
+    /// Dispatch that ended; the highest possible ID if the record belongs to none.
     pub id: DispatchId,
     /// Crawl of the URL.
     pub crawl: String,

@@ -46,7 +46,7 @@ impl SeenBatch {
     pub fn decode(value: Option<&Bytes>) -> Result<Self, MessageError> {
         let value = value.ok_or(MessageError::Empty("seen"))?;
         if value.len() % ENTRY_BYTES != 0 {
-            let reason = format!("{} bytes are no multiple of the {ENTRY_BYTES} bytes of an entry", value.len());
+            let reason = format!("{} bytes is not a multiple of the entry size of {ENTRY_BYTES} bytes", value.len());
             return Err(MessageError::Invalid { message: "seen", reason });
         }
         let entries = value.chunks_exact(ENTRY_BYTES).map(|chunk| {

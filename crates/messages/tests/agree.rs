@@ -291,7 +291,7 @@ fn hexadecimal_examples_of_seen_survive_the_type() {
 fn a_damaged_batch_of_seen_is_refused() {
     let bytes = bytes::Bytes::from_static(&[0; 19]);
     let error = SeenBatch::decode(Some(&bytes)).unwrap_err().to_string();
-    assert_eq!(error, "not a valid seen message: 19 bytes are no multiple of the 20 bytes of an entry");
+    assert_eq!(error, "not a valid seen message: 19 bytes is not a multiple of the entry size of 20 bytes");
     assert!(SeenBatch::decode(None).is_err());
 }
 

@@ -45,7 +45,10 @@ pub(crate) async fn stays_set() -> Millis {
             return step_ms;
         }
         if was_well && watch.since.is_some() {
-            tracing::warn!(step_ms, "the machine's clock was set; the process goes on by the time that it began with");
+            tracing::warn!(
+                step_ms,
+                "the system clock was changed; the process continues with the time that it started with"
+            );
         }
     }
 }

@@ -11,11 +11,11 @@ use clap::{Arg, ArgAction, ArgMatches, Command as Clap, error::ErrorKind};
 use crate::{End, service::ServiceId, version::VERSION_AND_GIT};
 
 const AFTER_HELP: &str = "\
-Flags win over the environment (ORBWEAVER_SECTION__KEY), the environment wins over the file, the file over the defaults.
---list-config explains every key.
+Flags override the environment (ORBWEAVER_SECTION__KEY), the environment the file, and the file the defaults.
+--list-config describes every key.
 
-Exit codes: 0 ended by SIGTERM or SIGINT with everything committed, 64 wrong usage, 70 a panic, 74 log or store failed,
-75 halted, stalled or ended before everything was finished (start it again, and it goes on), 78 wrong configuration.";
+Exit codes: 0 ended by SIGTERM or SIGINT with everything committed, 64 usage error, 70 panic, 74 log or store failed,
+75 halted, stalled or ended with unfinished work (a restart resumes it), 78 invalid configuration.";
 
 /// Parsed command line of a service.
 #[derive(Debug, Default)]
@@ -32,9 +32,9 @@ pub(crate) struct Command {
 
 /// Dedicated flags for the most common keys; all others use `--set`.
 const FLAGS: [(&str, &str, &str, &str); 3] = [
-    ("--brokers", "brokers", "kafka.brokers", "Brokers to begin with, as HOST:PORT[,HOST:PORT…]"),
-    ("--cql", "cql", "cql.nodes", "Nodes of the store to begin with, as HOST:PORT[,HOST:PORT…]"),
-    ("--listen", "listen", "http.listen", "Where /livez, /readyz and /metrics are"),
+    ("--brokers", "brokers", "kafka.brokers", "Brokers for the first connection, as HOST:PORT[,HOST:PORT…]"),
+    ("--cql", "cql", "cql.nodes", "Nodes of the store for the first connection, as HOST:PORT[,HOST:PORT…]"),
+    ("--listen", "listen", "http.listen", "IP address and port of /livez, /readyz and /metrics"),
 ];
 
 impl Command {
@@ -49,7 +49,7 @@ impl Command {
     fn parse(service: ServiceId, arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let mut command = clap(service);
         let matches = command.try_get_matches_from_mut(arguments)?;
-        let wrong = "--set is given as SECTION.KEY=VALUE";
+        let wrong = "--set must be SECTION.KEY=VALUE";
         Self::of(&matches).ok_or_else(|| command.error(ErrorKind::ValueValidation, wrong))
     }
 
@@ -79,11 +79,11 @@ fn key_value(text: &str) -> Option<(&'static str, String, String)> {
 
 fn clap(service: ServiceId) -> Clap {
     let about = match service {
-        ServiceId::NormalizerDedup => "Brings URLs into canonical form and lets each through once.",
-        ServiceId::Frontier => "Orders the URLs that wait, and leases them out.",
-        ServiceId::RateLimiter => "Gives each dispatch its moment.",
-        ServiceId::Fetcher => "Asks for pages, politely.",
-        ServiceId::Extractor => "Reads pages: their links, text and metadata.",
+        ServiceId::NormalizerDedup => "Converts URLs to canonical form and admits each URL once.",
+        ServiceId::Frontier => "Orders queued URLs and leases them for fetching.",
+        ServiceId::RateLimiter => "Assigns a scheduled time to each dispatch.",
+        ServiceId::Fetcher => "Fetches pages, subject to politeness delays and robots.txt.",
+        ServiceId::Extractor => "Extracts links, text and metadata from pages.",
     };
     let path = || clap::builder::PathBufValueParser::new();
     let flag = |id: &'static str, help| Arg::new(id).long(id).action(ArgAction::SetTrue).help(help);
@@ -92,20 +92,22 @@ fn clap(service: ServiceId) -> Clap {
         .about(about)
         .after_help(AFTER_HELP)
         .max_term_width(110)
-        .arg(Arg::new("config").long("config").value_name("FILE").value_parser(path()).help("A TOML file"))
+        .arg(
+            Arg::new("config").long("config").value_name("FILE").value_parser(path()).help("Configuration file (TOML)"),
+        )
         .arg(
             Arg::new("set")
                 .long("set")
                 .value_name("SECTION.KEY=VALUE")
                 .action(ArgAction::Append)
-                .help("Sets a key, but no secret (may be repeated)"),
+                .help("Sets a key that is not secret (may be repeated)"),
         );
     for (_, id, _, help) in FLAGS {
         command = command.arg(Arg::new(id).long(id).value_name("ADDRESS").help(help));
     }
     command
-        .arg(flag("check-config", "Prints the effective configuration with the origin of each value, and ends"))
-        .arg(flag("list-config", "Prints every key with its default and what is allowed, and ends"))
+        .arg(flag("check-config", "Prints the effective configuration with the origin of each value, and exits"))
+        .arg(flag("list-config", "Prints every key with its default and allowed values, and exits"))
 }
 
 /// Prints a text to stdout, ignoring errors such as a closed pipe.
@@ -141,6 +143,6 @@ mod tests {
     fn a_malformed_key_is_refused_without_repeating_what_may_be_a_secret() {
         let arguments = ["orbweaver-fetcher", "--set", "password=hunter2"].map(OsString::from);
         let said = Command::parse(ServiceId::Fetcher, arguments).unwrap_err().to_string();
-        assert!(said.contains("--set is given as SECTION.KEY=VALUE") && !said.contains("hunter2"), "{said}");
+        assert!(said.contains("--set must be SECTION.KEY=VALUE") && !said.contains("hunter2"), "{said}");
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct Connected {
 pub(crate) enum ConnectError {
     #[error("the log: {0}")]
     Log(#[from] LogError),
-    #[error("the topics are not as the pipeline needs them:{0}")]
+    #[error("the topics do not meet the requirements of the pipeline:{0}")]
     Topics(String),
     #[error("the configuration does not fit the brokers:{0}")]
     Configuration(String),

@@ -17,7 +17,7 @@ pub enum End {
     Panicked,
     /// The log or the store failed. 74.
     Failed,
-    /// Halted, stalled, or ended with unfinished work, which a restart resumes. 75.
+    /// Halted, stalled, ended with unfinished work, or kept from joining by its clock; a restart resumes. 75.
     Again,
     /// Invalid configuration. 78.
     Configuration,
@@ -44,6 +44,7 @@ impl From<&ServiceError> for End {
             ServiceError::Stage(StageError::Halted { .. } | StageError::Stalled { .. }) => Self::Again,
             ServiceError::Stage(StageError::Panicked { .. }) => Self::Panicked,
             ServiceError::Configuration(_) => Self::Configuration,
+            ServiceError::Clock(_) => Self::Again,
             ServiceError::Stage(_) | ServiceError::Start(_) => Self::Failed,
         }
     }

@@ -118,7 +118,7 @@ impl Health {
         let since = self.pulse.turned_at().or(state.serving_since);
         let still = since.map_or(Duration::ZERO, |since| now.duration_since(since));
         let reasons = (still >= self.stall_after)
-            .then(|| Reason { what: "loop", why: format!("it has not turned for {} s", still.as_secs()) });
+            .then(|| Reason { what: "loop", why: format!("it has completed no iteration for {} s", still.as_secs()) });
         self.verdict(state.phase, reasons.into_iter().collect())
     }
 
@@ -129,13 +129,13 @@ impl Health {
         match state.phase {
             Phase::Serving => {}
             Phase::Starting => reasons.push(Reason { what: "process", why: "it is starting".to_owned() }),
-            Phase::Stopping => reasons.push(Reason { what: "process", why: "it is ending".to_owned() }),
+            Phase::Stopping => reasons.push(Reason { what: "process", why: "it is shutting down".to_owned() }),
         }
         let servers = [("log", Some(&state.log)), ("store", state.store.as_ref())];
         for (what, reached) in servers.into_iter().filter_map(|(what, reached)| Some((what, reached?))) {
             match reached {
                 Reached::Yes => {}
-                Reached::Unknown => reasons.push(Reason { what, why: "it was not reached yet".to_owned() }),
+                Reached::Unknown => reasons.push(Reason { what, why: "it has not answered yet".to_owned() }),
                 Reached::No(why) => reasons.push(Reason { what, why: why.clone() }),
             }
         }
@@ -166,8 +166,8 @@ impl Health {
 fn tell(server: &'static str, before: &Reached, now: &Reached) {
     match (before, now) {
         (Reached::No(_), Reached::No(_)) => {}
-        (_, Reached::No(why)) => tracing::warn!(server, why, "a server is away; work goes on when it is back"),
-        (Reached::No(_), Reached::Yes) => tracing::info!(server, "a server is back"),
+        (_, Reached::No(why)) => tracing::warn!(server, why, "a server is unavailable; work resumes once it answers"),
+        (Reached::No(_), Reached::Yes) => tracing::info!(server, "a server is available again"),
         _ => {}
     }
 }

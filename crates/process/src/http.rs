@@ -45,7 +45,7 @@ pub(crate) struct Served {
 /// # Errors
 /// If the address is in use or not local; the message names it.
 pub(crate) async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), String> {
-    let failed = |error: std::io::Error| format!("http.listen = {address}: cannot listen there: {error}");
+    let failed = |error: std::io::Error| format!("http.listen = {address}: cannot listen on this address: {error}");
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     Ok((listener, address))

@@ -6,7 +6,8 @@
 //!    once, before anything is bound or connected (78). `--check-config` and `--list-config` end here.
 //! 2. Logging starts with the version and the effective configuration. The HTTP port is bound; probes are answered from
 //!    now on.
-//! 3. Log and store are connected; unavailable brokers and nodes are awaited.
+//! 3. Log and store are connected; unavailable brokers and nodes are awaited. The clock is compared with those of the
+//!    processes that are working, and the settings with those that crawls pin.
 //! 4. The [`Service`] runs its stage. The availability of log and store is checked every few seconds.
 //! 5. On SIGTERM or SIGINT readiness turns false; the stage stops reading, drains, commits and leaves its group; the
 //!    producer is flushed; the HTTP port closes last. A second signal ends the process at once. A panic in a task, or a
@@ -21,13 +22,15 @@
 //! | `prepare` | settings of the components (pure) |
 //! | `run`, `signals`, `panics` | the process lifecycle |
 //! | `connect`, `session` | connections to log and store, and availability checks; check of the session timeout |
-//! | `clock` | detection of wall-clock steps |
+//! | `clock`, `clock_difference` | detection of wall-clock steps; comparison with the clocks of others at the start |
+//! | `pins` | check of the settings that crawls pin |
 //! | `health`, `readiness`, `http` | probes (decisions are pure) and metrics of them, on one port |
 //! | `logging`, `version` | log output; build information |
 //! | `retention` | deletion of consumed records |
 
 mod client;
 mod clock;
+mod clock_difference;
 mod command;
 pub mod configuration;
 mod connect;
@@ -36,6 +39,7 @@ mod health;
 mod http;
 mod logging;
 mod panics;
+mod pins;
 mod prepare;
 mod readiness;
 mod retention;

@@ -14,7 +14,7 @@ pub(crate) fn listen() -> UnboundedReceiver<String> {
         let message = message.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();
         let place = info.location().map(ToString::to_string).unwrap_or_default();
         if orbweaver_stage::panics::are_caught() {
-            tracing::error!(place, message, "a panic; it is dealt with");
+            tracing::error!(place, message, "a panic; it was caught, and the process continues");
         } else {
             tracing::error!(place, message, "a panic; the process ends");
             let _ = to.send(format!("{place}: {message}"));

@@ -169,7 +169,7 @@ fn runner(settings: &Settings) -> Result<RunnerConfig, Vec<Fault>> {
         "runtime.frozen_after",
         config.frozen_after,
         half,
-        "half of `kafka.session_timeout`, in which partitions may move",
+        "half of `kafka.session_timeout`, after which partitions may move",
     );
     let stall = config.stall_after / 2;
     at_most("runtime.commit_interval", config.commit_interval, stall, "half of `runtime.stall_after`");

@@ -16,8 +16,7 @@ use tokio::{
 
 /// Timeout per read of a record that is known to exist.
 const READ_WAIT: Duration = Duration::from_secs(1);
-/// Maximum age of declared groups. `orbweaver consumers add` waits one second before it checks that nothing was deleted
-/// above the start of its group: the rest of that time is for the deletion.
+/// Maximum age of declared groups. `orbweaver consumers add` waits for this, and for a deletion that began then.
 const FRESH: Duration = Duration::from_millis(250);
 
 /// Settings of the deletion.
@@ -44,7 +43,7 @@ pub(crate) async fn sweep(log: Arc<dyn Log>, pulse: Arc<Pulse>, deleting: Deleti
         match retention.sweep_of(&pulse.open(), SystemClock.now()).await {
             Ok(partitions) if failing || partitions > 0 => {
                 failing = false;
-                tracing::debug!(partitions, "deleted what is worked off");
+                tracing::debug!(partitions, "deleted consumed records");
             }
             Ok(_) => {}
             Err(error) => {

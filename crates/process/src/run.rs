@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use orbweaver_stage::metrics::Metrics;
+use orbweaver_stage::{SystemClock, metrics::Metrics};
 use orbweaver_store::StoreMetrics;
 use prometheus::{Registry, process_collector::ProcessCollector};
 use tokio::{
@@ -18,12 +18,12 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    End, Service, ServiceError, Shell, clock,
+    End, Service, ServiceError, Shell, clock, clock_difference,
     command::{self, Command},
     configuration::{Fault, Inputs, Settings, effective, listed},
     connect::{self, Connected},
     health::Health,
-    http, logging, panics,
+    http, logging, panics, pins,
     prepare::{Prepared, prepare},
     readiness,
     session::{self, Fence},
@@ -114,8 +114,10 @@ async fn live<S: Service>(prepared: Prepared<S>, panics: UnboundedReceiver<Strin
     );
     let health = Arc::new(Health::new(runner.stall_after, cql.is_some()));
     let registry = Registry::new();
-    let (metrics, store_metrics) = register(&registry, S::ID).map_err(|error| format!("the metrics: {error}"))?;
-    readiness::register(&registry, health.clone()).map_err(|error| format!("the metrics: {error}"))?;
+    let (metrics, store_metrics) =
+        register(&registry, S::ID).map_err(|error| format!("the metrics cannot be registered: {error}"))?;
+    readiness::register(&registry, health.clone())
+        .map_err(|error| format!("the metrics cannot be registered: {error}"))?;
     let (listener, address) = http::bind(listen(&settings)?).await?;
     tracing::info!(%address, "listening");
     let http_stop = CancellationToken::new();
@@ -126,6 +128,7 @@ async fn live<S: Service>(prepared: Prepared<S>, panics: UnboundedReceiver<Strin
     let stop = CancellationToken::new();
     let (work_stop, work_health) = (stop.clone(), health.clone());
     let assumed_session = kafka.session_timeout;
+    let wide = pins::wide_domains(S::ID, &settings).map_err(|fault| fault.to_string())?;
     let work = tokio::spawn(async move {
         let connecting = connect::connect(kafka, cql, &store_metrics, &work_health);
         let Connected { log, store } = tokio::select! {
@@ -137,6 +140,15 @@ async fn live<S: Service>(prepared: Prepared<S>, panics: UnboundedReceiver<Strin
         if let Some(reason) = checked.map_err(ServiceError::start)? {
             return Err(ServiceError::Configuration(reason));
         }
+        // Both before the group is joined: a member that differs would already act on its partitions.
+        let checks = async {
+            clock_difference::agrees(&*log, &SystemClock).await?;
+            pins::begin(&*log, wide).await
+        };
+        let pins = tokio::select! {
+            checked = checks => checked?,
+            () = work_stop.cancelled() => return Ok(()),
+        };
         let watch = connect::watch(log.clone(), store.clone(), work_health.clone());
         let shell = Shell {
             log: log.clone(),
@@ -150,7 +162,8 @@ async fn live<S: Service>(prepared: Prepared<S>, panics: UnboundedReceiver<Strin
         };
         let result = tokio::select! {
             result = service.serve(shell) => result,
-            () = watch => Err(ServiceError::start("the watch over the servers ended")),
+            () = watch => Err(ServiceError::start("the checks of log and store ended")),
+            error = pins::differ(pins) => Err(error),
         };
         // Even after a failure: unacknowledged appends get a chance to be acknowledged.
         let flushed = log.close(LEAVE_WITHIN).await.map_err(|error| ServiceError::Stage(error.into()));
@@ -218,20 +231,20 @@ impl Ending {
                     return if begin_again && end == End::Told { End::Again } else { end };
                 }
                 step_ms = &mut clock_stays_set, if deadline.is_none() => {
-                    tracing::error!(step_ms, "the machine's clock stays set; ending, to be started again with it");
+                    tracing::error!(step_ms, "the system clock remains changed; a restart is needed: shutting down");
                     begin_again = true;
                     deadline = Some(self.begin_end());
                 }
                 signal = signals.next() => {
                     if deadline.is_some() {
-                        tracing::warn!(signal, "asked twice: it ends at once, and what is unfinished is done again");
+                        tracing::warn!(signal, "second signal: exiting now; unfinished work will be repeated");
                         return End::Again;
                     }
-                    tracing::info!(signal, "told to end: what is in flight is finished first");
+                    tracing::info!(signal, "signal received: shutting down after work in flight is finished");
                     deadline = Some(self.begin_end());
                 }
                 () = late => {
-                    tracing::error!("it did not end in time; what is unfinished is done again");
+                    tracing::error!("shutdown timed out: exiting now; unfinished work will be repeated");
                     return End::Again;
                 }
             }
@@ -243,7 +256,7 @@ fn ended(result: Result<Result<(), ServiceError>, tokio::task::JoinError>, told:
     match result {
         Ok(Ok(())) if told => End::Told,
         Ok(Ok(())) => {
-            tracing::error!("the service ended by itself");
+            tracing::error!("the service ended without a signal");
             End::Again
         }
         Ok(Err(error)) => {

@@ -92,9 +92,12 @@ pub enum ServiceError {
     /// The service could not start.
     #[error("cannot start: {0}")]
     Start(String),
-    /// The configuration does not match the servers.
+    /// The configuration does not match the servers, or the settings that a crawl pins.
     #[error("cannot start: {0}")]
     Configuration(String),
+    /// The clock differs from those of all processes that are working.
+    #[error("cannot start: {0}")]
+    Clock(String),
 }
 
 impl ServiceError {

@@ -22,7 +22,7 @@ pub const BUILD_INFO: &str = "orbweaver_build_info";
 /// # Errors
 /// If it is already registered.
 pub(crate) fn register(registry: &Registry, service: ServiceId) -> Result<(), prometheus::Error> {
-    let info = IntGaugeVec::new(Opts::new(BUILD_INFO, "Which build this is"), &["service", "version", "git"])?;
+    let info = IntGaugeVec::new(Opts::new(BUILD_INFO, "Build of the process"), &["service", "version", "git"])?;
     info.with_label_values(&[service.name(), VERSION, GIT]).set(1);
     registry.register(Box::new(info))
 }

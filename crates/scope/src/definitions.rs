@@ -42,13 +42,13 @@ pub struct Applied {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The record is in a partition in which its offset is not a version.
-    #[error("definitions stand in partition {DEFINITIONS_PARTITION}, and this one is in {0}")]
+    #[error("definitions belong in partition {DEFINITIONS_PARTITION}, and this one is in partition {0}")]
     Misplaced(u32),
     /// The value is not a valid definition.
     #[error(transparent)]
     Unreadable(#[from] MessageError),
     /// The definition names another crawl than the key.
-    #[error("it names the crawl `{named}`, and its key `{key}`")]
+    #[error("it names the crawl `{named}`, but its key names `{key}`")]
     Misnamed {
         /// The name in the definition.
         named: String,
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(apply(&mut all, 0, 5, Some(HOST)), "applied");
         for (offset, value, why) in [
             (6, "{".to_owned(), "Some(5): not a valid crawl-definition message"),
-            (7, HOST.replace("docs", "news"), "Some(5): it names the crawl `news`, and its key `docs`"),
+            (7, HOST.replace("docs", "news"), "Some(5): it names the crawl `news`, but its key names `docs`"),
             (8, HOST.replace("/login", "("), "Some(5): the exclude pattern `(` cannot be used: unclosed group"),
             (
                 9,
@@ -248,7 +248,7 @@ mod tests {
             assert!(said.starts_with(why), "{said}");
             assert_eq!(version(&all), Some(5));
         }
-        assert!(apply(&mut all, 3, 12, Some(HOST)).contains("partition 0, and this one is in 3"));
+        assert!(apply(&mut all, 3, 12, Some(HOST)).contains("partition 0, and this one is in partition 3"));
         assert!(all.refused("docs").is_some());
         assert_eq!(apply(&mut all, 0, 12, Some(&HOST.replace("\"host\"", "\"site\""))), "applied");
         assert_eq!((version(&all), all.refused("docs")), (Some(12), None));

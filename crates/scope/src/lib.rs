@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `rules` | compiled patterns and depth limit: whether a URL is out of scope, and why |
 //! | `definitions` | the record of `crawl.control` that applies to each crawl |
+//! | `pins` | comparison of the pinned settings of a crawl with those of a pipeline |
 //! | `revision` | permitted and prohibited changes of a crawl |
 //! | `consumers` | declared consumer groups, whose records are protected from deletion |
 //! | `history` | history of a definition or of the consumer groups, for writers |
@@ -18,6 +19,7 @@
 mod consumers;
 mod definitions;
 mod history;
+mod pins;
 mod revision;
 mod rules;
 mod writing;
@@ -25,6 +27,7 @@ mod writing;
 pub use consumers::Consumers;
 use definitions::crawl_of;
 pub use definitions::{Applied, Change, ControlRecord, Definitions, Refusal, Version};
+pub use pins::check_pins;
 pub use revision::{Revision, RevisionError};
 pub use rules::{Outside, PATTERN_BYTES, PatternError, Rules};
 pub use writing::Standing;

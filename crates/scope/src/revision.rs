@@ -26,8 +26,9 @@ pub struct Revision {
 pub enum RevisionError {
     /// The scope would become narrower.
     #[error(
-        "the scope of the crawl `{crawl}` is `{was}` and cannot become `{is}`, which is narrower: what its seeds brought into \
-         scope is known as `{was}` alone; narrow it with include and exclude patterns, or begin another crawl"
+        "the scope of the crawl `{crawl}` is `{was}` and cannot become `{is}`, which is narrower: \
+         the scopes of its seeds are recorded as `{was}`; narrow it with include and exclude patterns, or create \
+         another crawl"
     )]
     Narrower {
         /// The crawl.
@@ -39,8 +40,8 @@ pub enum RevisionError {
     },
     /// A setting that determines the partitions and keys of records would change.
     #[error(
-        "the {what} of the crawl `{crawl}` was `{was}` when it was created and is now `{is}`: it cannot change, since its pages \
-         are known by it; begin another crawl"
+        "the {what} of the crawl `{crawl}` was `{was}` when it was created and is now `{is}`: it cannot change, \
+         since the keys of its pages depend on it; create another crawl"
     )]
     Pinned {
         /// The crawl.

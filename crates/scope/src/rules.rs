@@ -47,7 +47,7 @@ pub enum PatternError {
     },
     /// Each pattern compiles by itself, but together they exceed the size limit.
     #[error(
-        "the {count} {list} patterns take more than {} MiB in all when compiled; give fewer, or simpler ones",
+        "the {count} {list} patterns take more than {} MiB in total when compiled; use fewer or simpler ones",
         PATTERN_BYTES >> 20
     )]
     TooLarge {
@@ -180,7 +180,7 @@ mod tests {
         assert!(error(&[], &["(\\w{1000}){1000}"]).contains("exceeds size limit"));
         let each_would_do: Vec<String> = (0..60).map(|n| format!("{n}(\\w{{20}}){{1,3}}")).collect();
         let all: Vec<&str> = each_would_do.iter().map(String::as_str).collect();
-        assert!(error(&all, &[]).starts_with("the 60 include patterns take more than 4 MiB in all when compiled"));
+        assert!(error(&all, &[]).starts_with("the 60 include patterns take more than 4 MiB in total when compiled"));
         assert!(error(&[&"(".repeat(1000)], &[]).len() < 700);
     }
 }

@@ -5,7 +5,7 @@
 #[non_exhaustive]
 pub enum SeenError {
     /// Reading or writing failed.
-    #[error("{path}: {reason}; free some space or mend the disk, or delete the directory, which costs only time")]
+    #[error("{path}: {reason}; free space, repair the disk, or delete the directory to rebuild the index")]
     Disk {
         /// Directory of the index.
         path: String,
@@ -20,8 +20,8 @@ pub enum SeenError {
     },
     /// The log does not hold the record of the index checkpoint; the index was discarded.
     #[error(
-        "partition {partition}: the log does not hold the record at offset {offset} that the index stands at; \
-         the index was thrown away, start again to build it anew"
+        "partition {partition}: the record of the index checkpoint at offset {offset} is not in the log; \
+         the index was discarded, restart the process to rebuild it"
     )]
     Foreign {
         /// Partition number.
@@ -31,8 +31,8 @@ pub enum SeenError {
     },
     /// The log does not deliver the records that it acknowledged.
     #[error(
-        "partition {partition}: {entries} URLs were acknowledged and not read back; the log's reader is behind, start again \
-         to read the log from where the index stands"
+        "partition {partition}: {entries} acknowledged URLs were not read back from the log; restart the process to \
+         resume reading at the index checkpoint"
     )]
     Behind {
         /// Partition number.

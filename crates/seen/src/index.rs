@@ -112,7 +112,7 @@ impl SeenIndex {
         let folder = self.folder(partition)?;
         let shelf = match Shelf::open(folder.clone(), self.0.verify) {
             Err(error) if is_damage(&error) => {
-                tracing::warn!(partition, %error, "the index of a partition is damaged and is built anew");
+                tracing::warn!(partition, %error, "the index of a partition is damaged; rebuilding it");
                 self.discard(partition)?;
                 Shelf::open(folder.clone(), self.0.verify)
             }
@@ -163,7 +163,7 @@ fn prepare(path: &Path) -> io::Result<()> {
         if entry.file_name() == "lock" {
             continue;
         }
-        tracing::warn!(path = %entry.path().display(), "not an index of this version; it is built anew");
+        tracing::warn!(path = %entry.path().display(), "not an index of this version; rebuilding it");
         if entry.file_type()?.is_dir() { fs::remove_dir_all(entry.path())? } else { fs::remove_file(entry.path())? }
     }
     fs::write(version, VERSION)

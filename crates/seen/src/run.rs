@@ -214,7 +214,7 @@ impl RunWriter {
     pub(crate) fn finish(mut self) -> io::Result<Run> {
         self.write()?;
         let taken = self.file.take().zip(self.tags.take());
-        let Some((mut file, tags)) = taken else { return Err(io::Error::other("a run was ended twice")) };
+        let Some((mut file, tags)) = taken else { return Err(io::Error::other("an SSTable was finished twice")) };
         let ended = (|| {
             file.seek(SeekFrom::Start(0))?;
             let mut header = [0; HEADER];

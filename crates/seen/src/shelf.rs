@@ -81,7 +81,7 @@ impl Shelf {
         fs::create_dir_all(&folder)?;
         let manifest = Manifest::read(&folder)?.unwrap_or_default();
         if manifest.position.is_none() && !manifest.runs.is_empty() {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "there are runs and no position"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the manifest lists SSTables but no checkpoint"));
         }
         let mut contents = Contents { position: manifest.position, ..Contents::default() };
         for number in &manifest.runs {

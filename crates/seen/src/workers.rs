@@ -40,7 +40,7 @@ impl Workers {
     pub(crate) fn write(&self, shelf: &Arc<Shelf>) {
         let sent = self.to.as_ref().map(|to| to.send(shelf.clone()));
         if !matches!(sent, Some(Ok(()))) {
-            shelf.fail("the thread that writes has ended".to_owned());
+            shelf.fail("the writer thread has ended".to_owned());
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     Origin, Stage, StageError,
     claim::is_claim,
     dead_letter::Rejection,
-    metadata::{CRASHES, Crasher, Metadata, Suspect, count_crash, is_condemned},
+    metadata::{CRASHERS, CRASHES, Crasher, Metadata, Suspect, count_crash, is_condemned},
     served::Delivery,
     turn::Turns,
 };
@@ -153,8 +153,15 @@ impl<S: Stage> Turns<S> {
         };
         match noted {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(service = self.service, %error, "the crash was not noted"),
-            Err(_) => tracing::warn!(service = self.service, "the crash was not noted in time"),
+            Ok(Err(error)) => tracing::warn!(
+                service = self.service,
+                %error,
+                "the crash was not recorded; it counts as an unexplained end"
+            ),
+            Err(_) => tracing::warn!(
+                service = self.service,
+                "the crash was not recorded in time; it counts as an unexplained end"
+            ),
         }
     }
 
@@ -165,7 +172,13 @@ impl<S: Stage> Turns<S> {
         let commits = match self.log.committed(&self.group, &places).await {
             Ok(commits) => commits,
             // Opening a partition loads its poison records too.
-            Err(error) => return tracing::warn!(service = self.service, %error, "condemned records are not known yet"),
+            Err(error) => {
+                return tracing::warn!(
+                    service = self.service,
+                    %error,
+                    "poison records could not be loaded; retrying as partitions are opened"
+                );
+            }
         };
         for (place, commit) in places.into_iter().zip(commits) {
             self.learn_crashers(place.partition, &Metadata::read(&commit.unwrap_or_default().metadata));
@@ -180,6 +193,12 @@ impl<S: Stage> Turns<S> {
         if !condemned.is_empty() {
             self.crashers.insert(partition, condemned);
         }
+    }
+
+    /// Returns `true` if a partition is open or being opened. Without one, tailed records wait: a crash in their call
+    /// could be recorded nowhere, and would be repeated at every start.
+    pub(crate) fn can_note(&self) -> bool {
+        !self.openers.is_empty() || self.served.partitions().next().is_some()
     }
 
     /// Prepares the call of the stage for a tailed record; returns `false` for a poison record.
@@ -215,11 +234,21 @@ impl<S: Stage> Turns<S> {
         let first = TopicPartition::new(self.topics[0], partition);
         let last = self.log.committed(&self.group, &[first]).await?.pop().flatten().unwrap_or_default();
         let mut metadata = Metadata::read(&last.metadata);
-        let crashes = count_crash(&mut metadata.crashers, place, offset);
-        tracing::error!(service = self.service, %place, offset, crashes, "crashed at a restored or followed record");
+        let Some(crashes) = count_crash(&mut metadata.crashers, place, offset) else {
+            tracing::error!(
+                service = self.service,
+                %place,
+                offset,
+                condemned = CRASHERS,
+                "crashed at a restored or tailed record, and no further poison record can be recorded: every start will \
+                 crash here until the cause is fixed"
+            );
+            return Ok(());
+        };
+        tracing::error!(service = self.service, %place, offset, crashes, "crashed at a restored or tailed record");
         if crashes == CRASHES {
             let reason =
-                format!("the process crashed {crashes} times in a row when this record was restored or followed");
+                format!("the process crashed {crashes} times in a row while this record was restored or tailed");
             let origin = Origin { place, offset, epoch: 0 };
             // The consumer of its topic ends the work that it belongs to.
             let ends = |_: &Delivered, _| vec![];
@@ -255,7 +284,7 @@ impl<S: Stage> Turns<S> {
                 }
                 return Ok(());
             }
-            self.now = self.clock.now();
+            self.read_clock().await?;
         }
         let Some(alone) = self.alone.get_mut(&place) else { return Ok(()) };
         let Some(record) = alone.waiting.pop_front() else { return Ok(()) };

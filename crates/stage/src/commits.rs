@@ -123,6 +123,8 @@ impl<S: Stage> Turns<S> {
             let answer = timeout(self.config.commit_timeout, self.consumer.commit(commits.clone())).await;
             self.committed_at = Instant::now();
             self.sent_at = self.committed_at;
+            // The answer may have taken long, and work may be started next.
+            self.now = self.clock.now();
             let error = match answer {
                 Ok(Ok(())) => {
                     let half = Millis::try_from(self.config.frozen_after.as_millis()).unwrap_or(Millis::MAX);

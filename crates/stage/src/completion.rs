@@ -69,7 +69,8 @@ pub enum ReadingError {
     Log(#[from] LogError),
     /// The committed offset of a group is above the log end.
     #[error(
-        "{place}: the group `{group}` stands at {committed}, but the log ends at {end}: the log is not the one that was committed for"
+        "{place}: the group `{group}` has committed {committed}, but the log ends at {end}: this is not the log that was \
+         committed for"
     )]
     BeyondTheEnd {
         /// Topic-partition.

@@ -39,7 +39,7 @@ impl<S: Stage> Turns<S> {
             service = self.service,
             reason,
             origins = origins.len(),
-            "a plan ends: the log refused a record"
+            "the log refused a record of a plan; the plan ends, and its origins go to the dead letters"
         );
         self.rejects.extend(origins.into_iter().map(|origin| (origin, reason.to_owned())));
     }
@@ -76,7 +76,13 @@ impl Rejection {
                     offset,
                     rejected_at_ms: self.now,
                 };
-                tracing::warn!(service = self.service, %place, offset, reason = letter.reason, "rejected a record");
+                tracing::warn!(
+                    service = self.service,
+                    %place,
+                    offset,
+                    reason = letter.reason,
+                    "rejected a record; it goes to the dead letters"
+                );
                 letters.push(record(letter, original));
             }
             append(log, letters).await?;
@@ -180,7 +186,7 @@ async fn append(log: &Arc<dyn Log>, mut letters: Vec<Record>) -> Result<(), LogE
         };
         let mut refused = Vec::with_capacity(refusals.len());
         for (index, refusal) in refusals {
-            tracing::warn!(%refusal, "a dead letter goes without a part of its record");
+            tracing::warn!(%refusal, "a dead letter is written without a part of its record");
             let Some(mut letter) = letters.get(index).cloned() else { continue };
             lighten(&mut letter);
             refused.push(letter);
@@ -203,7 +209,7 @@ async fn append_ends(log: &Arc<dyn Log>, ends: Vec<Record>) -> Result<(), LogErr
     }
     match log.append(ends).await {
         Err(LogError::Refused(refused)) => {
-            tracing::warn!(%refused, "an outcome of a rejected record is refused; its lease runs out instead");
+            tracing::warn!(%refused, "the log refused the outcome of a rejected record; its lease will expire instead");
             Ok(())
         }
         other => other.map(drop),

@@ -112,7 +112,7 @@ impl<E: Send + 'static> Flight<E> {
                 end += count;
                 let landing = &mut self.plans[index].landing;
                 while let Some((_, refusal)) = refusals.next_if(|(record, _)| *record < end) {
-                    let first = format!("a record made of it was refused: {refusal}");
+                    let first = format!("a record produced from it was refused: {refusal}");
                     landing.refused.get_or_insert(first);
                 }
                 if landing.token.is_some() {

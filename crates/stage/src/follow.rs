@@ -100,6 +100,11 @@ impl Followers {
         self.from.recv().await
     }
 
+    /// Returns the next message if it has arrived.
+    pub(crate) fn try_next(&mut self) -> Option<Followed> {
+        self.from.try_recv().ok()
+    }
+
     /// Returns the records of a batch for the stage; none if its reader was replaced meanwhile.
     pub(crate) fn take(&mut self, followed: Followed) -> Result<Vec<Delivered>, LogError> {
         let (place, generation, batch) = match followed {

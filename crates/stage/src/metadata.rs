@@ -26,8 +26,9 @@ const DEATHS: u32 = 10;
 /// Pause before a record is retried after its first unexplained end; doubled with each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
-/// Maximum number of recorded poison candidates per partition outside the group's topics; the newest are kept.
-const CRASHERS: usize = 16;
+/// Maximum number of recorded poison candidates per partition outside the group's topics. No condemned record is
+/// forgotten for another: it would be passed to the stage again. An opening forgets those that are no longer read.
+pub(crate) const CRASHERS: usize = 32;
 /// Maximum size of commit metadata in a log, in bytes.
 const METADATA_MAX: usize = 4096;
 
@@ -76,6 +77,11 @@ impl Crasher {
         self.crashes >= CRASHES
     }
 
+    /// Returns `true` if the record is in the log `place`, below `offset`.
+    pub(crate) fn is_below(&self, place: TopicPartition, offset: Offset) -> bool {
+        (&*self.topic, self.partition) == (place.topic.0, place.partition) && self.offset < offset
+    }
+
     fn is_at(&self, place: TopicPartition, offset: Offset) -> bool {
         (&*self.topic, self.partition, self.offset) == (place.topic.0, place.partition, offset)
     }
@@ -86,15 +92,18 @@ pub(crate) fn is_condemned(crashers: &[Crasher], place: TopicPartition, offset: 
     crashers.iter().any(|crasher| crasher.is_condemned() && crasher.is_at(place, offset))
 }
 
-/// Counts a crash at a record. Returns the number of its crashes in a row.
-pub(crate) fn count_crash(crashers: &mut Vec<Crasher>, place: TopicPartition, offset: Offset) -> u32 {
+/// Counts a crash at a record. Returns the number of its crashes in a row; `None` if too many records are condemned to
+/// record another.
+pub(crate) fn count_crash(crashers: &mut Vec<Crasher>, place: TopicPartition, offset: Offset) -> Option<u32> {
     let known = crashers.iter().position(|crasher| crasher.is_at(place, offset)).map(|index| crashers.remove(index));
     let crashes = known.map_or(0, |crasher| crasher.crashes).saturating_add(1);
     // A crash at a different record ends the row of every other.
     crashers.retain(Crasher::is_condemned);
+    if crashers.len() >= CRASHERS {
+        return None;
+    }
     crashers.push(Crasher { topic: place.topic.0.to_owned(), partition: place.partition, offset, crashes });
-    crashers.drain(..crashers.len().saturating_sub(CRASHERS));
-    crashes
+    Some(crashes)
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -150,7 +159,7 @@ impl Suspect {
         let Self { deaths, crashes, .. } = self;
         (crashes >= CRASHES || deaths >= DEATHS).then(|| {
             format!(
-                "the process ended while this was the only record in work: {crashes} crashes, {deaths} unexplained ends"
+                "the process ended while only this record was in flight: {crashes} crashes, {deaths} unexplained ends"
             )
         })
     }
@@ -252,20 +261,27 @@ mod tests {
     }
 
     #[test]
-    fn a_restored_record_is_condemned_by_three_crashes_in_a_row_and_the_list_stays_bounded() {
+    fn a_restored_record_is_condemned_by_three_crashes_in_a_row() {
         let place = |partition| TopicPartition::new(topic::SITES, partition);
         let mut crashers = vec![];
-        assert_eq!([(); 2].map(|()| count_crash(&mut crashers, place(1), 5)), [1, 2]);
-        assert_eq!(count_crash(&mut crashers, place(1), 6), 1, "another");
-        assert_eq!([(); 3].map(|()| count_crash(&mut crashers, place(1), 5)), [1, 2, 3]);
+        assert_eq!([(); 2].map(|()| count_crash(&mut crashers, place(1), 5)), [1, 2].map(Some));
+        assert_eq!(count_crash(&mut crashers, place(1), 6), Some(1), "another");
+        assert_eq!([(); 3].map(|()| count_crash(&mut crashers, place(1), 5)), [1, 2, 3].map(Some));
         assert!(is_condemned(&crashers, place(1), 5) && !is_condemned(&crashers, place(2), 5));
-        for offset in 0..100 {
-            for _ in 0..3 {
-                count_crash(&mut crashers, place(3), offset);
+    }
+
+    #[test]
+    fn no_condemned_record_is_forgotten_for_another_and_a_log_takes_the_whole_list() {
+        let place = TopicPartition::new(topic::DEAD_LETTERS, Partition::MAX);
+        let (mut crashers, most) = (vec![], CRASHERS as u64);
+        for number in 0..3 * most {
+            for crash in 1..=3 {
+                let counted = count_crash(&mut crashers, place, Offset::MAX - number);
+                assert_eq!(counted, (number < most).then_some(crash), "record {number}");
             }
         }
-        assert!(crashers.len() <= CRASHERS && is_condemned(&crashers, place(3), 99));
-        let metadata = Metadata { crashers, ..Metadata::default() };
-        metadata.commit(place(3), 5).unwrap();
+        assert!((0..most).all(|number| is_condemned(&crashers, place, Offset::MAX - number)));
+        let metadata = Metadata { crashers, stage: "x".repeat(500), ..Metadata::default() };
+        metadata.commit(place, 5).unwrap();
     }
 }

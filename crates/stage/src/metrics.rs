@@ -52,7 +52,7 @@ pub const STILL_SECONDS: &str = "orbweaver_stage_still_seconds";
 /// Used share of the budget, records or bytes, whichever is larger; 0 to about 1. Alert when it stays above 0.95 for
 /// many minutes: the stage is the bottleneck.
 pub const BUDGET_USED_RATIO: &str = "orbweaver_stage_budget_used_ratio";
-/// Seconds for which the oldest restore has run, including its wait for a free slot; 0 without one. Alert above five
+/// Age of the oldest running restore in seconds, including its wait for a free slot; 0 without one. Alert above five
 /// minutes.
 pub const RESTORING_SECONDS: &str = "orbweaver_stage_restoring_seconds";
 /// Seconds from assignment to opening, per partition. Alert on nothing: for capacity planning; see
@@ -91,37 +91,37 @@ pub struct Metrics {
 
 /// In the order of the fields of [`ServiceMetrics`].
 const COUNTERS: [(&str, &str); 10] = [
-    (RECORDS_IN, "Records handed to the stage"),
+    (RECORDS_IN, "Records delivered to the stage"),
     (RECORDS_OUT, "Records appended by the stage and acknowledged"),
     (COMPLETED, "Records completed"),
     (REJECTED, "Records sent to the dead letters"),
-    (LATE_COMPLETIONS, "Completions of an assignment that has ended"),
-    (REPEATED_COMPLETIONS, "Completions of what was complete already"),
-    (COMMITS, "Commits accepted, a partition each"),
+    (LATE_COMPLETIONS, "Completions received after their assignment had ended"),
+    (REPEATED_COMPLETIONS, "Completions of records that were already complete"),
+    (COMMITS, "Accepted commits, counted per partition"),
     (COMMIT_FAILURES, "Commits refused"),
-    (RESTORED, "Records replayed on opening partitions"),
-    (FREEZES, "Times at which the process was found to have stood still"),
+    (RESTORED, "Records replayed while opening partitions"),
+    (FREEZES, "Number of times the process was suspended"),
 ];
 const GAUGES: [(&str, &str); 7] = [
-    (OUTSTANDING, "Incomplete records, parked ones among them"),
+    (OUTSTANDING, "Incomplete records, including parked ones"),
     (BUDGET_RECORDS, "Records charged to the budget"),
     (BUDGET_BYTES, "Bytes charged to the budget"),
     (PAUSED, "1 while reading is paused by the budget"),
-    (PARTITIONS_OPEN, "Partitions that are served"),
+    (PARTITIONS_OPEN, "Open partitions"),
     (PARTITIONS_RESTORING, "Partitions that are being restored"),
-    (DUE_RECORDS, "Work that could move now"),
+    (DUE_RECORDS, "Work that is due and could progress now"),
 ];
 const LEVELS: [(&str, &str); 5] = [
-    (COMMIT_AGE_SECONDS, "Seconds since something completed that is not committed"),
-    (COMMIT_STANDSTILL_SECONDS, "Longest time for which a commit point has stood at a record in work"),
-    (STILL_SECONDS, "Seconds for which nothing has moved although work is due"),
-    (BUDGET_USED_RATIO, "Share of the budget that is used"),
-    (RESTORING_SECONDS, "Seconds for which the oldest restore has run"),
+    (COMMIT_AGE_SECONDS, "Seconds since the completion of uncommitted work"),
+    (COMMIT_STANDSTILL_SECONDS, "Longest time in seconds for which a record in flight has blocked a commit point"),
+    (STILL_SECONDS, "Seconds without progress although work is due"),
+    (BUDGET_USED_RATIO, "Used share of the budget"),
+    (RESTORING_SECONDS, "Age of the oldest running restore in seconds"),
 ];
 const HISTOGRAMS: [(&str, &str, &[f64]); 3] = [
-    (APPEND_SECONDS, "From append to acknowledgement", &BUCKETS),
-    (PERFORM_SECONDS, "From effect to durable", &BUCKETS),
-    (RESTORE_SECONDS, "From being assigned to being served", &RESTORE_BUCKETS),
+    (APPEND_SECONDS, "Seconds from append to acknowledgement", &BUCKETS),
+    (PERFORM_SECONDS, "Seconds until an effect is durable", &BUCKETS),
+    (RESTORE_SECONDS, "Seconds from the assignment of a partition until it is open", &RESTORE_BUCKETS),
 ];
 /// From 50 µs (the embedded log) to half a minute (an unavailable broker).
 const BUCKETS: [f64; 14] =
@@ -141,16 +141,19 @@ impl Metrics {
         let metrics = Self {
             counters: try_array(COUNTERS, |(name, help)| IntCounterVec::new(Opts::new(name, help), BY_SERVICE))?,
             gauges: try_array(GAUGES, |(name, help)| IntGaugeVec::new(Opts::new(name, help), BY_SERVICE))?,
-            lag: IntGaugeVec::new(Opts::new(LAG_RECORDS, "Records between commit point and end"), &["group", "topic"])?,
+            lag: IntGaugeVec::new(
+                Opts::new(LAG_RECORDS, "Records between commit point and log end"),
+                &["group", "topic"],
+            )?,
             levels: try_array(LEVELS, |(name, help)| GaugeVec::new(Opts::new(name, help), BY_SERVICE))?,
             partition_events: IntCounterVec::new(
-                Opts::new(PARTITION_EVENTS, "Partitions that were assigned, revoked or lost"),
+                Opts::new(PARTITION_EVENTS, "Partitions assigned, revoked or lost"),
                 &["service", "event"],
             )?,
             histograms: try_array(HISTOGRAMS, |(name, help, buckets)| {
                 HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), BY_SERVICE)
             })?,
-            cpu: CounterVec::new(Opts::new(CPU_SECONDS, "CPU time"), BY_SERVICE)?,
+            cpu: CounterVec::new(Opts::new(CPU_SECONDS, "CPU time in seconds"), BY_SERVICE)?,
         };
         for counter in metrics.counters.iter().chain([&metrics.partition_events]) {
             registry.register(Box::new(counter.clone()))?;

@@ -52,7 +52,7 @@ impl<S: Stage> Turns<S> {
 
     /// Starts the orderly shutdown: no new records are accepted, and work in flight may finish until the deadline.
     pub(crate) async fn shut_down(&mut self) -> Result<(), StageError> {
-        tracing::info!(service = self.service, "shutting down: finishing what is in flight");
+        tracing::info!(service = self.service, "shutting down: finishing work in flight");
         self.ends_by = Some(Instant::now() + self.config.shutdown_budget);
         let verdicts = self.assignment.shut_down();
         self.carry_out(verdicts).await
@@ -76,7 +76,7 @@ impl<S: Stage> Turns<S> {
                 tracing::warn!(
                     service = self.service,
                     partition,
-                    "not drained in time; its successor repeats the rest"
+                    "not drained in time; the next owner repeats unfinished work"
                 );
             }
             if quiet || now >= draining.deadline {
@@ -91,11 +91,27 @@ impl<S: Stage> Turns<S> {
         Ok(())
     }
 
+    /// Reads the clock. A gap since the last check means that the process was suspended, or waited for as long.
+    pub(crate) async fn read_clock(&mut self) -> Result<(), StageError> {
+        self.now = self.clock.now();
+        let gap = u64::try_from(self.now.saturating_sub(self.checked_ms)).unwrap_or(0);
+        if u128::from(gap) >= self.config.frozen_after.as_millis() {
+            self.prove_ownership(gap).await?;
+            self.now = self.clock.now();
+        }
+        self.checked_ms = self.now;
+        Ok(())
+    }
+
     /// Commits before anything else, since a suspended process may have lost its partitions
     /// (docs/protocol.md#fenced-requests).
-    pub(crate) async fn prove_ownership(&mut self, gap_ms: u64) -> Result<(), StageError> {
+    async fn prove_ownership(&mut self, gap_ms: u64) -> Result<(), StageError> {
         self.metrics.freezes.inc();
-        tracing::warn!(service = self.service, gap_ms, "the process stood still; committing before anything else");
+        tracing::warn!(
+            service = self.service,
+            gap_ms,
+            "the process was suspended; committing first to verify ownership"
+        );
         let places: Vec<TopicPartition> = self.served.places().collect();
         let mut commits: Vec<(TopicPartition, Commit)> = vec![];
         for point in places.into_iter().filter_map(|place| self.served.commit_point(place)) {
@@ -163,7 +179,7 @@ impl<S: Stage> Turns<S> {
             claims: self.stage.claims(),
             tails: self.stage.tails(),
             restores: self.stage.restores(partition),
-            now: self.now,
+            clock: self.clock.clone(),
             patience: self.config.restore_patience,
             crashers: self.crashers.values().flatten().cloned().collect(),
         };
@@ -184,7 +200,13 @@ impl<S: Stage> Turns<S> {
                 Ok(())
             }
             Progress::Distrusted(topic, reason) => {
-                tracing::warn!(service = self.service, %topic, partition, reason, "the index is thrown away and built anew");
+                tracing::warn!(
+                    service = self.service,
+                    %topic,
+                    partition,
+                    reason,
+                    "index discarded; rebuilding it from the log"
+                );
                 self.stage.distrust(partition, topic)
             }
             Progress::LooksBack(topic, answer) => {
@@ -218,6 +240,8 @@ impl<S: Stage> Turns<S> {
         let commit = ready.starts.first().map_or(0, |start| start.commit);
         let opening = Opening { partition, partitions: self.partitions, assignment: epoch, claim, commit };
         self.stage.prepare(opening, self.now)?;
+        // It may have read much from disk.
+        self.now = self.clock.now();
         self.stage.open(opening, self.now);
         let halt = |reason| StageError::Halted { service: self.service, reason };
         let places = ledgers(&ready.starts, self.stage.incomplete(partition)).map_err(halt)?;
@@ -227,7 +251,12 @@ impl<S: Stage> Turns<S> {
         tracing::info!(service = self.service, partition, epoch, claim, incomplete, ?from, "opened");
         self.served.open(partition, epoch, places);
         for (place, start) in alone {
-            tracing::warn!(service = self.service, %place, ?start, "taking one record at a time after starts without progress");
+            tracing::warn!(
+                service = self.service,
+                %place,
+                ?start,
+                "quarantine: one record at a time after starts without progress"
+            );
             self.alone.insert(place, Alone::new(self.config.alone_records, start.suspect));
         }
         for (place, from) in from {
@@ -306,14 +335,14 @@ fn ledgers(starts: &[StartPoint], incomplete: impl Iterator<Item = (Topic, Offse
             (start.place.topic == topic).then(|| Some((start, ledger, start.restored_to?))).flatten()
         });
         let Some((start, ledger, end)) = restored else {
-            return Err(format!("offset {offset} of {topic} is said to be incomplete, but {topic} was not restored"));
+            return Err(format!("offset {offset} of {topic} is reported as incomplete, but {topic} was not restored"));
         };
         if offset >= end || !ledger.deliver(offset) {
             let StartPoint { place, commit, .. } = start;
             let next = ledger.next();
             return Err(format!(
-                "{place}: offset {offset} is said to be incomplete, but lies outside of {commit} (commit point) to {end} \
-                 (restore end), or comes out of order: {next} is the lowest that may come"
+                "{place}: offset {offset} is reported as incomplete, but is outside of {commit} (commit point) to {end} \
+                 (restore end), or out of order: the lowest allowed is {next}"
             ));
         }
     }
@@ -371,7 +400,7 @@ mod tests {
             let last = wrong.last().copied().unwrap();
             let reason = ledger(start(10, Some(100)), wrong).unwrap_err();
             let expected = format!(
-                "crawl.frontier/3: offset {last} is said to be incomplete, but lies outside of 10 (commit point) to 100"
+                "crawl.frontier/3: offset {last} is reported as incomplete, but is outside of 10 (commit point) to 100"
             );
             assert!(reason.starts_with(&expected), "{reason}");
         }

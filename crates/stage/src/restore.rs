@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use crate::{
-    Position, RestoreFrom, RestoreSpec, StageError,
+    Clock, Position, RestoreFrom, RestoreSpec, StageError,
     claim::{claim, is_claim},
     metadata::{Crasher, Metadata, is_condemned},
 };
@@ -79,7 +79,7 @@ pub(crate) struct Opener {
     pub(crate) claims: &'static [Topic],
     pub(crate) tails: &'static [Topic],
     pub(crate) restores: Vec<RestoreSpec>,
-    pub(crate) now: Millis,
+    pub(crate) clock: Arc<dyn Clock>,
     /// Maximum time without a record while some are missing, after which a replay fails.
     pub(crate) patience: Duration,
     /// Poison records known to the loop.
@@ -97,7 +97,7 @@ impl Opener {
 
     async fn open(&mut self, to: &Sender<OpeningMessage>) -> Result<Ready, StageError> {
         // Claims come first: the restore covers everything that the logs contain before them, from any writer.
-        let records = self.claims.iter().map(|&topic| claim(self.at(topic), self.service, self.now)).collect();
+        let records = self.claims.iter().map(|&topic| claim(self.at(topic), self.service, self.clock.now())).collect();
         let claims = if self.claims.is_empty() { vec![] } else { self.log.append(records).await? };
         self.refresh(to).await;
         let mut starts = self.commit_points().await?;
@@ -107,9 +107,12 @@ impl Opener {
             let place = self.at(spec.topic);
             let claimed = self.claims.iter().position(|&topic| topic == spec.topic);
             let bounds = self.log.bounds(place).await?;
+            let commit = starts.iter().find(|start| start.place == place).map(|start| start.commit);
+            let read_from = never_below(spec.from, commit, bounds);
+            if let Some(first) = starts.first_mut() {
+                first.metadata.crashers.retain(|crasher| !crasher.is_below(place, read_from));
+            }
             let end = claimed.and_then(|index| claims.get(index).copied()).unwrap_or(bounds.end);
-            let start = starts.iter_mut().find(|start| start.place == place);
-            let commit = start.as_ref().map(|start| start.commit);
             let doubt = self.doubt(spec.from, place, commit, Bounds { end, ..bounds }).await?;
             let mut from = self.from(spec.from, place, commit, bounds).await?;
             if let RestoreFrom::Back(_) = spec.from {
@@ -123,7 +126,8 @@ impl Opener {
                 }
             };
             // After a look back, incomplete records are still to be received.
-            if let (Some(start), false) = (start, matches!(spec.from, RestoreFrom::Back(_))) {
+            let start = starts.iter_mut().find(|start| start.place == place);
+            if let Some(start) = start.filter(|_| !matches!(spec.from, RestoreFrom::Back(_))) {
                 start.restored_to = Some(end);
             }
             self.replay(place, from, end, to).await?;
@@ -186,11 +190,11 @@ impl Opener {
             RestoreFrom::Offset(offset) if (bounds.start..=bounds.end).contains(&offset) => Ok(offset),
             RestoreFrom::Offset(offset) => {
                 let Bounds { start, end } = bounds;
-                Err(self.halt(format!("{place}: the index stands at {offset}, but the log holds {start} to {end}")))
+                Err(self.halt(format!("{place}: the index is at {offset}, but the log holds {start} to {end}")))
             }
             RestoreFrom::Back(back) => {
                 let back = Millis::try_from(back.as_millis()).unwrap_or(Millis::MAX);
-                Ok(self.log.offset_at(place, self.now.saturating_sub(back)).await?)
+                Ok(self.log.offset_at(place, self.clock.now().saturating_sub(back)).await?)
             }
         }
     }
@@ -221,7 +225,7 @@ impl Opener {
                 if moved_at.elapsed() > self.patience {
                     let (position, seconds) = (reader.position(), self.patience.as_secs());
                     return Err(self.halt(format!(
-                        "{place}: nothing could be restored between {position} and {end} for {seconds} s"
+                        "{place}: no record could be restored between {position} and {end} for {seconds} s"
                     )));
                 }
                 continue;
@@ -254,7 +258,7 @@ impl Opener {
     ) -> Result<Option<String>, StageError> {
         let RestoreFrom::Proven { position, within } = from else { return Ok(None) };
         let reason = out_of_reach(position, commit, bounds)
-            .or_else(|| within.and_then(|within| too_old(position, self.now, within)));
+            .or_else(|| within.and_then(|within| too_old(position, self.clock.now(), within)));
         if reason.is_some() {
             return Ok(reason);
         }
@@ -281,20 +285,29 @@ impl Opener {
     }
 }
 
+/// Returns the offset below which no restore reads a log again, even if the index is lost. Pure.
+fn never_below(from: RestoreFrom, commit: Option<Offset>, bounds: Bounds) -> Offset {
+    match from {
+        RestoreFrom::CommitPoint | RestoreFrom::Proven { .. } => commit.unwrap_or(bounds.start),
+        RestoreFrom::Start | RestoreFrom::Offset(_) | RestoreFrom::Back(_) => bounds.start,
+    }
+}
+
 /// Returns the reason why an index cannot continue from its checkpoint in this log, if so. Pure.
 fn out_of_reach(position: Position, commit: Option<Offset>, bounds: Bounds) -> Option<String> {
     let (offset, Bounds { start, end }) = (position.offset, bounds);
     if !(start..end).contains(&offset) {
-        return Some(format!("it stands at {offset}, but the log holds {start} to {end}"));
+        return Some(format!("it is at {offset}, but the log holds {start} to {end}"));
     }
     let commit = commit.filter(|&commit| offset.saturating_add(1) < commit)?;
-    Some(format!("it stands at {offset}, below the commit point {commit}"))
+    Some(format!("it is at {offset}, below the commit point {commit}"))
 }
 
 /// Returns the reason why an index over a compacted log is too old, if so. Pure.
 fn too_old(position: Position, now: Millis, within: Duration) -> Option<String> {
     let age = u128::try_from(now.saturating_sub(position.timestamp_ms)).unwrap_or(0);
-    (age > within.as_millis()).then(|| format!("its last record was made {} s ago; tombstones may be gone", age / 1000))
+    (age > within.as_millis())
+        .then(|| format!("its last record was made {} s ago; tombstones may have been deleted", age / 1000))
 }
 
 /// Returns the reason why a stage cannot start at its commit point, if so. Pure.
@@ -302,16 +315,16 @@ fn misplaced(place: TopicPartition, group: &str, commit: Option<Offset>, bounds:
     let Bounds { start, end } = bounds;
     match commit {
         None if start > 0 => Some(format!(
-            "{place}: the group `{group}` has no commit and so begins at 0, but the log begins at {start}: records \
-             have expired; commit {start} for it if they are not missed"
+            "{place}: the group `{group}` has no commit and would start at 0, but the log starts at {start}: records \
+             were deleted before they were read; commit {start} for the group to skip them"
         )),
         Some(commit) if commit < start => Some(format!(
-            "{place}: the group `{group}` stands at {commit}, but the log begins at {start}: records have expired; \
-             commit {start} for it if they are not missed"
+            "{place}: the group `{group}` has committed {commit}, but the log starts at {start}: records were deleted \
+             before they were read; commit {start} for the group to skip them"
         )),
         Some(commit) if commit > end => Some(format!(
-            "{place}: the group `{group}` stands at {commit}, but the log ends at {end}: it is not the log that was \
-             committed for; restore that log, or commit an offset of this one"
+            "{place}: the group `{group}` has committed {commit}, but the log ends at {end}: this is not the log that \
+             was committed for; restore that log, or commit an offset of this one"
         )),
         _ => None,
     }
@@ -324,13 +337,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_log_is_read_again_from_the_commit_point_only_if_its_restore_begins_there() {
+        let position = Position { offset: 17, timestamp_ms: 1_000_000, hash: 0 };
+        let bounds = Bounds { start: 10, end: 20 };
+        let below = |from, commit| never_below(from, commit, bounds);
+        for from in [RestoreFrom::CommitPoint, RestoreFrom::Proven { position, within: None }] {
+            assert_eq!([below(from, Some(15)), below(from, None)], [15, 10]);
+        }
+        for from in [RestoreFrom::Start, RestoreFrom::Offset(17), RestoreFrom::Back(Duration::from_secs(60))] {
+            assert_eq!(below(from, Some(15)), 10);
+        }
+    }
+
+    #[test]
     fn an_index_is_trusted_only_within_the_log_above_the_commit_point_and_not_too_old() {
         let at = |offset| Position { offset, timestamp_ms: 1_000_000, hash: 0 };
         let bounds = Bounds { start: 10, end: 20 };
         let why = |offset, commit| out_of_reach(at(offset), commit, bounds).unwrap_or_default();
-        assert!(why(9, None).contains("it stands at 9, but the log holds 10 to 20"));
-        assert!(why(20, None).contains("it stands at 20, but the log holds 10 to 20"));
-        assert!(why(13, Some(15)).contains("it stands at 13, below the commit point 15"));
+        assert!(why(9, None).contains("it is at 9, but the log holds 10 to 20"));
+        assert!(why(20, None).contains("it is at 20, but the log holds 10 to 20"));
+        assert!(why(13, Some(15)).contains("it is at 13, below the commit point 15"));
         assert_eq!([why(14, Some(15)), why(19, Some(10)), why(10, None)], ["", "", ""]);
         let old = |now| too_old(at(12), now, Duration::from_secs(60));
         assert!(old(1_060_001).unwrap().contains("60 s ago"));
@@ -343,8 +369,8 @@ mod tests {
         let bounds = Bounds { start: 10, end: 20 };
         let why = |commit| misplaced(place, "dedup", commit, bounds);
         assert!(why(None).unwrap().contains("crawl.seeds/3: the group `dedup` has no commit"));
-        assert!(why(Some(9)).unwrap().contains("stands at 9, but the log begins at 10"));
-        assert!(why(Some(21)).unwrap().contains("stands at 21, but the log ends at 20"));
+        assert!(why(Some(9)).unwrap().contains("has committed 9, but the log starts at 10"));
+        assert!(why(Some(21)).unwrap().contains("has committed 21, but the log ends at 20"));
         assert_eq!((why(Some(10)), why(Some(20))), (None, None));
         assert_eq!(misplaced(place, "dedup", None, Bounds { start: 0, end: 20 }), None);
     }

@@ -28,7 +28,7 @@ const WITHIN: Duration = Duration::from_secs(20);
 
 /// Failure to sweep some topic-partitions; all others were swept.
 #[derive(Debug, thiserror::Error)]
-#[error("{places} topic-partitions were not swept; the first error: {first}")]
+#[error("records of {places} topic-partitions could not be deleted; the first error: {first}")]
 pub struct SweepError {
     /// Number of topic-partitions.
     pub places: usize,

@@ -21,7 +21,8 @@ pub struct RunnerConfig {
     /// Minimum time between two commits while records are in flight. 50 ms suits the embedded log; on Kafka, where a
     /// commit is a round trip, one or two seconds suffice.
     pub commit_interval: Duration,
-    /// Timeout per commit request; an unanswered commit counts as refused.
+    /// Timeout per commit request; an unanswered commit counts as refused. After a wait of `frozen_after` or longer the
+    /// process counts as suspended.
     pub commit_timeout: Duration,
     /// Maximum time for which commits may be refused before the stage ends.
     pub commit_patience: Duration,
@@ -164,7 +165,7 @@ impl<S: Stage> Runner<S> {
     fn uneven_topics(&self) -> Result<Option<String>, LogError> {
         let topics = self.stage.topics();
         if !(1..=TopicSet::MOST).contains(&topics.len()) {
-            return Ok(Some(format!("a stage of {} topics; allowed are 1 to {}", topics.len(), TopicSet::MOST)));
+            return Ok(Some(format!("the stage has {} topics; allowed are 1 to {}", topics.len(), TopicSet::MOST)));
         }
         let mut counts: Vec<(topic::Topic, Partition)> = vec![];
         for &topic in topics.iter().chain(self.stage.claims()).chain([&topic::DEAD_LETTERS]) {
@@ -172,7 +173,7 @@ impl<S: Stage> Runner<S> {
         }
         let (first, partitions) = counts[0];
         Ok(counts.iter().find(|(_, count)| *count != partitions).map(|(other, count)| {
-            format!("{first} has {partitions} partitions, {other} has {count}: create {other} anew with {partitions}")
+            format!("{first} has {partitions} partitions, {other} has {count}: recreate {other} with {partitions}")
         }))
     }
 }

@@ -85,7 +85,7 @@ pub enum StageError {
         reason: String,
     },
     /// Work was due and nothing progressed.
-    #[error("{service}: work is due and nothing moved for {seconds} s")]
+    #[error("{service}: work is due, but nothing has progressed for {seconds} s")]
     Stalled {
         /// Name of the service.
         service: &'static str,
@@ -142,10 +142,10 @@ pub trait Stage: Send + 'static {
         &[]
     }
 
-    /// Returns the topics that are read completely, independently of the open partitions (`crawl.control`): once per
-    /// process, from their start, before the first partition opens, and then continuously. All their records are passed
-    /// to [`Stage::follow`], in order within each partition. Before a partition opens, the stage has received
-    /// everything that they contained when its opening began.
+    /// Returns the topics of which all partitions are read, whichever are open (`crawl.control`): once per process,
+    /// from their start, before the first partition opens, and then continuously while a partition is open or being
+    /// opened. All their records are passed to [`Stage::follow`], in order within each partition. Before a partition
+    /// opens, the stage has received everything that they contained when its opening began.
     fn tails(&self) -> &'static [Topic] {
         &[]
     }

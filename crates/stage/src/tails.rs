@@ -60,6 +60,12 @@ impl Tails {
 
     /// Requests a refresh that starts after this call.
     pub(crate) fn wait(&mut self, waiter: Option<Waiter>) {
+        // The tails may have waited for a partition since the refresh began.
+        if !self.delays_an_opening()
+            && let Some(refresh) = &mut self.running
+        {
+            refresh.moved_at = Instant::now();
+        }
         self.waiting.extend(waiter);
         self.wanted = true;
     }
@@ -111,11 +117,16 @@ impl Tails {
     pub(crate) fn overdue(&self, patience: Duration) -> Option<String> {
         let refresh = self.running.as_ref().filter(|refresh| refresh.moved_at.elapsed() > patience)?;
         let (place, (position, end)) = refresh.missing.first_key_value()?;
-        let opening = |waiter: &Waiter| matches!(waiter, Waiter::Opening(opening) if !opening.is_closed());
-        // Waiters for the next refresh wait for this one, too.
-        let waits = refresh.waiters.iter().chain(&self.waiting).any(opening);
         let seconds = patience.as_secs();
-        waits.then(|| format!("{place}: nothing could be read between {position} and {end} for {seconds} s"))
+        let reason = || format!("{place}: nothing could be read between {position} and {end} for {seconds} s");
+        self.delays_an_opening().then(reason)
+    }
+
+    /// Returns `true` if a partition waits for the running refresh, or for the next one and therefore for both.
+    fn delays_an_opening(&self) -> bool {
+        let running = self.running.iter().flat_map(|refresh| &refresh.waiters);
+        let opening = |waiter: &Waiter| matches!(waiter, Waiter::Opening(opening) if !opening.is_closed());
+        running.chain(&self.waiting).any(opening)
     }
 }
 
@@ -197,6 +208,24 @@ mod tests {
         assert_eq!(tails.overdue(patience).as_deref(), Some(reason));
         drop(waits);
         assert_eq!(tails.overdue(patience), None, "nothing waits for it any more");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_patience_of_an_opening_does_not_begin_before_it() {
+        let mut tails = Tails::new(vec![at(0)]);
+        tails.wait(None);
+        tails.begin().unwrap();
+        tails.expect(at(0), 3, 9);
+        tails.expected();
+        let patience = Duration::from_secs(60);
+        tokio::time::advance(Duration::from_secs(3600)).await;
+        let (opening, _waits) = oneshot::channel();
+        tails.wait(Some(Waiter::Opening(opening)));
+        assert_eq!(tails.overdue(patience), None);
+        tokio::time::advance(Duration::from_secs(40)).await;
+        tails.wait(Some(Waiter::Opening(oneshot::channel().0)));
+        tokio::time::advance(Duration::from_secs(40)).await;
+        assert!(tails.overdue(patience).is_some(), "the next one does not extend it");
     }
 
     proptest! {

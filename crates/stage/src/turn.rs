@@ -115,7 +115,10 @@ pub(crate) struct Turns<S: Stage> {
     pub(crate) rejects: Vec<(Origin, String)>,
     pub(crate) actions: Actions<S::Job, S::Effect>,
 
+    /// Time passed to the stage: read in each loop iteration, and after everything that may have waited.
     pub(crate) now: Millis,
+    /// Time of the last check whether the process was suspended.
+    pub(crate) checked_ms: Millis,
     pub(crate) watchdog: Watchdog,
     pub(crate) samples: Samples,
     pub(crate) ends_by: Option<Instant>,
@@ -148,7 +151,7 @@ impl<S: Stage> Turns<S> {
         let lags = topics.iter().map(|&topic| (topic, metrics.lag(&group, topic.0))).collect();
         let metrics = metrics.service(service);
         let consumer = log.consumer(&group, topics)?;
-        let now = Instant::now();
+        let (now, now_ms) = (Instant::now(), clock.now());
         Ok(Self {
             service,
             topics,
@@ -156,7 +159,8 @@ impl<S: Stage> Turns<S> {
             group,
             worker,
             effects: Effects { log: log.clone(), perform, metrics: metrics.clone() },
-            now: clock.now(),
+            now: now_ms,
+            checked_ms: now_ms,
             clock,
             metrics,
             pulse,
@@ -203,7 +207,7 @@ impl<S: Stage> Turns<S> {
     /// Runs the loop until shutdown has completed, then leaves the group.
     pub(crate) async fn run(mut self, shutdown: CancellationToken) -> Result<(), StageError> {
         tracing::info!(service = self.service, group = &*self.group, topics = ?self.topics, "joined");
-        self.load_crashers().await;
+        let _ = shutdown.run_until_cancelled(self.load_crashers()).await;
         let result = Caught::new(self.serve(&shutdown)).await;
         let result = result.unwrap_or_else(|thrown| Err(StageError::panicked(self.service, &thrown)));
         match &result {
@@ -215,11 +219,11 @@ impl<S: Stage> Turns<S> {
             opener.abort();
         }
         if let Err(error) = result {
-            tracing::error!(service = self.service, %error, "the stage ends; what was in flight is repeated at the next start");
+            tracing::error!(service = self.service, %error, "the stage failed; a restart repeats work in flight");
             return Err(error);
         }
         let Ok(closed) = timeout(self.config.commit_timeout, self.consumer.close()).await else {
-            let reason = format!("the group was not left within {:?}", self.config.commit_timeout);
+            let reason = format!("leaving the group took longer than {:?}", self.config.commit_timeout);
             return Err(LogError::Fatal(reason).into());
         };
         closed?;
@@ -237,8 +241,10 @@ impl<S: Stage> Turns<S> {
                 timer.as_mut().reset(wake_at);
             }
             self.turns_without_poll += 1;
+            let follows = self.can_note();
             let Self { consumer, openings, followers, flights, results, done, .. } = self;
-            // The order is fixed, and each arm is handled in bounded portions:
+            // The order is fixed, each arm is handled in bounded portions, and no arm starves another: what is ready of
+            // 3 and 4 is taken in every iteration.
             // 1. shutdown: must be handled regardless of the load;
             // 2. tick: leases, deadlines and the watchdog depend on time, and late ticks are wrong ticks;
             // 3. rebalance: a partition that opens late is processed late, and no other member processes it meanwhile;
@@ -252,31 +258,23 @@ impl<S: Stage> Turns<S> {
                     () = &mut cancelled, if self.ends_by.is_none() => Woken::Shutdown,
                     () = &mut timer => Woken::Tick,
                     Some(message) = openings.1.recv() => Woken::Opening(message),
-                    Some(followed) = followers.next() => Woken::Followed(followed),
+                    Some(followed) = followers.next(), if follows => Woken::Followed(followed),
                     Some(landed) = flights.next(), if !flights.is_empty() => Woken::Landed(landed),
                     _ = results.1.recv_many(done, RESULTS_A_TURN) => Woken::Done,
                     event = consumer.poll(POLL_WAIT) => Woken::Event(event?),
                 }
             };
-            self.begin_turn().await?;
+            self.read_clock().await?;
             self.handle(woken).await?;
-            self.take_what_is_ready()?;
+            self.take_messages().await?;
+            // Both may have waited for a commit.
+            self.read_clock().await?;
+            self.take_completions()?;
             self.end_turn().await?;
             if self.is_over() {
                 return Ok(());
             }
         }
-    }
-
-    /// Reads the clock. A gap since the last iteration means that the process was suspended.
-    async fn begin_turn(&mut self) -> Result<(), StageError> {
-        let last = std::mem::replace(&mut self.now, self.clock.now());
-        let gap = u64::try_from(self.now.saturating_sub(last)).unwrap_or(0);
-        if u128::from(gap) >= self.config.frozen_after.as_millis() {
-            self.prove_ownership(gap).await?;
-            self.now = self.clock.now();
-        }
-        Ok(())
     }
 
     async fn handle(&mut self, woken: Woken<S>) -> Result<(), StageError> {
@@ -298,8 +296,22 @@ impl<S: Stage> Turns<S> {
         }
     }
 
+    /// Takes one message of the openings and one of the tailed logs, whatever woke the loop: the arm of a restore is
+    /// ready for minutes.
+    async fn take_messages(&mut self) -> Result<(), StageError> {
+        if let Ok(message) = self.openings.1.try_recv() {
+            self.opening(message).await?;
+        }
+        if self.can_note()
+            && let Some(followed) = self.followers.try_next()
+        {
+            self.followed(followed)?;
+        }
+        Ok(())
+    }
+
     /// Collects completions that are already available, so that the plans they cause join this iteration's batch.
-    fn take_what_is_ready(&mut self) -> Result<(), StageError> {
+    fn take_completions(&mut self) -> Result<(), StageError> {
         for _ in 0..LANDINGS_A_TURN {
             let Some(Some(landed)) = self.flights.next().now_or_never() else { break };
             self.landed(landed?)?;
@@ -441,7 +453,7 @@ impl<S: Stage> Turns<S> {
             Completion::Late => self.metrics.late.inc(),
             Completion::Twice => {
                 self.metrics.repeated.inc();
-                tracing::error!(service = self.service, ?origin, "completed twice, or never delivered");
+                tracing::error!(service = self.service, ?origin, "a record was completed twice, or never delivered");
             }
         }
     }

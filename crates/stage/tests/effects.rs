@@ -200,7 +200,7 @@ async fn a_wrong_setting_and_topics_of_different_widths_are_refused_by_name() {
     let error = play(stage, &MemoryLog::new(&uneven), config()).ended().await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "scripted: crawl.seeds has 4 partitions, crawl.discovered has 8: create crawl.discovered anew with 4"
+        "scripted: crawl.seeds has 4 partitions, crawl.discovered has 8: recreate crawl.discovered with 4"
     );
 }
 

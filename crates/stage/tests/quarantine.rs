@@ -92,6 +92,55 @@ async fn a_followed_record_that_panics_its_reader_is_found_when_the_next_start_r
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_tailed_record_that_panics_its_reader_waits_for_a_partition_under_which_its_crash_is_counted() {
+    let log = MemoryLog::scripted(&specs());
+    fill(&log, at(topic::CONTROL, 1), "bad", 1).await;
+    let start = || {
+        let (mut stage, seen) = stage(&["bad0".to_owned()]);
+        stage.tails = &[topic::CONTROL];
+        (play(stage, &log, config()), seen)
+    };
+    for life in 0..4 {
+        let (running, seen) = start();
+        a_while().await;
+        assert!(!running.task.is_finished(), "it is not passed to the stage before");
+        log.assign("scripted", life, &[at(topic::SEEDS, 0)]).unwrap();
+        if life < 3 {
+            let error = running.ended().await.unwrap_err().to_string();
+            assert_eq!(error, "scripted panicked: poisoned by bad0");
+        } else {
+            until_seen(&seen, "the opening", |seen| seen.opened.len() == 1).await;
+            assert_eq!(condemned(&log), ["bad0"]);
+            running.end().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_condemned_record_is_remembered_until_the_commit_point_has_passed_it() {
+    let log = MemoryLog::new(&specs());
+    let place = at(topic::FRONTIER, 2);
+    fill(&log, place, "url", 4).await;
+    let start = || {
+        let (mut stage, seen) = Scripted::new(&[topic::FRONTIER], |_, _, _| {});
+        stage.restores = vec![RestoreSpec { topic: topic::FRONTIER, from: RestoreFrom::CommitPoint, follow: false }];
+        stage.poison = vec!["url1".to_owned()];
+        (play(stage, &log, config()), seen)
+    };
+    for _ in 0..3 {
+        start().0.ended().await.unwrap_err();
+    }
+    for is_read in [true, false] {
+        let (running, seen) = start();
+        until_seen(&seen, "the openings", |seen| seen.opened.len() == 4).await;
+        running.end().await.unwrap();
+        let kept = metadata(&log, place).await;
+        assert_eq!((committed(&log, place).await, kept.contains("crashers")), (Some(4), is_read), "{kept}");
+    }
+    assert_eq!(condemned(&log), ["url1"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_slow_record_whose_process_is_killed_nine_times_is_processed_in_the_end() {
     let log = MemoryLog::new(&specs());
     fill(&log, at(topic::SEEDS, 0), "slow", 1).await;

@@ -7,7 +7,10 @@ use std::{sync::Arc, time::Duration};
 use orbweaver_log::{Log, LogError, MemoryLog, memory::Fate};
 use orbweaver_messages::topic;
 use orbweaver_stage::ScriptedClock;
-use play::*;
+use play::{
+    watched::{Call, Watched},
+    *,
+};
 
 const SEEDS: &[topic::Topic] = &[topic::SEEDS];
 const BOTH: &[topic::Topic] = &[topic::FRONTIER, topic::OUTCOMES];
@@ -211,7 +214,7 @@ async fn a_frozen_member_does_nothing_before_a_commit_proves_that_it_still_owns(
     let (gone, ours) = (at(topic::SEEDS, 0), at(topic::SEEDS, 1));
     let (stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
     let clock = Arc::new(ScriptedClock::at(1_000_000));
-    let first = play_by(clock.clone(), stage, &log);
+    let first = play_by(clock.clone(), stage, Arc::new(log.clone()));
     joined(&log, &[gone, ours]).await;
     until_seen(&seen, "both", |seen| seen.opened.len() == 2).await;
     let (other, _) = Scripted::new(SEEDS, |_, _, _| {});
@@ -236,7 +239,7 @@ async fn a_stage_that_begins_requests_is_told_how_long_it_owns_also_while_nothin
     let (mut stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
     stage.needs_proof = true;
     let clock = Arc::new(ScriptedClock::at(1_000_000));
-    let play = play_by(clock.clone(), stage, &log);
+    let play = play_by(clock.clone(), stage, Arc::new(log.clone()));
     joined(&log, &[place]).await;
     until_seen(&seen, "the first proof", |seen| seen.owned_until == [1_020_000]).await;
     clock.advance(3_000);
@@ -249,5 +252,22 @@ async fn a_stage_that_begins_requests_is_told_how_long_it_owns_also_while_nothin
     assert_eq!(seen.lock().unwrap().owned_until.len(), told, "a commit that was refused proves nothing");
     clock.advance(4_000);
     until_seen(&seen, "the next that is taken", |seen| seen.owned_until.last() == Some(&1_027_000)).await;
+    play.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_partition_opens_with_the_time_after_a_commit_that_was_answered_late() {
+    let log = MemoryLog::scripted(&specs());
+    let (stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
+    let clock = Arc::new(ScriptedClock::at(1_000_000));
+    let (slow, mut watched) = (clock.clone(), Watched::new(&log));
+    watched.hook = Arc::new(move |call| {
+        if call == Call::Commit {
+            slow.advance(15_000);
+        }
+    });
+    let play = play_by(clock, stage, Arc::new(watched));
+    joined(&log, &[at(topic::SEEDS, 0)]).await;
+    until_seen(&seen, "the opening", |seen| seen.opened_at == [1_015_000]).await;
     play.kill().await;
 }

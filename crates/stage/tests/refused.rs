@@ -4,19 +4,14 @@
 
 mod play;
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use futures::future::{BoxFuture, FutureExt as _, ready};
-use orbweaver_log::{
-    Bounds, Commit, Consumer, Delivered, Log, LogError, MemoryLog, Offset, Partition, Reader, Record, TopicPartition,
-};
-use orbweaver_messages::{DeadLetter, Millis, Topic, topic};
-use orbweaver_stage::{DEAD_LETTER_CUT_HEADER, DEAD_LETTER_HEADER, Plan, Runner, Step};
-use play::*;
+use orbweaver_log::{Delivered, Log, MemoryLog, Record};
+use orbweaver_messages::{DeadLetter, topic};
+use orbweaver_stage::{DEAD_LETTER_CUT_HEADER, DEAD_LETTER_HEADER, Plan, Step};
+use play::{watched::Watched, *};
 use proptest::prelude::*;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 const SEEDS: &[topic::Topic] = &[topic::SEEDS];
 /// Record limit of these logs.
@@ -55,7 +50,7 @@ async fn a_plan_ends_with_its_refused_record_and_its_neighbours_go_on() {
     assert_eq!((settled, seen.refused), (vec![0, 2], vec![1]));
     let letters = log.records(at(topic::DEAD_LETTERS, 0));
     assert_eq!((letters.len(), text(&letters[0])), (1, "seed1".to_owned()));
-    let wanted = "a record made of it was refused: crawl.discovered/0: a record of 1004 bytes; allowed are 1000";
+    let wanted = "a record produced from it was refused: crawl.discovered/0: a record of 1004 bytes; allowed are 1000";
     assert_eq!((letter(&letters[0]).offset, letter(&letters[0]).reason.as_str()), (1, wanted));
     play.end().await.unwrap();
 }
@@ -105,68 +100,15 @@ async fn a_dead_letter_that_would_be_too_large_goes_without_a_part_and_says_so()
     play.end().await.unwrap();
 }
 
-/// A log that opens no reader before a time.
-struct Away {
-    inner: MemoryLog,
-    until: Instant,
-}
-
-impl Log for Away {
-    fn partitions(&self, topic: Topic) -> Result<Partition, LogError> {
-        self.inner.partitions(topic)
-    }
-
-    fn record_limit(&self) -> usize {
-        self.inner.record_limit()
-    }
-
-    fn append(&self, records: Vec<Record>) -> BoxFuture<'_, Result<Vec<Offset>, LogError>> {
-        self.inner.append(records)
-    }
-
-    fn consumer(&self, group: &str, topics: &[Topic]) -> Result<Box<dyn Consumer>, LogError> {
-        self.inner.consumer(group, topics)
-    }
-
-    fn reader(&self, place: TopicPartition, from: Offset) -> BoxFuture<'_, Result<Box<dyn Reader>, LogError>> {
-        if Instant::now() < self.until {
-            return ready(Err(LogError::Unavailable("no leader".to_owned()))).boxed();
-        }
-        self.inner.reader(place, from)
-    }
-
-    fn bounds(&self, place: TopicPartition) -> BoxFuture<'_, Result<Bounds, LogError>> {
-        self.inner.bounds(place)
-    }
-
-    fn offset_at(&self, place: TopicPartition, timestamp_ms: Millis) -> BoxFuture<'_, Result<Offset, LogError>> {
-        self.inner.offset_at(place, timestamp_ms)
-    }
-
-    fn committed<'a>(
-        &'a self,
-        group: &'a str,
-        places: &'a [TopicPartition],
-    ) -> BoxFuture<'a, Result<Vec<Option<Commit>>, LogError>> {
-        self.inner.committed(group, places)
-    }
-
-    fn delete_below(&self, place: TopicPartition, before: Offset) -> BoxFuture<'_, Result<(), LogError>> {
-        self.inner.delete_below(place, before)
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_rejected_record_waits_for_a_log_that_is_unavailable_for_minutes() {
     let log = log();
     let place = at(topic::SEEDS, 0);
     fill(&log, place, "seed", 1).await;
     let until = Instant::now() + Duration::from_secs(120);
-    let (stage, seen) = Scripted::new(SEEDS, |origin, _, told| told.rejects.push((*origin, "bad".to_owned())));
-    let outside = || Outside(seen.clone());
-    let (shutdown, away) = (CancellationToken::new(), Arc::new(Away { inner: log.clone(), until }));
-    let runner = Runner::new(stage, away, outside(), outside(), config());
-    let play = Play { shutdown: shutdown.clone(), task: tokio::spawn(runner.run(shutdown)) };
+    let (stage, _) = Scripted::new(SEEDS, |origin, _, told| told.rejects.push((*origin, "bad".to_owned())));
+    let away = Watched { away_until: until, ..Watched::new(&log) };
+    let play = Play::of(runner(stage, Arc::new(away), config()));
     tokio::time::sleep_until(until).await;
     until_committed(&log, place, 1).await;
     let letters = log.records(at(topic::DEAD_LETTERS, 0));

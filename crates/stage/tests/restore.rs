@@ -4,11 +4,11 @@
 
 mod play;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use orbweaver_log::{Log, LogError, MemoryLog, memory::Fate};
 use orbweaver_messages::{DeadLetter, Topic, topic};
-use orbweaver_stage::{DEAD_LETTER_HEADER, Position, RestoreFrom, RestoreSpec, is_claim};
+use orbweaver_stage::{DEAD_LETTER_HEADER, Position, RestoreFrom, RestoreSpec, RunnerConfig, ScriptedClock, is_claim};
 use play::*;
 
 const SEEDS: &[Topic] = &[topic::SEEDS];
@@ -62,6 +62,29 @@ async fn after_a_restore_reading_goes_on_at_the_claim_while_the_commit_stays_at_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_claim_carries_the_time_at_which_it_is_written_however_long_its_partition_waited_to_be_opened() {
+    let log = MemoryLog::new(&specs());
+    log.hold_appends(true);
+    let (mut stage, seen) = Scripted::new(FRONTIER, |_, _, _| {});
+    stage.claims = FRONTIER;
+    let clock = Arc::new(ScriptedClock::at(1_000_000));
+    let config = RunnerConfig { restores_at_once: 1, ..config() };
+    let running = Play::of(runner(stage, Arc::new(log.clone()), config).with_clock(clock.clone()));
+    let written = || -> Vec<_> {
+        let claims = (0..PARTITIONS).flat_map(|partition| log.records(at(topic::FRONTIER, partition)));
+        claims.map(|claim| claim.timestamp_ms).collect()
+    };
+    until("the first claim", || async { written() == [1_000_000] }).await;
+    clock.advance(60_000);
+    log.hold_appends(false);
+    until_seen(&seen, "the openings", |seen| seen.opened.len() == 4).await;
+    let mut written = written();
+    written.sort_unstable();
+    assert_eq!(written, [1_000_000, 1_060_000, 1_060_000, 1_060_000]);
+    running.end().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_restore_begins_behind_the_record_at_which_an_index_stands_if_that_is_the_one_in_the_log() {
     let log = MemoryLog::new(&specs());
     for partition in 0..4 {
@@ -99,7 +122,7 @@ async fn an_incomplete_offset_of_a_topic_that_was_not_restored_is_refused() {
     let (stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
     seen.lock().unwrap().incomplete = vec![(topic::SEEDS, 3)];
     let error = play(stage, &log, config()).ended().await.unwrap_err().to_string();
-    assert_eq!(error, "scripted: offset 3 of crawl.seeds is said to be incomplete, but crawl.seeds was not restored");
+    assert_eq!(error, "scripted: offset 3 of crawl.seeds is reported as incomplete, but crawl.seeds was not restored");
 }
 
 #[tokio::test(start_paused = true)]
@@ -126,11 +149,8 @@ async fn looked_back(back: Option<u64>) -> Vec<String> {
     seen.lock().unwrap().back = back;
     stage.tails = CONTROL;
     stage.restores = vec![from(topic::OUTCOMES, RestoreFrom::Back(Duration::from_secs(60)))];
-    let outside = || Outside(seen.clone());
-    let clock = std::sync::Arc::new(orbweaver_stage::ScriptedClock::at(now));
-    let runner = orbweaver_stage::Runner::new(stage, std::sync::Arc::new(log), outside(), outside(), config());
-    let shutdown = tokio_util::sync::CancellationToken::new();
-    let running = Play { shutdown: shutdown.clone(), task: tokio::spawn(runner.with_clock(clock).run(shutdown)) };
+    let clock = Arc::new(ScriptedClock::at(now));
+    let running = Play::of(runner(stage, Arc::new(log), config()).with_clock(clock));
     until_seen(&seen, "the openings", |seen| seen.opened.len() == 4).await;
     running.end().await.unwrap();
     let seen = seen.lock().unwrap();
@@ -144,7 +164,7 @@ async fn a_stage_halts_when_the_log_no_longer_holds_what_it_has_to_read() {
     log.delete_below(at(topic::SEEDS, 2), 4).await.unwrap();
     let (stage, _) = Scripted::new(SEEDS, |_, _, _| {});
     let error = play(stage, &log, config()).ended().await.unwrap_err().to_string();
-    assert!(error.contains("crawl.seeds/2: the group `scripted` has no commit and so begins at 0"), "{error}");
+    assert!(error.contains("crawl.seeds/2: the group `scripted` has no commit and would start at 0"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -186,7 +206,7 @@ async fn a_record_that_kills_its_reader_ends_in_the_dead_letters_and_the_others_
     let letter: DeadLetter = serde_json::from_slice(letters[0].header(DEAD_LETTER_HEADER).unwrap()).unwrap();
     assert_eq!(
         (letter.offset, letter.reason.as_str()),
-        (7, "the process ended while this was the only record in work: 3 crashes, 0 unexplained ends")
+        (7, "the process ended while only this record was in flight: 3 crashes, 0 unexplained ends")
     );
     running.end().await.unwrap();
     assert_eq!(metadata(&log, place).await, r#"{"stage":"at crawl.seeds/0"}"#, "an orderly end leaves no count");

@@ -5,93 +5,17 @@
 mod play;
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
-use futures::future::BoxFuture;
-use orbweaver_log::{
-    Bounds, Cleanup, Commit, Consumer, Log, LogError, MemoryLog, Offset, Partition, Reader, Record, TopicPartition,
-    TopicSpec,
-};
-use orbweaver_messages::{Millis, Topic, topic};
-use orbweaver_stage::{Runner, RunnerConfig};
-use play::*;
-use tokio_util::sync::CancellationToken;
+use orbweaver_log::{Cleanup, Log, MemoryLog, TopicSpec};
+use orbweaver_messages::{Topic, topic};
+use orbweaver_stage::{RestoreFrom, RestoreSpec, RunnerConfig};
+use play::{watched::Watched, *};
 
 const SEEDS: &[Topic] = &[topic::SEEDS];
 const CONTROL: &[Topic] = &[topic::CONTROL];
-
-/// A log that counts the readers created, and whose topics may seem to end later than they do.
-struct Watched {
-    inner: MemoryLog,
-    readers: AtomicUsize,
-    /// Number of records by which the end of every partition of `crawl.control` seems to be later.
-    ahead: AtomicUsize,
-}
-
-impl Watched {
-    fn new(inner: &MemoryLog) -> Arc<Self> {
-        Arc::new(Self { inner: inner.clone(), readers: AtomicUsize::new(0), ahead: AtomicUsize::new(0) })
-    }
-}
-
-impl Log for Watched {
-    fn partitions(&self, topic: Topic) -> Result<Partition, LogError> {
-        self.inner.partitions(topic)
-    }
-
-    fn record_limit(&self) -> usize {
-        self.inner.record_limit()
-    }
-
-    fn append(&self, records: Vec<Record>) -> BoxFuture<'_, Result<Vec<Offset>, LogError>> {
-        self.inner.append(records)
-    }
-
-    fn consumer(&self, group: &str, topics: &[Topic]) -> Result<Box<dyn Consumer>, LogError> {
-        self.inner.consumer(group, topics)
-    }
-
-    fn reader(&self, place: TopicPartition, from: Offset) -> BoxFuture<'_, Result<Box<dyn Reader>, LogError>> {
-        self.readers.fetch_add(1, Ordering::Relaxed);
-        self.inner.reader(place, from)
-    }
-
-    fn bounds(&self, place: TopicPartition) -> BoxFuture<'_, Result<Bounds, LogError>> {
-        let ahead = if place.topic == topic::CONTROL { self.ahead.load(Ordering::Relaxed) as u64 } else { 0 };
-        Box::pin(async move {
-            let bounds = self.inner.bounds(place).await?;
-            Ok(Bounds { end: bounds.end + ahead, ..bounds })
-        })
-    }
-
-    fn offset_at(&self, place: TopicPartition, timestamp_ms: Millis) -> BoxFuture<'_, Result<Offset, LogError>> {
-        self.inner.offset_at(place, timestamp_ms)
-    }
-
-    fn committed<'a>(
-        &'a self,
-        group: &'a str,
-        places: &'a [TopicPartition],
-    ) -> BoxFuture<'a, Result<Vec<Option<Commit>>, LogError>> {
-        self.inner.committed(group, places)
-    }
-
-    fn delete_below(&self, place: TopicPartition, before: Offset) -> BoxFuture<'_, Result<(), LogError>> {
-        self.inner.delete_below(place, before)
-    }
-}
-
-fn play_on(log: Arc<Watched>, stage: Scripted, config: RunnerConfig) -> Play {
-    let shutdown = CancellationToken::new();
-    let (worker, perform) = (Outside(stage.seen.clone()), Outside(stage.seen.clone()));
-    let task = tokio::spawn(Runner::new(stage, log, worker, perform, config).run(shutdown.clone()));
-    Play { shutdown, task }
-}
 
 #[tokio::test(start_paused = true)]
 async fn sixty_four_partitions_open_with_one_reader_for_each_of_a_thousand_partitions_of_a_tail() {
@@ -100,10 +24,10 @@ async fn sixty_four_partitions_open_with_one_reader_for_each_of_a_thousand_parti
     for partition in 0..1024 {
         fill(&log, at(topic::CONTROL, partition), "setting", 3).await;
     }
-    let watched = Watched::new(&log);
+    let watched = Arc::new(Watched::new(&log));
     let (mut stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
     stage.tails = CONTROL;
-    let running = play_on(watched.clone(), stage, config());
+    let running = Play::of(runner(stage, watched.clone(), config()));
     until_seen(&seen, "the openings", |seen| seen.opened.len() == 64).await;
     assert_eq!(seen.lock().unwrap().followed_before, Some(3 * 1024));
     assert_eq!(watched.readers.load(Ordering::Relaxed), 1024);
@@ -115,12 +39,12 @@ async fn no_partition_opens_before_a_lagging_leader_has_what_another_said_was_th
     for comes in [true, false] {
         let log = MemoryLog::new(&specs());
         fill(&log, at(topic::CONTROL, 2), "setting", 5).await;
-        let watched = Watched::new(&log);
+        let watched = Arc::new(Watched::new(&log));
         watched.ahead.store(1, Ordering::Relaxed);
         let (mut stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
         stage.tails = CONTROL;
         let config = RunnerConfig { restore_patience: Duration::from_secs(60), ..config() };
-        let running = play_on(watched.clone(), stage, config);
+        let running = Play::of(runner(stage, watched.clone(), config));
         until_seen(&seen, "what is there", |seen| seen.followed.len() == 5).await;
         tokio::time::sleep(Duration::from_secs(30)).await;
         assert_eq!(seen.lock().unwrap().opened.len(), 0);
@@ -159,6 +83,9 @@ async fn a_tail_is_read_whole_once_before_the_first_partition_opens_and_then_as_
     log.revoke("scripted", 0, &[at(topic::SEEDS, 0), at(topic::SEEDS, 1)]).unwrap();
     until_seen(&seen, "both closed", |seen| seen.closed.len() == 2).await;
     fill(&log, at(topic::CONTROL, 3), "last", 1).await;
+    a_while().await;
+    assert_eq!(seen.lock().unwrap().followed.len(), 45, "nothing is tailed without a partition");
+    open(0).unwrap();
     until_seen(&seen, "the last one", |seen| seen.followed.last().is_some_and(|last| last == "last0")).await;
     assert_eq!(seen.lock().unwrap().followed.len(), 46, "once, however many partitions open and close");
     running.end().await.unwrap();
@@ -198,5 +125,31 @@ async fn a_refresh_is_over_when_the_tails_were_read_as_far_as_they_went_when_it_
         until_seen(&seen, "the refresh", |seen| seen.refreshed.len() == token as usize + 1).await;
         assert_eq!(seen.lock().unwrap().refreshed.last(), Some(&(token, written)));
     }
+    running.end().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tail_reaches_the_stage_while_a_large_restore_is_read() {
+    const RESTORED: usize = 60_000;
+    let log = MemoryLog::scripted(&specs());
+    fill(&log, at(topic::SITES, 0), "site", RESTORED).await;
+    let (mut stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
+    stage.tails = CONTROL;
+    stage.restores = vec![RestoreSpec { topic: topic::SITES, from: RestoreFrom::Start, follow: false }];
+    let mut watched = Watched::new(&log);
+    let (control, restoring) = (log.clone(), seen.clone());
+    watched.hook = Arc::new(move |_| {
+        let place = at(topic::CONTROL, 0);
+        if restoring.lock().unwrap().restored.len() >= 10_000 && control.records(place).is_empty() {
+            // It takes effect at once.
+            drop(control.append(vec![record(place, "setting")]));
+        }
+    });
+    let running = Play::of(runner(stage, Arc::new(watched), config()));
+    until("the member", || async { log.assign("scripted", 0, &[at(topic::SEEDS, 0)]).is_ok() }).await;
+    until_seen(&seen, "the opening", |seen| seen.opened.len() == 1).await;
+    until_seen(&seen, "the setting", |seen| seen.followed.len() == 1).await;
+    let before = seen.lock().unwrap().restored_before[0];
+    assert!((10_000..RESTORED / 2).contains(&before), "{before}");
     running.end().await.unwrap();
 }

@@ -65,7 +65,7 @@ async fn a_compacted_tail_counts_as_worked_off_and_a_commit_beyond_the_end_is_an
     assert!(reading.is_worked_off(), "no record lies between commit point and end");
     commit(&log, "frontier", place, 9).await;
     let error = Reading::take(&log, &declared).await.unwrap_err().to_string();
-    assert!(error.contains("crawl.frontier/0: the group `frontier` stands at 9, but the log ends at 2"), "{error}");
+    assert!(error.contains("crawl.frontier/0: the group `frontier` has committed 9, but the log ends at 2"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -56,15 +56,15 @@ impl StoreMetrics {
         let counter = |name: &str, help: &str, labels: &[&str]| IntCounterVec::new(Opts::new(name, help), labels);
         let metrics = Self {
             request: HistogramVec::new(
-                HistogramOpts::new(REQUEST_SECONDS, "From request to answer").buckets(BUCKETS.to_vec()),
+                HistogramOpts::new(REQUEST_SECONDS, "Latency of store requests").buckets(BUCKETS.to_vec()),
                 &["operation"],
             )?,
-            errors: counter(ERRORS, "Requests that failed", &["operation", "kind"])?,
+            errors: counter(ERRORS, "Failed store requests", &["operation", "kind"])?,
             rows: counter(ROWS_WRITTEN, "Rows written and acknowledged", &["table"])?,
-            retries: IntCounter::new(RETRIES, "Writes that were tried again")?,
-            failing: IntGauge::new(FAILING, "1 while every request fails")?,
-            cql_errors: counter(CQL_ERRORS, "Requests to the CQL servers that failed", &["kind"])?,
-            cql_sessions_renewed: IntCounter::new(CQL_SESSIONS_RENEWED, "Sessions that were replaced")?,
+            retries: IntCounter::new(RETRIES, "Retried writes")?,
+            failing: IntGauge::new(FAILING, "1 while every store request fails")?,
+            cql_errors: counter(CQL_ERRORS, "Failed requests to the CQL servers", &["kind"])?,
+            cql_sessions_renewed: IntCounter::new(CQL_SESSIONS_RENEWED, "Failed CQL sessions that were replaced")?,
         };
         let all: [Box<dyn Collector>; 7] = [
             Box::new(metrics.request.clone()),

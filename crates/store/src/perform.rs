@@ -70,13 +70,13 @@ impl StoreWriter {
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         if reported.is_none_or(|at| at.elapsed() >= REPORT_EVERY) {
             *reported = Some(Instant::now());
-            tracing::warn!(reason, "the store does not take writes; they are tried again until it does");
+            tracing::warn!(reason, "the store does not accept writes; retrying until it does");
         }
     }
 
     fn report_success(&self) {
         if self.reported.lock().unwrap_or_else(PoisonError::into_inner).take().is_some() {
-            tracing::info!("the store takes writes again");
+            tracing::info!("the store accepts writes again");
             self.back.notify_waiters();
         }
     }
@@ -136,7 +136,10 @@ mod tests {
         let store = Arc::new(MemoryStore::new());
         store.fail_next_with(StoreError::Refused("no right to write".into()));
         let error = StoreWriter::new(store.clone()).perform(vec![Write::Links(links())]).await.unwrap_err();
-        assert_eq!((error.to_string().as_str(), store.attempts()), ("the store refuses: no right to write", 1));
+        assert_eq!(
+            (error.to_string().as_str(), store.attempts()),
+            ("the store refused the request: no right to write", 1)
+        );
     }
 
     #[tokio::test]

@@ -15,7 +15,7 @@ pub enum StoreError {
     #[error("the store failed: {0}")]
     Failed(String),
     /// The request cannot succeed, however often it is retried: a setting, a right or the value has to change.
-    #[error("the store refuses: {0}")]
+    #[error("the store refused the request: {0}")]
     Refused(String),
     /// A stored value is unreadable.
     #[error("the store holds a damaged value at `{key}`: {reason}")]

@@ -101,7 +101,7 @@ async fn writes_until_the_disk_is_full_and_then_on() {
         }
     };
     assert!(acknowledged > 10, "{acknowledged} pages were written");
-    assert!(error.contains("the disk is full") && error.contains("make room"), "{error}");
+    assert!(error.contains("the disk is full") && error.contains("free some space"), "{error}");
     for _ in 0..3 {
         let error = store.write(writes(acknowledged)).await.unwrap_err().to_string();
         assert!(error.contains("full"), "{error}");

@@ -20,7 +20,8 @@ impl Directory {
     /// # Errors
     /// If `root` is not a directory.
     pub(crate) fn new(root: &Path) -> io::Result<Self> {
-        let root = root.canonicalize()?;
+        let found = root.canonicalize();
+        let root = found.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", root.display())))?;
         if !root.is_dir() {
             return Err(io::Error::new(io::ErrorKind::NotADirectory, format!("{} is not a directory", root.display())));
         }

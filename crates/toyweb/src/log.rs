@@ -136,7 +136,8 @@ impl RequestLog {
 }
 
 fn append(path: &Path) -> io::Result<File> {
-    File::options().create(true).append(true).open(path)
+    let opened = File::options().create(true).append(true).open(path);
+    opened.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }
 
 fn micros(duration: Duration) -> u64 {

@@ -17,7 +17,7 @@ const USAGE: u8 = 64;
 const UNAVAILABLE: u8 = 69;
 
 #[derive(Debug, Parser)]
-#[command(version, about = "A web to crawl that knows its own truth.")]
+#[command(version, about = "Serve a generated test web with a known expected result for every URL.")]
 struct Options {
     /// Port to listen on; 0 for any free port
     #[arg(long, default_value_t = 0)]
@@ -31,38 +31,38 @@ struct Options {
     /// Size of a page in bytes
     #[arg(long, default_value_t = 16_384)]
     bytes: u32,
-    /// Seed of every choice
+    /// Seed of the generator; the same seed gives the same web
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Number of hosts that are loopback addresses, each its own site
+    /// Number of hosts that are loopback addresses, each a separate site
     #[arg(long, default_value_t = 1)]
     hosts: u32,
     /// Number of named hosts
     #[arg(long, default_value_t = 0)]
     named_hosts: u32,
-    /// Registrable domains among which the named hosts are spread
+    /// Number of registrable domains over which the named hosts are distributed
     #[arg(long, default_value_t = 1)]
     named_sites: u32,
-    /// Special places: KIND=COUNT,... or all=COUNT
+    /// Number of special places per kind, separated by commas; all=COUNT for every kind except traps and bulky kinds
     #[arg(long, value_name = "KIND=COUNT", value_delimiter = ',')]
     with: Vec<String>,
-    /// Serve a directory of files instead
+    /// Serve the files of a directory instead of a generated web
     #[arg(long, value_name = "DIR", conflicts_with_all = ["demo", "heavy", "truth"])]
     dir: Option<PathBuf>,
-    /// Serve the demo web instead
+    /// Serve the demo web instead of a generated web
     #[arg(long, conflicts_with = "truth")]
     demo: bool,
-    /// Serve the heavy web instead: 28 pages with large bodies and many links
+    /// Serve the heavy web instead of a generated web: 28 pages with large bodies and many links
     #[arg(long, conflicts_with_all = ["demo", "truth"])]
     heavy: bool,
-    /// Append every request to a file, as lines of JSON
+    /// Append every request to a file as a line of JSON
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// Write the expected result of every URL to a file, as lines of JSON, before serving
+    /// Before serving, write the expected result of every URL to a file as lines of JSON
     #[arg(long, value_name = "FILE")]
     truth: Option<PathBuf>,
     /// Exit after this many seconds
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "SECONDS")]
     max_seconds: Option<u64>,
 }
 
@@ -93,7 +93,9 @@ fn serve(options: &Options) -> Result<(), StartError> {
         None => ToyWeb::start(options.web()?, &serving)?,
     };
     if let Some(path) = &options.truth {
-        let mut file = BufWriter::new(std::fs::File::create(path)?);
+        let created = std::fs::File::create(path);
+        let created = created.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
+        let mut file = BufWriter::new(created);
         for expected in web.truth() {
             serde_json::to_writer(&mut file, &expected).map_err(io::Error::from)?;
             file.write_all(b"\n")?;
@@ -127,7 +129,7 @@ impl Options {
             let wrong =
                 |allowed: String| orbweaver_toyweb::ConfigError { key: "with", value: special.clone(), allowed };
             let (kind, count) = special.split_once('=').ok_or_else(|| wrong("KIND=COUNT".into()))?;
-            let count = count.parse().map_err(|_| wrong("KIND=COUNT with a number".into()))?;
+            let count = count.parse().map_err(|_| wrong("KIND=COUNT, where COUNT is a number".into()))?;
             if kind == "all" {
                 config = config.with_every_special(count);
             } else {

@@ -102,7 +102,7 @@ impl Running {
                 }
             });
         })?;
-        listening.recv().map_err(|_| io::Error::other("the serving thread ended"))??;
+        listening.recv().map_err(|_| io::Error::other("the server's thread ended while starting"))??;
         Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
 }
@@ -261,5 +261,5 @@ impl Body for Answer {
 
 /// Returns the address of the first listener.
 pub(crate) fn first_address(listeners: &[TcpListener]) -> io::Result<SocketAddr> {
-    listeners.first().ok_or_else(|| io::Error::other("a web listens on no address"))?.local_addr()
+    listeners.first().ok_or_else(|| io::Error::other("no address to listen on"))?.local_addr()
 }

@@ -225,14 +225,15 @@ impl fmt::Display for Policy {
 pub enum PolicyError {
     /// The text does not begin with a preset.
     #[error(
-        "`{0}` is no canonical policy; one is `standard`, `aggressive` or `raw`, and rules after commas, as `standard,sort-query`"
+        "`{0}` is not a canonical policy; allowed are `standard`, `aggressive` and `raw`, with rules after commas, \
+         such as `standard,sort-query`"
     )]
     Preset(String),
     /// A rule is unknown.
-    #[error("`{0}` is no rule of a canonical policy; one is {names}, or `no-` and one of these", names = rule_names())]
+    #[error("`{0}` is not a policy rule; allowed are {names}, each also with the prefix `no-`", names = rule_names())]
     Rule(String),
     /// The version is not that of this build.
-    #[error("`{0}` is another version than this build has, `{1}`")]
+    #[error("`{0}` is not a version of this build; allowed is `{1}`")]
     Version(String, String),
 }
 
@@ -314,13 +315,13 @@ mod tests {
         assert_eq!("standard".parse(), Ok(Policy::STANDARD));
         assert_eq!("aggressive, no-drop-sessions".parse(), Ok(Policy::AGGRESSIVE.with(Rule::DropSessions, false)));
         for (text, error) in [
-            ("", "`` is no canonical policy; one is `standard`, `aggressive` or `raw`"),
-            ("Standard", "`Standard` is no canonical policy"),
-            ("standard/2", "`standard/2` is another version than this build has, `standard/1`"),
-            ("standard,", "`` is no rule of a canonical policy; one is `drop-user-info`, "),
-            ("raw,sort", "`sort` is no rule"),
-            ("raw,sort-query/1", "`sort-query/1` is no rule"),
-            ("raw,drop-tracking/7", "`drop-tracking/7` is another version than this build has, `drop-tracking/1`"),
+            ("", "`` is not a canonical policy; allowed are `standard`, `aggressive` and `raw`"),
+            ("Standard", "`Standard` is not a canonical policy"),
+            ("standard/2", "`standard/2` is not a version of this build; allowed is `standard/1`"),
+            ("standard,", "`` is not a policy rule; allowed are `drop-user-info`, "),
+            ("raw,sort", "`sort` is not a policy rule"),
+            ("raw,sort-query/1", "`sort-query/1` is not a policy rule"),
+            ("raw,drop-tracking/7", "`drop-tracking/7` is not a version of this build; allowed is `drop-tracking/1`"),
         ] {
             let told = text.parse::<Policy>().unwrap_err().to_string();
             assert!(told.starts_with(error), "{told}");

@@ -49,7 +49,7 @@ pub struct WideDomains(Arc<BTreeSet<String>>);
 #[non_exhaustive]
 pub enum WideDomainsError {
     /// An entry is not a domain.
-    #[error("`{0}` is no domain; a wide domain is a name such as `example.edu`, without scheme, port and path")]
+    #[error("`{0}` is not a domain; a wide domain is a name such as `example.edu`, without scheme, port or path")]
     Domain(String),
     /// There are too many entries.
     #[error("{0} wide domains are given; allowed are {max}", max = MAX_WIDE_DOMAINS)]

@@ -204,7 +204,7 @@ fn the_hosts_of_a_wide_domain_are_sites_of_their_own() {
         ["", "http://example.edu", "example.edu/a", "example.edu:80", "127.0.0.1", "[::1]", "a..b", "u@a.b", "a b"]
     {
         let error = WideDomains::new([wrong]).expect_err(wrong).to_string();
-        assert!(error.starts_with(&format!("`{wrong}` is no domain; a wide domain is")), "{error}");
+        assert!(error.starts_with(&format!("`{wrong}` is not a domain; a wide domain is")), "{error}");
     }
     let many: Vec<String> = (0..1001).map(|number| format!("h{number}.test")).collect();
     assert_eq!(

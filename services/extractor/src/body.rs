@@ -15,10 +15,10 @@ const WINDOW_LOG_MAX: u32 = 24;
 #[non_exhaustive]
 pub enum BodyError {
     /// The record has no value.
-    #[error("a page record without a body")]
+    #[error("the page record has no body")]
     Missing,
     /// The body is not a zstd frame, or a damaged one.
-    #[error("the body is not a sound zstd frame: {0}")]
+    #[error("the body is not a valid zstd frame: {0}")]
     Zstd(std::io::Error),
 }
 
@@ -165,8 +165,8 @@ mod tests {
         let sized = zstd::bulk::compress(&[7; 1000], 3).unwrap();
         for damaged in [&b"no frame"[..], b"", &sized[..sized.len() - 3]] {
             let error = open(Some(damaged), BodyEncoding::Zstd, 9999).unwrap_err();
-            assert!(error.starts_with("the body is not a sound zstd frame: "), "{error}");
+            assert!(error.starts_with("the body is not a valid zstd frame: "), "{error}");
         }
-        assert_eq!(open(None, BodyEncoding::Identity, 9).unwrap_err(), "a page record without a body");
+        assert_eq!(open(None, BodyEncoding::Identity, 9).unwrap_err(), "the page record has no body");
     }
 }

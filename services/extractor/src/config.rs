@@ -114,7 +114,7 @@ impl ExtractorConfig {
         range("batch_bytes", self.batch_bytes, (1, usize::MAX, "at least 1"))?;
         range("memory", self.memory, (1 << 20, 64 << 30, "1 MiB to 64 GiB"))?;
         range("max_discovered_urls", self.max_discovered_urls, (1, 100_000, "1 to 100000"))?;
-        let room = (MAX_URL_BYTES, 16 << 20, "8192 (one longest url) to 16 MiB");
+        let room = (MAX_URL_BYTES, 16 << 20, "8192 (the longest url) to 16 MiB");
         range("max_discovered_bytes", self.max_discovered_bytes, room)?;
         self.options.validate()
     }
@@ -140,7 +140,7 @@ impl ExtractOptions {
         bytes("max_link_text_bytes", self.max_link_text_bytes, (1 << 20, "1 byte to 1 MiB"))?;
         // RFC 9309 section 2.2.1 has no digits, but crawlers do (`MJ12bot`).
         if self.agent.is_empty() || !self.agent.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-')) {
-            let allowed = "a text that begins with a product token of letters, digits, `_` and `-`";
+            let allowed = "text that begins with a product token of letters, digits, `_` and `-`";
             return Err(ConfigError { key: "agent", value: self.agent.clone(), allowed });
         }
         Ok(())

@@ -85,7 +85,7 @@ pub fn process(
     match panics::catch(|| page_result(record, job, bodies, config)) {
         Ok(Ok(result)) => PageVerdict::Extracted(Box::new(result)),
         Ok(Err(reason)) => PageVerdict::Rejected(reason),
-        Err(_) => PageVerdict::Rejected("extraction panicked on this page".to_owned()),
+        Err(_) => PageVerdict::Rejected("extraction panicked on this page; the log has the panic".to_owned()),
     }
 }
 
@@ -95,9 +95,9 @@ fn page_result(
     bodies: &mut BodyReader,
     config: &ExtractorConfig,
 ) -> Result<PageResult, String> {
-    let header = record.header(PAGE_HEADER).ok_or("a page record without the header `page`")?;
+    let header = record.header(PAGE_HEADER).ok_or("the page record has no header `page`")?;
     let page: Page = decode("page", Some(header)).map_err(|error| error.to_string())?;
-    let url = parse(&page.url).map_err(|error| format!("the page's url: {error}"))?;
+    let url = parse(&page.url).map_err(|error| format!("the page's url cannot be crawled: {error}"))?;
     let (body, cut) = bodies
         .open(record.value.as_deref(), page.encoding, config.options.max_body_bytes)
         .map_err(|error| error.to_string())?;

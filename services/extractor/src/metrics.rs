@@ -61,16 +61,16 @@ impl ExtractorMetrics {
         let buckets = prometheus::exponential_buckets(16e-6, 4.0, 12)?;
         let metrics = Self {
             pages: IntCounterVec::new(Opts::new(PAGES, "Pages by result"), &["result"])?,
-            pending: IntGauge::new(PENDING, "Pages received and not extracted yet")?,
-            memory: IntGauge::new(MEMORY, "Bytes of pages being extracted, and of results until they are durable")?,
-            seconds: Histogram::with_opts(HistogramOpts::new(SECONDS, "Time of a page").buckets(buckets))?,
+            pending: IntGauge::new(PENDING, "Pages received and not yet extracted")?,
+            memory: IntGauge::new(MEMORY, "Bytes of pages being extracted and of results not yet durable")?,
+            seconds: Histogram::with_opts(HistogramOpts::new(SECONDS, "CPU-bound time per page").buckets(buckets))?,
             body_bytes: IntCounter::new(BODY_BYTES, "Bytes of decoded bodies")?,
-            links: IntCounter::new(LINKS, "Links found")?,
+            links: IntCounter::new(LINKS, "Links found, including duplicates")?,
             nofollow: IntCounter::new(NOFOLLOW, "Links with rel=nofollow")?,
-            discovered: IntCounter::new(DISCOVERED, "URLs put into crawl.discovered")?,
-            truncated: IntCounter::new(TRUNCATED, "Pages of which something was cut")?,
-            charsets: IntCounterVec::new(Opts::new(CHARSETS, "Pages by how their encoding was chosen"), &["source"])?,
-            nofollow_pages: IntCounter::new(NOFOLLOW_PAGES, "Pages whose links are not to be followed")?,
+            discovered: IntCounter::new(DISCOVERED, "URLs written to crawl.discovered")?,
+            truncated: IntCounter::new(TRUNCATED, "Pages of which a part was cut at a limit")?,
+            charsets: IntCounterVec::new(Opts::new(CHARSETS, "Pages by source of their encoding"), &["source"])?,
+            nofollow_pages: IntCounter::new(NOFOLLOW_PAGES, "Pages that ask robots not to follow their links")?,
         };
         // A sum over results that have not yet occurred should be 0, not absent.
         ["extracted", "rejected"].iter().for_each(|result| drop(metrics.pages.with_label_values(&[result])));

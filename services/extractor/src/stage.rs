@@ -93,7 +93,7 @@ impl Stage for ExtractorStage {
                 }
                 PageVerdict::Rejected(reason) => {
                     self.metrics.pages.with_label_values(&["rejected"]).inc();
-                    tracing::warn!(place = %origin.place, offset = origin.offset, reason, "a page record was rejected");
+                    tracing::warn!(place = %origin.place, offset = origin.offset, reason, "page record rejected");
                     actions.rejects.push((origin, reason));
                 }
             }

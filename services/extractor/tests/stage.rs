@@ -152,11 +152,11 @@ async fn every_page_is_completed_or_rejected_exactly_once() {
     let mut rejects: Vec<_> = actions.rejects.iter().map(|(origin, reason)| (origin.offset, reason.as_str())).collect();
     rejects.sort_unstable();
     let reasons = [
-        (1, "a page record without the header `page`"),
+        (1, "the page record has no header `page`"),
         (2, "not a valid page message: "),
-        (3, "the body is not a sound zstd frame: "),
-        (4, "a page record without a body"),
-        (5, "the page's url: scheme `ftp` is not crawled"),
+        (3, "the body is not a valid zstd frame: "),
+        (4, "the page record has no body"),
+        (5, "the page's url cannot be crawled: scheme `ftp` is not crawled"),
     ];
     assert_eq!(rejects.len(), reasons.len());
     for ((offset, reason), (expected, start)) in rejects.iter().zip(reasons) {

@@ -50,7 +50,7 @@ pub enum Verdict {
         /// End of the block.
         until_ms: Millis,
         /// Whether the site named that time itself.
-        told: bool,
+        announced: bool,
         /// Reason of the outcome.
         reason: Reason,
         /// Whether the URL ends too, after too many refusals.
@@ -88,9 +88,9 @@ fn classify_answer(asked: Asked<'_>, answer: &Answer, ended_ms: Millis) -> Verdi
         304 => Verdict::Unchanged,
         300..=399 => answer.location.as_deref().map_or_else(|| Verdict::Gone(reason()), |to| redirect(asked, to)),
         429 | 503 => {
-            let (until_ms, told) = block_ends(answer.retry_after.as_deref(), asked.dispatch.blocks, ended_ms);
+            let (until_ms, announced) = block_ends(answer.retry_after.as_deref(), asked.dispatch.blocks, ended_ms);
             let ends = asked.dispatch.blocks.saturating_add(1) >= MAX_BLOCKS;
-            Verdict::Blocked { until_ms, told, reason: reason(), ends }
+            Verdict::Blocked { until_ms, announced, reason: reason(), ends }
         }
         500..=599 => passing(asked.dispatch, reason(), ended_ms),
         _ => Verdict::Gone(reason()),

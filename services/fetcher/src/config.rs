@@ -8,7 +8,7 @@ use orbweaver_url::WideDomains;
 
 /// An invalid setting.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("fetcher.{key} = {value}: {allowed}")]
+#[error("fetcher.{key} = {value}: allowed is {allowed}")]
 pub struct ConfigError {
     /// Key of the setting.
     pub key: &'static str,
@@ -58,7 +58,7 @@ pub struct FetcherConfig {
     pub robots_error_lifetime: Duration,
     /// Maximum size of the robots.txt files kept in memory, in bytes.
     pub robots_cache_bytes: usize,
-    /// Interval of a site to which a robots.txt redirects and which is unknown from dispatches.
+    /// Interval of a site to which a robots.txt or a page redirects and which is unknown from dispatches.
     pub default_interval_ms: u64,
     /// Domains whose hosts are separate sites; the same for all services of a pipeline.
     pub wide_domains: WideDomains,
@@ -123,7 +123,7 @@ impl FetcherConfig {
             return fail(
                 "user_agent",
                 format!("{:?}", self.user_agent),
-                "a text of visible ASCII characters that begins with a product token of letters, digits, `_` and `-`",
+                "visible ASCII characters that begin with a product token of letters, digits, `_` and `-`",
             );
         }
         if !(1..=MAX_CONCURRENCY).contains(&self.concurrency) {
@@ -150,11 +150,12 @@ impl FetcherConfig {
                 return fail(
                     "headers",
                     format!("{name:?}"),
-                    &format!("a header name other than {}", RESERVED.join(", ")),
+                    &format!("a valid header name other than {}; {name:?} is not", RESERVED.join(", ")),
                 );
             }
             if reqwest::header::HeaderValue::from_str(value).is_err() {
-                return fail("headers", format!("{name}: {value:?}"), "a value of visible ASCII characters");
+                let allowed = format!("visible ASCII characters as the value of {name:?}");
+                return fail("headers", format!("{name}: {value:?}"), &allowed);
             }
         }
         Ok(())
@@ -209,6 +210,7 @@ mod tests {
             (FetcherConfig { max_headers: 0, ..default.clone() }, "max_headers"),
             (FetcherConfig { max_header_bytes: 40_000, ..default.clone() }, "max_header_bytes"),
             (FetcherConfig { headers_timeout: Duration::ZERO, ..default.clone() }, "headers_timeout"),
+            (FetcherConfig { robots_lifetime: Duration::from_hours(7 * 24 + 1), ..default.clone() }, "robots_lifetime"),
             (FetcherConfig { request_timeout: Duration::from_secs(31), ..default.clone() }, "request_timeout"),
             (FetcherConfig { headers: header("Host", "x"), ..default.clone() }, "headers"),
             (FetcherConfig { headers: header("a b", "x"), ..default.clone() }, "headers"),

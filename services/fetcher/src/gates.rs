@@ -114,10 +114,17 @@ impl<T> Gates<T> {
         self.sites.get(site).map(|gate| gate.blocked_until_ms).filter(|until| *until > now)
     }
 
-    /// Returns the interval of a site's last queued request, if the site is known.
+    /// Returns the interval of a site's last queued request, if one is known: a site with a crawl-delay or a block may
+    /// have none.
     #[must_use]
     pub fn interval_of(&self, site: &str) -> Option<u64> {
-        self.sites.get(site).map(|gate| gate.interval_ms)
+        self.sites.get(site).and_then(|gate| gate.interval_ms)
+    }
+
+    /// Returns the crawl-delay of a site in milliseconds, 0 if it has none, if the site is known.
+    #[must_use]
+    pub fn crawl_delay_of(&self, site: &str) -> Option<u64> {
+        self.sites.get(site).map(|gate| gate.crawl_delay_ms)
     }
 
     /// Returns the load of a site: its queued requests, and those in flight.
@@ -138,7 +145,7 @@ impl<T> Gates<T> {
             return Err(Blocked { until_ms: gate.blocked_until_ms, wish });
         }
         gate.asked_since(asked_ms);
-        gate.interval_ms = wish.interval_ms;
+        gate.interval_ms = Some(wish.interval_ms);
         let line = if wish.is_first { &mut gate.ahead } else { &mut gate.queue };
         line.push_back(wish);
         self.held += 1;

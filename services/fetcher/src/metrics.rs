@@ -92,21 +92,22 @@ impl FetcherMetrics {
     /// Returns an error if one of the names is already registered.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let buckets = vec![0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0];
-        let seconds = HistogramOpts::new(REQUEST_SECONDS, "From the start of a request to the end of its answer");
+        let seconds =
+            HistogramOpts::new(REQUEST_SECONDS, "Time from the start of a request to the end of its response");
         let metrics = Self {
-            requests: IntCounterVec::new(Opts::new(REQUESTS, "Requests by what came of them"), &["class"])?,
+            requests: IntCounterVec::new(Opts::new(REQUESTS, "Requests by result"), &["class"])?,
             seconds: Histogram::with_opts(seconds.buckets(buckets))?,
             bytes: IntCounter::new(BODY_BYTES, "Decoded bytes of pages")?,
-            robots: IntCounterVec::new(Opts::new(ROBOTS, "Requests for robots.txt by what followed"), &["finding"])?,
+            robots: IntCounterVec::new(Opts::new(ROBOTS, "Requests for robots.txt by result"), &["finding"])?,
             outcomes: IntCounterVec::new(Opts::new(OUTCOMES, "Outcomes by kind"), &["kind"])?,
-            duplicates: IntCounter::new(DUPLICATES, "Dispatches delivered again and not asked again")?,
-            expired: IntCounter::new(EXPIRED, "Dispatches dropped since their lease was over")?,
+            duplicates: IntCounter::new(DUPLICATES, "Dispatches delivered again and not requested again")?,
+            expired: IntCounter::new(EXPIRED, "Dispatches dropped because their lease had expired")?,
             in_flight: IntGauge::new(IN_FLIGHT, "Requests in flight")?,
-            slots: IntGauge::new(SLOTS, "Requests whose outcome is not durable yet")?,
-            memory: IntGauge::new(MEMORY, "Bytes of bodies in memory, until they are durable")?,
-            held: IntGauge::new(HELD, "Requests that wait for their moment")?,
-            sites: IntGauge::new(SITES, "Sites that are remembered")?,
-            freezes: IntCounter::new(FREEZES, "Times at which the process was found to have been frozen")?,
+            slots: IntGauge::new(SLOTS, "Requests whose outcome is not yet durable")?,
+            memory: IntGauge::new(MEMORY, "Bytes of bodies in memory that are not yet durable")?,
+            held: IntGauge::new(HELD, "Requests queued until they may be sent")?,
+            sites: IntGauge::new(SITES, "Known sites: queued, in flight, blocked or within their interval")?,
+            freezes: IntCounter::new(FREEZES, "Number of times that the process was found to have been suspended")?,
         };
         // A sum over errors that have not yet occurred should be 0, not absent.
         let classes = STATUSES.into_iter().chain(FAILURES.map(Failure::reason));

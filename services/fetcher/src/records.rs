@@ -46,6 +46,24 @@ pub(crate) fn outcome(visit: &Visit, kind: OutcomeKind, reason: Option<&str>, en
     }
 }
 
+/// Returns the outcome of a dispatch whose next or last request is on another site, without that site's refusals and
+/// response times: they would be applied to the site of the dispatch, whose own last request is reported instead. A
+/// deferral would pause the dispatch's site for the other one; as a retry without a request it delays only the URL,
+/// and costs no attempt either (docs/protocol.md#attempts).
+#[must_use]
+pub(crate) fn of_own_site(visit: &Visit, outcome: &Outcome) -> Outcome {
+    let is_deferred = outcome.kind == OutcomeKind::Deferred;
+    let asked_ms = visit.asked_ms.filter(|_| outcome.requested_at_ms.is_some() && !is_deferred);
+    Outcome {
+        kind: if is_deferred { OutcomeKind::Retry } else { outcome.kind },
+        status: outcome.status.filter(|status| !matches!(status, 429 | 503)),
+        requested_at_ms: asked_ms.map(|(requested_ms, _)| requested_ms),
+        answered_at_ms: asked_ms.map(|(_, answered_ms)| answered_ms),
+        blocked_until_ms: None,
+        ..outcome.clone()
+    }
+}
+
 /// Adds the data of a request.
 pub(crate) fn add_attempt(outcome: &mut Outcome, attempt: &Attempt) {
     add_times(outcome, attempt);

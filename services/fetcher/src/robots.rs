@@ -2,21 +2,26 @@
 
 use std::sync::Arc;
 
-use orbweaver_messages::Millis;
+use orbweaver_log::{Partition, Record};
+use orbweaver_messages::{DispatchId, Millis, Outcome, OutcomeKind};
 use orbweaver_politeness::{
     MAX_ATTEMPTS, MAX_BLOCKS,
     robots::{Limits, Robots, RobotsAnswer, RobotsPolicy, STALE_MS, UNREACHABLE_MS},
 };
 use orbweaver_store::{RobotsRow, event_time};
-use orbweaver_url::Url;
+use orbweaver_url::{Fingerprint, Url, partition_of, slot_of};
 
 use crate::{
     address,
     classify::{block_ends, retry_at},
     client::{Attempt, Body, Failure},
     config::FetcherConfig,
-    robots_cache::Known,
+    records::{add_times, outcome_record},
+    robots_cache::{Known, Tries},
 };
+
+/// Id of an outcome that ends no dispatch: it reports a request to a site for a dispatch of another one.
+pub(crate) const NO_DISPATCH: DispatchId = DispatchId { epoch: u64::MAX, sequence: u64::MAX };
 
 /// Returns the authority of a URL: `scheme://host[:port]`.
 #[must_use]
@@ -33,12 +38,19 @@ pub(crate) struct Sought<'a> {
     pub(crate) url: &'a Url,
     /// Number of redirects so far.
     pub(crate) redirects: u8,
-    /// Whether the URL is on the authority's own site, which redirects may leave.
-    pub(crate) on_own_site: bool,
-    /// Number of previous failures in a row, including refusals.
-    pub(crate) failures: u8,
+    /// Previous unsuccessful requests.
+    pub(crate) tries: Tries,
     /// Event time of the row in the store, in milliseconds since the Unix epoch; 0 if none is known.
     pub(crate) stored_ms: Millis,
+}
+
+/// Block of a site by its answer to a request for a robots.txt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Block {
+    /// End of the block.
+    pub(crate) until_ms: Millis,
+    /// Whether the site named that time itself.
+    pub(crate) announced: bool,
 }
 
 /// Result of a request for a robots.txt.
@@ -50,19 +62,17 @@ pub(crate) enum Finding {
     Follow(Url),
     /// A failure, to be retried.
     Failing {
-        /// Number of failures in a row, including this one.
-        failures: u8,
+        /// Unsuccessful requests, including this one.
+        tries: Tries,
         /// Time of the retry.
         retry_at_ms: Millis,
     },
-    /// A refusal by the site (429, 503).
+    /// A refusal (429, 503) by the site of the requested URL.
     Blocked {
-        /// Number of failures in a row, including this one.
-        failures: u8,
-        /// End of the block.
-        until_ms: Millis,
-        /// Whether the site named that time itself.
-        told: bool,
+        /// Unsuccessful requests, including this one.
+        tries: Tries,
+        /// Block of that site.
+        block: Block,
         /// Row to store after too many refusals: nothing is allowed for a time.
         unreachable: Option<RobotsRow>,
     },
@@ -95,11 +105,11 @@ pub(crate) fn judge(sought: Sought<'_>, attempt: &Attempt, config: &FetcherConfi
         Ok(answer) => answer,
     };
     let status = answer.status;
-    if matches!(status, 429 | 503) && sought.on_own_site {
-        let (until_ms, told) = block_ends(answer.retry_after.as_deref(), sought.failures, ended_ms);
-        let failures = sought.failures.saturating_add(1);
-        let unreachable = (failures >= MAX_BLOCKS).then(|| unreachable(sought, Some(status), ended_ms));
-        return Finding::Blocked { failures, until_ms, told, unreachable };
+    if matches!(status, 429 | 503) {
+        let (until_ms, announced) = block_ends(answer.retry_after.as_deref(), sought.tries.refused, ended_ms);
+        let tries = Tries { refused: sought.tries.refused.saturating_add(1), ..sought.tries };
+        let unreachable = (tries.refused >= MAX_BLOCKS).then(|| unreachable(sought, Some(status), ended_ms));
+        return Finding::Blocked { tries, block: Block { until_ms, announced }, unreachable };
     }
     match (RobotsAnswer::Status { status, redirects: sought.redirects }).policy() {
         RobotsPolicy::Parse => {
@@ -154,11 +164,11 @@ pub(crate) fn serves_stale(row: &RobotsRow, now: Millis) -> bool {
 
 /// Returns the finding for a failure: retried as often as a page; after that nothing is allowed for a time.
 fn failing(sought: Sought<'_>, status: Option<u16>, ended_ms: Millis) -> Finding {
-    let failures = sought.failures.saturating_add(1);
-    if failures >= MAX_ATTEMPTS {
+    let tries = Tries { failed: sought.tries.failed.saturating_add(1), ..sought.tries };
+    if tries.failed >= MAX_ATTEMPTS {
         return Finding::Store(unreachable(sought, status, ended_ms));
     }
-    Finding::Failing { failures, retry_at_ms: retry_at(failures, ended_ms) }
+    Finding::Failing { tries, retry_at_ms: retry_at(tries.failed, ended_ms) }
 }
 
 /// Returns the store's row of an authority for which nothing is allowed for a time.
@@ -169,6 +179,55 @@ fn unreachable(sought: Sought<'_>, status: Option<u16>, ended_ms: Millis) -> Rob
         status,
         body: String::new(),
         expires_ms: ended_ms.saturating_add(UNREACHABLE_MS),
+    }
+}
+
+/// An unsuccessful request, as the services of its site learn of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Report<'a> {
+    /// Site of the URL.
+    pub(crate) site: &'a str,
+    /// Requested URL.
+    pub(crate) url: &'a Url,
+    /// Result of the request.
+    pub(crate) attempt: &'a Attempt,
+    /// Block of the site, if it refused the request.
+    pub(crate) block: Option<Block>,
+}
+
+impl Report<'_> {
+    /// Adds the request to an outcome of its site.
+    pub(crate) fn add_to(&self, outcome: &mut Outcome) {
+        add_times(outcome, self.attempt);
+        if let Some(block) = self.block {
+            outcome.status = self.attempt.result.as_ref().ok().map(|answer| answer.status);
+            outcome.blocked_until_ms = block.announced.then_some(block.until_ms);
+        }
+    }
+
+    /// Returns the record of an outcome of the site for the request alone, in the site's partition: a deferral that
+    /// ends no dispatch. `cause` is the outcome of the dispatch that caused the request.
+    #[must_use]
+    pub(crate) fn record(&self, cause: &Outcome, partitions: Partition) -> Record {
+        let mut outcome = Outcome {
+            id: NO_DISPATCH,
+            // That of no URL: the one that was requested may be queued.
+            fingerprint: Fingerprint::of(&cause.crawl, ""),
+            url: self.url.to_string(),
+            key: None,
+            site: self.site.to_owned(),
+            kind: OutcomeKind::Deferred,
+            status: None,
+            content_type: None,
+            bytes: 0,
+            location: None,
+            written_at_ms: None,
+            retry_at_ms: None,
+            crawl_delay_ms: None,
+            ..cause.clone()
+        };
+        self.add_to(&mut outcome);
+        outcome_record(&outcome, partition_of(slot_of(self.site), partitions))
     }
 }
 

@@ -5,6 +5,15 @@ use std::{collections::HashMap, sync::Arc};
 use orbweaver_messages::Millis;
 use orbweaver_politeness::robots::AgentRules;
 
+/// Unsuccessful requests for a robots.txt since its last answer. Each count has its own limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Tries {
+    /// Number of refusals (429, 503).
+    pub(crate) refused: u8,
+    /// Number of failures: no response, or another 5xx.
+    pub(crate) failed: u8,
+}
+
 /// Cached state of an authority's robots.txt.
 #[derive(Debug, Clone)]
 pub(crate) enum Known {
@@ -16,8 +25,8 @@ pub(crate) enum Known {
     Private,
     /// The host does not exist.
     UnknownHost,
-    /// Failed this many times in a row; to be retried when the entry expires.
-    Failing(u8),
+    /// Without an answer so far; to be requested again when the entry expires.
+    Failing(Tries),
 }
 
 #[derive(Debug)]
@@ -62,12 +71,12 @@ impl RobotsCache {
         (entry.until_ms > now).then(|| (entry.known.clone(), entry.until_ms))
     }
 
-    /// Returns the number of failures in a row, even after the time of the next retry.
+    /// Returns the unsuccessful requests since the last answer, even after the time of the next retry.
     #[must_use]
-    pub(crate) fn failures(&self, authority: &str) -> u8 {
+    pub(crate) fn tries(&self, authority: &str) -> Tries {
         match self.young.get(authority).or_else(|| self.old.get(authority)).map(|entry| &entry.known) {
-            Some(Known::Failing(failures)) => *failures,
-            _ => 0,
+            Some(Known::Failing(tries)) => *tries,
+            _ => Tries::default(),
         }
     }
 
@@ -94,11 +103,12 @@ mod tests {
     #[test]
     fn knowledge_ends_at_its_time_but_failures_are_counted_on() {
         let mut cache = RobotsCache::new(1 << 20);
-        cache.insert(&name(1), Known::Failing(2), 100, 0);
-        assert!(matches!(cache.get("http://h1", 99), Some((Known::Failing(2), 100))));
+        let tries = Tries { refused: 1, failed: 2 };
+        cache.insert(&name(1), Known::Failing(tries), 100, 0);
+        assert!(matches!(cache.get("http://h1", 99), Some((Known::Failing(known), 100)) if known == tries));
         assert!(cache.get("http://h1", 100).is_none());
-        assert_eq!(cache.failures("http://h1"), 2);
-        assert_eq!(cache.failures("http://h2"), 0);
+        assert_eq!(cache.tries("http://h1"), tries);
+        assert_eq!(cache.tries("http://h2"), Tries::default());
     }
 
     #[test]

@@ -8,15 +8,16 @@ use std::{
 use orbweaver_log::Partition;
 use orbweaver_messages::{CLOCK_MARGIN_MS, Millis, OutcomeKind};
 use orbweaver_politeness::robots::UNREACHABLE_MS;
-use orbweaver_store::RobotsRow;
+use orbweaver_stage::Step;
+use orbweaver_store::{RobotsRow, Write};
 use orbweaver_url::Url;
 
 use crate::{
-    classify::{MEMORY_RETRY_MS, Verdict, block_ends},
+    classify::{MEMORY_RETRY_MS, Verdict},
     client::{Attempt, Failure},
     gates::Wish,
-    records::{add_times, outcome},
-    robots::{Finding, Sought, judge, read, serves_stale},
+    records::{outcome, page_row},
+    robots::{Finding, Report, Sought, judge, read, serves_stale},
     robots_cache::Known,
     stage::{At, FetcherStage, Wanted},
     visit::Visit,
@@ -27,10 +28,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Lookup {
     waiting: VecDeque<Box<Visit>>,
-    /// Site of the authority.
+    /// Site of the authority; a dispatch of another site waits here too if a redirect to itself led it to this one.
     site: Arc<str>,
-    partition: Partition,
-    interval_ms: u64,
     /// URL of the first request.
     url: Url,
     redirects: u8,
@@ -38,6 +37,18 @@ pub(crate) struct Lookup {
     stale: Option<RobotsRow>,
     /// Event time of the row in the store, in milliseconds since the Unix epoch; 0 if none is known.
     stored_ms: Millis,
+}
+
+impl Lookup {
+    /// Returns a waiting dispatch of this site; its interval and its partition are those of the site.
+    fn dispatch_of(&self, site: &str) -> Option<&Visit> {
+        self.waiting.iter().map(|visit| &**visit).find(|visit| is_of(visit, site))
+    }
+}
+
+/// Returns `true` if the dispatch and the URL of its next request are of this site.
+fn is_of(visit: &Visit, site: &str) -> bool {
+    !visit.is_elsewhere() && *visit.site == *site
 }
 
 const UNREACHABLE: &str = "robots_unreachable";
@@ -54,8 +65,6 @@ impl FetcherStage {
         url.set_fragment(None);
         let lookup = Lookup {
             site: visit.site.clone(),
-            partition: visit.origin.place.partition,
-            interval_ms: visit.ready.interval_ms,
             url,
             redirects: 0,
             stale: None,
@@ -63,12 +72,8 @@ impl FetcherStage {
             waiting: VecDeque::from([visit]),
         };
         self.lookups.insert(authority.clone(), lookup);
-        if self.robots.failures(&authority) > 0 {
-            // Then the store has none.
-            self.ask_robots(&authority, at);
-        } else {
-            at.acts.jobs.push(Job::Load { authority });
-        }
+        // Before each retry too: the next row is later than the one in the store (docs/protocol.md#event-times).
+        at.acts.jobs.push(Job::Load { authority });
     }
 
     /// Handles the result of reading the store.
@@ -97,6 +102,12 @@ impl FetcherStage {
         for visit in self.end_lookup(authority) {
             self.admit_with(visit, &known, at);
         }
+    }
+
+    /// Applies an expired robots.txt until the next request for it.
+    fn apply_stale(&mut self, authority: &Arc<str>, row: &RobotsRow, at: &mut At<'_>) {
+        self.metrics.robots("stale");
+        self.apply(authority, row, at.now.saturating_add(UNREACHABLE_MS), at);
     }
 
     /// Admits a dispatch that waited for a robots.txt: everything but the robots.txt is checked again, since time has
@@ -138,14 +149,16 @@ impl FetcherStage {
             return;
         };
         let site = self.config.wide_domains.site_of(&url).into_owned();
-        let own = (*site == *lookup.site).then_some((lookup.interval_ms, lookup.partition));
+        let own = lookup.dispatch_of(&site).map(|visit| (visit.ready.interval_ms, visit.origin.place.partition));
         let known = own.map(|(interval_ms, _)| interval_ms).or_else(|| self.gates.interval_of(&site));
         let interval_ms = known.unwrap_or(self.config.default_interval_ms);
         let asked_ms = self.asked_ms(own.map(|(_, partition)| partition));
         let payload = Wanted::Robots(authority.clone(), url);
         let wish = Wish { payload, not_before_ms: Millis::MIN, not_after_ms, interval_ms, is_first: true };
-        if let Err(blocked) = self.gates.push(&site, wish, asked_ms, at.now) {
-            self.defer_lookup(authority, "blocked", blocked.until_ms, at);
+        let Err(blocked) = self.gates.push(&site, wish, asked_ms, at.now) else { return };
+        match self.lookups.get_mut(authority).and_then(|lookup| lookup.stale.take()) {
+            Some(stale) => self.apply_stale(authority, &stale, at),
+            None => self.defer_lookup(authority, "blocked", blocked.until_ms, at),
         }
     }
 
@@ -156,41 +169,24 @@ impl FetcherStage {
             return self.defer_lookup(authority, Failure::Memory.reason(), retry_at_ms, at);
         }
         let Some(lookup) = self.lookups.get(authority) else { return };
-        let (site, redirects, stored_ms) = (lookup.site.clone(), lookup.redirects, lookup.stored_ms);
-        let stale = lookup.stale.clone();
-        let on_own_site = self.config.wide_domains.site_of(url) == *site;
-        if !on_own_site {
-            self.block_elsewhere(url, attempt, at);
-        }
-        let failures = self.robots.failures(authority);
-        let sought = Sought { authority, url, redirects, on_own_site, failures, stored_ms };
+        let (redirects, stored_ms) = (lookup.redirects, lookup.stored_ms);
+        let (own_site, stale) = (lookup.site.clone(), lookup.stale.clone());
+        let site = self.config.wide_domains.site_of(url).into_owned();
+        let report = Report { site: &site, url, attempt, block: None };
+        let sought = Sought { authority, url, redirects, tries: self.robots.tries(authority), stored_ms };
         match (judge(sought, attempt, &self.config, attempt.ended_at_ms), stale) {
-            (Finding::Failing { .. }, Some(stale)) => {
-                self.metrics.robots("stale");
-                self.apply(authority, &stale, at.now.saturating_add(UNREACHABLE_MS), at);
+            (Finding::Failing { .. }, Some(stale)) => self.apply_stale(authority, &stale, at),
+            (Finding::Blocked { block, .. }, Some(stale)) => {
+                // The block of another site, the target of redirects, holds up no page of this one.
+                let retry_at_ms = if site == *own_site { block.until_ms } else { at.now };
+                self.report(authority, Report { block: Some(block), ..report }, Some(retry_at_ms), at);
+                self.apply_stale(authority, &stale, at);
             }
-            (Finding::Blocked { until_ms, .. }, Some(stale)) => {
-                self.metrics.robots("stale");
-                self.block(&site, until_ms, at);
-                self.apply(authority, &stale, at.now.saturating_add(UNREACHABLE_MS), at);
-            }
-            (finding, _) => self.apply_finding(authority, finding, attempt, at),
+            (finding, _) => self.apply_finding(authority, finding, report, at),
         }
     }
 
-    /// Applies a block by another site, the target of redirects. No outcome names that site, so no other process
-    /// learns of the block.
-    fn block_elsewhere(&mut self, url: &Url, attempt: &Attempt, at: &mut At<'_>) {
-        if let Ok(answer) = &attempt.result
-            && matches!(answer.status, 429 | 503)
-        {
-            let (until_ms, _) = block_ends(answer.retry_after.as_deref(), 0, attempt.ended_at_ms);
-            let site = self.config.wide_domains.site_of(url).into_owned();
-            self.block(&site, until_ms, at);
-        }
-    }
-
-    fn apply_finding(&mut self, authority: &Arc<str>, finding: Finding, attempt: &Attempt, at: &mut At<'_>) {
+    fn apply_finding(&mut self, authority: &Arc<str>, finding: Finding, report: Report<'_>, at: &mut At<'_>) {
         let Some(lookup) = self.lookups.get_mut(authority) else { return };
         match finding {
             Finding::Store(row) => {
@@ -200,38 +196,43 @@ impl FetcherStage {
                 if let Known::Rules(rules) = read(&row, &self.agent)
                     && let Some(delay_ms) = rules.crawl_delay_ms()
                 {
-                    let (site, partition) = (lookup.site.clone(), lookup.partition);
-                    let asked_ms = self.asked_ms(Some(partition));
+                    let site = lookup.site.clone();
+                    let partition = lookup.dispatch_of(&site).map(|visit| visit.origin.place.partition);
+                    let asked_ms = self.asked_ms(partition);
                     self.gates.learn_delay(&site, delay_ms, asked_ms, at.now);
                 }
                 self.store_robots(authority.clone(), row, at);
             }
-            Finding::Follow(_) if !self.opened.contains_key(&lookup.partition) => {
-                for visit in self.end_lookup(authority) {
-                    self.leave(&visit);
-                }
-            }
             Finding::Follow(target) => {
                 self.metrics.robots("redirected");
                 lookup.redirects += 1;
+                // The dispatches of a partition that is being released wait for no further request.
+                let waiting = std::mem::take(&mut lookup.waiting).into_iter();
+                let (open, closed): (VecDeque<_>, VecDeque<_>) =
+                    waiting.partition(|visit| self.opened.contains_key(&visit.origin.place.partition));
+                lookup.waiting = open;
+                for visit in closed {
+                    self.leave(&visit);
+                }
                 self.ask_robots_at(authority, target, at);
             }
-            Finding::Failing { failures, retry_at_ms } => {
+            Finding::Failing { tries, retry_at_ms } => {
                 self.metrics.robots("failing");
-                self.know(authority, &Known::Failing(failures), retry_at_ms, 0);
-                self.robots_failed(authority, attempt, retry_at_ms, at);
+                self.know(authority, &Known::Failing(tries), retry_at_ms, 0);
+                self.report(authority, report, Some(retry_at_ms), at);
+                self.defer_lookup(authority, UNREACHABLE, retry_at_ms, at);
             }
-            Finding::Blocked { failures, until_ms, told, unreachable } => {
+            Finding::Blocked { tries, block, unreachable } => {
                 self.metrics.robots("blocked");
-                let site = lookup.site.clone();
-                match unreachable {
-                    Some(row) => self.store_robots(authority.clone(), row, at),
-                    None => {
-                        self.know(authority, &Known::Failing(failures), until_ms, 0);
-                        self.robots_blocked(authority, attempt, (until_ms, told), at);
-                    }
+                let report = Report { block: Some(block), ..report };
+                if let Some(row) = unreachable {
+                    self.report(authority, report, None, at);
+                    self.store_robots(authority.clone(), row, at);
+                } else {
+                    self.know(authority, &Known::Failing(tries), block.until_ms, 0);
+                    self.report(authority, report, Some(block.until_ms), at);
+                    self.defer_lookup(authority, "blocked", block.until_ms, at);
                 }
-                self.block(&site, until_ms, at);
             }
             Finding::Private => {
                 self.metrics.robots("private");
@@ -261,42 +262,36 @@ impl FetcherStage {
         self.end_passing(visit, Verdict::Gone(Failure::UnknownHost.reason().into()), None, at);
     }
 
-    /// Defers all waiting dispatches until the retry: the failure concerns the authority, and costs no URL an attempt.
-    fn robots_failed(&mut self, authority: &str, attempt: &Attempt, retry_at_ms: Millis, at: &mut At<'_>) {
-        let mut waiting = self.end_lookup(authority);
-        if let Some(first) = waiting.pop_front() {
-            let mut outcome = outcome(&first, OutcomeKind::Deferred, Some(UNREACHABLE), attempt.ended_at_ms);
-            outcome.retry_at_ms = Some(retry_at_ms);
-            add_times(&mut outcome, attempt);
-            self.end(&first, &outcome, vec![], at);
+    /// Ends one of the waiting dispatches with the report of an unsuccessful request, and applies a block. The report
+    /// is the outcome of that dispatch or, if that is of another site or terminal, a record that is durable before it:
+    /// the block is published once the dispatch has ended. It is deferred until `retry_at_ms`, since the failure
+    /// concerns the authority and costs no URL an attempt; without `retry_at_ms` it is refused.
+    fn report(&mut self, authority: &str, report: Report<'_>, retry_at_ms: Option<Millis>, at: &mut At<'_>) {
+        if let Some(visit) = self.take_reporter(authority, report.site) {
+            let kind = if retry_at_ms.is_some() { OutcomeKind::Deferred } else { OutcomeKind::Refused };
+            let mut outcome = outcome(&visit, kind, Some(UNREACHABLE), report.attempt.ended_at_ms);
+            outcome.retry_at_ms = retry_at_ms;
+            let mut steps = vec![];
+            if kind.is_terminal() {
+                steps.push(Step::Perform(vec![Write::Page(Box::new(page_row(&outcome, None, None)))]));
+            }
+            if kind == OutcomeKind::Deferred && is_of(&visit, report.site) {
+                report.add_to(&mut outcome);
+            } else {
+                steps.push(Step::Produce(vec![report.record(&outcome, self.partitions)]));
+            }
+            self.end(&visit, &outcome, steps, at);
         }
-        for visit in waiting {
-            self.defer(&visit, UNREACHABLE, retry_at_ms, at);
+        if let Some(block) = report.block {
+            self.block(report.site, block.until_ms, at);
         }
     }
 
-    /// Defers all waiting dispatches until the end of a block, like a refusal of a page; `told`: the site named that
-    /// end itself.
-    fn robots_blocked(
-        &mut self,
-        authority: &str,
-        attempt: &Attempt,
-        (until_ms, told): (Millis, bool),
-        at: &mut At<'_>,
-    ) {
-        let mut waiting = self.end_lookup(authority);
-        if let Some(first) = waiting.pop_front() {
-            // From this outcome the rate-limiter learns of the block, and of its duration.
-            let mut outcome = outcome(&first, OutcomeKind::Deferred, Some(UNREACHABLE), attempt.ended_at_ms);
-            outcome.retry_at_ms = Some(until_ms);
-            outcome.blocked_until_ms = told.then_some(until_ms);
-            outcome.status = attempt.result.as_ref().ok().map(|answer| answer.status);
-            add_times(&mut outcome, attempt);
-            self.end(&first, &outcome, vec![], at);
-        }
-        for visit in waiting {
-            self.defer(&visit, "blocked", until_ms, at);
-        }
+    /// Removes and returns a waiting dispatch: one whose outcome reports requests to the site, if there is one.
+    fn take_reporter(&mut self, authority: &str, site: &str) -> Option<Box<Visit>> {
+        let waiting = &mut self.lookups.get_mut(authority)?.waiting;
+        let index = waiting.iter().position(|visit| is_of(visit, site)).unwrap_or(0);
+        waiting.remove(index)
     }
 
     /// Defers all dispatches that wait for a robots.txt; their next delivery starts a new lookup.
@@ -338,7 +333,7 @@ impl FetcherStage {
                 staying.extend(leaving.pop_front());
             }
             lookup.waiting = staying;
-            let orphaned = lookup.waiting.is_empty() && (lookup.partition == partition || !leaving.is_empty());
+            let orphaned = lookup.waiting.is_empty() && !leaving.is_empty();
             left.append(&mut leaving);
             !orphaned
         });

@@ -19,8 +19,8 @@ pub(crate) struct SiteGate<T> {
     pub(crate) started_ms: Millis,
     /// Time of the first byte of the last response.
     pub(crate) answered_ms: Millis,
-    /// Interval of the last request queued.
-    pub(crate) interval_ms: u64,
+    /// Interval of the last request queued; `None` before the first.
+    pub(crate) interval_ms: Option<u64>,
     pub(crate) crawl_delay_ms: u64,
     pub(crate) blocked_until_ms: Millis,
     /// The only valid timer of this site; `Millis::MAX`: none.
@@ -37,7 +37,7 @@ impl<T> SiteGate<T> {
             in_flight: 0,
             started_ms: asked_ms,
             answered_ms: asked_ms,
-            interval_ms: 0,
+            interval_ms: None,
             crawl_delay_ms: 0,
             blocked_until_ms: 0,
             timer_ms: Millis::MAX,
@@ -101,7 +101,7 @@ impl<T> SiteGate<T> {
 
     /// Returns the time from which a site without queued requests can be forgotten.
     fn idle_ms(&self, now: Millis) -> Millis {
-        self.free_ms(self.interval_ms.max(self.crawl_delay_ms).max(1), now).max(self.blocked_until_ms)
+        self.free_ms(self.interval_ms.unwrap_or(0).max(self.crawl_delay_ms).max(1), now).max(self.blocked_until_ms)
     }
 
     pub(crate) fn is_idle(&self, now: Millis) -> bool {

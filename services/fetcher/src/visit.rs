@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use orbweaver_log::Partition;
-use orbweaver_messages::{Dispatch, DispatchId, Millis, Ready};
+use orbweaver_messages::{CLOCK_MARGIN_MS, Dispatch, DispatchId, Millis, Ready};
 use orbweaver_stage::Origin;
 use orbweaver_url::{Url, WideDomains};
 
@@ -23,11 +23,13 @@ pub(crate) struct Visit {
     pub(crate) site: Arc<str>,
     /// URLs requested before within this dispatch.
     pub(crate) before: Vec<String>,
-    /// Times of the last of those requests and of its response.
+    /// Times of the last of those requests to the dispatch's own site, and of its response.
     pub(crate) asked_ms: Option<(Millis, Millis)>,
+    /// Sum of the response times of those requests, in milliseconds.
+    answering_ms: Millis,
     /// Cookies set by the responses.
     pub(crate) cookies: Cookies,
-    /// Crawl-delay of the authority of `url`, if known.
+    /// Crawl-delay of the last requested authority of the dispatch's own site, if known.
     pub(crate) crawl_delay_ms: Option<u64>,
     /// Whether the dispatch holds a request slot; slots bound the requests without a durable outcome.
     pub(crate) has_slot: bool,
@@ -44,6 +46,7 @@ impl Visit {
             url,
             before: vec![],
             asked_ms: None,
+            answering_ms: 0,
             cookies: Cookies::default(),
             crawl_delay_ms: None,
             has_slot: false,
@@ -70,6 +73,31 @@ impl Visit {
         if self.before.is_empty() { dispatch.not_after_ms.min(dispatch.expires_ms) } else { dispatch.expires_ms }
     }
 
+    /// Returns `true` if `url` is on another site than the dispatch: redirects led to a URL of its chain.
+    #[must_use]
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        *self.site != *self.dispatch().site
+    }
+
+    /// Sets the crawl-delay of the authority of `url`. That of another site is ignored: the outcome would report it as
+    /// the delay of the dispatch's site.
+    pub(crate) fn set_crawl_delay(&mut self, delay_ms: Option<u64>) {
+        if !self.is_elsewhere() {
+            self.crawl_delay_ms = delay_ms;
+        }
+    }
+
+    /// Returns `true` if the lease has time for the next request, provided that every request of the dispatch is sent
+    /// as soon as `delay_ms`, the politeness delay, allows. The response times count, and a margin for clocks.
+    #[must_use]
+    pub(crate) fn fits_lease(&self, delay_ms: u64) -> bool {
+        let dispatch = self.dispatch();
+        let delays_ms = delay_ms.saturating_add(1).saturating_mul(self.before.len() as u64);
+        let starts_ms = self.ready.not_before_ms.max(dispatch.dispatched_at_ms);
+        let needed_ms = self.answering_ms.saturating_add_unsigned(delays_ms).saturating_add(CLOCK_MARGIN_MS);
+        starts_ms.saturating_add(needed_ms) <= dispatch.expires_ms
+    }
+
     /// Returns the request for classification.
     #[must_use]
     pub(crate) fn asked(&self) -> Asked<'_> {
@@ -80,6 +108,14 @@ impl Visit {
     #[must_use]
     pub(crate) fn chain(&self) -> Vec<String> {
         self.dispatch().chain.iter().chain(&self.before).cloned().collect()
+    }
+
+    /// Adds the times of a request for `url` that was redirected.
+    pub(crate) fn add_times(&mut self, requested_ms: Millis, answered_ms: Millis) {
+        self.answering_ms = self.answering_ms.saturating_add(answered_ms.saturating_sub(requested_ms).max(0));
+        if !self.is_elsewhere() {
+            self.asked_ms = Some((requested_ms, answered_ms));
+        }
     }
 
     /// Continues with a redirect to `target`.

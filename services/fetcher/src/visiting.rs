@@ -11,18 +11,21 @@ use url::Position;
 use crate::{
     address,
     body::PackedBody,
-    classify::{Verdict, classify, passing},
+    classify::{Verdict, classify, passing, retry_at},
     client::{Answer, Attempt, Failure},
     gates::{Blocked, Wish},
     records::{
-        add_answer, add_attempt, add_times, discovered_record, outcome, outcome_record, page_record, page_row,
-        redirect_row,
+        add_answer, add_attempt, add_times, discovered_record, of_own_site, outcome, outcome_record, page_record,
+        page_row, redirect_row,
     },
-    robots::authority_of,
+    robots::{Block, Report, authority_of},
     robots_cache::Known,
     stage::{At, FetcherStage, Wanted},
     visit::Visit,
 };
+
+/// Outcome reason of a redirect to itself whose next request is later than the lease, because of the site's delay.
+const REDIRECT_DELAY: &str = "redirect_delay";
 
 impl FetcherStage {
     /// Decides the next step of a dispatch before its next request.
@@ -65,31 +68,47 @@ impl FetcherStage {
             Known::Private => self.refuse(&visit, "private_address", at),
             Known::UnknownHost => self.end_unknown_host(&visit, at),
             Known::Unreachable | Known::Failing(_) => {
-                visit.crawl_delay_ms = None;
+                visit.set_crawl_delay(None);
                 self.refuse(&visit, "robots_unreachable", at);
             }
         }
     }
 
     fn obey_rules(&mut self, mut visit: Box<Visit>, rules: &Arc<AgentRules>, at: &mut At<'_>) {
-        visit.crawl_delay_ms = rules.crawl_delay_ms();
+        let delay_ms = rules.crawl_delay_ms();
+        visit.set_crawl_delay(delay_ms);
         if !rules.verdict(&visit.url[Position::BeforePath..Position::AfterQuery]).allowed {
             return self.refuse(&visit, "robots", at);
         }
-        if let Some(delay_ms) = visit.crawl_delay_ms {
-            let asked_ms = self.asked_ms(Some(visit.origin.place.partition));
+        if let Some(delay_ms) = delay_ms {
+            let asked_ms = self.site_asked_ms(&visit);
             self.gates.learn_delay(&visit.site, delay_ms, asked_ms, at.now);
         }
         self.queue(visit, at);
     }
 
+    /// Returns the time at which the site of a dispatch's next request counts as requested, if it is unknown.
+    fn site_asked_ms(&self, visit: &Visit) -> Millis {
+        self.asked_ms((!visit.is_elsewhere()).then_some(visit.origin.place.partition))
+    }
+
+    /// Returns the interval of the site of a dispatch's next request, in milliseconds: that of the dispatch holds for
+    /// its own site.
+    fn interval_ms(&self, visit: &Visit) -> u64 {
+        if visit.is_elsewhere() {
+            self.gates.interval_of(&visit.site).unwrap_or(self.config.default_interval_ms)
+        } else {
+            visit.ready.interval_ms
+        }
+    }
+
     fn queue(&mut self, visit: Box<Visit>, at: &mut At<'_>) {
-        let asked_ms = self.asked_ms(Some(visit.origin.place.partition));
+        let asked_ms = self.site_asked_ms(&visit);
         let site = visit.site.clone();
         let wish = Wish {
             not_before_ms: visit.ready.not_before_ms,
             not_after_ms: visit.not_after_ms(),
-            interval_ms: visit.ready.interval_ms,
+            interval_ms: self.interval_ms(&visit),
             is_first: !visit.before.is_empty(),
             payload: Wanted::Page(visit),
         };
@@ -103,18 +122,20 @@ impl FetcherStage {
     /// Ends a dispatch that was not requested in time (docs/protocol.md#dispatch-expiry).
     pub(crate) fn late(&mut self, visit: &Visit, at: &mut At<'_>) {
         if !visit.before.is_empty() {
-            // It has been requested, so it counts as an attempt; else a slow site that redirects to itself would never
-            // end.
-            let verdict = passing(visit.dispatch(), "timeout".into(), at.now);
-            return self.end_passing(visit, verdict, None, at);
-        }
-        if at.now > visit.dispatch().expires_ms {
+            // The gate of the site may have been forgotten just now.
+            let crawl_delay_ms = self.gates.crawl_delay_of(&visit.site).or(visit.crawl_delay_ms).unwrap_or(0);
+            if !visit.fits_lease(crawl_delay_ms.max(self.interval_ms(visit))) {
+                // The next lease would be too short again: without an attempt counted, the URL would never end.
+                let verdict = passing(visit.dispatch(), REDIRECT_DELAY.into(), at.now);
+                return self.end_passing(visit, verdict, None, at);
+            }
+        } else if at.now > visit.dispatch().expires_ms {
             return self.expire(visit, at);
         }
         self.defer(visit, "late", at.now, at);
     }
 
-    /// Defers a dispatch that was not requested, or not read for lack of memory.
+    /// Defers a dispatch whose request was not made, or not read for lack of memory.
     pub(crate) fn defer(&mut self, visit: &Visit, reason: &str, retry_at_ms: Millis, at: &mut At<'_>) {
         let mut outcome = outcome(visit, OutcomeKind::Deferred, Some(reason), at.now);
         outcome.retry_at_ms = Some(retry_at_ms);
@@ -153,6 +174,8 @@ impl FetcherStage {
 
     /// Ends a dispatch: the outcome comes last, when all else is durable (docs/protocol.md#effect-order).
     pub(crate) fn end(&mut self, visit: &Visit, outcome: &Outcome, mut steps: Vec<Step<Write>>, at: &mut At<'_>) {
+        let elsewhere = visit.is_elsewhere().then(|| of_own_site(visit, outcome));
+        let outcome = elsewhere.as_ref().unwrap_or(outcome);
         self.metrics.outcome(outcome.kind);
         match outcome.kind {
             OutcomeKind::Blocked => self.view.count_blocked(),
@@ -176,7 +199,7 @@ impl FetcherStage {
                 // It holds no slot between its requests: if waiting dispatches held all slots, no request would ever
                 // be sent.
                 self.free(std::mem::take(&mut visit.has_slot));
-                visit.asked_ms = Some((attempt.requested_at_ms, attempt.answered_at_ms));
+                visit.add_times(attempt.requested_at_ms, attempt.answered_at_ms);
                 let set_cookie = attempt.result.map(|answer| answer.set_cookie).unwrap_or_default();
                 visit.go_on(target, &set_cookie, &self.config.wide_domains);
                 self.admit(visit, at);
@@ -213,12 +236,15 @@ impl FetcherStage {
                     discovered_record(&visit, &target, &self.config.wide_domains, self.partitions, attempt.ended_at_ms);
                 self.end(&visit, &outcome, vec![Step::Perform(rows), Step::Produce(vec![found])], at);
             }
-            Verdict::Blocked { until_ms, told, reason, ends } => {
+            Verdict::Blocked { until_ms, announced, reason, .. } if visit.is_elsewhere() => {
+                self.refused_elsewhere(&visit, (&attempt, Block { until_ms, announced }), &reason, at);
+            }
+            Verdict::Blocked { until_ms, announced, reason, ends } => {
                 let kind = if ends { OutcomeKind::Gone } else { OutcomeKind::Blocked };
                 let mut outcome = outcome(&visit, kind, Some(&reason), attempt.ended_at_ms);
                 add_attempt(&mut outcome, &attempt);
                 // If the site named no time, the rate-limiter decides: it counts the refusals of the whole site.
-                outcome.blocked_until_ms = told.then_some(until_ms);
+                outcome.blocked_until_ms = announced.then_some(until_ms);
                 let row = ends.then(|| Step::Perform(vec![page_write(&outcome, attempt.result.as_ref().ok(), None)]));
                 self.end(&visit, &outcome, row.into_iter().collect(), at);
                 self.block(&visit.site.clone(), until_ms, at);
@@ -228,6 +254,24 @@ impl FetcherStage {
                 self.end_passing(&visit, ended, Some(&attempt), at);
             }
         }
+    }
+
+    /// Handles the refusal of a request by another site than the dispatch's: for the URL a failure, to be retried after
+    /// the block. The services of that site learn of the block from a record of their own.
+    fn refused_elsewhere(&mut self, visit: &Visit, (attempt, block): (&Attempt, Block), reason: &str, at: &mut At<'_>) {
+        let dispatch = visit.dispatch();
+        let kind = if dispatch.last_attempt { OutcomeKind::Gone } else { OutcomeKind::Retry };
+        let mut outcome = outcome(visit, kind, Some(reason), attempt.ended_at_ms);
+        add_attempt(&mut outcome, attempt);
+        outcome.retry_at_ms = (!kind.is_terminal()).then(|| retry_at(dispatch.attempt, block.until_ms));
+        let mut steps = vec![];
+        if kind.is_terminal() {
+            steps.push(Step::Perform(vec![page_write(&outcome, attempt.result.as_ref().ok(), None)]));
+        }
+        let report = Report { site: &visit.site, url: &visit.url, attempt, block: Some(block) };
+        steps.push(Step::Produce(vec![report.record(&outcome, self.partitions)]));
+        self.end(visit, &outcome, steps, at);
+        self.block(&visit.site, block.until_ms, at);
     }
 
     /// Applies a block at once to the queued requests of the site (docs/protocol.md#fenced-requests).

@@ -108,7 +108,7 @@ impl<C: Client> Worker<Job, Done> for FetchWorker<C> {
                     let asked = Caught::new(ask(&*client, (request, room, memory), &large, compress, meter)).await;
                     // Without a result the site would remain in flight indefinitely.
                     let (attempt, body) = asked.unwrap_or_else(|_panic| {
-                        tracing::error!("a request panicked");
+                        tracing::error!("request panicked; its result is the failure `internal`");
                         let now = clock.now();
                         let result = Err(Failure::Internal);
                         (Attempt { requested_at_ms: started, answered_at_ms: now, ended_at_ms: now, result }, None)
@@ -179,11 +179,11 @@ async fn load(store: &dyn Store, authority: &str) -> Option<RobotsRow> {
             Ok(row) => return row,
             // The row will be fetched again and overwritten.
             Err(error @ StoreError::Damaged { .. }) => {
-                tracing::warn!(%error, "a stored robots.txt cannot be read");
+                tracing::warn!(authority, %error, "stored robots.txt is damaged; requesting it again");
                 return None;
             }
             Err(error) => {
-                tracing::warn!(%error, failures, "reading a robots.txt is tried again");
+                tracing::warn!(authority, %error, failures, "cannot read robots.txt from the store; retrying");
                 tokio::time::sleep(pause(failures)).await;
                 failures += 1;
             }

@@ -138,7 +138,7 @@ pub(crate) fn frontier_record(record: &Delivered) -> Result<(Fingerprint, Option
     let fingerprint = key.unwrap_or_default().parse::<Fingerprint>();
     let invalid = |error: orbweaver_url::FingerprintError| MessageError::Invalid {
         message: "waiting",
-        reason: format!("the key of a tombstone: {error}"),
+        reason: format!("invalid key of a tombstone: {error}"),
     };
     Ok((fingerprint.map_err(invalid)?, None))
 }

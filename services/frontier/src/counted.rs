@@ -18,11 +18,11 @@ pub fn page_count(record: &Delivered) -> Option<PageCount> {
     match decode::<PageCount>("page count", Some(record.value.as_ref()?)) {
         Ok(count) if count.partition == place.partition => Some(count),
         Ok(count) => {
-            tracing::warn!(%place, offset, of = count.partition, "a count of pages stands in the wrong partition");
+            tracing::warn!(%place, offset, counted = count.partition, "page count in the wrong partition: ignored");
             None
         }
         Err(error) => {
-            tracing::warn!(%place, offset, %error, "a count of pages cannot be read");
+            tracing::warn!(%place, offset, %error, "page count cannot be decoded: ignored");
             None
         }
     }

@@ -87,21 +87,24 @@ impl FrontierMetrics {
     /// When one of the names is registered already.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let metrics = Self {
-            waiting: IntGauge::new(WAITING, "URLs that wait, leased ones included")?,
+            waiting: IntGauge::new(WAITING, "Queued URLs, including leased ones")?,
             leased: IntGauge::new(LEASED, "Dispatches without an outcome")?,
-            sites: IntGauge::new(SITES, "Sites with URLs that wait")?,
+            sites: IntGauge::new(SITES, "Sites with queued URLs")?,
             dispatched: IntCounter::new(DISPATCHED, "Dispatches")?,
             outcomes: IntCounterVec::new(Opts::new(OUTCOMES, "Outcomes by kind"), &["kind"])?,
-            expired: IntCounter::new(EXPIRED, "Leases that ended without an outcome")?,
-            stuck: IntCounter::new(STUCK, "URLs given up since their dispatches were lost")?,
-            reappended: IntCounter::new(REAPPENDED, "Records appended anew")?,
+            expired: IntCounter::new(EXPIRED, "Leases that expired without an outcome")?,
+            stuck: IntCounter::new(STUCK, "URLs abandoned because their dispatches were lost")?,
+            reappended: IntCounter::new(REAPPENDED, "Records re-appended so that the commit point can advance")?,
             over_budget: IntGauge::new(OVER_BUDGET, "Patterns of similar URLs over their budget")?,
-            put_back: IntCounter::new(PUT_BACK, "URLs put at the back of their site")?,
-            refused: IntCounterVec::new(Opts::new(REFUSED, "URLs refused by the frontier"), &["reason"])?,
-            refused_definitions: IntCounter::new(REFUSED_DEFINITIONS, "Definitions that cannot be used")?,
-            versions: IntGaugeVec::new(Opts::new(DEFINITION_VERSION, "The definition that applies"), &["crawl"])?,
-            held: IntGauge::new(HELD, "URLs that wait for a cap to be raised")?,
-            pages: IntGaugeVec::new(Opts::new(PAGES, "Pages of a crawl that has a cap"), &["crawl"])?,
+            put_back: IntCounter::new(PUT_BACK, "URLs demoted because of their pattern")?,
+            refused: IntCounterVec::new(Opts::new(REFUSED, "URLs refused by the frontier, by reason"), &["reason"])?,
+            refused_definitions: IntCounter::new(REFUSED_DEFINITIONS, "Unusable crawl definitions")?,
+            versions: IntGaugeVec::new(
+                Opts::new(DEFINITION_VERSION, "Version of the definition in force"),
+                &["crawl"],
+            )?,
+            held: IntGauge::new(HELD, "URLs blocked by the page limit of their crawl")?,
+            pages: IntGaugeVec::new(Opts::new(PAGES, "Pages of crawls with a page limit, by crawl"), &["crawl"])?,
         };
         Outside::ALL.iter().for_each(|outside| drop(metrics.refused.with_label_values(&[outside.name()])));
         KINDS.iter().for_each(|kind| drop(metrics.outcomes.with_label_values(&[kind_name(*kind)])));

@@ -27,7 +27,7 @@ impl Service for FrontierService {
     fn configure(settings: &Settings) -> Result<Self, Vec<Fault>> {
         let config = config(settings).map_err(|fault| vec![fault])?;
         if config.min_outstanding > config.max_outstanding {
-            let allowed = format!("at most {}, which `frontier.max_outstanding` is", config.max_outstanding);
+            let allowed = format!("at most {}, the value of `frontier.max_outstanding`", config.max_outstanding);
             return Err(vec![Fault::allowed("frontier.min_outstanding", allowed)]);
         }
         let deleting = deleting(settings).map_err(|fault| vec![fault])?;

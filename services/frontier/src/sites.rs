@@ -163,7 +163,7 @@ impl Sites {
     pub(crate) fn pass_over(&mut self, place: &Place, to: Option<Rank>, now: Millis) {
         let id = place.site;
         if let Some(site) = self.sites.get_mut(&id) {
-            site.land(place);
+            site.cancel(place);
         }
         match to {
             Some(rank) => self.enqueue(id, rank, now),
@@ -312,9 +312,14 @@ impl Site {
     }
 
     /// Removes a dispatch from those in flight.
-    fn land(&mut self, place: &Place) {
+    fn cancel(&mut self, place: &Place) {
         let in_flight = self.in_flight.of(place.back);
         *in_flight = in_flight.saturating_sub(1);
+    }
+
+    /// Removes a dispatch that has ended from those in flight.
+    fn land(&mut self, place: &Place) {
+        self.cancel(place);
         if place.back && self.in_flight.front == 0 && self.queued == self.queued_back {
             self.alone = self.alone.saturating_add(1);
         }
@@ -331,5 +336,33 @@ impl Site {
     /// Returns the number of ranks to read ahead: enough for some seconds.
     fn ahead(&self, default_interval_ms: u64) -> usize {
         (4 * self.slots(default_interval_ms).all as usize).clamp(8, 512)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::MemoryIndex;
+
+    #[test]
+    fn demoted_urls_that_are_refused_without_a_request_make_no_room_for_more_of_them() {
+        let id = SiteId(1);
+        let place = |offset| Place { offset, site: id, depth: 0, failures: 0, blocks: 0, back: true, not_before_ms: 0 };
+        let (mut sites, mut index, mut idle) = (Sites::new(100), MemoryIndex::default(), Offsets::default());
+        for offset in 0..30 {
+            idle.insert(offset);
+            sites.admit(id);
+            sites.enqueue(id, place(offset).rank(), 0);
+        }
+        let mut source = Source { index: &mut index, idle: &idle };
+        for offset in 0..10 {
+            assert_eq!(sites.next(0, &mut source).unwrap(), Some((id, place(offset).rank())));
+            sites.pass_over(&place(offset), None, 0);
+        }
+        assert_eq!(sites.next(0, &mut source).unwrap(), Some((id, place(10).rank())));
+        assert_eq!(sites.next(0, &mut source).unwrap(), None, "one is in flight, and none has ended");
+        sites.end(&place(10), None, 0);
+        let next = std::iter::from_fn(|| sites.next(0, &mut source).unwrap());
+        assert_eq!(next.count(), 2, "one for each that has ended");
     }
 }

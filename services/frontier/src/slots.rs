@@ -1,18 +1,22 @@
 //! Limits of a site's dispatches in flight, in total and for demoted URLs. Pure.
 //!
 //! Demoted URLs are dispatched only when nothing else of their site is queued. While other URLs are in flight, which
-//! may lead to more, demoted ones make up at most a quarter of the dispatches in flight. Alone, they start with a few
-//! slots and gain one with each dispatch that ends. They thus soon proceed at the full rate, and few of them are in the
-//! way if other URLs are discovered after all.
+//! may lead to more, demoted ones make up at most a quarter of the dispatches in flight; on a site that gets one
+//! request at a time, they are one. Alone, they start with one or two slots and gain one with each dispatch that ends.
+//! They thus soon proceed at the full rate, and few of them are in the way if other URLs are discovered after all. At
+//! two requests a second and fewer they stay at one, which costs less than a tenth of their rate.
 
 /// Slots of a site whose rate is unlimited.
 const UNLIMITED: u32 = 4096;
 /// Divisor of the slots that yields the maximum share of demoted URLs, as counted against the URLs before them.
 const BACK_PART: u32 = 4;
-/// Number of demoted URLs that may initially be in flight when there are no others.
+/// Number of demoted URLs that may initially be in flight when there are no others; one on a site that gets one request
+/// at a time.
 const BACK_AT_FIRST: u32 = 2;
 /// Minimum interval at which a site gets one request at a time (docs/protocol.md#answer-delay), in milliseconds.
 const ONE_REQUEST_FROM_MS: u64 = 100;
+/// Minimum interval at which a site never has more than one demoted URL in flight, in milliseconds.
+const ONE_BACK_FROM_MS: u64 = 500;
 
 /// Dispatches of a site in flight.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -42,6 +46,8 @@ pub(crate) struct Slots {
     pub(crate) all: u32,
     /// The site gets one request at a time.
     one_request: bool,
+    /// Maximum number of demoted URLs in flight when there are no others.
+    back_alone: u32,
 }
 
 impl Slots {
@@ -49,7 +55,7 @@ impl Slots {
     /// request available, and few more (docs/protocol.md#outstanding-dispatches). An interval of 0 is unlimited.
     pub(crate) fn of(interval_ms: u64, round_trip_ms: f32) -> Self {
         if interval_ms == 0 {
-            return Self { all: UNLIMITED, one_request: false };
+            return Self { all: UNLIMITED, one_request: false, back_alone: UNLIMITED };
         }
         #[allow(
             clippy::cast_precision_loss,
@@ -58,7 +64,9 @@ impl Slots {
             reason = "the quotient is positive and clamped right after"
         )]
         let wanted = ((1000.0 + f64::from(round_trip_ms)) / interval_ms as f64).ceil() as u32;
-        Self { all: wanted.clamp(1, UNLIMITED), one_request: interval_ms >= ONE_REQUEST_FROM_MS }
+        let all = wanted.clamp(1, UNLIMITED);
+        let back_alone = if interval_ms >= ONE_BACK_FROM_MS { 1 } else { all };
+        Self { all, one_request: interval_ms >= ONE_REQUEST_FROM_MS, back_alone }
     }
 
     /// Returns the slots that demoted URLs may hold while others come before them.
@@ -73,15 +81,18 @@ impl Slots {
     }
 
     /// Returns `true` if a demoted URL may be dispatched while nothing else is queued. `alone` is the number of
-    /// dispatches of demoted URLs that have ended since there was any other URL. A site that gets one request at a time
-    /// has at most one demoted URL in flight, for which others may have to wait.
+    /// dispatches of demoted URLs that have ended since there was any other URL. On a site that gets one request at a
+    /// time, others may have to wait for each demoted URL in flight, so that they start with one.
     pub(crate) fn admit_back(self, in_flight: InFlight, alone: u32) -> bool {
         let most = match in_flight.front {
-            _ if self.one_request => 1,
-            0 => BACK_AT_FIRST.saturating_add(alone).min(self.all),
+            0 => self.back_at_first().saturating_add(alone).min(self.back_alone),
             front => (front / (BACK_PART - 1)).clamp(1, self.back()),
         };
         in_flight.back < most && in_flight.front + in_flight.back < self.all
+    }
+
+    fn back_at_first(self) -> u32 {
+        if self.one_request { 1 } else { BACK_AT_FIRST }
     }
 }
 
@@ -145,17 +156,15 @@ mod tests {
         }
 
         fn check(&self) {
-            let Self { slots: Slots { all, one_request }, queued, in_flight, alone } = *self;
+            let Self { slots, queued, in_flight, alone } = *self;
+            let Slots { all, one_request, back_alone } = slots;
             assert!(in_flight.front <= all && in_flight.back <= all);
             if queued.front > 0 {
                 assert!(all - in_flight.front <= (all / 4).max(1), "the back keeps {} of {all}", all - in_flight.front);
             }
-            if one_request {
-                assert!(in_flight.back <= 1, "more than one request to wait for");
-                assert!(queued.front == 0 || in_flight.front + 1 >= all);
-            }
+            assert!(!one_request || queued.front == 0 || in_flight.front + 1 >= all);
             if queued.front == 0 && in_flight.front == 0 && queued.back > 0 {
-                let wanted = if one_request { 1 } else { (BACK_AT_FIRST + alone).min(all) };
+                let wanted = (slots.back_at_first() + alone).min(back_alone);
                 assert!(in_flight.back >= wanted, "there is nothing but the back");
             }
         }
@@ -181,6 +190,8 @@ mod tests {
                 site.check();
                 let is_before = matches!(event, Event::Land { .. }) && fronts > 0 && site.queued.front > 0;
                 prop_assert!(!is_before || site.in_flight.back <= backs, "the back went before what was queued");
+                let waits_for_one = !slots.one_request || site.in_flight.front == 0;
+                prop_assert!(waits_for_one || site.in_flight.back <= backs.max(1), "more than one request to wait for");
             }
             let InFlight { back, front } = site.in_flight;
             let mut rounds = site.queued.front + site.queued.back + back + front + 1;
@@ -193,6 +204,35 @@ mod tests {
                 rounds = rounds.saturating_sub(1);
             }
             prop_assert!(rounds > 0 && site.queued.is_empty(), "{:?} is left", site.queued);
+        }
+    }
+
+    #[test]
+    fn demoted_urls_have_all_slots_alone_or_one_of_a_slow_site_and_one_or_a_quarter_while_others_wait() {
+        for (interval, all) in [(1000, 1), (500, 2), (334, 3), (250, 4), (125, 8), (63, 16)] {
+            let slots = Slots::of(interval, 0.0);
+            assert_eq!((slots.all, slots.one_request), (all, interval >= 100));
+            let filled = |mut in_flight: InFlight, alone| {
+                while slots.admit_back(in_flight, alone) {
+                    in_flight.back += 1;
+                }
+                in_flight.back
+            };
+            let share = if slots.one_request { 1 } else { all / 4 };
+            // Alone, they start with few, and soon have every slot, or stay at one on a slow site.
+            assert_eq!(filled(InFlight::default(), 0), slots.back_at_first().min(all), "{all} slots");
+            assert_eq!(filled(InFlight::default(), all), if interval >= 500 { 1 } else { all }, "{all} slots");
+            // With others in flight they take no more than their share, however long they were alone before.
+            for front in 1..=all {
+                assert!(filled(InFlight { front, back: 0 }, all) <= share, "{front} of {all} slots");
+            }
+            // If they have every slot when others are found, those find all slots but that share.
+            let mut in_flight = InFlight { front: 0, back: all };
+            while slots.admit_front(in_flight) {
+                in_flight.front += 1;
+            }
+            assert_eq!(in_flight.front, all - share, "{all} slots");
+            assert!(!slots.admit_back(in_flight, all), "{all} slots");
         }
     }
 

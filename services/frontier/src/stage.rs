@@ -315,16 +315,14 @@ impl FrontierStage {
                 index.applied(Position::of(record))
             }
             SCHEDULED => match decode::<Dispatch>("dispatch", record.value.as_ref()) {
-                Ok(dispatch) => index.restore_dispatch(dispatch),
+                Ok(dispatch) => index.restore_dispatch(&dispatch),
                 Err(_) => Ok(()),
             },
             _ => {
-                if let Ok(outcome) = decode::<Outcome>("outcome", record.value.as_ref()) {
-                    let page_of = (outcome.kind == OutcomeKind::Fetched).then_some(&*outcome.crawl);
-                    self.pages.outcome(partition, record.offset, page_of);
-                    index.restore_outcome(outcome.fingerprint, outcome.id, outcome.kind);
-                }
-                Ok(())
+                let Ok(outcome) = decode::<Outcome>("outcome", record.value.as_ref()) else { return Ok(()) };
+                let page_of = (outcome.kind == OutcomeKind::Fetched).then_some(&*outcome.crawl);
+                self.pages.outcome(partition, record.offset, page_of);
+                index.restore_outcome(&outcome)
             }
         }
     }
@@ -371,7 +369,7 @@ impl Stage for FrontierStage {
         let proven = |position| RestoreFrom::Proven { position, within: Some(INDEX_WITHIN) };
         let waiting = position.map_or(RestoreFrom::CommitPoint, proven);
         let back = RestoreFrom::Back(Duration::from_millis(LEASE_MS.unsigned_abs()));
-        // In this order: dispatches are matched with queued URLs, deferrals with dispatches.
+        // In this order: dispatches are matched with queued URLs, outcomes with both.
         [(FRONTIER, waiting), (SCHEDULED, back), (OUTCOMES, back)]
             .map(|(topic, from)| RestoreSpec { topic, from, follow: false })
             .to_vec()
@@ -442,7 +440,7 @@ impl Stage for FrontierStage {
             && let Err(error) = closed.write()
         {
             // The index stays at its last written checkpoint; the log has the rest.
-            tracing::warn!(partition, %error, "the index was not written at the end");
+            tracing::warn!(partition, %error, "cannot write the index; the next restore replays more of the log");
         }
         self.pages.leave(partition);
         self.epochs.remove(&partition);

@@ -1,8 +1,11 @@
 //! Decisions on the links of a record.
 
-use std::{collections::HashMap, convert::Infallible};
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    convert::Infallible,
+};
 
-use orbweaver_log::Partition;
+use orbweaver_log::{Delivered, Partition};
 use orbweaver_messages::{Discovered, Millis, SeenEntry, Sighting, Trail, Traps, Waiting};
 use orbweaver_seen::{Pending, Recent, SeenError, SeenPartition, first_sight};
 use orbweaver_stage::{Origin, Plan, Token};
@@ -26,11 +29,21 @@ pub(crate) struct Served {
     pub(crate) draft: Option<Draft>,
     /// Scope entries of plans in flight, as (crawl, entry).
     pub(crate) entries: HashMap<Token, Vec<(String, String)>>,
+    /// Records that arrived while the links of this partition waited for a plan; not decoded, so that they take no more
+    /// memory than is charged to the budget.
+    pub(crate) backlog: VecDeque<(Origin, Delivered)>,
 }
 
 impl Served {
     pub(crate) fn new(partition: Partition, seen: SeenPartition) -> Self {
-        Self { partition, seen, pending: Pending::default(), draft: None, entries: HashMap::new() }
+        Self {
+            partition,
+            seen,
+            pending: Pending::default(),
+            draft: None,
+            entries: HashMap::new(),
+            backlog: VecDeque::new(),
+        }
     }
 
     /// Completes the draft and returns it as a plan.
@@ -58,28 +71,44 @@ pub(crate) struct Admission<'a> {
 }
 
 impl Admission<'_> {
-    /// Decides on the links of a record. Afterwards its origin is complete unless it waits in the pending ledger.
-    pub(crate) fn admit(&mut self, origin: Origin, record: &Discovered) -> Result<(), SeenError> {
+    /// Takes the links of a record out of it and decides on them. Afterwards its origin is complete unless it waits in
+    /// the pending ledger.
+    pub(crate) fn admit(&mut self, origin: Origin, record: &mut Discovered) -> Result<(), SeenError> {
+        let urls = std::mem::take(&mut record.urls);
+        let record = &*record;
         if record.chain.len() > LONGEST_CHAIN {
-            self.counts.add(LinkEnd::TooManyRedirects, record.urls.len());
+            self.counts.add(LinkEnd::TooManyRedirects, urls.len());
             return Ok(());
         }
         let is_seed = record.sighting == Sighting::Seed;
         if !is_seed && self.rules.applied.rules.is_too_deep(record.depth) {
-            self.counts.add(LinkEnd::TooDeep, record.urls.len());
+            self.counts.add(LinkEnd::TooDeep, urls.len());
             return Ok(());
         }
         let slot = slot_of(&record.site);
-        for text in &record.urls {
-            let as_found = Fingerprint::of(&record.crawl, text);
-            let end = match self.recall(as_found, record.depth) {
-                // A seed always takes the slow path, since it may still have to extend the scope.
-                Some(end) if !is_seed => Some(end),
-                _ => self.link(Link { origin, record, text, as_found, slot })?,
-            };
-            if let Some(end) = end {
-                self.counts.add(end, 1);
+        // By plan, so that the links which wait for the same one share the other fields of the record.
+        let mut deferred: BTreeMap<Token, Vec<String>> = BTreeMap::new();
+        let mut urls = urls.into_iter();
+        while let Some(text) = urls.next() {
+            if let Some(token) = self.tokens.awaited(self.served.partition) {
+                let rest = deferred.entry(token).or_default();
+                rest.push(text);
+                rest.extend(urls);
+                break;
             }
+            let as_found = Fingerprint::of(&record.crawl, &text);
+            let decision = match self.recall(as_found, record.depth) {
+                // A seed always takes the slow path, since it may still have to extend the scope.
+                Some(end) if !is_seed => Decision::Made(end),
+                _ => self.link(Link { origin, record, text: &text, as_found, slot })?,
+            };
+            match decision {
+                Decision::Made(end) => self.counts.add(end, 1),
+                Decision::Deferred(token) => deferred.entry(token).or_default().push(text),
+            }
+        }
+        for (token, urls) in deferred {
+            self.served.pending.defer(token, origin, Discovered { urls, ..record.clone() });
         }
         Ok(())
     }
@@ -92,16 +121,16 @@ impl Admission<'_> {
         (!self.sight(Some(known), depth).passes()).then_some(LinkEnd::Duplicate)
     }
 
-    /// Slow path. `None` if the decision is deferred.
-    fn link(&mut self, link: Link<'_>) -> Result<Option<LinkEnd>, SeenError> {
+    /// Slow path.
+    fn link(&mut self, link: Link<'_>) -> Result<Decision, SeenError> {
         let Discovered { crawl, site, depth, sighting, chain, .. } = link.record;
         let url = match parse(link.text) {
             Ok(url) => url,
-            Err(error) => return Ok(Some(LinkEnd::from(&error))),
+            Err(error) => return Ok(Decision::Made(LinkEnd::from(&error))),
         };
         let canonical = self.rules.policy.canonical_text(&url);
         if !is_of_site(&url, site, self.rules.wide) {
-            return Ok(Some(LinkEnd::Misplaced));
+            return Ok(Decision::Made(LinkEnd::Misplaced));
         }
         let fingerprint = if canonical == *link.text { link.as_found } else { Fingerprint::of(crawl, &canonical) };
         if *sighting == Sighting::Seed {
@@ -115,7 +144,7 @@ impl Admission<'_> {
         let mut judged = *sighting == Sighting::Seed;
         if !judged && self.recent.get(fingerprint).is_none() {
             if let Err(end) = self.rules.judge(self.entries, &canonical, site) {
-                return Ok(Some(end));
+                return Ok(Decision::Made(end));
             }
             judged = true;
         }
@@ -123,12 +152,10 @@ impl Admission<'_> {
             if self.sight(Some(pending.depth), *depth).passes() {
                 // One outstanding write per key (docs/protocol.md#one-write-per-key): decided once the other plan is
                 // durable.
-                let sighting = Discovered { urls: vec![link.text.to_owned()], ..link.record.clone() };
-                self.served.pending.defer(pending.token, link.origin, sighting);
-                return Ok(None);
+                return Ok(Decision::Deferred(pending.token));
             }
             self.served.pending.wait(pending.token, link.origin);
-            return Ok(Some(LinkEnd::Duplicate));
+            return Ok(Decision::Made(LinkEnd::Duplicate));
         }
         let known = match self.recent.get(fingerprint) {
             // The cached depth may be greater than the known one.
@@ -139,15 +166,15 @@ impl Admission<'_> {
         if let (Some(known), false) = (known, sight.passes()) {
             self.recent.insert(fingerprint, known);
             self.recent.insert(link.as_found, known);
-            return Ok(Some(LinkEnd::Duplicate));
+            return Ok(Decision::Made(LinkEnd::Duplicate));
         }
         if !judged && let Err(end) = self.rules.judge(self.entries, &canonical, site) {
-            return Ok(Some(end));
+            return Ok(Decision::Made(end));
         }
         let key = (canonical != url.as_str()).then(|| canonical.into_owned());
         let waiting = waiting(link.record, (fingerprint, self.rules), url, key, self.now);
         self.let_through(&waiting, link);
-        Ok(Some(if known.is_some() { LinkEnd::Shallower } else { LinkEnd::New }))
+        Ok(Decision::Made(if known.is_some() { LinkEnd::Shallower } else { LinkEnd::New }))
     }
 
     fn sight(&self, known: Option<u16>, depth: u16) -> orbweaver_seen::Sight {
@@ -157,8 +184,9 @@ impl Admission<'_> {
     fn let_through(&mut self, waiting: &Waiting, link: Link<'_>) {
         let partition = self.served.partition;
         let draft = self.draft();
-        draft.let_through(waiting, partition);
+        let bytes = draft.let_through(waiting, partition);
         let (token, full) = (draft.token, draft.is_full());
+        self.tokens.add(token, bytes);
         let entry = SeenEntry { slot: link.slot, depth: waiting.depth, fingerprint: waiting.fingerprint };
         self.served.pending.admit(token, entry, link.origin);
         if full {
@@ -171,8 +199,9 @@ impl Admission<'_> {
         self.entries.insert(&entry, false);
         let (partitions, now) = (self.partitions, self.now);
         let draft = self.draft();
-        draft.extend_scope(&link.record.crawl, entry, partitions, now);
+        let bytes = draft.extend_scope(&link.record.crawl, entry, partitions, now);
         let token = draft.token;
+        self.tokens.add(token, bytes);
         self.served.pending.wait(token, link.origin);
     }
 
@@ -182,7 +211,14 @@ impl Admission<'_> {
     }
 }
 
-/// One link of a record.
+/// Decision on a link.
+enum Decision {
+    Made(LinkEnd),
+    /// To be made once this plan is durable.
+    Deferred(Token),
+}
+
+/// One link of a record, which has no URLs itself.
 #[derive(Clone, Copy)]
 struct Link<'a> {
     origin: Origin,

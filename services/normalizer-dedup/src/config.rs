@@ -128,16 +128,17 @@ impl Config {
             return wrong("definition_grace_ms", &self.definition_grace_ms, "0 to 600000");
         }
         if self.default_crawl.is_empty() {
-            return wrong("default_crawl", &self.default_crawl, "a name");
+            return wrong("default_crawl", &self.default_crawl, "a name that is not empty");
         }
         if let Some(default) = &self.default_definition {
             for (key, patterns) in [("default_include", &default.include), ("default_exclude", &default.exclude)] {
                 if let Some(pattern) = patterns.iter().find(|pattern| regex::Regex::new(pattern).is_err()) {
-                    return wrong(key, pattern, "regular expressions, without look-around and back-references");
+                    return wrong(key, pattern, "a regular expression without look-around and back-references");
                 }
             }
             if Rules::compile(&default.definition(&self.default_crawl, &self.wide_domains, 1, 0)).is_err() {
-                return wrong("default_include", &"", "patterns of 4 MiB in all when compiled, with `default_exclude`");
+                let allowed = "at most 4 MiB of compiled patterns, and as much again in `default_exclude`";
+                return wrong("default_include", &"", allowed);
             }
         }
         Ok(())

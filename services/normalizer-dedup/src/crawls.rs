@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use orbweaver_log::Delivered;
 use orbweaver_messages::{Pins, ScopeEntry, decode};
-use orbweaver_scope::{Change, ControlRecord, Definitions};
-use orbweaver_url::{Policy, SUFFIX_LIST_VERSION, WideDomains};
+use orbweaver_scope::{Change, ControlRecord, Definitions, check_pins};
+use orbweaver_url::{Policy, WideDomains};
 
 use crate::scope::{Entries, Rules};
 
@@ -47,7 +47,8 @@ pub(crate) enum Read {
 pub(crate) struct Crawls {
     pub(crate) definitions: Definitions,
     crawls: HashMap<String, Crawl>,
-    /// Number of partitions, known as soon as one is open.
+    /// Number of partitions, known as soon as one is open. A partition opens after a refresh, which has read all
+    /// definitions.
     partitions: Option<u32>,
     /// Wide domains of the pipeline.
     wide: WideDomains,
@@ -77,7 +78,8 @@ impl Crawls {
     }
 
     /// Applies a record of `crawl.control`. The log may be replayed while it is tailed. An unusable definition is
-    /// logged, and the previous one remains in force.
+    /// logged, and the previous one remains in force. Pins are compared only once a partition is open: until then the
+    /// crawl may prove to be deleted.
     ///
     /// # Errors
     /// If a crawl was created by another build whose sites or keys differ: continuing would scatter its stored records.
@@ -86,7 +88,9 @@ impl Crawls {
         let (key, value) = (record.key.as_deref(), record.value.as_ref());
         match self.definitions.apply(ControlRecord { partition, offset, key, value }) {
             Change::Applied(name, applied) => {
-                check(name, &applied.definition.pins, self.partitions, &self.wide)?;
+                if let Some(partitions) = self.partitions {
+                    check(name, &applied.definition.pins, partitions, &self.wide)?;
+                }
                 let policy = applied.definition.pins.canonical_policy.parse().unwrap_or_default();
                 tracing::info!(crawl = name, version = offset, "a definition applies");
                 entry_of(&mut self.crawls, name, &self.wide).policy = policy;
@@ -122,14 +126,15 @@ impl Crawls {
         Read::Entry
     }
 
-    /// Sets the number of partitions of the pipeline.
+    /// Sets the number of partitions of the pipeline and compares the pins of all crawls. Call it when all definitions
+    /// have been read.
     ///
     /// # Errors
-    /// If a crawl was created with a different number.
+    /// If a crawl was created with a different number, or by another build whose sites or keys differ.
     pub(crate) fn set_partitions(&mut self, partitions: u32) -> Result<(), String> {
         self.partitions = Some(partitions);
         let mut pinned = self.definitions.all().map(|(name, applied)| (name, &applied.definition.pins));
-        pinned.try_for_each(|(name, pins)| check(name, pins, self.partitions, &self.wide))
+        pinned.try_for_each(|(name, pins)| check(name, pins, partitions, &self.wide))
     }
 
     fn add_entry(&mut self, record: &Delivered, value: &Bytes) {
@@ -147,43 +152,23 @@ fn entry_of<'a>(crawls: &'a mut HashMap<String, Crawl>, name: &str, wide: &WideD
 
 /// Checks the pins, which determine keys and partitions of records and must not change
 /// (docs/protocol.md#one-partition).
-fn check(crawl: &str, pins: &Pins, partitions: Option<u32>, wide: &WideDomains) -> Result<(), String> {
-    let wrong = |what: &str, pinned: &dyn std::fmt::Display, own: &dyn std::fmt::Display| {
-        Err(format!(
-            "the crawl `{crawl}` was created with {what} {pinned}, and this is {own}: its records would not be found \
-             again; use a build with {pinned}, or begin the crawl anew"
-        ))
-    };
-    if pins.suffix_list != SUFFIX_LIST_VERSION {
-        return wrong("the suffix list", &pins.suffix_list, &SUFFIX_LIST_VERSION);
-    }
-    if let Err(error) = pins.canonical_policy.parse::<Policy>() {
+fn check(crawl: &str, pins: &Pins, partitions: u32, wide: &WideDomains) -> Result<(), String> {
+    check_pins(crawl, pins, partitions, wide)?;
+    let pinned = &pins.canonical_policy;
+    pinned.parse::<Policy>().map(drop).map_err(|error| {
         let presets = Policy::PRESETS.map(|policy| policy.to_string()).join(", ");
-        return wrong("the canonical policy", &pins.canonical_policy, &format!("a build with {presets} ({error})"));
-    }
-    if !pins.wide_domains.iter().map(String::as_str).eq(wide.iter()) {
-        let shown = |domains: &[&str]| if domains.is_empty() { "none".to_owned() } else { domains.join(" ") };
-        let pinned: Vec<&str> = pins.wide_domains.iter().map(String::as_str).collect();
-        let own: Vec<&str> = wide.iter().collect();
-        return Err(format!(
-            "the crawl `{crawl}` was created with the wide domains {}, and this pipeline has {}: its records would not be \
-             found again; set `normalizer_dedup.wide_domains` of all services as it was",
-            shown(&pinned),
-            shown(&own)
-        ));
-    }
-    match partitions {
-        Some(partitions) if partitions != pins.partitions => {
-            wrong("a number of partitions of", &pins.partitions, &partitions)
-        }
-        _ => Ok(()),
-    }
+        format!(
+            "the crawl `{crawl}` was created with the canonical policy {pinned}, and this is a build with {presets} \
+             ({error}); use a build with {pinned}, or create the crawl again"
+        )
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use orbweaver_log::{Offset, TopicPartition};
     use orbweaver_messages::{crawl_key, scope_key, topic};
+    use orbweaver_url::SUFFIX_LIST_VERSION;
 
     use super::*;
 
@@ -198,6 +183,13 @@ mod tests {
             value: value.map(|value| Bytes::copy_from_slice(value.as_bytes())),
             headers: vec![],
         }
+    }
+
+    /// Returns the crawls of a pipeline of 16 partitions, one of which is open.
+    fn open(wide: &[&str]) -> Crawls {
+        let mut crawls = Crawls::new(WideDomains::new(wide).unwrap());
+        crawls.set_partitions(16).unwrap();
+        crawls
     }
 
     fn version(crawls: &mut Crawls, crawl: &str) -> Option<Offset> {
@@ -268,9 +260,9 @@ mod tests {
     fn a_crawl_with_other_wide_domains_is_refused_with_both() {
         let wide = r#""standard/1", "wide_domains": ["example.edu"]"#;
         let definition = HOST.replace("\"standard/1\"", wide);
-        let error = Crawls::default().apply(&record(&crawl_key("docs"), 1, Some(&definition))).unwrap_err();
+        let error = open(&[]).apply(&record(&crawl_key("docs"), 1, Some(&definition))).unwrap_err();
         assert!(error.contains("the wide domains example.edu, and this pipeline has none"), "{error}");
-        let mut crawls = Crawls::new(WideDomains::new(["example.edu"]).unwrap());
+        let mut crawls = open(&["example.edu"]);
         crawls.apply(&record(&crawl_key("docs"), 1, Some(&definition))).unwrap();
         assert!(matches!(crawls.find("docs"), Found::Defined(..)));
         let error = crawls.apply(&record(&crawl_key("news"), 2, Some(&HOST.replace("docs", "news")))).unwrap_err();
@@ -279,19 +271,41 @@ mod tests {
 
     #[test]
     fn a_crawl_of_another_build_is_refused_with_what_differs() {
-        let mut crawls = Crawls::default();
+        let mut crawls = open(&[]);
         let other = HOST.replace("standard/1", "standard/0");
         let error = crawls.apply(&record(&crawl_key("docs"), 1, Some(&other))).unwrap_err();
         assert!(
             error.contains("the canonical policy standard/0, and this is a build with standard/1, aggressive/1, raw/1"),
             "{error}"
         );
-        let mut crawls = Crawls::default();
+        let mut crawls = open(&[]);
         let other = HOST.replace(SUFFIX_LIST_VERSION, "psl-1");
         assert!(crawls.apply(&record(&crawl_key("docs"), 2, Some(&other))).unwrap_err().contains("suffix list psl-1"));
         let mut crawls = Crawls::default();
         crawls.apply(&record(&crawl_key("docs"), 3, Some(HOST))).unwrap();
         assert_eq!(crawls.set_partitions(16), Ok(()));
         assert!(crawls.set_partitions(32).unwrap_err().contains("partitions of 16, and this is 32"));
+    }
+
+    #[test]
+    fn pins_are_compared_when_all_definitions_were_read_and_for_each_later_one() {
+        let read = |records: &[Delivered]| {
+            let mut crawls = Crawls::default();
+            for record in records {
+                assert_eq!(crawls.apply(record), Ok(Read::Definition));
+            }
+            let compared = crawls.set_partitions(16);
+            (crawls, compared)
+        };
+        let key = crawl_key("docs");
+        let others = [("\"partitions\": 16", "\"partitions\": 32"), (SUFFIX_LIST_VERSION, "psl-1")];
+        for other in others.map(|(own, other)| HOST.replace(own, other)) {
+            let created = record(&key, 1, Some(&other));
+            assert!(read(std::slice::from_ref(&created)).1.is_err(), "not deleted");
+            let (mut crawls, compared) = read(&[created, record(&key, 2, None), record(&key, 3, Some(HOST))]);
+            assert_eq!((compared, version(&mut crawls, "docs")), (Ok(()), Some(3)));
+            let news = other.replace("docs", "news");
+            assert!(crawls.apply(&record(&crawl_key("news"), 4, Some(&news))).is_err(), "a later one");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Plan of a poll, for one partition.
 
-use std::{collections::HashMap, convert::Infallible};
+use std::{collections::BTreeMap, convert::Infallible};
 
 use bytes::Bytes;
 use orbweaver_log::{Partition, Record, TopicPartition};
@@ -11,11 +11,18 @@ use orbweaver_url::{partition_of, slot_of};
 /// Maximum number of URLs per plan; a poll that admits more makes several. The `seen` record of a full plan has 160 KB.
 pub(crate) const PLAN_URLS: usize = 8192;
 
-/// Tokens of plans, with the partition of each.
+/// Bytes of records in plans that are not durable, over all partitions, from which on further links wait. A link of a
+/// few bytes becomes a record with the URL of its page, of up to 16 KiB as JSON, so that a poll of 1 MiB could cause
+/// hundreds of MiB. Half of the smallest budget of a stage, which is that of the one-process crawler.
+const PLANNED_BYTES: usize = 8 << 20;
+
+/// Tokens of plans that are not durable, with the partition and the bytes of each.
 #[derive(Debug, Default)]
 pub(crate) struct Tokens {
     last: Token,
-    partitions: HashMap<Token, Partition>,
+    plans: BTreeMap<Token, (Partition, usize)>,
+    /// Bytes of all plans.
+    bytes: usize,
     drafted: Vec<Partition>,
 }
 
@@ -23,9 +30,27 @@ impl Tokens {
     /// Starts a draft for this partition.
     pub(crate) fn begin(&mut self, partition: Partition) -> Token {
         self.last += 1;
-        self.partitions.insert(self.last, partition);
+        self.plans.insert(self.last, (partition, 0));
         self.drafted.push(partition);
         self.last
+    }
+
+    /// Counts bytes that were added to a plan.
+    pub(crate) fn add(&mut self, token: Token, bytes: usize) {
+        if let Some((_, planned)) = self.plans.get_mut(&token) {
+            *planned += bytes;
+            self.bytes += bytes;
+        }
+    }
+
+    /// Returns the plan for which further links of this partition wait: its newest one, if enough bytes are planned.
+    /// Without a plan of its own a partition may admit a URL nevertheless, so that its links always have a plan to wait
+    /// for.
+    pub(crate) fn awaited(&self, partition: Partition) -> Option<Token> {
+        if self.bytes < PLANNED_BYTES {
+            return None;
+        }
+        self.plans.iter().rev().find(|(_, (of, _))| *of == partition).map(|(token, _)| *token)
     }
 
     /// Returns the partitions in which drafts were started since the last call.
@@ -35,16 +60,19 @@ impl Tokens {
 
     /// Removes a durable plan; returns its partition if that is still open.
     pub(crate) fn settle(&mut self, token: Token) -> Option<Partition> {
-        self.partitions.remove(&token)
+        let (partition, bytes) = self.plans.remove(&token)?;
+        self.bytes -= bytes;
+        Some(partition)
     }
 
     pub(crate) fn forget(&mut self, partition: Partition) {
-        self.partitions.retain(|_, known| *known != partition);
+        self.plans.retain(|_, (of, _)| *of != partition);
+        self.bytes = self.plans.values().map(|(_, bytes)| bytes).sum();
     }
 
     /// Returns the number of plans that are not yet durable.
     pub(crate) fn len(&self) -> usize {
-        self.partitions.len()
+        self.plans.len()
     }
 }
 
@@ -68,32 +96,33 @@ impl Draft {
     }
 
     /// Extends the scope of `crawl`; the record goes to the partition that the default partitioner assigns to its key.
-    pub(crate) fn extend_scope(&mut self, crawl: &str, entry: String, partitions: Partition, now: Millis) {
+    /// Returns the bytes added.
+    pub(crate) fn extend_scope(&mut self, crawl: &str, entry: String, partitions: Partition, now: Millis) -> usize {
         if self.entries.iter().any(|(known, other)| known == crawl && *other == entry) {
-            return;
+            return 0;
         }
         let key = scope_key(crawl, &entry);
         let place = TopicPartition::new(topic::CONTROL, partition_of(slot_of(&key), partitions));
         let value = encode(&ScopeEntry { crawl: crawl.to_owned(), entry: entry.clone() });
         self.entries.push((crawl.to_owned(), entry));
-        self.scope.push(Record {
-            place,
-            key: Some(key.into()),
-            value: Some(value),
-            headers: vec![],
-            timestamp_ms: now,
-        });
+        let record = Record { place, key: Some(key.into()), value: Some(value), headers: vec![], timestamp_ms: now };
+        let bytes = record.bytes();
+        self.scope.push(record);
+        bytes
     }
 
-    /// Adds an admitted URL.
-    pub(crate) fn let_through(&mut self, waiting: &Waiting, partition: Partition) {
-        self.frontier.push(Record {
+    /// Adds an admitted URL. Returns the bytes added.
+    pub(crate) fn let_through(&mut self, waiting: &Waiting, partition: Partition) -> usize {
+        let record = Record {
             place: TopicPartition::new(topic::FRONTIER, partition),
             key: Some(waiting.fingerprint.to_string().into()),
             value: Some(encode(waiting)),
             headers: vec![],
             timestamp_ms: waiting.admitted_at_ms,
-        });
+        };
+        let bytes = record.bytes();
+        self.frontier.push(record);
+        bytes
     }
 
     /// Builds the plan in effect order: the scope entries that the links of the URLs will need, the URLs, then their
@@ -109,5 +138,27 @@ impl Draft {
         let steps = [self.scope, self.frontier, seen.into_iter().collect()];
         let steps = steps.into_iter().filter(|records| !records.is_empty()).map(Step::Produce).collect();
         Plan { steps, completes: vec![], token: Some(self.token) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_wait_for_a_plan_of_their_partition_while_enough_bytes_are_planned() {
+        let mut tokens = Tokens::default();
+        let (first, second) = (tokens.begin(0), tokens.begin(0));
+        tokens.add(first, PLANNED_BYTES - 1);
+        assert_eq!(tokens.awaited(0), None);
+        tokens.add(second, 1);
+        assert_eq!((tokens.awaited(0), tokens.awaited(1)), (Some(second), None), "1 has no plan to wait for");
+        let other = tokens.begin(1);
+        tokens.add(other, 100);
+        assert_eq!(tokens.awaited(1), Some(other));
+        tokens.forget(0);
+        assert_eq!((tokens.awaited(1), tokens.bytes), (None, 100), "a closed partition frees its bytes");
+        assert_eq!((tokens.settle(first), tokens.settle(other)), (None, Some(1)));
+        assert_eq!((tokens.bytes, tokens.len()), (0, 0));
     }
 }

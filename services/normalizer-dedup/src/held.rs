@@ -104,7 +104,7 @@ impl NormalizerDedup {
                     continue;
                 }
                 Found::Unknown => format!(
-                    "there is no crawl `{}`; create it first, which writes its definition to {}",
+                    "there is no crawl `{}`; create it first, then replay the dead letter: {} has no definition of it",
                     held.crawl,
                     topic::CONTROL
                 ),
@@ -131,7 +131,7 @@ impl NormalizerDedup {
         let crawl = &*self.config.default_crawl;
         let definition =
             self.config.default_definition.as_ref()?.definition(crawl, &self.config.wide_domains, self.partitions, now);
-        tracing::info!(crawl, scope = ?definition.scope, "the default crawl has no definition: creating it");
+        tracing::info!(crawl, scope = ?definition.scope, "the default crawl has no definition: writing one");
         Some(Record {
             place: TopicPartition::new(topic::CONTROL, 0),
             key: Some(Bytes::from(crawl_key(crawl))),

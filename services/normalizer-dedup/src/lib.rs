@@ -4,8 +4,9 @@
 //! site. A record of `crawl.discovered` holds links to one site; each is parsed, canonicalized, checked against the
 //! scope and looked up (recent cache, pending, filter, index). Admissions are written in this order, each acknowledged
 //! before the next: the entry by which a seed extends the scope (`crawl.control`), the admitted URLs
-//! (`crawl.frontier`), one batch of fingerprints for the whole poll (`crawl.seen`). Only then are cache, filter and
-//! index updated and the origins completed; an origin with a URL that is pending in another plan waits for that plan.
+//! (`crawl.frontier`), one batch of fingerprints per plan (`crawl.seen`). Only then are cache, filter and index updated
+//! and the origins completed; an origin with a URL that is pending in another plan waits for that plan. So do links
+//! beyond the bytes that may be planned at one time.
 //!
 //! A crash between any two of these steps repeats work and loses nothing: without the `seen` record the URL is admitted
 //! again.

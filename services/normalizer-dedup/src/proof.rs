@@ -26,7 +26,7 @@ pub(crate) async fn prove(index: &SeenIndex, log: &dyn Log) -> Result<(), StageE
             Err(error) => return Err(error.into()),
         };
         if found != Some(position) {
-            tracing::warn!(%place, offset = position.offset, "the index belongs to another log; it is built anew");
+            tracing::warn!(%place, offset = position.offset, "checkpoint is not in the log; rebuilding the index");
             index.discard(partition).map_err(halted)?;
         }
     }
@@ -41,7 +41,7 @@ async fn record_at(log: &dyn Log, place: TopicPartition, offset: u64) -> Result<
             return Ok(Some(position_of(record)));
         }
     }
-    Err(halted(format!("{place}: the record at {offset} could not be read for {READS} s")))
+    Err(halted(format!("{place}: the record at offset {offset} could not be read within {READS} s")))
 }
 
 /// Returns the checkpoint of a record.

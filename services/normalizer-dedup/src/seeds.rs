@@ -6,9 +6,9 @@ use orbweaver_url::{WideDomains, parse_seed};
 
 /// Parses the value of a seed's record: one JSON object, or one bare URL as text. The error describes the problem.
 pub(crate) fn read(value: Option<&Bytes>) -> Result<Seed, String> {
-    let value = value.ok_or("a seed record without a value; a seed is a URL, or {\"url\": …, \"crawl\": …}")?;
+    let value = value.ok_or("a seed record without a value; write a URL, or {\"url\": …, \"crawl\": …}")?;
     let text = std::str::from_utf8(value)
-        .map_err(|error| format!("the seed is not UTF-8 from byte {} on; write it as UTF-8", error.valid_up_to()))?;
+        .map_err(|error| format!("the seed is not UTF-8 from byte {} on; encode it as UTF-8", error.valid_up_to()))?;
     if text.trim_start().starts_with('{') {
         decode("seed", Some(value)).map_err(|error| error.to_string())
     } else {
@@ -22,7 +22,10 @@ const MAX_CRAWL_BYTES: usize = 200;
 /// Converts a seed to a discovered URL. The error describes the problem with the URL or the crawl.
 pub(crate) fn sighting(seed: &Seed, crawl: &str, wide: &WideDomains, now: Millis) -> Result<Discovered, String> {
     if crawl.len() > MAX_CRAWL_BYTES {
-        return Err(format!("the name of the seed's crawl has {} bytes; allowed are {MAX_CRAWL_BYTES}", crawl.len()));
+        return Err(format!(
+            "the name of the seed's crawl has {} bytes; at most {MAX_CRAWL_BYTES} are allowed",
+            crawl.len()
+        ));
     }
     let url = parse_seed(&seed.url).map_err(|error| format!("the seed cannot be crawled: {error}"))?;
     Ok(Discovered {
@@ -85,6 +88,6 @@ mod tests {
         }
         let error =
             sighting(&read_text("example.org").unwrap(), &"c".repeat(201), &WideDomains::default(), 0).unwrap_err();
-        assert_eq!(error, "the name of the seed's crawl has 201 bytes; allowed are 200");
+        assert_eq!(error, "the name of the seed's crawl has 201 bytes; at most 200 are allowed");
     }
 }

@@ -21,7 +21,7 @@ use crate::{
     held::HeldRecords,
     proof::{position_of, prove},
     seeds,
-    tally::{Counts, Sizes},
+    tally::{Counts, LinkEnd, Sizes},
 };
 
 const SERVICE: &str = "normalizer-dedup";
@@ -153,7 +153,8 @@ impl NormalizerDedup {
         Ok(())
     }
 
-    /// Admits or drops links. An error is the reason for rejecting the record.
+    /// Admits or drops links, or keeps the record while the links of its partition wait for a plan. An error is the
+    /// reason for rejecting the record.
     fn discovered(
         &mut self,
         origin: Origin,
@@ -161,23 +162,33 @@ impl NormalizerDedup {
         now: Millis,
         actions: &mut Wanted,
     ) -> Result<(), String> {
+        let own = origin.place.partition;
+        if self.tokens.awaited(own).is_some()
+            && let Some(served) = self.served.get_mut(&own)
+        {
+            served.backlog.push_back((origin, record));
+            return Ok(());
+        }
         let found: Discovered = decode("discovered", record.value.as_ref()).map_err(|error| error.to_string())?;
-        let (partition, own) = (partition_of(slot_of(&found.site), self.partitions), origin.place.partition);
+        let partition = partition_of(slot_of(&found.site), self.partitions);
         if partition != own {
             let site = &found.site;
             return Err(format!("records of the site `{site}` belong to partition {partition}; this one is in {own}"));
         }
         match self.crawls.find(&found.crawl) {
-            Found::Defined(..) => self.admit(origin, &found, now, actions),
+            Found::Defined(..) => self.admit(origin, found, now, actions),
             Found::Unusable(_) | Found::Unknown => self.hold(origin, record, &found.crawl, now),
         }
         Ok(())
     }
 
     /// Decides on links; completes their origin unless it waits for a plan.
-    fn admit(&mut self, origin: Origin, found: &Discovered, now: Millis, actions: &mut Wanted) {
+    fn admit(&mut self, origin: Origin, mut found: Discovered, now: Millis, actions: &mut Wanted) {
         let Some(served) = self.served.get_mut(&origin.place.partition) else { return };
-        let Found::Defined(rules, entries) = self.crawls.find(&found.crawl) else { return };
+        let Found::Defined(rules, entries) = self.crawls.find(&found.crawl) else {
+            // Deleted while these links waited for a plan.
+            return self.counts.add(LinkEnd::OutOfScope, found.urls.len());
+        };
         let mut admission = Admission {
             rules,
             entries,
@@ -190,13 +201,34 @@ impl NormalizerDedup {
             now,
         };
         let before = admission.counts.passed_and_repeated();
-        let admitted = admission.admit(origin, found);
+        let admitted = admission.admit(origin, &mut found);
         let after = self.counts.passed_and_repeated();
         self.tally.crawls.add(&found.crawl, after.0 - before.0, after.1 - before.1);
         match admitted {
             Ok(()) if served.pending.is_waiting(&origin) => {}
             Ok(()) => actions.completes.push(origin),
             Err(error) => self.failed = Some(error.to_string()),
+        }
+    }
+
+    /// Decides on links that waited for a plan which has ended, then on records that arrived meanwhile.
+    fn resume(&mut self, partition: Partition, deferred: Vec<(Origin, Discovered)>, now: Millis, actions: &mut Wanted) {
+        for (origin, found) in deferred {
+            // An origin that waits for nothing was rejected with another plan.
+            let waits = self.served.get(&partition).is_some_and(|served| served.pending.is_waiting(&origin));
+            if !waits {
+                continue;
+            }
+            self.admit(origin, found, now, actions);
+            if self.served.get_mut(&partition).is_some_and(|served| served.pending.release(&origin)) {
+                actions.completes.push(origin);
+            }
+        }
+        while self.tokens.awaited(partition).is_none()
+            && let Some(served) = self.served.get_mut(&partition)
+            && let Some((origin, record)) = served.backlog.pop_front()
+        {
+            self.one(origin, record, now, actions);
         }
     }
 
@@ -235,7 +267,10 @@ impl NormalizerDedup {
     fn read_back(tally: &Tally, seen: &mut SeenPartition, record: &Delivered) -> Result<(), SeenError> {
         let batch = SeenBatch::decode(record.value.as_ref()).unwrap_or_else(|error| {
             tally.damaged_seen.fetch_add(1, Relaxed);
-            tracing::error!(place = %record.place, offset = record.offset, %error, "passed over");
+            tracing::error!(
+                place = %record.place, offset = record.offset, %error,
+                "record of crawl.seen cannot be decoded: skipped; its URLs may be admitted again"
+            );
             SeenBatch::default()
         });
         seen.read_back(position_of(record), &batch)
@@ -363,12 +398,7 @@ impl Stage for NormalizerDedup {
             self.crawls.entry_is_durable(&crawl, &entry);
         }
         actions.completes.extend(settled.completes);
-        for (origin, found) in settled.deferred {
-            self.admit(origin, &found, now, actions);
-            if self.served.get_mut(&partition).is_some_and(|served| served.pending.release(&origin)) {
-                actions.completes.push(origin);
-            }
-        }
+        self.resume(partition, settled.deferred, now, actions);
         self.end_call(now, actions);
     }
 
@@ -379,12 +409,7 @@ impl Stage for NormalizerDedup {
         let Some(refused) = served.pending.refuse(token) else { return };
         served.entries.remove(&token);
         actions.rejects.extend(refused.completes.into_iter().map(|origin| (origin, reason.to_owned())));
-        for (origin, found) in refused.deferred {
-            self.admit(origin, &found, now, actions);
-            if self.served.get_mut(&partition).is_some_and(|served| served.pending.release(&origin)) {
-                actions.completes.push(origin);
-            }
-        }
+        self.resume(partition, refused.deferred, now, actions);
         self.end_call(now, actions);
     }
 
@@ -408,7 +433,7 @@ impl Stage for NormalizerDedup {
         if let Some(mut served) = self.served.remove(&partition) {
             self.lookups_of_closed = self.lookups_of_closed.with(served.seen.lookups());
             if let Err(error) = served.seen.write() {
-                tracing::warn!(partition, %error, "the index stays behind; the next start replays more");
+                tracing::warn!(partition, %error, "cannot write the index; the next restore replays more of the log");
             }
         }
     }
@@ -417,3 +442,6 @@ impl Stage for NormalizerDedup {
         self.tokens.len() + usize::from(self.held.is_due(now))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -28,23 +28,23 @@ pub enum Command {
     /// Show the progress of every stage of a cluster, or wait for completion.
     #[cfg(feature = "cluster")]
     Status(crate::cluster::args::StatusArgs),
-    /// Show what belongs to a crawl of a cluster, or change it while it runs.
+    /// Show the scope and limits of a crawl of a cluster, or change them while it runs.
     #[cfg(feature = "cluster")]
     Scope(crate::cluster::args::ScopeArgs),
     /// Create, check and list the topics of a cluster.
     #[cfg(feature = "cluster")]
     Topics(crate::cluster::args::TopicsArgs),
-    /// Show, declare and remove the consumer groups that keep documents from being deleted.
+    /// List, declare and remove the consumer groups for which documents are retained.
     #[cfg(feature = "cluster")]
     Consumers(crate::cluster::args::ConsumersArgs),
     /// Show records that could not be processed, and replay them.
     #[cfg(feature = "cluster")]
     DeadLetters(crate::cluster::args::DeadLettersArgs),
-    /// Show canonical form, site, slot and fingerprint of URLs. One JSON line each.
+    /// Show the canonical form, site, slot and fingerprint of URLs, one JSON line per URL.
     Url(UrlArgs),
-    /// Show the document that a crawl would make of an HTML file, as one JSON line.
+    /// Show the document that a crawl would extract from an HTML file, as one JSON line.
     Extract(ExtractArgs),
-    /// Show whether a robots.txt allows URLs, and by which rule. One JSON line each.
+    /// Show whether a robots.txt allows URLs, and by which rule, one JSON line per URL.
     Robots(RobotsArgs),
     /// Measure deduplication with generated URLs, and verify its result.
     #[command(hide = true)]
@@ -57,13 +57,13 @@ pub enum Command {
 /// Arguments of `orbweaver crawl`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Exit codes: 0 complete or at its cap, 64 wrong usage, 66 seeds file missing, 69 no seed could be fetched,
-73 output unusable, 74 log or store failed, 75 stopped before the end (the same command goes on).
+Exit codes: 0 complete or at its cap, 64 wrong usage, 66 seeds or headers file unreadable, 69 no seed could be fetched,
+73 output directory unusable, 74 log or store failed, 75 stopped before completion (the same command resumes the crawl).
 
 Examples:
   orbweaver crawl --demo
   orbweaver crawl docs.example.org --contact mailto:me@example.org
-  orbweaver crawl --out docs.example.org.crawl        # goes on with it")]
+  orbweaver crawl --out docs.example.org.crawl        # resumes the crawl")]
 pub struct CrawlArgs {
     /// Seed URLs; a bare host means https.
     #[arg(value_name = "URL")]
@@ -74,7 +74,7 @@ pub struct CrawlArgs {
     /// Read more seeds from a file, one URL or JSON object per line; `-` is stdin.
     #[arg(long, value_name = "FILE|-")]
     pub seeds: Option<PathBuf>,
-    /// Crawl a small web that this process serves itself; needs no internet.
+    /// Crawl a small demonstration web served by this process; needs no internet access.
     #[arg(long)]
     pub demo: bool,
     /// Stop after this time, such as 90s or 10m; the same command resumes the crawl.
@@ -83,12 +83,13 @@ pub struct CrawlArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub extent: Extent,
-    /// What counts as the same page: standard, aggressive or raw, and rules after commas, such as
-    /// `standard,sort-query,drop-tracking`. Fixed when the crawl is created [default: standard].
+    /// Canonicalization policy, which determines the URLs that count as one page: standard, aggressive or raw, and
+    /// rules after commas, such as `standard,sort-query,drop-tracking`. Fixed when the crawl is created
+    /// [default: standard].
     #[arg(long, value_name = "POLICY")]
     pub canonical: Option<Policy>,
-    /// A domain whose hosts are sites of their own, as those of a hoster (may be repeated). Fixed when the crawl is
-    /// created.
+    /// Domain whose hosts count as separate sites, such as that of a hosting provider (may be repeated). Fixed when the
+    /// crawl is created.
     #[arg(long, value_name = "DOMAIN")]
     pub wide_domain: Vec<String>,
     /// Maximum requests per second to one site; `unlimited` only for sites of your own [default: 1].
@@ -97,14 +98,17 @@ pub struct CrawlArgs {
     /// Maximum requests in flight, over all sites [default: 64].
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub concurrency: Option<u16>,
-    /// The name by which sites know the crawler; its first product name is looked up in robots.txt.
+    /// User agent sent with every request; its first product name is looked up in robots.txt [default:
+    /// Orbweaver/VERSION].
     #[arg(long, value_name = "TEXT")]
     pub user_agent: Option<String>,
-    /// How a site's owner reaches you: a URL or mailto:, sent in the user agent.
+    /// Contact for site owners: a URL or mailto: address, appended to the user agent.
     #[arg(long, value_name = "TEXT")]
     pub contact: Option<String>,
-    /// Send a header with every request, as `Name: value` (may be repeated).
-    #[arg(long, value_name = "HEADER")]
+    /// Send a header with every request, as `Name: value`, or the headers of a file, one per line, as `@FILE` (may be
+    /// repeated). Put secrets in a file: every user of the machine can see the command line. The values of secrets are
+    /// not stored with the crawl.
+    #[arg(long, value_name = "HEADER|@FILE")]
     pub header: Vec<String>,
     /// Do not request robots.txt. Only for sites of your own.
     #[arg(long)]
@@ -112,18 +116,18 @@ pub struct CrawlArgs {
     /// Also fetch from private and loopback addresses.
     #[arg(long)]
     pub allow_private: bool,
-    /// Follow links marked nofollow, too.
+    /// Also follow links marked nofollow.
     #[arg(long)]
     pub follow_nofollow: bool,
     /// Add the decoded body to each document.
     #[arg(long)]
     pub html: bool,
-    /// Crawl with the services of a cluster, reached through its Kafka brokers, as HOST:PORT[,HOST:PORT…]. Request
-    /// settings are then those of the services, and results are written only with --out.
+    /// Crawl with the services of a cluster: its Kafka brokers, as HOST:PORT[,HOST:PORT…]. Request settings are then
+    /// those of the services, and results are written only with --out.
     #[cfg(feature = "cluster")]
     #[arg(long, value_name = "BROKERS", help_heading = "On a cluster")]
     pub brokers: Option<String>,
-    /// Also make sure that the cluster's CQL server answers and has its tables: HOST:PORT[,HOST:PORT…].
+    /// Also connect to the cluster's CQL servers, and create the tables if they are missing: HOST:PORT[,HOST:PORT…].
     #[cfg(feature = "cluster")]
     #[arg(long, value_name = "NODES", requires = "brokers", help_heading = "On a cluster")]
     pub cql: Option<String>,
@@ -149,7 +153,13 @@ pub struct CrawlArgs {
     pub cql_replication: u8,
     /// Name of the crawl [default: default].
     #[cfg(feature = "cluster")]
-    #[arg(long, value_name = "NAME", requires = "brokers", help_heading = "On a cluster")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "brokers",
+        value_parser = crate::cluster::args::crawl_name,
+        help_heading = "On a cluster"
+    )]
     pub crawl: Option<String>,
     #[cfg(feature = "cluster")]
     #[command(flatten, next_help_heading = "On a cluster")]
@@ -170,14 +180,14 @@ pub struct Extent {
     /// Do not crawl URLs that match; overrides --include (may be repeated; replaces earlier patterns in the same way).
     #[arg(long, value_name = "REGEX")]
     pub exclude: Vec<String>,
-    /// What to do about URLs that lead on and on without bringing anything new, such as endless calendars: nothing
-    /// (off), ask for them last (learn), or also refuse them past a limit (strict) [default: learn].
+    /// Treatment of traps, which are endless URLs without new content, such as calendars: nothing (off), fetch them
+    /// after all other URLs of their site (learn), or also refuse them past a limit (strict) [default: learn].
     #[arg(long, value_enum)]
     pub traps: Option<TrapsName>,
     /// Maximum link depth from a seed.
     #[arg(long, value_name = "N|none", allow_negative_numbers = true)]
     pub max_depth: Option<Limit<u16>>,
-    /// Maximum number of pages to fetch. URLs that are still queued then stay queued, and are fetched when the cap is
+    /// Maximum number of pages to fetch. URLs that are queued at this cap stay queued, and are fetched once it is
     /// raised.
     #[arg(long, value_name = "N|none", allow_negative_numbers = true, value_parser = pages)]
     pub max_pages: Option<Limit<u64>>,
@@ -257,13 +267,13 @@ impl<T: std::str::FromStr<Err = std::num::ParseIntError>> std::str::FromStr for 
         }
         text.parse()
             .map(|limit| Self(Some(limit)))
-            .map_err(|error: std::num::ParseIntError| format!("a limit is a number, or `none`: {error}"))
+            .map_err(|error: std::num::ParseIntError| format!("expected a number, or `none`: {error}"))
     }
 }
 
 fn pages(text: &str) -> Result<Limit<u64>, String> {
     match text.parse()? {
-        Limit(Some(0)) => Err("a crawl has one page at least".to_owned()),
+        Limit(Some(0)) => Err("expected at least 1, or `none`".to_owned()),
         limit => Ok(limit),
     }
 }
@@ -315,7 +325,7 @@ impl std::str::FromStr for Rate {
         }
         match text.parse::<f64>() {
             Ok(rate) if (0.001..=1000.0).contains(&rate) => Ok(Self::PerSecond(rate)),
-            _ => Err("a rate is a number of requests a second from 0.001 to 1000, or `unlimited`".to_owned()),
+            _ => Err("expected requests per second from 0.001 to 1000, or `unlimited`".to_owned()),
         }
     }
 }
@@ -343,10 +353,10 @@ pub struct UrlArgs {
     /// Crawl for which the fingerprints are computed.
     #[arg(long, default_value = crate::crawl::CRAWL)]
     pub crawl: String,
-    /// What counts as the same page: standard, aggressive or raw, and rules after commas.
+    /// Canonicalization policy: standard, aggressive or raw, and rules after commas.
     #[arg(long, value_name = "POLICY", default_value_t)]
     pub canonical: Policy,
-    /// A domain whose hosts are sites of their own (may be repeated).
+    /// Domain whose hosts count as separate sites (may be repeated).
     #[arg(long, value_name = "DOMAIN")]
     pub wide_domain: Vec<String>,
 }

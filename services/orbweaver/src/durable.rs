@@ -56,8 +56,22 @@ fn parent(path: &Path) -> &Path {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// Copies a directory with its content, such as what a killed process leaves behind.
+    pub(crate) fn copy(from: &Path, to: &Path) {
+        fs::create_dir_all(to).unwrap();
+        for entry in fs::read_dir(from).unwrap() {
+            let entry = entry.unwrap();
+            let to = to.join(entry.file_name());
+            if entry.file_type().unwrap().is_dir() {
+                copy(&entry.path(), &to);
+            } else {
+                fs::copy(entry.path(), to).unwrap();
+            }
+        }
+    }
 
     #[test]
     fn a_folder_is_created_with_its_parents_and_may_exist() {

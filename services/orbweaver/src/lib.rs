@@ -75,7 +75,7 @@ fn run_crawl(args: &cli::CrawlArgs, matches: &ArgMatches) -> Result<(), exit::Fa
     }
     if let Some(option) = cluster_option(matches) {
         return Err(exit::Failure::Usage(format!(
-            "{option} goes with --brokers: without it the crawl runs in this process"
+            "{option} requires --brokers: without it the crawl runs in this process"
         )));
     }
     crawl::run::run(args)

@@ -44,6 +44,6 @@ fn colors(terminal: bool, no_color: bool) -> bool {
 fn filter(default: &str) -> Result<EnvFilter, Failure> {
     let wanted = std::env::var("ORBWEAVER_LOG").unwrap_or_else(|_| default.to_owned());
     EnvFilter::try_new(&wanted).map_err(|error| {
-        Failure::Usage(format!("ORBWEAVER_LOG is `{wanted}`: {error}; allowed is such as `{default}`"))
+        Failure::Usage(format!("ORBWEAVER_LOG is `{wanted}`: {error}; give a level or a filter, such as `{default}`"))
     })
 }

@@ -147,3 +147,22 @@ async fn a_log_that_went_back_in_a_power_cut_is_read_on_from_its_end() {
     drop(exporter);
     assert_eq!(lines(out, "documents.jsonl").len(), 20);
 }
+
+#[tokio::test]
+async fn records_that_are_deleted_before_the_first_is_read_are_no_error_and_later_ones_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path();
+    std::fs::create_dir(out.join("state")).unwrap();
+    let (log, place) = (log(), TopicPartition::new(DOCUMENTS, 0));
+    log.append((0..10).map(document).collect()).await.unwrap();
+    let mut exporter = Exporter::open(&log, out, Arc::default()).await.unwrap();
+    log.delete_below(place, 2).await.unwrap();
+    exporter.catch_up().await.unwrap();
+    drop(exporter);
+    assert_eq!(lines(out, "documents.jsonl").len(), 8);
+
+    log.append((10..20).map(document).collect()).await.unwrap();
+    log.delete_below(place, 7).await.unwrap();
+    let refused = Exporter::open(&log, out, Arc::default()).await.err().unwrap().to_string();
+    assert!(refused.contains("crawl.documents/0") && refused.contains("from 5 to 7"), "{refused}");
+}

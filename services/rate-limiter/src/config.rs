@@ -33,8 +33,8 @@ pub struct RateLimiterConfig {
 pub enum ConfigError {
     /// An interval is out of range.
     #[error(
-        "{key} is {value} ms; allowed are {FASTEST_MS} to {SLOWEST_MS} ms (at most ten requests a second, unless more are \
-         allowed explicitly), or 0 for unlimited"
+        "{key} is {value} ms; allowed are {FASTEST_MS} to {SLOWEST_MS} ms (at most ten requests per second, unless \
+         `allow_above_ten_per_second` is set), or 0 for unlimited"
     )]
     Interval {
         /// Name of the setting.

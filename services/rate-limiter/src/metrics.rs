@@ -47,21 +47,21 @@ impl RateLimiterMetrics {
     /// # Errors
     /// Fails if one of the names is already registered.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let deferred = IntCounterVec::new(Opts::new(DEFERRED, "Dispatches that went back, by reason"), &["reason"])?;
+        let deferred = IntCounterVec::new(Opts::new(DEFERRED, "Deferred dispatches, by reason"), &["reason"])?;
         let buckets = vec![0.0, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0];
-        let interval = HistogramOpts::new(INTERVAL, "The interval with which dispatches pass").buckets(buckets);
+        let interval = HistogramOpts::new(INTERVAL, "Interval of scheduled dispatches, in seconds").buckets(buckets);
         let metrics = Self {
-            passed: IntCounter::new(PASSED, "Dispatches that got their moment")?,
+            passed: IntCounter::new(PASSED, "Dispatches scheduled for fetching")?,
             deferred_interval: deferred.with_label_values(&["interval"]),
             deferred_blocked: deferred.with_label_values(&["blocked"]),
             deferred_late: deferred.with_label_values(&["late"]),
-            expired: IntCounter::new(EXPIRED, "Dispatches whose lease was over")?,
-            refusals: IntCounter::new(REFUSALS, "Refusals that were learnt")?,
-            blocked: IntGauge::new(BLOCKED, "Sites that asked to be left alone")?,
+            expired: IntCounter::new(EXPIRED, "Dispatches dropped because their lease had expired")?,
+            refusals: IntCounter::new(REFUSALS, "Refusals (429, 503) received")?,
+            blocked: IntGauge::new(BLOCKED, "Sites paused after a 429 or 503")?,
             sites: IntGauge::new(SITES, "Sites in memory")?,
             interval: Histogram::with_opts(interval)?,
             records: IntCounter::new(RECORDS, "Records written to crawl.sites")?,
-            stale_records: IntCounter::new(STALE_RECORDS, "Records of an owner before us behind our claim")?,
+            stale_records: IntCounter::new(STALE_RECORDS, "Site records of stale owners")?,
         };
         registry.register(Box::new(deferred))?;
         registry.register(Box::new(metrics.passed.clone()))?;

@@ -200,7 +200,7 @@ impl Site {
                 self.remembered.blocked_until_ms = self.remembered.blocked_until_ms.max(until);
             }
         } else if let (Some(requested), Some(answered)) = (heard.requested_at_ms, heard.answered_at_ms) {
-            self.pace.answered(u64::try_from(answered - requested).unwrap_or(0), asked_ms);
+            self.pace.answered(u64::try_from(answered.saturating_sub(requested)).unwrap_or(0), asked_ms);
             if heard.status.is_some_and(|status| status < 500) && self.remembered.blocks > 0 && is_news {
                 self.remembered.blocks = 0;
                 self.remembered.event_ms = heard.ended_at_ms.min(now);

@@ -206,7 +206,10 @@ impl Stage for RateLimiterStage {
                 }
             }
             // One broken record must not stop the partition indefinitely; the state of its site is learned again.
-            Err(error) => tracing::error!(place = %record.place, offset = record.offset, %error, "site memory ignored"),
+            Err(error) => tracing::error!(
+                place = %record.place, offset = record.offset, %error,
+                "site record cannot be decoded: ignored; the state of its site is learned again"
+            ),
         }
         Ok(())
     }
@@ -226,7 +229,11 @@ impl Stage for RateLimiterStage {
         let answer = sites.heard_record(&theirs, now);
         if is_stale {
             self.metrics.stale_records.inc();
-            tracing::warn!(site = theirs.site, epoch = theirs.epoch, "a record of an owner before us; ours follows it");
+            tracing::warn!(
+                site = theirs.site,
+                epoch = theirs.epoch,
+                "site record of a stale owner; the current state follows it"
+            );
         }
         if let Some(site) = answer {
             self.write(partition, site, now, actions);

@@ -59,7 +59,7 @@ impl Commits {
                 let path = path(folder, generation);
                 let file = open(&path)?;
                 if file.metadata().map_err(at(&path))?.len() > len {
-                    tracing::warn!(path = %path.display(), "commits not durable when the system stopped; cut off");
+                    tracing::warn!(path = %path.display(), "commits not durable when the system stopped; truncated");
                     file.set_len(len).map_err(at(&path))?;
                 }
             }
@@ -76,7 +76,7 @@ impl Commits {
             && !recovery.forgive
             && (generation > current.generation || len > current.len)
         {
-            let reason = format!("the commits end here, and {len} bytes of the file {generation} were durable");
+            let reason = format!("the commits end here, but {len} bytes of commits.{generation} were durable");
             return Err(corrupt(&path(folder, current.generation), current.len, &reason));
         }
         Ok(Self { folder: folder.to_owned(), current: Mutex::new(current), dirty: AtomicBool::new(true) })
@@ -200,7 +200,7 @@ fn put_entry(buffer: &mut Vec<u8>, number: Offset, group: &str, entry: (&str, Pa
 }
 
 fn take_entry(frame: Frame, table: &mut Table) -> Result<(), &'static str> {
-    const BAD: &str = "an entry is no commit";
+    const BAD: &str = "an entry is not a commit";
     let entry = frame.deliver(TopicPartition::new(Topic(""), 0))?;
     let text = |bytes: Option<&bytes::Bytes>| {
         bytes.and_then(|bytes| std::str::from_utf8(bytes).ok()).map(str::to_owned).ok_or(BAD)

@@ -136,7 +136,7 @@ impl Cursor {
             Some(known) => known,
             None => {
                 let found = segments.find(self.offset).and_then(|index| segments.list.get(index)).copied();
-                let reason = format!("no file holds the offset {}", self.offset);
+                let reason = format!("no file contains offset {}", self.offset);
                 let segment = found.ok_or_else(|| corrupt(self.partition.folder(), 0, &reason))?;
                 let Segment { base, generation, .. } = segment;
                 (segment, Spot { base, generation, position: 0 })

@@ -28,14 +28,14 @@ impl Disk {
     pub(super) fn alive(&self) -> Result<(), LogError> {
         match self.failed.get() {
             None => Ok(()),
-            Some(reason) => Err(LogError::Fatal(format!("{reason}; it takes no more writes until it is opened again"))),
+            Some(reason) => Err(LogError::Fatal(format!("{reason}; the log refuses writes until it is opened again"))),
         }
     }
 
     /// Records the first failed write.
     pub(super) fn fail(&self, error: &LogError) {
         if self.failed.set(error.to_string()).is_ok() {
-            tracing::error!(%error, "the log failed and takes no more writes");
+            tracing::error!(%error, "the log failed; it refuses writes until it is opened again");
         }
     }
 

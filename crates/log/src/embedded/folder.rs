@@ -26,7 +26,7 @@ pub(super) fn take(folder: &Path) -> Result<File, LogError> {
     let lock = create(&folder.join("LOCK"))?;
     flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
         rustix::io::Errno::WOULDBLOCK => LogError::Invalid(format!(
-            "the log in `{}` is in use by another process; stop that one first, or choose another folder",
+            "the log in `{}` is in use by another process; stop it first, or choose another directory",
             folder.display()
         )),
         error => at(folder)(error.into()),
@@ -53,7 +53,7 @@ fn begin(folder: &Path, format: &Path) -> Result<(), LogError> {
         let name = entry.map_err(at(folder))?.file_name();
         if name != "LOCK" && name != "FORMAT.tmp" {
             return Err(LogError::Invalid(format!(
-                "`{}` is no log, and not empty: it holds `{}`; choose another folder",
+                "`{}` is neither a log nor empty: it contains `{}`; choose another directory",
                 folder.display(),
                 name.display()
             )));
@@ -75,7 +75,7 @@ pub(super) fn topic(folder: &Path, spec: &TopicSpec) -> Result<PathBuf, LogError
             let found = entries.filter(Result::is_ok).count();
             if found != spec.partitions as usize {
                 return Err(LogError::Invalid(format!(
-                    "`{}` has {found} partitions and {} are asked for; ask for {found}, or begin a log in another folder",
+                    "`{}` has {found} partitions, not {}; use {found}, or create a log in another directory",
                     path.display(),
                     spec.partitions
                 )));

@@ -94,7 +94,7 @@ impl EmbeddedLog {
 
     fn spawn(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<thread::Thread, LogError> {
         let spawned = thread::Builder::new().name(name.to_owned()).spawn(run);
-        let handle = spawned.map_err(|source| LogError::Io { path: format!("the thread {name}"), source })?;
+        let handle = spawned.map_err(|source| LogError::Io { path: format!("starting the thread {name}"), source })?;
         let thread = handle.thread().clone();
         self.threads.push(handle);
         Ok(thread)
@@ -102,9 +102,11 @@ impl EmbeddedLog {
 
     /// Registers `sync` to run before each checkpoint. Records may refer to data that was written elsewhere before
     /// them, such as a row in the store; after a power cut both or neither must be present. Blocks the checkpoint
-    /// thread. If it fails, so does the log. Only the first call takes effect.
+    /// thread. If it fails, so does the log. Only the first call takes effect. Call it before the log is changed: what
+    /// a killed process left behind its last checkpoint is in none before the first change, flush or close.
     pub fn sync_before_checkpoints(&self, sync: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
         let _ = self.shared.vouched.set(Box::new(sync));
+        self.shared.touch_recovered();
     }
 
     /// Makes everything durable that was acknowledged before the call.
@@ -112,6 +114,7 @@ impl EmbeddedLog {
     /// # Errors
     /// If the log has failed or fails now.
     pub fn flush(&self) -> Result<(), LogError> {
+        self.shared.touch_recovered();
         self.shared.pass(true)
     }
 
@@ -138,6 +141,7 @@ impl EmbeddedLog {
     /// # Errors
     /// If the log has failed or fails now.
     pub fn close(mut self) -> Result<(), LogError> {
+        self.shared.touch_recovered();
         self.end()
     }
 
@@ -187,7 +191,7 @@ fn maintain_at_times(shared: &Shared, every: Duration) {
         thread::park_timeout(every);
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         if let Err(error) = maintain(shared, Millis::try_from(now.as_millis()).unwrap_or(Millis::MAX)) {
-            tracing::error!(%error, "compaction failed; it is tried again");
+            tracing::error!(%error, "compaction failed; retrying at the next check");
         }
     }
 }
@@ -225,7 +229,7 @@ impl Log for EmbeddedLog {
             Ok(runtime) if aside => {
                 let shared = Arc::clone(&self.shared);
                 let job = runtime.spawn_blocking(move || shared.append(&records));
-                let ended = |error| LogError::Fatal(format!("an append did not end: {error}"));
+                let ended = |error| LogError::Fatal(format!("the task of an append failed: {error}"));
                 job.map(move |done| done.unwrap_or_else(|error| Err(ended(error)))).boxed()
             }
             _ => ready(self.shared.append(&records)).boxed(),

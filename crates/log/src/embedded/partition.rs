@@ -234,7 +234,7 @@ impl PartitionLog {
         if let Ok(file) = self.file(disk, base, 0)
             && let Err(error) = file.set_len(len)
         {
-            tracing::warn!(path = %self.path(base).display(), %error, "a failed write could not be taken back");
+            tracing::warn!(path = %self.path(base).display(), %error, "a failed write could not be undone");
         }
     }
 

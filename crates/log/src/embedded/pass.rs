@@ -30,6 +30,8 @@ pub(super) struct Passes {
     index: Vec<usize>,
     /// Partitions to settle again, because a compaction was running.
     again: Vec<usize>,
+    /// Partitions as an earlier process left them, possibly beyond the checkpoint. They are part of the next cut.
+    recovered: Vec<usize>,
 }
 
 impl Passes {
@@ -52,11 +54,22 @@ impl Passes {
                 checkpoint.entries.push(Entry { topic: topic.to_owned(), partition, ..Entry::default() });
             }
         }
-        Self { folder, checkpoint, index, again: vec![] }
+        let recovered = (0..index.len()).collect();
+        Self { folder, checkpoint, index, again: vec![], recovered }
     }
 }
 
 impl Shared {
+    /// Counts what was recovered as a change, to be made durable by the next flush.
+    pub(super) fn touch_recovered(&self) {
+        // Held to the end: a cut in between would contain changes without what was recovered.
+        let mut passes = self.passes.lock().unwrap_or_else(PoisonError::into_inner);
+        if !passes.recovered.is_empty() {
+            self.dirty.lock().unwrap_or_else(PoisonError::into_inner).append(&mut passes.recovered);
+            self.wake_flusher();
+        }
+    }
+
     /// Flushes if anything changed. `durable` is `false` if the policy guarantees no durability.
     pub(super) fn pass(&self, durable: bool) -> Result<(), LogError> {
         // Held throughout: one flush at a time.
@@ -70,11 +83,12 @@ impl Shared {
             let _all = self.cut.write().unwrap_or_else(PoisonError::into_inner);
             let mut dirty = std::mem::take(&mut *self.dirty.lock().unwrap_or_else(PoisonError::into_inner));
             dirty.append(&mut passes.again);
-            dirty.sort_unstable();
-            dirty.dedup();
             if dirty.is_empty() && !self.commits.dirty.load(Ordering::Acquire) {
                 return Ok(());
             }
+            dirty.append(&mut passes.recovered);
+            dirty.sort_unstable();
+            dirty.dedup();
             let cuts: Vec<(usize, Cut)> =
                 dirty.into_iter().filter_map(|number| Some((number, self.partitions.get(number)?.cut()))).collect();
             (cuts, self.commits.cut()?)

@@ -31,7 +31,7 @@ pub(super) fn read_aside(shared: &Arc<Shared>, mut cursor: Cursor) -> JoinHandle
 }
 
 pub(super) fn read_ended(error: &tokio::task::JoinError) -> LogError {
-    LogError::Fatal(format!("a read did not end: {error}"))
+    LogError::Fatal(format!("the task of a read failed: {error}"))
 }
 
 pub(super) struct EmbeddedReader {

@@ -78,7 +78,7 @@ impl Scan {
     ) -> Result<Self, LogError> {
         let len = file.metadata().map_err(at(path))?.len();
         if len < self.len {
-            return Err(corrupt(path, len, &format!("the file ends here, and {} bytes of it were durable", self.len)));
+            return Err(corrupt(path, len, &format!("the file ends here, but {} bytes of it were durable", self.len)));
         }
         let mut chunk = Chunk::default();
         let mut walk = Walk::new(file, self.len, len, &mut chunk);
@@ -97,9 +97,10 @@ impl Scan {
         };
         // Nothing follows the last write of a killed process.
         if !forgive && followed(path, file, (position, len), self.end)? {
-            return Err(corrupt(path, position, &format!("{reason}, and whole records follow")));
+            return Err(corrupt(path, position, &format!("{reason}, but complete records follow")));
         }
-        tracing::warn!(path = %path.display(), position, bytes = len - position, reason, "a torn tail was cut off");
+        let bytes = len - position;
+        tracing::warn!(path = %path.display(), position, bytes, reason, "an incomplete write at the end was removed");
         file.set_len(position).map_err(at(path))?;
         self.len = position;
         Ok(self)
@@ -107,10 +108,10 @@ impl Scan {
 
     fn take(&mut self, frame: &Frame, behind: u64) -> Result<(), &'static str> {
         if self.seal.is_some() {
-            return Err("a record stands behind the end of its segment");
+            return Err("a record follows the end of its segment");
         }
         if frame.offset < self.end {
-            return Err("an offset is lower than that of the record before");
+            return Err("an offset is lower than that of the previous record");
         }
         if frame.kind == Kind::Record {
             self.end = frame.offset + 1;
@@ -157,7 +158,7 @@ pub(super) fn recover(
         let path = path(folder, base);
         if let Some(before) = segments.list.back().map(|segment: &Segment| segment.end) {
             if base < before {
-                tracing::info!(path = %path.display(), "an interrupted compaction is completed");
+                tracing::info!(path = %path.display(), "completing an interrupted compaction");
                 remove(&path)?;
                 continue;
             }
@@ -165,7 +166,7 @@ pub(super) fn recover(
                 return Err(corrupt(
                     &path,
                     0,
-                    &format!("the file before it, with the records from {before} on, is missing"),
+                    &format!("the previous file, with the records from offset {before}, is missing"),
                 ));
             }
         }
@@ -181,14 +182,14 @@ pub(super) fn recover(
         open_last = scan.seal.is_none();
         if open_last && Some(base) != last {
             if !recovery.forgive {
-                return Err(corrupt(&path, scan.len, "the file does not end as a complete segment does"));
+                return Err(corrupt(&path, scan.len, "the file does not end with the seal of a complete segment"));
             }
             give_up_behind(folder, base)?;
             break;
         }
     }
     if !recovery.forgive && segments.list.back().map_or(0, |last| last.end) < entry.end {
-        let reason = format!("files are missing: the records before the offset {} were durable", entry.end);
+        let reason = format!("files are missing: the records before offset {} were durable", entry.end);
         return Err(corrupt(folder, 0, &reason));
     }
     Ok(finish(segments, open_last, entry))
@@ -208,7 +209,7 @@ fn finish(mut segments: Segments, open: bool, entry: &Entry) -> (Segments, Write
 fn roll_back(folder: &Path, entry: &Entry, bases: &mut Vec<Offset>) -> Result<(), LogError> {
     while let Some(base) = bases.pop_if(|base| *base > entry.base) {
         let path = path(folder, base);
-        tracing::warn!(path = %path.display(), "not durable when the system stopped; removed");
+        tracing::warn!(path = %path.display(), "the file was not durable when the system stopped; removed");
         remove(&path)?;
     }
     let Some(base) = bases.last().copied().filter(|base| *base == entry.base) else { return Ok(()) };
@@ -217,7 +218,7 @@ fn roll_back(folder: &Path, entry: &Entry, bases: &mut Vec<Offset>) -> Result<()
     let len = file.metadata().map_err(at(&path))?.len();
     if len > entry.len {
         let bytes = len - entry.len;
-        tracing::warn!(path = %path.display(), bytes, "not durable when the system stopped; cut off");
+        tracing::warn!(path = %path.display(), bytes, "the end was not durable when the system stopped; truncated");
         file.set_len(entry.len).map_err(at(&path))?;
     }
     Ok(())
@@ -226,7 +227,7 @@ fn roll_back(folder: &Path, entry: &Entry, bases: &mut Vec<Offset>) -> Result<()
 fn give_up_behind(folder: &Path, base: Offset) -> Result<(), LogError> {
     for later in bases(folder)?.into_iter().filter(|later| *later > base) {
         let path = path(folder, later);
-        tracing::warn!(path = %path.display(), "behind damage; removed");
+        tracing::warn!(path = %path.display(), "the file follows a damaged one; removed");
         remove(&path)?;
     }
     Ok(())

@@ -80,7 +80,7 @@ pub(super) fn bases(folder: &Path) -> Result<Vec<Offset>, LogError> {
         if name.ends_with(".tmp") {
             super::files::remove(&path)?;
         } else if let Some(base) = name.strip_suffix(".log") {
-            let base = base.parse().map_err(|_| corrupt(&path, 0, "the name of a segment is a number"))?;
+            let base = base.parse().map_err(|_| corrupt(&path, 0, "the file name of a segment must be a number"))?;
             bases.push(base);
         }
     }
@@ -93,7 +93,7 @@ pub(super) fn bases(folder: &Path) -> Result<Vec<Offset>, LogError> {
 pub(super) fn sealed(path: &Path, file: &File, base: Offset) -> Result<Segment, LogError> {
     let len = file.metadata().map_err(at(path))?.len();
     let mut bytes = vec![0; MIN_FRAME];
-    let unsealed = || corrupt(path, len, "the file does not end as a complete segment does");
+    let unsealed = || corrupt(path, len, "the file does not end with the seal of a complete segment");
     let seal_at = len.checked_sub(MIN_FRAME as u64).ok_or_else(unsealed)?;
     file.read_exact_at(&mut bytes, seal_at).map_err(at(path))?;
     if look(&bytes) != Look::Whole(MIN_FRAME) {

@@ -14,7 +14,7 @@ use std::{
 use orbweaver_messages::Topic;
 
 use super::{
-    Options,
+    Options, SyncPolicy,
     checkpoint::{Checkpoint, Entry},
     commits::{Commits, MAX_GROUP, MAX_METADATA},
     disk::Disk,
@@ -62,8 +62,11 @@ impl Shared {
         let lock = folder::take(path)?;
         let checkpoint = Checkpoint::load(path)?;
         let recovery = Recovery::after(checkpoint.as_ref());
+        let rolls_back = matches!(options.sync, SyncPolicy::Every(_));
+        let still_applies = rolls_back
+            && checkpoint.as_ref().is_some_and(|last| last.synced(&options.sync) && !last.before_a_restart());
         if recovery.roll_back {
-            tracing::info!(path = %path.display(), "the system was restarted; the log goes on at its last checkpoint");
+            tracing::info!(path = %path.display(), "the system was restarted; the log resumes at its last checkpoint");
         }
         let entries: HashMap<(&str, Partition), &Entry> = checkpoint
             .iter()
@@ -88,7 +91,7 @@ impl Shared {
         let shared = Self {
             disk: Disk::new(options),
             topics,
-            dirty: Mutex::new((0..partitions.len()).collect()),
+            dirty: Mutex::default(),
             partitions,
             commits,
             groups: Mutex::default(),
@@ -99,8 +102,15 @@ impl Shared {
             closing: AtomicBool::new(false),
             _lock: lock,
         };
-        // From here on the checkpoint has the current boot ID and the files as recovered.
-        shared.pass(true)?;
+        if still_applies {
+            // A checkpoint now would include what a killed process left behind it, before the caller could register
+            // the sync of the external data that those records refer to.
+            shared.commits.dirty.store(false, Ordering::Release);
+        } else {
+            // From here on the checkpoint has the current boot ID and the files as recovered.
+            shared.touch_recovered();
+            shared.pass(true)?;
+        }
         Ok(shared)
     }
 
@@ -167,7 +177,7 @@ impl Shared {
         }
     }
 
-    fn wake_flusher(&self) {
+    pub(super) fn wake_flusher(&self) {
         if let Some(flusher) = self.flusher.get() {
             flusher.unpark();
         }
@@ -199,9 +209,7 @@ impl Shared {
     pub(super) fn join(&self, group: &str) -> Result<(), LogError> {
         if group.is_empty() || group.len() > MAX_GROUP {
             let length = group.len();
-            return Err(LogError::Invalid(format!(
-                "the name of a group has {length} bytes; allowed are 1 to {MAX_GROUP}"
-            )));
+            return Err(LogError::Invalid(format!("a group name of {length} bytes; allowed are 1 to {MAX_GROUP}")));
         }
         if self.groups.lock().unwrap_or_else(PoisonError::into_inner).insert(group.to_owned()) {
             Ok(())
@@ -221,7 +229,8 @@ fn check(record: &Record, limit: usize) -> Result<(), Refusal> {
     let longest = record.headers.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     if record.headers.len() > MAX_HEADERS || longest > MAX_HEADER_NAME {
         let reason = format!(
-            "a record of {} headers, the longest name {longest} bytes; allowed are {MAX_HEADERS} and {MAX_HEADER_NAME}",
+            "a record of {} headers with names of up to {longest} bytes; allowed are {MAX_HEADERS} headers and \
+             {MAX_HEADER_NAME} bytes",
             record.headers.len()
         );
         return Err(Refusal::Invalid { place: record.place, reason });

@@ -102,7 +102,7 @@ impl<'a> Walk<'a> {
         let want = usize::try_from(rest).unwrap_or(usize::MAX).min(needed.max(CHUNK_BYTES));
         self.bytes = Bytes::new();
         self.bytes = self.chunk.read(self.file, self.position, want).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => Trouble::Damaged(self.position, "the file is shorter than it was"),
+            io::ErrorKind::UnexpectedEof => Trouble::Damaged(self.position, "the file has become shorter"),
             _ => Trouble::Io(error),
         })?;
         Ok(())

@@ -59,6 +59,8 @@ pub(super) struct Refused {
     /// Positions of readable partitions at the previous probe, if any. librdkafka has abandoned a partition that is
     /// still at the same position although it has records to read.
     pub(super) stood: Option<Vec<(TopicPartition, Offset)>>,
+    /// librdkafka has abandoned the partition: it reported the rejection of a fetch, and accepts no further seek.
+    pub(super) abandoned: bool,
 }
 
 /// Partitions assigned by the brokers and not yet accepted.
@@ -139,7 +141,7 @@ pub(super) fn take_at_ends(client: &Client, given: &Given, timeout: Duration) ->
         (name.to_string(), raw_partition(place.partition), position(bounds.end))
     };
     let places: Vec<_> = given.places.iter().zip(ends).map(place).collect();
-    take_unless_lost(client, &places, given.losses).map_err(|error| failed("partitions that were given", &error))
+    take_unless_lost(client, &places, given.losses).map_err(|error| failed("accepting an assignment", &error))
 }
 
 /// Shuts a client down. An unanswered rebalance would keep it alive indefinitely.
@@ -151,12 +153,12 @@ pub(super) fn end(client: Arc<Client>, going: &Raw, given: &Given) {
     if !places.is_empty()
         && let Err(error) = take_unless_lost(&client, &places, given.losses)
     {
-        tracing::debug!(%error, "partitions could not be taken before leaving");
+        tracing::debug!(%error, "partitions could not be accepted before leaving the group");
     }
     if !going.is_empty()
         && let Err(error) = give_back(&client, going)
     {
-        tracing::debug!(%error, "partitions could not be handed back before leaving");
+        tracing::debug!(%error, "partitions could not be released before leaving the group");
     }
     drop(client);
 }
@@ -169,7 +171,7 @@ pub(super) fn seek(client: &Client, seeks: Vec<(Seek, Arc<str>)>, timeout: Durat
     let bounds = match bounds(client, &named, timeout) {
         Ok(bounds) => bounds,
         Err(error) => {
-            tracing::debug!(%error, "a start has to wait");
+            tracing::debug!(%error, "log bounds unavailable; retrying to start partitions");
             return seeks.into_iter().map(|(seek, _)| (seek, Through::NotYet)).collect();
         }
     };
@@ -180,7 +182,7 @@ pub(super) fn seek(client: &Client, seeks: Vec<(Seek, Arc<str>)>, timeout: Durat
         let partition = raw_partition(seek.place.partition);
         match check_range(seek.place, seek.from, bounds) {
             Err(error) => {
-                tracing::debug!(%error, "a start is not in the log");
+                tracing::debug!(%error, "a start offset is not in the log");
                 sought.push((seek, Through::OutOfRange));
             }
             Ok(()) => {
@@ -190,7 +192,7 @@ pub(super) fn seek(client: &Client, seeks: Vec<(Seek, Arc<str>)>, timeout: Durat
         }
     }
     match client.seek_partitions(list, SEEK_TIMEOUT) {
-        Err(error) => tracing::debug!(%error, "a seek has to be tried again"),
+        Err(error) => tracing::debug!(%error, "a seek failed; retrying"),
         Ok(list) => {
             for element in list.elements().iter().filter(|element| element.error().is_ok()) {
                 let through = within.remove(&(element.topic().to_owned(), element.partition()));
@@ -237,13 +239,13 @@ pub(super) fn commit(
     }
     let named: Vec<_> = commits.iter().map(|(place, name, _)| (*place, name.clone())).collect();
     // After any error here the commit may still have been accepted; it is retried.
-    let unread = |error: LogError| LogError::Unavailable(format!("{}, read back: {error}", what()));
+    let unread = |error: LogError| LogError::Unavailable(format!("{}: it could not be verified: {error}", what()));
     let found = committed(client, &named, timeout).map_err(unread)?;
     for ((place, _, wanted), found) in commits.iter().zip(found) {
         if found.as_ref() != Some(wanted) {
             let (offset, found) = (wanted.offset, found.map(|found| found.offset));
             let what = what();
-            return Err(LogError::Unavailable(format!("{what}: {place} stands at {found:?}, not at {offset}")));
+            return Err(LogError::Unavailable(format!("{what}: {place} has {found:?} instead of {offset}")));
         }
     }
     Ok(())

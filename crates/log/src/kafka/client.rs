@@ -1,12 +1,18 @@
 //! Shared by all clients: properties, names, log lines, and the classification of errors.
 
+use std::sync::{Mutex, PoisonError};
+
 use rdkafka::{
     ClientConfig, ClientContext, config::RDKafkaLogLevel, consumer::ConsumerContext, error::KafkaError,
     types::RDKafkaErrorCode as Code,
 };
 
-use super::{KafkaConfig, producer::FRAMING_BYTES};
-use crate::{DEAD_LETTER_ROOM, LogError, TopicPartition};
+use super::{
+    KafkaConfig,
+    login::{is_login, is_rejection},
+    producer::FRAMING_BYTES,
+};
+use crate::{DEAD_LETTER_ROOM, LogError, RECORD_LIMITS, TopicPartition};
 use orbweaver_messages::Topic;
 
 /// Prefix of the pipeline's own names, replaced by the cluster's prefix.
@@ -22,14 +28,24 @@ const FETCH_MIN_BYTES: &str = "16384";
 /// need not grow with the record limit, and partitions with small records leave room for each other.
 const FETCH_PARTITION_BYTES: &str = "1048576";
 
-/// Returns the maximum size of a response; on a larger one the client closes the connection and retries indefinitely. A
-/// response ends at `fetch.max.bytes`, but holds at least one record. Never below librdkafka's default; the limit
-/// allocates no memory.
-fn receive_bytes(config: &KafkaConfig) -> usize {
-    const DEFAULT: usize = 100_000_000;
-    let record = config.record_limit + DEAD_LETTER_ROOM + FRAMING_BYTES;
-    DEFAULT.max(config.fetch_bytes / 2 + record + (1 << 20))
+/// Maximum number of prefetched records. librdkafka counts the bytes of their values only: neither headers and keys,
+/// nor its own memory per record.
+const FETCH_RECORDS: &str = "10000";
+
+/// Number of bytes that one byte of a response may become: LZ4 encodes up to 255 repeated bytes in one.
+const DECOMPRESSED: usize = 256;
+
+/// Returns the maximum size of a response. librdkafka decompresses all of it before it compares the records with
+/// `queued.max.messages.kbytes`, so a response must fit the memory for records however far it was compressed: a site
+/// determines how well its links compress. A response exceeds this for one batch (KIP-74), which is a single record or
+/// holds at most `batch.size` bytes.
+fn response_bytes(config: &KafkaConfig) -> usize {
+    config.fetch_bytes / DECOMPRESSED
 }
+
+// On a response above librdkafka's default of `receive.message.max.bytes` the client closes the connection and retries
+// indefinitely. The largest is one batch, and an entry for each of many partitions.
+const _: () = assert!(*RECORD_LIMITS.end() + DEAD_LETTER_ROOM + FRAMING_BYTES + (16 << 20) < 100_000_000);
 
 /// Maximum time between the polls of a member; unused by other clients.
 pub(super) const MAX_POLL_INTERVAL: &str = "max.poll.interval.ms";
@@ -92,15 +108,27 @@ pub(super) fn reading(config: &KafkaConfig) -> ClientConfig {
         // Poll interval once the prefetch limit is reached; librdkafka's default is one second.
         .set("fetch.queue.backoff.ms", "5")
         .set("fetch.message.max.bytes", FETCH_PARTITION_BYTES)
-        .set("fetch.max.bytes", (config.fetch_bytes / 2).to_string())
-        .set("receive.message.max.bytes", receive_bytes(config).to_string())
+        .set("fetch.max.bytes", response_bytes(config).to_string())
+        // librdkafka accepts no lower `fetch.max.bytes`. For a consumer it is only the initial size of a buffer.
+        .set("message.max.bytes", response_bytes(config).to_string())
+        .set("queued.min.messages", FETCH_RECORDS)
         .set("queued.max.messages.kbytes", (config.fetch_bytes >> 10).to_string());
     client
 }
 
-/// Client context that only logs errors: the failing call reports those that matter.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Quiet;
+/// Client context that logs errors, since the failing call reports those that matter, and keeps a rejected login, which
+/// no call reports.
+#[derive(Debug, Default)]
+pub(super) struct Quiet {
+    rejection: Mutex<Option<String>>,
+}
+
+impl Quiet {
+    /// Returns the text of the last rejected login.
+    pub(super) fn rejection(&self) -> Option<String> {
+        self.rejection.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
 
 impl ClientContext for Quiet {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
@@ -108,6 +136,9 @@ impl ClientContext for Quiet {
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
+        if error.rdkafka_error_code().is_some_and(is_login) && is_rejection(reason) {
+            *self.rejection.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason.to_owned());
+        }
         log_error(&error, reason);
     }
 }
@@ -134,8 +165,8 @@ pub(super) fn log_error(error: &KafkaError, reason: &str) {
     match error.rdkafka_error_code() {
         // Once per partition whenever a reader reaches the end.
         Some(Code::PartitionEOF) => {}
-        Some(code) if is_passing(code) => tracing::debug!(%code, reason, "the brokers"),
-        _ => tracing::warn!(%error, reason, "the brokers"),
+        Some(code) if is_passing(code) => tracing::debug!(%code, reason, "the Kafka client reported a transient error"),
+        _ => tracing::warn!(%error, reason, "the Kafka client reported an error"),
     }
 }
 
@@ -179,10 +210,11 @@ pub(super) fn is_passing(code: Code) -> bool {
     )
 }
 
-/// Converts the error of a call; `what` describes the operation.
+/// Converts the error of a call; `what` describes the operation. Calls that wait for a connection fail with its login,
+/// also if the broker stopped during the handshake.
 pub(super) fn failed(what: impl std::fmt::Display, error: &KafkaError) -> LogError {
     match error.rdkafka_error_code() {
-        Some(code) if is_passing(code) => LogError::Unavailable(format!("{what}: {code}")),
+        Some(code) if is_passing(code) || is_login(code) => LogError::Unavailable(format!("{what}: {code}")),
         _ => LogError::Fatal(format!("{what}: {error}")),
     }
 }
@@ -229,6 +261,28 @@ mod tests {
         assert_eq!(other.topic(topic::SEEDS), "team.a.seeds");
         assert_eq!(other.topic(Topic("contract.read")), "team.a.contract.read");
         assert!(other.is_own("team.a.seeds") && !other.is_own("team.ab.seeds") && !other.is_own("team.a"));
+    }
+
+    #[test]
+    fn a_response_fits_the_memory_for_records_however_far_it_was_compressed() {
+        for fetch_bytes in [4 << 20, 16 << 20, 1 << 30] {
+            let config = KafkaConfig { fetch_bytes, ..KafkaConfig::default() };
+            let reading = reading(&config);
+            let bytes: usize = reading.get("fetch.max.bytes").unwrap().parse().unwrap();
+            assert!(bytes * 255 <= fetch_bytes, "{bytes} bytes of a response, {fetch_bytes} of records");
+            assert_eq!(reading.get("message.max.bytes"), reading.get("fetch.max.bytes"));
+            Inquiry::new(&config).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_rejected_login_is_kept_and_one_that_was_cut_off_is_none() {
+        let context = Quiet::default();
+        let failed = |reason| context.error(KafkaError::Global(Code::Authentication), reason);
+        failed("kafka:9092: SASL PLAIN mechanism handshake failed: Local: Broker transport failure: (n/a)");
+        assert_eq!(context.rejection(), None);
+        failed("kafka:9092: SASL authentication error: Authentication failed");
+        assert!(context.rejection().unwrap().contains("Authentication failed"));
     }
 
     #[test]

@@ -61,7 +61,10 @@ pub struct KafkaConfig {
     pub record_limit: usize,
     /// Maximum bytes of unacknowledged records in the producer. Appends wait when it is full.
     pub producer_bytes: usize,
-    /// Maximum bytes of prefetched records per consumer. A reader pool holds as much again, each reader a quarter.
+    /// Maximum bytes of prefetched records per consumer, to which one response per broker may add as much again. A
+    /// reader pool holds the same, each reader a quarter. A response has at most a 256th of this (64 KiB by default) or
+    /// one batch, since it may be decompressed to 255 times its size: with long round trips to the brokers, a larger
+    /// value reads a backlog faster, by this many bytes per broker and round trip.
     pub fetch_bytes: usize,
     /// Time for which [`KafkaLog::connect`](super::KafkaLog::connect) waits for unavailable brokers.
     pub connect_patience: Duration,
@@ -115,40 +118,42 @@ impl Default for KafkaConfig {
 }
 
 /// Properties that guarantees depend on, and the reasons why they cannot be set.
-const RULED: [(&str, &str); 34] = [
+const RULED: [(&str, &str); 36] = [
     ("acks", "every append is acknowledged by all replicas in sync"),
     ("request.required.acks", "every append is acknowledged by all replicas in sync"),
-    ("allow.auto.create.topics", "topics are made by `orbweaver topics create`"),
+    ("allow.auto.create.topics", "topics are created by `orbweaver topics create`"),
     ("auto.commit.enable", "only complete offsets are committed"),
     ("auto.commit.interval.ms", "only complete offsets are committed"),
     ("auto.offset.reset", "a position that is not in the log is an error"),
-    ("batch.size", "it must stay below what a topic takes"),
-    ("bootstrap.servers", "`brokers` says it"),
-    ("compression.codec", "it is lz4"),
-    ("compression.type", "it is lz4"),
-    ("delivery.timeout.ms", "an append is tried until it is acknowledged"),
+    ("batch.size", "it must stay below `max.message.bytes` of the topics"),
+    ("bootstrap.servers", "set `kafka.brokers` instead"),
+    ("compression.codec", "compression is always lz4"),
+    ("compression.type", "compression is always lz4"),
+    ("delivery.timeout.ms", "an append is retried until it is acknowledged"),
     ("enable.auto.commit", "only complete offsets are committed"),
     ("enable.auto.offset.store", "only complete offsets are committed"),
     ("enable.idempotence", "a retried append must not write twice"),
-    ("enable.partition.eof", "readers rest on it"),
+    ("enable.partition.eof", "readers depend on it"),
+    ("fetch.max.bytes", "set `kafka.fetch_bytes` instead"),
     ("group.id", "a group is named by its prefix and service"),
-    ("group.instance.id", "`instance_id` says it"),
-    ("group.protocol", "`protocol` says it"),
-    ("group.remote.assignor", "partition N of all topics of a group must be in one place"),
-    ("isolation.level", "records of transactions that were given up are none"),
-    ("linger.ms", "`linger` says it"),
-    ("max.in.flight", "an idempotent producer keeps five"),
-    ("max.in.flight.requests.per.connection", "an idempotent producer keeps five"),
-    ("message.max.bytes", "`record_limit` says it"),
-    ("message.timeout.ms", "an append is tried until it is acknowledged"),
-    ("metadata.broker.list", "`brokers` says it"),
-    ("partition.assignment.strategy", "partition N of all topics of a group must be in one place"),
+    ("group.instance.id", "set `kafka.instance_id` instead"),
+    ("group.protocol", "set `kafka.group_protocol` instead"),
+    ("group.remote.assignor", "partition N of all topics of a group must be assigned to one member"),
+    ("isolation.level", "records of aborted transactions must not be read"),
+    ("linger.ms", "set `kafka.linger` instead"),
+    ("max.in.flight", "an idempotent producer has at most five"),
+    ("max.in.flight.requests.per.connection", "an idempotent producer has at most five"),
+    ("message.max.bytes", "set `kafka.record_limit` instead"),
+    ("message.timeout.ms", "an append is retried until it is acknowledged"),
+    ("metadata.broker.list", "set `kafka.brokers` instead"),
+    ("partition.assignment.strategy", "partition N of all topics of a group must be assigned to one member"),
     ("partitioner", "every record names its partition"),
-    ("queue.buffering.max.kbytes", "`producer_bytes` says it"),
-    ("queue.buffering.max.messages", "`producer_bytes` says it"),
-    ("receive.message.max.bytes", "`record_limit` and `fetch_bytes` say it"),
-    ("queued.max.messages.kbytes", "`fetch_bytes` says it"),
-    ("session.timeout.ms", "`session_timeout` says it, for the classic protocol"),
+    ("queue.buffering.max.kbytes", "set `kafka.producer_bytes` instead"),
+    ("queue.buffering.max.messages", "set `kafka.producer_bytes` instead"),
+    ("queued.max.messages.kbytes", "set `kafka.fetch_bytes` instead"),
+    ("queued.min.messages", "set `kafka.fetch_bytes` instead"),
+    ("receive.message.max.bytes", "it must hold the largest response"),
+    ("session.timeout.ms", "set `kafka.session_timeout` instead, with the classic protocol"),
     ("transactional.id", "effects are idempotent, not transactional"),
 ];
 

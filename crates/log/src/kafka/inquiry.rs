@@ -2,7 +2,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -30,6 +33,8 @@ use crate::{Bounds, Commit, LogError, Offset, TopicPartition};
 const AT_ONCE: usize = 8;
 /// Retry delays while the brokers are unavailable: doubled from the first to the second value.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// Empty polls before the queue counts as empty: a poll that handles an internal librdkafka event returns nothing.
+const EMPTY_POLLS: usize = 3;
 /// Maximum number of cached group clients, one per group.
 const GROUPS_KEPT: usize = 32;
 
@@ -46,6 +51,8 @@ pub(super) struct Inquiry {
     groups: Mutex<HashMap<String, Arc<Client>>>,
     admin: AdminClient<Quiet>,
     permits: Semaphore,
+    /// Whether a query was answered, and so the credentials accepted.
+    accepted: AtomicBool,
     timeout: Duration,
     patience: Duration,
 }
@@ -56,10 +63,11 @@ impl Inquiry {
         let wrong = |error: KafkaError| invalid("a Kafka client", &error);
         Ok(Self {
             names: Names::new(&config.prefix),
-            client: Arc::new(Client::from_config_and_context(&reading, Quiet).map_err(wrong)?),
+            client: Arc::new(Client::from_config_and_context(&reading, Quiet::default()).map_err(wrong)?),
             groups: Mutex::default(),
-            admin: AdminClient::from_config_and_context(&properties(config), Quiet).map_err(wrong)?,
+            admin: AdminClient::from_config_and_context(&properties(config), Quiet::default()).map_err(wrong)?,
             permits: Semaphore::new(AT_ONCE),
+            accepted: AtomicBool::new(false),
             timeout: config.request_timeout,
             patience: config.patience,
             reading,
@@ -89,28 +97,45 @@ impl Inquiry {
             let answer = spawn_blocking(move || {
                 let answer = asked(&client);
                 // Drains log and error events from the client's queue.
-                while client.poll(Duration::ZERO).is_some() {}
+                let mut empty = 0;
+                while empty < EMPTY_POLLS {
+                    empty = if client.poll(Duration::ZERO).is_some() { 0 } else { empty + 1 };
+                }
                 answer
             });
             let answer = answer.await.unwrap_or_else(|error| Err(LogError::Fatal(error.to_string())));
             drop(permit);
             match answer {
-                Err(LogError::Unavailable(reason)) if begun.elapsed() < patience => {
-                    tracing::warn!(reason, "the brokers are away; asking again in {pause:?}");
+                Err(LogError::Unavailable(reason)) => {
+                    if let Some(rejection) = self.rejection() {
+                        return Err(LogError::Invalid(format!("the brokers reject the credentials: {rejection}")));
+                    }
+                    if begun.elapsed() >= patience {
+                        return Err(LogError::Unavailable(reason));
+                    }
+                    tracing::warn!(reason, ?pause, "brokers unavailable; retrying");
                     sleep(pause).await;
                     pause = (pause * 2).min(BACK_OFF.1);
                 }
-                other => return other,
+                other => {
+                    self.accepted.fetch_or(other.is_ok(), Ordering::Relaxed);
+                    return other;
+                }
             }
         }
+    }
+
+    /// Returns the text of a rejected login, if no login has succeeded yet. Later ones are retried: a broker that has
+    /// just started may not know the credentials.
+    fn rejection(&self) -> Option<String> {
+        if self.accepted.load(Ordering::Relaxed) { None } else { self.client.context().rejection() }
     }
 
     /// Returns the topics of the prefix with their partition counts.
     pub(super) async fn partitions(&self, patience: Duration) -> Result<HashMap<String, u32>, LogError> {
         let (names, timeout) = (self.names.clone(), self.timeout);
         self.ask(self.client.clone(), patience, move |client| {
-            let metadata =
-                client.fetch_metadata(None, timeout).map_err(|error| failed("the list of topics", &error))?;
+            let metadata = client.fetch_metadata(None, timeout).map_err(|error| failed("listing topics", &error))?;
             let own = metadata.topics().iter().filter(|topic| topic.error().is_none() && names.is_own(topic.name()));
             let counted =
                 own.map(|topic| (topic.name().to_owned(), u32::try_from(topic.partitions().len()).unwrap_or(u32::MAX)));
@@ -123,7 +148,7 @@ impl Inquiry {
     pub(super) async fn any_broker(&self) -> Result<i32, LogError> {
         let timeout = self.timeout;
         self.ask(self.client.clone(), self.patience, move |client| {
-            let metadata = client.fetch_metadata(None, timeout).map_err(|error| failed("the brokers", &error))?;
+            let metadata = client.fetch_metadata(None, timeout).map_err(|error| failed("listing brokers", &error))?;
             let broker = metadata.brokers().first().map(rdkafka::metadata::MetadataBroker::id);
             broker.ok_or_else(|| LogError::Unavailable("no broker is known".to_owned()))
         })
@@ -169,7 +194,7 @@ impl Inquiry {
                 let wrong = |error: KafkaError| LogError::Invalid(format!("offset {offset} of {topic}: {error}"));
                 list.add_partition_offset(topic, raw_partition(*partition), position(*offset)).map_err(wrong)?;
             }
-            let what = || format!("a first commit of the group `{name}`");
+            let what = || format!("the first commit of the group `{name}`");
             client.commit(&list, CommitMode::Sync).map_err(|error| failed(what(), &error))
         })
         .await
@@ -177,7 +202,7 @@ impl Inquiry {
 
     /// Deletes records below `before`.
     pub(super) async fn delete_below(&self, place: TopicPartition, name: &str, before: Offset) -> Result<(), LogError> {
-        let what = "the deletion of records";
+        let what = "deleting records";
         let mut list = TopicPartitionList::with_capacity(1);
         list.add_partition_offset(name, raw_partition(place.partition), position(before))
             .map_err(|error| failed_at(what, place, &error))?;
@@ -197,7 +222,7 @@ impl Inquiry {
         }
         let mut config = self.reading.clone();
         config.set("group.id", self.names.group(group));
-        let client = Client::from_config_and_context(&config, Quiet)
+        let client = Client::from_config_and_context(&config, Quiet::default())
             .map_err(|error| invalid(format_args!("a Kafka client of the group `{group}`"), &error))?;
         let client = Arc::new(client);
         if groups.len() < GROUPS_KEPT {
@@ -237,7 +262,7 @@ pub(super) fn bounds<C: rdkafka::consumer::ConsumerContext>(
     let mut bounds = Vec::with_capacity(places.len());
     for ((place, _), found) in places.iter().zip(starts.into_iter().zip(ends)) {
         let (Some(start), Some(end)) = found else {
-            return Err(LogError::Unavailable(format!("the bounds of {place}: the broker gave none")));
+            return Err(LogError::Unavailable(format!("the log bounds of {place}: the broker returned none")));
         };
         bounds.push(Bounds { start, end });
     }
@@ -289,7 +314,7 @@ pub(super) fn committed<C: rdkafka::consumer::ConsumerContext>(
     for (place, name) in places {
         list.add_partition(name, raw_partition(place.partition));
     }
-    let found = client.committed_offsets(list, timeout).map_err(|error| failed("commits", &error))?;
+    let found = client.committed_offsets(list, timeout).map_err(|error| failed("reading commits", &error))?;
     let mut by_place = by_place(&found);
     let mut commits = Vec::with_capacity(places.len());
     for (place, name) in places {

@@ -17,13 +17,15 @@
 //! | `config` | connection settings and their validation |
 //! | [`topics`] | creating, checking and listing the topics |
 //! | `client` | names, properties, log lines, error classification |
-//! | `producer` | appends |
+//! | `producer`, `acknowledged` | appends; their offsets (pure) |
 //! | `consumer`, `asked` | a member; its blocking operations |
 //! | `group`, `held`, `subscription` | rebalance events of a member; its partitions; its topics (pure) |
 //! | `pool`, `reader`, `eof` | shared consumers, readers, the end of a partition |
 //! | `inquiry`, `session` | bounds, timestamps, commits, deletion; session timeouts |
 //! | `message` | conversion of records |
+//! | `login` | failed logins (pure) |
 
+mod acknowledged;
 mod asked;
 mod client;
 mod config;
@@ -32,6 +34,7 @@ mod eof;
 mod group;
 mod held;
 mod inquiry;
+mod login;
 mod message;
 mod pool;
 mod producer;
@@ -83,7 +86,8 @@ impl KafkaLog {
     /// the list of topics. Topics may be missing; [`topics::check`] reports them.
     ///
     /// # Errors
-    /// [`LogError::Invalid`] if the configuration is wrong, [`LogError::Unavailable`] if no broker answered in time.
+    /// [`LogError::Invalid`] if the configuration is wrong or the brokers reject the credentials,
+    /// [`LogError::Unavailable`] if no broker answered in time.
     pub async fn connect(config: KafkaConfig) -> Result<Self, LogError> {
         config.check()?;
         let log = Self {

@@ -27,6 +27,7 @@ use super::{
     client::{Names, failed, invalid, reading},
     eof::Ends,
     inquiry::{bounds, position, raw_partition},
+    login::{FailedLogins, is_login},
     message::delivered,
     reader::Feed,
 };
@@ -94,6 +95,7 @@ pub(super) struct Pool {
     /// Approximate limit of the bytes buffered per reader.
     feed_bytes: usize,
     timeout: Duration,
+    patience: Duration,
     members: Arc<Mutex<Vec<Arc<Member>>>>,
 }
 
@@ -106,7 +108,8 @@ impl Pool {
             .set("enable.partition.eof", "true")
             .set("fetch.wait.max.ms", "50");
         let feed_bytes = config.fetch_bytes / 4;
-        Self { config: client, feed_bytes, timeout: config.request_timeout, members: Arc::default() }
+        let (timeout, patience) = (config.request_timeout, config.patience);
+        Self { config: client, feed_bytes, timeout, patience, members: Arc::default() }
     }
 
     /// Returns a slot in the first consumer that reads no partition with this number.
@@ -125,6 +128,15 @@ impl Pool {
     }
 
     fn begin(&self, members: Weak<Mutex<Vec<Arc<Member>>>>) -> Result<Arc<Member>, LogError> {
+        let (thread, member) = self.thread(members)?;
+        std::thread::Builder::new()
+            .name("kafka-readers".to_owned())
+            .spawn(move || thread.run())
+            .map_err(|source| LogError::Io { path: "starting the thread kafka-readers".to_owned(), source })?;
+        Ok(member)
+    }
+
+    fn thread(&self, members: Weak<Mutex<Vec<Arc<Member>>>>) -> Result<(Thread, Arc<Member>), LogError> {
         let mut client = BaseConsumer::from_config_and_context(&self.config, Ends::default())
             .map_err(|error| invalid("a Kafka client of readers", &error))?;
         let (commands, received) = channel();
@@ -146,15 +158,13 @@ impl Pool {
             open: HashMap::new(),
             feed_bytes: self.feed_bytes,
             timeout: self.timeout,
+            patience: self.patience,
+            failed_logins: FailedLogins::default(),
             deferred: VecDeque::new(),
             out_of_range: false,
             look_again_at: Instant::now(),
         };
-        std::thread::Builder::new()
-            .name("kafka-readers".to_owned())
-            .spawn(move || thread.run())
-            .map_err(|source| LogError::Io { path: "a thread for readers".to_owned(), source })?;
-        Ok(member)
+        Ok((thread, member))
     }
 }
 
@@ -179,6 +189,8 @@ struct Thread {
     open: HashMap<i32, Open>,
     feed_bytes: usize,
     timeout: Duration,
+    patience: Duration,
+    failed_logins: FailedLogins,
     /// Commands received while waiting for a reader.
     deferred: VecDeque<Command>,
     /// Whether some position is not in the log.
@@ -190,22 +202,27 @@ struct Thread {
 impl Thread {
     fn run(mut self) {
         let mut used = Instant::now();
-        loop {
-            match self.commands.recv_timeout(LOOK_EVERY) {
-                Ok(command) => self.told(command),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
-            }
-            self.hear();
-            self.resume();
-            self.hand_out(true);
-            self.find_out_of_range();
+        while self.step() {
             if !self.open.is_empty() {
                 used = Instant::now();
             } else if used.elapsed() >= IDLE && self.leave() || self.members.strong_count() == 0 {
                 return;
             }
         }
+    }
+
+    /// Waits for a command or for records, and handles them. Returns `false` if there are no more commands.
+    fn step(&mut self) -> bool {
+        match self.commands.recv_timeout(LOOK_EVERY) {
+            Ok(command) => self.told(command),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return false,
+        }
+        self.hear();
+        self.resume();
+        self.hand_out(true);
+        self.find_out_of_range();
+        true
     }
 
     /// Removes this consumer from the pool if it is unused. The first one stays.
@@ -259,15 +276,15 @@ impl Thread {
     fn unassign(&mut self, partition: i32) {
         let Some(open) = self.open.remove(&partition) else { return };
         if let Err(error) = self.end(&open) {
-            tracing::warn!(place = %open.place, %error, "a reader could not be ended");
+            tracing::warn!(place = %open.place, %error, "a reader could not be closed");
         }
         // From here on librdkafka drops records of this partition in flight, but those already in the queue must be
         // removed before another partition with this number is assigned.
         self.hand_out(false);
     }
 
-    /// Stops reading. librdkafka keeps a pause beyond the assignment, so the partition is resumed first: its next reader
-    /// would receive nothing.
+    /// Stops reading. librdkafka keeps a pause beyond the assignment, so the partition is resumed first: its next
+    /// reader would receive nothing.
     fn end(&self, open: &Open) -> Result<(), KafkaError> {
         if open.paused {
             self.client.resume(&list_of(open))?;
@@ -356,9 +373,10 @@ impl Thread {
         match error.rdkafka_error_code() {
             Some(Code::AutoOffsetReset | Code::OffsetOutOfRange) => self.out_of_range = true,
             Some(code) if super::client::is_passing(code) => {}
+            Some(code) if is_login(code) && self.failed_logins.is_passing(Instant::now(), self.patience) => {}
             _ => {
                 for open in self.open.values() {
-                    open.feed.fail(failed(format_args!("reading {}", open.place), error));
+                    open.feed.fail(LogError::Fatal(format!("reading {}: {error}", open.place)));
                 }
             }
         }
@@ -380,7 +398,7 @@ impl Thread {
         let found = match bounds(&self.client, &places, self.timeout) {
             Ok(found) => found,
             Err(error) => {
-                tracing::warn!(%error, "a position is not in the log, and the brokers do not say which; asking again");
+                tracing::warn!(%error, "a position is not in the log; log bounds unavailable, retrying");
                 return;
             }
         };
@@ -412,78 +430,4 @@ fn list_of(open: &Open) -> TopicPartitionList {
 }
 
 #[cfg(test)]
-mod tests {
-    use orbweaver_messages::topic;
-    use rdkafka::{
-        mocking::MockCluster,
-        producer::{BaseProducer, BaseRecord, Producer as _},
-    };
-
-    use super::*;
-    use crate::{Delivered, Reader, kafka::reader::KafkaReader};
-
-    const NAME: &str = "crawl.frontier";
-
-    fn produce(brokers: &str, count: usize, value: &str) {
-        let producer: BaseProducer = ClientConfig::new().set("bootstrap.servers", brokers).create().unwrap();
-        for _ in 0..count {
-            let record = BaseRecord::<str, str>::to(NAME).partition(0).key("key").payload(value);
-            producer.send(record).map_err(|(error, _)| error).unwrap();
-            // One batch per record, so that a read may start at any of them.
-            producer.flush(Duration::from_secs(30)).unwrap();
-        }
-    }
-
-    async fn read_to(reader: &mut dyn Reader, end: Offset) -> Vec<Offset> {
-        let (deadline, mut read) = (Instant::now() + Duration::from_secs(30), vec![]);
-        while reader.position() < end {
-            assert!(Instant::now() < deadline, "it stands at {}, the end is {end}", reader.position());
-            let batch: Vec<Delivered> = reader.read(Duration::from_millis(200)).await.unwrap();
-            read.extend(batch.iter().map(|record| record.offset));
-        }
-        read
-    }
-
-    /// A leader that lags behind the end its predecessor reported: the requested end, 10, is not there yet.
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_reader_stays_where_the_leader_ends_until_what_was_asked_for_is_there() {
-        let cluster = MockCluster::new(1).unwrap();
-        cluster.create_topic(NAME, 1, 1).unwrap();
-        let brokers = cluster.bootstrap_servers();
-        produce(&brokers, 5, "value");
-        let pool = Pool::new(&KafkaConfig::new(&*brokers));
-        let reader =
-            |from| KafkaReader::new(TopicPartition::new(topic::FRONTIER, 0), NAME.into(), from, pool.seat(0).unwrap());
-        let (mut behind, mut beyond) = (reader(0), reader(8));
-        assert_eq!(read_to(&mut behind, 5).await, [0, 1, 2, 3, 4]);
-        for reader in [&mut behind, &mut beyond] {
-            let at = reader.position();
-            for _ in 0..5 {
-                assert_eq!(reader.read(Duration::from_millis(100)).await.unwrap(), []);
-                assert_eq!(reader.position(), at, "neither the end that was asked for nor an error");
-            }
-        }
-        produce(&brokers, 5, "value");
-        assert_eq!(read_to(&mut behind, 10).await, [5, 6, 7, 8, 9]);
-        assert_eq!(read_to(&mut beyond, 10).await, [8, 9]);
-    }
-
-    /// A restore is slower than the fetch, its partition is lost, and assigned again.
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_partition_whose_last_reader_was_dropped_while_it_was_paused_is_read_whole() {
-        const RECORDS: Offset = 60;
-        let cluster = MockCluster::new(1).unwrap();
-        cluster.create_topic(NAME, 1, 1).unwrap();
-        let brokers = cluster.bootstrap_servers();
-        produce(&brokers, 60, &"x".repeat(50_000));
-        let pool = Pool::new(&KafkaConfig { fetch_bytes: 4 << 20, ..KafkaConfig::new(&*brokers) });
-        let reader =
-            || KafkaReader::new(TopicPartition::new(topic::FRONTIER, 0), NAME.into(), 0, pool.seat(0).unwrap());
-        let mut slow = reader();
-        while slow.read(Duration::from_millis(200)).await.unwrap().is_empty() {}
-        // Long enough to be paused.
-        tokio::time::sleep(10 * PATIENCE).await;
-        drop(slow);
-        assert_eq!(read_to(&mut reader(), RECORDS).await, (0..RECORDS).collect::<Vec<_>>());
-    }
-}
+mod tests;

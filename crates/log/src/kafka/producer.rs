@@ -21,6 +21,7 @@ use tokio::sync::oneshot;
 
 use super::{
     KafkaConfig,
+    acknowledged::Acknowledged,
     client::{invalid, log_error, log_line, properties},
     inquiry::raw_partition,
 };
@@ -75,9 +76,9 @@ impl Batch {
         self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Handles the report on one record: acknowledged at the offset reported by librdkafka, or failed.
-    fn reported(&self, index: usize, place: TopicPartition, report: Result<i64, LogError>) {
-        match report.and_then(|offset| offset_of(place, offset)) {
+    /// Handles the report on one record: acknowledged at an offset, or failed.
+    fn reported(&self, index: usize, report: Result<Offset, LogError>) {
+        match report {
             Ok(offset) => {
                 if let Some(slot) = self.offsets.get(index) {
                     slot.store(offset, Ordering::Release);
@@ -135,6 +136,22 @@ pub(super) struct Delivery {
 #[derive(Default)]
 pub(super) struct Deliveries {
     fatal: OnceLock<String>,
+    acknowledged: Mutex<Acknowledged>,
+}
+
+impl Deliveries {
+    /// Returns the offset of an acknowledged record. If a retry was refused as a duplicate, it has none: the record is
+    /// in the log, but the caller needs its offset (claims, indexes), and appends it again after the next start, as
+    /// after any lost acknowledgement.
+    fn offset(&self, place: TopicPartition, reported: i64) -> Result<Offset, LogError> {
+        let offset = self.acknowledged.lock().unwrap_or_else(PoisonError::into_inner).offset(place, reported);
+        let unknown = "the record is in the log, and will be appended again after a restart";
+        offset.ok_or_else(|| {
+            LogError::Unavailable(format!(
+                "an append to {place} was acknowledged without an offset ({reported}): {unknown}"
+            ))
+        })
+    }
 }
 
 impl ClientContext for Deliveries {
@@ -156,7 +173,7 @@ impl ProducerContext<NoCustomPartitioner> for Deliveries {
     fn delivery(&self, result: &DeliveryResult<'_>, delivery: Box<Delivery>) {
         let Delivery { batch, index, place } = *delivery;
         match result {
-            Ok(message) => batch.reported(index, place, Ok(message.offset())),
+            Ok(message) => batch.reported(index, self.offset(place, message.offset())),
             Err((error, message)) => match error.rdkafka_error_code() {
                 Some(code) if is_refusal(code) => {
                     batch.end().returned.push(Returned { index, place, message: message.detach() });
@@ -164,23 +181,11 @@ impl ProducerContext<NoCustomPartitioner> for Deliveries {
                 }
                 _ => {
                     let error = LogError::Fatal(format!("an append to {place} failed: {error}"));
-                    batch.reported(index, place, Err(error));
+                    batch.reported(index, Err(error));
                 }
             },
         }
     }
-}
-
-/// Returns the offset of an acknowledged record. A retry that the brokers refuse as a duplicate counts as acknowledged,
-/// but without an offset (`RD_KAFKA_OFFSET_INVALID`). The record is in the log; the caller needs its offset (claims,
-/// indexes), and appends it again after the next start, as after any lost acknowledgement.
-fn offset_of(place: TopicPartition, reported: i64) -> Result<Offset, LogError> {
-    let unknown = "the record is in the log, and is appended again at the next start";
-    Offset::try_from(reported).map_err(|_| {
-        LogError::Unavailable(format!(
-            "an append to {place} was acknowledged without an offset ({reported}): {unknown}"
-        ))
-    })
 }
 
 /// The producer of a log.
@@ -285,8 +290,8 @@ impl Appender {
     fn refused_by_brokers(&self, place: TopicPartition, message: &OwnedMessage) -> Refusal {
         let (bytes, limit) = (length(message.key()) + length(message.payload()), self.record_limit);
         let reason = format!(
-            "the brokers refuse a record of {bytes} bytes, although the record limit is {limit}; `orbweaver topics check` names \
-             a setting that does not fit"
+            "the brokers refuse a record of {bytes} bytes, although the record limit is {limit}; run `orbweaver topics \
+             check` to find the setting that is too low"
         );
         Refusal::Invalid { place, reason }
     }
@@ -319,7 +324,7 @@ impl Appender {
     fn broken(&self, place: TopicPartition, error: &KafkaError) -> LogError {
         let fatal = self.producer().ok().and_then(|producer| producer.context().fatal.get());
         LogError::Fatal(match fatal {
-            Some(reason) => format!("the producer cannot go on: {reason}"),
+            Some(reason) => format!("the producer failed permanently: {reason}"),
             None => format!("an append to {place} failed: {error}"),
         })
     }
@@ -365,10 +370,9 @@ mod tests {
     #[test]
     fn a_batch_is_answered_with_the_offsets_in_the_order_of_its_records() {
         let (batch, mut done) = Batch::of(2);
-        let place = TopicPartition::new(topic::FRONTIER, 3);
-        batch.reported(1, place, Ok(8));
+        batch.reported(1, Ok(8));
         assert!(done.try_recv().is_err(), "one is on its way");
-        batch.reported(0, place, Ok(7));
+        batch.reported(0, Ok(7));
         done.try_recv().unwrap();
         assert_eq!(batch.outcome().unwrap().0, [7, 8]);
     }
@@ -377,15 +381,26 @@ mod tests {
     fn an_acknowledgement_without_an_offset_is_an_error_and_no_offset() {
         for missing in [NO_OFFSET, -1] {
             let (batch, mut done) = Batch::of(3);
-            let place = TopicPartition::new(topic::FRONTIER, 3);
-            batch.reported(0, place, Ok(7));
-            batch.reported(1, place, Ok(missing));
-            batch.reported(2, place, Ok(9));
+            let (deliveries, place) = (Deliveries::default(), TopicPartition::new(topic::FRONTIER, 3));
+            for (index, reported) in [7, missing, 9].into_iter().enumerate() {
+                batch.reported(index, deliveries.offset(place, reported));
+            }
             done.try_recv().unwrap();
             let Err(error) = batch.outcome() else { panic!("{missing} is taken for an offset") };
             assert!(matches!(error, LogError::Unavailable(_)), "{error}");
             let expected = format!("an append to crawl.frontier/3 was acknowledged without an offset ({missing})");
             assert!(error.to_string().contains(&expected), "{error}");
         }
+    }
+
+    #[test]
+    fn an_append_that_follows_another_in_a_duplicate_batch_gets_no_false_offset() {
+        let (deliveries, place) = (Deliveries::default(), TopicPartition::new(topic::FRONTIER, 3));
+        let (first, _) = Batch::of(1);
+        first.reported(0, deliveries.offset(place, -1));
+        let (second, _) = Batch::of(2);
+        second.reported(0, deliveries.offset(place, 0));
+        second.reported(1, deliveries.offset(place, 1));
+        assert!(first.outcome().is_err() && second.outcome().is_err(), "both are at unknown offsets");
     }
 }

@@ -75,7 +75,7 @@ pub async fn create_topics(log: &KafkaLog, specs: &[TopicSpec], replication: Opt
             Ok(found) => {
                 let wanted = spec.partitions;
                 return Err(LogError::Invalid(format!(
-                    "the topic `{name}` has {found} partitions already, not {wanted}: say {found}, or delete it first"
+                    "the topic `{name}` already has {found} partitions, not {wanted}: use {found}, or delete it first"
                 )));
             }
             Err(_) => {
@@ -95,7 +95,7 @@ pub async fn create_topics(log: &KafkaLog, specs: &[TopicSpec], replication: Opt
     let new: Vec<NewTopic<'_>> = new.collect();
     if !new.is_empty() {
         let made = log.inquiry.admin().create_topics(&new, &log.inquiry.admin_options()).await;
-        for answer in made.map_err(|error| failed("the creation of topics", &error))? {
+        for answer in made.map_err(|error| failed("creating topics", &error))? {
             match answer {
                 Ok(name) => created.made.push(name),
                 Err((name, Code::TopicAlreadyExists)) => created.present.push(name),
@@ -103,11 +103,15 @@ pub async fn create_topics(log: &KafkaLog, specs: &[TopicSpec], replication: Opt
                     let remedy = match code {
                         Code::InvalidConfig | Code::PolicyViolation => {
                             let limit = log.config.record_limit;
-                            format!("; where brokers take no records of {limit} bytes, set `kafka.record_limit` lower")
+                            format!(
+                                "; if the brokers do not accept records of {limit} bytes, lower `kafka.record_limit`"
+                            )
                         }
                         _ => String::new(),
                     };
-                    return Err(LogError::Invalid(format!("the topic `{name}` was refused: {code}{remedy}")));
+                    return Err(LogError::Invalid(format!(
+                        "the brokers refused to create the topic `{name}`: {code}{remedy}"
+                    )));
                 }
             }
         }
@@ -128,7 +132,9 @@ async fn await_known(log: &KafkaLog, specs: &[TopicSpec]) -> Result<(), LogError
         };
         if tokio::time::Instant::now() >= deadline {
             let name = log.topic_name(missing.topic);
-            return Err(LogError::Unavailable(format!("the topic `{name}` was made, but the brokers do not show it")));
+            return Err(LogError::Unavailable(format!(
+                "the topic `{name}` was created, but the brokers do not list it yet"
+            )));
         }
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
@@ -147,7 +153,7 @@ pub async fn delete(log: &KafkaLog) -> Result<(), LogError> {
         return Ok(());
     }
     let deleted = log.inquiry.admin().delete_topics(&names, &log.inquiry.admin_options()).await;
-    for answer in deleted.map_err(|error| failed("the deletion of topics", &error))? {
+    for answer in deleted.map_err(|error| failed("deleting topics", &error))? {
         match answer {
             Ok(_) | Err((_, Code::UnknownTopicOrPartition)) => {}
             Err((name, code)) => {
@@ -163,7 +169,7 @@ pub async fn delete(log: &KafkaLog) -> Result<(), LogError> {
 #[non_exhaustive]
 pub enum Fault {
     /// A topic is missing.
-    #[error("the topic `{name}` is missing: make it with `orbweaver topics create --partitions {partitions}`")]
+    #[error("the topic `{name}` is missing: create it with `orbweaver topics create --partitions {partitions}`")]
     Missing {
         /// Topic name on the brokers.
         name: String,
@@ -172,8 +178,8 @@ pub enum Fault {
     },
     /// Topics have different partition counts.
     #[error(
-        "the topic `{name}` has {found} partitions, but `{other}` has {wanted}: a site must have one number everywhere; delete \
-         `{name}` and make it anew with `orbweaver topics create --partitions {wanted}`"
+        "the topic `{name}` has {found} partitions, but `{other}` has {wanted}: all topics must have the same number; \
+         delete `{name}` and recreate it with `orbweaver topics create --partitions {wanted}`"
     )]
     Uneven {
         /// Topic name on the brokers.
@@ -188,7 +194,7 @@ pub enum Fault {
     /// The partition count is not a power of two.
     #[error(
         "the topic `{name}` has {found} partitions; allowed is a power of two up to {MAX_PARTITIONS}: delete the topics of \
-         this prefix and make them anew with `orbweaver topics create --partitions N`"
+         this prefix and recreate them with `orbweaver topics create --partitions N`"
     )]
     NoPowerOfTwo {
         /// Topic name on the brokers.
@@ -198,7 +204,7 @@ pub enum Fault {
     },
     /// A setting would lose or refuse records.
     #[error(
-        "the topic `{name}` has {key}={found}, {reason}; mend it with `kafka-configs.sh --bootstrap-server {brokers} --alter \
+        "the topic `{name}` has {key}={found}, {reason}; fix it with `kafka-configs.sh --bootstrap-server {brokers} --alter \
          --entity-type topics --entity-name {name} --add-config {key}={wanted}`"
     )]
     Setting {
@@ -275,7 +281,9 @@ pub async fn check(log: &KafkaLog) -> Result<Vec<Fault>, LogError> {
     let mut told: Option<String> = None;
     for description in &present {
         let name = log.topic_name(description.topic);
-        let found = settings.get(&name).ok_or_else(|| LogError::Unavailable(format!("no settings of `{name}`")))?;
+        let found = settings
+            .get(&name)
+            .ok_or_else(|| LogError::Unavailable(format!("the brokers returned no settings of the topic `{name}`")))?;
         let limit = log.config.record_limit;
         if let Some((found, wanted)) = refuses(description.topic, limit, found) {
             let (name, brokers) = (name.clone(), log.config.brokers.clone());
@@ -397,7 +405,7 @@ async fn described(
         return Ok(described);
     }
     let answers = log.inquiry.admin().describe_configs(&asked, &log.inquiry.admin_options()).await;
-    for (name, answer) in names.iter().zip(answers.map_err(|error| failed("the settings of topics", &error))?) {
+    for (name, answer) in names.iter().zip(answers.map_err(|error| failed("reading the settings of topics", &error))?) {
         let resource = answer.map_err(|code| LogError::Invalid(format!("the settings of `{name}`: {code}")))?;
         let rdkafka::admin::OwnedResourceSpecifier::Topic(name) = resource.specifier else { continue };
         let entries = resource.entries.into_iter().filter_map(|entry| Some((entry.name, entry.value?)));

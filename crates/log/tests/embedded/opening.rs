@@ -30,7 +30,7 @@ fn another_number_of_partitions_is_refused_with_what_mends_it() {
     drop(open(folder.path()));
     let other = [TopicSpec::new(KEEP, 8, Cleanup::Keep)];
     let reason = refusal(EmbeddedLog::open(folder.path(), still(), &other).err());
-    assert!(reason.contains("has 2 partitions and 8 are asked for; ask for 2, or begin a log in another"), "{reason}");
+    assert!(reason.contains("has 2 partitions, not 8; use 2, or create a log in another directory"), "{reason}");
     drop(open(folder.path()));
 }
 

@@ -117,6 +117,60 @@ async fn what_records_vouch_for_is_made_durable_before_the_checkpoint_that_holds
     );
 }
 
+/// A process is killed, and the next one does not get to register the sync of its store before the power cut.
+#[tokio::test]
+async fn what_a_killed_process_left_is_in_no_checkpoint_before_the_sync_of_other_data_is_registered() {
+    let folder = tempdir().unwrap();
+    let (at, other) = (place(KEEP, 0), place(KEEP, 1));
+    let log = open(folder.path());
+    append(&log, at, 0..30).await;
+    commit(&log, 10).await;
+    log.flush().unwrap();
+    append(&log, at, 30..200).await;
+    commit(&log, 20).await;
+    let after_power_cut = async |folder: &Path| {
+        let cut = killed(folder);
+        restart_the_system(cut.path());
+        let log = open(cut.path());
+        (read_all(&log, at).await.len(), read_all(&log, other).await.len(), committed(&log).await)
+    };
+
+    let crashed = killed(folder.path());
+    let log = open(crashed.path());
+    assert_eq!(read_all(&log, at).await.len(), 200);
+    drop(log);
+    assert_eq!(after_power_cut(crashed.path()).await, (30, 0, Some(10)));
+
+    let log = open(crashed.path());
+    log.sync_before_checkpoints(|| Ok(()));
+    log.flush().unwrap();
+    assert_eq!(after_power_cut(crashed.path()).await, (200, 0, Some(20)));
+
+    let changed = killed(folder.path());
+    let log = open(changed.path());
+    append(&log, other, 0..5).await;
+    drop(log);
+    assert_eq!(after_power_cut(changed.path()).await, (200, 5, Some(20)), "as of the same moment");
+
+    let closed = killed(folder.path());
+    open(closed.path()).close().unwrap();
+    assert_eq!(after_power_cut(closed.path()).await, (200, 0, Some(20)));
+}
+
+/// A log whose caller registers a sync needs no change for that.
+#[tokio::test]
+async fn what_a_killed_process_left_is_durable_soon_after_the_sync_of_other_data_is_registered() {
+    let folder = tempdir().unwrap();
+    let log = open(folder.path());
+    append(&log, place(KEEP, 0), 0..30).await;
+    let crashed = killed(folder.path());
+    let options = Options { sync: SyncPolicy::Every(std::time::Duration::from_millis(1)), ..still() };
+    let log = EmbeddedLog::open(crashed.path(), options, &specs()).unwrap();
+    let (synced, syncs) = std::sync::mpsc::channel();
+    log.sync_before_checkpoints(move || synced.send(()).map_err(|error| error.to_string()));
+    syncs.recv_timeout(std::time::Duration::from_secs(30)).unwrap();
+}
+
 #[tokio::test]
 async fn pages_that_never_reached_the_disk_are_behind_the_checkpoint() {
     let folder = tempdir().unwrap();

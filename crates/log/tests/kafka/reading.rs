@@ -74,6 +74,43 @@ async fn many_readers_share_a_few_consumers_and_each_reads_its_own() {
     .await;
 }
 
+/// Returns a figure of this process from `/proc/self/status`, in KiB.
+fn status_kib(name: &str) -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// 400 MB of records in 2 MB of batches, as a site can bring about by its links.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs the servers of tests/stack"]
+async fn records_that_were_compressed_200_times_are_read_in_bounded_memory() {
+    const RECORDS: usize = 400;
+    with(config(), &specs(&[ONE], 1), |log| async move {
+        let large = |n: usize| Record {
+            headers: vec![("number", n.to_string().into())],
+            value: Some(vec![b'a'; 1_000_000].into()),
+            ..record(at(0), n)
+        };
+        for n in 0..RECORDS / 10 {
+            log.append((10 * n..10 * n + 10).map(large).collect()).await.unwrap();
+        }
+        // Sets the peak of the process to its present memory.
+        std::fs::write("/proc/self/clear_refs", "5").unwrap();
+        let before = status_kib("VmRSS");
+        let mut reader = log.reader(at(0), 0).await.unwrap();
+        let (deadline, mut count) = (Instant::now() + PATIENCE, 0);
+        while count < RECORDS {
+            assert!(Instant::now() < deadline, "{count} of {RECORDS} records came");
+            count += reader.read(Duration::from_secs(1)).await.unwrap().len();
+        }
+        let more = status_kib("VmHWM").saturating_sub(before) / 1024;
+        println!("{RECORDS} MB of records took {more} MiB");
+        assert!(more < 100, "{more} MiB");
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs the servers of tests/stack"]
 async fn a_reader_that_stands_still_holds_nobody_up_and_misses_nothing() {

@@ -95,3 +95,44 @@ async fn records_of_300_bytes_are_appended_and_read() {
     })
     .await;
 }
+
+/// The partitions of one process of sixteen, such as a frontier's at its start.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs the servers of tests/stack"]
+async fn sixty_four_of_1024_partitions_are_opened() {
+    const OPENED: usize = 64;
+    with(config(), &specs(&[ONE], 1_024), |log| async move {
+        let opened: Vec<_> = (0..1_024).step_by(1_024 / OPENED).map(at).collect();
+        let records = opened.iter().flat_map(|place| (0..10).map(move |n| record(*place, n)));
+        log.append(records.collect()).await.unwrap();
+
+        let begun = Instant::now();
+        let bounds = log.all_bounds(&opened).await.unwrap();
+        println!("bounds of 64 of 1,024 partitions: {:.2} s", begun.elapsed().as_secs_f64());
+        let reading: Vec<_> = opened
+            .into_iter()
+            .zip(bounds)
+            .map(|(place, bounds)| {
+                let log = log.clone();
+                tokio::spawn(async move {
+                    let mut reader = log.reader(place, bounds.start).await.unwrap();
+                    let mut count = 0;
+                    while reader.position() < bounds.end {
+                        assert!(begun.elapsed() < PATIENCE, "{place}: {count} of 10 records came");
+                        count += reader.read(Duration::from_secs(1)).await.unwrap().len();
+                    }
+                    assert_eq!(count, 10, "{place}");
+                    // Kept open until all are read, as those of a process are.
+                    reader
+                })
+            })
+            .collect();
+        assert_eq!(reading.len(), OPENED);
+        let mut readers = vec![];
+        for task in reading {
+            readers.push(task.await.unwrap());
+        }
+        println!("64 of 1,024 partitions opened and read: {:.2} s", begun.elapsed().as_secs_f64());
+    })
+    .await;
+}

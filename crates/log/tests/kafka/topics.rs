@@ -43,7 +43,7 @@ async fn topics_are_made_once_with_a_commit_for_every_group_and_are_well_then() 
         let again = topics::create(&log, 4, None).await.unwrap();
         assert_eq!((again.made.len(), again.present.len(), again.committed.len()), (0, all, 0));
         for (partitions, part) in
-            [(8, "has 4 partitions already, not 8"), (3, "power of two"), (0, "power of two"), (1 << 15, "up to 16384")]
+            [(8, "already has 4 partitions, not 8"), (3, "power of two"), (0, "power of two"), (1 << 15, "up to 16384")]
         {
             let refused = topics::create(&log, partitions, None).await.unwrap_err();
             assert!(matches!(&refused, LogError::Invalid(reason) if reason.contains(part)), "{refused}");
@@ -99,7 +99,7 @@ async fn every_fault_of_the_topics_is_told_at_once_with_how_to_mend_it() {
         let name = |topic| log.topic_name(topic);
         for part in [
             format!("`{}` has 8 partitions, but `{}` has 4", name(topic::SEEDS), name(topic::FRONTIER)),
-            format!("`{}` is missing: make it with `orbweaver topics create --partitions 4`", name(topic::OUTCOMES)),
+            format!("`{}` is missing: create it with `orbweaver topics create --partitions 4`", name(topic::OUTCOMES)),
             format!("`{}` has cleanup.policy=delete", name(topic::FRONTIER)),
             format!("--entity-name {} --add-config cleanup.policy=compact", name(topic::FRONTIER)),
             format!(

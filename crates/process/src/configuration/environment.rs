@@ -55,7 +55,7 @@ pub(super) fn content(file: &Path) -> Result<String, String> {
     let mut content = vec![];
     std::fs::File::open(file).map_err(read)?.take(MAX_FILE + 1).read_to_end(&mut content).map_err(read)?;
     if content.len() as u64 > MAX_FILE {
-        return Err(format!("more than {MAX_FILE} bytes; allowed is one value"));
+        return Err(format!("more than {MAX_FILE} bytes; the file must contain the value only"));
     }
     let text = String::from_utf8(content).map_err(|_| "the content is not UTF-8".to_owned())?;
     let line = text.strip_suffix('\n').unwrap_or(&text);

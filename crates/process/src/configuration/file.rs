@@ -57,7 +57,7 @@ impl Reader<'_> {
     fn section(&mut self, name: &Name<'_>, value: &Spanned<DeValue<'_>>) {
         match value.get_ref() {
             DeValue::Table(table) => self.table(name.get_ref(), table, 1),
-            _ => self.fault(name.get_ref().as_ref(), value, "it stands outside of any [section]"),
+            _ => self.fault(name.get_ref().as_ref(), value, "it is outside of any [section]; move it into one"),
         }
     }
 
@@ -72,7 +72,7 @@ impl Reader<'_> {
                     match texts {
                         Some(texts) => self.give(path, value, Raw::List(texts)),
                         None => {
-                            self.fault(&path, value, "an array of texts or numbers is allowed here, nothing deeper");
+                            self.fault(&path, value, "allowed here is an array of texts or numbers, not nested");
                         }
                     }
                 }

@@ -51,9 +51,9 @@ impl fmt::Display for Kind {
             Self::Switch => f.write_str("`true` or `false`"),
             Self::Count(least, u64::MAX) => write!(f, "a number from {least}"),
             Self::Count(least, most) => write!(f, "a number from {least} to {most}"),
-            Self::Cores => f.write_str("a number from 1 to 1024, or `auto` (as many as there are cores)"),
+            Self::Cores => f.write_str("a number from 1 to 1024, or `auto` (the number of cores)"),
             Self::Time(least, most) => {
-                write!(f, "a time from {} to {}, such as `500ms` or `2m`", time(*least), time(*most))
+                write!(f, "a duration from {} to {}, such as `500ms` or `2m`", time(*least), time(*most))
             }
             Self::Size(least, most) => {
                 let (least, most) = (ByteSize(*least), ByteSize(*most));
@@ -61,8 +61,8 @@ impl fmt::Display for Kind {
             }
             Self::Rate => f.write_str("`1/s`, `30/m`, an interval such as `2s` (1ms to a day), or `unlimited`"),
             Self::Address => f.write_str("an IP address and port, such as `127.0.0.1:9464` or `[::]:9464`"),
-            Self::Servers => f.write_str("`HOST:PORT`, several with commas between"),
-            Self::Texts => f.write_str("texts, several with commas between"),
+            Self::Servers => f.write_str("`HOST:PORT`, several separated by commas"),
+            Self::Texts => f.write_str("texts, several separated by commas"),
             Self::Folder => f.write_str("a path"),
         }
     }

@@ -103,7 +103,7 @@ impl Settings {
             None if known(path).is_some() => Ok(None),
             None => Err(Fault::new(path, "there is no such key")),
             Some(setting) => match of(&setting.value) {
-                None => Err(Fault::new(path, "its value is of another kind")),
+                None => Err(Fault::new(path, "its value has another type")),
                 some => Ok(some),
             },
         }
@@ -260,8 +260,8 @@ fn check(given: &Given) -> Result<(&'static Key, Value), Fault> {
     if matches!(given.origin, Origin::Flag(_)) && key.is_secret(&given.path) {
         let variable = environment::variable(&shortened(&given.path));
         return Err(fault(format!(
-            "every user of this machine can see a secret in a command line; set {variable}, or {variable}_FILE to a \
-             file with it"
+            "every user of this machine can see a secret on a command line; set {variable}, or {variable}_FILE to a \
+             file that contains it"
         )));
     }
     let kind = key.kind_at(&given.path);
@@ -285,7 +285,7 @@ fn unknown(path: &str) -> String {
     };
     match nearest {
         Some(nearest) => format!("{what}; the nearest is `{nearest}`"),
-        None => format!("{what}; --list-config lists all"),
+        None => format!("{what}; --list-config lists all keys"),
     }
 }
 

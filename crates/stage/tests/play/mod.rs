@@ -3,6 +3,8 @@
 #![allow(dead_code, unreachable_pub, reason = "each test binary plays with a part of it")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a fault of the play itself fails the test")]
 
+pub mod watched;
+
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard},
@@ -14,7 +16,7 @@ use futures::future::BoxFuture;
 use orbweaver_log::{Cleanup, Delivered, Log, MemoryLog, Offset, Partition, Record, TopicPartition, TopicSpec};
 use orbweaver_messages::{Millis, Topic, topic};
 use orbweaver_stage::{
-    Actions, Clock, Opening, Origin, Perform, PerformError, RestoreSpec, Runner, RunnerConfig, ScriptedClock, Stage,
+    Actions, Opening, Origin, Perform, PerformError, RestoreSpec, Runner, RunnerConfig, ScriptedClock, Stage,
     StageError, Trials, Worker, metrics::Metrics,
 };
 use prometheus::Registry;
@@ -31,6 +33,8 @@ pub struct Seen {
     pub restored: Vec<String>,
     pub distrusted: Vec<Topic>,
     pub followed: Vec<String>,
+    /// Number of records restored when each of them was tailed.
+    pub restored_before: Vec<usize>,
     /// Tokens of completed refreshes, each with the number of records tailed until then.
     pub refreshed: Vec<(u64, usize)>,
     /// Refreshes to be requested at the next tick.
@@ -38,6 +42,8 @@ pub struct Seen {
     /// Number of records tailed when the first partition opened.
     pub followed_before: Option<usize>,
     pub opened: Vec<Opening>,
+    /// Times at which they were opened.
+    pub opened_at: Vec<Millis>,
     pub drained: Vec<Partition>,
     pub closed: Vec<Partition>,
     pub settled: Vec<(u64, Vec<Offset>)>,
@@ -141,14 +147,18 @@ impl Stage for Scripted {
 
     fn follow(&mut self, record: &Delivered, _: Millis, _: &mut Told) {
         self.swallow(&text(record));
-        self.seen().followed.push(text(record));
+        let mut seen = self.seen();
+        let restored = seen.restored.len();
+        seen.restored_before.push(restored);
+        seen.followed.push(text(record));
     }
 
-    fn open(&mut self, opening: Opening, _: Millis) {
+    fn open(&mut self, opening: Opening, now: Millis) {
         let mut seen = self.seen();
         let followed = seen.followed.len();
         seen.followed_before.get_or_insert(followed);
         seen.opened.push(opening);
+        seen.opened_at.push(now);
     }
 
     fn incomplete(&self, _: Partition) -> Box<dyn Iterator<Item = (Topic, Offset)> + '_> {
@@ -294,33 +304,32 @@ pub fn config() -> RunnerConfig {
 }
 
 pub fn play(stage: Scripted, log: &MemoryLog, config: RunnerConfig) -> Play {
-    play_beside(&Trials::default(), stage, log, config)
+    Play::of(runner(stage, Arc::new(log.clone()), config))
 }
 
 /// Runs a stage in one process with others, which share `trials`.
 pub fn play_beside(trials: &Trials, stage: Scripted, log: &MemoryLog, config: RunnerConfig) -> Play {
-    let shutdown = CancellationToken::new();
-    let (worker, perform) = (Outside(stage.seen.clone()), Outside(stage.seen.clone()));
-    let metrics = Metrics::register(&Registry::new()).unwrap();
-    let runner = Runner::new(stage, Arc::new(log.clone()), worker, perform, config);
-    let task = tokio::spawn(runner.with_metrics(&metrics).with_trials(trials).run(shutdown.clone()));
-    Play { shutdown, task }
+    Play::of(runner(stage, Arc::new(log.clone()), config).with_trials(trials))
 }
 
 /// Runs a stage that counts as suspended after 20 s of `clock`.
-pub fn play_by(clock: Arc<ScriptedClock>, stage: Scripted, log: &MemoryLog) -> Play {
-    let outside = || Outside(stage.seen.clone());
-    let (worker, perform) = (outside(), outside());
-    let metrics = Metrics::register(&Registry::new()).unwrap();
+pub fn play_by(clock: Arc<ScriptedClock>, stage: Scripted, log: Arc<dyn Log>) -> Play {
     let config = RunnerConfig { frozen_after: Duration::from_secs(20), ..config() };
-    let runner = Runner::new(stage, Arc::new(log.clone()), worker, perform, config)
-        .with_clock(clock as Arc<dyn Clock>)
-        .with_metrics(&metrics);
-    let shutdown = CancellationToken::new();
-    Play { shutdown: shutdown.clone(), task: tokio::spawn(runner.run(shutdown)) }
+    Play::of(runner(stage, log, config).with_clock(clock))
+}
+
+pub fn runner(stage: Scripted, log: Arc<dyn Log>, config: RunnerConfig) -> Runner<Scripted> {
+    let (worker, perform) = (Outside(stage.seen.clone()), Outside(stage.seen.clone()));
+    let metrics = Metrics::register(&Registry::new()).unwrap();
+    Runner::new(stage, log, worker, perform, config).with_metrics(&metrics)
 }
 
 impl Play {
+    pub fn of(runner: Runner<Scripted>) -> Self {
+        let shutdown = CancellationToken::new();
+        Self { shutdown: shutdown.clone(), task: tokio::spawn(runner.run(shutdown)) }
+    }
+
     /// Requests the orderly shutdown and waits for it.
     pub async fn end(self) -> Result<(), StageError> {
         self.shutdown.cancel();

@@ -25,7 +25,7 @@ pub struct CqlConfig {
     pub username: Option<String>,
     /// Password, for servers that require one; with `username`.
     pub password: Option<String>,
-    /// Encrypts connections and verifies the certificates of the nodes.
+    /// Encrypts connections and verifies the certificates of the nodes. Without it, a password is sent unencrypted.
     pub tls: bool,
     /// File with the certificates (PEM) of trusted authorities; if not set, those of the machine are used.
     pub tls_ca: Option<String>,
@@ -129,7 +129,7 @@ impl CqlConfig {
             return fail("nodes", &"", "at least one HOST:PORT");
         }
         if let Some(node) = self.nodes.iter().find(|node| !is_node(node)) {
-            return fail("nodes", node, "HOST:PORT, an IPv6 address in brackets; several with commas between them");
+            return fail("nodes", node, "HOST:PORT, with an IPv6 address in brackets; several are separated by commas");
         }
         if !is_keyspace(&self.keyspace) {
             let allowed =
@@ -140,7 +140,7 @@ impl CqlConfig {
             return fail("replication_factor", &self.replication_factor, "1 to 9");
         }
         if let Some(name) = self.datacenter.as_ref().filter(|name| name.is_empty() || name.contains('\'')) {
-            return fail("datacenter", name, "the name of a data centre, or nothing");
+            return fail("datacenter", name, "the name of a data center without `'`, or no value");
         }
         match (&self.username, &self.password) {
             (Some(name), None) => return fail("username", name, "a name along with `cql.password`"),
@@ -165,6 +165,11 @@ impl CqlConfig {
             return fail("request_timeout_ms", &self.request_timeout_ms, "100 to 600000");
         }
         Ok(())
+    }
+
+    /// Returns `true` if the password is sent over connections that are not encrypted.
+    pub(super) fn exposes_password(&self) -> bool {
+        self.password.is_some() && !self.tls
     }
 
     pub(super) fn request_timeout(&self) -> Duration {
@@ -200,7 +205,7 @@ fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Er
         type Value = Vec<String>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a list of HOST:PORT, or one text with commas between them")
+            f.write_str("a list of HOST:PORT, or one text separated by commas")
         }
 
         fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
@@ -261,6 +266,15 @@ mod tests {
         }
         assert_eq!(nodes("[::1]:9042").validate(), Ok(()));
         assert_eq!(keyspace(&"a".repeat(49)).validate().unwrap_err().key, "keyspace");
+    }
+
+    #[test]
+    fn a_password_without_tls_is_exposed() {
+        let with = |password: Option<&str>, tls| {
+            CqlConfig { password: password.map(str::to_owned), tls, ..CqlConfig::default() }.exposes_password()
+        };
+        assert!(with(Some("secret"), false));
+        assert!(!with(Some("secret"), true) && !with(None, false));
     }
 
     #[test]

@@ -7,8 +7,15 @@ use scylla::errors::{
 
 use crate::StoreError;
 
-/// Start of the messages of a server that cannot read its roles and therefore rejects log-ins and requests.
-const ROLES_UNREADABLE: &str = "Unable to perform";
+/// Returns `true` for the messages of a server that cannot read its roles and therefore rejects log-ins and requests.
+///
+/// Cassandra says what it was unable to do, or, as ScyllaDB does, which consistency its roles lack. ScyllaDB has one
+/// text for all other failures of that read, such as timeouts; of a wrong password it says that it is incorrect.
+fn are_roles_unreadable(message: &str) -> bool {
+    message.starts_with("Unable to perform")
+        || message.contains("Cannot achieve consistency level")
+        || message == "authentication failed"
+}
 
 /// Kinds of errors; their names are the labels of their metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,8 +72,10 @@ impl Failure {
     /// Converts the failure into an error of the store, with the operation that failed.
     pub(super) fn while_doing(self, doing: &str) -> StoreError {
         let hint = match self.kind {
-            Kind::Unavailable => "; the keyspace may keep more copies than the cluster has nodes",
-            Kind::LogIn | Kind::Unauthorized => "; look at `cql.username`, `cql.password` and the rights of that user",
+            Kind::Unavailable => "; the keyspace may have more replicas than the cluster has nodes",
+            Kind::LogIn | Kind::Unauthorized => {
+                "; check `cql.username`, `cql.password` and the permissions of that user"
+            }
             _ => "",
         };
         let reason = format!("{doing}: {}{hint}", self.reason);
@@ -159,8 +168,8 @@ fn attempt(error: &RequestAttemptError) -> Kind {
 
 fn server(error: &DbError, message: &str) -> Kind {
     match error {
-        // Cassandra reports an outage of the replicas of its roles with the codes of a rejection.
-        DbError::AuthenticationError | DbError::Unauthorized if message.starts_with(ROLES_UNREADABLE) => Kind::Server,
+        // An outage of the replicas of the roles is reported with the codes of a rejection.
+        DbError::AuthenticationError | DbError::Unauthorized if are_roles_unreadable(message) => Kind::Server,
         DbError::SyntaxError
         | DbError::Invalid
         | DbError::AlreadyExists { .. }
@@ -247,9 +256,15 @@ mod tests {
         let away = "Unable to perform authorization of permissions: Cannot achieve consistency level LOCAL_ONE";
         let error = answered(DbError::Unauthorized, away);
         assert!(matches!(&error, StoreError::Failed(reason) if reason.contains(away)), "{error}");
-        let away = "Unable to perform authentication: Cannot achieve consistency level LOCAL_ONE";
-        let error = Failure::from(rejected_log_in(away).await).while_doing("opening a session");
-        assert!(matches!(&error, StoreError::Failed(reason) if reason.contains(away)), "{error}");
+        for away in [
+            "Unable to perform authentication: Cannot achieve consistency level LOCAL_ONE",
+            // ScyllaDB.
+            "Cannot achieve consistency level for cl LOCAL_ONE. Requires 1, alive 0",
+            "authentication failed",
+        ] {
+            let error = Failure::from(rejected_log_in(away).await).while_doing("opening a session");
+            assert!(matches!(&error, StoreError::Failed(reason) if reason.contains(away)), "{error}");
+        }
         let denied = "User crawler has no MODIFY permission on <table crawl.pages> or any of its parents";
         let error = answered(DbError::Unauthorized, denied);
         assert!(matches!(&error, StoreError::Refused(reason) if reason.contains(denied)), "{error}");
@@ -257,6 +272,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_rejected_log_in_is_a_refusal_at_the_start_and_may_pass_later() {
+        let scylla = Failure::from(rejected_log_in("Username and/or password are incorrect").await);
+        assert!(matches!(scylla.while_doing("opening a session"), StoreError::Refused(_)));
         let error = rejected_log_in("Provided username crawler and/or password are incorrect").await;
         let NewSessionError::MetadataError(MetadataError::ConnectionPoolError(broken)) = error.clone() else {
             panic!("{error}")

@@ -58,6 +58,12 @@ impl CqlStore {
     /// program.
     pub async fn connect(config: CqlConfig, metrics: StoreMetrics) -> Result<Self, StoreError> {
         config.validate().map_err(|error| StoreError::Refused(error.to_string()))?;
+        if config.exposes_password() {
+            tracing::warn!(
+                nodes = ?config.nodes,
+                "`cql.password` is sent to the CQL servers unencrypted: set `cql.tls`, unless the network is trusted"
+            );
+        }
         let live = Live::open_patiently(&config).await?;
         let room = Semaphore::new(config.concurrency);
         Ok(Self { sessions: Sessions::new(config, metrics.clone(), live), room, metrics })
@@ -249,7 +255,7 @@ fn rows_of(answer: QueryResult, doing: &str) -> Result<QueryRowsResult, StoreErr
 }
 
 fn other_columns(doing: &str, error: &dyn Display) -> StoreError {
-    StoreError::Refused(format!("{doing}: the table has other columns than this program knows: {error}"))
+    StoreError::Refused(format!("{doing}: the columns of the table are not those that this version expects: {error}"))
 }
 
 impl Store for CqlStore {

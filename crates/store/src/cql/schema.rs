@@ -54,7 +54,7 @@ pub(super) async fn migrate(session: &Session, config: &CqlConfig) -> Result<(),
     if let Some((number, _)) =
         recorded.iter().find(|(number, _)| MIGRATIONS.iter().all(|known| known.number != *number))
     {
-        tracing::warn!(keyspace = config.keyspace, number, "a newer program has migrated the keyspace");
+        tracing::warn!(keyspace = config.keyspace, number, "the keyspace was migrated by a newer version");
     }
     Ok(())
 }
@@ -66,8 +66,9 @@ fn unchanged(migration: &Migration, recorded: &str, keyspace: &str) -> Result<()
     }
     let Migration { number, name, .. } = migration;
     Err(StoreError::Refused(format!(
-        "migration {number} `{name}` is not the one that keyspace `{keyspace}` has (checksum {checksum}, there {recorded}): \
-         use the program that made the keyspace, or another keyspace; what is to change belongs into a new migration"
+        "migration {number} `{name}` differs from the one that was applied to keyspace `{keyspace}` (checksum {checksum}, \
+         applied {recorded}): use the version that created the keyspace, or another keyspace; put changes into a new \
+         migration"
     )))
 }
 
@@ -127,7 +128,7 @@ impl Schema<'_> {
     /// replication.
     async fn keyspace(&self) -> Result<(), StoreError> {
         let CqlConfig { keyspace, replication_factor, datacenter, .. } = self.config;
-        let doing = format!("making keyspace `{keyspace}`");
+        let doing = format!("creating keyspace `{keyspace}`");
         let query = "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?";
         if self.finds(&doing, query, (keyspace,)).await? {
             return Ok(());
@@ -140,7 +141,7 @@ impl Schema<'_> {
              WITH replication = {{'class': 'NetworkTopologyStrategy', '{place}': {replication_factor}}}"
         );
         self.run(&doing, &create, ()).await?;
-        tracing::info!(keyspace, replication_factor, "the keyspace was made");
+        tracing::info!(keyspace, replication_factor, "the keyspace was created");
         Ok(())
     }
 
@@ -216,7 +217,7 @@ mod tests {
     #[test]
     fn a_changed_migration_says_which_and_what_to_do() {
         let error = unchanged(&MIGRATIONS[0], "0", "crawl").unwrap_err().to_string();
-        for part in ["migration 1 `pages`", "keyspace `crawl`", "there 0", "a new migration"] {
+        for part in ["migration 1 `pages`", "keyspace `crawl`", "applied 0", "a new migration"] {
             assert!(error.contains(part), "{error}");
         }
         assert!(unchanged(&MIGRATIONS[0], &checksum(MIGRATIONS[0].text), "crawl").is_ok());

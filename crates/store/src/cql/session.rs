@@ -50,7 +50,7 @@ impl Live {
                 Ok(live) => return Ok(live),
                 Err(StoreError::Failed(reason)) if reported.is_none_or(|at| at.elapsed() >= REPORT_EVERY) => {
                     reported = Some(Instant::now());
-                    tracing::warn!(nodes = ?config.nodes, reason, "waiting for the CQL servers");
+                    tracing::warn!(nodes = ?config.nodes, reason, "CQL servers unavailable; retrying");
                 }
                 Err(StoreError::Failed(_)) => {}
                 Err(error) => return Err(error),
@@ -63,7 +63,7 @@ impl Live {
     /// Opens a session, in one attempt.
     async fn open(config: &CqlConfig, migrate: bool) -> Result<Self, StoreError> {
         let doing = format!("opening a session with {}", config.nodes.join(", "));
-        let late = || Failure::timeout(format!("nothing within {} s", OPENING_TIMEOUT.as_secs()));
+        let late = || Failure::timeout(format!("no answer within {} s", OPENING_TIMEOUT.as_secs()));
         let builder = builder(config).map_err(StoreError::Refused)?;
         let opened = timeout(OPENING_TIMEOUT, builder.build()).await;
         let session = opened.map_err(|_| late()).and_then(|session| session.map_err(Failure::from));

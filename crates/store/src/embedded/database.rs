@@ -9,7 +9,7 @@ use fjall::{
     CompressionType, Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, OwnedWriteBatch, PersistMode,
 };
 
-use super::FjallOptions;
+use super::{FjallOptions, names};
 use crate::StoreError;
 
 /// Table; the value is the index of its keyspace.
@@ -112,6 +112,7 @@ impl Tables {
         let open = |table: Table| database.keyspace(table.name(), || table.options()).map_err(opening);
         let [pages, history, links, redirects, robots] = Table::ALL.map(open);
         let keyspaces = [pages?, history?, links?, redirects?, robots?];
+        names::sync(dir).map_err(|error| opening(fjall::Error::Io(error)))?;
         Ok(Self { database, keyspaces })
     }
 
@@ -170,12 +171,12 @@ pub(super) fn failed(doing: &str, dir: &Path, error: &fjall::Error) -> StoreErro
         fjall::Error::Io(io) | fjall::Error::Storage(fjall::LsmError::Io(io)) => {
             use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
             if matches!(io.kind(), StorageFull | QuotaExceeded | FileTooLarge) {
-                &format!("the disk is full ({io}); make room there, and it goes on")
+                &format!("the disk is full ({io}); free some space, and writing resumes")
             } else {
                 io
             }
         }
-        fjall::Error::Poisoned => &"an earlier write, flush or compaction failed, mostly since the disk is full",
+        fjall::Error::Poisoned => &"an earlier write, flush or compaction failed, usually because the disk is full",
         fjall::Error::Locked => &"another process uses it; one crawl directory can be used by one process at a time",
         other => other,
     };

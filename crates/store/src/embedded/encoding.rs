@@ -132,7 +132,7 @@ struct StoredEvent<'a> {
 /// Returns key and value of the history event of a page that is no longer the newest, from its stored value.
 pub(super) fn event_of(fingerprint: &[u8], page: &[u8]) -> Result<([u8; 24], Vec<u8>), String> {
     let (at_ms, page) = read::<StoredPage<'_>>(page)?;
-    let fingerprint = fingerprint.try_into().map_err(|_| "the key is no fingerprint".to_owned())?;
+    let fingerprint = fingerprint.try_into().map_err(|_| "the key is not a fingerprint".to_owned())?;
     let event = StoredEvent {
         status: page.status,
         outcome: page.outcome,
@@ -146,7 +146,7 @@ pub(super) fn event_of(fingerprint: &[u8], page: &[u8]) -> Result<([u8; 24], Vec
 pub(super) fn read_event(key: &[u8], value: &[u8]) -> Result<FetchEvent, String> {
     let (at_ms, stored) = read::<StoredEvent<'_>>(value)?;
     if history_time(key)? != at_ms {
-        return Err(format!("the key says {} and the value {at_ms}", history_time(key)?));
+        return Err(format!("the time is {} in the key and {at_ms} in the value", history_time(key)?));
     }
     Ok(FetchEvent {
         at_ms,

@@ -14,6 +14,7 @@
 
 mod database;
 mod encoding;
+mod names;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -145,7 +146,8 @@ impl FjallStore {
     }
 
     /// Returns a function that makes all acknowledged writes durable while the store is open. For callers that record
-    /// elsewhere that these writes exist.
+    /// elsewhere that these writes exist. The writes of earlier processes, killed or not, are durable once the store is
+    /// open.
     pub fn syncer(&self) -> impl Fn() -> Result<(), StoreError> + Send + Sync + use<> {
         let shared = Arc::downgrade(&self.shared);
         move || {
@@ -236,7 +238,7 @@ fn on_pool<T: Send + 'static>(
     read: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> BoxFuture<'static, Result<T, StoreError>> {
     async move {
-        let ended = |error| StoreError::Failed(format!("a read did not finish: {error}"));
+        let ended = |error| StoreError::Failed(format!("the task of a read failed: {error}"));
         tokio::task::spawn_blocking(read).await.map_err(ended)?
     }
     .boxed()

@@ -178,7 +178,7 @@ impl FromStr for Kind {
     fn from_str(name: &str) -> Result<Self, String> {
         Self::ALL.iter().copied().find(|kind| kind.name() == name).ok_or_else(|| {
             let names: Vec<_> = Self::ALL.iter().map(|kind| kind.name()).collect();
-            format!("no kind of special place is called `{name}`; there are {}", names.join(", "))
+            format!("all=COUNT or KIND=COUNT, where KIND is one of {}", names.join(", "))
         })
     }
 }

@@ -63,11 +63,11 @@ fn every_status_has_its_end() {
         (408, Verdict::Gone("http_408".into())),
         (410, Verdict::Gone("http_410".into())),
         (418, Verdict::Gone("http_418".into())),
-        (429, Verdict::Blocked { until_ms: NOW + 60_000, told: false, reason: "http_429".into(), ends: false }),
+        (429, Verdict::Blocked { until_ms: NOW + 60_000, announced: false, reason: "http_429".into(), ends: false }),
         (451, Verdict::Gone("http_451".into())),
         (500, Verdict::Retry("http_500".into(), NOW + 1000)),
         (502, Verdict::Retry("http_502".into(), NOW + 1000)),
-        (503, Verdict::Blocked { until_ms: NOW + 60_000, told: false, reason: "http_503".into(), ends: false }),
+        (503, Verdict::Blocked { until_ms: NOW + 60_000, announced: false, reason: "http_503".into(), ends: false }),
         (504, Verdict::Retry("http_504".into(), NOW + 1000)),
         (599, Verdict::Retry("http_599".into(), NOW + 1000)),
         (600, Verdict::Gone("http_600".into())),
@@ -127,11 +127,11 @@ fn a_block_lasts_as_long_as_the_site_asks_for_else_longer_each_time_and_the_fift
     for (blocks, minutes) in [(0, 1), (1, 2), (2, 4), (3, 8)] {
         dispatch.blocks = blocks;
         let until_ms = NOW + minutes * 60_000;
-        let expected = Verdict::Blocked { until_ms, told: false, reason: "http_429".into(), ends: false };
+        let expected = Verdict::Blocked { until_ms, announced: false, reason: "http_429".into(), ends: false };
         assert_eq!(verdict_of(&dispatch, &[], Ok(answer.clone())), expected);
     }
     answer.retry_after = Some("7".into());
-    let blocked = |ends| Verdict::Blocked { until_ms: NOW + 7000, told: true, reason: "http_429".into(), ends };
+    let blocked = |ends| Verdict::Blocked { until_ms: NOW + 7000, announced: true, reason: "http_429".into(), ends };
     assert_eq!(verdict_of(&dispatch, &[], Ok(answer.clone())), blocked(false));
     dispatch.blocks = 4;
     assert_eq!(verdict_of(&dispatch, &[], Ok(answer)), blocked(true));

@@ -44,7 +44,7 @@ const MAX_VALUE_BYTES: usize = 8192;
 
 /// Failure to build the client.
 #[derive(Debug, thiserror::Error)]
-#[error("the http client cannot be built: {0}")]
+#[error("cannot build the HTTP client: {0}")]
 pub struct ClientError(#[from] reqwest::Error);
 
 /// Client for HTTP/1.1 and HTTP/2, with rustls. Addresses are checked when they are dialled.

@@ -14,13 +14,13 @@ use crate::address::{is_localhost, refusal};
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ResolveError {
     /// The name does not exist, or has no address.
-    #[error("there is no such host: {0}")]
+    #[error("no such host: {0}")]
     Unknown(io::Error),
     /// The name servers do not answer, or fail.
-    #[error("the name cannot be resolved now: {0}")]
+    #[error("name resolution failed; a retry may succeed: {0}")]
     Failed(io::Error),
     /// All addresses of the name are refused.
-    #[error("the name leads to {address}, which is not public ({reason})")]
+    #[error("the name resolves to {address}, which is not public ({reason})")]
     Private {
         /// One of the addresses.
         address: IpAddr,

@@ -82,6 +82,16 @@ fn the_longest_crawl_delay_that_was_learnt_applies_and_a_first_wish_goes_first()
 }
 
 #[test]
+fn a_site_of_which_only_a_crawl_delay_or_a_block_is_known_has_no_interval() {
+    let mut gates = Gates::new(8);
+    gates.learn_delay("a", 100, 0, 0);
+    assert_eq!(gates.block("b", 1000, 0, 0).len(), 0);
+    assert_eq!(["a", "b"].map(|site| gates.interval_of(site)), [None, None], "not 0, which is unlimited");
+    gates.push("a", wish(0, 0, 0), 0, 0).unwrap();
+    assert_eq!(gates.interval_of("a"), Some(0));
+}
+
+#[test]
 fn a_site_above_ten_a_second_is_asked_in_parallel_and_spaced_by_its_interval() {
     let mut gates = Gates::new(8);
     for payload in 0..4 {

@@ -18,10 +18,13 @@ use crate::{
 
 mod clocks;
 mod dispatches;
+mod redirects;
 mod robots;
+mod robots_reports;
 
 const START: Millis = 10_000_000;
 const PARTITIONS: Partition = 4;
+const ROBOTS: &str = "https://a.example/robots.txt";
 
 /// A stage and its simulated environment.
 struct Surroundings {
@@ -228,12 +231,25 @@ impl Surroundings {
     }
 }
 
+fn polite() -> Surroundings {
+    Surroundings::new(FetcherConfig { user_agent: "Testbot/1.0".into(), ..FetcherConfig::default() })
+}
+
 fn page(text: &str) -> Result<Answer, Failure> {
     Ok(Answer {
         status: 200,
         content_type: Some("text/html".into()),
         headers: vec![("content-type".into(), "text/html".into())],
         etag: Some("\"e\"".into()),
+        body: Body::Read { bytes: text.into(), truncated: false },
+        ..Answer::default()
+    })
+}
+
+fn robots(text: &str) -> Result<Answer, Failure> {
+    Ok(Answer {
+        status: 200,
+        content_type: Some("text/plain".into()),
         body: Body::Read { bytes: text.into(), truncated: false },
         ..Answer::default()
     })

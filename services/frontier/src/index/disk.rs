@@ -7,7 +7,7 @@
 //! were set back to different writes, and the index is discarded.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     ops::RangeInclusive,
     path::{Path, PathBuf},
     sync::Arc,
@@ -25,8 +25,8 @@ use orbweaver_url::{Fingerprint, SLOTS};
 use super::{
     Index, IndexError, Place, Rank, SiteId,
     encoding::{
-        Prefix, delay_key, delayed, mark_key, mark_value, order_key, order_value, place_key, place_value, queue_key,
-        read_mark, read_order, read_place, read_record, record_key, record_value,
+        Prefix, delay_key, delayed, mark_key, mark_value, order_key, order_value, outdated, place_key, place_value,
+        queue_key, read_mark, read_order, read_outdated, read_place, read_record, record_key, record_value,
     },
 };
 
@@ -42,6 +42,9 @@ const JOURNAL_BYTES: u64 = 64 << 20;
 const OPEN_FILES: usize = 128;
 /// Number of changed URLs per partition at which changes are written.
 const CHANGES: usize = 1024;
+/// Size of the records of changed URLs per partition at which changes are written, in bytes: a single record may have a
+/// long chain of redirects.
+const CHANGES_BYTES: usize = 1 << 20;
 /// Number of records read ahead when records are requested approximately in log order.
 const AHEAD: usize = 32;
 /// Number of entries removed per write.
@@ -78,13 +81,13 @@ impl FrontierIndex {
     /// When another process has it open, or the disk fails.
     pub fn open(path: &Path) -> Result<Self, IndexError> {
         if path.join(CONDEMNED).exists() {
-            return Self::renew(path, &"it was found damaged");
+            return Self::renew(path, &"it was marked as damaged");
         }
         match Self::try_open(path) {
             Ok(index) if index.is_of_this_version() => Ok(index),
             Ok(index) => {
                 drop(index);
-                Self::renew(path, &"another version wrote it")
+                Self::renew(path, &"it was written by another version")
             }
             Err(fjall::Error::Locked) => Err(IndexError::InUse { path: path.display().to_string() }),
             Err(fjall::Error::Io(error)) if !is_damage(&error) => Err(failed(path, &error)),
@@ -93,7 +96,7 @@ impl FrontierIndex {
     }
 
     fn renew(path: &Path, reason: &dyn std::fmt::Display) -> Result<Self, IndexError> {
-        tracing::warn!(path = %path.display(), %reason, "the index is thrown away and built anew");
+        tracing::warn!(path = %path.display(), %reason, "index discarded; rebuilding it from the log");
         std::fs::remove_dir_all(path).map_err(|error| failed(path, &error))?;
         Self::try_open(path).map_err(|error| failed(path, &error))
     }
@@ -157,12 +160,23 @@ impl FrontierIndex {
             partition: prefix(partition)?,
             changes: HashMap::new(),
             records: HashMap::new(),
+            records_bytes: 0,
+            outdated: self.outdated(prefix(partition)?)?,
+            marked: BTreeSet::new(),
             ahead: VecDeque::new(),
             asked: 0,
             position: mark.map(|(position, _)| position),
             writes: mark.map_or(0, |(_, writes)| writes),
             moved: false,
         })
+    }
+
+    fn outdated(&self, partition: Prefix) -> Result<BTreeMap<Fingerprint, Offset>, IndexError> {
+        let read = |item: fjall::Guard| {
+            let (key, value) = item.into_inner().map_err(|error| self.failed(&error))?;
+            read_outdated(&key, &value).ok_or_else(|| self.damaged(format!("invalid outdated entry, key {key:?}")))
+        };
+        self.places.prefix(outdated(partition)).map(read).collect()
     }
 
     /// Discards the index of this partition.
@@ -173,9 +187,10 @@ impl FrontierIndex {
         let prefix = prefix(partition)?;
         // A mark is removed first: without it nothing is trusted, so that a crash in between is harmless.
         self.places.remove(mark_key(prefix)).map_err(|error| self.failed(&error))?;
-        let delayed = delayed(prefix);
+        let (delayed, outdated) = (delayed(prefix), outdated(prefix));
         let (places, records, orders) = (&self.places, &self.records, &self.orders);
-        for (table, prefix) in [(places, prefix), (records, prefix), (orders, prefix), (orders, delayed)] {
+        let tables = [(places, prefix), (places, outdated), (records, prefix), (orders, prefix), (orders, delayed)];
+        for (table, prefix) in tables {
             // One pass over a snapshot: a new scan from the start would traverse everything removed before.
             let mut items = table.prefix(prefix);
             loop {
@@ -195,7 +210,10 @@ impl FrontierIndex {
     /// Marks the store as damaged, so that the next [`FrontierIndex::open`] discards it.
     pub fn condemn(&self) {
         if let Err(error) = std::fs::write(self.path.join(CONDEMNED), "") {
-            tracing::error!(path = %self.path.display(), %error, "delete this directory: the index in it is damaged");
+            tracing::error!(
+                path = %self.path.display(), %error,
+                "damaged index could not be marked for a rebuild: delete its directory before the next start"
+            );
         }
     }
 
@@ -235,6 +253,12 @@ pub struct DiskIndex {
     changes: HashMap<Fingerprint, Change>,
     /// Records of changed URLs that are not written yet.
     records: HashMap<Offset, Vec<u8>>,
+    /// Their size.
+    records_bytes: usize,
+    /// The marked URLs.
+    outdated: BTreeMap<Fingerprint, Offset>,
+    /// URLs whose mark has changed since the last write.
+    marked: BTreeSet<Fingerprint>,
     /// Records that were read ahead, in order, and the offset requested last. Records never change.
     ahead: VecDeque<(Offset, fjall::UserValue)>,
     asked: Offset,
@@ -274,7 +298,7 @@ impl DiskIndex {
         let range = record_key(self.partition, offset)..=record_key(self.partition, offset + AHEAD as u64);
         for item in self.index.records.range(range).take(AHEAD) {
             let (key, record) = item.into_inner().map_err(|error| self.index.failed(&error))?;
-            let damaged = || self.index.damaged(format!("a record's key {key:?}"));
+            let damaged = || self.index.damaged(format!("invalid key of a record, {key:?}"));
             let at = key.get(2..).and_then(|at| at.try_into().ok()).map(u64::from_be_bytes).ok_or_else(damaged)?;
             self.ahead.push_back((at, record));
         }
@@ -283,7 +307,7 @@ impl DiskIndex {
 
     fn read(&self, item: fjall::Guard) -> Result<(Option<Fingerprint>, Place), IndexError> {
         let (key, value) = item.into_inner().map_err(|error| self.index.failed(&error))?;
-        read_order(&key, &value).ok_or_else(|| self.index.damaged(format!("an order's entry {key:?}")))
+        read_order(&key, &value).ok_or_else(|| self.index.damaged(format!("invalid entry of a queue, key {key:?}")))
     }
 
     fn add(&self, batch: &mut OwnedWriteBatch, fingerprint: Fingerprint, Change { before, now }: Change) {
@@ -307,7 +331,7 @@ impl Index for DiskIndex {
         }
         let stored = self.index.places.get(place_key(self.partition, fingerprint));
         let Some(stored) = stored.map_err(|error| self.index.failed(&error))? else { return Ok(None) };
-        let damaged = || self.index.damaged(format!("the place of {fingerprint}"));
+        let damaged = || self.index.damaged(format!("invalid entry of the URL {fingerprint}"));
         read_place(&stored).map(Some).ok_or_else(damaged)
     }
 
@@ -316,15 +340,17 @@ impl Index for DiskIndex {
             Some(record) => read_record(record),
             None => self.stored(offset)?.and_then(|record| read_record(&record)),
         };
-        read.ok_or_else(|| self.index.damaged(format!("the record at {offset}")))
+        read.ok_or_else(|| self.index.damaged(format!("missing or invalid record, offset {offset}")))
     }
 
     fn replace(&mut self, fingerprint: Fingerprint, old: Option<Place>, new: Option<(Place, &Waiting)>) {
-        if let Some(old) = old {
-            self.records.remove(&old.offset);
+        if let Some(record) = old.and_then(|old| self.records.remove(&old.offset)) {
+            self.records_bytes -= record.len();
         }
         if let Some((place, waiting)) = new {
-            self.records.insert(place.offset, record_value(waiting));
+            let record = record_value(waiting);
+            self.records_bytes += record.len();
+            self.records.insert(place.offset, record);
         }
         let now = new.map(|(place, _)| place);
         self.changes.entry(fingerprint).and_modify(|change| change.now = now).or_insert(Change { before: old, now });
@@ -346,7 +372,7 @@ impl Index for DiskIndex {
         // A prefix of the next time's keys sorts before all of them.
         let key = |moment| delay_key(self.partition, moment).to_vec();
         let found = self.order(key(0)..=key(until_ms.saturating_add(1)), most)?;
-        let damaged = || self.index.damaged("a delayed URL without fingerprint".to_owned());
+        let damaged = || self.index.damaged("entry of a delayed URL without fingerprint".to_owned());
         found.into_iter().map(|(fingerprint, place)| Ok((fingerprint.ok_or_else(damaged)?, place))).collect()
     }
 
@@ -360,10 +386,24 @@ impl Index for DiskIndex {
         Ok(())
     }
 
+    fn mark(&mut self, fingerprint: Fingerprint, since: Option<Offset>) {
+        match since {
+            Some(since) if !self.outdated.contains_key(&fingerprint) => self.outdated.insert(fingerprint, since),
+            None if self.outdated.contains_key(&fingerprint) => self.outdated.remove(&fingerprint),
+            _ => return,
+        };
+        self.marked.insert(fingerprint);
+    }
+
+    fn outdated(&self) -> &BTreeMap<Fingerprint, Offset> {
+        &self.outdated
+    }
+
     fn applied(&mut self, position: Position) -> Result<(), IndexError> {
         self.position = Some(position);
         self.moved = true;
-        if self.changes.len() >= CHANGES { self.write() } else { Ok(()) }
+        let is_large = self.changes.len() >= CHANGES || self.records_bytes >= CHANGES_BYTES;
+        if is_large { self.write() } else { Ok(()) }
     }
 
     fn position(&self) -> Option<Position> {
@@ -371,7 +411,7 @@ impl Index for DiskIndex {
     }
 
     fn write(&mut self) -> Result<(), IndexError> {
-        if !self.moved && self.changes.is_empty() {
+        if !self.moved && self.changes.is_empty() && self.marked.is_empty() {
             return Ok(());
         }
         let mut batch = self.index.database.batch();
@@ -384,6 +424,13 @@ impl Index for DiskIndex {
         for (offset, record) in self.records.drain() {
             batch.insert(&self.index.records, record_key(self.partition, offset), record);
         }
+        for fingerprint in &self.marked {
+            let key = place_key(outdated(self.partition), *fingerprint);
+            match self.outdated.get(fingerprint) {
+                Some(since) => batch.insert(&self.index.places, key, since.to_be_bytes()),
+                None => batch.remove(&self.index.places, key),
+            }
+        }
         if let Some(position) = self.position {
             let FrontierIndex { places, records, orders, .. } = &self.index;
             let mark = mark_value(position, self.writes + 1);
@@ -394,6 +441,8 @@ impl Index for DiskIndex {
         batch.commit().map_err(|error| self.index.failed(&error))?;
         self.writes += 1;
         self.changes.clear();
+        self.marked.clear();
+        self.records_bytes = 0;
         self.moved = false;
         Ok(())
     }

@@ -14,6 +14,9 @@ use super::{Place, Rank, SiteId, is_at_back};
 /// Bit in the first byte of the keys of delayed URLs; partition numbers are below 16384.
 const DELAYED: u8 = 0x80;
 
+/// Bit in the first byte of the keys of outdated URLs, which are in the table of places.
+const OUTDATED: u8 = 0x80;
+
 /// Bit in the first byte of the key of a partition's mark.
 const MARK: u8 = 0x40;
 
@@ -44,6 +47,17 @@ pub(super) fn place_key(partition: Prefix, fingerprint: Fingerprint) -> [u8; 18]
     key[..2].copy_from_slice(&partition);
     key[2..].copy_from_slice(&fingerprint.0);
     key
+}
+
+/// Returns the first two bytes of the keys of a partition's outdated URLs; the rest is that of [`place_key`].
+pub(super) fn outdated([high, low]: Prefix) -> Prefix {
+    [high | OUTDATED, low]
+}
+
+/// Decodes an outdated URL, and the offset that it must be restored from. `None` if the entry is damaged.
+pub(super) fn read_outdated(key: &[u8], value: &[u8]) -> Option<(Fingerprint, Offset)> {
+    let fingerprint = key.get(2..)?.try_into().ok().map(Fingerprint)?;
+    Some((fingerprint, u64::from_be_bytes(value.try_into().ok()?)))
 }
 
 pub(super) fn record_key(partition: Prefix, offset: Offset) -> [u8; 10] {

@@ -5,7 +5,10 @@
 #[non_exhaustive]
 pub enum IndexError {
     /// A read or write failed.
-    #[error("{path}: {reason}; free some space or mend the disk, or delete the directory, which costs only time")]
+    #[error(
+        "{path}: {reason}; free disk space or repair the disk, or stop the service and delete the directory: the index \
+         is rebuilt from the log"
+    )]
     Disk {
         /// The index's directory.
         path: String,
@@ -13,7 +16,7 @@ pub enum IndexError {
         reason: String,
     },
     /// The content of the index is invalid.
-    #[error("{path}: the index is damaged ({reason}); start again to build it anew")]
+    #[error("{path}: the index is damaged ({reason}); restart the service to rebuild it from the log")]
     Damaged {
         /// The index's directory.
         path: String,
@@ -22,7 +25,8 @@ pub enum IndexError {
     },
     /// A site's queue has fewer URLs than were counted.
     #[error(
-        "the queue of the site with id {site:016x} holds less than was counted: the index is damaged; start again to build it anew"
+        "the queue of the site with id {site:016x} has fewer URLs than were counted: the index is damaged; restart \
+         the service to rebuild it from the log"
     )]
     Inconsistent {
         /// The id of the site.
@@ -35,7 +39,7 @@ pub enum IndexError {
         path: String,
     },
     /// The partition number is out of range.
-    #[error("partition {0} is out of range; there are 16384 at most")]
+    #[error("partition {0} is out of range; allowed are 0 to 16383")]
     Partition(u32),
 }
 

@@ -16,6 +16,7 @@ pub struct MemoryIndex {
     records: HashMap<Offset, Box<Waiting>>,
     queued: BTreeMap<(SiteId, Rank), Place>,
     delayed: BTreeMap<(Millis, SiteId, Rank), (Fingerprint, Place)>,
+    outdated: BTreeMap<Fingerprint, Offset>,
     position: Option<Position>,
 }
 
@@ -44,7 +45,8 @@ impl Index for MemoryIndex {
     }
 
     fn waiting(&mut self, offset: Offset) -> Result<Waiting, IndexError> {
-        let damaged = || IndexError::Damaged { path: "memory".to_owned(), reason: format!("no record at {offset}") };
+        let damaged =
+            || IndexError::Damaged { path: "memory".to_owned(), reason: format!("no record, offset {offset}") };
         self.records.get(&offset).map(|waiting| Waiting::clone(waiting)).ok_or_else(damaged)
     }
 
@@ -79,6 +81,21 @@ impl Index for MemoryIndex {
         self.queued.values().for_each(|place| each(*place));
         self.delayed.values().for_each(|(_, place)| each(*place));
         Ok(())
+    }
+
+    fn mark(&mut self, fingerprint: Fingerprint, since: Option<Offset>) {
+        match since {
+            Some(since) => {
+                self.outdated.entry(fingerprint).or_insert(since);
+            }
+            None => {
+                self.outdated.remove(&fingerprint);
+            }
+        }
+    }
+
+    fn outdated(&self) -> &BTreeMap<Fingerprint, Offset> {
+        &self.outdated
     }
 
     fn applied(&mut self, position: Position) -> Result<(), IndexError> {

@@ -5,6 +5,10 @@
 //! (docs/protocol.md#event-times). Leases, and all other decisions that are not in the log yet, are kept in memory by
 //! [`crate::partition`]. An index may therefore be set back to an earlier checkpoint, or be lost: the log has the rest.
 //!
+//! A queued URL is marked while it could not be restored from its last record in the log: a record of a greater depth,
+//! or without the time of the previous write, came later, or a tombstone of an earlier record. It must be re-appended,
+//! also by a later owner, which does not read these records again; compaction keeps only the last record.
+//!
 //! A URL is in one of two orders: by site, depth and offset ("queued"), or by the earliest time of its next request
 //! ("delayed"). Whether a URL is demoted is the only information in the index that is in no record; it may be lost.
 
@@ -12,6 +16,8 @@ mod disk;
 mod encoding;
 mod error;
 mod memory;
+
+use std::collections::BTreeMap;
 
 use orbweaver_log::Offset;
 use orbweaver_messages::{Millis, Waiting};
@@ -146,6 +152,13 @@ pub trait Index: Send + std::fmt::Debug {
     /// # Errors
     /// When the index cannot be read.
     fn each(&mut self, each: &mut dyn FnMut(Place)) -> Result<(), IndexError>;
+
+    /// Marks a queued URL whose last record in the log is not the queued one; `None` removes the mark. The URL can be
+    /// restored from the record at `since` and later ones; a mark keeps the first such offset.
+    fn mark(&mut self, fingerprint: Fingerprint, since: Option<Offset>);
+
+    /// Returns the marked URLs.
+    fn outdated(&self) -> &BTreeMap<Fingerprint, Offset>;
 
     /// Notes that all records of the log up to this one are in the index.
     ///

@@ -42,6 +42,7 @@ fn at(offset: Offset) -> Position {
 enum Op {
     Put(u8, u16, u8),
     Remove(u8),
+    Mark(u8, bool),
     Release,
     Write,
     Reopen,
@@ -51,14 +52,18 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         6 => (any::<u8>(), 0u16..3, any::<u8>()).prop_map(|(number, depth, wait)| Op::Put(number % 24, depth, wait)),
         3 => any::<u8>().prop_map(|number| Op::Remove(number % 24)),
+        2 => (any::<u8>(), any::<bool>()).prop_map(|(number, marks)| Op::Mark(number % 24, marks)),
         1 => Just(Op::Release),
         1 => Just(Op::Write),
         1 => Just(Op::Reopen),
     ]
 }
 
-/// Content of an index: the place of each URL, all places, the ranks of each site, and the delayed URLs.
-type Said = (Vec<Option<Place>>, Vec<Place>, Vec<Vec<Rank>>, Vec<(Fingerprint, Place)>);
+/// Marked URLs.
+type Outdated = BTreeMap<Fingerprint, Offset>;
+
+/// Content of an index: the place of each URL, all places, the ranks of each site, the delayed URLs, and the marks.
+type Said = (Vec<Option<Place>>, Vec<Place>, Vec<Vec<Rank>>, Vec<(Fingerprint, Place)>, Outdated);
 
 /// Returns the content of an index.
 fn said(index: &mut dyn Index) -> Said {
@@ -72,7 +77,7 @@ fn said(index: &mut dyn Index) -> Said {
     let sites = (0..3).map(|site| SiteId::of("default", &format!("{site}.example")));
     let queues = sites.flat_map(|site| [(site, (0, 0)), (site, (1, 20))]).collect::<Vec<_>>();
     let queues = queues.into_iter().map(|(site, from)| index.queued(site, from, 5).unwrap()).collect();
-    (places, each, queues, index.delayed(200, 7).unwrap())
+    (places, each, queues, index.delayed(200, 7).unwrap(), index.outdated().clone())
 }
 
 proptest! {
@@ -99,6 +104,7 @@ proptest! {
                         index.replace(fingerprint, old, Some((place, &waiting)));
                     }
                     Op::Remove(_) if old.is_some() => index.replace(fingerprint, old, None),
+                    Op::Mark(number, marks) => index.mark(self::fingerprint(number), marks.then_some(offset)),
                     Op::Release => {
                         for (fingerprint, place) in index.delayed(180, 3).unwrap() {
                             index.release(fingerprint, place);
@@ -114,6 +120,7 @@ proptest! {
                     disk.write().unwrap();
                     disk = store.partition(1).unwrap();
                     prop_assert_eq!(disk.position(), Some(at(offset)));
+                    prop_assert_eq!(disk.outdated(), memory.outdated());
                 }
                 _ => {}
             }
@@ -145,6 +152,20 @@ fn what_was_not_written_is_gone_with_its_position() {
     let mut again = store.partition(1).unwrap();
     assert_eq!(again.position(), Some(at(7)));
     assert_eq!(again.place(fingerprint(1)).unwrap().map(|place| place.offset), Some(7));
+}
+
+#[test]
+fn long_records_are_written_before_there_are_many_of_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = FrontierIndex::open(directory.path()).unwrap();
+    let mut index = store.partition(1).unwrap();
+    for number in 0..17 {
+        let long = Waiting { chain: vec!["x".repeat(64 << 10)], ..waiting(number, 0, 0) };
+        let offset = Offset::from(number);
+        index.replace(long.fingerprint, None, Some((Place::of(&long, offset, 0), &long)));
+        index.applied(at(offset)).unwrap();
+    }
+    assert!(store.position(1).unwrap().is_some(), "a megabyte is in memory");
 }
 
 #[test]

@@ -72,7 +72,7 @@ impl PartitionFrontier {
     fn answered(&mut self, (place, crawl): (&Place, &str), outcome: &Outcome, turn: &mut Turn<'_>) {
         self.leases.end();
         let asked = outcome.requested_at_ms.is_some();
-        self.sites.end(place, asked.then_some(outcome.ended_at_ms - outcome.dispatched_at_ms), turn.now);
+        self.sites.end(place, asked.then_some(outcome.ended_at_ms.saturating_sub(outcome.dispatched_at_ms)), turn.now);
         turn.pages.release(self.partition, crawl);
     }
 
@@ -157,9 +157,15 @@ impl PartitionFrontier {
         let fingerprint = waiting.fingerprint;
         let dispatch = dispatched(&waiting, self.next_id(), false, turn.now);
         let outcome = Box::new(Outcome::unasked(dispatch, OutcomeKind::Gone, STUCK, turn.now));
-        let reason =
-            format!("{STUCK}: {LOST_DISPATCHES} dispatches had no outcome, while later ones of other URLs had");
-        tracing::error!(partition = self.partition, url = waiting.url, reason, "a URL is given up");
+        let reason = format!(
+            "{STUCK}: {LOST_DISPATCHES} dispatches had no outcome, while later dispatches of other URLs had one"
+        );
+        tracing::error!(
+            partition = self.partition,
+            url = waiting.url,
+            reason,
+            "stuck URL abandoned and sent to the dead letters"
+        );
         let busy = Busy::Ended(place.offset, waiting.depth, waiting.written_at_ms);
         self.active.insert(fingerprint, Active { place, busy });
         self.sites.dismiss(place.site, turn.now);

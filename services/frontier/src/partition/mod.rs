@@ -17,7 +17,7 @@ mod similar;
 
 use std::{
     borrow::Cow,
-    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
 };
 
 use orbweaver_log::{Offset, Partition, TopicPartition};
@@ -93,10 +93,10 @@ pub struct PartitionFrontier {
     sites: Sites,
     leases: Leases,
     /// Leases found in `crawl.scheduled` during the restore.
-    found: HashMap<Fingerprint, Dispatch>,
-    /// URLs that must be re-appended, because their last record in the log is not the queued one: it was discovered at
-    /// a lesser depth, it has the time of a previous write, or a tombstone of an earlier record follows it.
-    outdated: BTreeSet<Fingerprint>,
+    found: HashMap<Fingerprint, Lease>,
+    /// URLs found at the opening whose last record in the log is not the queued one, and which must be re-appended,
+    /// each with the offset of an earlier record that completes only then, if there is one; see [`Index::mark`].
+    outdated: BTreeMap<Fingerprint, Option<Offset>>,
     next_sequence: u64,
     /// State of the patterns of similar URLs; it may be lost.
     patterns: Patterns,
@@ -132,7 +132,7 @@ impl PartitionFrontier {
             sites: Sites::new(config.default_interval_ms),
             leases: Leases::default(),
             found: HashMap::new(),
-            outdated: BTreeSet::new(),
+            outdated: BTreeMap::new(),
             next_sequence: 0,
             patterns: Patterns::new(similar::PATTERN_BYTES),
             put_back: 0,
@@ -177,7 +177,7 @@ impl PartitionFrontier {
         }
         if expired > 0 {
             self.expired += expired;
-            tracing::warn!(partition = self.partition, expired, "leases ended without an outcome");
+            tracing::warn!(partition = self.partition, expired, "leases expired without an outcome");
         }
         self.renew(turn)?;
         self.reappend(turn)
@@ -311,19 +311,22 @@ impl PartitionFrontier {
     /// Re-appends records that are outdated in the log, those of leased URLs too: their leases may last longer than
     /// this owner. URLs that are being written are retried later.
     fn renew(&mut self, turn: &mut Turn<'_>) -> Result<(), IndexError> {
-        for fingerprint in std::mem::take(&mut self.outdated) {
+        for (fingerprint, held) in std::mem::take(&mut self.outdated) {
+            let completes: Vec<Origin> = held.map(|offset| self.origin(offset)).into_iter().collect();
             if let Some(Active { place, busy }) = self.active.get(&fingerprint) {
                 let Busy::Leased(_, leased) = busy else {
-                    self.outdated.insert(fingerprint);
+                    self.outdated.insert(fingerprint, held);
                     continue;
                 };
                 let (place, leased) = (*place, leased.clone());
                 let waiting = self.as_found(&place, leased)?;
-                turn.out.push(Decision::Rewrite { waiting, completes: vec![] });
+                turn.out.push(Decision::Rewrite { waiting, completes });
             } else if let Some(place) = self.index.place(fingerprint)? {
                 let waiting = Box::new(self.index.waiting(place.offset)?);
                 self.lift(&place);
-                self.rewrite(place, waiting, vec![], turn);
+                self.rewrite(place, waiting, completes, turn);
+            } else {
+                turn.out.extend(completes.into_iter().map(Decision::Complete));
             }
         }
         Ok(())

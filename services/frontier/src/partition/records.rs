@@ -33,7 +33,24 @@ impl PartitionFrontier {
             (None, None) => 0,
         };
         let timed = at_the_time_of(waiting, known_ms);
-        let (waiting, lacks_time) = (&*timed, matches!(timed, Cow::Owned(_)));
+        let lacks_time = matches!(timed, Cow::Owned(_));
+        self.queue(origin, (&*timed, lacks_time), (was, old), turn)?;
+        // Otherwise the queued record is still being appended, or will be when a tombstone that is on its way is read.
+        let is_last = !lacks_time && self.index.place(fingerprint)?.is_some_and(|place| place.offset == origin.offset);
+        self.index.mark(fingerprint, old.filter(|_| !is_last).map(|old| old.offset));
+        Ok(())
+    }
+
+    /// Queues a URL by a record, in which the time of a previous write has been filled in if it lacked that. `was` and
+    /// `old` are the state and the entry of the URL so far.
+    fn queue(
+        &mut self,
+        origin: Origin,
+        (waiting, lacks_time): (&Waiting, bool),
+        (was, old): (Option<Active>, Option<Place>),
+        turn: &mut Turn<'_>,
+    ) -> Result<(), IndexError> {
+        let fingerprint = waiting.fingerprint;
         let mut place = Place::of(waiting, origin.offset, turn.now);
         match was {
             Some(active @ Active { place: known, busy: Busy::Ended(ended, ..) })
@@ -69,6 +86,12 @@ impl PartitionFrontier {
                 known.written_at_ms = waiting.written_at_ms;
                 place = Place { back: leased.back, ..place.queued() };
                 self.active.insert(fingerprint, Active { place, busy: Busy::Leased(id, known) });
+            }
+            Some(active @ Active { place: known, busy: Busy::Rewriting(..) }) if known.depth < waiting.depth => {
+                // Another record, which the own one follows: the copy with the lesser depth takes precedence.
+                self.active.insert(fingerprint, active);
+                turn.out.push(Decision::Complete(origin));
+                return Ok(());
             }
             // The partition's own record, read back. The plan that appended it completed the old one. A record without
             // its time is another one, which the own one follows.
@@ -138,6 +161,14 @@ impl PartitionFrontier {
     ) -> Result<(), IndexError> {
         self.end = self.end.max(origin.offset + 1);
         turn.out.push(Decision::Complete(origin));
+        self.apply_tombstone(fingerprint, epoch, turn)?;
+        // A URL that is still queued is being appended again, or another tombstone is.
+        let queued = self.index.place(fingerprint)?;
+        self.index.mark(fingerprint, queued.map(|place| place.offset));
+        Ok(())
+    }
+
+    fn apply_tombstone(&mut self, fingerprint: Fingerprint, epoch: u64, turn: &mut Turn<'_>) -> Result<(), IndexError> {
         match self.active.remove(&fingerprint) {
             Some(Active { place, busy: Busy::Ended(ended, depth, written_at_ms) }) => {
                 if epoch < self.epoch {

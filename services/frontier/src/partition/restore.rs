@@ -3,10 +3,11 @@
 use std::{
     borrow::Cow,
     collections::{BTreeSet, HashSet},
+    ops::Range,
 };
 
 use orbweaver_log::Offset;
-use orbweaver_messages::{Dispatch, DispatchId, LEASE_MS, Millis, OutcomeKind, Waiting};
+use orbweaver_messages::{Dispatch, LEASE_MS, Millis, Outcome, OutcomeKind, Waiting};
 use orbweaver_stage::Opening;
 use orbweaver_url::Fingerprint;
 
@@ -37,10 +38,8 @@ impl PartitionFrontier {
         // A URL with an earliest request time is delayed even if that time has passed; due URLs are queued when the
         // partition opens.
         self.index.replace(fingerprint, old, Some((Place::of(&queued, offset, 0), &*queued)));
-        match queued {
-            Cow::Owned(_) => self.outdated.insert(fingerprint),
-            Cow::Borrowed(_) => self.outdated.remove(&fingerprint),
-        };
+        let is_last = matches!(queued, Cow::Borrowed(_));
+        self.index.mark(fingerprint, old.filter(|_| !is_last).map(|old| old.offset));
         Ok(())
     }
 
@@ -58,10 +57,10 @@ impl PartitionFrontier {
         self.end = self.end.max(offset + 1);
         let Some(old) = self.index.place(fingerprint)? else { return Ok(()) };
         if old.offset > ends || old.depth < depth {
-            self.outdated.insert(fingerprint);
+            self.index.mark(fingerprint, Some(old.offset));
         } else {
             self.index.replace(fingerprint, Some(old), None);
-            self.outdated.remove(&fingerprint);
+            self.index.mark(fingerprint, None);
         }
         Ok(())
     }
@@ -70,24 +69,32 @@ impl PartitionFrontier {
     ///
     /// # Errors
     /// When the index fails.
-    pub fn restore_dispatch(&mut self, dispatch: Dispatch) -> Result<(), IndexError> {
+    pub fn restore_dispatch(&mut self, dispatch: &Dispatch) -> Result<(), IndexError> {
+        let Dispatch { id, fingerprint, dispatched_at_ms, .. } = *dispatch;
         // Not if a newer attempt is queued. The queued record may have fewer attempts: a copy of the URL that was
         // admitted again.
         let current = |place: Place| place.failures < dispatch.attempt && place.blocks <= dispatch.blocks;
-        if self.index.place(dispatch.fingerprint)?.is_some_and(current) {
-            self.found.insert(dispatch.fingerprint, dispatch);
+        if self.index.place(fingerprint)?.is_some_and(current) {
+            self.found.insert(fingerprint, Lease { dispatched_at_ms, fingerprint, id });
         }
         Ok(())
     }
 
-    /// Replays an outcome of `crawl.outcomes`: its dispatch is no longer in flight. Its effect on the URL is decided
-    /// when it is received.
-    pub fn restore_outcome(&mut self, fingerprint: Fingerprint, id: DispatchId, kind: OutcomeKind) {
-        // Only a deferral leaves no other trace; the lease of any other outcome ends when that outcome is received
-        // (again).
-        if kind == OutcomeKind::Deferred && self.found.get(&fingerprint).is_some_and(|found| found.id == id) {
+    /// Replays an outcome of `crawl.outcomes`: its dispatch is no longer in flight. If the outcome was not applied, the
+    /// lease remains until it is received, because an outcome without a lease would have no effect.
+    ///
+    /// # Errors
+    /// When the index fails.
+    pub fn restore_outcome(&mut self, outcome: &Outcome) -> Result<(), IndexError> {
+        let fingerprint = outcome.fingerprint;
+        if self.found.get(&fingerprint).is_none_or(|found| found.id != outcome.id) {
+            return Ok(());
+        }
+        let Some(place) = self.index.place(fingerprint)? else { return Ok(()) };
+        if is_applied(outcome, &self.index.waiting(place.offset)?) {
             self.found.remove(&fingerprint);
         }
+        Ok(())
     }
 
     /// Opens the partition, which `pages` already counts as open.
@@ -98,6 +105,7 @@ impl PartitionFrontier {
         let Opening { claim, commit, assignment, .. } = opening;
         self.epoch = claim;
         self.assignment = assignment;
+        let read_to = self.end;
         // The claim itself is never passed in.
         self.end = self.end.max(claim.saturating_add(1));
         self.last_tick_ms = now;
@@ -123,7 +131,8 @@ impl PartitionFrontier {
             }
         })?;
         self.next_wake_ms = next_wake_ms;
-        self.forget(&ended)
+        self.forget(&ended)?;
+        self.hold_back_outdated(commit..read_to)
     }
 
     /// Removes URLs below the commit point from the index: they have ended, and their tombstones were compacted away
@@ -131,12 +140,27 @@ impl PartitionFrontier {
     fn forget(&mut self, ended: &[Offset]) -> Result<(), IndexError> {
         if !ended.is_empty() {
             let (partition, urls) = (self.partition, ended.len());
-            tracing::warn!(partition, urls, "removed URLs from the index that had ended without it");
+            tracing::warn!(partition, urls, "removed URLs whose tombstones were compacted away unread");
         }
         for offset in ended {
             let fingerprint = self.index.waiting(*offset)?.fingerprint;
             let place = self.index.place(fingerprint)?;
             self.index.replace(fingerprint, place, None);
+            self.index.mark(fingerprint, None);
+        }
+        Ok(())
+    }
+
+    /// Determines the URLs to be re-appended. The record from which such a URL can be restored stays incomplete until
+    /// then, even if a later one is the queued one: from a later commit point, the next owner would not read it.
+    fn hold_back_outdated(&mut self, restored: Range<Offset>) -> Result<(), IndexError> {
+        for (fingerprint, since) in self.index.outdated().clone() {
+            let Some(place) = self.index.place(fingerprint)? else {
+                self.index.mark(fingerprint, None);
+                continue;
+            };
+            let held = Some(since).filter(|since| *since != place.offset && restored.contains(since));
+            self.outdated.insert(fingerprint, held);
         }
         Ok(())
     }
@@ -144,12 +168,13 @@ impl PartitionFrontier {
     /// Returns the incomplete offsets, in ascending order. Call it right after [`PartitionFrontier::open`], when every
     /// URL is idle or leased.
     pub fn incomplete(&self) -> impl Iterator<Item = Offset> + '_ {
-        let leased: BTreeSet<Offset> = self.active.values().map(|active| active.place.offset).collect();
-        let (mut leased, mut idle) = (leased.into_iter().peekable(), self.idle.iter().peekable());
-        std::iter::from_fn(move || match (leased.peek(), idle.peek()) {
-            (Some(first), Some(second)) if first < second => leased.next(),
+        let leased = self.active.values().map(|active| active.place.offset);
+        let others: BTreeSet<Offset> = leased.chain(self.outdated.values().flatten().copied()).collect();
+        let (mut others, mut idle) = (others.into_iter().peekable(), self.idle.iter().peekable());
+        std::iter::from_fn(move || match (others.peek(), idle.peek()) {
+            (Some(first), Some(second)) if first < second => others.next(),
             (_, Some(_)) => idle.next(),
-            (_, None) => leased.next(),
+            (_, None) => others.next(),
         })
     }
 
@@ -170,11 +195,11 @@ impl PartitionFrontier {
         now: Millis,
         pages: &mut Pages,
     ) -> Result<HashSet<Offset>, IndexError> {
-        let mut found: Vec<Dispatch> = std::mem::take(&mut self.found).into_values().collect();
-        found.retain(|dispatch| now < dispatch.dispatched_at_ms + LEASE_MS);
-        found.sort_by_key(|dispatch| (dispatch.dispatched_at_ms, dispatch.id));
+        let mut found: Vec<Lease> = std::mem::take(&mut self.found).into_values().collect();
+        found.retain(|lease| now < lease.dispatched_at_ms.saturating_add(LEASE_MS));
+        found.sort_by_key(|lease| (lease.dispatched_at_ms, lease.id));
         let mut leased = HashSet::with_capacity(found.len());
-        for Dispatch { id, fingerprint, dispatched_at_ms, .. } in found {
+        for Lease { id, fingerprint, dispatched_at_ms } in found {
             let Some(mut place) = self.index.place(fingerprint)?.filter(|place| place.offset >= commit) else {
                 continue;
             };
@@ -191,5 +216,25 @@ impl PartitionFrontier {
             self.leases.add(Lease { dispatched_at_ms: dispatched_at_ms.min(now), fingerprint, id });
         }
         Ok(leased)
+    }
+}
+
+/// Returns `true` if the queued record of a URL shows that this outcome, of the URL's current dispatch, was applied
+/// (docs/protocol.md#effect-order), or if the outcome leads to no record.
+fn is_applied(outcome: &Outcome, queued: &Waiting) -> bool {
+    // A counted attempt is in the record's number of attempts, so that its dispatch would not be current.
+    let was_asked = outcome.requested_at_ms.is_some();
+    let is_delayed_to = |at_ms: Option<Millis>| !was_asked && at_ms == Some(queued.not_before_ms);
+    match outcome.kind {
+        OutcomeKind::Deferred => true,
+        OutcomeKind::Retry => is_delayed_to(outcome.retry_at_ms),
+        OutcomeKind::Blocked => is_delayed_to(outcome.blocked_until_ms),
+        // The URL is queued again only if it was discovered at a lesser depth. Its record then has the time of the row
+        // (docs/protocol.md#event-times).
+        OutcomeKind::Fetched
+        | OutcomeKind::Unchanged
+        | OutcomeKind::Redirected
+        | OutcomeKind::Refused
+        | OutcomeKind::Gone => queued.depth < outcome.depth && queued.written_at_ms >= outcome.event_ms(),
     }
 }

@@ -5,6 +5,8 @@
 mod attempts;
 #[path = "../definitions/mod.rs"]
 mod definitions;
+mod renewed;
+mod restored;
 mod world;
 
 use std::collections::BTreeSet;

@@ -427,12 +427,12 @@ impl World {
             self.frontier.applied(position(offset as u64)).unwrap();
         }
         for dispatch in self.scheduled.iter().filter(|dispatch| dispatch.dispatched_at_ms + LEASE_MS >= self.now) {
-            self.frontier.restore_dispatch(dispatch.clone()).unwrap();
+            self.frontier.restore_dispatch(dispatch).unwrap();
         }
         self.pages = Pages::default();
         for (offset, outcome) in self.outcomes.iter().enumerate() {
             self.pages.outcome(0, offset as u64, (outcome.kind == OutcomeKind::Fetched).then_some(CRAWL));
-            self.frontier.restore_outcome(outcome.fingerprint, outcome.id, outcome.kind);
+            self.frontier.restore_outcome(outcome).unwrap();
         }
         self.control.crash();
         self.claims += 1;

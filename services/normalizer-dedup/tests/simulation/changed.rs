@@ -1,5 +1,6 @@
 //! Changes of a crawl's definition while links arrive.
 
+use orbweaver_log::{Record, TopicPartition};
 use orbweaver_messages::{CrawlDefinition, Scope, crawl_key, decode, encode, topic};
 use orbweaver_normalizer_dedup::{LinkEnd, Tally};
 use std::sync::Arc;
@@ -97,6 +98,25 @@ fn a_wider_scope_goes_by_what_seeds_brought_into_the_narrow_one() {
     redefine(&mut world, &mut life, |definition| definition.scope = Scope::Site);
     found(&mut world, &mut life, 1, &links);
     assert_eq!((tally.get(LinkEnd::OutOfScope), passed(&world).len()), (3, 3));
+}
+
+#[test]
+fn a_crawl_that_was_deleted_pins_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut other = World::new(2);
+    other.define("default", Scope::Any, None);
+    let mut world = World { partitions: 4, ..other };
+    world.append(Record {
+        place: TopicPartition::new(topic::CONTROL, 0),
+        key: Some(crawl_key("default").into()),
+        value: None,
+        headers: vec![],
+        timestamp_ms: 1,
+    });
+    world.define("default", Scope::Any, None);
+    let mut life = Life::begin(&world, directory.path());
+    found(&mut world, &mut life, 1, &["https://example.org/a"]);
+    assert_eq!(passed(&world), [("/a".to_owned(), 1, 2)]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, reason = "a test says what it expects")]
 
 mod awaited;
+mod bounds;
 mod changed;
 mod crashes;
 mod examples;

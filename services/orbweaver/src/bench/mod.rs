@@ -39,12 +39,12 @@ fn crawl(args: &BenchCrawlArgs) -> Result<(), Failure> {
     let folder = std::env::temp_dir().join(format!("orbweaver-bench-{}", std::process::id()));
     let wget2 = !args.alone && Command::new("wget2").arg("--version").stdout(Stdio::null()).status().is_ok();
     println!(
-        "web: {} pages of {} bytes and {} links on one host{}, {} requests at once, no rate; sync: handed to the system \
-         before each acknowledgement, to disk every second",
+        "web: {} pages of {} bytes and {} links on one host{}, {} requests in flight, no rate limit; durability: \
+         written to the system before each acknowledgement, synced to disk every second",
         args.pages,
         args.bytes,
         args.links,
-        if args.alike { ", which differ in numbers alone" } else { "" },
+        if args.alike { ", which differ only in numbers" } else { "" },
         args.concurrency
     );
     let mut ours = vec![];
@@ -66,10 +66,14 @@ fn crawl(args: &BenchCrawlArgs) -> Result<(), Failure> {
     for (name, runs) in [("traps off", &untrapped), ("wget2", &theirs)].into_iter().filter(|(_, runs)| !runs.is_empty())
     {
         let other = report(name, runs);
-        println!("ratio to {name}: {:.2} of its pages/s, {:.2} of its CPU a page", mine.0 / other.0, mine.1 / other.1);
+        println!(
+            "ratio to {name}: {:.2} of its pages/s, {:.2} of its CPU per page",
+            mine.0 / other.0,
+            mine.1 / other.1
+        );
     }
     if !wget2 && !args.alone {
-        println!("wget2 is not installed: nothing to compare with");
+        println!("wget2 is not installed: no comparison");
     }
     Ok(())
 }
@@ -96,7 +100,7 @@ fn serve(args: &BenchCrawlArgs) -> Result<(), Failure> {
 
 /// Starts a web in a separate process, passes its address to `run`, and stops it.
 fn with_server(args: &BenchCrawlArgs, run: impl FnOnce(&str) -> Result<Run, Failure>) -> Result<Run, Failure> {
-    let failed = |error: std::io::Error| Failure::Failed(format!("the web to be crawled cannot be started: {error}"));
+    let failed = |error: std::io::Error| Failure::Failed(format!("the generated web cannot be started: {error}"));
     let program = std::env::current_exe().map_err(failed)?;
     let mut server = Command::new(program)
         .args(["bench", "serve"])
@@ -178,7 +182,8 @@ fn report(name: &str, runs: &[Run]) -> (f64, f64) {
     let rss = median(runs.iter().map(|run| run.used.peak_rss_bytes as f64 / 1e6));
     let pages = runs.first().map(|run| run.pages).unwrap_or_default();
     println!(
-        "{name:>10}: {speed:>8.0} pages/s  {cpu:>6.0} µs CPU a page  {rss:>5.0} MB  ({pages} pages, median of {} runs)",
+        "{name:>10}: {speed:>8.0} pages/s  {cpu:>6.0} µs CPU per page  {rss:>5.0} MB  \
+         ({pages} pages, median of {} runs)",
         runs.len()
     );
     (speed, cpu)
@@ -190,7 +195,7 @@ fn report_services(summary: &Summary) {
     services.sort_by(|a, b| b.1.total_cmp(a.1));
     let known: f64 = services.iter().map(|(_, seconds)| **seconds).sum();
     let line = |name: &str, seconds: f64| {
-        println!("{name:>24} {:>6.1} µs CPU a page", seconds * 1e6 / summary.pages.max(1) as f64);
+        println!("{name:>24} {:>6.1} µs CPU per page", seconds * 1e6 / summary.pages.max(1) as f64);
     };
     for (name, seconds) in services {
         line(name, *seconds);

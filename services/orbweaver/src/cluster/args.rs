@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
-use orbweaver_log::{RECORD_LIMIT, RECORD_LIMITS, kafka::GroupProtocol};
+use orbweaver_log::{MAX_PARTITIONS, RECORD_LIMIT, RECORD_LIMITS, kafka::GroupProtocol};
 use orbweaver_url::Policy;
 
 use crate::cli::Extent;
@@ -22,18 +22,18 @@ pub struct Cluster {
 /// Kafka options other than the brokers.
 #[derive(Debug, Clone, Args)]
 pub struct Kafka {
-    /// What the names of topics and groups begin with; one prefix is one pipeline.
+    /// Prefix of the names of topics and groups; each pipeline has its own.
     #[arg(long, value_name = "NAME", env = "ORBWEAVER_KAFKA__PREFIX", default_value = "crawl")]
     pub prefix: String,
     /// Group protocol: `consumer` (Kafka 4 and above) or `classic`.
     #[arg(long, value_name = "PROTOCOL", env = "ORBWEAVER_KAFKA__GROUP_PROTOCOL", default_value_t = GroupProtocol::Consumer)]
     pub group_protocol: GroupProtocol,
-    /// Largest record, as configured for the services: 512KiB to 64MiB.
+    /// Maximum size of a record, as configured for the services: 512KiB to 64MiB.
     #[arg(long, value_name = "SIZE", env = "ORBWEAVER_KAFKA__RECORD_LIMIT", default_value = "16MiB", value_parser = record_limit)]
     pub record_limit: usize,
-    /// A property of librdkafka, mainly for TLS and SASL (may be repeated). ORBWEAVER_KAFKA__PROPERTIES__NAME also sets
-    /// one, and ORBWEAVER_KAFKA__PROPERTIES__NAME_FILE one whose value is in a file: the only ways for secrets, since
-    /// every user of the machine can see this command line.
+    /// Property of librdkafka, mainly for TLS and SASL (may be repeated). Set secrets by the environment variable
+    /// ORBWEAVER_KAFKA__PROPERTIES__NAME, or ORBWEAVER_KAFKA__PROPERTIES__NAME_FILE for a value in a file: every user
+    /// of the machine can see the command line.
     // Parsed later: an error of clap repeats the text, which may be a secret.
     #[arg(short = 'X', value_name = "KEY=VALUE")]
     pub property: Vec<String>,
@@ -52,7 +52,18 @@ impl Default for Kafka {
 
 fn record_limit(text: &str) -> Result<usize, String> {
     let bytes = text.parse::<bytesize::ByteSize>().ok().and_then(|size| usize::try_from(size.as_u64()).ok());
-    bytes.filter(|bytes| RECORD_LIMITS.contains(bytes)).ok_or_else(|| "allowed is 512KiB to 64MiB".to_owned())
+    bytes.filter(|bytes| RECORD_LIMITS.contains(bytes)).ok_or_else(|| "expected a size from 512KiB to 64MiB".to_owned())
+}
+
+/// Maximum length of a crawl's name, in bytes: seeds with a longer one become dead letters.
+const MAX_CRAWL_BYTES: usize = 200;
+
+/// Checks the name of a new crawl.
+pub(crate) fn crawl_name(text: &str) -> Result<String, String> {
+    let is_allowed = (1..=MAX_CRAWL_BYTES).contains(&text.len()) && !text.chars().any(char::is_control);
+    is_allowed
+        .then(|| text.to_owned())
+        .ok_or_else(|| format!("expected 1 to {MAX_CRAWL_BYTES} bytes, no control characters"))
 }
 
 /// Arguments of `orbweaver seed`.
@@ -75,9 +86,10 @@ pub struct SeedArgs {
 /// Arguments of `orbweaver status`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Exit codes: 0 shown (with --wait: complete, or at caps), 65 (with --wait) the same with dead letters that were not replayed
-(URLs that ended as `stuck` are among them, and counted: `orbweaver dead-letters list --stuck` shows them),
-74 the log failed, 75 the time of --max-time was up before it was complete.")]
+Exit codes: 0 shown (with --wait: complete, or only capped URLs are left), 65 (with --wait) as 0, but with dead letters
+that were not replayed (including URLs that ended as `stuck`: `orbweaver dead-letters list --stuck` shows them),
+74 the log failed, or (with --wait) records were deleted before they were processed,
+75 --max-time was reached before completion.")]
 pub struct StatusArgs {
     /// Refresh every two seconds, until interrupted.
     #[arg(long, conflicts_with_all = ["wait", "json"])]
@@ -107,7 +119,7 @@ pub struct ScopeArgs {
 /// Subcommands of `orbweaver scope`.
 #[derive(Debug, Subcommand)]
 pub enum ScopeVerb {
-    /// Show the definition of a crawl that applies, and its version.
+    /// Show the definition that applies to a crawl, and its version.
     Show {
         /// Name of the crawl.
         #[arg(value_name = "NAME", default_value = crate::crawl::CRAWL)]
@@ -121,10 +133,11 @@ pub enum ScopeVerb {
     },
     /// Change the definition of a crawl while it runs; options that are not given keep their values.
     #[command(after_help = "\
-All services go by the new definition within seconds, without a restart. What waits and is outside now is not fetched; what was
-left out before is met again only when a page that links to it is fetched.
+All services use the new definition within seconds, without a restart. Queued URLs that are out of scope now are not
+fetched. URLs that were out of scope before are discovered again only when a page that links to them is fetched.
 
-Exit codes: 0 it applies, 64 it may not be changed so, 74 the log failed, 75 another change came first: nothing was changed.")]
+Exit codes: 0 the change applies, 64 the change is not allowed, 74 the log failed,
+75 another change came first: nothing was changed.")]
     Set(Box<ScopeSet>),
 }
 
@@ -140,10 +153,10 @@ pub struct ScopeSet {
     /// Change it only if this version applies, as shown by `scope show`.
     #[arg(long, value_name = "VERSION")]
     pub expect: Option<u64>,
-    /// What counts as the same page. It cannot change: a policy other than that of the crawl's creation is rejected.
+    /// Canonicalization policy. Fixed when the crawl is created: any other policy is rejected.
     #[arg(long, value_name = "POLICY")]
     pub canonical: Option<Policy>,
-    /// A domain whose hosts are sites of their own (may be repeated). It cannot change either.
+    /// Domain whose hosts count as separate sites (may be repeated). Fixed as well: any other list is rejected.
     #[arg(long, value_name = "DOMAIN")]
     pub wide_domain: Vec<String>,
     #[command(flatten)]
@@ -165,16 +178,16 @@ pub enum TopicsVerb {
     /// Create the topics that are missing, and the crawl `default`; existing ones are not changed.
     Create {
         /// Partitions of every topic: a power of two up to 16384. It cannot change later.
-        #[arg(long, value_name = "N", default_value_t = 16)]
+        #[arg(long, value_name = "N", default_value_t = 16, value_parser = partitions)]
         partitions: u32,
-        /// Replicas of every record [default: that of the brokers].
-        #[arg(long, value_name = "N")]
+        /// Replicas of every record [default: the setting of the brokers].
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
         replication: Option<u16>,
         #[command(flatten)]
         #[allow(missing_docs)]
         cluster: Cluster,
     },
-    /// Report everything about the topics that would lose records or stop a service, and how to fix it.
+    /// Report all problems of topics that would lose records or stop a service, and how to fix them.
     Check {
         #[command(flatten)]
         #[allow(missing_docs)]
@@ -188,6 +201,12 @@ pub enum TopicsVerb {
     },
 }
 
+fn partitions(text: &str) -> Result<u32, String> {
+    let partitions = text.parse().ok().filter(|partitions: &u32| partitions.is_power_of_two());
+    let partitions = partitions.filter(|partitions| *partitions <= MAX_PARTITIONS);
+    partitions.ok_or_else(|| format!("expected a power of two up to {MAX_PARTITIONS}: 1, 2, 4, 8, 16, …"))
+}
+
 /// Arguments of `orbweaver consumers`.
 #[derive(Debug, Args)]
 pub struct ConsumersArgs {
@@ -199,7 +218,7 @@ pub struct ConsumersArgs {
 /// Subcommands of `orbweaver consumers`.
 #[derive(Debug, Subcommand)]
 pub enum ConsumersVerb {
-    /// Show the declared groups and how many records each keeps.
+    /// Show the declared groups, and the number of records retained for each.
     List {
         /// Print JSON, one line per group and topic.
         #[arg(long)]
@@ -208,12 +227,13 @@ pub enum ConsumersVerb {
         #[allow(missing_docs)]
         cluster: Cluster,
     },
-    /// Declare a consumer group: documents that it has not committed are kept from now on.
+    /// Declare a consumer group: from now on, documents are retained until it has committed them. May wait half a
+    /// minute for deletions in progress.
     Add {
         /// Name of the group; its `group.id` is PREFIX.GROUP.
         #[arg(value_name = "GROUP")]
         group: String,
-        /// Start position in partitions without a commit of the group: the oldest document that is held, or the log
+        /// Start position in partitions without a commit of the group: the oldest retained document, or the log
         /// end.
         #[arg(long, value_enum, default_value_t = From::Start)]
         from: From,
@@ -221,7 +241,7 @@ pub enum ConsumersVerb {
         #[allow(missing_docs)]
         cluster: Cluster,
     },
-    /// Remove a declared group, or a collector that will not resume: it keeps no more records.
+    /// Remove a declared group, or that of a collector that will not resume: records are no longer retained for it.
     Remove {
         /// Name of the group.
         #[arg(value_name = "GROUP")]
@@ -235,7 +255,7 @@ pub enum ConsumersVerb {
 /// Start position of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum From {
-    /// The first record that is held.
+    /// The oldest retained record.
     Start,
     /// The log end.
     End,
@@ -252,24 +272,24 @@ pub struct DeadLettersArgs {
 /// Subcommands of `orbweaver dead-letters`.
 #[derive(Debug, Subcommand)]
 pub enum DeadLettersVerb {
-    /// Show records that could not be processed, with the reason. One JSON line each, oldest first.
+    /// Show records that could not be processed, with the reason, oldest first, one JSON line per record.
     List {
         /// Maximum number of dead letters to show.
         #[arg(long, value_name = "N", default_value_t = 100)]
         limit: usize,
-        /// Only URLs that ended as `stuck`: their dispatches were lost again and again.
+        /// Show only URLs that ended as `stuck`: their dispatches were lost repeatedly.
         #[arg(long)]
         stuck: bool,
         #[command(flatten)]
         #[allow(missing_docs)]
         cluster: Cluster,
     },
-    /// Append records to their original topic again, after the cause has been fixed.
+    /// Append dead letters to their original topics again, after the cause has been fixed.
     Replay {
-        /// Dead letters to replay, named as by `list`: PARTITION:OFFSET.
+        /// IDs of the dead letters to replay, as shown by `list`: PARTITION:OFFSET.
         #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all", value_parser = id)]
         ids: Vec<(u32, u64)>,
-        /// Replay all that were not replayed before.
+        /// Replay all dead letters that were not replayed before.
         #[arg(long)]
         all: bool,
         #[command(flatten)]
@@ -279,7 +299,37 @@ pub enum DeadLettersVerb {
 }
 
 fn id(text: &str) -> Result<(u32, u64), String> {
-    let wrong = "a dead letter is named PARTITION:OFFSET, as `orbweaver dead-letters list` shows it";
+    let wrong = "expected PARTITION:OFFSET, as shown by `orbweaver dead-letters list`";
     let (partition, offset) = text.split_once(':').ok_or(wrong)?;
     Ok((partition.parse().map_err(|_| wrong)?, offset.parse().map_err(|_| wrong)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use crate::cli::Cli;
+
+    #[test]
+    fn seeds_of_a_crawl_with_an_allowed_name_are_no_dead_letters() {
+        for (name, is_allowed) in [("docs", true), ("", false), ("a\nb", false), (&*"x".repeat(201), false)] {
+            let words = ["orbweaver", "crawl", "example.org", "--brokers", "localhost:9", "--crawl", name];
+            assert_eq!(Cli::try_parse_from(words).is_ok(), is_allowed, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_number_of_partitions_that_is_not_allowed_is_refused_before_the_brokers_are_asked() {
+        let create = |partitions: &str| {
+            let words = ["orbweaver", "topics", "create", "--brokers", "localhost:9", "--partitions", partitions];
+            Cli::try_parse_from(words).map(drop).map_err(|error| error.to_string())
+        };
+        for partitions in ["1", "16", "16384"] {
+            assert_eq!(create(partitions), Ok(()));
+        }
+        for partitions in ["0", "3", "32768", "many"] {
+            let error = create(partitions).unwrap_err();
+            assert!(error.contains("power of two up to 16384"), "{partitions}: {error}");
+        }
+    }
 }

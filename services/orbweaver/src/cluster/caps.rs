@@ -26,16 +26,18 @@ pub struct CappedCrawl {
 }
 
 impl CappedCrawl {
-    /// Describes the crawl in words.
+    /// Describes the crawl in words. After `scope set` no results are kept for a collector that ended at the cap.
     #[must_use]
     pub fn text(&self) -> String {
         let Self { crawl, pages, max_pages, at_cap } = self;
         let (pages, max) = (number(*pages), number(*max_pages));
         match at_cap {
             true => format!(
-                "crawl `{crawl}` is at its cap: {pages} pages of {max}; `orbweaver scope set {crawl} --max-pages N` lets it go on"
+                "crawl `{crawl}` is at its cap: {pages} of {max} pages; to continue, raise --max-pages in the command \
+                 that collects its results (`orbweaver crawl --brokers … --out`), or with \
+                 `orbweaver scope set {crawl}` if none does"
             ),
-            false => format!("crawl `{crawl}`: {pages} pages of {max} at most"),
+            false => format!("crawl `{crawl}`: {pages} of at most {max} pages"),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use orbweaver_log::{Log, Offset, Record, TopicPartition, kafka::KafkaLog};
+use orbweaver_log::{Bounds, Commit, Log, Offset, Record, TopicPartition, kafka::KafkaLog};
 use orbweaver_messages::{
     CONSUMERS_KEY, ConsumerGroup, ConsumerGroups, Topic, encode,
     topic::{self, CONTROL},
@@ -11,6 +11,7 @@ use orbweaver_messages::{
 use orbweaver_scope::{Consumers, DEFINITIONS_PARTITION};
 use orbweaver_stage::{Clock as _, SystemClock};
 use serde::Serialize;
+use tokio::time::{Instant, sleep};
 
 use super::{
     args::{ConsumersArgs, ConsumersVerb, From},
@@ -20,15 +21,17 @@ use super::{
 use crate::{
     crawl::{definition, progress::number},
     exit::Failure,
-    export::rfc3339,
+    export::{self, rfc3339},
     tools::{json_line, to_stdout},
 };
 
 /// Maximum number of attempts at a change while others change the declaration at the same time.
 const TRIES: u32 = 20;
-/// Delay between a first commit and the check whether the log start has passed it: a deletion may have begun before the
-/// group was declared.
+/// Time after which all sweeps consider a new declaration (a quarter of a second and some margin).
 const SETTLE: Duration = Duration::from_secs(1);
+/// Time after which deletions have ended that began without considering a new declaration: 20 s per partition and
+/// [`SETTLE`], and 15 s for a request that is still with a broker then.
+const SWEPT: Duration = Duration::from_secs(36);
 /// Maximum length of a group's name, in bytes.
 const MAX_NAME: usize = 200;
 
@@ -51,10 +54,10 @@ pub fn run(args: &ConsumersArgs) -> Result<(), Failure> {
                 let group = without_prefix(group, &cluster.kafka.prefix);
                 if !remove(&log, group).await? {
                     return Err(Failure::Usage(format!(
-                        "the group `{group}` is not declared; `orbweaver consumers list` shows those that are"
+                        "the group `{group}` is not declared; `orbweaver consumers list` shows the declared groups"
                     )));
                 }
-                to_stdout(|out| writeln!(out, "removed the group `{group}`: it keeps no records any more"))
+                to_stdout(|out| writeln!(out, "removed the group `{group}`: records are no longer retained for it"))
             }
         }
     })
@@ -70,11 +73,14 @@ fn group_of_users<'a>(group: &'a str, prefix: &str) -> Result<&'a str, Failure> 
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     if name.is_empty() || name.len() > MAX_NAME || !name.bytes().all(allowed) {
         return Err(Failure::Usage(format!(
-            "the group `{group}`: allowed are 1 to {MAX_NAME} letters, digits, `.`, `_` and `-`"
+            "the group name `{group}` is invalid: expected 1 to {MAX_NAME} letters, digits, `.`, `_` and `-`"
         )));
     }
-    if topic::groups().contains_key(name) || topic::collectors().contains_key(name) || name == REPLAY_GROUP {
-        return Err(Failure::Usage(format!("the group `{name}` is one of the pipeline's own; choose another name")));
+    let is_collector = name.strip_prefix(export::GROUP).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
+    if topic::groups().contains_key(name) || is_collector || name == REPLAY_GROUP {
+        return Err(Failure::Usage(format!(
+            "the group `{name}` is one of the pipeline's own groups; choose another name"
+        )));
     }
     Ok(name)
 }
@@ -84,13 +90,21 @@ fn topics_for_users() -> Vec<Topic> {
     topic::topics().iter().filter(|described| described.users).map(|described| described.topic).collect()
 }
 
-/// Declares a group: from now on its commits keep the records of these topics.
+/// Declares a group: from now on its commits keep the records of these topics. Returns `false` if it was declared.
 ///
 /// # Errors
 /// Fails if the log fails.
-pub async fn declare(log: &dyn Log, group: &str, topics: &[Topic]) -> Result<(), Failure> {
+pub async fn declare(log: &dyn Log, group: &str, topics: &[Topic]) -> Result<bool, Failure> {
     let now = SystemClock.now();
-    change(log, |consumers| consumers.with(group, topics, now)).await.map(drop)
+    change(log, |consumers| consumers.with(group, topics, now)).await
+}
+
+/// Returns `true` if the group is declared.
+///
+/// # Errors
+/// Fails if the log fails.
+pub async fn is_declared(log: &dyn Log, group: &str) -> Result<bool, Failure> {
+    Ok(declared(log).await?.groups().iter().any(|declared| declared.group == group))
 }
 
 /// Removes a declared group; returns `false` if it was not declared.
@@ -119,7 +133,7 @@ async fn change(log: &dyn Log, edit: impl Fn(&Consumers) -> Option<ConsumerGroup
         };
         log.append(vec![record]).await.map_err(failed)?;
     }
-    let message = "others change the declared groups at the same time; give the command again";
+    let message = "other commands keep changing the declared groups; repeat the command";
     Err(Failure::Stopped(message.to_owned()))
 }
 
@@ -130,57 +144,100 @@ async fn declared(log: &dyn Log) -> Result<Consumers, Failure> {
 }
 
 async fn add(log: &KafkaLog, group: &str, from: From) -> Result<(), Failure> {
-    // Declared first: without a commit the group keeps everything, so no record is deleted while its start is
-    // committed.
     let topics = topics_for_users();
-    declare(log, group, &topics).await?;
-    let mut begun = 0;
-    loop {
-        let missing = to_begin(log, group, &topics, from).await?;
-        if missing.is_empty() && begun > 0 {
-            break;
-        }
-        begun += 1;
-        if !missing.is_empty() {
-            log.begin_group(group, missing).await.map_err(|error| {
-                Failure::Failed(format!(
-                    "the group `{group}` is declared, but its start cannot be committed: {error}; while it has members, \
-                     only they can commit: stop them, and give the command again"
-                ))
-            })?;
-        }
-        tokio::time::sleep(SETTLE).await;
-    }
+    let known_for = if declare(log, group, &topics).await? { Duration::ZERO } else { known_for(log, group).await? };
+    let begin = async |starts: Vec<(TopicPartition, Offset)>| {
+        log.begin_group(group, starts).await.map_err(|error| {
+            Failure::Failed(format!(
+                "the group `{group}` is declared, but its start position cannot be committed: {error}; while it has \
+                 members, only they can commit: stop them, and repeat the command"
+            ))
+        })
+    };
+    settle(log, &Start { group, topics: &topics, from, known_for }, begin).await?;
     let names = topics.iter().map(|topic| log.topic_name(*topic)).collect::<Vec<_>>().join(", ");
     to_stdout(|out| {
         writeln!(
             out,
-            "declared the group `{group}`: records of {names} are kept until it has committed them; consume with group.id={}",
+            "declared the group `{group}`: records of {names} are retained until it has committed them; consume with \
+             group.id={}",
             log.group_name(group)
         )
     })
 }
 
-/// Returns start positions for the partitions in which the group has no commit, or one outside of the log.
-async fn to_begin(
-    log: &dyn Log,
-    group: &str,
-    topics: &[Topic],
+/// Returns the time since which a group has been declared.
+async fn known_for(log: &dyn Log, group: &str) -> Result<Duration, Failure> {
+    let declared = declared(log).await?;
+    let at = declared.groups().iter().find(|known| known.group == group).map(|known| known.declared_at_ms);
+    let elapsed = at.map_or(0, |at| SystemClock.now().saturating_sub(at));
+    Ok(Duration::from_millis(u64::try_from(elapsed).unwrap_or_default()))
+}
+
+/// Start of a declared group.
+struct Start<'a> {
+    group: &'a str,
+    topics: &'a [Topic],
     from: From,
-) -> Result<Vec<(TopicPartition, Offset)>, Failure> {
-    let places = places(log, topics)?;
-    let commits = log.committed(group, &places).await.map_err(failed)?;
-    let bounds = log.all_bounds(&places).await.map_err(failed)?;
-    let all = places.into_iter().zip(commits).zip(bounds);
-    let missing = all.filter_map(|((place, commit), bounds)| {
-        let stands = commit.is_some_and(|commit| (bounds.start..=bounds.end).contains(&commit.offset));
-        let begin = match from {
-            From::Start => bounds.start,
-            From::End => bounds.end,
-        };
-        (!stands).then_some((place, begin))
-    });
-    Ok(missing.collect())
+    /// Time since which it has been declared.
+    known_for: Duration,
+}
+
+/// Commits the start of a declared group with `begin`, until no deletion can pass it. Until its start is committed, the
+/// group keeps everything, except from a sweep that has read the declarations before: that one deletes at most what was
+/// there when it read them.
+async fn settle(
+    log: &dyn Log,
+    start: &Start<'_>,
+    mut begin: impl AsyncFnMut(Vec<(TopicPartition, Offset)>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let begun = Instant::now();
+    let places = places(log, start.topics)?;
+    let mut announced = false;
+    if start.known_for < SWEPT {
+        sleep(SETTLE).await;
+    }
+    let deletable = log.all_bounds(&places).await.map_err(failed)?;
+    loop {
+        let commits = log.committed(start.group, &places).await.map_err(failed)?;
+        let bounds = log.all_bounds(&places).await.map_err(failed)?;
+        let starts: Vec<_> =
+            commits.iter().zip(&bounds).map(|(commit, bounds)| standing_in(commit.as_ref(), *bounds)).collect();
+        let missing = places.iter().zip(&starts).zip(&bounds).filter(|((_, starts), _)| starts.is_none());
+        let missing: Vec<_> = missing.map(|((place, _), bounds)| (*place, start.from.offset(*bounds))).collect();
+        if !missing.is_empty() {
+            begin(missing).await?;
+            continue;
+        }
+        let is_final = |(starts, before): (&Option<Offset>, &Bounds)| starts.is_some_and(|starts| starts >= before.end);
+        let left = SWEPT.saturating_sub(start.known_for + begun.elapsed());
+        if left.is_zero() || starts.iter().zip(&deletable).all(is_final) {
+            return Ok(());
+        }
+        if !std::mem::replace(&mut announced, true) {
+            eprintln!(
+                "declared the group `{}`; waiting {} s for deletions in progress, which may pass its start position \
+                 (if interrupted, the group stays declared: repeat the command)",
+                start.group,
+                left.as_secs() + 1
+            );
+        }
+        sleep(SETTLE).await;
+    }
+}
+
+/// Returns the commit of a group in a partition; `None` if there is none, or one outside of the log.
+fn standing_in(commit: Option<&Commit>, bounds: Bounds) -> Option<Offset> {
+    commit.map(|commit| commit.offset).filter(|offset| (bounds.start..=bounds.end).contains(offset))
+}
+
+impl From {
+    fn offset(self, bounds: Bounds) -> Offset {
+        match self {
+            Self::Start => bounds.start,
+            Self::End => bounds.end,
+        }
+    }
 }
 
 fn places(log: &dyn Log, topics: &[Topic]) -> Result<Vec<TopicPartition>, Failure> {
@@ -218,11 +275,14 @@ async fn list(log: &KafkaLog, json: bool) -> Result<(), Failure> {
     if shown.is_empty() {
         return to_stdout(|out| writeln!(out, "no group is declared"));
     }
-    let head = format!("{:<28}{:<22}{:>14}{:>16}  {}", "group.id", "topic", "lag", "without commit", "declared");
+    let width =
+        |column: fn(&Shown) -> &str| shown.iter().map(|shown| column(shown).len() + 2).max().unwrap_or_default();
+    let (group, name) = (width(|shown| &shown.group_id).max(28), width(|shown| &shown.topic).max(22));
+    let head = format!("{:<group$}{:<name$}{:>14}{:>16}  {}", "group.id", "topic", "lag", "without commit", "declared");
     to_stdout(|out| {
         writeln!(out, "{head}")?;
         shown.iter().try_for_each(|Shown { group_id, topic, lag, without_commit, declared_at, .. }| {
-            writeln!(out, "{group_id:<28}{topic:<22}{:>14}{without_commit:>16}  {declared_at}", number(*lag))
+            writeln!(out, "{group_id:<group$}{topic:<name$}{:>14}{without_commit:>16}  {declared_at}", number(*lag))
         })
     })
 }
@@ -232,8 +292,8 @@ async fn standing(log: &KafkaLog, group: &ConsumerGroup, topic: Topic) -> Result
     let commits = log.committed(&group.group, &places).await.map_err(failed)?;
     let bounds = log.all_bounds(&places).await.map_err(failed)?;
     let behind = commits.iter().zip(&bounds).map(|(commit, bounds)| {
-        let stands = commit.as_ref().map_or(bounds.start, |commit| commit.offset.max(bounds.start));
-        bounds.end.saturating_sub(stands)
+        let starts = commit.as_ref().map_or(bounds.start, |commit| commit.offset.max(bounds.start));
+        bounds.end.saturating_sub(starts)
     });
     Ok(Shown {
         group: group.group.clone(),
@@ -251,19 +311,70 @@ fn failed(error: impl std::fmt::Display) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use orbweaver_log::{Cleanup, MemoryLog, TopicSpec};
+    use orbweaver_messages::topic::DOCUMENTS;
+
     use super::*;
+
+    const PLACE: TopicPartition = TopicPartition { topic: DOCUMENTS, partition: 0 };
+
+    async fn five_documents() -> MemoryLog {
+        let log = MemoryLog::new(&[TopicSpec::new(DOCUMENTS, 1, Cleanup::Delete)]);
+        let record = Record { place: PLACE, key: None, value: Some("{}".into()), headers: vec![], timestamp_ms: 0 };
+        log.append(vec![record; 5]).await.unwrap();
+        log
+    }
+
+    async fn commit(log: &MemoryLog, starts: Vec<(TopicPartition, Offset)>) {
+        let mut member = log.consumer("indexer", &[DOCUMENTS]).unwrap();
+        let commits = starts.into_iter().map(|(place, offset)| (place, Commit { offset, metadata: String::new() }));
+        member.commit(commits.collect()).await.unwrap();
+        member.close().await.unwrap();
+    }
+
+    /// Settles the start of a group while deletions that began earlier pass it. Returns its commit and the time that
+    /// it took.
+    async fn settled(from: From, known_for: Duration, deletions: &[Offset]) -> (Offset, Duration) {
+        let (log, begun) = (five_documents().await, Instant::now());
+        let mut deletions = deletions.iter();
+        let begin = async |starts: Vec<(TopicPartition, Offset)>| {
+            commit(&log, starts).await;
+            if let Some(before) = deletions.next() {
+                log.delete_below(PLACE, *before).await.unwrap();
+            }
+            Ok::<_, Failure>(())
+        };
+        settle(&log, &Start { group: "indexer", topics: &[DOCUMENTS], from, known_for }, begin).await.unwrap();
+        let committed = log.committed("indexer", &[PLACE]).await.unwrap();
+        (committed[0].as_ref().unwrap().offset, begun.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_start_is_final_once_no_deletion_can_pass_it_any_more() {
+        let (committed, took) = settled(From::Start, Duration::ZERO, &[2, 4]).await;
+        assert!(committed == 4 && took >= SWEPT, "{committed} after {took:?}");
+        // What was there when the group was declared may be deleted, and nothing else.
+        let (committed, took) = settled(From::End, Duration::ZERO, &[]).await;
+        assert!(committed == 5 && took < 2 * SETTLE, "{committed} after {took:?}");
+        let (committed, took) = settled(From::Start, SWEPT, &[]).await;
+        assert!(committed == 0 && took < SETTLE, "{committed} after {took:?}");
+        let (_, took) = settled(From::Start, SWEPT / 2, &[]).await;
+        assert!((SWEPT / 2..SWEPT).contains(&took), "{took:?}");
+    }
 
     #[test]
     fn a_group_of_users_has_a_name_of_its_own_with_or_without_the_prefix() {
         assert_eq!(group_of_users("indexer", "crawl").unwrap(), "indexer");
         assert_eq!(group_of_users("crawl.indexer", "crawl").unwrap(), "indexer");
         assert_eq!(group_of_users("crawler", "crawl").unwrap(), "crawler");
+        assert_eq!(group_of_users("exporters", "crawl").unwrap(), "exporters");
         for (wrong, says) in [
             ("", "1 to 200 letters"),
             ("a b", "1 to 200 letters"),
             ("crawl.", "1 to 200 letters"),
             ("frontier", "pipeline's own"),
             ("crawl.exporter", "pipeline's own"),
+            ("exporter-docs-0123456789ab", "pipeline's own"),
             ("dead-letters-replay", "pipeline's own"),
         ] {
             let error = group_of_users(wrong, "crawl").unwrap_err();

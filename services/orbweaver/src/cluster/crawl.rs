@@ -1,25 +1,22 @@
 //! `orbweaver crawl --brokers`: defines a crawl, seeds it, collects its results, and watches the pipeline to its end.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use orbweaver_log::Log;
 use orbweaver_messages::{CrawlDefinition, topic, topic::CONTROL};
+use orbweaver_scope::Version;
 use orbweaver_stage::{
     Clock as _, SystemClock,
     completion::{Declared, Reading},
 };
 use orbweaver_store::{CqlStore, StoreMetrics};
 use orbweaver_url::Policy;
-use tokio_util::sync::CancellationToken;
 
 use super::{
+    collector::Collecting,
     connection::{block_on, connect, cql_config},
-    consumers, seed,
+    seed,
     standing::Status,
     status::Watch,
 };
@@ -28,12 +25,12 @@ use crate::{
     crawl::{
         CRAWL,
         definition::{self, Revised},
+        prepare::check_readable,
         progress::{duration, number},
         settings::{Settings, wide_domains},
     },
-    durable::create_folder,
     exit::Failure,
-    export::{self, ExportView, Exporter},
+    export,
 };
 
 /// Interval between two offset snapshots.
@@ -47,6 +44,9 @@ const PLAIN_EVERY: Duration = Duration::from_secs(10);
 /// Fails if the arguments are wrong, the log fails, or the command is stopped before the crawl is complete.
 pub fn run(args: &CrawlArgs, brokers: &str) -> Result<(), Failure> {
     check(args)?;
+    if let Some(seeds) = &args.seeds {
+        check_readable(seeds)?;
+    }
     let name = args.crawl.as_deref().unwrap_or(CRAWL);
     // Only validates the arguments.
     Settings::new(args, vec![])?;
@@ -58,9 +58,13 @@ pub fn run(args: &CrawlArgs, brokers: &str) -> Result<(), Failure> {
             CqlStore::connect(config, metrics).await.map_err(failed)?;
         }
         let collecting = begin(&log, args, name).await?;
-        let seeds = seed::write(&log, &args.urls, args.seeds.as_deref(), name).await?;
-        eprintln!("crawl `{name}`: {seeds} seeds");
-        let end = watch(&log, name, args.max_time, collecting.as_ref()).await;
+        let end = match seed::write(&log, &args.urls, args.seeds.as_deref(), name).await {
+            Ok(seeds) => {
+                eprintln!("crawl `{name}`: {seeds} seeds");
+                watch(&log, name, args.max_time, collecting.as_ref()).await
+            }
+            Err(error) => Err(error),
+        };
         if let Some(collecting) = collecting {
             collecting.end(&log, end.as_ref().ok()).await?;
         }
@@ -72,7 +76,7 @@ pub fn run(args: &CrawlArgs, brokers: &str) -> Result<(), Failure> {
 fn check(args: &CrawlArgs) -> Result<(), Failure> {
     seed::check(&args.urls)?;
     let settings = [
-        ("--demo", args.demo, "it runs in one process"),
+        ("--demo", args.demo, "the demonstration runs in one process"),
         ("--rate", args.rate.is_some(), "set `rate_limiter.rate` of the services"),
         ("--concurrency", args.concurrency.is_some(), "set `fetcher.concurrency` of the services"),
         ("--user-agent", args.user_agent.is_some(), "set `fetcher.user_agent` of the services"),
@@ -85,25 +89,27 @@ fn check(args: &CrawlArgs) -> Result<(), Failure> {
     ];
     let given = settings.iter().find(|(_, given, _)| *given);
     given.map_or(Ok(()), |(option, _, instead)| {
-        Err(Failure::Usage(format!("{option} does not go with --brokers: {instead}")))
+        Err(Failure::Usage(format!("{option} cannot be used with --brokers: {instead}")))
     })
 }
 
 /// Begins to collect if `--out` is given, then defines the crawl: a raised cap applies only once the collector's group
 /// is declared, so that no result is deleted before it is collected.
-async fn begin(log: &dyn Log, args: &CrawlArgs, name: &str) -> Result<Option<Collecting>, Failure> {
+pub(super) async fn begin(log: &dyn Log, args: &CrawlArgs, name: &str) -> Result<Option<Collecting>, Failure> {
     let new = new_definition(log, args, name).await?;
     let collecting = match &args.out {
         Some(out) => Some(Collecting::begin(log, out, name).await?),
         None => None,
     };
-    if let Err(error) = define(log, args, name, new.as_ref()).await {
-        if let Some(collecting) = collecting {
-            collecting.end(log, None).await?;
+    match define(log, args, name, new.as_ref()).await {
+        Ok(version) => Ok(collecting.map(|collecting| collecting.with_version(version))),
+        Err(error) => {
+            if let Some(collecting) = collecting {
+                collecting.end(log, None).await?;
+            }
+            Err(error)
         }
-        return Err(error);
     }
-    Ok(collecting)
 }
 
 /// Checks the options before anything is written. Returns the definition of a new crawl; `None` if the crawl exists.
@@ -136,16 +142,24 @@ async fn new_definition(log: &dyn Log, args: &CrawlArgs, name: &str) -> Result<O
     Ok(None)
 }
 
-/// Writes the definition of a new crawl, or applies the given options to the existing one.
-async fn define(log: &dyn Log, args: &CrawlArgs, name: &str, new: Option<&CrawlDefinition>) -> Result<(), Failure> {
+/// Writes the definition of a new crawl, or applies the given options to the existing one. Returns its version.
+async fn define(
+    log: &dyn Log,
+    args: &CrawlArgs,
+    name: &str,
+    new: Option<&CrawlDefinition>,
+) -> Result<Version, Failure> {
     let now = SystemClock.now();
     if let Some(new) = new {
-        return definition::write(log, new, now).await.map(drop);
+        return definition::write(log, new, now).await;
     }
-    if let Revised::Changed(version, before) = definition::revise(log, name, args.extent.revision(), None, now).await? {
-        eprintln!("crawl `{name}`: version {version} of its definition applies, in place of {before}");
+    match definition::revise(log, name, args.extent.revision(), None, now).await? {
+        Revised::Unchanged(version) => Ok(version),
+        Revised::Changed(version, before) => {
+            eprintln!("crawl `{name}`: version {version} of its definition applies, in place of {before}");
+            Ok(version)
+        }
     }
-    Ok(())
 }
 
 /// Returns the policy of the crawl: the one of its creation, otherwise the given one.
@@ -157,8 +171,8 @@ fn canonical(known: Option<&CrawlDefinition>, given: Option<Policy>) -> Result<P
     })?;
     match given.filter(|given| *given != policy) {
         Some(given) => Err(Failure::Usage(format!(
-            "--canonical was `{policy}` when the crawl `{name}` was created and is now `{given}`: it cannot change, since its \
-             pages are known by it; give another --crawl"
+            "--canonical was `{policy}` when the crawl `{name}` was created and is now `{given}`: it cannot change, \
+             since it determines the keys of the pages; give another --crawl"
         ))),
         None => Ok(policy),
     }
@@ -169,8 +183,8 @@ fn wide(pinned: Option<Vec<String>>, args: &CrawlArgs) -> Result<Vec<String>, Fa
     let given: Vec<String> = wide_domains(args)?.iter().map(str::to_owned).collect();
     match pinned {
         Some(pinned) if !given.is_empty() && given != pinned => Err(Failure::Usage(format!(
-            "--wide-domain was `{}` when the first crawl of this pipeline was created and is now `{}`: all crawls of a \
-             pipeline have the same",
+            "--wide-domain was `{}` when the first crawl of this pipeline was created and is now `{}`: it is the \
+             same for all crawls of a pipeline",
             pinned.join(" "),
             given.join(" ")
         ))),
@@ -179,54 +193,8 @@ fn wide(pinned: Option<Vec<String>>, args: &CrawlArgs) -> Result<Vec<String>, Fa
     }
 }
 
-/// The exporter on a cluster's log.
-struct Collecting {
-    shutdown: CancellationToken,
-    task: tokio::task::JoinHandle<Result<(), crate::export::ExportError>>,
-    view: Arc<ExportView>,
-    out: PathBuf,
-}
-
-impl Collecting {
-    async fn begin(log: &dyn Log, out: &Path, crawl: &str) -> Result<Self, Failure> {
-        let state = out.join("state");
-        create_folder(&state)?;
-        // Before the exporter reads: from here on, records that it lacks are kept.
-        consumers::declare(log, export::GROUP, export::TOPICS).await?;
-        let view = Arc::new(ExportView::default());
-        let exporter = Exporter::open(log, out, Arc::clone(&view)).await.map_err(failed)?.of_crawl(crawl);
-        let shutdown = CancellationToken::new();
-        let task = tokio::spawn(exporter.run(shutdown.clone()));
-        Ok(Self { shutdown, task, view, out: out.to_owned() })
-    }
-
-    /// Ends the exporter. If it has not collected all results, those that it lacks are kept until the crawl is resumed.
-    async fn end(self, log: &dyn Log, watched: Option<&Watched>) -> Result<(), Failure> {
-        self.shutdown.cancel();
-        self.task.await.map_err(failed)?.map_err(failed)?;
-        let (tally, out) = (self.view.tally(), self.out.display());
-        eprintln!("{} documents in {}", tally.documents, self.out.join("documents.jsonl").display());
-        if let Some(Watched::Complete | Watched::AtCap) = watched {
-            consumers::remove(log, export::GROUP).await?;
-        }
-        match watched {
-            Some(Watched::Complete) => {}
-            Some(Watched::AtCap) => eprintln!(
-                "to collect what is beyond the cap, raise it with this command and a higher --max-pages: after \
-                 `orbweaver scope set` results are not kept for {out}"
-            ),
-            Some(Watched::CollectorEnded) | None => eprintln!(
-                "results that are not in {out} yet are kept from being deleted until the same command goes on, or \
-                 `orbweaver consumers remove {}`",
-                export::GROUP
-            ),
-        }
-        Ok(())
-    }
-}
-
 /// Reason why watching ended without an error.
-enum Watched {
+pub(super) enum Watched {
     /// Nothing is left to do, and all results are collected.
     Complete,
     /// The crawl is at its cap, and all results are collected.
@@ -245,8 +213,9 @@ async fn watch(
 ) -> Result<Watched, Failure> {
     let begun = Instant::now();
     let mut watch = Watch::begin(log).await?;
+    let group = collecting.map(Collecting::group);
     let (mut collected, mut capped_results) =
-        (Collected::of(|_| true), Collected::of(|topic| topic != topic::FRONTIER));
+        (Collected::of(group, |_| true), Collected::of(group, |topic| topic != topic::FRONTIER));
     let mut shown = Shown::new();
     let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
     loop {
@@ -254,14 +223,12 @@ async fn watch(
             biased;
             _ = &mut interrupt => {
                 shown.end();
-                let message = "stopped watching; the services go on, and the same command watches them again";
+                let message = "stopped watching; the services continue, and the same command resumes watching";
                 return Err(Failure::Stopped(message.to_owned()));
             }
             () = tokio::time::sleep(EVERY) => {}
         }
-        if let Some(collecting) = collecting
-            && collecting.task.is_finished()
-        {
+        if collecting.is_some_and(Collecting::has_ended) {
             return Ok(Watched::CollectorEnded);
         }
         let status = watch.status(log).await?;
@@ -276,27 +243,29 @@ async fn watch(
         {
             shown.end();
             eprintln!("{}", capped.text());
-            eprintln!("{} URLs wait, after {}", number(status.waiting), duration(begun.elapsed()));
+            eprintln!("{} URLs are queued, after {}", number(status.waiting), duration(begun.elapsed()));
             return Ok(Watched::AtCap);
         }
         if max_time.is_some_and(|most| begun.elapsed() >= most) {
             shown.end();
-            return Err(Failure::Stopped("the time is up; the services go on".to_owned()));
+            return Err(Failure::Stopped("--max-time was reached; the services continue".to_owned()));
         }
     }
 }
 
-/// Proof by two offset snapshots that pipeline and collectors have consumed these topics.
+/// Proof by two offset snapshots that the pipeline and the collector have consumed these topics.
 struct Collected {
     declared: Vec<Declared>,
     last: Option<Reading>,
 }
 
 impl Collected {
-    fn of(counts: impl Fn(topic::Topic) -> bool) -> Self {
-        let groups = topic::groups().iter().chain(topic::collectors());
-        let pairs = groups.flat_map(|(group, topics)| topics.iter().map(|topic| ((*group).to_owned(), *topic)));
-        let declared = pairs.filter(|(_, topic)| counts(*topic)).map(|(group, topic)| Declared { group, topic });
+    fn of(collector: Option<&str>, counts: impl Fn(topic::Topic) -> bool) -> Self {
+        let groups = topic::groups().iter().map(|(group, topics)| (*group, &**topics));
+        let groups = groups.chain(collector.map(|group| (group, export::TOPICS)));
+        let pairs = groups.flat_map(|(group, topics)| topics.iter().map(move |topic| (group, *topic)));
+        let declared = pairs.filter(|(_, topic)| counts(*topic));
+        let declared = declared.map(|(group, topic)| Declared { group: group.to_owned(), topic });
         Self { declared: declared.collect(), last: None }
     }
 
@@ -329,7 +298,7 @@ impl Shown {
     }
 
     fn show(&mut self, status: &Status, collecting: Option<&Collecting>, elapsed: Duration) {
-        let pages = collecting.map(|collecting| format!(", {} documents", collecting.view.tally().documents));
+        let pages = collecting.map(|collecting| format!(", {} documents", collecting.documents()));
         let pages = pages.unwrap_or_default();
         if let Some(bar) = &self.bar {
             bar.set_message(format!("{}{pages}\n{}", duration(elapsed), status.text()));
@@ -338,7 +307,7 @@ impl Shown {
             let fetched = status.stages.iter().find(|stage| stage.topic == topic::PAGES.0);
             let speed = fetched.map_or(0.0, |stage| stage.arrived_per_second);
             eprintln!(
-                "[{}] {speed:.1} pages/s, {} waiting, {} in flight, {} dead letters{pages}",
+                "[{}] {speed:.1} pages/s, {} queued, {} in flight, {} dead letters{pages}",
                 duration(elapsed),
                 status.waiting,
                 status.in_flight,
@@ -356,67 +325,4 @@ impl Shown {
 
 fn failed(error: impl std::fmt::Display) -> Failure {
     Failure::Failed(error.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::Parser as _;
-    use orbweaver_log::{Cleanup, MemoryLog, TopicPartition, TopicSpec};
-    use orbweaver_messages::CONSUMERS_KEY;
-    use orbweaver_scope::{Consumers, DEFINITIONS_PARTITION};
-
-    use super::*;
-    use crate::cli::{Cli, Command};
-
-    fn log() -> MemoryLog {
-        let topics = [CONTROL, topic::OUTCOMES, topic::DOCUMENTS];
-        MemoryLog::new(&topics.map(|topic| TopicSpec::new(topic, 1, Cleanup::Delete)))
-    }
-
-    /// Begins a crawl whose results are collected, with further options.
-    async fn crawl(log: &dyn Log, out: &Path, options: &[&str]) -> Result<Collecting, Failure> {
-        let base = ["orbweaver", "crawl", "--brokers", "localhost:9092", "--out", out.to_str().unwrap()];
-        let words = base.into_iter().chain(options.iter().copied());
-        let Command::Crawl(args) = Cli::parse_from(words).command else { unreachable!("it is `crawl`") };
-        begin(log, &args, CRAWL).await.map(|collecting| collecting.expect("--out is given"))
-    }
-
-    async fn is_declared(log: &dyn Log) -> bool {
-        let mut consumers = Consumers::default();
-        definition::each(log, |record| consumers.read(record)).await.unwrap();
-        topic::collectors()[export::GROUP].iter().all(|topic| consumers.of(*topic).eq([export::GROUP]))
-    }
-
-    #[tokio::test]
-    async fn a_collector_keeps_nothing_once_all_is_collected_also_at_a_cap() {
-        let (log, folder) = (log(), tempfile::tempdir().unwrap());
-        let ends = [None, Some(Watched::CollectorEnded), Some(Watched::AtCap), Some(Watched::Complete)];
-        for (watched, declared) in ends.into_iter().zip([true, true, false, false]) {
-            let collecting = crawl(&log, folder.path(), &[]).await.unwrap();
-            assert!(is_declared(&log).await);
-            collecting.end(&log, watched.as_ref()).await.unwrap();
-            assert_eq!(is_declared(&log).await, declared);
-        }
-    }
-
-    #[tokio::test]
-    async fn a_cap_is_raised_only_once_the_collector_is_declared() {
-        let (log, folder) = (log(), tempfile::tempdir().unwrap());
-        for max_pages in ["5", "9"] {
-            let collecting = crawl(&log, folder.path(), &["--max-pages", max_pages]).await.unwrap();
-            let records = log.records(TopicPartition::new(CONTROL, DEFINITIONS_PARTITION));
-            let keys: Vec<_> = records.iter().filter_map(|record| record.key.as_deref()).collect();
-            assert_eq!(keys[keys.len() - 2..], [CONSUMERS_KEY.as_bytes(), &b"crawl/default"[..]], "{max_pages}");
-            collecting.end(&log, Some(&Watched::AtCap)).await.unwrap();
-        }
-    }
-
-    #[tokio::test]
-    async fn a_command_that_is_refused_declares_nothing() {
-        let (log, folder) = (log(), tempfile::tempdir().unwrap());
-        let collecting = crawl(&log, folder.path(), &["--scope", "host"]).await.unwrap();
-        collecting.end(&log, Some(&Watched::Complete)).await.unwrap();
-        let refused = crawl(&log, folder.path(), &["--scope", "path"]).await.map(drop).unwrap_err();
-        assert!(refused.code() == 64 && !is_declared(&log).await, "{refused}");
-    }
 }

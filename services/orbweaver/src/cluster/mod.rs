@@ -6,6 +6,7 @@
 //! | [`connection`] | connections to the brokers and the store |
 //! | [`seed`] | `orbweaver seed`: writes URLs to `crawl.seeds` |
 //! | [`crawl`] | `orbweaver crawl --brokers`: defines a crawl, seeds it, collects its results, watches it to its end |
+//! | `collector` | collector of a crawl's results, with a consumer group per directory |
 //! | [`standing`], [`status`] | `orbweaver status`: the progress of every stage, computed from offsets |
 //! | [`scope`] | `orbweaver scope`: shows the definition of a crawl, changes it while the crawl runs |
 //! | [`topics`] | `orbweaver topics`: creates, checks and lists topics |
@@ -14,6 +15,7 @@
 
 pub mod args;
 mod caps;
+mod collector;
 pub mod connection;
 pub mod consumers;
 pub mod crawl;

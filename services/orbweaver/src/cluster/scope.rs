@@ -83,7 +83,7 @@ fn text(applied: &Applied, shown: &Shown<'_>) -> String {
         format!("  created      {}", rfc3339(*created_at_ms)),
     ];
     if let Some(reason) = &shown.refused {
-        lines.push(format!("a later definition cannot be used, and changes nothing: {reason}"));
+        lines.push(format!("a later definition cannot be used, and has no effect: {reason}"));
     }
     lines.join("\n")
 }
@@ -94,7 +94,7 @@ fn revision(set: &ScopeSet) -> Result<Revision, Failure> {
     let pinned = set.canonical.is_some() || !set.wide_domain.is_empty();
     if revision == Revision::default() && !pinned {
         return Err(Failure::Usage(
-            "nothing is to change: give --scope, --include, --exclude, --max-depth, --max-pages or --traps".to_owned(),
+            "no change was given: give --scope, --include, --exclude, --max-depth, --max-pages or --traps".to_owned(),
         ));
     }
     Ok(revision)
@@ -107,7 +107,7 @@ async fn change(log: &dyn Log, set: &ScopeSet, revision: Revision) -> Result<(),
     let Some(applied) = standing.applied() else { return Err(missing(name, refused)) };
     pinned(set, &applied.definition)?;
     let said = match definition::revise(log, name, revision, set.expect, SystemClock.now()).await? {
-        Revised::Unchanged(version) => format!("crawl `{name}`: version {version} says so already"),
+        Revised::Unchanged(version) => format!("crawl `{name}`: version {version} already has these values"),
         Revised::Changed(version, before) => format!("crawl `{name}`: version {version} applies, in place of {before}"),
     };
     to_stdout(|out| writeln!(out, "{said}"))
@@ -125,8 +125,8 @@ fn pinned(set: &ScopeSet, definition: &CrawlDefinition) -> Result<(), Failure> {
     for (option, was, is) in given {
         if let Some(is) = is.filter(|is| is != was) {
             return Err(Failure::Usage(format!(
-                "{option} was `{was}` when the crawl `{}` was created and is now `{is}`: it cannot change, since its pages are \
-                 known by it; begin another crawl",
+                "{option} was `{was}` when the crawl `{}` was created and is now `{is}`: it cannot change, since it \
+                 determines the keys of the pages; start another crawl",
                 definition.name
             )));
         }

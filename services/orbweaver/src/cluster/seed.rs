@@ -10,7 +10,7 @@ use super::{
     connection::{block_on, connect},
 };
 use crate::{
-    crawl::{CRAWL, definition, seeds::SeedWriter},
+    crawl::{CRAWL, definition, prepare::check_readable, seeds::SeedWriter},
     exit::Failure,
 };
 
@@ -20,6 +20,9 @@ use crate::{
 /// Fails if a URL is malformed, the crawl is not defined, the file cannot be read, or the log fails.
 pub fn run(args: &SeedArgs) -> Result<(), Failure> {
     check(&args.urls)?;
+    if let Some(seeds) = &args.seeds {
+        check_readable(seeds)?;
+    }
     block_on(async {
         let log = connect(&args.cluster.brokers, &args.cluster.kafka).await?;
         if definition::find(&log, &args.crawl).await?.is_none() {

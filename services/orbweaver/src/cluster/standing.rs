@@ -69,7 +69,7 @@ pub struct Status {
     pub waiting: u64,
     /// Dispatches that the fetchers hold.
     pub in_flight: u64,
-    /// Records in `crawl.dead-letters` that `--all` has not replayed.
+    /// Records in `crawl.dead-letters` that were not replayed.
     pub dead_letters: u64,
     /// Number of URLs among the dead letters that ended as `stuck`; counted only when nothing is left to do.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -124,13 +124,14 @@ impl Status {
                 format!("; {more} of them are URLs that ended as `stuck`: see `orbweaver dead-letters list --stuck`")
             }
         };
-        Some(format!("nothing is left to do, with {letters}: see `orbweaver dead-letters list`{stuck}"))
+        Some(format!("no work is left, except for {letters}: see `orbweaver dead-letters list`{stuck}"))
     }
 
     /// Describes the status in words, one line per stage.
     #[must_use]
     pub fn text(&self) -> String {
-        let mut lines = vec![format!("{:<18}{:<18}{:>12}{:>12}{:>12}", "service", "topic", "lag", "done/s", "came/s")];
+        let mut lines =
+            vec![format!("{:<18}{:<18}{:>12}{:>12}{:>12}", "service", "topic", "lag", "consumed/s", "arrived/s")];
         for stage in &self.stages {
             let (done, came) = (rate(stage.per_second), rate(stage.arrived_per_second));
             lines.push(format!(
@@ -144,10 +145,10 @@ impl Status {
         lines.extend(self.caps.iter().map(CappedCrawl::text));
         lines.extend(self.deleted.iter().map(ToString::to_string));
         lines.push(format!(
-            "{}: {} waiting, {} in flight, {} dead letters{}",
+            "{}: {} queued, {} in flight, {} dead letters{}",
             match (self.complete, self.at_cap) {
                 (true, _) => "complete",
-                (false, true) => "at its cap, and nothing else is left",
+                (false, true) => "at a cap, and only capped URLs are left",
                 (false, false) => "not complete",
             },
             number(self.waiting),
@@ -207,7 +208,7 @@ mod tests {
         assert_eq!((status.waiting, status.in_flight, status.dead_letters), (110, 3, 3));
         let frontier = &status.stages[0];
         assert_eq!((frontier.lag, frontier.per_second, frontier.arrived_per_second), (110, 10.0, 20.0));
-        assert!(status.text().contains("not complete: 110 waiting, 3 in flight, 3 dead letters"), "{}", status.text());
+        assert!(status.text().contains("not complete: 110 queued, 3 in flight, 3 dead letters"), "{}", status.text());
         assert!(status.unprocessed().is_some_and(|reason| reason.contains("3 dead letters")));
     }
 
@@ -216,7 +217,7 @@ mod tests {
         let reading = reading(&[("frontier", topic::FRONTIER, 5, Some(5))]);
         let status = Status::between(&reading, &reading.clone(), Duration::from_secs(1), 0, &Caps::default());
         assert!(status.complete);
-        assert!(status.text().ends_with("complete: 0 waiting, 0 in flight, 0 dead letters"));
+        assert!(status.text().ends_with("complete: 0 queued, 0 in flight, 0 dead letters"));
         assert_eq!(status.unprocessed(), None);
         let json = serde_json::to_value(&status).unwrap();
         assert_eq!(json["stages"][0]["topic"], "crawl.frontier");

@@ -52,11 +52,11 @@ pub fn run(args: &StatusArgs) -> Result<(), Failure> {
             }
             if let Some(deleted) = status.deleted.first() {
                 show(&status, args.json)?;
-                return Err(Failure::Failed(format!("{deleted}: the pipeline cannot become complete")));
+                return Err(Failure::Failed(format!("{deleted}: the pipeline cannot complete")));
             }
             if args.max_time.is_some_and(|most| begun.elapsed() >= most) {
                 show(&status, args.json)?;
-                return Err(Failure::Stopped("the time is up, and the pipeline is not complete".to_owned()));
+                return Err(Failure::Stopped("--max-time was reached, and the pipeline is not complete".to_owned()));
             }
         }
     })

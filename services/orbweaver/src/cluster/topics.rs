@@ -70,7 +70,7 @@ async fn define_default(log: &dyn Log) -> Result<(), Failure> {
 async fn check(log: &KafkaLog) -> Result<(), Failure> {
     let faults = topics::check(log).await.map_err(failed)?;
     if faults.is_empty() {
-        return to_stdout(|out| writeln!(out, "all {} topics are as they have to be", topic::topics().len()));
+        return to_stdout(|out| writeln!(out, "all {} topics are configured correctly", topic::topics().len()));
     }
     let list = faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
     let of_configuration = faults.iter().any(topics::Fault::is_of_configuration);

@@ -54,7 +54,8 @@ pub async fn ensure(log: &dyn Log, settings: &Settings, now: Millis) -> Result<(
     let Some(known) = find(log, CRAWL).await? else { return write(log, &wanted, now).await.map(drop) };
     if known.pins != wanted.pins {
         return Err(Failure::Output(format!(
-            "the crawl was created with {:?}, this program has {:?}: go on with the version that created it, or begin anew",
+            "the crawl was created with {:?}, this program has {:?}: resume it with the version that created it, \
+             or start a new crawl",
             known.pins, wanted.pins
         )));
     }
@@ -96,8 +97,8 @@ pub async fn revise(
     let was = before.applied().ok_or_else(missing)?;
     let first = |version: Version| {
         Failure::Stopped(format!(
-            "another change of the crawl `{name}` came first: version {version} applies, and yours changes nothing; look at it \
-             with `orbweaver scope show`, and give the command again"
+            "another change of the crawl `{name}` came first: version {version} applies, and nothing was changed; \
+             check it with `orbweaver scope show`, then repeat the command"
         ))
     };
     if expected.is_some_and(|expected| expected != was.version) {

@@ -5,6 +5,7 @@
 //! results.
 
 pub mod definition;
+mod headers;
 pub mod monitor;
 pub mod pipeline;
 pub mod prepare;

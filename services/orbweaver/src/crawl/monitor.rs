@@ -47,7 +47,7 @@ pub async fn watch(
     max_time: Option<Duration>,
     progress: &mut Progress,
 ) -> Result<End, Failure> {
-    let failed = |error: std::io::Error| Failure::Failed(format!("signals cannot be received: {error}"));
+    let failed = |error: std::io::Error| Failure::Failed(format!("signal handlers cannot be installed: {error}"));
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
     let begun = Instant::now();
@@ -128,17 +128,17 @@ fn why(pipeline: &Pipeline, settings: &Settings) -> Option<String> {
     if let Some(until) = blocked.soonest_ms {
         let sites = if blocked.count > 1 { format!(" and {} more", blocked.count - 1) } else { String::new() };
         let name = blocked.names.first().map(String::as_str).unwrap_or_default();
-        return Some(format!("{name}{sites} asked to be left alone until {}", rfc3339(until)));
+        return Some(format!("paused after 429 or 503: {name}{sites}; next request at {}", rfc3339(until)));
     }
     let waiting = pipeline.frontier.waiting();
     let in_flight = pipeline.fetcher.in_flight();
     match settings.rate {
         Rate::PerSecond(rate) if waiting > in_flight => {
             let requests = match rate {
-                1.0 => "one request a second".to_owned(),
-                rate => format!("{rate} requests a second"),
+                1.0 => "1 request per second".to_owned(),
+                rate => format!("{rate} requests per second"),
             };
-            Some(format!("{requests} to a site; --rate changes it"))
+            Some(format!("limited to {requests} per site; --rate changes it"))
         }
         _ => None,
     }

@@ -18,7 +18,7 @@ use prometheus::Registry;
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-use super::{prepare::Prepared, settings::Settings};
+use super::{headers, prepare::Prepared, settings::Settings};
 use crate::{
     exit::Failure,
     export::{ExportView, Exporter},
@@ -142,7 +142,7 @@ impl Pipeline {
             if tokio::time::timeout(STOP_WITHIN + Duration::from_secs(1), &mut task).await.is_err() {
                 tracing::warn!(
                     service = running.name,
-                    "did not end in time; what it holds is done again at the next start"
+                    "service did not stop in time; its unfinished work will be repeated at the next start"
                 );
                 task.abort();
             }
@@ -188,10 +188,9 @@ impl Pipeline {
 
     fn start_fetcher(&mut self, settings: &Settings) -> Result<(), Failure> {
         use orbweaver_fetcher::{FetchWorker, FetcherConfig, FetcherMetrics, FetcherStage, HttpClient};
-        let headers = settings.header.iter().filter_map(|header| header.split_once(':'));
         let config = FetcherConfig {
             user_agent: settings.user_agent.clone(),
-            headers: headers.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned())).collect(),
+            headers: headers::read(&settings.header)?,
             concurrency: settings.concurrency.into(),
             body_memory: WORK_MEMORY,
             ignore_robots: settings.ignore_robots,
@@ -299,9 +298,9 @@ impl Pipeline {
             let error = match result {
                 Err(error) => error,
                 Ok(()) if stopping.is_cancelled() => return,
-                Ok(()) => "it ended by itself".to_owned(),
+                Ok(()) => "it stopped unexpectedly".to_owned(),
             };
-            tracing::error!(service = name, error, "a service failed");
+            tracing::error!(service = name, error, "service failed; stopping the crawl");
             // At shutdown there is no receiver any more; the error is logged above.
             let _ = failures.send(format!("{name}: {error}"));
         });

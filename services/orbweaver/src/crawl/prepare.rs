@@ -42,7 +42,7 @@ pub fn prepare(args: &CrawlArgs) -> Result<Prepared, Failure> {
     let existing = if out.exists() { Settings::read(&state)? } else { None };
     if existing.is_none() {
         if urls.is_empty() && args.seeds.is_none() && !args.demo {
-            let message = "holds no crawl to go on with; give a URL to start from, --seeds FILE or --demo";
+            let message = "holds no crawl to resume; give a seed URL, --seeds FILE or --demo";
             return Err(Failure::Usage(format!("{}: {message}", out.display())));
         }
         check_unused(&out)?;
@@ -88,9 +88,9 @@ fn default_out(args: &CrawlArgs, urls: &[String]) -> Result<PathBuf, Failure> {
     }
     let Some(first) = urls.first() else {
         let message = if args.seeds.is_some() {
-            "give --out DIR: without a URL there is no name for the output"
+            "give --out DIR: there is no URL to name the output directory after"
         } else {
-            "give a URL to start from, --seeds FILE or --demo; or --out DIR of a crawl to go on with"
+            "give a seed URL, --seeds FILE or --demo; or --out DIR of a crawl to resume"
         };
         return Err(Failure::Usage(message.to_owned()));
     };
@@ -100,7 +100,7 @@ fn default_out(args: &CrawlArgs, urls: &[String]) -> Result<PathBuf, Failure> {
 }
 
 /// Checks that the directory is absent, empty, or holds only an unfinished crawl.
-fn check_unused(out: &Path) -> Result<(), Failure> {
+pub(crate) fn check_unused(out: &Path) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::Output(format!("{}: {error}", out.display()));
     let entries = match std::fs::read_dir(out) {
         Ok(entries) => entries,
@@ -110,26 +110,32 @@ fn check_unused(out: &Path) -> Result<(), Failure> {
     for entry in entries {
         // A process that is killed while it creates a crawl leaves a `state` directory without settings.
         if entry.map_err(failed)?.file_name() != "state" {
-            let message = "is not empty and holds no crawl of orbweaver; give another --out";
+            let message = "is not empty and holds no crawl; give another --out";
             return Err(Failure::Output(format!("{}: {message}", out.display())));
         }
     }
     Ok(())
 }
 
-fn check_readable(seeds: &Path) -> Result<(), Failure> {
+/// Checks that a seeds file can be read; `-` is stdin.
+pub(crate) fn check_readable(seeds: &Path) -> Result<(), Failure> {
     if seeds == Path::new("-") {
         return Ok(());
     }
-    let failed = |error: io::Error| Failure::Input(format!("the seeds file {}: {error}", seeds.display()));
-    let file = File::open(seeds).map_err(failed)?;
-    if file.metadata().map_err(failed)?.is_dir() {
-        return Err(Failure::Input(format!("the seeds file {}: it is a folder", seeds.display())));
+    let failed = |error: io::Error| Failure::Input(format!("cannot read the seeds file {}: {error}", seeds.display()));
+    let metadata = std::fs::metadata(seeds).map_err(failed)?;
+    if metadata.is_dir() {
+        return Err(Failure::Input(format!("cannot read the seeds file {}: it is a directory", seeds.display())));
+    }
+    // A pipe is opened once: its writer ends when its reader closes it.
+    if metadata.is_file() {
+        File::open(seeds).map_err(failed)?;
     }
     Ok(())
 }
 
-fn lock(state: &Path) -> Result<File, Failure> {
+/// Locks the state directory of a crawl for this process.
+pub(crate) fn lock(state: &Path) -> Result<File, Failure> {
     let path = state.join("lock");
     let failed = |error: &dyn std::fmt::Display| Failure::Output(format!("{}: {error}", path.display()));
     let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(|error| failed(&error))?;

@@ -94,7 +94,7 @@ fn display(name: &str, snapshot: &Snapshot, speed: f64) -> String {
     let mut text = format!("{name} · {}", duration(snapshot.elapsed));
     let _ = write!(
         text,
-        "\n  {} pages · {speed:.1}/s · {} waiting · {} in flight · {}",
+        "\n  {} pages · {speed:.1}/s · {} queued · {} in flight · {}",
         number(tally.fetched),
         number(snapshot.waiting),
         snapshot.in_flight,
@@ -119,7 +119,7 @@ fn plain(snapshot: &Snapshot, speed: f64) -> String {
     let mut parts = vec![
         format!("{} pages", snapshot.tally.fetched),
         format!("{speed:.1}/s"),
-        format!("{} waiting", snapshot.waiting),
+        format!("{} queued", snapshot.waiting),
         format!("{} in flight", snapshot.in_flight),
     ];
     parts.extend(outcomes(&snapshot.tally));
@@ -145,8 +145,8 @@ pub fn outcomes(tally: &Tally) -> Vec<String> {
     add(tally.redirected, "redirected", None);
     add(tally.refused.values().sum(), "refused", Some(&tally.refused));
     add(tally.gone.values().sum(), "gone", Some(&tally.gone));
-    add(tally.retries.values().sum(), "tried again", Some(&tally.retries));
-    add(tally.blocked, "told to wait", None);
+    add(tally.retries.values().sum(), "retried", Some(&tally.retries));
+    add(tally.blocked, "blocked", None);
     parts
 }
 
@@ -198,13 +198,13 @@ mod tests {
     fn a_plain_line_says_what_happens_and_why_it_waits() {
         let mut tally = Tally { fetched: 12, ..Tally::default() };
         tally.gone.insert("http_404".into(), 3);
-        let why = Some("one request a second to a site; --rate changes it".to_owned());
+        let why = Some("limited to 1 request per second per site; --rate changes it".to_owned());
         let snapshot = Snapshot { elapsed: Duration::from_secs(75), tally, waiting: 7, why, ..Snapshot::default() };
         let line = plain(&snapshot, 1.0);
         assert_eq!(
             line,
-            "[1m 15s] 12 pages, 1.0/s, 7 waiting, 0 in flight, 3 gone (http_404 3), \
-             one request a second to a site; --rate changes it"
+            "[1m 15s] 12 pages, 1.0/s, 7 queued, 0 in flight, 3 gone (http_404 3), \
+             limited to 1 request per second per site; --rate changes it"
         );
     }
 }

@@ -9,7 +9,7 @@ use orbweaver_toyweb::{Logging, Serving, ToyWeb};
 use orbweaver_url::parse;
 
 use super::{
-    definition,
+    definition, headers,
     monitor::{End, watch},
     pipeline::Pipeline,
     prepare::{Prepared, prepare},
@@ -33,6 +33,12 @@ pub fn run(args: &CrawlArgs) -> Result<(), Failure> {
     logging::to_file(&prepared.out)?;
     let _web = demo(&mut prepared)?;
     warn_without_contact(args, &prepared.settings);
+    for name in headers::exposed(&args.header) {
+        eprintln!(
+            "orbweaver: warning: every user of this machine can see the value of `{name}` on the command line; put the \
+             header in a file, and give --header @FILE"
+        );
+    }
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
@@ -63,7 +69,10 @@ async fn crawl(args: &CrawlArgs, mut prepared: Prepared) -> Result<(), Failure> 
         stopped = pipeline.stop() => stopped,
         // A second interrupt stops at once; unfinished work is repeated at the next start.
         _ = tokio::signal::ctrl_c() => {
-            return Err(Failure::Stopped(format!("stopped at once; `orbweaver crawl --out {}` goes on", prepared.out.display())));
+            return Err(Failure::Stopped(format!(
+                "stopped at once; `orbweaver crawl --out {}` resumes it",
+                prepared.out.display()
+            )));
         }
     };
     if let Err(error) = stopped
@@ -105,7 +114,7 @@ async fn seed(args: &CrawlArgs, prepared: &mut Prepared, log: &EmbeddedLog) -> R
         writer.add_file(seeds).await?;
     }
     if writer.written() == 0 {
-        return Err(Failure::NoSeed("there is no seed: the seeds file has no line".to_owned()));
+        return Err(Failure::NoSeed("no seeds: the seeds file has only blank lines and comments".to_owned()));
     }
     // A power cut may lose records that were acknowledged within the last second, so the mark must not precede the
     // flush.
@@ -119,24 +128,24 @@ fn finish(summary: &Summary, end: End, mut prepared: Prepared) -> Result<(), Fai
     let written = summary.write(out);
     if let Some(error) = end.error {
         return Err(Failure::Failed(format!(
-            "{error}\nnothing is lost: `orbweaver crawl --out {}` goes on when the cause is mended",
+            "{error}\nnothing is lost: once the cause is fixed, `orbweaver crawl --out {}` resumes the crawl",
             out.display()
         )));
     }
     written?;
     eprintln!("{}", summary.text(out));
-    let again = format!("`orbweaver crawl --out {}` goes on", out.display());
+    let again = format!("`orbweaver crawl --out {}` resumes it", out.display());
     match end.by {
-        EndedBy::Interrupted => return Err(Failure::Stopped(format!("stopped before the end; {again}"))),
-        EndedBy::MaxTime => return Err(Failure::Stopped(format!("the time is up; {again}"))),
+        EndedBy::Interrupted => return Err(Failure::Stopped(format!("stopped before completion; {again}"))),
+        EndedBy::MaxTime => return Err(Failure::Stopped(format!("--max-time was reached; {again}"))),
         EndedBy::MaxPages | EndedBy::Failed => return Ok(()),
         EndedBy::Complete => {}
     }
     if summary.urls.answered() == 0 {
         let reasons = super::progress::outcomes(&summary.urls).join(", ");
         let private = summary.urls.refused.contains_key("private_address");
-        let hint = if private { "; --allow-private fetches from private addresses, too" } else { "" };
-        let reasons = if reasons.is_empty() { "none is a URL that can be crawled".to_owned() } else { reasons };
+        let hint = if private { "; --allow-private also fetches from private addresses" } else { "" };
+        let reasons = if reasons.is_empty() { "none is a valid URL to crawl".to_owned() } else { reasons };
         return Err(Failure::NoSeed(format!(
             "no seed could be fetched ({}): {reasons}{hint}; see {}",
             seeds(&prepared.settings),
@@ -184,7 +193,7 @@ fn demo(prepared: &mut Prepared) -> Result<Option<ToyWeb>, Failure> {
     }
     let known = prepared.settings.urls.first().and_then(|url| parse(url).ok()).and_then(|url| url.port());
     let serving = Serving { port: known.unwrap_or(0), logging: Logging::Count };
-    let failed = |error: orbweaver_toyweb::StartError| Failure::Failed(format!("the demonstration's web: {error}"));
+    let failed = |error: orbweaver_toyweb::StartError| Failure::Failed(format!("the demonstration web: {error}"));
     let web = ToyWeb::start_demo(&serving).map_err(failed)?;
     if known.is_none() {
         prepared.settings.urls = vec![web.start_url().to_owned()];
@@ -211,8 +220,8 @@ fn warn_without_contact(args: &CrawlArgs, settings: &Settings) {
     let only_loopback = settings.seeds.is_none() && settings.urls.iter().all(loopback);
     if args.contact.is_none() && !settings.user_agent.contains("(+") && !only_loopback {
         eprintln!(
-            "orbweaver: warning: sites cannot reach you: say who crawls with --contact mailto:you@example.org (the user \
-             agent is `{}`)",
+            "orbweaver: warning: site owners cannot reach you: add --contact mailto:you@example.org (the user agent is \
+             `{}`)",
             settings.user_agent
         );
     }

@@ -77,7 +77,8 @@ impl<'a> SeedWriter<'a> {
     /// # Errors
     /// Fails if the file cannot be read, or the log fails.
     pub async fn add_file(&mut self, path: &Path) -> Result<(), Failure> {
-        let unreadable = |error: io::Error| Failure::Input(format!("the seeds file {}: {error}", path.display()));
+        let unreadable =
+            |error: io::Error| Failure::Input(format!("cannot read the seeds file {}: {error}", path.display()));
         let mut input: Box<dyn io::BufRead> = if path == Path::new("-") {
             Box::new(io::BufReader::new(io::stdin()))
         } else {

@@ -7,7 +7,7 @@ use orbweaver_scope::{Revision, Rules};
 use orbweaver_url::{Policy, WideDomains};
 use serde::{Deserialize, Serialize};
 
-use super::definition;
+use super::{definition, headers};
 use crate::{
     cli::{CrawlArgs, Rate, ScopeName, patterns},
     durable::write_whole,
@@ -57,7 +57,8 @@ pub struct Settings {
     pub concurrency: u16,
     /// Complete user agent.
     pub user_agent: String,
-    /// Additional request headers.
+    /// Additional request headers, and files with headers (`@FILE`). Values of secrets are not stored.
+    #[serde(serialize_with = "headers::serialize")]
     pub header: Vec<String>,
     /// Whether robots.txt is not requested.
     pub ignore_robots: bool,
@@ -73,11 +74,10 @@ impl Settings {
     /// Creates the settings of a new crawl.
     ///
     /// # Errors
-    /// Fails if a regular expression or a header is malformed.
+    /// Fails if a regular expression or a header is malformed, or a file with headers cannot be read.
     pub fn new(args: &CrawlArgs, urls: Vec<String>) -> Result<Self, Failure> {
-        for header in &args.header {
-            check_header(header)?;
-        }
+        let header = headers::absolute(&args.header);
+        headers::read(&header)?;
         let settings = Self {
             format: FORMAT,
             urls,
@@ -97,7 +97,7 @@ impl Settings {
             rate: args.rate.unwrap_or(if args.demo { Rate::PerSecond(50.0) } else { Rate::PerSecond(1.0) }),
             concurrency: args.concurrency.unwrap_or(64),
             user_agent: user_agent(args)?,
-            header: args.header.clone(),
+            header,
             ignore_robots: args.ignore_robots,
             allow_private: args.allow_private || args.demo,
             follow_nofollow: args.follow_nofollow,
@@ -111,8 +111,8 @@ impl Settings {
     /// wider scope.
     ///
     /// # Errors
-    /// Fails if any other option differs, naming both values, or if the change would require a complete crawl to
-    /// continue.
+    /// Fails if any other option differs, naming both values, if the change would require a complete crawl to
+    /// continue, or if a header is missing.
     pub fn resume(&mut self, args: &CrawlArgs, urls: &[String]) -> Result<(), Failure> {
         let mut check = Check { difference: None };
         if !urls.is_empty() {
@@ -124,7 +124,11 @@ impl Settings {
         check.given("--canonical", Some(self.canonical), args.canonical);
         let wide: Vec<_> = wide_domains(args)?.iter().map(str::to_owned).collect();
         check.list("--wide-domain", &self.wide_domains, &wide);
-        check.list("--header", &self.header, &args.header);
+        let header = headers::absolute(&args.header);
+        // A secret that was not stored cannot be compared, and may be given in another way.
+        if !headers::is_incomplete(&self.header) {
+            check.list("--header", &headers::hidden(&self.header), &headers::hidden(&header));
+        }
         if args.user_agent.is_some() || args.contact.is_some() {
             check.same("--user-agent", &self.user_agent, &user_agent(args)?);
         }
@@ -142,16 +146,22 @@ impl Settings {
         if let Some(difference) = check.difference {
             return Err(Failure::Usage(format!(
                 "this crawl was created with other settings: {difference}; only --rate, --concurrency, --max-pages, \
-                 --max-depth, --include, --exclude and a wider --scope may change, or give another --out"
+                 --max-depth, --include, --exclude and a wider --scope may change; for a new crawl give another --out"
             )));
         }
         let was = self.clone();
         self.revise(args)?;
         if let Some(difference) = self.differs_from(&was).filter(|_| self.complete) {
             return Err(Failure::Usage(format!(
-                "{difference}, but this crawl is complete, and what it needs to go on is gone: what was left out can only be \
-                 crawled anew, with another --out"
+                "{difference}, but this crawl is complete, and the state needed to resume it was deleted: \
+                 start a new crawl with another --out"
             )));
+        }
+        if !header.is_empty() {
+            self.header = header;
+        }
+        if !self.complete {
+            headers::read(&self.header)?;
         }
         self.rate = args.rate.unwrap_or(self.rate);
         self.concurrency = args.concurrency.unwrap_or(self.concurrency);
@@ -195,11 +205,11 @@ impl Settings {
             Err(error) => return Err(Failure::Output(format!("{}: {error}", path.display()))),
         };
         let settings: Self = serde_json::from_slice(&text)
-            .map_err(|error| Failure::Output(format!("{}: not the state of a crawl: {error}", path.display())))?;
+            .map_err(|error| Failure::Output(format!("{}: is not the state of a crawl: {error}", path.display())))?;
         if settings.format != FORMAT {
-            let message = "was written by another version of orbweaver";
+            let message = "was written by another version of orbweaver: use that version, or give another --out";
             return Err(Failure::Output(format!(
-                "{}: {message}: format {}, not {FORMAT}",
+                "{}: {message} (format {}, not {FORMAT})",
                 path.display(),
                 settings.format
             )));
@@ -255,20 +265,7 @@ fn user_agent(args: &CrawlArgs) -> Result<String, Failure> {
     let agent = format!("{product}{contact}");
     let printable = |c: char| c == ' ' || c.is_ascii_graphic();
     if agent.trim().is_empty() || !agent.chars().all(printable) {
-        return Err(Failure::Usage(format!(
-            "--user-agent `{agent}`: allowed are printable ASCII characters, at least one"
-        )));
+        return Err(Failure::Usage(format!("--user-agent `{agent}`: expected one or more printable ASCII characters")));
     }
     Ok(agent)
-}
-
-fn check_header(header: &str) -> Result<(), Failure> {
-    let wrong = || Failure::Usage(format!("--header `{header}`: a header is given as `Name: value`"));
-    let (name, value) = header.split_once(':').ok_or_else(wrong)?;
-    let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
-    let visible = |c: char| c == '\t' || c == ' ' || c.is_ascii_graphic();
-    if name.is_empty() || !name.chars().all(token) || !value.chars().all(visible) {
-        return Err(wrong());
-    }
-    Ok(())
 }

@@ -101,12 +101,12 @@ impl Summary {
             lines.push(format!("{} records could not be processed; see orbweaver.log", number(self.dead_letters)));
         }
         if self.waiting > 0 {
-            lines.push(format!("{} URLs still wait", number(self.waiting)));
+            lines.push(format!("{} URLs are still queued", number(self.waiting)));
         }
         if self.patterns_over_budget > 0 && !self.urls.refused.contains_key("trap") {
             let patterns = number(self.patterns_over_budget);
             lines.push(format!(
-                "patterns of URLs that lead on and bring nothing new: {patterns}; --traps strict refuses them"
+                "URL patterns without new content (possible traps): {patterns}; --traps strict refuses them"
             ));
         }
         lines.push(format!("results: {}", out.display()));

@@ -23,7 +23,7 @@ impl Lines {
         let found = file.metadata()?.len();
         if found < length {
             let message =
-                format!("it has {found} bytes where the crawl wrote {length}; it was changed by somebody else");
+                format!("the file has {found} bytes, but the crawl wrote {length}: another program changed it");
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         }
         file.set_len(length)?;

@@ -13,4 +13,4 @@ mod writer;
 
 pub use checkpoint::Checkpoint;
 pub use tally::{ExportView, Tally};
-pub use writer::{ExportError, Exporter, GROUP, TOPICS, rfc3339};
+pub use writer::{ExportError, Exporter, GROUP, Source, TOPICS, rfc3339};

@@ -1,7 +1,7 @@
 //! Reads the log and writes the result files.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -28,7 +28,8 @@ use crate::{
     exit::Failure,
 };
 
-/// Consumer group that writes the files.
+/// Consumer group that writes the files of a crawl in one process. On a cluster each directory has a group of its own,
+/// whose name begins with this one.
 pub const GROUP: &str = "exporter";
 /// Topics that the group reads.
 pub const TOPICS: &[Topic] = &[OUTCOMES, DOCUMENTS];
@@ -54,14 +55,16 @@ pub enum ExportError {
         source: io::Error,
     },
     /// The index failed.
-    #[error("the index of the exported lines: {0}")]
+    #[error("the index of the exported lines failed: {0}")]
     Index(#[from] fjall::Error),
     /// The checkpoint cannot be written.
     #[error("{0}")]
     Checkpoint(String),
     /// The log no longer holds all records that these files lack.
     #[error(
-        "{place}: these files have it up to {position}, but the log begins at {start}: begin anew in another folder"
+        "{place}: the records from {position} to {start} were deleted before they were collected, and may have been \
+         results of this crawl: records are retained for a directory only until its crawl is complete or at its cap; \
+         the files are unchanged; give another --out to collect the remaining and all future records"
     )]
     FellBehind {
         /// Partition of the missing records.
@@ -71,8 +74,11 @@ pub enum ExportError {
         /// First offset that the log holds.
         start: Offset,
     },
-    /// Another process now collects the results of this pipeline.
-    #[error("another process collects the results of this pipeline now; of {} parts, it took {}", .of, .taken)]
+    /// Another process now collects in the same group.
+    #[error(
+        "another process, such as that of a copy of this directory, joined its consumer group and took {taken} of \
+         {of} partitions; stop one of the two"
+    )]
     Taken {
         /// Partitions that this process had.
         of: usize,
@@ -109,6 +115,17 @@ struct UrlLine<'a> {
 
 type Saving = BoxFuture<'static, Result<Vec<(TopicPartition, Commit)>, ExportError>>;
 
+/// Input of an exporter.
+#[derive(Debug, Clone, Copy)]
+pub struct Source<'a> {
+    /// Consumer group.
+    pub group: &'a str,
+    /// Crawl whose results are written; `None`: all crawls.
+    pub crawl: Option<&'a str>,
+    /// Whether records that were deleted since the last checkpoint cannot be results of the crawl.
+    pub at_rest: bool,
+}
+
 /// Writes `documents.jsonl` and `urls.jsonl`.
 pub struct Exporter {
     consumer: Box<dyn Consumer>,
@@ -123,19 +140,29 @@ pub struct Exporter {
     dirty: bool,
     /// Crawl whose results are written; `None`: all crawls.
     crawl: Option<String>,
+    /// Partitions of which nothing was read before this run, and nothing yet.
+    unread: BTreeSet<TopicPartition>,
 }
 
 impl Exporter {
-    /// Opens the files of the crawl in `out` at their last checkpoint.
+    /// Opens the files of the only crawl of a log, in `out`, at their last checkpoint.
     ///
     /// # Errors
     /// Fails if the log, a file or the index cannot be opened.
     pub async fn open(log: &dyn Log, out: &Path, view: Arc<ExportView>) -> Result<Self, ExportError> {
+        Self::of(log, out, view, Source { group: GROUP, crawl: None, at_rest: false }).await
+    }
+
+    /// Opens the files in `out` at their last checkpoint, for the results from `source`.
+    ///
+    /// # Errors
+    /// Fails if the log, a file or the index cannot be opened, or records that the files lack were deleted.
+    pub async fn of(log: &dyn Log, out: &Path, view: Arc<ExportView>, source: Source<'_>) -> Result<Self, ExportError> {
         let state = out.join("state");
         let checkpoint_path = state.join("export.json");
         let mut checkpoint = Checkpoint::read(&checkpoint_path)?;
         checkpoint.begin_run();
-        within_the_log(&mut checkpoint, log).await?;
+        let unread = within_the_log(&mut checkpoint, log, source.at_rest).await?;
         write_whole(&checkpoint_path, &checkpoint)?;
         view.set(&checkpoint.tally);
         let lines = |name: &str, length| {
@@ -147,7 +174,7 @@ impl Exporter {
         // Before a checkpoint relies on these files: a synced file is lost if its name is not durable.
         sync_folder(out).map_err(|source| ExportError::File { path: out.to_owned(), source })?;
         Ok(Self {
-            consumer: log.consumer(GROUP, TOPICS)?,
+            consumer: log.consumer(source.group, TOPICS)?,
             documents,
             urls,
             index: Index::open(&state.join("exported"))?,
@@ -157,15 +184,9 @@ impl Exporter {
             out: out.to_owned(),
             view,
             dirty: false,
-            crawl: None,
+            crawl: source.crawl.map(str::to_owned),
+            unread,
         })
-    }
-
-    /// Writes only the results of this crawl.
-    #[must_use]
-    pub fn of_crawl(mut self, crawl: &str) -> Self {
-        self.crawl = Some(crawl.to_owned());
-        self
     }
 
     /// Writes all that the log holds now. For the start, when nothing else runs, so that the tally is exact.
@@ -173,10 +194,33 @@ impl Exporter {
     /// # Errors
     /// Fails if the log or a file fails.
     pub async fn catch_up(&mut self) -> Result<(), ExportError> {
-        while let Some(event) = self.consumer.poll(IDLE).await? {
+        while let Some(event) = self.poll(IDLE).await? {
             self.handle(event)?;
         }
         self.save_now().await
+    }
+
+    async fn poll(&mut self, wait: Duration) -> Result<Option<Event>, ExportError> {
+        match self.consumer.poll(wait).await {
+            Ok(event) => Ok(event),
+            Err(error) => self.skip(error).map(|()| Some(Event::Records(vec![]))),
+        }
+    }
+
+    fn start(&mut self, place: TopicPartition, from: Offset) -> Result<(), ExportError> {
+        self.positions.insert(place, from);
+        self.consumer.start(place, from).or_else(|error| self.skip(error))
+    }
+
+    /// Starts a partition after records that were deleted before the first one was read: a sweep that does not know of
+    /// the group yet may still delete. The files begin there, as if they had been created later.
+    fn skip(&mut self, error: LogError) -> Result<(), ExportError> {
+        match error {
+            LogError::OutOfRange { place, offset, start, .. } if offset < start && self.unread.contains(&place) => {
+                self.start(place, start)
+            }
+            error => Err(error.into()),
+        }
     }
 
     /// Writes until `shutdown`, then makes a last checkpoint and leaves the group.
@@ -196,7 +240,7 @@ impl Exporter {
                     saving = None;
                     self.consumer.commit(commits?).await?;
                 }
-                event = self.consumer.poll(wait) => {
+                event = self.poll(wait) => {
                     let idle = event.as_ref().is_ok_and(Option::is_none);
                     if let Some(event) = event? {
                         self.handle(event)?;
@@ -221,9 +265,7 @@ impl Exporter {
         match event {
             Event::Assigned(places) => {
                 for place in places {
-                    let from = self.checkpoint.position(place);
-                    self.positions.insert(place, from);
-                    self.consumer.start(place, from)?;
+                    self.start(place, self.checkpoint.position(place))?;
                 }
                 // So that even an empty partition gets a commit.
                 self.dirty = true;
@@ -251,12 +293,13 @@ impl Exporter {
         let taken =
             if record.place.topic == DOCUMENTS { self.take_document(record) } else { self.take_outcome(record) };
         self.positions.insert(record.place, record.offset + 1);
+        self.unread.remove(&record.place);
         taken
     }
 
     fn take_document(&mut self, record: &Delivered) -> Result<(), ExportError> {
         let (Some(value), Some((fingerprint, crawl))) = (&record.value, names_of(record)) else {
-            tracing::error!(place = %record.place, offset = record.offset, "a record that is no document was left out");
+            tracing::error!(place = %record.place, offset = record.offset, "record is not a document; skipped");
             return Ok(());
         };
         if self.crawl.as_ref().is_some_and(|wanted| *wanted != crawl) {
@@ -274,7 +317,7 @@ impl Exporter {
         let outcome: Outcome = match decode("outcome", record.value.as_ref()) {
             Ok(outcome) => outcome,
             Err(error) => {
-                tracing::error!(place = %record.place, offset = record.offset, %error, "an outcome was left out");
+                tracing::error!(place = %record.place, offset = record.offset, %error, "outcome is not valid; skipped");
                 return Ok(());
             }
         };
@@ -355,23 +398,32 @@ impl Exporter {
     }
 }
 
-/// Adjusts the positions to the log. A topic that has not been read yet starts at the log start. After a power cut the
-/// log may have lost up to a second more than these files: records at reassigned offsets are read again, and the index
-/// knows which of them have a line.
-async fn within_the_log(checkpoint: &mut Checkpoint, log: &dyn Log) -> Result<(), ExportError> {
+/// Adjusts the positions to the log, and returns the partitions of which nothing was read; these start at the log
+/// start. After a power cut the log may have lost up to a second more than these files: records at reassigned offsets
+/// are read again, and the index knows which of them have a line.
+async fn within_the_log(
+    checkpoint: &mut Checkpoint,
+    log: &dyn Log,
+    at_rest: bool,
+) -> Result<BTreeSet<TopicPartition>, ExportError> {
+    let mut unread = BTreeSet::new();
     for topic in TOPICS {
         for partition in 0..log.partitions(*topic)? {
             let place = TopicPartition::new(*topic, partition);
             let Bounds { start, end } = log.bounds(place).await?;
             match checkpoint.known(place) {
-                Some(position) if position < start => return Err(ExportError::FellBehind { place, position, start }),
-                Some(position) if position <= end => {}
-                Some(_) => checkpoint.advance(place, end),
-                None => checkpoint.advance(place, start),
+                Some(position) if position < start && !at_rest => {
+                    return Err(ExportError::FellBehind { place, position, start });
+                }
+                Some(position) => checkpoint.advance(place, position.clamp(start, end)),
+                None => {
+                    checkpoint.advance(place, start);
+                    unread.insert(place);
+                }
             }
         }
     }
-    Ok(())
+    Ok(unread)
 }
 
 /// Returns fingerprint and crawl of a document.

@@ -7,8 +7,8 @@ use clap::Args;
 /// Arguments of `orbweaver replay`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Exit codes: 0 each URL passed exactly once, 64 wrong usage, 66 a file cannot be read, 73 the folder cannot be used,
-74 a URL was lost or passed twice, or the log failed.
+Exit codes: 0 each URL was admitted exactly once, 64 wrong usage, 66 a file cannot be read,
+73 the directory cannot be used, 74 a URL was lost or admitted twice, or the log failed.
 
 Examples:
   orbweaver replay --urls 1000000
@@ -30,7 +30,7 @@ pub struct ReplayArgs {
     /// Only count the admitted URLs, and do not write them to crawl.frontier.
     #[arg(long)]
     pub no_frontier: bool,
-    /// Trust the filters, and do not verify on disk the URLs that they report as known. One of a million new URLs may
+    /// Trust the filters, and do not verify on disk the URLs that they report as known. One in a million new URLs may
     /// be lost.
     #[arg(long)]
     pub no_verify: bool,
@@ -40,11 +40,11 @@ pub struct ReplayArgs {
     /// Instances of the service, which share the partitions like members of a group. Each uses up to one core.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub instances: u32,
-    /// Places of the recent cache of an instance, 21 bytes each [default: that of the service].
+    /// Entries of the recent cache per instance, 21 bytes each [default: that of the service].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(3..))]
     pub recent_entries: Option<u32>,
-    /// Write to Kafka instead of the embedded log: brokers, as HOST:PORT[,HOST:PORT…]. The replay has topics of its
-    /// own, which are deleted at the end unless --out is given.
+    /// Write to Kafka instead of the embedded log: brokers, as HOST:PORT[,HOST:PORT…]. The replay creates its own
+    /// topics, and deletes them at the end unless --out is given.
     #[cfg(feature = "cluster")]
     #[arg(long, value_name = "BROKERS")]
     pub brokers: Option<String>,
@@ -71,6 +71,6 @@ impl ReplayArgs {
 fn share(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(share) if (0.0..=0.999_999).contains(&share) => Ok(share),
-        _ => Err("a share is a number from 0 to 0.999999".to_owned()),
+        _ => Err("expected a number from 0 to 0.999999".to_owned()),
     }
 }

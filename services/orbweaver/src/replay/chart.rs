@@ -37,7 +37,7 @@ fn draw(title: &str, samples: &[Sample]) -> String {
          font-size=\"13\">\n<rect width=\"{width}\" height=\"{height}\" fill=\"white\"/>\n\
          <text x=\"{MARGIN}\" y=\"24\" font-size=\"16\">{title}</text>\n"
     );
-    panel(&mut svg, MARGIN, "thousand URLs a second", "#1f6fb2", &rates.collect::<Vec<_>>());
+    panel(&mut svg, MARGIN, "thousand URLs per second", "#1f6fb2", &rates.collect::<Vec<_>>());
     panel(&mut svg, HEIGHT + 2.0 * MARGIN, "resident memory, MB", "#b2471f", &memory.collect::<Vec<_>>());
     svg.push_str("</svg>\n");
     svg

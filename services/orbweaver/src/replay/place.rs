@@ -42,7 +42,7 @@ impl Place {
             }
             #[cfg(not(feature = "cluster"))]
             Some(brokers) => Err(Failure::Usage(format!(
-                "--brokers {brokers} --prefix {prefix}: this program was built without `cluster`"
+                "--brokers {brokers} --prefix {prefix}: this program was built without the feature `cluster`"
             ))),
         }
     }

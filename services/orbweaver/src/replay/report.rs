@@ -52,20 +52,20 @@ impl Report {
     pub(super) fn text(&self) -> String {
         let Self { urls, distinct, false_positives, false_negatives, .. } = self;
         let mut text = format!(
-            "{urls} URLs, {distinct} of them different: {false_positives} lost, {false_negatives} passed twice\n"
+            "{urls} URLs, {distinct} of them distinct: {false_positives} lost, {false_negatives} admitted twice\n"
         );
         let mut line = |name: &str, value: String| text.push_str(&format!("{name:>22}  {value}\n"));
         line("accuracy", format!("{:.7} %", self.accuracy * 100.0));
         line("rate", format!("{:.0} URLs/s ({:.0} at the end)", self.urls_per_second, self.urls_per_second_at_the_end));
-        line("CPU", format!("{:.2} µs a URL", self.cpu_us_per_url));
+        line("CPU", format!("{:.2} µs per URL", self.cpu_us_per_url));
         line("batch of 1,000", format!("{:.2} ms (p50), {:.2} ms (p99)", self.batch_p50_ms, self.batch_p99_ms));
         line("longest wait", format!("{:.1} ms", self.longest_wait_ms));
-        line("filters", format!("{:.2} bytes a different URL", self.filter_bytes_per_url));
-        line("disk", format!("{:.1} bytes a different URL", self.disk_bytes_per_url));
+        line("filters", format!("{:.2} bytes per distinct URL", self.filter_bytes_per_url));
+        line("disk", format!("{:.1} bytes per distinct URL", self.disk_bytes_per_url));
         #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
         line("memory", format!("{:.0} MB at most", self.peak_rss_bytes as f64 / 1e6));
         line("look-ups on disk", self.disk_lookups.to_string());
-        line("served after", format!("{:.2} s", self.opened_after_seconds));
+        line("opened after", format!("{:.2} s", self.opened_after_seconds));
         text
     }
 }

@@ -41,11 +41,12 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(250);
 pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     if !args.partitions.is_power_of_two() || args.instances > args.partitions {
         return Err(Failure::Usage(
-            "--partitions is a power of two, and --instances not above it: a partition has one owner".to_owned(),
+            "--partitions must be a power of two, and --instances at most as many: a partition has one owner"
+                .to_owned(),
         ));
     }
     if args.from.is_empty() && args.urls.is_none() {
-        return Err(Failure::Usage("say how many URLs with --urls, or where they are with --from".to_owned()));
+        return Err(Failure::Usage("give the number of URLs with --urls, or files of URLs with --from".to_owned()));
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(args.instances.max(2) as usize)
@@ -65,7 +66,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     let lost_by_filters = args.no_verify && report.accuracy >= 1.0 - 1e-6;
     if (report.false_positives > 0 && !lost_by_filters) || (report.false_negatives > 0 && !report.resumed) {
         return Err(failed(format!(
-            "{} URLs were lost and {} passed twice",
+            "{} URLs were lost and {} admitted twice",
             report.false_positives, report.false_negatives
         )));
     }
@@ -177,7 +178,7 @@ impl Running {
         match self.instances.join_next().await {
             Some(Ok(Err(error))) => failed(error),
             Some(Err(error)) => failed(error),
-            Some(Ok(Ok(()))) | None => failed("an instance of the service ended by itself"),
+            Some(Ok(Ok(()))) | None => failed("an instance of the service stopped unexpectedly"),
         }
     }
 
@@ -260,7 +261,8 @@ async fn watch(args: &ReplayArgs, running: &mut Running, begun: Instant) -> Resu
             failure = running.ended() => return Err(failure),
             _ = every.tick() => {}
             _ = tokio::signal::ctrl_c() => {
-                return Err(Failure::Stopped("stopped before the end; with --out the same command goes on".to_owned()));
+                let message = "stopped before completion; with --out the same command resumes it";
+                return Err(Failure::Stopped(message.to_owned()));
             }
         }
         bar.set_position(progress.urls());

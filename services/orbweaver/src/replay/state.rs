@@ -76,7 +76,10 @@ impl State {
         let prefix = if resumed {
             check(&path, asked)?
         } else if fs::read_dir(&folder).map_err(unusable)?.flatten().any(|entry| entry.file_name() != "replay.new") {
-            return Err(Failure::Output(format!("{}: not empty, and not the folder of a replay", folder.display())));
+            return Err(Failure::Output(format!(
+                "{}: is not empty and holds no replay; give another --out",
+                folder.display()
+            )));
         } else {
             // Written first, so that a replay can be resumed even if it is killed at once.
             let begun = Begun { asked: asked.clone(), prefix: format!("replay-{}", SystemClock.now()) };
@@ -148,16 +151,20 @@ fn check(path: &Path, asked: &Asked) -> Result<String, Failure> {
     if begun != *asked {
         let (begun, asked) = (serde_json::json!(begun), serde_json::json!(asked));
         return Err(Failure::Usage(format!(
-            "{}: this replay was begun with {begun}, and not with {asked}",
+            "{}: this replay was started with {begun}, not with {asked}; give another --out",
             path.display()
         )));
     }
     if !begun.frontier {
-        let reason = "a replay with --no-frontier cannot go on: what passed before is not in the log; begin it anew";
+        let reason =
+            "a replay with --no-frontier cannot be resumed: its admitted URLs are not in the log; give another --out";
         return Err(Failure::Usage(format!("{}: {reason}", path.display())));
     }
     if !begun.from.is_empty() {
-        return Err(Failure::Usage(format!("{}: a replay of files cannot go on; begin it anew", path.display())));
+        return Err(Failure::Usage(format!(
+            "{}: a replay of files cannot be resumed; give another --out",
+            path.display()
+        )));
     }
     Ok(prefix)
 }

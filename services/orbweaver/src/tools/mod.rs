@@ -24,7 +24,7 @@ fn read_input(path: &Path) -> Result<Vec<u8>, Failure> {
         std::fs::File::open(path).map_err(failed)?.take(MAX_INPUT_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
     }
     if bytes.len() as u64 > MAX_INPUT_BYTES {
-        return Err(Failure::Input(format!("{}: more than the {MAX_INPUT_BYTES} bytes that are read", path.display())));
+        return Err(Failure::Input(format!("{}: the input is larger than {MAX_INPUT_BYTES} bytes", path.display())));
     }
     Ok(bytes)
 }

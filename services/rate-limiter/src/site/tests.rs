@@ -155,6 +155,15 @@ fn a_clock_that_stepped_back_does_not_stop_a_site() {
 }
 
 #[test]
+fn an_answer_time_out_of_range_counts_as_the_longest() {
+    let mut site = Site::asked_at(None);
+    let usual = heard(OutcomeKind::Fetched, 200, T, 100);
+    let longest = Heard { requested_at_ms: Some(Millis::MIN), answered_at_ms: Some(Millis::MAX), ..usual };
+    assert!(!site.learn(&longest, TERMS, T));
+    assert_eq!(pass(site.decide(T + 30_000, TERMS, T)), T + 1000);
+}
+
+#[test]
 fn a_site_without_lessons_is_idle_soon_and_a_blocked_one_never() {
     let mut site = Site::asked_at(None);
     pass(site.decide(T + 30_000, TERMS, T));

@@ -60,7 +60,7 @@ async fn a_second_ctrl_c_does_not_wait_for_a_slow_site_and_loses_nothing() -> Re
         Ok(!runs)
     })
     .await?;
-    crawl.end(SECONDS_TO_STOP).await?.expect(75, &["stopped at once", "goes on"])?;
+    crawl.end(SECONDS_TO_STOP).await?.expect(75, &["stopped at once", "resumes it"])?;
     let output = Output::read(out.path());
     ensure!(
         output.is_err() || output.is_ok_and(|output| output.documents.len() < 50),

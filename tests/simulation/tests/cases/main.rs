@@ -217,7 +217,8 @@ fn compaction_never_loses_a_url_that_waits() {
 fn an_index_over_a_compacted_log_needs_the_tombstones_that_it_has_not_read() {
     let counts = Counts::new().unwrap();
     let (mut repeated, mut repeated_without) = (0, 0);
-    for seed in 0..40 {
+    // Few schedules stop a frontier for long enough right behind a tombstone: two of these.
+    for seed in 80..120 {
         let mut scenario = compacted_at_once(seed);
         scenario.settings.frontier_on_disk = true;
         repeated += run(scenario.clone(), &counts).repeats.all;

@@ -23,6 +23,7 @@ use super::{
     client::is_passing,
     group::{Raw, Signal, give_back},
     held::Held,
+    login::{FailedLogins, is_login},
     message::delivered,
     subscription::Subscription,
 };
@@ -51,6 +52,7 @@ pub(super) struct KafkaConsumer {
     /// When to rejoin with an instance ID that is still in use: a killed member holds it until its session ends.
     rejoin_at: Option<Instant>,
     rejoin_until: Option<Instant>,
+    failed_logins: FailedLogins,
     patience: Duration,
     group: String,
     topics: Subscription,
@@ -83,6 +85,7 @@ impl KafkaConsumer {
             properties,
             rejoin_at: None,
             rejoin_until: None,
+            failed_logins: FailedLogins::default(),
             patience: config.patience,
             group: group.to_owned(),
             topics,
@@ -115,7 +118,7 @@ impl KafkaConsumer {
     }
 
     fn client(&self) -> Result<&Arc<Client>, LogError> {
-        self.client.as_ref().ok_or_else(|| LogError::Fatal(format!("the group `{}` was left", self.group)))
+        self.client.as_ref().ok_or_else(|| LogError::Fatal(format!("this member has left the group `{}`", self.group)))
     }
 
     /// Returns the next event, if any.
@@ -167,8 +170,9 @@ impl KafkaConsumer {
 
     fn erred(&mut self, client: &Client, error: &KafkaError) {
         match error.rdkafka_error_code() {
-            Some(Code::AutoOffsetReset | Code::OffsetOutOfRange) => self.position_refused(),
+            Some(Code::AutoOffsetReset | Code::OffsetOutOfRange) => self.position_refused(true),
             Some(code) if is_passing(code) => {}
+            Some(code) if is_login(code) && self.is_passing_login() => {}
             // Not every broker knows a topic that was just created; one that was deleted stays deleted, and is reported
             // by appends and bounds.
             Some(Code::UnknownTopicOrPartition | Code::UnknownPartition | Code::UnknownTopic) => {}
@@ -183,6 +187,11 @@ impl KafkaConsumer {
         }
     }
 
+    /// Returns whether a failed login is transient. The reason has been logged by the context.
+    fn is_passing_login(&mut self) -> bool {
+        self.failed_logins.is_passing(Instant::now().into_std(), self.patience)
+    }
+
     /// Returns whether to retry an instance ID that is in use.
     fn may_rejoin(&mut self) -> bool {
         let now = Instant::now();
@@ -191,7 +200,7 @@ impl KafkaConsumer {
             return false;
         }
         if self.rejoin_at.is_none() {
-            tracing::info!(group = self.group, "the instance id is in use by another member; joining again");
+            tracing::info!(group = self.group, "the instance id is in use by another member; retrying");
             self.rejoin_at = Some(now + REJOIN_PAUSE);
         }
         true
@@ -218,7 +227,7 @@ impl KafkaConsumer {
                 }
                 Signal::Lost(raw) => self.tell_loss(&self.topics.places(&raw)),
                 Signal::Failed(error) => {
-                    tracing::warn!(group = self.group, %error, "an answer to a rebalance was refused");
+                    tracing::warn!(group = self.group, %error, "a response to a rebalance was rejected");
                 }
             }
         }
@@ -250,7 +259,7 @@ impl KafkaConsumer {
     fn give_back(&self, places: &[TopicPartition]) -> Result<(), LogError> {
         if let Err(error) = give_back(self.client()?, &self.topics.raw(places)) {
             // They are already gone.
-            tracing::warn!(group = self.group, %error, "partitions could not be handed back");
+            tracing::warn!(group = self.group, %error, "partitions could not be released");
         }
         Ok(())
     }
@@ -264,7 +273,7 @@ impl KafkaConsumer {
         let set = if fetch { client.resume(&list) } else { client.pause(&list) };
         if let Err(error) = set {
             // Fails only for partitions that were just lost.
-            tracing::debug!(group = self.group, %error, fetch, "partitions could not be set");
+            tracing::debug!(group = self.group, %error, fetch, "partitions could not be paused or resumed");
         }
     }
 

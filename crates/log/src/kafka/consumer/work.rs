@@ -69,7 +69,7 @@ impl KafkaConsumer {
             }
             Err(LogError::Unavailable(reason)) => {
                 let group = &self.group;
-                tracing::warn!(group, reason, "partitions were given, and their ends are not told; asking again");
+                tracing::warn!(group, reason, "assignment is pending: log ends unavailable; retrying");
                 self.work_after = Some(Instant::now() + ASK_PAUSE);
             }
             Err(error) => return Err(error),
@@ -86,7 +86,7 @@ impl KafkaConsumer {
             }
             self.begin_work()?;
             let Some(Work::Take(take)) = &mut self.work else {
-                return Err(LogError::Unavailable(format!("the group `{}` is being given partitions", self.group)));
+                return Err(LogError::Unavailable(format!("an assignment of the group `{}` is pending", self.group)));
             };
             let taken = take.await;
             self.taken(taken)?;
@@ -110,7 +110,7 @@ impl KafkaConsumer {
                         Through::NotYet => self.work_after = Some(Instant::now() + SEEK_PAUSE),
                         Through::OutOfRange => {
                             self.work_after = Some(Instant::now() + ASK_PAUSE);
-                            self.position_refused();
+                            self.position_refused(false);
                         }
                     }
                 }
@@ -125,31 +125,35 @@ impl KafkaConsumer {
     }
 
     /// Handles a position that is not in the log: an error, unless the partition is lost meanwhile.
-    pub(super) fn position_refused(&mut self) {
+    pub(super) fn position_refused(&mut self, abandoned: bool) {
         let look_at = Instant::now() + LOSS_IS_TOLD_WITHIN;
-        self.refused.get_or_insert(Refused { look_at, stood: None });
+        self.refused.get_or_insert(Refused { look_at, stood: None, abandoned: false }).abandoned |= abandoned;
     }
 
     /// Decides whether a rejected position may recover or is fatal.
     fn probed(&mut self, answer: Result<Vec<TopicPartition>, LogError>, refused: Refused) -> Result<(), LogError> {
         let (now, group) = (Instant::now(), &self.group);
-        match (answer, refused.stood) {
+        let Refused { stood, abandoned, .. } = refused;
+        match (answer, stood) {
             (Ok(readable), None) => {
                 let stood = self.held.positions().into_iter().filter(|(place, _)| readable.contains(place)).collect();
-                self.refused = Some(Refused { look_at: now + LOSS_IS_TOLD_WITHIN, stood: Some(stood) });
+                self.refused = Some(Refused { look_at: now + LOSS_IS_TOLD_WITHIN, stood: Some(stood), abandoned });
             }
             (Ok(readable), Some(stood)) => {
                 let positions = self.held.positions();
                 let stuck = stood.iter().find(|at| readable.contains(&at.0) && positions.contains(at));
                 if let Some((place, offset)) = stuck {
-                    // librdkafka has abandoned the partition, and accepts no further seek for it.
-                    let reason = format!("{place} stands still at {offset}: its position was refused");
+                    let reason = format!("{place} is stalled at offset {offset}: its position was rejected");
                     return Err(LogError::Fatal(format!("the group `{group}`: {reason}")));
                 }
             }
             (Err(LogError::Unavailable(reason)), stood) => {
-                tracing::warn!(group, reason, "a position is not in the log; asking which");
-                self.refused = Some(Refused { look_at: now, stood });
+                tracing::warn!(group, reason, "a position is not in the log; log bounds unavailable, retrying");
+                self.refused = Some(Refused { look_at: now, stood, abandoned });
+            }
+            // A caller may start a partition elsewhere after `OutOfRange`, but not one that was abandoned.
+            (Err(error @ LogError::OutOfRange { .. }), _) if abandoned => {
+                return Err(LogError::Fatal(format!("the group `{group}`: {error}")));
             }
             (Err(error), _) => return Err(error),
         }

@@ -34,13 +34,13 @@ pub(super) fn lower(found: &str) -> String {
         return String::new();
     }
     format!(
-        "; or, where the brokers allow no more, set `kafka.record_limit` to {fits} at most, for all services and commands"
+        "; or, if the brokers refuse that, set `kafka.record_limit` to {fits} at most, for all services and commands"
     )
 }
 
 /// Returns the limits that a broker reports for itself. Withheld settings are not an error.
 pub(super) async fn brokers_limits(log: &KafkaLog) -> String {
-    const UNKNOWN: &str = "limits that they do not tell";
+    const UNKNOWN: &str = "limits that they do not report";
     let Ok(broker) = log.inquiry.any_broker().await else { return UNKNOWN.to_owned() };
     let asked = [ResourceSpecifier::Broker(broker)];
     let answers = log.inquiry.admin().describe_configs(&asked, &log.inquiry.admin_options()).await;

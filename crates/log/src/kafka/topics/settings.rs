@@ -61,12 +61,12 @@ pub(super) fn wrong_settings(topic: Topic, cleanup: Cleanup, found: &BTreeMap<St
         let (number, least): (Option<i64>, Option<i64>) = (value.parse().ok(), wanted.parse().ok());
         let at_least = number.is_some() && number >= least;
         let (well, reason) = match key {
-            "cleanup.policy" => (value == wanted, "which keeps other records than the pipeline needs"),
-            "retention.ms" => (value == wanted, "so that records go before they are worked off"),
-            "retention.bytes" => (value == wanted, "so that records go before they are worked off"),
-            "message.timestamp.type" => (value == wanted, "but a record's time is when it was made"),
-            "min.compaction.lag.ms" => (at_least, "shorter than a failover may take"),
-            "delete.retention.ms" => (at_least, "so that tombstones go before every index has seen them"),
+            "cleanup.policy" => (value == wanted, "which does not keep the records that the pipeline needs"),
+            "retention.ms" => (value == wanted, "so records may be deleted before they are consumed"),
+            "retention.bytes" => (value == wanted, "so records may be deleted before they are consumed"),
+            "message.timestamp.type" => (value == wanted, "but the pipeline needs the time of creation"),
+            "min.compaction.lag.ms" => (at_least, "which is shorter than a failover may take"),
+            "delete.retention.ms" => (at_least, "so tombstones may be deleted before every index has read them"),
             _ => (true, ""),
         };
         if !well {

@@ -1,20 +1,5 @@
 use super::*;
 
-fn robots(text: &str) -> Result<Answer, Failure> {
-    Ok(Answer {
-        status: 200,
-        content_type: Some("text/plain".into()),
-        body: Body::Read { bytes: text.into(), truncated: false },
-        ..Answer::default()
-    })
-}
-
-fn polite() -> Surroundings {
-    Surroundings::new(FetcherConfig { user_agent: "Testbot/1.0".into(), ..FetcherConfig::default() })
-}
-
-const ROBOTS: &str = "https://a.example/robots.txt";
-
 #[test]
 fn robots_txt_is_asked_once_stored_before_use_and_obeyed_in_the_sites_time() {
     let mut around = polite();

@@ -10,21 +10,8 @@ use super::*;
 use crate::{
     cli::{Cli, Command},
     crawl::pipeline::specs,
+    durable::tests::copy,
 };
-
-/// Copies the files that a killed process leaves behind.
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let to = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &to);
-        } else {
-            fs::copy(entry.path(), to).unwrap();
-        }
-    }
-}
 
 /// Changes the checkpoints of a log as if they had been written before the system restarted, so that the log is cut to
 /// its durable part.

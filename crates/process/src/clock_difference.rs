@@ -1,0 +1,259 @@
+//! Comparison of the clock with those of the processes that are working, before this one joins its group.
+//!
+//! A dispatch carries times by the clock of its frontier. To a process whose clock is ahead it looks late or expired;
+//! the dispatches of a frontier that is behind look so to all others, and a frontier that is ahead takes the leases
+//! that it restores for expired. Receivers correct only times that are ahead of their own.
+//!
+//! The brokers do not report their time. A record that is appended during a look, however, was made then, so that its
+//! timestamp shows the clock of its writer. If none is appended, no dispatch is being worked on.
+
+use std::time::Duration;
+
+use orbweaver_log::{Bounds, Log, LogError, Offset, TopicPartition};
+use orbweaver_messages::{
+    CLOCK_MARGIN_MS, Millis, NOT_AFTER_MS, Topic,
+    topic::{OUTCOMES, READY, SCHEDULED},
+};
+use orbweaver_stage::Clock;
+use tokio::time::{Instant, sleep};
+
+use crate::ServiceError;
+
+/// Topics whose records carry the time at which they were made, by the services that act on such times.
+const COMPARED: [Topic; 3] = [SCHEDULED, READY, OUTCOMES];
+/// Duration of a look.
+const LOOK: Duration = Duration::from_secs(1);
+/// Maximum number of partitions per topic from which a record is read.
+const PARTITIONS: usize = 2;
+/// Timeout per read of a record that is known to exist. The first read connects to the brokers; without a record a
+/// difference is not noticed.
+const READ_WAIT: Duration = Duration::from_secs(5);
+/// Maximum wait for the clocks to agree. When the clocks of all machines were set, processes that still use the former
+/// time end within half of this: `clock` waits 30 s, and `runtime.shutdown_budget` is 20 s by default.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Largest tolerated difference, in milliseconds. A process that is further ahead defers every dispatch unsent; those
+/// of a frontier that is further behind are deferred by every other process.
+const TOLERATED_MS: Millis = NOT_AFTER_MS;
+
+/// Result of a look. A difference is in milliseconds, positive if this clock is ahead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// No difference was found.
+    Agrees,
+    /// The difference exceeds the margin.
+    Tolerated(Millis),
+    /// The difference from all processes that are working exceeds [`TOLERATED_MS`].
+    Refused(Millis),
+}
+
+/// Times found by a look.
+#[derive(Debug, Default)]
+struct Look {
+    /// Time by this clock at the start.
+    from_ms: Millis,
+    /// Time by this clock at the end.
+    to_ms: Millis,
+    /// Timestamps of records that were appended during the look.
+    appended: Vec<Millis>,
+    /// Timestamps of last records, if none was appended during the look.
+    earlier: Vec<Millis>,
+}
+
+impl Look {
+    /// Returns the difference from all writers; 0 if this clock is between them. Pure.
+    fn difference_ms(&self) -> Millis {
+        let times = self.appended.iter();
+        let (Some(&oldest), Some(&newest)) = (times.clone().min(), times.max()) else { return 0 };
+        if newest < self.from_ms {
+            self.from_ms.saturating_sub(newest)
+        } else {
+            self.to_ms.saturating_sub(oldest).min(0)
+        }
+    }
+
+    /// Judges the difference. Pure.
+    fn verdict(&self) -> Verdict {
+        let difference_ms = self.difference_ms();
+        if difference_ms.saturating_abs() > TOLERATED_MS {
+            return Verdict::Refused(difference_ms);
+        }
+        // A single writer, or one that has ended, may have been ahead of the others: not a reason to refuse.
+        let newest = self.appended.iter().chain(&self.earlier).max();
+        let behind_ms = newest.map_or(0, |newest| newest.saturating_sub(self.to_ms));
+        if behind_ms > CLOCK_MARGIN_MS {
+            Verdict::Tolerated(behind_ms.saturating_neg())
+        } else if difference_ms > CLOCK_MARGIN_MS {
+            Verdict::Tolerated(difference_ms)
+        } else {
+            Verdict::Agrees
+        }
+    }
+}
+
+/// Waits until the clock agrees with those of the processes that are working.
+///
+/// # Errors
+/// If it still differs from all of them after two minutes, or the log failed.
+pub(crate) async fn agrees(log: &dyn Log, clock: &dyn Clock) -> Result<(), ServiceError> {
+    let (begun, mut waits) = (Instant::now(), false);
+    loop {
+        match look(log, clock).await.map_err(ServiceError::start)?.verdict() {
+            Verdict::Agrees => return Ok(()),
+            Verdict::Tolerated(ahead_ms) => {
+                tracing::warn!(
+                    ahead_ms,
+                    "the clock differs from that of a process that wrote to the log; check the clocks of the machines"
+                );
+                return Ok(());
+            }
+            Verdict::Refused(ahead_ms) if begun.elapsed() >= PATIENCE => return Err(refusal(ahead_ms)),
+            Verdict::Refused(ahead_ms) => {
+                if !std::mem::replace(&mut waits, true) {
+                    tracing::warn!(
+                        ahead_ms,
+                        "the clock differs from those of all running processes; joining the group once they agree"
+                    );
+                }
+            }
+        }
+    }
+}
+
+fn refusal(ahead_ms: Millis) -> ServiceError {
+    let by = Duration::from_millis(ahead_ms.unsigned_abs());
+    let (by, side) = (humantime::format_duration(by), if ahead_ms > 0 { "ahead of" } else { "behind" });
+    ServiceError::Clock(format!(
+        "the clock is {by} {side} those of all running processes; synchronize the clocks of the machines"
+    ))
+}
+
+/// Watches the log for [`LOOK`].
+async fn look(log: &dyn Log, clock: &dyn Clock) -> Result<Look, LogError> {
+    let mut places = vec![];
+    for topic in COMPARED {
+        places.extend((0..log.partitions(topic)?).map(|partition| TopicPartition::new(topic, partition)));
+    }
+    // The clock first: records above these log ends were made later.
+    let from_ms = clock.now();
+    let before = log.all_bounds(&places).await?;
+    sleep(LOOK).await;
+    let after = log.all_bounds(&places).await?;
+    let mut look = Look { from_ms, ..Look::default() };
+    for (place, end) in chosen(&places, &before, &after, true) {
+        look.appended.extend(last_timestamp(log, place, end).await?);
+    }
+    if look.appended.is_empty() {
+        for (place, end) in chosen(&places, &before, &after, false) {
+            look.earlier.extend(last_timestamp(log, place, end).await?);
+        }
+    }
+    look.to_ms = clock.now();
+    Ok(look)
+}
+
+/// Returns some partitions of each topic that grew during the look, or that did not, with their log ends. Pure.
+fn chosen(places: &[TopicPartition], before: &[Bounds], after: &[Bounds], grew: bool) -> Vec<(TopicPartition, Offset)> {
+    let mut chosen = vec![];
+    for topic in COMPARED {
+        let found = places.iter().zip(before).zip(after).filter(|((place, before), after)| {
+            place.topic == topic && after.start < after.end && (before.end < after.end) == grew
+        });
+        chosen.extend(found.take(PARTITIONS).map(|((place, _), after)| (*place, after.end)));
+    }
+    chosen
+}
+
+/// Returns the timestamp of the last record; `None` if it was deleted, or did not arrive in time.
+async fn last_timestamp(log: &dyn Log, place: TopicPartition, end: Offset) -> Result<Option<Millis>, LogError> {
+    let read = async {
+        let mut reader = log.reader(place, end.saturating_sub(1)).await?;
+        reader.read(READ_WAIT).await
+    };
+    match read.await {
+        Ok(records) => Ok(records.last().map(|record| record.timestamp_ms)),
+        Err(LogError::OutOfRange { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use orbweaver_log::{Cleanup, MemoryLog, Record, TopicSpec};
+    use orbweaver_stage::ScriptedClock;
+    use tokio::{join, time::interval};
+
+    use super::*;
+
+    const NOW: Millis = 1_700_000_000_000;
+    const HOUR_MS: Millis = 3_600_000;
+
+    fn log() -> MemoryLog {
+        MemoryLog::new(&COMPARED.map(|topic| TopicSpec::new(topic, 2, Cleanup::Delete)))
+    }
+
+    async fn append(log: &MemoryLog, topic: Topic, timestamp_ms: Millis) {
+        let place = TopicPartition::new(topic, 1);
+        let record = Record { place, key: None, value: Some("{}".into()), headers: vec![], timestamp_ms };
+        log.append(vec![record]).await.unwrap();
+    }
+
+    /// Appends records with this timestamp without end.
+    async fn work(log: &MemoryLog, timestamp_ms: Millis) -> Infallible {
+        let mut ticks = interval(LOOK / 4);
+        loop {
+            ticks.tick().await;
+            append(log, SCHEDULED, timestamp_ms).await;
+        }
+    }
+
+    #[test]
+    fn only_a_clock_outside_of_all_that_are_working_is_refused() {
+        let verdict = |appended: &[Millis], earlier: &[Millis]| {
+            let times = |ages: &[Millis]| ages.iter().map(|age| NOW - age).collect::<Vec<_>>();
+            Look { from_ms: NOW, to_ms: NOW + 1000, appended: times(appended), earlier: times(earlier) }.verdict()
+        };
+        assert_eq!(verdict(&[], &[]), Verdict::Agrees);
+        assert_eq!(verdict(&[], &[HOUR_MS]), Verdict::Agrees, "nothing was done for an hour");
+        assert_eq!(verdict(&[], &[-HOUR_MS]), Verdict::Tolerated(1000 - HOUR_MS), "its writer may have been ahead");
+        assert_eq!(verdict(&[CLOCK_MARGIN_MS, 8000], &[]), Verdict::Agrees);
+        assert_eq!(verdict(&[CLOCK_MARGIN_MS + 1], &[]), Verdict::Tolerated(CLOCK_MARGIN_MS + 1));
+        assert_eq!(verdict(&[TOLERATED_MS], &[]), Verdict::Tolerated(TOLERATED_MS));
+        assert_eq!(verdict(&[TOLERATED_MS + 1, HOUR_MS], &[]), Verdict::Refused(TOLERATED_MS + 1));
+        assert_eq!(verdict(&[-HOUR_MS, -2 * HOUR_MS], &[]), Verdict::Refused(1000 - HOUR_MS));
+        assert_eq!(verdict(&[HOUR_MS, 0], &[]), Verdict::Agrees, "appended late, after an outage of the brokers");
+        assert_eq!(verdict(&[-HOUR_MS, 0], &[]), Verdict::Tolerated(1000 - HOUR_MS), "the other is wrong");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_whose_clock_differs_from_all_that_are_working_does_not_join() {
+        for (step_ms, text) in [(HOUR_MS, "1h ahead of those"), (-HOUR_MS, "1h behind those")] {
+            let (log, clock) = (log(), ScriptedClock::at(NOW + step_ms));
+            let refused = tokio::select! {
+                refused = agrees(&log, &clock) => refused.unwrap_err(),
+                never = work(&log, NOW) => match never {},
+            };
+            assert!(matches!(refused, ServiceError::Clock(_)));
+            assert!(refused.to_string().contains(text), "{refused}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_joins_once_those_that_use_another_time_have_ended() {
+        let (log, clock, begun) = (log(), ScriptedClock::at(NOW), Instant::now());
+        let (agreed, ()) = join!(agrees(&log, &clock), append(&log, OUTCOMES, NOW - HOUR_MS));
+        agreed.unwrap();
+        assert!(begun.elapsed() >= 2 * LOOK, "one look found a difference");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_joins_at_once_where_nothing_was_done_for_long_or_the_clocks_agree() {
+        let (log, clock, begun) = (log(), ScriptedClock::at(NOW), Instant::now());
+        append(&log, READY, NOW - HOUR_MS).await;
+        agrees(&log, &clock).await.unwrap();
+        let (agreed, ()) = join!(agrees(&log, &clock), append(&log, SCHEDULED, NOW));
+        agreed.unwrap();
+        assert!(begun.elapsed() < 3 * LOOK);
+    }
+}

@@ -1,0 +1,138 @@
+//! A log in memory that a test watches and disturbs.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::future::{BoxFuture, FutureExt as _, ready};
+use orbweaver_log::{
+    Bounds, Commit, Consumer, Event, Log, LogError, MemoryLog, Offset, Partition, Reader, Record, TopicPartition,
+};
+use orbweaver_messages::{Millis, Topic, topic};
+use tokio::{task::yield_now, time::Instant};
+
+/// Call of a consumer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    Poll,
+    Commit,
+}
+
+type Hook = Arc<dyn Fn(Call) + Send + Sync>;
+
+pub struct Watched {
+    pub inner: MemoryLog,
+    /// Number of readers created.
+    pub readers: AtomicUsize,
+    /// Number of records by which the end of every partition of `crawl.control` seems to be later.
+    pub ahead: AtomicUsize,
+    /// Time before which no reader opens.
+    pub away_until: Instant,
+    /// Called at the start of each call of a consumer.
+    pub hook: Hook,
+}
+
+impl Watched {
+    pub fn new(inner: &MemoryLog) -> Self {
+        let (readers, ahead) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Self { inner: inner.clone(), readers, ahead, away_until: Instant::now(), hook: Arc::new(|_| {}) }
+    }
+}
+
+impl Log for Watched {
+    fn partitions(&self, topic: Topic) -> Result<Partition, LogError> {
+        self.inner.partitions(topic)
+    }
+
+    fn record_limit(&self) -> usize {
+        self.inner.record_limit()
+    }
+
+    fn append(&self, records: Vec<Record>) -> BoxFuture<'_, Result<Vec<Offset>, LogError>> {
+        self.inner.append(records)
+    }
+
+    fn consumer(&self, group: &str, topics: &[Topic]) -> Result<Box<dyn Consumer>, LogError> {
+        let inner = self.inner.consumer(group, topics)?;
+        Ok(Box::new(Member { inner, hook: self.hook.clone() }))
+    }
+
+    fn reader(&self, place: TopicPartition, from: Offset) -> BoxFuture<'_, Result<Box<dyn Reader>, LogError>> {
+        if Instant::now() < self.away_until {
+            return ready(Err(LogError::Unavailable("no leader".to_owned()))).boxed();
+        }
+        self.readers.fetch_add(1, Ordering::Relaxed);
+        self.inner.reader(place, from)
+    }
+
+    fn bounds(&self, place: TopicPartition) -> BoxFuture<'_, Result<Bounds, LogError>> {
+        let ahead = if place.topic == topic::CONTROL { self.ahead.load(Ordering::Relaxed) as u64 } else { 0 };
+        async move {
+            let bounds = self.inner.bounds(place).await?;
+            Ok(Bounds { end: bounds.end + ahead, ..bounds })
+        }
+        .boxed()
+    }
+
+    fn offset_at(&self, place: TopicPartition, timestamp_ms: Millis) -> BoxFuture<'_, Result<Offset, LogError>> {
+        self.inner.offset_at(place, timestamp_ms)
+    }
+
+    fn committed<'a>(
+        &'a self,
+        group: &'a str,
+        places: &'a [TopicPartition],
+    ) -> BoxFuture<'a, Result<Vec<Option<Commit>>, LogError>> {
+        self.inner.committed(group, places)
+    }
+
+    fn delete_below(&self, place: TopicPartition, before: Offset) -> BoxFuture<'_, Result<(), LogError>> {
+        self.inner.delete_below(place, before)
+    }
+}
+
+struct Member {
+    inner: Box<dyn Consumer>,
+    hook: Hook,
+}
+
+impl Consumer for Member {
+    /// As on a remote log, other tasks run before a poll ends.
+    fn poll(&mut self, max_wait: Duration) -> BoxFuture<'_, Result<Option<Event>, LogError>> {
+        async move {
+            (self.hook)(Call::Poll);
+            yield_now().await;
+            self.inner.poll(max_wait).await
+        }
+        .boxed()
+    }
+
+    fn start(&mut self, place: TopicPartition, from: Offset) -> Result<(), LogError> {
+        self.inner.start(place, from)
+    }
+
+    fn pause(&mut self, places: &[TopicPartition]) -> Result<(), LogError> {
+        self.inner.pause(places)
+    }
+
+    fn resume(&mut self, places: &[TopicPartition]) -> Result<(), LogError> {
+        self.inner.resume(places)
+    }
+
+    fn commit(&mut self, commits: Vec<(TopicPartition, Commit)>) -> BoxFuture<'_, Result<(), LogError>> {
+        (self.hook)(Call::Commit);
+        self.inner.commit(commits)
+    }
+
+    fn hand_back(&mut self, places: &[TopicPartition]) -> Result<(), LogError> {
+        self.inner.hand_back(places)
+    }
+
+    fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), LogError>> {
+        self.inner.close()
+    }
+}

@@ -1,0 +1,45 @@
+use orbweaver_messages::{Scope, Sighting, Trail, crawl_key};
+use orbweaver_url::WideDomains;
+
+use super::*;
+use crate::DefaultCrawl;
+
+fn delivered(topic: Topic, offset: Offset, key: &str, value: bytes::Bytes) -> (Origin, Delivered) {
+    let place = TopicPartition::new(topic, 0);
+    let key = Some(bytes::Bytes::copy_from_slice(key.as_bytes()));
+    let record = Delivered { place, offset, timestamp_ms: 0, key, value: Some(value), headers: vec![] };
+    (Origin { place, offset, epoch: 1 }, record)
+}
+
+fn links(offset: Offset, depth: u16) -> (Origin, Delivered) {
+    let found = Discovered {
+        crawl: "default".into(),
+        site: "example.org".into(),
+        via: Some(format!("https://example.org/{}", "v".repeat(8000))),
+        depth,
+        sighting: Sighting::Link,
+        chain: vec![],
+        trail: Trail::default(),
+        content: None,
+        urls: (0..100).map(|link| format!("https://example.org/{link}")).collect(),
+        found_at_ms: 0,
+    };
+    delivered(topic::DISCOVERED, offset, "example.org", encode(&found))
+}
+
+#[test]
+fn links_of_a_record_that_wait_for_the_same_plan_share_its_other_fields() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut stage = NormalizerDedup::new(Config::new(directory.path())).unwrap();
+    let crawl = DefaultCrawl { max_depth: Some(3), ..DefaultCrawl::new(Scope::Any) };
+    let definition = crawl.definition("default", &WideDomains::default(), 1, 0);
+    let (_, control) = delivered(topic::CONTROL, 0, &crawl_key("default"), encode(&definition));
+    stage.follow(&control, 0, &mut Actions::default());
+    stage.open(Opening { partition: 0, partitions: 1, assignment: 1, claim: 0, commit: 0 }, 0);
+    let mut actions = Actions::default();
+    stage.receive(vec![links(0, 3), links(1, 2)], 0, &mut actions);
+    let token = actions.plans[0].token.unwrap();
+    let settled = stage.served.get_mut(&0).unwrap().pending.settle(token).unwrap();
+    let deferred: Vec<_> = settled.deferred.iter().map(|(origin, found)| (origin.offset, found.urls.len())).collect();
+    assert_eq!(deferred, [(1, 100)]);
+}

@@ -1,0 +1,248 @@
+//! Collector of a crawl's results on a cluster: an exporter in a consumer group of its directory, so that no other
+//! collector commits for it or removes its declaration.
+
+use std::{
+    fs::File,
+    hash::{BuildHasher as _, RandomState},
+    io,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use orbweaver_log::Log;
+use orbweaver_scope::Version;
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use super::{consumers, crawl::Watched};
+use crate::{
+    crawl::{
+        definition,
+        prepare::{check_unused, lock},
+    },
+    durable::{create_folder, write_whole},
+    exit::Failure,
+    export::{self, ExportError, ExportView, Exporter, Source},
+};
+
+/// File of the identity, in the directory `state`.
+const FILE: &str = "collector.json";
+/// Maximum length of a crawl's name in the name of a group, in characters.
+const MAX_NAME: usize = 64;
+/// Bits of a random number that are part of a group's name.
+const ID_BITS: u64 = 0xffff_ffff_ffff;
+
+/// Identity of the collector of a directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Identity {
+    /// Crawl whose results the directory holds.
+    crawl: String,
+    /// Consumer group.
+    group: String,
+    /// Directory that the group belongs to.
+    home: Home,
+    /// Version of the crawl's definition with which the crawl was at its cap when all results were collected. While
+    /// that version applies, there are no further results, except those of dead letters that are replayed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    at_cap: Option<Version>,
+}
+
+/// Location of a directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Home {
+    path: String,
+    device: u64,
+    inode: u64,
+}
+
+impl Home {
+    fn of(dir: &Path) -> io::Result<Self> {
+        let path = dir.canonicalize()?;
+        let metadata = path.metadata()?;
+        Ok(Self { path: path.to_string_lossy().into_owned(), device: metadata.dev(), inode: metadata.ino() })
+    }
+
+    /// Returns `true` unless one is a copy of the other: a directory that was moved keeps its inode, and devices may
+    /// have other numbers after a restart.
+    fn is_home_of(&self, other: &Self) -> bool {
+        self.path == other.path || (self.device, self.inode) == (other.device, other.inode)
+    }
+}
+
+/// Returns the identity of the collector in `home`, or the crawl whose results are there instead. A copy of a directory
+/// gets a group of its own, named with `id`: of two collectors in one group, each would commit for the other.
+fn identity(stored: Option<Identity>, home: Home, crawl: &str, id: u64) -> Result<Identity, String> {
+    let group = || {
+        let allowed = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '-' };
+        let name: String = crawl.chars().map(allowed).take(MAX_NAME).collect();
+        format!("{}-{name}-{:012x}", export::GROUP, id & ID_BITS)
+    };
+    match stored {
+        Some(stored) if stored.crawl != crawl => Err(stored.crawl),
+        Some(stored) if stored.home.is_home_of(&home) => Ok(Identity { home, ..stored }),
+        Some(stored) => Ok(Identity { home, group: group(), ..stored }),
+        None => Ok(Identity { crawl: crawl.to_owned(), group: group(), home, at_cap: None }),
+    }
+}
+
+fn read(state: &Path) -> Result<Option<Identity>, Failure> {
+    let path = state.join(FILE);
+    let failed = |error: &dyn std::fmt::Display| Failure::Output(format!("{}: {error}", path.display()));
+    match std::fs::read(&path) {
+        Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|error| failed(&error)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed(&error)),
+    }
+}
+
+/// Checks that the directory is unused, or holds the results of a collector.
+fn check(out: &Path, state: &Path) -> Result<(), Failure> {
+    if state.join("crawl.json").exists() {
+        let message = "holds a crawl that was run without --brokers; give another --out";
+        return Err(Failure::Output(format!("{}: {message}", out.display())));
+    }
+    let is_own = [FILE, "export.json"].iter().any(|name| state.join(name).exists());
+    if is_own { Ok(()) } else { check_unused(out) }
+}
+
+/// A running collector.
+pub(super) struct Collecting {
+    shutdown: CancellationToken,
+    task: tokio::task::JoinHandle<Result<(), ExportError>>,
+    view: Arc<ExportView>,
+    out: PathBuf,
+    identity: Identity,
+    /// Version of the crawl's definition since the collector runs.
+    version: Option<Version>,
+    /// Held while this process collects.
+    _lock: File,
+}
+
+impl Collecting {
+    /// Declares the group of the directory and starts the collector.
+    ///
+    /// # Errors
+    /// Fails if the directory cannot be used, the log fails, or records that the directory lacks were deleted.
+    pub(super) async fn begin(log: &dyn Log, out: &Path, crawl: &str) -> Result<Self, Failure> {
+        let state = out.join("state");
+        check(out, &state)?;
+        create_folder(&state)?;
+        let lock = lock(&state)?;
+        let home = Home::of(&state).map_err(|error| Failure::Output(format!("{}: {error}", state.display())))?;
+        let stored = read(&state)?;
+        let earlier = match &stored {
+            Some(stored) => Some(stored.group.clone()),
+            // Earlier versions had one group for all directories.
+            None => state.join("export.json").exists().then(|| export::GROUP.to_owned()),
+        };
+        let identity = identity(stored, home, crawl, RandomState::new().hash_one(out)).map_err(|other| {
+            Failure::Usage(format!("{}: holds the results of the crawl `{other}`; give another --out", out.display()))
+        })?;
+        // Before the declaration: a group whose name is lost would keep records indefinitely.
+        write_whole(&state.join(FILE), &identity)?;
+        // Before the exporter reads: from here on, records that the directory lacks are kept.
+        let declared = consumers::declare(log, &identity.group, export::TOPICS).await?;
+        let group = identity.group.clone();
+        match Self::start(log, out, identity, lock).await {
+            Ok(collecting) => {
+                if let Some(earlier) = earlier.filter(|earlier| *earlier != group) {
+                    tell_of(log, out, &earlier).await?;
+                }
+                Ok(collecting)
+            }
+            Err(error) => {
+                if declared && let Err(kept) = consumers::remove(log, &group).await {
+                    eprintln!("the group `{group}` cannot be removed, and records are still retained for it: {kept}");
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn start(log: &dyn Log, out: &Path, identity: Identity, lock: File) -> Result<Self, Failure> {
+        let standing = definition::standing(log, &identity.crawl).await?;
+        let version = standing.applied().map(|applied| applied.version);
+        let at_rest = version.is_some() && version == identity.at_cap;
+        let view = Arc::new(ExportView::default());
+        let source = Source { group: &identity.group, crawl: Some(&identity.crawl), at_rest };
+        let exporter = Exporter::of(log, out, Arc::clone(&view), source).await.map_err(failed)?;
+        let shutdown = CancellationToken::new();
+        let task = tokio::spawn(exporter.run(shutdown.clone()));
+        Ok(Self { shutdown, task, view, out: out.to_owned(), identity, version: None, _lock: lock })
+    }
+
+    /// Sets the version of the crawl's definition that applies from now on.
+    pub(super) fn with_version(self, version: Version) -> Self {
+        Self { version: Some(version), ..self }
+    }
+
+    /// Returns the consumer group.
+    pub(super) fn group(&self) -> &str {
+        &self.identity.group
+    }
+
+    /// Returns the number of collected documents.
+    pub(super) fn documents(&self) -> u64 {
+        self.view.tally().documents
+    }
+
+    /// Returns `true` if the collector ended by itself.
+    pub(super) fn has_ended(&self) -> bool {
+        self.task.is_finished()
+    }
+
+    /// Ends the collector. If it has not collected all results, those that it lacks are kept until the crawl is
+    /// resumed.
+    pub(super) async fn end(self, log: &dyn Log, watched: Option<&Watched>) -> Result<(), Failure> {
+        self.shutdown.cancel();
+        let Self { task, view, out, identity, version, .. } = self;
+        let ended = task.await.map_err(failed).and_then(|ended| ended.map_err(failed));
+        eprintln!("{} documents in {}", view.tally().documents, out.join("documents.jsonl").display());
+        let group = identity.group.clone();
+        match watched.filter(|_| ended.is_ok()) {
+            Some(Watched::Complete) => {}
+            Some(Watched::AtCap) => {
+                let applied =
+                    definition::standing(log, &identity.crawl).await?.applied().map(|applied| applied.version);
+                // Otherwise the cap may have been raised since the collector saw the crawl at its cap.
+                if applied.is_some() && applied == version {
+                    write_whole(&out.join("state").join(FILE), &Identity { at_cap: applied, ..identity })?;
+                }
+                eprintln!(
+                    "to collect results beyond the cap, repeat this command with a higher --max-pages: if \
+                     `orbweaver scope set` raises the cap, results are not retained for {}",
+                    out.display()
+                );
+            }
+            Some(Watched::CollectorEnded) | None => {
+                eprintln!(
+                    "results that are not in {} yet are retained until the same command collects them; `orbweaver \
+                     consumers remove {group}` abandons them",
+                    out.display()
+                );
+                return ended;
+            }
+        }
+        consumers::remove(log, &group).await.map(drop)
+    }
+}
+
+/// Reports a group that keeps records although this directory no longer uses it.
+async fn tell_of(log: &dyn Log, out: &Path, group: &str) -> Result<(), Failure> {
+    if consumers::is_declared(log, group).await? {
+        eprintln!(
+            "{} now has its own consumer group, and records are still retained for `{group}`: if no other directory \
+             uses that group, such as the original of this copy, run `orbweaver consumers remove {group}`",
+            out.display()
+        );
+    }
+    Ok(())
+}
+
+fn failed(error: impl std::fmt::Display) -> Failure {
+    Failure::Failed(error.to_string())
+}
+
+#[cfg(test)]
+mod tests;
