@@ -5,9 +5,9 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from consistency import compose, docker, kubernetes, monitoring, texts
+from consistency import compose, docker, kubernetes, literals, monitoring, texts
 from consistency.__main__ import settings
-from consistency.facts import Facts, Key, Service
+from consistency.facts import Facts, Key, Service, Unreadable
 
 SERVICES = frozenset({"frontier", "fetcher"})
 FACTS = Facts(
@@ -15,8 +15,10 @@ FACTS = Facts(
     keys=[
         Key("kafka.brokers", None, True, SERVICES),
         Key("kafka.instance_id", None, False, SERVICES),
-        Key("kafka.properties.*", None, False, SERVICES),
+        Key("kafka.properties.*", None, False, SERVICES, "ByName", True),
         Key("cql.nodes", None, True, frozenset({"fetcher"})),
+        Key("cql.password", None, False, frozenset({"fetcher"}), "Always", True),
+        Key("fetcher.headers.*", None, False, frozenset({"fetcher"}), "Always", False),
         Key("cql.tls", "false", False, frozenset({"fetcher"})),
         Key("cql.tls_ca", None, False, frozenset({"fetcher"})),
         Key("http.listen", None, False, SERVICES),
@@ -24,6 +26,7 @@ FACTS = Facts(
         Key("runtime.shutdown_budget", "20s", False, SERVICES),
         Key("runtime.drain_budget", "20s", False, SERVICES),
     ],
+    secret_names=frozenset({"password", "pem", "authorization"}),
     programs=frozenset({"orbweaver", "orbweaver-frontier", "orbweaver-fetcher"}),
     with_tls=frozenset({"orbweaver", "orbweaver-frontier", "orbweaver-fetcher"}),
     members=frozenset({"crates/log", "services/frontier", "tests/pipeline"}),
@@ -349,6 +352,7 @@ class Kubernetes(Planted):
                 (variable(tls, ""), f"demands credentials, and {tls} does not encrypt"),
                 (variable(protocol, "SASL_PLAINTEXT"), f"demands credentials, and {protocol} does not encrypt"),
                 (variable("ORBWEAVER_CQL__TLS_CA", "/elsewhere/ca.crt"), "names /elsewhere/ca.crt, where nothing is mounted"),
+                (variable("ORBWEAVER_CQL__PASSWORD_FILE", "/elsewhere/password"), "names /elsewhere/password, where nothing is mounted"),
                 (lambda o: pod(o).pop("volumes") and None, "names /ca/ca.crt, where nothing is mounted"),
             ],
         )
@@ -363,6 +367,78 @@ class Kubernetes(Planted):
         self.assertEqual(asked["frontier"][0], "orbweaver-frontier")
         self.assertEqual(asked["frontier"][1]["ORBWEAVER_KAFKA__INSTANCE_ID"], "1")
         self.assertEqual(asked["frontier"][1]["ORBWEAVER_KAFKA__BROKERS"], "b:9092")
+
+
+class Literals(Planted):
+    GOOD = {
+        "kind": "ConfigMap",
+        "data": {"ORBWEAVER_CQL__NODES": "db:9042", "ORBWEAVER_CQL__PASSWORD_FILE": "/run/secrets/cql", "ORBWEAVER_CQL__PASSWORD": ""},
+        "env": [
+            {"name": "ORBWEAVER_KAFKA__PROPERTIES__SASL__PASSWORD", "valueFrom": {"secretKeyRef": {"name": "c", "key": "k"}}},
+            {"name": "ORBWEAVER_KAFKA__PROPERTIES__SASL__MECHANISM", "value": "SCRAM-SHA-512"},
+        ],
+        "environment": ["ORBWEAVER_FETCHER__HEADERS__ACCEPT_LANGUAGE=en", "ORBWEAVER_KAFKA__BROKERS=b:9092"],
+        "files": {"orbweaver.toml": "[cql]\nnodes = ['db:9042']\n[kafka]\nproperties.'sasl.mechanism' = 'PLAIN'\n"},
+        "patches": [{"patch": "- { op: replace, path: /data/ORBWEAVER_CQL__TLS, value: 'true' }\n- { op: remove, path: /x }\n"}],
+        "args": ["--set", "cql.tls=true"],
+    }
+
+    def test_a_literal_secret_is_found_in_every_form_and_not_repeated(self):
+        def put(part, key, value):
+            return lambda document: document[part].__setitem__(key, value)
+
+        def add(part, value):
+            return lambda document: document[part].append(value)
+
+        def found(document):
+            findings = literals.check_documents("m", [document], FACTS)
+            self.assertFalse([str(finding) for finding in findings if "hunter2" in str(finding)])
+            return findings
+
+        cql, sasl = "ORBWEAVER_CQL__PASSWORD", "ORBWEAVER_KAFKA__PROPERTIES__SASL__PASSWORD"
+        header = "ORBWEAVER_FETCHER__HEADERS__AUTHORIZATION"
+        patch = f"- op: add\n  path: /spec/env/-\n  value: {{ name: {cql}, value: hunter2 }}\n"
+        self.each(
+            self.GOOD,
+            found,
+            [
+                (put("data", cql, "hunter2"), f"{cql} is a secret"),
+                (put("data", cql, 42), f"{cql} is a secret"),
+                (put("data", sasl, "${PASSWORD:-hunter2}"), f"{sasl} is a secret"),
+                (put("data", "ORBWEAVER_KAFKA__PROPERTIES__SSL__KEY__PEM", "hunter2"), "SSL__KEY__PEM is a secret"),
+                (put("data", header, "Bearer hunter2"), f"{header} is a secret"),
+                (put("data", f"{cql}_FILE", "hunter2"), f"{cql}_FILE is not the absolute path"),
+                (put("data", "client.properties", "security.protocol=SSL\nsasl.password=hunter2\n"), "sasl.password is a secret"),
+                (add("env", {"name": cql, "value": "hunter2"}), f"{cql} is a secret"),
+                (add("env", {"name": cql, "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}), f"{cql} is a secret, and does not come"),
+                (add("environment", f"{cql}=hunter2"), f"{cql} is a secret"),
+                (add("args", "cql.password=hunter2"), "cql.password is a secret"),
+                (add("args", "-Xsasl.password=hunter2"), "sasl.password is a secret"),
+                (put("files", "orbweaver.toml", "[cql]\npassword = 'hunter2'\n"), "cql.password is a secret"),
+                (put("files", "orbweaver.toml", "[kafka.properties]\n'sasl.password' = 'hunter2'\n"), "kafka.properties.sasl.password is a secret"),
+                (add("patches", {"patch": patch}), f"{cql} is a secret"),
+                (add("patches", {"patch": f"- {{ op: replace, path: /data/{cql}, value: hunter2 }}\n- {{ op: remove, path: /x }}\n"}), f"{cql} is a secret"),
+                (lambda d: {"kind": "Secret", "stringData": {"password": "hunter2"}}, "a Secret has its values"),
+                (lambda d: {"secretGenerator": [{"name": "c", "literals": ["password=hunter2"]}]}, "secretGenerator"),
+            ],
+        )
+
+    def test_a_literal_is_found_in_each_kind_of_file(self):
+        variable = "ORBWEAVER_CQL__PASSWORD"
+        files = {
+            "docker-compose.yml": f"services:\n  fetcher:\n    environment: {{ {variable}: hunter2 }}\n",
+            "k8s/overlays/prod/kustomization.yaml": f"configMapGenerator:\n  - literals:\n      - {variable}=hunter2\n",
+            "k8s/credentials.env": f"{variable}=hunter2\n",
+            "docs/deployment.md": f"Set `{variable}=x`.\n\n```toml\n[cql]\npassword = 'hunter2'\n```\n",
+        }
+        for name, content in files.items():
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                file = Path(folder) / name
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(content)
+                self.only(literals.check(Path(folder), FACTS), f"{name}: ")
+        with tempfile.TemporaryDirectory() as folder, self.assertRaises(Unreadable):
+            literals.check(Path(folder), FACTS)
 
 
 class Monitoring(Planted):

@@ -31,7 +31,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::new(("kafka", "brokers"), Kind::Servers, ALL, "Brokers.").required(),
     Key::new(
         ("kafka", "properties.*"),
-        Kind::Text,
+        Kind::Secret,
         ALL,
         "Properties.",
     )
@@ -67,6 +67,19 @@ class ReadingTheCode(unittest.TestCase):
         self.assertEqual(keys["kafka.brokers"].services, {"frontier", "fetcher"})
         self.assertEqual((keys["cql.timeout"].default, keys["cql.timeout"].services), ("10s", {"fetcher"}))
         self.assertEqual(keys["fetcher.user_agent"].default, "Orbweaver/")
+
+    def test_secrets_are_the_keys_that_the_code_redacts(self):
+        keys = {key.path: key for key in facts.read_keys(KEYS, facts.read_services(SERVICE))}
+        self.assertEqual((keys["kafka.properties.*"].secret, keys["kafka.properties.*"].holds_secrets), ("ByName", True))
+        self.assertEqual((keys["cql.timeout"].secret, keys["cql.timeout"].holds_secrets), ("Never", False))
+        for changed in (KEYS.replace("Secret::ByName", "BY_NAME"), KEYS.replace(".secret(Secret::ByName)", ""), KEYS.replace("Kind::Secret", "SECRET")):
+            with self.assertRaises(facts.Unreadable):
+                facts.read_keys(changed, facts.read_services(SERVICE))
+        names = 'const SECRET_NAMES: [&str; 2] = [\n    "password",\n    "pem",\n];'
+        self.assertEqual(facts.read_secret_names(names), {"password", "pem"})
+        for changed in ("", names.replace('    "pem",\n', "")):
+            with self.assertRaises(facts.Unreadable):
+                facts.read_secret_names(changed)
 
     def test_a_key_with_a_star_stands_for_any_name_but_none(self):
         key = facts.Key("kafka.properties.*", None, False, frozenset())

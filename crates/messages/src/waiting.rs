@@ -48,6 +48,9 @@ pub struct Waiting {
     /// Attempts so far that got a 429 or 503 response.
     #[serde(default)]
     pub blocks: u8,
+    /// Dispatches lost in a row so far (docs/adr/0022-what-costs-an-attempt.md).
+    #[serde(default, skip_serializing_if = "is_none_lost")]
+    pub lost: u8,
     /// Earliest time of the next request, in milliseconds since the Unix epoch; 0: immediately.
     #[serde(default)]
     pub not_before_ms: Millis,
@@ -65,6 +68,11 @@ pub struct Waiting {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands references in")]
 fn is_first(version: &u64) -> bool {
     *version == 0
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands references in")]
+fn is_none_lost(lost: &u8) -> bool {
+    *lost == 0
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands references in")]

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use orbweaver_stage::{SystemClock, metrics::Metrics};
+use orbweaver_stage::{SystemClock, Trials, metrics::Metrics};
 use orbweaver_store::StoreMetrics;
 use prometheus::{Registry, process_collector::ProcessCollector};
 use tokio::{
@@ -33,6 +33,8 @@ use crate::{
 
 /// Time after the shutdown budget for the last commit, leaving the group and flushing.
 const LEAVE_WITHIN: Duration = Duration::from_secs(5);
+/// Time for a stage to commit that the process crashed, after a panic outside of its loop.
+const NOTE_WITHIN: Duration = Duration::from_secs(6);
 /// Timeout for threads blocked in a name lookup or in a closing client.
 const RUNTIME_ENDS_WITHIN: Duration = Duration::from_millis(200);
 
@@ -127,6 +129,8 @@ async fn live<S: Service>(prepared: Prepared<S>, panics: UnboundedReceiver<Strin
     let budget = runner.shutdown_budget + LEAVE_WITHIN;
     let stop = CancellationToken::new();
     let (work_stop, work_health) = (stop.clone(), health.clone());
+    let trials = Trials::default();
+    let work_trials = trials.clone();
     let assumed_session = kafka.session_timeout;
     let wide = pins::wide_domains(S::ID, &settings).map_err(|fault| fault.to_string())?;
     let work = tokio::spawn(async move {
@@ -159,6 +163,7 @@ async fn live<S: Service>(prepared: Prepared<S>, panics: UnboundedReceiver<Strin
             runner,
             health: work_health,
             stop: work_stop,
+            trials: work_trials,
         };
         let result = tokio::select! {
             result = service.serve(shell) => result,
@@ -169,7 +174,7 @@ async fn live<S: Service>(prepared: Prepared<S>, panics: UnboundedReceiver<Strin
         let flushed = log.close(LEAVE_WITHIN).await.map_err(|error| ServiceError::Stage(error.into()));
         result.and(flushed)
     });
-    let ending = Ending { stop, health, budget };
+    let ending = Ending { stop, health, budget, trials };
     let end = ending.of(work, signals, panics).await;
     http_stop.cancel();
     let _ = timeout(Duration::from_secs(1), http).await;
@@ -192,6 +197,7 @@ struct Ending {
     stop: CancellationToken,
     health: Arc<Health>,
     budget: Duration,
+    trials: Trials,
 }
 
 impl Ending {
@@ -223,7 +229,10 @@ impl Ending {
             tokio::select! {
                 biased;
                 Some(_) = panics.recv() => {
-                    // The hook has logged it.
+                    // The hook has logged it. A stage that is trying a record commits that the process crashed.
+                    self.trials.report_panic();
+                    self.begin_end();
+                    let _ = timeout(NOTE_WITHIN, &mut work).await;
                     return End::Panicked;
                 }
                 result = &mut work => {

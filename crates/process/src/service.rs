@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use orbweaver_log::Log;
-use orbweaver_stage::{Perform, Runner, RunnerConfig, Stage, StageError, Worker, metrics::Metrics};
+use orbweaver_stage::{Perform, Runner, RunnerConfig, Stage, StageError, Trials, Worker, metrics::Metrics};
 use orbweaver_store::{Store, StoreMetrics, StoreWriter};
 use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
@@ -138,6 +138,7 @@ pub struct Shell {
     pub(crate) runner: RunnerConfig,
     pub(crate) health: Arc<Health>,
     pub(crate) stop: CancellationToken,
+    pub(crate) trials: Trials,
 }
 
 impl Shell {
@@ -187,7 +188,8 @@ impl Shell {
     {
         let runner = Runner::new(stage, self.log.clone(), worker, perform, self.runner.clone())
             .with_metrics(&self.metrics)
-            .with_pulse(self.health.pulse());
+            .with_pulse(self.health.pulse())
+            .with_trials(&self.trials);
         self.health.joins();
         Ok(runner.run(self.stop.clone()).await?)
     }

@@ -1,5 +1,5 @@
 //! Quarantine (docs/protocol.md#quarantine): after a crash loop, records are delivered one at a time in the whole
-//! stage, and the poison record is dead-lettered.
+//! process, and the poison record is dead-lettered.
 
 use std::{
     collections::VecDeque,
@@ -7,8 +7,8 @@ use std::{
     time::Duration,
 };
 
-use orbweaver_log::{Delivered, Offset, Partition, TopicPartition};
-use tokio::time::{Instant, timeout};
+use orbweaver_log::{Commit, Delivered, LogError, Offset, Partition, TopicPartition};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
     Origin, Stage, StageError,
@@ -16,10 +16,11 @@ use crate::{
     dead_letter::Rejection,
     metadata::{CRASHERS, CRASHES, Crasher, Metadata, Suspect, count_crash, is_condemned},
     served::Delivery,
+    trials::{Permit, Work},
     turn::Turns,
 };
 
-/// Timeout for the last commit of a process that ends, and the reads and writes that belong to it.
+/// Timeout for the last commit of a process that ends, and for each read and write that belongs to it.
 const NOTE_WITHIN: Duration = Duration::from_secs(5);
 /// Time without a record after which a topic-partition counts as caught up; the others are paused meanwhile.
 const CAUGHT_UP: Duration = Duration::from_secs(5);
@@ -34,6 +35,8 @@ pub(crate) struct Alone {
     pub(crate) waiting: VecDeque<Delivered>,
     /// The record that was committed as `trying`.
     pub(crate) trying: Option<Offset>,
+    /// Whether nothing else is in flight in the process during this trial.
+    pub(crate) counts: bool,
     /// Origin of that record, once the stage has it.
     pub(crate) given: Option<Origin>,
     /// Record that was in flight alone when the previous process ended.
@@ -46,7 +49,8 @@ pub(crate) struct Alone {
 impl Alone {
     pub(crate) fn new(left: usize, suspect: Option<Suspect>) -> Self {
         let now = Instant::now();
-        Self { left, waiting: VecDeque::new(), trying: None, given: None, suspect, since: now, left_at: now }
+        let waiting = VecDeque::new();
+        Self { left, waiting, trying: None, counts: false, given: None, suspect, since: now, left_at: now }
     }
 
     /// Returns the suspect if it is the record at `offset`.
@@ -59,9 +63,9 @@ impl Alone {
         self.left == 0 || (self.waiting.is_empty() && now >= self.left_at + CAUGHT_UP)
     }
 
-    /// Returns `true` if there is work that need not wait.
+    /// Returns `true` if there is a record that need not wait.
     fn is_due(&self, now: Instant) -> bool {
-        self.is_over(now) || (!self.waiting.is_empty() && !self.pauses(now))
+        !self.is_over(now) && !self.waiting.is_empty() && !self.pauses(now)
     }
 
     /// Returns `true` if the suspect is next and its pause has not elapsed.
@@ -75,12 +79,12 @@ impl Alone {
         self.given.is_some() || !self.pauses(now)
     }
 
-    /// Returns the suspect to be named in a commit, and whether it is being tried; a suspect that was not retried yet
-    /// is kept.
+    /// Returns the suspect to be named in a commit, and whether the end of the process counts against it; a suspect
+    /// that was not retried yet is kept.
     pub(crate) fn suspect(&self) -> Option<(Suspect, bool)> {
         let Some(offset) = self.trying else { return self.suspect.map(|suspect| (suspect, false)) };
         let new = Suspect { offset, deaths: 0, crashes: 0 };
-        Some((self.suspected(self.trying).unwrap_or(new), true))
+        Some((self.suspected(self.trying).unwrap_or(new), self.counts))
     }
 
     /// Returns `true` if the log should deliver no further record.
@@ -103,31 +107,49 @@ impl<S: Stage> Turns<S> {
         }
     }
 
-    /// Passes one record from a quarantined topic-partition to the stage if nothing else is in flight: all other
-    /// topic-partitions are paused meanwhile.
+    /// Passes one record from a quarantined topic-partition to the stage if nothing else is in flight in the process:
+    /// all other topic-partitions are paused meanwhile.
     pub(crate) async fn feed_alone(&mut self) -> Result<(), StageError> {
-        let now = Instant::now();
-        let is_due = |(&place, alone): (&TopicPartition, &Alone)| alone.is_due(now).then_some(place);
         if self.alone.is_empty() {
-            self.trial.leave();
+            self.trial.withdraw();
             return Ok(());
         }
-        let is_trying = self.alone.values().any(|alone| alone.given.is_some());
-        if is_trying || self.served.charged() > 0 || !self.airborne.is_empty() {
+        if self.alone.values().any(|alone| alone.given.is_some()) || !self.is_idle() {
             return Ok(());
         }
         self.trial.end();
-        // Round robin.
-        let after = self.fed.and_then(|fed| self.alone.range((Excluded(fed), Unbounded)).find_map(is_due));
-        let Some(place) = after.or_else(|| self.alone.iter().find_map(is_due)) else {
-            self.trial.leave();
+        let now = Instant::now();
+        let over = self.alone.iter().find(|(_, alone)| alone.is_over(now)).map(|(&place, _)| place);
+        if let Some(place) = over
+            && self.trial.enter(Work::Records)
+        {
+            return self.end_quarantine(place);
+        }
+        let Some(place) = self.next_alone(now) else {
+            self.trial.withdraw();
             return Ok(());
         };
-        if self.trial.begin() {
+        if let Some(permit) = self.trial.begin(now) {
             self.fed = Some(place);
-            self.feed(place).await?;
+            self.feed(place, permit).await?;
         }
         Ok(())
+    }
+
+    /// Returns the topic-partition whose record is tried next: round robin.
+    fn next_alone(&self, now: Instant) -> Option<TopicPartition> {
+        let is_due = |(&place, alone): (&TopicPartition, &Alone)| {
+            (alone.is_due(now) && !self.draining.contains_key(&place.partition)).then_some(place)
+        };
+        let after = self.fed.and_then(|fed| self.alone.range((Excluded(fed), Unbounded)).find_map(is_due));
+        after.or_else(|| self.alone.iter().find_map(is_due))
+    }
+
+    fn end_quarantine(&mut self, place: TopicPartition) -> Result<(), StageError> {
+        let waiting = self.alone.remove(&place).map(|alone| alone.waiting).unwrap_or_default();
+        let full = self.served.budget().paused();
+        self.adjust(place, full)?;
+        self.records(waiting.into())
     }
 
     /// Withdraws the marks of the records being tried: the stage ends with an error and has reported its reason. Best
@@ -148,20 +170,19 @@ impl<S: Stage> Turns<S> {
     /// the end counts as unexplained.
     pub(crate) async fn note_crash(&mut self) {
         let noted = match self.in_call.take() {
-            Some((partition, place, offset)) => timeout(NOTE_WITHIN, self.note_crasher(partition, place, offset)).await,
-            None => timeout(NOTE_WITHIN, self.note_suspect()).await,
+            Some((partition, place, offset)) => {
+                // The record that is being tried did not cause this crash.
+                self.withdraw_trials().await;
+                self.note_crasher(partition, place, offset).await
+            }
+            None => self.note_suspect().await,
         };
-        match noted {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(
+        if let Err(error) = noted {
+            tracing::warn!(
                 service = self.service,
                 %error,
                 "the crash was not recorded; it counts as an unexplained end"
-            ),
-            Err(_) => tracing::warn!(
-                service = self.service,
-                "the crash was not recorded in time; it counts as an unexplained end"
-            ),
+            );
         }
     }
 
@@ -214,14 +235,38 @@ impl<S: Stage> Turns<S> {
     }
 
     async fn note_suspect(&mut self) -> Result<(), StageError> {
+        // A panic in the loop belongs to the record in any case: the own stage was quiet. Another one does only if the
+        // whole process was.
+        let is_elsewhere = self.trial.panicked().is_cancelled();
+        let is_tried = |alone: &Alone| alone.trying.is_some() && (alone.counts || !is_elsewhere);
         let tried: Vec<TopicPartition> =
-            self.alone.iter().filter(|(_, alone)| alone.trying.is_some()).map(|(&place, _)| place).collect();
+            self.alone.iter().filter(|(_, alone)| is_tried(alone)).map(|(&place, _)| place).collect();
         for (place, offset) in tried.into_iter().filter_map(|place| self.served.commit_point(place)).collect::<Vec<_>>()
         {
-            let metadata = Metadata { crashed: true, ..self.metadata(place, offset) };
-            self.send(vec![(place, metadata.commit(place, offset)?)]).await?;
+            let metadata = Metadata { crashed: true, untried: false, ..self.metadata(place, offset) };
+            self.note(place, metadata.commit(place, offset)?).await?;
         }
         Ok(())
+    }
+
+    /// Sends a last commit, in spite of transient refusals.
+    async fn note(&mut self, place: TopicPartition, commit: Commit) -> Result<(), StageError> {
+        let pause = self.config.commit_interval;
+        in_time(async {
+            let mut commits = vec![(place, commit)];
+            loop {
+                let refused = self.send(commits).await?;
+                if !refused.gone.is_empty() {
+                    return Err(StageError::Log(LogError::NotAssigned(place)));
+                }
+                commits = refused.for_now;
+                if commits.is_empty() {
+                    return Ok(());
+                }
+                sleep(pause).await;
+            }
+        })
+        .await
     }
 
     /// Counts the crash at a restored or tailed record; if this condemns it, it goes to the dead letters.
@@ -232,7 +277,7 @@ impl<S: Stage> Turns<S> {
         offset: Offset,
     ) -> Result<(), StageError> {
         let first = TopicPartition::new(self.topics[0], partition);
-        let last = self.log.committed(&self.group, &[first]).await?.pop().flatten().unwrap_or_default();
+        let last = in_time(self.log.committed(&self.group, &[first])).await?.pop().flatten().unwrap_or_default();
         let mut metadata = Metadata::read(&last.metadata);
         let Some(crashes) = count_crash(&mut metadata.crashers, place, offset) else {
             tracing::error!(
@@ -247,26 +292,21 @@ impl<S: Stage> Turns<S> {
         };
         tracing::error!(service = self.service, %place, offset, crashes, "crashed at a restored or tailed record");
         if crashes == CRASHES {
+            // While commits are refused, each further crash would send the letter again.
+            self.note(first, last.clone()).await?;
             let reason =
                 format!("the process crashed {crashes} times in a row while this record was restored or tailed");
             let origin = Origin { place, offset, epoch: 0 };
             // The consumer of its topic ends the work that it belongs to.
             let ends = |_: &Delivered, _| vec![];
             let rejection = Rejection { service: self.service, rejects: vec![(origin, reason)], now: self.now, ends };
-            rejection.send(&self.log).await?;
+            in_time(rejection.send(&self.log)).await?;
         }
-        self.send(vec![(first, metadata.commit(first, last.offset)?)]).await.map(drop)
+        self.note(first, metadata.commit(first, last.offset)?).await
     }
 
-    async fn feed(&mut self, place: TopicPartition) -> Result<(), StageError> {
+    async fn feed(&mut self, place: TopicPartition, permit: Permit) -> Result<(), StageError> {
         let Some(alone) = self.alone.get_mut(&place) else { return Ok(()) };
-        if alone.is_over(Instant::now()) {
-            let waiting = std::mem::take(&mut alone.waiting);
-            self.alone.remove(&place);
-            let full = self.served.budget().paused();
-            self.adjust(place, full)?;
-            return self.records(waiting.into());
-        }
         let Some(offset) = alone.waiting.front().filter(|record| !is_claim(record)).map(|record| record.offset) else {
             // Claims complete at once.
             let claim = alone.waiting.pop_front();
@@ -275,7 +315,15 @@ impl<S: Stage> Turns<S> {
         let condemned = alone.suspected(Some(offset)).and_then(Suspect::condemned);
         if condemned.is_none() {
             // Durable before the stage receives the record: the next start finds the suspect here.
-            alone.trying = Some(offset);
+            (alone.trying, alone.counts) = (Some(offset), permit == Permit::Counts);
+            if permit == Permit::Uncounted {
+                tracing::warn!(
+                    service = self.service,
+                    %place,
+                    offset,
+                    "another service of the process still has records in flight: an end during this trial does not count"
+                );
+            }
             // Together with those of the others, so that only one record counts as tried.
             let points = self.alone.keys().filter_map(|place| self.served.commit_point(*place)).collect();
             if !self.commit(points).await? {
@@ -302,5 +350,13 @@ impl<S: Stage> Turns<S> {
             self.complete(origin);
         }
         Ok(())
+    }
+}
+
+/// Runs `work` for at most [`NOTE_WITHIN`].
+async fn in_time<T, E: Into<StageError>>(work: impl Future<Output = Result<T, E>>) -> Result<T, StageError> {
+    match timeout(NOTE_WITHIN, work).await {
+        Ok(result) => result.map_err(Into::into),
+        Err(_) => Err(LogError::Unavailable(format!("no answer within {NOTE_WITHIN:?}")).into()),
     }
 }

@@ -10,7 +10,9 @@ use futures::future::BoxFuture;
 use orbweaver_log::{Log, LogError, Offset, Record, Refusal, Refused};
 use tokio::time::Instant;
 
-use crate::{Origin, Perform, Plan, StageError, Step, Token, metrics::ServiceMetrics};
+use crate::{
+    Origin, Perform, Plan, Stage, StageError, Step, Token, dead_letter::Rejection, metrics::ServiceMetrics, turn::Turns,
+};
 
 /// A plan with remaining steps.
 struct Flying<E> {
@@ -131,6 +133,58 @@ impl<E: Send + 'static> Flight<E> {
         }
         let number = self.number;
         Landed { number, landings, rest: (!rest.is_empty()).then_some(Self { number, plans: rest }) }
+    }
+}
+
+impl<S: Stage> Turns<S> {
+    /// Submits the plans and rejects of this loop iteration.
+    pub(crate) fn take_off(&mut self) {
+        if !self.plans.is_empty() {
+            let number = self.next_flight();
+            let flight = Flight::new(number, std::mem::take(&mut self.plans));
+            self.served.budget().plan(flight.bytes());
+            self.flights.push(flight.round(self.effects.clone()));
+        }
+        if !self.rejects.is_empty() {
+            let number = self.next_flight();
+            self.metrics.rejected.inc_by(self.rejects.len() as u64);
+            let rejects = std::mem::take(&mut self.rejects);
+            let rejection = Rejection { service: self.service, rejects, now: self.now, ends: S::ends_of_rejected };
+            let log = self.log.clone();
+            self.flights.push(Box::pin(async move {
+                let completes = rejection.send(&log).await?;
+                Ok(Landed { number, landings: vec![Landing::new(completes, None, 0)], rest: None })
+            }));
+        }
+    }
+
+    fn next_flight(&mut self) -> u64 {
+        self.flown += 1;
+        self.airborne.insert(self.flown);
+        self.flown
+    }
+
+    /// Handles the end of a round.
+    pub(crate) fn landed(&mut self, landed: Landed<S::Effect>) -> Result<(), StageError> {
+        for Landing { completes, token, offsets, refused, bytes } in landed.landings {
+            self.served.budget().durable(bytes);
+            match &refused {
+                Some(reason) => self.refuse(completes, reason),
+                None => completes.into_iter().for_each(|origin| self.complete(origin)),
+            }
+            if let Some(token) = token {
+                self.watchdog.moved(Instant::now());
+                self.call(|stage, now, actions| match &refused {
+                    Some(reason) => stage.refused(token, reason, now, actions),
+                    None => stage.settled(token, &offsets, now, actions),
+                })?;
+            }
+        }
+        match landed.rest {
+            Some(rest) => self.flights.push(rest.round(self.effects.clone())),
+            None => drop(self.airborne.remove(&landed.number)),
+        }
+        Ok(())
     }
 }
 

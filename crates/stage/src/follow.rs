@@ -48,6 +48,8 @@ pub(crate) struct Followers {
     generations: u64,
     to: Sender<Followed>,
     from: Receiver<Followed>,
+    /// Next message, which has arrived.
+    next: Option<Followed>,
     pub(crate) tails: Tails,
     /// Running request for the bounds of the tails.
     asking: JoinSet<()>,
@@ -58,7 +60,7 @@ impl Followers {
     pub(crate) fn new(log: Arc<dyn Log>, tails: Vec<TopicPartition>) -> Self {
         let (to, from) = channel(WAITING);
         let (followers, tails) = (BTreeMap::new(), Tails::new(tails));
-        Self { log, followers, generations: 0, to, from, tails, asking: JoinSet::new() }
+        Self { log, followers, generations: 0, to, from, next: None, tails, asking: JoinSet::new() }
     }
 
     /// Tails `place` from `from`.
@@ -95,14 +97,29 @@ impl Followers {
         }
     }
 
-    /// Returns the next message in order of arrival. Cancel-safe.
-    pub(crate) async fn next(&mut self) -> Option<Followed> {
-        self.from.recv().await
+    /// Waits for the next message. Cancel-safe.
+    pub(crate) async fn arrive(&mut self) {
+        if self.next.is_none() {
+            self.next = self.from.recv().await;
+        }
     }
 
-    /// Returns the next message if it has arrived.
-    pub(crate) fn try_next(&mut self) -> Option<Followed> {
-        self.from.try_recv().ok()
+    /// Returns `true` if a message has arrived and was not taken.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.next.is_some()
+    }
+
+    /// Returns `true` if there is a message to take.
+    pub(crate) fn has_next(&mut self) -> bool {
+        if self.next.is_none() {
+            self.next = self.from.try_recv().ok();
+        }
+        self.next.is_some()
+    }
+
+    /// Takes the next message in order of arrival.
+    pub(crate) fn take_next(&mut self) -> Option<Followed> {
+        self.next.take()
     }
 
     /// Returns the records of a batch for the stage; none if its reader was replaced meanwhile.

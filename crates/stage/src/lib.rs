@@ -35,7 +35,7 @@
 //! | [`retention`] | deletion of complete records (docs/protocol.md#offsets) |
 //! | [`metrics`], `metered`, `sample` | metrics; CPU time by service; periodically sampled values |
 //! | [`panics`] | panics that are handled where they occur |
-//! | `trials` | one quarantined record at a time per process |
+//! | `trials` | one quarantined record at a time per process, while all its stages are quiet (pure) |
 //! | `pulse` | state of the loop and its open partitions, for the health checks of the process |
 
 mod actions;

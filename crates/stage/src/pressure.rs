@@ -1,4 +1,5 @@
-//! Back-pressure: pausing and resuming while the budget is full, and while another topic-partition is quarantined.
+//! Back-pressure: pausing and resuming while the budget is full, while another topic-partition is quarantined, and
+//! while a stage of the process tries a record.
 
 use orbweaver_log::{LogError, TopicPartition};
 use tokio::time::Instant;
@@ -9,7 +10,8 @@ impl<S: Stage> Turns<S> {
     /// Pauses and resumes open topic-partitions. Only paused ones are resumed.
     pub(crate) fn apply_backpressure(&mut self) -> Result<(), StageError> {
         let now = Instant::now();
-        let pressure = (self.served.budget().paused(), self.alone.values().any(|alone| alone.holds_others(now)));
+        let is_held = self.trial.is_held() || self.alone.values().any(|alone| alone.holds_others(now));
+        let pressure = (self.served.budget().paused(), is_held);
         let places: Vec<TopicPartition> = if std::mem::replace(&mut self.pressure, pressure) == pressure {
             self.alone.keys().copied().collect()
         } else {

@@ -13,6 +13,7 @@ use crate::{
     restore::{Opener, OpeningMessage, Progress, Ready, StartPoint},
     served::Place,
     tails::Waiter,
+    trials::Work,
     turn::{Draining, Turns},
 };
 
@@ -120,18 +121,26 @@ impl<S: Stage> Turns<S> {
         // Retry transient failures for up to `commit_patience`; fencing is final.
         while !commits.is_empty() {
             let refused = self.send(commits).await?;
-            for (place, _) in refused.gone {
-                let Some(topic) = self.served.topic(place.topic) else { continue };
-                let verdicts = self.assignment.lost(place.partition, topic);
-                self.carry_out(verdicts).await?;
-            }
+            self.lose(refused.gone).await?;
             commits = refused.for_now;
-            if !commits.is_empty() {
-                sleep(self.config.commit_interval).await;
+            let pause = sleep(self.config.commit_interval);
+            if !commits.is_empty() && self.shutdown.run_until_cancelled(pause).await.is_none() {
+                let reason = "shut down before the suspended process could verify its ownership".to_owned();
+                return Err(StageError::Halted { service: self.service, reason });
             }
         }
         // No progress was possible in the meantime.
         self.watchdog.moved(Instant::now());
+        Ok(())
+    }
+
+    /// Handles the loss of partitions, found by their refused commits.
+    async fn lose(&mut self, gone: Vec<(TopicPartition, Commit)>) -> Result<(), StageError> {
+        for (place, _) in gone {
+            let Some(topic) = self.served.topic(place.topic) else { continue };
+            let verdicts = self.assignment.lost(place.partition, topic);
+            self.carry_out(verdicts).await?;
+        }
         Ok(())
     }
 
@@ -140,6 +149,7 @@ impl<S: Stage> Turns<S> {
             match verdict {
                 Verdict::Begin { partition, epoch } => self.begin(partition, epoch),
                 Verdict::Cancel { partition } => {
+                    self.deferred.remove(&partition);
                     if let Some((opener, _)) = self.openers.remove(&partition) {
                         opener.abort();
                     }
@@ -168,7 +178,25 @@ impl<S: Stage> Turns<S> {
         Ok(())
     }
 
+    /// Starts to open a partition, after the running trial if there is one.
     fn begin(&mut self, partition: Partition, epoch: u32) {
+        if self.trial.enter(Work::Opening) {
+            self.start_opener(partition, epoch);
+        } else {
+            self.deferred.insert(partition, epoch);
+        }
+    }
+
+    /// Starts to open the partitions that waited for the end of a trial.
+    pub(crate) fn begin_deferred(&mut self) {
+        if !self.deferred.is_empty() && self.trial.enter(Work::Opening) {
+            for (partition, epoch) in std::mem::take(&mut self.deferred) {
+                self.start_opener(partition, epoch);
+            }
+        }
+    }
+
+    fn start_opener(&mut self, partition: Partition, epoch: u32) {
         let opener = Opener {
             log: self.log.clone(),
             service: self.service,
@@ -234,6 +262,7 @@ impl<S: Stage> Turns<S> {
         }
         let alone = self.count_start(&ready.starts).await?;
         if !self.assignment.restored(partition, epoch) {
+            self.starts.retain(|place, _| place.partition != partition);
             return Ok(());
         }
         let claim = ready.claim.unwrap_or(0);
@@ -275,7 +304,8 @@ impl<S: Stage> Turns<S> {
     }
 
     /// Commits the start counts, and returns the topic-partitions to be quarantined (docs/protocol.md#quarantine).
-    /// Restored topics are skipped: their records take effect during the restore.
+    /// Restored topics are skipped: their records take effect during the restore. A partition that turns out to be lost
+    /// does not open.
     async fn count_start(&mut self, starts: &[StartPoint]) -> Result<Vec<(TopicPartition, Start)>, StageError> {
         let (mut commits, mut alone) = (vec![], vec![]);
         if let Some(first) = starts.first() {
@@ -297,7 +327,8 @@ impl<S: Stage> Turns<S> {
                 alone.push((point.place, start));
             }
         }
-        self.send(commits).await?;
+        let refused = self.send(commits).await?;
+        self.lose(refused.gone).await?;
         Ok(alone)
     }
 

@@ -16,6 +16,7 @@ use crate::{
     Clock, Position, RestoreFrom, RestoreSpec, StageError,
     claim::{claim, is_claim},
     metadata::{Crasher, Metadata, is_condemned},
+    panics::Caught,
 };
 
 /// Maximum wait per read of a replay.
@@ -91,7 +92,9 @@ impl Opener {
     pub(crate) async fn run(mut self, at_once: Arc<Semaphore>, to: Sender<OpeningMessage>) {
         // The semaphore is never closed; a failure would only remove the limit.
         let _permit = at_once.acquire().await;
-        let progress = self.open(&to).await.map(Progress::Ready);
+        let opened = Caught::new(self.open(&to)).await;
+        let opened = opened.unwrap_or_else(|thrown| Err(StageError::panicked(self.service, &thrown)));
+        let progress = opened.map(Progress::Ready);
         let _ = to.send(OpeningMessage { partition: self.partition, epoch: self.epoch, progress }).await;
     }
 

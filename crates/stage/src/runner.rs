@@ -136,8 +136,8 @@ impl<S: Stage> Runner<S> {
         self
     }
 
-    /// Shares `trials` with the other stages of the process, so that one record at a time is tried alone
-    /// (docs/protocol.md#quarantine).
+    /// Shares `trials` with the other stages of the process, so that one record at a time is tried while nothing else
+    /// is in flight (docs/protocol.md#quarantine).
     #[must_use]
     pub fn with_trials(mut self, trials: &Trials) -> Self {
         self.trials = trials.clone();

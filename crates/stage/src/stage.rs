@@ -76,7 +76,7 @@ pub enum StageError {
         /// Reason given by the stage.
         reason: String,
     },
-    /// A defect: the stage or the loop panicked.
+    /// A defect: the stage, the loop or another task of the process panicked.
     #[error("{service} panicked: {reason}")]
     Panicked {
         /// Name of the service.
@@ -95,6 +95,11 @@ pub enum StageError {
 }
 
 impl StageError {
+    /// Returns the error for a panic outside of the loop.
+    pub(crate) fn panicked_elsewhere(service: &'static str) -> Self {
+        Self::Panicked { service, reason: "outside of its loop; the log has the panic".to_owned() }
+    }
+
     pub(crate) fn panicked(service: &'static str, thrown: &Thrown) -> Self {
         let text = thrown.downcast_ref::<&str>().copied().map(str::to_owned);
         let reason = text.or_else(|| thrown.downcast_ref::<String>().cloned()).unwrap_or_default();
@@ -188,7 +193,8 @@ pub trait Stage: Send + 'static {
         let _ = (token, now, actions);
     }
 
-    /// Applies a record of a tailed log after its restore, or of a [tail](Stage::tails).
+    /// Applies a record of a tailed log after its restore, or of a [tail](Stage::tails). While a quarantined record is
+    /// being tried, tailed records wait, unless its call requested a refresh.
     fn follow(&mut self, record: &Delivered, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>) {
         let _ = (record, now, actions);
     }

@@ -11,7 +11,7 @@ use orbweaver_log::{Log, LogError, Offset, TopicPartition};
 use orbweaver_messages::Topic;
 use tokio::{sync::oneshot, time::Instant};
 
-use crate::{Stage, StageError, Token, follow::Followed, turn::Turns};
+use crate::{Stage, StageError, Token, follow::Followed, trials::Work, turn::Turns};
 
 /// Recipient of the end of a refresh.
 #[derive(Debug)]
@@ -143,8 +143,15 @@ pub(crate) fn all_places(log: &dyn Log, topics: &[Topic]) -> Result<Vec<TopicPar
 }
 
 impl<S: Stage> Turns<S> {
-    /// Handles a message from a tailed log.
-    pub(crate) fn followed(&mut self, followed: Followed) -> Result<(), StageError> {
+    /// Handles the next message from a tailed log, unless a trial holds it back.
+    pub(crate) fn pass_on(&mut self) -> Result<(), StageError> {
+        if !self.can_note() || !self.followers.has_next() || !self.trial.enter(Work::Records) {
+            return Ok(());
+        }
+        self.followers.take_next().map_or(Ok(()), |followed| self.followed(followed))
+    }
+
+    fn followed(&mut self, followed: Followed) -> Result<(), StageError> {
         for record in self.followers.take(followed)? {
             if self.enters_call(&record) {
                 self.call(|stage, now, actions| stage.follow(&record, now, actions))?;

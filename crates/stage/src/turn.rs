@@ -25,9 +25,8 @@ use crate::{
     alone::Alone,
     assignment::Assignment,
     claim::is_claim,
-    dead_letter::Rejection,
-    flight::{Effects, Flight, Landed, Landing},
-    follow::{Followed, Followers},
+    flight::{Effects, Landed},
+    follow::Followers,
     metadata::{Crasher, Start},
     metrics::ServiceMetrics,
     panics::Caught,
@@ -35,7 +34,7 @@ use crate::{
     sample::Samples,
     served::{Completion, Delivery, Served},
     tails::{Waiter, all_places},
-    trials::Trial,
+    trials::{Activity, Trial},
     watchdog::Watchdog,
 };
 
@@ -68,7 +67,8 @@ enum Woken<S: Stage> {
     Shutdown,
     Tick,
     Opening(OpeningMessage),
-    Followed(Followed),
+    Followed,
+    Panicked,
     Landed(Result<Landed<S::Effect>, StageError>),
     Done,
     Event(Option<Event>),
@@ -84,7 +84,7 @@ pub(crate) struct Turns<S: Stage> {
     pub(crate) config: RunnerConfig,
     pub(crate) log: Arc<dyn Log>,
     worker: Arc<dyn Worker<S::Job, S::Done>>,
-    effects: Effects<S::Effect>,
+    pub(crate) effects: Effects<S::Effect>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) metrics: ServiceMetrics,
     pub(crate) pulse: Arc<Pulse>,
@@ -97,21 +97,25 @@ pub(crate) struct Turns<S: Stage> {
     pub(crate) starts: HashMap<TopicPartition, (Start, Offset)>,
     pub(crate) alone: BTreeMap<TopicPartition, Alone>,
     pub(crate) trial: Trial,
+    /// Cancelled by the request to shut down.
+    pub(crate) shutdown: CancellationToken,
 
     /// Running restores by partition, with their start times.
     pub(crate) openers: HashMap<Partition, (JoinHandle<()>, Instant)>,
+    /// Openings that wait for the end of a trial, with their assignment epochs.
+    pub(crate) deferred: BTreeMap<Partition, u32>,
     pub(crate) opening_permits: Arc<Semaphore>,
     pub(crate) openings: (Sender<OpeningMessage>, Receiver<OpeningMessage>),
     pub(crate) followers: Followers,
 
     results: (UnboundedSender<S::Done>, UnboundedReceiver<S::Done>),
     done: Vec<S::Done>,
-    flights: FuturesUnordered<Flying<S::Effect>>,
+    pub(crate) flights: FuturesUnordered<Flying<S::Effect>>,
     /// Numbers of the plan batches in flight.
     pub(crate) airborne: BTreeSet<u64>,
     pub(crate) flown: u64,
     /// Plans and rejects of this loop iteration.
-    plans: Vec<Plan<S::Effect>>,
+    pub(crate) plans: Vec<Plan<S::Effect>>,
     pub(crate) rejects: Vec<(Origin, String)>,
     pub(crate) actions: Actions<S::Job, S::Effect>,
 
@@ -172,7 +176,9 @@ impl<S: Stage> Turns<S> {
             starts: HashMap::new(),
             alone: BTreeMap::new(),
             trial: Trial::new(&trials),
+            shutdown: CancellationToken::new(),
             openers: HashMap::new(),
+            deferred: BTreeMap::new(),
             opening_permits: Arc::new(Semaphore::new(config.restores_at_once)),
             openings: channel(OPENINGS_WAITING),
             followers: Followers::new(log.clone(), all_places(&*log, stage.tails())?),
@@ -207,6 +213,7 @@ impl<S: Stage> Turns<S> {
     /// Runs the loop until shutdown has completed, then leaves the group.
     pub(crate) async fn run(mut self, shutdown: CancellationToken) -> Result<(), StageError> {
         tracing::info!(service = self.service, group = &*self.group, topics = ?self.topics, "joined");
+        self.shutdown = shutdown.clone();
         let _ = shutdown.run_until_cancelled(self.load_crashers()).await;
         let result = Caught::new(self.serve(&shutdown)).await;
         let result = result.unwrap_or_else(|thrown| Err(StageError::panicked(self.service, &thrown)));
@@ -234,6 +241,8 @@ impl<S: Stage> Turns<S> {
     async fn serve(&mut self, shutdown: &CancellationToken) -> Result<(), StageError> {
         self.followers.refresh(None);
         let mut cancelled = pin!(shutdown.cancelled());
+        let panicked = self.trial.panicked();
+        let mut panicked = pin!(panicked.cancelled());
         let mut timer = pin!(sleep_until(Instant::now()));
         loop {
             let wake_at = self.wake_at();
@@ -241,11 +250,11 @@ impl<S: Stage> Turns<S> {
                 timer.as_mut().reset(wake_at);
             }
             self.turns_without_poll += 1;
-            let follows = self.can_note();
+            let follows = self.can_note() && !self.followers.is_waiting();
             let Self { consumer, openings, followers, flights, results, done, .. } = self;
             // The order is fixed, each arm is handled in bounded portions, and no arm starves another: what is ready of
             // 3 and 4 is taken in every iteration.
-            // 1. shutdown: must be handled regardless of the load;
+            // 1. shutdown, and panics outside of the loop: must be handled regardless of the load;
             // 2. tick: leases, deadlines and the watchdog depend on time, and late ticks are wrong ticks;
             // 3. rebalance: a partition that opens late is processed late, and no other member processes it meanwhile;
             // 4. completions: they free the budget that polls use up;
@@ -255,10 +264,11 @@ impl<S: Stage> Turns<S> {
             } else {
                 tokio::select! {
                     biased;
+                    () = &mut panicked => Woken::Panicked,
                     () = &mut cancelled, if self.ends_by.is_none() => Woken::Shutdown,
                     () = &mut timer => Woken::Tick,
                     Some(message) = openings.1.recv() => Woken::Opening(message),
-                    Some(followed) = followers.next(), if follows => Woken::Followed(followed),
+                    () = followers.arrive(), if follows => Woken::Followed,
                     Some(landed) = flights.next(), if !flights.is_empty() => Woken::Landed(landed),
                     _ = results.1.recv_many(done, RESULTS_A_TURN) => Woken::Done,
                     event = consumer.poll(POLL_WAIT) => Woken::Event(event?),
@@ -282,7 +292,8 @@ impl<S: Stage> Turns<S> {
             Woken::Shutdown => self.shut_down().await,
             Woken::Tick => self.tick(),
             Woken::Opening(message) => self.opening(message).await,
-            Woken::Followed(followed) => self.followed(followed),
+            Woken::Followed => self.pass_on(),
+            Woken::Panicked => Err(StageError::panicked_elsewhere(self.service)),
             Woken::Landed(landed) => self.landed(landed?),
             Woken::Done => self.finished(),
             Woken::Event(event) => {
@@ -297,17 +308,13 @@ impl<S: Stage> Turns<S> {
     }
 
     /// Takes one message of the openings and one of the tailed logs, whatever woke the loop: the arm of a restore is
-    /// ready for minutes.
+    /// ready for minutes. Openings that waited for a trial start.
     async fn take_messages(&mut self) -> Result<(), StageError> {
         if let Ok(message) = self.openings.1.try_recv() {
             self.opening(message).await?;
         }
-        if self.can_note()
-            && let Some(followed) = self.followers.try_next()
-        {
-            self.followed(followed)?;
-        }
-        Ok(())
+        self.begin_deferred();
+        self.pass_on()
     }
 
     /// Collects completions that are already available, so that the plans they cause join this iteration's batch.
@@ -326,6 +333,7 @@ impl<S: Stage> Turns<S> {
     async fn end_turn(&mut self) -> Result<(), StageError> {
         self.feed_alone().await?;
         self.take_off();
+        self.settle();
         if self.completed > 0 {
             self.metrics.completed.inc_by(std::mem::take(&mut self.completed));
             self.watchdog.moved(Instant::now());
@@ -333,6 +341,23 @@ impl<S: Stage> Turns<S> {
         self.apply_backpressure()?;
         self.finish_drains().await?;
         self.commit_when_due().await
+    }
+
+    /// Reports to the other stages of the process what is in flight.
+    fn settle(&mut self) {
+        let activity = match () {
+            () if !self.openers.is_empty() => Activity::Opening,
+            () if self.is_idle() => Activity::Quiet,
+            () => Activity::Working,
+        };
+        let waits = !self.deferred.is_empty() || (self.can_note() && self.followers.is_waiting());
+        self.trial.settle(activity, waits);
+    }
+
+    /// Returns `true` if nothing is in flight and no partition is being opened. Parked records do not count.
+    pub(crate) fn is_idle(&self) -> bool {
+        let has_plans = !self.plans.is_empty() || !self.rejects.is_empty() || !self.airborne.is_empty();
+        !has_plans && self.served.charged() == 0 && self.openers.is_empty()
     }
 
     fn tick(&mut self) -> Result<(), StageError> {
@@ -382,28 +407,6 @@ impl<S: Stage> Turns<S> {
         self.call(|stage, now, actions| stage.receive(batch, now, actions))
     }
 
-    fn landed(&mut self, landed: Landed<S::Effect>) -> Result<(), StageError> {
-        for Landing { completes, token, offsets, refused, bytes } in landed.landings {
-            self.served.budget().durable(bytes);
-            match &refused {
-                Some(reason) => self.refuse(completes, reason),
-                None => completes.into_iter().for_each(|origin| self.complete(origin)),
-            }
-            if let Some(token) = token {
-                self.watchdog.moved(Instant::now());
-                self.call(|stage, now, actions| match &refused {
-                    Some(reason) => stage.refused(token, reason, now, actions),
-                    None => stage.settled(token, &offsets, now, actions),
-                })?;
-            }
-        }
-        match landed.rest {
-            Some(rest) => self.flights.push(rest.round(self.effects.clone())),
-            None => drop(self.airborne.remove(&landed.number)),
-        }
-        Ok(())
-    }
-
     fn finished(&mut self) -> Result<(), StageError> {
         if self.done.is_empty() {
             return Ok(());
@@ -434,6 +437,9 @@ impl<S: Stage> Turns<S> {
             self.served.park(origin);
             self.left_alone(origin);
         }
+        if !actions.refreshes.is_empty() {
+            self.trial.needs_tails();
+        }
         actions.refreshes.drain(..).for_each(|token| self.followers.refresh(Some(Waiter::Stage(token))));
         for job in actions.jobs.drain(..) {
             self.worker.start(job, &self.results.0);
@@ -456,33 +462,6 @@ impl<S: Stage> Turns<S> {
                 tracing::error!(service = self.service, ?origin, "a record was completed twice, or never delivered");
             }
         }
-    }
-
-    /// Submits the plans and rejects of this loop iteration.
-    fn take_off(&mut self) {
-        if !self.plans.is_empty() {
-            let number = self.next_flight();
-            let flight = Flight::new(number, std::mem::take(&mut self.plans));
-            self.served.budget().plan(flight.bytes());
-            self.flights.push(flight.round(self.effects.clone()));
-        }
-        if !self.rejects.is_empty() {
-            let number = self.next_flight();
-            self.metrics.rejected.inc_by(self.rejects.len() as u64);
-            let rejects = std::mem::take(&mut self.rejects);
-            let rejection = Rejection { service: self.service, rejects, now: self.now, ends: S::ends_of_rejected };
-            let log = self.log.clone();
-            self.flights.push(Box::pin(async move {
-                let completes = rejection.send(&log).await?;
-                Ok(Landed { number, landings: vec![Landing::new(completes, None, 0)], rest: None })
-            }));
-        }
-    }
-
-    fn next_flight(&mut self) -> u64 {
-        self.flown += 1;
-        self.airborne.insert(self.flown);
-        self.flown
     }
 
     fn wake_at(&self) -> Instant {

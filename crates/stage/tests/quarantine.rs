@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use orbweaver_log::MemoryLog;
+use orbweaver_log::{LogError, MemoryLog, memory::Fate};
 use orbweaver_messages::{DeadLetter, topic};
 use orbweaver_stage::{DEAD_LETTER_HEADER, RestoreFrom, RestoreSpec, RunnerConfig, Trials};
 use play::*;
@@ -70,6 +70,26 @@ async fn a_restored_record_that_panics_its_reader_is_dead_lettered_after_three_c
         // An orderly shutdown keeps the verdicts.
         running.end().await.unwrap();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_condemned_record_is_sent_to_the_dead_letters_once_however_often_its_commit_is_refused() {
+    let log = MemoryLog::new(&specs());
+    let place = at(topic::SEEDS, 2);
+    fill(&log, at(topic::SITES, 2), "site", 4).await;
+    let poison = ["site1".to_owned()];
+    for _ in 0..2 {
+        play(stage(&poison).0, &log, config()).ended().await.unwrap_err();
+    }
+    (0..20).for_each(|_| log.script_commit(Fate::Fail { after: 0, error: LogError::NotAssigned(place) }));
+    let mut lives = 0;
+    while !metadata(&log, place).await.contains("\"crashes\":3") {
+        lives += 1;
+        assert!(lives <= 21, "{}", metadata(&log, place).await);
+        play(stage(&poison).0, &log, config()).ended().await.unwrap_err();
+    }
+    assert!(lives > 1);
+    assert_eq!(log.records(at(topic::DEAD_LETTERS, 2)).len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

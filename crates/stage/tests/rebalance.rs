@@ -233,6 +233,35 @@ async fn a_frozen_member_does_nothing_before_a_commit_proves_that_it_still_owns(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_frozen_member_that_is_shut_down_ends_although_its_commits_are_refused() {
+    let log = MemoryLog::scripted(&specs());
+    let (stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
+    let clock = Arc::new(ScriptedClock::at(1_000_000));
+    let play = play_by(clock.clone(), stage, Arc::new(log.clone()));
+    joined(&log, &[at(topic::SEEDS, 0)]).await;
+    until_seen(&seen, "the opening", |seen| seen.opened.len() == 1).await;
+    (0..100_000).for_each(|_| log.script_commit(Fate::Fail { after: 0, error: LogError::Invalid("busy".to_owned()) }));
+    clock.advance(30_000);
+    a_while().await;
+    let error = play.end().await.unwrap_err().to_string();
+    assert_eq!(error, "scripted: shut down before the suspended process could verify its ownership");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_partition_that_is_lost_before_its_start_is_counted_does_not_open() {
+    let log = MemoryLog::scripted(&specs());
+    let place = at(topic::SEEDS, 0);
+    log.script_commit(Fate::Fail { after: 0, error: LogError::NotAssigned(place) });
+    let (stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
+    let play = play(stage, &log, config());
+    joined(&log, &[place]).await;
+    until_seen(&seen, "the end of the restore", |seen| seen.closed == [0]).await;
+    a_while().await;
+    assert!(seen.lock().unwrap().opened.is_empty());
+    play.end().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stage_that_begins_requests_is_told_how_long_it_owns_also_while_nothing_is_to_be_committed() {
     let log = MemoryLog::scripted(&specs());
     let place = at(topic::SEEDS, 0);

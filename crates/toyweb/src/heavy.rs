@@ -2,6 +2,7 @@
 //! outside of the web.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use crate::hash::{Salt, mix};
 use crate::reply::Reply;
@@ -13,10 +14,13 @@ const LEVELS: usize = 200_000;
 /// Control characters per link on the page that has them: all except white space and NUL.
 const CONTROLS: usize = 400;
 
+/// Links behind the pictures of a page.
+const BEHIND: u64 = 10;
+
 /// Heavy pages.
 const HEAVY: [(&str, Page); 6] = [
-    ("/pictures-6mb", Page::Pictures { count: 60, bytes: 100_000 }),
-    ("/pictures-20mb", Page::Pictures { count: 1, bytes: 20_000_000 }),
+    ("/pictures-6mb", Page::Pictures { count: 60, bytes: 100_000, first: 80_000 }),
+    ("/pictures-20mb", Page::Pictures { count: 1, bytes: 20_000_000, first: 80_000 + BEHIND }),
     ("/links-20000", Page::Links { first: 0, count: 20_000 }),
     ("/links-60000", Page::Links { first: 20_000, count: 60_000 }),
     ("/controls", Page::Controls { count: 3_000 }),
@@ -25,8 +29,8 @@ const HEAVY: [(&str, Page); 6] = [
 
 #[derive(Debug, Clone, Copy)]
 enum Page {
-    /// Inlined pictures of `bytes` bytes each.
-    Pictures { count: u64, bytes: usize },
+    /// Inlined pictures of `bytes` bytes each, and behind them links, numbered from `first`.
+    Pictures { count: u64, bytes: usize, first: u64 },
     /// Links, numbered from `first`.
     Links { first: u64, count: u64 },
     /// Links with control characters.
@@ -47,6 +51,7 @@ pub fn heavy_paths() -> Vec<String> {
 #[must_use]
 pub fn heavy_links(path: &str) -> Vec<String> {
     match page(path) {
+        Some(Page::Pictures { first, .. }) => (first..first + BEHIND).map(article).collect(),
         Some(Page::Links { first, count }) => (first..first + count).map(article).collect(),
         Some(Page::Controls { count }) => {
             let escaped = |byte: u8| format!("%{byte:02X}");
@@ -64,12 +69,11 @@ pub(crate) fn answer(target: &str) -> Reply {
     }
     let mut body = format!("<!DOCTYPE html>\n<html lang=\"en\"><head><title>{target}</title></head><body>\n");
     match page(target) {
-        Some(Page::Pictures { count, bytes }) => (0..count).for_each(|number| picture(number, bytes, &mut body)),
-        Some(Page::Links { first, count }) => {
-            for number in first..first + count {
-                let _ = writeln!(body, "<a href=\"{}\">Article {number}</a>", article(number));
-            }
+        Some(Page::Pictures { count, bytes, first }) => {
+            (0..count).for_each(|number| picture(number, bytes, &mut body));
+            link_articles(first..first + BEHIND, &mut body);
         }
+        Some(Page::Links { first, count }) => link_articles(first..first + count, &mut body),
         Some(Page::Controls { count }) => {
             for number in 0..count {
                 let href = controls(number, |byte| char::from(byte).to_string());
@@ -92,6 +96,12 @@ pub(crate) fn answer(target: &str) -> Reply {
 
 fn page(path: &str) -> Option<Page> {
     HEAVY.iter().find(|(heavy, _)| *heavy == path).map(|(_, page)| *page)
+}
+
+fn link_articles(numbers: Range<u64>, out: &mut String) {
+    for number in numbers {
+        let _ = writeln!(out, "<a href=\"{}\">Article {number}</a>", article(number));
+    }
 }
 
 fn article(number: u64) -> String {
@@ -138,7 +148,9 @@ mod tests {
         }
         let size = |path: &str| answer(path).body.len();
         assert!((6_000_000..6_100_000).contains(&size("/pictures-6mb")));
-        assert!((20_000_000..20_001_000).contains(&size("/pictures-20mb")));
+        assert!((20_000_000..20_010_000).contains(&size("/pictures-20mb")));
+        let behind = |path: &str| String::from_utf8(answer(path).body).unwrap().find("<a ").unwrap();
+        assert!(behind("/pictures-6mb") > 6_000_000 && behind("/pictures-20mb") > 20_000_000);
         assert_eq!((heavy_links("/links-20000").len(), heavy_links("/links-60000").len()), (20_000, 60_000));
         assert_eq!(answer("/nothing").status, 404);
     }

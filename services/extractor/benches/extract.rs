@@ -7,6 +7,7 @@ use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use orbweaver_extractor::body::BodyReader;
 use orbweaver_extractor::job::{PAGE_HEADER, PageVerdict, process};
+use orbweaver_extractor::pass::PagePass;
 use orbweaver_extractor::{ExtractorConfig, PageInput, charset, document, extract};
 use orbweaver_log::{Delivered, TopicPartition};
 use orbweaver_messages::{BodyEncoding, Page, Sighting, encode, topic};
@@ -60,14 +61,14 @@ fn parts(criterion: &mut Criterion) {
     };
     let extracted = extract(&input, &config.options);
     assert_eq!((extracted.links.len(), extracted.sites.len()), (30, 2));
-    let record = Delivered {
+    let record = PagePass::first(Delivered {
         place: TopicPartition::new(topic::PAGES, 0),
         offset: 0,
         timestamp_ms: 0,
         key: None,
         value: Some(frame.clone().into()),
         headers: vec![(PAGE_HEADER.to_owned(), encode(&header))],
-    };
+    });
     assert!(matches!(process(&record, (16, 0), &mut bodies, &config), PageVerdict::Extracted(_)));
 
     let mut group = criterion.benchmark_group("extract");
@@ -82,10 +83,10 @@ fn parts(criterion: &mut Criterion) {
         });
     });
     // Without links nothing is resolved.
-    let mut unlinked = config.options.clone();
-    unlinked.max_links_bytes = 0;
+    let unlinked = html.replace(" href=", " name=");
+    let unlinked = PageInput { body: unlinked.as_bytes(), ..input };
     group.bench_function("charset, decoding, markup, text", |bencher| {
-        bencher.iter(|| extract(black_box(&input), &unlinked));
+        bencher.iter(|| extract(black_box(&unlinked), &config.options));
     });
     group.bench_function("charset, decoding, markup, text, resolving", |bencher| {
         bencher.iter(|| extract(black_box(&input), &config.options));
@@ -95,7 +96,7 @@ fn parts(criterion: &mut Criterion) {
     });
     group.bench_function("discovered and its json", |bencher| {
         bencher.iter(|| {
-            let found = document::discovered(&header, black_box(&extracted), 0, &config);
+            let found = document::discovered(&header, black_box(&extracted), None, 0, &config);
             found.iter().map(encode).collect::<Vec<Bytes>>()
         });
     });

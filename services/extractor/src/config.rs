@@ -17,11 +17,16 @@ pub struct ExtractOptions {
     pub max_body_bytes: usize,
     /// Maximum length of a page's text, in bytes.
     pub max_text_bytes: usize,
-    /// Maximum number of links per page; real pages have 28,000 and more.
+    /// Maximum number of links of a page in its document and in the store; real pages have 28,000 and more. Further
+    /// links are only followed.
     pub max_links: usize,
-    /// Maximum total length of the URLs of a page's links, in bytes. With a long `base` and short links, resolution
-    /// makes a page grow a thousandfold; this limit bounds it. Texts have no more bytes than the page.
+    /// Maximum total length of the URLs of these links, in bytes. Texts have no more bytes than the page.
     pub max_links_bytes: usize,
+    /// Minimum number of links that a pass over a page takes, if it has as many; see [`pass`](crate::pass).
+    pub pass_links: usize,
+    /// Minimum total length of their URLs in bytes, if the page has as many. With a long `base` and short links,
+    /// resolution makes a page grow a thousandfold; this limit bounds the memory.
+    pub pass_bytes: usize,
     /// Maximum length of the text of one link, in bytes.
     pub max_link_text_bytes: usize,
     /// Domains whose hosts are separate sites; the same for all services of a pipeline.
@@ -38,6 +43,8 @@ impl Default for ExtractOptions {
             max_text_bytes: 1 << 20,
             max_links: 100_000,
             max_links_bytes: 8 << 20,
+            pass_links: 100_000,
+            pass_bytes: 8 << 20,
             max_link_text_bytes: 1024,
             wide_domains: WideDomains::default(),
         }
@@ -121,6 +128,17 @@ impl ExtractorConfig {
 }
 
 impl ExtractOptions {
+    /// Returns the maximum number of links that a pass takes, and the maximum total length of their URLs in bytes: the
+    /// links of a document are those of one pass.
+    pub(crate) fn pass_limits(&self) -> (usize, usize) {
+        (self.pass_links.max(self.max_links), self.pass_bytes.max(self.max_links_bytes))
+    }
+
+    /// Returns the options for a pass that only follows links.
+    pub(crate) fn without_document(&self) -> Self {
+        Self { html: false, max_text_bytes: 0, max_links: 0, max_links_bytes: 0, ..self.clone() }
+    }
+
     /// Checks every setting.
     ///
     /// # Errors

@@ -9,7 +9,8 @@ use orbweaver_store::LinksOut;
 use orbweaver_url::{Fingerprint, Policy};
 use url::Url;
 
-use crate::extract::{Extracted, PageInput, extract};
+use crate::extract::{Extracted, PageInput, extract_after};
+use crate::pass::Progress;
 use crate::{ExtractOptions, ExtractorConfig};
 
 /// Last millisecond of the year 9999, since the Unix epoch: RFC 3339 has four digits for a year.
@@ -53,13 +54,17 @@ pub fn document(page: Page, extracted: Extracted) -> Document {
     }
 }
 
-/// Returns the discovered URLs of a page: a record for each linked site, and further ones where a record would become
-/// too large.
+/// Returns the discovered URLs of a pass over a page: a record for each linked site, and further ones where a record
+/// would become too large. `content` is the hash of the page's [`content`].
 #[must_use]
-pub fn discovered(page: &Page, extracted: &Extracted, now: Millis, config: &ExtractorConfig) -> Vec<Discovered> {
+pub fn discovered(
+    page: &Page,
+    extracted: &Extracted,
+    content: Option<u32>,
+    now: Millis,
+    config: &ExtractorConfig,
+) -> Vec<Discovered> {
     let mut records = Vec::new();
-    // Only links within the site can be part of a trap.
-    let content = content(page, extracted);
     for (site, urls) in extracted.followed(&page.url, config.options.follow_nofollow) {
         let mut batch: Vec<String> = Vec::with_capacity(urls.len().min(config.max_discovered_urls));
         let record = |urls: Vec<String>| Discovered {
@@ -70,6 +75,7 @@ pub fn discovered(page: &Page, extracted: &Extracted, now: Millis, config: &Extr
             sighting: Sighting::Link,
             chain: Vec::new(),
             trail: page.trail.clone(),
+            // Only links within the site can be part of a trap.
             content: content.filter(|_| site == page.site),
             urls,
             found_at_ms: now,
@@ -92,8 +98,10 @@ pub fn discovered(page: &Page, extracted: &Extracted, now: Millis, config: &Extr
     records
 }
 
-/// Returns a hash of a page's content, if its crawl detects traps (its trail then has the page's own pattern).
-fn content(page: &Page, extracted: &Extracted) -> Option<u32> {
+/// Returns a hash of a page's content after its first pass, if its crawl detects traps (its trail then has the page's
+/// own pattern).
+#[must_use]
+pub fn content(page: &Page, extracted: &Extracted) -> Option<u32> {
     let links = extracted.links.iter().map(|link| &*link.url);
     let texts = [&*extracted.title, &*extracted.text];
     if page.trail.is_empty() { None } else { orbweaver_patterns::digest(&texts, &page.url, links) }
@@ -133,7 +141,14 @@ pub fn standalone(input: &PageInput<'_>, crawl: &str, fetched_at_ms: Millis, opt
         content_hash: format!("{:032x}", xxhash_rust::xxh3::xxh3_128(input.body)),
         attempt: 1,
     };
-    document(page, extract(input, options))
+    let extracted = extract_after(input, options, 0);
+    let mut progress = Progress::default().after(&extracted);
+    let body_bytes = input.body.len().min(options.max_body_bytes);
+    // Further links are counted.
+    while extracted.is_followed(options.follow_nofollow) && progress.continues(body_bytes) {
+        progress = progress.after(&extract_after(input, &options.without_document(), progress.read));
+    }
+    document(page, extracted.with_counts(&progress))
 }
 
 fn without_fragment(url: &Url) -> String {
@@ -152,6 +167,7 @@ fn rfc3339(at_ms: Millis) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::extract;
 
     fn page() -> Page {
         serde_json::from_str(
@@ -181,7 +197,7 @@ mod tests {
         let page_says = extracted(
             "<a href=/x>1</a><a href=http://b.test/>2</a><a href=/x#f>3</a><a href=/>self</a><a href=/y>4</a>",
         );
-        let records = discovered(&page(), &page_says, 7, &ExtractorConfig::default());
+        let records = discovered(&page(), &page_says, None, 7, &ExtractorConfig::default());
         let summary: Vec<_> = records.iter().map(|r| (r.site.as_str(), r.urls.join(" "))).collect();
         assert_eq!(
             summary,
@@ -198,7 +214,7 @@ mod tests {
         let links = "<a href=/x>1</a><a href=http://b.test/>2</a>";
         let found = |page: &Page, text: &str| {
             let says = extracted(&format!("<title>T</title>{text}{links}"));
-            let found = discovered(page, &says, 0, &ExtractorConfig::default());
+            let found = discovered(page, &says, content(page, &says), 0, &ExtractorConfig::default());
             (found[0].trail.clone(), found[0].content, found[1].content)
         };
         let on_a_trail = Page { trail: Trail::default().through(orbweaver_messages::Pattern(7)), ..page() };
@@ -214,10 +230,12 @@ mod tests {
     fn a_record_that_would_become_too_large_goes_on_in_another() {
         let html: String = (0..10).map(|i| format!("<a href=/{i}>x</a>")).collect();
         let config = ExtractorConfig { max_discovered_urls: 4, ..ExtractorConfig::default() };
-        let lengths: Vec<_> = discovered(&page(), &extracted(&html), 0, &config).iter().map(|r| r.urls.len()).collect();
+        let lengths: Vec<_> =
+            discovered(&page(), &extracted(&html), None, 0, &config).iter().map(|r| r.urls.len()).collect();
         assert_eq!(lengths, [4, 4, 2]);
         let config = ExtractorConfig { max_discovered_bytes: 36, ..ExtractorConfig::default() };
-        let lengths: Vec<_> = discovered(&page(), &extracted(&html), 0, &config).iter().map(|r| r.urls.len()).collect();
+        let lengths: Vec<_> =
+            discovered(&page(), &extracted(&html), None, 0, &config).iter().map(|r| r.urls.len()).collect();
         assert_eq!(lengths, [2, 2, 2, 2, 2]);
     }
 
@@ -227,11 +245,11 @@ mod tests {
             "<a href=/x rel='external NoFollow'>1</a><a href=/y rel=ugc>2</a><a href=/z rel=nofollow>3</a><a href=/z>4</a>",
         );
         let mut config = ExtractorConfig::default();
-        assert_eq!(discovered(&page(), &page_says, 0, &config)[0].urls, ["http://a.test/y", "http://a.test/z"]);
+        assert_eq!(discovered(&page(), &page_says, None, 0, &config)[0].urls, ["http://a.test/y", "http://a.test/z"]);
         let targets: Vec<_> = links_out(&page(), &page_says).links.into_iter().map(|(_, nofollow)| nofollow).collect();
         assert_eq!(targets, [true, false, false]);
         config.options.follow_nofollow = true;
-        assert_eq!(discovered(&page(), &page_says, 0, &config)[0].urls.len(), 3);
+        assert_eq!(discovered(&page(), &page_says, None, 0, &config)[0].urls.len(), 3);
         assert_eq!(document(page(), page_says).links.len(), 4);
     }
 
@@ -239,10 +257,10 @@ mod tests {
     fn a_page_that_says_nofollow_leads_nowhere_unless_wanted() {
         let page_says = extracted("<meta name=robots content=nofollow><a href=/x>1</a>");
         let mut config = ExtractorConfig::default();
-        assert_eq!(discovered(&page(), &page_says, 0, &config), []);
+        assert_eq!(discovered(&page(), &page_says, None, 0, &config), []);
         assert_eq!(links_out(&page(), &page_says).links, [("http://a.test/x".to_owned(), true)]);
         config.options.follow_nofollow = true;
-        assert_eq!(discovered(&page(), &page_says, 0, &config).len(), 1);
+        assert_eq!(discovered(&page(), &page_says, None, 0, &config).len(), 1);
     }
 
     #[test]

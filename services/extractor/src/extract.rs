@@ -8,6 +8,7 @@ use url::Url;
 
 use crate::charset::{self, CharsetSource};
 use crate::links::{Link, Resolver};
+use crate::pass::Progress;
 use crate::scan::scan;
 use crate::{ExtractOptions, robots};
 
@@ -33,8 +34,10 @@ pub struct Extracted {
     pub title: String,
     /// Shown text, white space folded.
     pub text: String,
-    /// Links to http and https URLs, in order, including duplicates.
+    /// Links to http and https URLs, in order, including duplicates; at most as many as a document may have.
     pub links: Vec<Link>,
+    /// Further links of the same pass, which are only followed: without texts and `rel`.
+    pub beyond: Vec<Link>,
     /// Sites of the links; the first is the page's own.
     pub sites: Vec<String>,
     /// URL against which links are resolved.
@@ -53,27 +56,40 @@ pub struct Extracted {
     pub robots: RobotsDirectives,
     /// Parts that were cut at a limit.
     pub truncated: Truncated,
-    /// Number of links on the page, including those beyond a limit.
+    /// Number of links on the page from the first one of this pass, including those beyond a limit. Those of later
+    /// passes are counted whatever their scheme.
     pub links_total: usize,
+    /// Number of links in the markup, of whatever scheme, after which the next pass starts; `None` after the last pass.
+    pub next: Option<usize>,
     /// Bytes of the whole text.
     pub text_bytes: usize,
     /// Decoded body, if requested.
     pub html: Option<String>,
 }
 
-/// Extracts a page. Never fails: any bytes are a page.
+/// Extracts a page, with as many of its links as one pass takes. Never fails: any bytes are a page.
 #[must_use]
 pub fn extract(input: &PageInput<'_>, options: &ExtractOptions) -> Extracted {
+    let extracted = extract_after(input, options, 0);
+    let progress = Progress::default().after(&extracted);
+    extracted.with_counts(&progress)
+}
+
+/// Extracts a page; of its links those after the first `from`, which earlier passes took. Whether links are cut is
+/// marked by [`Extracted::with_counts`].
+pub(crate) fn extract_after(input: &PageInput<'_>, options: &ExtractOptions, from: usize) -> Extracted {
     let body = &input.body[..input.body.len().min(options.max_body_bytes)];
     let (encoding, charset_source) = charset::choose(body, input.content_type, top_level_domain(input.url));
     let html = charset::decode(body, encoding);
-    let scanned = scan(&html, options);
+    let scanned = scan(&html, options, from);
 
     let base = scanned.base.as_deref().and_then(|href| base_url(input.url, href)).unwrap_or_else(|| input.url.clone());
     let own_site = input.site.map_or_else(|| options.wide_domains.site_of(input.url), std::borrow::Cow::Borrowed);
     let mut resolver = Resolver::new(&base, encoding, (input.url, &own_site), &options.wide_domains);
     let canonical = scanned.canonical.and_then(|href| resolver.url(&href)).map(String::from);
-    let links = resolver.links(scanned.links, options);
+    let found = resolver.links(scanned.links, options);
+    let read = from + found.read;
+    let later = scanned.links_seen.saturating_sub(read);
     let mut truncated = scanned.truncated;
     truncated.links |= resolver.truncated;
     truncated.body |= body.len() < input.body.len();
@@ -85,8 +101,10 @@ pub fn extract(input: &PageInput<'_>, options: &ExtractOptions) -> Extracted {
     Extracted {
         title: scanned.title,
         text: scanned.text,
-        links_total: links.len() + resolver.left_out + scanned.links_left_out,
-        links,
+        links_total: found.links.len() + found.beyond.len() + later,
+        next: (later > 0).then_some(read),
+        links: found.links,
+        beyond: found.beyond,
         sites: resolver.into_sites(),
         canonical,
         language: scanned.language,
@@ -102,15 +120,32 @@ pub fn extract(input: &PageInput<'_>, options: &ExtractOptions) -> Extracted {
 }
 
 impl Extracted {
-    /// Returns the distinct targets to follow, by site, each in the order of its first link. `page` itself is not
-    /// among them, since it is known.
+    /// Sets the number of links on the page, known after all passes, and marks the links if any are missing or cut.
+    pub(crate) fn with_counts(mut self, progress: &Progress) -> Self {
+        let links_total = progress.total();
+        self.truncated.links |= progress.is_cut || self.links.len() < links_total;
+        Self { links_total, ..self }
+    }
+
+    /// Returns all links of this pass.
+    pub(crate) fn all_links(&self) -> impl Iterator<Item = &Link> {
+        self.links.iter().chain(&self.beyond)
+    }
+
+    /// Returns `true` if links of the page may be followed.
+    pub(crate) fn is_followed(&self, follow_nofollow: bool) -> bool {
+        !self.robots.nofollow || follow_nofollow
+    }
+
+    /// Returns the distinct targets of this pass to follow, by site, each in the order of its first link. `page` itself
+    /// is not among them, since it is known.
     #[must_use]
     pub fn followed(&self, page: &str, follow_nofollow: bool) -> Vec<(&str, Vec<&str>)> {
         let mut by_site: Vec<Vec<&str>> = vec![Vec::new(); self.sites.len()];
-        if !self.robots.nofollow || follow_nofollow {
+        if self.is_followed(follow_nofollow) {
             let mut known = HashSet::from([page]);
-            for link in self.links.iter().filter(|link| !link.nofollow || follow_nofollow) {
-                if known.insert(&link.url) {
+            for link in self.all_links().filter(|link| !link.nofollow || follow_nofollow) {
+                if known.insert(link.url.as_str()) {
                     by_site[link.site].push(&link.url);
                 }
             }
@@ -118,8 +153,8 @@ impl Extracted {
         self.sites.iter().map(String::as_str).zip(by_site).filter(|(_, urls)| !urls.is_empty()).collect()
     }
 
-    /// Returns the distinct targets in the order of their first link, and whether they are nofollow: because the page
-    /// is, or every link to them.
+    /// Returns the distinct targets for the store, in the order of their first link, and whether they are nofollow:
+    /// because the page is, or every link to them.
     #[must_use]
     pub fn targets(&self) -> Vec<(String, bool)> {
         let mut places: HashMap<&str, usize> = HashMap::with_capacity(self.links.len());

@@ -2,7 +2,7 @@
 //! duration.
 
 use bytes::Bytes;
-use orbweaver_log::{Delivered, Partition, Record, TopicPartition};
+use orbweaver_log::{Partition, Record, TopicPartition};
 use orbweaver_messages::topic::{DISCOVERED, DOCUMENTS};
 use orbweaver_messages::{CRAWL_HEADER, FINGERPRINT_HEADER, Millis, Page, Truncated, decode, encode};
 use orbweaver_stage::{Origin, panics};
@@ -11,7 +11,8 @@ use orbweaver_url::{parse, partition_of, slot_of};
 
 use crate::body::BodyReader;
 use crate::charset::CharsetSource;
-use crate::extract::{PageInput, extract};
+use crate::extract::{Extracted, PageInput, extract_after};
+use crate::pass::{PagePass, Pass, Progress};
 use crate::{ExtractorConfig, cut, document};
 
 /// Header of a page record that holds its JSON.
@@ -20,8 +21,8 @@ pub const PAGE_HEADER: &str = "page";
 /// A batch of pages to extract.
 #[derive(Debug)]
 pub struct ExtractJob {
-    /// Records, and their origins.
-    pub pages: Vec<(Origin, Delivered)>,
+    /// Pages with their passes, and the origins of their records.
+    pub pages: Vec<(Origin, PagePass)>,
     /// Number of partitions.
     pub partitions: Partition,
     /// Time at which the pages were received.
@@ -35,11 +36,13 @@ pub struct ExtractDone {
     pub pages: Vec<(Origin, PageVerdict)>,
 }
 
-/// Result of one page.
+/// Result of a pass over one page.
 #[derive(Debug)]
 pub enum PageVerdict {
-    /// The page was extracted.
+    /// The page was extracted; the records of earlier passes are durable.
     Extracted(Box<PageResult>),
+    /// A further pass follows when the records of this one are durable.
+    Discovered(Box<PassResult>),
     /// The record cannot be processed.
     Rejected(String),
 }
@@ -49,10 +52,21 @@ pub enum PageVerdict {
 pub struct PageResult {
     /// Write for the store.
     pub links: LinksOut,
-    /// The document first, then the discovered URLs.
+    /// The document first, then the discovered URLs, unless earlier passes produced them.
     pub records: Vec<Record>,
     /// Counts for the metrics.
     pub counts: PageCounts,
+}
+
+/// Records that result from a pass over a page that continues.
+#[derive(Debug, PartialEq)]
+pub struct PassResult {
+    /// The discovered URLs.
+    pub records: Vec<Record>,
+    /// Number of these URLs.
+    pub discovered: usize,
+    /// Next pass.
+    pub next: PagePass,
 }
 
 /// Counts of one page for the metrics.
@@ -64,8 +78,10 @@ pub struct PageCounts {
     pub links: usize,
     /// Links with `rel=nofollow`.
     pub nofollow: usize,
-    /// URLs for `crawl.discovered`.
+    /// URLs for `crawl.discovered` that are among the records of this pass.
     pub discovered: usize,
+    /// Links that are not followed, because resolution made the links of the page grow too much.
+    pub unfollowed: usize,
     /// Whether any part was cut.
     pub truncated: bool,
     /// Whether the page asks robots not to follow its links.
@@ -74,27 +90,27 @@ pub struct PageCounts {
     pub charset_source: CharsetSource,
 }
 
-/// Extracts one page. A panic, which would be a defect, rejects only this page.
+/// Carries out a pass over one page. A panic, which would be a defect, rejects only this page.
 pub fn process(
-    record: &Delivered,
+    page: &PagePass,
     job: (Partition, Millis),
     bodies: &mut BodyReader,
     config: &ExtractorConfig,
 ) -> PageVerdict {
     // The reader of bodies is reset by every use, so a panic leaves no partial state in it.
-    match panics::catch(|| page_result(record, job, bodies, config)) {
-        Ok(Ok(result)) => PageVerdict::Extracted(Box::new(result)),
+    match panics::catch(|| verdict(page, job, bodies, config)) {
+        Ok(Ok(verdict)) => verdict,
         Ok(Err(reason)) => PageVerdict::Rejected(reason),
         Err(_) => PageVerdict::Rejected("extraction panicked on this page; the log has the panic".to_owned()),
     }
 }
 
-fn page_result(
-    record: &Delivered,
+fn verdict(
+    PagePass { record, pass }: &PagePass,
     (partitions, now): (Partition, Millis),
     bodies: &mut BodyReader,
     config: &ExtractorConfig,
-) -> Result<PageResult, String> {
+) -> Result<PageVerdict, String> {
     let header = record.header(PAGE_HEADER).ok_or("the page record has no header `page`")?;
     let page: Page = decode("page", Some(header)).map_err(|error| error.to_string())?;
     let url = parse(&page.url).map_err(|error| format!("the page's url cannot be crawled: {error}"))?;
@@ -108,41 +124,69 @@ fn page_result(
         headers: &page.headers,
         body: &body,
     };
-    let mut extracted = extract(&input, &config.options);
+    let mut extracted = match pass {
+        Pass::First | Pass::Document(_) => extract_after(&input, &config.options, 0),
+        Pass::Links(progress) => extract_after(&input, &config.options.without_document(), progress.read),
+    };
     extracted.truncated |= Truncated { body: cut, ..Truncated::default() };
+    let progress = match pass {
+        Pass::First => Progress::of_content(document::content(&page, &extracted)).after(&extracted),
+        Pass::Links(progress) => progress.after(&extracted),
+        Pass::Document(progress) => *progress,
+    };
+    let is_followed = extracted.is_followed(config.options.follow_nofollow);
+    let continues = is_followed && progress.continues(body.len());
+    let found = match pass {
+        Pass::Document(_) => vec![],
+        Pass::First | Pass::Links(_) => document::discovered(&page, &extracted, progress.content, now, config),
+    };
+    let discovered: usize = found.iter().map(|record| record.urls.len()).sum();
+    let found = found.into_iter().map(|found| {
+        let partition = partition_of(slot_of(&found.site), partitions);
+        produced(TopicPartition::new(DISCOVERED, partition), &found.site, encode(&found), now)
+    });
+    if continues || matches!(pass, Pass::Links(_)) {
+        let pass = if continues { Pass::Links(progress) } else { Pass::Document(progress) };
+        let next = PagePass { record: record.clone(), pass };
+        return Ok(PageVerdict::Discovered(Box::new(PassResult { records: found.collect(), discovered, next })));
+    }
 
-    let found = document::discovered(&page, &extracted, now, config);
     let mut counts = PageCounts {
         body_bytes: body.len(),
-        links: extracted.links.len(),
-        nofollow: extracted.links.iter().filter(|link| link.nofollow).count(),
-        discovered: found.iter().map(|record| record.urls.len()).sum(),
+        links: progress.links,
+        nofollow: progress.nofollow,
+        discovered,
+        unfollowed: if is_followed { progress.left } else { 0 },
         truncated: false,
         nofollow_page: extracted.robots.nofollow,
         charset_source: extracted.charset_source,
     };
+    let extracted = extracted.with_counts(&progress);
     let links = document::links_out(&page, &extracted);
-    let to = |place, site: &str, value| Record {
-        place,
-        key: Some(Bytes::copy_from_slice(site.as_bytes())),
-        value: Some(value),
-        headers: Vec::new(),
-        timestamp_ms: now,
-    };
+    let (document, truncated) = document_record(page, extracted, (record.place.partition, now), config);
+    counts.truncated = truncated;
+    let records = std::iter::once(document).chain(found).collect();
+    Ok(PageVerdict::Extracted(Box::new(PageResult { links, records, counts })))
+}
+
+/// Returns the record of a page's document, and whether any part of it is cut.
+fn document_record(
+    page: Page,
+    extracted: Extracted,
+    (partition, now): (Partition, Millis),
+    config: &ExtractorConfig,
+) -> (Record, bool) {
     let mut document = document::document(page, extracted);
-    let mut records = Vec::with_capacity(1 + found.len());
-    let place = TopicPartition::new(DOCUMENTS, record.place.partition);
-    let headers = vec![
+    let mut made = produced(TopicPartition::new(DOCUMENTS, partition), &document.site, Bytes::new(), now);
+    made.headers = vec![
         (FINGERPRINT_HEADER, Bytes::from(document.fingerprint.to_string())),
         (CRAWL_HEADER, Bytes::copy_from_slice(document.crawl.as_bytes())),
     ];
-    let mut made = Record { headers, ..to(place, &document.site, Bytes::new()) };
     made.value = Some(cut::encode_within(&mut document, config.record_limit.saturating_sub(made.bytes())));
-    counts.truncated = !document.truncated.is_empty();
-    records.push(made);
-    for found in found {
-        let partition = partition_of(slot_of(&found.site), partitions);
-        records.push(to(TopicPartition::new(DISCOVERED, partition), &found.site, encode(&found)));
-    }
-    Ok(PageResult { links, records, counts })
+    (made, !document.truncated.is_empty())
+}
+
+fn produced(place: TopicPartition, site: &str, value: Bytes, now: Millis) -> Record {
+    let key = Some(Bytes::copy_from_slice(site.as_bytes()));
+    Record { place, key, value: Some(value), headers: Vec::new(), timestamp_ms: now }
 }

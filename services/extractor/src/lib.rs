@@ -21,6 +21,7 @@
 //! | [`document`](mod@document) | the messages: document, discovered URLs, links for the store |
 //! | [`body`] | decompression, bounded |
 //! | `cut` | cutting of documents to the record limit |
+//! | [`pass`] | passes over pages with many links |
 //! | [`job`], [`worker`], [`stage`] | from record to verdict, the blocking threads, the glue to the runtime |
 //! | `service` | the service as a process of a cluster (feature `cluster`) |
 //! | [`config`], [`metrics`] | settings; metrics |
@@ -35,6 +36,7 @@ pub mod extract;
 pub mod job;
 mod links;
 pub mod metrics;
+pub mod pass;
 mod prescan;
 mod refresh;
 mod robots;

@@ -30,10 +30,19 @@ pub(crate) struct Resolver<'a> {
     base: &'a Url,
     encoding: &'static Encoding,
     sites: Sites<'a>,
-    /// Whether a link was omitted because its URL, or all URLs together, are too long.
+    /// Whether a link was omitted because its URL is too long.
     pub(crate) truncated: bool,
-    /// Number of links beyond the limit on their total length.
-    pub(crate) left_out: usize,
+}
+
+/// Links of one pass.
+#[derive(Debug)]
+pub(crate) struct Resolved {
+    /// Links within the limits of a document.
+    pub(crate) links: Vec<Link>,
+    /// Links beyond these limits, without their texts.
+    pub(crate) beyond: Vec<Link>,
+    /// Number of links in the markup that were read, of whatever scheme.
+    pub(crate) read: usize,
 }
 
 impl<'a> Resolver<'a> {
@@ -45,7 +54,7 @@ impl<'a> Resolver<'a> {
         wide: &'a WideDomains,
     ) -> Self {
         let sites = Sites::new(page, site, wide);
-        Self { base, encoding: encoding.output_encoding(), sites, truncated: false, left_out: 0 }
+        Self { base, encoding: encoding.output_encoding(), sites, truncated: false }
     }
 
     /// Returns the URL of one link; `None` if it is not an http or https URL.
@@ -62,23 +71,31 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Returns the resolvable links in order, within the limit on the total length of their URLs.
-    pub(crate) fn links(&mut self, raw: Vec<RawLink>, options: &ExtractOptions) -> Vec<Link> {
-        let mut links = Vec::with_capacity(raw.len());
+    /// Returns the resolvable links in order, up to the total length of their URLs that one pass takes; at least one.
+    pub(crate) fn links(&mut self, raw: Vec<RawLink>, options: &ExtractOptions) -> Resolved {
+        let links = Vec::with_capacity(raw.len().min(options.max_links));
+        let mut found = Resolved { links, beyond: Vec::new(), read: raw.len() };
         let mut room = Some(options.max_links_bytes);
-        for RawLink { href, text, rel } in raw {
+        let mut pass_room = options.pass_limits().1;
+        for (index, RawLink { href, text, rel }) in raw.into_iter().enumerate() {
             let Some(url) = self.url(&href) else { continue };
-            room = room.and_then(|room| room.checked_sub(url.as_str().len()));
-            if room.is_none() {
-                self.truncated = true;
-                self.left_out += 1;
-                continue;
+            let bytes = url.as_str().len();
+            if bytes > pass_room && !(found.links.is_empty() && found.beyond.is_empty()) {
+                found.read = index;
+                break;
             }
+            pass_room = pass_room.saturating_sub(bytes);
+            room = room.filter(|_| found.links.len() < options.max_links).and_then(|room| room.checked_sub(bytes));
             let nofollow = rel.split(' ').any(|word| word.eq_ignore_ascii_case("nofollow"));
             let site = self.sites.place(&url);
-            links.push(Link { url: url.into(), text, rel, nofollow, site });
+            let url = String::from(url);
+            if room.is_some() {
+                found.links.push(Link { url, text, rel, nofollow, site });
+            } else {
+                found.beyond.push(Link { url, text: String::new(), rel: String::new(), nofollow, site });
+            }
         }
-        links
+        found
     }
 
     /// Returns the sites of the links; the first is the page's own.

@@ -12,7 +12,7 @@ pub const PENDING: &str = "orbweaver_extractor_pending_pages";
 /// Bytes of pages being extracted and of their results that are not durable. Alert: at `extractor.memory` for minutes
 /// while log and store are available: pages wait for memory, not for threads.
 pub const MEMORY: &str = "orbweaver_extractor_memory_bytes";
-/// CPU-bound time per page, from its record to the resulting records. Alert: a 99th percentile above one second.
+/// CPU-bound time per pass over a page, mostly the only one, from its record to the resulting records. Alert: a 99th percentile above one second.
 pub const SECONDS: &str = "orbweaver_extractor_page_seconds";
 /// Bytes of decoded bodies. Alert: none; with the seconds it gives the throughput.
 pub const BODY_BYTES: &str = "orbweaver_extractor_body_bytes_total";
@@ -23,6 +23,9 @@ pub const NOFOLLOW: &str = "orbweaver_extractor_nofollow_links_total";
 /// URLs put into `crawl.discovered`. Alert: no increase for minutes while pages are extracted: the crawl finds
 /// nothing.
 pub const DISCOVERED: &str = "orbweaver_extractor_discovered_urls_total";
+/// Links that are not followed, since resolution makes the links of their page exceed sixteen times its body; a log
+/// line names the page. Alert: none; pages with a long `base` and thousands of links are traps.
+pub const UNFOLLOWED: &str = "orbweaver_extractor_unfollowed_links_total";
 /// Pages of which a part was cut at a limit. Alert: more than one page in a hundred.
 pub const TRUNCATED: &str = "orbweaver_extractor_truncated_pages_total";
 /// Pages by source of their encoding: `bom`, `header`, `declared`, `detected`. Alert: `detected` above half of the
@@ -46,6 +49,7 @@ pub struct ExtractorMetrics {
     pub(crate) links: IntCounter,
     pub(crate) nofollow: IntCounter,
     pub(crate) discovered: IntCounter,
+    pub(crate) unfollowed: IntCounter,
     pub(crate) truncated: IntCounter,
     pub(crate) charsets: IntCounterVec,
     pub(crate) nofollow_pages: IntCounter,
@@ -68,6 +72,7 @@ impl ExtractorMetrics {
             links: IntCounter::new(LINKS, "Links found, including duplicates")?,
             nofollow: IntCounter::new(NOFOLLOW, "Links with rel=nofollow")?,
             discovered: IntCounter::new(DISCOVERED, "URLs written to crawl.discovered")?,
+            unfollowed: IntCounter::new(UNFOLLOWED, "Links beyond sixteen times the body of their page")?,
             truncated: IntCounter::new(TRUNCATED, "Pages of which a part was cut at a limit")?,
             charsets: IntCounterVec::new(Opts::new(CHARSETS, "Pages by source of their encoding"), &["source"])?,
             nofollow_pages: IntCounter::new(NOFOLLOW_PAGES, "Pages that ask robots not to follow their links")?,
@@ -83,6 +88,7 @@ impl ExtractorMetrics {
         registry.register(Box::new(metrics.links.clone()))?;
         registry.register(Box::new(metrics.nofollow.clone()))?;
         registry.register(Box::new(metrics.discovered.clone()))?;
+        registry.register(Box::new(metrics.unfollowed.clone()))?;
         registry.register(Box::new(metrics.truncated.clone()))?;
         registry.register(Box::new(metrics.charsets.clone()))?;
         registry.register(Box::new(metrics.nofollow_pages.clone()))?;

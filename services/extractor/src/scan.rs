@@ -42,15 +42,15 @@ pub(crate) struct Scanned {
     pub(crate) description: Option<String>,
     pub(crate) robots: RobotsDirectives,
     pub(crate) truncated: Truncated,
-    /// Number of links beyond the limit on their number.
-    pub(crate) links_left_out: usize,
+    /// Number of links in the markup, of whatever scheme.
+    pub(crate) links_seen: usize,
     /// Bytes of the whole text.
     pub(crate) text_bytes: usize,
 }
 
-/// Reads the markup.
-pub(crate) fn scan(html: &str, options: &ExtractOptions) -> Scanned {
-    let mut scan = Scan::new(options);
+/// Reads the markup. Of its links it takes those after the first `from`, as many as one pass may.
+pub(crate) fn scan(html: &str, options: &ExtractOptions, from: usize) -> Scanned {
+    let mut scan = Scan::new(options, from);
     // About half of the markup is text; a growing buffer is copied repeatedly.
     scan.text.reserve(html.len() / 2);
     let emitter = Borrowed(&mut scan);
@@ -72,6 +72,8 @@ enum Sink {
 
 struct Scan<'a> {
     options: &'a ExtractOptions,
+    /// Number of links that earlier passes took.
+    from: usize,
     found: Scanned,
     text: FoldedText,
     title: FoldedText,
@@ -100,9 +102,10 @@ struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    fn new(options: &'a ExtractOptions) -> Self {
+    fn new(options: &'a ExtractOptions, from: usize) -> Self {
         Self {
             options,
+            from,
             found: Scanned::default(),
             text: FoldedText::new(options.max_text_bytes),
             title: FoldedText::new(MAX_TITLE_BYTES),
@@ -242,7 +245,7 @@ impl<'a> Scan<'a> {
             self.found.truncated.links = true;
             return;
         }
-        if !self.has_room() {
+        if !self.takes_link() {
             return;
         }
         let href = self.attribute(attribute).into_owned();
@@ -255,14 +258,11 @@ impl<'a> Scan<'a> {
         self.found.links.push(RawLink { href, text: String::new(), rel });
     }
 
-    /// Returns `true` if one more link may be kept; counts it otherwise.
-    fn has_room(&mut self) -> bool {
-        let has_room = self.found.links.len() < self.options.max_links;
-        if !has_room {
-            self.found.truncated.links = true;
-            self.found.links_left_out += 1;
-        }
-        has_room
+    /// Counts a link. Returns `true` if this pass takes it.
+    fn takes_link(&mut self) -> bool {
+        let number = self.found.links_seen;
+        self.found.links_seen += 1;
+        number >= self.from && self.found.links.len() < self.options.pass_limits().0
     }
 
     fn close_link(&mut self) {
@@ -326,7 +326,7 @@ impl<'a> Scan<'a> {
     }
 
     fn add_refresh(&mut self, href: &str) {
-        if !self.has_room() {
+        if !self.takes_link() {
             return;
         }
         self.found.links.push(RawLink { href: href.to_owned(), ..RawLink::default() });

@@ -46,6 +46,7 @@ fn config(settings: &Settings) -> Result<ExtractorConfig, Fault> {
         max_links_bytes: settings.size("extractor.max_links_bytes")?,
         max_link_text_bytes: settings.size("extractor.max_link_text_bytes")?,
         wide_domains: settings.wide_domains()?,
+        ..ExtractOptions::default()
     };
     Ok(ExtractorConfig {
         threads: settings.count("extractor.threads")?,

@@ -1,11 +1,14 @@
 //! Glue to the runtime: pages in, plans out.
 
-use orbweaver_log::{Delivered, Partition};
+use std::collections::HashMap;
+
+use orbweaver_log::{Delivered, Offset, Partition};
 use orbweaver_messages::{Millis, Topic, topic};
-use orbweaver_stage::{Actions, Opening, Origin, Plan, Stage, Step};
+use orbweaver_stage::{Actions, Opening, Origin, Plan, Stage, Step, Token};
 use orbweaver_store::Write;
 
 use crate::job::{ExtractDone, ExtractJob, PageCounts, PageVerdict};
+use crate::pass::PagePass;
 use crate::{ExtractorConfig, ExtractorMetrics};
 
 /// The extractor as a stage over `crawl.pages`.
@@ -14,15 +17,21 @@ pub struct ExtractorStage {
     config: ExtractorConfig,
     metrics: ExtractorMetrics,
     partitions: Partition,
-    /// Number of pages received without a verdict.
+    /// Number of pages that are queued or being extracted.
     pending: usize,
+    /// Assignment epochs of the open partitions.
+    open: HashMap<Partition, u32>,
+    /// Next passes, by the token of the plan that must be durable first.
+    continuing: HashMap<Token, (Origin, PagePass)>,
+    last_token: Token,
 }
 
 impl ExtractorStage {
     /// Creates a stage. Its worker is [`crate::BlockingWorker`], with the same settings.
     #[must_use]
     pub fn new(config: ExtractorConfig, metrics: ExtractorMetrics) -> Self {
-        Self { config, metrics, partitions: 1, pending: 0 }
+        let (open, continuing) = (HashMap::new(), HashMap::new());
+        Self { config, metrics, partitions: 1, pending: 0, open, continuing, last_token: 0 }
     }
 
     /// Returns the number of pages per job, such that all threads share even a small batch.
@@ -36,9 +45,14 @@ impl ExtractorStage {
         self.metrics.links.inc_by(number(counts.links));
         self.metrics.nofollow.inc_by(number(counts.nofollow));
         self.metrics.discovered.inc_by(number(counts.discovered));
+        self.metrics.unfollowed.inc_by(number(counts.unfollowed));
         self.metrics.truncated.inc_by(u64::from(counts.truncated));
         self.metrics.nofollow_pages.inc_by(u64::from(counts.nofollow_page));
         self.metrics.charsets.with_label_values(&[counts.charset_source.as_str()]).inc();
+    }
+
+    fn show_pending(&self) {
+        self.metrics.pending.set(i64::try_from(self.pending).unwrap_or(i64::MAX));
     }
 }
 
@@ -57,12 +71,13 @@ impl Stage for ExtractorStage {
 
     fn open(&mut self, opening: Opening, _: Millis) {
         self.partitions = opening.partitions;
+        self.open.insert(opening.partition, opening.assignment);
     }
 
     fn receive(&mut self, batch: Vec<(Origin, Delivered)>, now: Millis, actions: &mut Actions<ExtractJob, Write>) {
         self.pending += batch.len();
         let most = self.pages_a_job(batch.len());
-        let mut pages: Vec<(Origin, Delivered)> = Vec::with_capacity(most);
+        let mut pages: Vec<(Origin, PagePass)> = Vec::with_capacity(most);
         let mut bytes = 0;
         for (origin, record) in batch {
             let size = record.bytes();
@@ -72,12 +87,28 @@ impl Stage for ExtractorStage {
                 bytes = 0;
             }
             bytes += size;
-            pages.push((origin, record));
+            pages.push((origin, PagePass::first(record)));
         }
         if !pages.is_empty() {
             actions.jobs.push(ExtractJob { pages, partitions: self.partitions, now });
         }
-        self.metrics.pending.set(i64::try_from(self.pending).unwrap_or(i64::MAX));
+        self.show_pending();
+    }
+
+    fn settled(&mut self, token: Token, _: &[Offset], now: Millis, actions: &mut Actions<ExtractJob, Write>) {
+        let Some((origin, page)) = self.continuing.remove(&token) else { return };
+        // The next owner of the partition starts again with the first pass.
+        if self.open.get(&origin.place.partition) == Some(&origin.epoch) {
+            self.pending += 1;
+            self.show_pending();
+            actions.jobs.push(ExtractJob { pages: vec![(origin, page)], partitions: self.partitions, now });
+        }
+    }
+
+    fn refused(&mut self, token: Token, reason: &str, _: Millis, actions: &mut Actions<ExtractJob, Write>) {
+        if let Some((origin, _)) = self.continuing.remove(&token) {
+            actions.rejects.push((origin, reason.to_owned()));
+        }
     }
 
     fn finished(&mut self, done: ExtractDone, _: Millis, actions: &mut Actions<ExtractJob, Write>) {
@@ -87,9 +118,26 @@ impl Stage for ExtractorStage {
                 PageVerdict::Extracted(result) => {
                     self.metrics.pages.with_label_values(&["extracted"]).inc();
                     self.count(&result.counts);
+                    if result.counts.unfollowed > 0 {
+                        tracing::warn!(
+                            place = %origin.place,
+                            offset = origin.offset,
+                            fingerprint = %result.links.fingerprint,
+                            unfollowed = result.counts.unfollowed,
+                            reason = "resolved links exceed sixteen times the body",
+                            "links not followed"
+                        );
+                    }
                     // The store first: a reader of the document finds its links there (docs/protocol.md#effect-order).
                     let steps = vec![Step::Perform(vec![Write::Links(result.links)]), Step::Produce(result.records)];
                     actions.plans.push(Plan { steps, completes: vec![origin], token: None });
+                }
+                PageVerdict::Discovered(result) => {
+                    self.metrics.discovered.inc_by(u64::try_from(result.discovered).unwrap_or(u64::MAX));
+                    self.last_token += 1;
+                    self.continuing.insert(self.last_token, (origin, result.next));
+                    let steps = vec![Step::Produce(result.records)];
+                    actions.plans.push(Plan { steps, completes: vec![], token: Some(self.last_token) });
                 }
                 PageVerdict::Rejected(reason) => {
                     self.metrics.pages.with_label_values(&["rejected"]).inc();
@@ -98,7 +146,11 @@ impl Stage for ExtractorStage {
                 }
             }
         }
-        self.metrics.pending.set(i64::try_from(self.pending).unwrap_or(i64::MAX));
+        self.show_pending();
+    }
+
+    fn close(&mut self, partition: Partition) {
+        self.open.remove(&partition);
     }
 
     fn due(&self, _: Millis) -> usize {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use orbweaver_log::Delivered;
 use orbweaver_stage::{ByteBudget, CpuMeter, Reservation, Worker};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
@@ -13,6 +12,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::body::{BodyReader, expected_bytes};
 use crate::job::{ExtractDone, ExtractJob, PageVerdict, process};
+use crate::pass::PagePass;
 use crate::{ExtractorConfig, ExtractorMetrics};
 
 /// Memory that is reserved for extracting a page, as a multiple of its decoded body: a page of short links alone takes
@@ -123,14 +123,14 @@ impl Extraction {
         let ExtractJob { pages, partitions, now } = job;
         let mut done = Vec::with_capacity(pages.len());
         let mut pages = pages.into_iter();
-        while let Some((origin, record)) = pages.next() {
-            let needed = self.needed(&record);
+        while let Some((origin, page)) = pages.next() {
+            let needed = self.needed(&page);
             let Some(memory) = memory.take().or_else(|| self.memory.try_reserve(needed)) else {
-                let pages = std::iter::once((origin, record)).chain(pages).collect();
+                let pages = std::iter::once((origin, page)).chain(pages).collect();
                 return (ExtractDone { pages: done }, Some((ExtractJob { pages, partitions, now }, needed)));
             };
             let start = Instant::now();
-            let verdict = process(&record, (partitions, now), bodies, &self.config);
+            let verdict = process(&page, (partitions, now), bodies, &self.config);
             self.metrics.seconds.observe(start.elapsed().as_secs_f64());
             done.push((origin, holding(verdict, memory)));
         }
@@ -138,8 +138,8 @@ impl Extraction {
     }
 
     /// Returns the memory to reserve for extracting a page, in bytes.
-    fn needed(&self, record: &Delivered) -> usize {
-        let body = record.value.as_deref().unwrap_or_default();
+    fn needed(&self, page: &PagePass) -> usize {
+        let body = page.record.value.as_deref().unwrap_or_default();
         expected_bytes(body, self.config.options.max_body_bytes).saturating_mul(WORKING_FACTOR)
     }
 }
@@ -147,13 +147,18 @@ impl Extraction {
 /// Attaches the memory reservation to the result: set to its present size, and held until its last record is dropped. A
 /// result beyond its reservation may exceed the budget; then no page is extracted until as much has been released.
 fn holding(mut verdict: PageVerdict, mut memory: Reservation) -> PageVerdict {
-    if let PageVerdict::Extracted(result) = &mut verdict {
-        let records: usize = result.records.iter().filter_map(|record| record.value.as_ref()).map(Bytes::len).sum();
-        let links: usize = result.links.links.iter().map(|(url, _)| url.len() + LINK_BYTES).sum();
-        memory.set(records + links);
-        if let Some(value) = result.records.last_mut().and_then(|record| record.value.as_mut()) {
-            *value = memory.attach(std::mem::take(value));
+    let (records, links) = match &mut verdict {
+        PageVerdict::Extracted(result) => {
+            let links = result.links.links.iter().map(|(url, _)| url.len() + LINK_BYTES).sum::<usize>();
+            (&mut result.records, links)
         }
+        PageVerdict::Discovered(result) => (&mut result.records, 0),
+        PageVerdict::Rejected(_) => return verdict,
+    };
+    let bytes: usize = records.iter().filter_map(|record| record.value.as_ref()).map(Bytes::len).sum();
+    memory.set(bytes + links);
+    if let Some(value) = records.last_mut().and_then(|record| record.value.as_mut()) {
+        *value = memory.attach(std::mem::take(value));
     }
     verdict
 }

@@ -28,7 +28,7 @@ fn check(page: &Extracted, options: &ExtractOptions) {
     assert!(page.links.len() <= options.max_links);
     let bytes: usize = page.links.iter().map(|link| link.url.len()).sum();
     assert!(bytes <= options.max_links_bytes);
-    for link in &page.links {
+    for link in page.links.iter().chain(&page.beyond) {
         assert!(link.text.len() <= options.max_link_text_bytes);
         let url = orbweaver_url::parse(&link.url).unwrap();
         assert_eq!(url.as_str(), link.url, "a link is absolute, http or https and without fragment");

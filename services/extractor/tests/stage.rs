@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 use orbweaver_extractor::job::{ExtractDone, ExtractJob, PAGE_HEADER, PageVerdict};
+use orbweaver_extractor::pass::PagePass;
 use orbweaver_extractor::{
     BlockingWorker, ExtractOptions, ExtractorConfig, ExtractorMetrics, ExtractorStage, PageInput, extract,
 };
@@ -59,6 +60,10 @@ fn delivered(offset: u64, header: Option<Bytes>, value: Option<&[u8]>) -> (Origi
 fn fetched(offset: u64, body: &str) -> (Origin, Delivered) {
     let frame = zstd::bulk::compress(body.as_bytes(), 3).unwrap();
     delivered(offset, Some(encode(&page(body.as_bytes(), BodyEncoding::Zstd))), Some(&frame))
+}
+
+fn first((origin, record): (Origin, Delivered)) -> (Origin, PagePass) {
+    (origin, PagePass::first(record))
 }
 
 fn config() -> ExtractorConfig {
@@ -252,7 +257,7 @@ async fn pages_wait_while_results_that_are_not_durable_hold_the_memory_and_all_a
     let body: String = (0..2000).map(|number| format!("<a href=/{number}>a link</a>")).collect();
     let (results, mut finished) = unbounded_channel();
     for job in 0..4 {
-        let pages = (0..10).map(|page| fetched(job * 10 + page, &body)).collect();
+        let pages = (0..10).map(|page| first(fetched(job * 10 + page, &body))).collect();
         worker.start(ExtractJob { pages, partitions: PARTITIONS, now: NOW }, &results);
     }
     drop(results);
@@ -283,7 +288,7 @@ async fn short_links_on_a_long_base_never_hold_more_than_the_memory_and_one_page
     let body = format!("<base href='/{}/'>{links}", "b".repeat(8100));
     let (results, mut finished) = unbounded_channel();
     for offset in 0..PAGES as u64 {
-        let pages = vec![fetched(offset, &body)];
+        let pages = vec![first(fetched(offset, &body))];
         worker.start(ExtractJob { pages, partitions: PARTITIONS, now: NOW }, &results);
     }
     drop(results);

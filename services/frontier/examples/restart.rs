@@ -74,6 +74,7 @@ async fn fill(log: &EmbeddedLog, records: u64, sites: u64) {
             content: None,
             failures: 0,
             blocks: 0,
+            lost: 0,
             not_before_ms: 0,
             written_at_ms: 0,
             admitted_at_ms: now,

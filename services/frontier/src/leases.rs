@@ -1,14 +1,12 @@
-//! Dispatches, their expiry, and the number of lost dispatches per URL.
+//! Dispatches, and their expiry.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashSet, VecDeque};
 
 use orbweaver_messages::{DispatchId, LEASE_MS, Millis};
 use orbweaver_url::Fingerprint;
 
 /// Number of dispatches lost in a row, while later ones were answered, after which a URL is stuck.
 pub(crate) const LOST_DISPATCHES: u8 = 10;
-/// Maximum number of URLs whose lost dispatches are counted. If more URLs lose theirs, those URLs are not the cause.
-const COUNTED_URLS: usize = 4096;
 
 /// Lease on a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,8 +24,9 @@ pub(crate) struct Leases {
     outstanding: usize,
     /// Latest dispatch that a fetcher answered.
     answered: Option<DispatchId>,
-    /// Number of dispatches lost in a row, while later ones were answered, by URL.
-    lost: HashMap<Fingerprint, u8>,
+    /// Leased URLs with an answer to the present dispatch or an earlier one: they have lost none in a row. Their
+    /// records may still have a count.
+    answered_urls: HashSet<Fingerprint>,
 }
 
 impl Leases {
@@ -41,35 +40,27 @@ impl Leases {
         self.outstanding += 1;
     }
 
-    /// Ends a lease.
-    pub(crate) fn end(&mut self) {
+    /// Ends the lease on a URL. Returns `true` if a fetcher answered a dispatch of the URL meanwhile.
+    pub(crate) fn end(&mut self, fingerprint: Fingerprint) -> bool {
         self.outstanding = self.outstanding.saturating_sub(1);
+        self.answered_urls.remove(&fingerprint)
     }
 
-    /// Notes that a fetcher answered this dispatch of a URL: dispatches reached the fetchers.
-    pub(crate) fn answer(&mut self, id: DispatchId, fingerprint: Fingerprint) {
+    /// Notes that a fetcher answered this dispatch: dispatches reached the fetchers.
+    pub(crate) fn reach(&mut self, id: DispatchId) {
         self.answered = self.answered.max(Some(id));
-        self.lost.remove(&fingerprint);
     }
 
-    /// Counts an expired lease. Returns `true` if its URL is stuck.
-    ///
-    /// The lease counts only if a later dispatch was answered; otherwise the fetchers, or the services before them,
-    /// were unavailable. Even then it costs no attempt (docs/protocol.md#attempts).
-    pub(crate) fn lose(&mut self, lease: &Lease) -> bool {
-        if self.answered.is_none_or(|answered| answered < lease.id) {
-            return false;
-        }
-        if self.lost.len() >= COUNTED_URLS && !self.lost.contains_key(&lease.fingerprint) {
-            return false;
-        }
-        let lost = self.lost.entry(lease.fingerprint).or_default();
-        *lost += 1;
-        let gives_up = *lost >= LOST_DISPATCHES;
-        if gives_up {
-            self.lost.remove(&lease.fingerprint);
-        }
-        gives_up
+    /// Notes that a fetcher answered this dispatch of a leased URL.
+    pub(crate) fn answer(&mut self, id: DispatchId, fingerprint: Fingerprint) {
+        self.reach(id);
+        self.answered_urls.insert(fingerprint);
+    }
+
+    /// Returns `true` if an expired lease is lost: a later dispatch was answered. Otherwise the fetchers, or the
+    /// services before them, were unavailable. Either way it costs no attempt (docs/protocol.md#attempts).
+    pub(crate) fn is_lost(&self, lease: &Lease) -> bool {
+        self.answered.is_some_and(|answered| answered >= lease.id)
     }
 
     /// Removes and returns the oldest expired lease. `is_current` returns `true` for a lease that is still held.

@@ -41,6 +41,7 @@ async fn admit(log: &MemoryLog, crawl: &str, numbers: std::ops::Range<u32>) {
             content: None,
             failures: 0,
             blocks: 0,
+            lost: 0,
             not_before_ms: 0,
             written_at_ms: 0,
             admitted_at_ms: 1,

@@ -265,6 +265,7 @@ fn waiting(
         content: record.content.filter(|_| traps != Traps::Off),
         failures: 0,
         blocks: 0,
+        lost: 0,
         not_before_ms: 0,
         written_at_ms: 0,
         admitted_at_ms: now,

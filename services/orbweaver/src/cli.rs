@@ -8,6 +8,10 @@ use orbweaver_scope::Revision;
 use orbweaver_url::Policy;
 use serde::{Deserialize, Serialize};
 
+/// Heading of the options of `orbweaver crawl` that apply to a cluster only.
+#[cfg(feature = "cluster")]
+pub const CLUSTER_HEADING: &str = "On a cluster";
+
 /// Crawls the web politely, and resumes after any interruption.
 #[derive(Debug, Parser)]
 #[command(name = "orbweaver", version, about, max_term_width = 110)]
@@ -106,8 +110,8 @@ pub struct CrawlArgs {
     #[arg(long, value_name = "TEXT")]
     pub contact: Option<String>,
     /// Send a header with every request, as `Name: value`, or the headers of a file, one per line, as `@FILE` (may be
-    /// repeated). Put secrets in a file: every user of the machine can see the command line. The values of secrets are
-    /// not stored with the crawl.
+    /// repeated). Secrets, such as Authorization or Cookie, are accepted only in a file, since every user of the
+    /// machine can see the command line; the crawl stores the path of the file, not its content.
     #[arg(long, value_name = "HEADER|@FILE")]
     pub header: Vec<String>,
     /// Do not request robots.txt. Only for sites of your own.
@@ -125,11 +129,11 @@ pub struct CrawlArgs {
     /// Crawl with the services of a cluster: its Kafka brokers, as HOST:PORT[,HOST:PORT…]. Request settings are then
     /// those of the services, and results are written only with --out.
     #[cfg(feature = "cluster")]
-    #[arg(long, value_name = "BROKERS", help_heading = "On a cluster")]
+    #[arg(long, value_name = "BROKERS", help_heading = CLUSTER_HEADING)]
     pub brokers: Option<String>,
     /// Also connect to the cluster's CQL servers, and create the tables if they are missing: HOST:PORT[,HOST:PORT…].
     #[cfg(feature = "cluster")]
-    #[arg(long, value_name = "NODES", requires = "brokers", help_heading = "On a cluster")]
+    #[arg(long, value_name = "NODES", requires = "brokers", help_heading = CLUSTER_HEADING)]
     pub cql: Option<String>,
     /// Keyspace of the tables.
     #[cfg(feature = "cluster")]
@@ -138,7 +142,7 @@ pub struct CrawlArgs {
         value_name = "NAME",
         env = "ORBWEAVER_CQL__KEYSPACE",
         default_value = "orbweaver",
-        help_heading = "On a cluster"
+        help_heading = CLUSTER_HEADING
     )]
     pub keyspace: String,
     /// Replicas of each row, if the keyspace has to be created.
@@ -148,7 +152,7 @@ pub struct CrawlArgs {
         value_name = "N",
         env = "ORBWEAVER_CQL__REPLICATION_FACTOR",
         default_value_t = 3,
-        help_heading = "On a cluster"
+        help_heading = CLUSTER_HEADING
     )]
     pub cql_replication: u8,
     /// Name of the crawl [default: default].
@@ -158,11 +162,11 @@ pub struct CrawlArgs {
         value_name = "NAME",
         requires = "brokers",
         value_parser = crate::cluster::args::crawl_name,
-        help_heading = "On a cluster"
+        help_heading = CLUSTER_HEADING
     )]
     pub crawl: Option<String>,
     #[cfg(feature = "cluster")]
-    #[command(flatten, next_help_heading = "On a cluster")]
+    #[command(flatten, next_help_heading = CLUSTER_HEADING)]
     #[allow(missing_docs)]
     pub kafka: crate::cluster::args::Kafka,
 }

@@ -47,3 +47,17 @@ fn filter(default: &str) -> Result<EnvFilter, Failure> {
         Failure::Usage(format!("ORBWEAVER_LOG is `{wanted}`: {error}; give a level or a filter, such as `{default}`"))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::colors;
+
+    #[test]
+    fn a_log_is_coloured_only_on_a_terminal_that_does_not_refuse_colours() {
+        for (terminal, no_color, expected) in
+            [(true, false, true), (true, true, false), (false, false, false), (false, true, false)]
+        {
+            assert_eq!(colors(terminal, no_color), expected, "terminal: {terminal}, NO_COLOR: {no_color}");
+        }
+    }
+}

@@ -20,7 +20,7 @@ use crate::clock::FakedClock;
 use crate::journal::Journal;
 use crate::proxy::Network;
 use crate::scarcity::{NoMemory, SmallDisk};
-use crate::schedule::{Fault, Server, Slot};
+use crate::schedule::{CLOCK_TOLERATED_MS, Fault, Server, Slot};
 use crate::verdict::Exit;
 
 /// Maximum wait for the end of a process; the verdict has its own limit.
@@ -31,6 +31,9 @@ const BUSY_FOR: Duration = Duration::from_secs(60);
 const STARVES_WITHIN: Duration = Duration::from_secs(20);
 /// Time within which all processes follow a clock that was set.
 const CLOCK_FOLLOWED_WITHIN: Duration = Duration::from_secs(35);
+/// Amounts by which clocks are set back and ahead. Brokers refuse records that are more than an hour ahead
+/// (`message.timestamp.after.max.ms`).
+const SHIFTS: (&str, &str) = ("-3600s", "+3590s");
 /// Polling interval.
 const POLL: Duration = Duration::from_millis(300);
 /// Start-up time of a server beyond which further faults are postponed: while most brokers are unavailable nothing
@@ -63,6 +66,9 @@ pub(crate) struct Tally {
     pub(crate) troubles: Vec<String>,
     /// Start and end of each fault, in milliseconds since the epoch.
     pub(crate) faults_ms: Vec<(Millis, Millis)>,
+    /// Start and end of each time in which all instances restarted because their clocks were set, in milliseconds since
+    /// the epoch.
+    pub(crate) clocks_ms: Vec<(Millis, Millis)>,
     /// Start and end of each server outage, in milliseconds since the epoch.
     outages: Vec<(Millis, Millis)>,
 }
@@ -181,7 +187,7 @@ impl Fleet {
             Fault::Kill { slot, back_after_ms, keeps_state } => self.kill(slot, back_after_ms, keeps_state).await,
             Fault::OutOfMemory { slot, back_after_ms } => self.starve(slot, back_after_ms).await.map(|how| kind = how),
             Fault::DiskFull { for_ms } => self.fill_disk(for_ms).await,
-            Fault::ClockBack { for_ms } => self.set_back(for_ms).await,
+            Fault::Clock { ahead, for_ms, returns } => self.set_clocks(ahead, for_ms, returns).await,
             Fault::Freeze { slot, for_ms } => self.freeze(slot, for_ms).await,
             Fault::Drain { slot, back_after_ms } => self.drain(slot, Some(back_after_ms)).await,
             Fault::Remove { slot } => self.drain(slot, None).await,
@@ -292,7 +298,7 @@ impl Fleet {
                 Some(Fault::Kill { slot, back_after_ms, keeps_state: true })
             }
             Fault::DiskFull { .. } if self.disk.is_none() => None,
-            Fault::ClockBack { .. } if self.clock.is_none() => None,
+            Fault::Clock { .. } if self.clock.is_none() => None,
             fault => Some(fault),
         }
     }
@@ -330,16 +336,22 @@ impl Fleet {
         Ok(())
     }
 
-    async fn set_back(&self, for_ms: u64) -> Result<()> {
+    async fn set_clocks(&self, ahead: bool, for_ms: u64, returns: bool) -> Result<()> {
         let Some(clock) = &self.clock else { return Ok(()) };
+        let since = SystemClock.now();
         // An instance that is ending because of the clock and then receives SIGTERM reports that it did not finish.
         let outage = self.begin_outage(false).await;
-        clock.set("-3600s")?;
+        clock.set(if ahead { SHIFTS.1 } else { SHIFTS.0 })?;
         sleep(Duration::from_millis(for_ms)).await;
-        clock.set("+0s")?;
+        if returns {
+            clock.set("+0s")?;
+        }
         // Instances that started in the meantime end once more.
         sleep(CLOCK_FOLLOWED_WITHIN).await;
         self.end_outage(outage).await;
+        if for_ms > CLOCK_TOLERATED_MS {
+            self.tally().await.clocks_ms.push((since, SystemClock.now()));
+        }
         Ok(())
     }
 

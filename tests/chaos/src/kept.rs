@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use orbweaver_cluster_tests::{Digest, content_hash};
 use orbweaver_toyweb::{Asked, Expected, Fate, Reply, Web};
 use url::{Position, Url};
 
@@ -32,14 +33,18 @@ pub enum Kept {
 }
 
 /// Content of a page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Contents {
     /// Size of the decoded body, in bytes.
     pub bytes: u64,
-    /// Number of links, including repetitions.
-    pub links: u64,
-    /// Number of distinct link targets.
-    pub targets: u64,
+    /// Hash of the decoded body.
+    pub hash: String,
+    /// Links in order, including repetitions.
+    pub links: Digest,
+    /// Distinct link targets in the order of their first link.
+    pub targets: Digest,
+    /// Words of the text, without the title.
+    pub words: Digest,
 }
 
 /// A robots.txt.
@@ -128,7 +133,7 @@ fn robots(web: &Web, url: &Url) -> Robots {
     Robots { status: Some(reply.status), body }
 }
 
-/// Counts the links of a page, as a generated web writes them: in double quotes, in `a` elements only.
+/// Reads the links of a page, as a generated web writes them: in double quotes, in `a` elements only.
 fn contents(url: &Url, reply: &Reply) -> Contents {
     let text = String::from_utf8_lossy(&reply.body);
     let hrefs = text.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
@@ -139,8 +144,31 @@ fn contents(url: &Url, reply: &Reply) -> Contents {
             target
         })
         .collect();
-    let distinct: BTreeSet<_> = targets.iter().map(Url::as_str).collect();
-    Contents { bytes: reply.body.len() as u64, links: targets.len() as u64, targets: distinct.len() as u64 }
+    let mut met = BTreeSet::new();
+    Contents {
+        bytes: reply.body.len() as u64,
+        hash: content_hash(&reply.body),
+        links: Digest::of(targets.iter().map(Url::as_str)),
+        targets: Digest::of(targets.iter().map(Url::as_str).filter(|target| met.insert(*target))),
+        words: Digest::of(shown(&text).split_whitespace()),
+    }
+}
+
+/// Returns the text of a page, as a generated web writes it: without character references and scripts. An `a` does not
+/// end a word, any other tag does.
+fn shown(html: &str) -> String {
+    let mut shown = String::with_capacity(html.len());
+    for piece in html.split('<').skip(1) {
+        let (tag, text) = piece.split_once('>').unwrap_or((piece, ""));
+        let name = tag.split_ascii_whitespace().next().unwrap_or_default();
+        if !matches!(name, "a" | "/a") {
+            shown.push(' ');
+        }
+        if name != "title" {
+            shown.push_str(text);
+        }
+    }
+    shown
 }
 
 #[cfg(test)]
@@ -160,17 +188,34 @@ mod tests {
         let kept = keepsakes(&web, &truth);
         assert_eq!(kept.urls.len(), truth.len());
         let of = |end: &str| kept.urls.iter().find(|(url, _)| url.ends_with(end)).unwrap().1;
-        assert!(
-            matches!(of("/x/many-links/0/page"), Kept::Page(Contents { links: 20_000, targets: 20_000, bytes }) if *bytes > 2 << 20)
-        );
+        let page = |end: &str| if let Kept::Page(page) = of(end) { page } else { panic!("{end} is no page") };
+        let many = page("/x/many-links/0/page");
+        assert_eq!((many.links.count, many.targets), (20_000, many.links));
+        assert!(many.bytes > 2 << 20);
         assert!(
             matches!(of("/x/chain/0/hop-0"), Kept::Redirect { status: 301, target } if target.ends_with("/x/chain/0/end"))
         );
         assert_eq!(*of("/x/dead/0/removed"), Kept::Gone { status: 410 });
-        assert!(matches!(of("/x/respelled/0/~page"), Kept::Page(Contents { bytes: 100.., links: 0, targets: 0 })));
+        let respelled = page("/x/respelled/0/~page");
+        assert!(respelled.bytes > 100 && respelled.links.count == 0);
+        assert_eq!(respelled.words, Digest::of("respelled 0 In our own spelling.".split(' ')));
         // Pages link to some pages twice.
-        assert!(kept.urls.values().any(|kept| matches!(kept, Kept::Page(page) if page.links > page.targets)));
+        assert!(
+            kept.urls.values().any(|kept| matches!(kept, Kept::Page(page) if page.links.count > page.targets.count))
+        );
         let robots: Vec<_> = kept.robots.values().map(|robots| (robots.status, robots.body.is_empty())).collect();
         assert_eq!(robots, [(Some(200), false), (Some(200), false), (Some(200), false), (Some(404), true)]);
+    }
+
+    #[test]
+    fn the_links_and_words_of_a_page_are_read_in_order() {
+        let html = "<!DOCTYPE html>\n<head><title>No word</title></head>\n<body><h1>One</h1>two \
+                    th<a href=\"/b?x=1&amp;y=2#f\">ree</a>.\n\
+                    <p><a href=\"//10.0.0.2/\">four</a></p><a href=\"b?x=1&amp;y=2\">five</a></body>\n";
+        let found = contents(&Url::parse("http://10.0.0.1/a").unwrap(), &Reply::html(html.to_owned()));
+        let (first, second) = ("http://10.0.0.1/b?x=1&y=2", "http://10.0.0.2/");
+        assert_eq!(found.links, Digest::of([first, second, first]));
+        assert_eq!(found.targets, Digest::of([first, second]));
+        assert_eq!(found.words, Digest::of(["One", "two", "three.", "four", "five"]));
     }
 }

@@ -41,7 +41,7 @@ struct Options {
     /// Mount point of a small disk, which holds the states of all instances and is full for a while
     #[arg(long, value_name = "DIR")]
     small_disk: Option<PathBuf>,
-    /// Path of libfaketime, by which the clocks of all instances are an hour behind for a while
+    /// Path of libfaketime, by which the clocks of all instances are an hour behind or ahead for a while
     #[arg(long, value_name = "FILE")]
     clock_library: Option<PathBuf>,
     /// First of seventeen ports, for the servers and the proxies in front of them

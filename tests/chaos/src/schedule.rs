@@ -23,10 +23,12 @@ const SLOWER_MS: (u64, u64) = (100, 300);
 const SLOW_MS: (u64, u64) = (8_000, 15_000);
 /// Minimum and maximum time that the disk is full, in milliseconds.
 const DISK_FULL_MS: (u64, u64) = (3_000, 10_000);
-/// Time that clocks are behind, in milliseconds: shorter than processes tolerate (30 s).
-const CLOCK_BACK_MS: u64 = 10_000;
-/// [`CLOCK_BACK_MS`] of a long schedule: processes end, and restart with that time.
-const LONG_CLOCK_BACK_MS: u64 = 40_000;
+/// Time for which a process tolerates a clock that was set, in milliseconds.
+pub(crate) const CLOCK_TOLERATED_MS: u64 = 30_000;
+/// Time that clocks are wrong, in milliseconds: shorter than [`CLOCK_TOLERATED_MS`].
+const CLOCK_MS: u64 = 10_000;
+/// [`CLOCK_MS`] of a long schedule: processes end, and restart with that time.
+const LONG_CLOCK_MS: u64 = 40_000;
 /// Time after a cut before a server may be disturbed again, in milliseconds.
 const CUT_BACK_MS: u64 = 8_000;
 /// Outages of all servers in a long schedule: their number, and the duration of each and the pause between two, in
@@ -98,10 +100,14 @@ pub enum Fault {
         /// Duration, in milliseconds.
         for_ms: u64,
     },
-    /// Sets the wall clock of all instances back by an hour, and later right again.
-    ClockBack {
+    /// Sets the wall clock of all instances by an hour.
+    Clock {
+        /// Whether it is set ahead; otherwise back.
+        ahead: bool,
         /// Duration, in milliseconds.
         for_ms: u64,
+        /// Whether it is set right again afterwards; otherwise it stays until the end.
+        returns: bool,
     },
     /// SIGSTOP, then SIGCONT after the session has expired: a stale owner.
     Freeze {
@@ -186,7 +192,8 @@ impl Fault {
             Self::Kill { .. } => "kill",
             Self::OutOfMemory { .. } => "out_of_memory",
             Self::DiskFull { .. } => "disk_full",
-            Self::ClockBack { .. } => "clock_back",
+            Self::Clock { ahead: false, .. } => "clock_back",
+            Self::Clock { ahead: true, .. } => "clock_ahead",
             Self::Freeze { .. } => "freeze",
             Self::Drain { .. } => "drain",
             Self::Add { .. } => "add",
@@ -213,7 +220,10 @@ impl fmt::Display for Fault {
                 write!(f, "let {slot} run out of memory, back after {back_after_ms} ms")
             }
             Self::DiskFull { for_ms } => write!(f, "fill the disk for {for_ms} ms"),
-            Self::ClockBack { for_ms } => write!(f, "set all clocks back by an hour for {for_ms} ms"),
+            Self::Clock { ahead, for_ms, returns } => {
+                let (side, until) = (if *ahead { "ahead" } else { "back" }, if *returns { "" } else { " and longer" });
+                write!(f, "set all clocks {side} by an hour for {for_ms} ms{until}")
+            }
             Self::Freeze { slot, for_ms } => write!(f, "freeze {slot} for {for_ms} ms"),
             Self::Drain { slot, back_after_ms } => write!(f, "drain {slot}, back after {back_after_ms} ms"),
             Self::Add { slot } => write!(f, "add {slot}"),
@@ -248,7 +258,7 @@ enum Wish {
     Kill(Service),
     OutOfMemory(Service),
     DiskFull,
-    ClockBack,
+    Clock,
     Freeze(Service),
     Drain(Service),
     Add(Service),
@@ -276,9 +286,9 @@ pub struct Extent {
 /// Returns the schedule of a seed. Each service is killed, suspended, drained and extended once; three services are
 /// reduced; each broker, the CQL server and all fetchers are unavailable once; one server is cut off from the services;
 /// a fetcher and another instance are cut off from the servers; one instance runs out of memory; the disk is full,
-/// clocks are an hour behind and the network is slow for a while. The seed determines order and times. At the end each
-/// service has an instance. With `long`, the fetchers are unavailable for longer than a lease, and all servers are cut
-/// off for more than a minute three times in a row.
+/// clocks are an hour behind (odd seeds) or ahead (even seeds) and the network is slow for a while. The seed determines
+/// order and times. At the end each service has an instance. With `long`, the fetchers are unavailable for longer than
+/// a lease, all servers are cut off for more than a minute three times in a row, and clocks that are ahead stay so.
 #[must_use]
 pub fn schedule(seed: u64, extent: Extent) -> Vec<Step> {
     let mut planner = Planner::new(seed, extent);
@@ -301,6 +311,7 @@ struct Planner {
     now_ms: u64,
     away_ms: u64,
     is_long: bool,
+    clock_ahead: bool,
     /// Instances, each with the time until which it is not disturbed.
     slots: BTreeMap<Slot, u64>,
     servers_free_ms: u64,
@@ -317,7 +328,9 @@ impl Planner {
         }
         let slots = Service::ALL.into_iter().map(|service| (Slot { service, number: 1 }, 0)).collect();
         let away_ms = if long { LONGER_THAN_A_LEASE_MS } else { dice.roll(8_000, 14_000) };
-        Self { dice, brokers, now_ms: FIRST_MS, away_ms, is_long: long, slots, servers_free_ms: 0, added: 1 }
+        // Not rolled: all other faults of a seed are the same in both directions, and neighboring seeds have both.
+        let (clock_ahead, now_ms) = (seed.is_multiple_of(2), FIRST_MS);
+        Self { dice, brokers, now_ms, away_ms, is_long: long, clock_ahead, slots, servers_free_ms: 0, added: 1 }
     }
 
     /// Returns all planned faults, in an order determined by the seed (Fisher and Yates).
@@ -329,7 +342,7 @@ impl Planner {
             Wish::Cut,
             Wish::Slow,
             Wish::DiskFull,
-            Wish::ClockBack,
+            Wish::Clock,
             Wish::CutOff(Service::Fetcher),
         ]);
         wishes.push(Wish::CutOff(Service::ALL[self.index(Service::ALL.len())]));
@@ -387,9 +400,12 @@ impl Planner {
                 self.server(for_ms + SETTLE_MS)?;
                 Fault::DiskFull { for_ms }
             }
-            Wish::ClockBack => {
-                Fault::ClockBack { for_ms: if self.is_long { LONG_CLOCK_BACK_MS } else { CLOCK_BACK_MS } }
-            }
+            // After processes have worked ahead of the right time, blocks and retries that they stored last an hour.
+            Wish::Clock => Fault::Clock {
+                ahead: self.clock_ahead,
+                for_ms: if self.is_long { LONG_CLOCK_MS } else { CLOCK_MS },
+                returns: !(self.clock_ahead && self.is_long),
+            },
             Wish::Freeze(service) => {
                 let for_ms = self.beyond_a_session();
                 Fault::Freeze { slot: self.pick(service, for_ms)?, for_ms }

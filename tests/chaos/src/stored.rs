@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use orbweaver_cluster_tests::Digest;
 use orbweaver_store::{CqlConfig, CqlStore, PageRow, RedirectRow, Store, StoreMetrics};
 use orbweaver_url::Fingerprint;
 use prometheus::Registry;
@@ -23,8 +24,8 @@ const CONNECTS_WITHIN: Duration = Duration::from_secs(60);
 pub struct Rows {
     /// Row of its last fetch.
     pub page: Option<PageRow>,
-    /// Number of its links in all chunks.
-    pub links: Option<u64>,
+    /// Its links in all chunks.
+    pub links: Option<Digest>,
     /// Row of its redirect.
     pub redirect: Option<RedirectRow>,
 }
@@ -77,7 +78,7 @@ async fn rows(store: &CqlStore, url: &str) -> Result<Rows> {
     let fingerprint = Fingerprint::of(CRAWL, url);
     Ok(Rows {
         page: store.page(fingerprint).await?,
-        links: store.links(fingerprint).await?.map(|row| row.links.len() as u64),
+        links: store.links(fingerprint).await?.map(|row| Digest::of(row.links.iter().map(|(url, _)| url.as_str()))),
         redirect: store.redirect(fingerprint).await?,
     })
 }

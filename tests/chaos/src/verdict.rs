@@ -73,6 +73,9 @@ pub struct Evidence {
     pub complete_at_the_end: bool,
     /// Start and end of each fault, in milliseconds since the epoch.
     pub faults_ms: Vec<(Millis, Millis)>,
+    /// Start and end of each time in which all instances restarted by clocks that were set, in milliseconds since the
+    /// epoch: a `Retry-After` then ends earlier or later (docs/adr/0026-fencing-of-requests.md).
+    pub clocks_ms: Vec<(Millis, Millis)>,
     /// Exits of processes, after SIGTERM or by themselves.
     pub exits: Vec<Exit>,
     /// Other problems: a process that did not start, a server that did not come back.
@@ -128,7 +131,7 @@ impl Verdict {
             lost,
             twice: repeated(&evidence.truth, &counts),
             twice_at_most: rules.twice_at_most,
-            impolite: impolite(&evidence.truth, &evidence.requests, rules),
+            impolite: impolite(evidence, rules),
             strayed: strayed(evidence, &counts),
             differing: differences::differences(&evidence.kept, &evidence.stored, &evidence.contents),
             dead_letters: evidence.dead_letters,
@@ -186,8 +189,12 @@ impl fmt::Display for Verdict {
 }
 
 fn during(requests: &[Entry], faults_ms: &[(Millis, Millis)]) -> usize {
-    let lasted = |at_ms: Millis| faults_ms.iter().any(|(since, until)| (*since..*until).contains(&at_ms));
-    requests.iter().filter(|entry| Millis::try_from(entry.epoch_us / 1_000).is_ok_and(lasted)).count()
+    requests.iter().filter(|entry| is_during(entry, faults_ms)).count()
+}
+
+fn is_during(entry: &Entry, spans_ms: &[(Millis, Millis)]) -> bool {
+    let lasted = |at_ms: Millis| spans_ms.iter().any(|(since, until)| (*since..*until).contains(&at_ms));
+    Millis::try_from(entry.epoch_us / 1_000).is_ok_and(lasted)
 }
 
 /// Returns `true` for robots.txt and the place to which the web moves it.
@@ -221,29 +228,32 @@ fn repeated(truth: &[Expected], counts: &BTreeMap<String, u32>) -> u64 {
     truth.iter().filter(|expected| expected.most > 0).map(beyond).sum()
 }
 
-fn impolite(truth: &[Expected], requests: &[Entry], rules: &Rules) -> Vec<String> {
-    let slow = truth.iter().filter(|expected| expected.kind == Some(Kind::Slow));
+fn impolite(evidence: &Evidence, rules: &Rules) -> Vec<String> {
+    let slow = evidence.truth.iter().filter(|expected| expected.kind == Some(Kind::Slow));
     let slow: BTreeSet<&str> = slow.map(|expected| expected.url.as_str()).collect();
-    // Earliest time of the next request to each site, and the reason.
+    // Earliest time of the next request to each site, and the reason; the end of its last Retry-After.
     let mut free: BTreeMap<&str, (u64, &str)> = BTreeMap::new();
+    let mut blocked: BTreeMap<&str, (u64, &str)> = BTreeMap::new();
     let mut found = vec![];
-    for entry in requests {
+    for entry in &evidence.requests {
         let site = site_of_host(&entry.host);
         let before = free.get(site).copied();
-        if let Some((_, why)) = before.filter(|(free_us, _)| entry.at_us < *free_us) {
-            let early = before.map_or(0, |(free_us, _)| free_us - entry.at_us);
+        let block = blocked.get(site).copied().filter(|_| !is_during(entry, &evidence.clocks_ms));
+        if let Some((free_us, why)) = before.max(block).filter(|(free_us, _)| entry.at_us < *free_us) {
+            let early = free_us - entry.at_us;
             found
                 .push(format!("{}{} at {} us came {early} us too early: {why}", entry.host, entry.target, entry.at_us));
         }
-        let next = if entry.status == 429 {
-            (entry.at_us + rules.retry_after_us, "Retry-After")
-        } else if slow.contains(normalized(&entry.host, &entry.target).as_str()) {
+        let next = if slow.contains(normalized(&entry.host, &entry.target).as_str()) {
             (entry.at_us + rules.slow_us + rules.interval_us, "an answer was on its way")
         } else {
             (entry.at_us + rules.interval_us, "the interval")
         };
-        // A back-off stays in force even if a request violated it.
         free.insert(site, before.map_or(next, |before| before.max(next)));
+        if entry.status == 429 {
+            // It stays in force even if a request violated it.
+            blocked.insert(site, (entry.at_us + rules.retry_after_us, "Retry-After"));
+        }
     }
     found
 }

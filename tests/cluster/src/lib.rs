@@ -9,12 +9,15 @@
 //! |---|---|
 //! | `cluster` | topics, keyspace, instances, seeds, completion |
 //! | `instance` | one process of a service: signals, probes, metrics, log |
+//! | `digest` | digests of content, for comparison |
 //! | `verdict` | comparison of documents and requests with the truth |
 
 mod cluster;
+mod digest;
 mod instance;
 mod verdict;
 
 pub use cluster::{Cluster, Plan, Service};
+pub use digest::{Digest, content_hash};
 pub use instance::{Answer, Instance, binary};
 pub use verdict::{Content, Found, requested_pages};

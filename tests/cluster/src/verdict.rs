@@ -8,18 +8,36 @@ use orbweaver_log::{Log, TopicPartition};
 use orbweaver_messages::{Document, decode, topic};
 use orbweaver_toyweb::{Entry, Expected, Fate};
 
+use crate::digest::Digest;
+
 /// Maximum wait for a record that must exist.
 const READ_WAIT: Duration = Duration::from_secs(5);
 
 /// Properties of a page, according to its document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Content {
     /// Size of the decoded body, in bytes.
     pub bytes: u64,
-    /// Number of links of the page.
-    pub links: u64,
+    /// Hash of the decoded body.
+    pub hash: String,
+    /// Links of the page.
+    pub links: Digest,
+    /// Words of the page's text.
+    pub words: Digest,
     /// Whether the document was truncated.
     pub is_cut: bool,
+}
+
+impl Content {
+    fn of(document: Document) -> Self {
+        Self {
+            bytes: document.bytes,
+            links: Digest::of(document.links.iter().map(|link| link.url.as_str())),
+            words: Digest::of(document.text.split_whitespace()),
+            is_cut: !document.truncated.is_empty(),
+            hash: document.content_hash,
+        }
+    }
 }
 
 /// Results of a crawl.
@@ -48,10 +66,8 @@ impl Found {
                 let before = reader.position();
                 for record in reader.read(READ_WAIT).await? {
                     let document: Document = decode("document", record.value.as_ref())?;
-                    let links = document.links_total.unwrap_or(document.links.len() as u64);
-                    let content = Content { bytes: document.bytes, links, is_cut: !document.truncated.is_empty() };
-                    found.contents.insert(document.url.clone(), content);
-                    *found.documents.entry(document.url).or_default() += 1;
+                    *found.documents.entry(document.url.clone()).or_default() += 1;
+                    found.contents.insert(document.url.clone(), Content::of(document));
                 }
                 ensure!(reader.position() > before, "{place}: nothing to read at {before} below {}", bounds.end);
             }

@@ -1,4 +1,4 @@
-"""`python3 -m consistency ROOT docker|compose|monitoring|texts`, or `… ROOT kubernetes FILE…`, or `… ROOT settings DIR FILE…`.
+"""`python3 -m consistency ROOT docker|compose|monitoring|texts`, or `… ROOT kubernetes|literals FILE…`, or `… ROOT settings DIR FILE…`.
 
 Prints what is wrong, a line each; exit code 1 when there is anything, 70 when the code could not be read.
 `settings` starts the binaries in DIR with `--check-config` and the variables of the compose file and of the objects in FILEs.
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from . import compose, docker, facts, kubernetes, monitoring, texts
+from . import compose, docker, facts, kubernetes, literals, monitoring, texts
 from .findings import Finding
 
 
@@ -49,10 +49,13 @@ def main(root: str, what: str, *rest: str) -> list[Finding]:
             return texts.check(base, known)
         case "kubernetes":
             return [finding for file in rest for finding in kubernetes.check(Path(file).stem, objects(file), known)]
+        case "literals":
+            made = [finding for file in rest for finding in literals.check_documents(Path(file).stem, objects(file), known)]
+            return literals.check(base, known) + made
         case "settings":
             commands = compose.commands(document) + [entry for file in rest[1:] for entry in kubernetes.commands(objects(file))]
             return settings(Path(rest[0]), commands, {service.binary for service in known.services.values()})
-    raise SystemExit(f"{what}: allowed are docker, compose, monitoring, texts, kubernetes and settings")
+    raise SystemExit(f"{what}: allowed are docker, compose, monitoring, texts, kubernetes, literals and settings")
 
 
 if __name__ == "__main__":

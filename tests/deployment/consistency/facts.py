@@ -22,6 +22,10 @@ class Key:
     default: str | None
     required: bool
     services: frozenset[str]
+    # Which of its values are redacted, as in the code: Never, Always or ByName.
+    secret: str = "Never"
+    # Whether its redacted values are secrets whatever their names.
+    holds_secrets: bool = False
 
     def matches(self, path: str) -> bool:
         """Whether a path names this key; `.*` at the end stands for any name."""
@@ -45,6 +49,7 @@ class Facts:
 
     services: dict[str, Service]
     keys: list[Key]
+    secret_names: frozenset[str]
     programs: frozenset[str]
     with_tls: frozenset[str]
     members: frozenset[str]
@@ -58,6 +63,14 @@ class Facts:
     def key(self, path: str) -> Key | None:
         """The key that a path names."""
         return next((key for key in self.keys if key.matches(path)), None)
+
+    def is_secret(self, path: str) -> bool:
+        """Whether the value at a path is a secret, by the same rule as `Key::is_secret` in the code."""
+        key = self.key(path)
+        named = any(name in path.lower() for name in self.secret_names)
+        if key is None or key.secret == "Never" or (key.secret == "ByName" and not named):
+            return False
+        return key.holds_secrets or named
 
     def by_binary(self, binary: str) -> Service | None:
         """The service with this binary."""
@@ -134,8 +147,31 @@ def read_keys(source: str, services: dict[str, Service]) -> list[Key]:
         if not name or not readers:
             raise Unreadable(f"a key that cannot be read: {entry[:60]!r}")
         default = re.search(r'\.is\((?:concat!\()?"([^"]*)"', entry)
-        keys.append(Key(".".join(name.groups()), default and default.group(1), ".required()" in entry, sets[readers[0]]))
+        secret = re.search(r"\.secret\(Secret::(Never|Always|ByName)\)", entry)
+        kind = re.search(r"\bKind::(\w+)", entry)
+        if not kind or (".secret(" in entry and not secret):
+            raise Unreadable(f"a key whose kind or secrecy cannot be read: {entry[:60]!r}")
+        keys.append(
+            Key(
+                ".".join(name.groups()),
+                default and default.group(1),
+                ".required()" in entry,
+                sets[readers[0]],
+                secret.group(1) if secret else "Never",
+                kind.group(1) == "Secret",
+            )
+        )
+    some([key for key in keys if key.secret != "Never"], "secret keys")
     return some(keys, "keys")
+
+
+def read_secret_names(source: str) -> frozenset[str]:
+    """The parts of names that mark properties and headers as secret, from `key.rs`."""
+    body = re.search(r"const SECRET_NAMES: \[&str; (\d+)\] = \[([^\]]*)\]", source)
+    names = re.findall(r'"([^"]+)"', body.group(2)) if body else []
+    if body and len(names) != int(body.group(1)):
+        raise Unreadable("SECRET_NAMES has another number of names than were read")
+    return frozenset(some(names, "SECRET_NAMES"))
 
 
 def builds_with_tls(package: dict, target: dict) -> bool:
@@ -164,6 +200,7 @@ def read(root: Path) -> Facts:
         keys=read_keys(
             "".join((process / f"configuration/keys/{part}.rs").read_text() for part in ("connections", "services")), by_variant
         ),
+        secret_names=read_secret_names((process / "configuration/key.rs").read_text()),
         programs=frozenset(some([t["name"] for p in packages for t in p["targets"] if "bin" in t["kind"]], "binaries")),
         with_tls=frozenset(t["name"] for p in packages for t in p["targets"] if "bin" in t["kind"] and builds_with_tls(p, t)),
         members=frozenset(str(Path(p["manifest_path"]).parent.relative_to(root)) for p in packages),

@@ -117,7 +117,7 @@ def container(where: str, workload: dict, of_kind: dict, facts: Facts) -> list[F
 
 
 def encryption(where: str, workload: dict, env: dict) -> list[Finding]:
-    """Credentials that a pod demands are sent over TLS only, and the files that verify the servers are mounted."""
+    """Credentials that a pod demands are sent over TLS only, and files with secrets or of authorities are mounted."""
     found = []
     secrets = [source["secretRef"] for source in first(workload).get("envFrom", []) if "secretRef" in source]
     if any(not secret.get("optional") for secret in secrets):
@@ -126,7 +126,7 @@ def encryption(where: str, workload: dict, env: dict) -> list[Finding]:
                 found.append(Finding(where, f"it demands credentials, and {variable} does not encrypt the connections to {servers}"))
     volumes = {volume["name"] for volume in pod(workload).get("volumes", [])}
     mounts = [mount["mountPath"] for mount in first(workload).get("volumeMounts", []) if mount["name"] in volumes]
-    for variable in AUTHORITIES:
+    for variable in (*AUTHORITIES, *(name for name in env if name.endswith("_FILE"))):
         file = env.get(variable)
         if file and not any(file.startswith(f"{mount}/") for mount in mounts):
             found.append(Finding(where, f"{variable} names {file}, where nothing is mounted"))

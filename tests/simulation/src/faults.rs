@@ -32,6 +32,9 @@ pub enum Fault {
     /// Sets the clocks of all machines by this many milliseconds, permanently. Running processes keep the time of their
     /// start, new ones use the new time; after a while the old ones are restarted.
     SetClocks(i64),
+    /// Sets the clock of one machine by this many milliseconds, and back after this many. A running process keeps the
+    /// time of its start; one that starts meanwhile does not join while others are working.
+    SetClock(Machine, i64, u64),
     /// Stops a process gracefully; it comes back after this many milliseconds.
     Stop(Machine, u64),
     /// Adds a process of a service.
@@ -99,6 +102,7 @@ impl Fault {
             Self::RefuseCommits(..) => "commits refused",
             Self::LoseCommitAnswers(..) => "answers to commits lost",
             Self::SetClocks(..) => "clocks set",
+            Self::SetClock(..) => "clock of one machine set",
             Self::Stop(..) => "stopped in order",
             Self::Add(..) => "added",
             Self::Move(..) => "partition moved",
@@ -203,6 +207,9 @@ impl fmt::Display for Planned {
                 write!(f, "{machine}: the answer to each commit of {every} is lost from now on")
             }
             Fault::SetClocks(ms) => write!(f, "all clocks are set by {ms} ms"),
+            Fault::SetClock(machine, by_ms, ms) => {
+                write!(f, "the clock of {machine} is set by {by_ms} ms, and back after {ms} ms")
+            }
             Fault::Stop(machine, ms) => write!(f, "{machine} is stopped in order, back after {ms} ms"),
             Fault::Add(service) => write!(f, "one more {} joins", service.name()),
             Fault::Move(service) => write!(f, "a partition of {} moves", service.name()),

@@ -8,12 +8,13 @@ use std::{
 };
 
 use orbweaver_log::MemoryLog;
-use orbweaver_stage::StageError;
+use orbweaver_messages::{CLOCK_MARGIN_MS, NOT_AFTER_MS};
+use orbweaver_stage::{Clock, StageError};
 use tokio::{task::JoinHandle, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    broken::Broken,
+    broken::{Broken, Rule},
     faults::{Back, Fault, Machine, skew},
     gate::{Gate, Gated},
     groups::Groups,
@@ -29,6 +30,7 @@ struct Running {
     number: usize,
     gate: Arc<Gate>,
     log: ProcessLog,
+    clock: MachineClock,
     shutdown: CancellationToken,
     task: JoinHandle<Result<(), StageError>>,
     /// Pending repairs of faults, with their times.
@@ -37,15 +39,22 @@ struct Running {
     back: Back,
 }
 
-/// Time after which a process stops when its machine's clock was set, as in `orbweaver_process`.
+/// Time after which a process stops when its machine's clock was set and stays so, as in `orbweaver_process`.
 const CLOCK_FOLLOWED_AFTER: Duration = Duration::from_secs(30);
+
+impl Running {
+    fn set_clock(&mut self, by_ms: i64, now: Instant) {
+        self.clock.set(by_ms);
+        self.mends.push((now + CLOCK_FOLLOWED_AFTER, Mend::FollowClock));
+    }
+}
 
 #[derive(Debug, Clone, Copy)]
 enum Mend {
     Thaw,
     Reach,
     Commit,
-    /// Graceful stop, to restart with the machine's clock.
+    /// Graceful stop, to restart with the machine's clock, unless that was set back.
     FollowClock,
 }
 
@@ -57,6 +66,29 @@ struct Place {
     starts_at: Option<Instant>,
     index_dir: PathBuf,
     indexes: u64,
+    /// Change of this machine's clock alone, in milliseconds.
+    clock_set_ms: i64,
+    /// Times at which this machine's clock is set again, and by how many milliseconds.
+    clock_resets: Vec<(Instant, i64)>,
+}
+
+impl Place {
+    fn set_clock(&mut self, by_ms: i64, now: Instant) {
+        self.clock_set_ms += by_ms;
+        if let Some(running) = &mut self.running {
+            running.set_clock(by_ms, now);
+        }
+    }
+
+    /// Sets the clock again where that is due.
+    fn reset_clock(&mut self, now: Instant) {
+        let resets = std::mem::take(&mut self.clock_resets);
+        let (due, later): (Vec<_>, Vec<_>) = resets.into_iter().partition(|(at, _)| *at <= now);
+        self.clock_resets = later;
+        for (_, by_ms) in due {
+            self.set_clock(by_ms, now);
+        }
+    }
 }
 
 /// The end of a process.
@@ -140,7 +172,15 @@ impl Fleet {
         let delay = Duration::from_millis(self.random.below(2_000));
         let index_dir = self.folder.join(format!("machine{}", self.places.len()));
         let starts_at = Some(Instant::now() + delay);
-        self.places.push(Place { service, running: None, starts_at, index_dir, indexes: 0 });
+        self.places.push(Place {
+            service,
+            running: None,
+            starts_at,
+            index_dir,
+            indexes: 0,
+            clock_set_ms: 0,
+            clock_resets: vec![],
+        });
     }
 
     fn find(&mut self, machine: Machine) -> Option<&mut Place> {
@@ -222,8 +262,13 @@ impl Fleet {
             Fault::SetClocks(by_ms) => {
                 self.clocks_set_ms += by_ms;
                 for running in self.places.iter_mut().filter_map(|place| place.running.as_mut()) {
-                    running.mends.push((now + CLOCK_FOLLOWED_AFTER, Mend::FollowClock));
+                    running.set_clock(by_ms, now);
                 }
+            }
+            Fault::SetClock(machine, by_ms, for_ms) => {
+                let place = self.find(machine)?;
+                place.clock_resets.push((now + ms(for_ms), -by_ms));
+                place.set_clock(by_ms, now);
             }
             Fault::Stop(machine, for_ms) => {
                 let running = self.find(machine)?.running.as_mut()?;
@@ -269,7 +314,8 @@ impl Fleet {
         self.log_back_at.is_none()
             && self.store_back_at.is_none()
             && self.places.iter().all(|place| {
-                place.running.as_ref().is_some_and(|running| running.mends.is_empty() && running.gate.is_well())
+                let is_well = |running: &Running| running.mends.is_empty() && running.gate.is_well();
+                place.clock_resets.is_empty() && place.running.as_ref().is_some_and(is_well)
             })
     }
 
@@ -286,17 +332,28 @@ impl Fleet {
             self.outside.store.away.store(false, Ordering::Relaxed);
         }
         for index in 0..self.places.len() {
+            self.places[index].reset_clock(now);
             self.mend(index, now);
             self.bury(index, now).await;
-            if self.places[index].starts_at.is_some_and(|at| at <= now) {
+            if self.places[index].starts_at.is_some_and(|at| at <= now) && self.may_join(index) {
                 self.launch(index);
             }
         }
     }
 
+    /// Returns `false` while only the clock of this process's machine is set and others are working, as in
+    /// `orbweaver_process` (docs/protocol.md#dispatch-expiry). After `Fault::SetClocks` processes that use the former
+    /// time and the new one always work together: the harder case.
+    fn may_join(&self, index: usize) -> bool {
+        let agrees = self.places[index].clock_set_ms.abs() <= NOT_AFTER_MS;
+        let others_work = self.places.iter().any(|place| place.running.is_some());
+        agrees || !others_work || self.broken.is_off(Rule::ClockDifference)
+    }
+
     fn mend(&mut self, index: usize, now: Instant) {
         let Some(running) = &mut self.places[index].running else { return };
         let (gate, log, shutdown) = (running.gate.clone(), running.log.clone(), running.shutdown.clone());
+        let stays_set = running.clock.step_ms().abs() > CLOCK_MARGIN_MS;
         running.mends.retain(|(at, mend)| {
             if *at > now {
                 return true;
@@ -305,7 +362,8 @@ impl Fleet {
                 Mend::Thaw => gate.freeze(false),
                 Mend::Reach => gate.cut_off(false),
                 Mend::Commit => log.script(|script| script.refuse_commits = false),
-                Mend::FollowClock => shutdown.cancel(),
+                Mend::FollowClock if stays_set => shutdown.cancel(),
+                Mend::FollowClock => {}
             }
             false
         });
@@ -357,7 +415,8 @@ impl Fleet {
         let random = self.random.split(&format!("process {number}"));
         let gate = Arc::new(Gate::default());
         gate.lose_log(self.log_back_at.is_some());
-        let clock = MachineClock::new(self.time, self.clocks_set_ms + skew(&mut self.random));
+        let set_ms = self.clocks_set_ms + self.places[index].clock_set_ms;
+        let clock = MachineClock::new(self.time, set_ms + skew(&mut self.random)).without(&self.broken);
         let line = Line {
             process: number,
             gate: gate.clone(),
@@ -375,7 +434,7 @@ impl Fleet {
             number,
             log: log.clone(),
             gate: gate.clone(),
-            clock,
+            clock: clock.clone(),
             time: self.time,
             random,
             index_dir: place.index_dir.join(place.indexes.to_string()),
@@ -385,6 +444,6 @@ impl Fleet {
         let task = tokio::spawn(Gated::new(run(parts), gate.clone()));
         let back = Back { after_ms: 1_000, loses_index: false };
         place.starts_at = None;
-        place.running = Some(Running { number, gate, log, shutdown, task, mends: vec![], back });
+        place.running = Some(Running { number, gate, log, clock, shutdown, task, mends: vec![], back });
     }
 }

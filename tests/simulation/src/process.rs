@@ -59,6 +59,8 @@ pub(crate) struct Outside {
     pub(crate) broken: Broken,
     /// The page whose record crashes the extractor that receives it.
     pub(crate) poison: Option<Arc<str>>,
+    /// Maximum age of an index over a compacted log.
+    pub(crate) index_within: Duration,
 }
 
 /// The store, and whether it is unavailable.
@@ -126,8 +128,8 @@ where
     let config = parts.outside.settings.runner(parts.service);
     let clock: Arc<dyn Clock> = Arc::new(parts.clock);
     let log: Arc<dyn Log> = Arc::new(parts.log);
-    let Outside { broken, poison, .. } = &parts.outside;
-    let stage = BrokenStage::new(stage, broken.clone(), poison.clone());
+    let Outside { broken, poison, index_within, .. } = &parts.outside;
+    let stage = BrokenStage::new(stage, broken.clone(), poison.clone(), *index_within);
     let runner = Runner::new(stage, log, worker, perform, config);
     runner.with_clock(clock).with_metrics(&parts.outside.counts.stage).run(parts.shutdown).await
 }
@@ -147,7 +149,7 @@ impl Worker<job::ExtractJob, job::ExtractDone> for Extracting {
             let config = settings.extractor();
             let Ok(mut bodies) = BodyReader::new() else { return };
             let context = (job.partitions, job.now);
-            let extract = |(origin, record)| (origin, job::process(&record, context, &mut bodies, &config));
+            let extract = |(origin, page)| (origin, job::process(&page, context, &mut bodies, &config));
             let pages = job.pages.into_iter().map(extract).collect();
             let _ = results.send(job::ExtractDone { pages });
         });

@@ -40,7 +40,7 @@ const SWEEP_EVERY: Duration = Duration::from_secs(15);
 /// Default `min.compaction.lag.ms`; longer than any failover.
 const COMPACTION_LAG_MS: Millis = 120_000;
 /// Default `delete.retention.ms`; longer than any on-disk index lags behind.
-const TOMBSTONES_KEPT_MS: Millis = 3_600_000;
+const TOMBSTONES_KEPT_MS: Millis = 24 * 3_600_000;
 
 /// Parameters of a schedule. Tests change those that matter to them.
 #[derive(Debug, Clone)]
@@ -75,7 +75,7 @@ pub struct Scenario {
     pub broken: Broken,
     /// Age up to which records of a compacted topic are kept (`min.compaction.lag.ms`), in milliseconds.
     pub compaction_lag_ms: Millis,
-    /// Age up to which tombstones are kept (`delete.retention.ms`), in milliseconds.
+    /// Age up to which tombstones are kept (`delete.retention.ms`), in milliseconds. An index is used up to half of it.
     pub tombstones_kept_ms: Millis,
 }
 
@@ -213,6 +213,7 @@ impl Schedule {
             counts: counts.clone(),
             broken: scenario.broken.clone(),
             poison: scenario.poison.map(|page| scenario.web.pages[page].url.as_str().into()),
+            index_within: Duration::from_millis(scenario.tombstones_kept_ms.unsigned_abs() / 2),
         };
         let ground = Ground {
             log: log.clone(),

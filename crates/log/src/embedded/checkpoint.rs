@@ -4,7 +4,7 @@
 
 use std::{
     fmt::Write as _,
-    fs::{File, OpenOptions},
+    fs::OpenOptions,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
     str::{FromStr, SplitWhitespace},
@@ -14,6 +14,7 @@ use orbweaver_messages::Millis;
 
 use super::{
     SyncPolicy,
+    disk::Disk,
     files::{at, sync_folder},
 };
 use crate::{LogError, Offset, Partition};
@@ -116,19 +117,17 @@ impl Checkpoint {
         text
     }
 
-    /// Writes the checkpoint over the one before the last.
-    pub(super) fn store(&self, folder: &Path, durable: bool) -> Result<(), LogError> {
-        let path = path(folder, self.sequence % 2);
+    /// Writes the checkpoint durably over the one before the last.
+    pub(super) fn store(&self, disk: &Disk) -> Result<(), LogError> {
+        let path = path(&disk.folder, self.sequence % 2);
         let is_new = !path.exists();
         let open = || OpenOptions::new().write(true).create(true).truncate(false).open(&path);
-        let write = |file: File| {
-            file.write_all_at(self.text().as_bytes(), 0)?;
-            if durable { file.sync_data() } else { Ok(()) }
-        };
-        open().and_then(write).map_err(at(&path))?;
+        let file = open().map_err(at(&path))?;
+        file.write_all_at(self.text().as_bytes(), 0).map_err(at(&path))?;
+        disk.synced(file.sync_data().map_err(at(&path)))?;
         // Unless its name is durable too, a power cut loses the synced checkpoint, and the log rolls back to the one
         // before.
-        if durable && is_new { sync_folder(folder) } else { Ok(()) }
+        if is_new { disk.synced(sync_folder(&disk.folder)) } else { Ok(()) }
     }
 
     /// Returns whether an earlier boot of the system wrote this: data that was not durable then may be lost.
@@ -157,6 +156,7 @@ pub(super) fn boot() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Options;
 
     fn checkpoint(sequence: u64) -> Checkpoint {
         let entry = |partition| Entry {
@@ -176,14 +176,15 @@ mod tests {
     #[test]
     fn the_later_of_two_counts_and_a_torn_one_does_not() {
         let folder = tempfile::tempdir().unwrap();
+        let disk = Disk::new(folder.path().to_owned(), Options::default());
         assert_eq!(Checkpoint::load(folder.path()).unwrap(), None);
         for sequence in 1..=4 {
-            checkpoint(sequence).store(folder.path(), true).unwrap();
+            checkpoint(sequence).store(&disk).unwrap();
             assert_eq!(Checkpoint::load(folder.path()).unwrap(), Some(checkpoint(sequence)));
         }
         let mut fewer = checkpoint(5);
         fewer.entries.pop();
-        fewer.store(folder.path(), false).unwrap();
+        fewer.store(&disk).unwrap();
         assert_eq!(Checkpoint::load(folder.path()).unwrap(), Some(fewer), "what a longer one left behind is ignored");
 
         let last = path(folder.path(), 1);

@@ -15,7 +15,7 @@ use orbweaver_messages::Topic;
 
 use super::{
     disk::Disk,
-    files::{at, corrupt, create, open, remove, sync_folder},
+    files::{at, corrupt, create, open, remove, rewrite, sync_folder},
     frame::{Frame, Kind, put},
     recover::{Recovery, Scan},
 };
@@ -59,7 +59,7 @@ impl Commits {
                 let path = path(folder, generation);
                 let file = open(&path)?;
                 if file.metadata().map_err(at(&path))?.len() > len {
-                    tracing::warn!(path = %path.display(), "commits not durable when the system stopped; truncated");
+                    tracing::warn!(path = %path.display(), "commits are beyond the last checkpoint; truncated");
                     file.set_len(len).map_err(at(&path))?;
                 }
             }
@@ -70,7 +70,7 @@ impl Commits {
                 let table = Table::new();
                 Current { file, generation: 0, len: 0, next: 0, rewrite_at: REWRITE_BYTES, table }
             }
-            Some(generation) => load(folder, *generation, recovery.forgive)?,
+            Some(generation) => load(folder, *generation, recovery)?,
         };
         if let Some((generation, len)) = known.filter(|(generation, _)| *generation >= current.generation)
             && !recovery.forgive
@@ -101,10 +101,15 @@ impl Commits {
             put_entry(&mut buffer, next, group, (place.topic.0, place.partition, commit));
             next += 1;
         }
-        let sync = || if disk.syncs_each_append() { current.file.sync_data() } else { Ok(()) };
-        let written = current.file.write_all_at(&buffer, current.len).and_then(|()| sync());
+        let path = path(&self.folder, current.generation);
+        let sync = || {
+            if !disk.syncs_each_append() {
+                return Ok(());
+            }
+            disk.synced(current.file.sync_data().map_err(at(&path)))
+        };
+        let written = current.file.write_all_at(&buffer, current.len).map_err(at(&path)).and_then(|()| sync());
         if let Err(error) = written {
-            let error = at(&path(&self.folder, current.generation))(error);
             // Must not be read as a commit later; if this fails too, opening the log repairs the tail.
             let _ = current.file.set_len(current.len);
             disk.fail(&error);
@@ -167,15 +172,15 @@ impl Commits {
     }
 
     /// Makes everything durable that was written before a cut.
-    pub(super) fn sync(&self) -> Result<(), LogError> {
+    pub(super) fn sync(&self, disk: &Disk) -> Result<(), LogError> {
+        let current = self.current();
+        let path = path(&self.folder, current.generation);
         // A second descriptor of the file, so that commits do not wait for the disk.
-        let (file, generation) = {
-            let current = self.current();
-            (current.file.try_clone(), current.generation)
-        };
-        let synced = file.and_then(|file| file.sync_data());
-        synced.map_err(at(&path(&self.folder, generation)))?;
-        sync_folder(&self.folder)
+        let file = current.file.try_clone().map_err(at(&path))?;
+        // Unless each is synced: the sync of a commit could succeed because this one got the error.
+        let _current = disk.syncs_each_append().then_some(current);
+        disk.synced(file.sync_data().map_err(at(&path)))?;
+        disk.synced(sync_folder(&self.folder))
     }
 
     /// Removes the files before `generation`, which no checkpoint names any longer.
@@ -214,11 +219,14 @@ fn take_entry(frame: Frame, table: &mut Table) -> Result<(), &'static str> {
     Ok(())
 }
 
-fn load(folder: &Path, generation: u64, forgive: bool) -> Result<Current, LogError> {
+fn load(folder: &Path, generation: u64, recovery: Recovery) -> Result<Current, LogError> {
     let path = path(folder, generation);
     let file = open(&path)?;
+    if recovery.rewrite {
+        rewrite(&path, &file, 0)?;
+    }
     let mut table = Table::new();
-    let scan = Scan::beginning(0).complete(&path, &file, forgive, |frame| take_entry(frame, &mut table))?;
+    let scan = Scan::beginning(0).complete(&path, &file, recovery.forgive, |frame| take_entry(frame, &mut table))?;
     Ok(Current { file, generation, len: scan.len, next: scan.end, rewrite_at: REWRITE_BYTES, table })
 }
 

@@ -192,7 +192,7 @@ impl Copy {
         };
         put_seal(&mut self.buffer, Kind::CompactedSeal, last.end, self.max_ms);
         self.flush()?;
-        self.file.sync_data().map_err(at(&self.path))?;
+        disk.synced(self.file.sync_data().map_err(at(&self.path)))?;
         let path = partition.path(first.base);
         let generation = first.generation + 1;
         {
@@ -206,7 +206,7 @@ impl Copy {
             segments.list.insert(index, Segment { base, end, len, max_ms, generation, compacted: true });
         }
         // New name first, then the old files: otherwise a power cut could leave neither.
-        sync_folder(partition.folder())?;
+        disk.synced(sync_folder(partition.folder()))?;
         for input in &self.inputs {
             let Segment { base, generation, .. } = *input;
             disk.files.forget(FileKey { partition: partition.number, base, generation });

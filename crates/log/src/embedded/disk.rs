@@ -1,9 +1,20 @@
 //! State shared by all partitions: open files, buffers, options, and whether the log accepts writes.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::{
+    fs::File,
+    io::Write as _,
+    path::PathBuf,
+    sync::{Mutex, OnceLock, PoisonError},
+};
 
-use super::{Options, SyncPolicy, files::Files};
+use super::{
+    Options, SyncPolicy,
+    files::{Files, at, remove, sync_folder},
+};
 use crate::LogError;
+
+/// Name of the file that marks a log after a failed sync.
+const MARK: &str = "failed";
 
 /// Maximum capacity of a pooled buffer, in bytes.
 const KEPT_BUFFER_BYTES: usize = 4 << 20;
@@ -11,6 +22,7 @@ const KEPT_BUFFER_BYTES: usize = 4 << 20;
 const KEPT_BUFFERS: usize = 4;
 
 pub(super) struct Disk {
+    pub(super) folder: PathBuf,
     pub(super) options: Options,
     pub(super) files: Files,
     buffers: Mutex<Vec<Vec<u8>>>,
@@ -19,9 +31,9 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    pub(super) fn new(options: Options) -> Self {
+    pub(super) fn new(folder: PathBuf, options: Options) -> Self {
         let files = Files::new(options.open_files);
-        Self { options, files, buffers: Mutex::default(), failed: OnceLock::new() }
+        Self { folder, options, files, buffers: Mutex::default(), failed: OnceLock::new() }
     }
 
     /// Returns an error once a write has failed: the contents of that file are unknown until the log is opened again.
@@ -37,6 +49,33 @@ impl Disk {
         if self.failed.set(error.to_string()).is_ok() {
             tracing::error!(%error, "the log failed; it refuses writes until it is opened again");
         }
+    }
+
+    /// Passes on the result of a sync. If it failed, the log refuses writes and is marked: the system may now take
+    /// pages as written that the disk does not have, so that they are read, and a later sync of them succeeds.
+    pub(super) fn synced<T>(&self, result: Result<T, LogError>) -> Result<T, LogError> {
+        result.inspect_err(|error| {
+            self.fail(error);
+            let path = self.folder.join(MARK);
+            // The file is the mark, even an empty one on a full disk; its content is for the user.
+            let marked = File::create(&path)
+                .and_then(|mut file| file.write_all(format!("{error}\n").as_bytes()).and_then(|()| file.sync_all()));
+            if let Err(error) = marked.map_err(at(&path)).and(sync_folder(&self.folder)) {
+                tracing::warn!(%error, "the mark of the failed sync may not be durable");
+            }
+        })
+    }
+
+    /// Returns whether a sync failed since the log was last recovered.
+    pub(super) fn is_marked(&self) -> Result<bool, LogError> {
+        let path = self.folder.join(MARK);
+        path.try_exists().map_err(at(&path))
+    }
+
+    /// Removes the mark, once the log is recovered and durable.
+    pub(super) fn unmark(&self) -> Result<(), LogError> {
+        remove(&self.folder.join(MARK))?;
+        sync_folder(&self.folder)
     }
 
     pub(super) fn syncs_each_append(&self) -> bool {

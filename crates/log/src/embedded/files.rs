@@ -7,11 +7,15 @@ use std::{
     collections::HashMap,
     fs::{File, OpenOptions},
     io,
+    os::unix::fs::FileExt,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use crate::{LogError, Offset};
+
+/// Size of a write when a file is written again.
+const PIECE_BYTES: usize = 128 << 10;
 
 /// Returns a function that adds the path to an I/O error.
 pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> LogError {
@@ -49,6 +53,21 @@ pub(super) fn create_folder(path: &Path) -> Result<(), LogError> {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         })?;
+    }
+    Ok(())
+}
+
+/// Writes a file again from `from` on, so that its pages are synced again.
+pub(super) fn rewrite(path: &Path, file: &File, from: u64) -> Result<(), LogError> {
+    let len = file.metadata().map_err(at(path))?.len();
+    let mut buffer = vec![0; PIECE_BYTES];
+    let mut position = from;
+    while position < len {
+        let count = usize::try_from(len - position).unwrap_or(usize::MAX).min(PIECE_BYTES);
+        let piece = buffer.get_mut(..count).unwrap_or_default();
+        file.read_exact_at(piece, position).map_err(at(path))?;
+        file.write_all_at(piece, position).map_err(at(path))?;
+        position += count as u64;
     }
     Ok(())
 }
@@ -142,5 +161,23 @@ mod tests {
         assert_eq!(files.open.lock().unwrap().files.len(), 2);
         let error = files.get(key(99), || folder.path().join("absent")).unwrap_err();
         assert!(error.to_string().contains("absent"), "{error}");
+    }
+
+    #[test]
+    fn a_file_is_written_again_with_the_same_content() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let content: Vec<u8> = (0..3 * PIECE_BYTES + 7).map(|at| (at % 251) as u8).collect();
+        std::fs::write(&path, &content).unwrap();
+        let file = open(&path).unwrap();
+        let written_again = |from| {
+            file.set_modified(std::time::UNIX_EPOCH).unwrap();
+            rewrite(&path, &file, from).unwrap();
+            assert_eq!(std::fs::read(&path).unwrap(), content);
+            file.metadata().unwrap().modified().unwrap() != std::time::UNIX_EPOCH
+        };
+        assert!(written_again(0));
+        assert!(written_again(content.len() as u64 - 1));
+        assert!(!written_again(content.len() as u64), "nothing is behind the end");
     }
 }

@@ -1,8 +1,9 @@
 //! The directory of a log: its lock, format version and topics.
 //!
 //! ```text
-//! LOCK  FORMAT  checkpoint.0  checkpoint.1  commits.N  topics/TOPIC/PARTITION/FIRST_OFFSET.log
+//! LOCK  FORMAT  failed  checkpoint.0  checkpoint.1  commits.N  topics/TOPIC/PARTITION/FIRST_OFFSET.log
 //! ```
+//! `failed` exists from a failed sync to the next recovery.
 
 use std::{
     fs::{self, File},

@@ -15,7 +15,8 @@
 //! | `cursor`, `consumer`, `reader` | reading |
 //! | `commits` | commits of the groups |
 //! | `pass`, `checkpoint` | flushing: making everything durable as of one moment |
-//! | `recover`, `folder` | opening: the lock, the topics, torn tails, damage |
+//! | `recover`, `folder` | opening: the lock, the topics, torn tails, damage, failed syncs |
+//! | `disk` | buffers; whether the log accepts writes, and the mark of a failed sync |
 //! | `compact` | compaction |
 //!
 //! `docs/adr/0002-embedded-log.md` gives the reasons for this design and the measurements.

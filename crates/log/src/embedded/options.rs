@@ -12,7 +12,7 @@ use crate::{LogError, RECORD_LIMIT};
 pub enum SyncPolicy {
     /// This long after the first append since the last flush. A power cut takes the whole log, commits included, back
     /// to a single earlier moment, at most this long (plus the time the disk needs) ago: no effect survives without its
-    /// cause.
+    /// cause. So does a sync that failed.
     Every(Duration),
     /// Before each acknowledgement: a power cut loses nothing that was acknowledged. Costs one disk flush per append.
     EachAppend,

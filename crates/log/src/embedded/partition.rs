@@ -177,7 +177,8 @@ impl PartitionLog {
         if !disk.syncs_each_append() {
             return Ok(());
         }
-        self.file(disk, writer.base, 0)?.sync_data().map_err(|error| at(&self.path(writer.base))(error))
+        let file = self.file(disk, writer.base, 0)?;
+        disk.synced(file.sync_data().map_err(|error| at(&self.path(writer.base))(error)))
     }
 
     /// Seals the last segment.
@@ -197,7 +198,7 @@ impl PartitionLog {
         let file = create(&self.path(base))?;
         disk.files.keep(FileKey { partition: self.number, base, generation: 0 }, file);
         if disk.syncs_each_append() {
-            sync_folder(&self.folder)?;
+            disk.synced(sync_folder(&self.folder))?;
         }
         *writer = Writer {
             next: base,
@@ -281,13 +282,16 @@ impl PartitionLog {
 
     /// Makes everything durable that was written before a cut.
     pub(super) fn sync(&self, disk: &Disk, cut: &Cut) -> Result<(), LogError> {
+        // The system reports a failed write-back once per descriptor: of two syncs at the same time, that of an append
+        // could succeed because this one got the error.
+        let _writer = disk.syncs_each_append().then(|| self.writer());
         for base in &cut.unsynced {
             // Reopened if it was closed in between: the system reports a failed write-back on the new descriptor too,
             // and dirty pages belong to the file, not to the descriptor.
             let file = self.file(disk, *base, 0)?;
-            file.sync_data().map_err(|error| at(&self.path(*base))(error))?;
+            disk.synced(file.sync_data().map_err(|error| at(&self.path(*base))(error)))?;
         }
-        if cut.new_files { sync_folder(&self.folder) } else { Ok(()) }
+        if cut.new_files { disk.synced(sync_folder(&self.folder)) } else { Ok(()) }
     }
 
     /// Removes the segments below the start of a cut whose checkpoint is durable. Returns `false` if it could not,

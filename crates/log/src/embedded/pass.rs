@@ -10,10 +10,7 @@
 //! Cause before effect holds across a power cut because the log rolls back to a cut: everything in it was acknowledged
 //! before the cut, and so were its causes.
 
-use std::{
-    path::PathBuf,
-    sync::{PoisonError, atomic::Ordering},
-};
+use std::sync::{PoisonError, atomic::Ordering};
 
 use super::{
     checkpoint::{Checkpoint, Entry},
@@ -24,7 +21,6 @@ use crate::LogError;
 
 /// State of the flushes: the next checkpoint to write.
 pub(super) struct Passes {
-    folder: PathBuf,
     checkpoint: Checkpoint,
     /// Index of each partition's entry in the checkpoint.
     index: Vec<usize>,
@@ -36,11 +32,7 @@ pub(super) struct Passes {
 
 impl Passes {
     /// Continues after `last`. Keeps entries of topics that are not configured now. `places` are topics and partitions.
-    pub(super) fn new<'a>(
-        folder: PathBuf,
-        last: Option<Checkpoint>,
-        places: impl Iterator<Item = (&'a str, u32)>,
-    ) -> Self {
+    pub(super) fn new<'a>(last: Option<Checkpoint>, places: impl Iterator<Item = (&'a str, u32)>) -> Self {
         let mut checkpoint = last.unwrap_or_default();
         let mut index = vec![];
         let known: std::collections::HashMap<_, _> = (0..)
@@ -55,7 +47,7 @@ impl Passes {
             }
         }
         let recovered = (0..index.len()).collect();
-        Self { folder, checkpoint, index, again: vec![], recovered }
+        Self { checkpoint, index, again: vec![], recovered }
     }
 }
 
@@ -95,14 +87,14 @@ impl Shared {
         };
         if durable {
             if let Some(sync) = self.vouched.get() {
-                sync().map_err(LogError::Fatal)?;
+                self.disk.synced(sync().map_err(LogError::Fatal))?;
             }
             for (number, cut) in &cuts {
                 if let Some(partition) = self.partitions.get(*number) {
                     partition.sync(&self.disk, cut)?;
                 }
             }
-            self.commits.sync()?;
+            self.commits.sync(&self.disk)?;
         }
         let freed = passes.checkpoint.commits.0 < commits.0;
         passes.checkpoint.commits = commits;
@@ -116,7 +108,7 @@ impl Shared {
             }
         }
         if durable {
-            passes.checkpoint.store(&passes.folder, true)?;
+            passes.checkpoint.store(&self.disk)?;
         }
         for (number, cut) in cuts {
             let Some(partition) = self.partitions.get(number) else { continue };

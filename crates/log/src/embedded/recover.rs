@@ -5,13 +5,15 @@
 //! - The system was restarted (power cut): under [`SyncPolicy::Every`](super::SyncPolicy::Every) everything rolls back
 //!   to the last checkpoint. Files reach the disk in any order, so an effect beyond it could be present without its
 //!   cause.
+//! - A sync failed (the log is marked): pages that are read need not be on disk, whether the system was restarted or
+//!   not. Under `Every` everything rolls back as after a restart; else what is beyond the checkpoint is written again.
 //! - Any other invalid data is damage and reported, never dropped.
 
 use std::{fs::File, os::unix::fs::FileExt, path::Path};
 
 use super::{
     checkpoint::{Checkpoint, Entry},
-    files::{at, corrupt, open, remove},
+    files::{at, corrupt, open, remove, rewrite, sync_folder},
     frame::{Frame, Kind, Look, MIN_FRAME, look, offset_unchecked},
     partition::Writer,
     segment::{Segment, Segments, bases, path, sealed},
@@ -28,19 +30,24 @@ pub(super) struct Recovery {
     pub(super) distrust: bool,
     /// Discard everything behind damage: the policy guaranteed no more.
     pub(super) forgive: bool,
+    /// Write everything beyond the checkpoint again: a sync of it may succeed although the disk does not have it.
+    pub(super) rewrite: bool,
 }
 
 impl Recovery {
-    /// Returns the rules for a log with this checkpoint.
-    pub(super) fn after(checkpoint: Option<&Checkpoint>) -> Self {
-        let Some(checkpoint) = checkpoint else { return Self { roll_back: false, distrust: true, forgive: false } };
-        let restarted = checkpoint.before_a_restart();
-        let known = !checkpoint.boot.is_empty();
+    /// Returns the rules for a log with this checkpoint. `failed`: a sync failed since the log was last recovered.
+    pub(super) fn after(checkpoint: Option<&Checkpoint>, failed: bool) -> Self {
+        let Some(checkpoint) = checkpoint else {
+            return Self { roll_back: false, distrust: true, forgive: false, rewrite: failed };
+        };
+        let distrust = failed || checkpoint.before_a_restart();
+        let known = failed || !checkpoint.boot.is_empty();
         let every = SyncPolicy::Every(std::time::Duration::from_secs(1));
         Self {
-            roll_back: restarted && known && checkpoint.synced(&every),
-            distrust: restarted,
-            forgive: restarted && checkpoint.synced(&SyncPolicy::Never),
+            roll_back: distrust && known && checkpoint.synced(&every),
+            distrust,
+            forgive: distrust && checkpoint.synced(&SyncPolicy::Never),
+            rewrite: failed,
         }
     }
 }
@@ -159,6 +166,8 @@ pub(super) fn recover(
         if let Some(before) = segments.list.back().map(|segment: &Segment| segment.end) {
             if base < before {
                 tracing::info!(path = %path.display(), "completing an interrupted compaction");
+                // The new name first, as in a compaction: its sync may have failed.
+                sync_folder(folder)?;
                 remove(&path)?;
                 continue;
             }
@@ -174,6 +183,9 @@ pub(super) fn recover(
         if Some(base) != last && !(recovery.distrust && base >= entry.base) {
             segments.list.push_back(sealed(&path, &file, base)?);
             continue;
+        }
+        if recovery.rewrite && base >= entry.base {
+            rewrite(&path, &file, if base == entry.base { entry.len } else { 0 })?;
         }
         let known = if base == entry.base && !recovery.forgive { Scan::from(entry) } else { Scan::beginning(base) };
         let scan = known.complete(&path, &file, recovery.forgive, |_| Ok(()))?;
@@ -209,7 +221,7 @@ fn finish(mut segments: Segments, open: bool, entry: &Entry) -> (Segments, Write
 fn roll_back(folder: &Path, entry: &Entry, bases: &mut Vec<Offset>) -> Result<(), LogError> {
     while let Some(base) = bases.pop_if(|base| *base > entry.base) {
         let path = path(folder, base);
-        tracing::warn!(path = %path.display(), "the file was not durable when the system stopped; removed");
+        tracing::warn!(path = %path.display(), "the file is beyond the last checkpoint; removed");
         remove(&path)?;
     }
     let Some(base) = bases.last().copied().filter(|base| *base == entry.base) else { return Ok(()) };
@@ -218,7 +230,7 @@ fn roll_back(folder: &Path, entry: &Entry, bases: &mut Vec<Offset>) -> Result<()
     let len = file.metadata().map_err(at(&path))?.len();
     if len > entry.len {
         let bytes = len - entry.len;
-        tracing::warn!(path = %path.display(), bytes, "the end was not durable when the system stopped; truncated");
+        tracing::warn!(path = %path.display(), bytes, "the end is beyond the last checkpoint; truncated");
         file.set_len(entry.len).map_err(at(&path))?;
     }
     Ok(())

@@ -61,11 +61,18 @@ impl Shared {
         TopicSpec::check(specs)?;
         let lock = folder::take(path)?;
         let checkpoint = Checkpoint::load(path)?;
-        let recovery = Recovery::after(checkpoint.as_ref());
-        let rolls_back = matches!(options.sync, SyncPolicy::Every(_));
-        let still_applies = rolls_back
-            && checkpoint.as_ref().is_some_and(|last| last.synced(&options.sync) && !last.before_a_restart());
-        if recovery.roll_back {
+        let disk = Disk::new(path.to_owned(), options);
+        let failed = disk.is_marked()?;
+        let recovery = Recovery::after(checkpoint.as_ref(), failed);
+        let sync = disk.options.sync;
+        let still_applies = matches!(sync, SyncPolicy::Every(_))
+            && !failed
+            && checkpoint.as_ref().is_some_and(|last| last.synced(&sync) && !last.before_a_restart());
+        if failed {
+            tracing::warn!(path = %path.display(), "an earlier sync failed; the log resumes with what is durable");
+            // What it names is durable, but the failed sync may have been its own.
+            checkpoint.as_ref().map_or(Ok(()), |last| last.store(&disk))?;
+        } else if recovery.roll_back {
             tracing::info!(path = %path.display(), "the system was restarted; the log resumes at its last checkpoint");
         }
         let entries: HashMap<(&str, Partition), &Entry> = checkpoint
@@ -87,9 +94,9 @@ impl Shared {
         let known = checkpoint.as_ref().map(|checkpoint| checkpoint.commits);
         let commits = Commits::open(path, known, recovery)?;
         let places = partitions.iter().map(|partition| (partition.place.topic.0, partition.place.partition));
-        let passes = Passes::new(path.to_owned(), checkpoint, places);
+        let passes = Passes::new(checkpoint, places);
         let shared = Self {
-            disk: Disk::new(options),
+            disk,
             topics,
             dirty: Mutex::default(),
             partitions,
@@ -110,6 +117,9 @@ impl Shared {
             // From here on the checkpoint has the current boot ID and the files as recovered.
             shared.touch_recovered();
             shared.pass(true)?;
+        }
+        if failed {
+            shared.disk.unmark()?;
         }
         Ok(shared)
     }

@@ -5,7 +5,7 @@ mod settings;
 
 use std::collections::BTreeMap;
 
-use limit::{brokers_limits, lower, refuses};
+use limit::{MAX_MESSAGE_BYTES, broker_settings, brokers_limits, lower, lower_for_request, refuses, refuses_request};
 use orbweaver_messages::{
     Topic,
     topic::{self, TopicDescription},
@@ -243,6 +243,27 @@ pub enum Fault {
         /// Alternative remedy: a record limit that fits.
         lower: String,
     },
+    /// The brokers would refuse the request with the largest record.
+    #[error(
+        "the record limit is {limit} bytes (`kafka.record_limit`), and the topic `{name}` has \
+         max.message.bytes={max_message_bytes}, but the brokers have socket.request.max.bytes={found} where a request with one \
+         record needs {wanted}: they would close the connection at every attempt; raise it in the configuration of each broker, \
+         and restart the broker{lower}"
+    )]
+    RequestLimit {
+        /// Name on the brokers of the topic with the largest records.
+        name: String,
+        /// Record limit, in bytes.
+        limit: usize,
+        /// Current `max.message.bytes` of the topic.
+        max_message_bytes: String,
+        /// Current `socket.request.max.bytes` of a broker.
+        found: usize,
+        /// Required `socket.request.max.bytes`.
+        wanted: usize,
+        /// Alternative remedy: a record limit that fits.
+        lower: String,
+    },
     /// A declared group has partitions without a commit.
     #[error(
         "the group `{group}` has no commit for {partitions} partitions of the topic `{name}`: `orbweaver topics create` \
@@ -262,7 +283,7 @@ impl Fault {
     /// Returns whether the pipeline's configuration is at fault, so that a restart does not help.
     #[must_use]
     pub fn is_of_configuration(&self) -> bool {
-        matches!(self, Self::RecordLimit { .. })
+        matches!(self, Self::RecordLimit { .. } | Self::RequestLimit { .. })
     }
 }
 
@@ -278,20 +299,22 @@ pub async fn check(log: &KafkaLog) -> Result<Vec<Fault>, LogError> {
     let present: Vec<&TopicDescription> =
         counts.iter().filter(|(_, count)| count.is_some()).map(|(description, _)| *description).collect();
     let settings = described(log, &present).await?;
-    let mut told: Option<String> = None;
+    let (limit, broker) = (log.config.record_limit, broker_settings(log).await);
+    if let Some((found, wanted)) = refuses_request(limit, &broker) {
+        let name = log.topic_name(topic::DEAD_LETTERS);
+        let max_message_bytes = settings.get(&name).and_then(|found| found.get(MAX_MESSAGE_BYTES));
+        let max_message_bytes = max_message_bytes.map_or("?", String::as_str).to_owned();
+        let lower = lower_for_request(found);
+        faults.push(Fault::RequestLimit { name, limit, max_message_bytes, found, wanted, lower });
+    }
     for description in &present {
         let name = log.topic_name(description.topic);
         let found = settings
             .get(&name)
             .ok_or_else(|| LogError::Unavailable(format!("the brokers returned no settings of the topic `{name}`")))?;
-        let limit = log.config.record_limit;
         if let Some((found, wanted)) = refuses(description.topic, limit, found) {
             let (name, brokers) = (name.clone(), log.config.brokers.clone());
-            let brokers_limits = match &told {
-                Some(told) => told.clone(),
-                None => told.insert(brokers_limits(log).await).clone(),
-            };
-            let lower = lower(&found);
+            let (brokers_limits, lower) = (brokers_limits(&broker), lower(found.parse().unwrap_or(0)));
             faults.push(Fault::RecordLimit { name, limit, found, wanted, brokers_limits, brokers, lower });
         }
         for wrong in wrong_settings(description.topic, cleanup(description), found) {

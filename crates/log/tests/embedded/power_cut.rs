@@ -8,7 +8,7 @@ use tempfile::tempdir;
 use crate::fixture::{COMPACT, DELETE, KEEP, append, files, killed, open, place, read_all, specs, still};
 
 /// Rewrites the checkpoints as if an earlier boot of the system had written them.
-fn restart_the_system(folder: &Path) {
+pub(crate) fn restart_the_system(folder: &Path) {
     for slot in ["checkpoint.0", "checkpoint.1"] {
         let path = folder.join(slot);
         let Ok(text) = fs::read_to_string(&path) else { continue };

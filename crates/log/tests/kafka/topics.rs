@@ -1,5 +1,7 @@
 //! Creating, checking and listing topics.
 
+use std::time::Instant;
+
 use orbweaver_log::{
     Commit, Log, LogError, TopicPartition,
     kafka::{
@@ -14,7 +16,7 @@ use rdkafka::{
     client::DefaultClientContext,
 };
 
-use crate::fixture::{append, config, with};
+use crate::fixture::{PATIENCE, append, config, with};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs the servers of tests/stack"]
@@ -66,6 +68,16 @@ async fn make(log: &KafkaLog, topic: Topic, partitions: i32, settings: &[(&str, 
     let new = settings.iter().fold(new, |new, (key, value)| new.set(key, value));
     for made in admin.create_topics(&[new], &AdminOptions::new()).await.unwrap() {
         made.unwrap();
+    }
+    // The controller has the topic; the broker learns of it a moment later.
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let seen = admin.inner().fetch_metadata(Some(&name), PATIENCE).unwrap();
+        if seen.topics().iter().any(|topic| topic.partitions().len() == usize::try_from(partitions).unwrap()) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "`{name}` never came");
+        tokio::task::yield_now().await;
     }
 }
 

@@ -117,6 +117,7 @@ fn waiting() -> Waiting {
         content: Some(5),
         failures: 1,
         blocks: 2,
+        lost: 3,
         not_before_ms: 3,
         written_at_ms: 6,
         admitted_at_ms: 4,

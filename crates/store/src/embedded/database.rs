@@ -9,7 +9,7 @@ use fjall::{
     CompressionType, Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, OwnedWriteBatch, PersistMode,
 };
 
-use super::{FjallOptions, names};
+use super::{FjallOptions, mark, names};
 use crate::StoreError;
 
 /// Table; the value is the index of its keyspace.
@@ -108,11 +108,20 @@ impl Tables {
             .max_cached_files(Some(OPEN_FILES))
             .max_journaling_size(JOURNAL_BYTES);
         let opening = |error| failed("opening", dir, &error);
+        let opening_io = |error| opening(fjall::Error::Io(error));
+        let marked = mark::is_set(dir).map_err(opening_io)?;
+        if marked {
+            tracing::warn!(dir = %dir.display(), "an earlier write or sync failed; writing the journals again");
+            mark::rewrite_journals(dir).map_err(opening)?;
+        }
         let database = builder.open().map_err(opening)?;
         let open = |table: Table| database.keyspace(table.name(), || table.options()).map_err(opening);
         let [pages, history, links, redirects, robots] = Table::ALL.map(open);
         let keyspaces = [pages?, history?, links?, redirects?, robots?];
-        names::sync(dir).map_err(|error| opening(fjall::Error::Io(error)))?;
+        names::sync(dir).map_err(opening_io)?;
+        if marked {
+            mark::clear(dir).map_err(opening_io)?;
+        }
         Ok(Self { database, keyspaces })
     }
 

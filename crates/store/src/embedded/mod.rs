@@ -8,18 +8,20 @@
 //! A write resolves once the operating system has it (a killed process loses nothing). A power failure may lose the
 //! last second, as with the log, which syncs the store before its checkpoints ([`FjallStore::syncer`]). While the disk
 //! is full, every write fails with that reason; the first one after space was freed reopens the database and succeeds.
+//! After a failed sync, nothing is written until the store is opened again (`mark`).
 //!
 //! Small single-row reads run on the caller's thread: for an absent row, the filters answer in 1 µs, otherwise a read
 //! takes about 6 µs. History and links, which may span many blocks, are read on the blocking pool.
 
 mod database;
 mod encoding;
+mod mark;
 mod names;
 mod writer;
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -72,6 +74,10 @@ struct Shared {
     options: FjallOptions,
     /// `None` after a failure, until the next write reopens the database.
     tables: RwLock<Option<Tables>>,
+    /// Held during a sync. The system reports a failed write-back once: the next sync must see this failure first.
+    syncing: Mutex<()>,
+    /// Reason for refusing writes: a sync failed.
+    sync_failed: OnceLock<String>,
 }
 
 impl Shared {
@@ -91,6 +97,31 @@ impl Shared {
                 Err(StoreError::Failed(format!("{dir} is closed after a failed write, until the next one succeeds")))
             }
         }
+    }
+
+    /// Returns an error once a sync has failed: it is unknown which of the acknowledged writes are on disk.
+    fn alive(&self) -> Result<(), StoreError> {
+        self.sync_failed.get().map_or(Ok(()), |reason| Err(StoreError::Refused(reason.clone())))
+    }
+
+    /// Makes all acknowledged writes durable.
+    fn sync(&self) -> Result<(), StoreError> {
+        let _syncing = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.alive()?;
+        self.with_tables(|tables| self.synced(tables.sync()))
+    }
+
+    /// Handles the result of a sync. If fjall only reports an earlier failure, the next write reopens the database.
+    fn synced(&self, result: fjall::Result<()>) -> Result<(), StoreError> {
+        result.map_err(|error| {
+            mark::set(&self.dir, &error.to_string());
+            if let fjall::Error::Io(error) = &error {
+                let dir = self.dir.display();
+                let remedy = "nothing is written until the store is opened again; check the disk, then restart";
+                let _ = self.sync_failed.set(format!("a sync of {dir} failed: {error}; {remedy}"));
+            }
+            failed("syncing", &self.dir, &error)
+        })
     }
 
     /// Reads the value at `key`.
@@ -134,7 +165,7 @@ impl FjallStore {
     pub fn open(dir: impl AsRef<Path>, options: FjallOptions) -> Result<Self, StoreError> {
         let dir = dir.as_ref().to_path_buf();
         let tables = RwLock::new(Some(Tables::open(&dir, &options)?));
-        let shared = Arc::new(Shared { dir, options, tables });
+        let shared = Arc::new(Shared { dir, options, tables, syncing: Mutex::default(), sync_failed: OnceLock::new() });
         let (queue, requests) = mpsc::channel();
         let of_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
@@ -146,13 +177,13 @@ impl FjallStore {
     }
 
     /// Returns a function that makes all acknowledged writes durable while the store is open. For callers that record
-    /// elsewhere that these writes exist. The writes of earlier processes, killed or not, are durable once the store is
-    /// open.
+    /// elsewhere that these writes exist. After a failed sync all others fail, too. The writes of earlier processes,
+    /// killed or not, are durable once the store is open.
     pub fn syncer(&self) -> impl Fn() -> Result<(), StoreError> + Send + Sync + use<> {
         let shared = Arc::downgrade(&self.shared);
         move || {
             let Some(shared) = shared.upgrade() else { return Ok(()) };
-            shared.with_tables(|tables| tables.sync().map_err(|error| failed("syncing", &shared.dir, &error)))
+            shared.sync()
         }
     }
 

@@ -14,7 +14,7 @@ use orbweaver_messages::Millis;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::database::{Fill, Table, Tables, damaged, failed, unreadable};
-use super::{Shared, encoding};
+use super::{Shared, encoding, mark};
 use crate::StoreError;
 
 /// Row to be written.
@@ -112,8 +112,7 @@ impl<'a> Writer<'a> {
 
     fn sync(&mut self) {
         self.unsynced = None;
-        let synced = self.shared.with_tables_open(&mut self.fill, |tables, _| tables.sync());
-        if let Err(error) = synced {
+        if let Err(error) = self.shared.sync() {
             tracing::error!(%error, "the store could not sync its journal");
         }
     }
@@ -188,6 +187,7 @@ impl Shared {
         fill: &mut Fill,
         act: impl FnOnce(&Tables, &mut Fill) -> fjall::Result<T>,
     ) -> Result<T, StoreError> {
+        self.alive()?;
         if self.tables().is_none() {
             let opened = Tables::open(&self.dir, &self.options)?;
             *fill = opened.fill();
@@ -196,6 +196,8 @@ impl Shared {
         }
         let outcome = self.with_tables(|tables| Ok(act(tables, fill)))?;
         outcome.map_err(|error| {
+            // fjall's worker may have failed to sync a journal, and the sync of closing it may fail.
+            mark::set(&self.dir, &error.to_string());
             // Closed after the lock is released: this takes a while, and readers need not wait for it.
             let closed = self.tables_mut().take();
             drop(closed);

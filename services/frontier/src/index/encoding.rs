@@ -10,6 +10,7 @@ use orbweaver_url::{Fingerprint, Policy};
 use serde::{Deserialize, Serialize};
 
 use super::{Place, Rank, SiteId, is_at_back};
+use crate::leases::LOST_DISPATCHES;
 
 /// Bit in the first byte of the keys of delayed URLs; partition numbers are below 16384.
 const DELAYED: u8 = 0x80;
@@ -161,6 +162,7 @@ struct Stored<'a> {
     depth: u16,
     failures: u8,
     blocks: u8,
+    /// Position in [`SIGHTINGS`]; in the upper four bits the dispatches lost in a row, of which most records have none.
     sighting: u8,
     admitted_at_ms: Millis,
     definition: u64,
@@ -179,18 +181,25 @@ struct Stored<'a> {
     content: Option<u32>,
 }
 
+/// Number of bits in `Stored::sighting` below the lost dispatches.
+const SIGHTING_BITS: u32 = 4;
+/// Maximum number of lost dispatches that is stored; a URL is stuck before it has lost as many.
+const MOST_LOST: u8 = 15;
+const _: () = assert!(LOST_DISPATCHES <= MOST_LOST);
+
 const SIGHTINGS: [Sighting; 3] = [Sighting::Seed, Sighting::Link, Sighting::Redirect];
 const TRAPS: [Traps; 3] = [Traps::Off, Traps::Learn, Traps::Strict];
 
 pub(super) fn record_value(waiting: &Waiting) -> Vec<u8> {
     let sighting = SIGHTINGS.iter().position(|known| *known == waiting.sighting).unwrap_or_default();
+    let sighting = u8::try_from(sighting).unwrap_or_default() | (waiting.lost.min(MOST_LOST) << SIGHTING_BITS);
     let traps = TRAPS.iter().position(|known| *known == waiting.traps).unwrap_or_default();
     let stored = Stored {
         fingerprint: waiting.fingerprint.0,
         depth: waiting.depth,
         failures: waiting.failures,
         blocks: waiting.blocks,
-        sighting: u8::try_from(sighting).unwrap_or_default(),
+        sighting,
         admitted_at_ms: waiting.admitted_at_ms,
         definition: waiting.definition,
         not_before_ms: waiting.not_before_ms,
@@ -223,7 +232,7 @@ pub(super) fn read_record(value: &[u8]) -> Option<Waiting> {
         policy: stored.policy.unwrap_or_default(),
         site: stored.site.to_owned(),
         depth: stored.depth,
-        sighting: *SIGHTINGS.get(usize::from(stored.sighting))?,
+        sighting: *SIGHTINGS.get(usize::from(stored.sighting & ((1 << SIGHTING_BITS) - 1)))?,
         via: stored.via.map(str::to_owned),
         chain: stored.chain.into_iter().map(str::to_owned).collect(),
         traps: *TRAPS.get(usize::from(stored.traps))?,
@@ -231,6 +240,7 @@ pub(super) fn read_record(value: &[u8]) -> Option<Waiting> {
         content: stored.content,
         failures: stored.failures,
         blocks: stored.blocks,
+        lost: stored.sighting >> SIGHTING_BITS,
         not_before_ms: stored.not_before_ms,
         written_at_ms: stored.written_at_ms,
         admitted_at_ms: stored.admitted_at_ms,
@@ -300,6 +310,7 @@ mod tests {
                 content: (numbers.1 > 127).then_some(u32::from(numbers.0)),
                 failures: numbers.1,
                 blocks: numbers.2,
+                lost: numbers.2 % (MOST_LOST + 1),
                 not_before_ms: numbers.3,
                 written_at_ms: numbers.3.wrapping_add(1),
                 admitted_at_ms: numbers.3,

@@ -23,6 +23,7 @@ fn waiting(number: u8, depth: u16, not_before_ms: Millis) -> Waiting {
         content: None,
         failures: 0,
         blocks: number % 2,
+        lost: number % 3,
         not_before_ms,
         written_at_ms: 0,
         admitted_at_ms: 1,

@@ -42,10 +42,13 @@ impl PartitionFrontier {
             return Ok(());
         }
         match self.active.remove(&fingerprint) {
-            Some(Active { place, busy: Busy::Leased(_, waiting) }) => {
-                self.answered((&place, &waiting.crawl), outcome, turn);
+            Some(Active { place, busy: Busy::Leased(_, mut waiting) }) => {
+                let resets = self.answered((&place, &waiting), outcome, turn) && waiting.lost > 0;
+                if resets {
+                    waiting.lost = 0;
+                }
                 let waiting = self.as_found(&place, waiting)?;
-                self.ended(origin, (place, waiting), outcome, turn);
+                self.ended(origin, (place, waiting, resets), outcome, turn);
             }
             Some(mut active) => {
                 match &mut active.busy {
@@ -68,18 +71,20 @@ impl PartitionFrontier {
         Ok(())
     }
 
-    /// Ends the lease on a URL that has an outcome.
-    fn answered(&mut self, (place, crawl): (&Place, &str), outcome: &Outcome, turn: &mut Turn<'_>) {
-        self.leases.end();
+    /// Ends the lease on a URL that has an outcome. Returns `true` if a fetcher answered a dispatch of the URL.
+    fn answered(&mut self, (place, waiting): (&Place, &Waiting), outcome: &Outcome, turn: &mut Turn<'_>) -> bool {
         let asked = outcome.requested_at_ms.is_some();
         self.sites.end(place, asked.then_some(outcome.ended_at_ms.saturating_sub(outcome.dispatched_at_ms)), turn.now);
-        turn.pages.release(self.partition, crawl);
+        turn.pages.release(self.partition, &waiting.crawl);
+        self.leases.end(waiting.fingerprint)
     }
 
+    /// Applies an outcome to a URL whose lease it has ended. `resets`: its record has a count of lost dispatches, which
+    /// begins again.
     fn ended(
         &mut self,
         origin: Origin,
-        (place, mut waiting): (Place, Box<Waiting>),
+        (place, mut waiting, resets): (Place, Box<Waiting>, bool),
         outcome: &Outcome,
         turn: &mut Turn<'_>,
     ) {
@@ -92,8 +97,12 @@ impl PartitionFrontier {
                 // would be repeated without a pause.
                 let rest_ms = retry_at_ms.saturating_sub(outcome.ended_at_ms).clamp(0, DEFERRED_AT_LEAST_MS);
                 self.sites.pause(place.site, retry_at_ms.max(turn.now.saturating_add(rest_ms)));
-                self.lay(&place, turn.now);
-                turn.out.push(Decision::Complete(origin));
+                if resets {
+                    self.rewrite(place, waiting, vec![origin], turn);
+                } else {
+                    self.lay(&place, turn.now);
+                    turn.out.push(Decision::Complete(origin));
+                }
             }
             OutcomeKind::Retry => {
                 waiting.failures = waiting.failures.saturating_add(made);
@@ -110,7 +119,7 @@ impl PartitionFrontier {
             // all of its attempts. The new record keeps the time of its row, which a fast clock may have set ahead of
             // the next one (docs/protocol.md#event-times).
             _ if place.depth < outcome.depth => {
-                (waiting.failures, waiting.blocks) = (0, 0);
+                (waiting.failures, waiting.blocks, waiting.lost) = (0, 0, 0);
                 waiting.written_at_ms = waiting.written_at_ms.max(outcome.event_ms());
                 self.rewrite(place, waiting, vec![origin], turn);
             }
@@ -133,19 +142,28 @@ impl PartitionFrontier {
         turn.out.push(Decision::End { fingerprint, depth, ends, completes });
     }
 
-    /// Handles an expired lease: its URL is queued as before (docs/protocol.md#attempts), unless it is stuck.
+    /// Handles an expired lease: its URL is queued with as many attempts as before (docs/protocol.md#attempts), unless
+    /// it is stuck. A lost dispatch is counted in the record of the URL, which survives this process.
     pub(super) fn expire(&mut self, lease: &Lease, turn: &mut Turn<'_>) -> Result<(), IndexError> {
         let Some(Active { place, busy }) = self.active.remove(&lease.fingerprint) else { return Ok(()) };
         let Busy::Leased(_, waiting) = busy else {
             self.active.insert(lease.fingerprint, Active { place, busy });
             return Ok(());
         };
-        self.release((&place, &waiting.crawl), turn);
-        if self.leases.lose(lease) {
-            let waiting = self.as_found(&place, waiting)?;
+        let is_answered = self.release((&place, &waiting), turn);
+        let is_lost = self.leases.is_lost(lease);
+        let before = if is_answered { 0 } else { waiting.lost };
+        let lost = before.saturating_add(u8::from(is_lost));
+        if lost == waiting.lost {
+            self.lay(&place, turn.now);
+            return Ok(());
+        }
+        let mut waiting = self.as_found(&place, waiting)?;
+        waiting.lost = lost;
+        if is_lost && lost >= LOST_DISPATCHES {
             self.give_up(place, waiting, turn);
         } else {
-            self.lay(&place, turn.now);
+            self.rewrite(place, waiting, vec![], turn);
         }
         Ok(())
     }
@@ -153,7 +171,9 @@ impl PartitionFrontier {
     /// Ends a stuck URL, whose dispatches never have an outcome. If it stayed parked, it would hold the commit point,
     /// and with it completion, indefinitely. It therefore ends with the outcome `gone: stuck`, and its record is kept
     /// for a replay.
-    fn give_up(&mut self, place: Place, waiting: Box<Waiting>, turn: &mut Turn<'_>) {
+    fn give_up(&mut self, place: Place, mut waiting: Box<Waiting>, turn: &mut Turn<'_>) {
+        // A replay begins with as many dispatches.
+        waiting.lost = 0;
         let fingerprint = waiting.fingerprint;
         let dispatch = dispatched(&waiting, self.next_id(), false, turn.now);
         let outcome = Box::new(Outcome::unasked(dispatch, OutcomeKind::Gone, STUCK, turn.now));
@@ -173,16 +193,18 @@ impl PartitionFrontier {
         turn.out.push(Decision::GiveUp { outcome, waiting, origin, reason });
     }
 
-    /// Releases the lease on a URL without an outcome.
-    pub(super) fn release(&mut self, (place, crawl): (&Place, &str), turn: &mut Turn<'_>) {
-        self.leases.end();
+    /// Releases the lease on a URL without an outcome. Returns `true` if a fetcher answered an earlier dispatch of the
+    /// URL meanwhile.
+    pub(super) fn release(&mut self, (place, waiting): (&Place, &Waiting), turn: &mut Turn<'_>) -> bool {
         self.sites.end(place, None, turn.now);
-        turn.pages.release(self.partition, crawl);
+        turn.pages.release(self.partition, &waiting.crawl);
+        self.leases.end(waiting.fingerprint)
     }
 }
 
 /// Returns `true` if a fetcher wrote this outcome: those of rate-limiters and frontiers do not prove that dispatches
-/// reach the fetchers.
-fn is_a_fetchers(outcome: &Outcome) -> bool {
+/// reach the fetchers. A deferral without a request proves nothing, even if a fetcher wrote it: one that returns from a
+/// crash within a minute defers the dispatch of the crash as late (docs/adr/0022-what-costs-an-attempt.md).
+pub(super) fn is_a_fetchers(outcome: &Outcome) -> bool {
     outcome.requested_at_ms.is_some() || outcome.kind == OutcomeKind::Refused
 }

@@ -37,6 +37,8 @@ use crate::{
 
 /// Maximum number of records re-appended per call.
 const REAPPEND_BATCH: usize = 512;
+/// Maximum number of leases that expire per call; the record of a URL that lost its dispatch is re-appended.
+const EXPIRE_BATCH: u64 = 512;
 /// Maximum number of ready URLs that are demoted, refused or found to be capped per call.
 const PASS_OVER_BATCH: usize = 512;
 /// Maximum number of site queues resumed per crawl and call after a cap was raised.
@@ -171,7 +173,9 @@ impl PartitionFrontier {
         self.measure(turn.now);
         self.wake(turn.now)?;
         let mut expired = 0;
-        while let Some(lease) = self.leases.pop_over(turn.now, |lease| is_current(&self.active, lease)) {
+        while expired < EXPIRE_BATCH
+            && let Some(lease) = self.leases.pop_over(turn.now, |lease| is_current(&self.active, lease))
+        {
             expired += 1;
             self.expire(&lease, turn)?;
         }
@@ -378,8 +382,8 @@ impl PartitionFrontier {
 /// Returns the record of a URL that was discovered again: as in `lesser`, with the attempts of `other`.
 fn at_the_depth_of(lesser: Waiting, other: &Waiting) -> Waiting {
     let written_at_ms = lesser.written_at_ms.max(other.written_at_ms);
-    let Waiting { failures, blocks, not_before_ms, .. } = *other;
-    Waiting { failures, blocks, not_before_ms, written_at_ms, ..lesser }
+    let Waiting { failures, blocks, lost, not_before_ms, .. } = *other;
+    Waiting { failures, blocks, lost, not_before_ms, written_at_ms, ..lesser }
 }
 
 /// Returns the record of a URL whose previous write to the store has this event time (docs/protocol.md#event-times): a

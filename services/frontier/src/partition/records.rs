@@ -199,7 +199,7 @@ impl PartitionFrontier {
                 self.active.insert(fingerprint, active);
             }
             Some(Active { place, busy: Busy::Leased(_, waiting) }) => {
-                self.release((&place, &waiting.crawl), turn);
+                self.release((&place, &waiting), turn);
                 let waiting = self.as_found(&place, waiting)?;
                 self.bury(place, waiting, epoch, turn);
             }

@@ -11,7 +11,7 @@ use orbweaver_messages::{Dispatch, LEASE_MS, Millis, Outcome, OutcomeKind, Waiti
 use orbweaver_stage::Opening;
 use orbweaver_url::Fingerprint;
 
-use super::{Active, Busy, PartitionFrontier, WAKE_BATCH, at_the_depth_of, at_the_time_of};
+use super::{Active, Busy, PartitionFrontier, WAKE_BATCH, at_the_depth_of, at_the_time_of, ends::is_a_fetchers};
 use crate::{
     decision::Tombstone,
     index::{IndexError, Place},
@@ -86,6 +86,10 @@ impl PartitionFrontier {
     /// # Errors
     /// When the index fails.
     pub fn restore_outcome(&mut self, outcome: &Outcome) -> Result<(), IndexError> {
+        // A dispatch has reached the fetchers. A refusal may be the frontier's own; the highest id is of no dispatch.
+        if outcome.requested_at_ms.is_some() && outcome.id.epoch < u64::MAX {
+            self.leases.reach(outcome.id);
+        }
         let fingerprint = outcome.fingerprint;
         if self.found.get(&fingerprint).is_none_or(|found| found.id != outcome.id) {
             return Ok(());
@@ -226,7 +230,8 @@ fn is_applied(outcome: &Outcome, queued: &Waiting) -> bool {
     let was_asked = outcome.requested_at_ms.is_some();
     let is_delayed_to = |at_ms: Option<Millis>| !was_asked && at_ms == Some(queued.not_before_ms);
     match outcome.kind {
-        OutcomeKind::Deferred => true,
+        // One that resets the count of lost dispatches leads to a record without it.
+        OutcomeKind::Deferred => queued.lost == 0 || !is_a_fetchers(outcome),
         OutcomeKind::Retry => is_delayed_to(outcome.retry_at_ms),
         OutcomeKind::Blocked => is_delayed_to(outcome.blocked_until_ms),
         // The URL is queued again only if it was discovered at a lesser depth. Its record then has the time of the row

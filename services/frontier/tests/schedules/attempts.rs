@@ -2,7 +2,7 @@
 
 use orbweaver_messages::{Dispatch, LEASE_MS, Millis, OutcomeKind};
 
-use crate::world::World;
+use crate::{restored::restart, world::World};
 
 const HOUR_MS: Millis = 3_600_000;
 
@@ -27,9 +27,22 @@ fn pass(world: &mut World, millis: Millis) {
     world.settle();
 }
 
+/// Ends the dispatch of the only URL of site 0 with an outcome of this kind, after a request or without one. The
+/// outcome is not handled yet.
+fn end(world: &mut World, kind: OutcomeKind, requested: bool) {
+    let index = world.in_flight.iter().position(|dispatch| dispatch.site == "0.example").unwrap();
+    world.in_flight.swap(0, index);
+    world.answer(kind, 1);
+    let requested_at_ms = requested.then_some(world.now);
+    world.outcomes.last_mut().unwrap().requested_at_ms = requested_at_ms;
+}
+
 /// Returns a world in which one URL of site 0 has been dispatched.
 fn dispatched() -> World {
-    let mut world = World::new(None);
+    dispatched_in(World::new(None))
+}
+
+fn dispatched_in(mut world: World) -> World {
     world.admit(0);
     world.settle();
     world
@@ -87,6 +100,93 @@ fn a_url_whose_dispatches_are_lost_ten_times_while_later_ones_are_answered_is_gi
     assert_eq!((stuck.kind, stuck.reason.as_deref()), (OutcomeKind::Gone, Some("stuck")));
     assert!(world.in_flight.is_empty() && world.waiting() == 0, "it ends, so that completion can be proven");
     assert!(world.incomplete.iter().all(std::collections::BTreeSet::is_empty), "{:?}", world.incomplete);
+}
+
+#[test]
+fn the_count_of_lost_dispatches_survives_restarts_in_every_state_of_the_url() {
+    // What happens to each dispatch before the one that is lost.
+    let states = [
+        ("leased", None),
+        ("queued after a deferral", Some(OutcomeKind::Deferred)),
+        ("delayed after a retry", Some(OutcomeKind::Retry)),
+        ("delayed by a block", Some(OutcomeKind::Blocked)),
+    ];
+    for ((name, kind), trust) in states.into_iter().flat_map(|state| [false, true].map(|trust| (state, trust))) {
+        let what = format!("{name}, with its index: {trust}");
+        let mut world = dispatched_in(World::on_disk(None));
+        for lost in 0..10 {
+            assert!(world.given_up.is_empty(), "{what}: after {lost} of ten");
+            if let Some(kind) = kind {
+                end(&mut world, kind, false);
+                world.settle();
+            }
+            restart(&mut world, trust);
+            pass(&mut world, 1000);
+            assert_eq!(lose(&mut world).attempt, 1, "{what}");
+            another_is(&mut world, OutcomeKind::Fetched);
+            restart(&mut world, trust);
+            // The lease ends, and the frontier restarts before it reads its own record.
+            world.now += LEASE_MS;
+            world.decide().unwrap().into_iter().for_each(|decision| world.carry_out(decision));
+            restart(&mut world, trust);
+        }
+        assert_eq!(world.given_up, ["http://0.example/1"], "{what}");
+        assert!(world.in_flight.is_empty() && world.waiting() == 0, "{what}");
+        assert!(world.incomplete.iter().all(std::collections::BTreeSet::is_empty), "{what}: {:?}", world.incomplete);
+    }
+}
+
+#[test]
+fn a_deferral_resets_the_count_of_lost_dispatches_only_after_a_request() {
+    // After the deferral the frontier restarts, with or without its index, when it has handled the outcome or when its
+    // decisions are lost.
+    let crashes = [None, Some((false, false)), Some((false, true)), Some((true, false)), Some((true, true))];
+    for (requested, crash) in [false, true].into_iter().flat_map(|requested| crashes.map(|crash| (requested, crash))) {
+        let mut world = dispatched_in(World::on_disk(None));
+        for _ in 0..9 {
+            lose(&mut world);
+            another_is(&mut world, OutcomeKind::Fetched);
+            pass(&mut world, LEASE_MS);
+        }
+        // Without a request: by a rate-limiter, or by a fetcher that has returned from a crash.
+        end(&mut world, OutcomeKind::Deferred, requested);
+        if crash.is_none_or(|(_, handles)| handles) {
+            world.settle();
+        } else {
+            drop(world.decide().unwrap());
+        }
+        if let Some((trust, _)) = crash {
+            restart(&mut world, trust);
+        }
+        pass(&mut world, 1000);
+        lose(&mut world);
+        another_is(&mut world, OutcomeKind::Fetched);
+        pass(&mut world, LEASE_MS);
+        assert_eq!(world.given_up.is_empty(), requested, "after a request: {requested}, {crash:?}");
+        world.finish();
+        assert_eq!(world.ended.len(), world.admitted as usize, "after a request: {requested}, {crash:?}");
+    }
+}
+
+#[test]
+fn a_record_has_a_count_of_lost_dispatches_only_while_there_are_any() {
+    let mut world = dispatched();
+    let count = |world: &World| world.records.iter().rev().find_map(|(_, record)| record.as_ref().ok()).unwrap().lost;
+    lose(&mut world);
+    pass(&mut world, LEASE_MS);
+    assert_eq!(world.records.len(), 1, "no later dispatch was answered: nothing is written");
+    lose(&mut world);
+    another_is(&mut world, OutcomeKind::Fetched);
+    pass(&mut world, LEASE_MS);
+    assert_eq!(count(&world), 1);
+    end(&mut world, OutcomeKind::Deferred, true);
+    world.settle();
+    assert_eq!(count(&world), 0);
+    let written = world.records.len();
+    pass(&mut world, 1000);
+    end(&mut world, OutcomeKind::Deferred, true);
+    world.settle();
+    assert_eq!(world.records.len(), written, "a deferral that resets nothing is not written");
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn restarts() -> impl Iterator<Item = (&'static str, Step, bool)> {
     STEPS.into_iter().flat_map(|(name, step)| [false, true].map(|trust| (name, step, trust)))
 }
 
-fn restart(world: &mut World, trust: bool) {
+pub(crate) fn restart(world: &mut World, trust: bool) {
     world.frontier.write().unwrap();
     world.crash(trust);
     world.settle();

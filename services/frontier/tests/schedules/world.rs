@@ -262,6 +262,7 @@ impl World {
             }
             Decision::GiveUp { outcome, waiting, origin, .. } => {
                 assert_eq!((waiting.fingerprint, waiting.depth), (outcome.fingerprint, outcome.depth));
+                assert_eq!(waiting.lost, 0, "a replay begins with as many dispatches");
                 self.given_up.push(waiting.url);
                 let Outcome { fingerprint, depth, .. } = *outcome;
                 self.ask(fingerprint, depth);
@@ -354,6 +355,7 @@ impl World {
             content: None,
             failures: 0,
             blocks: 0,
+            lost: 0,
             not_before_ms: 0,
             written_at_ms: 0,
             admitted_at_ms: self.now,

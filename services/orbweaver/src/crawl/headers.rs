@@ -1,12 +1,11 @@
-//! Request headers of `--header`. A value that may be a secret is neither stored nor part of any message.
+//! Request headers of `--header`. A header that may be a secret is accepted only in a file, and is neither stored nor
+//! part of any message.
 
 use std::{fs::File, io::Read as _, path::Path};
 
-use serde::{Serialize as _, Serializer};
-
 use crate::exit::Failure;
 
-/// Replaces the value of a secret where headers are stored or shown.
+/// Value of a secret in the settings of a crawl that an earlier version created with the secret on the command line.
 const NOT_STORED: &str = "(not stored)";
 /// Maximum size of a file with headers, in bytes.
 const MAX_FILE: u64 = 64 << 10;
@@ -24,27 +23,25 @@ fn file(entry: &str) -> Option<&Path> {
     entry.strip_prefix('@').map(Path::new)
 }
 
-/// Returns the entries with absolute paths, since a crawl may be resumed from another directory.
-pub(super) fn absolute(given: &[String]) -> Vec<String> {
+/// Returns the entries of the command line with absolute paths, since a crawl may be resumed from another directory.
+///
+/// # Errors
+/// Fails if a header is malformed, or may be a secret, which every user of the machine could read.
+pub(super) fn accepted(given: &[String]) -> Result<Vec<String>, Failure> {
+    for entry in given.iter().filter(|entry| file(entry).is_none()) {
+        parse(entry).map_err(|problem| malformed(&problem))?;
+    }
+    if let Some(name) = exposed(given).next() {
+        return Err(Failure::Usage(format!(
+            "--header: every user of this machine could see the value of `{name}` on the command line; write the header \
+             to a file, one `Name: value` per line, and give --header @FILE"
+        )));
+    }
     let absolute = |entry: &String| match file(entry).map(std::path::absolute) {
         Some(Ok(path)) => format!("@{}", path.display()),
         Some(Err(_)) | None => entry.clone(),
     };
-    given.iter().map(absolute).collect()
-}
-
-/// Returns the entries without the values of secrets.
-pub(super) fn hidden(entries: &[String]) -> Vec<String> {
-    let hidden = |entry: &String| match entry.split_once(':') {
-        Some((name, _)) if file(entry).is_none() && is_secret(name) => format!("{name}: {NOT_STORED}"),
-        _ => entry.clone(),
-    };
-    entries.iter().map(hidden).collect()
-}
-
-/// Serializes the entries without the values of secrets.
-pub(super) fn serialize<S: Serializer>(entries: &[String], serializer: S) -> Result<S::Ok, S::Error> {
-    hidden(entries).serialize(serializer)
+    Ok(given.iter().map(absolute).collect())
 }
 
 /// Returns `true` if the value of an entry was not stored.
@@ -53,7 +50,7 @@ pub(super) fn is_incomplete(entries: &[String]) -> bool {
 }
 
 /// Returns the names of the secrets among the entries that are not in a file.
-pub(super) fn exposed(entries: &[String]) -> impl Iterator<Item = &str> {
+fn exposed(entries: &[String]) -> impl Iterator<Item = &str> {
     let names = entries.iter().filter(|entry| file(entry).is_none()).filter_map(|entry| entry.split_once(':'));
     names.map(|(name, _)| name.trim()).filter(|name| is_secret(name))
 }
@@ -67,10 +64,14 @@ pub(super) fn read(entries: &[String]) -> Result<Vec<(String, String)>, Failure>
     for entry in entries {
         match file(entry) {
             Some(path) => headers.extend(read_file(path)?),
-            None => headers.push(parse(entry).map_err(|problem| Failure::Usage(format!("--header: {problem}")))?),
+            None => headers.push(parse(entry).map_err(|problem| malformed(&problem))?),
         }
     }
     Ok(headers)
+}
+
+fn malformed(problem: &str) -> Failure {
+    Failure::Usage(format!("--header: {problem}"))
 }
 
 fn read_file(path: &Path) -> Result<Vec<(String, String)>, Failure> {
@@ -100,7 +101,9 @@ fn parse(text: &str) -> Result<(String, String), String> {
         return Err(format!("the value of `{name}` has characters other than printable ASCII"));
     }
     if value == NOT_STORED {
-        return Err(format!("the value of `{name}` is not stored with the crawl: give all headers again"));
+        return Err(format!(
+            "the value of `{name}` is not stored with the crawl: give all headers again, secrets in a file (--header @FILE)"
+        ));
     }
     Ok((name, value))
 }
@@ -129,22 +132,37 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_of_the_command_line_is_not_stored_and_has_to_be_given_again() {
+    fn a_secret_on_the_command_line_is_refused_with_its_name_and_without_its_value() {
         let dir = tempfile::tempdir().unwrap();
-        let state = dir.path();
-        let secret = ["--header", "Authorization: Bearer hunter2", "--header", "X-Team: search"];
-        let settings = Settings::new(&args(&secret), vec![]).unwrap();
+        Settings::new(&args(&[]), vec![]).unwrap().write(dir.path()).unwrap();
+        for name in ["Authorization", "Proxy-Authorization", "cookie", "X-Api-Key", "X-Auth-Token"] {
+            let header = format!("{name}: hunter2");
+            let options = ["--header", "X-Team: search", "--header", &header];
+            let new = Settings::new(&args(&options), vec![]).unwrap_err();
+            let resumed = resumed(dir.path(), &options).unwrap_err();
+            for refused in [new, resumed] {
+                let message = refused.to_string();
+                assert_eq!(refused.code(), 64, "{message}");
+                assert!(message.contains(&format!("`{name}`")) && message.contains("--header @FILE"), "{message}");
+                assert!(!message.contains("hunter2"), "{message}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_crawl_of_an_earlier_version_with_a_secret_that_was_not_stored_is_resumed_with_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let (state, file) = (dir.path(), dir.path().join("headers"));
+        std::fs::write(&file, "Authorization: Bearer hunter2\nX-Team: search\n").unwrap();
+        let mut settings = Settings::new(&args(&[]), vec![]).unwrap();
+        settings.header = vec![format!("Authorization: {NOT_STORED}"), "X-Team: search".to_owned()];
+        settings.write(state).unwrap();
+        let missing = resumed(state, &[]).unwrap_err();
+        let message = missing.to_string();
+        assert!(missing.code() == 64 && message.contains("`Authorization`") && message.contains("@FILE"), "{message}");
         let headers = [("Authorization", "Bearer hunter2"), ("X-Team", "search")];
         let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        assert_eq!(read(&settings.header).unwrap(), headers);
-        settings.write(state).unwrap();
-        let stored = std::fs::read_to_string(state.join("crawl.json")).unwrap();
-        assert!(!stored.contains("hunter2") && stored.contains("X-Team: search"), "{stored}");
-        let missing = resumed(state, &[]).unwrap_err();
-        assert!(missing.code() == 64 && missing.to_string().contains("`Authorization`"), "{missing}");
-        assert_eq!(resumed(state, &secret).unwrap(), headers);
-        let stored = std::fs::read_to_string(state.join("crawl.json")).unwrap();
-        assert!(!stored.contains("hunter2"), "{stored}");
+        assert_eq!(resumed(state, &["--header", &format!("@{}", file.display())]).unwrap(), headers);
     }
 
     #[test]
@@ -177,7 +195,8 @@ mod tests {
             ("Authorization: hunter2\u{e9}", "`Authorization`"),
             (&*option, "line 2: there is no colon"),
         ] {
-            let error = read(&[entry.to_owned()]).unwrap_err().to_string();
+            let entry = [entry.to_owned()];
+            let error = accepted(&entry).and_then(|entries| read(&entries)).unwrap_err().to_string();
             assert!(error.contains("--header") && error.contains(problem) && !error.contains("hunter2"), "{error}");
         }
     }
@@ -189,6 +208,5 @@ mod tests {
         let given = given.map(str::to_owned);
         let exposed: Vec<&str> = exposed(&given).collect();
         assert_eq!(exposed, ["Authorization", "x-api-key", "Proxy-Authorization", "Cookie"]);
-        assert_eq!(hidden(&given)[4..], ["Accept: e", "@/Token: f"]);
     }
 }

@@ -12,7 +12,7 @@ use orbweaver_stage::{
     metrics::Metrics,
     retention::{Expiring, Retention},
 };
-use orbweaver_store::{FjallOptions, FjallStore, Store, StoreWriter};
+use orbweaver_store::{FjallOptions, FjallStore, Store, StoreError, StoreWriter};
 use orbweaver_url::WideDomains;
 use prometheus::Registry;
 use tokio::{sync::mpsc, task::JoinHandle};
@@ -61,6 +61,7 @@ pub struct Pipeline {
     pub limiter: Arc<orbweaver_rate_limiter::SiteView>,
     dedup: Arc<Tally>,
     store: Arc<dyn Store>,
+    sync_store: Box<dyn Fn() -> Result<(), StoreError> + Send + Sync>,
     exporter: Option<Exporter>,
     state: std::path::PathBuf,
     registry: Registry,
@@ -82,6 +83,7 @@ impl Pipeline {
         let store = FjallStore::open(state.join("store"), store_options()).map_err(failed)?;
         let sync = store.syncer();
         log.sync_before_checkpoints(move || sync().map_err(|error| error.to_string()));
+        let sync_store = Box::new(store.syncer());
         let exported = Arc::new(ExportView::default());
         let exporter = Exporter::open(&*log, &prepared.out, Arc::clone(&exported)).await.map_err(failed)?;
         let registry = Registry::new();
@@ -94,6 +96,7 @@ impl Pipeline {
             limiter: Arc::default(),
             dedup: Arc::default(),
             store: Arc::new(store),
+            sync_store,
             exporter: Some(exporter),
             state: state.clone(),
             registry,
@@ -148,6 +151,18 @@ impl Pipeline {
             }
         }
         self.failures.1.try_recv().map_or(Ok(()), Err)
+    }
+
+    /// Makes everything durable that the services wrote. They have stopped.
+    ///
+    /// # Errors
+    /// Returns the error of the store or the log.
+    pub fn flush(&self) -> Result<(), String> {
+        tokio::task::block_in_place(|| {
+            // The log syncs the store only if it has changed itself.
+            (self.sync_store)().map_err(|error| error.to_string())?;
+            self.log.flush().map_err(|error| error.to_string())
+        })
     }
 
     /// Returns the results of this run's links, by kind.

@@ -9,7 +9,7 @@ use orbweaver_toyweb::{Logging, Serving, ToyWeb};
 use orbweaver_url::parse;
 
 use super::{
-    definition, headers,
+    definition,
     monitor::{End, watch},
     pipeline::Pipeline,
     prepare::{Prepared, prepare},
@@ -33,12 +33,6 @@ pub fn run(args: &CrawlArgs) -> Result<(), Failure> {
     logging::to_file(&prepared.out)?;
     let _web = demo(&mut prepared)?;
     warn_without_contact(args, &prepared.settings);
-    for name in headers::exposed(&args.header) {
-        eprintln!(
-            "orbweaver: warning: every user of this machine can see the value of `{name}` on the command line; put the \
-             header in a file, and give --header @FILE"
-        );
-    }
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
@@ -64,7 +58,7 @@ async fn crawl(args: &CrawlArgs, mut prepared: Prepared) -> Result<(), Failure> 
     pipeline.start(&prepared.settings).await?;
     let end = watch(&mut pipeline, &prepared.settings, args.max_time, &mut progress).await;
     progress.finish();
-    let mut end = end?;
+    let end = end?;
     let stopped = tokio::select! {
         stopped = pipeline.stop() => stopped,
         // A second interrupt stops at once; unfinished work is repeated at the next start.
@@ -75,11 +69,7 @@ async fn crawl(args: &CrawlArgs, mut prepared: Prepared) -> Result<(), Failure> 
             )));
         }
     };
-    if let Err(error) = stopped
-        && end.error.is_none()
-    {
-        end = End { by: EndedBy::Failed, error: Some(error) };
-    }
+    let end = ended(end, stopped.and(pipeline.flush()));
     let summary = Summary {
         ended_by: end.by,
         pages: pipeline.exported.tally().fetched,
@@ -95,6 +85,14 @@ async fn crawl(args: &CrawlArgs, mut prepared: Prepared) -> Result<(), Failure> 
     };
     drop(pipeline);
     finish(&summary, end, prepared)
+}
+
+/// Returns the end of a crawl after its services were stopped and flushed with this result.
+fn ended(end: End, result: Result<(), String>) -> End {
+    match result {
+        Err(error) if end.error.is_none() => End { by: EndedBy::Failed, error: Some(error) },
+        _ => end,
+    }
 }
 
 /// Appends all seeds to the log and makes them durable, then marks the crawl as seeded; a crash in between repeats

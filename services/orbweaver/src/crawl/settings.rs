@@ -57,8 +57,7 @@ pub struct Settings {
     pub concurrency: u16,
     /// Complete user agent.
     pub user_agent: String,
-    /// Additional request headers, and files with headers (`@FILE`). Values of secrets are not stored.
-    #[serde(serialize_with = "headers::serialize")]
+    /// Additional request headers, and files with headers (`@FILE`). Secrets are only in such files.
     pub header: Vec<String>,
     /// Whether robots.txt is not requested.
     pub ignore_robots: bool,
@@ -74,9 +73,10 @@ impl Settings {
     /// Creates the settings of a new crawl.
     ///
     /// # Errors
-    /// Fails if a regular expression or a header is malformed, or a file with headers cannot be read.
+    /// Fails if a regular expression or a header is malformed, a header may be a secret, or a file with headers cannot
+    /// be read.
     pub fn new(args: &CrawlArgs, urls: Vec<String>) -> Result<Self, Failure> {
-        let header = headers::absolute(&args.header);
+        let header = headers::accepted(&args.header)?;
         headers::read(&header)?;
         let settings = Self {
             format: FORMAT,
@@ -112,7 +112,7 @@ impl Settings {
     ///
     /// # Errors
     /// Fails if any other option differs, naming both values, if the change would require a complete crawl to
-    /// continue, or if a header is missing.
+    /// continue, if a header may be a secret, or if one is missing.
     pub fn resume(&mut self, args: &CrawlArgs, urls: &[String]) -> Result<(), Failure> {
         let mut check = Check { difference: None };
         if !urls.is_empty() {
@@ -124,10 +124,10 @@ impl Settings {
         check.given("--canonical", Some(self.canonical), args.canonical);
         let wide: Vec<_> = wide_domains(args)?.iter().map(str::to_owned).collect();
         check.list("--wide-domain", &self.wide_domains, &wide);
-        let header = headers::absolute(&args.header);
-        // A secret that was not stored cannot be compared, and may be given in another way.
+        let header = headers::accepted(&args.header)?;
+        // A secret that an earlier version did not store cannot be compared, and is now given in a file.
         if !headers::is_incomplete(&self.header) {
-            check.list("--header", &headers::hidden(&self.header), &headers::hidden(&header));
+            check.list("--header", &self.header, &header);
         }
         if args.user_agent.is_some() || args.contact.is_some() {
             check.same("--user-agent", &self.user_agent, &user_agent(args)?);

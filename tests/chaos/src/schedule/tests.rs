@@ -16,12 +16,13 @@ fn a_seed_gives_the_same_schedule_always_and_another_seed_another() {
 
 #[test]
 fn every_service_is_killed_frozen_drained_and_added_to_and_every_server_goes_away() {
-    for (seed, brokers) in (0..200).zip([1, 3].into_iter().cycle()) {
+    for (seed, brokers) in (0..200_u64).zip([1, 3].into_iter().cycle()) {
         let steps = schedule(seed, extent(brokers));
         let count = |kind: &str| steps.iter().filter(|step| step.fault.kind() == kind).count();
         let of_instances = ["kill", "freeze", "drain", "add", "remove", "no_fetchers", "cut_off", "out_of_memory"];
         assert_eq!(of_instances.map(count), [5, 5, 5, 5, 3, 1, 2, 1], "seed {seed}");
-        let of_all = ["broker", "cql", "cut", "slow", "disk_full", "clock_back"];
+        let clock = if seed.is_multiple_of(2) { "clock_ahead" } else { "clock_back" };
+        let of_all = ["broker", "cql", "cut", "slow", "disk_full", clock];
         assert_eq!(of_all.map(count), [usize::from(brokers), 1, 1, 1, 1, 1], "seed {seed}");
         for number in 1..=brokers {
             assert!(steps.iter().any(|step| matches!(step.fault, Fault::Broker { node, .. } if node == number)));
@@ -67,12 +68,25 @@ fn a_freeze_is_longer_than_a_session_and_a_long_schedule_outlasts_a_lease() {
             Fault::Freeze { for_ms, .. } | Fault::CutOff { for_ms, .. } => {
                 assert!(u128::from(for_ms) > SESSION.as_millis());
             }
+            Fault::Clock { for_ms, .. } => assert!(for_ms > CLOCK_TOLERATED_MS),
             Fault::Outages { times, for_ms, .. } => assert!(times == 3 && for_ms > 60_000),
             Fault::NoFetchers { away_ms } => {
                 assert!(away_ms > orbweaver_messages::LEASE_MS.unsigned_abs());
             }
             _ => {}
         }
+    }
+}
+
+#[test]
+fn clocks_are_set_right_again_unless_processes_worked_ahead_of_the_right_time() {
+    let clock = |seed, long| {
+        let steps = schedule(seed, Extent { long, ..extent(3) });
+        steps.into_iter().map(|step| step.fault).find(|fault| matches!(fault, Fault::Clock { .. })).unwrap()
+    };
+    for (seed, ahead) in [(1, false), (2, true)] {
+        assert_eq!(clock(seed, false), Fault::Clock { ahead, for_ms: CLOCK_MS, returns: true });
+        assert_eq!(clock(seed, true), Fault::Clock { ahead, for_ms: LONG_CLOCK_MS, returns: !ahead });
     }
 }
 

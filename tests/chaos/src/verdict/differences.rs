@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use orbweaver_cluster_tests::Content;
+use orbweaver_cluster_tests::{Content, Digest};
 
 use crate::kept::{Contents, Keepsakes, Kept};
 use crate::stored::{Rows, Stored};
@@ -16,7 +16,7 @@ pub(super) fn differences(kept: &Keepsakes, stored: &Stored, documents: &BTreeMa
         let mut differs = |what: String| found.push(format!("{url}: {what}"));
         page(kept, rows, &mut differs);
         if let Kept::Page(contents) = kept {
-            document(*contents, documents.get(url), &mut differs);
+            document(contents, documents.get(url), &mut differs);
         }
     }
     for (authority, robots) in &kept.robots {
@@ -55,9 +55,13 @@ fn page(kept: &Kept, rows: &Rows, differs: &mut impl FnMut(String)) {
         }
         Some(row) => {
             if let Kept::Page(contents) = kept
-                && row.bytes != contents.bytes
+                && (row.bytes, row.content_hash.as_deref()) != (contents.bytes, Some(contents.hash.as_str()))
             {
-                differs(format!("its row says {} bytes, not {}", row.bytes, contents.bytes));
+                let (bytes, hash) = (row.bytes, row.content_hash.as_deref().unwrap_or("none"));
+                differs(format!(
+                    "its row says {bytes} bytes (hash {hash}), not {} ({})",
+                    contents.bytes, contents.hash
+                ));
             }
         }
     }
@@ -76,19 +80,22 @@ fn page(kept: &Kept, rows: &Rows, differs: &mut impl FnMut(String)) {
     }
 }
 
-fn list(links: Option<u64>) -> String {
-    links.map_or_else(|| "none".to_owned(), |count| format!("{count} links"))
+fn list(links: Option<Digest>) -> String {
+    links.map_or_else(|| "none".to_owned(), |links| links.to_string())
 }
 
 /// Compares the document of a page; a missing document is reported as a lost page.
-fn document(contents: Contents, document: Option<&Content>, differs: &mut impl FnMut(String)) {
+fn document(contents: &Contents, document: Option<&Content>, differs: &mut impl FnMut(String)) {
     let Some(document) = document else { return };
-    if (document.bytes, document.links) != (contents.bytes, contents.links) {
-        let (bytes, links) = (document.bytes, document.links);
-        differs(format!(
-            "its document is of {bytes} bytes with {links} links, not of {} with {}",
-            contents.bytes, contents.links
-        ));
+    if (document.bytes, &document.hash) != (contents.bytes, &contents.hash) {
+        let (bytes, hash) = (document.bytes, &document.hash);
+        differs(format!("its document is of {bytes} bytes (hash {hash}), not {} ({})", contents.bytes, contents.hash));
+    }
+    if document.links != contents.links {
+        differs(format!("the links of its document: {}, not {}", document.links, contents.links));
+    }
+    if document.words != contents.words {
+        differs(format!("the words of its document: {}, not {}", document.words, contents.words));
     }
     if document.is_cut {
         differs("its document was cut".to_owned());

@@ -1,5 +1,6 @@
 //! Each kind of violation is planted once, and found.
 
+use orbweaver_cluster_tests::Digest;
 use orbweaver_store::{PageRow, RedirectRow};
 use orbweaver_url::Fingerprint;
 
@@ -19,14 +20,29 @@ fn entry(at_us: u64, host: &str, target: &str, status: u16) -> Entry {
     Entry { at_us, epoch_us: at_us, host, target, status, agent }
 }
 
-const PAGE: Contents = Contents { bytes: 100, links: 3, targets: 2 };
+/// Returns the expected content of a page with two targets, the first of which is linked twice.
+fn contents() -> Contents {
+    Contents {
+        bytes: 100,
+        hash: "0a".to_owned(),
+        links: Digest::of(["http://10.0.0.1/a", "http://10.0.0.1/b", "http://10.0.0.1/a"]),
+        targets: Digest::of(["http://10.0.0.1/a", "http://10.0.0.1/b"]),
+        words: Digest::of(["two", "words"]),
+    }
+}
+
+/// Returns the content of the document that [`contents`] demands.
+fn content() -> Content {
+    let Contents { bytes, hash, links, words, .. } = contents();
+    Content { bytes, hash, links, words, is_cut: false }
+}
 
 /// Returns the expected stored data of [`good`]: two pages, a missing page, a redirect, a robots.txt.
 fn kept() -> Keepsakes {
     let redirect = Kept::Redirect { status: 301, target: "http://10.0.0.1/".to_owned() };
     let urls = [
-        ("http://10.0.0.1/", Kept::Page(PAGE)),
-        ("http://10.0.0.1/slow", Kept::Page(PAGE)),
+        ("http://10.0.0.1/", Kept::Page(contents())),
+        ("http://10.0.0.1/slow", Kept::Page(contents())),
         ("http://10.0.0.2/gone", Kept::Gone { status: 404 }),
         ("http://10.0.0.2/moved", redirect),
     ];
@@ -42,7 +58,8 @@ fn stored() -> Stored {
     let kept = kept();
     let rows = |url: &str, kept: &Kept| match kept {
         Kept::Page(page) => {
-            Rows { page: Some(row(url, "fetched", 200, page.bytes)), links: Some(page.targets), redirect: None }
+            let fetched = PageRow { content_hash: Some(page.hash.clone()), ..row(url, "fetched", 200, page.bytes) };
+            Rows { page: Some(fetched), links: Some(page.targets), redirect: None }
         }
         Kept::Redirect { status, target } => {
             let (from, to) = (url.to_owned(), target.clone());
@@ -96,15 +113,14 @@ fn good() -> Evidence {
             entry(200, "10.0.0.1", "/slow", 200),
         ],
         documents: ["http://10.0.0.1/", "http://10.0.0.1/slow"].map(|url| (url.to_owned(), 1)).into(),
-        contents: ["http://10.0.0.1/", "http://10.0.0.1/slow"]
-            .map(|url| (url.to_owned(), Content { bytes: PAGE.bytes, links: PAGE.links, is_cut: false }))
-            .into(),
+        contents: ["http://10.0.0.1/", "http://10.0.0.1/slow"].map(|url| (url.to_owned(), content())).into(),
         kept: kept(),
         stored: stored(),
         dead_letters: 0,
         completions_ms: vec![3, 4],
         complete_at_the_end: true,
         faults_ms: vec![],
+        clocks_ms: vec![],
         exits: vec![Exit { who: "fetcher-1".to_owned(), code: Some(0), took_ms: Some(20), servers_away: false }],
         troubles: vec![],
     }
@@ -189,6 +205,23 @@ fn each_request_before_retry_after_is_over_is_impolite() {
 }
 
 #[test]
+fn while_all_instances_restart_by_clocks_that_were_set_a_retry_after_may_end_early_but_not_the_interval() {
+    let with = |at_us: u64, clocks_ms: &[(Millis, Millis)]| {
+        verdict(|evidence| {
+            evidence.clocks_ms = clocks_ms.to_vec();
+            evidence.completions_ms = vec![20];
+            evidence.requests.retain(|entry| entry.host != "10.0.0.2");
+            let requests = [(0, 429), (at_us, 404)];
+            evidence.requests.extend(requests.map(|(at_us, status)| entry(at_us, "10.0.0.2", "/gone", status)));
+        })
+    };
+    fails(&with(4_500, &[]), "500 us too early: Retry-After");
+    fails(&with(4_500, &[(5, 9)]), "500 us too early: Retry-After");
+    assert!(with(4_500, &[(4, 5)]).impolite.is_empty());
+    fails(&with(99, &[(0, 5)]), "1 us too early: the interval");
+}
+
+#[test]
 fn what_robots_txt_refuses_and_what_is_not_in_the_truth_must_not_be_asked_for() {
     let refused = entry(900, "10.0.0.2", "/private", 200);
     fails(&verdict(|evidence| evidence.requests.push(refused)), "http://10.0.0.2/private: requested");
@@ -207,7 +240,7 @@ fn with_rows(url: &str, change: impl FnOnce(&mut Rows)) -> Verdict {
 fn a_row_that_is_missing_fails_a_run() {
     let (page, moved) = ("http://10.0.0.1/", "http://10.0.0.2/moved");
     fails(&with_rows(page, |rows| rows.page = None), "http://10.0.0.1/: no row of the page");
-    fails(&with_rows(page, |rows| rows.links = None), "http://10.0.0.1/: rows of its links: none, not 2 links");
+    fails(&with_rows(page, |rows| rows.links = None), "http://10.0.0.1/: rows of its links: none, not 2 (");
     fails(&with_rows(moved, |rows| rows.redirect = None), "its redirect leads to nowhere, not to http://10.0.0.1/");
     fails(&verdict(|evidence| drop(evidence.stored.urls.remove("http://10.0.0.2/gone"))), "gone: no row of the page");
     fails(&verdict(|evidence| evidence.stored.robots.clear()), "http://10.0.0.1: no row of its robots.txt");
@@ -216,11 +249,16 @@ fn a_row_that_is_missing_fails_a_run() {
 #[test]
 fn a_row_that_is_wrong_or_too_much_fails_a_run() {
     let (page, gone) = ("http://10.0.0.1/slow", "http://10.0.0.2/gone");
-    fails(&with_rows(page, |rows| rows.links = Some(1)), "rows of its links: 1 links, not 2 links");
-    fails(&with_rows(page, |rows| rows.page.as_mut().unwrap().bytes = 99), "its row says 99 bytes, not 100");
+    fails(&with_rows(page, |rows| rows.links = Some(Digest::of(["http://10.0.0.1/a"]))), "rows of its links: 1 (");
+    fails(
+        &with_rows(page, |rows| rows.page.as_mut().unwrap().bytes = 99),
+        "its row says 99 bytes (hash 0a), not 100 (0a)",
+    );
+    let other = |rows: &mut Rows| rows.page.as_mut().unwrap().content_hash = Some("0b".to_owned());
+    fails(&with_rows(page, other), "its row says 100 bytes (hash 0b), not 100 (0a)");
     let again = |rows: &mut Rows| rows.page.as_mut().unwrap().outcome = "retry".to_owned();
     fails(&with_rows(gone, again), "its row says retry with Some(404), not gone with 404");
-    fails(&with_rows(gone, |rows| rows.links = Some(0)), "rows of its links: 0 links, not none");
+    fails(&with_rows(gone, |rows| rows.links = Some(Digest::of([]))), "rows of its links: 0 (");
     let more = "http://10.0.0.3/".to_owned();
     fails(&verdict(|evidence| evidence.stored.pages.push(more)), "10.0.0.3/: a row of a page that must not be there");
     fails(&verdict(|evidence| evidence.stored.pages.push(gone.to_owned())), "two rows of one page");
@@ -228,12 +266,36 @@ fn a_row_that_is_wrong_or_too_much_fails_a_run() {
     fails(&verdict(other), "the row of its robots.txt is");
 }
 
+/// Returns the verdict on a run with altered documents.
+fn with_documents(change: fn(&mut Content)) -> Verdict {
+    verdict(|evidence| evidence.contents.values_mut().for_each(change))
+}
+
 #[test]
 fn a_document_with_fewer_links_or_bytes_or_cut_fails_a_run() {
-    let with = |change: fn(&mut Content)| verdict(|evidence| evidence.contents.values_mut().for_each(change));
-    fails(&with(|content| content.links = 2), "its document is of 100 bytes with 2 links, not of 100 with 3");
-    fails(&with(|content| content.bytes = 1), "its document is of 1 bytes");
-    fails(&with(|content| content.is_cut = true), "its document was cut");
+    let fewer = |content: &mut Content| content.links = Digest::of(["http://10.0.0.1/a", "http://10.0.0.1/b"]);
+    fails(&with_documents(fewer), "the links of its document: 2 (");
+    fails(&with_documents(|content| content.bytes = 1), "its document is of 1 bytes");
+    fails(&with_documents(|content| content.is_cut = true), "its document was cut");
+}
+
+#[test]
+fn a_link_that_is_missing_and_replaced_by_another_fails_a_run() {
+    let other = |content: &mut Content| {
+        content.links = Digest::of(["http://10.0.0.1/a", "http://10.0.0.1/b", "http://10.0.0.1/b"]);
+    };
+    let found = with_documents(other);
+    assert_eq!(found.differing.len(), 2, "one per document");
+    fails(&found, "http://10.0.0.1/: the links of its document: 3 (");
+    let other = |rows: &mut Rows| rows.links = Some(Digest::of(["http://10.0.0.1/a", "http://10.0.0.1/c"]));
+    fails(&with_rows("http://10.0.0.1/slow", other), "http://10.0.0.1/slow: rows of its links: 2 (");
+}
+
+#[test]
+fn a_document_of_another_body_or_with_another_word_fails_a_run() {
+    fails(&with_documents(|content| content.hash = "0b".to_owned()), "its document is of 100 bytes (hash 0b)");
+    let other = |content: &mut Content| content.words = Digest::of(["two", "sword"]);
+    fails(&with_documents(other), "the words of its document: 2 (");
 }
 
 #[test]

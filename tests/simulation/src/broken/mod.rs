@@ -20,12 +20,18 @@ pub enum Rule {
     Order,
     /// docs/protocol.md#effect-order: a URL is marked as seen after its frontier record is acknowledged. Off: before.
     SeenLast,
+    /// docs/protocol.md#effect-order: a site's block is in `crawl.sites` and restored from there. Off: it is not
+    /// restored.
+    Blocks,
     /// docs/protocol.md#checkpoints-by-reading: an index advances only by records read back, in order. Off:
     /// acknowledged records advance it past records that others wrote below them.
     Positions,
     /// docs/protocol.md#claims: an owner's records carry its epoch. Off: they carry none; all records of sites carry
     /// one fixed epoch.
     Claims,
+    /// docs/protocol.md#proven-checkpoints: an index over a compacted log is discarded once it is older than half of
+    /// the log's delete retention. Off: an index of any age is used.
+    IndexAge,
     /// docs/protocol.md#co-assignment: a partition is open while its owner holds all of its topics. Off: while it holds
     /// any.
     Together,
@@ -47,11 +53,18 @@ pub enum Rule {
     Chain,
     /// docs/protocol.md#dispatch-expiry: a dispatch expires. Off: never.
     Expiry,
+    /// docs/protocol.md#dispatch-expiry: a process whose clock differs from those of all that are working does not
+    /// join. Off: it joins at once.
+    ClockDifference,
     /// docs/protocol.md#outstanding-dispatches: outstanding dispatches are bounded by measured outcomes. Off:
     /// practically unbounded.
     Outstanding,
     /// docs/protocol.md#attempts: only a request that was made counts as an attempt. Off: a deferral does, too.
     Attempts,
+    /// docs/protocol.md#attempts: leases are restored by reading `crawl.scheduled` back. Off: they are not restored.
+    Leases,
+    /// docs/adr/0026-fencing-of-requests.md: a process reads the wall clock once. Off: each time.
+    SteadyClock,
     /// docs/protocol.md#quarantine: a record that repeatedly crashes its reader becomes a dead letter. Off: commits
     /// carry no metadata about earlier starts.
     Quarantine,

@@ -1,11 +1,11 @@
 //! Wrapper of a stage: alters the calls between runtime and stage where a rule is disabled, and panics at a poison
 //! record.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use orbweaver_log::{Delivered, Offset, Partition, Record, TopicPartition};
-use orbweaver_messages::{Millis, Topic};
-use orbweaver_stage::{Actions, Opening, Origin, Plan, RestoreSpec, Stage, StageError, Token};
+use orbweaver_messages::{Millis, Topic, topic};
+use orbweaver_stage::{Actions, Opening, Origin, Plan, RestoreFrom, RestoreSpec, Stage, StageError, Token};
 use serde_json::Value;
 
 use super::{Broken, Rule, records};
@@ -19,11 +19,13 @@ pub(crate) struct BrokenStage<S> {
     broken: Broken,
     /// The page whose record is poison: an extractor that receives it panics.
     poison: Option<Arc<str>>,
+    /// Maximum age of an index over a compacted log: half of the simulated log's delete retention.
+    index_within: Duration,
 }
 
 impl<S: Stage> BrokenStage<S> {
-    pub(crate) fn new(stage: S, broken: Broken, poison: Option<Arc<str>>) -> Self {
-        Self { stage, broken, poison }
+    pub(crate) fn new(stage: S, broken: Broken, poison: Option<Arc<str>>, index_within: Duration) -> Self {
+        Self { stage, broken, poison, index_within }
     }
 
     fn call(
@@ -70,7 +72,20 @@ impl<S: Stage> Stage for BrokenStage<S> {
     }
 
     fn restores(&self, partition: Partition) -> Vec<RestoreSpec> {
-        self.stage.restores(partition)
+        let mut specs = self.stage.restores(partition);
+        specs.retain(|spec| match (self.stage.service(), spec.topic) {
+            ("frontier", topic::SCHEDULED) => !self.broken.is_off(Rule::Leases),
+            ("rate-limiter", topic::SITES) => !self.broken.is_off(Rule::Blocks),
+            _ => true,
+        });
+        for spec in &mut specs {
+            if let RestoreFrom::Proven { within, .. } = &mut spec.from
+                && within.is_some()
+            {
+                *within = (!self.broken.is_off(Rule::IndexAge)).then_some(self.index_within);
+            }
+        }
+        specs
     }
 
     fn looks_back_to(&self, partition: Partition, topic: Topic) -> Option<Offset> {

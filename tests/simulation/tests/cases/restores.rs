@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use orbweaver_simulation_tests::{
     broken::Rule,
-    faults::Fault,
+    faults::{Back, Fault},
     revisions::Revision,
     schedule::{Report, Scenario},
     settings::Service,
@@ -12,8 +12,8 @@ use orbweaver_simulation_tests::{
 };
 
 use crate::{
-    at, calm, fails_without, frontier_killed, holds, kills_at_writes, machine, violated,
-    webs::{crawl, web},
+    at, calm, fails_without, frontier_killed, holds, kills_at_writes, machine, repeats_a_request, violated,
+    webs::{all_at_once, crawl, slow_and_quick_pages, web},
 };
 
 /// Page 3 is discovered at depth 3 and fetched; its frontier is suspended as it writes the tombstone. Another takes
@@ -60,6 +60,42 @@ fn an_owner_wakes_with_a_shorter_block(seed: u64) -> Scenario {
 fn the_record_of_a_site_by_an_owner_that_wakes_up_shortens_no_block() {
     holds(an_owner_wakes_with_a_shorter_block, 0..5, violated);
     fails_without(Rule::Claims, an_owner_wakes_with_a_shorter_block, 0..10, violated);
+}
+
+/// Page 1 is blocked for ten minutes: its new record is the last one in the index of the first frontier, which is then
+/// killed. Page 2, on the same site, holds the commit point throughout. Another frontier ends pages 3 to 6, and their
+/// tombstones are removed. The first frontier, whose index holds these pages, returns and takes over from the other.
+fn an_index_has_missed_tombstones(seed: u64) -> Scenario {
+    let mut web = web(&[(0, &[1, 2, 3, 4, 5, 6]), (1, &[]), (1, &[]), (2, &[]), (3, &[]), (4, &[]), (5, &[])]);
+    (web.pages[1].troubles, web.pages[1].service_ms) = (vec![Trouble::Busy(Some(600))], 1_000);
+    web.pages[3..].iter_mut().for_each(|page| page.service_ms = 15_000);
+    let back = |after_ms| Back { after_ms, loses_index: false };
+    let faults = vec![
+        at(14_000, Fault::Kill(machine(Service::Frontier, 0), back(400_000))),
+        at(14_500, Fault::Add(Service::Frontier)),
+        at(430_000, Fault::Kill(machine(Service::Frontier, 1), back(100_000))),
+    ];
+    let mut scenario = all_at_once(crawl(seed, web));
+    (scenario.settings.frontier_on_disk, scenario.settings.reappend_above) = (true, 65_536);
+    Scenario { faults, compaction_lag_ms: 0, tombstones_kept_ms: 60_000, ..scenario }
+}
+
+#[test]
+fn an_index_over_a_compacted_log_needs_the_tombstones_that_it_has_not_read() {
+    holds(an_index_has_missed_tombstones, 0..5, repeats_a_request);
+    fails_without(Rule::IndexAge, an_index_has_missed_tombstones, 0..5, repeats_a_request);
+}
+
+/// The frontier is restarted while four requests are in flight.
+fn a_frontier_restarts(seed: u64) -> Scenario {
+    let faults = vec![at(9_000, Fault::Stop(machine(Service::Frontier, 0), 500))];
+    Scenario { faults, ..slow_and_quick_pages(seed) }
+}
+
+#[test]
+fn a_url_in_flight_stays_leased_when_its_frontier_restarts() {
+    holds(a_frontier_restarts, 0..5, repeats_a_request);
+    fails_without(Rule::Leases, a_frontier_restarts, 0..5, repeats_a_request);
 }
 
 /// The partition of a frontier moves while forty pages are queued in it: `crawl.frontier` immediately, `crawl.outcomes`

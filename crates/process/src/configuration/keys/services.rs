@@ -340,14 +340,14 @@ pub(super) const KEYS: &[Key] = &[
         ("extractor", "max_links"),
         Kind::Count(1, 10_000_000),
         EXTRACTOR,
-        "Maximum number of links taken from a page.",
+        "Maximum number of links of a page in its document and in the store; further links are only followed.",
     )
     .is("100000"),
     Key::new(
         ("extractor", "max_links_bytes"),
         Kind::Size(1, 32 * MIB),
         EXTRACTOR,
-        "Maximum total size of the URLs of all links of a page.",
+        "Maximum total size of the URLs of the links of a page in its document and in the store.",
     )
     .is("8MiB"),
     Key::new(

@@ -1,6 +1,6 @@
-//! State after a power cut of a crawl that was marked as seeded.
+//! State after a power cut of a crawl that was marked as seeded; the exit code after a failed flush.
 
-use std::{fs, path::Path, time::Duration};
+use std::{fs, os::unix::fs::symlink, path::Path, time::Duration};
 
 use clap::Parser as _;
 use orbweaver_log::{Options, SyncPolicy};
@@ -56,4 +56,53 @@ async fn after_a_power_cut_a_crawl_that_is_marked_as_seeded_has_its_seeds() {
     cut_power(&cut.join("log"));
     assert!(Settings::read(&cut).unwrap().unwrap().seeded);
     assert_eq!(seeds_in(&open(&cut.join("log"))).await, 2);
+}
+
+/// Replaces the checkpoints of a log by files that can be written and not synced.
+fn break_checkpoints(log: &Path) {
+    for slot in ["checkpoint.0", "checkpoint.1"] {
+        let link = log.join("link");
+        symlink("/dev/null", &link).unwrap();
+        fs::rename(&link, log.join(slot)).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crawl_whose_last_flush_fails_ends_with_the_error_and_its_exit_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("crawl");
+    let command = ["orbweaver", "crawl", "example.org", "--out", out.to_str().unwrap()];
+    let Command::Crawl(args) = Cli::parse_from(command).command else { unreachable!("it is `crawl`") };
+    let prepared = prepare(&args).unwrap();
+    let state = prepared.state.clone();
+    let pipeline = Pipeline::open(&prepared).await.unwrap();
+    break_checkpoints(&state.join("log"));
+    // Changes the log. It fails, too, if the flush of the opening was slow and came first.
+    let _ = definition::ensure(&*pipeline.log, &prepared.settings, 0).await;
+    let end = ended(EndedBy::Complete.into(), pipeline.flush());
+    let summary = Summary {
+        ended_by: end.by,
+        pages: 1,
+        urls: pipeline.exported.tally(),
+        waiting: 0,
+        patterns_over_budget: 0,
+        links: pipeline.links(),
+        dead_letters: 0,
+        seconds: 1.0,
+        cpu_seconds: 1.0,
+        cpu_seconds_by_service: pipeline.cpu_seconds(),
+        peak_rss_bytes: 1,
+    };
+    drop(pipeline);
+    let failure = finish(&summary, end, prepared).unwrap_err();
+    assert_eq!(failure.code(), 74, "{failure}");
+    assert!(failure.to_string().contains("checkpoint."), "{failure}");
+    assert!(!Settings::read(&state).unwrap().unwrap().complete, "the crawl can be resumed");
+}
+
+#[test]
+fn the_error_of_a_service_is_reported_before_that_of_the_flush() {
+    let failed = End { by: EndedBy::Failed, error: Some("fetcher: it stopped".to_owned()) };
+    let end = ended(failed, Err("the log failed".to_owned()));
+    assert_eq!(end.error.as_deref(), Some("fetcher: it stopped"));
 }

@@ -1,0 +1,107 @@
+//! `tests/run` itself, in a scratch tree whose tools are stand-ins: a build that takes longer than the servers live.
+
+#![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use orbweaver_architecture_tests::root;
+
+/// Builds for longer than [`LIFETIME`]; its tests on servers pass only while the servers live.
+const CARGO: &str = r#"
+case "$*" in
+  *--no-run*) sleep 4 ;;
+  *nextest*--run-ignored* | *--ignored*)
+    (( EPOCHSECONDS < $(cat ends_at) )) || exit 1
+    echo "test result: ok. 2 passed; 0 failed"
+    echo "Summary 2 tests run: 2 passed" ;;
+  *"test --workspace"*) echo "test result: ok. 3 passed; 0 failed" ;;
+esac
+"#;
+/// Starts servers that live for their lifetime.
+const STACK: &str = r#"
+case "$1" in
+  up)
+    echo $((EPOCHSECONDS + ORBWEAVER_STACK_SECONDS)) >ends_at
+    echo "export ORBWEAVER_TEST_KAFKA=127.0.0.1:9" ;;
+  down) touch down ;;
+esac
+"#;
+/// Lifetime of the servers in seconds: shorter than the build, longer than the tests on them.
+const LIFETIME: &str = "3";
+
+fn stand_in(path: &Path, body: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, format!("#!/usr/bin/env bash\n{body}")).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Lays out the scratch tree.
+fn tree() -> tempfile::TempDir {
+    let scratch = tempfile::tempdir().unwrap();
+    let runner: PathBuf = scratch.path().join("tests/run");
+    fs::create_dir_all(runner.parent().unwrap()).unwrap();
+    fs::copy(root().join("tests/run"), runner).unwrap();
+    stand_in(&scratch.path().join("bin/cargo"), CARGO);
+    stand_in(&scratch.path().join("tests/stack"), STACK);
+    for tool in ["python3", "node", "java", "mvn", "wget2", "kcat", "openssl", "perl", "make", "faketime"] {
+        stand_in(&scratch.path().join("bin").join(tool), "");
+    }
+    for check in ["tests/corpora/fetch", "tests/chaos/run", "crates/url/tests/differential/run"] {
+        stand_in(&scratch.path().join(check), "");
+    }
+    for counted in ["tests/deployment/check", "tests/monitoring/check"] {
+        stand_in(&scratch.path().join(counted), "echo '1 passed'\n");
+    }
+    scratch
+}
+
+fn run(scratch: &Path, stack_seconds: &str) -> Output {
+    let tools = format!("{}:/usr/local/bin:/usr/bin:/bin", scratch.join("bin").display());
+    Command::new(scratch.join("tests/run"))
+        .current_dir(scratch)
+        .env("PATH", tools)
+        .env("HOME", scratch)
+        .env("ORBWEAVER_NO_INSTALL", "1")
+        .env("ORBWEAVER_STACK_SECONDS", stack_seconds)
+        .env_remove("ORBWEAVER_WITHOUT_SERVERS")
+        .env_remove("ORBWEAVER_WITHOUT_CORPORA")
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn servers_outlive_a_build_that_takes_longer_than_they_live() {
+    let scratch = tree();
+    let ended = run(scratch.path(), LIFETIME);
+    let said = String::from_utf8_lossy(&ended.stdout);
+    assert!(ended.status.success(), "{said}\n{}", String::from_utf8_lossy(&ended.stderr));
+    assert!(said.trim_end().ends_with(" 0 failed"), "{said}");
+    assert!(said.contains("2 passed"), "the tests on servers did not run:\n{said}");
+    assert!(scratch.path().join("down").exists(), "the servers were not stopped");
+}
+
+#[test]
+fn each_step_prints_its_seconds() {
+    let scratch = tree();
+    let said = String::from_utf8(run(scratch.path(), LIFETIME).stdout).unwrap();
+    let steps: Vec<_> = said.lines().filter_map(|line| line.strip_prefix("== ")).collect();
+    assert!(steps.len() > 10, "{said}");
+    for step in steps {
+        let seconds = |line: &str| line.starts_with("-- ") && line.ends_with(&format!(" s: {step}"));
+        assert!(said.lines().any(seconds), "{step} has no seconds:\n{said}");
+    }
+    assert!(said.contains(" s: servers' files"), "{said}");
+}
+
+#[test]
+fn a_test_that_fails_on_servers_fails_the_run() {
+    let scratch = tree();
+    // The servers end at once.
+    let ended = run(scratch.path(), "0");
+    assert!(!ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
+}
