@@ -20,7 +20,7 @@
 //! | `client` | settings of commands that are not services |
 //! | `service` | interface between a service and its process |
 //! | `prepare` | settings of the components (pure) |
-//! | `run`, `signals`, `panics` | the process lifecycle |
+//! | `run`, `signals` | the process lifecycle |
 //! | `connect`, `session` | connections to log and store, and availability checks; check of the session timeout |
 //! | `clock`, `clock_difference` | detection of wall-clock steps; comparison with the clocks of others at the start |
 //! | `pins` | check of the settings that crawls pin |
@@ -38,7 +38,6 @@ mod exit;
 mod health;
 mod http;
 mod logging;
-mod panics;
 mod pins;
 mod prepare;
 mod readiness;

@@ -7,11 +7,11 @@ use std::{
     time::Duration,
 };
 
-use orbweaver_stage::{SystemClock, Trials, metrics::Metrics};
+use orbweaver_stage::{SystemClock, Trials, metrics::Metrics, panics};
 use orbweaver_store::StoreMetrics;
 use prometheus::{Registry, process_collector::ProcessCollector};
 use tokio::{
-    sync::mpsc::UnboundedReceiver,
+    sync::mpsc::{UnboundedReceiver, unbounded_channel},
     task::JoinHandle,
     time::{Instant, sleep_until, timeout},
 };
@@ -23,7 +23,7 @@ use crate::{
     configuration::{Fault, Inputs, Settings, effective, listed},
     connect::{self, Connected},
     health::Health,
-    http, logging, panics, pins,
+    http, logging, pins,
     prepare::{Prepared, prepare},
     readiness,
     session::{self, Fence},
@@ -91,7 +91,10 @@ fn complain(service: crate::ServiceId, faults: &[Fault], json: bool) {
 
 /// Starts the runtime and runs the service. An error means that it could not start.
 fn begin<S: Service>(prepared: Prepared<S>) -> Result<End, String> {
-    let panics = panics::listen();
+    let (panicked, panics) = unbounded_channel();
+    panics::listen(move || {
+        let _ = panicked.send(());
+    });
     let threads = prepared.settings.count("runtime.worker_threads").map_err(|fault| fault.to_string())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
@@ -104,7 +107,7 @@ fn begin<S: Service>(prepared: Prepared<S>) -> Result<End, String> {
 }
 
 /// Runs the process from the first probe to the last.
-async fn live<S: Service>(prepared: Prepared<S>, panics: UnboundedReceiver<String>) -> Result<End, String> {
+async fn live<S: Service>(prepared: Prepared<S>, panics: UnboundedReceiver<()>) -> Result<End, String> {
     let Prepared { settings, service, kafka, cql, runner } = prepared;
     let signals = Signals::listen().map_err(|error| format!("signals cannot be received: {error}"))?;
     tracing::info!(
@@ -214,7 +217,7 @@ impl Ending {
         self,
         mut work: JoinHandle<Result<(), ServiceError>>,
         mut signals: Signals,
-        mut panics: UnboundedReceiver<String>,
+        mut panics: UnboundedReceiver<()>,
     ) -> End {
         let mut deadline: Option<Instant> = None;
         let mut clock_stays_set = std::pin::pin!(clock::stays_set());

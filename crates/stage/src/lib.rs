@@ -34,7 +34,7 @@
 //! | [`completion`] | completion of a crawl (docs/protocol.md#completion) |
 //! | [`retention`] | deletion of complete records (docs/protocol.md#offsets) |
 //! | [`metrics`], `metered`, `sample` | metrics; CPU time by service; periodically sampled values |
-//! | [`panics`] | panics that are handled where they occur |
+//! | [`panics`] | the panic hook; panics that are handled where they occur |
 //! | `trials` | one quarantined record at a time per process, while all its stages are quiet (pure) |
 //! | `pulse` | state of the loop and its open partitions, for the health checks of the process |
 

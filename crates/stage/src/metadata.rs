@@ -50,7 +50,8 @@ pub(crate) struct Metadata {
     /// Set by a crashing process while `trying` is in flight.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) crashed: bool,
-    /// `trying` was kept from an earlier start: the stage has not received it since its last end was counted.
+    /// The end of the process counts nothing against `trying`: the stage has not received it since its last end was
+    /// counted, or it is not alone in the process.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) untried: bool,
     /// Records that were being restored or tailed when the process crashed. Stored with the first topic of the group.

@@ -6,7 +6,7 @@
 use std::{
     any::Any,
     cell::Cell,
-    panic::{AssertUnwindSafe, catch_unwind},
+    panic::{AssertUnwindSafe, catch_unwind, set_hook},
     pin::Pin,
     task::{Context, Poll},
 };
@@ -19,6 +19,23 @@ thread_local! {
 
 /// Payload of a panic.
 pub type Thrown = Box<dyn Any + Send>;
+
+/// Installs the panic hook of the process, which logs panics, and calls `report` for one that is not caught by
+/// [`catch`] or [`Caught`]: it is a defect that ends the process.
+pub fn listen(report: impl Fn() + Send + Sync + 'static) {
+    set_hook(Box::new(move |info| {
+        let payload = info.payload();
+        let message = payload.downcast_ref::<&str>().copied().map(str::to_owned);
+        let message = message.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();
+        let place = info.location().map(ToString::to_string).unwrap_or_default();
+        if are_caught() {
+            tracing::error!(place, message, "a panic; it was caught, and the process continues");
+        } else {
+            tracing::error!(place, message, "a panic; the process ends");
+            report();
+        }
+    }));
+}
 
 /// Returns `true` if a panic on this thread would now be caught by [`catch`] or [`Caught`].
 #[must_use]

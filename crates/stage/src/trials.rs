@@ -10,8 +10,9 @@ use std::{
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Maximum time for which a trial waits for records in flight in other stages. Then it runs, and does not count.
-const QUIET_WITHIN: Duration = Duration::from_secs(60);
+/// Maximum time for which a trial waits for records in flight in other stages. Then it runs, and does not count. Longer
+/// than a lease: every dispatch that a fetcher holds has ended by then.
+const QUIET_WITHIN: Duration = Duration::from_secs(150);
 
 /// The stages of a process, which try one record at a time between them. Cheap to clone; clones share the state.
 #[derive(Debug, Clone, Default)]

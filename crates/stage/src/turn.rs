@@ -136,7 +136,7 @@ pub(crate) struct Turns<S: Stage> {
     ticked_at: Instant,
     turns_without_poll: u32,
     completed: u64,
-    /// Whether the budget was full in the last loop iteration, and whether records were quarantined.
+    /// Whether the budget was full in the last loop iteration, and whether a quarantine or a trial held records back.
     pub(crate) pressure: (bool, bool),
     /// Topic-partition of the last record delivered from quarantine.
     pub(crate) fed: Option<TopicPartition>,

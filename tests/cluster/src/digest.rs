@@ -4,7 +4,7 @@ use std::fmt;
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
-/// Digest of a sequence of texts, such as links or words: two different sequences differ in it.
+/// Digest of a sequence of texts, such as links or words: it differs for different sequences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Digest {
     /// Number of texts.

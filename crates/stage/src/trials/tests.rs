@@ -73,7 +73,7 @@ fn what_is_held_back_by_a_trial_precedes_the_next_one() {
 }
 
 #[test]
-fn a_trial_beside_a_stage_that_does_not_become_quiet_runs_after_a_minute_and_does_not_count() {
+fn a_trial_beside_a_stage_that_does_not_become_quiet_runs_at_last_and_does_not_count() {
     let (mut arbiter, [first, second], now) = stages();
     arbiter.settle(second, Activity::Opening, false);
     assert_eq!(arbiter.begin(first, now), None);

@@ -142,7 +142,7 @@ impl PartitionFrontier {
         turn.out.push(Decision::End { fingerprint, depth, ends, completes });
     }
 
-    /// Handles an expired lease: its URL is queued with as many attempts as before (docs/protocol.md#attempts), unless
+    /// Handles an expired lease: its URL is queued with the same number of attempts (docs/protocol.md#attempts), unless
     /// it is stuck. A lost dispatch is counted in the record of the URL, which survives this process.
     pub(super) fn expire(&mut self, lease: &Lease, turn: &mut Turn<'_>) -> Result<(), IndexError> {
         let Some(Active { place, busy }) = self.active.remove(&lease.fingerprint) else { return Ok(()) };
@@ -172,7 +172,7 @@ impl PartitionFrontier {
     /// and with it completion, indefinitely. It therefore ends with the outcome `gone: stuck`, and its record is kept
     /// for a replay.
     fn give_up(&mut self, place: Place, mut waiting: Box<Waiting>, turn: &mut Turn<'_>) {
-        // A replay begins with as many dispatches.
+        // A replayed URL begins with no lost dispatches.
         waiting.lost = 0;
         let fingerprint = waiting.fingerprint;
         let dispatch = dispatched(&waiting, self.next_id(), false, turn.now);

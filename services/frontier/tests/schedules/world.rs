@@ -262,7 +262,7 @@ impl World {
             }
             Decision::GiveUp { outcome, waiting, origin, .. } => {
                 assert_eq!((waiting.fingerprint, waiting.depth), (outcome.fingerprint, outcome.depth));
-                assert_eq!(waiting.lost, 0, "a replay begins with as many dispatches");
+                assert_eq!(waiting.lost, 0, "a replayed URL begins with no lost dispatches");
                 self.given_up.push(waiting.url);
                 let Outcome { fingerprint, depth, .. } = *outcome;
                 self.ask(fingerprint, depth);
@@ -277,7 +277,7 @@ impl World {
         let admitted = self.records.iter().filter_map(|(_, waiting)| waiting.as_ref().ok());
         let Some(mut again) = admitted.rev().nth(usize::from(back % 8)).cloned() else { return };
         // As normalizer-dedup admits it.
-        (again.failures, again.blocks, again.not_before_ms, again.written_at_ms) = (0, 0, 0, 0);
+        (again.failures, again.blocks, again.lost, again.not_before_ms, again.written_at_ms) = (0, 0, 0, 0, 0);
         again.depth = match back / 8 % 3 {
             0 => again.depth,
             1 => again.depth.saturating_sub(1),

@@ -44,9 +44,9 @@ pub(super) fn accepted(given: &[String]) -> Result<Vec<String>, Failure> {
     Ok(given.iter().map(absolute).collect())
 }
 
-/// Returns `true` if the value of an entry was not stored.
-pub(super) fn is_incomplete(entries: &[String]) -> bool {
-    entries.iter().any(|entry| entry.split_once(':').is_some_and(|(_, value)| value.trim() == NOT_STORED))
+/// Returns `true` if an entry is a secret outside of a file, with or without its value, as earlier versions stored it.
+pub(super) fn has_secrets(entries: &[String]) -> bool {
+    exposed(entries).next().is_some()
 }
 
 /// Returns the names of the secrets among the entries that are not in a file.
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crawl_of_an_earlier_version_with_a_secret_that_was_not_stored_is_resumed_with_a_file() {
+    fn a_crawl_of_an_earlier_version_with_a_secret_is_resumed_with_a_file_whether_its_value_was_stored_or_not() {
         let dir = tempfile::tempdir().unwrap();
         let (state, file) = (dir.path(), dir.path().join("headers"));
         std::fs::write(&file, "Authorization: Bearer hunter2\nX-Team: search\n").unwrap();
@@ -162,7 +162,13 @@ mod tests {
         assert!(missing.code() == 64 && message.contains("`Authorization`") && message.contains("@FILE"), "{message}");
         let headers = [("Authorization", "Bearer hunter2"), ("X-Team", "search")];
         let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        assert_eq!(resumed(state, &["--header", &format!("@{}", file.display())]).unwrap(), headers);
+        let option = format!("@{}", file.display());
+        assert_eq!(resumed(state, &["--header", &option]).unwrap(), headers);
+        settings.header = vec!["Authorization: Bearer hunter2".to_owned()];
+        settings.write(state).unwrap();
+        assert_eq!(resumed(state, &["--header", &option]).unwrap(), headers);
+        let stored = std::fs::read_to_string(state.join("crawl.json")).unwrap();
+        assert!(!stored.contains("hunter2") && stored.contains(&option), "{stored}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use orbweaver_normalizer_dedup::{LinkEnd, NormalizerDedup, Tally};
 use orbweaver_stage::{
     Clock as _, Limits, NoEffects, NoJobs, Perform, Runner, RunnerConfig, Stage, SystemClock, Trials, Worker,
     metrics::Metrics,
+    panics,
     retention::{Expiring, Retention},
 };
 use orbweaver_store::{FjallOptions, FjallStore, Store, StoreError, StoreWriter};
@@ -105,6 +106,13 @@ impl Pipeline {
             running: vec![],
             failures: mpsc::unbounded_channel(),
         })
+    }
+
+    /// Installs the panic hook. A panic that is not caught, such as that of a job, ends all services: otherwise the
+    /// record would be in flight until the watchdog ends the crawl, and no crash would be counted.
+    pub fn report_panics(&self) {
+        let trials = self.trials.clone();
+        panics::listen(move || trials.report_panic());
     }
 
     /// Starts all services.

@@ -50,6 +50,7 @@ async fn crawl(args: &CrawlArgs, mut prepared: Prepared) -> Result<(), Failure> 
     // A program that replaced itself with this one, as `cargo run` does, has already used CPU time of this process.
     let (begun, used) = (std::time::Instant::now(), usage::cpu_time());
     let mut pipeline = Pipeline::open(&prepared).await?;
+    pipeline.report_panics();
     definition::ensure(&*pipeline.log, &prepared.settings, clock.now()).await?;
     if !prepared.settings.seeded {
         seed(args, &mut prepared, &pipeline.log).await?;

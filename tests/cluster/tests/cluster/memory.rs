@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 const PATIENCE: Duration = Duration::from_secs(1800);
 /// Duration of an outage.
 const AWAY: Duration = Duration::from_secs(60);
-/// Requests of an undisturbed crawl: each of the 128 hosts has a robots.txt and two pages, the first one a start page.
+/// Requests of an undisturbed crawl: a robots.txt and two pages of each of the 128 hosts, and the start page.
 const REQUESTS: u64 = 128 * 3 + 1;
 /// The broker and the store, each with the number of requests after which it becomes unavailable.
 const OUTAGES: [(&str, u64); 2] = [("1", 160), ("cql", 250)];
