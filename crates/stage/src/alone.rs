@@ -117,13 +117,13 @@ impl<S: Stage> Turns<S> {
         if self.alone.values().any(|alone| alone.given.is_some()) || !self.is_idle() {
             return Ok(());
         }
-        self.trial.end();
         let now = Instant::now();
-        let over = self.alone.iter().find(|(_, alone)| alone.is_over(now)).map(|(&place, _)| place);
-        if let Some(place) = over
-            && self.trial.enter(Work::Records)
-        {
-            return self.end_quarantine(place);
+        self.trial.complete(now);
+        if let Some(place) = self.alone.iter().find(|(_, alone)| alone.is_over(now)).map(|(&place, _)| place) {
+            self.trial.end();
+            if self.trial.enter(Work::Records) {
+                return self.end_quarantine(place);
+            }
         }
         let Some(place) = self.next_alone(now) else {
             self.trial.withdraw();

@@ -13,6 +13,9 @@ use tokio_util::sync::CancellationToken;
 /// Maximum time for which a trial waits for records in flight in other stages. Then it runs, and does not count. Longer
 /// than a lease: every dispatch that a fetcher holds has ended by then.
 const QUIET_WITHIN: Duration = Duration::from_secs(150);
+/// Time for which a stage tries one record after another before it releases its permit: each hand-over pauses all
+/// stages, which takes a few of their ticks.
+const TURN: Duration = Duration::from_millis(500);
 
 /// The stages of a process, which try one record at a time between them. Cheap to clone; clones share the state.
 #[derive(Debug, Clone, Default)]
@@ -71,8 +74,8 @@ pub(crate) struct Trial {
     /// Whether a trial was wanted or running at the end of the last loop iteration; the topic-partitions are then
     /// paused.
     held: bool,
-    /// Whether this stage has the permit.
-    running: bool,
+    /// The permit, and the time since which this stage has it.
+    running: Option<(Permit, Instant)>,
     /// Whether the stage has requested a refresh during its trial.
     reads_tails: bool,
 }
@@ -80,20 +83,29 @@ pub(crate) struct Trial {
 impl Trial {
     pub(crate) fn new(trials: &Trials) -> Self {
         let id = trials.arbiter().join();
-        Self { trials: trials.clone(), id, held: false, running: false, reads_tails: false }
+        Self { trials: trials.clone(), id, held: false, running: None, reads_tails: false }
     }
 
-    /// Returns the permit to try a record if no other stage has it and all are quiet. Otherwise this stage is queued,
-    /// all stages hold back new work, and the next call checks again.
+    /// Returns the permit to try a record if this stage has it, or if no other stage does and all are quiet. Otherwise
+    /// this stage is queued, all stages hold back new work, and the next call checks again.
     pub(crate) fn begin(&mut self, now: Instant) -> Option<Permit> {
-        let permit = self.trials.arbiter().begin(self.id, now);
-        self.running = permit.is_some();
-        permit
+        if self.running.is_none() {
+            self.running = self.trials.arbiter().begin(self.id, now).map(|permit| (permit, now));
+        }
+        self.running.map(|(permit, _)| permit)
     }
 
-    /// Releases the permit: the trial is over, or did not start.
+    /// Ends the trial of one record. The permit is kept for the next one until the turn of this stage is over.
+    pub(crate) fn complete(&mut self, now: Instant) {
+        self.reads_tails = false;
+        if self.running.is_some_and(|(_, since)| now >= since + TURN) {
+            self.end();
+        }
+    }
+
+    /// Releases the permit.
     pub(crate) fn end(&mut self) {
-        if std::mem::take(&mut self.running) {
+        if self.running.take().is_some() {
             self.reads_tails = false;
             self.trials.arbiter().end(self.id);
         }
@@ -115,7 +127,7 @@ impl Trial {
 
     /// Notes that the stage has requested a refresh of its tails.
     pub(crate) fn needs_tails(&mut self) {
-        self.reads_tails = self.running;
+        self.reads_tails = self.running.is_some();
     }
 
     /// Reports the activity at the end of a loop iteration, and whether work waits for [`Self::enter`].

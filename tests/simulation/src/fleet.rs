@@ -382,11 +382,15 @@ impl Fleet {
             match (&mut running.task).await {
                 Ok(Ok(())) => ended.is_fault = !stopped,
                 Ok(Err(error)) => {
-                    ended.is_fault = matches!(
-                        error,
-                        StageError::Halted { .. } | StageError::Stalled { .. } | StageError::Panicked { .. }
-                    );
-                    ended.error = Some(error.to_string());
+                    let text = error.to_string();
+                    // While its commits are refused, a frozen process that is shut down does not learn what it still owns.
+                    let gave_up = stopped && text.ends_with("could verify its ownership");
+                    ended.is_fault = !gave_up
+                        && matches!(
+                            error,
+                            StageError::Halted { .. } | StageError::Stalled { .. } | StageError::Panicked { .. }
+                        );
+                    ended.error = Some(text);
                 }
                 Err(panicked) => {
                     ended.is_fault = true;

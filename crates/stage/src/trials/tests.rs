@@ -29,6 +29,20 @@ fn stages_have_the_permit_in_the_order_of_the_queue_and_one_that_leaves_blocks_n
 }
 
 #[test]
+fn a_stage_tries_records_in_a_row_until_its_turn_is_over() {
+    let trials = Trials::default();
+    let [mut first, mut second] = [(); 2].map(|()| Trial::new(&trials));
+    let now = Instant::now();
+    assert_eq!(first.begin(now), Some(Permit::Counts));
+    first.complete(now + TURN / 2);
+    assert_eq!(first.begin(now + TURN / 2), Some(Permit::Counts));
+    assert_eq!(second.begin(now + TURN / 2), None);
+    first.complete(now + TURN);
+    assert_eq!(first.begin(now + TURN), None, "the other is next");
+    assert_eq!(second.begin(now + TURN), Some(Permit::Counts));
+}
+
+#[test]
 fn a_trial_waits_until_every_other_stage_has_paused_and_has_nothing_in_flight() {
     let trials = Trials::default();
     let [mut first, mut second] = [(); 2].map(|()| Trial::new(&trials));

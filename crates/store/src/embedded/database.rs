@@ -107,7 +107,13 @@ impl Tables {
             .worker_threads(WORKER_THREADS)
             .max_cached_files(Some(OPEN_FILES))
             .max_journaling_size(JOURNAL_BYTES);
-        let opening = |error| failed("opening", dir, &error);
+        let opening = |error: fjall::Error| {
+            // It may be a failed sync, and that of a later opening would succeed.
+            if matches!(error, fjall::Error::Io(_) | fjall::Error::Storage(fjall::LsmError::Io(_))) {
+                mark::set(dir, &error.to_string());
+            }
+            failed("opening", dir, &error)
+        };
         let opening_io = |error| opening(fjall::Error::Io(error));
         let marked = mark::is_set(dir).map_err(opening_io)?;
         if marked {

@@ -1,10 +1,11 @@
-//! Mark of a store after a failed write or sync.
+//! Mark of a store after a failed write, sync or opening.
 //!
 //! After a failed sync the system may take pages as written that the disk does not have: they are read, a later sync of
 //! them succeeds, and a power cut loses them and all that was appended behind them. fjall does not report each failed
-//! sync of its journals (that of its worker looks like any failure, that of closing is only logged). Therefore any
-//! failed write or sync marks the store, and an opening that finds the mark writes the journals again before fjall reads
-//! them. All other files are synced before anything refers to them, and abandoned if that fails.
+//! sync of its journals (those of its worker and of an opening look like any failure, that of closing is only logged).
+//! Therefore any failed write, sync or opening marks the store, and an opening that finds the mark writes the journals
+//! again before fjall reads them. All other files are synced before anything refers to them, and abandoned if that
+//! fails.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
@@ -29,7 +30,7 @@ pub(super) fn set(dir: &Path, reason: &str) {
     }
 }
 
-/// Returns whether a write or sync failed since the store was last opened.
+/// Returns whether a write, a sync or an opening failed since the store was last opened.
 pub(super) fn is_set(dir: &Path) -> io::Result<bool> {
     dir.join(NAME).try_exists()
 }
@@ -167,6 +168,21 @@ mod tests {
         assert!(!written_again(), "the mark is gone");
         let store = open(dir.path());
         assert_eq!(store.links(links(1).fingerprint).await.unwrap(), Some(links(1)));
+    }
+
+    #[test]
+    fn a_store_that_could_not_be_opened_is_marked_until_it_can() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(open(dir.path()));
+        let (keyspaces, aside) = (dir.path().join("keyspaces"), dir.path().join("aside"));
+        fs::rename(&keyspaces, &aside).unwrap();
+        File::create(&keyspaces).unwrap();
+        assert!(FjallStore::open(dir.path(), FjallOptions::default()).is_err());
+        assert!(is_set(dir.path()).unwrap(), "the sync of its journal may have failed");
+        fs::remove_file(&keyspaces).unwrap();
+        fs::rename(&aside, &keyspaces).unwrap();
+        drop(open(dir.path()));
+        assert!(!is_set(dir.path()).unwrap());
     }
 
     #[test]

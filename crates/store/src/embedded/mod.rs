@@ -111,7 +111,8 @@ impl Shared {
         self.with_tables(|tables| self.synced(tables.sync()))
     }
 
-    /// Handles the result of a sync. If fjall only reports an earlier failure, the next write reopens the database.
+    /// Handles the result of a sync. If fjall only reports an earlier failure, the next write fails too, and the one
+    /// after it reopens the database.
     fn synced(&self, result: fjall::Result<()>) -> Result<(), StoreError> {
         result.map_err(|error| {
             mark::set(&self.dir, &error.to_string());

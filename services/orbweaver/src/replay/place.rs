@@ -65,6 +65,15 @@ impl Place {
         }
     }
 
+    /// Makes everything durable that was written. Brokers have it.
+    pub(super) fn flush(&self) -> Result<(), Failure> {
+        match self {
+            Self::Folder(log) => tokio::task::block_in_place(|| log.flush()).map_err(failed),
+            #[cfg(feature = "cluster")]
+            Self::Brokers(_) => Ok(()),
+        }
+    }
+
     /// Removes the topics from the brokers. A log in a directory is removed with the directory.
     pub(super) async fn remove(&self) -> Result<(), Failure> {
         match self {

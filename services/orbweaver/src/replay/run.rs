@@ -87,8 +87,9 @@ async fn replay(args: &ReplayArgs) -> Result<Report, Failure> {
         state.read_back(&truth).await.map_err(failed)?;
     }
     let report = run_on(args, &state, plan, &truth).await;
-    state.end().await?;
-    report
+    let ended = state.end().await;
+    // The first failure is the cause.
+    report.and_then(|report| ended.map(|()| report))
 }
 
 async fn run_on(args: &ReplayArgs, state: &State, plan: Plan, truth: &Arc<Truth>) -> Result<Report, Failure> {

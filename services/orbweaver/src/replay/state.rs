@@ -130,9 +130,10 @@ impl State {
         self.folder.join(format!("seen-{instance}"))
     }
 
-    /// Removes the topics of a replay in a temporary directory, which no later run can resume.
+    /// Removes the topics of a replay in a temporary directory, which no later run can resume, and makes any other
+    /// durable.
     pub(super) async fn end(&self) -> Result<(), Failure> {
-        if self.temporary { self.place.remove().await } else { Ok(()) }
+        if self.temporary { self.place.remove().await } else { self.place.flush() }
     }
 
     /// Returns the disk space of all indexes and, if it is on this machine, of `crawl.seen`, in bytes.
