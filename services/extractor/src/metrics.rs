@@ -12,7 +12,8 @@ pub const PENDING: &str = "orbweaver_extractor_pending_pages";
 /// Bytes of pages being extracted and of their results that are not durable. Alert: at `extractor.memory` for minutes
 /// while log and store are available: pages wait for memory, not for threads.
 pub const MEMORY: &str = "orbweaver_extractor_memory_bytes";
-/// CPU-bound time per pass over a page, mostly the only one, from its record to the resulting records. Alert: a 99th percentile above one second.
+/// CPU-bound time per pass over a page (almost all take one), from its record to the resulting records. Alert: a 99th
+/// percentile above one second.
 pub const SECONDS: &str = "orbweaver_extractor_page_seconds";
 /// Bytes of decoded bodies. Alert: none; with the seconds it gives the throughput.
 pub const BODY_BYTES: &str = "orbweaver_extractor_body_bytes_total";

@@ -383,7 +383,7 @@ impl Fleet {
                 Ok(Ok(())) => ended.is_fault = !stopped,
                 Ok(Err(error)) => {
                     let text = error.to_string();
-                    // While its commits are refused, a frozen process that is shut down does not learn what it still owns.
+                    // A frozen process whose commits are refused does not learn what it owns before it is shut down.
                     let gave_up = stopped && text.ends_with("could verify its ownership");
                     ended.is_fault = !gave_up
                         && matches!(

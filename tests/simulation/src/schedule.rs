@@ -39,8 +39,8 @@ const WITHIN_MS: u64 = 4 * 3_600_000;
 const SWEEP_EVERY: Duration = Duration::from_secs(15);
 /// Default `min.compaction.lag.ms`; longer than any failover.
 const COMPACTION_LAG_MS: Millis = 120_000;
-/// Default `delete.retention.ms`; longer than any on-disk index lags behind.
-const TOMBSTONES_KEPT_MS: Millis = 24 * 3_600_000;
+/// `delete.retention.ms`, shorter than by default (a day), so that tombstones go within a schedule.
+const TOMBSTONES_KEPT_MS: Millis = 3_600_000;
 
 /// Parameters of a schedule. Tests change those that matter to them.
 #[derive(Debug, Clone)]
@@ -91,6 +91,7 @@ impl Scenario {
         let revisions = Revision::draw(&mut random.split("revisions"), &web);
         let record_limit = limit(&mut random.split("record limit"), &mut web);
         settings.record_limit = record_limit;
+        settings.pass_links = random.split("pass links").pick(&[1, 3, settings.pass_links, settings.pass_links]);
         let (max_pages, revisions) = cap(&mut random.split("cap"), &web, revisions);
         let weather = random.split("weather").pick(&[Weather::Fair, Weather::Rough]);
         Self {

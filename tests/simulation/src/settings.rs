@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use orbweaver_extractor::ExtractorConfig;
+use orbweaver_extractor::{ExtractOptions, ExtractorConfig};
 use orbweaver_fetcher::FetcherConfig;
 use orbweaver_frontier::FrontierConfig;
 use orbweaver_log::RECORD_LIMIT;
@@ -71,6 +71,8 @@ pub struct Settings {
     pub budget: usize,
     /// Largest record that the services write, in bytes.
     pub record_limit: usize,
+    /// Number of links that the extractor takes in one pass over a page; by default as shipped.
+    pub pass_links: usize,
     /// Inactivity after which a process verifies that it still owns its partitions.
     pub frozen_after: Duration,
     interval_ms: u64,
@@ -87,6 +89,7 @@ impl Settings {
             processes: std::array::from_fn(|_| random.between(1, 3)),
             max_attempts: FrontierConfig::default().max_attempts,
             record_limit: RECORD_LIMIT,
+            pass_links: ExtractOptions::default().pass_links,
             frozen_after: RunnerConfig::default().frozen_after,
             interval_ms,
             max_delay_ms: random.pick(&[200, 1000, 1000, 3000]),
@@ -143,7 +146,10 @@ impl Settings {
     }
 
     pub(crate) fn extractor(&self) -> ExtractorConfig {
-        ExtractorConfig { threads: 1, batch_pages: 2, record_limit: self.record_limit, ..ExtractorConfig::default() }
+        let (pass_links, max_links) = (self.pass_links, self.pass_links);
+        let options = ExtractOptions { pass_links, max_links, ..ExtractOptions::default() };
+        let record_limit = self.record_limit;
+        ExtractorConfig { threads: 1, batch_pages: 2, record_limit, options, ..ExtractorConfig::default() }
     }
 
     pub(crate) fn runner(&self, service: Service) -> RunnerConfig {

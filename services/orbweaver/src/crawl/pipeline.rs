@@ -28,9 +28,10 @@ use crate::{
 /// Partitions per topic. Few are enough for a crawl of many sites to keep two cores busy; more only cost open files.
 const PARTITIONS: Partition = 4;
 
-/// Memory for bodies being fetched, and as much again for pages being extracted, in bytes. All services share one
-/// process.
-const WORK_MEMORY: usize = 64 << 20;
+/// Memory for bodies being fetched, in bytes. All services share one process.
+const BODY_MEMORY: usize = 32 << 20;
+/// Memory for pages being extracted, in bytes.
+const PAGE_MEMORY: usize = 48 << 20;
 /// Bytes of records in flight per service.
 const RECORD_MEMORY: usize = 16 << 20;
 
@@ -215,7 +216,7 @@ impl Pipeline {
             user_agent: settings.user_agent.clone(),
             headers: headers::read(&settings.header)?,
             concurrency: settings.concurrency.into(),
-            body_memory: WORK_MEMORY,
+            body_memory: BODY_MEMORY,
             ignore_robots: settings.ignore_robots,
             allow_private: settings.allow_private,
             default_interval_ms: settings.rate.interval_ms(),
@@ -243,7 +244,7 @@ impl Pipeline {
             ..ExtractOptions::default()
         };
         let record_limit = self.log.record_limit();
-        let config = ExtractorConfig { options, record_limit, memory: WORK_MEMORY, ..ExtractorConfig::default() };
+        let config = ExtractorConfig { options, record_limit, memory: PAGE_MEMORY, ..ExtractorConfig::default() };
         let metrics = ExtractorMetrics::register(&self.registry).map_err(failed)?;
         let worker = BlockingWorker::new(config.clone(), metrics.clone(), tokio::runtime::Handle::current())
             .with_meter(self.metrics.cpu("extractor"));
