@@ -1,8 +1,9 @@
-//! The workarounds for two librdkafka bugs, which are applied in the build (`librdkafka/orbweaver_librdkafka.h`).
+//! The workarounds for three librdkafka bugs, which are applied in the build (`librdkafka/orbweaver_librdkafka.h`).
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
 use std::{
+    path::PathBuf,
     sync::atomic::{AtomicU64, Ordering},
     time::{Duration, Instant},
 };
@@ -10,6 +11,7 @@ use std::{
 use rdkafka::{
     ClientConfig, ClientContext, Statistics,
     config::FromClientConfigAndContext as _,
+    consumer::BaseConsumer,
     mocking::MockCluster,
     producer::{BaseRecord, DeliveryResult, Producer as _, ProducerContext, ThreadedProducer},
 };
@@ -30,7 +32,7 @@ fn librdkafka_is_built_with_memory_that_is_filled() {
 fn another_librdkafka_is_asked_whether_it_still_needs_that() {
     let (_, version) = rdkafka::util::get_rdkafka_version();
     let todo =
-        "are its issues 5280 and 2565 fixed? Then remove crates/log/librdkafka and its lines in `.cargo/config.toml`";
+        "are its issues 5280 and 2565 fixed, and do its waits go by a monotonic clock? Then remove crates/log/librdkafka and its lines in `.cargo/config.toml`";
     assert_eq!(version, "2.12.1", "{todo}");
 }
 
@@ -98,4 +100,35 @@ async fn a_producer_that_waits_for_an_acknowledgement_wakes_up_once_a_millisecon
     let (wakeups, elapsed_ms) = (wakeups(), begun.elapsed().as_millis());
     // Two threads, one of them for the broker, and as many wake-ups again for other causes.
     assert!(u128::from(wakeups) < 4 * elapsed_ms, "{wakeups} wake-ups in {elapsed_ms} ms");
+}
+
+/// Returns the path of the library that sets the clock of a process (Debian package `faketime`), if installed.
+fn faketime() -> Option<PathBuf> {
+    let folders = std::fs::read_dir("/usr/lib").ok()?.chain(std::fs::read_dir("/usr/local/lib").ok()?);
+    let libraries = folders.flatten().map(|folder| folder.path().join("faketime/libfaketimeMT.so.1"));
+    libraries.into_iter().find(|library| library.exists())
+}
+
+#[test]
+#[ignore = "a child process of the next test"]
+fn a_consumer_without_brokers_polls_for_a_tenth_of_a_second() {
+    let consumer: BaseConsumer = ClientConfig::new().set("group.id", "nobody").create().unwrap();
+    assert!(consumer.poll(Duration::from_millis(100)).is_none());
+}
+
+#[tokio::test]
+async fn a_wait_ends_in_time_although_the_system_clock_is_set() {
+    let Some(library) = faketime() else {
+        eprintln!("skipped: libfaketime is missing (Debian package faketime)");
+        return;
+    };
+    // The library shifts the clock that librdkafka reads, but not that of the wait, as if the clock was set in between.
+    for shift in ["+1h", "-1h"] {
+        let mut child = tokio::process::Command::new(std::env::current_exe().unwrap());
+        child.args(["--ignored", "--exact", "a_consumer_without_brokers_polls_for_a_tenth_of_a_second"]);
+        child.env("LD_PRELOAD", &library).env("FAKETIME", shift).env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        let ended = tokio::time::timeout(Duration::from_secs(60), child.kill_on_drop(true).status()).await;
+        let status = ended.unwrap_or_else(|_| panic!("with the clock at {shift} it still waits")).unwrap();
+        assert!(status.success(), "with the clock at {shift}: {status}");
+    }
 }

@@ -57,6 +57,7 @@ mod metered;
 pub mod metrics;
 mod no_work;
 pub mod panics;
+mod patience;
 mod position;
 mod pressure;
 mod pulse;

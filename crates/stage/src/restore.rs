@@ -17,6 +17,7 @@ use crate::{
     claim::{claim, is_claim},
     metadata::{Crasher, Metadata, is_condemned},
     panics::Caught,
+    patience::Patience,
 };
 
 /// Maximum wait per read of a replay.
@@ -221,11 +222,11 @@ impl Opener {
             return Ok(());
         }
         let mut reader = self.log.reader(place, from).await?;
-        let mut moved_at = Instant::now();
+        let mut patience = Patience::new(Instant::now());
         while reader.position() < end {
             let mut records = reader.read(READ_WAIT).await?;
             if records.is_empty() {
-                if moved_at.elapsed() > self.patience {
+                if patience.exceeds(self.patience, Instant::now()) {
                     let (position, seconds) = (reader.position(), self.patience.as_secs());
                     return Err(self.halt(format!(
                         "{place}: no record could be restored between {position} and {end} for {seconds} s"
@@ -233,7 +234,7 @@ impl Opener {
                 }
                 continue;
             }
-            moved_at = Instant::now();
+            patience.moved(Instant::now());
             records.retain(|record| {
                 let condemned = is_condemned(&self.crashers, record.place, record.offset);
                 record.offset < end && !is_claim(record) && !condemned
@@ -266,7 +267,7 @@ impl Opener {
             return Ok(reason);
         }
         let mut reader = self.log.reader(place, position.offset).await?;
-        let asked_at = Instant::now();
+        let mut patience = Patience::new(Instant::now());
         loop {
             let records = reader.read(READ_WAIT).await?;
             if let Some(record) = records.first() {
@@ -276,7 +277,7 @@ impl Opener {
             if reader.position() > position.offset {
                 return Ok(Some(format!("the log holds no record at {} any more", position.offset)));
             }
-            if asked_at.elapsed() > self.patience {
+            if patience.exceeds(self.patience, Instant::now()) {
                 let (offset, seconds) = (position.offset, self.patience.as_secs());
                 return Err(self.halt(format!("{place}: the record at {offset} could not be read for {seconds} s")));
             }

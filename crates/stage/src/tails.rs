@@ -11,7 +11,7 @@ use orbweaver_log::{Log, LogError, Offset, TopicPartition};
 use orbweaver_messages::Topic;
 use tokio::{sync::oneshot, time::Instant};
 
-use crate::{Stage, StageError, Token, follow::Followed, trials::Work, turn::Turns};
+use crate::{Stage, StageError, Token, follow::Followed, patience::Patience, trials::Work, turn::Turns};
 
 /// Recipient of the end of a refresh.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ struct Refresh {
     missing: BTreeMap<TopicPartition, (Offset, Offset)>,
     /// Whether the ends are known.
     expected: bool,
-    moved_at: Instant,
+    patience: Patience,
 }
 
 /// The tails of a stage.
@@ -64,7 +64,7 @@ impl Tails {
         if !self.delays_an_opening()
             && let Some(refresh) = &mut self.running
         {
-            refresh.moved_at = Instant::now();
+            refresh.patience.moved(Instant::now());
         }
         self.waiting.extend(waiter);
         self.wanted = true;
@@ -77,8 +77,8 @@ impl Tails {
             return None;
         }
         let waiters = std::mem::take(&mut self.waiting);
-        let (missing, moved_at) = (BTreeMap::new(), Instant::now());
-        self.running = Some(Refresh { waiters, missing, expected: false, moved_at });
+        let (missing, patience) = (BTreeMap::new(), Patience::new(Instant::now()));
+        self.running = Some(Refresh { waiters, missing, expected: false, patience });
         Some(self.places())
     }
 
@@ -92,7 +92,8 @@ impl Tails {
     /// Notes that all ends are known.
     pub(crate) fn expected(&mut self) {
         if let Some(refresh) = &mut self.running {
-            (refresh.expected, refresh.moved_at) = (true, Instant::now());
+            refresh.expected = true;
+            refresh.patience.moved(Instant::now());
         }
     }
 
@@ -101,7 +102,7 @@ impl Tails {
         let Some(refresh) = &mut self.running else { return };
         let Some((at, end)) = refresh.missing.get_mut(&place) else { return };
         *at = position;
-        refresh.moved_at = Instant::now();
+        refresh.patience.moved(Instant::now());
         if position >= *end {
             refresh.missing.remove(&place);
         }
@@ -114,8 +115,12 @@ impl Tails {
     }
 
     /// Returns the reason why partitions that wait for a refresh cannot open: nothing was read for `patience`.
-    pub(crate) fn overdue(&self, patience: Duration) -> Option<String> {
-        let refresh = self.running.as_ref().filter(|refresh| refresh.moved_at.elapsed() > patience)?;
+    pub(crate) fn overdue(&mut self, patience: Duration) -> Option<String> {
+        let refresh = self.running.as_mut()?;
+        if !refresh.patience.exceeds(patience, Instant::now()) {
+            return None;
+        }
+        let refresh = self.running.as_ref()?;
         let (place, (position, end)) = refresh.missing.first_key_value()?;
         let seconds = patience.as_secs();
         let reason = || format!("{place}: nothing could be read between {position} and {end} for {seconds} s");
@@ -172,7 +177,7 @@ impl<S: Stage> Turns<S> {
     ///
     /// # Errors
     /// When partitions wait for a refresh that makes no progress.
-    pub(crate) fn check_tails(&self) -> Result<(), StageError> {
+    pub(crate) fn check_tails(&mut self) -> Result<(), StageError> {
         let overdue = self.followers.tails.overdue(self.config.restore_patience);
         overdue.map_or(Ok(()), |reason| Err(StageError::Halted { service: self.service, reason }))
     }
@@ -184,6 +189,16 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// Advances the time by `seconds`, with a check in each.
+    async fn wait_and_check(tails: &mut Tails, seconds: u64) -> Option<String> {
+        let mut overdue = None;
+        for _ in 0..seconds {
+            tokio::time::advance(Duration::from_secs(1)).await;
+            overdue = tails.overdue(Duration::from_secs(60));
+        }
+        overdue
+    }
 
     fn at(partition: u32) -> TopicPartition {
         TopicPartition::new(topic::CONTROL, partition)
@@ -205,16 +220,13 @@ mod tests {
         tails.begin().unwrap();
         tails.expect(at(1), 3, 9);
         tails.expected();
-        let patience = Duration::from_secs(60);
-        tokio::time::advance(Duration::from_secs(50)).await;
+        assert_eq!(wait_and_check(&mut tails, 50).await, None);
         tails.passed(at(1), 5);
-        tokio::time::advance(Duration::from_secs(50)).await;
-        assert_eq!(tails.overdue(patience), None, "it moved");
-        tokio::time::advance(Duration::from_secs(50)).await;
+        assert_eq!(wait_and_check(&mut tails, 50).await, None, "it moved");
         let reason = "crawl.control/1: nothing could be read between 5 and 9 for 60 s";
-        assert_eq!(tails.overdue(patience).as_deref(), Some(reason));
+        assert_eq!(wait_and_check(&mut tails, 50).await.as_deref(), Some(reason));
         drop(waits);
-        assert_eq!(tails.overdue(patience), None, "nothing waits for it any more");
+        assert_eq!(wait_and_check(&mut tails, 1).await, None, "nothing waits for it any more");
     }
 
     #[tokio::test(start_paused = true)]
@@ -224,15 +236,12 @@ mod tests {
         tails.begin().unwrap();
         tails.expect(at(0), 3, 9);
         tails.expected();
-        let patience = Duration::from_secs(60);
-        tokio::time::advance(Duration::from_secs(3600)).await;
+        assert_eq!(wait_and_check(&mut tails, 3600).await, None);
         let (opening, _waits) = oneshot::channel();
         tails.wait(Some(Waiter::Opening(opening)));
-        assert_eq!(tails.overdue(patience), None);
-        tokio::time::advance(Duration::from_secs(40)).await;
+        assert_eq!(wait_and_check(&mut tails, 40).await, None);
         tails.wait(Some(Waiter::Opening(oneshot::channel().0)));
-        tokio::time::advance(Duration::from_secs(40)).await;
-        assert!(tails.overdue(patience).is_some(), "the next one does not extend it");
+        assert!(wait_and_check(&mut tails, 40).await.is_some(), "the next one does not extend it");
     }
 
     proptest! {

@@ -329,14 +329,17 @@ impl Appender {
         })
     }
 
-    /// Waits until all appended records are acknowledged.
+    /// Waits until all appended records are acknowledged: for `within`, or twice as long if librdkafka does not return.
     pub(super) async fn flush(&self, within: Duration) -> Result<(), LogError> {
         let producer = self.producer()?.clone();
         let flushed = tokio::task::spawn_blocking(move || {
             let _ = producer.flush(within);
             producer.in_flight_count()
         });
-        match flushed.await {
+        let Ok(flushed) = tokio::time::timeout(2 * within, flushed).await else {
+            return Err(LogError::Unavailable(format!("the producer did not answer within {:?}", 2 * within)));
+        };
+        match flushed {
             Ok(0) => Ok(()),
             Ok(left) => Err(LogError::Unavailable(format!("{left} records were not acknowledged within {within:?}"))),
             Err(error) => Err(LogError::Fatal(error.to_string())),
