@@ -31,8 +31,8 @@ fn librdkafka_is_built_with_memory_that_is_filled() {
 #[test]
 fn another_librdkafka_is_asked_whether_it_still_needs_that() {
     let (_, version) = rdkafka::util::get_rdkafka_version();
-    let todo =
-        "are its issues 5280 and 2565 fixed, and do its waits go by a monotonic clock? Then remove crates/log/librdkafka and its lines in `.cargo/config.toml`";
+    let todo = "are its issues 5280 and 2565 fixed, and do its waits go by a monotonic clock? Then remove \
+                crates/log/librdkafka and its lines in `.cargo/config.toml`";
     assert_eq!(version, "2.12.1", "{todo}");
 }
 
