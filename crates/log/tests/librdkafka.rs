@@ -4,7 +4,7 @@
 
 use std::{
     path::PathBuf,
-    process::Command,
+    process::{Command, Stdio},
     sync::{
         Mutex,
         atomic::{AtomicU64, Ordering},
@@ -131,7 +131,7 @@ async fn a_wait_ends_in_time_although_the_system_clock_is_set() {
         let mut child = Command::new(std::env::current_exe().unwrap());
         child.args(["--ignored", "--exact", "a_consumer_without_brokers_polls_for_a_tenth_of_a_second"]);
         child.env("LD_PRELOAD", &library).env("FAKETIME", shift).env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
-        let child = Mutex::new(child.spawn().unwrap());
+        let child = Mutex::new(child.stdout(Stdio::null()).spawn().unwrap());
         let ended = tokio::time::timeout(
             Duration::from_secs(20),
             until(|| child.lock().unwrap().try_wait().unwrap().is_some()),
