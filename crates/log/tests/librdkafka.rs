@@ -108,15 +108,15 @@ async fn a_producer_that_waits_for_an_acknowledgement_wakes_up_once_a_millisecon
 
 /// Returns the path of the library that sets the clock of a process (Debian package `faketime`), if installed.
 fn faketime() -> Option<PathBuf> {
-    let folders = std::fs::read_dir("/usr/lib").ok()?.chain(std::fs::read_dir("/usr/local/lib").ok()?);
-    let libraries = folders.flatten().map(|folder| folder.path().join("faketime/libfaketimeMT.so.1"));
-    libraries.into_iter().find(|library| library.exists())
+    let dirs = std::fs::read_dir("/usr/lib").ok()?.chain(std::fs::read_dir("/usr/local/lib").ok()?);
+    let mut libraries = dirs.flatten().map(|dir| dir.path().join("faketime/libfaketimeMT.so.1"));
+    libraries.find(|library| library.exists())
 }
 
 #[test]
 #[ignore = "a child process of the next test"]
 fn a_consumer_without_brokers_polls_for_a_tenth_of_a_second() {
-    let consumer: BaseConsumer = ClientConfig::new().set("group.id", "nobody").create().unwrap();
+    let consumer: BaseConsumer = ClientConfig::new().set("group.id", "test").create().unwrap();
     assert!(consumer.poll(Duration::from_millis(100)).is_none());
 }
 
