@@ -2,9 +2,11 @@
 //!
 //! The interval is the longest of the configured interval (a default, or an override for the site), the site's
 //! crawl-delay, and the learned interval: a refusal (429, 503) doubles the interval, a response that takes far longer
-//! than usual lengthens it by half, and each ordinary response shortens the learned interval by a fixed step (additive
-//! recovery, multiplicative slow-down: the shape of TCP's congestion control, RFC 5681, which settles below the load
-//! that overloads the peer). The longer of configured interval and crawl-delay is the requested interval (`asked_ms`).
+//! than usual lengthens it by half, and each ordinary response shortens the learned interval a little (slow recovery and
+//! quick slow-down: the shape of TCP's congestion control, RFC 5681, which settles below the load that overloads the
+//! peer). A recovery step is at least a fixed one and at least a 32nd of the interval: a refusal is thus undone by 22
+//! responses or more, and the longest learned interval within about half an hour. The longer of configured interval and
+//! crawl-delay is the requested interval (`asked_ms`).
 //!
 //! The interval counts from the *first byte of the previous response* (or its failure), so that the gap in the
 //! server's own log is never shorter, however long a connection took. A planner of future requests does not know that
@@ -24,6 +26,8 @@ const MAX_ANSWER_MS: u64 = 10_000;
 const SMOOTHING: u64 = 5;
 /// Minimum recovery step, in milliseconds.
 const RECOVERY_MS: u64 = 50;
+/// Divisor of the learned interval: its minimum recovery step.
+const RECOVERY_SHARE: u64 = 32;
 
 /// Interval learned from a site's responses. The default is that of a site without responses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -70,7 +74,8 @@ impl Pace {
         if slow {
             self.slow_down(self.interval_ms(asked_ms) * 3 / 2, asked_ms);
         } else {
-            self.learned_ms = self.learned_ms.saturating_sub(RECOVERY_MS.max(asked_ms / 10));
+            let step_ms = RECOVERY_MS.max(asked_ms / 10).max(self.learned_ms / RECOVERY_SHARE);
+            self.learned_ms = self.learned_ms.saturating_sub(step_ms);
             if self.learned_ms <= asked_ms {
                 self.learned_ms = 0;
             }
@@ -126,12 +131,29 @@ mod tests {
         pace.refused(1000);
         assert_eq!(pace.interval_ms(1000), 4000);
         pace.answered(100, 1000);
-        assert_eq!(pace.interval_ms(1000), 3900);
+        assert_eq!(pace.interval_ms(1000), 3875);
         for _ in 0..29 {
             pace.answered(100, 1000);
         }
         assert!(!pace.is_slowed());
         assert_eq!(pace.interval_ms(1000), 1000);
+    }
+
+    #[test]
+    fn the_longest_learned_interval_is_undone_within_an_hour_but_a_refusal_not_by_a_few_answers() {
+        for asked_ms in [100, 250, 1000, 5000] {
+            let mut pace = Pace::recalled(u32::MAX, asked_ms);
+            let (mut answers, mut elapsed_ms) = (0, 0);
+            let mut to_half = None;
+            while pace.is_slowed() {
+                elapsed_ms += pace.interval_ms(asked_ms);
+                answers += 1;
+                pace.answered(100, asked_ms);
+                to_half = to_half.or((pace.interval_ms(asked_ms) <= MAX_LEARNED_MS / 2).then_some(answers));
+            }
+            assert!(elapsed_ms < 3_600_000, "{elapsed_ms} ms at {asked_ms} ms");
+            assert!(to_half.is_some_and(|answers| answers > 20), "{to_half:?} answers at {asked_ms} ms");
+        }
     }
 
     #[test]
