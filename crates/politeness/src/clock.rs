@@ -1,12 +1,12 @@
 //! Clock of a site: its interval, adapted to its responses, and the time of its next request.
 //!
 //! The interval is the longest of the configured interval (a default, or an override for the site), the site's
-//! crawl-delay, and the learned interval: a refusal (429, 503) doubles the interval, a response that takes far longer
-//! than usual lengthens it by half, and each ordinary response shortens the learned interval a little (slow recovery and
-//! quick slow-down: the shape of TCP's congestion control, RFC 5681, which settles below the load that overloads the
-//! peer). A recovery step is at least a fixed one and at least a 32nd of the interval, so that at most 22 responses undo a
-//! refusal, and the longest learned interval is undone within about half an hour. The longer of configured interval
-//! and crawl-delay is the requested interval (`asked_ms`).
+//! crawl-delay, and the learned interval: a refusal (429, 503) doubles the interval, a response that takes far
+//! longer than usual lengthens it by half, and each ordinary response shortens the learned interval a little (slow
+//! recovery and quick slow-down: the shape of TCP's congestion control, RFC 5681, which settles below the load that
+//! overloads the peer). A recovery step is at least a fixed one and at least a 32nd of the interval, so that at
+//! most 22 responses undo a refusal, and the longest learned interval is undone within about half an hour. The
+//! longer of configured interval and crawl-delay is the requested interval (`asked_ms`).
 //!
 //! The interval counts from the *first byte of the previous response* (or its failure), so that the gap in the
 //! server's own log is never shorter, however long a connection took. A planner of future requests does not know that
