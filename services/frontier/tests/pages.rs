@@ -25,10 +25,10 @@ enum Op {
     /// Time passes, and the owner of a partition writes its counts. At most the given number of records is appended; if
     /// any is lost, the owner crashes.
     Write(u32, usize),
-    /// A partition moves, because its owner crashed or was suspended. Before another process opens it, a process may
-    /// resume.
-    Move(u32, usize, Option<usize>),
-    /// A former owner resumes and writes once more.
+    /// A partition moves, because its owner crashed, was suspended or was cut off; the last learns of it only later.
+    /// Before another process opens it, a process may resume.
+    Move { partition: u32, to: usize, wakes: Option<usize>, learns: bool },
+    /// A former owner resumes, writes once more and learns what it has lost.
     Wake(usize),
     /// Compaction: the last record of each key remains.
     Compact(u32),
@@ -43,7 +43,8 @@ fn op() -> impl Strategy<Value = Op> {
         4 => (partition(), 0usize..3).prop_map(|(at, but)| Op::Read(at, but)),
         2 => (partition(), 0usize..2, any::<bool>()).prop_map(|(at, of, ends)| Op::Lease(at, of, ends)),
         3 => (partition(), 0usize..4).prop_map(|(at, land)| Op::Write(at, land)),
-        2 => (partition(), 0usize..3, prop::option::of(0usize..3)).prop_map(|(at, to, wakes)| Op::Move(at, to, wakes)),
+        2 => (partition(), 0usize..3, prop::option::of(0usize..3), any::<bool>())
+            .prop_map(|(partition, to, wakes, learns)| Op::Move { partition, to, wakes, learns }),
         1 => (0usize..3).prop_map(Op::Wake),
         1 => partition().prop_map(Op::Compact),
         1 => partition().prop_map(Op::Delete),
@@ -59,6 +60,8 @@ struct Process {
     now: i64,
     /// Records of a suspended process, which considers a partition its own that another one has by now.
     late: Vec<PageCount>,
+    /// Owner epochs of the partitions that it considers its own although another process has them.
+    stale: BTreeMap<u32, u64>,
 }
 
 #[derive(Default)]
@@ -84,6 +87,9 @@ impl World {
 
     fn open(&mut self, partition: u32, to: usize) {
         let at = partition as usize;
+        if self.processes[to].stale.remove(&partition).is_some() {
+            self.processes[to].pages.leave(partition);
+        }
         self.claims += 1;
         (self.owner[at], self.epochs[at]) = (to, self.claims);
         let Self { processes, control, outcomes, begins, committed, claims, .. } = self;
@@ -169,22 +175,35 @@ impl World {
                 if ends { pages.release(partition, CRAWLS[of]) } else { pages.lease(partition, CRAWLS[of]) }
             }
             Op::Write(partition, land) => self.write(partition, land),
-            Op::Move(partition, to, wakes) => {
+            Op::Move { partition, to, wakes, learns } => {
                 let was = self.owner[partition as usize];
                 if was == to {
                     return;
                 }
+                let epoch = self.epochs[partition as usize];
                 let process = &mut self.processes[was];
                 self.committed[partition as usize] = process.reads.remove(&partition).unwrap();
                 // The records that it would write if it were suspended now and resumed later.
-                process.late = process.pages.write(partition, process.now + LONG_MS);
-                process.pages.leave(partition);
+                process.late.extend(process.pages.write(partition, process.now + LONG_MS));
+                if learns {
+                    process.pages.leave(partition);
+                } else {
+                    process.stale.insert(partition, epoch);
+                }
                 wakes.into_iter().for_each(|process| self.play(&Op::Wake(process)));
                 self.open(partition, to);
             }
             Op::Wake(process) => {
                 let late = std::mem::take(&mut self.processes[process].late);
                 self.append(late);
+                for (partition, epoch) in std::mem::take(&mut self.processes[process].stale) {
+                    let stale = &mut self.processes[process];
+                    stale.pages.settled(partition, epoch);
+                    stale.now += LONG_MS;
+                    let more = stale.pages.write(partition, stale.now);
+                    self.append(more);
+                    self.processes[process].pages.leave(partition);
+                }
             }
             Op::Compact(partition) => {
                 let records = &self.control[partition as usize];

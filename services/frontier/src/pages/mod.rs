@@ -209,12 +209,12 @@ impl Pages {
         let own = self.own.get_mut(&partition);
         let served_as = own.as_ref().and_then(|own| own.epoch);
         let count = self.crawls[index].counts.entry(partition).or_default();
-        if served_as == Some(record.epoch) {
+        if served_as == Some(record.epoch) && record.epoch >= count.epoch {
             return;
         }
         if record.epoch < count.epoch || served_as.is_some_and(|epoch| record.epoch < epoch) {
-            // From a former owner that resumed: the last record in the log has to be that of the present owner, or of
-            // the next.
+            // From a former owner that resumed, possibly this process: the last record in the log has to be that of the
+            // present owner, or of the next.
             count.unsure = true;
             if let Some(own) = own.filter(|own| own.epoch.is_some()) {
                 change(own, count, index);

@@ -31,7 +31,7 @@ impl Pages {
     }
 
     /// Returns the records to be written for a partition now. Returns no more until [`Pages::settled`] or
-    /// [`Pages::refused`].
+    /// [`Pages::refused`], and none after a record of a later owner.
     pub fn write(&mut self, partition: Partition, now: Millis) -> Vec<PageCount> {
         let Some(own) = self.own.get_mut(&partition).filter(|own| own.in_air.is_none()) else { return vec![] };
         // If the clock was set back, a write counts as late, here and below.
@@ -40,7 +40,8 @@ impl Pages {
         }
         own.looked_ms = now;
         let Some(own) = self.own.get(&partition).filter(|own| self.is_due(own, now)) else { return vec![] };
-        let Some(epoch) = own.epoch else { return vec![] };
+        let later = self.heard.get(&partition).map_or(0, |heard| heard.epoch);
+        let Some(epoch) = own.epoch.filter(|&epoch| epoch >= later) else { return vec![] };
         let Some(own) = self.own.get_mut(&partition) else { return vec![] };
         (own.in_air, own.written_ms, own.written_held_at) = (Some(own.next), now, own.held_at);
         let (next, since, held_at) = (own.next, own.since, own.held_at);
