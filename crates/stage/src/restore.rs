@@ -160,18 +160,28 @@ impl Opener {
     /// one, is no longer in the log (docs/protocol.md#offsets).
     async fn commit_points(&self) -> Result<Vec<StartPoint>, StageError> {
         let places: Vec<TopicPartition> = self.topics.iter().map(|&topic| self.at(topic)).collect();
-        let commits = self.log.committed(&self.group, &places).await?;
-        let mut starts = Vec::with_capacity(places.len());
-        for (place, commit) in places.into_iter().zip(commits) {
-            let bounds = self.log.bounds(place).await?;
-            let offset = commit.as_ref().map_or(0, |commit| commit.offset);
-            if let Some(reason) = misplaced(place, &self.group, commit.as_ref().map(|commit| commit.offset), bounds) {
-                return Err(self.halt(reason));
+        // Log starts that were read before the commits. A log start read after them proves nothing: a successor of this
+        // process may have committed in between, and retention deleted what is below.
+        let mut known_starts = vec![0; places.len()];
+        loop {
+            let commits = self.log.committed(&self.group, &places).await?;
+            let bounds = self.log.all_bounds(&places).await?;
+            let mut starts = Vec::with_capacity(places.len());
+            for ((&place, commit), (bounds, &start)) in places.iter().zip(commits).zip(bounds.iter().zip(&known_starts))
+            {
+                let committed = commit.as_ref().map(|commit| commit.offset);
+                if let Some(reason) = misplaced(place, &self.group, committed, Bounds { start, ..*bounds }) {
+                    return Err(self.halt(reason));
+                }
+                let metadata = commit.map_or_else(Metadata::default, |commit| Metadata::read(&commit.metadata));
+                let commit = committed.unwrap_or(0);
+                starts.push(StartPoint { place, commit, end: bounds.end, metadata, restored_to: None });
             }
-            let metadata = commit.map_or_else(Metadata::default, |commit| Metadata::read(&commit.metadata));
-            starts.push(StartPoint { place, commit: offset, end: bounds.end, metadata, restored_to: None });
+            if starts.iter().zip(&bounds).all(|(point, bounds)| point.commit >= bounds.start) {
+                return Ok(starts);
+            }
+            known_starts = bounds.iter().map(|bounds| bounds.start).collect();
         }
-        Ok(starts)
     }
 
     async fn from(

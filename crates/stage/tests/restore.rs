@@ -4,12 +4,15 @@
 
 mod play;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::AtomicUsize},
+    time::Duration,
+};
 
 use orbweaver_log::{Log, LogError, MemoryLog, memory::Fate};
 use orbweaver_messages::{DeadLetter, Topic, topic};
 use orbweaver_stage::{DEAD_LETTER_HEADER, Position, RestoreFrom, RestoreSpec, RunnerConfig, ScriptedClock, is_claim};
-use play::*;
+use play::{watched::Watched, *};
 
 const SEEDS: &[Topic] = &[topic::SEEDS];
 const FRONTIER: &[Topic] = &[topic::FRONTIER];
@@ -165,6 +168,27 @@ async fn a_stage_halts_when_the_log_no_longer_holds_what_it_has_to_read() {
     let (stage, _) = Scripted::new(SEEDS, |_, _, _| {});
     let error = play(stage, &log, config()).ended().await.unwrap_err().to_string();
     assert!(error.contains("crawl.seeds/2: the group `scripted` has no commit and would start at 0"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_commit_and_a_deletion_while_a_process_is_suspended_in_an_opening_do_not_halt_it() {
+    let log = MemoryLog::new(&specs());
+    let place = at(topic::SEEDS, 2);
+    fill(&log, place, "seed", 10).await;
+    let (stage, _) = Scripted::new(SEEDS, |origin, _, told| told.completes.push(*origin));
+    let before = play(stage, &log, config());
+    until_committed(&log, place, 10).await;
+    before.end().await.unwrap();
+    log.delete_below(place, 10).await.unwrap();
+    // Of each partition: answered before that commit, and suspended before the log start is read.
+    let watched = Watched { old_answers: AtomicUsize::new(PARTITIONS as usize), ..Watched::new(&log) };
+    let (stage, seen) = Scripted::new(SEEDS, |origin, _, told| told.completes.push(*origin));
+    let running = Play::of(runner(stage, Arc::new(watched), config()));
+    until_seen(&seen, "the openings", |seen| seen.opened.len() == 4).await;
+    fill(&log, place, "more", 1).await;
+    until_committed(&log, place, 11).await;
+    assert_eq!(seen.lock().unwrap().received.len(), 1);
+    running.end().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
