@@ -28,13 +28,15 @@ pub fn digest<'a>(texts: &[&str], url: &str, links: impl IntoIterator<Item = &'a
     }
     echo.sort_unstable();
     echo.dedup();
-    let filter = echo.iter().fold(0u64, |filter, word| filter | 1 << (word >> 58));
+    // Two bits per word.
+    let bits = |word: u64| 1u64 << (word >> 58) | 1 << (word >> 52 & 63);
+    let filter = echo.iter().fold(0, |filter, &word| filter | bits(word));
     let (mut hash, mut any) = (0, false);
     for text in texts {
         words(&text.as_bytes()[..text.len().min(MOST_TEXT)], |word| {
             any = true;
             if let Some(word) = word
-                && (filter & 1 << (word >> 58) == 0 || echo.binary_search(&word).is_err())
+                && (filter & bits(word) != bits(word) || echo.binary_search(&word).is_err())
             {
                 hash = mix(hash, word);
             }

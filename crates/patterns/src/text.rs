@@ -3,14 +3,14 @@
 //! Word boundaries are found for 64 bytes at once, and the bytes of words are hashed sixteen at a time: a loop over
 //! single bytes mispredicts a branch at the end of nearly every word, which costs more than the bytes themselves.
 
-use crate::mix;
-
 /// Number of bytes that are examined together, one bit of a mask each.
 const BLOCK: usize = 64;
 /// Number of bytes that are hashed together.
 const CHUNK: usize = 16;
 /// Mask that makes ASCII capitals small. Non-ASCII bytes lose a bit too: in some scripts, the case of a letter.
-const SMALL: u64 = 0x2020_2020_2020_2020;
+const SMALL: u128 = 0x2020_2020_2020_2020_2020_2020_2020_2020;
+/// Constants of the hash, a folded product as in wyhash.
+const KEYS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03];
 /// Masks of the first 0 to 16 bytes of a chunk.
 const FIRST: [u128; CHUNK + 1] = {
     let mut first = [0; CHUNK + 1];
@@ -25,33 +25,35 @@ const FIRST: [u128; CHUNK + 1] = {
 /// Calls `each` with the hash of every word, or with `None` for a word that contains a digit.
 pub(crate) fn words(text: &[u8], mut each: impl FnMut(Option<u64>)) {
     // An unfinished word: its start, and whether it had a digit before this block.
-    let mut begun = None;
+    let mut begun: Option<(usize, bool)> = None;
     let (blocks, rest) = text.as_chunks::<BLOCK>();
     let mut last = [0; BLOCK];
     last[..rest.len()].copy_from_slice(rest);
     for (number, block) in blocks.iter().chain([&last]).enumerate() {
         let (inside, digits) = masks_of(block);
-        // Bits at the start of each word and just after its end, alternating.
-        let mut turns = inside ^ (inside << 1 | u64::from(begun.is_some()));
-        let (mut start, mut digit) = begun.take().unwrap_or((usize::MAX, false));
-        while turns != 0 {
-            let bit = turns.trailing_zeros();
-            turns &= turns - 1;
-            let at = number * BLOCK + bit as usize;
-            if start == usize::MAX {
-                (start, digit) = (at, false);
-            } else {
-                let from = start.saturating_sub(number * BLOCK);
-                digit |= digits & ((1 << bit) - 1) & (u64::MAX << from) != 0;
-                let hash = hash_of(text, start, at);
-                each((!digit).then_some(hash));
-                start = usize::MAX;
+        let before = inside << 1 | u64::from(begun.is_some());
+        // Bits at the start of each word, and just after its end.
+        let (mut starts, mut ends) = (inside & !before, before & !inside);
+        let origin = number * BLOCK;
+        if let Some((start, digit)) = begun {
+            if ends == 0 {
+                begun = Some((start, digit || digits != 0));
+                continue;
             }
+            let end = ends.trailing_zeros();
+            ends &= ends - 1;
+            let digit = digit || digits & !(u64::MAX << end) != 0;
+            each((!digit).then(|| hash_of(text, start, origin + end as usize)));
         }
-        if start != usize::MAX {
-            let from = start.saturating_sub(number * BLOCK);
-            begun = Some((start, digit || digits & (u64::MAX << from) != 0));
+        while ends != 0 {
+            let (start, end) = (starts.trailing_zeros(), ends.trailing_zeros());
+            starts &= starts - 1;
+            ends &= ends - 1;
+            let digit = digits & (u64::MAX << start) & !(u64::MAX << end) != 0;
+            each((!digit).then(|| hash_of(text, origin + start as usize, origin + end as usize)));
         }
+        let unfinished = |start: u32| (origin + start as usize, digits >> start != 0);
+        begun = (starts != 0).then(|| unfinished(starts.trailing_zeros()));
     }
     if let Some((start, digit)) = begun {
         each((!digit).then(|| hash_of(text, start, text.len())));
@@ -59,6 +61,7 @@ pub(crate) fn words(text: &[u8], mut each: impl FnMut(Option<u64>)) {
 }
 
 /// Returns the hash of the word from `start` to `end`.
+#[inline]
 fn hash_of(text: &[u8], start: usize, end: usize) -> u64 {
     let mut hash = (end - start) as u64;
     let mut at = start;
@@ -68,15 +71,19 @@ fn hash_of(text: &[u8], start: usize, end: usize) -> u64 {
             Some(chunk) => u128::from_le_bytes(*chunk),
             None => text[at..].iter().rev().fold(0, |chunk, byte| chunk << 8 | u128::from(*byte)),
         };
-        let chunk = chunk & FIRST[(end - at).min(CHUNK)];
-        #[allow(clippy::cast_possible_truncation, reason = "the halves")]
-        let (low, high) = (chunk as u64, (chunk >> 64) as u64);
-        hash = mix(mix(hash, low | SMALL), high | SMALL);
+        let (low, high) = halves(chunk & FIRST[(end - at).min(CHUNK)] | SMALL);
+        let (less, more) = halves(u128::from(low ^ KEYS[0] ^ hash) * u128::from(high ^ KEYS[1]));
+        hash = less ^ more;
         at += CHUNK;
         if at >= end {
             return hash;
         }
     }
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "the halves")]
+const fn halves(value: u128) -> (u64, u64) {
+    (value as u64, (value >> 64) as u64)
 }
 
 /// Returns masks of the bytes that belong to words, and of those that are digits.
