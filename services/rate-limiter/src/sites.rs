@@ -55,6 +55,8 @@ pub struct Sites {
     blocked: BTreeSet<(Millis, Box<str>)>,
     /// Number of outcomes that wait for the record after the one in flight.
     held: usize,
+    /// Sites whose record of a stale owner, found by the restore, is still to be followed by the current one.
+    overtaken: BTreeSet<Box<str>>,
 }
 
 /// State of sites during the replay of `crawl.sites`.
@@ -62,6 +64,8 @@ pub struct Sites {
 pub struct Restored {
     remembered: HashMap<Box<str>, Remembered>,
     newest_epoch: u64,
+    /// Sites whose last record is by an owner before the newest.
+    overtaken: BTreeSet<Box<str>>,
 }
 
 impl Restored {
@@ -69,9 +73,11 @@ impl Restored {
     /// (docs/protocol.md#claims).
     pub fn take(&mut self, memory: SiteMemory) {
         if memory.epoch < self.newest_epoch {
+            self.overtaken.insert(memory.site.into());
             return;
         }
         self.newest_epoch = memory.epoch;
+        self.overtaken.remove(memory.site.as_str());
         let told = memory.blocks > 0 || memory.blocked_until_ms > 0;
         // The end of a block is by another process's clock, which may be behind.
         let margin_ms = if memory.blocked_until_ms > 0 { CLOCK_MARGIN_MS } else { 0 };
@@ -89,6 +95,9 @@ impl Restored {
     pub fn forget(&mut self, site: &str, epoch: Option<u64>) {
         if epoch.is_none_or(|epoch| epoch >= self.newest_epoch) {
             self.remembered.remove(site);
+            self.overtaken.remove(site);
+        } else {
+            self.overtaken.insert(site.into());
         }
     }
 }
@@ -101,7 +110,8 @@ impl Sites {
     #[must_use]
     pub fn open(config: Arc<RateLimiterConfig>, restored: Restored, epoch: Offset, now: Millis) -> Self {
         let opened_ms = (epoch > 0).then_some(now);
-        let mut sites = Self { config, epoch, opened_ms, entries: HashMap::new(), blocked: BTreeSet::new(), held: 0 };
+        let (entries, blocked, overtaken) = (HashMap::new(), BTreeSet::new(), restored.overtaken);
+        let mut sites = Self { config, epoch, opened_ms, entries, blocked, held: 0, overtaken };
         for (name, remembered) in restored.remembered {
             let terms = sites.terms(&name);
             let mut site = sites.new_site(terms);
@@ -178,15 +188,26 @@ impl Sites {
     /// appended after it (docs/protocol.md#claims); while a record is in flight, returns `None`, and the current one
     /// follows.
     pub fn heard_record(&mut self, theirs: &SiteMemory, now: Millis) -> Option<SiteRecord> {
-        if theirs.epoch >= self.epoch {
-            return None;
+        if theirs.epoch >= self.epoch { None } else { self.restate(&theirs.site, now) }
+    }
+
+    /// Returns the next record that must follow one of a stale owner that the restore found.
+    pub fn next_overtaken(&mut self, now: Millis) -> Option<SiteRecord> {
+        while let Some(name) = self.overtaken.pop_first() {
+            if let Some(record) = self.restate(&name, now) {
+                return Some(record);
+            }
         }
-        if !self.entries.contains_key(theirs.site.as_str()) {
+        None
+    }
+
+    fn restate(&mut self, name: &str, now: Millis) -> Option<SiteRecord> {
+        if !self.entries.contains_key(name) {
             // A site that is not in memory has no known state.
-            let site = self.new_site(self.terms(&theirs.site));
-            self.entries.insert(theirs.site.as_str().into(), Entry { site, writes: Writes::default() });
+            let site = self.new_site(self.terms(name));
+            self.entries.insert(name.into(), Entry { site, writes: Writes::default() });
         }
-        match self.write(&theirs.site, None, now) {
+        match self.write(name, None, now) {
             Lesson::Write(record) => Some(record),
             Lesson::Held | Lesson::Complete => None,
         }

@@ -276,15 +276,20 @@ impl Stage for RateLimiterStage {
         }
     }
 
-    fn tick(&mut self, now: Millis, _actions: &mut Wanted) {
+    fn tick(&mut self, now: Millis, actions: &mut Wanted) {
         if now < self.next_tick_ms && self.next_tick_ms - now <= TICK_MS {
             return;
         }
         self.next_tick_ms = now.saturating_add(TICK_MS);
         self.ticks = (self.ticks + 1) % SWEEP_TICKS;
-        for (_, sites) in self.partitions.iter_mut().filter(|(number, _)| *number % SWEEP_TICKS == self.ticks) {
-            sites.sweep(now);
+        let mut overtaken = vec![];
+        for (number, sites) in &mut self.partitions {
+            overtaken.extend(std::iter::from_fn(|| sites.next_overtaken(now)).map(|site| (*number, site)));
+            if *number % SWEEP_TICKS == self.ticks {
+                sites.sweep(now);
+            }
         }
+        overtaken.into_iter().for_each(|(partition, site)| self.write(partition, site, now, actions));
         self.show(now);
     }
 

@@ -236,6 +236,33 @@ fn a_stale_record_behind_our_claim_is_answered_with_ours() {
 }
 
 #[test]
+fn a_stale_record_before_our_claim_is_followed_by_the_state_that_it_hides() {
+    let mut stage = stage(RateLimiterConfig::default());
+    let memory = |epoch, blocked_until_ms| SiteMemory {
+        site: "a.example".into(),
+        epoch,
+        blocked_until_ms,
+        blocks: u32::from(blocked_until_ms > 0),
+        updated_at_ms: T,
+        ..SiteMemory::default()
+    };
+    // The last one is all that compaction leaves.
+    for (offset, memory) in (0..).zip([memory(2, 0), memory(6, T + 60_000), memory(2, 0)]) {
+        stage.restore(3, &delivered(SITES, offset, Some(encode(&memory))).1).unwrap();
+    }
+    open(&mut stage, 9, T);
+    let mut actions = Actions::default();
+    stage.tick(T, &mut actions);
+    let records = produced(&actions);
+    let last: SiteMemory = decode("site", records[0].value.as_ref()).unwrap();
+    assert_eq!((records.len(), last.epoch, last.blocks), (1, 9, 1));
+    assert!(last.blocked_until_ms >= T + 60_000);
+    let mut actions = Actions::default();
+    stage.tick(T + 10_000, &mut actions);
+    assert!(actions.plans.is_empty(), "once");
+}
+
+#[test]
 fn a_closed_partition_leaves_nothing_behind() {
     let mut stage = stage(RateLimiterConfig::default());
     open(&mut stage, 0, T);
