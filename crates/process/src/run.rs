@@ -143,12 +143,12 @@ async fn live<S: Service>(prepared: Prepared<S>, panics: UnboundedReceiver<()>) 
             () = work_stop.cancelled() => return Ok(()),
         };
         let fence = Fence { frozen_after: runner.frozen_after, longest: service.longest_request() };
-        let checked = session::check(&log, S::ID.name(), assumed_session, fence).await;
-        if let Some(reason) = checked.map_err(ServiceError::start)? {
-            return Err(ServiceError::Configuration(reason));
-        }
-        // Both before the group is joined: a member that differs would already act on its partitions.
+        // All before the group is joined: a member that differs would already act on its partitions.
         let checks = async {
+            let misfit = session::check(&log, S::ID.name(), assumed_session, fence).await;
+            if let Some(reason) = misfit.map_err(ServiceError::start)? {
+                return Err(ServiceError::Configuration(reason));
+            }
             clock_difference::agrees(&*log, &SystemClock).await?;
             pins::begin(&*log, wide).await
         };

@@ -210,10 +210,15 @@ pub(super) fn is_passing(code: Code) -> bool {
     )
 }
 
+/// Returns the code of an error, also of an administrative operation, which `rdkafka_error_code` leaves out.
+fn code_of(error: &KafkaError) -> Option<Code> {
+    if let KafkaError::AdminOp(code) = error { Some(*code) } else { error.rdkafka_error_code() }
+}
+
 /// Converts the error of a call; `what` describes the operation. Calls that wait for a connection fail with its login,
 /// also if the broker stopped during the handshake.
 pub(super) fn failed(what: impl std::fmt::Display, error: &KafkaError) -> LogError {
-    match error.rdkafka_error_code() {
+    match code_of(error) {
         Some(code) if is_passing(code) || is_login(code) => LogError::Unavailable(format!("{what}: {code}")),
         _ => LogError::Fatal(format!("{what}: {error}")),
     }
@@ -231,7 +236,7 @@ pub(super) fn invalid(what: impl std::fmt::Display, error: &KafkaError) -> LogEr
 /// Converts the error of one partition. All partitions existed at connect time: a broker that does not know one has
 /// just started, and its metadata is incomplete.
 pub(super) fn failed_at(what: &str, place: TopicPartition, error: &KafkaError) -> LogError {
-    match error.rdkafka_error_code() {
+    match code_of(error) {
         Some(code @ (Code::UnknownTopicOrPartition | Code::UnknownPartition)) => {
             LogError::Unavailable(format!("{what} of {place}: {code}"))
         }
@@ -283,6 +288,17 @@ mod tests {
         assert_eq!(context.rejection(), None);
         failed("kafka:9092: SASL authentication error: Authentication failed");
         assert!(context.rejection().unwrap().contains("Authentication failed"));
+    }
+
+    #[test]
+    fn an_administrative_operation_that_timed_out_is_repeated_like_any_other_query() {
+        let timed_out = KafkaError::AdminOp(Code::OperationTimedOut);
+        let place = TopicPartition::new(topic::PAGES, 0);
+        for error in [failed("reading settings", &timed_out), failed_at("deleting records", place, &timed_out)] {
+            assert!(matches!(error, LogError::Unavailable(_)), "{error}");
+        }
+        let refused = failed("creating topics", &KafkaError::AdminOp(Code::PolicyViolation));
+        assert!(matches!(refused, LogError::Fatal(_)), "{refused}");
     }
 
     #[test]

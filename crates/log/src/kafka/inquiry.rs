@@ -11,7 +11,7 @@ use std::{
 
 use rdkafka::{
     ClientConfig, TopicPartitionList,
-    admin::{AdminClient, AdminOptions},
+    admin::{AdminClient, AdminOptions, ConfigResourceResult, ResourceSpecifier},
     config::FromClientConfigAndContext,
     consumer::{BaseConsumer, CommitMode, Consumer as _},
     error::KafkaError,
@@ -25,7 +25,7 @@ use tokio::{
 
 use super::{
     KafkaConfig,
-    client::{Names, Quiet, failed, failed_at, invalid, properties, reading},
+    client::{Names, Quiet, failed, failed_at, invalid, is_passing, properties, reading},
 };
 use crate::{Bounds, Commit, LogError, Offset, TopicPartition};
 
@@ -90,9 +90,8 @@ impl Inquiry {
         question: impl Fn(&Client) -> Result<T, LogError> + Send + Sync + 'static,
     ) -> Result<T, LogError> {
         let question = Arc::new(question);
-        let (begun, mut pause) = (Instant::now(), BACK_OFF.0);
-        loop {
-            let permit = self.permits.acquire().await;
+        self.retry(patience, || async {
+            let _permit = self.permits.acquire().await;
             let (client, asked) = (client.clone(), question.clone());
             let answer = spawn_blocking(move || {
                 let answer = asked(&client);
@@ -103,9 +102,19 @@ impl Inquiry {
                 }
                 answer
             });
-            let answer = answer.await.unwrap_or_else(|error| Err(LogError::Fatal(error.to_string())));
-            drop(permit);
-            match answer {
+            answer.await.unwrap_or_else(|error| Err(LogError::Fatal(error.to_string())))
+        })
+        .await
+    }
+
+    /// Repeats a query for up to `patience` while the brokers are unavailable.
+    async fn retry<T, F>(&self, patience: Duration, query: impl Fn() -> F) -> Result<T, LogError>
+    where
+        F: Future<Output = Result<T, LogError>>,
+    {
+        let (begun, mut pause) = (Instant::now(), BACK_OFF.0);
+        loop {
+            match query().await {
                 Err(LogError::Unavailable(reason)) => {
                     if let Some(rejection) = self.rejection() {
                         return Err(LogError::Invalid(format!("the brokers reject the credentials: {rejection}")));
@@ -123,6 +132,20 @@ impl Inquiry {
                 }
             }
         }
+    }
+
+    /// Returns the settings of topics, brokers or groups, or for each the code with which the brokers refuse them.
+    pub(super) async fn settings(&self, of: &[ResourceSpecifier<'_>]) -> Result<Vec<ConfigResourceResult>, LogError> {
+        let options = self.admin_options();
+        self.retry(self.patience, || async {
+            let answers = self.admin.describe_configs(of, &options).await;
+            let answers = answers.map_err(|error| failed("reading settings", &error))?;
+            match answers.iter().filter_map(|answer| answer.as_ref().err()).find(|code| is_passing(**code)) {
+                Some(code) => Err(LogError::Unavailable(format!("reading settings: {code}"))),
+                None => Ok(answers),
+            }
+        })
+        .await
     }
 
     /// Returns the text of a rejected login, if no login has succeeded yet. Later ones are retried: a broker that has
@@ -329,4 +352,30 @@ pub(super) fn committed<C: rdkafka::consumer::ConsumerContext>(
         });
     }
     Ok(commits)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_query_is_repeated_until_it_is_answered_refused_or_out_of_patience() {
+        let inquiry = Inquiry::new(&KafkaConfig::default()).unwrap();
+        let ask = async |patience_s, answered_at, refused_at| {
+            let queries = AtomicU64::new(0);
+            let query = || async {
+                match queries.fetch_add(1, Ordering::Relaxed) {
+                    number if number == answered_at => Ok(number),
+                    number if number == refused_at => Err(LogError::Fatal("refused".to_owned())),
+                    _ => Err(LogError::Unavailable("no broker".to_owned())),
+                }
+            };
+            inquiry.retry(Duration::from_secs(patience_s), query).await
+        };
+        assert!(matches!(ask(60, 5, u64::MAX).await, Ok(5)));
+        assert!(matches!(ask(60, 5, 2).await, Err(LogError::Fatal(_))));
+        assert!(matches!(ask(2, 50, u64::MAX).await, Err(LogError::Unavailable(_))));
+    }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rdkafka::{admin::ResourceSpecifier, types::RDKafkaErrorCode as Code};
 
-use super::{GroupProtocol, KafkaLog, client::failed};
+use super::{GroupProtocol, KafkaLog};
 use crate::LogError;
 
 /// Group setting on the brokers; its default is the brokers' `group.consumer.session.timeout.ms`.
@@ -43,10 +43,8 @@ impl KafkaLog {
             return Ok(Some(Session { timeout: self.config.session_timeout, heartbeat: Duration::ZERO }));
         }
         let name = self.group_name(group);
-        let (admin, options) = (self.inquiry.admin(), self.inquiry.admin_options());
-        let answers = admin.describe_configs(&[ResourceSpecifier::Group(&name)], &options).await;
-        let answer = answers.map_err(|error| failed("the settings of a group", &error))?.into_iter().next();
-        let resource = match answer {
+        let answers = self.inquiry.settings(&[ResourceSpecifier::Group(&name)]).await?;
+        let resource = match answers.into_iter().next() {
             Some(Ok(resource)) => resource,
             Some(Err(Code::GroupAuthorizationFailed | Code::ClusterAuthorizationFailed | Code::InvalidRequest))
             | None => {

@@ -427,8 +427,7 @@ async fn described(
     if asked.is_empty() {
         return Ok(described);
     }
-    let answers = log.inquiry.admin().describe_configs(&asked, &log.inquiry.admin_options()).await;
-    for (name, answer) in names.iter().zip(answers.map_err(|error| failed("reading the settings of topics", &error))?) {
+    for (name, answer) in names.iter().zip(log.inquiry.settings(&asked).await?) {
         let resource = answer.map_err(|code| LogError::Invalid(format!("the settings of `{name}`: {code}")))?;
         let rdkafka::admin::OwnedResourceSpecifier::Topic(name) = resource.specifier else { continue };
         let entries = resource.entries.into_iter().filter_map(|entry| Some((entry.name, entry.value?)));

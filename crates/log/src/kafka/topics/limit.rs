@@ -59,8 +59,7 @@ pub(super) fn lower_for_request(request_max_bytes: usize) -> String {
 /// Returns the settings that a broker reports for itself; none if it withholds them.
 pub(super) async fn broker_settings(log: &KafkaLog) -> BTreeMap<String, String> {
     let Ok(broker) = log.inquiry.any_broker().await else { return BTreeMap::new() };
-    let asked = [ResourceSpecifier::Broker(broker)];
-    let answers = log.inquiry.admin().describe_configs(&asked, &log.inquiry.admin_options()).await;
+    let answers = log.inquiry.settings(&[ResourceSpecifier::Broker(broker)]).await;
     let Some(Ok(broker)) = answers.ok().and_then(|answers| answers.into_iter().next()) else {
         return BTreeMap::new();
     };
