@@ -52,7 +52,7 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
       fi; \
     done
 
-# The program that was chosen, and an empty folder for its state: a new volume takes over whose it is.
+# The program that was chosen, and an empty directory for its state: a new volume takes over whose it is.
 FROM build AS chosen
 ARG BIN
 RUN : "${BIN:?must be set: --build-arg BIN=orbweaver-frontier, -normalizer-dedup, -rate-limiter, -fetcher, -extractor, or orbweaver}" \

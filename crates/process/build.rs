@@ -7,8 +7,8 @@ fn main() {
     let release = std::env::var("PROFILE").is_ok_and(|profile| profile == "release");
     // A container is built without .git and receives the commit in the environment. In development a rebuild per commit
     // would cost more than the hash is worth, and a stale hash would be wrong.
-    let told = std::env::var("ORBWEAVER_GIT_HASH").ok().filter(|hash| !hash.is_empty());
-    let hash = told.or_else(|| if release { of_git() } else { None });
+    let given = std::env::var("ORBWEAVER_GIT_HASH").ok().filter(|hash| !hash.is_empty());
+    let hash = given.or_else(|| if release { of_git() } else { None });
     println!("cargo::rustc-env=ORBWEAVER_GIT={}", hash.as_deref().unwrap_or("unknown"));
 }
 

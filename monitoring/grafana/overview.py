@@ -1,4 +1,4 @@
-"""What the overview shows: one question a row, from the crawl as a whole down to the processes."""
+"""Panels of the overview, a topic per row, from the crawl as a whole down to the processes."""
 
 from panels import chosen, dashboard, quantile, rate, stat, time_series
 
@@ -16,44 +16,44 @@ def crawl():
         f" * (sum({chosen('orbweaver_stage_partitions_restoring')}) == bool 0)"
     )
     return [
-        stat("Pages", pages, "reqps", "Pages fetched a second. Worry when it is 0 while URLs wait and sites are not blocked."),
-        stat("Documents", documents, "reqps", "Documents extracted a second. Worry when it stays below the pages: see the lag of the extractor."),
-        stat("URLs waiting", waiting, "short", "URLs that were let through and have not ended: the size of what is left. No worry by itself."),
-        stat("In flight", in_flight, "short", "Requests on their way to sites. Worry when it is 0 while dispatches pass the rate-limiter."),
+        stat("Pages", pages, "reqps", "Pages fetched per second. Worry when it is 0 while URLs are queued and sites are not blocked."),
+        stat("Documents", documents, "reqps", "Documents extracted per second. Worry when it stays below the pages: see the lag of the extractor."),
+        stat("URLs waiting", waiting, "short", "Admitted URLs without a final outcome: the remaining work. No worry by itself."),
+        stat("In flight", in_flight, "short", "Requests in flight to sites. Worry when it is 0 while dispatches pass the rate-limiter."),
         stat(
             "Blocked sites",
             f"sum({chosen('orbweaver_rate_limiter_blocked_sites')})",
             "short",
-            "Sites that asked to be left alone. Worry when it is a growing share of the active sites.",
+            "Sites in back-off after a 429 or 503. Worry when they are a growing share of the active sites.",
         ),
         stat(
             "Complete",
             complete,
             "none",
-            "Whether every group stands at the end of its topics, as read within the last fifteen seconds. `orbweaver status` proves it by "
-            "two readings; markers of transactions of other producers count as lag here, not there.",
+            "Whether every group is at the end of its topics, as read within the last fifteen seconds. `orbweaver status` confirms it by "
+            "two snapshots; markers of transactions of other producers count as lag here, not there.",
             words=YES_NO,
         ),
         time_series(
             "Pages and documents",
             [(pages, "pages"), (documents, "documents")],
             "reqps",
-            "Worry when documents stay below pages for minutes, or both fall while URLs wait.",
+            "Worry when documents stay below pages for minutes, or both fall while URLs are queued.",
         ),
         time_series(
             "Waiting and leased",
             [(waiting, "waiting"), (f"sum({chosen('orbweaver_frontier_leased_urls')})", "leased")],
             "short",
-            "URLs that wait, and those that are dispatched without an outcome yet. Worry when leased stays at its limit and no outcomes come.",
+            "Queued URLs, and dispatched ones without an outcome yet. Worry when leased stays at its limit and no outcomes arrive.",
         ),
         time_series(
             "Sites",
             [
-                (f"sum({chosen('orbweaver_frontier_active_sites')})", "with URLs waiting"),
+                (f"sum({chosen('orbweaver_frontier_active_sites')})", "with queued URLs"),
                 (f"sum({chosen('orbweaver_rate_limiter_blocked_sites')})", "blocked"),
             ],
             "short",
-            "Few active sites bound the speed: each is asked at its own pace. Worry when most of the active ones are blocked.",
+            "Few active sites limit the speed: each is requested at its own interval. Worry when most of the active ones are blocked.",
         ),
     ]
 
@@ -64,7 +64,7 @@ def flow():
             "Records in",
             [(rate("orbweaver_stage_records_in_total", "service"), "{{service}}")],
             "cps",
-            "Records handed to each service. Worry about the first service in the flow that takes none while the one before it gives.",
+            "Records received by each service. Worry about the first service in the flow that receives none while the one before it produces.",
         ),
         time_series(
             "Records out",
@@ -82,7 +82,7 @@ def flow():
             "Lag",
             [(f"sum by (group, topic) ({chosen(LAG)})", "{{group}} {{topic}}")],
             "short",
-            "Records between commit point and log end. The frontier's is what waits, the fetcher's is politeness; worry when that of "
+            "Records between commit point and log end. The frontier's is its queue, the fetcher's is politeness; worry when that of "
             "normalizer-dedup or extractor grows.",
             width=12,
         ),
@@ -90,14 +90,14 @@ def flow():
             "Incomplete",
             [(f"sum by (service) ({chosen('orbweaver_stage_outstanding_records')})", "{{service}}")],
             "short",
-            "Records taken and not complete, those set aside for later among them. Worry about memory only.",
+            "Records received and not complete, parked ones included. Worry about memory only.",
             width=12,
         ),
         time_series(
             "Links",
             [(rate("orbweaver_normalizer_dedup_links_total", "end"), "{{end}}")],
             "cps",
-            "What became of links. Worry about any that are misplaced; many that are malformed point to a fault of an extractor.",
+            "Links by result. Worry about any that are misplaced; many malformed ones point to a defect of an extractor.",
             width=12,
         ),
         time_series(
@@ -107,28 +107,28 @@ def flow():
                 (f"sum({chosen('orbweaver_normalizer_dedup_unwritten_urls')})", "not written yet"),
             ],
             "short",
-            "URLs that were let through before, and those of them that are not written to the index yet. Worry when these are above a million "
-            "a partition: the disk or the log is slow.",
+            "URLs admitted before, and those of them not yet written to the index. Worry when these are above a million "
+            "per partition: the disk or the log is slow.",
             width=12,
         ),
     ]
 
 
 def deduplication():
-    """Tiers in the order in which they are asked."""
+    """Tiers in the order of lookup."""
     prefix = "orbweaver_normalizer_dedup_"
     return [
         time_series(
             "Links by crawl",
             [(rate(prefix + "crawl_links_total", "crawl, seen"), "{{crawl}}: {{seen}}")],
             "cps",
-            "Links that were met for the first time, and again. Worry when almost all are first for hours: a site makes up URLs.",
+            "Links seen for the first time, and again. Worry when almost all are new for hours: a site generates URLs.",
         ),
         time_series(
             "Recent cache",
             [(rate(prefix + "recent_hits_total"), "answered"), (rate(prefix + "recent_misses_total"), "passed on")],
             "cps",
-            "Look-ups. Worry when it is full and passes more than a third on: more places cost 21 bytes each.",
+            "Look-ups. Worry when it is full and misses more than a third: a larger cache costs 21 bytes per entry.",
         ),
         time_series(
             "Cache filled",
@@ -139,7 +139,7 @@ def deduplication():
                 )
             ],
             "percentunit",
-            "Full is as it should be in a large crawl. Worry when it is full and passes more than a third on.",
+            "Full is normal in a large crawl. Worry when it is full and misses more than a third.",
         ),
         time_series(
             "Index",
@@ -151,22 +151,22 @@ def deduplication():
                 (rate(prefix + "unverified_urls_total"), "known by a filter alone"),
             ],
             "cps",
-            "Worry when what is read in vain is above a tenth of what is not known: merging does not keep up.",
+            "Worry when fruitless reads exceed a tenth of the unknown URLs: compaction does not keep up.",
         ),
         time_series(
             "Filters",
             [(f"sum by (instance) ({chosen(prefix + 'filter_bytes')})", "{{instance}}")],
             "bytes",
-            "Memory: 1.5 bytes a known URL, 3.7 where nothing is verified. Worry near the memory that a process may take.",
+            "Memory: 1.5 bytes per known URL, 3.7 without verification. Worry near the memory limit of the process.",
         ),
         time_series(
             "Runs",
             [
-                (f"sum by (instance) ({chosen(prefix + 'index_runs')})", "{{instance}}: runs"),
+                (f"sum by (instance) ({chosen(prefix + 'index_runs')})", "{{instance}}: SSTables"),
                 (f"sum by (instance) ({chosen(prefix + 'unwritten_urls')})", "{{instance}}: URLs not written"),
             ],
             "short",
-            "Worry above 16 runs a partition: merging does not keep up with the disk.",
+            "Worry above 16 SSTables per partition: compaction does not keep up.",
         ),
     ]
 
@@ -177,20 +177,19 @@ def politeness():
             "Blocked sites",
             [
                 (f"sum({chosen('orbweaver_rate_limiter_blocked_sites')})", "blocked"),
-                (rate("orbweaver_rate_limiter_refusals_total"), "429 and 503 a second"),
+                (rate("orbweaver_rate_limiter_refusals_total"), "429 and 503 per second"),
             ],
             "short",
-            "Sites that asked to be left alone, and how often we are told so. Worry when they grow across many sites: we may be banned as a whole.",
+            "Sites in back-off, and the rate of 429 and 503. Worry when they grow across many sites: the crawler may be banned as a whole.",
         ),
         time_series(
             "Dispatches",
             [
                 (rate("orbweaver_rate_limiter_passed_dispatches_total"), "passed"),
                 (rate("orbweaver_rate_limiter_deferred_dispatches_total", "reason"), "deferred: {{reason}}"),
-                (rate("orbweaver_rate_limiter_expired_dispatches_total"), "expired"),
             ],
             "cps",
-            "Worry when `interval` is twice what passes, or `late` and expired are steady: dispatches wait too long before the rate-limiter.",
+            "Worry when `interval` is twice what passes, or `late` is steady: dispatches wait too long for the rate-limiter.",
         ),
         time_series(
             "Interval",
@@ -199,26 +198,25 @@ def politeness():
                 (quantile(0.95, "orbweaver_rate_limiter_interval_seconds"), "95th"),
             ],
             "s",
-            "Time between two requests to one site, as sites and their robots.txt let us. Worry when it grows on its own: sites get slower or refuse.",
+            "Interval between two requests to a site, as the site and its robots.txt allow. Worry when it grows without a change of settings: sites slow down or refuse.",
         ),
         time_series(
             "robots.txt by finding",
             [(rate("orbweaver_fetcher_robots_total", "finding"), "{{finding}}")],
             "reqps",
-            "Requests for robots.txt. Worry when `failing` is over a tenth: those sites are not crawled meanwhile.",
+            "Requests for robots.txt. Worry when `failing` is over a tenth: those sites are not crawled in the meantime.",
         ),
         time_series(
             "Outcomes",
             [(rate("orbweaver_fetcher_outcomes_total", "kind"), "{{kind}}")],
             "cps",
-            "How dispatches end; `refused` is robots.txt above all. Worry about a growing share of retry, blocked, deferred and gone.",
+            "Outcomes of dispatches; `refused` is mostly robots.txt. Worry about a growing share of retry, blocked, deferred and gone.",
             stacked=True,
         ),
         time_series(
             "Leases expired",
             [
                 (rate("orbweaver_frontier_expired_leases_total"), "expired leases"),
-                (rate("orbweaver_fetcher_expired_total"), "dropped by fetchers"),
             ],
             "cps",
             "Dispatches without an outcome in time. A burst after a kill is normal; worry about a steady rate.",
@@ -227,11 +225,11 @@ def politeness():
             "Similar URLs",
             [
                 (f"sum({chosen('orbweaver_frontier_over_budget_patterns')})", "patterns over budget"),
-                (rate("orbweaver_frontier_put_back_urls_total"), "put back a second"),
-                (rate("orbweaver_frontier_refused_urls_total", "reason"), "refused a second: {{reason}}"),
+                (rate("orbweaver_frontier_put_back_urls_total"), "demoted per second"),
+                (rate("orbweaver_frontier_refused_urls_total", "reason"), "refused per second: {{reason}}"),
             ],
             "short",
-            "Patterns that lead on and bring nothing new, and what becomes of their URLs. Worry when few pages are new: the crawl walks in circles.",
+            "Patterns that yield links and no new content, and the demoted and refused URLs. Worry when few pages are new: the crawl may be in a trap.",
         ),
     ]
 
@@ -243,7 +241,7 @@ def errors():
             "Requests by result",
             [(rate("orbweaver_fetcher_requests_total", "class"), "{{class}}")],
             "reqps",
-            "Worry about any `internal`, and when dns or connect are over half: our own network more likely than theirs.",
+            "Worry about any `internal`, and when dns or connect are over half: suspect the local network first.",
             width=12,
             stacked=True,
         ),
@@ -251,7 +249,7 @@ def errors():
             "Failed share",
             [(f"{failed} / {rate('orbweaver_fetcher_requests_total')}", "failed")],
             "percentunit",
-            "Requests that ended neither well nor in a redirect. Five to fifteen percent is the web; worry when it jumps.",
+            "Requests that ended in neither success nor a redirect. Five to fifteen percent is normal; worry when it jumps.",
             width=6,
         ),
         time_series(
@@ -268,17 +266,17 @@ def errors():
             "Dead letters",
             [(f"sum by (service) (increase({chosen('orbweaver_stage_rejected_total')}[$__rate_interval]))", "{{service}}")],
             "short",
-            "Records that were put aside with their reason. Worry about any: `orbweaver dead-letters list` says why.",
+            "Records moved to the dead letters with their reason. Worry about any: `orbweaver dead-letters list` shows the reasons.",
             width=12,
         ),
         time_series(
             "Pages not extracted",
             [
                 (rate("orbweaver_extractor_pages_total", more='result="rejected"'), "rejected"),
-                (rate("orbweaver_extractor_truncated_pages_total"), "cut"),
+                (rate("orbweaver_extractor_truncated_pages_total"), "truncated"),
             ],
             "cps",
-            "Pages that could not be extracted, or only in part. Worry about any rejected, and when over one in a hundred is cut.",
+            "Pages that could not be extracted, or only in part. Worry about any rejected, and when over one in a hundred is truncated.",
             width=12,
         ),
     ]
@@ -290,21 +288,21 @@ def runtime():
         time_series(
             "Commit points",
             [
-                (f"max by (service) ({chosen('orbweaver_stage_commit_standstill_seconds')})", "{{service}}: one record in work"),
+                (f"max by (service) ({chosen('orbweaver_stage_commit_stalled_seconds')})", "{{service}}: one record in flight"),
                 (f"max by (service) ({chosen('orbweaver_stage_commit_age_seconds')})", "{{service}}: not accepted"),
             ],
             "s",
-            "For how long a commit point has stood at one record in work, and for how long commits are not accepted. Worry above a minute.",
+            "Time for which one record in flight has blocked a commit point, and for which commits are not accepted. Worry above a minute.",
         ),
         time_series(
             "Work that is due",
             [(f"sum by (service) ({chosen('orbweaver_stage_due_records')})", by_service)],
             "short",
-            "Work that is due and could progress now. Worry when it stays and the next panel rises.",
+            "Work that could progress now. Worry when it persists and the next panel rises.",
         ),
         time_series(
-            "Nothing moves although work is due",
-            [(f"max by (service) ({chosen('orbweaver_stage_still_seconds')})", by_service)],
+            "Stalled although work is due",
+            [(f"max by (service) ({chosen('orbweaver_stage_stalled_seconds')})", by_service)],
             "s",
             "After `runtime.stall_after`, 5 minutes by default, the watchdog ends the process. Worry above a minute.",
         ),
@@ -312,13 +310,13 @@ def runtime():
             "Budget used",
             [(f"max by (service) ({chosen('orbweaver_stage_budget_used_ratio')})", by_service)],
             "percentunit",
-            "Share of what may be uncommitted. Worry when it is full for many minutes: the service, its log or its store is the bottleneck.",
+            "Used share of the budget of uncommitted records. Worry when it is full for many minutes: the service, its log or its store is the bottleneck.",
         ),
         time_series(
             "CPU by service",
             [(rate("orbweaver_stage_cpu_seconds_total", "service"), by_service)],
             "short",
-            "CPU seconds a second, loop and workers. Worry when a loop nears one core: add instances.",
+            "CPU seconds per second, loop and workers. Worry when a loop nears one core: add instances.",
         ),
         time_series(
             "Commits",
@@ -333,16 +331,16 @@ def runtime():
             "Partitions served",
             [(f"sum by (service) ({chosen('orbweaver_stage_partitions_open')})", by_service)],
             "short",
-            "Worry when a service serves fewer than another for minutes: those sites stand still.",
+            "Worry when a service serves fewer than another for minutes: those sites are not crawled.",
         ),
         time_series(
             "Restores",
             [
                 (f"sum by (service) ({chosen('orbweaver_stage_partitions_restoring')})", "{{service}}: running"),
-                (rate("orbweaver_stage_restored_records_total", "service"), "{{service}}: records a second"),
+                (rate("orbweaver_stage_restored_records_total", "service"), "{{service}}: records per second"),
             ],
             "short",
-            "Partitions that are replayed before they are served. Worry when one runs and no records come, or for over five minutes.",
+            "Restores of partitions before they open. Worry when one runs without records, or for over five minutes.",
         ),
         time_series(
             "Partitions moved",
@@ -359,13 +357,13 @@ def log_and_store():
             "Append, 99th",
             [(quantile(0.99, "orbweaver_stage_append_seconds", "service"), "{{service}}")],
             "s",
-            "From append to acknowledgement by the log. Worry above a second.",
+            "Time from append to acknowledgement by the log. Worry above a second.",
         ),
         time_series(
             "Effects, 99th",
             [(quantile(0.99, "orbweaver_stage_perform_seconds", "service"), "{{service}}")],
             "s",
-            "From a write to the store, retries included, to durable. Worry above a second.",
+            "Time until a write to the store is durable, retries included. Worry above a second.",
         ),
         time_series(
             "Store, 99th",
@@ -393,7 +391,7 @@ def log_and_store():
             "Servers reached",
             [(f"min by (server) ({chosen('orbweaver_process_reached')})", "{{server}}")],
             "bool_yes_no",
-            "Whether all processes reach the log and the store. Worry when one does not: see what it names in /readyz.",
+            "Whether all processes reach the log and the store. Worry when one does not: see its /readyz.",
         ),
     ]
 
@@ -419,7 +417,7 @@ def process():
             "CPU by process",
             [(rate("process_cpu_seconds_total", "service, instance"), "{{service}} {{instance}}")],
             "short",
-            "CPU seconds a second of the whole process. Worry when it stays at the limit of its container.",
+            "CPU seconds per second of the whole process. Worry when it stays at the limit of its container.",
         ),
         time_series(
             "File descriptors",
@@ -431,7 +429,7 @@ def process():
             "Uptime",
             [(f"time() - {chosen('process_start_time_seconds')}", "{{service}} {{instance}}")],
             "s",
-            "Since the start of each process. Worry about one that keeps falling back to zero.",
+            "Time since the start of each process. Worry about one that returns to zero repeatedly.",
         ),
         time_series(
             "Builds",
@@ -447,7 +445,7 @@ def overview():
     return dashboard(
         "orbweaver-overview",
         "Orbweaver: overview",
-        "The whole pipeline. Made by monitoring/grafana/build.py; what is changed here is lost at the next build.",
+        "The whole pipeline. Generated by monitoring/grafana/build.py; changes made here are lost at the next build.",
         [
             ("The crawl", crawl()),
             ("Flow", flow()),

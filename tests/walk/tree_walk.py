@@ -3,7 +3,7 @@
 
 usage: tree_walk.py DIR BASE_URL START [--json FILE]
 
-DIR is the folder that BASE_URL serves, START the path of the start page below it. Links are those of a, area, iframe,
+DIR is the directory that BASE_URL serves, START the path of the start page below it. Links are those of a, area, iframe,
 frame and meta refresh; base href is honoured; rel=nofollow links and the links of pages whose meta robots says nofollow
 or none are left out. Pages are read from the files, so that nothing has to be served.
 

@@ -1,9 +1,10 @@
-//! The embedded log beside fjall, on the load of a crawl: `cargo bench -p orbweaver-log`.
+//! The embedded log compared with fjall, on the load of a crawl: `cargo bench -p orbweaver-log`.
 //!
-//! Each measurement is a process of its own, on 16 partitions, through the `Log` trait: appends (of which the first call is
-//! the clock's start and the last acknowledgement its end), then a scan of everything by a consumer. fjall stores the same
-//! records under (partition, offset), hands every batch to the system (`PersistMode::Buffer`) and syncs every second, as the
-//! log does; bodies go to its blob files. Figures and conclusions: `docs/adr/0002-embedded-log.md`.
+//! Each measurement is a process of its own, on 16 partitions, through the `Log` trait: appends (of which the first
+//! call is the clock's start and the last acknowledgement its end), then a scan of everything by a consumer. fjall
+//! stores the same records under (partition, offset), hands every batch to the system (`PersistMode::Buffer`) and syncs
+//! every second, as the log does; bodies go to its blob files. Figures and conclusions:
+//! `docs/adr/0002-embedded-log.md`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark ends with the first failure")]
 #![allow(missing_docs, reason = "nothing here is called by others")]
@@ -76,10 +77,10 @@ fn run(engine: &str, load: &str) {
 }
 
 fn measure(engine: &str, load: &str) {
-    let folder = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     if engine == "wake" {
-        return runtime.block_on(wake(folder.path()));
+        return runtime.block_on(wake(dir.path()));
     }
     let (name, bytes, records, mut batches) = LOADS.into_iter().find(|(name, ..)| *name == load).unwrap();
     let sync = match engine {
@@ -92,9 +93,9 @@ fn measure(engine: &str, load: &str) {
     };
     let batch = batch(bytes, records);
     let figures = if engine == "fjall" {
-        fjall(folder.path(), &batch, batches)
+        fjall(dir.path(), &batch, batches)
     } else {
-        runtime.block_on(log(folder.path(), sync, &batch, batches))
+        runtime.block_on(log(dir.path(), sync, &batch, batches))
     };
     figures.print(engine, name, (records * batches) as f64, bytes);
 }
@@ -110,7 +111,7 @@ fn batch(bytes: usize, records: usize) -> Vec<Record> {
         .map(|number| {
             let value: Vec<u8> = (0..bytes).map(|_| if bytes > 1_000 { next() } else { b'a' + next() % 26 }).collect();
             Record {
-                place: TopicPartition::new(TOPIC, number as u32 % PARTITIONS),
+                tp: TopicPartition::new(TOPIC, number as u32 % PARTITIONS),
                 key: Some(Bytes::from(format!("site-{number}.example"))),
                 value: Some(value.into()),
                 headers: vec![],
@@ -124,14 +125,14 @@ fn batch(bytes: usize, records: usize) -> Vec<Record> {
 fn turned(batch: &[Record], turn: usize) -> Vec<Record> {
     let mut batch = batch.to_vec();
     for record in &mut batch {
-        record.place.partition = (record.place.partition + turn as u32) % PARTITIONS;
+        record.tp.partition = (record.tp.partition + turn as u32) % PARTITIONS;
     }
     batch
 }
 
-async fn log(folder: &Path, sync: SyncPolicy, batch: &[Record], batches: usize) -> Figures {
+async fn log(dir: &Path, sync: SyncPolicy, batch: &[Record], batches: usize) -> Figures {
     let specs = [TopicSpec::new(TOPIC, PARTITIONS, Cleanup::Delete)];
-    let log = EmbeddedLog::open(folder, Options { sync, ..Options::default() }, &specs).unwrap();
+    let log = EmbeddedLog::open(dir, Options { sync, ..Options::default() }, &specs).unwrap();
     let mut figures = Figures::default();
     let mut clock = Clock::start();
     for turn in 0..batches {
@@ -142,9 +143,9 @@ async fn log(folder: &Path, sync: SyncPolicy, batch: &[Record], batches: usize) 
     }
     figures.appended = clock.lap();
     let mut consumer = log.consumer("bench", &[TOPIC]).unwrap();
-    let Some(Event::Assigned(places)) = consumer.poll(Duration::ZERO).await.unwrap() else { unreachable!() };
-    for place in places {
-        consumer.start(place, 0).unwrap();
+    let Some(Event::Assigned(tps)) = consumer.poll(Duration::ZERO).await.unwrap() else { unreachable!() };
+    for tp in tps {
+        consumer.start(tp, 0).unwrap();
     }
     clock.lap();
     let mut left = batch.len() * batches;
@@ -159,8 +160,8 @@ async fn log(folder: &Path, sync: SyncPolicy, batch: &[Record], batches: usize) 
     figures
 }
 
-fn fjall(folder: &Path, batch: &[Record], batches: usize) -> Figures {
-    let db = Database::builder(folder).manual_journal_persist(true).open().unwrap();
+fn fjall(dir: &Path, batch: &[Record], batches: usize) -> Figures {
+    let db = Database::builder(dir).manual_journal_persist(true).open().unwrap();
     let options = || KeyspaceCreateOptions::default().with_kv_separation(Some(KvSeparationOptions::default()));
     let keyspace = db.keyspace("records", options).unwrap();
     let stop = Arc::new(AtomicBool::new(false));
@@ -181,7 +182,7 @@ fn fjall(folder: &Path, batch: &[Record], batches: usize) -> Figures {
         let begin = Instant::now();
         let mut write = db.batch().durability(Some(PersistMode::Buffer));
         for record in &records {
-            let partition = record.place.partition;
+            let partition = record.tp.partition;
             let offset = &mut offsets[partition as usize];
             let mut key = [0; 12];
             key[..4].copy_from_slice(&partition.to_be_bytes());
@@ -217,13 +218,13 @@ fn fjall(folder: &Path, batch: &[Record], batches: usize) -> Figures {
 }
 
 /// From an append to the task that waits for it, idle before.
-async fn wake(folder: &Path) {
+async fn wake(dir: &Path) {
     let specs = [TopicSpec::new(TOPIC, PARTITIONS, Cleanup::Delete)];
-    let log = Arc::new(EmbeddedLog::open(folder, embedded::Options::default(), &specs).unwrap());
+    let log = Arc::new(EmbeddedLog::open(dir, embedded::Options::default(), &specs).unwrap());
     let mut consumer = log.consumer("bench", &[TOPIC]).unwrap();
-    let Some(Event::Assigned(places)) = consumer.poll(Duration::ZERO).await.unwrap() else { unreachable!() };
-    for place in places {
-        consumer.start(place, 0).unwrap();
+    let Some(Event::Assigned(tps)) = consumer.poll(Duration::ZERO).await.unwrap() else { unreachable!() };
+    for tp in tps {
+        consumer.start(tp, 0).unwrap();
     }
     let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
     tokio::spawn(async move {

@@ -15,10 +15,10 @@ pub enum LogError {
     #[error("there is no partition {0}")]
     UnknownPartition(TopicPartition),
     /// The offset is not in the log, or no longer.
-    #[error("{place}: offset {offset} is out of range; the log starts at {start} and ends at {end}")]
+    #[error("{tp}: offset {offset} is out of range; the log starts at {start} and ends at {end}")]
     OutOfRange {
         /// The topic-partition.
-        place: TopicPartition,
+        tp: TopicPartition,
         /// The requested offset.
         offset: Offset,
         /// Log start.
@@ -33,10 +33,10 @@ pub enum LogError {
     #[error(transparent)]
     Refused(Refused),
     /// The metadata of a commit exceeds the maximum.
-    #[error("{place}: commit metadata of {bytes} bytes; allowed are {max}")]
+    #[error("{tp}: commit metadata of {bytes} bytes; allowed are {max}")]
     MetadataTooLarge {
         /// The topic-partition.
-        place: TopicPartition,
+        tp: TopicPartition,
         /// Size of the metadata, in bytes.
         bytes: usize,
         /// Maximum size, in bytes.

@@ -19,7 +19,7 @@ pub use embedded::{EmbeddedLog, Options, SyncPolicy};
 pub use error::LogError;
 pub use limit::{DEAD_LETTER_ROOM, RECORD_LIMIT, RECORD_LIMITS};
 pub use memory::MemoryLog;
-pub use record::{Commit, Delivered, Offset, Partition, Record, TopicPartition};
+pub use record::{Commit, ConsumerRecord, Offset, Partition, Record, TopicPartition};
 pub use refused::{Refusal, Refused};
 pub use spec::{Cleanup, MAX_PARTITIONS, TopicSpec};
 pub use traits::{Bounds, Consumer, Event, Log, Reader};

@@ -36,7 +36,7 @@ impl std::fmt::Display for TopicPartition {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// The target topic-partition.
-    pub place: TopicPartition,
+    pub tp: TopicPartition,
     /// The key; compaction keeps the last record of a key.
     pub key: Option<Bytes>,
     /// The value; `None` is a tombstone.
@@ -58,9 +58,9 @@ impl Record {
 
 /// A record read from the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Delivered {
+pub struct ConsumerRecord {
     /// The topic-partition.
-    pub place: TopicPartition,
+    pub tp: TopicPartition,
     /// The offset.
     pub offset: Offset,
     /// Creation time, in milliseconds since the Unix epoch.
@@ -73,7 +73,7 @@ pub struct Delivered {
     pub headers: Vec<(String, Bytes)>,
 }
 
-impl Delivered {
+impl ConsumerRecord {
     /// Returns the number of bytes charged to a budget: key, value and headers.
     #[must_use]
     pub fn bytes(&self) -> usize {

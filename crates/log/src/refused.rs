@@ -8,20 +8,20 @@ use crate::{LogError, Offset, Record, TopicPartition, limit::limit_of};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The record is larger than [`Log::record_limit`](crate::Log::record_limit).
-    #[error("{place}: a record of {bytes} bytes; allowed are {max}")]
+    #[error("{tp}: a record of {bytes} bytes; allowed are {max}")]
     TooLarge {
         /// The topic-partition.
-        place: TopicPartition,
+        tp: TopicPartition,
         /// Size of the record, in bytes.
         bytes: usize,
         /// Maximum size, in bytes.
         max: usize,
     },
     /// The record cannot be stored as it is.
-    #[error("{place}: {reason}")]
+    #[error("{tp}: {reason}")]
     Invalid {
         /// The topic-partition.
-        place: TopicPartition,
+        tp: TopicPartition,
         /// Description of the problem.
         reason: String,
     },
@@ -30,8 +30,8 @@ pub enum Refusal {
 impl Refusal {
     /// Checks the size of a record.
     pub(crate) fn check_size(record: &Record, limit: usize) -> Result<(), Self> {
-        let (place, bytes, max) = (record.place, record.bytes(), limit_of(record.place.topic, limit));
-        if bytes > max { Err(Self::TooLarge { place, bytes, max }) } else { Ok(()) }
+        let (tp, bytes, max) = (record.tp, record.bytes(), limit_of(record.tp.topic, limit));
+        if bytes > max { Err(Self::TooLarge { tp, bytes, max }) } else { Ok(()) }
     }
 }
 
@@ -85,8 +85,8 @@ mod tests {
 
     #[test]
     fn the_message_names_the_first_refused_record_its_size_and_what_is_allowed() {
-        let place = TopicPartition::new(topic::PAGES, 3);
-        let refusal = |bytes| Refusal::TooLarge { place, bytes, max: 10 };
+        let tp = TopicPartition::new(topic::PAGES, 3);
+        let refusal = |bytes| Refusal::TooLarge { tp, bytes, max: 10 };
         let error = Refused::unless_all(vec![7, 0, 8, 0], vec![(3, refusal(11)), (1, refusal(12))]).unwrap_err();
         assert!(matches!(&error, LogError::Refused(refused) if refused.offsets == [Some(7), None, Some(8), None]));
         let wanted =

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use orbweaver_messages::{Millis, Topic};
 
-use crate::{Commit, Delivered, LogError, Offset, Partition, Record, TopicPartition};
+use crate::{Commit, ConsumerRecord, LogError, Offset, Partition, Record, TopicPartition};
 
 /// Readable range of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,44 +41,44 @@ pub trait Log: Send + Sync + 'static {
     fn consumer(&self, group: &str, topics: &[Topic]) -> Result<Box<dyn Consumer>, LogError>;
 
     /// Creates a reader of one partition, starting at `from`, by explicit assignment and outside of any group.
-    fn reader(&self, place: TopicPartition, from: Offset) -> BoxFuture<'_, Result<Box<dyn Reader>, LogError>>;
+    fn reader(&self, tp: TopicPartition, from: Offset) -> BoxFuture<'_, Result<Box<dyn Reader>, LogError>>;
 
     /// Returns the log start and log end of a partition.
-    fn bounds(&self, place: TopicPartition) -> BoxFuture<'_, Result<Bounds, LogError>>;
+    fn bounds(&self, tp: TopicPartition) -> BoxFuture<'_, Result<Bounds, LogError>>;
 
-    /// Returns [`Log::bounds`] of several partitions, in the order of `places`: fewer round trips on a remote log.
-    fn all_bounds<'a>(&'a self, places: &'a [TopicPartition]) -> BoxFuture<'a, Result<Vec<Bounds>, LogError>> {
+    /// Returns [`Log::bounds`] of several partitions, in the order of `tps`: fewer round trips on a remote log.
+    fn all_bounds<'a>(&'a self, tps: &'a [TopicPartition]) -> BoxFuture<'a, Result<Vec<Bounds>, LogError>> {
         Box::pin(async move {
-            let mut bounds = Vec::with_capacity(places.len());
-            for place in places {
-                bounds.push(self.bounds(*place).await?);
+            let mut bounds = Vec::with_capacity(tps.len());
+            for tp in tps {
+                bounds.push(self.bounds(*tp).await?);
             }
             Ok(bounds)
         })
     }
 
     /// Returns the offset of the first record created at or after `timestamp_ms`; the log end if there is none.
-    fn offset_at(&self, place: TopicPartition, timestamp_ms: Millis) -> BoxFuture<'_, Result<Offset, LogError>>;
+    fn offset_at(&self, tp: TopicPartition, timestamp_ms: Millis) -> BoxFuture<'_, Result<Offset, LogError>>;
 
     /// Returns a group's commits, one entry per topic-partition; `None` without a commit.
     fn committed<'a>(
         &'a self,
         group: &'a str,
-        places: &'a [TopicPartition],
+        tps: &'a [TopicPartition],
     ) -> BoxFuture<'a, Result<Vec<Option<Commit>>, LogError>>;
 
     /// Deletes all records below `before`, immediately, later or by whole segments.
-    fn delete_below(&self, place: TopicPartition, before: Offset) -> BoxFuture<'_, Result<(), LogError>>;
+    fn delete_below(&self, tp: TopicPartition, before: Offset) -> BoxFuture<'_, Result<(), LogError>>;
 }
 
 /// Events returned by [`Consumer::poll`], in order.
 #[derive(Debug)]
 pub enum Event {
     /// Records, in order within each partition; never from a paused partition.
-    Records(Vec<Delivered>),
+    Records(Vec<ConsumerRecord>),
     /// Assigned partitions. They deliver nothing until [`Consumer::start`] sets a position.
     Assigned(Vec<TopicPartition>),
-    /// Revoked partitions: drain, commit, then call [`Consumer::hand_back`]. They deliver nothing more.
+    /// Revoked partitions: drain, commit, then call [`Consumer::release`]. They deliver nothing more.
     Revoked(Vec<TopicPartition>),
     /// Lost partitions; commits for them are refused.
     Lost(Vec<TopicPartition>),
@@ -95,19 +95,19 @@ pub trait Consumer: Send {
     /// # Errors
     /// If the partition is not assigned or `from` is out of range. A log that must query its range may report the
     /// latter from the next [`Consumer::poll`] instead.
-    fn start(&mut self, place: TopicPartition, from: Offset) -> Result<(), LogError>;
+    fn start(&mut self, tp: TopicPartition, from: Offset) -> Result<(), LogError>;
 
     /// Pauses delivery from these partitions.
     ///
     /// # Errors
     /// If one is not assigned.
-    fn pause(&mut self, places: &[TopicPartition]) -> Result<(), LogError>;
+    fn pause(&mut self, tps: &[TopicPartition]) -> Result<(), LogError>;
 
     /// Resumes delivery from these partitions.
     ///
     /// # Errors
     /// If one is not assigned.
-    fn resume(&mut self, places: &[TopicPartition]) -> Result<(), LogError>;
+    fn resume(&mut self, tps: &[TopicPartition]) -> Result<(), LogError>;
 
     /// Commits; resolves when the log has accepted all commits.
     fn commit(&mut self, commits: Vec<(TopicPartition, Commit)>) -> BoxFuture<'_, Result<(), LogError>>;
@@ -116,7 +116,7 @@ pub trait Consumer: Send {
     ///
     /// # Errors
     /// If the log failed.
-    fn hand_back(&mut self, places: &[TopicPartition]) -> Result<(), LogError>;
+    fn release(&mut self, tps: &[TopicPartition]) -> Result<(), LogError>;
 
     /// Leaves the group. Does not commit.
     fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), LogError>>;
@@ -126,7 +126,7 @@ pub trait Consumer: Send {
 pub trait Reader: Send {
     /// Returns the next records, in order. The batch is empty if none arrived within `max_wait`, or if only
     /// [`Reader::position`] advanced, over a gap at the log end. Offsets may skip (compaction).
-    fn read(&mut self, max_wait: Duration) -> BoxFuture<'_, Result<Vec<Delivered>, LogError>>;
+    fn read(&mut self, max_wait: Duration) -> BoxFuture<'_, Result<Vec<ConsumerRecord>, LogError>>;
 
     /// Returns the offset at which the next call reads.
     fn position(&self) -> Offset;

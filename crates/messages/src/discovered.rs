@@ -7,7 +7,7 @@ use crate::{Millis, Trail};
 /// Way in which a URL was discovered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Sighting {
+pub enum DiscoveryKind {
     /// A user requested it, or a seed redirected to it.
     Seed,
     /// A page links to it.
@@ -29,7 +29,7 @@ pub struct Discovered {
     /// Link depth of `urls` from the seed; a redirect keeps the depth of its source.
     pub depth: u16,
     /// Way in which they were discovered.
-    pub sighting: Sighting,
+    pub sighting: DiscoveryKind,
     /// Redirects only: the URLs passed on the way, oldest first, as requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chain: Vec<String>,

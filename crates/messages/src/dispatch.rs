@@ -3,19 +3,19 @@
 use orbweaver_url::{Fingerprint, Policy};
 use serde::{Deserialize, Serialize};
 
-use crate::{Millis, Sighting, Trail, waiting::is_zero};
+use crate::{DiscoveryKind, Millis, Trail, frontier_url::is_zero};
 
 /// Time after the dispatch during which its request may be sent, in milliseconds; later it is deferred.
-pub const NOT_AFTER_MS: Millis = 20_000;
+pub const SEND_WINDOW_MS: Millis = 20_000;
 /// Lifetime of a dispatch, in milliseconds; later any service drops it.
-pub const EXPIRES_MS: Millis = 60_000;
+pub const DISPATCH_TTL_MS: Millis = 60_000;
 /// Maximum duration of a fetch, in milliseconds, whatever the server does.
-pub const LONGEST_FETCH_MS: Millis = 60_000;
+pub const MAX_FETCH_MS: Millis = 60_000;
 /// Largest tolerated clock difference between machines, in milliseconds.
 pub const CLOCK_MARGIN_MS: Millis = 5_000;
 /// Time after which a lease has certainly ended, in milliseconds. The frontier then leases the URL again; to restore an
 /// index over dispatches or outcomes, their logs are read back by this much.
-pub const LEASE_MS: Millis = EXPIRES_MS + LONGEST_FETCH_MS + CLOCK_MARGIN_MS;
+pub const LEASE_MS: Millis = DISPATCH_TTL_MS + MAX_FETCH_MS + CLOCK_MARGIN_MS;
 
 /// Identifier of a dispatch within its partition: owner epoch (offset of the claim) and sequence number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -72,7 +72,7 @@ pub struct Dispatch {
     /// Link depth from the seed.
     pub depth: u16,
     /// Way in which the URL was discovered.
-    pub sighting: Sighting,
+    pub sighting: DiscoveryKind,
     /// Page that led here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
@@ -111,7 +111,7 @@ impl Dispatch {
 
 /// Dispatch with its scheduled time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ready {
+pub struct ReadyDispatch {
     /// Earliest time of a request to the site, in milliseconds since the Unix epoch.
     pub not_before_ms: Millis,
     /// Politeness delay: least time from a response of the site to the next request, in milliseconds; 0: unlimited.
@@ -120,7 +120,7 @@ pub struct Ready {
     pub dispatch: Dispatch,
 }
 
-impl Ready {
+impl ReadyDispatch {
     /// Returns the dispatch as seen by a process whose clock reads `now`. A dispatch time more than [`CLOCK_MARGIN_MS`]
     /// ahead becomes `now`, and the other times move with it, so that a wrong clock elsewhere delays nothing.
     #[must_use]

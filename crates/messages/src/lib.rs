@@ -8,6 +8,7 @@ mod dead_letter;
 mod discovered;
 mod dispatch;
 mod document;
+mod frontier_url;
 mod outcome;
 mod page;
 mod seed;
@@ -17,7 +18,6 @@ mod size;
 pub mod topic;
 mod trail;
 mod truncated;
-mod waiting;
 
 pub use codec::{MessageError, decode, encode};
 pub use control::{
@@ -25,21 +25,21 @@ pub use control::{
     Traps, crawl_key, pages_key, scope_key,
 };
 pub use dead_letter::{DeadLetter, STUCK};
-pub use discovered::{Discovered, Sighting};
+pub use discovered::{Discovered, DiscoveryKind};
 pub use dispatch::{
-    CLOCK_MARGIN_MS, Dispatch, DispatchId, EXPIRES_MS, LEASE_MS, LONGEST_FETCH_MS, NOT_AFTER_MS, Ready,
+    CLOCK_MARGIN_MS, DISPATCH_TTL_MS, Dispatch, DispatchId, LEASE_MS, MAX_FETCH_MS, ReadyDispatch, SEND_WINDOW_MS,
 };
 pub use document::{CRAWL_HEADER, Document, DocumentLink, FINGERPRINT_HEADER, RobotsDirectives};
+pub use frontier_url::FrontierUrl;
 pub use outcome::{Outcome, OutcomeKind};
 pub use page::{BodyEncoding, Page};
 pub use seed::Seed;
 pub use seen::{ENTRY_BYTES, SeenBatch, SeenEntry};
-pub use site::SiteMemory;
+pub use site::SiteState;
 pub use size::{encoded_len, json_len, json_prefix};
 pub use topic::Topic;
 pub use trail::{Pattern, Trail};
 pub use truncated::Truncated;
-pub use waiting::Waiting;
 
 /// Time, in milliseconds since the Unix epoch.
 pub type Millis = i64;

@@ -3,7 +3,7 @@
 use orbweaver_url::Fingerprint;
 use serde::{Deserialize, Serialize};
 
-use crate::{Millis, Sighting, Trail, Truncated};
+use crate::{DiscoveryKind, Millis, Trail, Truncated};
 
 /// Encoding of the body in the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ pub struct Page {
     /// Link depth from the seed.
     pub depth: u16,
     /// Way in which the URL was discovered.
-    pub sighting: Sighting,
+    pub sighting: DiscoveryKind,
     /// Page that led here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,

@@ -6,7 +6,7 @@ use crate::Millis;
 
 /// Politeness state of a site.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SiteMemory {
+pub struct SiteState {
     /// Site.
     pub site: String,
     /// Owner epoch: the offset of the owner's claim.

@@ -4,7 +4,7 @@ use std::ops::BitOrAssign;
 
 use serde::{Deserialize, Serialize};
 
-/// Parts of a page or document that are shorter than what was fetched. In JSON a list: `["body", "links", "text"]`.
+/// Parts of a page or document that are shorter than the fetched original. In JSON a list: `["body", "links", "text"]`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<Part>", into = "Vec<Part>")]
 pub struct Truncated {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use full::messages;
 use jsonschema::{Registry, Validator};
 use orbweaver_messages::topic::{Encoding, topics};
-use orbweaver_messages::{BodyEncoding, OutcomeKind, Scope, SeenBatch, Sighting, Traps, decode};
+use orbweaver_messages::{BodyEncoding, DiscoveryKind, OutcomeKind, Scope, SeenBatch, Traps, decode};
 use orbweaver_url::{Fingerprint, slot_of};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -38,8 +38,8 @@ fn validator(name: &str, registry: &Registry<'_>) -> Validator {
 
 /// Returns the examples of a message with one file extension, sorted by name.
 fn examples(name: &str, extension: &str) -> Vec<(String, String)> {
-    let folder = schemas().join("examples").join(name).join("1");
-    let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let dir = schemas().join("examples").join(name).join("1");
+    let entries = std::fs::read_dir(&dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
     let paths = entries.map(|entry| entry.unwrap().path()).filter(|path| path.extension().unwrap() == extension);
     let mut found: Vec<_> =
         paths.map(|path| (path.display().to_string(), std::fs::read_to_string(&path).unwrap())).collect();
@@ -224,10 +224,10 @@ fn variants<T: DeserializeOwned>() -> Vec<String> {
 #[test]
 fn enums_have_the_same_variants() {
     let cases = [
-        ("discovered", "sighting", variants::<Sighting>()),
-        ("waiting", "sighting", variants::<Sighting>()),
-        ("dispatch", "sighting", variants::<Sighting>()),
-        ("page", "sighting", variants::<Sighting>()),
+        ("discovered", "sighting", variants::<DiscoveryKind>()),
+        ("waiting", "sighting", variants::<DiscoveryKind>()),
+        ("dispatch", "sighting", variants::<DiscoveryKind>()),
+        ("page", "sighting", variants::<DiscoveryKind>()),
         ("page", "encoding", variants::<BodyEncoding>()),
         ("outcome", "kind", variants::<OutcomeKind>()),
         ("crawl-definition", "scope", variants::<Scope>()),
@@ -278,7 +278,7 @@ fn hexadecimal_examples_of_seen_survive_the_type() {
         let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
         let bytes = bytes::Bytes::from(digits.chunks(2).map(pair).collect::<Vec<u8>>());
         let batch = SeenBatch::decode(Some(&bytes)).unwrap_or_else(|error| panic!("{path}: {error}"));
-        assert_eq!(batch.entries.len(), text.split_whitespace().count(), "{path}: one entry a line");
+        assert_eq!(batch.entries.len(), text.split_whitespace().count(), "{path}: one entry per line");
         assert_eq!(batch.encode(), bytes, "{path}");
         assert!(batch.entries.first().is_none_or(|entry| entry.slot == slot_of("example.org")), "{path}: slot");
         for (entry, line) in batch.entries.iter().zip(text.split_whitespace()) {

@@ -1,6 +1,6 @@
 //! Times from clocks that were changed.
 
-use orbweaver_messages::{CLOCK_MARGIN_MS, Outcome, Ready};
+use orbweaver_messages::{CLOCK_MARGIN_MS, Outcome, ReadyDispatch};
 
 #[allow(clippy::unwrap_used, reason = "examples are part of the checkout")]
 fn example<T: serde::de::DeserializeOwned>(file: &str) -> T {
@@ -10,7 +10,7 @@ fn example<T: serde::de::DeserializeOwned>(file: &str) -> T {
 
 #[test]
 fn a_dispatch_from_a_clock_that_is_too_far_ahead_counts_as_made_now() {
-    let ready: Ready = example("ready/1/slowed-down.json");
+    let ready: ReadyDispatch = example("ready/1/slowed-down.json");
     let made = ready.dispatch.dispatched_at_ms;
     for now in [made - CLOCK_MARGIN_MS, made, made + 3_600_000] {
         assert_eq!(ready.clone().in_time(now), ready, "as far as clocks may be apart, or late");
@@ -18,7 +18,7 @@ fn a_dispatch_from_a_clock_that_is_too_far_ahead_counts_as_made_now() {
     let now = made - 3_600_000;
     let counted = ready.clone().in_time(now);
     assert_eq!(counted.dispatch.dispatched_at_ms, now);
-    let spans = |ready: &Ready| {
+    let spans = |ready: &ReadyDispatch| {
         let made = ready.dispatch.dispatched_at_ms;
         [ready.not_before_ms, ready.dispatch.not_after_ms, ready.dispatch.expires_ms].map(|at| at - made)
     };

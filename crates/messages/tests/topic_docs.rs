@@ -65,14 +65,14 @@ fn the_table_of_topics_is_up_to_date() {
         std::fs::write(path, format!("{before}{BEGIN}{new}{END}{after}")).unwrap();
         return;
     }
-    assert_eq!(old, new, "write it anew: ORBWEAVER_WRITE_DOCS=1 cargo test -p orbweaver-messages --test topic_docs");
+    assert_eq!(old, new, "regenerate it: ORBWEAVER_WRITE_DOCS=1 cargo test -p orbweaver-messages --test topic_docs");
 }
 
 #[test]
-fn every_file_of_the_folder_is_a_topic() {
-    let folder = Path::new("../../schemas/topics");
+fn every_file_of_the_directory_is_a_topic() {
+    let dir = Path::new("../../schemas/topics");
     let mut files: Vec<String> =
-        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     let mut expected: Vec<String> = topics().iter().map(|topic| format!("{}.yaml", topic.topic)).collect();
     files.sort();
     expected.sort();

@@ -5,16 +5,16 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use orbweaver_messages::{Traps, Waiting, decode};
+use orbweaver_messages::{FrontierUrl, Traps, decode};
 use orbweaver_patterns::{Patterns, digest};
 
-fn waiting(url: &str) -> Waiting {
+fn waiting(url: &str) -> FrontierUrl {
     let text = format!(
         r#"{{"crawl":"c","fingerprint":"{:032x}","url":"{url}","site":"example.org","depth":3,"sighting":"link",
             "via":"http://www.example.org/a","admitted_at_ms":0,"trail":[[1,2],[3,4],[5,6]],"content":7}}"#,
         0
     );
-    Waiting { traps: Traps::Strict, ..decode("waiting", Some(&text.into())).unwrap() }
+    FrontierUrl { traps: Traps::Strict, ..decode("waiting", Some(&text.into())).unwrap() }
 }
 
 fn urls(c: &mut Criterion) {

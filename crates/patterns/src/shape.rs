@@ -81,7 +81,7 @@ impl Path {
         self.passed[self.count] = word;
         self.count += 1;
         let with = mix(self.hash, mix(word, PATH));
-        if words.stands(self.hash, with) {
+        if words.is_distinct(self.hash, with) {
             (self.hash, self.last) = (with, 0);
         } else {
             self.add_kind(ANY);
@@ -126,7 +126,7 @@ fn known(place: u64, segment: Segment, words: &mut Words) -> u64 {
     match segment {
         Segment::Words(word) => {
             let with = mix(place, mix(word, QUERY));
-            if words.stands(place, with) { with } else { ANY }
+            if words.is_distinct(place, with) { with } else { ANY }
         }
         other => other.tag(),
     }

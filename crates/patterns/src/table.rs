@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use orbweaver_messages::{Pattern, Traps, Waiting};
+use orbweaver_messages::{FrontierUrl, Pattern, Traps};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::site::{BUDGET, HARD_LIMIT, LEADS_INTO_ITSELF, Site};
@@ -11,9 +11,9 @@ use crate::site::{BUDGET, HARD_LIMIT, LEADS_INTO_ITSELF, Site};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// Dispatched in the normal order.
-    Onward,
+    Normal,
     /// Demoted behind all other URLs of its site: its pattern is over its budget.
-    Back,
+    Demote,
     /// Refused without a request, once demoted: its pattern is beyond the hard limit.
     Refuse,
 }
@@ -38,7 +38,7 @@ impl Patterns {
     }
 
     /// Learns from an admitted URL: its record carries the digest of the page on which it was found.
-    pub fn learn(&mut self, waiting: &Waiting) {
+    pub fn learn(&mut self, waiting: &FrontierUrl) {
         let (Some(content), Some(pattern)) = (waiting.content, waiting.trail.last()) else { return };
         let Some(via) = waiting.via.as_deref().filter(|_| waiting.traps != Traps::Off) else { return };
         let [.., b0, b1, b2, b3] = xxh3_64(via.as_bytes()).to_be_bytes();
@@ -46,7 +46,7 @@ impl Patterns {
     }
 
     /// Returns the pattern of a URL, and its treatment.
-    pub fn judge(&mut self, waiting: &Waiting) -> (Pattern, Verdict) {
+    pub fn judge(&mut self, waiting: &FrontierUrl) -> (Pattern, Verdict) {
         let (pattern, spent) = self.with(waiting, |site| {
             let pattern = site.pattern(waiting.key());
             (pattern, site.spent(pattern))
@@ -54,16 +54,16 @@ impl Patterns {
         let leads_into_itself = waiting.trail.times(pattern) >= LEADS_INTO_ITSELF;
         let verdict = match waiting.traps {
             Traps::Strict if spent >= HARD_LIMIT && leads_into_itself => Verdict::Refuse,
-            Traps::Learn | Traps::Strict if spent >= BUDGET => Verdict::Back,
-            Traps::Off | Traps::Learn | Traps::Strict => Verdict::Onward,
+            Traps::Learn | Traps::Strict if spent >= BUDGET => Verdict::Demote,
+            Traps::Off | Traps::Learn | Traps::Strict => Verdict::Normal,
         };
         (pattern, verdict)
     }
 
     /// Returns `true` if a URL belongs behind all others of its site. Cheap while no pattern of any site is over its
     /// budget.
-    pub fn is_behind(&mut self, waiting: &Waiting) -> bool {
-        self.over > 0 && waiting.traps != Traps::Off && self.judge(waiting).1 != Verdict::Onward
+    pub fn is_behind(&mut self, waiting: &FrontierUrl) -> bool {
+        self.over > 0 && waiting.traps != Traps::Off && self.judge(waiting).1 != Verdict::Normal
     }
 
     /// Returns the number of patterns that are over their budget.
@@ -78,7 +78,7 @@ impl Patterns {
         self.cells * 4
     }
 
-    fn with<T>(&mut self, waiting: &Waiting, act: impl FnOnce(&mut Site) -> T) -> T {
+    fn with<T>(&mut self, waiting: &FrontierUrl, act: impl FnOnce(&mut Site) -> T) -> T {
         self.calls += 1;
         let id = xxh3_64_with_seed(waiting.site.as_bytes(), xxh3_64(waiting.crawl.as_bytes()));
         let site = self.sites.entry(id).or_default();

@@ -17,7 +17,7 @@ pub(crate) struct Words {
 
 impl Words {
     /// Returns `true` if this word is distinct in this place; a new one is added if there is room.
-    pub(crate) fn stands(&mut self, place: u64, word: u64) -> bool {
+    pub(crate) fn is_distinct(&mut self, place: u64, word: u64) -> bool {
         let word = fold(word);
         if self.known.contains(&word) {
             return true;
@@ -54,7 +54,7 @@ mod tests {
         let mut words = Words::default();
         let word = |place: u64, number: u64| mix(mix(9, place), number);
         let count = |words: &mut Words, place: u64| {
-            (0..1000).filter(|number| words.stands(mix(3, place), word(place, *number))).count()
+            (0..1000).filter(|number| words.is_distinct(mix(3, place), word(place, *number))).count()
         };
         assert_eq!((count(&mut words, 1), count(&mut words, 1), count(&mut words, 2)), (32, 32, 32));
         let all: usize = (3..1000).map(|place| count(&mut words, place)).sum();

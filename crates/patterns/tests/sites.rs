@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use orbweaver_messages::{Trail, Traps, Waiting};
+use orbweaver_messages::{FrontierUrl, Trail, Traps};
 use orbweaver_patterns::{Patterns, Verdict, digest};
 
 /// A site: returns the text of a page and its links.
@@ -23,13 +23,13 @@ impl Crawl {
     }
 }
 
-fn waiting(url: &str, via: &str, depth: u16, traps: Traps) -> Waiting {
+fn waiting(url: &str, via: &str, depth: u16, traps: Traps) -> FrontierUrl {
     let text = format!(
         r#"{{"crawl":"c","fingerprint":"{:032x}","url":"{url}","site":"h.test","depth":{depth},"sighting":"link","via":"{via}",
             "admitted_at_ms":0}}"#,
         0
     );
-    Waiting { traps, ..orbweaver_messages::decode("waiting", Some(&text.into())).unwrap() }
+    FrontierUrl { traps, ..orbweaver_messages::decode("waiting", Some(&text.into())).unwrap() }
 }
 
 fn crawl(web: Web, traps: Traps, most: usize) -> Crawl {
@@ -47,12 +47,12 @@ fn crawl_on(web: Web, traps: Traps, most: usize, patterns: &mut Patterns) -> Cra
         let (pattern, verdict) = patterns.judge(&waiting);
         match verdict {
             _ if traps == Traps::Off => {}
-            Verdict::Onward => {}
-            Verdict::Back | Verdict::Refuse if !back => {
+            Verdict::Normal => {}
+            Verdict::Demote | Verdict::Refuse if !back => {
                 queue.insert((true, depth, sequence), waiting);
                 continue;
             }
-            Verdict::Back => {}
+            Verdict::Demote => {}
             Verdict::Refuse => {
                 crawl.refused += 1;
                 continue;
@@ -66,7 +66,7 @@ fn crawl_on(web: Web, traps: Traps, most: usize, patterns: &mut Patterns) -> Cra
         for url in urls {
             let found = self::waiting(&url, &waiting.url, depth + 1, traps);
             if seen.insert(url) {
-                let found = Waiting { trail: trail.clone(), content, ..found };
+                let found = FrontierUrl { trail: trail.clone(), content, ..found };
                 patterns.learn(&found);
                 queue.insert((patterns.is_behind(&found), depth + 1, seen.len()), found);
             }
@@ -185,8 +185,8 @@ fn what_is_forgotten_is_learnt_anew_and_costs_a_trap_s_budget_once_more() {
     assert!(patterns.over_budget() > 0);
     let again = crawl_on(calendar, Traps::Strict, 5_000, &mut patterns);
     assert!(again.fetched.len() < 20, "known: {}", again.fetched.len());
-    let anew = crawl(calendar, Traps::Strict, 5_000);
-    assert_eq!(anew.fetched, first.fetched);
+    let again = crawl(calendar, Traps::Strict, 5_000);
+    assert_eq!(again.fetched, first.fetched);
 }
 
 #[test]
@@ -194,10 +194,10 @@ fn many_sites_take_no_more_than_their_bound() {
     let mut patterns = Patterns::new(256 << 10);
     for site in 0..20_000 {
         let url = format!("http://s{site}.test/a/b/c?d={site}");
-        let waiting = Waiting { site: format!("s{site}.test"), ..waiting(&url, "http://v.test/", 1, Traps::Learn) };
+        let waiting = FrontierUrl { site: format!("s{site}.test"), ..waiting(&url, "http://v.test/", 1, Traps::Learn) };
         let (pattern, verdict) = patterns.judge(&waiting);
-        assert_eq!(verdict, Verdict::Onward);
-        patterns.learn(&Waiting { trail: Trail::default().through(pattern), content: Some(1), ..waiting });
+        assert_eq!(verdict, Verdict::Normal);
+        patterns.learn(&FrontierUrl { trail: Trail::default().through(pattern), content: Some(1), ..waiting });
         assert!(patterns.bytes() <= 256 << 10, "{}", patterns.bytes());
     }
 }

@@ -10,7 +10,7 @@
 //!
 //! The interval counts from the *first byte of the previous response* (or its failure), so that the gap in the
 //! server's own log is never shorter, however long a connection took. A planner of future requests does not know that
-//! time yet and adds the usual response time: [`Pace::spacing_ms`].
+//! time yet and adds the usual response time: [`AdaptiveInterval::spacing_ms`].
 
 use orbweaver_messages::Millis;
 
@@ -31,13 +31,13 @@ const RECOVERY_SHARE: u64 = 32;
 
 /// Interval learned from a site's responses. The default is that of a site without responses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Pace {
+pub struct AdaptiveInterval {
     learned_ms: u64,
     /// Smoothed time from a request to the first byte of its response.
     answer_ms: Option<u64>,
 }
 
-impl Pace {
+impl AdaptiveInterval {
     /// Restores the pace of a site that refused `blocks` times in a row; `asked_ms` is its requested interval.
     #[must_use]
     pub fn recalled(blocks: u32, asked_ms: u64) -> Self {
@@ -111,7 +111,7 @@ pub fn one_in_flight(interval_ms: u64) -> bool {
 /// `ahead_ms` is how far `last_ms` may be in the future: 0 for responses, the planning horizon for planned requests. A
 /// later `last_ms` comes from a clock that was stepped back since, and counts as the latest possible time.
 #[must_use]
-pub fn next_moment(last_ms: Millis, spacing_ms: u64, ahead_ms: u64, now: Millis) -> Millis {
+pub fn next_request_ms(last_ms: Millis, spacing_ms: u64, ahead_ms: u64, now: Millis) -> Millis {
     let millis = |span: u64| Millis::try_from(span).unwrap_or(Millis::MAX);
     let last_ms = last_ms.min(now.saturating_add(millis(ahead_ms)));
     last_ms.saturating_add(millis(spacing_ms)).max(now)
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_refusal_doubles_the_interval_and_ordinary_answers_bring_it_back_in_steps() {
-        let mut pace = Pace::default();
+        let mut pace = AdaptiveInterval::default();
         pace.refused(1000);
         assert_eq!(pace.interval_ms(1000), 2000);
         pace.refused(1000);
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn the_longest_learned_interval_is_undone_within_an_hour_but_a_refusal_not_by_a_few_answers() {
         for asked_ms in [100, 250, 1000, 5000] {
-            let mut pace = Pace::recalled(u32::MAX, asked_ms);
+            let mut pace = AdaptiveInterval::recalled(u32::MAX, asked_ms);
             let (mut answers, mut elapsed_ms) = (0, 0);
             let mut to_half = None;
             while pace.is_slowed() {
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn an_answer_far_slower_than_usual_slows_down_and_a_site_that_is_always_slow_does_not() {
-        let mut pace = Pace::default();
+        let mut pace = AdaptiveInterval::default();
         for _ in 0..20 {
             pace.answered(2000, 1000);
         }
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn the_usual_answer_time_widens_the_plan_only_where_requests_wait_for_answers() {
-        let mut pace = Pace::default();
+        let mut pace = AdaptiveInterval::default();
         pace.answered(300, 1000);
         assert_eq!(pace.spacing_ms(1000), 1300);
         assert_eq!(pace.spacing_ms(50), 50);
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn an_unlimited_site_is_slowed_by_refusals_alone() {
-        let mut pace = Pace::default();
+        let mut pace = AdaptiveInterval::default();
         pace.answered(10, 0);
         pace.answered(9000, 0);
         assert_eq!(pace.interval_ms(0), 0);
@@ -188,20 +188,20 @@ mod tests {
 
     #[test]
     fn refusals_are_recalled_after_a_restart() {
-        let mut lived = Pace::default();
+        let mut lived = AdaptiveInterval::default();
         (0..3).for_each(|_| lived.refused(1000));
-        assert_eq!(Pace::recalled(3, 1000).interval_ms(1000), lived.interval_ms(1000));
-        assert_eq!(Pace::recalled(u32::MAX, 1000).interval_ms(1000), MAX_LEARNED_MS);
-        assert_eq!(Pace::recalled(5, 300_000).interval_ms(300_000), 300_000);
+        assert_eq!(AdaptiveInterval::recalled(3, 1000).interval_ms(1000), lived.interval_ms(1000));
+        assert_eq!(AdaptiveInterval::recalled(u32::MAX, 1000).interval_ms(1000), MAX_LEARNED_MS);
+        assert_eq!(AdaptiveInterval::recalled(5, 300_000).interval_ms(300_000), 300_000);
     }
 
     #[test]
     fn a_last_time_in_the_future_counts_as_now() {
-        assert_eq!(next_moment(5_000_000, 1000, 0, 10_000), 11_000);
-        assert_eq!(next_moment(5_000_000, 1000, 2000, 10_000), 13_000);
-        assert_eq!(next_moment(9_500, 1000, 0, 10_000), 10_500);
-        assert_eq!(next_moment(1, 1000, 0, 10_000), 10_000);
-        assert_eq!(next_moment(Millis::MAX, u64::MAX, u64::MAX, 10_000), Millis::MAX);
+        assert_eq!(next_request_ms(5_000_000, 1000, 0, 10_000), 11_000);
+        assert_eq!(next_request_ms(5_000_000, 1000, 2000, 10_000), 13_000);
+        assert_eq!(next_request_ms(9_500, 1000, 0, 10_000), 10_500);
+        assert_eq!(next_request_ms(1, 1000, 0, 10_000), 10_000);
+        assert_eq!(next_request_ms(Millis::MAX, u64::MAX, u64::MAX, 10_000), Millis::MAX);
     }
 
     proptest! {
@@ -210,7 +210,7 @@ mod tests {
             asked in 0u64..400_000,
             events in prop::collection::vec(prop::option::of(0u64..100_000), 0..60),
         ) {
-            let mut pace = Pace::default();
+            let mut pace = AdaptiveInterval::default();
             for event in events {
                 match event {
                     Some(took) => pace.answered(took, asked),

@@ -20,5 +20,5 @@ pub mod clock;
 pub mod robots;
 
 pub use backoff::{MAX_ATTEMPTS, MAX_BLOCKS, block_ms, retry_after_ms, retry_delay_ms};
-pub use clock::{Pace, next_moment, one_in_flight};
+pub use clock::{AdaptiveInterval, next_request_ms, one_in_flight};
 pub use robots::{AgentRules, Explanation, Limits, Robots, Verdict, agent_token, explain};

@@ -33,10 +33,10 @@ fn verdicts_on_real_files_are_those_of_google_but_for_the_known_differences() {
         let known: Vec<&str> = row["differs"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         for verdict in row["verdicts"].as_array().unwrap() {
             let url = verdict[0].as_str().unwrap();
-            let ours = rules.verdict(path_and_query(url));
+            let own = rules.verdict(path_and_query(url));
             verdicts += 1;
-            if (ours.allowed == verdict[1].as_bool().unwrap()) == known.contains(&url) {
-                wrong.push(format!("{} {url}: {ours:?}", row["host"]));
+            if (own.allowed == verdict[1].as_bool().unwrap()) == known.contains(&url) {
+                wrong.push(format!("{} {url}: {own:?}", row["host"]));
             }
         }
     }

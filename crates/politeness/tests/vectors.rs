@@ -12,12 +12,12 @@ use orbweaver_politeness::{
 };
 use serde_json::Value;
 
-fn folder() -> PathBuf {
+fn dir() -> PathBuf {
     PathBuf::from("tests/vectors")
 }
 
 fn rows(file: &str) -> Vec<Value> {
-    let text = std::fs::read_to_string(folder().join(file)).unwrap();
+    let text = std::fs::read_to_string(dir().join(file)).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
@@ -56,7 +56,8 @@ fn agent(row: &Value) -> &str {
 /// Returns the difference of a row from the expectation, if any.
 fn complaint(row: &Value) -> Option<String> {
     let robots = Robots::parse(&robots_txt(row), &Limits::default());
-    let differs = |ours: String, theirs: String| (ours != theirs).then(|| format!("we say {ours}, they say {theirs}"));
+    let differs =
+        |own: String, theirs: String| (own != theirs).then(|| format!("this parser: {own}, the other: {theirs}"));
     match row["kind"].as_str() {
         Some("crawl_delay") => {
             differs(format!("{:?}", robots.crawl_delay_ms(agent(row))), format!("{:?}", row["crawl_delay_ms"].as_u64()))

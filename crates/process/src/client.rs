@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use orbweaver_store::CqlConfig;
 
 use crate::{
-    configuration::{Fault, Inputs, Settings},
+    configuration::{Inputs, SettingError, Settings},
     prepare,
     service::ServiceId,
 };
@@ -22,14 +22,14 @@ impl ClientSettings {
     ///
     /// # Errors
     /// Every invalid value, with its origin and the allowed values.
-    pub fn of_process(flags: Vec<(&'static str, String, String)>) -> Result<Self, Vec<Fault>> {
+    pub fn of_process(flags: Vec<(&'static str, String, String)>) -> Result<Self, Vec<SettingError>> {
         let of_client = |path: &str| READ.iter().any(|section| path.starts_with(section));
         // No file is named, so none can be unreadable.
         let (given, mut faults) = Inputs::of_process(None, flags).0.read();
         let given: Vec<_> = given.into_iter().filter(|given| of_client(&given.path)).collect();
         let (settings, more) = Settings::resolve(ServiceId::Extractor, &given);
         // Missing required keys, which have no origin, do not concern a client.
-        faults.extend(more.into_iter().filter(Fault::has_origin));
+        faults.extend(more.into_iter().filter(SettingError::has_origin));
         faults.retain(|fault| of_client(fault.path()));
         if faults.is_empty() { Ok(Self(settings)) } else { Err(faults) }
     }
@@ -38,7 +38,7 @@ impl ClientSettings {
     ///
     /// # Errors
     /// The first setting that conflicts with another.
-    pub fn cql(&self) -> Result<CqlConfig, Fault> {
+    pub fn cql(&self) -> Result<CqlConfig, SettingError> {
         prepare::cql(&self.0).map_err(|fault| self.0.complete(fault))
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use orbweaver_log::{Bounds, Log, LogError, Offset, TopicPartition};
 use orbweaver_messages::{
-    CLOCK_MARGIN_MS, Millis, NOT_AFTER_MS, Topic,
+    CLOCK_MARGIN_MS, Millis, SEND_WINDOW_MS, Topic,
     topic::{OUTCOMES, READY, SCHEDULED},
 };
 use orbweaver_stage::Clock;
@@ -33,7 +33,7 @@ const READ_WAIT: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Largest tolerated difference, in milliseconds. A process that is further ahead defers every dispatch unsent; those
 /// of a frontier that is further behind are deferred by every other process.
-const TOLERATED_MS: Millis = NOT_AFTER_MS;
+const TOLERATED_MS: Millis = SEND_WINDOW_MS;
 
 /// Result of a look. A difference is in milliseconds, positive if this clock is ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,9 +91,6 @@ impl Look {
 }
 
 /// Waits until the clock agrees with those of the processes that are working.
-///
-/// # Errors
-/// If it still differs from all of them after two minutes, or the log failed.
 pub(crate) async fn agrees(log: &dyn Log, clock: &dyn Clock) -> Result<(), ServiceError> {
     let (begun, mut waits) = (Instant::now(), false);
     loop {
@@ -129,22 +126,22 @@ fn refusal(ahead_ms: Millis) -> ServiceError {
 
 /// Watches the log for [`LOOK`].
 async fn look(log: &dyn Log, clock: &dyn Clock) -> Result<Look, LogError> {
-    let mut places = vec![];
+    let mut tps = vec![];
     for topic in COMPARED {
-        places.extend((0..log.partitions(topic)?).map(|partition| TopicPartition::new(topic, partition)));
+        tps.extend((0..log.partitions(topic)?).map(|partition| TopicPartition::new(topic, partition)));
     }
     // The clock first: records above these log ends were made later.
     let from_ms = clock.now();
-    let before = log.all_bounds(&places).await?;
+    let before = log.all_bounds(&tps).await?;
     sleep(LOOK).await;
-    let after = log.all_bounds(&places).await?;
+    let after = log.all_bounds(&tps).await?;
     let mut look = Look { from_ms, ..Look::default() };
-    for (place, end) in chosen(&places, &before, &after, true) {
-        look.appended.extend(last_timestamp(log, place, end).await?);
+    for (tp, end) in chosen(&tps, &before, &after, true) {
+        look.appended.extend(last_timestamp(log, tp, end).await?);
     }
     if look.appended.is_empty() {
-        for (place, end) in chosen(&places, &before, &after, false) {
-            look.earlier.extend(last_timestamp(log, place, end).await?);
+        for (tp, end) in chosen(&tps, &before, &after, false) {
+            look.earlier.extend(last_timestamp(log, tp, end).await?);
         }
     }
     look.to_ms = clock.now();
@@ -152,21 +149,21 @@ async fn look(log: &dyn Log, clock: &dyn Clock) -> Result<Look, LogError> {
 }
 
 /// Returns some partitions of each topic that grew during the look, or that did not, with their log ends. Pure.
-fn chosen(places: &[TopicPartition], before: &[Bounds], after: &[Bounds], grew: bool) -> Vec<(TopicPartition, Offset)> {
+fn chosen(tps: &[TopicPartition], before: &[Bounds], after: &[Bounds], grew: bool) -> Vec<(TopicPartition, Offset)> {
     let mut chosen = vec![];
     for topic in COMPARED {
-        let found = places.iter().zip(before).zip(after).filter(|((place, before), after)| {
-            place.topic == topic && after.start < after.end && (before.end < after.end) == grew
+        let found = tps.iter().zip(before).zip(after).filter(|((tp, before), after)| {
+            tp.topic == topic && after.start < after.end && (before.end < after.end) == grew
         });
-        chosen.extend(found.take(PARTITIONS).map(|((place, _), after)| (*place, after.end)));
+        chosen.extend(found.take(PARTITIONS).map(|((tp, _), after)| (*tp, after.end)));
     }
     chosen
 }
 
 /// Returns the timestamp of the last record; `None` if it was deleted, or did not arrive in time.
-async fn last_timestamp(log: &dyn Log, place: TopicPartition, end: Offset) -> Result<Option<Millis>, LogError> {
+async fn last_timestamp(log: &dyn Log, tp: TopicPartition, end: Offset) -> Result<Option<Millis>, LogError> {
     let read = async {
-        let mut reader = log.reader(place, end.saturating_sub(1)).await?;
+        let mut reader = log.reader(tp, end.saturating_sub(1)).await?;
         reader.read(READ_WAIT).await
     };
     match read.await {
@@ -194,8 +191,8 @@ mod tests {
     }
 
     async fn append(log: &MemoryLog, topic: Topic, timestamp_ms: Millis) {
-        let place = TopicPartition::new(topic, 1);
-        let record = Record { place, key: None, value: Some("{}".into()), headers: vec![], timestamp_ms };
+        let tp = TopicPartition::new(topic, 1);
+        let record = Record { tp, key: None, value: Some("{}".into()), headers: vec![], timestamp_ms };
         log.append(vec![record]).await.unwrap();
     }
 

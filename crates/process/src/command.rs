@@ -8,7 +8,7 @@ use std::{
 
 use clap::{Arg, ArgAction, ArgMatches, Command as Clap, error::ErrorKind};
 
-use crate::{End, service::ServiceId, version::VERSION_AND_GIT};
+use crate::{ExitReason, service::ServiceId, version::VERSION_AND_GIT};
 
 const AFTER_HELP: &str = "\
 Flags override the environment (ORBWEAVER_SECTION__KEY), the environment the file, and the file the defaults.
@@ -39,10 +39,10 @@ const FLAGS: [(&str, &str, &str, &str); 3] = [
 
 impl Command {
     /// Parses the command line. Help, version and usage errors are printed before this returns `Err`.
-    pub(crate) fn read(service: ServiceId, arguments: impl IntoIterator<Item = OsString>) -> Result<Self, End> {
+    pub(crate) fn read(service: ServiceId, arguments: impl IntoIterator<Item = OsString>) -> Result<Self, ExitReason> {
         Self::parse(service, arguments).map_err(|error| {
             let _ = error.print();
-            if error.use_stderr() { End::Usage } else { End::Told }
+            if error.use_stderr() { ExitReason::Usage } else { ExitReason::Success }
         })
     }
 
@@ -119,7 +119,7 @@ pub(crate) fn print(text: &str) {
 mod tests {
     use super::*;
 
-    fn read(arguments: &[&str]) -> Result<Command, End> {
+    fn read(arguments: &[&str]) -> Result<Command, ExitReason> {
         Command::read(ServiceId::Fetcher, ["orbweaver-fetcher"].iter().chain(arguments).map(OsString::from))
     }
 
@@ -133,10 +133,10 @@ mod tests {
 
     #[test]
     fn a_wrong_command_line_is_usage_and_help_is_not() {
-        assert_eq!(read(&["--brokrs", "x"]).unwrap_err(), End::Usage);
-        assert_eq!(read(&["--set", "brokers=x"]).unwrap_err(), End::Usage);
-        assert_eq!(read(&["--help"]).unwrap_err(), End::Told);
-        assert_eq!(read(&["--version"]).unwrap_err(), End::Told);
+        assert_eq!(read(&["--brokrs", "x"]).unwrap_err(), ExitReason::Usage);
+        assert_eq!(read(&["--set", "brokers=x"]).unwrap_err(), ExitReason::Usage);
+        assert_eq!(read(&["--help"]).unwrap_err(), ExitReason::Success);
+        assert_eq!(read(&["--version"]).unwrap_err(), ExitReason::Success);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use orbweaver_store::{CqlConfig, CqlStore, MeteredStore, Store, StoreError, Stor
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::{
-    health::{Health, Reached},
+    health::{Health, Reachability},
     service::ServiceError,
 };
 
@@ -58,15 +58,15 @@ pub(crate) async fn connect(
     let faults = topics::check(&log).await?;
     if !faults.is_empty() {
         let list = faults.iter().map(|fault| format!("\n  {fault}")).collect();
-        let of_configuration = faults.iter().any(topics::Fault::is_of_configuration);
+        let of_configuration = faults.iter().any(topics::TopicProblem::is_of_configuration);
         return Err(if of_configuration { ConnectError::Configuration(list) } else { ConnectError::Topics(list) });
     }
-    health.log(Reached::Yes);
+    health.log(Reachability::Yes);
     let store = match cql {
         None => None,
         Some(cql) => {
             let store: Arc<dyn Store> = Arc::new(CqlStore::connect(cql, metrics.clone()).await?);
-            health.store(Reached::Yes);
+            health.store(Reachability::Yes);
             Some(Arc::new(MeteredStore::new(store, metrics.clone())) as Arc<dyn Store>)
         }
     };
@@ -92,7 +92,7 @@ pub(crate) async fn watch(log: Arc<KafkaLog>, store: Option<Arc<dyn Store>>, hea
             // No authority has this name: finding nothing is an answer.
             let asked = timeout(ASK_TIMEOUT, store.robots("probe")).await;
             health.store(match asked {
-                Ok(Err(StoreError::Damaged { .. })) => Reached::Yes,
+                Ok(Err(StoreError::Damaged { .. })) => Reachability::Yes,
                 asked => reached(asked),
             });
         }
@@ -100,10 +100,10 @@ pub(crate) async fn watch(log: Arc<KafkaLog>, store: Option<Arc<dyn Store>>, hea
     let ((), ()) = tokio::join!(of_log, of_store);
 }
 
-fn reached<T, E: std::fmt::Display>(asked: Result<Result<T, E>, tokio::time::error::Elapsed>) -> Reached {
+fn reached<T, E: std::fmt::Display>(asked: Result<Result<T, E>, tokio::time::error::Elapsed>) -> Reachability {
     match asked {
-        Ok(Ok(_)) => Reached::Yes,
-        Ok(Err(error)) => Reached::No(error.to_string()),
-        Err(_) => Reached::No(format!("no answer within {} s", ASK_TIMEOUT.as_secs())),
+        Ok(Ok(_)) => Reachability::Yes,
+        Ok(Err(error)) => Reachability::No(error.to_string()),
+        Err(_) => Reachability::No(format!("no answer within {} s", ASK_TIMEOUT.as_secs())),
     }
 }

@@ -8,9 +8,9 @@ use crate::service::ServiceError;
 
 /// Exit reason of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum ExitReason {
     /// Ended on request, with all started work finished. 0.
-    Told,
+    Success,
     /// Invalid command line. 64.
     Usage,
     /// A task panicked, which is a defect. 70.
@@ -18,33 +18,33 @@ pub enum End {
     /// The log or the store failed. 74.
     Failed,
     /// Halted, stalled, ended with unfinished work, or kept from joining by its clock; a restart resumes. 75.
-    Again,
+    TempFail,
     /// Invalid configuration. 78.
     Configuration,
 }
 
-impl End {
+impl ExitReason {
     /// Returns the exit code.
     #[must_use]
     pub fn code(self) -> ExitCode {
         ExitCode::from(match self {
-            Self::Told => 0,
+            Self::Success => 0,
             Self::Usage => 64,
             Self::Panicked => 70,
             Self::Failed => 74,
-            Self::Again => 75,
+            Self::TempFail => 75,
             Self::Configuration => 78,
         })
     }
 }
 
-impl From<&ServiceError> for End {
+impl From<&ServiceError> for ExitReason {
     fn from(error: &ServiceError) -> Self {
         match error {
-            ServiceError::Stage(StageError::Halted { .. } | StageError::Stalled { .. }) => Self::Again,
+            ServiceError::Stage(StageError::Halted { .. } | StageError::Stalled { .. }) => Self::TempFail,
             ServiceError::Stage(StageError::Panicked { .. }) => Self::Panicked,
             ServiceError::Configuration(_) => Self::Configuration,
-            ServiceError::Clock(_) => Self::Again,
+            ServiceError::Clock(_) => Self::TempFail,
             ServiceError::Stage(_) | ServiceError::Start(_) => Self::Failed,
         }
     }

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use orbweaver_stage::Pulse;
+use orbweaver_stage::RunnerStatus;
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -23,7 +23,7 @@ pub(crate) enum Phase {
 
 /// Result of the last check of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) enum Reached {
+pub(crate) enum Reachability {
     /// Not checked yet.
     #[default]
     Unknown,
@@ -38,9 +38,9 @@ pub(crate) enum Reached {
 struct State {
     phase: Phase,
     serving_since: Option<Instant>,
-    log: Reached,
+    log: Reachability,
     /// `None` if the service has no store.
-    store: Option<Reached>,
+    store: Option<Reachability>,
 }
 
 /// Reason for a failed probe.
@@ -54,7 +54,7 @@ pub(crate) struct Reason {
 
 /// Result of a probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Verdict {
+pub(crate) struct ProbeResult {
     /// `true` if the probe succeeds.
     pub(crate) ok: bool,
     pub(crate) phase: Phase,
@@ -67,7 +67,7 @@ pub(crate) struct Verdict {
 /// Health of the process: written by its components, read by probes.
 #[derive(Debug)]
 pub(crate) struct Health {
-    pulse: Arc<Pulse>,
+    pulse: Arc<RunnerStatus>,
     state: Mutex<State>,
     stall_after: Duration,
 }
@@ -75,12 +75,12 @@ pub(crate) struct Health {
 impl Health {
     /// Creates the health of a starting process; liveness fails when the event loop has stalled for `stall_after`.
     pub(crate) fn new(stall_after: Duration, has_store: bool) -> Self {
-        let store = has_store.then(Reached::default);
-        let state = State { phase: Phase::Starting, serving_since: None, log: Reached::default(), store };
+        let store = has_store.then(Reachability::default);
+        let state = State { phase: Phase::Starting, serving_since: None, log: Reachability::default(), store };
         Self { pulse: Arc::default(), state: Mutex::new(state), stall_after }
     }
 
-    pub(crate) fn pulse(&self) -> Arc<Pulse> {
+    pub(crate) fn pulse(&self) -> Arc<RunnerStatus> {
         self.pulse.clone()
     }
 
@@ -99,21 +99,21 @@ impl Health {
     }
 
     /// Records a check of the log.
-    pub(crate) fn log(&self, reached: Reached) {
+    pub(crate) fn log(&self, reached: Reachability) {
         let before = self.state().log.clone();
-        tell("log", &before, &reached);
+        log_change("log", &before, &reached);
         self.state().log = reached;
     }
 
     /// Records a check of the store.
-    pub(crate) fn store(&self, reached: Reached) {
+    pub(crate) fn store(&self, reached: Reachability) {
         let before = self.state().store.clone().unwrap_or_default();
-        tell("store", &before, &reached);
+        log_change("store", &before, &reached);
         self.state().store = Some(reached);
     }
 
     /// Reports whether the event loop runs.
-    pub(crate) fn live(&self, now: Instant) -> Verdict {
+    pub(crate) fn live(&self, now: Instant) -> ProbeResult {
         let state = self.state().clone();
         let since = self.pulse.turned_at().or(state.serving_since);
         let still = since.map_or(Duration::ZERO, |since| now.duration_since(since));
@@ -123,7 +123,7 @@ impl Health {
     }
 
     /// Reports whether the process does its work: log and store are available, and no partition is being restored.
-    pub(crate) fn ready(&self, now: Instant) -> Verdict {
+    pub(crate) fn ready(&self, now: Instant) -> ProbeResult {
         let mut reasons = self.live(now).reasons;
         let state = self.state().clone();
         match state.phase {
@@ -134,9 +134,9 @@ impl Health {
         let servers = [("log", Some(&state.log)), ("store", state.store.as_ref())];
         for (what, reached) in servers.into_iter().filter_map(|(what, reached)| Some((what, reached?))) {
             match reached {
-                Reached::Yes => {}
-                Reached::Unknown => reasons.push(Reason { what, why: "it has not answered yet".to_owned() }),
-                Reached::No(why) => reasons.push(Reason { what, why: why.clone() }),
+                Reachability::Yes => {}
+                Reachability::Unknown => reasons.push(Reason { what, why: "it has not answered yet".to_owned() }),
+                Reachability::No(why) => reasons.push(Reason { what, why: why.clone() }),
             }
         }
         let (_, restoring) = self.pulse.partitions();
@@ -150,11 +150,11 @@ impl Health {
     pub(crate) fn reached(&self) -> Vec<(&'static str, bool)> {
         let state = self.state();
         let servers = [("log", Some(&state.log)), ("store", state.store.as_ref())];
-        servers.into_iter().filter_map(|(what, reached)| Some((what, *reached? == Reached::Yes))).collect()
+        servers.into_iter().filter_map(|(what, reached)| Some((what, *reached? == Reachability::Yes))).collect()
     }
 
-    fn verdict(&self, phase: Phase, reasons: Vec<Reason>) -> Verdict {
-        Verdict { ok: reasons.is_empty(), phase, reasons, partitions: self.pulse.partitions().0 }
+    fn verdict(&self, phase: Phase, reasons: Vec<Reason>) -> ProbeResult {
+        ProbeResult { ok: reasons.is_empty(), phase, reasons, partitions: self.pulse.partitions().0 }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -163,11 +163,13 @@ impl Health {
 }
 
 /// Logs when a server becomes unavailable and when it recovers, once each.
-fn tell(server: &'static str, before: &Reached, now: &Reached) {
+fn log_change(server: &'static str, before: &Reachability, now: &Reachability) {
     match (before, now) {
-        (Reached::No(_), Reached::No(_)) => {}
-        (_, Reached::No(why)) => tracing::warn!(server, why, "a server is unavailable; work resumes once it answers"),
-        (Reached::No(_), Reached::Yes) => tracing::info!(server, "a server is available again"),
+        (Reachability::No(_), Reachability::No(_)) => {}
+        (_, Reachability::No(why)) => {
+            tracing::warn!(server, why, "a server is unavailable; work resumes once it answers");
+        }
+        (Reachability::No(_), Reachability::Yes) => tracing::info!(server, "a server is available again"),
         _ => {}
     }
 }
@@ -176,7 +178,7 @@ fn tell(server: &'static str, before: &Reached, now: &Reached) {
 mod tests {
     use super::*;
 
-    fn whys(verdict: &Verdict) -> Vec<&str> {
+    fn whys(verdict: &ProbeResult) -> Vec<&str> {
         verdict.reasons.iter().map(|reason| reason.what).collect()
     }
 
@@ -185,14 +187,14 @@ mod tests {
         let health = Health::new(Duration::from_secs(60), true);
         assert_eq!(whys(&health.ready(Instant::now())), ["process", "log", "store"]);
         health.joins();
-        health.log(Reached::Yes);
-        health.store(Reached::Yes);
+        health.log(Reachability::Yes);
+        health.store(Reachability::Yes);
         assert!(health.ready(Instant::now()).ok);
-        health.store(Reached::No("connection refused".to_owned()));
+        health.store(Reachability::No("connection refused".to_owned()));
         let verdict = health.ready(Instant::now());
         assert_eq!(verdict.reasons, [Reason { what: "store", why: "connection refused".to_owned() }]);
-        assert!(health.live(Instant::now()).ok, "a server that is away is no reason to be restarted");
-        health.store(Reached::Yes);
+        assert!(health.live(Instant::now()).ok, "an unavailable server is no reason for a restart");
+        health.store(Reachability::Yes);
         assert!(health.ready(Instant::now()).ok, "and back");
         health.stops();
         health.joins();
@@ -203,7 +205,7 @@ mod tests {
     async fn a_service_without_a_store_does_not_wait_for_one() {
         let health = Health::new(Duration::from_secs(60), false);
         health.joins();
-        health.log(Reached::Yes);
+        health.log(Reachability::Yes);
         assert!(health.ready(Instant::now()).ok);
     }
 
@@ -211,7 +213,7 @@ mod tests {
     async fn a_loop_that_does_not_turn_is_dead_and_a_process_that_still_starts_is_not() {
         let health = Health::new(Duration::from_secs(60), false);
         tokio::time::advance(Duration::from_secs(3600)).await;
-        assert!(health.live(Instant::now()).ok, "brokers may be away for long at the start");
+        assert!(health.live(Instant::now()).ok, "brokers may be unavailable for long at the start");
         health.joins();
         tokio::time::advance(Duration::from_secs(59)).await;
         assert!(health.live(Instant::now()).ok);

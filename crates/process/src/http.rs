@@ -22,7 +22,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::health::{Health, Verdict};
+use crate::health::{Health, ProbeResult};
 
 /// Maximum number of concurrent connections; more wait to be accepted.
 const CONNECTIONS: usize = 64;
@@ -41,9 +41,6 @@ pub(crate) struct Served {
 }
 
 /// Binds the address.
-///
-/// # Errors
-/// If the address is in use or not local; the message names it.
 pub(crate) async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), String> {
     let failed = |error: std::io::Error| format!("http.listen = {address}: cannot listen on this address: {error}");
     let listener = TcpListener::bind(address).await.map_err(failed)?;
@@ -100,7 +97,7 @@ fn router(served: Served) -> Router {
         .with_state(served)
 }
 
-fn probe(verdict: &Verdict) -> Response {
+fn probe(verdict: &ProbeResult) -> Response {
     let status = if verdict.ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let body = serde_json::to_string(verdict).unwrap_or_default();
     (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
@@ -122,7 +119,7 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
-    use crate::health::Reached;
+    use crate::health::Reachability;
 
     async fn started() -> (SocketAddr, Arc<Health>, CancellationToken) {
         let health = Arc::new(Health::new(Duration::from_secs(60), false));
@@ -151,9 +148,9 @@ mod tests {
         let answer = ask(address, "/readyz").await;
         assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("it is starting"), "{answer}");
         health.joins();
-        health.log(Reached::Yes);
+        health.log(Reachability::Yes);
         assert!(ask(address, "/readyz").await.starts_with("HTTP/1.1 200"));
-        health.log(Reached::No("no broker answers".to_owned()));
+        health.log(Reachability::No("no broker answers".to_owned()));
         let answer = ask(address, "/readyz").await;
         assert!(answer.starts_with("HTTP/1.1 503") && answer.contains(r#"{"what":"log","why":"no broker answers"}"#));
         let answer = ask(address, "/metrics").await;

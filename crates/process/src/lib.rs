@@ -11,7 +11,7 @@
 //! 4. The [`Service`] runs its stage. The availability of log and store is checked every few seconds.
 //! 5. On SIGTERM or SIGINT readiness turns false; the stage stops reading, drains, commits and leaves its group; the
 //!    producer is flushed; the HTTP port closes last. A second signal ends the process at once. A panic in a task, or a
-//!    failed stage, ends the process with its exit code ([`End`]).
+//!    failed stage, ends the process with its exit code ([`ExitReason`]).
 //!
 //! | module | contents |
 //! |---|---|
@@ -49,9 +49,9 @@ mod signals;
 mod version;
 
 pub use client::ClientSettings;
-pub use exit::End;
+pub use exit::ExitReason;
 pub use readiness::{REACHED, READY};
 pub use retention::Deleting;
 pub use run::main;
-pub use service::{Service, ServiceError, ServiceId, Shell};
+pub use service::{Service, ServiceContext, ServiceError, ServiceId};
 pub use version::{BUILD_INFO, GIT, VERSION};

@@ -5,30 +5,24 @@ use std::io::IsTerminal as _;
 use tracing_subscriber::{EnvFilter, fmt};
 
 use crate::{
-    configuration::{Fault, Inputs, Origin, Settings},
+    configuration::{Inputs, Origin, SettingError, Settings},
     service::ServiceId,
 };
 
 /// Checks the directives of `log.level`.
-///
-/// # Errors
-/// If the directives are invalid.
-pub(crate) fn check(settings: &Settings) -> Result<(), Fault> {
+pub(crate) fn check(settings: &Settings) -> Result<(), SettingError> {
     filter(&settings.text("log.level")?).map(drop)
 }
 
-fn filter(directives: &str) -> Result<EnvFilter, Fault> {
+fn filter(directives: &str) -> Result<EnvFilter, SettingError> {
     EnvFilter::try_new(directives).map_err(|error| {
         let allowed = "`error`, `warn`, `info`, `debug`, `trace`, or directives such as `info,orbweaver_fetcher=debug`";
-        Fault::new("log.level", format!("{error}; allowed is {allowed}"))
+        SettingError::new("log.level", format!("{error}; allowed is {allowed}"))
     })
 }
 
 /// Starts logging. `rust_log` applies if the level is not set.
-///
-/// # Errors
-/// If the directives are invalid.
-pub(crate) fn start(settings: &Settings, rust_log: Option<&str>) -> Result<(), Fault> {
+pub(crate) fn start(settings: &Settings, rust_log: Option<&str>) -> Result<(), SettingError> {
     let own = settings.text("log.level")?;
     let level_is_set = settings.iter().any(|(path, set)| path == "log.level" && set.origin != Origin::Default);
     let filter = match rust_log.filter(|directives| !level_is_set && !directives.is_empty()) {

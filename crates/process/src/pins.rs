@@ -10,7 +10,7 @@ use orbweaver_url::WideDomains;
 
 use crate::{
     ServiceError, ServiceId,
-    configuration::{Fault, Settings},
+    configuration::{SettingError, Settings},
 };
 
 /// Services whose pins are checked here.
@@ -19,7 +19,7 @@ const CHECKED: [ServiceId; 2] = [ServiceId::Fetcher, ServiceId::Extractor];
 const READ_WAIT: Duration = Duration::from_secs(1);
 
 /// Returns the wide domains of a service whose pins are checked here; `None` for any other.
-pub(crate) fn wide_domains(service: ServiceId, settings: &Settings) -> Result<Option<WideDomains>, Fault> {
+pub(crate) fn wide_domains(service: ServiceId, settings: &Settings) -> Result<Option<WideDomains>, SettingError> {
     CHECKED.contains(&service).then(|| settings.wide_domains()).transpose()
 }
 
@@ -32,9 +32,6 @@ pub(crate) struct PinCheck {
 }
 
 /// Compares the pins of all crawls, if the service has wide domains.
-///
-/// # Errors
-/// If a crawl has other pins, or the log failed.
 pub(crate) async fn begin(log: &dyn Log, wide: Option<WideDomains>) -> Result<Option<PinCheck>, ServiceError> {
     let Some(wide) = wide else { return Ok(None) };
     let check = PinCheck::read_all(log, wide).await.map_err(ServiceError::start)?;
@@ -57,9 +54,9 @@ pub(crate) async fn differ(check: Option<PinCheck>) -> ServiceError {
 impl PinCheck {
     /// Reads all definitions up to the log end. Only then are they compared: a crawl may have been deleted.
     async fn read_all(log: &dyn Log, wide: WideDomains) -> Result<Self, LogError> {
-        let place = TopicPartition::new(CONTROL, DEFINITIONS_PARTITION);
-        let bounds = log.bounds(place).await?;
-        let reader = log.reader(place, bounds.start).await?;
+        let tp = TopicPartition::new(CONTROL, DEFINITIONS_PARTITION);
+        let bounds = log.bounds(tp).await?;
+        let reader = log.reader(tp, bounds.start).await?;
         let partitions = log.partitions(DISCOVERED)?;
         let mut check = Self { partitions, wide, definitions: Definitions::default(), reader };
         while check.position() < bounds.end {
@@ -76,12 +73,7 @@ impl PinCheck {
         for record in self.reader.read(READ_WAIT).await? {
             let (key, value) = (record.key.as_deref(), record.value.as_ref());
             // normalizer-dedup logs unusable definitions.
-            self.definitions.apply(ControlRecord {
-                partition: record.place.partition,
-                offset: record.offset,
-                key,
-                value,
-            });
+            self.definitions.apply(ControlRecord { partition: record.tp.partition, offset: record.offset, key, value });
         }
         Ok(())
     }
@@ -114,7 +106,7 @@ mod tests {
 
     async fn define(log: &MemoryLog, definition: Option<&str>) {
         let record = Record {
-            place: TopicPartition::new(CONTROL, DEFINITIONS_PARTITION),
+            tp: TopicPartition::new(CONTROL, DEFINITIONS_PARTITION),
             key: Some("crawl/docs".into()),
             value: definition.map(|text| text.to_owned().into()),
             headers: vec![],

@@ -8,7 +8,7 @@ use orbweaver_store::{CqlConfig, CqlConsistency};
 
 use crate::{
     Service,
-    configuration::{Fault, Inputs, KEYS, Settings},
+    configuration::{Inputs, KEYS, SettingError, Settings},
     logging,
 };
 
@@ -23,7 +23,7 @@ pub(crate) struct Prepared<S> {
 }
 
 /// Derives all settings, or returns every fault.
-pub(crate) fn prepare<S: Service>(inputs: &Inputs) -> Result<Prepared<S>, Vec<Fault>> {
+pub(crate) fn prepare<S: Service>(inputs: &Inputs) -> Result<Prepared<S>, Vec<SettingError>> {
     let (given, mut faults) = inputs.read();
     let (settings, more) = Settings::resolve(S::ID, &given);
     faults.extend(more);
@@ -59,13 +59,13 @@ pub(crate) fn prepare<S: Service>(inputs: &Inputs) -> Result<Prepared<S>, Vec<Fa
 }
 
 /// A request that outlasts the drain of its partition would still be in flight when the next owner sends its own.
-fn too_short_a_drain(drain_budget: Duration, longest: Option<(&'static str, Duration)>) -> Option<Fault> {
+fn too_short_a_drain(drain_budget: Duration, longest: Option<(&'static str, Duration)>) -> Option<SettingError> {
     let (key, request) = longest.filter(|(_, request)| *request > drain_budget)?;
     let least = humantime::format_duration(request);
-    Some(Fault::allowed("runtime.drain_budget", format!("at least {least}, as much as `{key}`")))
+    Some(SettingError::allowed("runtime.drain_budget", format!("at least {least}, as much as `{key}`")))
 }
 
-fn kafka(settings: &Settings) -> Result<KafkaConfig, Fault> {
+fn kafka(settings: &Settings) -> Result<KafkaConfig, SettingError> {
     let config = KafkaConfig {
         brokers: settings.list("kafka.brokers")?.join(","),
         prefix: settings.text("kafka.prefix")?,
@@ -82,7 +82,7 @@ fn kafka(settings: &Settings) -> Result<KafkaConfig, Fault> {
         properties: settings.texts_below("kafka.properties").collect(),
     };
     if config.brokers.is_empty() {
-        return Err(Fault::new("kafka.brokers", "it is not set"));
+        return Err(SettingError::new("kafka.brokers", "it is not set"));
     }
     config.check().map_err(|error| {
         // The first back-quoted word of the message is the key.
@@ -96,15 +96,15 @@ fn kafka(settings: &Settings) -> Result<KafkaConfig, Fault> {
     Ok(config)
 }
 
-fn of_log(key: &str, error: &orbweaver_log::LogError) -> Fault {
+fn of_log(key: &str, error: &orbweaver_log::LogError) -> SettingError {
     let text = match error {
         orbweaver_log::LogError::Invalid(text) => text.clone(),
         error => error.to_string(),
     };
-    Fault::new(format!("kafka.{key}"), text)
+    SettingError::new(format!("kafka.{key}"), text)
 }
 
-pub(crate) fn cql(settings: &Settings) -> Result<CqlConfig, Fault> {
+pub(crate) fn cql(settings: &Settings) -> Result<CqlConfig, SettingError> {
     let consistency = match settings.text("cql.consistency")?.as_str() {
         "one" => CqlConsistency::One,
         "local_one" => CqlConsistency::LocalOne,
@@ -130,13 +130,13 @@ pub(crate) fn cql(settings: &Settings) -> Result<CqlConfig, Fault> {
     };
     config.validate().map_err(|error| {
         let key = error.key.strip_suffix("_ms").unwrap_or(error.key);
-        Fault::allowed(format!("cql.{key}"), error.allowed)
+        SettingError::allowed(format!("cql.{key}"), error.allowed)
     })?;
     Ok(config)
 }
 
 /// Returns the configuration of the runner, with checks between dependent keys.
-fn runner(settings: &Settings) -> Result<RunnerConfig, Vec<Fault>> {
+fn runner(settings: &Settings) -> Result<RunnerConfig, Vec<SettingError>> {
     let one = |fault| vec![fault];
     let time = |name: &str| settings.time(name).map_err(one);
     let session = time("kafka.session_timeout")?;
@@ -161,7 +161,7 @@ fn runner(settings: &Settings) -> Result<RunnerConfig, Vec<Fault>> {
     let mut at_most = |key: &str, value: Duration, most: Duration, why: &str| {
         if value > most {
             let most = humantime::format_duration(most);
-            faults.push(Fault::allowed(key, format!("at most {most}: {why}")));
+            faults.push(SettingError::allowed(key, format!("at most {most}: {why}")));
         }
     };
     let half = session / 2;

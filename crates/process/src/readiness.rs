@@ -39,9 +39,6 @@ impl Collector for Readiness {
 }
 
 /// Registers the metrics of `health`.
-///
-/// # Errors
-/// If they are already registered.
 pub(crate) fn register(registry: &Registry, health: Arc<Health>) -> Result<(), prometheus::Error> {
     registry.register(Box::new(Readiness {
         health,
@@ -55,7 +52,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::health::Reached;
+    use crate::health::Reachability;
 
     fn shown(registry: &Registry) -> Vec<(String, i64)> {
         let families = registry.gather();
@@ -79,10 +76,10 @@ mod tests {
         };
         assert_eq!(sorted(), all(0, 0, 0));
         health.joins();
-        health.log(Reached::Yes);
-        health.store(Reached::No("connection refused".to_owned()));
+        health.log(Reachability::Yes);
+        health.store(Reachability::No("connection refused".to_owned()));
         assert_eq!(sorted(), all(0, 1, 0));
-        health.store(Reached::Yes);
+        health.store(Reachability::Yes);
         assert_eq!(sorted(), all(1, 1, 1));
     }
 }

@@ -6,8 +6,8 @@ use orbweaver_log::{Log, LogError, Offset, TopicPartition};
 use orbweaver_messages::{Topic, topic::CONTROL};
 use orbweaver_scope::{Consumers, ControlRecord, DEFINITIONS_PARTITION};
 use orbweaver_stage::{
-    Clock as _, Pulse, SystemClock,
-    retention::{Bound, Declarations, DeclaredGroups, Expiring, Retention},
+    Clock as _, RunnerStatus, SystemClock,
+    retention::{Bound, Declarations, DeclaredGroups, Retention, TopicRetention},
 };
 use tokio::{
     sync::Mutex,
@@ -31,9 +31,9 @@ pub struct Deleting {
 /// Deletes periodically, in the partitions open in this process, the records that all services have consumed. Instances
 /// of a service thus share the work as they share its partitions, and a partition without an owner is swept once it has
 /// one.
-pub(crate) async fn sweep(log: Arc<dyn Log>, pulse: Arc<Pulse>, deleting: Deleting) -> Infallible {
+pub(crate) async fn sweep(log: Arc<dyn Log>, pulse: Arc<RunnerStatus>, deleting: Deleting) -> Infallible {
     let declared = Declared { log: log.clone(), read: Mutex::default() };
-    let topics = Expiring::in_a_cluster(deleting.of_users);
+    let topics = TopicRetention::in_a_cluster(deleting.of_users);
     let mut retention = Retention::new(log, topics).with_declarations(Arc::new(declared));
     let mut ticks = interval(deleting.every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -87,20 +87,15 @@ impl Declarations for Declared {
 impl Read {
     /// Reads `crawl.control` up to its current log end.
     async fn on(&mut self, log: &dyn Log) -> Result<(), LogError> {
-        let place = TopicPartition::new(CONTROL, DEFINITIONS_PARTITION);
+        let tp = TopicPartition::new(CONTROL, DEFINITIONS_PARTITION);
         let requested = Instant::now();
-        let bounds = log.bounds(place).await?;
+        let bounds = log.bounds(tp).await?;
         if self.next < bounds.end {
-            let mut reader = log.reader(place, self.next.max(bounds.start)).await?;
+            let mut reader = log.reader(tp, self.next.max(bounds.start)).await?;
             while reader.position() < bounds.end {
                 for record in reader.read(READ_WAIT).await? {
                     let (key, value) = (record.key.as_deref(), record.value.as_ref());
-                    self.consumers.read(ControlRecord {
-                        partition: place.partition,
-                        offset: record.offset,
-                        key,
-                        value,
-                    });
+                    self.consumers.read(ControlRecord { partition: tp.partition, offset: record.offset, key, value });
                 }
             }
             self.next = reader.position();
@@ -129,7 +124,7 @@ mod tests {
         assert!(of(DOCUMENTS).await.is_empty());
         let groups = Consumers::default().with("indexer", &[DOCUMENTS], 0).unwrap();
         let record = Record {
-            place: TopicPartition::new(CONTROL, DEFINITIONS_PARTITION),
+            tp: TopicPartition::new(CONTROL, DEFINITIONS_PARTITION),
             key: Some(CONSUMERS_KEY.into()),
             value: Some(encode(&groups)),
             headers: vec![],

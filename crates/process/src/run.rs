@@ -18,9 +18,9 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    End, Service, ServiceError, Shell, clock, clock_difference,
+    ExitReason, Service, ServiceContext, ServiceError, clock, clock_difference,
     command::{self, Command},
-    configuration::{Fault, Inputs, Settings, effective, listed},
+    configuration::{Inputs, SettingError, Settings, effective, listed},
     connect::{self, Connected},
     health::Health,
     http, logging, pins,
@@ -46,7 +46,7 @@ pub fn main<S: Service>() -> ExitCode {
     };
     if command.list_config {
         command::print(&listed(S::ID));
-        return End::Told.code();
+        return ExitReason::Success.code();
     }
     let (inputs, unreadable) = Inputs::of_process(command.file.as_deref(), command.flags);
     let prepared = match unreadable.map_or_else(|| prepare::<S>(&inputs), |fault| Err(vec![fault])) {
@@ -54,29 +54,29 @@ pub fn main<S: Service>() -> ExitCode {
         Err(faults) => {
             // `--check-config` is interactive: it answers in text.
             complain(S::ID, &faults, !command.check_config && logging::is_json_before(S::ID, &inputs));
-            return End::Configuration.code();
+            return ExitReason::Configuration.code();
         }
     };
     if command.check_config {
         command::print(&effective(&prepared.settings));
-        return End::Told.code();
+        return ExitReason::Success.code();
     }
     let rust_log = std::env::var("RUST_LOG").ok();
     if let Err(fault) = logging::start(&prepared.settings, rust_log.as_deref()) {
         complain(S::ID, &[fault], false);
-        return End::Configuration.code();
+        return ExitReason::Configuration.code();
     }
     match begin(prepared) {
         Ok(end) => end.code(),
         Err(error) => {
             tracing::error!(error, "the service cannot start");
-            End::Failed.code()
+            ExitReason::Failed.code()
         }
     }
 }
 
 /// Writes every fault to stderr: one JSON line per fault, or all as text.
-fn complain(service: crate::ServiceId, faults: &[Fault], json: bool) {
+fn complain(service: crate::ServiceId, faults: &[SettingError], json: bool) {
     if json {
         logging::start_json();
         for fault in faults {
@@ -90,7 +90,7 @@ fn complain(service: crate::ServiceId, faults: &[Fault], json: bool) {
 }
 
 /// Starts the runtime and runs the service. An error means that it could not start.
-fn begin<S: Service>(prepared: Prepared<S>) -> Result<End, String> {
+fn begin<S: Service>(prepared: Prepared<S>) -> Result<ExitReason, String> {
     let (panicked, panics) = unbounded_channel();
     panics::listen(move || {
         let _ = panicked.send(());
@@ -107,7 +107,7 @@ fn begin<S: Service>(prepared: Prepared<S>) -> Result<End, String> {
 }
 
 /// Runs the process from the first probe to the last.
-async fn live<S: Service>(prepared: Prepared<S>, panics: UnboundedReceiver<()>) -> Result<End, String> {
+async fn live<S: Service>(prepared: Prepared<S>, panics: UnboundedReceiver<()>) -> Result<ExitReason, String> {
     let Prepared { settings, service, kafka, cql, runner } = prepared;
     let signals = Signals::listen().map_err(|error| format!("signals cannot be received: {error}"))?;
     tracing::info!(
@@ -157,7 +157,7 @@ async fn live<S: Service>(prepared: Prepared<S>, panics: UnboundedReceiver<()>) 
             () = work_stop.cancelled() => return Ok(()),
         };
         let watch = connect::watch(log.clone(), store.clone(), work_health.clone());
-        let shell = Shell {
+        let shell = ServiceContext {
             log: log.clone(),
             store,
             registry,
@@ -218,7 +218,7 @@ impl Ending {
         mut work: JoinHandle<Result<(), ServiceError>>,
         mut signals: Signals,
         mut panics: UnboundedReceiver<()>,
-    ) -> End {
+    ) -> ExitReason {
         let mut deadline: Option<Instant> = None;
         let mut clock_stays_set = std::pin::pin!(clock::stays_set());
         let mut begin_again = false;
@@ -236,11 +236,11 @@ impl Ending {
                     self.trials.report_panic();
                     self.begin_end();
                     let _ = timeout(NOTE_WITHIN, &mut work).await;
-                    return End::Panicked;
+                    return ExitReason::Panicked;
                 }
                 result = &mut work => {
                     let end = ended(result, deadline.is_some());
-                    return if begin_again && end == End::Told { End::Again } else { end };
+                    return if begin_again && end == ExitReason::Success { ExitReason::TempFail } else { end };
                 }
                 step_ms = &mut clock_stays_set, if deadline.is_none() => {
                     tracing::error!(step_ms, "the system clock remains changed; a restart is needed: shutting down");
@@ -250,34 +250,34 @@ impl Ending {
                 signal = signals.next() => {
                     if deadline.is_some() {
                         tracing::warn!(signal, "second signal: exiting now; unfinished work will be repeated");
-                        return End::Again;
+                        return ExitReason::TempFail;
                     }
                     tracing::info!(signal, "signal received: shutting down after work in flight is finished");
                     deadline = Some(self.begin_end());
                 }
                 () = late => {
                     tracing::error!("shutdown timed out: exiting now; unfinished work will be repeated");
-                    return End::Again;
+                    return ExitReason::TempFail;
                 }
             }
         }
     }
 }
 
-fn ended(result: Result<Result<(), ServiceError>, tokio::task::JoinError>, told: bool) -> End {
+fn ended(result: Result<Result<(), ServiceError>, tokio::task::JoinError>, requested: bool) -> ExitReason {
     match result {
-        Ok(Ok(())) if told => End::Told,
+        Ok(Ok(())) if requested => ExitReason::Success,
         Ok(Ok(())) => {
             tracing::error!("the service ended without a signal");
-            End::Again
+            ExitReason::TempFail
         }
         Ok(Err(error)) => {
             tracing::error!(%error, "the service failed");
-            End::from(&error)
+            ExitReason::from(&error)
         }
         Err(error) => {
             tracing::error!(%error, "the service panicked");
-            End::Panicked
+            ExitReason::Panicked
         }
     }
 }

@@ -9,7 +9,7 @@ use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    configuration::{Fault, Settings},
+    configuration::{SettingError, Settings},
     health::Health,
     retention::{self, Deleting},
 };
@@ -117,19 +117,19 @@ pub trait Service: Sized + Send + 'static {
     ///
     /// # Errors
     /// All faults at once.
-    fn configure(settings: &Settings) -> Result<Self, Vec<Fault>>;
+    fn configure(settings: &Settings) -> Result<Self, Vec<SettingError>>;
 
     /// Returns the setting that bounds the longest request to a site, with its value; `None` if the service sends none.
     fn longest_request(&self) -> Option<(&'static str, std::time::Duration)> {
         None
     }
 
-    /// Serves until [`Shell::run`] returns at shutdown.
-    fn serve(self, shell: Shell) -> impl Future<Output = Result<(), ServiceError>> + Send;
+    /// Serves until [`ServiceContext::run`] returns at shutdown.
+    fn serve(self, shell: ServiceContext) -> impl Future<Output = Result<(), ServiceError>> + Send;
 }
 
 /// Components that a service runs on.
-pub struct Shell {
+pub struct ServiceContext {
     pub(crate) log: Arc<dyn Log>,
     pub(crate) store: Option<Arc<dyn Store>>,
     pub(crate) registry: Registry,
@@ -141,7 +141,7 @@ pub struct Shell {
     pub(crate) trials: Trials,
 }
 
-impl Shell {
+impl ServiceContext {
     /// Returns the log.
     #[must_use]
     pub fn log(&self) -> Arc<dyn Log> {

@@ -18,9 +18,6 @@ pub(crate) const VERSION_AND_GIT: &str = concat!(env!("CARGO_PKG_VERSION"), " ("
 pub const BUILD_INFO: &str = "orbweaver_build_info";
 
 /// Registers [`BUILD_INFO`].
-///
-/// # Errors
-/// If it is already registered.
 pub(crate) fn register(registry: &Registry, service: ServiceId) -> Result<(), prometheus::Error> {
     let info = IntGaugeVec::new(Opts::new(BUILD_INFO, "Build of the process"), &["service", "version", "git"])?;
     info.with_label_values(&[service.name(), VERSION, GIT]).set(1);

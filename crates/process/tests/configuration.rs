@@ -6,7 +6,7 @@ use std::{ffi::OsString, os::unix::ffi::OsStringExt as _, path::PathBuf};
 
 use orbweaver_process::{
     ServiceId,
-    configuration::{Fault, Inputs, Origin, Settings, Value, effective, listed, table},
+    configuration::{Inputs, Origin, SettingError, Settings, Value, effective, listed, table},
 };
 use proptest::prelude::*;
 
@@ -20,7 +20,7 @@ fn resolve(file: &str, variables: &[(&str, &str)], flags: &[(&str, &str)]) -> (S
     let (given, mut faults) = inputs.read();
     let (settings, more) = Settings::resolve(ServiceId::Fetcher, &given);
     faults.extend(more);
-    (settings, faults.iter().map(Fault::to_string).collect())
+    (settings, faults.iter().map(SettingError::to_string).collect())
 }
 
 const NEEDED: &str = "[kafka]\nbrokers = 'a:1'\n[cql]\nnodes = ['c:1', 'd:2']\n";
@@ -131,9 +131,9 @@ fn a_secret_in_a_flag_is_refused_with_its_key_and_not_repeated() {
 
 #[test]
 fn a_key_in_pem_form_and_a_password_with_a_space_at_its_end_arrive_as_their_files_have_them() {
-    let folder = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let file = |name: &str, content: &str| {
-        let path = folder.path().join(name);
+        let path = dir.path().join(name);
         std::fs::write(&path, content).unwrap();
         path.to_str().unwrap().to_owned()
     };
@@ -149,7 +149,7 @@ fn a_key_in_pem_form_and_a_password_with_a_space_at_its_end_arrive_as_their_file
     let properties: Vec<_> = settings.texts_below("kafka.properties").collect();
     assert_eq!(properties, [("ssl.key.pem".to_owned(), pem.to_owned())]);
 
-    // Rules remain for what is shown, what is sent as a header, and what no C string can hold.
+    // Rules remain for values that are shown, sent as a header, or cannot be a C string.
     let wrong = [
         ("ORBWEAVER_CQL__PASSWORD", "a\0b"),
         ("ORBWEAVER_FETCHER__HEADERS__COOKIE", "a\r\nb: c"),

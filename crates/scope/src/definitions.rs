@@ -40,7 +40,7 @@ pub struct Applied {
 
 /// Reason why a definition is unusable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum DefinitionError {
     /// The record is in a partition in which its offset is not a version.
     #[error("definitions belong in partition {DEFINITIONS_PARTITION}, and this one is in partition {0}")]
     Misplaced(u32),
@@ -75,7 +75,7 @@ pub enum Change<'s, 'r> {
     /// The definition of the crawl was deleted.
     Deleted(&'r str),
     /// No effect: the definition was made from a version that does not apply.
-    Lost(&'r str),
+    Conflict(&'r str),
     /// No effect: the definition is unusable.
     Refused {
         /// The crawl.
@@ -83,7 +83,7 @@ pub enum Change<'s, 'r> {
         /// The version that still applies, if any.
         applies: Option<Version>,
         /// The reason.
-        reason: Refusal,
+        reason: DefinitionError,
     },
 }
 
@@ -91,7 +91,7 @@ pub enum Change<'s, 'r> {
 struct Known {
     last: Option<Version>,
     applied: Option<Applied>,
-    refused: Option<Refusal>,
+    refused: Option<DefinitionError>,
 }
 
 /// The definitions of all crawls, according to the records applied so far.
@@ -108,7 +108,7 @@ impl Definitions {
         if record.partition != DEFINITIONS_PARTITION {
             // The offset is not a version in this partition.
             let applies = known.applied.as_ref().map(|applied| applied.version);
-            return Change::Refused { crawl: name, applies, reason: Refusal::Misplaced(record.partition) };
+            return Change::Refused { crawl: name, applies, reason: DefinitionError::Misplaced(record.partition) };
         }
         if known.last.is_some_and(|last| last >= record.offset) {
             return Change::Known;
@@ -119,7 +119,7 @@ impl Definitions {
             return Change::Deleted(name);
         };
         match read(name, value, known.applied.as_ref()) {
-            Ok(definition) if is_lost(&definition, known.applied.as_ref()) => Change::Lost(name),
+            Ok(definition) if is_lost(&definition, known.applied.as_ref()) => Change::Conflict(name),
             Ok(definition) => match Rules::compile(&definition) {
                 Ok(rules) => {
                     known.refused = None;
@@ -141,7 +141,7 @@ impl Definitions {
     /// Returns why the last definition of a crawl was refused, unless another one has applied since. A definition that
     /// applied before still applies.
     #[must_use]
-    pub fn refused(&self, crawl: &str) -> Option<&Refusal> {
+    pub fn refused(&self, crawl: &str) -> Option<&DefinitionError> {
         self.crawls.get(crawl)?.refused.as_ref()
     }
 
@@ -152,7 +152,7 @@ impl Definitions {
 }
 
 impl Known {
-    fn refuse<'r>(&mut self, crawl: &'r str, reason: Refusal) -> Change<'_, 'r> {
+    fn refuse<'r>(&mut self, crawl: &'r str, reason: DefinitionError) -> Change<'_, 'r> {
         self.refused = Some(reason.clone());
         Change::Refused { crawl, applies: self.applied.as_ref().map(|applied| applied.version), reason }
     }
@@ -163,10 +163,10 @@ pub(crate) fn crawl_of<'r>(record: &ControlRecord<'r>) -> Option<&'r str> {
     std::str::from_utf8(record.key?).ok()?.strip_prefix("crawl/")
 }
 
-fn read(name: &str, value: &Bytes, applied: Option<&Applied>) -> Result<CrawlDefinition, Refusal> {
+fn read(name: &str, value: &Bytes, applied: Option<&Applied>) -> Result<CrawlDefinition, DefinitionError> {
     let definition: CrawlDefinition = decode("crawl-definition", Some(value))?;
     if definition.name != name {
-        return Err(Refusal::Misnamed { named: definition.name, key: name.to_owned() });
+        return Err(DefinitionError::Misnamed { named: definition.name, key: name.to_owned() });
     }
     if let Some(applied) = applied {
         changes(&applied.definition, &definition)?;
@@ -209,7 +209,7 @@ mod tests {
         let mut all = Definitions::default();
         assert_eq!(apply(&mut all, 0, 5, Some(HOST)), "applied");
         assert_eq!(apply(&mut all, 0, 6, Some(&replacing("5"))), "applied");
-        assert_eq!(apply(&mut all, 0, 7, Some(&replacing("5"))), "Lost(\"docs\")");
+        assert_eq!(apply(&mut all, 0, 7, Some(&replacing("5"))), "Conflict(\"docs\")");
         assert_eq!(apply(&mut all, 0, 6, Some(&replacing("5"))), "Known", "read again");
         assert_eq!(version(&all), Some(6));
         assert_eq!(apply(&mut all, 0, 8, Some(&replacing("6, 7"))), "applied");

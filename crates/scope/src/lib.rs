@@ -14,23 +14,23 @@
 //! | `revision` | permitted and prohibited changes of a crawl |
 //! | `consumers` | declared consumer groups, whose records are protected from deletion |
 //! | `history` | history of a definition or of the consumer groups, for writers |
-//! | `writing` | writing a definition while other writers may write one |
+//! | `definition_history` | writing a definition while other writers may write one |
 
 mod consumers;
+mod definition_history;
 mod definitions;
 mod history;
 mod pins;
 mod revision;
 mod rules;
-mod writing;
 
 pub use consumers::Consumers;
+pub use definition_history::DefinitionHistory;
 use definitions::crawl_of;
-pub use definitions::{Applied, Change, ControlRecord, Definitions, Refusal, Version};
+pub use definitions::{Applied, Change, ControlRecord, DefinitionError, Definitions, Version};
 pub use pins::check_pins;
 pub use revision::{Revision, RevisionError};
-pub use rules::{Outside, PATTERN_BYTES, PatternError, Rules};
-pub use writing::Standing;
+pub use rules::{PATTERN_BYTES, PatternError, RuleRejection, Rules};
 
 /// The partition of `crawl.control` that holds the definitions of all crawls and the declared consumer groups. Versions
 /// are offsets, which are comparable only within one partition.

@@ -8,7 +8,7 @@ pub const PATTERN_BYTES: usize = 4 << 20;
 
 /// Reason why a URL does not belong to a crawl.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Outside {
+pub enum RuleRejection {
     /// The URL matches an exclude pattern.
     Excluded,
     /// The URL matches no include pattern.
@@ -17,7 +17,7 @@ pub enum Outside {
     TooDeep,
 }
 
-impl Outside {
+impl RuleRejection {
     /// All reasons.
     pub const ALL: [Self; 3] = [Self::Excluded, Self::NotIncluded, Self::TooDeep];
 
@@ -111,11 +111,11 @@ impl Rules {
 
     /// Returns why the patterns reject a canonical URL, if they do. Exclude takes precedence.
     #[must_use]
-    pub fn refusal(&self, canonical: &str) -> Option<Outside> {
+    pub fn refusal(&self, canonical: &str) -> Option<RuleRejection> {
         if !self.exclude.is_empty() && self.exclude.is_match(canonical) {
-            return Some(Outside::Excluded);
+            return Some(RuleRejection::Excluded);
         }
-        (!self.include.is_empty() && !self.include.is_match(canonical)).then_some(Outside::NotIncluded)
+        (!self.include.is_empty() && !self.include.is_match(canonical)).then_some(RuleRejection::NotIncluded)
     }
 }
 
@@ -162,8 +162,8 @@ mod tests {
         for (url, refusal) in [
             ("http://example.com/a.html", None),
             ("http://example.com/docs/a", None),
-            ("http://example.com/a.pdf", Some(Outside::NotIncluded)),
-            ("http://example.com/docs/?sessionid=1", Some(Outside::Excluded)),
+            ("http://example.com/a.pdf", Some(RuleRejection::NotIncluded)),
+            ("http://example.com/docs/?sessionid=1", Some(RuleRejection::Excluded)),
         ] {
             assert_eq!(rules.refusal(url), refusal, "{url}");
         }

@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use orbweaver_messages::{CrawlDefinition, encode};
-use orbweaver_scope::{Change, ControlRecord, Definitions, Revision, Standing};
+use orbweaver_scope::{Change, ControlRecord, DefinitionHistory, Definitions, Revision};
 use proptest::prelude::*;
 
 const HOST: &str = include_str!("../../../schemas/examples/crawl-definition/1/host.json");
@@ -24,8 +24,8 @@ impl Log {
         records.map(|(at, value)| ControlRecord { partition: 0, offset: at as u64, key: Some(KEY), value: Some(value) })
     }
 
-    fn standing(&self) -> Standing {
-        let mut standing = Standing::new("docs");
+    fn standing(&self) -> DefinitionHistory {
+        let mut standing = DefinitionHistory::new("docs");
         self.records(0).for_each(|record| standing.read(record));
         standing
     }
@@ -94,7 +94,7 @@ proptest! {
         }
         let whole = log.read_from(0);
         for (name, writer) in writers.iter().enumerate() {
-            let Some(Writer::Ended(won)) = writer else { panic!("{writer:?} goes on for ever") };
+            let Some(Writer::Ended(won)) = writer else { panic!("{writer:?} does not end") };
             prop_assert_eq!(whole.exclude.contains(&format!("writer-{name}$")), *won, "writer {}", name);
         }
         prop_assert!(writers.iter().any(|writer| matches!(writer, Some(Writer::Ended(true)))));

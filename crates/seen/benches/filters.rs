@@ -13,7 +13,7 @@ use std::{
 use fastbloom::BloomFilter;
 use growable_bloom_filter::GrowableBloom;
 use orbweaver_messages::{SeenBatch, SeenEntry};
-use orbweaver_seen::{Position, SeenIndex, SeenPartition, Verify};
+use orbweaver_seen::{IndexCheckpoint, SeenIndex, SeenPartition};
 use orbweaver_url::Fingerprint;
 
 const ASKED: usize = 1_000_000;
@@ -116,15 +116,13 @@ fn exact(row: &Row<'_>) {
 }
 
 /// The complete index: with its look-ups on disk and all of its SSTables.
-fn index(row: &Row<'_>, verify: Verify) {
-    let directory = tempfile::tempdir().expect("a directory");
-    let index = SeenIndex::open_with(directory.path(), verify).expect("the disk");
+fn index(row: &Row<'_>, index: &SeenIndex) {
     let (mut partition, insert) = timed(row.elements, || {
-        let mut partition = SeenPartition::open(&index, 0).expect("the disk");
+        let mut partition = SeenPartition::open(index, 0).expect("the disk");
         for (offset, batch) in row.elements.chunks(BATCH).enumerate() {
             let entry = |fingerprint: &Fingerprint| SeenEntry { slot: 0, depth: 1, fingerprint: *fingerprint };
             let batch = SeenBatch { entries: batch.iter().map(entry).collect() };
-            partition.read_back(Position::of(offset as u64, 0, b""), &batch).expect("the disk");
+            partition.read_back(IndexCheckpoint::of(offset as u64, 0, b""), &batch).expect("the disk");
         }
         partition.serve().expect("the disk");
         partition
@@ -134,7 +132,7 @@ fn index(row: &Row<'_>, verify: Verify) {
     row.print(insert, bytes, |fingerprint| partition.depth_of(*fingerprint).expect("the disk").is_some());
     let lookups = partition.lookups();
     println!(
-        "| … {} runs, {} look-ups on disk, {} in vain | | | | | |",
+        "| … {} SSTables, {} look-ups on disk, {} fruitless | | | | | |",
         partition.run_count(),
         lookups.disk,
         lookups.false_positives
@@ -155,6 +153,8 @@ fn main() {
     fast(&row("fastbloom, 1e-2"), 0.01);
     fast(&row("fastbloom, 1e-6"), 1e-6);
     exact(&row("set of 64 bits"));
-    index(&row("sorted runs with tags, verified on disk"), Verify::OnDisk);
-    index(&row("sorted runs with tags, not verified"), Verify::Never);
+    let directory = tempfile::tempdir().expect("a directory");
+    index(&row("exact index"), &SeenIndex::open(directory.path()).expect("the disk"));
+    index(&row("bloom index, sized by the log"), &SeenIndex::Bloom(vec![count.div_ceil(BATCH) as u64]));
+    index(&row("bloom index, grown from an empty log"), &SeenIndex::Bloom(vec![0]));
 }

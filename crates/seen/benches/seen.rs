@@ -6,7 +6,7 @@ use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use orbweaver_messages::{SeenBatch, SeenEntry};
-use orbweaver_seen::{Position, Recent, SeenIndex, SeenPartition};
+use orbweaver_seen::{IndexCheckpoint, Recent, SeenIndex, SeenPartition};
 use orbweaver_url::Fingerprint;
 
 const KNOWN: u32 = 1_000_000;
@@ -15,12 +15,12 @@ fn fingerprint(number: u32) -> Fingerprint {
     Fingerprint::of("bench", &number.to_string())
 }
 
-fn record(offset: u32) -> (Position, SeenBatch) {
+fn record(offset: u32) -> (IndexCheckpoint, SeenBatch) {
     let entries = (offset * 1000..(offset + 1) * 1000)
         .map(|number| SeenEntry { slot: 0, depth: 1, fingerprint: fingerprint(number) })
         .collect();
     let batch = SeenBatch { entries };
-    (Position::of(u64::from(offset), 0, &batch.encode()), batch)
+    (IndexCheckpoint::of(u64::from(offset), 0, &batch.encode()), batch)
 }
 
 fn tiers(criterion: &mut Criterion) {

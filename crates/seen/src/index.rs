@@ -1,98 +1,57 @@
-//! The exact index on disk: fingerprint to depth, in SSTables, one directory per partition.
+//! Index over `crawl.seen`: exact on disk, or a Bloom filter in memory.
 
-use std::{
-    fs::{self, File, TryLockError},
-    io,
-    path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
+use std::path::Path;
+
+use orbweaver_messages::{SeenBatch, SeenEntry};
+use orbweaver_url::Fingerprint;
+
+use crate::{
+    IndexCheckpoint, Lookups, SeenError,
+    bloom::BloomPartition,
+    exact::{ExactIndex, ExactPartition},
 };
 
-use orbweaver_url::SLOTS;
-
-use crate::{Position, SeenError, Verify, manifest::Manifest, shelf::Shelf, workers::Workers};
-
-/// Format marker of an index directory; an index of another format is discarded.
-const VERSION: &str = "orbweaver-seen 2\n";
-/// Entries that are collected in memory before they are written, over all partitions; about 40 bytes each.
-const GATHERED: usize = 1 << 19;
-/// Minimum and maximum of these entries for one partition.
-const GATHERED_OF_ONE: (usize, usize) = (4096, 1 << 17);
-
-/// The index on disk of one process, for all its partitions. It is never synced to disk: after a power failure each
-/// part is either intact or discarded, since every file reveals whether it is complete, and the log has the rest.
+/// Index of one process, for all its partitions.
 #[derive(Debug, Clone)]
-pub struct SeenIndex(Arc<Opened>);
-
-#[derive(Debug)]
-struct Opened {
-    // The first field is dropped first: the threads end while the directory is still locked.
-    workers: Workers,
-    path: PathBuf,
-    verify: Verify,
-    /// Number of open partitions.
-    open: AtomicUsize,
-    _lock: File,
+pub enum SeenIndex {
+    /// No URL is ever lost; on disk, which survives a restart.
+    Exact(ExactIndex),
+    /// One in a million new URLs is lost ([`FALSE_POSITIVES`](crate::FALSE_POSITIVES)), and a lesser depth is not
+    /// detected; in memory, rebuilt from the log whenever a partition opens. Holds the number of records of each
+    /// partition of `crawl.seen`, by which the filters are sized.
+    Bloom(Vec<u64>),
 }
 
 impl SeenIndex {
-    /// Opens the index in this directory, or creates it. An index of another format is discarded, together with
+    /// Opens the exact index in this directory, or creates it. An index of another format is discarded, together with
     /// everything else in the directory, which must therefore hold nothing else.
     ///
     /// # Errors
     /// When another process holds it, or the disk fails.
     pub fn open(path: &Path) -> Result<Self, SeenError> {
-        Self::open_with(path, Verify::default())
+        ExactIndex::open(path).map(Self::Exact)
     }
 
-    /// Opens the index as [`Self::open`] does; `verify` says whether filter hits are verified on disk.
-    ///
-    /// # Errors
-    /// When another process holds it, or the disk fails.
-    pub fn open_with(path: &Path, verify: Verify) -> Result<Self, SeenError> {
-        fs::create_dir_all(path).map_err(|error| failed(path, &error))?;
-        // Next to the directories of the partitions, so that it survives their removal.
-        let lock = File::create(path.join("lock")).map_err(|error| failed(path, &error))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(SeenError::InUse { path: path.display().to_string() }),
-            Err(TryLockError::Error(error)) => return Err(failed(path, &error)),
-        }
-        prepare(path).map_err(|error| failed(path, &error))?;
-        let workers = Workers::start().map_err(|error| failed(path, &error))?;
-        let (path, open) = (path.to_owned(), AtomicUsize::new(0));
-        Ok(Self(Arc::new(Opened { workers, path, verify, open, _lock: lock })))
-    }
-
-    /// Returns the checkpoint of this partition's index; `None` if there is none, or its manifest is damaged.
+    /// Returns the checkpoint of this partition's index; `None` if the log must be replayed from its start.
     ///
     /// # Errors
     /// When the disk fails, or the partition number is out of range.
-    pub fn position(&self, partition: u32) -> Result<Option<Position>, SeenError> {
-        let folder = self.folder(partition)?;
-        let manifest = Manifest::read(&folder).map_err(|error| failed(&folder, &error))?;
-        Ok(manifest.and_then(|manifest| manifest.position))
+    pub fn position(&self, partition: u32) -> Result<Option<IndexCheckpoint>, SeenError> {
+        match self {
+            Self::Exact(index) => index.position(partition),
+            Self::Bloom(_) => Ok(None),
+        }
     }
 
-    /// Returns the partitions with an index, and their checkpoints.
+    /// Returns the partitions with an index on disk, and their checkpoints.
     ///
     /// # Errors
     /// When the disk fails.
-    pub fn positions(&self) -> Result<Vec<(u32, Position)>, SeenError> {
-        let mut positions = vec![];
-        for entry in fs::read_dir(&self.0.path).map_err(|error| failed(&self.0.path, &error))? {
-            let name = entry.map_err(|error| failed(&self.0.path, &error))?.file_name();
-            let partition = name.to_str().and_then(|name| name.strip_prefix('p')).and_then(|text| text.parse().ok());
-            if let Some(partition) = partition.filter(|partition| *partition < u32::from(SLOTS))
-                && let Some(position) = self.position(partition)?
-            {
-                positions.push((partition, position));
-            }
+    pub fn positions(&self) -> Result<Vec<(u32, IndexCheckpoint)>, SeenError> {
+        match self {
+            Self::Exact(index) => index.positions(),
+            Self::Bloom(_) => Ok(vec![]),
         }
-        positions.sort_unstable_by_key(|(partition, _)| *partition);
-        Ok(positions)
     }
 
     /// Discards the index of this partition. It must not be open.
@@ -100,168 +59,160 @@ impl SeenIndex {
     /// # Errors
     /// When the disk fails, or the partition number is out of range.
     pub fn discard(&self, partition: u32) -> Result<(), SeenError> {
-        let folder = self.folder(partition)?;
-        match fs::remove_dir_all(&folder) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(&folder, &error)),
-            _ => Ok(()),
+        match self {
+            Self::Exact(index) => index.discard(partition),
+            Self::Bloom(_) => Ok(()),
         }
     }
+}
 
-    /// Opens the tables of a partition. A damaged index is discarded.
-    pub(crate) fn shelf(&self, partition: u32) -> Result<Arc<Shelf>, SeenError> {
-        let folder = self.folder(partition)?;
-        let shelf = match Shelf::open(folder.clone(), self.0.verify) {
-            Err(error) if is_damage(&error) => {
-                tracing::warn!(partition, %error, "the index of a partition is damaged; rebuilding it");
-                self.discard(partition)?;
-                Shelf::open(folder.clone(), self.0.verify)
+/// Index of one partition of `crawl.seen`.
+#[derive(Debug)]
+pub enum SeenPartition {
+    /// In memory and SSTables.
+    Exact(Box<ExactPartition>),
+    /// A Bloom filter.
+    Bloom(BloomPartition),
+}
+
+/// Calls a method of either kind.
+macro_rules! either {
+    ($self:ident, $partition:ident => $call:expr) => {
+        match $self {
+            Self::Exact($partition) => $call,
+            Self::Bloom($partition) => $call,
+        }
+    };
+}
+
+impl SeenPartition {
+    /// Opens the index of a partition at its checkpoint. The log must then be replayed from [`Self::position`],
+    /// including that record, or else from its start; then call [`Self::serve`].
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn open(index: &SeenIndex, partition: u32) -> Result<Self, SeenError> {
+        Ok(match index {
+            SeenIndex::Exact(index) => Self::Exact(Box::new(ExactPartition::open(index, partition)?)),
+            SeenIndex::Bloom(records) => {
+                Self::Bloom(BloomPartition::new(records.get(partition as usize).copied().unwrap_or_default()))
             }
-            shelf => shelf,
-        };
-        let shelf = shelf.map_err(|error| failed(&folder, &error))?;
-        self.0.open.fetch_add(1, Relaxed);
-        Ok(Arc::new(shelf))
+        })
     }
 
-    /// Closes an open partition.
-    pub(crate) fn close(&self, shelf: &Shelf) {
-        shelf.close();
-        self.0.open.fetch_sub(1, Relaxed);
+    /// Returns the last record that was read back.
+    #[must_use]
+    pub fn position(&self) -> Option<IndexCheckpoint> {
+        either!(self, partition => partition.position())
     }
 
-    /// Requests that a table of this shelf be written.
-    pub(crate) fn write(&self, shelf: &Arc<Shelf>) {
-        self.0.workers.write(shelf);
-    }
-
-    /// Returns the number of entries that a partition collects before it writes them.
-    pub(crate) fn gathered_of_one(&self) -> usize {
-        let (least, most) = GATHERED_OF_ONE;
-        (GATHERED / self.0.open.load(Relaxed).max(1)).clamp(least, most)
-    }
-
-    pub(crate) fn verify(&self) -> Verify {
-        self.0.verify
-    }
-
-    fn folder(&self, partition: u32) -> Result<PathBuf, SeenError> {
-        if partition >= u32::from(SLOTS) {
-            return Err(SeenError::Partition(partition));
+    /// Applies a record of the log, in log order. The first one must be the record at the position.
+    ///
+    /// # Errors
+    /// When the disk fails; or when the index was built from another log, which discards the index.
+    pub fn read_back(&mut self, at: IndexCheckpoint, batch: &SeenBatch) -> Result<(), SeenError> {
+        match self {
+            Self::Exact(partition) => partition.read_back(at, batch)?,
+            Self::Bloom(partition) => partition.read_back(at, batch),
         }
-        Ok(self.0.path.join(format!("p{partition}")))
+        Ok(())
     }
-}
 
-/// Removes everything if the format differs.
-fn prepare(path: &Path) -> io::Result<()> {
-    let version = path.join("version");
-    if fs::read(&version).is_ok_and(|text| text == VERSION.as_bytes()) {
-        return Ok(());
-    }
-    for entry in fs::read_dir(path)? {
-        let entry = entry?;
-        if entry.file_name() == "lock" {
-            continue;
+    /// Ends the restore: from now on "not found" is final.
+    ///
+    /// # Errors
+    /// When the disk fails; or when the record at the position was not in the log, which discards the index.
+    pub fn serve(&mut self) -> Result<(), SeenError> {
+        match self {
+            Self::Exact(partition) => partition.serve()?,
+            Self::Bloom(partition) => partition.serve(),
         }
-        tracing::warn!(path = %entry.path().display(), "not an index of this version; rebuilding it");
-        if entry.file_type()?.is_dir() { fs::remove_dir_all(entry.path())? } else { fs::remove_file(entry.path())? }
-    }
-    fs::write(version, VERSION)
-}
-
-fn failed(path: &Path, error: &io::Error) -> SeenError {
-    SeenError::Disk { path: path.display().to_string(), reason: error.to_string() }
-}
-
-/// Returns `true` if files are missing or truncated, rather than unreadable.
-fn is_damage(error: &io::Error) -> bool {
-    use io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
-    matches!(error.kind(), NotFound | UnexpectedEof | InvalidData)
-}
-
-#[cfg(test)]
-mod tests {
-    use orbweaver_messages::{SeenBatch, SeenEntry};
-    use orbweaver_url::Fingerprint;
-
-    use super::*;
-    use crate::SeenPartition;
-
-    fn fingerprint(number: u32) -> Fingerprint {
-        Fingerprint::of("test", &number.to_string())
+        Ok(())
     }
 
-    fn write(index: &SeenIndex, partition: u32, offset: u64, numbers: std::ops::Range<u32>) {
-        let entry = |number| SeenEntry { slot: 0, depth: 4, fingerprint: fingerprint(number) };
-        let batch = SeenBatch { entries: numbers.map(entry).collect() };
-        let mut partition = SeenPartition::open(index, partition).unwrap();
-        partition.read_back(Position::of(offset, 1, b"value"), &batch).unwrap();
-        partition.write().unwrap();
+    /// Applies entries whose record is acknowledged at this offset. Does not move the position.
+    ///
+    /// # Errors
+    /// When the disk fails, or too many entries were not read back.
+    pub fn acknowledge(&mut self, entries: &[SeenEntry], offset: u64) -> Result<(), SeenError> {
+        match self {
+            Self::Exact(partition) => partition.acknowledge(entries, offset)?,
+            Self::Bloom(partition) => partition.acknowledge(entries),
+        }
+        Ok(())
     }
 
-    fn depth(index: &SeenIndex, partition: u32, number: u32) -> Option<u16> {
-        SeenPartition::open(index, partition).unwrap().depth_of(fingerprint(number)).unwrap()
-    }
-
-    #[test]
-    fn partitions_share_an_index_and_not_their_entries() {
-        let directory = tempfile::tempdir().unwrap();
-        let index = SeenIndex::open(directory.path()).unwrap();
-        write(&index, 1, 7, 1..2);
-        write(&index, 256, 8, 2..3);
-        assert_eq!((depth(&index, 1, 1), depth(&index, 256, 1)), (Some(4), None));
-        assert_eq!(index.positions().unwrap().iter().map(|(partition, _)| *partition).collect::<Vec<_>>(), [1, 256]);
-        index.discard(1).unwrap();
-        assert_eq!((depth(&index, 1, 1), index.position(1).unwrap()), (None, None));
-        assert_eq!(depth(&index, 256, 2), Some(4));
-    }
-
-    #[test]
-    fn a_damaged_run_or_manifest_throws_its_partition_away_and_no_other() {
-        let directory = tempfile::tempdir().unwrap();
-        for (damage, name) in [("cut", "run-"), ("flip", "run-"), ("remove", "run-"), ("cut", "manifest")] {
-            let index = SeenIndex::open(directory.path()).unwrap();
-            index.discard(1).unwrap();
-            write(&index, 1, 7, 0..1000);
-            write(&index, 2, 9, 0..1000);
-            drop(index);
-            let files = fs::read_dir(directory.path().join("p1")).unwrap().map(|entry| entry.unwrap().path());
-            let mut named = files.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with(name));
-            let path = named.next().unwrap();
-            let mut bytes = fs::read(&path).unwrap();
-            let middle = bytes.len() / 2;
-            match damage {
-                "cut" => fs::write(&path, &bytes[..middle]).unwrap(),
-                "flip" => {
-                    bytes[middle] ^= 1;
-                    fs::write(&path, &bytes).unwrap();
-                }
-                _ => fs::remove_file(&path).unwrap(),
-            }
-            let index = SeenIndex::open(directory.path()).unwrap();
-            assert_eq!((depth(&index, 1, 5), depth(&index, 2, 5)), (None, Some(4)), "{damage} {name}");
-            assert_eq!(index.position(1).unwrap(), None);
-            index.discard(2).unwrap();
+    /// Returns the depth at which this URL was admitted, if it was; a Bloom filter returns 0 for any depth.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn depth_of(&mut self, fingerprint: Fingerprint) -> Result<Option<u16>, SeenError> {
+        match self {
+            Self::Exact(partition) => partition.depth_of(fingerprint),
+            Self::Bloom(partition) => Ok(partition.depth_of(fingerprint)),
         }
     }
 
-    #[test]
-    fn an_index_of_another_format_is_thrown_away() {
-        let directory = tempfile::tempdir().unwrap();
-        drop(SeenIndex::open(directory.path()).unwrap());
-        fs::write(directory.path().join("version"), b"nonsense").unwrap();
-        fs::create_dir(directory.path().join("keyspaces")).unwrap();
-        let index = SeenIndex::open(directory.path()).unwrap();
-        assert_eq!(index.positions().unwrap(), []);
-        assert!(!directory.path().join("keyspaces").exists());
+    /// Writes the entries read back, with the resulting position, and waits until they are on disk.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn write(&mut self) -> Result<(), SeenError> {
+        match self {
+            Self::Exact(partition) => partition.write(),
+            Self::Bloom(_) => Ok(()),
+        }
     }
 
-    #[test]
-    fn a_directory_in_use_is_refused_and_so_is_a_partition_out_of_range() {
-        let directory = tempfile::tempdir().unwrap();
-        let index = SeenIndex::open(directory.path()).unwrap();
-        assert!(matches!(SeenIndex::open(directory.path()), Err(SeenError::InUse { .. })));
-        assert!(matches!(index.position(16_384), Err(SeenError::Partition(16_384))));
-        assert!(index.position(16_383).unwrap().is_none());
+    /// Starts to write the entries read back; waits only if the disk is far behind. The next look-up reports a failure.
+    pub fn write_soon(&mut self) {
+        if let Self::Exact(partition) = self {
+            partition.write_soon();
+        }
+    }
+
+    /// Returns the look-up statistics so far.
+    #[must_use]
+    pub fn lookups(&self) -> Lookups {
+        either!(self, partition => partition.lookups())
+    }
+
+    /// Returns the number of entries; an entry written again at a lesser depth counts twice until the next compaction.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        either!(self, partition => partition.len())
+    }
+
+    /// Returns `true` if no URL was ever admitted.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the number of entries that are only in memory, which have no filter.
+    #[must_use]
+    pub fn in_memory(&self) -> usize {
+        match self {
+            Self::Exact(partition) => partition.in_memory(),
+            Self::Bloom(_) => 0,
+        }
+    }
+
+    /// Returns the memory of the filters in bytes.
+    #[must_use]
+    pub fn filter_bytes(&self) -> u64 {
+        match self {
+            Self::Exact(partition) => partition.filter_bytes(),
+            Self::Bloom(partition) => partition.bytes(),
+        }
+    }
+
+    /// Returns the number of SSTables on disk, each with its own filter.
+    #[must_use]
+    pub fn run_count(&self) -> usize {
+        match self {
+            Self::Exact(partition) => partition.run_count(),
+            Self::Bloom(_) => 0,
+        }
     }
 }

@@ -21,7 +21,7 @@ pub struct PendingUrl {
 
 /// Result of a plan that became durable, or was refused.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Settled<O, S> {
+pub struct DurablePlan<O, S> {
     /// Admitted URLs, to be applied to cache, filter and index.
     pub entries: Vec<SeenEntry>,
     /// Deferred decisions that are now due. Their origins are still held; release each once after deciding.
@@ -41,20 +41,20 @@ struct PendingPlan<O, S> {
 /// wait for them. An origin is complete when it no longer waits for anything. `O` identifies an origin, `S` is a
 /// discovered URL.
 #[derive(Debug)]
-pub struct Pending<O, S> {
+pub struct PendingAdmissions<O, S> {
     plans: HashMap<u64, PendingPlan<O, S>>,
     urls: ByFingerprint<PendingUrl>,
     /// Number of waits per origin; never zero.
     holds: HashMap<O, u32>,
 }
 
-impl<O, S> Default for Pending<O, S> {
+impl<O, S> Default for PendingAdmissions<O, S> {
     fn default() -> Self {
         Self { plans: HashMap::new(), urls: ByFingerprint::default(), holds: HashMap::new() }
     }
 }
 
-impl<O: Copy + Eq + Hash, S> Pending<O, S> {
+impl<O: Copy + Eq + Hash, S> PendingAdmissions<O, S> {
     /// Returns the number of pending plans.
     #[must_use]
     pub fn plans(&self) -> usize {
@@ -103,25 +103,25 @@ impl<O: Copy + Eq + Hash, S> Pending<O, S> {
     }
 
     /// Removes a plan that became durable. Returns `None` if it is not known, as after its partition was closed.
-    pub fn settle(&mut self, token: u64) -> Option<Settled<O, S>> {
+    pub fn settle(&mut self, token: u64) -> Option<DurablePlan<O, S>> {
         let plan = self.plans.remove(&token)?;
         for entry in &plan.entries {
             self.urls.remove(&entry.fingerprint);
         }
         let completes = plan.waiting.into_iter().filter(|origin| self.release(origin)).collect();
-        Some(Settled { entries: plan.entries, deferred: plan.deferred, completes })
+        Some(DurablePlan { entries: plan.entries, deferred: plan.deferred, completes })
     }
 
     /// Removes a plan that the log refused. Origins that wait for it no longer wait for anything, not even for other
-    /// plans: [`Settled::completes`] must be rejected.
-    pub fn refuse(&mut self, token: u64) -> Option<Settled<O, S>> {
+    /// plans: [`DurablePlan::completes`] must be rejected.
+    pub fn refuse(&mut self, token: u64) -> Option<DurablePlan<O, S>> {
         let PendingPlan { entries, waiting, mut deferred } = self.plans.remove(&token)?;
         for entry in &entries {
             self.urls.remove(&entry.fingerprint);
         }
         let completes = waiting.into_iter().filter(|origin| self.holds.remove(origin).is_some()).collect();
         deferred.retain(|(origin, _)| self.holds.contains_key(origin));
-        Some(Settled { entries, deferred, completes })
+        Some(DurablePlan { entries, deferred, completes })
     }
 
     /// Removes one wait of `origin`; returns `true` if it no longer waits for anything.
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn an_origin_completes_when_all_that_it_waits_for_is_durable() {
-        let mut pending = Pending::<u32, ()>::default();
+        let mut pending = PendingAdmissions::<u32, ()>::default();
         pending.admit(1, entry(1), 10);
         pending.admit(1, entry(2), 10);
         pending.admit(2, entry(3), 10);
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_refused_plan_frees_its_urls_and_gives_back_each_origin_once() {
-        let mut pending = Pending::<u32, ()>::default();
+        let mut pending = PendingAdmissions::<u32, ()>::default();
         pending.admit(1, entry(1), 10);
         pending.admit(2, entry(2), 10);
         pending.wait(1, 11);
@@ -199,7 +199,7 @@ mod tests {
             records in proptest::collection::vec(proptest::collection::vec(0u8..20, 1..6), 1..40),
             order: u64,
         ) {
-            let mut pending = Pending::<usize, ()>::default();
+            let mut pending = PendingAdmissions::<usize, ()>::default();
             let mut needs = HashMap::<usize, HashSet<u64>>::new();
             let mut completed = HashSet::new();
             let mut open = vec![];

@@ -142,13 +142,13 @@ mod tests {
             steps in proptest::collection::vec((0u32..40, 0u16..5), 0..300),
         ) {
             let mut recent = Recent::new(12);
-            let mut told = HashMap::<u32, u16>::new();
+            let mut reported = HashMap::<u32, u16>::new();
             for (number, depth) in steps {
                 recent.insert(fingerprint(number), depth);
-                let least = told.entry(number).or_insert(depth);
+                let least = reported.entry(number).or_insert(depth);
                 *least = depth.min(*least);
                 prop_assert!(recent.get(fingerprint(number)).is_some());
-                for (number, least) in &told {
+                for (number, least) in &reported {
                     if let Some(depth) = recent.get(fingerprint(*number)) {
                         prop_assert!(depth >= *least);
                     }

@@ -5,7 +5,7 @@
 use std::{collections::HashMap, path::Path};
 
 use orbweaver_messages::{SeenBatch, SeenEntry};
-use orbweaver_seen::{Position, SeenError, SeenIndex, SeenPartition};
+use orbweaver_seen::{IndexCheckpoint, SeenError, SeenIndex, SeenPartition};
 use orbweaver_url::Fingerprint;
 use proptest::prelude::*;
 
@@ -17,8 +17,8 @@ const URLS: u8 = 40;
 struct SeenLog(Vec<SeenBatch>);
 
 impl SeenLog {
-    fn position(&self, offset: usize) -> Position {
-        Position::of(offset as u64, 1_000 + offset as i64, &self.0[offset].encode())
+    fn position(&self, offset: usize) -> IndexCheckpoint {
+        IndexCheckpoint::of(offset as u64, 1_000 + offset as i64, &self.0[offset].encode())
     }
 
     fn replay(&self, partition: &mut SeenPartition, from: usize) {
@@ -31,7 +31,7 @@ impl SeenLog {
         let mut partition = SeenPartition::open(index, PARTITION).expect("the disk");
         let from = partition.position().map_or(0, |position| position.offset as usize);
         self.replay(&mut partition, from);
-        partition.serve().expect("the log is ours");
+        partition.serve().expect("the log belongs to the index");
         partition
     }
 }
@@ -48,7 +48,7 @@ fn batch(urls: &[(u8, u16)]) -> SeenBatch {
 #[derive(Debug, Clone)]
 enum Step {
     /// Appends a record; an own record is acknowledged at once, a foreign one is only read back.
-    Append { urls: Vec<(u8, u16)>, ours: bool },
+    Append { urls: Vec<(u8, u16)>, own: bool },
     /// Reads the next record back.
     Follow,
     /// Writes the index to disk.
@@ -60,7 +60,7 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let urls = proptest::collection::vec((0..URLS, 0u16..4), 0..6);
     prop_oneof![
-        4 => (urls, any::<bool>()).prop_map(|(urls, ours)| Step::Append { urls, ours }),
+        4 => (urls, any::<bool>()).prop_map(|(urls, own)| Step::Append { urls, own }),
         3 => Just(Step::Follow),
         1 => Just(Step::Write),
         1 => any::<bool>().prop_map(|keep_index| Step::Restart { keep_index }),
@@ -82,9 +82,9 @@ fn run(steps: Vec<Step>, path: &Path) {
     let mut known = HashMap::new();
     for step in steps {
         match step {
-            Step::Append { urls, ours } => {
+            Step::Append { urls, own } => {
                 log.0.push(batch(&urls));
-                if ours {
+                if own {
                     partition.acknowledge(&batch(&urls).entries, log.0.len() as u64 - 1).expect("in bounds");
                     learn(&mut known, &urls);
                 }
@@ -150,8 +150,8 @@ fn deleting_the_index_while_stopped_changes_nothing() {
 fn an_index_over_another_log_is_thrown_away_and_says_so() {
     let directory = tempfile::tempdir().expect("a directory");
     let index = SeenIndex::open(directory.path()).expect("the disk");
-    let ours = SeenLog(vec![batch(&[(1, 0)]), batch(&[(2, 0)])]);
-    drop(ours.restore(&index));
+    let own = SeenLog(vec![batch(&[(1, 0)]), batch(&[(2, 0)])]);
+    drop(own.restore(&index));
     let other = SeenLog(vec![batch(&[(1, 0)]), batch(&[(3, 0)])]);
     let mut partition = SeenPartition::open(&index, PARTITION).expect("the disk");
     let refused = partition.read_back(other.position(1), &other.0[1]);

@@ -15,14 +15,14 @@ use bytes::Bytes;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use futures::future::{BoxFuture, pending, ready};
 use orbweaver_log::{
-    Bounds, Commit, Consumer, Delivered, Event, Log, LogError, Offset, Partition, Reader, Record, TopicPartition,
+    Bounds, Commit, Consumer, ConsumerRecord, Event, Log, LogError, Offset, Partition, Reader, Record, TopicPartition,
 };
 use orbweaver_messages::{Millis, Topic, topic};
-use orbweaver_stage::{Actions, NoEffects, NoJobs, Origin, Plan, Runner, RunnerConfig, Stage, Step};
+use orbweaver_stage::{Actions, NoEffects, NoJobs, Origin, Plan, Runner, RunnerConfig, Stage, StageError, Step};
 use tokio_util::sync::CancellationToken;
 
 const RECORDS: u64 = 200_000;
-const PLACE: TopicPartition = TopicPartition { topic: topic::SEEDS, partition: 0 };
+const TP: TopicPartition = TopicPartition { topic: topic::SEEDS, partition: 0 };
 
 /// Delivers `RECORDS` records in batches of `batch`.
 #[derive(Clone)]
@@ -42,14 +42,14 @@ impl Consumer for NullConsumer {
     fn poll(&mut self, _: Duration) -> BoxFuture<'_, Result<Option<Event>, LogError>> {
         if !self.assigned {
             self.assigned = true;
-            return Box::pin(ready(Ok(Some(Event::Assigned(vec![PLACE])))));
+            return Box::pin(ready(Ok(Some(Event::Assigned(vec![TP])))));
         }
         if !self.started || self.next >= RECORDS {
             return Box::pin(pending());
         }
         let value = Bytes::from_static(&[b'x'; 300]);
-        let record = |offset| Delivered {
-            place: PLACE,
+        let record = |offset| ConsumerRecord {
+            tp: TP,
             offset,
             timestamp_ms: 1,
             key: Some(Bytes::from_static(b"example.org")),
@@ -82,7 +82,7 @@ impl Consumer for NullConsumer {
         Box::pin(ready(Ok(())))
     }
 
-    fn hand_back(&mut self, _: &[TopicPartition]) -> Result<(), LogError> {
+    fn release(&mut self, _: &[TopicPartition]) -> Result<(), LogError> {
         Ok(())
     }
 
@@ -123,9 +123,9 @@ impl Log for NullLog {
     fn committed<'a>(
         &'a self,
         _: &'a str,
-        places: &'a [TopicPartition],
+        tps: &'a [TopicPartition],
     ) -> BoxFuture<'a, Result<Vec<Option<Commit>>, LogError>> {
-        Box::pin(ready(Ok(places.iter().map(|_| None).collect())))
+        Box::pin(ready(Ok(tps.iter().map(|_| None).collect())))
     }
 
     fn delete_below(&self, _: TopicPartition, _: Offset) -> BoxFuture<'_, Result<(), LogError>> {
@@ -155,9 +155,14 @@ impl Stage for Trivial {
         &[topic::SEEDS]
     }
 
-    fn receive(&mut self, batch: Vec<(Origin, Delivered)>, now: Millis, actions: &mut Actions<Infallible, Infallible>) {
-        let pass = |record: Delivered| Record {
-            place: record.place,
+    fn receive(
+        &mut self,
+        batch: Vec<(Origin, ConsumerRecord)>,
+        now: Millis,
+        actions: &mut Actions<Infallible, Infallible>,
+    ) -> Result<(), StageError> {
+        let pass = |record: ConsumerRecord| Record {
+            tp: record.tp,
             key: record.key,
             value: record.value,
             headers: vec![],
@@ -176,6 +181,7 @@ impl Stage for Trivial {
                 token: Some(1),
             })),
         }
+        Ok(())
     }
 
     fn due(&self, _: Millis) -> usize {
@@ -206,7 +212,7 @@ async fn run(does: Does, batch: u64) -> Duration {
 async fn bare(batch: u64) -> Duration {
     let mut consumer = log(batch).consumer("bare", &[topic::SEEDS]).unwrap();
     consumer.poll(Duration::ZERO).await.unwrap();
-    consumer.start(PLACE, 0).unwrap();
+    consumer.start(TP, 0).unwrap();
     let begun = Instant::now();
     let mut seen = 0;
     while seen < RECORDS as usize {

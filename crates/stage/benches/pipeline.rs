@@ -11,10 +11,11 @@ use std::{
 use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use orbweaver_log::{
-    Cleanup, Delivered, EmbeddedLog, Log, Options, Partition, Reader, Record, SyncPolicy, TopicPartition, TopicSpec,
+    Cleanup, ConsumerRecord, EmbeddedLog, Log, Options, Partition, Reader, Record, SyncPolicy, TopicPartition,
+    TopicSpec,
 };
 use orbweaver_messages::{Millis, Topic, topic};
-use orbweaver_stage::{Actions, NoEffects, NoJobs, Origin, Runner, RunnerConfig, Stage, metrics::Metrics};
+use orbweaver_stage::{Actions, NoEffects, NoJobs, Origin, Runner, RunnerConfig, Stage, StageError, metrics::Metrics};
 use prometheus::Registry;
 use tokio::{runtime::Runtime, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
@@ -43,15 +44,21 @@ impl Stage for Pass {
         self.topics
     }
 
-    fn receive(&mut self, batch: Vec<(Origin, Delivered)>, now: Millis, actions: &mut Actions<Infallible, Infallible>) {
+    fn receive(
+        &mut self,
+        batch: Vec<(Origin, ConsumerRecord)>,
+        now: Millis,
+        actions: &mut Actions<Infallible, Infallible>,
+    ) -> Result<(), StageError> {
         let to = CHAIN[self.number + 1];
         let (mut records, mut origins) = (Vec::with_capacity(batch.len()), Vec::with_capacity(batch.len()));
         for (origin, record) in batch {
-            let place = TopicPartition::new(to, origin.place.partition);
-            records.push(Record { place, key: record.key, value: record.value, headers: vec![], timestamp_ms: now });
+            let tp = TopicPartition::new(to, origin.tp.partition);
+            records.push(Record { tp, key: record.key, value: record.value, headers: vec![], timestamp_ms: now });
             origins.push(origin);
         }
         actions.produce(records, origins);
+        Ok(())
     }
 
     fn due(&self, _: Millis) -> usize {
@@ -64,16 +71,16 @@ struct Chain {
     metrics: Metrics,
     shutdown: CancellationToken,
     tasks: Vec<JoinHandle<()>>,
-    _folder: tempfile::TempDir,
+    _dir: tempfile::TempDir,
 }
 
 impl Chain {
     fn start(runtime: &Runtime) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let dir = tempfile::tempdir().unwrap();
         let topics = CHAIN.iter().chain([&topic::DEAD_LETTERS]);
         let specs: Vec<_> = topics.map(|&topic| TopicSpec::new(topic, PARTITIONS, Cleanup::Delete)).collect();
         let options = Options { sync: SyncPolicy::Every(Duration::from_secs(1)), ..Options::default() };
-        let log = Arc::new(EmbeddedLog::open(folder.path(), options, &specs).unwrap());
+        let log = Arc::new(EmbeddedLog::open(dir.path(), options, &specs).unwrap());
         let (metrics, shutdown) = (Metrics::register(&Registry::new()).unwrap(), CancellationToken::new());
         let stages: [&'static [Topic]; 3] = [&[CHAIN[0]], &[CHAIN[1]], &[CHAIN[2]]];
         let tasks = stages.into_iter().enumerate().map(|(number, topics)| {
@@ -83,12 +90,12 @@ impl Chain {
             runtime.spawn(async move { running.await.unwrap() })
         });
         let tasks = tasks.collect();
-        Self { log, metrics, shutdown, tasks, _folder: folder }
+        Self { log, metrics, shutdown, tasks, _dir: dir }
     }
 
     fn records(count: usize) -> Vec<Record> {
         let record = |number: usize| Record {
-            place: TopicPartition::new(CHAIN[0], (number % PARTITIONS as usize) as Partition),
+            tp: TopicPartition::new(CHAIN[0], (number % PARTITIONS as usize) as Partition),
             key: Some(Bytes::from_static(b"example.org")),
             value: Some(Bytes::from_static(VALUE)),
             headers: vec![],
@@ -100,9 +107,9 @@ impl Chain {
     async fn readers(&self) -> Vec<Box<dyn Reader>> {
         let mut readers = vec![];
         for partition in 0..PARTITIONS {
-            let place = TopicPartition::new(CHAIN[3], partition);
-            let end = self.log.bounds(place).await.unwrap().end;
-            readers.push(self.log.reader(place, end).await.unwrap());
+            let tp = TopicPartition::new(CHAIN[3], partition);
+            let end = self.log.bounds(tp).await.unwrap().end;
+            readers.push(self.log.reader(tp, end).await.unwrap());
         }
         readers
     }
@@ -128,9 +135,9 @@ impl Chain {
 
     /// Returns the time from the append of one record to its arrival at the other end.
     async fn one(&self) -> Duration {
-        let place = TopicPartition::new(CHAIN[3], 0);
-        let end = self.log.bounds(place).await.unwrap().end;
-        let mut reader = self.log.reader(place, end).await.unwrap();
+        let tp = TopicPartition::new(CHAIN[3], 0);
+        let end = self.log.bounds(tp).await.unwrap().end;
+        let mut reader = self.log.reader(tp, end).await.unwrap();
         let begun = Instant::now();
         self.log.append(Self::records(1)).await.unwrap();
         while reader.read(Duration::from_secs(1)).await.unwrap().is_empty() {}

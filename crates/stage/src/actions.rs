@@ -25,7 +25,7 @@ pub struct Plan<E> {
     pub steps: Vec<Step<E>>,
     /// Origins that complete after the last step.
     pub completes: Vec<Origin>,
-    /// If set, `Stage::settled` is called with it and the offsets of all produced records, in order.
+    /// If set, `Stage::plan_durable` is called with it and the offsets of all produced records, in order.
     pub token: Option<Token>,
 }
 
@@ -57,21 +57,11 @@ pub struct Actions<J, E> {
     /// Tokens of refreshes: the tails are read up to log ends queried from now on, then `Stage::refreshed` is called
     /// with the token. A refresh waits as long as the log is unavailable.
     pub refreshes: Vec<Token>,
-    /// Message with which the process ends because the stage cannot continue; nothing more completes.
-    pub halt: Option<String>,
 }
 
 impl<J, E> Default for Actions<J, E> {
     fn default() -> Self {
-        Self {
-            plans: vec![],
-            jobs: vec![],
-            completes: vec![],
-            parked: vec![],
-            rejects: vec![],
-            refreshes: vec![],
-            halt: None,
-        }
+        Self { plans: vec![], jobs: vec![], completes: vec![], parked: vec![], rejects: vec![], refreshes: vec![] }
     }
 }
 

@@ -48,7 +48,7 @@ impl TopicSet {
 
 /// Action on a partition. Actions are applied in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum PartitionAction {
     /// All topics are held: append claims and restore, under this assignment epoch.
     Begin { partition: Partition, epoch: u32 },
     /// Cancel the restore, which is no longer needed, and drop what the stage received from it.
@@ -58,7 +58,7 @@ pub(crate) enum Verdict {
     /// Commit these topics of it, then close it; later completions have no effect.
     Close { partition: Partition, commit: TopicSet },
     /// Release these topic-partitions.
-    HandBack { partition: Partition, topics: TopicSet },
+    Release { partition: Partition, topics: TopicSet },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,7 +95,7 @@ impl Assignment {
     }
 
     /// Handles the assignment of `partition` of `topic`. If it was already held, it had been lost without an event.
-    pub(crate) fn assigned(&mut self, partition: Partition, topic: usize) -> Vec<Verdict> {
+    pub(crate) fn assigned(&mut self, partition: Partition, topic: usize) -> Vec<PartitionAction> {
         let held = self.entries.get(&partition).is_some_and(|entry| entry.held.contains(topic));
         let mut verdicts = if held { self.lost(partition, topic) } else { vec![] };
         let entry = self.entries.entry(partition).or_insert(Entry {
@@ -110,7 +110,7 @@ impl Assignment {
     }
 
     /// Handles the revocation of `partition` of `topic`.
-    pub(crate) fn revoked(&mut self, partition: Partition, topic: usize) -> Vec<Verdict> {
+    pub(crate) fn revoked(&mut self, partition: Partition, topic: usize) -> Vec<PartitionAction> {
         let Some(entry) = self.entries.get_mut(&partition).filter(|entry| entry.held.contains(topic)) else {
             return vec![];
         };
@@ -118,32 +118,32 @@ impl Assignment {
         match entry.phase {
             Phase::Open => {
                 entry.phase = Phase::Draining;
-                vec![Verdict::Drain { partition }]
+                vec![PartitionAction::Drain { partition }]
             }
             Phase::Draining => vec![],
             Phase::Restoring => {
                 entry.phase = Phase::Closed;
-                let mut verdicts = vec![Verdict::Cancel { partition }];
-                verdicts.extend(self.hand_back(partition));
+                let mut verdicts = vec![PartitionAction::Cancel { partition }];
+                verdicts.extend(self.release(partition));
                 verdicts
             }
-            Phase::Closed => self.hand_back(partition),
+            Phase::Closed => self.release(partition),
         }
     }
 
     /// Handles the loss of `partition` of `topic`, for which nothing may be committed any more.
-    pub(crate) fn lost(&mut self, partition: Partition, topic: usize) -> Vec<Verdict> {
+    pub(crate) fn lost(&mut self, partition: Partition, topic: usize) -> Vec<PartitionAction> {
         let Some(entry) = self.entries.get_mut(&partition).filter(|entry| entry.held.contains(topic)) else {
             return vec![];
         };
         entry.held = entry.held.without(TopicSet::of(topic));
         entry.wanted = entry.wanted.without(TopicSet::of(topic));
         let mut verdicts = match std::mem::replace(&mut entry.phase, Phase::Closed) {
-            Phase::Open | Phase::Draining => vec![Verdict::Close { partition, commit: entry.held }],
-            Phase::Restoring => vec![Verdict::Cancel { partition }],
+            Phase::Open | Phase::Draining => vec![PartitionAction::Close { partition, commit: entry.held }],
+            Phase::Restoring => vec![PartitionAction::Cancel { partition }],
             Phase::Closed => vec![],
         };
-        verdicts.extend(self.hand_back(partition));
+        verdicts.extend(self.release(partition));
         verdicts
     }
 
@@ -170,30 +170,30 @@ impl Assignment {
     }
 
     /// Handles the end of a drain: nothing is in flight, or the deadline has passed.
-    pub(crate) fn drained(&mut self, partition: Partition) -> Vec<Verdict> {
+    pub(crate) fn drained(&mut self, partition: Partition) -> Vec<PartitionAction> {
         let Some(entry) = self.entries.get_mut(&partition).filter(|entry| entry.phase == Phase::Draining) else {
             return vec![];
         };
         entry.phase = Phase::Closed;
-        let mut verdicts = vec![Verdict::Close { partition, commit: entry.held }];
-        verdicts.extend(self.hand_back(partition));
+        let mut verdicts = vec![PartitionAction::Close { partition, commit: entry.held }];
+        verdicts.extend(self.release(partition));
         verdicts.extend(self.begin(partition));
         verdicts
     }
 
     /// Starts the shutdown: drains open partitions and opens no more.
-    pub(crate) fn shut_down(&mut self) -> Vec<Verdict> {
+    pub(crate) fn shut_down(&mut self) -> Vec<PartitionAction> {
         self.closing = true;
         let mut verdicts = vec![];
         for (&partition, entry) in &mut self.entries {
             match entry.phase {
                 Phase::Open => {
                     entry.phase = Phase::Draining;
-                    verdicts.push(Verdict::Drain { partition });
+                    verdicts.push(PartitionAction::Drain { partition });
                 }
                 Phase::Restoring => {
                     entry.phase = Phase::Closed;
-                    verdicts.push(Verdict::Cancel { partition });
+                    verdicts.push(PartitionAction::Cancel { partition });
                 }
                 Phase::Draining | Phase::Closed => {}
             }
@@ -206,7 +206,7 @@ impl Assignment {
         self.entries.values().filter(|entry| entry.phase == Phase::Restoring).count()
     }
 
-    fn begin(&mut self, partition: Partition) -> Option<Verdict> {
+    fn begin(&mut self, partition: Partition) -> Option<PartitionAction> {
         let entry = self.entries.get_mut(&partition)?;
         if self.closing || entry.phase != Phase::Closed || entry.held != self.all || !entry.wanted.is_empty() {
             return None;
@@ -214,17 +214,17 @@ impl Assignment {
         self.epochs += 1;
         entry.epoch = self.epochs;
         entry.phase = Phase::Restoring;
-        Some(Verdict::Begin { partition, epoch: entry.epoch })
+        Some(PartitionAction::Begin { partition, epoch: entry.epoch })
     }
 
-    fn hand_back(&mut self, partition: Partition) -> Vec<Verdict> {
+    fn release(&mut self, partition: Partition) -> Vec<PartitionAction> {
         let Some(entry) = self.entries.get_mut(&partition) else { return vec![] };
         let topics = std::mem::take(&mut entry.wanted);
         entry.held = entry.held.without(topics);
         if entry.held.is_empty() {
             self.entries.remove(&partition);
         }
-        if topics.is_empty() { vec![] } else { vec![Verdict::HandBack { partition, topics }] }
+        if topics.is_empty() { vec![] } else { vec![PartitionAction::Release { partition, topics }] }
     }
 }
 
@@ -237,7 +237,7 @@ mod tests {
     fn opened() -> Assignment {
         let mut assignment = Assignment::new(2);
         assignment.assigned(7, 0);
-        assert_eq!(assignment.assigned(7, 1), [Verdict::Begin { partition: 7, epoch: 1 }]);
+        assert_eq!(assignment.assigned(7, 1), [PartitionAction::Begin { partition: 7, epoch: 1 }]);
         assert!(assignment.restored(7, 1));
         assignment
     }
@@ -247,7 +247,7 @@ mod tests {
         let mut assignment = Assignment::new(2);
         assert_eq!(assignment.assigned(7, 1), []);
         assert_eq!(assignment.assigned(3, 0), []);
-        assert_eq!(assignment.assigned(7, 0), [Verdict::Begin { partition: 7, epoch: 1 }]);
+        assert_eq!(assignment.assigned(7, 0), [PartitionAction::Begin { partition: 7, epoch: 1 }]);
         assert!(!assignment.is_open(7));
         assert!(assignment.restored(7, 1));
         assert!(assignment.is_open(7) && !assignment.is_open(3));
@@ -256,16 +256,16 @@ mod tests {
     #[test]
     fn when_one_topic_is_wanted_back_both_are_drained_and_committed_and_one_is_handed_back() {
         let mut assignment = opened();
-        assert_eq!(assignment.revoked(7, 0), [Verdict::Drain { partition: 7 }]);
+        assert_eq!(assignment.revoked(7, 0), [PartitionAction::Drain { partition: 7 }]);
         assert!(!assignment.is_open(7));
         assert_eq!(
             assignment.drained(7),
             [
-                Verdict::Close { partition: 7, commit: BOTH },
-                Verdict::HandBack { partition: 7, topics: TopicSet::of(0) }
+                PartitionAction::Close { partition: 7, commit: BOTH },
+                PartitionAction::Release { partition: 7, topics: TopicSet::of(0) }
             ]
         );
-        assert_eq!(assignment.assigned(7, 0), [Verdict::Begin { partition: 7, epoch: 2 }], "a new epoch");
+        assert_eq!(assignment.assigned(7, 0), [PartitionAction::Begin { partition: 7, epoch: 2 }], "a new epoch");
     }
 
     #[test]
@@ -273,14 +273,14 @@ mod tests {
         let mut assignment = opened();
         assignment.revoked(7, 0);
         assert_eq!(assignment.revoked(7, 1), []);
-        assert_eq!(assignment.drained(7)[1], Verdict::HandBack { partition: 7, topics: BOTH });
+        assert_eq!(assignment.drained(7)[1], PartitionAction::Release { partition: 7, topics: BOTH });
         assert_eq!(assignment.drained(7), []);
     }
 
     #[test]
     fn what_is_lost_is_not_committed() {
         let mut assignment = opened();
-        assert_eq!(assignment.lost(7, 0), [Verdict::Close { partition: 7, commit: TopicSet::of(1) }]);
+        assert_eq!(assignment.lost(7, 0), [PartitionAction::Close { partition: 7, commit: TopicSet::of(1) }]);
         assert_eq!(assignment.lost(7, 1), []);
         let mut draining = opened();
         draining.revoked(7, 0);
@@ -288,8 +288,8 @@ mod tests {
         assert_eq!(
             draining.lost(7, 1),
             [
-                Verdict::Close { partition: 7, commit: TopicSet::of(0) },
-                Verdict::HandBack { partition: 7, topics: TopicSet::of(0) }
+                PartitionAction::Close { partition: 7, commit: TopicSet::of(0) },
+                PartitionAction::Release { partition: 7, topics: TopicSet::of(0) }
             ]
         );
     }
@@ -300,7 +300,10 @@ mod tests {
         assignment.assigned(0, 0);
         assert_eq!(
             assignment.revoked(0, 0),
-            [Verdict::Cancel { partition: 0 }, Verdict::HandBack { partition: 0, topics: TopicSet::of(0) }]
+            [
+                PartitionAction::Cancel { partition: 0 },
+                PartitionAction::Release { partition: 0, topics: TopicSet::of(0) }
+            ]
         );
         assert!(!assignment.restored(0, 1), "its late end opens nothing");
     }
@@ -312,7 +315,10 @@ mod tests {
         assignment.restored(0, 1);
         assert_eq!(
             assignment.assigned(0, 0),
-            [Verdict::Close { partition: 0, commit: TopicSet::default() }, Verdict::Begin { partition: 0, epoch: 2 }]
+            [
+                PartitionAction::Close { partition: 0, commit: TopicSet::default() },
+                PartitionAction::Begin { partition: 0, epoch: 2 }
+            ]
         );
     }
 
@@ -321,8 +327,11 @@ mod tests {
         let mut assignment = opened();
         assignment.assigned(8, 0);
         assignment.assigned(8, 1);
-        assert_eq!(assignment.shut_down(), [Verdict::Drain { partition: 7 }, Verdict::Cancel { partition: 8 }]);
-        assert_eq!(assignment.drained(7), [Verdict::Close { partition: 7, commit: BOTH }]);
+        assert_eq!(
+            assignment.shut_down(),
+            [PartitionAction::Drain { partition: 7 }, PartitionAction::Cancel { partition: 8 }]
+        );
+        assert_eq!(assignment.drained(7), [PartitionAction::Close { partition: 7, commit: BOTH }]);
         assert_eq!((assignment.assigned(9, 0), assignment.assigned(9, 1)), (vec![], vec![]));
     }
 }

@@ -4,7 +4,7 @@
 //! appends after it carry an older epoch and are ignored. The claim's offset is the owner epoch and the restore end.
 
 use bytes::Bytes;
-use orbweaver_log::{Delivered, Record, TopicPartition};
+use orbweaver_log::{ConsumerRecord, Record, TopicPartition};
 use orbweaver_messages::{Millis, encode};
 
 /// Header that marks a claim; its value is the name of the service.
@@ -19,10 +19,10 @@ struct Claim<'a> {
     claimed_at_ms: Millis,
 }
 
-/// Returns a claim of `service` on `place`.
-pub(crate) fn claim(place: TopicPartition, service: &'static str, now: Millis) -> Record {
+/// Returns a claim of `service` on `tp`.
+pub(crate) fn claim(tp: TopicPartition, service: &'static str, now: Millis) -> Record {
     Record {
-        place,
+        tp,
         key: Some(Bytes::from_static(CLAIM_KEY)),
         value: Some(encode(&Claim { service, claimed_at_ms: now })),
         headers: vec![(CLAIM_HEADER, Bytes::from_static(service.as_bytes()))],
@@ -32,6 +32,6 @@ pub(crate) fn claim(place: TopicPartition, service: &'static str, now: Millis) -
 
 /// Returns `true` if a record is a claim. The runtime passes no claims to a stage.
 #[must_use]
-pub fn is_claim(record: &Delivered) -> bool {
+pub fn is_claim(record: &ConsumerRecord) -> bool {
     record.header(CLAIM_HEADER).is_some()
 }

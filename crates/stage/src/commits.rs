@@ -6,9 +6,9 @@ use tokio::time::{Instant, timeout};
 
 use crate::{
     Stage, StageError,
-    alone::Alone,
-    metadata::{Crasher, Metadata, Suspect},
-    turn::Turns,
+    commit_metadata::{CommitMetadata, Crasher, Suspect},
+    event_loop::EventLoop,
+    quarantine::Quarantine,
 };
 
 /// While nothing is in flight, the minimum time between commits is this fraction of the interval.
@@ -18,20 +18,20 @@ const PROOFS: u32 = 4;
 
 /// Commits that the log refused.
 #[derive(Debug, Default)]
-pub(crate) struct Refused {
+pub(crate) struct RejectedCommits {
     /// No longer assigned.
     pub(crate) gone: Vec<(TopicPartition, Commit)>,
     /// Retriable.
     pub(crate) for_now: Vec<(TopicPartition, Commit)>,
 }
 
-impl<S: Stage> Turns<S> {
+impl<S: Stage> EventLoop<S> {
     /// Returns the time of the next commit, if there is anything to commit.
     pub(crate) fn commit_at(&self) -> Option<Instant> {
         if !self.served.is_dirty() {
             return self.proof_at();
         }
-        let idle = self.airborne.is_empty() && self.served.charged() == 0 && self.refused_since.is_none();
+        let idle = self.in_flight.is_empty() && self.served.charged() == 0 && self.refused_since.is_none();
         let interval = self.config.commit_interval;
         let due = self.committed_at + if idle { interval / IDLE_SHARE } else { interval };
         Some(self.proof_at().map_or(due, |proof| due.min(proof)))
@@ -55,7 +55,7 @@ impl<S: Stage> Turns<S> {
         let mut moved = self.served.moved();
         if moved.is_empty() && self.proof_at().is_some_and(|proof| proof <= now) {
             // One is enough: the brokers refuse it if the process is no longer a member.
-            moved.extend(self.served.places().next().and_then(|place| self.served.commit_point(place)));
+            moved.extend(self.served.tps().next().and_then(|tp| self.served.commit_point(tp)));
         }
         if moved.is_empty() {
             // The completions are above the commit points, which are checked again after another interval.
@@ -69,12 +69,12 @@ impl<S: Stage> Turns<S> {
     /// Commits these points. Returns `false` if some were refused; these are checked again after the next interval.
     pub(crate) async fn commit(&mut self, points: Vec<(TopicPartition, Offset)>) -> Result<bool, StageError> {
         let mut commits = Vec::with_capacity(points.len());
-        for (place, offset) in points {
-            commits.push((place, self.metadata(place, offset).commit(place, offset)?));
+        for (tp, offset) in points {
+            commits.push((tp, self.metadata(tp, offset).commit(tp, offset)?));
         }
-        let Refused { gone, for_now } = self.send(commits).await?;
-        for (place, _) in gone.iter().chain(&for_now) {
-            self.served.not_committed(*place);
+        let RejectedCommits { gone, for_now } = self.send(commits).await?;
+        for (tp, _) in gone.iter().chain(&for_now) {
+            self.served.not_committed(*tp);
         }
         Ok(gone.is_empty() && for_now.is_empty())
     }
@@ -83,41 +83,44 @@ impl<S: Stage> Turns<S> {
     /// against it is kept, as not tried, for the next owner.
     pub(crate) async fn commit_last(&mut self, points: Vec<(TopicPartition, Offset)>) -> Result<(), StageError> {
         let mut commits = vec![];
-        for (place, offset) in points {
-            self.starts.remove(&place);
-            let mut metadata = self.metadata(place, offset);
+        for (tp, offset) in points {
+            self.starts.remove(&tp);
+            let mut metadata = self.metadata(tp, offset);
             if metadata.deaths + metadata.crashes == 0 {
                 metadata.trying = None;
             }
             metadata.untried = metadata.trying.is_some();
-            commits.push((place, metadata.commit(place, offset)?));
+            commits.push((tp, metadata.commit(tp, offset)?));
         }
-        let Refused { gone, for_now } = self.send(commits).await?;
-        for (place, commit) in gone.into_iter().chain(for_now) {
-            tracing::warn!(service = self.service, %place, offset = commit.offset, "closed without its last commit");
+        let RejectedCommits { gone, for_now } = self.send(commits).await?;
+        for (tp, commit) in gone.into_iter().chain(for_now) {
+            tracing::warn!(service = self.service, topic_partition = %tp, offset = commit.offset, "closed without its last commit");
         }
         Ok(())
     }
 
-    pub(crate) fn metadata(&self, place: TopicPartition, offset: Offset) -> Metadata {
-        let starts = self.starts.get(&place).filter(|(_, begun)| offset <= *begun).map_or(0, |(start, _)| start.starts);
-        let (stage, crashers) = (self.stage.commit_metadata(place), self.crashers_of(place));
-        let metadata = Metadata { starts, crashers, stage, ..Metadata::default() };
-        let Some((suspect, tried)) = self.alone.get(&place).and_then(Alone::suspect) else { return metadata };
+    pub(crate) fn metadata(&self, tp: TopicPartition, offset: Offset) -> CommitMetadata {
+        let starts = self.starts.get(&tp).filter(|(_, begun)| offset <= *begun).map_or(0, |(start, _)| start.starts);
+        let (stage, crashers) = (self.stage.commit_metadata(tp), self.crashers_of(tp));
+        let metadata = CommitMetadata { starts, crashers, stage, ..CommitMetadata::default() };
+        let Some((suspect, tried)) = self.alone.get(&tp).and_then(Quarantine::suspect) else { return metadata };
         let Suspect { offset, deaths, crashes } = suspect;
-        Metadata { trying: Some(offset), deaths, crashes, untried: !tried, ..metadata }
+        CommitMetadata { trying: Some(offset), deaths, crashes, untried: !tried, ..metadata }
     }
 
     /// Returns the crash counts stored with the first topic of a partition.
-    pub(crate) fn crashers_of(&self, place: TopicPartition) -> Vec<Crasher> {
-        let kept = self.crashers.get(&place.partition).filter(|_| place.topic == self.topics[0]);
+    pub(crate) fn crashers_of(&self, tp: TopicPartition) -> Vec<Crasher> {
+        let kept = self.crashers.get(&tp.partition).filter(|_| tp.topic == self.topics[0]);
         kept.cloned().unwrap_or_default()
     }
 
     /// Sends commits to the log and returns the refused ones. A topic-partition that is no longer assigned does not
     /// block the others.
-    pub(crate) async fn send(&mut self, mut commits: Vec<(TopicPartition, Commit)>) -> Result<Refused, StageError> {
-        let mut refused = Refused::default();
+    pub(crate) async fn send(
+        &mut self,
+        mut commits: Vec<(TopicPartition, Commit)>,
+    ) -> Result<RejectedCommits, StageError> {
+        let mut refused = RejectedCommits::default();
         while !commits.is_empty() {
             let asked_ms = self.clock.now();
             let answer = timeout(self.config.commit_timeout, self.consumer.commit(commits.clone())).await;
@@ -132,8 +135,8 @@ impl<S: Stage> Turns<S> {
                     self.metrics.commits.inc_by(commits.len() as u64);
                     self.refused_since = None;
                     self.uncommitted_since = None;
-                    for (place, commit) in commits {
-                        self.served.committed(place, commit.offset);
+                    for (tp, commit) in commits {
+                        self.served.committed(tp, commit.offset);
                     }
                     break;
                 }
@@ -144,7 +147,7 @@ impl<S: Stage> Turns<S> {
             self.metrics.commit_failures.inc();
             tracing::warn!(service = self.service, %error, "a commit was refused");
             if let LogError::NotAssigned(gone) = error {
-                let (lost, others): (Vec<_>, Vec<_>) = commits.into_iter().partition(|(place, _)| *place == gone);
+                let (lost, others): (Vec<_>, Vec<_>) = commits.into_iter().partition(|(tp, _)| *tp == gone);
                 if !lost.is_empty() {
                     refused.gone.extend(lost);
                     commits = others;

@@ -16,7 +16,7 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// A group and a topic that it consumes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Declared {
+pub struct GroupTopic {
     /// Consumer group.
     pub group: String,
     /// Topic.
@@ -25,9 +25,9 @@ pub struct Declared {
 
 /// Offsets of one group in one topic-partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub struct PartitionOffsets {
     /// Topic-partition.
-    pub place: TopicPartition,
+    pub tp: TopicPartition,
     /// Log start: the first readable offset.
     pub start: Offset,
     /// Log end: the next offset to assign.
@@ -39,7 +39,7 @@ pub struct Standing {
     pub records_left: bool,
 }
 
-impl Standing {
+impl PartitionOffsets {
     /// Returns the number of offsets between commit point and log end, an upper bound on the number of records there.
     #[must_use]
     pub fn lag(&self) -> u64 {
@@ -55,9 +55,9 @@ impl Standing {
 
 /// Offset snapshot of all declared groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reading {
+pub struct OffsetSnapshot {
     /// One entry per declared pair, with one standing per partition.
-    pub pairs: Vec<(Declared, Vec<Standing>)>,
+    pub pairs: Vec<(GroupTopic, Vec<PartitionOffsets>)>,
 }
 
 /// Error while taking an offset snapshot.
@@ -69,12 +69,12 @@ pub enum ReadingError {
     Log(#[from] LogError),
     /// The committed offset of a group is above the log end.
     #[error(
-        "{place}: the group `{group}` has committed {committed}, but the log ends at {end}: this is not the log that was \
+        "{tp}: the group `{group}` has committed {committed}, but the log ends at {end}: this is not the log that was \
          committed for"
     )]
     BeyondTheEnd {
         /// Topic-partition.
-        place: TopicPartition,
+        tp: TopicPartition,
         /// Consumer group.
         group: String,
         /// Committed offset.
@@ -84,31 +84,31 @@ pub enum ReadingError {
     },
 }
 
-impl Reading {
+impl OffsetSnapshot {
     /// Takes a snapshot. Log ends are read after commits: a record that completes in between only makes the lag look
     /// larger.
     ///
     /// # Errors
     /// When the log fails, or a commit is above the log end.
-    pub async fn take(log: &dyn Log, declared: &[Declared]) -> Result<Self, ReadingError> {
+    pub async fn take(log: &dyn Log, declared: &[GroupTopic]) -> Result<Self, ReadingError> {
         let mut pairs = Vec::with_capacity(declared.len());
         // Whether some record is known to be left: then nothing is complete, and no further search is needed.
         let mut found = false;
         for pair in declared {
             let partitions = log.partitions(pair.topic)?;
-            let places: Vec<_> = (0..partitions).map(|partition| TopicPartition::new(pair.topic, partition)).collect();
-            let commits = log.committed(&pair.group, &places).await?;
-            let mut standings = Vec::with_capacity(places.len());
+            let tps: Vec<_> = (0..partitions).map(|partition| TopicPartition::new(pair.topic, partition)).collect();
+            let commits = log.committed(&pair.group, &tps).await?;
+            let mut standings = Vec::with_capacity(tps.len());
             // Concurrently: on Kafka each is a round trip.
-            let bounds = try_join_all(places.iter().map(|place| log.bounds(*place))).await?;
-            for ((place, commit), bounds) in places.into_iter().zip(commits).zip(bounds) {
+            let bounds = try_join_all(tps.iter().map(|tp| log.bounds(*tp))).await?;
+            for ((tp, commit), bounds) in tps.into_iter().zip(commits).zip(bounds) {
                 let committed = commit.map(|commit| commit.offset);
                 if let Some(committed) = committed.filter(|&committed| committed > bounds.end) {
                     let (group, end) = (pair.group.clone(), bounds.end);
-                    return Err(ReadingError::BeyondTheEnd { place, group, committed, end });
+                    return Err(ReadingError::BeyondTheEnd { tp, group, committed, end });
                 }
                 let mut standing =
-                    Standing { place, start: bounds.start, end: bounds.end, committed, records_left: false };
+                    PartitionOffsets { tp, start: bounds.start, end: bounds.end, committed, records_left: false };
                 standing.records_left =
                     standing.is_overtaken() || standing.lag() > 0 && (found || holds_a_record(log, &standing).await?);
                 found |= standing.records_left;
@@ -121,48 +121,51 @@ impl Reading {
 
     /// Returns `true` if no declared group has a record left.
     #[must_use]
-    pub fn is_worked_off(&self) -> bool {
+    pub fn is_caught_up(&self) -> bool {
         self.standings().all(|standing| !standing.records_left)
     }
 
     /// Returns `true` if the crawl was complete at `self`, the second of two snapshots: nothing left in both, and no
     /// log end moved between them. Pure. Snapshots of different declarations prove nothing.
     #[must_use]
-    pub fn proves_completion_after(&self, first: &Self) -> bool {
-        let same = |(one, other): (&Standing, &Standing)| one.place == other.place && one.end == other.end;
+    pub fn confirms_completion(&self, first: &Self) -> bool {
+        let same = |(one, other): (&PartitionOffsets, &PartitionOffsets)| one.tp == other.tp && one.end == other.end;
         self.standings().count() == first.standings().count()
-            && first.is_worked_off()
-            && self.is_worked_off()
+            && first.is_caught_up()
+            && self.is_caught_up()
             && first.standings().zip(self.standings()).all(same)
     }
 
     /// Returns `true` if nothing moved between `first` and `self`, the second of two snapshots, and nothing is left
     /// outside the excused partitions. Pure.
     #[must_use]
-    pub fn proves_standstill_after(&self, first: &Self, excused: impl Fn(&Standing) -> bool) -> bool {
+    pub fn confirms_quiescence(&self, first: &Self, excused: impl Fn(&PartitionOffsets) -> bool) -> bool {
         let without = |reading: &Self| {
             let mut reading = reading.clone();
             let standings = reading.pairs.iter_mut().flat_map(|(_, standings)| standings);
             standings.for_each(|standing| standing.records_left &= !excused(standing));
             reading
         };
-        without(self).proves_completion_after(&without(first))
+        without(self).confirms_completion(&without(first))
     }
 
     /// Returns the partitions whose records were deleted before they were processed, at `self`, the second of two
     /// snapshots. One snapshot is not enough: commit and deletion may have happened after its commits were read. Pure.
-    pub fn overtaken_since<'a>(&'a self, first: &'a Self) -> impl Iterator<Item = (&'a Declared, &'a Standing)> {
+    pub fn overtaken_since<'a>(
+        &'a self,
+        first: &'a Self,
+    ) -> impl Iterator<Item = (&'a GroupTopic, &'a PartitionOffsets)> {
         let all = |reading: &'a Self| reading.pairs.iter().flat_map(|(of, at)| at.iter().map(move |at| (of, at)));
-        let before: BTreeMap<_, _> = all(first).map(|(of, at)| ((of, at.place.partition), at)).collect();
+        let before: BTreeMap<_, _> = all(first).map(|(of, at)| ((of, at.tp.partition), at)).collect();
         all(self).filter(move |(of, at)| {
-            let before = before.get(&(*of, at.place.partition));
+            let before = before.get(&(*of, at.tp.partition));
             before.is_some_and(|before| before.is_overtaken() && before.committed == at.committed)
         })
     }
 
     /// Returns the number of records left per pair, an upper bound (compaction leaves gaps): for progress displays.
-    pub fn lags(&self) -> impl Iterator<Item = (&Declared, u64)> {
-        self.pairs.iter().map(|(pair, standings)| (pair, standings.iter().map(Standing::lag).sum()))
+    pub fn lags(&self) -> impl Iterator<Item = (&GroupTopic, u64)> {
+        self.pairs.iter().map(|(pair, standings)| (pair, standings.iter().map(PartitionOffsets::lag).sum()))
     }
 
     /// Sets the lag gauges.
@@ -172,7 +175,7 @@ impl Reading {
         }
     }
 
-    fn standings(&self) -> impl Iterator<Item = &Standing> {
+    fn standings(&self) -> impl Iterator<Item = &PartitionOffsets> {
         self.pairs.iter().flat_map(|(_, standings)| standings)
     }
 }
@@ -180,16 +183,16 @@ impl Reading {
 /// Returns `true` if there is a record between commit point and log end. Also if this cannot be determined: not in
 /// time, or because the records were deleted during the search (the group has advanced since, and the next snapshot
 /// will show it).
-async fn holds_a_record(log: &dyn Log, standing: &Standing) -> Result<bool, LogError> {
+async fn holds_a_record(log: &dyn Log, standing: &PartitionOffsets) -> Result<bool, LogError> {
     match look(log, standing).await {
         Err(LogError::OutOfRange { .. }) => Ok(true),
         looked => looked,
     }
 }
 
-async fn look(log: &dyn Log, standing: &Standing) -> Result<bool, LogError> {
+async fn look(log: &dyn Log, standing: &PartitionOffsets) -> Result<bool, LogError> {
     let from = standing.committed.unwrap_or(standing.start).max(standing.start);
-    let mut reader = log.reader(standing.place, from).await?;
+    let mut reader = log.reader(standing.tp, from).await?;
     let records = reader.read(LOOK).await?;
     Ok(match records.first() {
         Some(record) => record.offset < standing.end,
@@ -205,68 +208,68 @@ mod tests {
 
     use super::*;
 
-    fn reading(standings: &[(Offset, Option<Offset>)]) -> Reading {
-        let declared = Declared { group: "extractor".to_owned(), topic: topic::PAGES };
+    fn reading(standings: &[(Offset, Option<Offset>)]) -> OffsetSnapshot {
+        let declared = GroupTopic { group: "extractor".to_owned(), topic: topic::PAGES };
         let standings = standings.iter().zip(0..).map(|(&(end, committed), partition)| {
-            let place = TopicPartition::new(topic::PAGES, partition);
+            let tp = TopicPartition::new(topic::PAGES, partition);
             let left = committed.unwrap_or(0) < end;
-            Standing { place, start: 0, end, committed, records_left: left }
+            PartitionOffsets { tp, start: 0, end, committed, records_left: left }
         });
-        Reading { pairs: vec![(declared, standings.collect())] }
+        OffsetSnapshot { pairs: vec![(declared, standings.collect())] }
     }
 
     /// Returns a log with five records in the only partition of a topic.
     async fn five_records(topic: Topic) -> (MemoryLog, TopicPartition) {
         let log = MemoryLog::new(&[TopicSpec::new(topic, 1, Cleanup::Delete)]);
-        let place = TopicPartition::new(topic, 0);
-        let record = Record { place, key: None, value: Some(Bytes::new()), headers: vec![], timestamp_ms: 1 };
+        let tp = TopicPartition::new(topic, 0);
+        let record = Record { tp, key: None, value: Some(Bytes::new()), headers: vec![], timestamp_ms: 1 };
         log.append(vec![record; 5]).await.unwrap();
-        (log, place)
+        (log, tp)
     }
 
     #[test]
     fn two_readings_without_records_left_prove_completion() {
-        let worked_off = reading(&[(5, Some(5)), (0, None)]);
-        assert!(worked_off.proves_completion_after(&worked_off.clone()));
+        let lowest_commit = reading(&[(5, Some(5)), (0, None)]);
+        assert!(lowest_commit.confirms_completion(&lowest_commit.clone()));
     }
 
     #[test]
     fn an_end_that_moved_between_the_readings_proves_nothing() {
         let (first, second) = (reading(&[(5, Some(5))]), reading(&[(6, Some(6))]));
-        assert!(second.is_worked_off());
-        assert!(!second.proves_completion_after(&first), "a record moved past us");
+        assert!(second.is_caught_up());
+        assert!(!second.confirms_completion(&first), "a record moved past us");
     }
 
     #[test]
     fn a_record_left_in_either_reading_is_not_completion() {
         let (left, done) = (reading(&[(5, Some(4))]), reading(&[(5, Some(5))]));
-        assert!(!done.proves_completion_after(&left));
-        assert!(!left.proves_completion_after(&done));
+        assert!(!done.confirms_completion(&left));
+        assert!(!left.confirms_completion(&done));
         let never = reading(&[(5, None)]);
-        assert!(!never.proves_completion_after(&never.clone()), "no commit counts as the log's start");
+        assert!(!never.confirms_completion(&never.clone()), "no commit counts as the log's start");
     }
 
     #[test]
     fn what_is_left_in_partitions_that_are_excused_may_stay_where_it_is() {
         let left = reading(&[(5, Some(4)), (7, Some(7))]);
-        let first = |standing: &Standing| standing.place.partition == 0;
-        assert!(left.proves_standstill_after(&left.clone(), first));
-        assert!(!left.proves_standstill_after(&left.clone(), |standing| !first(standing)));
+        let first = |standing: &PartitionOffsets| standing.tp.partition == 0;
+        assert!(left.confirms_quiescence(&left.clone(), first));
+        assert!(!left.confirms_quiescence(&left.clone(), |standing| !first(standing)));
         let moved = reading(&[(6, Some(4)), (7, Some(7))]);
-        assert!(!moved.proves_standstill_after(&left, first), "an end moved, excused or not");
+        assert!(!moved.confirms_quiescence(&left, first), "an end moved, excused or not");
     }
 
     #[test]
     fn readings_of_different_places_prove_nothing() {
         let (one, two) = (reading(&[(5, Some(5))]), reading(&[(5, Some(5)), (5, Some(5))]));
-        assert!(!two.proves_completion_after(&one));
+        assert!(!two.confirms_completion(&one));
     }
 
     #[test]
     fn a_compacted_end_without_records_is_no_lag() {
         let mut compacted = reading(&[(9, Some(5))]);
         compacted.pairs[0].1[0].records_left = false;
-        assert!(compacted.proves_completion_after(&compacted.clone()));
+        assert!(compacted.confirms_completion(&compacted.clone()));
         assert_eq!(compacted.lags().map(|(_, lag)| lag).collect::<Vec<_>>(), [4]);
     }
 
@@ -274,10 +277,10 @@ mod tests {
     async fn records_that_were_deleted_before_they_were_processed_are_never_complete() {
         let (log, tp) = five_records(topic::SEEDS).await;
         log.delete_below(tp, 5).await.unwrap();
-        let declared = [Declared { group: "normalizer-dedup".to_owned(), topic: topic::SEEDS }];
-        let first = Reading::take(&log, &declared).await.unwrap();
-        let second = Reading::take(&log, &declared).await.unwrap();
-        assert!(!second.proves_completion_after(&first));
+        let declared = [GroupTopic { group: "normalizer-dedup".to_owned(), topic: topic::SEEDS }];
+        let first = OffsetSnapshot::take(&log, &declared).await.unwrap();
+        let second = OffsetSnapshot::take(&log, &declared).await.unwrap();
+        assert!(!second.confirms_completion(&first));
         assert_eq!(
             second.overtaken_since(&first).map(|(of, at)| (of, at.start)).collect::<Vec<_>>(),
             [(&declared[0], 5)]
@@ -290,10 +293,10 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_deleted_while_one_looks_counts_as_left() {
-        let (log, place) = five_records(topic::PAGES).await;
-        let seen = Standing { place, start: 0, end: 5, committed: Some(2), records_left: false };
+        let (log, tp) = five_records(topic::PAGES).await;
+        let seen = PartitionOffsets { tp, start: 0, end: 5, committed: Some(2), records_left: false };
         assert!(holds_a_record(&log, &seen).await.unwrap());
-        log.delete_below(place, 5).await.unwrap();
-        assert!(holds_a_record(&log, &seen).await.unwrap(), "the next reading finds it worked off");
+        log.delete_below(tp, 5).await.unwrap();
+        assert!(holds_a_record(&log, &seen).await.unwrap(), "the next snapshot finds it caught up");
     }
 }

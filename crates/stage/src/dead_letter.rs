@@ -7,11 +7,11 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use orbweaver_log::{Delivered, Log, LogError, Offset, Reader, Record, TopicPartition};
+use orbweaver_log::{ConsumerRecord, Log, LogError, Offset, Reader, Record, TopicPartition};
 use orbweaver_messages::{DeadLetter, Millis, encode, topic};
 use tokio::time::sleep;
 
-use crate::{Origin, Stage, header_names::header_name, turn::Turns};
+use crate::{Origin, Stage, event_loop::EventLoop, header_names::header_name};
 
 /// Header that carries the [`DeadLetter`].
 pub const DEAD_LETTER_HEADER: &str = "dead-letter";
@@ -28,7 +28,7 @@ const MAX_EMPTY_READS: u32 = 3;
 /// Delay after the log was unavailable.
 const RETRY: Duration = Duration::from_secs(1);
 
-impl<S: Stage> Turns<S> {
+impl<S: Stage> EventLoop<S> {
     pub(crate) fn reject(&mut self, origin: Origin, reason: String) {
         self.rejects.push((origin, reason));
     }
@@ -46,39 +46,39 @@ impl<S: Stage> Turns<S> {
 }
 
 /// Rejected records to be written to the dead letters.
-pub(crate) struct Rejection {
+pub(crate) struct DeadLetterBatch {
     pub(crate) service: &'static str,
     pub(crate) rejects: Vec<(Origin, String)>,
     pub(crate) now: Millis,
     /// `Stage::ends_of_rejected` of the service.
-    pub(crate) ends: fn(&Delivered, Millis) -> Vec<Record>,
+    pub(crate) ends: fn(&ConsumerRecord, Millis) -> Vec<Record>,
 }
 
-impl Rejection {
+impl DeadLetterBatch {
     /// Appends the dead letters; resolves with the origins once they are acknowledged.
     pub(crate) async fn send(self, log: &Arc<dyn Log>) -> Result<Vec<Origin>, LogError> {
         let mut by_place: BTreeMap<TopicPartition, Vec<(Offset, String)>> = BTreeMap::new();
         let origins = self.rejects.iter().map(|(origin, _)| *origin).collect();
         for (origin, reason) in self.rejects {
-            by_place.entry(origin.place).or_default().push((origin.offset, reason));
+            by_place.entry(origin.tp).or_default().push((origin.offset, reason));
         }
-        for (place, mut rejects) in by_place {
+        for (tp, mut rejects) in by_place {
             rejects.sort_unstable_by_key(|reject| reject.0);
-            let originals = read_again(log, place, &rejects).await?;
+            let originals = read_again(log, tp, &rejects).await?;
             let mut letters = Vec::with_capacity(rejects.len());
             let ends = originals.iter().flatten().flat_map(|original| (self.ends)(original, self.now)).collect();
             for ((offset, reason), original) in rejects.into_iter().zip(originals) {
                 let letter = DeadLetter {
                     service: self.service.to_owned(),
                     reason: cut(&reason, REASON_BYTES).to_owned(),
-                    topic: place.topic.0.to_owned(),
-                    partition: place.partition,
+                    topic: tp.topic.0.to_owned(),
+                    partition: tp.partition,
                     offset,
                     rejected_at_ms: self.now,
                 };
                 tracing::warn!(
                     service = self.service,
-                    %place,
+                    topic_partition = %tp,
                     offset,
                     reason = letter.reason,
                     "rejected a record; it goes to the dead letters"
@@ -95,21 +95,21 @@ impl Rejection {
 /// Reads the records at these offsets, in ascending order; `None` for a record that compaction has removed.
 async fn read_again(
     log: &Arc<dyn Log>,
-    place: TopicPartition,
+    tp: TopicPartition,
     rejects: &[(Offset, String)],
-) -> Result<Vec<Option<Delivered>>, LogError> {
+) -> Result<Vec<Option<ConsumerRecord>>, LogError> {
     let mut found = Vec::with_capacity(rejects.len());
     let (mut reader, mut empty_reads) = (None::<Box<dyn Reader>>, 0);
     let mut batch = Vec::new().into_iter().peekable();
     for &(wanted, _) in rejects {
         loop {
-            while batch.next_if(|record: &Delivered| record.offset < wanted).is_some() {}
+            while batch.next_if(|record: &ConsumerRecord| record.offset < wanted).is_some() {}
             if batch.peek().is_some() {
                 break;
             }
             let mut open = match reader.take() {
                 Some(open) if open.position() + READ_ON >= wanted => open,
-                _ => reader_at(log, place, wanted).await?,
+                _ => reader_at(log, tp, wanted).await?,
             };
             if open.position() > wanted {
                 reader = Some(open);
@@ -126,11 +126,11 @@ async fn read_again(
             // An empty read proves nothing while the log is unavailable.
             if has_moved {
                 empty_reads = 0;
-            } else if log.bounds(place).await.is_ok_and(|bounds| bounds.end > wanted) {
+            } else if log.bounds(tp).await.is_ok_and(|bounds| bounds.end > wanted) {
                 empty_reads += 1;
             }
             if empty_reads == MAX_EMPTY_READS {
-                let reason = format!("{place}: the rejected record at {wanted} could not be read again");
+                let reason = format!("{tp}: the rejected record at {wanted} could not be read again");
                 return Err(LogError::Fatal(reason));
             }
         }
@@ -140,11 +140,11 @@ async fn read_again(
 }
 
 /// Opens a reader as soon as the log is available.
-async fn reader_at(log: &Arc<dyn Log>, place: TopicPartition, from: Offset) -> Result<Box<dyn Reader>, LogError> {
+async fn reader_at(log: &Arc<dyn Log>, tp: TopicPartition, from: Offset) -> Result<Box<dyn Reader>, LogError> {
     loop {
-        match log.reader(place, from).await {
+        match log.reader(tp, from).await {
             Err(LogError::Unavailable(reason)) => {
-                tracing::warn!(%place, from, reason, "the log is unavailable; a dead letter waits for its record");
+                tracing::warn!(topic_partition = %tp, from, reason, "the log is unavailable; a dead letter waits for its record");
                 sleep(RETRY).await;
             }
             opened => return opened,
@@ -152,18 +152,18 @@ async fn reader_at(log: &Arc<dyn Log>, place: TopicPartition, from: Offset) -> R
     }
 }
 
-fn record(mut letter: DeadLetter, original: Option<Delivered>) -> Record {
-    let place = TopicPartition::new(topic::DEAD_LETTERS, letter.partition);
+fn record(mut letter: DeadLetter, original: Option<ConsumerRecord>) -> Record {
+    let tp = TopicPartition::new(topic::DEAD_LETTERS, letter.partition);
     let timestamp_ms = letter.rejected_at_ms;
     let Some(original) = original else {
         letter.reason.push_str(" (the record itself was compacted away)");
         let headers = vec![(DEAD_LETTER_HEADER, encode(&letter))];
-        return Record { place, key: None, value: None, headers, timestamp_ms };
+        return Record { tp, key: None, value: None, headers, timestamp_ms };
     };
     let mut headers: Vec<(&'static str, Bytes)> = Vec::with_capacity(original.headers.len() + 1);
     headers.push((DEAD_LETTER_HEADER, encode(&letter)));
     headers.extend(original.headers.into_iter().map(|(name, value)| header_name(name, value)));
-    Record { place, key: original.key, value: original.value, headers, timestamp_ms }
+    Record { tp, key: original.key, value: original.value, headers, timestamp_ms }
 }
 
 /// Appends dead letters. One that is too large with its new header is written without its value, and if that is not

@@ -121,8 +121,8 @@ impl Ledger {
     }
 
     fn locate(&self, offset: Offset) -> (usize, usize, u64) {
-        let place = offset - self.base;
-        ((place / CHUNK) as usize, (place % CHUNK / 64) as usize, 1 << (place % 64))
+        let tp = offset - self.base;
+        ((tp / CHUNK) as usize, (tp % CHUNK / 64) as usize, 1 << (tp % 64))
     }
 
     /// Returns the lowest set bit at or above `from`. Each word is passed once, since the commit point only increases.

@@ -24,53 +24,53 @@
 //! |---|---|
 //! | `stage`, `actions`, `clock`, `no_work` | traits and types for implementing a service |
 //! | `byte_budget` | byte budget for work outside the loop |
-//! | `ledger`, `budget`, `served` | offsets, charges and assignment epochs of the open partitions (pure) |
+//! | `ledger`, `budget`, `open_partitions` | offsets, charges and assignment epochs of the open partitions (pure) |
 //! | `assignment` | assigned → restoring → open → draining → released, or lost (pure) |
-//! | `metadata`, `watchdog` | metadata stored with a commit, from which crashes are counted; stall detection (pure) |
-//! | `runner`, `turn` | startup; the event loop |
-//! | `rebalance`, `commits`, `alone`, `pressure` | parts of the loop: rebalancing; commits; quarantine; back-pressure |
-//! | `restore`, `position`, `follow`, `tails`, `claim` | restores and checkpoints; tailed logs; claims |
-//! | `flight`, `dead_letter`, `header_names` | plan batches; dead letters and their header names |
+//! | `commit_metadata`, `watchdog` | metadata stored with a commit, from which crashes are counted; stall detection (pure) |
+//! | `runner`, `event_loop` | startup; the event loop |
+//! | `rebalance`, `commits`, `quarantine`, `pressure` | parts of the loop: rebalancing; commits; quarantine; back-pressure |
+//! | `restore`, `index_checkpoint`, `tail`, `tails`, `claim` | restores and checkpoints; tailed logs; claims |
+//! | `plan_batch`, `dead_letter`, `header_names` | plan batches; dead letters and their header names |
 //! | [`completion`] | completion of a crawl (docs/protocol.md#completion) |
 //! | [`retention`] | deletion of complete records (docs/protocol.md#offsets) |
 //! | [`metrics`], `metered`, `sample` | metrics; CPU time by service; periodically sampled values |
 //! | [`panics`] | the panic hook; panics that are handled where they occur |
 //! | `trials` | one quarantined record at a time per process, while all its stages are quiet (pure) |
-//! | `pulse` | state of the loop and its open partitions, for the health checks of the process |
+//! | `runner_status` | state of the loop and its open partitions, for the health checks of the process |
 
 mod actions;
-mod alone;
 mod assignment;
 mod budget;
 mod byte_budget;
 mod claim;
 mod clock;
+mod commit_metadata;
 mod commits;
 pub mod completion;
 mod dead_letter;
-mod flight;
-mod follow;
+mod event_loop;
 mod header_names;
+mod index_checkpoint;
 mod ledger;
-mod metadata;
 mod metered;
 pub mod metrics;
 mod no_work;
+mod open_partitions;
 pub mod panics;
 mod patience;
-mod position;
+mod plan_batch;
 mod pressure;
-mod pulse;
+mod quarantine;
 mod rebalance;
 mod restore;
 pub mod retention;
 mod runner;
+mod runner_status;
 mod sample;
-mod served;
 mod stage;
+mod tail;
 mod tails;
 mod trials;
-mod turn;
 mod watchdog;
 
 #[cfg(test)]
@@ -82,10 +82,12 @@ pub use byte_budget::{ByteBudget, Reservation};
 pub use claim::{CLAIM_HEADER, is_claim};
 pub use clock::{Clock, Reading, ScriptedClock, SteadyTime, SystemClock};
 pub use dead_letter::{DEAD_LETTER_CUT_HEADER, DEAD_LETTER_HEADER};
+pub use index_checkpoint::IndexCheckpoint;
 pub use metered::{CpuMeter, Metered};
 pub use no_work::{NoEffects, NoJobs};
-pub use position::Position;
-pub use pulse::Pulse;
 pub use runner::{Runner, RunnerConfig};
-pub use stage::{Opening, Origin, Perform, PerformError, RestoreFrom, RestoreSpec, Stage, StageError, Worker};
+pub use runner_status::RunnerStatus;
+pub use stage::{
+    Incomplete, Origin, PartitionContext, Perform, PerformError, RestoreFrom, RestoreSpec, Stage, StageError, Worker,
+};
 pub use trials::Trials;

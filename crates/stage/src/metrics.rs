@@ -43,12 +43,12 @@ pub const PARTITIONS_RESTORING: &str = "orbweaver_stage_partitions_restoring";
 pub const COMMIT_AGE_SECONDS: &str = "orbweaver_stage_commit_age_seconds";
 /// Longest time in seconds for which an in-flight record, neither complete nor parked, has blocked a commit point: one
 /// stuck record blocks all later ones. Alert above two minutes: no record is in flight that long.
-pub const COMMIT_STANDSTILL_SECONDS: &str = "orbweaver_stage_commit_standstill_seconds";
-/// Work that could progress now, as the stage counts it for its watchdog. No alert of its own; see [`STILL_SECONDS`].
+pub const COMMIT_STALLED_SECONDS: &str = "orbweaver_stage_commit_stalled_seconds";
+/// Work that could progress now, as the stage counts it for its watchdog. No alert of its own; see [`STALLED_SECONDS`].
 pub const DUE_RECORDS: &str = "orbweaver_stage_due_records";
 /// Seconds without progress although work is due; 0 while work progresses. Alert at half of the watchdog's limit: at
 /// the limit the process ends.
-pub const STILL_SECONDS: &str = "orbweaver_stage_still_seconds";
+pub const STALLED_SECONDS: &str = "orbweaver_stage_stalled_seconds";
 /// Used share of the budget, records or bytes, whichever is larger; 0 to about 1. Alert when it stays above 0.95 for
 /// many minutes: the stage is the bottleneck.
 pub const BUDGET_USED_RATIO: &str = "orbweaver_stage_budget_used_ratio";
@@ -113,8 +113,8 @@ const GAUGES: [(&str, &str); 7] = [
 ];
 const LEVELS: [(&str, &str); 5] = [
     (COMMIT_AGE_SECONDS, "Seconds since the completion of uncommitted work"),
-    (COMMIT_STANDSTILL_SECONDS, "Longest time in seconds for which a record in flight has blocked a commit point"),
-    (STILL_SECONDS, "Seconds without progress although work is due"),
+    (COMMIT_STALLED_SECONDS, "Longest time in seconds for which a record in flight has blocked a commit point"),
+    (STALLED_SECONDS, "Seconds without progress although work is due"),
     (BUDGET_USED_RATIO, "Used share of the budget"),
     (RESTORING_SECONDS, "Age of the oldest running restore in seconds"),
 ];
@@ -199,7 +199,7 @@ impl Metrics {
             self.counters.each_ref().map(|counter| counter.with_label_values(&by));
         let [outstanding, budget_records, budget_bytes, paused, open, restoring, due] =
             self.gauges.each_ref().map(|gauge| gauge.with_label_values(&by));
-        let [commit_age, commit_standstill, still, budget_used, restoring_seconds] =
+        let [commit_age, commit_stalled, still, budget_used, restoring_seconds] =
             self.levels.each_ref().map(|level| level.with_label_values(&by));
         let [assigned, revoked, lost] = EVENTS.map(|event| self.partition_events.with_label_values(&[service, event]));
         let [append_seconds, perform_seconds, restore_seconds] =
@@ -226,7 +226,7 @@ impl Metrics {
             perform_seconds,
             restore_seconds,
             commit_age,
-            commit_standstill,
+            commit_stalled,
             still,
             budget_used,
             restoring_seconds,
@@ -269,7 +269,7 @@ pub(crate) struct ServiceMetrics {
     pub(crate) perform_seconds: Histogram,
     pub(crate) restore_seconds: Histogram,
     pub(crate) commit_age: Gauge,
-    pub(crate) commit_standstill: Gauge,
+    pub(crate) commit_stalled: Gauge,
     pub(crate) still: Gauge,
     pub(crate) budget_used: Gauge,
     pub(crate) restoring_seconds: Gauge,

@@ -27,11 +27,11 @@ pub fn listen(report: impl Fn() + Send + Sync + 'static) {
         let payload = info.payload();
         let message = payload.downcast_ref::<&str>().copied().map(str::to_owned);
         let message = message.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();
-        let place = info.location().map(ToString::to_string).unwrap_or_default();
+        let tp = info.location().map(ToString::to_string).unwrap_or_default();
         if are_caught() {
-            tracing::error!(place, message, "a panic; it was caught, and the process continues");
+            tracing::error!(tp, message, "a panic; it was caught, and the process continues");
         } else {
-            tracing::error!(place, message, "a panic; the process ends");
+            tracing::error!(tp, message, "a panic; the process ends");
             report();
         }
     }));

@@ -4,33 +4,33 @@
 use orbweaver_log::{LogError, TopicPartition};
 use tokio::time::Instant;
 
-use crate::{Stage, StageError, alone::Alone, turn::Turns};
+use crate::{Stage, StageError, event_loop::EventLoop, quarantine::Quarantine};
 
-impl<S: Stage> Turns<S> {
+impl<S: Stage> EventLoop<S> {
     /// Pauses and resumes open topic-partitions. Only paused ones are resumed.
     pub(crate) fn apply_backpressure(&mut self) -> Result<(), StageError> {
         let now = Instant::now();
         let is_held = self.trial.is_held() || self.alone.values().any(|alone| alone.holds_others(now));
         let pressure = (self.served.budget().paused(), is_held);
-        let places: Vec<TopicPartition> = if std::mem::replace(&mut self.pressure, pressure) == pressure {
+        let tps: Vec<TopicPartition> = if std::mem::replace(&mut self.pressure, pressure) == pressure {
             self.alone.keys().copied().collect()
         } else {
             self.metrics.paused.set(i64::from(pressure.0));
-            self.served.places().collect()
+            self.served.tps().collect()
         };
-        places.into_iter().try_for_each(|place| self.adjust(place, pressure.0))
+        tps.into_iter().try_for_each(|tp| self.adjust(tp, pressure.0))
     }
 
-    pub(crate) fn adjust(&mut self, place: TopicPartition, full: bool) -> Result<(), StageError> {
-        let waits_for_others = self.pressure.1 && !self.alone.contains_key(&place);
-        let pause = full || waits_for_others || self.alone.get(&place).is_some_and(Alone::is_occupied);
-        if pause == self.paused.contains(&place) {
+    pub(crate) fn adjust(&mut self, tp: TopicPartition, full: bool) -> Result<(), StageError> {
+        let waits_for_others = self.pressure.1 && !self.alone.contains_key(&tp);
+        let pause = full || waits_for_others || self.alone.get(&tp).is_some_and(Quarantine::is_occupied);
+        if pause == self.paused.contains(&tp) {
             return Ok(());
         }
-        let adjusted = if pause { self.consumer.pause(&[place]) } else { self.consumer.resume(&[place]) };
+        let adjusted = if pause { self.consumer.pause(&[tp]) } else { self.consumer.resume(&[tp]) };
         match adjusted {
-            Ok(()) if pause => drop(self.paused.insert(place)),
-            Ok(()) => drop(self.paused.remove(&place)),
+            Ok(()) if pause => drop(self.paused.insert(tp)),
+            Ok(()) => drop(self.paused.remove(&tp)),
             // It is gone, and its event is on the way.
             Err(LogError::NotAssigned(_)) => {}
             Err(error) => return Err(error.into()),

@@ -5,48 +5,48 @@ use orbweaver_messages::Topic;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    Opening, Stage, StageError,
-    alone::Alone,
-    assignment::{TopicSet, Verdict},
+    PartitionContext, Stage, StageError,
+    assignment::{PartitionAction, TopicSet},
+    commit_metadata::{CommitMetadata, Start},
+    event_loop::{Draining, EventLoop},
     ledger::Ledger,
-    metadata::{Metadata, Start},
-    restore::{Opener, OpeningMessage, Progress, Ready, StartPoint},
-    served::Place,
+    open_partitions::TopicPartitionState,
+    quarantine::Quarantine,
+    restore::{PartitionRestore, RestoreEvent, RestoreMessage, RestoreResult, StartPoint},
     tails::Waiter,
     trials::Work,
-    turn::{Draining, Turns},
 };
 
 /// Plan batches per loop iteration: a drain also waits for this iteration's plans and rejects, submitted at its end.
-const FLIGHTS_A_TURN: u64 = 2;
+const BATCHES_PER_TURN: u64 = 2;
 
-impl<S: Stage> Turns<S> {
+impl<S: Stage> EventLoop<S> {
     /// Handles an assignment, revocation or loss of partitions.
     pub(crate) async fn rebalanced(&mut self, event: Event) -> Result<(), StageError> {
         let counters = &self.metrics.partition_events;
-        let (places, what, counter) = match &event {
-            Event::Assigned(places) => (places, "assigned", &counters.assigned),
-            Event::Revoked(places) => (places, "revoked", &counters.revoked),
-            Event::Lost(places) => (places, "lost", &counters.lost),
+        let (tps, what, counter) = match &event {
+            Event::Assigned(tps) => (tps, "assigned", &counters.assigned),
+            Event::Revoked(tps) => (tps, "revoked", &counters.revoked),
+            Event::Lost(tps) => (tps, "lost", &counters.lost),
             Event::Records(_) => return Ok(()),
         };
-        counter.inc_by(places.len() as u64);
-        tracing::info!(service = self.service, places = %listed(places), "{what}");
-        for place in places {
-            let Some(topic) = self.served.topic(place.topic) else { continue };
+        counter.inc_by(tps.len() as u64);
+        tracing::info!(service = self.service, tps = %listed(tps), "{what}");
+        for tp in tps {
+            let Some(topic) = self.served.topic(tp.topic) else { continue };
             let verdicts = match event {
                 Event::Assigned(_) => {
                     // It may have been lost without an event, and is not paused now.
-                    self.paused.remove(place);
-                    self.assignment.assigned(place.partition, topic)
+                    self.paused.remove(tp);
+                    self.assignment.assigned(tp.partition, topic)
                 }
-                Event::Revoked(_) => self.assignment.revoked(place.partition, topic),
+                Event::Revoked(_) => self.assignment.revoked(tp.partition, topic),
                 Event::Lost(_) | Event::Records(_) => {
-                    self.paused.remove(place);
-                    self.assignment.lost(place.partition, topic)
+                    self.paused.remove(tp);
+                    self.assignment.lost(tp.partition, topic)
                 }
             };
-            self.carry_out(verdicts).await?;
+            self.apply_actions(verdicts).await?;
         }
         Ok(())
     }
@@ -56,7 +56,7 @@ impl<S: Stage> Turns<S> {
         tracing::info!(service = self.service, "shutting down: finishing work in flight");
         self.ends_by = Some(Instant::now() + self.config.shutdown_budget);
         let verdicts = self.assignment.shut_down();
-        self.carry_out(verdicts).await
+        self.apply_actions(verdicts).await
     }
 
     /// Returns `true` once shutdown has completed.
@@ -69,10 +69,10 @@ impl<S: Stage> Turns<S> {
         if self.draining.is_empty() {
             return Ok(());
         }
-        let (now, oldest) = (Instant::now(), self.airborne.first().copied().unwrap_or(u64::MAX));
+        let (now, oldest) = (Instant::now(), self.in_flight.first().copied().unwrap_or(u64::MAX));
         let mut finished = vec![];
         for (&partition, draining) in &self.draining {
-            let quiet = oldest >= draining.flights_below && self.served.is_quiet(partition);
+            let quiet = oldest >= draining.flights_below && self.served.is_drained(partition);
             if !quiet && now >= draining.deadline {
                 tracing::warn!(
                     service = self.service,
@@ -87,7 +87,7 @@ impl<S: Stage> Turns<S> {
         for partition in finished {
             self.draining.remove(&partition);
             let verdicts = self.assignment.drained(partition);
-            self.carry_out(verdicts).await?;
+            self.apply_actions(verdicts).await?;
         }
         Ok(())
     }
@@ -97,7 +97,7 @@ impl<S: Stage> Turns<S> {
         self.now = self.clock.now();
         let gap = u64::try_from(self.now.saturating_sub(self.checked_ms)).unwrap_or(0);
         if u128::from(gap) >= self.config.frozen_after.as_millis() {
-            self.prove_ownership(gap).await?;
+            self.verify_ownership(gap).await?;
             self.now = self.clock.now();
         }
         self.checked_ms = self.now;
@@ -106,16 +106,16 @@ impl<S: Stage> Turns<S> {
 
     /// Commits before anything else, since a suspended process may have lost its partitions
     /// (docs/protocol.md#fenced-requests).
-    async fn prove_ownership(&mut self, gap_ms: u64) -> Result<(), StageError> {
+    async fn verify_ownership(&mut self, gap_ms: u64) -> Result<(), StageError> {
         self.metrics.freezes.inc();
         tracing::warn!(
             service = self.service,
             gap_ms,
             "the process was suspended; committing first to verify ownership"
         );
-        let places: Vec<TopicPartition> = self.served.places().collect();
+        let tps: Vec<TopicPartition> = self.served.tps().collect();
         let mut commits: Vec<(TopicPartition, Commit)> = vec![];
-        for point in places.into_iter().filter_map(|place| self.served.commit_point(place)) {
+        for point in tps.into_iter().filter_map(|tp| self.served.commit_point(tp)) {
             commits.push((point.0, self.metadata(point.0, point.1).commit(point.0, point.1)?));
         }
         // Retry transient failures for up to `commit_patience`; fencing is final.
@@ -136,38 +136,38 @@ impl<S: Stage> Turns<S> {
 
     /// Handles the loss of partitions, found by their refused commits.
     async fn lose(&mut self, gone: Vec<(TopicPartition, Commit)>) -> Result<(), StageError> {
-        for (place, _) in gone {
-            let Some(topic) = self.served.topic(place.topic) else { continue };
-            let verdicts = self.assignment.lost(place.partition, topic);
-            self.carry_out(verdicts).await?;
+        for (tp, _) in gone {
+            let Some(topic) = self.served.topic(tp.topic) else { continue };
+            let verdicts = self.assignment.lost(tp.partition, topic);
+            self.apply_actions(verdicts).await?;
         }
         Ok(())
     }
 
-    async fn carry_out(&mut self, verdicts: Vec<Verdict>) -> Result<(), StageError> {
+    async fn apply_actions(&mut self, verdicts: Vec<PartitionAction>) -> Result<(), StageError> {
         for verdict in verdicts {
             match verdict {
-                Verdict::Begin { partition, epoch } => self.begin(partition, epoch),
-                Verdict::Cancel { partition } => {
+                PartitionAction::Begin { partition, epoch } => self.begin(partition, epoch),
+                PartitionAction::Cancel { partition } => {
                     self.deferred.remove(&partition);
                     if let Some((opener, _)) = self.openers.remove(&partition) {
                         opener.abort();
                     }
                     self.stage.close(partition);
                 }
-                Verdict::Drain { partition } => {
+                PartitionAction::Drain { partition } => {
                     self.stage.drain(partition);
                     self.served.stop_taking(partition);
                     let now = Instant::now();
                     let deadline = self.ends_by.unwrap_or(now + self.config.drain_budget);
                     self.draining
-                        .insert(partition, Draining { deadline, flights_below: self.flown + FLIGHTS_A_TURN + 1 });
+                        .insert(partition, Draining { deadline, flights_below: self.flown + BATCHES_PER_TURN + 1 });
                 }
-                Verdict::Close { partition, commit } => self.close(partition, commit).await?,
-                Verdict::HandBack { partition, topics } => {
-                    let places = self.places(partition, topics);
-                    self.paused.retain(|place| !places.contains(place));
-                    match self.consumer.hand_back(&places) {
+                PartitionAction::Close { partition, commit } => self.close(partition, commit).await?,
+                PartitionAction::Release { partition, topics } => {
+                    let tps = self.tps(partition, topics);
+                    self.paused.retain(|tp| !tps.contains(tp));
+                    match self.consumer.release(&tps) {
                         // Lost in the meantime.
                         Ok(()) | Err(LogError::NotAssigned(_)) => {}
                         Err(error) => return Err(error.into()),
@@ -197,16 +197,16 @@ impl<S: Stage> Turns<S> {
     }
 
     fn start_opener(&mut self, partition: Partition, epoch: u32) {
-        let opener = Opener {
+        let opener = PartitionRestore {
             log: self.log.clone(),
             service: self.service,
             group: self.group.clone(),
             partition,
             epoch,
             topics: self.topics,
-            claims: self.stage.claims(),
+            claims: self.stage.claimed_topics(),
             tails: self.stage.tails(),
-            restores: self.stage.restores(partition),
+            restores: self.stage.restore_specs(partition),
             clock: self.clock.clone(),
             patience: self.config.restore_patience,
             crashers: self.crashers.values().flatten().cloned().collect(),
@@ -217,17 +217,17 @@ impl<S: Stage> Turns<S> {
     }
 
     /// Handles a message from a running restore.
-    pub(crate) async fn opening(&mut self, message: OpeningMessage) -> Result<(), StageError> {
-        let OpeningMessage { partition, epoch, progress } = message;
+    pub(crate) async fn opening(&mut self, message: RestoreMessage) -> Result<(), StageError> {
+        let RestoreMessage { partition, epoch, progress } = message;
         if !self.assignment.is_restoring(partition, epoch) {
             return Ok(());
         }
         match progress? {
-            Progress::Refresh(refreshed) => {
+            RestoreEvent::Refresh(refreshed) => {
                 self.followers.refresh(Some(Waiter::Opening(refreshed)));
                 Ok(())
             }
-            Progress::Distrusted(topic, reason) => {
+            RestoreEvent::Distrusted(topic, reason) => {
                 tracing::warn!(
                     service = self.service,
                     %topic,
@@ -235,70 +235,75 @@ impl<S: Stage> Turns<S> {
                     reason,
                     "index discarded; rebuilding it from the log"
                 );
-                self.stage.distrust(partition, topic)
+                self.stage.discard_index(partition, topic)
             }
-            Progress::LooksBack(topic, answer) => {
+            RestoreEvent::LooksBack(topic, answer) => {
                 // A receiver that is gone belongs to a cancelled restore.
-                let _ = answer.send(self.stage.looks_back_to(partition, topic));
+                let _ = answer.send(self.stage.look_back_offset(partition, topic));
                 Ok(())
             }
-            Progress::Records(records) => {
+            RestoreEvent::Records(records) => {
                 self.metrics.restored.inc_by(records.len() as u64);
                 self.watchdog.moved(Instant::now());
                 for record in &records {
-                    self.in_call = Some((partition, record.place, record.offset));
+                    self.in_call = Some((partition, record.tp, record.offset));
                     self.stage.restore(partition, record)?;
                 }
                 self.in_call = None;
                 Ok(())
             }
-            Progress::Ready(ready) => self.open(partition, epoch, ready).await,
+            RestoreEvent::Ready(ready) => self.open(partition, epoch, ready).await,
         }
     }
 
-    async fn open(&mut self, partition: Partition, epoch: u32, ready: Ready) -> Result<(), StageError> {
+    async fn open(&mut self, partition: Partition, epoch: u32, ready: RestoreResult) -> Result<(), StageError> {
         if let Some((_, since)) = self.openers.remove(&partition) {
             self.metrics.restore_seconds.observe(since.elapsed().as_secs_f64());
         }
         let alone = self.count_start(&ready.starts).await?;
         if !self.assignment.restored(partition, epoch) {
-            self.starts.retain(|place, _| place.partition != partition);
+            self.starts.retain(|tp, _| tp.partition != partition);
             return Ok(());
         }
         let claim = ready.claim.unwrap_or(0);
         let commit = ready.starts.first().map_or(0, |start| start.commit);
-        let opening = Opening { partition, partitions: self.partitions, assignment: epoch, claim, commit };
+        let opening = PartitionContext {
+            partition,
+            partitions: self.partitions,
+            assignment_epoch: epoch,
+            owner_epoch: claim,
+            commit,
+        };
         self.stage.prepare(opening, self.now)?;
         // It may have read much from disk.
         self.now = self.clock.now();
         self.stage.open(opening, self.now);
         let halt = |reason| StageError::Halted { service: self.service, reason };
-        let places = ledgers(&ready.starts, self.stage.incomplete(partition)).map_err(halt)?;
-        let incomplete: usize = places.iter().map(|place| place.ledger.outstanding()).sum();
-        let from: Vec<(TopicPartition, Offset)> =
-            places.iter().map(|place| (place.place, place.ledger.next())).collect();
+        let tps = ledgers(&ready.starts, self.stage.incomplete(partition)?).map_err(halt)?;
+        let incomplete: usize = tps.iter().map(|tp| tp.ledger.outstanding()).sum();
+        let from: Vec<(TopicPartition, Offset)> = tps.iter().map(|tp| (tp.tp, tp.ledger.next())).collect();
         tracing::info!(service = self.service, partition, epoch, claim, incomplete, ?from, "opened");
-        self.served.open(partition, epoch, places);
-        for (place, start) in alone {
+        self.served.open(partition, epoch, tps);
+        for (tp, start) in alone {
             tracing::warn!(
                 service = self.service,
-                %place,
+                topic_partition = %tp,
                 ?start,
                 "quarantine: one record at a time after starts without progress"
             );
-            self.alone.insert(place, Alone::new(self.config.alone_records, start.suspect));
+            self.alone.insert(tp, Quarantine::new(self.config.quarantine_records, start.suspect));
         }
-        for (place, from) in from {
-            match self.consumer.start(place, from) {
+        for (tp, from) in from {
+            match self.consumer.start(tp, from) {
                 // Lost in the meantime; its event is on the way.
                 Err(LogError::NotAssigned(_)) => continue,
                 other => other?,
             }
             let full = self.served.budget().paused();
-            self.adjust(place, full)?;
+            self.adjust(tp, full)?;
         }
-        for (place, from) in ready.follow {
-            self.followers.follow(place, from);
+        for (tp, from) in ready.follow {
+            self.followers.follow(tp, from);
         }
         Ok(())
     }
@@ -309,22 +314,22 @@ impl<S: Stage> Turns<S> {
     async fn count_start(&mut self, starts: &[StartPoint]) -> Result<Vec<(TopicPartition, Start)>, StageError> {
         let (mut commits, mut alone) = (vec![], vec![]);
         if let Some(first) = starts.first() {
-            self.learn_crashers(first.place.partition, &first.metadata);
+            self.learn_crashers(first.tp.partition, &first.metadata);
         }
         for point in starts.iter().filter(|point| point.restored_to.is_none()) {
             // Without uncommitted records, no record can have caused a crash.
-            let last = if point.commit < point.end { point.metadata.clone() } else { Metadata::default() };
+            let last = if point.commit < point.end { point.metadata.clone() } else { CommitMetadata::default() };
             let start = Start::after(&last);
             let (deaths, crashes) = start.suspect.map_or((0, 0), |suspect| (suspect.deaths, suspect.crashes));
-            let (stage, crashers) = (point.metadata.stage.clone(), self.crashers_of(point.place));
+            let (stage, crashers) = (point.metadata.stage.clone(), self.crashers_of(point.tp));
             let starts = start.starts;
             // Its last end has been counted, and the next trial has not started.
             let (trying, untried) = (last.trying, last.trying.is_some());
-            let metadata = Metadata { starts, trying, deaths, crashes, crashed: false, untried, crashers, stage };
-            commits.push((point.place, metadata.commit(point.place, point.commit)?));
-            self.starts.insert(point.place, (start, point.commit));
+            let metadata = CommitMetadata { starts, trying, deaths, crashes, crashed: false, untried, crashers, stage };
+            commits.push((point.tp, metadata.commit(point.tp, point.commit)?));
+            self.starts.insert(point.tp, (start, point.commit));
             if start.one_at_a_time {
-                alone.push((point.place, start));
+                alone.push((point.tp, start));
             }
         }
         let refused = self.send(commits).await?;
@@ -339,13 +344,13 @@ impl<S: Stage> Turns<S> {
         self.served.close(partition);
         self.stage.close(partition);
         self.followers.leave(partition);
-        self.alone.retain(|place, _| place.partition != partition);
-        self.starts.retain(|place, _| place.partition != partition);
+        self.alone.retain(|tp, _| tp.partition != partition);
+        self.starts.retain(|tp, _| tp.partition != partition);
         tracing::info!(service = self.service, partition, "closed");
         Ok(())
     }
 
-    fn places(&self, partition: Partition, topics: TopicSet) -> Vec<TopicPartition> {
+    fn tps(&self, partition: Partition, topics: TopicSet) -> Vec<TopicPartition> {
         topics
             .iter()
             .filter_map(|topic| self.topics.get(topic))
@@ -355,42 +360,42 @@ impl<S: Stage> Turns<S> {
 }
 
 /// Builds the ledgers of a partition, in the order of the topics.
-///
-/// # Errors
-/// When an offset cannot be incomplete.
-fn ledgers(starts: &[StartPoint], incomplete: impl Iterator<Item = (Topic, Offset)>) -> Result<Vec<Place>, String> {
+fn ledgers(
+    starts: &[StartPoint],
+    incomplete: impl Iterator<Item = (Topic, Offset)>,
+) -> Result<Vec<TopicPartitionState>, String> {
     let mut ledgers: Vec<Ledger> = starts.iter().map(|start| Ledger::starting_at(start.commit)).collect();
     for (topic, offset) in incomplete {
-        let mut places = starts.iter().zip(&mut ledgers);
-        let restored = places.find_map(|(start, ledger)| {
-            (start.place.topic == topic).then(|| Some((start, ledger, start.restored_to?))).flatten()
+        let mut tps = starts.iter().zip(&mut ledgers);
+        let restored = tps.find_map(|(start, ledger)| {
+            (start.tp.topic == topic).then(|| Some((start, ledger, start.restored_to?))).flatten()
         });
         let Some((start, ledger, end)) = restored else {
             return Err(format!("offset {offset} of {topic} is reported as incomplete, but {topic} was not restored"));
         };
         if offset >= end || !ledger.deliver(offset) {
-            let StartPoint { place, commit, .. } = start;
+            let StartPoint { tp, commit, .. } = start;
             let next = ledger.next();
             return Err(format!(
-                "{place}: offset {offset} is reported as incomplete, but is outside of {commit} (commit point) to {end} \
+                "{tp}: offset {offset} is reported as incomplete, but is outside of {commit} (commit point) to {end} \
                  (restore end), or out of order: the lowest allowed is {next}"
             ));
         }
     }
-    let place = |(start, mut ledger): (&StartPoint, Ledger)| {
+    let tp = |(start, mut ledger): (&StartPoint, Ledger)| {
         if let Some(end) = start.restored_to {
             ledger.skip_to(end.max(start.commit));
         }
-        Place::new(start.place, ledger, start.commit)
+        TopicPartitionState::new(start.tp, ledger, start.commit)
     };
-    Ok(starts.iter().zip(ledgers).map(place).collect())
+    Ok(starts.iter().zip(ledgers).map(tp).collect())
 }
 
 /// Formats topic-partitions for a log line: the first few, and the number of others.
-fn listed(places: &[TopicPartition]) -> String {
+fn listed(tps: &[TopicPartition]) -> String {
     const SHOWN: usize = 8;
-    let shown: Vec<String> = places.iter().take(SHOWN).map(ToString::to_string).collect();
-    let more = places.len().saturating_sub(SHOWN);
+    let shown: Vec<String> = tps.iter().take(SHOWN).map(ToString::to_string).collect();
+    let more = tps.len().saturating_sub(SHOWN);
     if more == 0 { shown.join(" ") } else { format!("{} and {more} more", shown.join(" ")) }
 }
 
@@ -402,13 +407,13 @@ mod tests {
     use super::*;
 
     fn start(commit: Offset, restored_to: Option<Offset>) -> StartPoint {
-        let place = TopicPartition::new(topic::FRONTIER, 3);
-        StartPoint { place, commit, end: 0, metadata: Metadata::default(), restored_to }
+        let tp = TopicPartition::new(topic::FRONTIER, 3);
+        StartPoint { tp, commit, end: 0, metadata: CommitMetadata::default(), restored_to }
     }
 
     fn ledger(start: StartPoint, incomplete: impl IntoIterator<Item = Offset>) -> Result<Ledger, String> {
         let named = incomplete.into_iter().map(|offset| (topic::FRONTIER, offset));
-        ledgers(&[start], named).map(|mut places| places.remove(0).ledger)
+        ledgers(&[start], named).map(|mut tps| tps.remove(0).ledger)
     }
 
     #[test]
@@ -422,7 +427,7 @@ mod tests {
         assert_eq!(ledger(start(10, Some(100)), []).unwrap().commit_point(), 100);
         let empty = ledger(start(10, Some(7)), []).unwrap();
         assert_eq!((empty.commit_point(), empty.next()), (10, 10), "the commit point does not go back");
-        assert_eq!(ledger(start(10, None), []).unwrap().next(), 10, "what was not restored is received");
+        assert_eq!(ledger(start(10, None), []).unwrap().next(), 10, "records that were not restored are received");
     }
 
     #[test]

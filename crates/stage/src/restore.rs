@@ -5,7 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use orbweaver_log::{Bounds, Delivered, Log, Offset, Partition, TopicPartition};
+use orbweaver_log::{Bounds, ConsumerRecord, Log, Offset, Partition, TopicPartition};
 use orbweaver_messages::{Millis, Topic};
 use tokio::{
     sync::{Semaphore, mpsc::Sender, oneshot},
@@ -13,9 +13,9 @@ use tokio::{
 };
 
 use crate::{
-    Clock, Position, RestoreFrom, RestoreSpec, StageError,
+    Clock, IndexCheckpoint, RestoreFrom, RestoreSpec, StageError,
     claim::{claim, is_claim},
-    metadata::{Crasher, Metadata, is_condemned},
+    commit_metadata::{CommitMetadata, Crasher, is_condemned},
     panics::Caught,
     patience::Patience,
 };
@@ -25,7 +25,7 @@ const READ_WAIT: Duration = Duration::from_secs(1);
 
 /// Message from an opening to the loop.
 #[derive(Debug)]
-pub(crate) enum Progress {
+pub(crate) enum RestoreEvent {
     /// Requests that the tails be read up to their current ends.
     Refresh(oneshot::Sender<()>),
     /// The checkpoint of the index over this topic is not valid for this log, with the reason.
@@ -33,22 +33,22 @@ pub(crate) enum Progress {
     /// Requests the offset that the look back of this topic must reach.
     LooksBack(Topic, oneshot::Sender<Option<Offset>>),
     /// Records to be restored.
-    Records(Vec<Delivered>),
+    Records(Vec<ConsumerRecord>),
     /// All logs are replayed.
-    Ready(Ready),
+    Ready(RestoreResult),
 }
 
 /// A message from an opening, or the reason of its failure; `epoch` identifies a cancelled one.
 #[derive(Debug)]
-pub(crate) struct OpeningMessage {
+pub(crate) struct RestoreMessage {
     pub(crate) partition: Partition,
     pub(crate) epoch: u32,
-    pub(crate) progress: Result<Progress, StageError>,
+    pub(crate) progress: Result<RestoreEvent, StageError>,
 }
 
 /// Result of an opening.
 #[derive(Debug)]
-pub(crate) struct Ready {
+pub(crate) struct RestoreResult {
     /// Offset of the first claim.
     pub(crate) claim: Option<Offset>,
     /// In the order of the stage's topics.
@@ -60,18 +60,18 @@ pub(crate) struct Ready {
 /// Start of one topic-partition.
 #[derive(Debug)]
 pub(crate) struct StartPoint {
-    pub(crate) place: TopicPartition,
+    pub(crate) tp: TopicPartition,
     /// Commit point.
     pub(crate) commit: Offset,
     /// Log end found at opening.
     pub(crate) end: Offset,
-    pub(crate) metadata: Metadata,
+    pub(crate) metadata: CommitMetadata,
     /// Restore end, for a replayed topic.
     pub(crate) restored_to: Option<Offset>,
 }
 
 /// A partition that is being opened.
-pub(crate) struct Opener {
+pub(crate) struct PartitionRestore {
     pub(crate) log: Arc<dyn Log>,
     pub(crate) service: &'static str,
     pub(crate) group: Arc<str>,
@@ -88,18 +88,18 @@ pub(crate) struct Opener {
     pub(crate) crashers: Vec<Crasher>,
 }
 
-impl Opener {
+impl PartitionRestore {
     /// Opens the partition and reports to the loop. Ends early if the loop is gone.
-    pub(crate) async fn run(mut self, at_once: Arc<Semaphore>, to: Sender<OpeningMessage>) {
+    pub(crate) async fn run(mut self, at_once: Arc<Semaphore>, to: Sender<RestoreMessage>) {
         // The semaphore is never closed; a failure would only remove the limit.
         let _permit = at_once.acquire().await;
         let opened = Caught::new(self.open(&to)).await;
         let opened = opened.unwrap_or_else(|thrown| Err(StageError::panicked(self.service, &thrown)));
-        let progress = opened.map(Progress::Ready);
-        let _ = to.send(OpeningMessage { partition: self.partition, epoch: self.epoch, progress }).await;
+        let progress = opened.map(RestoreEvent::Ready);
+        let _ = to.send(RestoreMessage { partition: self.partition, epoch: self.epoch, progress }).await;
     }
 
-    async fn open(&mut self, to: &Sender<OpeningMessage>) -> Result<Ready, StageError> {
+    async fn open(&mut self, to: &Sender<RestoreMessage>) -> Result<RestoreResult, StageError> {
         // Claims come first: the restore covers everything that the logs contain before them, from any writer.
         let records = self.claims.iter().map(|&topic| claim(self.at(topic), self.service, self.clock.now())).collect();
         let claims = if self.claims.is_empty() { vec![] } else { self.log.append(records).await? };
@@ -108,38 +108,38 @@ impl Opener {
         self.crashers.extend(starts.first().into_iter().flat_map(|first| first.metadata.crashers.clone()));
         let mut follow = vec![];
         for spec in &self.restores {
-            let place = self.at(spec.topic);
+            let tp = self.at(spec.topic);
             let claimed = self.claims.iter().position(|&topic| topic == spec.topic);
-            let bounds = self.log.bounds(place).await?;
-            let commit = starts.iter().find(|start| start.place == place).map(|start| start.commit);
+            let bounds = self.log.bounds(tp).await?;
+            let commit = starts.iter().find(|start| start.tp == tp).map(|start| start.commit);
             let read_from = never_below(spec.from, commit, bounds);
             if let Some(first) = starts.first_mut() {
-                first.metadata.crashers.retain(|crasher| !crasher.is_below(place, read_from));
+                first.metadata.crashers.retain(|crasher| !crasher.is_below(tp, read_from));
             }
             let end = claimed.and_then(|index| claims.get(index).copied()).unwrap_or(bounds.end);
-            let doubt = self.doubt(spec.from, place, commit, Bounds { end, ..bounds }).await?;
-            let mut from = self.from(spec.from, place, commit, bounds).await?;
-            if let RestoreFrom::Back(_) = spec.from {
-                from = self.further_back(place.topic, to).await.map_or(from, |back| from.min(back.max(bounds.start)));
+            let doubt = self.doubt(spec.from, tp, commit, Bounds { end, ..bounds }).await?;
+            let mut from = self.from(spec.from, tp, commit, bounds).await?;
+            if let RestoreFrom::LookBack(_) = spec.from {
+                from = self.further_back(tp.topic, to).await.map_or(from, |back| from.min(back.max(bounds.start)));
             }
             let from = match doubt {
                 None => from,
                 Some(reason) => {
-                    self.tell(to, Progress::Distrusted(place.topic, reason)).await;
+                    self.report(to, RestoreEvent::Distrusted(tp.topic, reason)).await;
                     commit.unwrap_or(bounds.start)
                 }
             };
             // After a look back, incomplete records are still to be received.
-            let start = starts.iter_mut().find(|start| start.place == place);
-            if let Some(start) = start.filter(|_| !matches!(spec.from, RestoreFrom::Back(_))) {
+            let start = starts.iter_mut().find(|start| start.tp == tp);
+            if let Some(start) = start.filter(|_| !matches!(spec.from, RestoreFrom::LookBack(_))) {
                 start.restored_to = Some(end);
             }
-            self.replay(place, from, end, to).await?;
+            self.replay(tp, from, end, to).await?;
             if spec.follow {
-                follow.push((place, end));
+                follow.push((tp, end));
             }
         }
-        Ok(Ready { claim: claims.first().copied(), starts, follow })
+        Ok(RestoreResult { claim: claims.first().copied(), starts, follow })
     }
 
     fn at(&self, topic: Topic) -> TopicPartition {
@@ -147,10 +147,10 @@ impl Opener {
     }
 
     /// Waits until the stage has received everything that the former owner wrote to the tails.
-    async fn refresh(&self, to: &Sender<OpeningMessage>) {
+    async fn refresh(&self, to: &Sender<RestoreMessage>) {
         if !self.tails.is_empty() {
             let (refreshed, over) = oneshot::channel();
-            self.tell(to, Progress::Refresh(refreshed)).await;
+            self.report(to, RestoreEvent::Refresh(refreshed)).await;
             // Without an answer the opening was cancelled, and the loop ignores its further messages.
             let _ = over.await;
         }
@@ -159,23 +159,23 @@ impl Opener {
     /// Reads the commit points. Without a commit a stage starts at offset 0; it halts if that offset, or the committed
     /// one, is no longer in the log (docs/protocol.md#offsets).
     async fn commit_points(&self) -> Result<Vec<StartPoint>, StageError> {
-        let places: Vec<TopicPartition> = self.topics.iter().map(|&topic| self.at(topic)).collect();
+        let tps: Vec<TopicPartition> = self.topics.iter().map(|&topic| self.at(topic)).collect();
         // Log starts that were read before the commits. A log start read after them proves nothing: a successor of this
-        // process may have committed in between, and retention deleted what is below.
-        let mut known_starts = vec![0; places.len()];
+        // process may have committed in between, and retention deleted the records below.
+        let mut known_starts = vec![0; tps.len()];
         loop {
-            let commits = self.log.committed(&self.group, &places).await?;
-            let bounds = self.log.all_bounds(&places).await?;
-            let mut starts = Vec::with_capacity(places.len());
-            for ((&place, commit), (bounds, &start)) in places.iter().zip(commits).zip(bounds.iter().zip(&known_starts))
-            {
+            let commits = self.log.committed(&self.group, &tps).await?;
+            let bounds = self.log.all_bounds(&tps).await?;
+            let mut starts = Vec::with_capacity(tps.len());
+            for ((&tp, commit), (bounds, &start)) in tps.iter().zip(commits).zip(bounds.iter().zip(&known_starts)) {
                 let committed = commit.as_ref().map(|commit| commit.offset);
-                if let Some(reason) = misplaced(place, &self.group, committed, Bounds { start, ..*bounds }) {
+                if let Some(reason) = misplaced(tp, &self.group, committed, Bounds { start, ..*bounds }) {
                     return Err(self.halt(reason));
                 }
-                let metadata = commit.map_or_else(Metadata::default, |commit| Metadata::read(&commit.metadata));
+                let metadata =
+                    commit.map_or_else(CommitMetadata::default, |commit| CommitMetadata::read(&commit.metadata));
                 let commit = committed.unwrap_or(0);
-                starts.push(StartPoint { place, commit, end: bounds.end, metadata, restored_to: None });
+                starts.push(StartPoint { tp, commit, end: bounds.end, metadata, restored_to: None });
             }
             if starts.iter().zip(&bounds).all(|(point, bounds)| point.commit >= bounds.start) {
                 return Ok(starts);
@@ -187,7 +187,7 @@ impl Opener {
     async fn from(
         &self,
         from: RestoreFrom,
-        place: TopicPartition,
+        tp: TopicPartition,
         commit: Option<Offset>,
         bounds: Bounds,
     ) -> Result<Offset, StageError> {
@@ -196,42 +196,42 @@ impl Opener {
             RestoreFrom::CommitPoint => match commit {
                 Some(commit) => Ok(commit),
                 None => {
-                    let commits = self.log.committed(&self.group, &[place]).await?;
+                    let commits = self.log.committed(&self.group, &[tp]).await?;
                     Ok(commits.into_iter().flatten().next().map_or(bounds.start, |commit| commit.offset))
                 }
             },
-            RestoreFrom::Proven { position, .. } => Ok(position.offset + 1),
+            RestoreFrom::FromCheckpoint { position, .. } => Ok(position.offset + 1),
             RestoreFrom::Offset(offset) if (bounds.start..=bounds.end).contains(&offset) => Ok(offset),
             RestoreFrom::Offset(offset) => {
                 let Bounds { start, end } = bounds;
-                Err(self.halt(format!("{place}: the index is at {offset}, but the log holds {start} to {end}")))
+                Err(self.halt(format!("{tp}: the index is at {offset}, but the log holds {start} to {end}")))
             }
-            RestoreFrom::Back(back) => {
+            RestoreFrom::LookBack(back) => {
                 let back = Millis::try_from(back.as_millis()).unwrap_or(Millis::MAX);
-                Ok(self.log.offset_at(place, self.clock.now().saturating_sub(back)).await?)
+                Ok(self.log.offset_at(tp, self.clock.now().saturating_sub(back)).await?)
             }
         }
     }
 
     /// Returns the stage's look-back offset, after it has received all previously sent records.
-    async fn further_back(&self, topic: Topic, to: &Sender<OpeningMessage>) -> Option<Offset> {
+    async fn further_back(&self, topic: Topic, to: &Sender<RestoreMessage>) -> Option<Offset> {
         let (answer, answered) = oneshot::channel();
-        self.tell(to, Progress::LooksBack(topic, answer)).await;
+        self.report(to, RestoreEvent::LooksBack(topic, answer)).await;
         // Without an answer the opening was cancelled, and the loop ignores its further messages.
         answered.await.ok().flatten()
     }
 
     async fn replay(
         &self,
-        place: TopicPartition,
+        tp: TopicPartition,
         from: Offset,
         end: Offset,
-        to: &Sender<OpeningMessage>,
+        to: &Sender<RestoreMessage>,
     ) -> Result<(), StageError> {
         if from >= end {
             return Ok(());
         }
-        let mut reader = self.log.reader(place, from).await?;
+        let mut reader = self.log.reader(tp, from).await?;
         let mut patience = Patience::new(Instant::now());
         while reader.position() < end {
             let mut records = reader.read(READ_WAIT).await?;
@@ -239,17 +239,17 @@ impl Opener {
                 if patience.exceeds(self.patience, Instant::now()) {
                     let (position, seconds) = (reader.position(), self.patience.as_secs());
                     return Err(self.halt(format!(
-                        "{place}: no record could be restored between {position} and {end} for {seconds} s"
+                        "{tp}: no record could be restored between {position} and {end} for {seconds} s"
                     )));
                 }
                 continue;
             }
             patience.moved(Instant::now());
             records.retain(|record| {
-                let condemned = is_condemned(&self.crashers, record.place, record.offset);
+                let condemned = is_condemned(&self.crashers, record.tp, record.offset);
                 record.offset < end && !is_claim(record) && !condemned
             });
-            if !self.tell(to, Progress::Records(records)).await {
+            if !self.report(to, RestoreEvent::Records(records)).await {
                 return Ok(());
             }
         }
@@ -257,8 +257,8 @@ impl Opener {
     }
 
     /// Returns `false` if the loop is gone.
-    async fn tell(&self, to: &Sender<OpeningMessage>, progress: Progress) -> bool {
-        let message = OpeningMessage { partition: self.partition, epoch: self.epoch, progress: Ok(progress) };
+    async fn report(&self, to: &Sender<RestoreMessage>, progress: RestoreEvent) -> bool {
+        let message = RestoreMessage { partition: self.partition, epoch: self.epoch, progress: Ok(progress) };
         to.send(message).await.is_ok()
     }
 
@@ -266,22 +266,22 @@ impl Opener {
     async fn doubt(
         &self,
         from: RestoreFrom,
-        place: TopicPartition,
+        tp: TopicPartition,
         commit: Option<Offset>,
         bounds: Bounds,
     ) -> Result<Option<String>, StageError> {
-        let RestoreFrom::Proven { position, within } = from else { return Ok(None) };
+        let RestoreFrom::FromCheckpoint { position, within } = from else { return Ok(None) };
         let reason = out_of_reach(position, commit, bounds)
             .or_else(|| within.and_then(|within| too_old(position, self.clock.now(), within)));
         if reason.is_some() {
             return Ok(reason);
         }
-        let mut reader = self.log.reader(place, position.offset).await?;
+        let mut reader = self.log.reader(tp, position.offset).await?;
         let mut patience = Patience::new(Instant::now());
         loop {
             let records = reader.read(READ_WAIT).await?;
             if let Some(record) = records.first() {
-                let same = Position::of(record) == position;
+                let same = IndexCheckpoint::of(record) == position;
                 return Ok((!same).then(|| format!("the log holds another record at {}", position.offset)));
             }
             if reader.position() > position.offset {
@@ -289,7 +289,7 @@ impl Opener {
             }
             if patience.exceeds(self.patience, Instant::now()) {
                 let (offset, seconds) = (position.offset, self.patience.as_secs());
-                return Err(self.halt(format!("{place}: the record at {offset} could not be read for {seconds} s")));
+                return Err(self.halt(format!("{tp}: the record at {offset} could not be read for {seconds} s")));
             }
         }
     }
@@ -302,13 +302,13 @@ impl Opener {
 /// Returns the offset below which no restore reads a log again, even if the index is lost. Pure.
 fn never_below(from: RestoreFrom, commit: Option<Offset>, bounds: Bounds) -> Offset {
     match from {
-        RestoreFrom::CommitPoint | RestoreFrom::Proven { .. } => commit.unwrap_or(bounds.start),
-        RestoreFrom::Start | RestoreFrom::Offset(_) | RestoreFrom::Back(_) => bounds.start,
+        RestoreFrom::CommitPoint | RestoreFrom::FromCheckpoint { .. } => commit.unwrap_or(bounds.start),
+        RestoreFrom::Start | RestoreFrom::Offset(_) | RestoreFrom::LookBack(_) => bounds.start,
     }
 }
 
 /// Returns the reason why an index cannot continue from its checkpoint in this log, if so. Pure.
-fn out_of_reach(position: Position, commit: Option<Offset>, bounds: Bounds) -> Option<String> {
+fn out_of_reach(position: IndexCheckpoint, commit: Option<Offset>, bounds: Bounds) -> Option<String> {
     let (offset, Bounds { start, end }) = (position.offset, bounds);
     if !(start..end).contains(&offset) {
         return Some(format!("it is at {offset}, but the log holds {start} to {end}"));
@@ -318,26 +318,26 @@ fn out_of_reach(position: Position, commit: Option<Offset>, bounds: Bounds) -> O
 }
 
 /// Returns the reason why an index over a compacted log is too old, if so. Pure.
-fn too_old(position: Position, now: Millis, within: Duration) -> Option<String> {
+fn too_old(position: IndexCheckpoint, now: Millis, within: Duration) -> Option<String> {
     let age = u128::try_from(now.saturating_sub(position.timestamp_ms)).unwrap_or(0);
     (age > within.as_millis())
         .then(|| format!("its last record was made {} s ago; tombstones may have been deleted", age / 1000))
 }
 
 /// Returns the reason why a stage cannot start at its commit point, if so. Pure.
-fn misplaced(place: TopicPartition, group: &str, commit: Option<Offset>, bounds: Bounds) -> Option<String> {
+fn misplaced(tp: TopicPartition, group: &str, commit: Option<Offset>, bounds: Bounds) -> Option<String> {
     let Bounds { start, end } = bounds;
     match commit {
         None if start > 0 => Some(format!(
-            "{place}: the group `{group}` has no commit and would start at 0, but the log starts at {start}: records \
+            "{tp}: the group `{group}` has no commit and would start at 0, but the log starts at {start}: records \
              were deleted before they were read; commit {start} for the group to skip them"
         )),
         Some(commit) if commit < start => Some(format!(
-            "{place}: the group `{group}` has committed {commit}, but the log starts at {start}: records were deleted \
+            "{tp}: the group `{group}` has committed {commit}, but the log starts at {start}: records were deleted \
              before they were read; commit {start} for the group to skip them"
         )),
         Some(commit) if commit > end => Some(format!(
-            "{place}: the group `{group}` has committed {commit}, but the log ends at {end}: this is not the log that \
+            "{tp}: the group `{group}` has committed {commit}, but the log ends at {end}: this is not the log that \
              was committed for; restore that log, or commit an offset of this one"
         )),
         _ => None,
@@ -352,20 +352,20 @@ mod tests {
 
     #[test]
     fn a_log_is_read_again_from_the_commit_point_only_if_its_restore_begins_there() {
-        let position = Position { offset: 17, timestamp_ms: 1_000_000, hash: 0 };
+        let position = IndexCheckpoint { offset: 17, timestamp_ms: 1_000_000, hash: 0 };
         let bounds = Bounds { start: 10, end: 20 };
         let below = |from, commit| never_below(from, commit, bounds);
-        for from in [RestoreFrom::CommitPoint, RestoreFrom::Proven { position, within: None }] {
+        for from in [RestoreFrom::CommitPoint, RestoreFrom::FromCheckpoint { position, within: None }] {
             assert_eq!([below(from, Some(15)), below(from, None)], [15, 10]);
         }
-        for from in [RestoreFrom::Start, RestoreFrom::Offset(17), RestoreFrom::Back(Duration::from_secs(60))] {
+        for from in [RestoreFrom::Start, RestoreFrom::Offset(17), RestoreFrom::LookBack(Duration::from_secs(60))] {
             assert_eq!(below(from, Some(15)), 10);
         }
     }
 
     #[test]
     fn an_index_is_trusted_only_within_the_log_above_the_commit_point_and_not_too_old() {
-        let at = |offset| Position { offset, timestamp_ms: 1_000_000, hash: 0 };
+        let at = |offset| IndexCheckpoint { offset, timestamp_ms: 1_000_000, hash: 0 };
         let bounds = Bounds { start: 10, end: 20 };
         let why = |offset, commit| out_of_reach(at(offset), commit, bounds).unwrap_or_default();
         assert!(why(9, None).contains("it is at 9, but the log holds 10 to 20"));
@@ -379,13 +379,13 @@ mod tests {
 
     #[test]
     fn a_stage_halts_where_its_commit_point_is_not_in_the_log() {
-        let place = TopicPartition::new(topic::SEEDS, 3);
+        let tp = TopicPartition::new(topic::SEEDS, 3);
         let bounds = Bounds { start: 10, end: 20 };
-        let why = |commit| misplaced(place, "dedup", commit, bounds);
+        let why = |commit| misplaced(tp, "dedup", commit, bounds);
         assert!(why(None).unwrap().contains("crawl.seeds/3: the group `dedup` has no commit"));
         assert!(why(Some(9)).unwrap().contains("has committed 9, but the log starts at 10"));
         assert!(why(Some(21)).unwrap().contains("has committed 21, but the log ends at 20"));
         assert_eq!((why(Some(10)), why(Some(20))), (None, None));
-        assert_eq!(misplaced(place, "dedup", None, Bounds { start: 0, end: 20 }), None);
+        assert_eq!(misplaced(tp, "dedup", None, Bounds { start: 0, end: 20 }), None);
     }
 }

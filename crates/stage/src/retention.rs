@@ -10,7 +10,7 @@ use std::{
 };
 
 use futures::{StreamExt, future::BoxFuture, stream};
-use orbweaver_log::{Bounds, Delivered, Log, LogError, Offset, Partition, TopicPartition};
+use orbweaver_log::{Bounds, ConsumerRecord, Log, LogError, Offset, Partition, TopicPartition};
 use orbweaver_messages::{LEASE_MS, Millis, Topic, topic};
 use tokio::time::{Instant, timeout};
 
@@ -28,10 +28,10 @@ const WITHIN: Duration = Duration::from_secs(20);
 
 /// Failure to sweep some topic-partitions; all others were swept.
 #[derive(Debug, thiserror::Error)]
-#[error("records of {places} topic-partitions could not be deleted; the first error: {first}")]
+#[error("records of {tps} topic-partitions could not be deleted; the first error: {first}")]
 pub struct SweepError {
     /// Number of topic-partitions.
-    pub places: usize,
+    pub tps: usize,
     /// First error.
     #[source]
     pub first: LogError,
@@ -57,7 +57,7 @@ pub struct Bound {
 
 /// A topic whose records are deleted once all declared groups have consumed them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Expiring {
+pub struct TopicRetention {
     /// Topic.
     pub topic: Topic,
     /// Groups that retain its records, in addition to those of [`Declarations`]. Without any, `bound` applies.
@@ -70,7 +70,7 @@ pub struct Expiring {
     pub bound: Bound,
 }
 
-impl Expiring {
+impl TopicRetention {
     /// Returns the topics with retention in a single process that runs all services: those with consumers or
     /// collectors. They include `crawl.frontier`: records below its commit point have ended, and a restore starts
     /// there.
@@ -116,7 +116,7 @@ impl Expiring {
 pub struct Retention {
     log: Arc<dyn Log>,
     declarations: Option<Arc<dyn Declarations>>,
-    topics: Vec<Expiring>,
+    topics: Vec<TopicRetention>,
     known: BTreeMap<TopicPartition, Known>,
 }
 
@@ -138,7 +138,7 @@ type Commits = Vec<Option<Offset>>;
 impl Retention {
     /// Creates the retention of `topics` on `log`.
     #[must_use]
-    pub fn new(log: Arc<dyn Log>, topics: Vec<Expiring>) -> Self {
+    pub fn new(log: Arc<dyn Log>, topics: Vec<TopicRetention>) -> Self {
         Self { log, declarations: None, topics, known: BTreeMap::new() }
     }
 
@@ -170,8 +170,8 @@ impl Retention {
         for expiring in &self.topics {
             let (log, declarations) = (&*self.log, self.declarations.as_deref());
             let mut sweep = Sweep { log, declarations, expiring, declared: vec![], now, begun };
-            let places = match within(expiring.topic, sweep.begin(partitions)).await {
-                Ok(places) => places,
+            let tps = match within(expiring.topic, sweep.begin(partitions)).await {
+                Ok(tps) => tps,
                 Err(error) => {
                     failed += partitions.len();
                     first.get_or_insert(error);
@@ -179,19 +179,19 @@ impl Retention {
                 }
             };
             let sweep = &sweep;
-            let sweeps: Vec<_> = places
+            let sweeps: Vec<_> = tps
                 .into_iter()
-                .map(|(place, commits)| {
-                    let mut known = self.known.remove(&place).unwrap_or_default();
+                .map(|(tp, commits)| {
+                    let mut known = self.known.remove(&tp).unwrap_or_default();
                     async move {
-                        let done = within(place, sweep.place(place, &commits, &mut known)).await;
-                        (place, known, done)
+                        let done = within(tp, sweep.tp(tp, &commits, &mut known)).await;
+                        (tp, known, done)
                     }
                 })
                 .collect();
             let sweeps: Vec<_> = stream::iter(sweeps).buffer_unordered(AT_ONCE).collect().await;
-            for (place, known, done) in sweeps {
-                self.known.insert(place, known);
+            for (tp, known, done) in sweeps {
+                self.known.insert(tp, known);
                 match done {
                     Ok(deleted) => swept += usize::from(deleted),
                     Err(error) => {
@@ -201,7 +201,7 @@ impl Retention {
                 }
             }
         }
-        first.map_or(Ok(swept), |first| Err(SweepError { places: failed, first }))
+        first.map_or(Ok(swept), |first| Err(SweepError { tps: failed, first }))
     }
 }
 
@@ -220,7 +220,7 @@ async fn within<T>(
 struct Sweep<'a> {
     log: &'a dyn Log,
     declarations: Option<&'a dyn Declarations>,
-    expiring: &'a Expiring,
+    expiring: &'a TopicRetention,
     /// Declared groups that are considered.
     declared: Vec<String>,
     /// Time at `begun`.
@@ -235,15 +235,15 @@ impl Sweep<'_> {
         let count = self.log.partitions(topic)?;
         self.declared = self.declared().await?;
         let existing = partitions.iter().filter(|&&partition| partition < count);
-        let places: Vec<_> = existing.map(|&partition| TopicPartition::new(topic, partition)).collect();
-        let mut commits: Vec<Commits> = vec![vec![]; places.len()];
+        let tps: Vec<_> = existing.map(|&partition| TopicPartition::new(topic, partition)).collect();
+        let mut commits: Vec<Commits> = vec![vec![]; tps.len()];
         for group in self.expiring.groups.iter().chain(&self.declared) {
-            let committed = self.log.committed(group, &places).await?;
+            let committed = self.log.committed(group, &tps).await?;
             for (of_place, commit) in commits.iter_mut().zip(committed) {
                 of_place.push(commit.map(|commit| commit.offset));
             }
         }
-        Ok(places.into_iter().zip(commits).collect())
+        Ok(tps.into_iter().zip(commits).collect())
     }
 
     async fn declared(&self) -> Result<Vec<String>, LogError> {
@@ -259,18 +259,13 @@ impl Sweep<'_> {
     }
 
     /// Sweeps a topic-partition. Returns `true` if records were deleted.
-    async fn place(
-        &self,
-        place: TopicPartition,
-        commits: &[Option<Offset>],
-        known: &mut Known,
-    ) -> Result<bool, LogError> {
-        let bounds = self.log.bounds(place).await?;
+    async fn tp(&self, tp: TopicPartition, commits: &[Option<Offset>], known: &mut Known) -> Result<bool, LogError> {
+        let bounds = self.log.bounds(tp).await?;
         let asked = known.asked.max(bounds.start);
         let old = known.old(bounds, self.expiring.keep_back, self.now());
-        let before = match worked_off(commits, bounds).filter(|&done| done > asked) {
+        let before = match lowest_commit(commits, bounds).filter(|&done| done > asked) {
             Some(done) => Some(done.min(old)),
-            None if commits.is_empty() => self.beyond(place, bounds, known).await?,
+            None if commits.is_empty() => self.beyond(tp, bounds, known).await?,
             None => None,
         };
         let Some(before) = before.filter(|&before| before > asked) else { return Ok(false) };
@@ -278,26 +273,21 @@ impl Sweep<'_> {
         if self.declared().await? != self.declared {
             return Ok(false);
         }
-        self.log.delete_below(place, before).await?;
+        self.log.delete_below(tp, before).await?;
         known.asked = before;
         Ok(true)
     }
 
     /// Returns the offset below which a partition exceeds its age or size limit.
-    async fn beyond(
-        &self,
-        place: TopicPartition,
-        bounds: Bounds,
-        known: &mut Known,
-    ) -> Result<Option<Offset>, LogError> {
-        let bound = share(self.expiring.bound, self.log.partitions(place.topic)?);
+    async fn beyond(&self, tp: TopicPartition, bounds: Bounds, known: &mut Known) -> Result<Option<Offset>, LogError> {
+        let bound = share(self.expiring.bound, self.log.partitions(tp.topic)?);
         let too_old = match bound.age {
-            Some(age) => Some(self.log.offset_at(place, before(self.now(), age)).await?.min(bounds.end)),
+            Some(age) => Some(self.log.offset_at(tp, before(self.now(), age)).await?.min(bounds.end)),
             None => None,
         };
         let too_much = match bound.bytes {
             Some(bytes) if bounds.start < bounds.end => {
-                let records = bytes / self.record_bytes(place, bounds, known).await?.max(1);
+                let records = bytes / self.record_bytes(tp, bounds, known).await?.max(1);
                 Some(bounds.end.saturating_sub(records))
             }
             _ => None,
@@ -306,14 +296,14 @@ impl Sweep<'_> {
     }
 
     /// Returns the average record size of a partition in bytes, measured on some records in its middle.
-    async fn record_bytes(&self, place: TopicPartition, bounds: Bounds, known: &mut Known) -> Result<u64, LogError> {
+    async fn record_bytes(&self, tp: TopicPartition, bounds: Bounds, known: &mut Known) -> Result<u64, LogError> {
         let now = self.now();
         if let Some((at, bytes)) = known.measured
             && (0..millis(MEASURE_EVERY)).contains(&now.saturating_sub(at))
         {
             return Ok(bytes);
         }
-        let mut reader = self.log.reader(place, bounds.start + (bounds.end - bounds.start) / 2).await?;
+        let mut reader = self.log.reader(tp, bounds.start + (bounds.end - bounds.start) / 2).await?;
         let records = reader.read(MEASURE_WITHIN).await?;
         let bytes = records.iter().map(bytes).sum::<u64>() / (records.len() as u64).max(1);
         if !records.is_empty() {
@@ -354,7 +344,7 @@ fn share(bound: Bound, partitions: Partition) -> Bound {
     Bound { bytes: bound.bytes.map(|bytes| bytes / u64::from(partitions.max(1))), ..bound }
 }
 
-fn bytes(record: &Delivered) -> u64 {
+fn bytes(record: &ConsumerRecord) -> u64 {
     let headers: usize = record.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
     let length = |bytes: &Option<bytes::Bytes>| bytes.as_ref().map_or(0, bytes::Bytes::len);
     (length(&record.key) + length(&record.value) + headers) as u64
@@ -362,7 +352,7 @@ fn bytes(record: &Delivered) -> u64 {
 
 /// Returns the offset below which all groups are done. `None` without groups, or while one has not committed or its
 /// commit is outside the log: its owner has to halt on that, and deletion must not interfere. Pure.
-fn worked_off(commits: &[Option<Offset>], bounds: Bounds) -> Option<Offset> {
+fn lowest_commit(commits: &[Option<Offset>], bounds: Bounds) -> Option<Offset> {
     let lowest = commits.iter().copied().collect::<Option<Vec<Offset>>>()?.into_iter().min()?;
     (bounds.start..=bounds.end).contains(&lowest).then_some(lowest)
 }
@@ -374,18 +364,18 @@ mod tests {
     #[test]
     fn nothing_is_deleted_above_the_lowest_commit_point_of_all_groups() {
         let bounds = Bounds { start: 10, end: 100 };
-        assert_eq!(worked_off(&[Some(50), Some(40), Some(90)], bounds), Some(40));
-        assert_eq!(worked_off(&[Some(50), None], bounds), None, "one group has not begun");
-        assert_eq!(worked_off(&[], bounds), None, "nobody is known to read it");
-        assert_eq!(worked_off(&[Some(101)], bounds), None, "a commit of another log");
-        assert_eq!(worked_off(&[Some(9)], bounds), None);
+        assert_eq!(lowest_commit(&[Some(50), Some(40), Some(90)], bounds), Some(40));
+        assert_eq!(lowest_commit(&[Some(50), None], bounds), None, "one group has not begun");
+        assert_eq!(lowest_commit(&[], bounds), None, "no reader is known");
+        assert_eq!(lowest_commit(&[Some(101)], bounds), None, "a commit of another log");
+        assert_eq!(lowest_commit(&[Some(9)], bounds), None);
     }
 
     #[test]
     fn a_cluster_keeps_documents_within_their_bound_and_one_process_as_long_as_its_exporter_needs_them() {
         let bound = Bound { age: Some(Duration::from_secs(60)), bytes: None };
-        let (one, many) = (Expiring::in_one_process(), Expiring::in_a_cluster(bound));
-        let of = |expiring: &[Expiring], topic| expiring.iter().find(|expiring| expiring.topic == topic).cloned();
+        let (one, many) = (TopicRetention::in_one_process(), TopicRetention::in_a_cluster(bound));
+        let of = |expiring: &[TopicRetention], topic| expiring.iter().find(|expiring| expiring.topic == topic).cloned();
         let documents = of(&one, topic::DOCUMENTS).map(|documents| documents.groups);
         assert_eq!(documents, Some(vec!["exporter".to_owned()]));
         let documents = of(&many, topic::DOCUMENTS).map(|documents| (documents.groups, documents.bound));
@@ -397,7 +387,8 @@ mod tests {
             "a cluster's collector counts when it is declared"
         );
         assert!(many.iter().all(|expiring| expiring.topic == topic::DOCUMENTS || expiring.bound == Bound::default()));
-        let topics = |expiring: Vec<Expiring>| expiring.into_iter().map(|expiring| expiring.topic).collect::<Vec<_>>();
+        let topics =
+            |expiring: Vec<TopicRetention>| expiring.into_iter().map(|expiring| expiring.topic).collect::<Vec<_>>();
         let (one, many) = (topics(one), topics(many));
         assert!(one.contains(&topic::FRONTIER) && !many.contains(&topic::FRONTIER));
         for kept in [topic::SEEN, topic::SITES, topic::CONTROL, topic::DEAD_LETTERS] {

@@ -7,8 +7,8 @@ use orbweaver_messages::topic;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Clock, Limits, Perform, Pulse, Stage, StageError, SystemClock, Trials, Worker, assignment::TopicSet,
-    metrics::Metrics, turn::Turns,
+    Clock, Limits, Perform, RunnerStatus, Stage, StageError, SystemClock, Trials, Worker, assignment::TopicSet,
+    event_loop::EventLoop, metrics::Metrics,
 };
 
 /// Configuration of a runner.
@@ -46,7 +46,7 @@ pub struct RunnerConfig {
     /// Maximum time for which a restore waits for a record that must exist.
     pub restore_patience: Duration,
     /// Number of records delivered one at a time after a crash loop (docs/protocol.md#quarantine).
-    pub alone_records: usize,
+    pub quarantine_records: usize,
 }
 
 impl Default for RunnerConfig {
@@ -64,7 +64,7 @@ impl Default for RunnerConfig {
             frozen_after: Duration::from_secs(20),
             restores_at_once: 4,
             restore_patience: Duration::from_secs(60),
-            alone_records: 1000,
+            quarantine_records: 1000,
         }
     }
 }
@@ -96,7 +96,7 @@ pub struct Runner<S: Stage> {
     pub(crate) config: RunnerConfig,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) metrics: Metrics,
-    pub(crate) pulse: Arc<Pulse>,
+    pub(crate) pulse: Arc<RunnerStatus>,
     pub(crate) trials: Trials,
 }
 
@@ -131,7 +131,7 @@ impl<S: Stage> Runner<S> {
 
     /// Publishes the state of the runner to `pulse`, for other tasks to read.
     #[must_use]
-    pub fn with_pulse(mut self, pulse: Arc<Pulse>) -> Self {
+    pub fn with_pulse(mut self, pulse: Arc<RunnerStatus>) -> Self {
         self.pulse = pulse;
         self
     }
@@ -156,7 +156,7 @@ impl<S: Stage> Runner<S> {
             return Err(StageError::Halted { service, reason });
         }
         let meter = self.metrics.cpu(service);
-        let turns = Turns::join(self)?;
+        let turns = EventLoop::join(self)?;
         // Boxed: the loop's future is large, and callers nest it.
         meter.wrap(Box::pin(turns.run(shutdown))).await
     }
@@ -168,7 +168,7 @@ impl<S: Stage> Runner<S> {
             return Ok(Some(format!("the stage has {} topics; allowed are 1 to {}", topics.len(), TopicSet::MOST)));
         }
         let mut counts: Vec<(topic::Topic, Partition)> = vec![];
-        for &topic in topics.iter().chain(self.stage.claims()).chain([&topic::DEAD_LETTERS]) {
+        for &topic in topics.iter().chain(self.stage.claimed_topics()).chain([&topic::DEAD_LETTERS]) {
             counts.push((topic, self.log.partitions(topic)?));
         }
         let (first, partitions) = counts[0];

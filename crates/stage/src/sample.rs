@@ -12,7 +12,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use crate::{Stage, turn::Turns};
+use crate::{Stage, event_loop::EventLoop};
 
 /// Interval between checks of the commit points of all partitions.
 const COMMIT_POINTS_EVERY: Duration = Duration::from_secs(1);
@@ -47,7 +47,7 @@ impl Drop for Samples {
     }
 }
 
-impl<S: Stage> Turns<S> {
+impl<S: Stage> EventLoop<S> {
     /// Sets the gauges; `due` is the amount of work that could progress now.
     pub(crate) fn sample(&mut self, due: usize, now: Instant) {
         self.pulse.beat(now, self.served.partitions(), self.assignment.restoring());
@@ -58,7 +58,7 @@ impl<S: Stage> Turns<S> {
         metrics.open.set(gauge(self.served.open_partitions()));
         metrics.restoring.set(gauge(self.assignment.restoring()));
         metrics.due.set(gauge(due));
-        metrics.still.set(self.watchdog.still(now).as_secs_f64());
+        metrics.still.set(self.watchdog.stalled_for(now).as_secs_f64());
         metrics.commit_age.set(seconds(self.uncommitted_since));
         metrics.restoring_seconds.set(seconds(self.openers.values().map(|(_, since)| *since).min()));
         let budget = self.served.budget();
@@ -66,7 +66,7 @@ impl<S: Stage> Turns<S> {
         metrics.budget_bytes.set(gauge(budget.bytes()));
         metrics.budget_used.set(budget.used_ratio());
         if is_due(&mut self.samples.commit_points_at, COMMIT_POINTS_EVERY, now) {
-            self.metrics.commit_standstill.set(self.served.standstill(now).as_secs_f64());
+            self.metrics.commit_stalled.set(self.served.stalled(now).as_secs_f64());
         }
         let reading = self.samples.reading.as_ref().is_some_and(|reading| !reading.is_finished());
         if self.served.open_partitions() == 0 {
@@ -87,7 +87,7 @@ impl<S: Stage> Turns<S> {
             match timeout(LAG_PATIENCE, lags(log, commits)).await {
                 Ok(Ok(lags)) => {
                     for (topic, gauge) in gauges {
-                        let of_topic = lags.iter().filter(|(place, _)| place.topic == topic);
+                        let of_topic = lags.iter().filter(|(tp, _)| tp.topic == topic);
                         let lag = of_topic.fold(0, |sum: u64, (_, lag)| sum.saturating_add(*lag));
                         gauge.set(i64::try_from(lag).unwrap_or(i64::MAX));
                     }
@@ -114,9 +114,9 @@ async fn lags(
     commits: Vec<(TopicPartition, Offset)>,
 ) -> Result<Vec<(TopicPartition, u64)>, LogError> {
     let log = &log;
-    let read = |(place, committed): (TopicPartition, Offset)| async move {
-        let bounds = log.bounds(place).await?;
-        Ok((place, bounds.end.saturating_sub(committed.max(bounds.start))))
+    let read = |(tp, committed): (TopicPartition, Offset)| async move {
+        let bounds = log.bounds(tp).await?;
+        Ok((tp, bounds.end.saturating_sub(committed.max(bounds.start))))
     };
     stream::iter(commits).map(read).buffer_unordered(ENDS_AT_ONCE).try_collect().await
 }

@@ -5,15 +5,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use orbweaver_log::{Delivered, Offset, Partition, TopicPartition};
+use orbweaver_log::{ConsumerRecord, Offset, Partition, TopicPartition};
 use orbweaver_messages::{Topic, topic};
 use proptest::prelude::*;
 
 use crate::{
     Limits, Origin,
-    assignment::{Assignment, TopicSet, Verdict},
+    assignment::{Assignment, PartitionAction, TopicSet},
     ledger::Ledger,
-    served::{Completion, Delivery, Place, Served},
+    open_partitions::{Completion, Delivery, OpenPartitions, TopicPartitionState},
 };
 
 const TOPICS: &[Topic] = &[topic::FRONTIER, topic::OUTCOMES];
@@ -53,7 +53,7 @@ fn event() -> impl Strategy<Value = Event> {
 /// The environment of the pure parts: contents of the log, and the true state.
 struct World {
     assignment: Assignment,
-    served: Served,
+    served: OpenPartitions,
     restoring: BTreeMap<Partition, u32>,
     /// Commits of the group, which outlive assignments.
     commits: BTreeMap<TopicPartition, Offset>,
@@ -70,7 +70,7 @@ impl World {
     fn new() -> Self {
         Self {
             assignment: Assignment::new(TOPICS.len()),
-            served: Served::new(TOPICS, Limits { records: 50, bytes: 10_000, low_water_percent: 50 }),
+            served: OpenPartitions::new(TOPICS, Limits { records: 50, bytes: 10_000, low_water_percent: 50 }),
             restoring: BTreeMap::new(),
             commits: BTreeMap::new(),
             held: BTreeSet::new(),
@@ -86,27 +86,27 @@ impl World {
             Event::Assign(partition, topic) => {
                 self.held.insert(at(partition, topic));
                 let verdicts = self.assignment.assigned(partition, topic);
-                self.carry_out(verdicts)
+                self.apply_actions(verdicts)
             }
             Event::Revoke(partition, topic) => {
                 let verdicts = self.assignment.revoked(partition, topic);
-                self.carry_out(verdicts)
+                self.apply_actions(verdicts)
             }
             Event::Lose(partition, topic) => {
                 self.held.remove(&at(partition, topic));
                 let verdicts = self.assignment.lost(partition, topic);
-                self.carry_out(verdicts)
+                self.apply_actions(verdicts)
             }
             Event::Restored(partition) => {
                 let Some(epoch) = self.restoring.remove(&partition) else { return Ok(()) };
                 prop_assert!(self.assignment.restored(partition, epoch));
-                let places = (0..TOPICS.len()).map(|topic| {
+                let tps = (0..TOPICS.len()).map(|topic| {
                     let commit = self.commits.get(&at(partition, topic)).copied().unwrap_or(0);
                     self.position.insert(at(partition, topic), commit);
-                    Place::new(at(partition, topic), Ledger::starting_at(commit), commit)
+                    TopicPartitionState::new(at(partition, topic), Ledger::starting_at(commit), commit)
                 });
-                let places = places.collect();
-                self.served.open(partition, epoch, places);
+                let tps = tps.collect();
+                self.served.open(partition, epoch, tps);
                 Ok(())
             }
             Event::Poll(partition, topic, count, gap) => self.poll(at(partition, topic), count, gap),
@@ -115,7 +115,7 @@ impl World {
                 match self.served.complete(origin) {
                     Completion::Completed => {
                         prop_assert!(self.completed.insert(origin), "completed twice under one assignment");
-                        self.records.get_mut(&origin.place).unwrap().insert(origin.offset, true);
+                        self.records.get_mut(&origin.tp).unwrap().insert(origin.offset, true);
                     }
                     Completion::Twice => prop_assert!(self.completed.contains(&origin)),
                     Completion::Late => {}
@@ -134,7 +134,7 @@ impl World {
             }
             Event::Drained(partition) => {
                 let verdicts = self.assignment.drained(partition);
-                self.carry_out(verdicts)
+                self.apply_actions(verdicts)
             }
         }
     }
@@ -144,9 +144,9 @@ impl World {
     }
 
     /// Delivers records from the position of a topic-partition: existing ones first, then new ones.
-    fn poll(&mut self, place: TopicPartition, count: u8, gap: u8) -> Result<(), TestCaseError> {
-        let Some(position) = self.position.get_mut(&place) else { return Ok(()) };
-        let records = self.records.entry(place).or_default();
+    fn poll(&mut self, tp: TopicPartition, count: u8, gap: u8) -> Result<(), TestCaseError> {
+        let Some(position) = self.position.get_mut(&tp) else { return Ok(()) };
+        let records = self.records.entry(tp).or_default();
         for _ in 0..count {
             let next = records.range(*position..).next().map(|(&offset, _)| offset);
             let offset = next.unwrap_or_else(|| {
@@ -155,15 +155,15 @@ impl World {
                 offset
             });
             let value = Some(Bytes::from(vec![0; usize::from(gap) * 10]));
-            let record = Delivered { place, offset, timestamp_ms: 0, key: None, value, headers: vec![] };
+            let record = ConsumerRecord { tp, offset, timestamp_ms: 0, key: None, value, headers: vec![] };
             match self.served.deliver(&record) {
-                Delivery::Taken(origin) => {
+                Delivery::Accepted(origin) => {
                     prop_assert!(!self.origins.contains(&origin), "delivered twice under one assignment");
-                    prop_assert_eq!(self.served.deliver(&record), Delivery::Again);
+                    prop_assert_eq!(self.served.deliver(&record), Delivery::Duplicate);
                     self.origins.push(origin);
                 }
                 other => {
-                    prop_assert_ne!(other, Delivery::Again);
+                    prop_assert_ne!(other, Delivery::Duplicate);
                     return Ok(());
                 }
             }
@@ -172,26 +172,29 @@ impl World {
         Ok(())
     }
 
-    fn carry_out(&mut self, verdicts: Vec<Verdict>) -> Result<(), TestCaseError> {
+    fn apply_actions(&mut self, verdicts: Vec<PartitionAction>) -> Result<(), TestCaseError> {
         for verdict in verdicts {
             match verdict {
-                Verdict::Begin { partition, epoch } => {
+                PartitionAction::Begin { partition, epoch } => {
                     for topic in 0..TOPICS.len() {
                         prop_assert!(self.held.contains(&at(partition, topic)), "both or neither");
                     }
                     self.restoring.insert(partition, epoch);
                 }
-                Verdict::Cancel { partition } => prop_assert!(self.restoring.remove(&partition).is_some()),
-                Verdict::Drain { partition } => self.served.stop_taking(partition),
-                Verdict::Close { partition, commit } => {
+                PartitionAction::Cancel { partition } => prop_assert!(self.restoring.remove(&partition).is_some()),
+                PartitionAction::Drain { partition } => self.served.stop_taking(partition),
+                PartitionAction::Close { partition, commit } => {
                     let points = self.served.commit_points(partition, commit);
                     self.commit(points)?;
                     self.served.close(partition);
-                    self.position.retain(|place, _| place.partition != partition);
+                    self.position.retain(|tp, _| tp.partition != partition);
                 }
-                Verdict::HandBack { partition, topics } => {
+                PartitionAction::Release { partition, topics } => {
                     for topic in topics.iter() {
-                        prop_assert!(self.held.remove(&at(partition, topic)), "handed back what was not held");
+                        prop_assert!(
+                            self.held.remove(&at(partition, topic)),
+                            "released a partition that was not assigned"
+                        );
                     }
                 }
             }
@@ -201,14 +204,13 @@ impl World {
 
     /// Checks the invariant: commits are only for held topic-partitions, and everything below them is complete.
     fn commit(&mut self, points: Vec<(TopicPartition, Offset)>) -> Result<(), TestCaseError> {
-        for (place, offset) in points {
-            prop_assert!(self.held.contains(&place), "{place} was committed and is not ours");
+        for (tp, offset) in points {
+            prop_assert!(self.held.contains(&tp), "{tp} was committed without being assigned");
             let none = BTreeMap::new();
-            let incomplete =
-                self.records.get(&place).unwrap_or(&none).range(..offset).find(|(_, complete)| !**complete);
-            prop_assert_eq!(incomplete, None, "{} was committed at {}", place, offset);
-            self.served.committed(place, offset);
-            let last = self.commits.insert(place, offset);
+            let incomplete = self.records.get(&tp).unwrap_or(&none).range(..offset).find(|(_, complete)| !**complete);
+            prop_assert_eq!(incomplete, None, "{} was committed at {}", tp, offset);
+            self.served.committed(tp, offset);
+            let last = self.commits.insert(tp, offset);
             prop_assert!(last.is_none_or(|last| last <= offset), "the commit point went back");
         }
         Ok(())
@@ -234,15 +236,15 @@ proptest! {
             let origin = world.origins[index];
             if world.served.complete(origin) == Completion::Completed {
                 prop_assert!(world.completed.insert(origin));
-                world.records.get_mut(&origin.place).unwrap().insert(origin.offset, true);
+                world.records.get_mut(&origin.tp).unwrap().insert(origin.offset, true);
             }
         }
         prop_assert_eq!((world.served.budget().records(), world.served.budget().bytes()), (0, 0));
         prop_assert_eq!(world.served.outstanding(), 0);
-        let places: Vec<TopicPartition> = world.served.places().collect();
-        for place in places {
-            prop_assert_eq!(world.served.commit_point(place).unwrap().1, world.position[&place]);
-            prop_assert!(world.served.is_quiet(place.partition));
+        let tps: Vec<TopicPartition> = world.served.tps().collect();
+        for tp in tps {
+            prop_assert_eq!(world.served.commit_point(tp).unwrap().1, world.position[&tp]);
+            prop_assert!(world.served.is_drained(tp.partition));
         }
         let moved = world.served.moved();
         world.commit(moved)?;
@@ -265,8 +267,8 @@ proptest! {
         for partition in 0..PARTITIONS {
             let points = world.served.commit_points(partition, TopicSet::of(0));
             world.served.close(partition);
-            for (place, _) in points {
-                let late = Origin { place, offset: 0, epoch: 1 };
+            for (tp, _) in points {
+                let late = Origin { tp, offset: 0, assignment_epoch: 1 };
                 prop_assert_eq!(world.served.complete(late), Completion::Late);
             }
         }

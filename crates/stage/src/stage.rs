@@ -3,22 +3,22 @@
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use orbweaver_log::{Delivered, LogError, Offset, Partition, Record, TopicPartition};
+use orbweaver_log::{ConsumerRecord, LogError, Offset, Partition, Record, TopicPartition};
 use orbweaver_messages::{Millis, Topic};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::{Actions, Position, Token, panics::Thrown};
+use crate::{Actions, IndexCheckpoint, Token, panics::Thrown};
 
 /// Source of a record. `epoch` counts the assignments of the partition to this process, so that a completion from an
 /// earlier assignment has no effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Origin {
     /// Topic-partition of the record.
-    pub place: TopicPartition,
+    pub tp: TopicPartition,
     /// Offset of the record.
     pub offset: Offset,
     /// Assignment epoch under which the record was read.
-    pub epoch: u32,
+    pub assignment_epoch: u32,
 }
 
 /// Start of the replay when a partition is opened.
@@ -32,18 +32,18 @@ pub enum RestoreFrom {
     Offset(Offset),
     /// After the last record that the local index applied, if the checkpoint is verified
     /// (docs/protocol.md#proven-checkpoints): the record is read again and must be identical, and the commit point must
-    /// not be beyond it. Otherwise [`Stage::distrust`] is called, and the replay starts at the group's commit point, or
-    /// at the log start if the group does not consume the topic.
-    Proven {
+    /// not be beyond it. Otherwise [`Stage::discard_index`] is called, and the replay starts at the group's commit
+    /// point, or at the log start if the group does not consume the topic.
+    FromCheckpoint {
         /// Checkpoint of the index.
-        position: Position,
+        position: IndexCheckpoint,
         /// Maximum age of the record over a compacted log: half of the log's delete retention, since tombstones written
         /// after an older record may already be gone. `None`: no limit.
         within: Option<Duration>,
     },
-    /// The first record within this duration before now, or an earlier one if [`Stage::looks_back_to`] demands it. For
-    /// a topic of the group this is only a look back: its incomplete records are still delivered afterwards.
-    Back(Duration),
+    /// The first record within this duration before now, or an earlier one if [`Stage::look_back_offset`] demands it.
+    /// For a topic of the group this is only a look back: its incomplete records are still delivered afterwards.
+    LookBack(Duration),
 }
 
 /// A log to be replayed before a partition is opened.
@@ -54,7 +54,7 @@ pub struct RestoreSpec {
     pub topic: Topic,
     /// Start of the replay. It ends at the log end found at opening, or at the claim for a claimed topic.
     pub from: RestoreFrom,
-    /// Whether to tail the log after the restore: later records are passed to [`Stage::follow`].
+    /// Whether to tail the log after the restore: later records are passed to [`Stage::receive_tailed`].
     pub follow: bool,
 }
 
@@ -124,10 +124,15 @@ pub trait Worker<J, D>: Send + Sync + 'static {
     fn start(&self, job: J, results: &UnboundedSender<D>);
 }
 
+/// Incomplete offsets of a partition, in ascending order within each topic.
+pub type Incomplete<'a> = Result<Box<dyn Iterator<Item = (Topic, Offset)> + 'a>, StageError>;
+
 /// A service: its decisions behind one interface. The runtime calls it from one task, one call at a time; calls never
 /// block.
 ///
 /// Every delivered origin must be completed exactly once: by a plan, `Actions::completes` or `Actions::rejects`.
+///
+/// An error of any method ends the stage: none of the actions of that call are executed, and nothing is completed.
 pub trait Stage: Send + 'static {
     /// Job executed by the [`Worker`].
     type Job: Send + 'static;
@@ -143,37 +148,37 @@ pub trait Stage: Send + 'static {
     fn topics(&self) -> &'static [Topic];
 
     /// Returns the logs that this stage writes as owner; opening a partition appends a claim to each.
-    fn claims(&self) -> &'static [Topic] {
+    fn claimed_topics(&self) -> &'static [Topic] {
         &[]
     }
 
     /// Returns the topics of which all partitions are read, whichever are open (`crawl.control`): once per process,
     /// from their start, before the first partition opens, and then continuously while a partition is open or being
-    /// opened. All their records are passed to [`Stage::follow`], in order within each partition. Before a partition
-    /// opens, the stage has received everything that they contained when its opening began.
+    /// opened. All their records are passed to [`Stage::receive_tailed`], in order within each partition. Before a
+    /// partition opens, the stage has received everything that they contained when its opening began.
     fn tails(&self) -> &'static [Topic] {
         &[]
     }
 
     /// Returns the logs to be replayed before `partition` opens.
-    fn restores(&self, partition: Partition) -> Vec<RestoreSpec> {
+    fn restore_specs(&self, partition: Partition) -> Vec<RestoreSpec> {
         let _ = partition;
         vec![]
     }
 
-    /// Returns the offset in `topic` that a [look back](RestoreFrom::Back) for `partition` must reach, if the log still
-    /// contains it. Called once all logs that [`Stage::restores`] lists before this one are replayed.
-    fn looks_back_to(&self, partition: Partition, topic: Topic) -> Option<Offset> {
+    /// Returns the offset in `topic` that a [look back](RestoreFrom::LookBack) for `partition` must reach, if the log
+    /// still contains it. Called once all logs that [`Stage::restore_specs`] lists before this one are replayed.
+    fn look_back_offset(&self, partition: Partition, topic: Topic) -> Option<Offset> {
         let _ = (partition, topic);
         None
     }
 
-    /// Discards the index of `partition` over `topic`, because the checkpoint of [`RestoreFrom::Proven`] could not be
-    /// verified. Called before any record of that topic.
+    /// Discards the index of `partition` over `topic`, because the checkpoint of [`RestoreFrom::FromCheckpoint`] could
+    /// not be verified. Called before any record of that topic.
     ///
     /// # Errors
     /// When the index cannot be discarded.
-    fn distrust(&mut self, partition: Partition, topic: Topic) -> Result<(), StageError> {
+    fn discard_index(&mut self, partition: Partition, topic: Topic) -> Result<(), StageError> {
         let _ = (partition, topic);
         Ok(())
     }
@@ -182,77 +187,133 @@ pub trait Stage: Send + 'static {
     ///
     /// # Errors
     /// When the index cannot apply the record.
-    fn restore(&mut self, partition: Partition, record: &Delivered) -> Result<(), StageError> {
+    fn restore(&mut self, partition: Partition, record: &ConsumerRecord) -> Result<(), StageError> {
         let _ = (partition, record);
         Ok(())
     }
 
     /// Reports that the [tails](Stage::tails) were read up to log ends that were queried after this token was put into
-    /// [`Actions::refreshes`]: all their records of that time have been passed to [`Stage::follow`].
-    fn refreshed(&mut self, token: Token, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>) {
+    /// [`Actions::refreshes`]: all their records of that time have been passed to [`Stage::receive_tailed`].
+    ///
+    /// # Errors
+    /// When the stage cannot continue.
+    fn refreshed(
+        &mut self,
+        token: Token,
+        now: Millis,
+        actions: &mut Actions<Self::Job, Self::Effect>,
+    ) -> Result<(), StageError> {
         let _ = (token, now, actions);
+        Ok(())
     }
 
     /// Applies a record of a tailed log after its restore, or of a [tail](Stage::tails). While a quarantined record is
     /// being tried, tailed records wait, unless its call requested a refresh.
-    fn follow(&mut self, record: &Delivered, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>) {
+    ///
+    /// # Errors
+    /// When the stage cannot continue.
+    fn receive_tailed(
+        &mut self,
+        record: &ConsumerRecord,
+        now: Millis,
+        actions: &mut Actions<Self::Job, Self::Effect>,
+    ) -> Result<(), StageError> {
         let _ = (record, now, actions);
+        Ok(())
     }
 
     /// Does the fallible part of opening a partition, once all its logs are replayed. [`Stage::open`] follows.
     ///
     /// # Errors
     /// When the partition cannot be opened.
-    fn prepare(&mut self, opening: Opening, now: Millis) -> Result<(), StageError> {
+    fn prepare(&mut self, opening: PartitionContext, now: Millis) -> Result<(), StageError> {
         let _ = (opening, now);
         Ok(())
     }
 
     /// Opens `partition`. `assignment` is the epoch that its origins carry; `claim` is the offset of the first claim (0
     /// without claims). [`Stage::incomplete`] follows.
-    fn open(&mut self, opening: Opening, now: Millis) {
+    fn open(&mut self, opening: PartitionContext, now: Millis) {
         let _ = (opening, now);
     }
 
     /// Returns the incomplete offsets of `partition` in those topics of [`Stage::topics`] that are also restored (not
-    /// only looked [back](RestoreFrom::Back) at), in ascending order within each topic. All other offsets of these
+    /// only looked [back](RestoreFrom::LookBack) at), in ascending order within each topic. All other offsets of these
     /// topics between commit point and restore end count as complete, and reading continues at the restore end. There
     /// may be millions, so they are iterated and never collected.
-    fn incomplete(&self, partition: Partition) -> Box<dyn Iterator<Item = (Topic, Offset)> + '_> {
+    ///
+    /// # Errors
+    /// When the partition is not open.
+    fn incomplete(&self, partition: Partition) -> Incomplete<'_> {
         let _ = partition;
-        Box::new(std::iter::empty())
+        Ok(Box::new(std::iter::empty()))
     }
 
     /// Receives records, in order within each partition.
-    fn receive(&mut self, batch: Vec<(Origin, Delivered)>, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>);
+    ///
+    /// # Errors
+    /// When the stage cannot continue.
+    fn receive(
+        &mut self,
+        batch: Vec<(Origin, ConsumerRecord)>,
+        now: Millis,
+        actions: &mut Actions<Self::Job, Self::Effect>,
+    ) -> Result<(), StageError>;
 
     /// Reports that the plan of this token is durable; `offsets` are those of its records, in order.
-    fn settled(
+    ///
+    /// # Errors
+    /// When the stage cannot continue.
+    fn plan_durable(
         &mut self,
         token: Token,
         offsets: &[Offset],
         now: Millis,
         actions: &mut Actions<Self::Job, Self::Effect>,
-    ) {
+    ) -> Result<(), StageError> {
         let _ = (token, offsets, now, actions);
+        Ok(())
     }
 
     /// Reports that the log refused a record of the plan of this token: its later steps were not executed, and the
     /// origins that it would have completed are being written to the dead letters, with `reason`. Drop all state that
     /// depends on the plan, and reject origins that are kept outside of it. Its steps must be assumed neither durable
     /// nor absent.
-    fn refused(&mut self, token: Token, reason: &str, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>) {
+    ///
+    /// # Errors
+    /// When the stage cannot continue.
+    fn refused(
+        &mut self,
+        token: Token,
+        reason: &str,
+        now: Millis,
+        actions: &mut Actions<Self::Job, Self::Effect>,
+    ) -> Result<(), StageError> {
         let _ = (token, reason, now, actions);
+        Ok(())
     }
 
     /// Receives the result of a job.
-    fn finished(&mut self, done: Self::Done, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>) {
+    ///
+    /// # Errors
+    /// When the stage cannot continue.
+    fn job_done(
+        &mut self,
+        done: Self::Done,
+        now: Millis,
+        actions: &mut Actions<Self::Job, Self::Effect>,
+    ) -> Result<(), StageError> {
         let _ = (done, now, actions);
+        Ok(())
     }
 
     /// Handles the passage of time.
-    fn tick(&mut self, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>) {
+    ///
+    /// # Errors
+    /// When the stage cannot continue.
+    fn tick(&mut self, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>) -> Result<(), StageError> {
         let _ = (now, actions);
+        Ok(())
     }
 
     /// Returns the time of the next call of [`Stage::tick`]; `None`: the runtime's interval.
@@ -291,7 +352,7 @@ pub trait Stage: Send + 'static {
 
     /// Returns the records that end what a rejected record started elsewhere, such as a lease. These records are
     /// appended after the dead letter, before the origin completes.
-    fn ends_of_rejected(record: &Delivered, now: Millis) -> Vec<Record>
+    fn ends_of_rejected(record: &ConsumerRecord, now: Millis) -> Vec<Record>
     where
         Self: Sized,
     {
@@ -299,24 +360,24 @@ pub trait Stage: Send + 'static {
         vec![]
     }
 
-    /// Returns a short text to be stored with the commit point of `place`.
-    fn commit_metadata(&self, place: TopicPartition) -> String {
-        let _ = place;
+    /// Returns a short text to be stored with the commit point of `tp`.
+    fn commit_metadata(&self, tp: TopicPartition) -> String {
+        let _ = tp;
         String::new()
     }
 }
 
 /// A partition that is being opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Opening {
+pub struct PartitionContext {
     /// Partition number.
     pub partition: Partition,
     /// Number of partitions.
     pub partitions: Partition,
     /// Assignment epoch that origins of this assignment carry.
-    pub assignment: u32,
-    /// Offset of the claim in the first of [`Stage::claims`]; 0 without claims.
-    pub claim: Offset,
+    pub assignment_epoch: u32,
+    /// Offset of the claim in the first of [`Stage::claimed_topics`]; 0 without claims.
+    pub owner_epoch: Offset,
     /// Commit point of the first of [`Stage::topics`]: all records below it are complete.
     pub commit: Offset,
 }

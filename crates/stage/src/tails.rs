@@ -11,7 +11,7 @@ use orbweaver_log::{Log, LogError, Offset, TopicPartition};
 use orbweaver_messages::Topic;
 use tokio::{sync::oneshot, time::Instant};
 
-use crate::{Stage, StageError, Token, follow::Followed, patience::Patience, trials::Work, turn::Turns};
+use crate::{Stage, StageError, Token, event_loop::EventLoop, patience::Patience, tail::TailedBatch, trials::Work};
 
 /// Recipient of the end of a refresh.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ struct Refresh {
 /// The tails of a stage.
 #[derive(Debug)]
 pub(crate) struct Tails {
-    places: Arc<[TopicPartition]>,
+    tps: Arc<[TopicPartition]>,
     /// Waiters for the next refresh.
     waiting: Vec<Waiter>,
     wanted: bool,
@@ -45,17 +45,17 @@ pub(crate) struct Tails {
 
 impl Tails {
     /// Creates the tails of these topic-partitions, sorted.
-    pub(crate) fn new(mut places: Vec<TopicPartition>) -> Self {
-        places.sort_unstable();
-        Self { places: places.into(), waiting: vec![], wanted: false, running: None }
+    pub(crate) fn new(mut tps: Vec<TopicPartition>) -> Self {
+        tps.sort_unstable();
+        Self { tps: tps.into(), waiting: vec![], wanted: false, running: None }
     }
 
-    pub(crate) fn places(&self) -> Arc<[TopicPartition]> {
-        self.places.clone()
+    pub(crate) fn tps(&self) -> Arc<[TopicPartition]> {
+        self.tps.clone()
     }
 
-    pub(crate) fn contains(&self, place: TopicPartition) -> bool {
-        self.places.binary_search(&place).is_ok()
+    pub(crate) fn contains(&self, tp: TopicPartition) -> bool {
+        self.tps.binary_search(&tp).is_ok()
     }
 
     /// Requests a refresh that starts after this call.
@@ -79,13 +79,13 @@ impl Tails {
         let waiters = std::mem::take(&mut self.waiting);
         let (missing, patience) = (BTreeMap::new(), Patience::new(Instant::now()));
         self.running = Some(Refresh { waiters, missing, expected: false, patience });
-        Some(self.places())
+        Some(self.tps())
     }
 
-    /// Notes that `place` was read up to `position` and is to be read up to `end`.
-    pub(crate) fn expect(&mut self, place: TopicPartition, position: Offset, end: Offset) {
+    /// Notes that `tp` was read up to `position` and is to be read up to `end`.
+    pub(crate) fn expect(&mut self, tp: TopicPartition, position: Offset, end: Offset) {
         if let Some(refresh) = self.running.as_mut().filter(|_| position < end) {
-            refresh.missing.insert(place, (position, end));
+            refresh.missing.insert(tp, (position, end));
         }
     }
 
@@ -97,14 +97,14 @@ impl Tails {
         }
     }
 
-    /// Notes that `place` was read up to `position`.
-    pub(crate) fn passed(&mut self, place: TopicPartition, position: Offset) {
+    /// Notes that `tp` was read up to `position`.
+    pub(crate) fn passed(&mut self, tp: TopicPartition, position: Offset) {
         let Some(refresh) = &mut self.running else { return };
-        let Some((at, end)) = refresh.missing.get_mut(&place) else { return };
+        let Some((at, end)) = refresh.missing.get_mut(&tp) else { return };
         *at = position;
         refresh.patience.moved(Instant::now());
         if position >= *end {
-            refresh.missing.remove(&place);
+            refresh.missing.remove(&tp);
         }
     }
 
@@ -121,9 +121,9 @@ impl Tails {
             return None;
         }
         let refresh = self.running.as_ref()?;
-        let (place, (position, end)) = refresh.missing.first_key_value()?;
+        let (tp, (position, end)) = refresh.missing.first_key_value()?;
         let seconds = patience.as_secs();
-        let reason = || format!("{place}: nothing could be read between {position} and {end} for {seconds} s");
+        let reason = || format!("{tp}: nothing could be read between {position} and {end} for {seconds} s");
         self.delays_an_opening().then(reason)
     }
 
@@ -136,18 +136,15 @@ impl Tails {
 }
 
 /// Returns all partitions of `topics`.
-///
-/// # Errors
-/// When there is no such topic.
 pub(crate) fn all_places(log: &dyn Log, topics: &[Topic]) -> Result<Vec<TopicPartition>, LogError> {
-    let mut places = vec![];
+    let mut tps = vec![];
     for &topic in topics {
-        places.extend((0..log.partitions(topic)?).map(|partition| TopicPartition::new(topic, partition)));
+        tps.extend((0..log.partitions(topic)?).map(|partition| TopicPartition::new(topic, partition)));
     }
-    Ok(places)
+    Ok(tps)
 }
 
-impl<S: Stage> Turns<S> {
+impl<S: Stage> EventLoop<S> {
     /// Handles the next message from a tailed log, unless a trial holds it back.
     pub(crate) fn pass_on(&mut self) -> Result<(), StageError> {
         if !self.can_note() || !self.followers.has_next() || !self.trial.enter(Work::Records) {
@@ -156,10 +153,10 @@ impl<S: Stage> Turns<S> {
         self.followers.take_next().map_or(Ok(()), |followed| self.followed(followed))
     }
 
-    fn followed(&mut self, followed: Followed) -> Result<(), StageError> {
+    fn followed(&mut self, followed: TailedBatch) -> Result<(), StageError> {
         for record in self.followers.take(followed)? {
             if self.enters_call(&record) {
-                self.call(|stage, now, actions| stage.follow(&record, now, actions))?;
+                self.call(|stage, now, actions| stage.receive_tailed(&record, now, actions))?;
             }
         }
         self.in_call = None;
@@ -174,9 +171,6 @@ impl<S: Stage> Turns<S> {
     }
 
     /// Checks the tails that partitions wait for.
-    ///
-    /// # Errors
-    /// When partitions wait for a refresh that makes no progress.
     pub(crate) fn check_tails(&mut self) -> Result<(), StageError> {
         let overdue = self.followers.tails.overdue(self.config.restore_patience);
         overdue.map_or(Ok(()), |reason| Err(StageError::Halted { service: self.service, reason }))
@@ -253,11 +247,11 @@ mod tests {
             let (mut ends, mut read, mut asked) = ([0_u64; 3], [0_u64; 3], false);
             // Log ends at the time each waiter started to wait.
             let mut wanted: Vec<[u64; 3]> = vec![];
-            let mut told = 0;
+            let mut reported = 0;
             for (what, partition) in steps {
-                let place = partition as usize;
+                let tp = partition as usize;
                 match what {
-                    0 => ends[place] += 1,
+                    0 => ends[tp] += 1,
                     1 => {
                         tails.wait(Some(Waiter::Stage(wanted.len() as u64)));
                         wanted.push(ends);
@@ -267,15 +261,15 @@ mod tests {
                         (0..3).for_each(|number| tails.expect(at(number), read[number as usize], ends[number as usize]));
                         tails.expected();
                     }
-                    _ if read[place] < ends[place] => {
-                        read[place] += 1;
-                        tails.passed(at(partition), read[place]);
+                    _ if read[tp] < ends[tp] => {
+                        read[tp] += 1;
+                        tails.passed(at(partition), read[tp]);
                     }
                     _ => {}
                 }
                 for token in tokens(tails.finished()) {
-                    prop_assert_eq!(token, told, "in order, and once");
-                    told += 1;
+                    prop_assert_eq!(token, reported, "in order, and once");
+                    reported += 1;
                     prop_assert!(wanted[token as usize].iter().zip(read).all(|(end, read)| read >= *end));
                 }
             }
@@ -288,9 +282,9 @@ mod tests {
                 }
                 (0..3).for_each(|number| tails.passed(at(number), ends[number as usize]));
                 read = ends;
-                told += tails.finished().len() as u64;
+                reported += tails.finished().len() as u64;
             }
-            prop_assert_eq!(told, wanted.len() as u64);
+            prop_assert_eq!(reported, wanted.len() as u64);
         }
     }
 }

@@ -22,7 +22,7 @@ impl Watchdog {
     }
 
     /// Returns the time without progress; 0 while no work is due.
-    pub(crate) fn still(&self, now: Instant) -> Duration {
+    pub(crate) fn stalled_for(&self, now: Instant) -> Duration {
         now.duration_since(self.moved_at)
     }
 
@@ -31,7 +31,7 @@ impl Watchdog {
         if due == 0 {
             self.moved_at = now;
         }
-        let still = self.still(now);
+        let still = self.stalled_for(now);
         (still >= self.stall_after).then_some(still)
     }
 }
@@ -49,7 +49,7 @@ mod tests {
         assert_eq!(watchdog.stalled(3, at(600)), None);
         watchdog.moved(at(610));
         assert_eq!(watchdog.stalled(3, at(729)), None);
-        assert_eq!(watchdog.still(at(729)), Duration::from_secs(119));
+        assert_eq!(watchdog.stalled_for(at(729)), Duration::from_secs(119));
         assert_eq!(watchdog.stalled(3, at(730)), Some(Duration::from_secs(120)));
     }
 }

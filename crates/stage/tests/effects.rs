@@ -4,7 +4,7 @@ mod play;
 
 use std::time::Duration;
 
-use orbweaver_log::{Log, LogError, MemoryLog, memory::Fate};
+use orbweaver_log::{Log, LogError, MemoryLog, memory::ScriptedResult};
 use orbweaver_messages::{DeadLetter, topic};
 use orbweaver_stage::{DEAD_LETTER_HEADER, Limits, Plan, RunnerConfig, StageError, Step};
 use play::*;
@@ -17,9 +17,9 @@ async fn every_record_passes_once_and_the_commit_reaches_the_end() {
     for partition in 0..PARTITIONS {
         fill(&log, at(topic::SEEDS, partition), "seed", 2500).await;
     }
-    let (stage, _) = Scripted::new(SEEDS, |origin, seed, told| {
-        let place = at(topic::DISCOVERED, origin.place.partition);
-        told.produce(vec![record(place, &text(seed))], vec![*origin]);
+    let (stage, _) = Scripted::new(SEEDS, |origin, seed, actions| {
+        let tp = at(topic::DISCOVERED, origin.tp.partition);
+        actions.produce(vec![record(tp, &text(seed))], vec![*origin]);
     });
     let play = play(stage, &log, config());
     for partition in 0..PARTITIONS {
@@ -35,16 +35,16 @@ async fn every_record_passes_once_and_the_commit_reaches_the_end() {
 async fn a_step_begins_when_the_one_before_is_durable_and_the_origin_completes_after_the_last() {
     let log = MemoryLog::new(&specs());
     fill(&log, at(topic::SEEDS, 0), "seed", 1).await;
-    let (stage, seen) = Scripted::new(SEEDS, |origin, _, told| {
+    let (stage, seen) = Scripted::new(SEEDS, |origin, _, actions| {
         let steps = vec![
             Step::Perform(vec!["page".to_owned()]),
             Step::Produce(vec![record(at(topic::FRONTIER, 0), "a"), record(at(topic::FRONTIER, 1), "b")]),
             Step::Perform(vec!["row".to_owned()]),
             Step::Produce(vec![record(at(topic::FRONTIER, 0), "c")]),
         ];
-        told.plans.push(Plan { steps, completes: vec![*origin], token: Some(7) });
+        actions.plans.push(Plan { steps, completes: vec![*origin], token: Some(7) });
         // A short plan of the same iteration does not wait for the long one.
-        told.plans.push(Plan {
+        actions.plans.push(Plan {
             steps: vec![Step::Perform(vec!["alone".to_owned()])],
             completes: vec![],
             token: Some(8),
@@ -68,7 +68,7 @@ async fn a_step_begins_when_the_one_before_is_durable_and_the_origin_completes_a
 async fn a_job_completes_its_record_when_it_is_done() {
     let log = MemoryLog::new(&specs());
     fill(&log, at(topic::SEEDS, 2), "seed", 100).await;
-    let (stage, _) = Scripted::new(SEEDS, |origin, _, told| told.jobs.push(*origin));
+    let (stage, _) = Scripted::new(SEEDS, |origin, _, actions| actions.jobs.push(*origin));
     let play = play(stage, &log, config());
     until_committed(&log, at(topic::SEEDS, 2), 100).await;
     play.end().await.unwrap();
@@ -78,9 +78,9 @@ async fn a_job_completes_its_record_when_it_is_done() {
 async fn a_failing_append_ends_the_stage_and_completes_nothing() {
     let log = MemoryLog::new(&specs());
     fill(&log, at(topic::SEEDS, 0), "seed", 10).await;
-    log.script_append(Fate::Fail { after: 4, error: LogError::Fatal("disk full".to_owned()) });
-    let (stage, seen) = Scripted::new(SEEDS, |origin, seed, told| {
-        told.plans.push(Plan {
+    log.script_append(ScriptedResult::Fail { after: 4, error: LogError::Fatal("disk full".to_owned()) });
+    let (stage, seen) = Scripted::new(SEEDS, |origin, seed, actions| {
+        actions.plans.push(Plan {
             steps: vec![Step::Produce(vec![record(at(topic::DISCOVERED, 0), &text(seed))])],
             completes: vec![*origin],
             token: Some(1),
@@ -96,9 +96,9 @@ async fn a_failing_append_ends_the_stage_and_completes_nothing() {
 async fn a_failing_effect_ends_the_stage_and_completes_nothing() {
     let log = MemoryLog::new(&specs());
     fill(&log, at(topic::SEEDS, 0), "seed", 1).await;
-    let (stage, _) = Scripted::new(SEEDS, |origin, _, told| {
+    let (stage, _) = Scripted::new(SEEDS, |origin, _, actions| {
         let steps = vec![Step::Perform(vec!["fail".to_owned()])];
-        told.plans.push(Plan { steps, completes: vec![*origin], token: None });
+        actions.plans.push(Plan { steps, completes: vec![*origin], token: None });
     });
     let error = play(stage, &log, config()).ended().await.unwrap_err();
     assert_eq!(error.to_string(), "the store is gone");
@@ -109,10 +109,8 @@ async fn a_failing_effect_ends_the_stage_and_completes_nothing() {
 async fn a_stage_that_halts_ends_with_its_reason() {
     let log = MemoryLog::new(&specs());
     fill(&log, at(topic::SEEDS, 0), "seed", 1).await;
-    let (stage, _) = Scripted::new(SEEDS, |origin, _, told| {
-        told.completes.push(*origin);
-        told.halt = Some("the pins of the crawl differ".to_owned());
-    });
+    let (stage, seen) = Scripted::new(SEEDS, |origin, _, actions| actions.completes.push(*origin));
+    seen.lock().unwrap().halt = Some("the pins of the crawl differ".to_owned());
     let error = play(stage, &log, config()).ended().await.unwrap_err();
     assert_eq!(error.to_string(), "scripted: the pins of the crawl differ");
     assert_eq!(committed(&log, at(topic::SEEDS, 0)).await, Some(0));
@@ -121,22 +119,22 @@ async fn a_stage_that_halts_ends_with_its_reason() {
 #[tokio::test(start_paused = true)]
 async fn a_rejected_record_is_in_the_dead_letters_untouched_before_its_origin_completes() {
     let log = MemoryLog::new(&specs());
-    let place = at(topic::SEEDS, 3);
-    let mut bad = record(place, "{broken");
+    let tp = at(topic::SEEDS, 3);
+    let mut bad = record(tp, "{broken");
     bad.headers = vec![("trace", "t1".into())];
-    log.append(vec![record(place, "good"), bad, record(place, "good"), record(place, "{worse")]).await.unwrap();
-    let (stage, _) = Scripted::new(SEEDS, |origin, seed, told| match text(seed).as_str() {
-        "good" => told.completes.push(*origin),
-        broken => told.rejects.push((*origin, format!("not JSON: {broken}"))),
+    log.append(vec![record(tp, "good"), bad, record(tp, "good"), record(tp, "{worse")]).await.unwrap();
+    let (stage, _) = Scripted::new(SEEDS, |origin, seed, actions| match text(seed).as_str() {
+        "good" => actions.completes.push(*origin),
+        broken => actions.rejects.push((*origin, format!("not JSON: {broken}"))),
     });
     log.hold_appends(true);
     let play = play(stage, &log, config());
     let dead = at(topic::DEAD_LETTERS, 3);
     until("the dead letters", || async { log.records(dead).len() == 2 }).await;
     a_while().await;
-    assert_eq!(committed(&log, place).await, Some(1), "not complete before it is acknowledged");
+    assert_eq!(committed(&log, tp).await, Some(1), "not complete before it is acknowledged");
     log.hold_appends(false);
-    until_committed(&log, place, 4).await;
+    until_committed(&log, tp, 4).await;
     let letters = log.records(dead);
     assert_eq!((text(&letters[0]), text(&letters[1])), ("{broken".to_owned(), "{worse".to_owned()));
     assert_eq!(letters[0].key.as_deref(), Some(b"key".as_slice()));
@@ -165,7 +163,7 @@ async fn a_full_budget_pauses_reading_and_parked_records_do_not_count() {
     until_committed(&log, at(topic::SEEDS, 0), received.len() as u64).await;
     running.kill().await;
 
-    let (stage, seen) = Scripted::new(SEEDS, |origin, _, told| told.parked.push(*origin));
+    let (stage, seen) = Scripted::new(SEEDS, |origin, _, actions| actions.parked.push(*origin));
     let running = play(stage, &log, config);
     until_seen(&seen, "all of them", |seen| seen.received.len() + received.len() == 5000).await;
     assert_eq!(committed(&log, at(topic::SEEDS, 0)).await, Some(received.len() as u64), "parked is not complete");
@@ -210,9 +208,9 @@ async fn what_is_to_be_written_and_is_not_durable_counts_and_pauses_reading() {
     fill(&log, at(topic::SEEDS, 0), "seed", 5000).await;
     let limits = Limits { records: 1_000_000, bytes: 1 << 20, low_water_percent: 50 };
     let large = "x".repeat(2048);
-    let (stage, seen) = Scripted::new(SEEDS, move |origin, _, told| {
-        told.parked.push(*origin);
-        told.produce(vec![record(at(topic::DISCOVERED, 0), &large)], vec![*origin]);
+    let (stage, seen) = Scripted::new(SEEDS, move |origin, _, actions| {
+        actions.parked.push(*origin);
+        actions.produce(vec![record(at(topic::DISCOVERED, 0), &large)], vec![*origin]);
     });
     log.hold_appends(true);
     let play = play(stage, &log, RunnerConfig { limits, ..config() });

@@ -14,13 +14,13 @@ use std::{
 
 use bytes::Bytes;
 use orbweaver_log::{
-    Cleanup, Delivered, Log, Record, TopicPartition, TopicSpec,
+    Cleanup, ConsumerRecord, Log, Record, TopicPartition, TopicSpec,
     kafka::{KafkaConfig, KafkaLog, topics},
 };
 use orbweaver_messages::{Millis, Topic, topic};
 use orbweaver_stage::{
-    Actions, NoEffects, NoJobs, Opening, Origin, Runner, RunnerConfig, Stage,
-    completion::{Declared, Reading},
+    Actions, NoEffects, NoJobs, Origin, PartitionContext, Runner, RunnerConfig, Stage, StageError,
+    completion::{GroupTopic, OffsetSnapshot},
     metrics::Metrics,
 };
 use tokio::{task::JoinHandle, time::Instant};
@@ -50,17 +50,23 @@ impl Stage for Copy {
         &TOPICS
     }
 
-    fn claims(&self) -> &'static [Topic] {
+    fn claimed_topics(&self) -> &'static [Topic] {
         &[topic::SITES]
     }
 
-    fn receive(&mut self, batch: Vec<(Origin, Delivered)>, _: Millis, actions: &mut Actions<Infallible, Infallible>) {
+    fn receive(
+        &mut self,
+        batch: Vec<(Origin, ConsumerRecord)>,
+        _: Millis,
+        actions: &mut Actions<Infallible, Infallible>,
+    ) -> Result<(), StageError> {
         for (origin, record) in batch {
-            let place = TopicPartition::new(topic::DOCUMENTS, record.place.partition);
-            let value = Some(Bytes::from(format!("{} {}", record.place, record.offset)));
-            let copy = Record { place, key: None, value, headers: vec![], timestamp_ms: 1 };
+            let tp = TopicPartition::new(topic::DOCUMENTS, record.tp.partition);
+            let value = Some(Bytes::from(format!("{} {}", record.tp, record.offset)));
+            let copy = Record { tp, key: None, value, headers: vec![], timestamp_ms: 1 };
             actions.produce(vec![copy], vec![origin]);
         }
+        Ok(())
     }
 
     fn due(&self, _: Millis) -> usize {
@@ -84,9 +90,9 @@ async fn run(config: &KafkaConfig, shutdown: &CancellationToken) -> JoinHandle<(
 
 async fn feed(log: &KafkaLog, rounds: usize) {
     for _ in 0..rounds {
-        let places = TOPICS.into_iter().flat_map(all).flat_map(|place| [place; AT_ONCE]);
-        let record = |place| Record { place, key: None, value: Some(Bytes::new()), headers: vec![], timestamp_ms: 1 };
-        log.append(places.map(record).collect()).await.unwrap();
+        let tps = TOPICS.into_iter().flat_map(all).flat_map(|tp| [tp; AT_ONCE]);
+        let record = |tp| Record { tp, key: None, value: Some(Bytes::new()), headers: vec![], timestamp_ms: 1 };
+        log.append(tps.map(record).collect()).await.unwrap();
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
@@ -115,16 +121,29 @@ impl Stage for Settings {
         &[topic::CONTROL]
     }
 
-    fn follow(&mut self, _: &Delivered, _: Millis, _: &mut Actions<Infallible, Infallible>) {
+    fn receive_tailed(
+        &mut self,
+        _: &ConsumerRecord,
+        _: Millis,
+        _: &mut Actions<Infallible, Infallible>,
+    ) -> Result<(), StageError> {
         self.followed.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 
-    fn open(&mut self, _: Opening, _: Millis) {
+    fn open(&mut self, _: PartitionContext, _: Millis) {
         assert_eq!(self.followed.load(Ordering::Relaxed), 1024, "all settings, before the first partition opens");
         self.opened.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn receive(&mut self, _: Vec<(Origin, Delivered)>, _: Millis, _: &mut Actions<Infallible, Infallible>) {}
+    fn receive(
+        &mut self,
+        _: Vec<(Origin, ConsumerRecord)>,
+        _: Millis,
+        _: &mut Actions<Infallible, Infallible>,
+    ) -> Result<(), StageError> {
+        Ok(())
+    }
 
     fn due(&self, _: Millis) -> usize {
         0
@@ -143,10 +162,9 @@ async fn sixty_four_partitions_open_behind_a_thousand_partitions_of_settings() {
     let test = tokio::spawn({
         let log = log.clone();
         async move {
-            let place = |partition| TopicPartition::new(topic::CONTROL, partition);
-            let record =
-                |place| Record { place, key: None, value: Some(Bytes::new()), headers: vec![], timestamp_ms: 1 };
-            log.append((0..1024).map(place).map(record).collect()).await.unwrap();
+            let tp = |partition| TopicPartition::new(topic::CONTROL, partition);
+            let record = |tp| Record { tp, key: None, value: Some(Bytes::new()), headers: vec![], timestamp_ms: 1 };
+            log.append((0..1024).map(tp).map(record).collect()).await.unwrap();
             let (stage, shutdown) = (Settings::default(), CancellationToken::new());
             let metrics = Metrics::register(&prometheus::Registry::new()).unwrap();
             let opened = stage.opened.clone();
@@ -157,7 +175,7 @@ async fn sixty_four_partitions_open_behind_a_thousand_partitions_of_settings() {
                 assert!(begun.elapsed() < PATIENCE && !running.is_finished(), "{opened:?} are open");
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
-            println!("64 partitions, 1,024 of settings: open {:?} after the begin", begun.elapsed());
+            println!("64 partitions, 1,024 of settings: open {:?} after the start", begun.elapsed());
             shutdown.cancel();
             running.await.unwrap().unwrap();
         }
@@ -183,9 +201,9 @@ async fn opened(log: &KafkaLog, times: u64) {
 /// Returns the number of copies of each record.
 async fn copies(log: &KafkaLog) -> BTreeMap<String, usize> {
     let mut copies = BTreeMap::new();
-    for place in all(topic::DOCUMENTS) {
-        let end = log.bounds(place).await.unwrap().end;
-        let mut reader = log.reader(place, 0).await.unwrap();
+    for tp in all(topic::DOCUMENTS) {
+        let end = log.bounds(tp).await.unwrap().end;
+        let mut reader = log.reader(tp, 0).await.unwrap();
         while reader.position() < end {
             for record in reader.read(PATIENCE).await.unwrap() {
                 *copies.entry(String::from_utf8(record.value.unwrap().to_vec()).unwrap()).or_default() += 1;
@@ -196,14 +214,14 @@ async fn copies(log: &KafkaLog) -> BTreeMap<String, usize> {
 }
 
 async fn await_completion(log: &KafkaLog) {
-    let declared: Vec<_> = TOPICS.iter().map(|topic| Declared { group: "copy".to_owned(), topic: *topic }).collect();
+    let declared: Vec<_> = TOPICS.iter().map(|topic| GroupTopic { group: "copy".to_owned(), topic: *topic }).collect();
     let deadline = Instant::now() + PATIENCE;
-    let mut first = Reading::take(log, &declared).await.unwrap();
+    let mut first = OffsetSnapshot::take(log, &declared).await.unwrap();
     loop {
         assert!(Instant::now() < deadline, "never complete: {first:?}");
         tokio::time::sleep(Duration::from_millis(200)).await;
-        let second = Reading::take(log, &declared).await.unwrap();
-        if second.proves_completion_after(&first) {
+        let second = OffsetSnapshot::take(log, &declared).await.unwrap();
+        if second.confirms_completion(&first) {
             return;
         }
         first = second;
@@ -243,10 +261,10 @@ async fn every_record_is_completed_while_partitions_move_between_two_runners() {
             passed("the first has left");
 
             for topic in TOPICS {
-                for (place, commit) in all(topic).into_iter().zip(log.committed("copy", &all(topic)).await.unwrap()) {
-                    let end = log.bounds(place).await.unwrap().end;
+                for (tp, commit) in all(topic).into_iter().zip(log.committed("copy", &all(topic)).await.unwrap()) {
+                    let end = log.bounds(tp).await.unwrap().end;
                     let records = RECORDS as u64;
-                    assert_eq!((end, commit.map(|commit| commit.offset)), (records, Some(records)), "{place}");
+                    assert_eq!((end, commit.map(|commit| commit.offset)), (records, Some(records)), "{tp}");
                 }
             }
             let copies = copies(&log).await;

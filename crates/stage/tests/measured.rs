@@ -10,7 +10,7 @@ use orbweaver_log::MemoryLog;
 use orbweaver_messages::topic;
 use orbweaver_stage::{
     Runner,
-    metrics::{BUDGET_USED_RATIO, COMMIT_STANDSTILL_SECONDS, LAG_RECORDS, Metrics, PARTITION_EVENTS, RESTORE_SECONDS},
+    metrics::{BUDGET_USED_RATIO, COMMIT_STALLED_SECONDS, LAG_RECORDS, Metrics, PARTITION_EVENTS, RESTORE_SECONDS},
 };
 use play::*;
 use prometheus::Registry;
@@ -34,10 +34,10 @@ fn value(registry: &Registry, name: &str) -> f64 {
 async fn after_a_minute(parked: bool) -> Registry {
     let (log, registry) = (MemoryLog::new(&specs()), Registry::new());
     fill(&log, at(topic::SEEDS, 0), "seed", 100).await;
-    let (stage, seen) = Scripted::new(SEEDS, move |origin, _, told| match origin.offset {
-        40 if parked => told.parked.push(*origin),
+    let (stage, seen) = Scripted::new(SEEDS, move |origin, _, actions| match origin.offset {
+        40 if parked => actions.parked.push(*origin),
         40 => {}
-        _ => told.completes.push(*origin),
+        _ => actions.completes.push(*origin),
     });
     let (worker, perform) = (Outside(seen.clone()), Outside(seen));
     let metrics = Metrics::register(&registry).unwrap();
@@ -55,23 +55,23 @@ async fn after_a_minute(parked: bool) -> Registry {
 #[tokio::test(start_paused = true)]
 async fn a_record_that_stays_in_work_shows_as_a_standing_commit_point_although_all_others_complete() {
     let registry = after_a_minute(false).await;
-    let standstill = value(&registry, COMMIT_STANDSTILL_SECONDS);
-    assert!((55.0..75.0).contains(&standstill), "{standstill}");
+    let stalled = value(&registry, COMMIT_STALLED_SECONDS);
+    assert!((55.0..75.0).contains(&stalled), "{stalled}");
     assert!(value(&registry, BUDGET_USED_RATIO) > 0.0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_parked_record_holds_the_commit_point_rightly() {
-    assert!(value(&after_a_minute(true).await, COMMIT_STANDSTILL_SECONDS).abs() < f64::EPSILON);
+    assert!(value(&after_a_minute(true).await, COMMIT_STALLED_SECONDS).abs() < f64::EPSILON);
 }
 
 #[tokio::test(start_paused = true)]
 async fn lag_restores_and_moves_of_partitions_are_counted() {
     let (log, registry) = (MemoryLog::new(&specs()), Registry::new());
     fill(&log, at(topic::SEEDS, 0), "seed", 100).await;
-    let (stage, seen) = Scripted::new(SEEDS, |origin, _, told| {
+    let (stage, seen) = Scripted::new(SEEDS, |origin, _, actions| {
         if origin.offset != 40 {
-            told.completes.push(*origin);
+            actions.completes.push(*origin);
         }
     });
     let (worker, perform) = (Outside(seen.clone()), Outside(seen));

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use orbweaver_log::{LogError, MemoryLog, memory::Fate};
+use orbweaver_log::{LogError, MemoryLog, memory::ScriptedResult};
 use orbweaver_messages::{DeadLetter, topic};
 use orbweaver_stage::{DEAD_LETTER_HEADER, RestoreFrom, RestoreSpec, RunnerConfig, Trials};
 use play::*;
@@ -21,7 +21,7 @@ const RECORDS: usize = 6;
 /// Returns a stage that completes each record at once, restores and tails `crawl.sites` of its partitions, and panics
 /// at `poison`.
 fn stage(poison: &[String]) -> (Scripted, Arc<std::sync::Mutex<Seen>>) {
-    let (mut stage, seen) = Scripted::new(SEEDS, |origin, _, told| told.completes.push(*origin));
+    let (mut stage, seen) = Scripted::new(SEEDS, |origin, _, actions| actions.completes.push(*origin));
     let spec = RestoreSpec { topic: topic::SITES, from: RestoreFrom::Start, follow: true };
     (stage.restores, stage.poison) = (vec![spec], poison.to_vec());
     (stage, seen)
@@ -75,17 +75,17 @@ async fn a_restored_record_that_panics_its_reader_is_dead_lettered_after_three_c
 #[tokio::test(start_paused = true)]
 async fn a_condemned_record_is_sent_to_the_dead_letters_once_however_often_its_commit_is_refused() {
     let log = MemoryLog::new(&specs());
-    let place = at(topic::SEEDS, 2);
+    let tp = at(topic::SEEDS, 2);
     fill(&log, at(topic::SITES, 2), "site", 4).await;
     let poison = ["site1".to_owned()];
     for _ in 0..2 {
         play(stage(&poison).0, &log, config()).ended().await.unwrap_err();
     }
-    (0..20).for_each(|_| log.script_commit(Fate::Fail { after: 0, error: LogError::NotAssigned(place) }));
+    (0..20).for_each(|_| log.script_commit(ScriptedResult::Fail { after: 0, error: LogError::NotAssigned(tp) }));
     let mut lives = 0;
-    while !metadata(&log, place).await.contains("\"crashes\":3") {
+    while !metadata(&log, tp).await.contains("\"crashes\":3") {
         lives += 1;
-        assert!(lives <= 21, "{}", metadata(&log, place).await);
+        assert!(lives <= 21, "{}", metadata(&log, tp).await);
         play(stage(&poison).0, &log, config()).ended().await.unwrap_err();
     }
     assert!(lives > 1);
@@ -139,8 +139,8 @@ async fn a_tailed_record_that_panics_its_reader_waits_for_a_partition_under_whic
 #[tokio::test(start_paused = true)]
 async fn a_condemned_record_is_remembered_until_the_commit_point_has_passed_it() {
     let log = MemoryLog::new(&specs());
-    let place = at(topic::FRONTIER, 2);
-    fill(&log, place, "url", 4).await;
+    let tp = at(topic::FRONTIER, 2);
+    fill(&log, tp, "url", 4).await;
     let start = || {
         let (mut stage, seen) = Scripted::new(&[topic::FRONTIER], |_, _, _| {});
         stage.restores = vec![RestoreSpec { topic: topic::FRONTIER, from: RestoreFrom::CommitPoint, follow: false }];
@@ -154,8 +154,8 @@ async fn a_condemned_record_is_remembered_until_the_commit_point_has_passed_it()
         let (running, seen) = start();
         until_seen(&seen, "the openings", |seen| seen.opened.len() == 4).await;
         running.end().await.unwrap();
-        let kept = metadata(&log, place).await;
-        assert_eq!((committed(&log, place).await, kept.contains("crashers")), (Some(4), is_read), "{kept}");
+        let kept = metadata(&log, tp).await;
+        assert_eq!((committed(&log, tp).await, kept.contains("crashers")), (Some(4), is_read), "{kept}");
     }
     assert_eq!(condemned(&log), ["url1"]);
 }
@@ -177,7 +177,7 @@ async fn a_slow_record_whose_process_is_killed_nine_times_is_processed_in_the_en
         assert_eq!(seen.lock().unwrap().received.len(), 1);
         running.kill().await;
     }
-    let (stage, _) = Scripted::new(SEEDS, |origin, _, told| told.completes.push(*origin));
+    let (stage, _) = Scripted::new(SEEDS, |origin, _, actions| actions.completes.push(*origin));
     let running = play(stage, &log, config());
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert_eq!(committed(&log, at(topic::SEEDS, 0)).await, Some(1));
@@ -232,7 +232,7 @@ async fn a_suspect_that_is_handed_over_before_it_is_tried_keeps_what_counts_agai
         assert!(kept.starts_with(r#"{"trying":0,"deaths":2,"untried":true"#), "{kept}");
     }
     // Completed, it is no suspect any more.
-    let (stage, _) = Scripted::new(SEEDS, |origin, _, told| told.completes.push(*origin));
+    let (stage, _) = Scripted::new(SEEDS, |origin, _, actions| actions.completes.push(*origin));
     let running = play(stage, &log, config());
     until_committed(&log, at(topic::SEEDS, 0), 1).await;
     running.end().await.unwrap();
@@ -263,7 +263,7 @@ async fn stages_of_one_process_try_one_record_at_a_time_between_them() {
         first.0.kill().await;
         second.0.kill().await;
     }
-    assert!(tried.iter().all(|lives| *lives >= 3), "both have their turns: {tried:?}");
+    assert!(tried.iter().all(|lives| *lives >= 3), "both are tried: {tried:?}");
     // When its record completes, the other stage tries its own.
     let trials = Trials::default();
     let (first, second) = (start("first", &trials), start("second", &trials));

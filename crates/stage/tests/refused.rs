@@ -6,7 +6,7 @@ mod play;
 
 use std::{sync::Arc, time::Duration};
 
-use orbweaver_log::{Delivered, Log, MemoryLog, Record};
+use orbweaver_log::{ConsumerRecord, Log, MemoryLog, Record};
 use orbweaver_messages::{DeadLetter, topic};
 use orbweaver_stage::{DEAD_LETTER_CUT_HEADER, DEAD_LETTER_HEADER, Plan, Step};
 use play::{watched::Watched, *};
@@ -22,11 +22,11 @@ fn log() -> MemoryLog {
 }
 
 fn too_large(text: &str) -> Record {
-    let place = at(topic::DISCOVERED, 0);
-    Record { value: Some(vec![7; LIMIT + 1].into()), ..record(place, text) }
+    let tp = at(topic::DISCOVERED, 0);
+    Record { value: Some(vec![7; LIMIT + 1].into()), ..record(tp, text) }
 }
 
-fn letter(record: &Delivered) -> DeadLetter {
+fn letter(record: &ConsumerRecord) -> DeadLetter {
     serde_json::from_slice(record.header(DEAD_LETTER_HEADER).unwrap()).unwrap()
 }
 
@@ -34,13 +34,13 @@ fn letter(record: &Delivered) -> DeadLetter {
 async fn a_plan_ends_with_its_refused_record_and_its_neighbours_go_on() {
     let log = log();
     fill(&log, at(topic::SEEDS, 0), "seed", 3).await;
-    let (stage, seen) = Scripted::new(SEEDS, |origin, seed, told| {
+    let (stage, seen) = Scripted::new(SEEDS, |origin, seed, actions| {
         let first = if text(seed) == "seed1" { too_large("first") } else { record(at(topic::DISCOVERED, 0), "first") };
         let steps = vec![
             Step::Produce(vec![record(at(topic::FRONTIER, 0), &text(seed)), first]),
             Step::Perform(vec![text(seed)]),
         ];
-        told.plans.push(Plan { steps, completes: vec![*origin], token: Some(origin.offset) });
+        actions.plans.push(Plan { steps, completes: vec![*origin], token: Some(origin.offset) });
     });
     let play = play(stage, &log, config());
     until_committed(&log, at(topic::SEEDS, 0), 3).await;
@@ -59,9 +59,9 @@ async fn a_plan_ends_with_its_refused_record_and_its_neighbours_go_on() {
 async fn a_refused_record_without_an_origin_ends_nothing_and_its_plan_hears_of_it() {
     let log = log();
     fill(&log, at(topic::SEEDS, 0), "seed", 2).await;
-    let (stage, seen) = Scripted::new(SEEDS, |origin, _, told| {
-        told.completes.push(*origin);
-        told.plans.push(Plan {
+    let (stage, seen) = Scripted::new(SEEDS, |origin, _, actions| {
+        actions.completes.push(*origin);
+        actions.plans.push(Plan {
             steps: vec![Step::Produce(vec![too_large("alone")])],
             completes: vec![],
             token: Some(9),
@@ -78,17 +78,18 @@ async fn a_refused_record_without_an_origin_ends_nothing_and_its_plan_hears_of_i
 async fn a_dead_letter_that_would_be_too_large_goes_without_a_part_and_says_so() {
     const ROOM: usize = orbweaver_log::DEAD_LETTER_ROOM;
     let log = log();
-    let place = at(topic::SEEDS, 0);
+    let tp = at(topic::SEEDS, 0);
     // The existing records were accepted under a higher limit.
     let large = log.clone().with_record_limit(10 * ROOM);
-    let mut headers = record(place, "headers");
+    let mut headers = record(tp, "headers");
     headers.headers = vec![("huge", vec![7; LIMIT + ROOM].into())];
-    let value = Record { value: Some(vec![7; LIMIT + ROOM].into()), ..record(place, "") };
-    large.append(vec![value, headers, record(place, "small")]).await.unwrap();
+    let value = Record { value: Some(vec![7; LIMIT + ROOM].into()), ..record(tp, "") };
+    large.append(vec![value, headers, record(tp, "small")]).await.unwrap();
     let log = large.with_record_limit(LIMIT);
-    let (stage, _) = Scripted::new(SEEDS, |origin, _, told| told.rejects.push((*origin, "bad\u{1}".repeat(100_000))));
+    let (stage, _) =
+        Scripted::new(SEEDS, |origin, _, actions| actions.rejects.push((*origin, "bad\u{1}".repeat(100_000))));
     let play = play(stage, &log, config());
-    until_committed(&log, place, 3).await;
+    until_committed(&log, tp, 3).await;
     let mut letters = log.records(at(topic::DEAD_LETTERS, 0));
     letters.sort_by_key(|record| letter(record).offset);
     let shapes: Vec<_> = letters
@@ -103,14 +104,14 @@ async fn a_dead_letter_that_would_be_too_large_goes_without_a_part_and_says_so()
 #[tokio::test(start_paused = true)]
 async fn a_rejected_record_waits_for_a_log_that_is_unavailable_for_minutes() {
     let log = log();
-    let place = at(topic::SEEDS, 0);
-    fill(&log, place, "seed", 1).await;
+    let tp = at(topic::SEEDS, 0);
+    fill(&log, tp, "seed", 1).await;
     let until = Instant::now() + Duration::from_secs(120);
-    let (stage, _) = Scripted::new(SEEDS, |origin, _, told| told.rejects.push((*origin, "bad".to_owned())));
+    let (stage, _) = Scripted::new(SEEDS, |origin, _, actions| actions.rejects.push((*origin, "bad".to_owned())));
     let away = Watched { away_until: until, ..Watched::new(&log) };
     let play = Play::of(runner(stage, Arc::new(away), config()));
     tokio::time::sleep_until(until).await;
-    until_committed(&log, place, 1).await;
+    until_committed(&log, tp, 1).await;
     let letters = log.records(at(topic::DEAD_LETTERS, 0));
     assert_eq!((letters.len(), letter(&letters[0]).reason.as_str()), (1, "bad"));
     play.end().await.unwrap();
@@ -144,12 +145,12 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let log = log();
-            let place = at(topic::SEEDS, 0);
+            let tp = at(topic::SEEDS, 0);
             let seeds: usize = plans.iter().map(|(_, seeds)| seeds).sum();
-            fill(&log, place, "", seeds).await;
+            fill(&log, tp, "", seeds).await;
             let (mut next, mut held) = (plans.clone().into_iter().enumerate(), vec![]);
             let mut current = next.next();
-            let (stage, seen) = Scripted::new(SEEDS, move |origin, _, told| {
+            let (stage, seen) = Scripted::new(SEEDS, move |origin, _, actions| {
                 held.push(*origin);
                 let Some((number, (steps, seeds))) = current.clone() else { return };
                 if held.len() < seeds {
@@ -163,11 +164,11 @@ proptest! {
                     }).collect()),
                 });
                 let (steps, completes) = (steps.collect(), std::mem::take(&mut held));
-                told.plans.push(Plan { steps, completes, token: Some(number as u64) });
+                actions.plans.push(Plan { steps, completes, token: Some(number as u64) });
                 current = next.next();
             });
             let play = play(stage, &log, config());
-            until_committed(&log, place, seeds as u64).await;
+            until_committed(&log, tp, seeds as u64).await;
             play.end().await.unwrap();
 
             let mut first = 0;
@@ -202,9 +203,9 @@ proptest! {
             assert_eq!(offsets, rejected);
             let mut seen = std::mem::take(&mut *seen.lock().unwrap());
             seen.refused.sort_unstable();
-            let mut heard: Vec<u64> = seen.settled.iter().map(|(token, _)| *token).collect();
-            heard.sort_unstable();
-            assert_eq!((seen.refused, heard), (refused, settled));
+            let mut durable: Vec<u64> = seen.settled.iter().map(|(token, _)| *token).collect();
+            durable.sort_unstable();
+            assert_eq!((seen.refused, durable), (refused, settled));
             assert_eq!(sorted(seen.performed), sorted(performed));
             let texts = log.records(at(topic::DISCOVERED, 0)).iter().map(text).collect();
             assert_eq!(sorted(texts), sorted(produced));

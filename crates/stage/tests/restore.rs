@@ -9,9 +9,11 @@ use std::{
     time::Duration,
 };
 
-use orbweaver_log::{Log, LogError, MemoryLog, memory::Fate};
+use orbweaver_log::{Log, LogError, MemoryLog, memory::ScriptedResult};
 use orbweaver_messages::{DeadLetter, Topic, topic};
-use orbweaver_stage::{DEAD_LETTER_HEADER, Position, RestoreFrom, RestoreSpec, RunnerConfig, ScriptedClock, is_claim};
+use orbweaver_stage::{
+    DEAD_LETTER_HEADER, IndexCheckpoint, RestoreFrom, RestoreSpec, RunnerConfig, ScriptedClock, is_claim,
+};
 use play::{watched::Watched, *};
 
 const SEEDS: &[Topic] = &[topic::SEEDS];
@@ -25,8 +27,8 @@ fn from(topic: Topic, from: RestoreFrom) -> RestoreSpec {
 #[tokio::test(start_paused = true)]
 async fn after_a_restore_reading_goes_on_at_the_claim_while_the_commit_stays_at_the_lowest_incomplete() {
     let log = MemoryLog::new(&specs());
-    let place = at(topic::FRONTIER, 1);
-    fill(&log, place, "url", 100).await;
+    let tp = at(topic::FRONTIER, 1);
+    fill(&log, tp, "url", 100).await;
     let open = |incomplete: Vec<(Topic, u64)>| {
         let (mut stage, seen) = Scripted::new(FRONTIER, |_, _, _| {});
         stage.claims = FRONTIER;
@@ -39,28 +41,28 @@ async fn after_a_restore_reading_goes_on_at_the_claim_while_the_commit_stays_at_
         fill(&log, at(topic::FRONTIER, partition), "url", 100).await;
     }
     let (running, seen) = open(vec![(topic::FRONTIER, 40), (topic::FRONTIER, 70)]);
-    until_committed(&log, place, 40).await;
-    assert!(is_claim(&log.records(place)[100]), "the claim lies behind what was restored");
-    fill(&log, place, "new", 2).await;
+    until_committed(&log, tp, 40).await;
+    assert!(is_claim(&log.records(tp)[100]), "the claim follows the restored records");
+    fill(&log, tp, "new", 2).await;
     until_seen(&seen, "the new ones", |seen| seen.received.len() == 2).await;
     {
         let seen = seen.lock().unwrap();
         assert_eq!(seen.restored.len(), 4 * 100);
-        assert!(seen.opened.iter().all(|opening| opening.claim == 100 && opening.partitions == 4));
+        assert!(seen.opened.iter().all(|opening| opening.owner_epoch == 100 && opening.partitions == 4));
         assert_eq!(seen.received[0].1, "new0", "no record is handed out twice, and no claim at all");
     }
     running.kill().await;
 
     // The next owner's claim comes after them; it restores from the commit point, and can complete the rest.
     let (running, seen) = open(vec![(topic::FRONTIER, 70)]);
-    until_committed(&log, place, 70).await;
+    until_committed(&log, tp, 70).await;
     let opening = *seen.lock().unwrap().opened.iter().find(|opening| opening.partition == 1).unwrap();
-    assert_eq!(opening.claim, 103);
+    assert_eq!(opening.owner_epoch, 103);
     let restored = seen.lock().unwrap().restored.clone();
     assert_eq!(restored.len(), 4 * 60 + 2, "from the commit point on, without claims");
-    let left = orbweaver_stage::Origin { place, offset: 70, epoch: opening.assignment };
+    let left = orbweaver_stage::Origin { tp, offset: 70, assignment_epoch: opening.assignment_epoch };
     seen.lock().unwrap().release.push_back(left);
-    until_committed(&log, place, 104).await;
+    until_committed(&log, tp, 104).await;
     running.end().await.unwrap();
 }
 
@@ -93,10 +95,10 @@ async fn a_restore_begins_behind_the_record_at_which_an_index_stands_if_that_is_
     for partition in 0..4 {
         fill(&log, at(topic::FRONTIER, partition), "url", 10).await;
     }
-    let position = |change: fn(&mut Position)| {
-        let mut position = Position::of(&log.records(at(topic::FRONTIER, 1))[6]);
+    let position = |change: fn(&mut IndexCheckpoint)| {
+        let mut position = IndexCheckpoint::of(&log.records(at(topic::FRONTIER, 1))[6]);
         change(&mut position);
-        RestoreFrom::Proven { position, within: None }
+        RestoreFrom::FromCheckpoint { position, within: None }
     };
     let cases: [(RestoreFrom, usize, usize); 4] = [
         (position(|_| {}), 3, 0),
@@ -140,18 +142,18 @@ async fn a_restore_back_in_time_begins_with_the_first_record_that_is_young_enoug
 async fn looked_back(back: Option<u64>) -> Vec<String> {
     let log = MemoryLog::new(&specs());
     fill(&log, at(topic::CONTROL, 0), "setting", 1).await;
-    let place = at(topic::OUTCOMES, 0);
+    let tp = at(topic::OUTCOMES, 0);
     let now = 1_700_000_000_000;
-    let mut records: Vec<_> = (0..4).map(|number| record(place, &format!("outcome{number}"))).collect();
+    let mut records: Vec<_> = (0..4).map(|number| record(tp, &format!("outcome{number}"))).collect();
     for (record, age_ms) in records.iter_mut().zip([90_000, 61_000, 59_000, 1000]) {
         record.timestamp_ms = now - age_ms;
     }
     log.append(records).await.unwrap();
-    log.delete_below(place, 1).await.unwrap();
+    log.delete_below(tp, 1).await.unwrap();
     let (mut stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
     seen.lock().unwrap().back = back;
     stage.tails = CONTROL;
-    stage.restores = vec![from(topic::OUTCOMES, RestoreFrom::Back(Duration::from_secs(60)))];
+    stage.restores = vec![from(topic::OUTCOMES, RestoreFrom::LookBack(Duration::from_secs(60)))];
     let clock = Arc::new(ScriptedClock::at(now));
     let running = Play::of(runner(stage, Arc::new(log), config()).with_clock(clock));
     until_seen(&seen, "the openings", |seen| seen.opened.len() == 4).await;
@@ -173,20 +175,20 @@ async fn a_stage_halts_when_the_log_no_longer_holds_what_it_has_to_read() {
 #[tokio::test(start_paused = true)]
 async fn a_commit_and_a_deletion_while_a_process_is_suspended_in_an_opening_do_not_halt_it() {
     let log = MemoryLog::new(&specs());
-    let place = at(topic::SEEDS, 2);
-    fill(&log, place, "seed", 10).await;
-    let (stage, _) = Scripted::new(SEEDS, |origin, _, told| told.completes.push(*origin));
+    let tp = at(topic::SEEDS, 2);
+    fill(&log, tp, "seed", 10).await;
+    let (stage, _) = Scripted::new(SEEDS, |origin, _, actions| actions.completes.push(*origin));
     let before = play(stage, &log, config());
-    until_committed(&log, place, 10).await;
+    until_committed(&log, tp, 10).await;
     before.end().await.unwrap();
-    log.delete_below(place, 10).await.unwrap();
+    log.delete_below(tp, 10).await.unwrap();
     // Of each partition: answered before that commit, and suspended before the log start is read.
     let watched = Watched { old_answers: AtomicUsize::new(PARTITIONS as usize), ..Watched::new(&log) };
-    let (stage, seen) = Scripted::new(SEEDS, |origin, _, told| told.completes.push(*origin));
+    let (stage, seen) = Scripted::new(SEEDS, |origin, _, actions| actions.completes.push(*origin));
     let running = Play::of(runner(stage, Arc::new(watched), config()));
     until_seen(&seen, "the openings", |seen| seen.opened.len() == 4).await;
-    fill(&log, place, "more", 1).await;
-    until_committed(&log, place, 11).await;
+    fill(&log, tp, "more", 1).await;
+    until_committed(&log, tp, 11).await;
     assert_eq!(seen.lock().unwrap().received.len(), 1);
     running.end().await.unwrap();
 }
@@ -194,11 +196,11 @@ async fn a_commit_and_a_deletion_while_a_process_is_suspended_in_an_opening_do_n
 #[tokio::test(start_paused = true)]
 async fn a_record_that_kills_its_reader_ends_in_the_dead_letters_and_the_others_are_processed() {
     let log = MemoryLog::new(&specs());
-    let place = at(topic::SEEDS, 0);
-    fill(&log, place, "seed", 20).await;
+    let tp = at(topic::SEEDS, 0);
+    fill(&log, tp, "seed", 20).await;
     // A stage that panics at record 7 before anything of its batch has completed.
     let start = || {
-        let (mut stage, seen) = Scripted::new(SEEDS, |origin, _, told| told.completes.push(*origin));
+        let (mut stage, seen) = Scripted::new(SEEDS, |origin, _, actions| actions.completes.push(*origin));
         stage.poison = vec!["seed7".to_owned()];
         (play(stage, &log, config()), seen)
     };
@@ -206,24 +208,24 @@ async fn a_record_that_kills_its_reader_ends_in_the_dead_letters_and_the_others_
         let (running, seen) = start();
         assert_eq!(running.ended().await.unwrap_err().to_string(), "scripted panicked: poisoned by seed7");
         assert!(seen.lock().unwrap().received.len() > 7);
-        assert!(metadata(&log, place).await.contains(&format!("\"starts\":{starts}")));
-        assert_eq!(committed(&log, place).await, Some(0));
+        assert!(metadata(&log, tp).await.contains(&format!("\"starts\":{starts}")));
+        assert_eq!(committed(&log, tp).await, Some(0));
     }
     // One at a time now: the records before the poison record complete, and it is in flight alone.
     let (running, seen) = start();
     assert_eq!(running.ended().await.unwrap_err().to_string(), "scripted panicked: poisoned by seed7");
     assert_eq!(seen.lock().unwrap().received.len(), 8);
-    assert!(metadata(&log, place).await.contains("\"trying\":7"), "{}", metadata(&log, place).await);
-    assert_eq!(committed(&log, place).await, Some(7));
+    assert!(metadata(&log, tp).await.contains("\"trying\":7"), "{}", metadata(&log, tp).await);
+    assert_eq!(committed(&log, tp).await, Some(7));
 
     for crashes in 1..=2 {
         let (running, seen) = start();
         assert_eq!(running.ended().await.unwrap_err().to_string(), "scripted panicked: poisoned by seed7");
         assert_eq!(seen.lock().unwrap().received.len(), 1);
-        assert!(metadata(&log, place).await.contains(&format!("\"crashes\":{crashes},\"crashed\":true")));
+        assert!(metadata(&log, tp).await.contains(&format!("\"crashes\":{crashes},\"crashed\":true")));
     }
     let (running, seen) = start();
-    until_committed(&log, place, 20).await;
+    until_committed(&log, tp, 20).await;
     assert!(seen.lock().unwrap().received.iter().all(|(origin, _)| origin.offset > 7), "it is not given out again");
     let letters = log.records(at(topic::DEAD_LETTERS, 0));
     assert_eq!(letters.iter().map(text).collect::<Vec<_>>(), ["seed7"]);
@@ -233,14 +235,14 @@ async fn a_record_that_kills_its_reader_ends_in_the_dead_letters_and_the_others_
         (7, "the process ended while only this record was in flight: 3 crashes, 0 unexplained ends")
     );
     running.end().await.unwrap();
-    assert_eq!(metadata(&log, place).await, r#"{"stage":"at crawl.seeds/0"}"#, "an orderly end leaves no count");
+    assert_eq!(metadata(&log, tp).await, r#"{"stage":"at crawl.seeds/0"}"#, "an orderly end leaves no count");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_record_alone_is_not_handed_out_before_its_trial_is_committed() {
     let log = MemoryLog::new(&specs());
-    let place = at(topic::SEEDS, 0);
-    fill(&log, place, "seed", 3).await;
+    let tp = at(topic::SEEDS, 0);
+    fill(&log, tp, "seed", 3).await;
     for _ in 0..3 {
         let (stage, seen) = Scripted::new(SEEDS, |_, _, _| {});
         let running = play(stage, &log, config());
@@ -248,11 +250,13 @@ async fn a_record_alone_is_not_handed_out_before_its_trial_is_committed() {
         running.kill().await;
     }
     // The first commit of an opening counts the start, one for each of the four partitions; the next ones are refused.
-    (0..4).for_each(|_| log.script_commit(Fate::Pass));
-    (0..10).for_each(|_| log.script_commit(Fate::Fail { after: 0, error: LogError::Invalid("busy".to_owned()) }));
-    let (stage, seen) = Scripted::new(SEEDS, |origin, _, told| told.completes.push(*origin));
+    (0..4).for_each(|_| log.script_commit(ScriptedResult::Pass));
+    (0..10).for_each(|_| {
+        log.script_commit(ScriptedResult::Fail { after: 0, error: LogError::Invalid("busy".to_owned()) });
+    });
+    let (stage, seen) = Scripted::new(SEEDS, |origin, _, actions| actions.completes.push(*origin));
     let running = play(stage, &log, config());
-    until_committed(&log, place, 3).await;
+    until_committed(&log, tp, 3).await;
     assert_eq!(seen.lock().unwrap().received.len(), 3);
     running.end().await.unwrap();
 }

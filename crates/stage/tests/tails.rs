@@ -45,7 +45,7 @@ async fn no_partition_opens_before_a_lagging_leader_has_what_another_said_was_th
         stage.tails = CONTROL;
         let config = RunnerConfig { restore_patience: Duration::from_secs(60), ..config() };
         let running = Play::of(runner(stage, watched.clone(), config));
-        until_seen(&seen, "what is there", |seen| seen.followed.len() == 5).await;
+        until_seen(&seen, "the existing records", |seen| seen.followed.len() == 5).await;
         tokio::time::sleep(Duration::from_secs(30)).await;
         assert_eq!(seen.lock().unwrap().opened.len(), 0);
         if comes {
@@ -139,10 +139,10 @@ async fn a_tail_reaches_the_stage_while_a_large_restore_is_read() {
     let mut watched = Watched::new(&log);
     let (control, restoring) = (log.clone(), seen.clone());
     watched.hook = Arc::new(move |_| {
-        let place = at(topic::CONTROL, 0);
-        if restoring.lock().unwrap().restored.len() >= 10_000 && control.records(place).is_empty() {
+        let tp = at(topic::CONTROL, 0);
+        if restoring.lock().unwrap().restored.len() >= 10_000 && control.records(tp).is_empty() {
             // It takes effect at once.
-            drop(control.append(vec![record(place, "setting")]));
+            drop(control.append(vec![record(tp, "setting")]));
         }
     });
     let running = Play::of(runner(stage, Arc::new(watched), config()));

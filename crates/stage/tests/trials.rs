@@ -1,5 +1,5 @@
-//! A quarantined record is tried while nothing else is in flight in the process, and what is held back meanwhile comes
-//! after it.
+//! A quarantined record is tried while nothing else is in flight in the process, and records withheld in the meantime
+//! come after it.
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test that fails, fails the test")]
 
@@ -31,8 +31,8 @@ fn start(trials: &Trials, stage: Scripted, log: &MemoryLog, group: &str) -> Play
 
 /// Assigns partitions of the seeds to the member with this number, once it has joined.
 async fn assign(log: &MemoryLog, member: usize, partitions: &[Partition]) {
-    let places: Vec<_> = partitions.iter().map(|partition| at(topic::SEEDS, *partition)).collect();
-    until("the member", || async { log.assign(TRYING, member, &places).is_ok() }).await;
+    let tps: Vec<_> = partitions.iter().map(|partition| at(topic::SEEDS, *partition)).collect();
+    until("the member", || async { log.assign(TRYING, member, &tps).is_ok() }).await;
 }
 
 /// Appends a seed and kills three stages that process it: the next one tries it alone.
@@ -121,10 +121,10 @@ async fn a_record_that_waits_for_a_refresh_of_the_tails_has_it_during_its_trial(
     let (mut stage, seen) = slow(SEEDS);
     stage.tails = &[topic::CONTROL];
     let control = log.clone();
-    stage.react = Box::new(move |_, _, told| {
+    stage.react = Box::new(move |_, _, actions| {
         // It takes effect at once.
         drop(control.append(vec![record(at(topic::CONTROL, 1), "setting")]));
-        told.refreshes.push(7);
+        actions.refreshes.push(7);
     });
     let running = play(stage, &log, config());
     until_seen(&seen, "the refresh", |seen| seen.refreshed == [(7, 1)]).await;
@@ -137,8 +137,8 @@ async fn a_record_that_waits_for_a_refresh_of_the_tails_has_it_during_its_trial(
 async fn a_trial_waits_for_the_records_of_other_stages_which_take_no_new_ones_until_it_has_ended() {
     let log = MemoryLog::new(&specs());
     crash(&log, false).await;
-    let place = at(topic::DISCOVERED, 1);
-    fill(&log, place, "link", 1).await;
+    let tp = at(topic::DISCOVERED, 1);
+    fill(&log, tp, "link", 1).await;
     let trials = Trials::default();
     let (stage, busy) = slow(DISCOVERED);
     let sibling = start(&trials, stage, &log, "busy");
@@ -147,7 +147,7 @@ async fn a_trial_waits_for_the_records_of_other_stages_which_take_no_new_ones_un
     let running = start(&trials, stage, &log, TRYING);
     a_while().await;
     assert_eq!(received(&seen), 0, "the other stage has a record in flight");
-    fill(&log, place, "link", 1).await;
+    fill(&log, tp, "link", 1).await;
     a_while().await;
     assert_eq!(received(&busy), 1, "a trial is wanted");
     complete_first(&busy);
@@ -213,7 +213,7 @@ async fn a_stage_that_ends_during_its_trial_releases_the_others() {
 async fn a_panic_outside_of_the_loops_counts_against_the_record_that_is_tried() {
     let log = MemoryLog::new(&specs());
     crash(&log, false).await;
-    let place = at(topic::SEEDS, 0);
+    let tp = at(topic::SEEDS, 0);
     for crashes in 1..=3 {
         let trials = Trials::default();
         let (stage, seen) = slow(SEEDS);
@@ -222,12 +222,12 @@ async fn a_panic_outside_of_the_loops_counts_against_the_record_that_is_tried() 
         trials.report_panic();
         let error = running.ended().await.unwrap_err().to_string();
         assert_eq!(error, "scripted panicked: outside of its loop; the log has the panic");
-        let kept = metadata(&log, place).await;
+        let kept = metadata(&log, tp).await;
         assert!(kept.contains(r#""crashed":true"#) && !kept.contains("deaths"), "crash {crashes}: {kept}");
     }
     let (stage, seen) = slow(SEEDS);
     let running = play(stage, &log, config());
-    until_committed(&log, place, 1).await;
+    until_committed(&log, tp, 1).await;
     assert_eq!(received(&seen), 0);
     assert_eq!(log.records(at(topic::DEAD_LETTERS, 0)).len(), 1);
     running.end().await.unwrap();

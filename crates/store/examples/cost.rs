@@ -55,7 +55,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         since.elapsed().as_secs_f64() * each,
         (cpu() - before - making) * each
     );
-    println!("disk {} bytes a page, and journals", disk(dir.path()) / pages);
+    println!("disk {} bytes per page, and journals", disk(dir.path()) / pages);
 
     let (before, since) = (cpu(), Instant::now());
     let mut slowest = vec![];

@@ -35,7 +35,7 @@ impl MemoryStore {
     /// Makes the next `writes` writes fail with [`StoreError::Failed`], without any effect.
     pub fn fail_next(&self, writes: usize) {
         for _ in 0..writes {
-            self.fail_next_with(StoreError::Failed("the script says so".to_owned()));
+            self.fail_next_with(StoreError::Failed("scripted failure".to_owned()));
         }
     }
 

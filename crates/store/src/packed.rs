@@ -14,9 +14,6 @@ const COMPRESS_FROM: usize = 256;
 const MAX_LINKS_BYTES: usize = 64 << 20;
 
 /// Appends the packed links to `out`.
-///
-/// # Errors
-/// Returns an error if they are larger than any store accepts.
 pub(crate) fn pack_links(links: &[(String, bool)], mut out: Vec<u8>) -> Result<Vec<u8>, String> {
     // Per link: a length, mostly one or two bytes, the URL and a flag.
     let bytes = links.iter().map(|(url, _)| url.len() + 3).sum::<usize>();
@@ -38,9 +35,6 @@ pub(crate) fn pack_links(links: &[(String, bool)], mut out: Vec<u8>) -> Result<V
 }
 
 /// Unpacks links.
-///
-/// # Errors
-/// Returns an error if they are damaged.
 pub(crate) fn unpack_links(packed: &[u8]) -> Result<Vec<(String, bool)>, String> {
     match packed {
         [PLAIN, plain @ ..] => exact(plain),

@@ -130,7 +130,7 @@ async fn of_two_rows_of_one_time_one_wins_as_a_whole_whatever_the_order() {
             let there = store.page(fingerprint(number)).await.unwrap().unwrap();
             assert_eq!(store.history(fingerprint(number), 2).await.unwrap(), [contract::event(&there)]);
             let place = both.iter().position(|row| *row == there);
-            won.push(place.unwrap_or_else(|| panic!("a row that nobody wrote: {there:?}")));
+            won.push(place.unwrap_or_else(|| panic!("a row without a writer: {there:?}")));
         }
         winners.push(won);
         for table in ["pages", "fetches"] {
@@ -303,7 +303,7 @@ async fn a_server_that_is_killed_keeps_what_it_acknowledged_and_the_writer_goes_
             on_thread(&stack, |stack| stack.start("cql")).await;
             let ready = Instant::now();
             within("the first write after the restart", || acknowledged() > at_kill + 64).await;
-            println!("away {away} s and the start: writes go on {:?} after the server is ready", ready.elapsed());
+            println!("unavailable for {away} s: writes resume {:?} after the server is ready", ready.elapsed());
             within("the store to say that it answers", || store.failing_for().is_none()).await;
         }
         stop.store(1, Ordering::Relaxed);
@@ -330,7 +330,7 @@ async fn on_thread(
 async fn within(what: &str, reached: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(120);
     while !reached() {
-        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        assert!(Instant::now() < deadline, "{what}: not within the deadline");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

@@ -81,7 +81,7 @@ fn a_full_disk_is_a_clear_error_and_the_store_goes_on_when_there_is_room() {
     let dir = tempfile::tempdir().unwrap();
     let output = child("writes_until_the_disk_is_full_and_then_on", dir.path()).wait_with_output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && text.contains("went on"), "{text}");
+    assert!(output.status.success() && text.contains("resumed"), "{text}");
 }
 
 /// Child of the test above. A limit on the file size of this process simulates a full disk.
@@ -115,5 +115,5 @@ async fn writes_until_the_disk_is_full_and_then_on() {
         assert!(store.page(fingerprint(number)).await.unwrap().is_some(), "page {number} of {acknowledged}");
         assert!(store.links(fingerprint(number)).await.unwrap().is_some(), "links {number} of {acknowledged}");
     }
-    println!("went on");
+    println!("resumed");
 }

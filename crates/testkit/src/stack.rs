@@ -112,7 +112,7 @@ fn script() -> std::io::Result<PathBuf> {
         Some(package) => PathBuf::from(package),
         None => std::env::current_dir()?,
     };
-    let found = from.ancestors().map(|folder| folder.join("tests/stack")).find(|script| script.is_file());
+    let found = from.ancestors().map(|dir| dir.join("tests/stack")).find(|script| script.is_file());
     found.ok_or_else(|| std::io::Error::other(format!("not found in or above {}", from.display())))
 }
 
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn the_session_is_that_of_the_brokers() {
         let settings = include_str!("../../../tests/servers/kafka/server.properties");
-        let told = settings.lines().find_map(|line| line.strip_prefix("group.consumer.session.timeout.ms="));
-        assert_eq!(told.unwrap().parse(), Ok(SESSION.as_millis()));
+        let reported = settings.lines().find_map(|line| line.strip_prefix("group.consumer.session.timeout.ms="));
+        assert_eq!(reported.unwrap().parse(), Ok(SESSION.as_millis()));
     }
 }

@@ -142,8 +142,8 @@ impl Demo {
     fn add_guide(&mut self) {
         let mut index = Vec::new();
         for (number, (name, latin, place)) in SPECIES.iter().enumerate() {
-            let (folder, next) = (slug(name), slug(SPECIES[(number + 1) % SPECIES.len()].0));
-            index.push((format!("species/{folder}/"), (*name).to_owned()));
+            let (dir, next) = (slug(name), slug(SPECIES[(number + 1) % SPECIES.len()].0));
+            index.push((format!("species/{dir}/"), (*name).to_owned()));
             let silk = SILKS[number % SILKS.len()].0;
             let links = [
                 ("web.html".into(), format!("The web of {latin}")),
@@ -152,7 +152,7 @@ impl Demo {
                 (self.url(WORKSHOP, &format!("/silk/{}.html", slug(silk))), silk.to_owned()),
             ];
             let text = format!("<p>The {} (<i>{latin}</i>) is met in {place}.</p>", name.to_lowercase());
-            self.add((GUIDE, format!("/species/{folder}/")), name, &text, &links);
+            self.add((GUIDE, format!("/species/{dir}/")), name, &text, &links);
             let step = STEPS[number % STEPS.len()];
             let text =
                 format!("<p>Look for the web of <i>{latin}</i> in {place}, early, while there is dew on it.</p>");
@@ -160,17 +160,17 @@ impl Demo {
                 ("./".into(), (*name).to_owned()),
                 (self.url(WORKSHOP, &format!("/web/{}.html", slug(step))), step.to_owned()),
             ];
-            self.add((GUIDE, format!("/species/{folder}/web.html")), &format!("The web of {latin}"), &text, &links);
+            self.add((GUIDE, format!("/species/{dir}/web.html")), &format!("The web of {latin}"), &text, &links);
             let month = MONTHS[(number + 6) % MONTHS.len()];
-            let text = format!("<p>Most of our notes on <i>{latin}</i> are from {month}.</p>");
+            let text = format!("<p>Most notes on <i>{latin}</i> are from {month}.</p>");
             let links = [
                 ("./".into(), (*name).to_owned()),
                 (self.url(DIARY, &format!("/{}/", slug(month))), format!("The diary of {month}")),
             ];
             let title = format!("{name}: sightings");
-            self.add((GUIDE, format!("/species/{folder}/sightings.html")), &title, &text, &links);
+            self.add((GUIDE, format!("/species/{dir}/sightings.html")), &title, &text, &links);
         }
-        index.push(("/home".into(), "Our old address".into()));
+        index.push(("/home".into(), "The old address".into()));
         index.push(("/drafts/key.html".into(), "A draft key, not for robots".into()));
         index.push(("/lost.html".into(), "A page that was lost".into()));
         let text = "<p>A field guide to the spiders that weave round webs.</p>";
@@ -184,7 +184,7 @@ impl Demo {
             index.push((format!("/{}/", slug(month)), (*month).to_owned()));
             let weeks: Vec<_> =
                 (1..=5).map(|week| (format!("week-{week}.html"), format!("Week {week} of {month}"))).collect();
-            let text = format!("<p>What we saw on the meadow in {month}, week by week.</p>");
+            let text = format!("<p>Sightings on the meadow in {month}, week by week.</p>");
             self.add((DIARY, format!("/{}/", slug(month))), &format!("Meadow diary: {month}"), &text, &weeks);
             for week in 1..=5 {
                 let (name, latin, place) = SPECIES[(number * 5 + week) % SPECIES.len()];

@@ -16,9 +16,6 @@ pub(crate) struct Directory {
 
 impl Directory {
     /// Serves the files below `root`.
-    ///
-    /// # Errors
-    /// If `root` is not a directory.
     pub(crate) fn new(root: &Path) -> io::Result<Self> {
         let found = root.canonicalize();
         let root = found.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", root.display())))?;
@@ -118,13 +115,13 @@ mod tests {
 
     #[test]
     fn no_path_leads_out_of_the_directory() {
-        let folder = tempfile::tempdir().unwrap();
-        let directory = Directory::new(folder.path()).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let directory = Directory::new(dir.path()).unwrap();
         for path in ["/../x", "/a/../../x", "/..", "/a/./b"] {
             assert_eq!(directory.locate(path), None, "{path}");
         }
         let inside = directory.locate("//a//b").unwrap();
-        assert!(inside.starts_with(folder.path().canonicalize().unwrap()));
+        assert!(inside.starts_with(dir.path().canonicalize().unwrap()));
     }
 
     #[test]

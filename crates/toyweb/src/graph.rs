@@ -70,7 +70,7 @@ pub(crate) fn write_relative(from: &str, to: &str, out: &mut String) {
     let shared = from_dir
         .split_inclusive('/')
         .zip(to_dir.split_inclusive('/'))
-        .take_while(|(ours, theirs)| ours == theirs)
+        .take_while(|(own, theirs)| own == theirs)
         .map(|(segment, _)| segment.len())
         .sum::<usize>();
     let ups = from_dir[shared..].matches('/').count();

@@ -169,8 +169,8 @@ mod tests {
 
     #[test]
     fn a_file_holds_each_request_as_soon_as_it_is_noted() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("log");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
         let log = RequestLog::open(&Logging::File(path.clone())).unwrap();
         for number in 1..4 {
             note(&log, "/1");

@@ -185,12 +185,12 @@ fn the_log_tells_who_asked_for_what_in_order() -> Result<()> {
 }
 
 #[test]
-fn a_directory_is_served_with_its_types_and_folders_redirect_to_their_own_url() -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    std::fs::create_dir(folder.path().join("a b"))?;
-    std::fs::write(folder.path().join("a b/index.html"), "<p>hello</p>")?;
-    std::fs::write(folder.path().join("plain.txt"), "text")?;
-    let web = ToyWeb::start_directory(folder.path(), &Serving::default())?;
+fn a_directory_is_served_with_its_types_and_directories_redirect_to_their_own_url() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    std::fs::create_dir(dir.path().join("a b"))?;
+    std::fs::write(dir.path().join("a b/index.html"), "<p>hello</p>")?;
+    std::fs::write(dir.path().join("plain.txt"), "text")?;
+    let web = ToyWeb::start_directory(dir.path(), &Serving::default())?;
     let start = Url::parse(web.start_url())?;
     let ask = |path: &str| get(&start.join(path)?, "");
     ensure!(ask("/a%20b")?.headers["location"] == "/a%20b/");

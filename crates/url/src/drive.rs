@@ -16,9 +16,6 @@ pub(crate) fn may_be_left(text: &str, base: Option<&Url>) -> bool {
 }
 
 /// Parses a text with such segments, using `parse`, as if they were ordinary segments.
-///
-/// # Errors
-/// Returns the errors of `parse`.
 pub(crate) fn read(
     text: &str,
     base: Option<&Url>,

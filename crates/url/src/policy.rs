@@ -323,8 +323,8 @@ mod tests {
             ("raw,sort-query/1", "`sort-query/1` is not a policy rule"),
             ("raw,drop-tracking/7", "`drop-tracking/7` is not a version of this build; allowed is `drop-tracking/1`"),
         ] {
-            let told = text.parse::<Policy>().unwrap_err().to_string();
-            assert!(told.starts_with(error), "{told}");
+            let reported = text.parse::<Policy>().unwrap_err().to_string();
+            assert!(reported.starts_with(error), "{reported}");
         }
     }
 

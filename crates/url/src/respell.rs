@@ -6,9 +6,6 @@ use serde_json::Value;
 use url::{ParseError, Url};
 
 /// Returns a URL with its true spelling, as given by `spelling`. The parts keep their offsets, since no byte is added.
-///
-/// # Errors
-/// Returns [`ParseError::IdnaError`] if `url` does not accept the parts.
 pub(crate) fn truly_spelled(url: &Url, spelling: impl Fn(&str) -> String) -> Result<Url, ParseError> {
     let spelled = || {
         let mut parts = url.serialize_internal(serde_json::value::Serializer).ok()?;

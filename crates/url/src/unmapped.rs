@@ -14,9 +14,6 @@ pub fn is_unmapped(url: &Url) -> bool {
 }
 
 /// Parses a text, using `parse`, whose host is not a valid international domain name but is ASCII.
-///
-/// # Errors
-/// Returns the errors of `parse`.
 pub(crate) fn read(
     text: &str,
     base: Option<&Url>,

@@ -9,8 +9,8 @@ use orbweaver_extractor::body::BodyReader;
 use orbweaver_extractor::job::{PAGE_HEADER, PageVerdict, process};
 use orbweaver_extractor::pass::PagePass;
 use orbweaver_extractor::{ExtractorConfig, PageInput, charset, document, extract};
-use orbweaver_log::{Delivered, TopicPartition};
-use orbweaver_messages::{BodyEncoding, Page, Sighting, encode, topic};
+use orbweaver_log::{ConsumerRecord, TopicPartition};
+use orbweaver_messages::{BodyEncoding, DiscoveryKind, Page, encode, topic};
 use orbweaver_url::{Fingerprint, Url};
 
 #[path = "page/mod.rs"]
@@ -27,7 +27,7 @@ fn page_header(body: &[u8]) -> Page {
         key: None,
         site: "example.com".into(),
         depth: 2,
-        sighting: Sighting::Link,
+        sighting: DiscoveryKind::Link,
         via: Some("https://www.example.com/".into()),
         chain: vec![],
         trail: orbweaver_messages::Trail::default(),
@@ -61,8 +61,8 @@ fn parts(criterion: &mut Criterion) {
     };
     let extracted = extract(&input, &config.options);
     assert_eq!((extracted.links.len(), extracted.sites.len()), (30, 2));
-    let record = PagePass::first(Delivered {
-        place: TopicPartition::new(topic::PAGES, 0),
+    let record = PagePass::first(ConsumerRecord {
+        tp: TopicPartition::new(topic::PAGES, 0),
         offset: 0,
         timestamp_ms: 0,
         key: None,

@@ -3,7 +3,8 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use orbweaver_messages::{
-    BodyEncoding, Discovered, Document, DocumentLink, Millis, Page, Sighting, Trail, Truncated, encoded_len, json_len,
+    BodyEncoding, Discovered, DiscoveryKind, Document, DocumentLink, Millis, Page, Trail, Truncated, encoded_len,
+    json_len,
 };
 use orbweaver_store::LinksOut;
 use orbweaver_url::{Fingerprint, Policy};
@@ -72,7 +73,7 @@ pub fn discovered(
             site: site.to_owned(),
             via: Some(page.url.clone()),
             depth: page.depth.saturating_add(1),
-            sighting: Sighting::Link,
+            sighting: DiscoveryKind::Link,
             chain: Vec::new(),
             trail: page.trail.clone(),
             // Only links within the site can be part of a trap.
@@ -126,7 +127,7 @@ pub fn standalone(input: &PageInput<'_>, crawl: &str, fetched_at_ms: Millis, opt
         url,
         site: options.wide_domains.site_of(input.url).into_owned(),
         depth: 0,
-        sighting: Sighting::Seed,
+        sighting: DiscoveryKind::Seed,
         via: None,
         chain: Vec::new(),
         trail: Trail::default(),
@@ -223,7 +224,7 @@ mod tests {
         assert!(content.is_some());
         assert_eq!(found(&on_a_trail, "October 2027").1, content);
         assert_ne!(found(&on_a_trail, "November 2026").1, content);
-        assert_eq!(found(&page(), "October 2026").1, None, "nobody asks");
+        assert_eq!(found(&page(), "October 2026").1, None, "not requested");
     }
 
     #[test]

@@ -163,7 +163,7 @@ fn verdict(
     };
     let extracted = extracted.with_counts(&progress);
     let links = document::links_out(&page, &extracted);
-    let (document, truncated) = document_record(page, extracted, (record.place.partition, now), config);
+    let (document, truncated) = document_record(page, extracted, (record.tp.partition, now), config);
     counts.truncated = truncated;
     let records = std::iter::once(document).chain(found).collect();
     Ok(PageVerdict::Extracted(Box::new(PageResult { links, records, counts })))
@@ -186,7 +186,7 @@ fn document_record(
     (made, !document.truncated.is_empty())
 }
 
-fn produced(place: TopicPartition, site: &str, value: Bytes, now: Millis) -> Record {
+fn produced(tp: TopicPartition, site: &str, value: Bytes, now: Millis) -> Record {
     let key = Some(Bytes::copy_from_slice(site.as_bytes()));
-    Record { place, key, value: Some(value), headers: Vec::new(), timestamp_ms: now }
+    Record { tp, key, value: Some(value), headers: Vec::new(), timestamp_ms: now }
 }

@@ -6,7 +6,7 @@
 //! pass produces the document and the links for the store, with the complete counts, and completes the page. A URL is
 //! discovered once per pass.
 
-use orbweaver_log::Delivered;
+use orbweaver_log::ConsumerRecord;
 
 use crate::Extracted;
 
@@ -18,7 +18,7 @@ const MOST_GROWTH: usize = 16;
 #[derive(Debug, Clone, PartialEq)]
 pub struct PagePass {
     /// Record of `crawl.pages`.
-    pub record: Delivered,
+    pub record: ConsumerRecord,
     /// Pass over the page.
     pub pass: Pass,
 }
@@ -26,7 +26,7 @@ pub struct PagePass {
 impl PagePass {
     /// Creates the first pass.
     #[must_use]
-    pub fn first(record: Delivered) -> Self {
+    pub fn first(record: ConsumerRecord) -> Self {
         Self { record, pass: Pass::First }
     }
 }

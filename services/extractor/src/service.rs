@@ -2,8 +2,8 @@
 
 use orbweaver_politeness::robots::agent_token;
 use orbweaver_process::{
-    Service, ServiceError, ServiceId, Shell,
-    configuration::{Fault, Settings},
+    Service, ServiceContext, ServiceError, ServiceId,
+    configuration::{SettingError, Settings},
 };
 use tokio::runtime::Handle;
 
@@ -16,17 +16,17 @@ pub struct ExtractorService(ExtractorConfig);
 impl Service for ExtractorService {
     const ID: ServiceId = ServiceId::Extractor;
 
-    fn configure(settings: &Settings) -> Result<Self, Vec<Fault>> {
+    fn configure(settings: &Settings) -> Result<Self, Vec<SettingError>> {
         let config = config(settings).map_err(|fault| vec![fault])?;
         config.validate().map_err(|error| {
             let key =
                 if error.key == "agent" { "fetcher.user_agent".to_owned() } else { format!("extractor.{}", error.key) };
-            vec![Fault::allowed(key, error.allowed)]
+            vec![SettingError::allowed(key, error.allowed)]
         })?;
         Ok(Self(config))
     }
 
-    async fn serve(self, shell: Shell) -> Result<(), ServiceError> {
+    async fn serve(self, shell: ServiceContext) -> Result<(), ServiceError> {
         let Self(config) = self;
         let metrics = ExtractorMetrics::register(shell.registry()).map_err(ServiceError::start)?;
         let worker = BlockingWorker::new(config.clone(), metrics.clone(), Handle::current())
@@ -35,7 +35,7 @@ impl Service for ExtractorService {
     }
 }
 
-fn config(settings: &Settings) -> Result<ExtractorConfig, Fault> {
+fn config(settings: &Settings) -> Result<ExtractorConfig, SettingError> {
     let options = ExtractOptions {
         agent: agent_token(&settings.text("fetcher.user_agent")?),
         follow_nofollow: settings.switch("extractor.follow_nofollow")?,

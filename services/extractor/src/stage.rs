@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use orbweaver_log::{Delivered, Offset, Partition};
+use orbweaver_log::{ConsumerRecord, Offset, Partition};
 use orbweaver_messages::{Millis, Topic, topic};
-use orbweaver_stage::{Actions, Opening, Origin, Plan, Stage, Step, Token};
+use orbweaver_stage::{Actions, Origin, PartitionContext, Plan, Stage, StageError, Step, Token};
 use orbweaver_store::Write;
 
 use crate::job::{ExtractDone, ExtractJob, PageCounts, PageVerdict};
@@ -69,12 +69,17 @@ impl Stage for ExtractorStage {
         &[topic::PAGES]
     }
 
-    fn open(&mut self, opening: Opening, _: Millis) {
+    fn open(&mut self, opening: PartitionContext, _: Millis) {
         self.partitions = opening.partitions;
-        self.open.insert(opening.partition, opening.assignment);
+        self.open.insert(opening.partition, opening.assignment_epoch);
     }
 
-    fn receive(&mut self, batch: Vec<(Origin, Delivered)>, now: Millis, actions: &mut Actions<ExtractJob, Write>) {
+    fn receive(
+        &mut self,
+        batch: Vec<(Origin, ConsumerRecord)>,
+        now: Millis,
+        actions: &mut Actions<ExtractJob, Write>,
+    ) -> Result<(), StageError> {
         self.pending += batch.len();
         let most = self.pages_a_job(batch.len());
         let mut pages: Vec<(Origin, PagePass)> = Vec::with_capacity(most);
@@ -93,25 +98,45 @@ impl Stage for ExtractorStage {
             actions.jobs.push(ExtractJob { pages, partitions: self.partitions, now });
         }
         self.show_pending();
+        Ok(())
     }
 
-    fn settled(&mut self, token: Token, _: &[Offset], now: Millis, actions: &mut Actions<ExtractJob, Write>) {
-        let Some((origin, page)) = self.continuing.remove(&token) else { return };
+    fn plan_durable(
+        &mut self,
+        token: Token,
+        _: &[Offset],
+        now: Millis,
+        actions: &mut Actions<ExtractJob, Write>,
+    ) -> Result<(), StageError> {
+        let Some((origin, page)) = self.continuing.remove(&token) else { return Ok(()) };
         // The next owner of the partition starts again with the first pass.
-        if self.open.get(&origin.place.partition) == Some(&origin.epoch) {
+        if self.open.get(&origin.tp.partition) == Some(&origin.assignment_epoch) {
             self.pending += 1;
             self.show_pending();
             actions.jobs.push(ExtractJob { pages: vec![(origin, page)], partitions: self.partitions, now });
         }
+        Ok(())
     }
 
-    fn refused(&mut self, token: Token, reason: &str, _: Millis, actions: &mut Actions<ExtractJob, Write>) {
+    fn refused(
+        &mut self,
+        token: Token,
+        reason: &str,
+        _: Millis,
+        actions: &mut Actions<ExtractJob, Write>,
+    ) -> Result<(), StageError> {
         if let Some((origin, _)) = self.continuing.remove(&token) {
             actions.rejects.push((origin, reason.to_owned()));
         }
+        Ok(())
     }
 
-    fn finished(&mut self, done: ExtractDone, _: Millis, actions: &mut Actions<ExtractJob, Write>) {
+    fn job_done(
+        &mut self,
+        done: ExtractDone,
+        _: Millis,
+        actions: &mut Actions<ExtractJob, Write>,
+    ) -> Result<(), StageError> {
         self.pending = self.pending.saturating_sub(done.pages.len());
         for (origin, verdict) in done.pages {
             match verdict {
@@ -120,7 +145,7 @@ impl Stage for ExtractorStage {
                     self.count(&result.counts);
                     if result.counts.unfollowed > 0 {
                         tracing::warn!(
-                            place = %origin.place,
+                            topic_partition = %origin.tp,
                             offset = origin.offset,
                             fingerprint = %result.links.fingerprint,
                             unfollowed = result.counts.unfollowed,
@@ -141,12 +166,13 @@ impl Stage for ExtractorStage {
                 }
                 PageVerdict::Rejected(reason) => {
                     self.metrics.pages.with_label_values(&["rejected"]).inc();
-                    tracing::warn!(place = %origin.place, offset = origin.offset, reason, "page record rejected");
+                    tracing::warn!(topic_partition = %origin.tp, offset = origin.offset, reason, "page record rejected");
                     actions.rejects.push((origin, reason));
                 }
             }
         }
         self.show_pending();
+        Ok(())
     }
 
     fn close(&mut self, partition: Partition) {

@@ -63,9 +63,9 @@ proptest! {
 
 #[test]
 fn the_pages_that_broke_other_crawlers_are_read() {
-    let folder = Path::new("tests/vectors/hostile");
+    let dir = Path::new("tests/vectors/hostile");
     let mut pages = 0;
-    for entry in std::fs::read_dir(folder).unwrap() {
+    for entry in std::fs::read_dir(dir).unwrap() {
         let body = std::fs::read(entry.unwrap().path()).unwrap();
         check(&read(&body, &ExtractOptions::default()), &ExtractOptions::default());
         check(&read(&body, &options()), &options());

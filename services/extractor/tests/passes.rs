@@ -10,9 +10,9 @@ use orbweaver_extractor::body::BodyReader;
 use orbweaver_extractor::job::{ExtractDone, ExtractJob, PAGE_HEADER, PageResult, PageVerdict, process};
 use orbweaver_extractor::pass::PagePass;
 use orbweaver_extractor::{BlockingWorker, ExtractOptions, ExtractorConfig, ExtractorMetrics, ExtractorStage};
-use orbweaver_log::{Cleanup, Delivered, Log, MemoryLog, Record, TopicPartition, TopicSpec};
+use orbweaver_log::{Cleanup, ConsumerRecord, Log, MemoryLog, Record, TopicPartition, TopicSpec};
 use orbweaver_messages::{Discovered, Document, Page, Pattern, Trail, Truncated, decode, encode, topic};
-use orbweaver_stage::{Actions, Opening, Origin, Plan, Runner, RunnerConfig, Stage, Step, Worker};
+use orbweaver_stage::{Actions, Origin, PartitionContext, Plan, Runner, RunnerConfig, Stage, Step, Worker};
 use orbweaver_store::{MemoryStore, StoreWriter, Write};
 use prometheus::Registry;
 use proptest::prelude::*;
@@ -23,10 +23,11 @@ const PARTITIONS: u32 = 64;
 const NOW: i64 = 1_700_000_123_456;
 /// Maximum length of the URLs of a pass by default, in bytes.
 const PASS_BYTES: usize = 8 << 20;
-const ORIGIN: Origin = Origin { place: TopicPartition { topic: topic::PAGES, partition: 3 }, offset: 7, epoch: 1 };
+const ORIGIN: Origin =
+    Origin { tp: TopicPartition { topic: topic::PAGES, partition: 3 }, offset: 7, assignment_epoch: 1 };
 
 /// Makes the record of a page at `http://a.test/`, on the trail of a crawl that detects traps.
-fn record(body: &str) -> Delivered {
+fn record(body: &str) -> ConsumerRecord {
     let page: Page = serde_json::from_str(
         r#"{"crawl":"c","fingerprint":"00112233445566778899aabbccddeeff","url":"http://a.test/","site":"a.test","depth":3,
             "sighting":"seed","status":200,"fetched_at_ms":1700000000123,"encoding":"identity","body_bytes":1,
@@ -34,8 +35,8 @@ fn record(body: &str) -> Delivered {
     )
     .unwrap();
     let page = Page { trail: Trail::default().through(Pattern(7)), ..page };
-    Delivered {
-        place: ORIGIN.place,
+    ConsumerRecord {
+        tp: ORIGIN.tp,
         offset: ORIGIN.offset,
         timestamp_ms: NOW,
         key: None,
@@ -55,7 +56,10 @@ fn few() -> ExtractOptions {
 
 fn open_stage(config: ExtractorConfig) -> ExtractorStage {
     let mut stage = ExtractorStage::new(config, ExtractorMetrics::register(&Registry::new()).unwrap());
-    stage.open(Opening { partition: 3, partitions: PARTITIONS, assignment: 1, claim: 0, commit: 0 }, NOW);
+    stage.open(
+        PartitionContext { partition: 3, partitions: PARTITIONS, assignment_epoch: 1, owner_epoch: 0, commit: 0 },
+        NOW,
+    );
     stage
 }
 
@@ -72,16 +76,16 @@ fn run(job: ExtractJob, config: &ExtractorConfig) -> ExtractDone {
 fn plans(body: &str, config: &ExtractorConfig) -> Vec<Plan<Write>> {
     let mut stage = open_stage(config.clone());
     let mut actions = Actions::default();
-    stage.receive(vec![(ORIGIN, record(body))], NOW, &mut actions);
+    stage.receive(vec![(ORIGIN, record(body))], NOW, &mut actions).unwrap();
     let mut plans: Vec<Plan<Write>> = vec![];
     while let Some(job) = actions.jobs.pop() {
         assert_eq!((stage.due(NOW), actions.jobs.len()), (1, 0));
-        stage.finished(run(job, config), NOW, &mut actions);
+        stage.job_done(run(job, config), NOW, &mut actions).unwrap();
         assert_eq!((stage.due(NOW), actions.jobs.len(), actions.plans.len()), (0, 0, 1));
         let plan = actions.plans.pop().unwrap();
         assert_eq!(plan.token.is_none(), plan.completes == [ORIGIN], "a page completes with its last plan");
         if let Some(token) = plan.token {
-            stage.settled(token, &[], NOW, &mut actions);
+            stage.plan_durable(token, &[], NOW, &mut actions).unwrap();
         }
         plans.push(plan);
     }
@@ -97,7 +101,7 @@ fn produced(plan: &Plan<Write>) -> impl Iterator<Item = &Record> {
 }
 
 fn found<'a>(records: impl IntoIterator<Item = &'a Record>) -> Vec<Discovered> {
-    let discovered = records.into_iter().filter(|record| record.place.topic == topic::DISCOVERED);
+    let discovered = records.into_iter().filter(|record| record.tp.topic == topic::DISCOVERED);
     discovered.map(|record| decode("discovered", record.value.as_ref()).unwrap()).collect()
 }
 
@@ -119,7 +123,7 @@ fn links_beyond_those_of_a_document_are_all_discovered_and_it_has_their_number()
     let plans = plans(&body, &ExtractorConfig::default());
     let discovered: Vec<String> = plans.iter().flat_map(|plan| urls(produced(plan))).collect();
     assert!(discovered.into_iter().eq((0..LINKS).map(|number| format!("http://a.test/{number}"))));
-    let sizes = plans.iter().flat_map(produced).filter(|record| record.place.topic == topic::DISCOVERED);
+    let sizes = plans.iter().flat_map(produced).filter(|record| record.tp.topic == topic::DISCOVERED);
     assert!(sizes.map(Record::bytes).all(|bytes| bytes < 300 << 10));
     let (document, stored) = document(plans.last().unwrap());
     assert_eq!((document.links.len(), stored.len(), document.links_total), (100_000, 100_000, Some(LINKS as u64)));
@@ -134,7 +138,7 @@ fn no_pass_plans_more_than_8_mib_of_urls_however_long_the_base_is() {
     let body = format!("<base href='/{}/'><!--{}-->{links}", "b".repeat(8000), "x".repeat(2_000_000));
     let plans = plans(&body, &ExtractorConfig::default());
     let bytes = |plan: &Plan<Write>| -> usize {
-        produced(plan).filter(|record| record.place.topic == topic::DISCOVERED).map(Record::bytes).sum()
+        produced(plan).filter(|record| record.tp.topic == topic::DISCOVERED).map(Record::bytes).sum()
     };
     let planned: Vec<usize> = plans.iter().map(bytes).collect();
     assert!(planned.iter().all(|&bytes| bytes < PASS_BYTES + PASS_BYTES / 8), "{planned:?}");
@@ -170,20 +174,23 @@ fn a_page_continues_only_while_its_partition_is_held_and_is_rejected_when_the_lo
     let body: String = (0..9).map(|number| format!("<a href=/{number}></a>")).collect();
     let after_a_pass = || {
         let (mut stage, mut actions) = (open_stage(config.clone()), Actions::default());
-        stage.receive(vec![(ORIGIN, record(&body))], NOW, &mut actions);
+        stage.receive(vec![(ORIGIN, record(&body))], NOW, &mut actions).unwrap();
         let done = run(actions.jobs.pop().unwrap(), &config);
-        stage.finished(done, NOW, &mut actions);
+        stage.job_done(done, NOW, &mut actions).unwrap();
         let token = actions.plans.pop().unwrap().token.unwrap();
         (stage, actions, token)
     };
     let (mut stage, mut actions, token) = after_a_pass();
-    stage.refused(token, "too large", NOW, &mut actions);
+    stage.refused(token, "too large", NOW, &mut actions).unwrap();
     assert_eq!((actions.rejects, actions.jobs.len()), (vec![(ORIGIN, "too large".to_owned())], 0));
 
     let (mut stage, mut actions, token) = after_a_pass();
     stage.close(3);
-    stage.open(Opening { partition: 3, partitions: PARTITIONS, assignment: 2, claim: 0, commit: 0 }, NOW);
-    stage.settled(token, &[], NOW, &mut actions);
+    stage.open(
+        PartitionContext { partition: 3, partitions: PARTITIONS, assignment_epoch: 2, owner_epoch: 0, commit: 0 },
+        NOW,
+    );
+    stage.plan_durable(token, &[], NOW, &mut actions).unwrap();
     assert_eq!((actions.jobs.len(), actions.rejects.len(), stage.due(NOW)), (0, 0, 0));
 }
 
@@ -201,10 +208,10 @@ async fn the_runtime_carries_out_every_pass_in_order_and_commits_the_page_after_
     let topics = [topic::PAGES, topic::DISCOVERED, topic::DOCUMENTS, topic::DEAD_LETTERS];
     let log = MemoryLog::new(&topics.map(|topic| TopicSpec::new(topic, 1, Cleanup::Delete)));
     let body: String = (0..LINKS).map(|number| format!("<a href=/{number}></a>")).collect();
-    let Delivered { timestamp_ms, key, value, mut headers, .. } = record(&body);
-    let place = TopicPartition::new(topic::PAGES, 0);
+    let ConsumerRecord { timestamp_ms, key, value, mut headers, .. } = record(&body);
+    let tp = TopicPartition::new(topic::PAGES, 0);
     let headers = vec![(PAGE_HEADER, headers.remove(0).1)];
-    log.append(vec![Record { place, key, value, headers, timestamp_ms }]).await.unwrap();
+    log.append(vec![Record { tp, key, value, headers, timestamp_ms }]).await.unwrap();
 
     let metrics = ExtractorMetrics::register(&Registry::new()).unwrap();
     let worker = BlockingWorker::new(with(few()), metrics.clone(), tokio::runtime::Handle::current());
@@ -214,7 +221,7 @@ async fn the_runtime_carries_out_every_pass_in_order_and_commits_the_page_after_
     // Never shut down: the page is committed without that.
     let running = tokio::spawn(runner.run(Default::default()));
     let deadline = Instant::now() + Duration::from_secs(60);
-    while log.committed("extractor", &[place]).await.unwrap()[0].as_ref().is_none_or(|commit| commit.offset < 1) {
+    while log.committed("extractor", &[tp]).await.unwrap()[0].as_ref().is_none_or(|commit| commit.offset < 1) {
         assert!(Instant::now() < deadline && !running.is_finished(), "the page does not complete");
         sleep(Duration::from_millis(5)).await;
     }

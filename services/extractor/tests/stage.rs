@@ -7,9 +7,9 @@ use orbweaver_extractor::pass::PagePass;
 use orbweaver_extractor::{
     BlockingWorker, ExtractOptions, ExtractorConfig, ExtractorMetrics, ExtractorStage, PageInput, extract,
 };
-use orbweaver_log::{Delivered, TopicPartition};
-use orbweaver_messages::{BodyEncoding, Discovered, Document, Page, Sighting, Truncated, decode, encode, topic};
-use orbweaver_stage::{Actions, CpuMeter, Opening, Origin, Stage, Step, Worker};
+use orbweaver_log::{ConsumerRecord, TopicPartition};
+use orbweaver_messages::{BodyEncoding, Discovered, DiscoveryKind, Document, Page, Truncated, decode, encode, topic};
+use orbweaver_stage::{Actions, CpuMeter, Origin, PartitionContext, Stage, Step, Worker};
 use orbweaver_store::Write;
 use orbweaver_url::{Fingerprint, partition_of, slot_of};
 use prometheus::Registry;
@@ -27,7 +27,7 @@ fn page(body: &[u8], encoding: BodyEncoding) -> Page {
         key: None,
         site: "a.test".into(),
         depth: 2,
-        sighting: Sighting::Link,
+        sighting: DiscoveryKind::Link,
         via: None,
         chain: vec!["http://a.test/old".into()],
         trail: orbweaver_messages::Trail::default(),
@@ -44,25 +44,25 @@ fn page(body: &[u8], encoding: BodyEncoding) -> Page {
     }
 }
 
-fn delivered(offset: u64, header: Option<Bytes>, value: Option<&[u8]>) -> (Origin, Delivered) {
-    let place = TopicPartition::new(topic::PAGES, 3);
-    let record = Delivered {
-        place,
+fn delivered(offset: u64, header: Option<Bytes>, value: Option<&[u8]>) -> (Origin, ConsumerRecord) {
+    let tp = TopicPartition::new(topic::PAGES, 3);
+    let record = ConsumerRecord {
+        tp,
         offset,
         timestamp_ms: NOW,
         key: None,
         value: value.map(Bytes::copy_from_slice),
         headers: header.into_iter().map(|header| (PAGE_HEADER.to_owned(), header)).collect(),
     };
-    (Origin { place, offset, epoch: 1 }, record)
+    (Origin { tp, offset, assignment_epoch: 1 }, record)
 }
 
-fn fetched(offset: u64, body: &str) -> (Origin, Delivered) {
+fn fetched(offset: u64, body: &str) -> (Origin, ConsumerRecord) {
     let frame = zstd::bulk::compress(body.as_bytes(), 3).unwrap();
     delivered(offset, Some(encode(&page(body.as_bytes(), BodyEncoding::Zstd))), Some(&frame))
 }
 
-fn first((origin, record): (Origin, Delivered)) -> (Origin, PagePass) {
+fn first((origin, record): (Origin, ConsumerRecord)) -> (Origin, PagePass) {
     (origin, PagePass::first(record))
 }
 
@@ -72,7 +72,10 @@ fn config() -> ExtractorConfig {
 
 fn stage(config: ExtractorConfig) -> ExtractorStage {
     let mut stage = ExtractorStage::new(config, ExtractorMetrics::register(&Registry::new()).unwrap());
-    stage.open(Opening { partition: 3, partitions: PARTITIONS, assignment: 1, claim: 0, commit: 0 }, NOW);
+    stage.open(
+        PartitionContext { partition: 3, partitions: PARTITIONS, assignment_epoch: 1, owner_epoch: 0, commit: 0 },
+        NOW,
+    );
     stage
 }
 
@@ -90,14 +93,14 @@ async fn run(jobs: Vec<ExtractJob>, config: ExtractorConfig) -> Vec<ExtractDone>
 }
 
 /// Passes a batch through the stage, the worker and the stage again.
-async fn through(batch: Vec<(Origin, Delivered)>, config: ExtractorConfig) -> Actions<ExtractJob, Write> {
+async fn through(batch: Vec<(Origin, ConsumerRecord)>, config: ExtractorConfig) -> Actions<ExtractJob, Write> {
     let mut stage = stage(config.clone());
     let (mut received, mut finished) = (Actions::default(), Actions::default());
     let number = batch.len();
-    stage.receive(batch, NOW, &mut received);
+    stage.receive(batch, NOW, &mut received).unwrap();
     assert_eq!(stage.due(NOW), number);
     for done in run(received.jobs, config).await {
-        stage.finished(done, NOW, &mut finished);
+        stage.job_done(done, NOW, &mut finished).unwrap();
     }
     assert_eq!(stage.due(NOW), 0);
     finished
@@ -115,7 +118,7 @@ async fn a_page_becomes_its_links_then_its_document_and_what_it_discovered_and_t
     assert_eq!((links.links.as_slice(), links.at_ms), (&expected[..], 1_700_000_000_000));
 
     let document: Document = decode("document", records[0].value.as_ref()).unwrap();
-    assert_eq!(records[0].place, TopicPartition::new(topic::DOCUMENTS, 3));
+    assert_eq!(records[0].tp, TopicPartition::new(topic::DOCUMENTS, 3));
     assert_eq!(records[0].key.as_deref(), Some(&b"a.test"[..]));
     assert_eq!((document.title.as_str(), document.text.as_str()), ("A page", "Textone two"));
     let named = [("fingerprint", document.fingerprint.to_string().into()), ("crawl", Bytes::from("main"))];
@@ -128,10 +131,10 @@ async fn a_page_becomes_its_links_then_its_document_and_what_it_discovered_and_t
     assert_eq!(records.len(), 3);
     for (record, site) in records[1..].iter().zip(sites) {
         let found: Discovered = decode("discovered", record.value.as_ref()).unwrap();
-        assert_eq!((found.site.as_str(), found.depth, found.sighting), (site, 3, Sighting::Link));
+        assert_eq!((found.site.as_str(), found.depth, found.sighting), (site, 3, DiscoveryKind::Link));
         assert_eq!((found.via.as_deref(), found.found_at_ms), (Some("http://www.a.test/dir/page?q=1"), NOW));
         assert_eq!(record.key.as_deref(), Some(site.as_bytes()));
-        assert_eq!(record.place, TopicPartition::new(topic::DISCOVERED, partition_of(slot_of(site), PARTITIONS)));
+        assert_eq!(record.tp, TopicPartition::new(topic::DISCOVERED, partition_of(slot_of(site), PARTITIONS)));
     }
     assert_eq!(plan.completes.iter().map(|origin| origin.offset).collect::<Vec<_>>(), [7]);
 }
@@ -204,7 +207,7 @@ async fn the_cpu_time_of_jobs_is_measured_on_the_threads_on_which_they_run() {
     let meter = || CpuMeter::new(prometheus::Counter::new("cpu_seconds_total", "CPU").unwrap());
     let body = "<p>text <a href=/x>link</a>".repeat(20_000);
     let mut actions = Actions::default();
-    stage(config()).receive(vec![fetched(0, &body)], NOW, &mut actions);
+    stage(config()).receive(vec![fetched(0, &body)], NOW, &mut actions).unwrap();
     let job = actions.jobs.pop().unwrap();
     // Cost of the same page on this thread; everything except the extraction itself costs a thousandth of it.
     let alone = meter();
@@ -234,7 +237,7 @@ fn a_batch_is_shared_by_all_threads_and_large_pages_are_jobs_of_their_own() {
             delivered(offset as u64, Some(encode(&page(&body, BodyEncoding::Identity))), Some(&body))
         });
         let mut actions = Actions::default();
-        stage(config).receive(batch.collect(), NOW, &mut actions);
+        stage(config).receive(batch.collect(), NOW, &mut actions).unwrap();
         let offsets: Vec<u64> =
             actions.jobs.iter().flat_map(|job| &job.pages).map(|(origin, _)| origin.offset).collect();
         assert_eq!(offsets, (0..bodies.len() as u64).collect::<Vec<_>>());
@@ -308,7 +311,7 @@ async fn short_links_on_a_long_base_never_hold_more_than_the_memory_and_one_page
     }
     offsets.sort_unstable();
     assert_eq!((offsets, in_use(&registry)), ((0..PAGES as u64).collect(), 0));
-    assert!(most > MEMORY + PAGE / 2, "{most} bytes are too few for what is tested");
+    assert!(most > MEMORY + PAGE / 2, "{most} bytes are too few for this test");
 }
 
 fn in_use(registry: &Registry) -> usize {

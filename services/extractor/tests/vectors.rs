@@ -169,8 +169,8 @@ fn w3lib_finds_the_same_base_url() {
 fn w3lib_finds_the_same_meta_refresh() {
     let listed = [
         (3, "a tag that the page's end cuts is no tag (WHATWG HTML 13.2.5, eof-in-tag)"),
-        (21, "noscript is not searched for a refresh; this row asks for it"),
-        (23, "a script is not searched for markup; this row asks for it"),
+        (21, "noscript is not searched for a refresh; this row expects it"),
+        (23, "a script is not searched for markup; this row expects it"),
     ];
     check_all("w3lib_meta_refresh.jsonl", &listed, |row| {
         let content_type = row["encoding"].as_str().map(|charset| format!("text/html; charset={charset}"));

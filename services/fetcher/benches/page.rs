@@ -10,7 +10,7 @@ use std::{hint::black_box, sync::Arc, time::Duration};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use orbweaver_fetcher::{
     Client, FetcherConfig, HttpClient, Purpose, Request,
-    gates::{Gates, Turn, Wish},
+    gates::{GateEvent, QueuedRequest, SiteGates},
     pack,
 };
 use orbweaver_stage::{ByteBudget, SystemClock};
@@ -50,12 +50,12 @@ fn packing(criterion: &mut Criterion) {
 fn gates(criterion: &mut Criterion) {
     const SITES: usize = 100_000;
     let sites: Vec<String> = (0..SITES).map(|site| format!("site{site}.example")).collect();
-    let mut gates = Gates::new(256);
+    let mut gates = SiteGates::new(256);
     let (mut now, mut next, mut turns) = (0, 0, vec![]);
     criterion.bench_function("gates, one of 100,000 sites pushed, sent and answered", |bencher| {
         bencher.iter(|| {
             let (not_before_ms, not_after_ms) = (now, now + 30_000);
-            let wish = Wish { payload: next, not_before_ms, not_after_ms, interval_ms: 1000, is_first: false };
+            let wish = QueuedRequest { payload: next, not_before_ms, not_after_ms, interval_ms: 1000, is_first: false };
             gates.push(&sites[next % SITES], wish, 0, now).expect("no site is blocked");
             next += 1;
             if next % 100 == 0 {
@@ -63,7 +63,7 @@ fn gates(criterion: &mut Criterion) {
             }
             gates.poll(now, 256, &mut turns);
             for turn in turns.drain(..) {
-                if let Turn::Send(site, _) = turn {
+                if let GateEvent::Send(site, _) = turn {
                     gates.answered(&site, now, now);
                 }
             }
@@ -100,7 +100,7 @@ fn asking(criterion: &mut Criterion) {
     let client = HttpClient::new(&config, Arc::new(SystemClock)).expect("a client");
     let memory = ByteBudget::new(config.body_memory, IntGauge::new("bytes", "in use").expect("a gauge"));
     let url = Url::parse(&format!("http://{address}/page")).expect("a url");
-    criterion.bench_function("ask for 16 KiB over loopback, client and server on one thread", |bencher| {
+    criterion.bench_function("request 16 KiB over loopback, client and server on one thread", |bencher| {
         bencher.iter(|| {
             let request = Request { url: url.clone(), purpose: Purpose::Page, cookie: None };
             runtime.block_on(client.ask(request, &mut memory.reservation())).result.expect("an answer")

@@ -28,7 +28,6 @@ pub struct PackedBody {
 
 impl PackedBody {
     /// Attaches its memory reservation: reduced to the present size, and held until the last byte is dropped.
-    #[must_use]
     pub(crate) fn holding(self, mut memory: Reservation) -> Self {
         memory.set(self.value.len());
         Self { value: memory.attach(self.value), ..self }

@@ -6,7 +6,7 @@ use orbweaver_messages::{Dispatch, Millis, Outcome, OutcomeKind};
 use orbweaver_politeness::{MAX_BLOCKS, block_ms, retry_after_ms, retry_delay_ms};
 use orbweaver_url::{Fingerprint, Url, UrlError};
 
-use crate::client::{Answer, Attempt, Body, Failure};
+use crate::client::{Attempt, Body, FetchError, HttpResponse};
 
 /// Maximum number of redirects in a chain, as in browsers.
 pub const MAX_CHAIN: usize = 20;
@@ -23,7 +23,7 @@ pub type Reason = Cow<'static, str>;
 
 /// A request, as input of the classification.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub struct RequestContext<'a> {
     /// Dispatch of the request.
     pub dispatch: &'a Dispatch,
     /// Requested URL.
@@ -66,19 +66,19 @@ pub enum Verdict {
 
 /// Classifies an attempt.
 #[must_use]
-pub fn classify(asked: Asked<'_>, attempt: &Attempt) -> Verdict {
+pub fn classify(asked: RequestContext<'_>, attempt: &Attempt) -> Verdict {
     match &attempt.result {
-        Err(Failure::Private) => Verdict::Refused(Failure::Private.reason().into()),
-        Err(Failure::UnknownHost) => Verdict::Gone(Failure::UnknownHost.reason().into()),
-        Err(Failure::Memory) => {
-            Verdict::Deferred(Failure::Memory.reason().into(), attempt.ended_at_ms.saturating_add(MEMORY_RETRY_MS))
+        Err(FetchError::Private) => Verdict::Refused(FetchError::Private.reason().into()),
+        Err(FetchError::UnknownHost) => Verdict::Gone(FetchError::UnknownHost.reason().into()),
+        Err(FetchError::Memory) => {
+            Verdict::Deferred(FetchError::Memory.reason().into(), attempt.ended_at_ms.saturating_add(MEMORY_RETRY_MS))
         }
-        Err(failure) => passing(asked.dispatch, failure.reason().into(), attempt.ended_at_ms),
+        Err(failure) => transient_failure(asked.dispatch, failure.reason().into(), attempt.ended_at_ms),
         Ok(answer) => classify_answer(asked, answer, attempt.ended_at_ms),
     }
 }
 
-fn classify_answer(asked: Asked<'_>, answer: &Answer, ended_ms: Millis) -> Verdict {
+fn classify_answer(asked: RequestContext<'_>, answer: &HttpResponse, ended_ms: Millis) -> Verdict {
     let reason = || Reason::from(format!("http_{}", answer.status));
     match answer.status {
         200 => match answer.body {
@@ -92,14 +92,14 @@ fn classify_answer(asked: Asked<'_>, answer: &Answer, ended_ms: Millis) -> Verdi
             let ends = asked.dispatch.blocks.saturating_add(1) >= MAX_BLOCKS;
             Verdict::Blocked { until_ms, announced, reason: reason(), ends }
         }
-        500..=599 => passing(asked.dispatch, reason(), ended_ms),
+        500..=599 => transient_failure(asked.dispatch, reason(), ended_ms),
         _ => Verdict::Gone(reason()),
     }
 }
 
 /// Returns the verdict on a transient failure: a retry, or the end of the URL after the last attempt.
 #[must_use]
-pub fn passing(dispatch: &Dispatch, reason: Reason, ended_ms: Millis) -> Verdict {
+pub fn transient_failure(dispatch: &Dispatch, reason: Reason, ended_ms: Millis) -> Verdict {
     if dispatch.last_attempt {
         Verdict::Gone(reason)
     } else {
@@ -129,7 +129,7 @@ pub(crate) fn refused_until(outcome: &Outcome) -> Option<Millis> {
     outcome.blocked_until_ms.or_else(|| refused.then(|| block_ends(None, 0, outcome.ended_at_ms).0))
 }
 
-fn redirect(asked: Asked<'_>, location: &str) -> Verdict {
+fn redirect(asked: RequestContext<'_>, location: &str) -> Verdict {
     let target = match orbweaver_url::resolve(asked.url, location) {
         Ok(target) => target,
         Err(UrlError::TooLong(_)) => return Verdict::Gone("url_too_long".into()),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use orbweaver_messages::{LONGEST_FETCH_MS, Millis};
+use orbweaver_messages::{MAX_FETCH_MS, Millis};
 use orbweaver_politeness::robots::agent_token;
 use orbweaver_url::WideDomains;
 
@@ -32,7 +32,7 @@ pub struct FetcherConfig {
     pub connect_timeout: Duration,
     /// Timeout from the start of a request to the end of the response's headers.
     pub headers_timeout: Duration,
-    /// Timeout of a whole request, at most half of `LONGEST_FETCH_MS`: with the longest stay of a dispatch it bounds a
+    /// Timeout of a whole request, at most half of `MAX_FETCH_MS`: with the longest stay of a dispatch it bounds a
     /// lease. Together with half of the group's session it stays within that session: a process that lost a partition
     /// has no request in flight when another receives it. A redirect of a dispatch to itself is a separate request
     /// under the same conditions.
@@ -162,7 +162,7 @@ impl FetcherConfig {
     }
 
     fn validate_times(&self) -> Result<(), ConfigError> {
-        let longest = Duration::from_millis(LONGEST_FETCH_MS.unsigned_abs());
+        let longest = Duration::from_millis(MAX_FETCH_MS.unsigned_abs());
         let times = [
             ("connect_timeout", self.connect_timeout, self.request_timeout),
             ("headers_timeout", self.headers_timeout, self.request_timeout),
@@ -182,7 +182,7 @@ impl FetcherConfig {
     /// Returns the timeout of a request, in milliseconds.
     #[must_use]
     pub fn request_timeout_ms(&self) -> Millis {
-        Millis::try_from(self.request_timeout.as_millis()).unwrap_or(LONGEST_FETCH_MS)
+        Millis::try_from(self.request_timeout.as_millis()).unwrap_or(MAX_FETCH_MS)
     }
 }
 

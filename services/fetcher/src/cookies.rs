@@ -38,7 +38,6 @@ impl Cookies {
 
     /// Returns the value of the header `Cookie`; `None` if there is nothing to send. Cookies that do not fit are
     /// omitted.
-    #[must_use]
     pub(crate) fn header(&self) -> Option<String> {
         let mut header = String::new();
         for (name, value) in &self.0 {

@@ -23,7 +23,7 @@ const LONGEST_TURN_MS: Millis = 5000;
 
 /// A queued request.
 #[derive(Debug)]
-pub struct Wish<T> {
+pub struct QueuedRequest<T> {
     /// The request.
     pub payload: T,
     /// Earliest time to send it.
@@ -38,25 +38,25 @@ pub struct Wish<T> {
 
 /// Event of a poll: a queued request to send, or one that is too late.
 #[derive(Debug)]
-pub enum Turn<T> {
-    /// The request is to be sent now; [`Gates::answered`] must follow.
-    Send(Arc<str>, Wish<T>),
+pub enum GateEvent<T> {
+    /// The request is to be sent now; [`SiteGates::answered`] must follow.
+    Send(Arc<str>, QueuedRequest<T>),
     /// The `not_after_ms` of the request has passed.
-    Late(Wish<T>),
+    Late(QueuedRequest<T>),
 }
 
 /// Rejection of a request to a blocked site.
 #[derive(Debug)]
 pub struct Blocked<T> {
     /// The rejected request.
-    pub wish: Wish<T>,
+    pub wish: QueuedRequest<T>,
     /// End of the block.
     pub until_ms: Millis,
 }
 
 /// Gates of all sites.
 #[derive(Debug)]
-pub struct Gates<T> {
+pub struct SiteGates<T> {
     sites: HashMap<Arc<str>, SiteGate<T>>,
     /// Timers: time, running number, site. An entry counts only if its time is its site's `timer_ms`.
     timers: BinaryHeap<Reverse<(Millis, u64, Arc<str>)>>,
@@ -68,7 +68,7 @@ pub struct Gates<T> {
     now: Millis,
 }
 
-impl<T> Gates<T> {
+impl<T> SiteGates<T> {
     /// Creates gates for `concurrency` requests in total. One site gets at most seven eighths of them, so that an
     /// unlimited site that hangs leaves room for the others.
     #[must_use]
@@ -102,7 +102,7 @@ impl<T> Gates<T> {
         self.sites.len()
     }
 
-    /// Returns the time of the next call of [`Gates::poll`]. May be too early, never too late.
+    /// Returns the time of the next call of [`SiteGates::poll`]. May be too early, never too late.
     #[must_use]
     pub fn next_ms(&self) -> Option<Millis> {
         self.timers.peek().map(|Reverse((at, _, _))| *at)
@@ -127,18 +127,18 @@ impl<T> Gates<T> {
         self.sites.get(site).map(|gate| gate.crawl_delay_ms)
     }
 
-    /// Returns the load of a site: its queued requests, and those in flight.
-    #[must_use]
-    pub fn load_of(&self, site: &str) -> (usize, usize) {
-        self.sites.get(site).map_or((0, 0), |gate| (gate.held(), gate.in_flight))
-    }
-
     /// Queues a request. Its site counts as requested no earlier than `asked_ms`, even if it is known: another fetcher
     /// may have owned it since (docs/protocol.md#delays-restart).
     ///
     /// # Errors
     /// Returns [`Blocked`] if the site is blocked.
-    pub fn push(&mut self, site: &str, wish: Wish<T>, asked_ms: Millis, now: Millis) -> Result<(), Blocked<T>> {
+    pub fn push(
+        &mut self,
+        site: &str,
+        wish: QueuedRequest<T>,
+        asked_ms: Millis,
+        now: Millis,
+    ) -> Result<(), Blocked<T>> {
         let site = self.known(site, asked_ms);
         let Some(gate) = self.sites.get_mut(&site) else { return Ok(()) };
         if gate.blocked_until_ms > now {
@@ -163,7 +163,7 @@ impl<T> Gates<T> {
     }
 
     /// Blocks a site; removes and returns its queued requests.
-    pub fn block(&mut self, site: &str, until_ms: Millis, asked_ms: Millis, now: Millis) -> Vec<Wish<T>> {
+    pub fn block(&mut self, site: &str, until_ms: Millis, asked_ms: Millis, now: Millis) -> Vec<QueuedRequest<T>> {
         let site = self.known(site, asked_ms);
         let Some(gate) = self.sites.get_mut(&site) else { return vec![] };
         gate.blocked_until_ms = gate.blocked_until_ms.max(until_ms);
@@ -195,11 +195,11 @@ impl<T> Gates<T> {
     }
 
     /// Counts every site as requested now: after a clock stepped back, or the process was suspended.
-    pub fn ask_anew(&mut self, now: Millis) {
+    pub fn reset_clocks(&mut self, now: Millis) {
         let back = self.now.saturating_sub(now).max(0);
         self.now = now;
         for gate in self.sites.values_mut() {
-            gate.ask_anew(now, back);
+            gate.reset_clocks(now, back);
         }
         self.timers.clear();
         let mut sites: Vec<_> = self.sites.keys().cloned().collect();
@@ -210,9 +210,9 @@ impl<T> Gates<T> {
     }
 
     /// Adds to `turns` the requests to send now, at most `free`, and those that are too late.
-    pub fn poll(&mut self, now: Millis, free: usize, turns: &mut Vec<Turn<T>>) {
+    pub fn poll(&mut self, now: Millis, free: usize, turns: &mut Vec<GateEvent<T>>) {
         if self.now.saturating_sub(now) > STEPPED_BACK_MS {
-            self.ask_anew(now);
+            self.reset_clocks(now);
         }
         self.now = now;
         while self.timers.peek().is_some_and(|Reverse((at, _, _))| *at <= now) {
@@ -227,7 +227,7 @@ impl<T> Gates<T> {
     }
 
     /// Handles an expired timer of a site.
-    fn wake(&mut self, site: &Arc<str>, at: Millis, now: Millis, turns: &mut Vec<Turn<T>>) {
+    fn wake(&mut self, site: &Arc<str>, at: Millis, now: Millis, turns: &mut Vec<GateEvent<T>>) {
         let Some(gate) = self.sites.get_mut(site).filter(|gate| gate.timer_ms == at) else { return };
         gate.timer_ms = Millis::MAX;
         self.held -= gate.expire(now, turns);
@@ -243,7 +243,7 @@ impl<T> Gates<T> {
     }
 
     /// Takes the next request of a ready site. Returns `true` if one is sent.
-    fn serve(&mut self, site: &Arc<str>, now: Millis, turns: &mut Vec<Turn<T>>) -> bool {
+    fn serve(&mut self, site: &Arc<str>, now: Millis, turns: &mut Vec<GateEvent<T>>) -> bool {
         let Some(gate) = self.sites.get_mut(site) else { return false };
         gate.is_ready = false;
         // Expired timers were handled before, so nothing here is too late.
@@ -254,7 +254,7 @@ impl<T> Gates<T> {
             self.held -= 1;
             gate.in_flight += 1;
             gate.started_ms = now;
-            turns.push(Turn::Send(site.clone(), wish));
+            turns.push(GateEvent::Send(site.clone(), wish));
             if gate.earliest_ms(now, self.per_site).is_some_and(|at| at <= now) {
                 gate.is_ready = true;
                 self.ready.push_back(site.clone());

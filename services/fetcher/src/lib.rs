@@ -1,10 +1,10 @@
 //! The fetcher: sends page requests politely.
 //!
-//! A dispatch from `crawl.ready` becomes an active dispatch (`Visit`). Before any request, the robots.txt of its
-//! authority is looked up: in memory, else in the store, else from the site, as a request to that site like any other.
-//! Then the dispatch waits at its site's gate until its scheduled time has come and the site's interval since its last
-//! response has passed. The request itself, and everything else that takes time, runs in tasks of the [`FetchWorker`];
-//! the stage only decides.
+//! A dispatch from `crawl.ready` becomes an active dispatch (`ActiveDispatch`). Before any request, the robots.txt of
+//! its authority is looked up: in memory, else in the store, else from the site, as a request to that site like any
+//! other. Then the dispatch waits at its site's gate until its scheduled time has come and the site's interval since
+//! its last response has passed. The request itself, and everything else that takes time, runs in tasks of the
+//! [`FetchWorker`]; the stage only decides.
 //!
 //! A response is classified and leads to one outcome: store rows first, then the page (`crawl.pages`) or a redirect's
 //! target (`crawl.discovered`), the outcome last. Only when all are durable is the record complete and its request
@@ -17,43 +17,45 @@
 //! | `gates`, `site_gate` | when a request may be sent: pure, time is a value |
 //! | `classify` | meaning of a response: pure |
 //! | `robots` | meaning of the response to a request for robots.txt: pure |
-//! | `robots_cache`, `ended` | known robots.txt files and completed dispatches: bounded |
+//! | `robots_cache`, `completed_dispatches` | known robots.txt files and completed dispatches: bounded |
 //! | `sniff`, `address`, `cookies` | detection of HTML; addresses that may be dialled; cookies of one dispatch: pure |
 //! | `records` | records and rows of an outcome: pure |
-//! | `visit` | an active dispatch |
+//! | `active_dispatch` | an active dispatch |
 //! | `stage` | glue to the runtime; `visiting` (pages) and `robots_desk` (robots.txt) are its two halves |
 //! | `service` | the service as a process of a cluster (feature `cluster`) |
 //! | `client` | the trait [`Client`], the real [`HttpClient`], the [`ScriptedClient`] |
 //! | `worker` | tasks for requests and the store; `body` packs pages in them |
 //! | `config`, `metrics`, `view` | settings; metrics for operators; figures for a progress display |
 
+mod active_dispatch;
 pub mod address;
 mod body;
 pub mod classify;
 mod client;
+mod completed_dispatches;
 mod config;
 mod cookies;
-mod ended;
+mod fetch_flow;
 pub mod gates;
 pub mod metrics;
 mod records;
 mod robots;
 mod robots_cache;
-mod robots_desk;
+mod robots_lookup;
 #[cfg(feature = "cluster")]
 pub mod service;
 mod site_gate;
 mod sniff;
 mod stage;
 mod view;
-mod visit;
-mod visiting;
 mod worker;
 
 pub use body::{PackedBody, pack};
-pub use client::{Answer, Attempt, Body, Client, ClientError, Failure, HttpClient, Purpose, Request, ScriptedClient};
+pub use client::{
+    Attempt, Body, Client, ClientError, FetchError, HttpClient, HttpResponse, Purpose, Request, ScriptedClient,
+};
 pub use config::{ConfigError, FetcherConfig, MAX_BODY_BYTES, MAX_CONCURRENCY, MAX_HEADER_BYTES};
 pub use metrics::FetcherMetrics;
 pub use stage::FetcherStage;
-pub use view::{FetcherView, SiteLoad};
+pub use view::FetcherView;
 pub use worker::{Done, FetchWorker, Job};

@@ -4,7 +4,7 @@ use orbweaver_messages::OutcomeKind;
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 
 use crate::{
-    client::{Attempt, Failure},
+    client::{Attempt, FetchError},
     records::word,
 };
 
@@ -25,8 +25,6 @@ pub const ROBOTS: &str = "orbweaver_fetcher_robots_total";
 pub const OUTCOMES: &str = "orbweaver_fetcher_outcomes_total";
 /// Dispatches delivered again and not requested again. Alert: a steady increase without restarts.
 pub const DUPLICATES: &str = "orbweaver_fetcher_duplicates_total";
-/// Dispatches dropped because their lease had expired. Alert: a steady increase: the fetcher cannot keep up.
-pub const EXPIRED: &str = "orbweaver_fetcher_expired_total";
 /// Requests in flight. Alert: none.
 pub const IN_FLIGHT: &str = "orbweaver_fetcher_in_flight_requests";
 /// Requests whose outcome is not yet durable. Alert: at the configured concurrency for minutes while `in_flight` is
@@ -36,7 +34,7 @@ pub const SLOTS: &str = "orbweaver_fetcher_used_slots";
 /// minutes while log and store are available: requests wait for memory, not for sites.
 pub const MEMORY: &str = "orbweaver_fetcher_body_memory_bytes";
 /// Requests queued until they may be sent. Alert: unbounded growth.
-pub const HELD: &str = "orbweaver_fetcher_held_requests";
+pub const HELD: &str = "orbweaver_fetcher_queued_requests";
 /// Known sites: with requests queued or in flight, blocked, or requested within their interval. Alert: none.
 pub const SITES: &str = "orbweaver_fetcher_known_sites";
 /// Number of times that the process was found to have been suspended. Alert: any.
@@ -44,16 +42,16 @@ pub const FREEZES: &str = "orbweaver_fetcher_freezes_total";
 
 /// Labels of [`REQUESTS`], [`ROBOTS`] and [`OUTCOMES`].
 const STATUSES: [&str; 5] = ["2xx", "3xx", "4xx", "5xx", "other"];
-const FAILURES: [Failure; 9] = [
-    Failure::Dns,
-    Failure::Connect,
-    Failure::Tls,
-    Failure::Timeout,
-    Failure::Connection,
-    Failure::Body,
-    Failure::Private,
-    Failure::Memory,
-    Failure::Internal,
+const FAILURES: [FetchError; 9] = [
+    FetchError::Dns,
+    FetchError::Connect,
+    FetchError::Tls,
+    FetchError::Timeout,
+    FetchError::Connection,
+    FetchError::Body,
+    FetchError::Private,
+    FetchError::Memory,
+    FetchError::Internal,
 ];
 const FINDINGS: [&str; 7] = ["stored", "redirected", "failing", "blocked", "private", "unknown_host", "stale"];
 const KINDS: [OutcomeKind; 8] = [
@@ -76,7 +74,6 @@ pub struct FetcherMetrics {
     robots: IntCounterVec,
     outcomes: IntCounterVec,
     pub(crate) duplicates: IntCounter,
-    pub(crate) expired: IntCounter,
     pub(crate) in_flight: IntGauge,
     pub(crate) slots: IntGauge,
     pub(crate) memory: IntGauge,
@@ -101,7 +98,6 @@ impl FetcherMetrics {
             robots: IntCounterVec::new(Opts::new(ROBOTS, "Requests for robots.txt by result"), &["finding"])?,
             outcomes: IntCounterVec::new(Opts::new(OUTCOMES, "Outcomes by kind"), &["kind"])?,
             duplicates: IntCounter::new(DUPLICATES, "Dispatches delivered again and not requested again")?,
-            expired: IntCounter::new(EXPIRED, "Dispatches dropped because their lease had expired")?,
             in_flight: IntGauge::new(IN_FLIGHT, "Requests in flight")?,
             slots: IntGauge::new(SLOTS, "Requests whose outcome is not yet durable")?,
             memory: IntGauge::new(MEMORY, "Bytes of bodies in memory that are not yet durable")?,
@@ -110,7 +106,7 @@ impl FetcherMetrics {
             freezes: IntCounter::new(FREEZES, "Number of times that the process was found to have been suspended")?,
         };
         // A sum over errors that have not yet occurred should be 0, not absent.
-        let classes = STATUSES.into_iter().chain(FAILURES.map(Failure::reason));
+        let classes = STATUSES.into_iter().chain(FAILURES.map(FetchError::reason));
         classes.for_each(|class| drop(metrics.requests.with_label_values(&[class])));
         FINDINGS.iter().for_each(|finding| drop(metrics.robots.with_label_values(&[finding])));
         KINDS.iter().for_each(|kind| drop(metrics.outcomes.with_label_values(&[word(*kind)])));
@@ -120,7 +116,6 @@ impl FetcherMetrics {
         registry.register(Box::new(metrics.robots.clone()))?;
         registry.register(Box::new(metrics.outcomes.clone()))?;
         registry.register(Box::new(metrics.duplicates.clone()))?;
-        registry.register(Box::new(metrics.expired.clone()))?;
         registry.register(Box::new(metrics.in_flight.clone()))?;
         registry.register(Box::new(metrics.slots.clone()))?;
         registry.register(Box::new(metrics.memory.clone()))?;

@@ -3,20 +3,19 @@
 use bytes::Bytes;
 use orbweaver_log::{Partition, Record, TopicPartition};
 use orbweaver_messages::{
-    BodyEncoding, Discovered, Millis, Outcome, OutcomeKind, Page, Sighting, Truncated, encode, topic,
+    BodyEncoding, Discovered, DiscoveryKind, Millis, Outcome, OutcomeKind, Page, Truncated, encode, topic,
 };
 use orbweaver_store::{PageRow, RedirectRow, event_time};
 use orbweaver_url::{Url, WideDomains, partition_of, slot_of};
 
 use crate::{
+    active_dispatch::ActiveDispatch,
     body::PackedBody,
-    client::{Answer, Attempt},
-    visit::Visit,
+    client::{Attempt, HttpResponse},
 };
 
 /// Creates an outcome without the data of a request.
-#[must_use]
-pub(crate) fn outcome(visit: &Visit, kind: OutcomeKind, reason: Option<&str>, ended_at_ms: Millis) -> Outcome {
+pub(crate) fn outcome(visit: &ActiveDispatch, kind: OutcomeKind, reason: Option<&str>, ended_at_ms: Millis) -> Outcome {
     let dispatch = visit.dispatch();
     let written_at_ms = event_time(ended_at_ms, dispatch.written_at_ms);
     Outcome {
@@ -50,8 +49,7 @@ pub(crate) fn outcome(visit: &Visit, kind: OutcomeKind, reason: Option<&str>, en
 /// response times: they would be applied to the site of the dispatch, whose own last request is reported instead. A
 /// deferral would pause the dispatch's site for the other one; as a retry without a request it delays only the URL,
 /// and costs no attempt either (docs/protocol.md#attempts).
-#[must_use]
-pub(crate) fn of_own_site(visit: &Visit, outcome: &Outcome) -> Outcome {
+pub(crate) fn of_own_site(visit: &ActiveDispatch, outcome: &Outcome) -> Outcome {
     let is_deferred = outcome.kind == OutcomeKind::Deferred;
     let asked_ms = visit.asked_ms.filter(|_| outcome.requested_at_ms.is_some() && !is_deferred);
     Outcome {
@@ -79,14 +77,13 @@ pub(crate) fn add_times(outcome: &mut Outcome, attempt: &Attempt) {
 }
 
 /// Adds the data of a response.
-pub(crate) fn add_answer(outcome: &mut Outcome, answer: &Answer, body: Option<&PackedBody>) {
+pub(crate) fn add_answer(outcome: &mut Outcome, answer: &HttpResponse, body: Option<&PackedBody>) {
     outcome.status = Some(answer.status);
     outcome.content_type.clone_from(&answer.content_type);
     outcome.bytes = body.map_or(0, |body| body.bytes);
 }
 
 /// Returns the word for a kind, as used in messages.
-#[must_use]
 pub(crate) fn word(kind: OutcomeKind) -> &'static str {
     match kind {
         OutcomeKind::Fetched => "fetched",
@@ -101,8 +98,7 @@ pub(crate) fn word(kind: OutcomeKind) -> &'static str {
 }
 
 /// Returns the store's row of a URL that has ended.
-#[must_use]
-pub(crate) fn page_row(outcome: &Outcome, answer: Option<&Answer>, body: Option<&PackedBody>) -> PageRow {
+pub(crate) fn page_row(outcome: &Outcome, answer: Option<&HttpResponse>, body: Option<&PackedBody>) -> PageRow {
     PageRow {
         fingerprint: outcome.fingerprint,
         key: outcome.key().to_owned(),
@@ -123,7 +119,6 @@ pub(crate) fn page_row(outcome: &Outcome, answer: Option<&Answer>, body: Option<
 }
 
 /// Returns the store's row of a redirect.
-#[must_use]
 pub(crate) fn redirect_row(outcome: &Outcome, target: &Url) -> RedirectRow {
     RedirectRow {
         fingerprint: outcome.fingerprint,
@@ -135,10 +130,9 @@ pub(crate) fn redirect_row(outcome: &Outcome, target: &Url) -> RedirectRow {
 }
 
 /// Returns the record of an outcome, in the partition of its dispatch.
-#[must_use]
 pub(crate) fn outcome_record(outcome: &Outcome, partition: Partition) -> Record {
     Record {
-        place: TopicPartition::new(topic::OUTCOMES, partition),
+        tp: TopicPartition::new(topic::OUTCOMES, partition),
         key: Some(Bytes::copy_from_slice(outcome.site.as_bytes())),
         value: Some(encode(outcome)),
         headers: vec![],
@@ -148,13 +142,12 @@ pub(crate) fn outcome_record(outcome: &Outcome, partition: Partition) -> Record 
 
 /// Returns the number of bytes that a page's record of at most `limit` bytes has left for its body, its content type
 /// and its headers. All other fields count at their maximum length, so that up to 64 bytes may remain unused.
-#[must_use]
-pub(crate) fn body_room(visit: &Visit, limit: usize) -> usize {
-    let answer = Answer {
+pub(crate) fn body_room(visit: &ActiveDispatch, limit: usize) -> usize {
+    let answer = HttpResponse {
         status: u16::MAX,
         content_type: Some(String::new()),
         headers: vec![Default::default()],
-        ..Answer::default()
+        ..HttpResponse::default()
     };
     let body = PackedBody {
         value: Bytes::new(),
@@ -169,8 +162,7 @@ pub(crate) fn body_room(visit: &Visit, limit: usize) -> usize {
 }
 
 /// Returns the record of a page.
-#[must_use]
-pub(crate) fn page_record(visit: &Visit, outcome: &Outcome, answer: Answer, body: PackedBody) -> Record {
+pub(crate) fn page_record(visit: &ActiveDispatch, outcome: &Outcome, answer: HttpResponse, body: PackedBody) -> Record {
     let dispatch = visit.dispatch();
     let url = visit.requested().to_owned();
     let page = Page {
@@ -196,7 +188,7 @@ pub(crate) fn page_record(visit: &Visit, outcome: &Outcome, answer: Answer, body
         attempt: dispatch.attempt,
     };
     Record {
-        place: TopicPartition::new(topic::PAGES, visit.origin.place.partition),
+        tp: TopicPartition::new(topic::PAGES, visit.origin.tp.partition),
         key: Some(Bytes::copy_from_slice(dispatch.site.as_bytes())),
         value: Some(body.value),
         headers: vec![("page", encode(&page))],
@@ -207,9 +199,8 @@ pub(crate) fn page_record(visit: &Visit, outcome: &Outcome, answer: Answer, body
 /// Returns the record of a redirect's target: a discovered URL of its own site, at the depth of its source. It goes to
 /// the partition of that site, so that it is deduplicated there and requested at that site's rate
 /// (docs/protocol.md#redirects).
-#[must_use]
 pub(crate) fn discovered_record(
-    visit: &Visit,
+    visit: &ActiveDispatch,
     target: &Url,
     wide: &WideDomains,
     partitions: Partition,
@@ -224,7 +215,7 @@ pub(crate) fn discovered_record(
         site: site.clone(),
         via: Some(visit.requested().to_owned()),
         depth: dispatch.depth,
-        sighting: if dispatch.sighting == Sighting::Seed { Sighting::Seed } else { Sighting::Redirect },
+        sighting: if dispatch.sighting == DiscoveryKind::Seed { DiscoveryKind::Seed } else { DiscoveryKind::Redirect },
         chain,
         trail: dispatch.trail.clone(),
         content: None,
@@ -232,7 +223,7 @@ pub(crate) fn discovered_record(
         found_at_ms,
     };
     Record {
-        place: TopicPartition::new(topic::DISCOVERED, partition_of(slot_of(&site), partitions)),
+        tp: TopicPartition::new(topic::DISCOVERED, partition_of(slot_of(&site), partitions)),
         value: Some(encode(&found)),
         key: Some(Bytes::from(site)),
         headers: vec![],
@@ -242,7 +233,7 @@ pub(crate) fn discovered_record(
 
 #[cfg(test)]
 mod tests {
-    use orbweaver_messages::{Dispatch, DispatchId, Ready, Trail, decode};
+    use orbweaver_messages::{Dispatch, DispatchId, ReadyDispatch, Trail, decode};
     use orbweaver_stage::Origin;
     use orbweaver_url::{Fingerprint, MAX_URL_BYTES, Policy};
     use proptest::prelude::*;
@@ -259,7 +250,7 @@ mod tests {
     }
 
     /// Returns an active dispatch whose records are as large as a site can make them.
-    fn largest() -> Visit {
+    fn largest() -> ActiveDispatch {
         let dispatch = Dispatch {
             id: DispatchId { epoch: u64::MAX, sequence: u64::MAX },
             crawl: "c".repeat(200),
@@ -269,7 +260,7 @@ mod tests {
             policy: Policy::AGGRESSIVE,
             site: "a".repeat(253),
             depth: u16::MAX,
-            sighting: Sighting::Redirect,
+            sighting: DiscoveryKind::Redirect,
             via: Some(longest(3)),
             chain: (0..=MAX_CHAIN_BYTES / MAX_URL_BYTES).map(longest).collect(),
             trail: (0..8).map(|n| (orbweaver_messages::Pattern(u32::MAX - n), u16::MAX)).collect::<Trail>(),
@@ -282,18 +273,18 @@ mod tests {
             expires_ms: Millis::MAX,
         };
         let url = orbweaver_url::parse(&dispatch.url).unwrap();
-        let place = TopicPartition::new(topic::READY, 0);
-        let ready = Ready { not_before_ms: Millis::MIN, interval_ms: u64::MAX, dispatch };
-        let mut visit = Visit::new(Origin { place, offset: 0, epoch: 1 }, ready, url);
+        let tp = TopicPartition::new(topic::READY, 0);
+        let ready = ReadyDispatch { not_before_ms: Millis::MIN, interval_ms: u64::MAX, dispatch };
+        let mut visit = ActiveDispatch::new(Origin { tp, offset: 0, assignment_epoch: 1 }, ready, url);
         visit.before = (0..crate::classify::MAX_AGAIN).map(longest).collect();
         visit
     }
 
     /// Returns a response with the longest header values, in which no byte is UTF-8.
-    fn answer(header_bytes: usize) -> Answer {
+    fn answer(header_bytes: usize) -> HttpResponse {
         let text = |bytes: usize| "\u{fffd}".repeat(bytes);
         let headers = vec![("x".to_owned(), text(header_bytes))];
-        Answer { status: 200, content_type: Some(text(8192)), headers, ..Answer::default() }
+        HttpResponse { status: 200, content_type: Some(text(8192)), headers, ..HttpResponse::default() }
     }
 
     #[test]
@@ -317,7 +308,7 @@ mod tests {
             body in prop::collection::vec(any::<u8>(), 0..3000), spare in 0..3000_usize, longest: bool, compress: bool,
         ) {
             let visit = largest();
-            let answer = if longest { answer(300) } else { Answer::default() };
+            let answer = if longest { answer(300) } else { HttpResponse::default() };
             let used = orbweaver_messages::encoded_len(&answer.content_type) + orbweaver_messages::encoded_len(&answer.headers);
             let fetched = outcome(&visit, OutcomeKind::Fetched, None, 1_700_000_000_000);
             let whole = page_record(&visit, &fetched, answer.clone(), pack(body.clone(), false, compress, 9999)).bytes();

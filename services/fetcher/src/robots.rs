@@ -14,24 +14,23 @@ use orbweaver_url::{Fingerprint, Url, partition_of, slot_of};
 use crate::{
     address,
     classify::{block_ends, retry_at},
-    client::{Attempt, Body, Failure},
+    client::{Attempt, Body, FetchError},
     config::FetcherConfig,
     records::{add_times, outcome_record},
-    robots_cache::{Known, Tries},
+    robots_cache::{CachedRobots, Tries},
 };
 
 /// Id of an outcome that ends no dispatch: it reports a request to a site for a dispatch of another one.
 pub(crate) const NO_DISPATCH: DispatchId = DispatchId { epoch: u64::MAX, sequence: u64::MAX };
 
 /// Returns the authority of a URL: `scheme://host[:port]`.
-#[must_use]
 pub(crate) fn authority_of(url: &Url) -> Arc<str> {
     url.origin().ascii_serialization().into()
 }
 
 /// A request for a robots.txt.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sought<'a> {
+pub(crate) struct RobotsRequest<'a> {
     /// Authority whose file is requested.
     pub(crate) authority: &'a str,
     /// Requested URL.
@@ -55,7 +54,7 @@ pub(crate) struct Block {
 
 /// Result of a request for a robots.txt.
 #[derive(Debug)]
-pub(crate) enum Finding {
+pub(crate) enum RobotsResult {
     /// A row to store, and to use once it is durable.
     Store(RobotsRow),
     /// A redirect to follow.
@@ -83,10 +82,14 @@ pub(crate) enum Finding {
 }
 
 /// Decides the meaning of a response. `ended_ms` is the end of the attempt.
-#[must_use]
-pub(crate) fn judge(sought: Sought<'_>, attempt: &Attempt, config: &FetcherConfig, ended_ms: Millis) -> Finding {
+pub(crate) fn judge(
+    sought: RobotsRequest<'_>,
+    attempt: &Attempt,
+    config: &FetcherConfig,
+    ended_ms: Millis,
+) -> RobotsResult {
     let row = |status, body: String, lifetime_ms: Millis| {
-        Finding::Store(RobotsRow {
+        RobotsResult::Store(RobotsRow {
             authority: sought.authority.to_owned(),
             fetched_at_ms: event_time(ended_ms, sought.stored_ms),
             status,
@@ -98,9 +101,9 @@ pub(crate) fn judge(sought: Sought<'_>, attempt: &Attempt, config: &FetcherConfi
     let (none_ms, found_ms) = (millis(config.robots_error_lifetime), millis(config.robots_lifetime));
     let answer = match &attempt.result {
         // A redirect into a private network means that there is no public robots.txt.
-        Err(Failure::Private) if sought.redirects > 0 => return row(Some(404), String::new(), none_ms),
-        Err(Failure::Private) => return Finding::Private,
-        Err(Failure::UnknownHost) if sought.redirects == 0 => return Finding::UnknownHost,
+        Err(FetchError::Private) if sought.redirects > 0 => return row(Some(404), String::new(), none_ms),
+        Err(FetchError::Private) => return RobotsResult::Private,
+        Err(FetchError::UnknownHost) if sought.redirects == 0 => return RobotsResult::UnknownHost,
         Err(_) => return failing(sought, None, ended_ms),
         Ok(answer) => answer,
     };
@@ -109,7 +112,7 @@ pub(crate) fn judge(sought: Sought<'_>, attempt: &Attempt, config: &FetcherConfi
         let (until_ms, announced) = block_ends(answer.retry_after.as_deref(), sought.tries.refused, ended_ms);
         let tries = Tries { refused: sought.tries.refused.saturating_add(1), ..sought.tries };
         let unreachable = (tries.refused >= MAX_BLOCKS).then(|| unreachable(sought, Some(status), ended_ms));
-        return Finding::Blocked { tries, block: Block { until_ms, announced }, unreachable };
+        return RobotsResult::Blocked { tries, block: Block { until_ms, announced }, unreachable };
     }
     match (RobotsAnswer::Status { status, redirects: sought.redirects }).policy() {
         RobotsPolicy::Parse => {
@@ -126,7 +129,7 @@ pub(crate) fn judge(sought: Sought<'_>, attempt: &Attempt, config: &FetcherConfi
                 public && !address::has_bad_port(url)
             };
             match target.filter(allowed) {
-                Some(target) => Finding::Follow(target),
+                Some(target) => RobotsResult::Follow(target),
                 None => row(Some(status), String::new(), none_ms),
             }
         }
@@ -156,23 +159,22 @@ fn lifetime_ms(cache_control: Option<&str>, default_ms: Millis) -> Millis {
 /// Returns `true` for an expired row that remains usable while its authority is unreachable: for [`STALE_MS`] after its
 /// expiry, whatever its lifetime was. No lifetime is longer than that, so a row that expires later than that from now
 /// was written by a clock that was ahead: its age is unknown, and it is not usable.
-#[must_use]
 pub(crate) fn serves_stale(row: &RobotsRow, now: Millis) -> bool {
     let is_answer = matches!(row.status, Some(300..=428 | 430..=499 | 200..=299));
     is_answer && (-STALE_MS..STALE_MS).contains(&now.saturating_sub(row.expires_ms))
 }
 
 /// Returns the finding for a failure: retried as often as a page; after that nothing is allowed for a time.
-fn failing(sought: Sought<'_>, status: Option<u16>, ended_ms: Millis) -> Finding {
+fn failing(sought: RobotsRequest<'_>, status: Option<u16>, ended_ms: Millis) -> RobotsResult {
     let tries = Tries { failed: sought.tries.failed.saturating_add(1), ..sought.tries };
     if tries.failed >= MAX_ATTEMPTS {
-        return Finding::Store(unreachable(sought, status, ended_ms));
+        return RobotsResult::Store(unreachable(sought, status, ended_ms));
     }
-    Finding::Failing { tries, retry_at_ms: retry_at(tries.failed, ended_ms) }
+    RobotsResult::Failing { tries, retry_at_ms: retry_at(tries.failed, ended_ms) }
 }
 
 /// Returns the store's row of an authority for which nothing is allowed for a time.
-fn unreachable(sought: Sought<'_>, status: Option<u16>, ended_ms: Millis) -> RobotsRow {
+fn unreachable(sought: RobotsRequest<'_>, status: Option<u16>, ended_ms: Millis) -> RobotsRow {
     RobotsRow {
         authority: sought.authority.to_owned(),
         fetched_at_ms: event_time(ended_ms, sought.stored_ms),
@@ -207,7 +209,6 @@ impl Report<'_> {
 
     /// Returns the record of an outcome of the site for the request alone, in the site's partition: a deferral that
     /// ends no dispatch. `cause` is the outcome of the dispatch that caused the request.
-    #[must_use]
     pub(crate) fn record(&self, cause: &Outcome, partitions: Partition) -> Record {
         let mut outcome = Outcome {
             id: NO_DISPATCH,
@@ -232,13 +233,12 @@ impl Report<'_> {
 }
 
 /// Evaluates a stored robots.txt for an agent.
-#[must_use]
-pub(crate) fn read(row: &RobotsRow, agent: &str) -> Known {
-    let rules = |robots: &Robots| Known::Rules(Arc::new(robots.rules_for(agent)));
+pub(crate) fn read(row: &RobotsRow, agent: &str) -> CachedRobots {
+    let rules = |robots: &Robots| CachedRobots::Rules(Arc::new(robots.rules_for(agent)));
     match row.status {
         Some(200..=299) => rules(&Robots::parse(row.body.as_bytes(), &Limits::default())),
         Some(300..=428 | 430..=499) => rules(&Robots::allow_all()),
-        _ => Known::Unreachable,
+        _ => CachedRobots::Unreachable,
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct Tries {
 
 /// Cached state of an authority's robots.txt.
 #[derive(Debug, Clone)]
-pub(crate) enum Known {
+pub(crate) enum CachedRobots {
     /// Rules for this crawler; everything is allowed if there is no file.
     Rules(Arc<AgentRules>),
     /// Unreachable after repeated attempts: nothing is allowed.
@@ -31,7 +31,7 @@ pub(crate) enum Known {
 
 #[derive(Debug)]
 struct Entry {
-    known: Known,
+    known: CachedRobots,
     until_ms: Millis,
     bytes: usize,
 }
@@ -51,19 +51,18 @@ const ENTRY_BYTES: usize = 256;
 
 impl RobotsCache {
     /// Creates an empty cache for `budget` bytes of files.
-    #[must_use]
     pub(crate) fn new(budget: usize) -> Self {
         Self { young: HashMap::new(), old: HashMap::new(), young_bytes: 0, budget }
     }
 
     /// Stores the state of an authority until `until_ms`; `bytes` is the size of its file.
-    pub(crate) fn insert(&mut self, authority: &Arc<str>, known: Known, until_ms: Millis, bytes: usize) {
+    pub(crate) fn insert(&mut self, authority: &Arc<str>, known: CachedRobots, until_ms: Millis, bytes: usize) {
         self.old.remove(authority);
         self.put(authority.clone(), Entry { known, until_ms, bytes: bytes + ENTRY_BYTES });
     }
 
     /// Returns the state of an authority and its expiry time.
-    pub(crate) fn get(&mut self, authority: &str, now: Millis) -> Option<(Known, Millis)> {
+    pub(crate) fn get(&mut self, authority: &str, now: Millis) -> Option<(CachedRobots, Millis)> {
         if let Some((authority, entry)) = self.old.remove_entry(authority) {
             self.put(authority, entry);
         }
@@ -72,10 +71,9 @@ impl RobotsCache {
     }
 
     /// Returns the unsuccessful requests since the last answer, even after the time of the next retry.
-    #[must_use]
     pub(crate) fn tries(&self, authority: &str) -> Tries {
         match self.young.get(authority).or_else(|| self.old.get(authority)).map(|entry| &entry.known) {
-            Some(Known::Failing(tries)) => *tries,
+            Some(CachedRobots::Failing(tries)) => *tries,
             _ => Tries::default(),
         }
     }
@@ -104,8 +102,8 @@ mod tests {
     fn knowledge_ends_at_its_time_but_failures_are_counted_on() {
         let mut cache = RobotsCache::new(1 << 20);
         let tries = Tries { refused: 1, failed: 2 };
-        cache.insert(&name(1), Known::Failing(tries), 100, 0);
-        assert!(matches!(cache.get("http://h1", 99), Some((Known::Failing(known), 100)) if known == tries));
+        cache.insert(&name(1), CachedRobots::Failing(tries), 100, 0);
+        assert!(matches!(cache.get("http://h1", 99), Some((CachedRobots::Failing(known), 100)) if known == tries));
         assert!(cache.get("http://h1", 100).is_none());
         assert_eq!(cache.tries("http://h1"), tries);
         assert_eq!(cache.tries("http://h2"), Tries::default());
@@ -115,7 +113,7 @@ mod tests {
     fn the_cache_stays_within_its_budget_and_keeps_what_is_used() {
         let mut cache = RobotsCache::new(100 * (ENTRY_BYTES + 1000));
         for number in 0..10_000 {
-            cache.insert(&name(number), Known::Unreachable, 1, 1000);
+            cache.insert(&name(number), CachedRobots::Unreachable, 1, 1000);
             assert!(cache.get("http://h0", 0).is_some(), "in use at {number}");
             assert!(cache.young.len() + cache.old.len() <= 100);
         }
@@ -125,8 +123,8 @@ mod tests {
     #[test]
     fn a_file_larger_than_the_budget_is_kept_alone() {
         let mut cache = RobotsCache::new(10);
-        cache.insert(&name(1), Known::Unreachable, 1, 1000);
-        cache.insert(&name(2), Known::Unreachable, 1, 1000);
+        cache.insert(&name(1), CachedRobots::Unreachable, 1, 1000);
+        cache.insert(&name(2), CachedRobots::Unreachable, 1, 1000);
         assert!(cache.young.len() + cache.old.len() <= 2 && cache.get("http://h2", 0).is_some());
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use orbweaver_process::{
-    Service, ServiceError, ServiceId, Shell,
-    configuration::{Fault, Settings},
+    Service, ServiceContext, ServiceError, ServiceId,
+    configuration::{SettingError, Settings},
 };
 use orbweaver_stage::SystemClock;
 
@@ -17,9 +17,11 @@ pub struct FetcherService(FetcherConfig);
 impl Service for FetcherService {
     const ID: ServiceId = ServiceId::Fetcher;
 
-    fn configure(settings: &Settings) -> Result<Self, Vec<Fault>> {
+    fn configure(settings: &Settings) -> Result<Self, Vec<SettingError>> {
         let config = config(settings).map_err(|fault| vec![fault])?;
-        config.validate().map_err(|error| vec![Fault::allowed(format!("fetcher.{}", error.key), error.allowed)])?;
+        config
+            .validate()
+            .map_err(|error| vec![SettingError::allowed(format!("fetcher.{}", error.key), error.allowed)])?;
         Ok(Self(config))
     }
 
@@ -27,7 +29,7 @@ impl Service for FetcherService {
         Some(("fetcher.request_timeout", self.0.request_timeout))
     }
 
-    async fn serve(self, shell: Shell) -> Result<(), ServiceError> {
+    async fn serve(self, shell: ServiceContext) -> Result<(), ServiceError> {
         let Self(config) = self;
         let metrics = FetcherMetrics::register(shell.registry()).map_err(ServiceError::start)?;
         let clock = Arc::new(SystemClock);
@@ -39,7 +41,7 @@ impl Service for FetcherService {
     }
 }
 
-fn config(settings: &Settings) -> Result<FetcherConfig, Fault> {
+fn config(settings: &Settings) -> Result<FetcherConfig, SettingError> {
     let contact = settings.optional_text("fetcher.contact")?;
     let contact = contact.map(|contact| format!(" (+{contact})")).unwrap_or_default();
     Ok(FetcherConfig {

@@ -5,15 +5,15 @@ use std::collections::VecDeque;
 use orbweaver_messages::Millis;
 use orbweaver_politeness::one_in_flight;
 
-use crate::gates::{Turn, Wish};
+use crate::gates::{GateEvent, QueuedRequest};
 
 /// Clock of a site, and its queued requests.
 #[derive(Debug)]
 pub(crate) struct SiteGate<T> {
     /// Requests for robots.txt, and of dispatches that have begun; few.
-    pub(crate) ahead: VecDeque<Wish<T>>,
+    pub(crate) ahead: VecDeque<QueuedRequest<T>>,
     /// First requests of dispatches, in order of arrival, which is nearly that of their `not_after_ms`.
-    pub(crate) queue: VecDeque<Wish<T>>,
+    pub(crate) queue: VecDeque<QueuedRequest<T>>,
     pub(crate) in_flight: usize,
     /// Time of the last request.
     pub(crate) started_ms: Millis,
@@ -55,7 +55,7 @@ impl<T> SiteGate<T> {
         self.ahead.len() + self.queue.len()
     }
 
-    pub(crate) fn take(&mut self) -> Option<Wish<T>> {
+    pub(crate) fn take(&mut self) -> Option<QueuedRequest<T>> {
         self.ahead.pop_front().or_else(|| self.queue.pop_front())
     }
 
@@ -109,17 +109,17 @@ impl<T> SiteGate<T> {
     }
 
     /// Removes requests that are too late. Returns their number.
-    pub(crate) fn expire(&mut self, now: Millis, turns: &mut Vec<Turn<T>>) -> usize {
+    pub(crate) fn expire(&mut self, now: Millis, turns: &mut Vec<GateEvent<T>>) -> usize {
         let before = turns.len();
         for _ in 0..self.ahead.len() {
             match self.ahead.pop_front() {
-                Some(wish) if wish.not_after_ms < now => turns.push(Turn::Late(wish)),
+                Some(wish) if wish.not_after_ms < now => turns.push(GateEvent::Late(wish)),
                 Some(wish) => self.ahead.push_back(wish),
                 None => {}
             }
         }
         while self.queue.front().is_some_and(|wish| wish.not_after_ms < now) {
-            turns.extend(self.queue.pop_front().map(Turn::Late));
+            turns.extend(self.queue.pop_front().map(GateEvent::Late));
         }
         turns.len() - before
     }
@@ -137,7 +137,7 @@ impl<T> SiteGate<T> {
     }
 
     /// Counts the site as requested now, on a clock that stepped back by `back` milliseconds.
-    pub(crate) fn ask_anew(&mut self, now: Millis, back: Millis) {
+    pub(crate) fn reset_clocks(&mut self, now: Millis, back: Millis) {
         self.started_ms = now;
         self.answered_ms = now;
         self.blocked_until_ms = self.blocked_until_ms.saturating_sub(back);

@@ -15,7 +15,6 @@ pub(crate) enum Kind {
 }
 
 /// Parses a content type. Parameters and case do not matter; an empty one is unknown.
-#[must_use]
 pub(crate) fn kind_of(content_type: Option<&str>) -> Kind {
     let essence = content_type.unwrap_or_default().split([';', ',']).next().unwrap_or_default().trim();
     if essence.is_empty() {
@@ -51,7 +50,6 @@ const TAGS: [&str; 18] = [
 ];
 
 /// Returns `true` if the first bytes of a body look like HTML.
-#[must_use]
 pub(crate) fn looks_like_html(body: &[u8]) -> bool {
     let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
     let body = body.trim_ascii_start();

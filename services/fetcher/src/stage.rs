@@ -6,30 +6,30 @@ use std::{
     time::Duration,
 };
 
-use orbweaver_log::{Delivered, Offset, Partition, Record};
+use orbweaver_log::{ConsumerRecord, Offset, Partition, Record};
 use orbweaver_messages::{
-    CLOCK_MARGIN_MS, DispatchId, LEASE_MS, LONGEST_FETCH_MS, Millis, Outcome, Ready, Topic, decode, topic,
+    CLOCK_MARGIN_MS, DispatchId, LEASE_MS, MAX_FETCH_MS, Millis, Outcome, ReadyDispatch, Topic, decode, topic,
 };
 use orbweaver_politeness::robots::agent_token;
 use orbweaver_stage::{
-    Actions, ByteBudget, Opening, Origin, Plan, RestoreFrom, RestoreSpec, Stage, StageError, Step, Token,
+    Actions, ByteBudget, Origin, PartitionContext, Plan, RestoreFrom, RestoreSpec, Stage, StageError, Step, Token,
 };
 use orbweaver_store::{RobotsRow, Write};
 use orbweaver_url::Url;
 
 use crate::{
+    active_dispatch::ActiveDispatch,
     body::PackedBody,
     classify::refused_until,
     client::{Attempt, FIRST_BYTES, Purpose, Request},
+    completed_dispatches::CompletedDispatches,
     config::FetcherConfig,
-    ended::Ended,
-    gates::{Gates, Turn, Wish},
+    gates::{GateEvent, QueuedRequest, SiteGates},
     metrics::FetcherMetrics,
     records::{body_room, outcome_record},
     robots_cache::RobotsCache,
-    robots_desk::Lookup,
+    robots_lookup::RobotsLookup,
     view::FetcherView,
-    visit::Visit,
     worker::{Done, Job},
 };
 
@@ -46,9 +46,9 @@ pub(crate) struct At<'a> {
 
 /// Payload of a queued request.
 #[derive(Debug)]
-pub(crate) enum Wanted {
+pub(crate) enum FetchTarget {
     /// Page of a dispatch.
-    Page(Box<Visit>),
+    Page(Box<ActiveDispatch>),
     /// Robots.txt of an authority, at this URL.
     Robots(Arc<str>, Url),
 }
@@ -58,20 +58,20 @@ pub(crate) enum Wanted {
 struct Running {
     site: Arc<str>,
     since_ms: Millis,
-    of: Asked,
+    of: RequestKind,
 }
 
 /// Kind of a request in flight.
 #[derive(Debug)]
-enum Asked {
+enum RequestKind {
     /// `None` if the partition is gone and the response is of no use.
-    Page(Option<Box<Visit>>),
+    Page(Option<Box<ActiveDispatch>>),
     Robots(Arc<str>, Url),
 }
 
 /// A plan that is not yet durable.
 #[derive(Debug)]
-enum Settling {
+enum InFlightPlan {
     Outcome { name: (Partition, DispatchId), has_slot: bool },
     Robots(Arc<str>, RobotsRow),
 }
@@ -91,19 +91,19 @@ pub struct FetcherStage {
     pub(crate) view: Arc<FetcherView>,
     /// Memory for bodies: those being read, and those that are not durable.
     memory: ByteBudget,
-    pub(crate) gates: Gates<Wanted>,
+    pub(crate) gates: SiteGates<FetchTarget>,
     pub(crate) robots: RobotsCache,
     /// Sorted, like every collection that is iterated: the same events then lead to the same requests, in the same
     /// order.
-    pub(crate) lookups: BTreeMap<Arc<str>, Lookup>,
+    pub(crate) lookups: BTreeMap<Arc<str>, RobotsLookup>,
     pub(crate) partitions: Partition,
     /// Open partitions, and the times of their opening.
     pub(crate) opened: HashMap<Partition, Millis>,
-    ended: Ended,
+    ended: CompletedDispatches,
     /// Dispatches that wait, are in flight, or have not durably ended.
     held: HashSet<(Partition, DispatchId)>,
     running: HashMap<u64, Running>,
-    settling: HashMap<Token, Settling>,
+    settling: HashMap<Token, InFlightPlan>,
     /// Last number of a request or plan.
     number: u64,
     /// Number of requests without a durable outcome.
@@ -116,7 +116,7 @@ pub struct FetcherStage {
     /// Time until which the partitions are certainly owned: no request is sent later.
     owned_until_ms: Millis,
     looked_ms: Millis,
-    turns: Vec<Turn<Wanted>>,
+    turns: Vec<GateEvent<FetchTarget>>,
 }
 
 impl FetcherStage {
@@ -126,7 +126,7 @@ impl FetcherStage {
         Self {
             agent: agent_token(&config.user_agent),
             memory: ByteBudget::new(config.body_memory, metrics.memory.clone()),
-            gates: Gates::new(config.concurrency),
+            gates: SiteGates::new(config.concurrency),
             robots: RobotsCache::new(config.robots_cache_bytes),
             config,
             metrics,
@@ -134,7 +134,7 @@ impl FetcherStage {
             lookups: BTreeMap::new(),
             partitions: 1,
             opened: HashMap::new(),
-            ended: Ended::default(),
+            ended: CompletedDispatches::default(),
             held: HashSet::new(),
             running: HashMap::new(),
             settling: HashMap::new(),
@@ -173,9 +173,9 @@ impl FetcherStage {
     }
 
     /// Ends a dispatch: when the steps are durable, its origin completes and its slot is freed.
-    pub(crate) fn settle(&mut self, visit: &Visit, steps: Vec<Step<Write>>, at: &mut At<'_>) {
+    pub(crate) fn settle(&mut self, visit: &ActiveDispatch, steps: Vec<Step<Write>>, at: &mut At<'_>) {
         let token = self.next_number();
-        self.settling.insert(token, Settling::Outcome { name: visit.name(), has_slot: visit.has_slot });
+        self.settling.insert(token, InFlightPlan::Outcome { name: visit.name(), has_slot: visit.has_slot });
         at.acts.plans.push(Plan { steps, completes: vec![visit.origin], token: Some(token) });
     }
 
@@ -183,23 +183,15 @@ impl FetcherStage {
     pub(crate) fn store_robots(&mut self, authority: Arc<str>, row: RobotsRow, at: &mut At<'_>) {
         let token = self.next_number();
         let steps = vec![Step::Perform(vec![Write::Robots(row.clone())])];
-        self.settling.insert(token, Settling::Robots(authority, row));
+        self.settling.insert(token, InFlightPlan::Robots(authority, row));
         at.acts.plans.push(Plan { steps, completes: vec![], token: Some(token) });
     }
 
     /// Abandons a dispatch; its record stays incomplete, and the partition's next owner receives it.
-    pub(crate) fn leave(&mut self, visit: &Visit) {
+    pub(crate) fn leave(&mut self, visit: &ActiveDispatch) {
         self.free(visit.has_slot);
         self.held.remove(&visit.name());
         self.left.push(visit.origin);
-    }
-
-    /// Drops a dispatch whose lease has expired.
-    pub(crate) fn expire(&mut self, visit: &Visit, at: &mut At<'_>) {
-        self.free(visit.has_slot);
-        self.held.remove(&visit.name());
-        self.metrics.expired.inc();
-        at.acts.completes.push(visit.origin);
     }
 
     /// Frees a slot.
@@ -213,8 +205,8 @@ impl FetcherStage {
     }
 
     /// Accepts a record.
-    fn take_in(&mut self, origin: Origin, record: &Delivered, at: &mut At<'_>) {
-        let ready = match decode::<Ready>("ready", record.value.as_ref()) {
+    fn take_in(&mut self, origin: Origin, record: &ConsumerRecord, at: &mut At<'_>) {
+        let ready = match decode::<ReadyDispatch>("ready", record.value.as_ref()) {
             Ok(ready) => ready.in_time(at.now),
             Err(error) => return at.acts.rejects.push((origin, error.to_string())),
         };
@@ -222,17 +214,17 @@ impl FetcherStage {
             Ok(url) => url,
             Err(error) => return at.acts.rejects.push((origin, format!("dispatch {}: {error}", ready.dispatch.id))),
         };
-        let name = (origin.place.partition, ready.dispatch.id);
+        let name = (origin.tp.partition, ready.dispatch.id);
         // The work is carried by its first record, which is incomplete at a lower offset, or by its durable outcome.
         if self.ended.contains(name.0, name.1) || !self.held.insert(name) {
             self.metrics.duplicates.inc();
             return at.acts.completes.push(origin);
         }
-        self.admit(Box::new(Visit::new(origin, ready, url)), at);
+        self.admit(Box::new(ActiveDispatch::new(origin, ready, url)), at);
     }
 
     /// Sends all requests that may be sent.
-    fn pump(&mut self, at: &mut At<'_>) {
+    fn send_ready(&mut self, at: &mut At<'_>) {
         let mut turns = std::mem::take(&mut self.turns);
         // A fetcher that may have lost its partitions starts no request while the next owner does
         // (docs/protocol.md#fenced-requests).
@@ -240,10 +232,10 @@ impl FetcherStage {
         self.gates.poll(at.now, free, &mut turns);
         for turn in turns.drain(..) {
             match turn {
-                Turn::Send(site, Wish { payload, .. }) => self.send(site, payload, at),
-                Turn::Late(Wish { payload: Wanted::Page(visit), .. }) => self.late(&visit, at),
+                GateEvent::Send(site, QueuedRequest { payload, .. }) => self.send(site, payload, at),
+                GateEvent::Late(QueuedRequest { payload: FetchTarget::Page(visit), .. }) => self.late(&visit, at),
                 // Another dispatch may wait for it by now.
-                Turn::Late(Wish { payload: Wanted::Robots(authority, url), .. }) => {
+                GateEvent::Late(QueuedRequest { payload: FetchTarget::Robots(authority, url), .. }) => {
                     self.ask_robots_at(&authority, url, at);
                 }
             }
@@ -258,20 +250,20 @@ impl FetcherStage {
         now <= self.owned_until_ms
     }
 
-    fn send(&mut self, site: Arc<str>, wanted: Wanted, at: &mut At<'_>) {
+    fn send(&mut self, site: Arc<str>, wanted: FetchTarget, at: &mut At<'_>) {
         self.slots += 1;
         let number = self.next_number();
         let (of, request, room) = match wanted {
-            Wanted::Page(mut visit) => {
+            FetchTarget::Page(mut visit) => {
                 visit.has_slot = true;
                 let request =
                     Request { url: visit.url.clone(), purpose: Purpose::Page, cookie: visit.cookies.header() };
                 let room = body_room(&visit, self.config.record_limit);
-                (Asked::Page(Some(visit)), request, room)
+                (RequestKind::Page(Some(visit)), request, room)
             }
-            Wanted::Robots(authority, url) => {
+            FetchTarget::Robots(authority, url) => {
                 let request = Request { url: url.clone(), purpose: Purpose::Robots, cookie: None };
-                (Asked::Robots(authority, url), request, 0)
+                (RequestKind::Robots(authority, url), request, 0)
             }
         };
         self.running.insert(number, Running { site, since_ms: at.now, of });
@@ -280,14 +272,12 @@ impl FetcherStage {
 
     fn asked(&mut self, number: u64, attempt: Attempt, body: Option<PackedBody>, at: &mut At<'_>) {
         let Some(running) = self.running.remove(&number) else { return };
-        let bytes = body.as_ref().map_or(0, |body| body.bytes);
-        self.metrics.asked(&attempt, bytes);
-        self.view.asked(&attempt, bytes);
+        self.metrics.asked(&attempt, body.as_ref().map_or(0, |body| body.bytes));
         self.gates.answered(&running.site, attempt.answered_at_ms, at.now);
         match running.of {
-            Asked::Page(Some(visit)) => self.conclude(visit, attempt, body, at),
-            Asked::Page(None) => self.free(true),
-            Asked::Robots(authority, url) => {
+            RequestKind::Page(Some(visit)) => self.conclude(visit, attempt, body, at),
+            RequestKind::Page(None) => self.free(true),
+            RequestKind::Robots(authority, url) => {
                 self.free(true);
                 self.robots_answered(&authority, &url, &attempt, at);
             }
@@ -301,7 +291,7 @@ impl FetcherStage {
             // may have sent requests to their sites in the meantime.
             tracing::warn!("process was suspended; restarting every politeness delay");
             self.metrics.freezes.inc();
-            self.gates.ask_anew(at.now);
+            self.gates.reset_clocks(at.now);
         }
         for (site, until_ms) in std::mem::take(&mut self.recalled_blocks) {
             self.block(&site, until_ms, at);
@@ -319,16 +309,14 @@ impl FetcherStage {
         self.metrics.in_flight.set(i64::try_from(self.running.len()).unwrap_or(i64::MAX));
         self.metrics.held.set(i64::try_from(self.gates.held()).unwrap_or(i64::MAX));
         self.metrics.sites.set(i64::try_from(self.gates.sites()).unwrap_or(i64::MAX));
-        self.view.set(self.running.len(), self.gates.held());
-        let asked = self.running.values().map(|running| &*running.site);
-        self.view.set_busiest(asked.collect(), &self.gates);
+        self.view.set(self.running.len());
     }
 
     /// Returns the authorities whose robots.txt is being requested.
     pub(crate) fn robots_in_flight(&self) -> HashSet<Arc<str>> {
         let asked = self.running.values().filter_map(|running| match &running.of {
-            Asked::Robots(authority, _) => Some(authority.clone()),
-            Asked::Page(_) => None,
+            RequestKind::Robots(authority, _) => Some(authority.clone()),
+            RequestKind::Page(_) => None,
         });
         asked.collect()
     }
@@ -337,17 +325,17 @@ impl FetcherStage {
     /// sends requests to the same sites meanwhile.
     fn leave_partition(&mut self, partition: Partition, drains: bool) {
         self.opened.remove(&partition);
-        let of_it = |visit: &Visit| visit.origin.place.partition == partition;
+        let of_it = |visit: &ActiveDispatch| visit.origin.tp.partition == partition;
         let asked = if drains { self.robots_in_flight() } else { HashSet::new() };
         let mut left = self.leave_lookups(partition, &asked);
         let lookups = &self.lookups;
         let taken = self.gates.take_where(|wanted| match wanted {
-            Wanted::Page(visit) => of_it(visit),
-            Wanted::Robots(authority, _) => !lookups.contains_key(authority),
+            FetchTarget::Page(visit) => of_it(visit),
+            FetchTarget::Robots(authority, _) => !lookups.contains_key(authority),
         });
         left.extend(taken.into_iter().filter_map(|wanted| match wanted {
-            Wanted::Page(visit) => Some(visit),
-            Wanted::Robots(..) => None,
+            FetchTarget::Page(visit) => Some(visit),
+            FetchTarget::Robots(..) => None,
         }));
         for visit in left {
             self.leave(&visit);
@@ -368,12 +356,12 @@ impl Stage for FetcherStage {
         &[topic::READY]
     }
 
-    fn restores(&self, _partition: Partition) -> Vec<RestoreSpec> {
-        let from = RestoreFrom::Back(Duration::from_millis(LEASE_MS.unsigned_abs()));
+    fn restore_specs(&self, _partition: Partition) -> Vec<RestoreSpec> {
+        let from = RestoreFrom::LookBack(Duration::from_millis(LEASE_MS.unsigned_abs()));
         vec![RestoreSpec { topic: topic::OUTCOMES, from, follow: false }]
     }
 
-    fn restore(&mut self, partition: Partition, record: &Delivered) -> Result<(), StageError> {
+    fn restore(&mut self, partition: Partition, record: &ConsumerRecord) -> Result<(), StageError> {
         // The frontier rejects an unreadable one; it ended no dispatch that is known here.
         if let Ok(outcome) = decode::<Outcome>("outcome", record.value.as_ref()) {
             self.ended.recall(partition, outcome.id);
@@ -387,56 +375,71 @@ impl Stage for FetcherStage {
         Ok(())
     }
 
-    fn open(&mut self, opening: Opening, now: Millis) {
+    fn open(&mut self, opening: PartitionContext, now: Millis) {
         self.partitions = opening.partitions;
         self.opened.insert(opening.partition, now);
         self.recalled_blocks.retain(|_, until_ms| *until_ms > now);
     }
 
-    fn receive(&mut self, batch: Vec<(Origin, Delivered)>, now: Millis, acts: &mut Acts) {
+    fn receive(
+        &mut self,
+        batch: Vec<(Origin, ConsumerRecord)>,
+        now: Millis,
+        acts: &mut Acts,
+    ) -> Result<(), StageError> {
         let at = &mut At { now, acts };
         self.begin(at);
         for (origin, record) in &batch {
             self.take_in(*origin, record, at);
         }
-        self.pump(at);
+        self.send_ready(at);
+        Ok(())
     }
 
     /// The dispatch is among the dead letters: it is over, and its slot is free.
-    fn refused(&mut self, token: Token, _reason: &str, now: Millis, acts: &mut Acts) {
-        self.settled(token, &[], now, acts);
+    fn refused(&mut self, token: Token, _reason: &str, now: Millis, acts: &mut Acts) -> Result<(), StageError> {
+        self.plan_durable(token, &[], now, acts)
     }
 
-    fn settled(&mut self, token: Token, _offsets: &[Offset], now: Millis, acts: &mut Acts) {
+    fn plan_durable(
+        &mut self,
+        token: Token,
+        _offsets: &[Offset],
+        now: Millis,
+        acts: &mut Acts,
+    ) -> Result<(), StageError> {
         let at = &mut At { now, acts };
         self.begin(at);
         match self.settling.remove(&token) {
-            Some(Settling::Outcome { name, has_slot }) => {
+            Some(InFlightPlan::Outcome { name, has_slot }) => {
                 self.free(has_slot);
                 self.held.remove(&name);
                 self.ended.insert(name.0, name.1, now);
             }
-            Some(Settling::Robots(authority, row)) => self.robots_stored(&authority, &row, at),
+            Some(InFlightPlan::Robots(authority, row)) => self.robots_stored(&authority, &row, at),
             None => {}
         }
-        self.pump(at);
+        self.send_ready(at);
+        Ok(())
     }
 
-    fn finished(&mut self, done: Done, now: Millis, acts: &mut Acts) {
+    fn job_done(&mut self, done: Done, now: Millis, acts: &mut Acts) -> Result<(), StageError> {
         let at = &mut At { now, acts };
         self.begin(at);
         match done {
             Done::Asked { number, attempt, body } => self.asked(number, *attempt, body, at),
             Done::Loaded { authority, row } => self.robots_loaded(&authority, row, at),
         }
-        self.pump(at);
+        self.send_ready(at);
+        Ok(())
     }
 
-    fn tick(&mut self, now: Millis, acts: &mut Acts) {
+    fn tick(&mut self, now: Millis, acts: &mut Acts) -> Result<(), StageError> {
         let at = &mut At { now, acts };
         self.begin(at);
         self.look(at);
-        self.pump(at);
+        self.send_ready(at);
+        Ok(())
     }
 
     fn next_tick(&self) -> Option<Millis> {
@@ -459,11 +462,11 @@ impl Stage for FetcherStage {
 
     fn close(&mut self, partition: Partition) {
         self.leave_partition(partition, false);
-        self.left.retain(|origin| origin.place.partition != partition);
+        self.left.retain(|origin| origin.tp.partition != partition);
         self.held.retain(|name| name.0 != partition);
         let mut freed = 0;
         self.settling.retain(|_, settling| match settling {
-            Settling::Outcome { name, has_slot } if name.0 == partition => {
+            InFlightPlan::Outcome { name, has_slot } if name.0 == partition => {
                 freed += usize::from(*has_slot);
                 false
             }
@@ -472,23 +475,23 @@ impl Stage for FetcherStage {
         self.slots -= freed;
         // The site stays in flight until the response has arrived, and so does the slot.
         for running in self.running.values_mut() {
-            if let Asked::Page(visit) = &mut running.of
-                && visit.as_ref().is_some_and(|visit| visit.origin.place.partition == partition)
+            if let RequestKind::Page(visit) = &mut running.of
+                && visit.as_ref().is_some_and(|visit| visit.origin.tp.partition == partition)
             {
                 *visit = None;
             }
         }
     }
 
-    fn ends_of_rejected(record: &Delivered, now: Millis) -> Vec<Record> {
+    fn ends_of_rejected(record: &ConsumerRecord, now: Millis) -> Vec<Record> {
         let outcome = record.value.as_deref().and_then(|ready| Outcome::of_rejected(ready, now));
-        outcome.map(|outcome| outcome_record(&outcome, record.place.partition)).into_iter().collect()
+        outcome.map(|outcome| outcome_record(&outcome, record.tp.partition)).into_iter().collect()
     }
 
     fn due(&self, now: Millis) -> usize {
         // Requests that wait for their time, a slot or a response are not due; a request always ends in time.
         let ready = if self.free_slots() > 0 && self.is_owner(now) { self.gates.ready() } else { 0 };
-        let overdue = self.running.values().filter(|running| now.saturating_sub(running.since_ms) > LONGEST_FETCH_MS);
+        let overdue = self.running.values().filter(|running| now.saturating_sub(running.since_ms) > MAX_FETCH_MS);
         ready + overdue.count()
     }
 }

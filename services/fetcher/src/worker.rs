@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, mpsc::UnboundedSender};
 
 use crate::{
     body::{PackedBody, pack},
-    client::{Attempt, Body, Client, Failure, Purpose, Request},
+    client::{Attempt, Body, Client, FetchError, Purpose, Request},
 };
 
 /// A job outside of the stage.
@@ -110,7 +110,7 @@ impl<C: Client> Worker<Job, Done> for FetchWorker<C> {
                     let (attempt, body) = asked.unwrap_or_else(|_panic| {
                         tracing::error!("request panicked; its result is the failure `internal`");
                         let now = clock.now();
-                        let result = Err(Failure::Internal);
+                        let result = Err(FetchError::Internal);
                         (Attempt { requested_at_ms: started, answered_at_ms: now, ended_at_ms: now, result }, None)
                     });
                     // The receiver is gone once the stage has ended.
@@ -162,7 +162,7 @@ pub(crate) async fn ask<C: Client>(
         tokio::task::spawn_blocking(|| panics::catch(work)).await.ok().and_then(Result::ok)
     };
     if packed.is_none() {
-        attempt.result = Err(Failure::Internal);
+        attempt.result = Err(FetchError::Internal);
     }
     (attempt, packed)
 }

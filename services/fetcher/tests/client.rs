@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use orbweaver_fetcher::{Answer, Attempt, Body, Client, Failure, FetcherConfig, HttpClient, Purpose, Request};
+use orbweaver_fetcher::{Attempt, Body, Client, FetchError, FetcherConfig, HttpClient, HttpResponse, Purpose, Request};
 use orbweaver_stage::{ByteBudget, SystemClock};
 use orbweaver_url::Url;
 use prometheus::IntGauge;
@@ -148,7 +148,7 @@ fn page_request(url: &str) -> Request {
     Request { url: Url::parse(url).unwrap(), purpose: Purpose::Page, cookie: None }
 }
 
-async fn answer_of(act: Act) -> Result<Answer, Failure> {
+async fn answer_of(act: Act) -> Result<HttpResponse, FetchError> {
     let server = Server::start(act).await;
     ask(&server.url("/")).await.result
 }
@@ -250,22 +250,22 @@ async fn an_endless_body_is_cut_at_the_limit_and_an_endless_drip_at_the_time() {
     let answer = answer_of(Act::Repeat(head.clone(), chunk, Duration::ZERO)).await.unwrap();
     assert!(matches!(answer.body, Body::Read { bytes, truncated: true } if bytes.len() == 1 << 20));
     let drip = Act::Repeat(head, b"1\r\nx\r\n".to_vec(), Duration::from_millis(50));
-    assert_eq!(answer_of(drip).await.unwrap_err(), Failure::Timeout);
+    assert_eq!(answer_of(drip).await.unwrap_err(), FetchError::Timeout);
 }
 
 #[tokio::test]
 async fn a_server_that_never_ends_its_headers_times_out() {
-    assert_eq!(answer_of(Act::SendAndHang(vec![])).await.unwrap_err(), Failure::Timeout);
+    assert_eq!(answer_of(Act::SendAndHang(vec![])).await.unwrap_err(), FetchError::Timeout);
     let slow = Act::Repeat(b"HTTP/1.1 200 OK\r\n".to_vec(), b"X-A: b\r\n".to_vec(), Duration::from_millis(20));
-    assert_eq!(answer_of(slow).await.unwrap_err(), Failure::Timeout);
+    assert_eq!(answer_of(slow).await.unwrap_err(), FetchError::Timeout);
 }
 
 #[tokio::test]
 async fn a_length_that_is_not_true_fails_the_body_or_leaves_the_rest_unread() {
     let short = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 1000\r\n\r\n<p>".to_vec();
-    assert_eq!(answer_of(Act::SendAndClose(short)).await.unwrap_err(), Failure::Body);
+    assert_eq!(answer_of(Act::SendAndClose(short)).await.unwrap_err(), FetchError::Body);
     let huge = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 1000000000000000000\r\n\r\n<p>".to_vec();
-    assert_eq!(answer_of(Act::SendAndClose(huge)).await.unwrap_err(), Failure::Body);
+    assert_eq!(answer_of(Act::SendAndClose(huge)).await.unwrap_err(), FetchError::Body);
 
     let second = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\nPOISON";
     let long = [b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 3\r\n\r\n<p>", &second[..]].concat();
@@ -273,30 +273,30 @@ async fn a_length_that_is_not_true_fails_the_body_or_leaves_the_rest_unread() {
     let client = HttpClient::new(&config(), Arc::new(SystemClock)).unwrap();
     for _ in 0..3 {
         let answer = asked(&client, page_request(&server.url("/"))).await.result.unwrap();
-        assert_eq!(answer.body, read(b"<p>"), "what was not asked for is never taken as an answer");
+        assert_eq!(answer.body, read(b"<p>"), "a response to no request is never accepted");
     }
 }
 
 #[tokio::test]
 async fn a_connection_that_breaks_tells_where_it_broke() {
-    assert_eq!(answer_of(Act::Reset(vec![])).await.unwrap_err(), Failure::Connection);
-    assert_eq!(answer_of(Act::SendAndClose(vec![])).await.unwrap_err(), Failure::Connection);
+    assert_eq!(answer_of(Act::Reset(vec![])).await.unwrap_err(), FetchError::Connection);
+    assert_eq!(answer_of(Act::SendAndClose(vec![])).await.unwrap_err(), FetchError::Connection);
     assert_eq!(
         answer_of(Act::SendAndClose(b"not http at all\r\n\r\n".to_vec())).await.unwrap_err(),
-        Failure::Connection
+        FetchError::Connection
     );
     let chunk = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nzz\r\n";
-    assert_eq!(answer_of(Act::SendAndClose(chunk.to_vec())).await.unwrap_err(), Failure::Body);
+    assert_eq!(answer_of(Act::SendAndClose(chunk.to_vec())).await.unwrap_err(), FetchError::Body);
     let broken = ok("Content-Type: text/html\r\nContent-Encoding: gzip\r\n", b"this is no gzip");
-    assert_eq!(answer_of(Act::Send(broken)).await.unwrap_err(), Failure::Body);
+    assert_eq!(answer_of(Act::Send(broken)).await.unwrap_err(), FetchError::Body);
 
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let closed = listener.local_addr().unwrap();
     drop(listener);
-    assert_eq!(ask(&format!("http://{closed}/")).await.result.unwrap_err(), Failure::Connect);
+    assert_eq!(ask(&format!("http://{closed}/")).await.result.unwrap_err(), FetchError::Connect);
     // Without a name server the client cannot determine that the name does not exist.
     let unknown = ask("http://no-such-host.invalid/").await.result.unwrap_err();
-    assert!(matches!(unknown, Failure::UnknownHost | Failure::Dns), "{unknown:?}");
+    assert!(matches!(unknown, FetchError::UnknownHost | FetchError::Dns), "{unknown:?}");
 }
 
 #[tokio::test]
@@ -310,7 +310,7 @@ async fn plain_http_where_tls_is_asked_for_is_a_failure_of_tls() {
         let mut rest = vec![];
         drop(stream.read_to_end(&mut rest).await);
     });
-    assert_eq!(ask(&format!("https://{address}/")).await.result.unwrap_err(), Failure::Tls);
+    assert_eq!(ask(&format!("https://{address}/")).await.result.unwrap_err(), FetchError::Tls);
     server.await.unwrap();
 }
 
@@ -318,7 +318,7 @@ async fn plain_http_where_tls_is_asked_for_is_a_failure_of_tls() {
 async fn more_headers_than_allowed_are_not_taken() {
     let many: String = (0..300).map(|number| format!("X-{number}: y\r\n")).collect();
     let bytes = ok(&format!("Content-Type: text/html\r\n{many}"), b"x");
-    assert_eq!(answer_of(Act::Send(bytes)).await.unwrap_err(), Failure::Connection);
+    assert_eq!(answer_of(Act::Send(bytes)).await.unwrap_err(), FetchError::Connection);
     let long = format!("Content-Type: text/html\r\nX-Long: {}\r\n", "y".repeat(40_000));
     let answer = answer_of(Act::Send(ok(&long, b"x"))).await.unwrap();
     assert!(!answer.headers.is_empty() && answer.headers.iter().all(|(name, _)| name != "x-long"));
@@ -360,7 +360,7 @@ async fn addresses_that_are_not_public_are_not_dialled() {
     for host in ["127.0.0.1", "127.1", "[::ffff:127.0.0.1]", "localhost", "any.localhost.", "0x7f000001"] {
         let config = FetcherConfig { allow_private: false, ..config() };
         let attempt = ask_with(config, &format!("http://{host}:{port}/")).await;
-        assert_eq!(attempt.result.unwrap_err(), Failure::Private, "{host}");
+        assert_eq!(attempt.result.unwrap_err(), FetchError::Private, "{host}");
     }
     assert_eq!(server.connections.load(Ordering::SeqCst), 0);
     assert_eq!(ask(&format!("http://any.localhost:{port}/")).await.result.unwrap().status, 200);
@@ -407,6 +407,6 @@ async fn a_request_that_ends_for_want_of_memory_is_no_failure_of_the_site() {
     assert!(client.ask(page_request(&server.url("/")), &mut first).await.result.is_ok());
     let mut second = memory.reservation();
     let attempt = client.ask(page_request(&server.url("/")), &mut second).await;
-    assert_eq!(attempt.result.unwrap_err(), Failure::Memory);
+    assert_eq!(attempt.result.unwrap_err(), FetchError::Memory);
     assert_eq!(second.bytes(), 0);
 }

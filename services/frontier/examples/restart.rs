@@ -20,7 +20,7 @@ use std::{
 use bytes::Bytes;
 use orbweaver_frontier::{FrontierConfig, FrontierIndex, FrontierStage, FrontierView, metrics::FrontierMetrics};
 use orbweaver_log::{Cleanup, EmbeddedLog, Log, Options, Record, TopicPartition, TopicSpec};
-use orbweaver_messages::{Sighting, Waiting, encode, topic};
+use orbweaver_messages::{DiscoveryKind, FrontierUrl, encode, topic};
 use orbweaver_stage::{Clock, NoEffects, NoJobs, Runner, RunnerConfig, SystemClock, metrics::Metrics};
 use orbweaver_url::{Fingerprint, partition_of, slot_of};
 use prometheus::Registry;
@@ -34,8 +34,8 @@ async fn main() {
     let mut arguments = std::env::args().skip(1).map(|argument| argument.parse::<u64>().expect("a number"));
     let records = arguments.next().unwrap_or(1_000_000);
     let sites = arguments.next().unwrap_or(10_000);
-    let folder = tempfile::tempdir().unwrap();
-    let (log, index) = (folder.path().join("log"), folder.path().join("frontier"));
+    let dir = tempfile::tempdir().unwrap();
+    let (log, index) = (dir.path().join("log"), dir.path().join("frontier"));
     fill(&open(&log), records, sites).await;
     println!("{records} URLs of {sites} sites wait in {PARTITIONS} partitions; resident: {} MB", resident_mb());
     for (what, forget) in [("without an index", true), ("with the index", false), ("without an index", true)] {
@@ -59,7 +59,7 @@ async fn fill(log: &EmbeddedLog, records: u64, sites: u64) {
     let record = |number: u64| {
         let site = format!("site-{}.example", number % sites);
         let url = format!("https://www.{site}/articles/2024/page-{number}.html");
-        let waiting = Waiting {
+        let waiting = FrontierUrl {
             crawl: "measured".to_owned(),
             fingerprint: Fingerprint::of("measured", &url),
             url,
@@ -67,7 +67,7 @@ async fn fill(log: &EmbeddedLog, records: u64, sites: u64) {
             policy: orbweaver_url::Policy::STANDARD,
             via: Some(format!("https://www.{site}/articles/index-{}.html", number / 50)),
             depth: u16::try_from(number % 6).unwrap_or_default(),
-            sighting: Sighting::Link,
+            sighting: DiscoveryKind::Link,
             chain: vec![],
             traps: orbweaver_messages::Traps::default(),
             trail: orbweaver_messages::Trail::default(),
@@ -81,9 +81,9 @@ async fn fill(log: &EmbeddedLog, records: u64, sites: u64) {
             definition: 0,
             site,
         };
-        let place = TopicPartition::new(topic::FRONTIER, partition_of(slot_of(&waiting.site), PARTITIONS));
+        let tp = TopicPartition::new(topic::FRONTIER, partition_of(slot_of(&waiting.site), PARTITIONS));
         let key = Some(Bytes::from(waiting.fingerprint.to_string()));
-        Record { place, key, value: Some(encode(&waiting)), headers: vec![], timestamp_ms: now }
+        Record { tp, key, value: Some(encode(&waiting)), headers: vec![], timestamp_ms: now }
     };
     for from in (0..records).step_by(usize::try_from(BATCH).unwrap_or(1)) {
         log.append((from..records.min(from + BATCH)).map(record).collect()).await.unwrap();
@@ -121,8 +121,8 @@ fn resident_mb() -> u64 {
     line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap_or_default() / 1000
 }
 
-fn bytes_of(folder: &Path) -> u64 {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+fn bytes_of(dir: &Path) -> u64 {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     entries
         .map(
             |entry| {

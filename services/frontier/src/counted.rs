@@ -1,7 +1,7 @@
 //! Page counts, as records of `crawl.control`.
 
 use bytes::Bytes;
-use orbweaver_log::{Delivered, Partition, Record, TopicPartition};
+use orbweaver_log::{ConsumerRecord, Partition, Record, TopicPartition};
 use orbweaver_messages::{Millis, PAGES_KEY, PageCount, decode, encode, pages_key, topic::CONTROL};
 use orbweaver_stage::Token;
 
@@ -12,17 +12,17 @@ const PARTITION_BITS: u32 = 16;
 /// another partition than the one that it is about, is logged and ignored: its writer continues to count and writes
 /// again.
 #[must_use]
-pub fn page_count(record: &Delivered) -> Option<PageCount> {
+pub fn page_count(record: &ConsumerRecord) -> Option<PageCount> {
     record.key.as_ref().filter(|key| key.starts_with(PAGES_KEY.as_bytes()))?;
-    let (place, offset) = (record.place, record.offset);
+    let (tp, offset) = (record.tp, record.offset);
     match decode::<PageCount>("page count", Some(record.value.as_ref()?)) {
-        Ok(count) if count.partition == place.partition => Some(count),
+        Ok(count) if count.partition == tp.partition => Some(count),
         Ok(count) => {
-            tracing::warn!(%place, offset, counted = count.partition, "page count in the wrong partition: ignored");
+            tracing::warn!(topic_partition = %tp, offset, counted = count.partition, "page count in the wrong partition: ignored");
             None
         }
         Err(error) => {
-            tracing::warn!(%place, offset, %error, "page count cannot be decoded: ignored");
+            tracing::warn!(topic_partition = %tp, offset, %error, "page count cannot be decoded: ignored");
             None
         }
     }
@@ -42,7 +42,7 @@ pub(crate) fn named(token: Token) -> (Partition, u64) {
 /// Returns the records of page counts.
 pub(crate) fn records(counts: &[PageCount], now: Millis) -> Vec<Record> {
     let record = |count: &PageCount| Record {
-        place: TopicPartition::new(CONTROL, count.partition),
+        tp: TopicPartition::new(CONTROL, count.partition),
         key: Some(Bytes::from(pages_key(&count.crawl, count.partition))),
         value: Some(encode(count)),
         headers: vec![],

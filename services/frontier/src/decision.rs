@@ -1,11 +1,11 @@
 //! The decisions of a frontier, as a closed set.
 
 use orbweaver_log::Offset;
-use orbweaver_messages::{Dispatch, Millis, Outcome, Waiting};
+use orbweaver_messages::{Dispatch, FrontierUrl, Millis, Outcome};
 use orbweaver_stage::Origin;
 use orbweaver_url::Fingerprint;
 
-use crate::{pages::Pages, scope::CrawlScopes};
+use crate::{pages::PageCaps, scope::CrawlScopes};
 
 /// Action of a frontier, from a closed set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub enum Decision {
     /// The URL's record is re-appended; then `completes` complete.
     Rewrite {
         /// The new record.
-        waiting: Box<Waiting>,
+        waiting: Box<FrontierUrl>,
         /// Origins that the new record continues.
         completes: Vec<Origin>,
     },
@@ -49,7 +49,7 @@ pub enum Decision {
         /// The published outcome.
         outcome: Box<Outcome>,
         /// The URL's record in `crawl.frontier`.
-        waiting: Box<Waiting>,
+        waiting: Box<FrontierUrl>,
         /// Origin of that record; it completes.
         origin: Origin,
         /// Reason for the dead letter.
@@ -71,11 +71,11 @@ pub struct Tombstone {
 
 /// Inputs of the decisions of one call, and their output.
 #[derive(Debug)]
-pub struct Turn<'a> {
+pub struct DecisionContext<'a> {
     /// Current time.
     pub now: Millis,
     /// Page counts of each crawl, and the number of pages that may still be requested.
-    pub pages: &'a mut Pages,
+    pub pages: &'a mut PageCaps,
     /// Definitions that decide whether a queued URL is still in scope.
     pub scopes: &'a CrawlScopes,
     /// Collected decisions.

@@ -16,26 +16,26 @@
 //! | [`partition`] | one partition: its queued URLs, its leases, and the handling of outcomes (pure) |
 //! | [`decision`] | the decisions |
 //! | [`index`] | queued URLs, by site and by earliest request time: the trait, on disk, in memory |
-//! | [`sites`], [`head`] | scheduling of site queues, paused sites, and read-ahead of the queues (pure) |
+//! | [`sites`], [`read_ahead`] | scheduling of site queues, paused sites, and read-ahead of the queues (pure) |
 //! | `slots` | limits of a site's dispatches in flight, in total and for demoted URLs (pure) |
 //! | [`leases`] | dispatches and their expiry (pure) |
 //! | [`offsets`] | a set of offsets, one bit each (pure) |
 //! | [`scope`] | queued URLs that are out of scope by now (pure) |
 //! | [`pages`] | pages of each crawl fetched here and elsewhere, and the number that may be fetched (pure) |
-//! | [`stage`], `appends`, `counted` | the connection to the runtime: decodes, opens, groups decisions into plans |
+//! | [`stage`], `plan_builder`, `counted` | the connection to the runtime: decodes, opens, groups decisions into plans |
 //! | `service` | the service as a process of a cluster (feature `cluster`) |
 
-mod appends;
 pub mod config;
 mod counted;
 pub mod decision;
-pub mod head;
 pub mod index;
 pub mod leases;
 pub mod metrics;
 pub mod offsets;
 pub mod pages;
 pub mod partition;
+mod plan_builder;
+pub mod read_ahead;
 pub mod scope;
 #[cfg(feature = "cluster")]
 pub mod service;

@@ -1,10 +1,10 @@
 //! Metric names, and alert conditions.
 
 use orbweaver_messages::OutcomeKind;
-use orbweaver_scope::Outside;
+use orbweaver_scope::RuleRejection;
 use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
-use crate::{pages::Standing, stage::kind_name};
+use crate::{pages::CapStatus, stage::kind_name};
 
 /// Queued URLs, including leased ones. Alert: none by itself; it is the remaining size of the crawl.
 pub const WAITING: &str = "orbweaver_frontier_waiting_urls";
@@ -39,7 +39,7 @@ pub const DEFINITION_VERSION: &str = "orbweaver_frontier_definition_version";
 pub const REFUSED_DEFINITIONS: &str = "orbweaver_frontier_refused_definitions_total";
 /// Capped URLs, which are queued until the cap of their crawl is raised. Alert: none; such a crawl has progressed as
 /// far as allowed.
-pub const HELD: &str = "orbweaver_frontier_held_urls";
+pub const HELD: &str = "orbweaver_frontier_capped_urls";
 /// Pages of a crawl that has a cap, in all partitions, as counted by this instance (label `crawl`; the first 32 by
 /// name). Alert: differs between instances for minutes, by more than a sixteenth of the pages that remain up to the
 /// cap: one of them does not tail `crawl.control`.
@@ -72,7 +72,7 @@ pub struct FrontierMetrics {
     pub(crate) stuck: IntCounter,
     pub(crate) reappended: IntCounter,
     over_budget: IntGauge,
-    put_back: IntCounter,
+    demote: IntCounter,
     refused: IntCounterVec,
     pub(crate) refused_definitions: IntCounter,
     versions: IntGaugeVec,
@@ -96,7 +96,7 @@ impl FrontierMetrics {
             stuck: IntCounter::new(STUCK, "URLs abandoned because their dispatches were lost")?,
             reappended: IntCounter::new(REAPPENDED, "Records re-appended so that the commit point can advance")?,
             over_budget: IntGauge::new(OVER_BUDGET, "Patterns of similar URLs over their budget")?,
-            put_back: IntCounter::new(PUT_BACK, "URLs demoted because of their pattern")?,
+            demote: IntCounter::new(PUT_BACK, "URLs demoted because of their pattern")?,
             refused: IntCounterVec::new(Opts::new(REFUSED, "URLs refused by the frontier, by reason"), &["reason"])?,
             refused_definitions: IntCounter::new(REFUSED_DEFINITIONS, "Unusable crawl definitions")?,
             versions: IntGaugeVec::new(
@@ -106,7 +106,7 @@ impl FrontierMetrics {
             held: IntGauge::new(HELD, "URLs blocked by the page limit of their crawl")?,
             pages: IntGaugeVec::new(Opts::new(PAGES, "Pages of crawls with a page limit, by crawl"), &["crawl"])?,
         };
-        Outside::ALL.iter().for_each(|outside| drop(metrics.refused.with_label_values(&[outside.name()])));
+        RuleRejection::ALL.iter().for_each(|outside| drop(metrics.refused.with_label_values(&[outside.name()])));
         KINDS.iter().for_each(|kind| drop(metrics.outcomes.with_label_values(&[kind_name(*kind)])));
         registry.register(Box::new(metrics.waiting.clone()))?;
         registry.register(Box::new(metrics.leased.clone()))?;
@@ -117,7 +117,7 @@ impl FrontierMetrics {
         registry.register(Box::new(metrics.stuck.clone()))?;
         registry.register(Box::new(metrics.reappended.clone()))?;
         registry.register(Box::new(metrics.over_budget.clone()))?;
-        registry.register(Box::new(metrics.put_back.clone()))?;
+        registry.register(Box::new(metrics.demote.clone()))?;
         metrics.refused.with_label_values(&["trap"]);
         registry.register(Box::new(metrics.refused.clone()))?;
         registry.register(Box::new(metrics.refused_definitions.clone()))?;
@@ -128,13 +128,13 @@ impl FrontierMetrics {
     }
 
     /// Sets the number of patterns over their budget, and adds the URLs demoted since the last call.
-    pub(crate) fn similar(&self, (over_budget, put_back): (usize, u64)) {
+    pub(crate) fn similar(&self, (over_budget, demote): (usize, u64)) {
         self.over_budget.set(i64::try_from(over_budget).unwrap_or(i64::MAX));
-        self.put_back.inc_by(put_back);
+        self.demote.inc_by(demote);
     }
 
     /// Sets the number of capped URLs, and the pages of the crawls that have a cap.
-    pub(crate) fn show_pages<'a>(&self, held: usize, pages: impl Iterator<Item = (&'a str, Standing)>) {
+    pub(crate) fn show_pages<'a>(&self, held: usize, pages: impl Iterator<Item = (&'a str, CapStatus)>) {
         self.held.set(i64::try_from(held).unwrap_or(i64::MAX));
         self.pages.reset();
         for (crawl, standing) in pages.take(NAMED_CRAWLS) {

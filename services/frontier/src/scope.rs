@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use orbweaver_log::Delivered;
-use orbweaver_messages::{Sighting, Waiting};
-use orbweaver_scope::{Applied, Change, ControlRecord, Definitions, Outside, Version};
+use orbweaver_log::ConsumerRecord;
+use orbweaver_messages::{DiscoveryKind, FrontierUrl};
+use orbweaver_scope::{Applied, Change, ControlRecord, Definitions, RuleRejection, Version};
 
 /// Definitions of all crawls, up to the offset of `crawl.control` that was read.
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ pub struct CrawlScopes {
 
 /// Effect of a record of `crawl.control`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Read<'r> {
+pub enum ControlChange<'r> {
     /// A new definition of this crawl applies, or none does any more.
     Definition(&'r str),
     /// No effect: the definition is unusable.
@@ -27,23 +27,23 @@ pub enum Read<'r> {
 
 impl CrawlScopes {
     /// Applies a record of `crawl.control`. An unusable definition changes nothing and is logged.
-    pub fn apply<'r>(&mut self, record: &'r Delivered) -> Read<'r> {
-        let (partition, offset) = (record.place.partition, record.offset);
+    pub fn apply<'r>(&mut self, record: &'r ConsumerRecord) -> ControlChange<'r> {
+        let (partition, offset) = (record.tp.partition, record.offset);
         let (key, value) = (record.key.as_deref(), record.value.as_ref());
         match self.definitions.apply(ControlRecord { partition, offset, key, value }) {
-            Change::Applied(crawl, _) | Change::Deleted(crawl) => Read::Definition(crawl),
+            Change::Applied(crawl, _) | Change::Deleted(crawl) => ControlChange::Definition(crawl),
             Change::Refused { crawl, applies, reason } => {
                 tracing::error!(crawl, version = offset, applies, %reason, "a definition cannot be used");
-                Read::Refused
+                ControlChange::Refused
             }
-            Change::Lost(_) | Change::Known | Change::Foreign => Read::Nothing,
+            Change::Conflict(_) | Change::Known | Change::Foreign => ControlChange::Nothing,
         }
     }
 
     /// Notes the version of its crawl's definition that admitted a queued URL. `crawl.control` is read concurrently
     /// with the log of queued URLs, so that this version may not have been read yet; until it has, no URL of the crawl
     /// is refused.
-    pub fn note(&mut self, waiting: &Waiting) {
+    pub fn note(&mut self, waiting: &FrontierUrl) {
         if waiting.definition > 0 {
             match self.used.get_mut(&waiting.crawl) {
                 Some(used) => *used = waiting.definition.max(*used),
@@ -56,15 +56,15 @@ impl CrawlScopes {
     /// that admitted it. The scope that seeds define only grows, so only depth and patterns can exclude a URL. A seed
     /// is always in scope.
     #[must_use]
-    pub fn outside(&self, waiting: &Waiting) -> Option<Outside> {
+    pub fn outside(&self, waiting: &FrontierUrl) -> Option<RuleRejection> {
         let Applied { version, rules, .. } = self.definitions.applied(&waiting.crawl)?;
-        if waiting.sighting == Sighting::Seed || waiting.definition >= *version {
+        if waiting.sighting == DiscoveryKind::Seed || waiting.definition >= *version {
             return None;
         }
         if self.used.get(&waiting.crawl).is_some_and(|used| used > version) {
             return None;
         }
-        if rules.is_too_deep(waiting.depth) { Some(Outside::TooDeep) } else { rules.refusal(waiting.key()) }
+        if rules.is_too_deep(waiting.depth) { Some(RuleRejection::TooDeep) } else { rules.refusal(waiting.key()) }
     }
 
     /// Returns the page cap of a crawl, if it has one.

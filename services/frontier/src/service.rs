@@ -6,8 +6,8 @@ use std::{
 };
 
 use orbweaver_process::{
-    Deleting, Service, ServiceError, ServiceId, Shell,
-    configuration::{Fault, Settings},
+    Deleting, Service, ServiceContext, ServiceError, ServiceId,
+    configuration::{SettingError, Settings},
 };
 use orbweaver_stage::{NoEffects, NoJobs, retention::Bound};
 
@@ -24,11 +24,11 @@ pub struct FrontierService {
 impl Service for FrontierService {
     const ID: ServiceId = ServiceId::Frontier;
 
-    fn configure(settings: &Settings) -> Result<Self, Vec<Fault>> {
+    fn configure(settings: &Settings) -> Result<Self, Vec<SettingError>> {
         let config = config(settings).map_err(|fault| vec![fault])?;
         if config.min_outstanding > config.max_outstanding {
             let allowed = format!("at most {}, the value of `frontier.max_outstanding`", config.max_outstanding);
-            return Err(vec![Fault::allowed("frontier.min_outstanding", allowed)]);
+            return Err(vec![SettingError::allowed("frontier.min_outstanding", allowed)]);
         }
         let deleting = deleting(settings).map_err(|fault| vec![fault])?;
         let state = settings.text("state.dir").map_err(|fault| vec![fault])?;
@@ -36,7 +36,7 @@ impl Service for FrontierService {
         Ok(Self { config, index_dir, deleting })
     }
 
-    async fn serve(self, shell: Shell) -> Result<(), ServiceError> {
+    async fn serve(self, shell: ServiceContext) -> Result<(), ServiceError> {
         let metrics = FrontierMetrics::register(shell.registry()).map_err(ServiceError::start)?;
         let index = FrontierIndex::open(&self.index_dir).map_err(ServiceError::start)?;
         let stage = FrontierStage::new(self.config, metrics, Arc::default()).with_index(index);
@@ -44,7 +44,7 @@ impl Service for FrontierService {
     }
 }
 
-fn deleting(settings: &Settings) -> Result<Deleting, Fault> {
+fn deleting(settings: &Settings) -> Result<Deleting, SettingError> {
     let of_users = Bound {
         age: settings.optional_time("documents.retention")?,
         bytes: settings.optional_count("documents.retention_bytes")?,
@@ -52,7 +52,7 @@ fn deleting(settings: &Settings) -> Result<Deleting, Fault> {
     Ok(Deleting { every: settings.time("frontier.delete_interval")?, of_users })
 }
 
-fn config(settings: &Settings) -> Result<FrontierConfig, Fault> {
+fn config(settings: &Settings) -> Result<FrontierConfig, SettingError> {
     Ok(FrontierConfig {
         default_interval_ms: settings.rate("rate_limiter.rate")?.interval_ms,
         max_attempts: settings.count("frontier.max_attempts")?,

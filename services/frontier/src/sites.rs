@@ -12,9 +12,9 @@ use std::{
 use orbweaver_messages::Millis;
 
 use crate::{
-    head::{Head, Heads, Query},
-    index::{Index, IndexError, Place, Rank, SiteId, is_at_back},
+    index::{Index, IndexEntry, IndexError, QueueKey, Rank, is_demoted},
     offsets::Offsets,
+    read_ahead::{Heads, Query, ReadAhead},
     slots::{InFlight, Slots},
 };
 
@@ -22,8 +22,8 @@ use crate::{
 const SMOOTHING: f32 = 0.2;
 
 #[derive(Debug, Default)]
-struct Site {
-    head: Option<Box<Head>>,
+struct SiteQueue {
+    head: Option<Box<ReadAhead>>,
     /// No URL that may be dispatched has a rank below this one: reading starts here, past URLs that have ended.
     low: Rank,
     /// Number of URLs that may be dispatched, in the head or not.
@@ -55,19 +55,19 @@ pub(crate) struct Source<'a> {
 
 /// The sites of a partition.
 #[derive(Debug)]
-pub(crate) struct Sites {
+pub(crate) struct SiteQueues {
     default_interval_ms: u64,
-    sites: HashMap<SiteId, Site>,
+    sites: HashMap<QueueKey, SiteQueue>,
     heads: Heads,
     waiting: usize,
     /// Number of queued URLs in queues that are paused at a page cap.
     held: usize,
     /// Sites that are ready, in the order of their next dispatch.
-    turn: VecDeque<SiteId>,
-    paused: BinaryHeap<Reverse<(Millis, SiteId)>>,
+    turn: VecDeque<QueueKey>,
+    paused: BinaryHeap<Reverse<(Millis, QueueKey)>>,
 }
 
-impl Sites {
+impl SiteQueues {
     pub(crate) fn new(default_interval_ms: u64) -> Self {
         Self {
             default_interval_ms,
@@ -90,7 +90,7 @@ impl Sites {
     }
 
     /// Adds a queued URL to this site.
-    pub(crate) fn admit(&mut self, id: SiteId) {
+    pub(crate) fn admit(&mut self, id: QueueKey) {
         self.waiting += 1;
         let site = self.sites.entry(id).or_default();
         site.waiting += 1;
@@ -98,7 +98,7 @@ impl Sites {
     }
 
     /// Removes a queued URL from this site.
-    pub(crate) fn dismiss(&mut self, id: SiteId, now: Millis) {
+    pub(crate) fn dismiss(&mut self, id: QueueKey, now: Millis) {
         let Some(site) = self.sites.get_mut(&id) else { return };
         self.waiting = self.waiting.saturating_sub(1);
         site.waiting = site.waiting.saturating_sub(1);
@@ -107,12 +107,12 @@ impl Sites {
     }
 
     /// Makes a URL of this site available for dispatch.
-    pub(crate) fn enqueue(&mut self, id: SiteId, rank: Rank, now: Millis) {
+    pub(crate) fn enqueue(&mut self, id: QueueKey, rank: Rank, now: Millis) {
         let interval = self.default_interval_ms;
         let Some(site) = self.sites.get_mut(&id) else { return };
         site.queued += 1;
-        site.queued_back += u32::from(is_at_back(rank));
-        site.alone = if is_at_back(rank) { site.alone } else { 0 };
+        site.queued_back += u32::from(is_demoted(rank));
+        site.alone = if is_demoted(rank) { site.alone } else { 0 };
         site.low = site.low.min(rank);
         let ahead = site.ahead(interval);
         self.heads.add(&mut site.head, rank, site.queued == 1, ahead);
@@ -120,34 +120,34 @@ impl Sites {
     }
 
     /// Makes a URL available for dispatch that the index already held at the start: nothing is read ahead yet.
-    pub(crate) fn count_queued(&mut self, place: &Place, now: Millis) {
-        if let Some(site) = self.sites.get_mut(&place.site) {
+    pub(crate) fn count_queued(&mut self, entry: &IndexEntry, now: Millis) {
+        if let Some(site) = self.sites.get_mut(&entry.site) {
             site.queued += 1;
-            site.queued_back += u32::from(place.back);
+            site.queued_back += u32::from(entry.back);
         }
-        self.call(place.site, now);
+        self.call(entry.site, now);
     }
 
     /// Makes a URL unavailable for dispatch. If its rank was read ahead, it is skipped.
-    pub(crate) fn withdraw(&mut self, place: &Place) {
-        if let Some(site) = self.sites.get_mut(&place.site) {
+    pub(crate) fn withdraw(&mut self, entry: &IndexEntry) {
+        if let Some(site) = self.sites.get_mut(&entry.site) {
             site.queued = site.queued.saturating_sub(1);
-            site.queued_back = site.queued_back.saturating_sub(u32::from(place.back));
+            site.queued_back = site.queued_back.saturating_sub(u32::from(entry.back));
         }
     }
 
     /// Counts a dispatch that was made earlier (a restored lease).
-    pub(crate) fn count_in_flight(&mut self, place: &Place) {
-        if let Some(site) = self.sites.get_mut(&place.site) {
-            *site.in_flight.of(place.back) += 1;
+    pub(crate) fn count_in_flight(&mut self, entry: &IndexEntry) {
+        if let Some(site) = self.sites.get_mut(&entry.site) {
+            *site.in_flight.of(entry.back) += 1;
         }
     }
 
     /// Ends the dispatch of the URL at this place, `round_trip_ms` after the dispatch was made, if known.
-    pub(crate) fn end(&mut self, place: &Place, round_trip_ms: Option<Millis>, now: Millis) {
-        let id = place.site;
+    pub(crate) fn end(&mut self, entry: &IndexEntry, round_trip_ms: Option<Millis>, now: Millis) {
+        let id = entry.site;
         if let Some(site) = self.sites.get_mut(&id) {
-            site.land(place);
+            site.land(entry);
             if let Some(time) = round_trip_ms {
                 #[allow(clippy::cast_precision_loss, reason = "a smoothed time needs no more than seven digits")]
                 let time = time.max(0) as f32;
@@ -160,10 +160,10 @@ impl Sites {
 
     /// Cancels the dispatch of the URL at this place, which `next` returned: it is queued with the rank `to`, or not
     /// any more.
-    pub(crate) fn pass_over(&mut self, place: &Place, to: Option<Rank>, now: Millis) {
-        let id = place.site;
+    pub(crate) fn pass_over(&mut self, entry: &IndexEntry, to: Option<Rank>, now: Millis) {
+        let id = entry.site;
         if let Some(site) = self.sites.get_mut(&id) {
-            site.cancel(place);
+            site.cancel(entry);
         }
         match to {
             Some(rank) => self.enqueue(id, rank, now),
@@ -179,16 +179,16 @@ impl Sites {
         self.held
     }
 
-    /// Pauses a queue at a page cap, until `let_go`. The URL at this place, which `next` returned, goes back to its
-    /// rank.
-    pub(crate) fn hold(&mut self, place: &Place, now: Millis) {
-        let id = place.site;
+    /// Pauses a queue at a page cap, until `resume_after_cap`. The URL at this place, which `next` returned, goes back
+    /// to its rank.
+    pub(crate) fn hold(&mut self, entry: &IndexEntry, now: Millis) {
+        let id = entry.site;
         if let Some(site) = self.sites.get_mut(&id)
             && !std::mem::replace(&mut site.held, true)
         {
             self.held += site.waiting as usize;
         }
-        self.pass_over(place, Some(place.rank()), now);
+        self.pass_over(entry, Some(entry.rank()), now);
         // The queue may stay paused for long, and the read-ahead of all sites together is bounded.
         if let Some(site) = self.sites.get_mut(&id) {
             self.heads.forget(&mut site.head);
@@ -196,7 +196,7 @@ impl Sites {
     }
 
     /// Resumes a queue that was paused at a page cap.
-    pub(crate) fn let_go(&mut self, id: SiteId, now: Millis) {
+    pub(crate) fn resume_after_cap(&mut self, id: QueueKey, now: Millis) {
         if let Some(site) = self.sites.get_mut(&id)
             && std::mem::take(&mut site.held)
         {
@@ -206,7 +206,7 @@ impl Sites {
     }
 
     /// Pauses dispatches of this site until `until_ms`.
-    pub(crate) fn pause(&mut self, id: SiteId, until_ms: Millis) {
+    pub(crate) fn pause(&mut self, id: QueueKey, until_ms: Millis) {
         if let Some(site) = self.sites.get_mut(&id)
             && until_ms > site.resume_at_ms
         {
@@ -216,7 +216,7 @@ impl Sites {
     }
 
     /// Sets the minimum time between requests that the site demands.
-    pub(crate) fn learn_delay(&mut self, id: SiteId, crawl_delay_ms: u64) {
+    pub(crate) fn learn_delay(&mut self, id: QueueKey, crawl_delay_ms: u64) {
         if let Some(site) = self.sites.get_mut(&id) {
             site.crawl_delay_ms = u32::try_from(crawl_delay_ms).unwrap_or(u32::MAX);
         }
@@ -244,7 +244,11 @@ impl Sites {
     }
 
     /// Removes and returns the next URL to dispatch: its site and rank.
-    pub(crate) fn next(&mut self, now: Millis, source: &mut Source<'_>) -> Result<Option<(SiteId, Rank)>, IndexError> {
+    pub(crate) fn next(
+        &mut self,
+        now: Millis,
+        source: &mut Source<'_>,
+    ) -> Result<Option<(QueueKey, Rank)>, IndexError> {
         let interval = self.default_interval_ms;
         while let Some(id) = self.turn.pop_front() {
             let Some(site) = self.sites.get_mut(&id) else { continue };
@@ -257,8 +261,8 @@ impl Sites {
             site.low = self.heads.pop(&mut site.head, query, source)?;
             let rank = site.low;
             site.queued -= 1;
-            site.queued_back = site.queued_back.saturating_sub(u32::from(is_at_back(rank)));
-            *site.in_flight.of(is_at_back(rank)) += 1;
+            site.queued_back = site.queued_back.saturating_sub(u32::from(is_demoted(rank)));
+            *site.in_flight.of(is_demoted(rank)) += 1;
             self.call(id, now);
             return Ok(Some((id, rank)));
         }
@@ -267,7 +271,7 @@ impl Sites {
 
     /// Returns the sites with the most queued URLs, in descending order: with that number, and with the rank below
     /// which none of their URLs may be dispatched.
-    pub(crate) fn busiest(&self, most: usize) -> Vec<(SiteId, u32, Rank)> {
+    pub(crate) fn busiest(&self, most: usize) -> Vec<(QueueKey, u32, Rank)> {
         let mut heap = BinaryHeap::with_capacity(most + 1);
         for (id, site) in &self.sites {
             heap.push(Reverse((site.waiting, *id, site.low)));
@@ -279,7 +283,7 @@ impl Sites {
     }
 
     /// Removes a site that has no state left.
-    fn sweep(&mut self, id: SiteId, now: Millis) {
+    fn sweep(&mut self, id: QueueKey, now: Millis) {
         if self.sites.get(&id).is_some_and(|site| site.is_idle(now))
             && let Some(mut site) = self.sites.remove(&id)
         {
@@ -288,7 +292,7 @@ impl Sites {
     }
 
     /// Makes a site ready if it may dispatch.
-    fn call(&mut self, id: SiteId, now: Millis) {
+    fn call(&mut self, id: QueueKey, now: Millis) {
         let interval = self.default_interval_ms;
         let Some(site) = self.sites.get_mut(&id) else { return };
         if !site.in_turn && site.may_dispatch(interval, now) {
@@ -298,7 +302,7 @@ impl Sites {
     }
 }
 
-impl Site {
+impl SiteQueue {
     fn may_dispatch(&self, default_interval_ms: u64, now: Millis) -> bool {
         if self.held || self.queued == 0 || self.resume_at_ms > now {
             return false;
@@ -312,15 +316,15 @@ impl Site {
     }
 
     /// Removes a dispatch from those in flight.
-    fn cancel(&mut self, place: &Place) {
-        let in_flight = self.in_flight.of(place.back);
+    fn cancel(&mut self, entry: &IndexEntry) {
+        let in_flight = self.in_flight.of(entry.back);
         *in_flight = in_flight.saturating_sub(1);
     }
 
     /// Removes a dispatch that has ended from those in flight.
-    fn land(&mut self, place: &Place) {
-        self.cancel(place);
-        if place.back && self.in_flight.front == 0 && self.queued == self.queued_back {
+    fn land(&mut self, entry: &IndexEntry) {
+        self.cancel(entry);
+        if entry.back && self.in_flight.front == 0 && self.queued == self.queued_back {
             self.alone = self.alone.saturating_add(1);
         }
     }
@@ -346,22 +350,23 @@ mod tests {
 
     #[test]
     fn demoted_urls_that_are_refused_without_a_request_make_no_room_for_more_of_them() {
-        let id = SiteId(1);
-        let place = |offset| Place { offset, site: id, depth: 0, failures: 0, blocks: 0, back: true, not_before_ms: 0 };
-        let (mut sites, mut index, mut idle) = (Sites::new(100), MemoryIndex::default(), Offsets::default());
+        let id = QueueKey(1);
+        let entry =
+            |offset| IndexEntry { offset, site: id, depth: 0, failures: 0, blocks: 0, back: true, not_before_ms: 0 };
+        let (mut sites, mut index, mut idle) = (SiteQueues::new(100), MemoryIndex::default(), Offsets::default());
         for offset in 0..30 {
             idle.insert(offset);
             sites.admit(id);
-            sites.enqueue(id, place(offset).rank(), 0);
+            sites.enqueue(id, entry(offset).rank(), 0);
         }
         let mut source = Source { index: &mut index, idle: &idle };
         for offset in 0..10 {
-            assert_eq!(sites.next(0, &mut source).unwrap(), Some((id, place(offset).rank())));
-            sites.pass_over(&place(offset), None, 0);
+            assert_eq!(sites.next(0, &mut source).unwrap(), Some((id, entry(offset).rank())));
+            sites.pass_over(&entry(offset), None, 0);
         }
-        assert_eq!(sites.next(0, &mut source).unwrap(), Some((id, place(10).rank())));
+        assert_eq!(sites.next(0, &mut source).unwrap(), Some((id, entry(10).rank())));
         assert_eq!(sites.next(0, &mut source).unwrap(), None, "one is in flight, and none has ended");
-        sites.end(&place(10), None, 0);
+        sites.end(&entry(10), None, 0);
         let next = std::iter::from_fn(|| sites.next(0, &mut source).unwrap());
         assert_eq!(next.count(), 2, "one for each that has ended");
     }

@@ -3,8 +3,8 @@
 //! Demoted URLs are dispatched only when nothing else of their site is queued. While other URLs are in flight, which
 //! may lead to more, demoted ones make up at most a quarter of the dispatches in flight; on a site that gets one
 //! request at a time, they are one. Alone, they start with one or two slots and gain one with each dispatch that ends.
-//! They thus soon proceed at the full rate, and few of them are in the way if other URLs are discovered after all. At
-//! two requests a second and fewer they stay at one, which costs less than a tenth of their rate.
+//! Thus they soon proceed at the full rate, and few of them are in the way if other URLs are discovered after all. At
+//! two requests per second and fewer they stay at one, which costs less than a tenth of their rate.
 
 /// Slots of a site whose rate is unlimited.
 const UNLIMITED: u32 = 4096;
@@ -189,7 +189,7 @@ mod tests {
                 site.dispatch();
                 site.check();
                 let is_before = matches!(event, Event::Land { .. }) && fronts > 0 && site.queued.front > 0;
-                prop_assert!(!is_before || site.in_flight.back <= backs, "the back went before what was queued");
+                prop_assert!(!is_before || site.in_flight.back <= backs, "a demoted URL preceded a queued one");
                 let waits_for_one = !slots.one_request || site.in_flight.front == 0;
                 prop_assert!(waits_for_one || site.in_flight.back <= backs.max(1), "more than one request to wait for");
             }

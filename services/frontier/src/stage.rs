@@ -2,25 +2,25 @@
 
 use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
 
-use orbweaver_log::{Delivered, Offset, Partition};
+use orbweaver_log::{ConsumerRecord, Offset, Partition};
 use orbweaver_messages::{
     Dispatch, LEASE_MS, Millis, Outcome, OutcomeKind, Topic, decode,
     topic::{CONTROL, FRONTIER, OUTCOMES, SCHEDULED},
 };
 use orbweaver_stage::{
-    Actions, Opening, Origin, Plan, Position, RestoreFrom, RestoreSpec, Stage, StageError, Step, Token,
+    Actions, Incomplete, IndexCheckpoint, Origin, PartitionContext, Plan, RestoreFrom, RestoreSpec, Stage, StageError,
+    Step, Token,
 };
 
 use crate::{
-    FrontierConfig, FrontierView,
-    appends::{Appends, frontier_record, tombstone_of},
-    counted,
-    decision::{Decision, Turn},
+    FrontierConfig, FrontierView, counted,
+    decision::{Decision, DecisionContext},
     index::{FrontierIndex, Index, IndexError, MemoryIndex},
     metrics::FrontierMetrics,
-    pages::Pages,
+    pages::PageCaps,
     partition::PartitionFrontier,
-    scope::{CrawlScopes, Read},
+    plan_builder::{PlanBuilder, frontier_record, tombstone_of},
+    scope::{ControlChange, CrawlScopes},
 };
 
 /// Interval at which the sites with the most queued URLs are determined, in milliseconds; this reads all sites.
@@ -47,7 +47,7 @@ pub struct FrontierStage {
     config: FrontierConfig,
     metrics: FrontierMetrics,
     view: Arc<FrontierView>,
-    pages: Pages,
+    pages: PageCaps,
     scopes: CrawlScopes,
     /// Store of all partitions' indexes, if they are on disk.
     index: Option<FrontierIndex>,
@@ -58,8 +58,6 @@ pub struct FrontierStage {
     draining: Vec<Partition>,
     busiest_at_ms: Millis,
     written_at_ms: Millis,
-    /// Reason why the stage cannot continue, reported by `receive` and `tick`.
-    failed: Option<String>,
 }
 
 impl FrontierStage {
@@ -70,7 +68,7 @@ impl FrontierStage {
             config,
             metrics,
             view,
-            pages: Pages::default(),
+            pages: PageCaps::default(),
             scopes: CrawlScopes::default(),
             index: None,
             restoring: BTreeMap::new(),
@@ -79,7 +77,6 @@ impl FrontierStage {
             draining: vec![],
             busiest_at_ms: 0,
             written_at_ms: 0,
-            failed: None,
         }
     }
 
@@ -97,45 +94,41 @@ impl FrontierStage {
         Ok(PartitionFrontier::new(number, self.config.clone(), index))
     }
 
-    /// Returns the text of an error. A damaged index is marked to be discarded at the next start.
-    fn give_up(&self, error: &IndexError) -> String {
+    /// Returns the error that ends the stage. A damaged index is marked to be discarded at the next start.
+    fn halted(&self, error: &IndexError) -> StageError {
         if let Some(index) = self.index.as_ref().filter(|_| error.is_damage()) {
             index.condemn();
         }
-        error.to_string()
-    }
-
-    fn halted(&self, error: &IndexError) -> StageError {
-        StageError::Halted { service: SERVICE, reason: self.give_up(error) }
+        StageError::Halted { service: SERVICE, reason: error.to_string() }
     }
 
     /// Adds the decisions that a record causes. The inner `Err` is the reason why the record cannot be processed.
     fn receive_one(
         &mut self,
         origin: Origin,
-        record: &Delivered,
+        record: &ConsumerRecord,
         now: Millis,
         out: &mut Decisions,
     ) -> Result<Result<(), String>, IndexError> {
-        let number = origin.place.partition;
+        let number = origin.tp.partition;
         let Some(partition) = self.open.get_mut(&number) else {
             return Ok(Err(format!("partition {number} is not open")));
         };
         let out = out.entry(number).or_default();
-        if origin.place.topic == OUTCOMES {
+        if origin.tp.topic == OUTCOMES {
             let outcome = match decode::<Outcome>("outcome", record.value.as_ref()) {
                 Ok(outcome) => outcome.in_time(now),
                 Err(error) => return Ok(Err(error.to_string())),
             };
             self.metrics.outcomes.with_label_values(&[kind_name(outcome.kind)]).inc();
-            let turn = &mut Turn { now, pages: &mut self.pages, scopes: &self.scopes, out };
+            let turn = &mut DecisionContext { now, pages: &mut self.pages, scopes: &self.scopes, out };
             return partition.outcome(origin, &outcome, turn).map(Ok);
         }
         let read = frontier_record(record);
         if let Ok((_, Some(waiting))) = &read {
             self.scopes.note(waiting);
         }
-        let turn = &mut Turn { now, pages: &mut self.pages, scopes: &self.scopes, out };
+        let turn = &mut DecisionContext { now, pages: &mut self.pages, scopes: &self.scopes, out };
         match read {
             Ok((fingerprint, None)) => partition.tombstone(origin, fingerprint, tombstone_of(record), turn).map(Ok),
             Ok((_, Some(waiting))) => partition.waiting(origin, &waiting, turn).map(Ok),
@@ -145,7 +138,7 @@ impl FrontierStage {
 
     fn receive_all(
         &mut self,
-        batch: Vec<(Origin, Delivered)>,
+        batch: Vec<(Origin, ConsumerRecord)>,
         now: Millis,
         actions: &mut FrontierActions,
     ) -> Result<(), IndexError> {
@@ -154,13 +147,13 @@ impl FrontierStage {
             if let Err(reason) = self.receive_one(origin, &record, now, &mut decisions)? {
                 actions.rejects.push((origin, reason));
             }
-            if record.place.topic == FRONTIER {
-                last.insert(record.place.partition, record);
+            if record.tp.topic == FRONTIER {
+                last.insert(record.tp.partition, record);
             }
         }
         for (number, record) in last {
             if let Some(partition) = self.open.get_mut(&number) {
-                partition.applied(Position::of(&record))?;
+                partition.applied(IndexCheckpoint::of(&record))?;
             }
         }
         self.carry_out(decisions, now, actions)
@@ -171,7 +164,7 @@ impl FrontierStage {
         let write = !(0..WRITE_EVERY_MS).contains(&now.saturating_sub(self.written_at_ms));
         for (number, partition) in &mut self.open {
             let out = decisions.entry(*number).or_default();
-            partition.tick(&mut Turn { now, pages: &mut self.pages, scopes: &self.scopes, out })?;
+            partition.tick(&mut DecisionContext { now, pages: &mut self.pages, scopes: &self.scopes, out })?;
             if write {
                 self.written_at_ms = now;
                 partition.write()?;
@@ -188,7 +181,7 @@ impl FrontierStage {
             if self.draining.contains(number) {
                 continue;
             }
-            self.pages.hold(*number, partition.held_at());
+            self.pages.hold(*number, partition.capped_at());
             let counts = self.pages.write(*number, now);
             if !counts.is_empty() {
                 let steps = vec![Step::Produce(counted::records(&counts, now))];
@@ -210,10 +203,10 @@ impl FrontierStage {
         for (number, partition) in &mut self.open {
             if !self.draining.contains(number) {
                 let out = decisions.entry(*number).or_default();
-                partition.dispatch(&mut Turn { now, pages: &mut self.pages, scopes: &self.scopes, out })?;
+                partition.dispatch(&mut DecisionContext { now, pages: &mut self.pages, scopes: &self.scopes, out })?;
             }
         }
-        let mut appends = Appends::at(now);
+        let mut appends = PlanBuilder::at(now);
         for (number, decisions) in decisions {
             appends.partition = number;
             appends.epoch = self.epochs.get(&number).copied().unwrap_or_default();
@@ -224,16 +217,6 @@ impl FrontierStage {
         }
         appends.finish(actions);
         self.show(now)
-    }
-
-    /// Halts the stage if its index failed: no decision of this call is carried out.
-    fn end_call(&mut self, result: Result<(), IndexError>, actions: &mut FrontierActions) {
-        if let Err(error) = result {
-            self.failed = Some(self.give_up(&error));
-        }
-        if let Some(reason) = &self.failed {
-            *actions = Actions { halt: Some(reason.clone()), ..Actions::default() };
-        }
     }
 
     fn count(&self, decision: &Decision) {
@@ -265,7 +248,7 @@ impl FrontierStage {
         let times = i64::try_from(1 + sites / BUSIEST_SITES).unwrap_or(i64::MAX);
         if now >= self.busiest_at_ms + BUSIEST_EVERY_MS * times {
             self.busiest_at_ms = now;
-            let held = self.open.values().map(PartitionFrontier::held).sum();
+            let held = self.open.values().map(PartitionFrontier::capped_urls).sum();
             self.metrics.show_pages(held, self.pages.capped());
             let mut busiest = vec![];
             for partition in self.open.values_mut() {
@@ -279,29 +262,29 @@ impl FrontierStage {
     }
 
     /// Applies a record of `crawl.control`. Queued URLs are compared with a definition from the next dispatch on.
-    fn control(&mut self, record: &Delivered) {
+    fn control(&mut self, record: &ConsumerRecord) {
         if let Some(count) = counted::page_count(record) {
-            self.pages.hear(record.offset, &count);
+            self.pages.apply(record.offset, &count);
             return;
         }
         match self.scopes.apply(record) {
-            Read::Definition(crawl) => {
+            ControlChange::Definition(crawl) => {
                 self.pages.limit(crawl, self.scopes.max_pages(crawl));
                 self.metrics.show_versions(self.scopes.versions());
             }
-            Read::Refused => self.metrics.refused_definitions.inc(),
-            Read::Nothing => {}
+            ControlChange::Refused => self.metrics.refused_definitions.inc(),
+            ControlChange::Nothing => {}
         }
     }
 
-    fn restore_one(&mut self, partition: Partition, record: &Delivered) -> Result<(), IndexError> {
+    fn restore_one(&mut self, partition: Partition, record: &ConsumerRecord) -> Result<(), IndexError> {
         if !self.restoring.contains_key(&partition) {
             let index = self.partition(partition)?;
             self.restoring.insert(partition, index);
         }
         let Some(index) = self.restoring.get_mut(&partition) else { return Ok(()) };
         // An unreadable record went to the dead letters when it was received, or will do so.
-        match record.place.topic {
+        match record.tp.topic {
             FRONTIER => {
                 if let Ok((fingerprint, waiting)) = frontier_record(record) {
                     match waiting {
@@ -312,7 +295,7 @@ impl FrontierStage {
                         None => index.restore_tombstone(record.offset, fingerprint, tombstone_of(record))?,
                     }
                 }
-                index.applied(Position::of(record))
+                index.applied(IndexCheckpoint::of(record))
             }
             SCHEDULED => match decode::<Dispatch>("dispatch", record.value.as_ref()) {
                 Ok(dispatch) => index.restore_dispatch(&dispatch),
@@ -327,15 +310,15 @@ impl FrontierStage {
         }
     }
 
-    fn open_one(&mut self, opening: Opening, now: Millis) -> Result<(), IndexError> {
+    fn open_one(&mut self, opening: PartitionContext, now: Millis) -> Result<(), IndexError> {
         let number = opening.partition;
         let mut partition = match self.restoring.remove(&number) {
             Some(partition) => partition,
             None => self.partition(number)?,
         };
-        self.pages.serve(number, opening.claim, opening.partitions);
+        self.pages.serve(number, opening.owner_epoch, opening.partitions);
         partition.open(opening, now, &mut self.pages)?;
-        self.epochs.insert(number, opening.claim);
+        self.epochs.insert(number, opening.owner_epoch);
         self.draining.retain(|draining| *draining != number);
         self.open.insert(number, partition);
         Ok(())
@@ -355,7 +338,7 @@ impl Stage for FrontierStage {
         &[FRONTIER, OUTCOMES]
     }
 
-    fn claims(&self) -> &'static [Topic] {
+    fn claimed_topics(&self) -> &'static [Topic] {
         &[FRONTIER]
     }
 
@@ -363,68 +346,85 @@ impl Stage for FrontierStage {
         &[CONTROL]
     }
 
-    fn restores(&self, partition: Partition) -> Vec<RestoreSpec> {
+    fn restore_specs(&self, partition: Partition) -> Vec<RestoreSpec> {
         // A disk failure here recurs when the index is opened, where it can be reported.
         let position = self.index.as_ref().and_then(|index| index.position(partition).ok().flatten());
-        let proven = |position| RestoreFrom::Proven { position, within: Some(INDEX_WITHIN) };
+        let proven = |position| RestoreFrom::FromCheckpoint { position, within: Some(INDEX_WITHIN) };
         let waiting = position.map_or(RestoreFrom::CommitPoint, proven);
-        let back = RestoreFrom::Back(Duration::from_millis(LEASE_MS.unsigned_abs()));
+        let back = RestoreFrom::LookBack(Duration::from_millis(LEASE_MS.unsigned_abs()));
         // In this order: dispatches are matched with queued URLs, outcomes with both.
         [(FRONTIER, waiting), (SCHEDULED, back), (OUTCOMES, back)]
             .map(|(topic, from)| RestoreSpec { topic, from, follow: false })
             .to_vec()
     }
 
-    fn looks_back_to(&self, partition: Partition, topic: Topic) -> Option<Offset> {
+    fn look_back_offset(&self, partition: Partition, topic: Topic) -> Option<Offset> {
         // Earlier counts are in `crawl.control`, which is read before a partition is opened.
         (topic == OUTCOMES).then(|| self.pages.counted_upto(partition))
     }
 
-    fn distrust(&mut self, partition: Partition, _: Topic) -> Result<(), StageError> {
+    fn discard_index(&mut self, partition: Partition, _: Topic) -> Result<(), StageError> {
         let discarded = self.index.as_ref().map_or(Ok(()), |index| index.discard(partition));
         discarded.map_err(|error| self.halted(&error))
     }
 
-    fn restore(&mut self, partition: Partition, record: &Delivered) -> Result<(), StageError> {
+    fn restore(&mut self, partition: Partition, record: &ConsumerRecord) -> Result<(), StageError> {
         self.restore_one(partition, record).map_err(|error| self.halted(&error))
     }
 
-    fn follow(&mut self, record: &Delivered, _: Millis, _: &mut FrontierActions) {
+    fn receive_tailed(
+        &mut self,
+        record: &ConsumerRecord,
+        _: Millis,
+        _: &mut FrontierActions,
+    ) -> Result<(), StageError> {
         self.control(record);
+        Ok(())
     }
 
-    fn prepare(&mut self, opening: Opening, now: Millis) -> Result<(), StageError> {
+    fn prepare(&mut self, opening: PartitionContext, now: Millis) -> Result<(), StageError> {
         self.open_one(opening, now).map_err(|error| self.halted(&error))
     }
 
-    fn incomplete(&self, partition: Partition) -> Box<dyn Iterator<Item = (Topic, Offset)> + '_> {
-        match self.open.get(&partition) {
-            Some(open) => Box::new(open.incomplete().map(|offset| (FRONTIER, offset))),
-            // Without the partition, its records must not count as complete: no such offset can exist, so the runtime
-            // halts.
-            None => Box::new(std::iter::once((FRONTIER, Offset::MAX))),
-        }
+    fn incomplete(&self, partition: Partition) -> Incomplete<'_> {
+        let Some(open) = self.open.get(&partition) else {
+            // Its records must not count as complete.
+            let reason = format!("partition {partition} is not open");
+            return Err(StageError::Halted { service: SERVICE, reason });
+        };
+        Ok(Box::new(open.incomplete().map(|offset| (FRONTIER, offset))))
     }
 
-    fn receive(&mut self, batch: Vec<(Origin, Delivered)>, now: Millis, actions: &mut FrontierActions) {
-        let result = self.receive_all(batch, now, actions);
-        self.end_call(result, actions);
+    fn receive(
+        &mut self,
+        batch: Vec<(Origin, ConsumerRecord)>,
+        now: Millis,
+        actions: &mut FrontierActions,
+    ) -> Result<(), StageError> {
+        self.receive_all(batch, now, actions).map_err(|error| self.halted(&error))
     }
 
-    fn settled(&mut self, token: Token, _: &[Offset], _: Millis, _: &mut FrontierActions) {
+    fn plan_durable(
+        &mut self,
+        token: Token,
+        _: &[Offset],
+        _: Millis,
+        _: &mut FrontierActions,
+    ) -> Result<(), StageError> {
         // Only plans that write page counts have a token.
         let (partition, epoch) = counted::named(token);
         self.pages.settled(partition, epoch);
+        Ok(())
     }
 
-    fn refused(&mut self, token: Token, _: &str, _: Millis, _: &mut FrontierActions) {
+    fn refused(&mut self, token: Token, _: &str, _: Millis, _: &mut FrontierActions) -> Result<(), StageError> {
         let (partition, epoch) = counted::named(token);
         self.pages.refused(partition, epoch);
+        Ok(())
     }
 
-    fn tick(&mut self, now: Millis, actions: &mut FrontierActions) {
-        let result = self.tick_all(now, actions);
-        self.end_call(result, actions);
+    fn tick(&mut self, now: Millis, actions: &mut FrontierActions) -> Result<(), StageError> {
+        self.tick_all(now, actions).map_err(|error| self.halted(&error))
     }
 
     fn next_tick(&self) -> Option<Millis> {

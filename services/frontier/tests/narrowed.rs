@@ -5,11 +5,12 @@
 use std::{convert::Infallible, sync::Arc};
 
 use orbweaver_frontier::{FrontierConfig, FrontierStage, metrics};
-use orbweaver_log::{Delivered, Record, TopicPartition};
+use orbweaver_log::{ConsumerRecord, Record, TopicPartition};
 use orbweaver_messages::{
-    CrawlDefinition, Dispatch, Outcome, OutcomeKind, Sighting, Topic, Waiting, crawl_key, decode, encode, topic,
+    CrawlDefinition, DiscoveryKind, Dispatch, FrontierUrl, Outcome, OutcomeKind, Topic, crawl_key, decode, encode,
+    topic,
 };
-use orbweaver_stage::{Actions, Opening, Origin, Plan, Stage, Step};
+use orbweaver_stage::{Actions, Origin, PartitionContext, Plan, Stage, Step};
 use orbweaver_url::Fingerprint;
 use prometheus::Registry;
 
@@ -17,52 +18,52 @@ type Wanted = Actions<Infallible, Infallible>;
 
 const NOW: i64 = 1_000_000;
 
-fn delivered(topic: Topic, offset: u64, key: String, value: bytes::Bytes) -> Delivered {
-    let place = TopicPartition::new(topic, 0);
-    Delivered { place, offset, timestamp_ms: 0, key: Some(key.into()), value: Some(value), headers: vec![] }
+fn delivered(topic: Topic, offset: u64, key: String, value: bytes::Bytes) -> ConsumerRecord {
+    let tp = TopicPartition::new(topic, 0);
+    ConsumerRecord { tp, offset, timestamp_ms: 0, key: Some(key.into()), value: Some(value), headers: vec![] }
 }
 
 /// Returns a version of the crawl `docs` with this exclude pattern.
-fn definition(version: u64, exclude: &str, max_depth: Option<u16>) -> Delivered {
+fn definition(version: u64, exclude: &str, max_depth: Option<u16>) -> ConsumerRecord {
     let host = include_str!("../../../schemas/examples/crawl-definition/1/host.json");
     let host: CrawlDefinition = serde_json::from_str(host).unwrap();
     let definition = CrawlDefinition { exclude: vec![exclude.to_owned()], max_depth, ..host };
     delivered(topic::CONTROL, version, crawl_key("docs"), encode(&definition))
 }
 
-fn waiting(offset: u64, path: &str, change: impl FnOnce(&mut Waiting)) -> (Origin, Delivered) {
+fn waiting(offset: u64, path: &str, change: impl FnOnce(&mut FrontierUrl)) -> (Origin, ConsumerRecord) {
     let seed = include_str!("../../../schemas/examples/waiting/1/seed.json");
-    let mut waiting: Waiting = serde_json::from_str(seed).unwrap();
-    (waiting.crawl, waiting.sighting, waiting.depth) = ("docs".to_owned(), Sighting::Link, 1);
+    let mut waiting: FrontierUrl = serde_json::from_str(seed).unwrap();
+    (waiting.crawl, waiting.sighting, waiting.depth) = ("docs".to_owned(), DiscoveryKind::Link, 1);
     waiting.url = format!("https://{}/{path}", waiting.site);
     waiting.key = None;
     waiting.fingerprint = Fingerprint::of("docs", &waiting.url);
     change(&mut waiting);
     let record = delivered(topic::FRONTIER, offset, waiting.fingerprint.to_string(), encode(&waiting));
-    (Origin { place: record.place, offset, epoch: 1 }, record)
+    (Origin { tp: record.tp, offset, assignment_epoch: 1 }, record)
 }
 
 /// Returns a stage that has read version 3 of the crawl and has opened partition 0.
 fn stage(registry: &Registry) -> FrontierStage {
     let config = FrontierConfig { default_interval_ms: 0, ..FrontierConfig::default() };
     let mut stage = FrontierStage::new(config, metrics::FrontierMetrics::register(registry).unwrap(), Arc::default());
-    let opening = Opening { partition: 0, partitions: 1, assignment: 1, claim: 0, commit: 0 };
+    let opening = PartitionContext { partition: 0, partitions: 1, assignment_epoch: 1, owner_epoch: 0, commit: 0 };
     assert_eq!(stage.tails(), [topic::CONTROL]);
-    stage.follow(&definition(3, "/never", Some(5)), NOW, &mut Actions::default());
+    stage.receive_tailed(&definition(3, "/never", Some(5)), NOW, &mut Actions::default()).unwrap();
     stage.prepare(opening, NOW).unwrap();
     stage.open(opening, NOW);
     stage
 }
 
-fn receive(stage: &mut FrontierStage, batch: Vec<(Origin, Delivered)>) -> Wanted {
+fn receive(stage: &mut FrontierStage, batch: Vec<(Origin, ConsumerRecord)>) -> Wanted {
     let mut actions = Actions::default();
-    stage.receive(batch, NOW, &mut actions);
-    assert_eq!((&actions.halt, &actions.rejects), (&None, &vec![]));
+    stage.receive(batch, NOW, &mut actions).unwrap();
+    assert_eq!(actions.rejects, vec![]);
     actions
 }
 
-fn follow(stage: &mut FrontierStage, record: &Delivered) {
-    stage.follow(record, NOW, &mut Actions::default());
+fn follow(stage: &mut FrontierStage, record: &ConsumerRecord) {
+    stage.receive_tailed(record, NOW, &mut Actions::default()).unwrap();
 }
 
 fn produced(plan: &Plan<Infallible>, step: usize) -> &[Record] {
@@ -77,9 +78,9 @@ fn ends(actions: &Wanted) -> (Vec<String>, Vec<(String, String)>) {
     let (mut dispatched, mut refused) = (vec![], vec![]);
     let path = |url: &str| url.rsplit('/').next().unwrap().to_owned();
     for record in actions.plans.iter().flat_map(|plan| produced(plan, 0)) {
-        if record.place.topic == topic::SCHEDULED {
+        if record.tp.topic == topic::SCHEDULED {
             dispatched.push(path(&decode::<Dispatch>("dispatch", record.value.as_ref()).unwrap().url));
-        } else if record.place.topic == topic::OUTCOMES {
+        } else if record.tp.topic == topic::OUTCOMES {
             let outcome: Outcome = decode("outcome", record.value.as_ref()).unwrap();
             assert_eq!((outcome.kind, outcome.requested_at_ms), (OutcomeKind::Refused, None));
             refused.push((path(&outcome.url), outcome.reason.unwrap()));
@@ -102,10 +103,10 @@ fn its_outcome_is_durable_before_its_tombstone_and_that_before_its_origin_comple
     assert_eq!(ends(&actions), (vec!["b".to_owned()], vec![pair("a", "excluded")]));
     let plan = actions.plans.iter().find(|plan| plan.steps.len() == 2).unwrap();
     let (outcome, tombstone) = (&produced(plan, 0)[0], &produced(plan, 1)[0]);
-    assert_eq!((outcome.place.topic, tombstone.place.topic), (topic::OUTCOMES, topic::FRONTIER));
+    assert_eq!((outcome.tp.topic, tombstone.tp.topic), (topic::OUTCOMES, topic::FRONTIER));
     assert_eq!((&tombstone.value, &plan.completes), (&None, &vec![origin]));
     // The outcome is read back and changes nothing.
-    let back = Origin { place: TopicPartition::new(topic::OUTCOMES, 0), offset: 0, epoch: 1 };
+    let back = Origin { tp: TopicPartition::new(topic::OUTCOMES, 0), offset: 0, assignment_epoch: 1 };
     let value = outcome.value.clone().unwrap();
     let back = (back, delivered(topic::OUTCOMES, 0, "site".to_owned(), value));
     let actions = receive(&mut stage, vec![back.clone()]);
@@ -118,10 +119,10 @@ fn depth_and_patterns_refuse_and_a_seed_is_always_in_scope() {
     let mut stage = stage(&Registry::new());
     follow(&mut stage, &definition(4, "/a", Some(2)));
     let batch = vec![
-        waiting(0, "a", |waiting| waiting.sighting = Sighting::Seed),
+        waiting(0, "a", |waiting| waiting.sighting = DiscoveryKind::Seed),
         waiting(1, "b", |waiting| waiting.depth = 3),
         waiting(2, "c", |waiting| waiting.depth = 2),
-        waiting(3, "ab", |waiting| waiting.sighting = Sighting::Redirect),
+        waiting(3, "ab", |waiting| waiting.sighting = DiscoveryKind::Redirect),
     ];
     let (dispatched, refused) = ends(&receive(&mut stage, batch));
     assert_eq!(dispatched, ["a", "c"]);
@@ -164,8 +165,8 @@ fn what_is_outside_ends_in_turns_of_bounded_size_whatever_the_rate_of_its_site()
     let config = FrontierConfig { default_interval_ms: 1_000, ..FrontierConfig::default() };
     let mut stage =
         FrontierStage::new(config, metrics::FrontierMetrics::register(&Registry::new()).unwrap(), Arc::default());
-    let opening = Opening { partition: 0, partitions: 1, assignment: 1, claim: 0, commit: 0 };
-    stage.follow(&definition(3, "/a", None), NOW, &mut Actions::default());
+    let opening = PartitionContext { partition: 0, partitions: 1, assignment_epoch: 1, owner_epoch: 0, commit: 0 };
+    stage.receive_tailed(&definition(3, "/a", None), NOW, &mut Actions::default()).unwrap();
     for number in 0..2_000 {
         // Admitted under the previous version.
         let (_, record) = waiting(number, &format!("a{number}"), |waiting| waiting.definition = 2);
@@ -176,7 +177,7 @@ fn what_is_outside_ends_in_turns_of_bounded_size_whatever_the_rate_of_its_site()
     let sizes: Vec<usize> = (0..5)
         .map(|_| {
             let mut actions = Actions::default();
-            stage.tick(NOW, &mut actions);
+            stage.tick(NOW, &mut actions).unwrap();
             ends(&actions).1.len()
         })
         .collect();

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use orbweaver_frontier::pages::Pages;
+use orbweaver_frontier::pages::PageCaps;
 use orbweaver_messages::PageCount;
 use proptest::prelude::*;
 
@@ -54,7 +54,7 @@ fn op() -> impl Strategy<Value = Op> {
 /// A process, and the records that it has sent and that are not appended yet.
 #[derive(Default)]
 struct Process {
-    pages: Pages,
+    pages: PageCaps,
     /// Next outcome to be read, for each partition that the process considers its own.
     reads: BTreeMap<u32, usize>,
     now: i64,
@@ -95,7 +95,7 @@ impl World {
         let Self { processes, control, outcomes, begins, committed, claims, .. } = self;
         let process = &mut processes[to];
         for (offset, record) in &control[at] {
-            process.pages.hear(*offset, record);
+            process.pages.apply(*offset, record);
         }
         // A resumed process may have written a lower offset than was deleted since: others counted those outcomes.
         let from = begins[at].max(process.pages.counted_upto(partition) as usize);
@@ -114,7 +114,7 @@ impl World {
             self.ends[at] += 1;
             self.control[at].push((offset, record.clone()));
             for process in &mut self.processes {
-                process.pages.hear(offset, &record);
+                process.pages.apply(offset, &record);
             }
         }
     }
@@ -145,7 +145,7 @@ impl World {
     /// Lets a process, which tails `crawl.control`, read all partitions of it.
     fn hear_all(&mut self, process: usize) {
         for (offset, record) in self.control.iter().flatten() {
-            self.processes[process].pages.hear(*offset, record);
+            self.processes[process].pages.apply(*offset, record);
         }
     }
 
@@ -219,8 +219,8 @@ impl World {
                 self.write(partition, usize::MAX);
                 self.write(partition, usize::MAX);
                 self.committed[at] = self.committed[at].max(read.min(self.processes[self.owner[at]].reads[&partition]));
-                let mut fresh = Pages::default();
-                self.control[at].iter().for_each(|(offset, record)| fresh.hear(*offset, record));
+                let mut fresh = PageCaps::default();
+                self.control[at].iter().for_each(|(offset, record)| fresh.apply(*offset, record));
                 self.begins[at] = self.begins[at].max(self.committed[at].min(fresh.counted_upto(partition) as usize));
             }
         }
@@ -246,12 +246,12 @@ proptest! {
             world.write(partition, usize::MAX);
             world.compact(partition);
         }
-        let mut fresh = Pages::default();
+        let mut fresh = PageCaps::default();
         for crawl in CRAWLS {
             fresh.limit(crawl, Some(0));
             world.processes.iter_mut().for_each(|process| process.pages.limit(crawl, Some(0)));
         }
-        world.control.iter().flatten().for_each(|(offset, record)| fresh.hear(*offset, record));
+        world.control.iter().flatten().for_each(|(offset, record)| fresh.apply(*offset, record));
         for (of, crawl) in CRAWLS.into_iter().enumerate() {
             for pages in world.processes.iter().map(|process| &process.pages).chain([&fresh]) {
                 let counted = pages.capped().find(|(name, _)| *name == crawl).unwrap().1.pages;
@@ -262,7 +262,7 @@ proptest! {
 
     #[test]
     fn one_frontier_reaches_a_cap_exactly(max in 0u64..50, ends in prop::collection::vec(any::<bool>(), 0..80)) {
-        let mut pages = Pages::default();
+        let mut pages = PageCaps::default();
         pages.limit("docs", Some(max));
         (0..4).for_each(|partition| pages.serve(partition, 1, 4));
         let (mut fetched, mut next) = (0, 0);
@@ -281,7 +281,7 @@ proptest! {
 
     #[test]
     fn frontiers_that_hear_of_each_other_late_use_a_share_of_what_is_left_each(max in 1u64..2_000, instances in 2u32..8) {
-        let mut all: Vec<Pages> = (0..instances).map(|_| Pages::default()).collect();
+        let mut all: Vec<PageCaps> = (0..instances).map(|_| PageCaps::default()).collect();
         for (partition, pages) in (0..).zip(&mut all) {
             pages.limit("docs", Some(max));
             pages.serve(partition, 1, instances);
@@ -297,14 +297,14 @@ proptest! {
         prop_assert!((max..max + u64::from(instances)).contains(&asked), "{} of {}", asked, max);
         // Once all have written their counts and read the others, none may dispatch any more.
         let written: Vec<_> = (0..).zip(&mut all).flat_map(|(partition, pages)| pages.write(partition, LONG_MS)).collect();
-        all.iter_mut().for_each(|pages| written.iter().for_each(|record| pages.hear(0, record)));
+        all.iter_mut().for_each(|pages| written.iter().for_each(|record| pages.apply(0, record)));
         prop_assert!(all.iter().all(|pages| pages.slack("docs") == 0));
     }
 }
 
 /// Returns the times of the writes, in seconds from the start, with one page every 10 ms for 100 s.
 fn written(max: Option<u64>) -> Vec<u64> {
-    let mut pages = Pages::default();
+    let mut pages = PageCaps::default();
     pages.limit("docs", max);
     pages.serve(0, 1, 1);
     let mut moments = vec![];
@@ -329,7 +329,7 @@ fn what_nobody_has_to_know_soon_is_written_now_and_then_and_more_often_close_to_
 
 #[test]
 fn nothing_more_is_written_before_what_was_written_is_durable() {
-    let mut pages = Pages::default();
+    let mut pages = PageCaps::default();
     pages.serve(0, 1, 1);
     pages.outcome(0, 4, Some("docs"));
     let first = pages.write(0, LONG_MS);

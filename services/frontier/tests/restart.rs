@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
 use bytes::Bytes;
 use orbweaver_frontier::{FrontierConfig, FrontierIndex, FrontierStage, FrontierView, metrics::FrontierMetrics};
 use orbweaver_log::{Cleanup, Log, MemoryLog, Record, TopicPartition, TopicSpec};
-use orbweaver_messages::{Dispatch, Outcome, OutcomeKind, Sighting, Topic, Waiting, decode, encode, topic};
+use orbweaver_messages::{DiscoveryKind, Dispatch, FrontierUrl, Outcome, OutcomeKind, Topic, decode, encode, topic};
 use orbweaver_stage::{NoEffects, NoJobs, Runner, RunnerConfig, StageError, metrics::Metrics};
 use orbweaver_url::Fingerprint;
 use prometheus::Registry;
@@ -25,7 +25,7 @@ fn log() -> MemoryLog {
 async fn admit(log: &MemoryLog, crawl: &str, numbers: std::ops::Range<u32>) {
     let record = |number: u32| {
         let url = format!("http://{}.example/{number}", number % 7);
-        let waiting = Waiting {
+        let waiting = FrontierUrl {
             crawl: crawl.to_owned(),
             fingerprint: Fingerprint::of(crawl, &url),
             url,
@@ -33,7 +33,7 @@ async fn admit(log: &MemoryLog, crawl: &str, numbers: std::ops::Range<u32>) {
             policy: orbweaver_url::Policy::STANDARD,
             site: format!("{}.example", number % 7),
             depth: 1,
-            sighting: Sighting::Link,
+            sighting: DiscoveryKind::Link,
             via: None,
             chain: vec![],
             traps: orbweaver_messages::Traps::default(),
@@ -50,8 +50,8 @@ async fn admit(log: &MemoryLog, crawl: &str, numbers: std::ops::Range<u32>) {
         let key = Some(Bytes::from(waiting.fingerprint.to_string()));
         // The present time, so that the index's checkpoint is not too old.
         let timestamp_ms = orbweaver_stage::Clock::now(&orbweaver_stage::SystemClock);
-        let place = TopicPartition::new(topic::FRONTIER, number % 7 % 2);
-        Record { place, key, value: Some(encode(&waiting)), headers: vec![], timestamp_ms }
+        let tp = TopicPartition::new(topic::FRONTIER, number % 7 % 2);
+        Record { tp, key, value: Some(encode(&waiting)), headers: vec![], timestamp_ms }
     };
     log.append(numbers.map(record).collect()).await.unwrap();
 }
@@ -108,8 +108,8 @@ impl Running {
 
 #[tokio::test]
 async fn with_its_index_at_hand_a_frontier_replays_only_what_came_since() {
-    let (log, folder) = (log(), tempfile::tempdir().unwrap());
-    let index = folder.path().join("frontier");
+    let (log, dir) = (log(), tempfile::tempdir().unwrap());
+    let index = dir.path().join("frontier");
     admit(&log, "a", 0..WAITING).await;
     let running = start(&log, &index);
     running.until_waiting(WAITING).await;
@@ -130,8 +130,8 @@ async fn with_its_index_at_hand_a_frontier_replays_only_what_came_since() {
 
 #[tokio::test]
 async fn an_index_that_is_gone_damaged_or_of_another_log_costs_a_replay_and_nothing_else() {
-    let folder = tempfile::tempdir().unwrap();
-    let index = folder.path().join("frontier");
+    let dir = tempfile::tempdir().unwrap();
+    let index = dir.path().join("frontier");
     let log = log();
     admit(&log, "a", 0..WAITING).await;
     let breaks: [(&str, fn(&Path)); 4] = [
@@ -161,8 +161,8 @@ async fn an_index_that_is_gone_damaged_or_of_another_log_costs_a_replay_and_noth
 
 #[tokio::test]
 async fn an_index_that_missed_how_urls_ended_goes_by_the_commit_point() {
-    let (log, folder) = (log(), tempfile::tempdir().unwrap());
-    let (outdated, other) = (folder.path().join("outdated"), folder.path().join("other"));
+    let (log, dir) = (log(), tempfile::tempdir().unwrap());
+    let (outdated, other) = (dir.path().join("outdated"), dir.path().join("other"));
     admit(&log, "a", 0..WAITING).await;
     let running = start(&log, &outdated);
     running.until_waiting(WAITING).await;
@@ -177,8 +177,8 @@ async fn an_index_that_missed_how_urls_ended_goes_by_the_commit_point() {
         let dispatch: Dispatch = decode("dispatch", record.value.as_ref()).unwrap();
         if ended.insert(dispatch.fingerprint) {
             let outcome = Outcome::unasked(dispatch, OutcomeKind::Gone, "http_404", 1);
-            let place = TopicPartition::new(topic::OUTCOMES, 0);
-            let record = Record { place, key: None, value: Some(encode(&outcome)), headers: vec![], timestamp_ms: 1 };
+            let tp = TopicPartition::new(topic::OUTCOMES, 0);
+            let record = Record { tp, key: None, value: Some(encode(&outcome)), headers: vec![], timestamp_ms: 1 };
             log.append(vec![record]).await.unwrap();
         }
     }
@@ -186,10 +186,10 @@ async fn an_index_that_missed_how_urls_ended_goes_by_the_commit_point() {
     assert!(left < WAITING);
     running.until_waiting(left).await;
     running.end().await;
-    let place = TopicPartition::new(topic::FRONTIER, 0);
-    let commit = log.committed("frontier", &[place]).await.unwrap().remove(0).unwrap().offset;
+    let tp = TopicPartition::new(topic::FRONTIER, 0);
+    let commit = log.committed("frontier", &[tp]).await.unwrap().remove(0).unwrap().offset;
     assert!(commit > 0, "the first of the log ended");
-    log.compact(place).unwrap();
+    log.compact(tp).unwrap();
 
     for _ in 0..2 {
         let running = start(&log, &outdated);

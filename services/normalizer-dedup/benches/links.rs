@@ -5,18 +5,18 @@
 use std::convert::Infallible;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use orbweaver_log::{Delivered, Offset, TopicPartition};
-use orbweaver_messages::{CrawlDefinition, Discovered, Pins, Scope, Sighting, crawl_key, encode, topic};
+use orbweaver_log::{ConsumerRecord, Offset, TopicPartition};
+use orbweaver_messages::{CrawlDefinition, Discovered, DiscoveryKind, Pins, Scope, crawl_key, encode, topic};
 use orbweaver_normalizer_dedup::{Config, NormalizerDedup};
-use orbweaver_stage::{Actions, Opening, Origin, Stage};
+use orbweaver_stage::{Actions, Origin, PartitionContext, Stage};
 use orbweaver_url::{CANONICAL_POLICY, SUFFIX_LIST_VERSION};
 
 const LINKS: usize = 30;
 const PAGES_A_POLL: usize = 100;
 
-fn delivered(topic: orbweaver_messages::Topic, offset: Offset, key: &str, value: bytes::Bytes) -> Delivered {
-    Delivered {
-        place: TopicPartition::new(topic, 0),
+fn delivered(topic: orbweaver_messages::Topic, offset: Offset, key: &str, value: bytes::Bytes) -> ConsumerRecord {
+    ConsumerRecord {
+        tp: TopicPartition::new(topic, 0),
         offset,
         timestamp_ms: 0,
         key: Some(bytes::Bytes::copy_from_slice(key.as_bytes())),
@@ -46,13 +46,15 @@ fn service(directory: &std::path::Path) -> NormalizerDedup {
         replaces: vec![],
     };
     let record = delivered(topic::CONTROL, 0, &crawl_key("default"), encode(&definition));
-    service.follow(&record, 0, &mut Actions::default());
-    service.open(Opening { partition: 0, partitions: 1, assignment: 1, claim: 0, commit: 0 }, 0);
+    service.receive_tailed(&record, 0, &mut Actions::default()).expect("a definition");
+    service
+        .prepare(PartitionContext { partition: 0, partitions: 1, assignment_epoch: 1, owner_epoch: 0, commit: 0 }, 0)
+        .expect("an index");
     service
 }
 
 /// Creates a poll of pages: of each thirty links the first `fresh` are new, the others lead to a thousand known pages.
-fn poll(number: usize, fresh: usize) -> Vec<(Origin, Delivered)> {
+fn poll(number: usize, fresh: usize) -> Vec<(Origin, ConsumerRecord)> {
     let record = |page: usize| {
         let page = number * PAGES_A_POLL + page;
         let known =
@@ -63,7 +65,7 @@ fn poll(number: usize, fresh: usize) -> Vec<(Origin, Delivered)> {
             site: "example.org".to_owned(),
             via: Some(format!("https://docs.example.org/library/section/page-{page}.html")),
             depth: 3,
-            sighting: Sighting::Link,
+            sighting: DiscoveryKind::Link,
             chain: vec![],
             trail: orbweaver_messages::Trail::default(),
             content: None,
@@ -71,19 +73,19 @@ fn poll(number: usize, fresh: usize) -> Vec<(Origin, Delivered)> {
             found_at_ms: 0,
         };
         let offset = page as Offset;
-        let origin = Origin { place: TopicPartition::new(topic::DISCOVERED, 0), offset, epoch: 1 };
+        let origin = Origin { tp: TopicPartition::new(topic::DISCOVERED, 0), offset, assignment_epoch: 1 };
         (origin, delivered(topic::DISCOVERED, offset, "example.org", encode(&found)))
     };
     (0..PAGES_A_POLL).map(record).collect()
 }
 
-fn turn(service: &mut NormalizerDedup, batch: Vec<(Origin, Delivered)>) {
+fn turn(service: &mut NormalizerDedup, batch: Vec<(Origin, ConsumerRecord)>) {
     let mut actions = Actions::<Infallible, Infallible>::default();
-    service.receive(batch, 1, &mut actions);
+    service.receive(batch, 1, &mut actions).expect("the index");
     for plan in std::mem::take(&mut actions.plans) {
-        service.settled(plan.token.expect("a token"), &[], 1, &mut actions);
+        service.plan_durable(plan.token.expect("a token"), &[], 1, &mut actions).expect("the index");
     }
-    assert!(actions.halt.is_none() && actions.rejects.is_empty());
+    assert!(actions.rejects.is_empty());
     assert_eq!(actions.completes.len(), PAGES_A_POLL);
 }
 

@@ -5,16 +5,16 @@ use std::{
     convert::Infallible,
 };
 
-use orbweaver_log::{Delivered, Partition};
-use orbweaver_messages::{Discovered, Millis, SeenEntry, Sighting, Trail, Traps, Waiting};
-use orbweaver_seen::{Pending, Recent, SeenError, SeenPartition, first_sight};
+use orbweaver_log::{ConsumerRecord, Partition};
+use orbweaver_messages::{Discovered, DiscoveryKind, FrontierUrl, Millis, SeenEntry, Trail, Traps};
+use orbweaver_seen::{PendingAdmissions, Recent, SeenError, SeenPartition, novelty};
 use orbweaver_stage::{Origin, Plan, Token};
 use orbweaver_url::{Fingerprint, Slot, Url, WideDomains, parse, slot_of};
 
 use crate::{
     draft::{Draft, Tokens},
     scope::{Entries, Rules},
-    tally::{Counts, LinkEnd},
+    tally::{Counts, LinkOutcome},
 };
 
 /// Maximum number of redirects from a discovered URL to an admitted one (docs/protocol.md#redirects).
@@ -22,24 +22,24 @@ pub(crate) const LONGEST_CHAIN: usize = 20;
 
 /// An open partition.
 #[derive(Debug)]
-pub(crate) struct Served {
+pub(crate) struct OpenPartition {
     pub(crate) partition: Partition,
     pub(crate) seen: SeenPartition,
-    pub(crate) pending: Pending<Origin, Discovered>,
+    pub(crate) pending: PendingAdmissions<Origin, Discovered>,
     pub(crate) draft: Option<Draft>,
     /// Scope entries of plans in flight, as (crawl, entry).
     pub(crate) entries: HashMap<Token, Vec<(String, String)>>,
     /// Records that arrived while the links of this partition waited for a plan; not decoded, so that they take no more
     /// memory than is charged to the budget.
-    pub(crate) backlog: VecDeque<(Origin, Delivered)>,
+    pub(crate) backlog: VecDeque<(Origin, ConsumerRecord)>,
 }
 
-impl Served {
+impl OpenPartition {
     pub(crate) fn new(partition: Partition, seen: SeenPartition) -> Self {
         Self {
             partition,
             seen,
-            pending: Pending::default(),
+            pending: PendingAdmissions::default(),
             draft: None,
             entries: HashMap::new(),
             backlog: VecDeque::new(),
@@ -61,7 +61,7 @@ impl Served {
 pub(crate) struct Admission<'a> {
     pub(crate) rules: Rules<'a>,
     pub(crate) entries: &'a mut Entries,
-    pub(crate) served: &'a mut Served,
+    pub(crate) served: &'a mut OpenPartition,
     pub(crate) recent: &'a mut Recent,
     pub(crate) counts: &'a mut Counts,
     pub(crate) plans: &'a mut Vec<Plan<Infallible>>,
@@ -77,12 +77,12 @@ impl Admission<'_> {
         let urls = std::mem::take(&mut record.urls);
         let record = &*record;
         if record.chain.len() > LONGEST_CHAIN {
-            self.counts.add(LinkEnd::TooManyRedirects, urls.len());
+            self.counts.add(LinkOutcome::TooManyRedirects, urls.len());
             return Ok(());
         }
-        let is_seed = record.sighting == Sighting::Seed;
+        let is_seed = record.sighting == DiscoveryKind::Seed;
         if !is_seed && self.rules.applied.rules.is_too_deep(record.depth) {
-            self.counts.add(LinkEnd::TooDeep, urls.len());
+            self.counts.add(LinkOutcome::TooDeep, urls.len());
             return Ok(());
         }
         let slot = slot_of(&record.site);
@@ -116,9 +116,9 @@ impl Admission<'_> {
     /// Fast path: most links were seen recently, spelled the same. The recent cache holds the fingerprints of canonical
     /// URLs and of links as found; they cannot be confused, because the two are equal exactly when the link is
     /// canonical.
-    fn recall(&mut self, fingerprint: Fingerprint, depth: u16) -> Option<LinkEnd> {
+    fn recall(&mut self, fingerprint: Fingerprint, depth: u16) -> Option<LinkOutcome> {
         let known = self.recent.get(fingerprint)?;
-        (!self.sight(Some(known), depth).passes()).then_some(LinkEnd::Duplicate)
+        (!self.sight(Some(known), depth).passes()).then_some(LinkOutcome::Duplicate)
     }
 
     /// Slow path.
@@ -126,14 +126,14 @@ impl Admission<'_> {
         let Discovered { crawl, site, depth, sighting, chain, .. } = link.record;
         let url = match parse(link.text) {
             Ok(url) => url,
-            Err(error) => return Ok(Decision::Made(LinkEnd::from(&error))),
+            Err(error) => return Ok(Decision::Made(LinkOutcome::from(&error))),
         };
         let canonical = self.rules.policy.canonical_text(&url);
         if !is_of_site(&url, site, self.rules.wide) {
-            return Ok(Decision::Made(LinkEnd::Misplaced));
+            return Ok(Decision::Made(LinkOutcome::Misplaced));
         }
         let fingerprint = if canonical == *link.text { link.as_found } else { Fingerprint::of(crawl, &canonical) };
-        if *sighting == Sighting::Seed {
+        if *sighting == DiscoveryKind::Seed {
             let missing = self.entries.missing(self.rules.scope(), &canonical, site, !chain.is_empty());
             if let Some(entry) = missing {
                 self.extend_scope(entry, link);
@@ -141,7 +141,7 @@ impl Admission<'_> {
         }
         // A seed is always in scope. A recently seen link is judged only if it may be admitted again: the rules may
         // have changed.
-        let mut judged = *sighting == Sighting::Seed;
+        let mut judged = *sighting == DiscoveryKind::Seed;
         if !judged && self.recent.get(fingerprint).is_none() {
             if let Err(end) = self.rules.judge(self.entries, &canonical, site) {
                 return Ok(Decision::Made(end));
@@ -155,7 +155,7 @@ impl Admission<'_> {
                 return Ok(Decision::Deferred(pending.token));
             }
             self.served.pending.wait(pending.token, link.origin);
-            return Ok(Decision::Made(LinkEnd::Duplicate));
+            return Ok(Decision::Made(LinkOutcome::Duplicate));
         }
         let known = match self.recent.get(fingerprint) {
             // The cached depth may be greater than the known one.
@@ -166,25 +166,25 @@ impl Admission<'_> {
         if let (Some(known), false) = (known, sight.passes()) {
             self.recent.insert(fingerprint, known);
             self.recent.insert(link.as_found, known);
-            return Ok(Decision::Made(LinkEnd::Duplicate));
+            return Ok(Decision::Made(LinkOutcome::Duplicate));
         }
         if !judged && let Err(end) = self.rules.judge(self.entries, &canonical, site) {
             return Ok(Decision::Made(end));
         }
         let key = (canonical != url.as_str()).then(|| canonical.into_owned());
         let waiting = waiting(link.record, (fingerprint, self.rules), url, key, self.now);
-        self.let_through(&waiting, link);
-        Ok(Decision::Made(if known.is_some() { LinkEnd::Shallower } else { LinkEnd::New }))
+        self.admit_url(&waiting, link);
+        Ok(Decision::Made(if known.is_some() { LinkOutcome::Shallower } else { LinkOutcome::New }))
     }
 
-    fn sight(&self, known: Option<u16>, depth: u16) -> orbweaver_seen::Sight {
-        first_sight(known, depth, self.rules.applied.rules.limits_depth())
+    fn sight(&self, known: Option<u16>, depth: u16) -> orbweaver_seen::Novelty {
+        novelty(known, depth, self.rules.applied.rules.limits_depth())
     }
 
-    fn let_through(&mut self, waiting: &Waiting, link: Link<'_>) {
+    fn admit_url(&mut self, waiting: &FrontierUrl, link: Link<'_>) {
         let partition = self.served.partition;
         let draft = self.draft();
-        let bytes = draft.let_through(waiting, partition);
+        let bytes = draft.admit_url(waiting, partition);
         let (token, full) = (draft.token, draft.is_full());
         self.tokens.add(token, bytes);
         let entry = SeenEntry { slot: link.slot, depth: waiting.depth, fingerprint: waiting.fingerprint };
@@ -213,7 +213,7 @@ impl Admission<'_> {
 
 /// Decision on a link.
 enum Decision {
-    Made(LinkEnd),
+    Made(LinkOutcome),
     /// To be made once this plan is durable.
     Deferred(Token),
 }
@@ -247,9 +247,9 @@ fn waiting(
     url: Url,
     key: Option<String>,
     now: Millis,
-) -> Waiting {
+) -> FrontierUrl {
     let traps = rules.applied.definition.traps;
-    Waiting {
+    FrontierUrl {
         crawl: record.crawl.clone(),
         fingerprint,
         url: url.into(),

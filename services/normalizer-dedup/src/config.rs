@@ -9,7 +9,9 @@ use orbweaver_url::{Policy, SUFFIX_LIST_VERSION, WideDomains};
 /// Settings of the service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Directory of the index over `crawl.seen`. It must contain nothing else, and may be deleted while the service is
+    /// Kind of the index over `crawl.seen`.
+    pub index: IndexKind,
+    /// Directory of the exact index. It must contain nothing else, and may be deleted while the service is
     /// stopped. One process per directory.
     pub index_dir: PathBuf,
     /// Entries of the recent cache, 21 bytes each, for all partitions. If there are too few, repeated links are looked
@@ -29,6 +31,16 @@ pub struct Config {
     pub wide_domains: WideDomains,
     /// Makes index writes synchronous, so that a simulated crash always finds the same state on disk.
     pub waits_for_disk: bool,
+}
+
+/// Kind of the index over `crawl.seen`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum IndexKind {
+    /// On disk: loses no URL, and detects a lesser depth.
+    #[default]
+    Exact,
+    /// Bloom filters in memory: lose one in a million new URLs, and take a known URL for known at any depth.
+    Bloom,
 }
 
 /// Settings with which the default crawl is created.
@@ -105,6 +117,7 @@ impl Config {
     #[must_use]
     pub fn new(index_dir: impl Into<PathBuf>) -> Self {
         Self {
+            index: IndexKind::default(),
             index_dir: index_dir.into(),
             recent_entries: 262_144,
             default_crawl: "default".to_owned(),

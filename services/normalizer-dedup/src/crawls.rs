@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use orbweaver_log::Delivered;
+use orbweaver_log::ConsumerRecord;
 use orbweaver_messages::{Pins, ScopeEntry, decode};
 use orbweaver_scope::{Change, ControlRecord, Definitions, check_pins};
 use orbweaver_url::{Policy, WideDomains};
@@ -20,7 +20,7 @@ pub(crate) struct Crawl {
 
 /// Result of looking up a crawl.
 #[derive(Debug)]
-pub(crate) enum Found<'a> {
+pub(crate) enum CrawlLookup<'a> {
     /// Rules and scope entries of a defined crawl.
     Defined(Rules<'a>, &'a mut Entries),
     /// The definition is unusable and no usable one preceded it; contains the reason.
@@ -31,7 +31,7 @@ pub(crate) enum Found<'a> {
 
 /// Change made by a record of `crawl.control`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Read {
+pub(crate) enum ControlChange {
     /// The applicable definition of a crawl.
     Definition,
     /// A scope entry.
@@ -60,14 +60,14 @@ impl Crawls {
         Self { wide, ..Self::default() }
     }
 
-    pub(crate) fn find(&mut self, name: &str) -> Found<'_> {
+    pub(crate) fn find(&mut self, name: &str) -> CrawlLookup<'_> {
         match (self.definitions.applied(name), self.crawls.get_mut(name)) {
             (Some(applied), Some(Crawl { policy, entries })) => {
-                Found::Defined(Rules { applied, policy: *policy, wide: &self.wide }, entries)
+                CrawlLookup::Defined(Rules { applied, policy: *policy, wide: &self.wide }, entries)
             }
             _ => match self.definitions.refused(name) {
-                Some(refusal) => Found::Unusable(refusal.to_string()),
-                None => Found::Unknown,
+                Some(refusal) => CrawlLookup::Unusable(refusal.to_string()),
+                None => CrawlLookup::Unknown,
             },
         }
     }
@@ -80,11 +80,8 @@ impl Crawls {
     /// Applies a record of `crawl.control`. The log may be replayed while it is tailed. An unusable definition is
     /// logged, and the previous one remains in force. Pins are compared only once a partition is open: until then the
     /// crawl may prove to be deleted.
-    ///
-    /// # Errors
-    /// If a crawl was created by another build whose sites or keys differ: continuing would scatter its stored records.
-    pub(crate) fn apply(&mut self, record: &Delivered) -> Result<Read, String> {
-        let (partition, offset) = (record.place.partition, record.offset);
+    pub(crate) fn apply(&mut self, record: &ConsumerRecord) -> Result<ControlChange, String> {
+        let (partition, offset) = (record.tp.partition, record.offset);
         let (key, value) = (record.key.as_deref(), record.value.as_ref());
         match self.definitions.apply(ControlRecord { partition, offset, key, value }) {
             Change::Applied(name, applied) => {
@@ -96,24 +93,24 @@ impl Crawls {
                 entry_of(&mut self.crawls, name, &self.wide).policy = policy;
             }
             Change::Deleted(_) => {}
-            Change::Lost(crawl) => {
+            Change::Conflict(crawl) => {
                 tracing::warn!(crawl, version = offset, "a definition was made from one that does not apply: left out");
             }
             Change::Refused { crawl, applies, reason } => {
                 tracing::error!(crawl, version = offset, applies, %reason, "a definition cannot be used");
-                return Ok(Read::Refused);
+                return Ok(ControlChange::Refused);
             }
-            Change::Known => return Ok(Read::Nothing),
+            Change::Known => return Ok(ControlChange::Nothing),
             Change::Foreign => return Ok(self.entry(record)),
         }
-        Ok(Read::Definition)
+        Ok(ControlChange::Definition)
     }
 
     /// Applies a record that is not a definition: a scope entry, or a record of others.
-    fn entry(&mut self, record: &Delivered) -> Read {
+    fn entry(&mut self, record: &ConsumerRecord) -> ControlChange {
         let key = record.key.as_deref().and_then(|key| std::str::from_utf8(key).ok()).unwrap_or_default();
         let Some((name, entry)) = key.strip_prefix("scope/").and_then(|rest| rest.split_once('/')) else {
-            return Read::Nothing;
+            return ControlChange::Nothing;
         };
         match &record.value {
             None => {
@@ -123,21 +120,18 @@ impl Crawls {
             }
             Some(value) => self.add_entry(record, value),
         }
-        Read::Entry
+        ControlChange::Entry
     }
 
     /// Sets the number of partitions of the pipeline and compares the pins of all crawls. Call it when all definitions
     /// have been read.
-    ///
-    /// # Errors
-    /// If a crawl was created with a different number, or by another build whose sites or keys differ.
     pub(crate) fn set_partitions(&mut self, partitions: u32) -> Result<(), String> {
         self.partitions = Some(partitions);
         let mut pinned = self.definitions.all().map(|(name, applied)| (name, &applied.definition.pins));
         pinned.try_for_each(|(name, pins)| check(name, pins, partitions, &self.wide))
     }
 
-    fn add_entry(&mut self, record: &Delivered, value: &Bytes) {
+    fn add_entry(&mut self, record: &ConsumerRecord, value: &Bytes) {
         match decode::<ScopeEntry>("scope-entry", Some(value)) {
             Ok(entry) => self.entry_is_durable(&entry.crawl, &entry.entry),
             Err(error) => tracing::error!(offset = record.offset, %error, "a scope entry cannot be used"),
@@ -174,9 +168,9 @@ mod tests {
 
     const HOST: &str = include_str!("../../../schemas/examples/crawl-definition/1/host.json");
 
-    fn record(key: &str, offset: Offset, value: Option<&str>) -> Delivered {
-        Delivered {
-            place: TopicPartition::new(topic::CONTROL, 0),
+    fn record(key: &str, offset: Offset, value: Option<&str>) -> ConsumerRecord {
+        ConsumerRecord {
+            tp: TopicPartition::new(topic::CONTROL, 0),
             offset,
             timestamp_ms: 0,
             key: Some(Bytes::copy_from_slice(key.as_bytes())),
@@ -194,7 +188,7 @@ mod tests {
 
     fn version(crawls: &mut Crawls, crawl: &str) -> Option<Offset> {
         match crawls.find(crawl) {
-            Found::Defined(rules, _) => Some(rules.applied.version),
+            CrawlLookup::Defined(rules, _) => Some(rules.applied.version),
             _ => None,
         }
     }
@@ -203,19 +197,23 @@ mod tests {
     fn the_last_definition_that_can_be_used_applies_whatever_is_replayed() {
         let mut crawls = Crawls::default();
         let key = crawl_key("docs");
-        assert_eq!(crawls.apply(&record(&key, 2, Some("{"))), Ok(Read::Refused));
-        let Found::Unusable(reason) = crawls.find("docs") else { panic!("usable") };
+        assert_eq!(crawls.apply(&record(&key, 2, Some("{"))), Ok(ControlChange::Refused));
+        let CrawlLookup::Unusable(reason) = crawls.find("docs") else { panic!("usable") };
         assert!(reason.starts_with("not a valid crawl-definition message"), "{reason}");
-        assert_eq!(crawls.apply(&record(&key, 7, Some(HOST))), Ok(Read::Definition));
-        assert_eq!(crawls.apply(&record(&key, 3, None)), Ok(Read::Nothing));
+        assert_eq!(crawls.apply(&record(&key, 7, Some(HOST))), Ok(ControlChange::Definition));
+        assert_eq!(crawls.apply(&record(&key, 3, None)), Ok(ControlChange::Nothing));
         assert_eq!(version(&mut crawls, "docs"), Some(7), "an older record does not count");
-        assert_eq!(crawls.apply(&record(&key, 8, Some("{"))), Ok(Read::Refused));
+        assert_eq!(crawls.apply(&record(&key, 8, Some("{"))), Ok(ControlChange::Refused));
         assert_eq!(version(&mut crawls, "docs"), Some(7), "one that cannot be used changes nothing");
-        assert_eq!(crawls.apply(&record(&key, 9, Some(HOST))), Ok(Read::Definition));
+        assert_eq!(crawls.apply(&record(&key, 9, Some(HOST))), Ok(ControlChange::Definition));
         assert_eq!(version(&mut crawls, "docs"), Some(9));
         crawls.apply(&record(&key, 10, None)).unwrap();
-        assert!(matches!(crawls.find("docs"), Found::Unknown));
-        assert_eq!(crawls.apply(&record("site/example.com", 11, Some("{}"))), Ok(Read::Nothing), "not ours");
+        assert!(matches!(crawls.find("docs"), CrawlLookup::Unknown));
+        assert_eq!(
+            crawls.apply(&record("site/example.com", 11, Some("{}"))),
+            Ok(ControlChange::Nothing),
+            "another key"
+        );
     }
 
     #[test]
@@ -225,7 +223,7 @@ mod tests {
         crawls.apply(&record(&key, 1, Some(HOST))).unwrap();
         let others = [("standard/1", "raw/1"), ("\"partitions\": 16", "\"partitions\": 32")];
         for (offset, (was, is)) in (2..).zip(others) {
-            assert_eq!(crawls.apply(&record(&key, offset, Some(&HOST.replace(was, is)))), Ok(Read::Refused));
+            assert_eq!(crawls.apply(&record(&key, offset, Some(&HOST.replace(was, is)))), Ok(ControlChange::Refused));
             assert_eq!(version(&mut crawls, "docs"), Some(1));
         }
     }
@@ -235,9 +233,9 @@ mod tests {
         let mut crawls = Crawls::default();
         let entry = r#"{"crawl":"docs","entry":"example.org"}"#;
         crawls.apply(&record(&scope_key("docs", "example.org"), 1, Some(entry))).unwrap();
-        assert!(matches!(crawls.find("docs"), Found::Unknown));
+        assert!(matches!(crawls.find("docs"), CrawlLookup::Unknown));
         crawls.apply(&record(&crawl_key("docs"), 2, Some(HOST))).unwrap();
-        let Found::Defined(rules, entries) = crawls.find("docs") else { panic!("not defined") };
+        let CrawlLookup::Defined(rules, entries) = crawls.find("docs") else { panic!("not defined") };
         assert_eq!(rules.judge(entries, "https://example.org/", "example.org"), Ok(()));
     }
 
@@ -249,7 +247,7 @@ mod tests {
         crawls.apply(&record(&crawl_key("shop"), 2, Some(&aggressive.replace("docs", "shop")))).unwrap();
         let mut key = |crawl: &str| {
             let url = orbweaver_url::parse("http://www.example.com/?b&utm_source=x&a").unwrap();
-            let Found::Defined(rules, _) = crawls.find(crawl) else { panic!("not defined") };
+            let CrawlLookup::Defined(rules, _) = crawls.find(crawl) else { panic!("not defined") };
             rules.policy.canonicalize(&url).into_string()
         };
         assert_eq!(key("docs"), "http://www.example.com/?b&utm_source=x&a");
@@ -264,7 +262,7 @@ mod tests {
         assert!(error.contains("the wide domains example.edu, and this pipeline has none"), "{error}");
         let mut crawls = open(&["example.edu"]);
         crawls.apply(&record(&crawl_key("docs"), 1, Some(&definition))).unwrap();
-        assert!(matches!(crawls.find("docs"), Found::Defined(..)));
+        assert!(matches!(crawls.find("docs"), CrawlLookup::Defined(..)));
         let error = crawls.apply(&record(&crawl_key("news"), 2, Some(&HOST.replace("docs", "news")))).unwrap_err();
         assert!(error.contains("the wide domains none, and this pipeline has example.edu"), "{error}");
     }
@@ -289,10 +287,10 @@ mod tests {
 
     #[test]
     fn pins_are_compared_when_all_definitions_were_read_and_for_each_later_one() {
-        let read = |records: &[Delivered]| {
+        let read = |records: &[ConsumerRecord]| {
             let mut crawls = Crawls::default();
             for record in records {
-                assert_eq!(crawls.apply(record), Ok(Read::Definition));
+                assert_eq!(crawls.apply(record), Ok(ControlChange::Definition));
             }
             let compared = crawls.set_partitions(16);
             (crawls, compared)

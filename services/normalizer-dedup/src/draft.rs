@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, convert::Infallible};
 
 use bytes::Bytes;
 use orbweaver_log::{Partition, Record, TopicPartition};
-use orbweaver_messages::{Millis, ScopeEntry, SeenBatch, SeenEntry, Waiting, encode, scope_key, topic};
+use orbweaver_messages::{FrontierUrl, Millis, ScopeEntry, SeenBatch, SeenEntry, encode, scope_key, topic};
 use orbweaver_stage::{Plan, Step, Token};
 use orbweaver_url::{partition_of, slot_of};
 
@@ -102,19 +102,19 @@ impl Draft {
             return 0;
         }
         let key = scope_key(crawl, &entry);
-        let place = TopicPartition::new(topic::CONTROL, partition_of(slot_of(&key), partitions));
+        let tp = TopicPartition::new(topic::CONTROL, partition_of(slot_of(&key), partitions));
         let value = encode(&ScopeEntry { crawl: crawl.to_owned(), entry: entry.clone() });
         self.entries.push((crawl.to_owned(), entry));
-        let record = Record { place, key: Some(key.into()), value: Some(value), headers: vec![], timestamp_ms: now };
+        let record = Record { tp, key: Some(key.into()), value: Some(value), headers: vec![], timestamp_ms: now };
         let bytes = record.bytes();
         self.scope.push(record);
         bytes
     }
 
     /// Adds an admitted URL. Returns the bytes added.
-    pub(crate) fn let_through(&mut self, waiting: &Waiting, partition: Partition) -> usize {
+    pub(crate) fn admit_url(&mut self, waiting: &FrontierUrl, partition: Partition) -> usize {
         let record = Record {
-            place: TopicPartition::new(topic::FRONTIER, partition),
+            tp: TopicPartition::new(topic::FRONTIER, partition),
             key: Some(waiting.fingerprint.to_string().into()),
             value: Some(encode(waiting)),
             headers: vec![],
@@ -129,7 +129,7 @@ impl Draft {
     /// fingerprints in `seen`. Origins complete once the stage learns that the plan is durable.
     pub(crate) fn into_plan(self, entries: &[SeenEntry], partition: Partition, now: Millis) -> Plan<Infallible> {
         let seen = (!entries.is_empty()).then(|| Record {
-            place: TopicPartition::new(topic::SEEN, partition),
+            tp: TopicPartition::new(topic::SEEN, partition),
             key: Some(Bytes::from(partition.to_string())),
             value: Some(SeenBatch { entries: entries.to_vec() }.encode()),
             headers: vec![],

@@ -18,19 +18,19 @@
 //! | `seeds` | parsing of seeds (pure) |
 //! | `draft` | the plan of a poll, for one partition (pure) |
 //! | `admission` | decisions on the links of a record |
-//! | `held` | records of crawls without a usable definition (pure) |
-//! | `proof` | verification of index checkpoints at the start |
+//! | `awaiting_definition` | records of crawls without a usable definition (pure) |
+//! | `checkpoint_check` | verification of index checkpoints at the start |
 //! | `tally` | counters of link outcomes by reason, shared with the metrics |
 //! | `stage`, `config`, `metrics` | the glue, the settings, the metrics |
 //! | `service` | the service as a process of a cluster (feature `cluster`) |
 
 mod admission;
+mod awaiting_definition;
+mod checkpoint_check;
 mod config;
 mod crawls;
 mod draft;
-mod held;
 pub mod metrics;
-mod proof;
 mod scope;
 mod seeds;
 #[cfg(feature = "cluster")]
@@ -38,6 +38,6 @@ pub mod service;
 mod stage;
 mod tally;
 
-pub use config::{Config, ConfigError, DefaultCrawl};
+pub use config::{Config, ConfigError, DefaultCrawl, IndexKind};
 pub use stage::NormalizerDedup;
-pub use tally::{LinkEnd, Tally, TallySnapshot};
+pub use tally::{DedupStats, LinkOutcome, TallySnapshot};

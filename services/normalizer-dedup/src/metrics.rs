@@ -8,7 +8,7 @@ use prometheus::{
     proto::MetricFamily,
 };
 
-use crate::tally::{LinkEnd, Tally};
+use crate::tally::{DedupStats, LinkOutcome};
 
 /// Links by outcome (label `end`). Alert: `misplaced` above zero; a producer computes sites differently.
 pub const LINKS: &str = "orbweaver_normalizer_dedup_links_total";
@@ -54,7 +54,7 @@ pub const KNOWN: &str = "orbweaver_normalizer_dedup_known_urls";
 /// Plans that are not yet durable. Alert: constant and above zero for minutes; the log does not acknowledge.
 pub const PLANS: &str = "orbweaver_normalizer_dedup_pending_plans";
 /// Records that wait for the definition of their crawl. Alert: above zero for minutes.
-pub const HELD: &str = "orbweaver_normalizer_dedup_held_records";
+pub const HELD: &str = "orbweaver_normalizer_dedup_undefined_crawl_records";
 
 /// Version of the definition applied to the links of a crawl (label `crawl`; the first 32 by name). Alert: differs
 /// between instances, or from the frontier's, for minutes; an instance does not tail `crawl.control`.
@@ -64,11 +64,11 @@ pub const DEFINITION_VERSION: &str = "orbweaver_normalizer_dedup_definition_vers
 pub const REFUSED_DEFINITIONS: &str = "orbweaver_normalizer_dedup_refused_definitions_total";
 
 /// Accessor of a metric's value in the tally.
-type Value = fn(&Tally) -> &AtomicU64;
+type Value = fn(&DedupStats) -> &AtomicU64;
 
-/// Exports a [`Tally`] as metrics; keeps no counts itself.
+/// Exports a [`DedupStats`] as metrics; keeps no counts itself.
 struct TallyMetrics {
-    tally: Arc<Tally>,
+    tally: Arc<DedupStats>,
     links: IntCounterVec,
     crawls: IntCounterVec,
     versions: IntGaugeVec,
@@ -85,7 +85,7 @@ impl Collector for TallyMetrics {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        for end in LinkEnd::ALL {
+        for end in LinkOutcome::ALL {
             raise(&self.links.with_label_values(&[end.name()]), self.tally.get(end));
         }
         for (crawl, first, again) in self.tally.crawls.all() {
@@ -122,7 +122,7 @@ fn raise(counter: &IntCounter, to: u64) {
 ///
 /// # Errors
 /// If they are already registered.
-pub fn register(registry: &Registry, tally: Arc<Tally>) -> Result<(), prometheus::Error> {
+pub fn register(registry: &Registry, tally: Arc<DedupStats>) -> Result<(), prometheus::Error> {
     let counter = |name, help, value: Value| Ok::<_, prometheus::Error>((IntCounter::new(name, help)?, value));
     let gauge = |name, help, value: Value| Ok::<_, prometheus::Error>((IntGauge::new(name, help)?, value));
     registry.register(Box::new(TallyMetrics {
@@ -165,10 +165,10 @@ mod tests {
 
     #[test]
     fn the_metrics_are_these_and_show_the_tally() {
-        let (registry, tally) = (Registry::new(), Arc::new(Tally::default()));
+        let (registry, tally) = (Registry::new(), Arc::new(DedupStats::default()));
         register(&registry, tally.clone()).unwrap();
         let mut counts = Counts::default();
-        counts.add(LinkEnd::OutOfScope, 5);
+        counts.add(LinkOutcome::OutOfScope, 5);
         tally.take(&mut counts);
         tally.tiers.known.store(7, Relaxed);
         tally.crawls.add("docs", 1, 2);

@@ -10,7 +10,7 @@ use orbweaver_messages::Scope;
 use orbweaver_scope::Applied;
 use orbweaver_url::{Policy, WideDomains};
 
-use crate::tally::LinkEnd;
+use crate::tally::LinkOutcome;
 
 /// Current rules of a crawl.
 #[derive(Debug, Clone, Copy)]
@@ -30,9 +30,9 @@ impl Rules<'_> {
 
     /// Checks whether a link to this canonical URL belongs to the crawl; the error is the reason if not. Exclude takes
     /// precedence.
-    pub(crate) fn judge(&self, entries: &Entries, canonical: &str, site: &str) -> Result<(), LinkEnd> {
+    pub(crate) fn judge(&self, entries: &Entries, canonical: &str, site: &str) -> Result<(), LinkOutcome> {
         if !entries.cover(self.scope(), canonical, site) {
-            return Err(LinkEnd::OutOfScope);
+            return Err(LinkOutcome::OutOfScope);
         }
         self.applied.rules.refusal(canonical).map_or(Ok(()), |outside| Err(outside.into()))
     }
@@ -188,7 +188,7 @@ mod tests {
     }
 
     /// Checks the outcomes of links to `urls` after a seed at `seed`.
-    fn ends(applied: &Applied, seed: &str, urls: &[(&str, Option<LinkEnd>)]) {
+    fn ends(applied: &Applied, seed: &str, urls: &[(&str, Option<LinkOutcome>)]) {
         let wide = WideDomains::default();
         let rules = Rules { applied, policy: Policy::STANDARD, wide: &wide };
         let mut entries = Entries::default();
@@ -201,7 +201,7 @@ mod tests {
         }
     }
 
-    const OUT: Option<LinkEnd> = Some(LinkEnd::OutOfScope);
+    const OUT: Option<LinkOutcome> = Some(LinkOutcome::OutOfScope);
 
     #[test]
     fn a_host_scope_keeps_to_host_and_port_and_both_default_ports_are_none() {
@@ -256,8 +256,8 @@ mod tests {
             &[
                 ("http://example.com/a.html", None),
                 ("http://example.com/docs/a", None),
-                ("http://example.com/a.pdf", Some(LinkEnd::NotIncluded)),
-                ("http://example.com/docs/?sessionid=1", Some(LinkEnd::Excluded)),
+                ("http://example.com/a.pdf", Some(LinkOutcome::NotIncluded)),
+                ("http://example.com/docs/?sessionid=1", Some(LinkOutcome::Excluded)),
             ],
         );
     }

@@ -1,7 +1,7 @@
 //! Parsing of seeds.
 
 use bytes::Bytes;
-use orbweaver_messages::{Discovered, Millis, Seed, Sighting, decode};
+use orbweaver_messages::{Discovered, DiscoveryKind, Millis, Seed, decode};
 use orbweaver_url::{WideDomains, parse_seed};
 
 /// Parses the value of a seed's record: one JSON object, or one bare URL as text. The error describes the problem.
@@ -33,7 +33,7 @@ pub(crate) fn sighting(seed: &Seed, crawl: &str, wide: &WideDomains, now: Millis
         site: wide.site_of(&url).into_owned(),
         via: None,
         depth: 0,
-        sighting: Sighting::Seed,
+        sighting: DiscoveryKind::Seed,
         chain: vec![],
         trail: orbweaver_messages::Trail::default(),
         content: None,
@@ -60,7 +60,7 @@ mod tests {
             (found.site.as_str(), found.urls.as_slice()),
             ("example.org", &["https://www.example.org/a".into()][..])
         );
-        assert_eq!((found.sighting, found.depth, found.found_at_ms), (Sighting::Seed, 0, 5));
+        assert_eq!((found.sighting, found.depth, found.found_at_ms), (DiscoveryKind::Seed, 0, 5));
     }
 
     #[test]

@@ -4,43 +4,40 @@ use std::path::Path;
 
 use orbweaver_messages::{Scope, Traps};
 use orbweaver_process::{
-    Service, ServiceError, ServiceId, Shell,
-    configuration::{Fault, Settings},
+    Service, ServiceContext, ServiceError, ServiceId,
+    configuration::{SettingError, Settings},
 };
-use orbweaver_seen::Verify;
 use orbweaver_stage::{NoEffects, NoJobs};
 use orbweaver_url::PolicyError;
 
-use crate::{Config, DefaultCrawl, NormalizerDedup};
+use crate::{Config, DefaultCrawl, IndexKind, NormalizerDedup};
 
 /// Normalizer-dedup as a process.
 #[derive(Debug)]
 pub struct NormalizerDedupService {
     config: Config,
-    verify: Verify,
 }
 
 impl Service for NormalizerDedupService {
     const ID: ServiceId = ServiceId::NormalizerDedup;
 
-    fn configure(settings: &Settings) -> Result<Self, Vec<Fault>> {
+    fn configure(settings: &Settings) -> Result<Self, Vec<SettingError>> {
         let config = config(settings).map_err(|fault| vec![fault])?;
         config.validate().map_err(|error| {
             let key = error.key.strip_suffix("_ms").unwrap_or(error.key);
-            vec![Fault::allowed(format!("normalizer_dedup.{key}"), error.allowed)]
+            vec![SettingError::allowed(format!("normalizer_dedup.{key}"), error.allowed)]
         })?;
-        let verified = settings.switch("normalizer_dedup.verify").map_err(|fault| vec![fault])?;
-        Ok(Self { config, verify: if verified { Verify::OnDisk } else { Verify::Never } })
+        Ok(Self { config })
     }
 
-    async fn serve(self, shell: Shell) -> Result<(), ServiceError> {
-        let stage = NormalizerDedup::open_with(self.config, self.verify, &*shell.log()).await?;
+    async fn serve(self, shell: ServiceContext) -> Result<(), ServiceError> {
+        let stage = NormalizerDedup::open(self.config, &*shell.log()).await?;
         crate::metrics::register(shell.registry(), stage.tally()).map_err(ServiceError::start)?;
         shell.run(stage, NoJobs, NoEffects).await
     }
 }
 
-fn config(settings: &Settings) -> Result<Config, Fault> {
+fn config(settings: &Settings) -> Result<Config, SettingError> {
     let scope = match settings.text("normalizer_dedup.default_scope")?.as_str() {
         "path" => Scope::Path,
         "site" => Scope::Site,
@@ -61,10 +58,15 @@ fn config(settings: &Settings) -> Result<Config, Fault> {
         canonical: settings
             .text("normalizer_dedup.default_canonical")?
             .parse()
-            .map_err(|error: PolicyError| Fault::new("normalizer_dedup.default_canonical", error.to_string()))?,
+            .map_err(|error: PolicyError| SettingError::new("normalizer_dedup.default_canonical", error.to_string()))?,
+    };
+    let index = match settings.text("normalizer_dedup.index")?.as_str() {
+        "bloom" => IndexKind::Bloom,
+        _ => IndexKind::Exact,
     };
     let index_dir = Path::new(&settings.text("state.dir")?).join(ServiceId::NormalizerDedup.name());
     Ok(Config {
+        index,
         recent_entries: settings.count("normalizer_dedup.recent_entries")?,
         default_crawl: settings.text("normalizer_dedup.default_crawl")?,
         definition_grace_ms: settings.time_ms("normalizer_dedup.definition_grace")?,
@@ -86,7 +88,6 @@ mod tests {
         let default_definition = Some(DefaultCrawl::new(Scope::Host));
         let library = Config { default_definition, ..Config::new("orbweaver-state/normalizer-dedup") };
         let service = NormalizerDedupService::configure(&settings).unwrap();
-        assert_eq!(service.verify, Verify::OnDisk);
         assert_eq!(service.config, library);
     }
 

@@ -7,21 +7,21 @@ use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 
-use orbweaver_log::{Delivered, Log, Offset, Partition, Record, TopicPartition};
+use orbweaver_log::{ConsumerRecord, Log, Offset, Partition, Record, TopicPartition};
 use orbweaver_messages::{Discovered, Millis, SeenBatch, Topic, decode, encode, topic};
-use orbweaver_seen::{Lookups, Recent, SeenError, SeenIndex, SeenPartition, Verify};
-use orbweaver_stage::{Actions, Opening, Origin, RestoreFrom, RestoreSpec, Stage, StageError, Token};
+use orbweaver_seen::{Lookups, Recent, SeenError, SeenIndex, SeenPartition};
+use orbweaver_stage::{Actions, Origin, PartitionContext, RestoreFrom, RestoreSpec, Stage, StageError, Token};
 use orbweaver_url::{partition_of, slot_of};
 
 use crate::{
-    Config, Tally,
-    admission::{Admission, Served},
-    crawls::{Crawls, Found, Read},
+    Config, DedupStats, IndexKind,
+    admission::{Admission, OpenPartition},
+    awaiting_definition::AwaitingDefinition,
+    checkpoint_check::{position_of, records_of_seen, verify_checkpoints},
+    crawls::{ControlChange, CrawlLookup, Crawls},
     draft::Tokens,
-    held::HeldRecords,
-    proof::{position_of, prove},
     seeds,
-    tally::{Counts, LinkEnd, Sizes},
+    tally::{Counts, LinkOutcome, Sizes},
 };
 
 const SERVICE: &str = "normalizer-dedup";
@@ -43,19 +43,17 @@ pub struct NormalizerDedup {
     index: SeenIndex,
     recent: Recent,
     restoring: HashMap<Partition, SeenPartition>,
-    served: HashMap<Partition, Served>,
+    served: HashMap<Partition, OpenPartition>,
     tokens: Tokens,
-    pub(crate) held: HeldRecords,
+    pub(crate) held: AwaitingDefinition,
     /// Seeds of this call to be forwarded to `crawl.discovered`.
     sightings: Vec<Record>,
     sightings_of: Vec<Origin>,
     pub(crate) partitions: Partition,
     counts: Counts,
-    tally: Arc<Tally>,
+    tally: Arc<DedupStats>,
     written_at: Millis,
     lookups_of_closed: Lookups,
-    /// Fatal error, reported by the next call that can halt the stage.
-    failed: Option<String>,
 }
 
 impl NormalizerDedup {
@@ -64,16 +62,11 @@ impl NormalizerDedup {
     /// # Errors
     /// If a setting is out of range, the index cannot be opened or the log cannot be read.
     pub async fn open(config: Config, log: &dyn Log) -> Result<Self, StageError> {
-        Self::open_with(config, Verify::default(), log).await
-    }
-
-    /// Like [`Self::open`]; `verify` selects whether filter hits of the index are looked up on disk.
-    ///
-    /// # Errors
-    /// If a setting is out of range, the index cannot be opened or the log cannot be read.
-    pub async fn open_with(config: Config, verify: Verify, log: &dyn Log) -> Result<Self, StageError> {
-        let service = Self::new_with(config, verify)?;
-        prove(&service.index, log).await?;
+        let mut service = Self::new(config)?;
+        if let SeenIndex::Bloom(records) = &mut service.index {
+            *records = records_of_seen(log).await?;
+        }
+        verify_checkpoints(&service.index, log).await?;
         Ok(service)
     }
 
@@ -83,12 +76,11 @@ impl NormalizerDedup {
     /// # Errors
     /// If a setting is out of range or the index cannot be opened.
     pub fn new(config: Config) -> Result<Self, StageError> {
-        Self::new_with(config, Verify::default())
-    }
-
-    fn new_with(config: Config, verify: Verify) -> Result<Self, StageError> {
         config.validate().map_err(halted)?;
-        let index = SeenIndex::open_with(&config.index_dir, verify).map_err(halted)?;
+        let index = match config.index {
+            IndexKind::Exact => SeenIndex::open(&config.index_dir).map_err(halted)?,
+            IndexKind::Bloom => SeenIndex::Bloom(vec![]),
+        };
         let recent = Recent::new(config.recent_entries);
         Ok(Self {
             crawls: Crawls::new(config.wide_domains.clone()),
@@ -98,7 +90,7 @@ impl NormalizerDedup {
             restoring: HashMap::new(),
             served: HashMap::new(),
             tokens: Tokens::default(),
-            held: HeldRecords::default(),
+            held: AwaitingDefinition::default(),
             sightings: vec![],
             sightings_of: vec![],
             partitions: 1,
@@ -106,25 +98,32 @@ impl NormalizerDedup {
             tally: Arc::default(),
             written_at: 0,
             lookups_of_closed: Lookups::default(),
-            failed: None,
         })
     }
 
     /// Returns the counters of the service.
     #[must_use]
-    pub fn tally(&self) -> Arc<Tally> {
+    pub fn tally(&self) -> Arc<DedupStats> {
         self.tally.clone()
     }
 
-    pub(crate) fn one(&mut self, origin: Origin, record: Delivered, now: Millis, actions: &mut Wanted) {
-        let result = if origin.place.topic == topic::SEEDS {
+    /// Handles a record of a consumed topic.
+    pub(crate) fn one(
+        &mut self,
+        origin: Origin,
+        record: ConsumerRecord,
+        now: Millis,
+        actions: &mut Wanted,
+    ) -> Result<(), SeenError> {
+        let result = if origin.tp.topic == topic::SEEDS {
             self.seed(origin, record, now)
         } else {
-            self.discovered(origin, record, now, actions)
+            self.discovered(origin, record, now, actions)?
         };
         if let Err(reason) = result {
             self.reject(origin, reason, actions);
         }
+        Ok(())
     }
 
     pub(crate) fn reject(&self, origin: Origin, reason: String, actions: &mut Wanted) {
@@ -133,17 +132,17 @@ impl NormalizerDedup {
     }
 
     /// Forwards a seed to the partition of its site. An error is the reason for a rejection.
-    fn seed(&mut self, origin: Origin, record: Delivered, now: Millis) -> Result<(), String> {
+    fn seed(&mut self, origin: Origin, record: ConsumerRecord, now: Millis) -> Result<(), String> {
         let seed = seeds::read(record.value.as_ref())?;
         let crawl = seed.crawl.as_deref().unwrap_or(&self.config.default_crawl);
         let found = seeds::sighting(&seed, crawl, &self.config.wide_domains, now)?;
-        if !matches!(self.crawls.find(crawl), Found::Defined(..)) {
+        if !matches!(self.crawls.find(crawl), CrawlLookup::Defined(..)) {
             self.hold(origin, record, &found.crawl, now);
             return Ok(());
         }
         self.tally.seeds.fetch_add(1, Relaxed);
         self.sightings.push(Record {
-            place: TopicPartition::new(topic::DISCOVERED, partition_of(slot_of(&found.site), self.partitions)),
+            tp: TopicPartition::new(topic::DISCOVERED, partition_of(slot_of(&found.site), self.partitions)),
             value: Some(encode(&found)),
             key: Some(found.site.into()),
             headers: vec![],
@@ -153,41 +152,52 @@ impl NormalizerDedup {
         Ok(())
     }
 
-    /// Admits or drops links, or keeps the record while the links of its partition wait for a plan. An error is the
-    /// reason for rejecting the record.
+    /// Admits or drops links, or keeps the record while the links of its partition wait for a plan. An inner error is
+    /// the reason for rejecting the record.
     fn discovered(
         &mut self,
         origin: Origin,
-        record: Delivered,
+        record: ConsumerRecord,
         now: Millis,
         actions: &mut Wanted,
-    ) -> Result<(), String> {
-        let own = origin.place.partition;
+    ) -> Result<Result<(), String>, SeenError> {
+        let own = origin.tp.partition;
         if self.tokens.awaited(own).is_some()
             && let Some(served) = self.served.get_mut(&own)
         {
             served.backlog.push_back((origin, record));
-            return Ok(());
+            return Ok(Ok(()));
         }
-        let found: Discovered = decode("discovered", record.value.as_ref()).map_err(|error| error.to_string())?;
+        let found: Discovered = match decode("discovered", record.value.as_ref()) {
+            Ok(found) => found,
+            Err(error) => return Ok(Err(error.to_string())),
+        };
         let partition = partition_of(slot_of(&found.site), self.partitions);
         if partition != own {
             let site = &found.site;
-            return Err(format!("records of the site `{site}` belong to partition {partition}; this one is in {own}"));
+            let reason = format!("records of the site `{site}` belong to partition {partition}; this one is in {own}");
+            return Ok(Err(reason));
         }
         match self.crawls.find(&found.crawl) {
-            Found::Defined(..) => self.admit(origin, found, now, actions),
-            Found::Unusable(_) | Found::Unknown => self.hold(origin, record, &found.crawl, now),
+            CrawlLookup::Defined(..) => self.admit(origin, found, now, actions)?,
+            CrawlLookup::Unusable(_) | CrawlLookup::Unknown => self.hold(origin, record, &found.crawl, now),
         }
-        Ok(())
+        Ok(Ok(()))
     }
 
     /// Decides on links; completes their origin unless it waits for a plan.
-    fn admit(&mut self, origin: Origin, mut found: Discovered, now: Millis, actions: &mut Wanted) {
-        let Some(served) = self.served.get_mut(&origin.place.partition) else { return };
-        let Found::Defined(rules, entries) = self.crawls.find(&found.crawl) else {
+    fn admit(
+        &mut self,
+        origin: Origin,
+        mut found: Discovered,
+        now: Millis,
+        actions: &mut Wanted,
+    ) -> Result<(), SeenError> {
+        let Some(served) = self.served.get_mut(&origin.tp.partition) else { return Ok(()) };
+        let CrawlLookup::Defined(rules, entries) = self.crawls.find(&found.crawl) else {
             // Deleted while these links waited for a plan.
-            return self.counts.add(LinkEnd::OutOfScope, found.urls.len());
+            self.counts.add(LinkOutcome::OutOfScope, found.urls.len());
+            return Ok(());
         };
         let mut admission = Admission {
             rules,
@@ -204,22 +214,28 @@ impl NormalizerDedup {
         let admitted = admission.admit(origin, &mut found);
         let after = self.counts.passed_and_repeated();
         self.tally.crawls.add(&found.crawl, after.0 - before.0, after.1 - before.1);
-        match admitted {
-            Ok(()) if served.pending.is_waiting(&origin) => {}
-            Ok(()) => actions.completes.push(origin),
-            Err(error) => self.failed = Some(error.to_string()),
+        admitted?;
+        if !served.pending.is_waiting(&origin) {
+            actions.completes.push(origin);
         }
+        Ok(())
     }
 
     /// Decides on links that waited for a plan which has ended, then on records that arrived meanwhile.
-    fn resume(&mut self, partition: Partition, deferred: Vec<(Origin, Discovered)>, now: Millis, actions: &mut Wanted) {
+    fn resume(
+        &mut self,
+        partition: Partition,
+        deferred: Vec<(Origin, Discovered)>,
+        now: Millis,
+        actions: &mut Wanted,
+    ) -> Result<(), SeenError> {
         for (origin, found) in deferred {
             // An origin that waits for nothing was rejected with another plan.
             let waits = self.served.get(&partition).is_some_and(|served| served.pending.is_waiting(&origin));
             if !waits {
                 continue;
             }
-            self.admit(origin, found, now, actions);
+            self.admit(origin, found, now, actions)?;
             if self.served.get_mut(&partition).is_some_and(|served| served.pending.release(&origin)) {
                 actions.completes.push(origin);
             }
@@ -228,17 +244,18 @@ impl NormalizerDedup {
             && let Some(served) = self.served.get_mut(&partition)
             && let Some((origin, record)) = served.backlog.pop_front()
         {
-            self.one(origin, record, now, actions);
+            self.one(origin, record, now, actions)?;
         }
+        Ok(())
     }
 
     /// Applies a record of `crawl.control` to all subsequent links.
-    fn control(&mut self, record: &Delivered) -> Result<Read, String> {
+    fn control(&mut self, record: &ConsumerRecord) -> Result<ControlChange, String> {
         let read = self.crawls.apply(record)?;
         match read {
-            Read::Definition => self.tally.versions.show(&self.crawls.definitions),
-            Read::Refused => drop(self.tally.refused_definitions.fetch_add(1, Relaxed)),
-            Read::Entry | Read::Nothing => {}
+            ControlChange::Definition => self.tally.versions.show(&self.crawls.definitions),
+            ControlChange::Refused => drop(self.tally.refused_definitions.fetch_add(1, Relaxed)),
+            ControlChange::Entry | ControlChange::Nothing => {}
         }
         Ok(read)
     }
@@ -257,18 +274,15 @@ impl NormalizerDedup {
         self.tally.take(&mut self.counts);
         self.tally.plans.store(self.tokens.len() as u64, Relaxed);
         self.tally.held.store(self.held.len() as u64, Relaxed);
-        if let Some(reason) = &self.failed {
-            actions.halt = Some(reason.clone());
-        }
     }
 
     /// Applies a record read back from `crawl.seen`. An undecodable record is skipped: its URLs may be admitted again,
     /// and stopping would not recover them.
-    fn read_back(tally: &Tally, seen: &mut SeenPartition, record: &Delivered) -> Result<(), SeenError> {
+    fn read_back(tally: &DedupStats, seen: &mut SeenPartition, record: &ConsumerRecord) -> Result<(), SeenError> {
         let batch = SeenBatch::decode(record.value.as_ref()).unwrap_or_else(|error| {
             tally.damaged_seen.fetch_add(1, Relaxed);
             tracing::error!(
-                place = %record.place, offset = record.offset, %error,
+                topic_partition = %record.tp, offset = record.offset, %error,
                 "record of crawl.seen cannot be decoded: skipped; its URLs may be admitted again"
             );
             SeenBatch::default()
@@ -316,7 +330,7 @@ impl Stage for NormalizerDedup {
         &[topic::CONTROL]
     }
 
-    fn restores(&self, partition: Partition) -> Vec<RestoreSpec> {
+    fn restore_specs(&self, partition: Partition) -> Vec<RestoreSpec> {
         // A disk failure recurs when the index is opened, where it can be reported.
         let position = self.index.position(partition).ok().flatten();
         // The record at the checkpoint is read again to prove that the index belongs to this log.
@@ -324,73 +338,73 @@ impl Stage for NormalizerDedup {
         vec![RestoreSpec { topic: topic::SEEN, from, follow: true }]
     }
 
-    fn restore(&mut self, partition: Partition, record: &Delivered) -> Result<(), StageError> {
+    fn restore(&mut self, partition: Partition, record: &ConsumerRecord) -> Result<(), StageError> {
         let seen = match self.restoring.entry(partition) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(place) => place.insert(SeenPartition::open(&self.index, partition).map_err(halted)?),
+            Entry::Vacant(tp) => tp.insert(SeenPartition::open(&self.index, partition).map_err(halted)?),
         };
         Self::read_back(&self.tally, seen, record).map_err(halted)
     }
 
-    fn follow(&mut self, record: &Delivered, now: Millis, actions: &mut Wanted) {
-        if record.place.topic == topic::CONTROL {
-            match self.control(record) {
-                Ok(Read::Definition) => return self.look_again(now, actions),
-                Ok(Read::Entry | Read::Refused | Read::Nothing) => {}
-                Err(reason) => self.failed = Some(reason),
+    fn receive_tailed(&mut self, record: &ConsumerRecord, now: Millis, actions: &mut Wanted) -> Result<(), StageError> {
+        if record.tp.topic == topic::CONTROL {
+            match self.control(record).map_err(halted)? {
+                ControlChange::Definition => return self.look_again(now, actions).map_err(halted),
+                ControlChange::Entry | ControlChange::Refused | ControlChange::Nothing => {}
             }
-        } else if let Some(served) = self.served.get_mut(&record.place.partition)
-            && let Err(error) = Self::read_back(&self.tally, &mut served.seen, record)
-        {
-            self.failed = Some(error.to_string());
+        } else if let Some(served) = self.served.get_mut(&record.tp.partition) {
+            Self::read_back(&self.tally, &mut served.seen, record).map_err(halted)?;
         }
         self.end_call(now, actions);
+        Ok(())
     }
 
-    fn refreshed(&mut self, token: Token, now: Millis, actions: &mut Wanted) {
+    fn refreshed(&mut self, token: Token, now: Millis, actions: &mut Wanted) -> Result<(), StageError> {
         self.held.end_refresh(token);
         if self.held.is_due(now) {
-            self.look_again(now, actions);
+            self.look_again(now, actions).map_err(halted)?;
         }
+        Ok(())
     }
 
-    fn open(&mut self, opening: Opening, _: Millis) {
-        let Opening { partition, partitions, .. } = opening;
+    fn prepare(&mut self, opening: PartitionContext, _: Millis) -> Result<(), StageError> {
+        let PartitionContext { partition, partitions, .. } = opening;
         self.partitions = partitions;
-        let seen = match self.restoring.remove(&partition) {
-            Some(seen) => Ok(seen),
-            None => SeenPartition::open(&self.index, partition),
+        let mut seen = match self.restoring.remove(&partition) {
+            Some(seen) => seen,
+            None => SeenPartition::open(&self.index, partition).map_err(halted)?,
         };
-        match seen.and_then(|mut seen| seen.serve().map(|()| seen)) {
-            Ok(seen) => {
-                self.served.insert(partition, Served::new(partition, seen));
-            }
-            Err(error) => self.failed = Some(error.to_string()),
-        }
-        if let Err(reason) = self.crawls.set_partitions(partitions) {
-            self.failed = Some(reason);
-        }
+        seen.serve().map_err(halted)?;
+        self.served.insert(partition, OpenPartition::new(partition, seen));
+        self.crawls.set_partitions(partitions).map_err(halted)
     }
 
-    fn receive(&mut self, batch: Vec<(Origin, Delivered)>, now: Millis, actions: &mut Wanted) {
-        if self.failed.is_none() {
-            for (origin, record) in batch {
-                self.one(origin, record, now, actions);
-            }
+    fn receive(
+        &mut self,
+        batch: Vec<(Origin, ConsumerRecord)>,
+        now: Millis,
+        actions: &mut Wanted,
+    ) -> Result<(), StageError> {
+        for (origin, record) in batch {
+            self.one(origin, record, now, actions).map_err(halted)?;
         }
         self.end_call(now, actions);
+        Ok(())
     }
 
-    fn settled(&mut self, token: Token, offsets: &[Offset], now: Millis, actions: &mut Wanted) {
-        let Some(partition) = self.tokens.settle(token) else { return };
-        let Some(served) = self.served.get_mut(&partition) else { return };
-        let Some(settled) = served.pending.settle(token) else { return };
+    fn plan_durable(
+        &mut self,
+        token: Token,
+        offsets: &[Offset],
+        now: Millis,
+        actions: &mut Wanted,
+    ) -> Result<(), StageError> {
+        let Some(partition) = self.tokens.settle(token) else { return Ok(()) };
+        let Some(served) = self.served.get_mut(&partition) else { return Ok(()) };
+        let Some(settled) = served.pending.settle(token) else { return Ok(()) };
         // The `seen` record is the last one of any plan that has one.
         let offset = offsets.last().copied().unwrap_or_default();
-        if let Err(error) = served.seen.acknowledge(&settled.entries, offset) {
-            self.failed = Some(error.to_string());
-            return self.end_call(now, actions);
-        }
+        served.seen.acknowledge(&settled.entries, offset).map_err(halted)?;
         for entry in &settled.entries {
             self.recent.insert(entry.fingerprint, entry.depth);
         }
@@ -398,28 +412,31 @@ impl Stage for NormalizerDedup {
             self.crawls.entry_is_durable(&crawl, &entry);
         }
         actions.completes.extend(settled.completes);
-        self.resume(partition, settled.deferred, now, actions);
+        self.resume(partition, settled.deferred, now, actions).map_err(halted)?;
         self.end_call(now, actions);
+        Ok(())
     }
 
     /// Forgets the URLs of a refused plan, which may be admitted later, and rejects the origins that waited for it.
-    fn refused(&mut self, token: Token, reason: &str, now: Millis, actions: &mut Wanted) {
-        let Some(partition) = self.tokens.settle(token) else { return };
-        let Some(served) = self.served.get_mut(&partition) else { return };
-        let Some(refused) = served.pending.refuse(token) else { return };
+    fn refused(&mut self, token: Token, reason: &str, now: Millis, actions: &mut Wanted) -> Result<(), StageError> {
+        let Some(partition) = self.tokens.settle(token) else { return Ok(()) };
+        let Some(served) = self.served.get_mut(&partition) else { return Ok(()) };
+        let Some(refused) = served.pending.refuse(token) else { return Ok(()) };
         served.entries.remove(&token);
         actions.rejects.extend(refused.completes.into_iter().map(|origin| (origin, reason.to_owned())));
-        self.resume(partition, refused.deferred, now, actions);
+        self.resume(partition, refused.deferred, now, actions).map_err(halted)?;
         self.end_call(now, actions);
+        Ok(())
     }
 
-    fn tick(&mut self, now: Millis, actions: &mut Wanted) {
+    fn tick(&mut self, now: Millis, actions: &mut Wanted) -> Result<(), StageError> {
         self.write_positions(now);
         self.show_tiers();
         if self.held.is_due(now) {
-            return self.look_again(now, actions);
+            return self.look_again(now, actions).map_err(halted);
         }
         self.end_call(now, actions);
+        Ok(())
     }
 
     fn next_tick(&self) -> Option<Millis> {

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use orbweaver_scope::{Definitions, Outside, Version};
+use orbweaver_scope::{Definitions, RuleRejection, Version};
 use orbweaver_seen::{Lookups, RecentCounts, SeenPartition};
 use orbweaver_url::UrlError;
 use serde::Serialize;
@@ -16,7 +16,7 @@ use serde::Serialize;
 /// Outcome of a link. A link is counted each time it is seen, so these are numbers of links, not of URLs: a link in the
 /// footer of a thousand pages counts a thousand times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LinkEnd {
+pub enum LinkOutcome {
     /// Admitted for the first time.
     New,
     /// Admitted again at a lesser depth.
@@ -43,7 +43,7 @@ pub enum LinkEnd {
     Misplaced,
 }
 
-impl LinkEnd {
+impl LinkOutcome {
     /// All outcomes, in numerical order.
     pub const ALL: [Self; 12] = [
         Self::New,
@@ -86,17 +86,17 @@ impl LinkEnd {
     }
 }
 
-impl From<Outside> for LinkEnd {
-    fn from(outside: Outside) -> Self {
+impl From<RuleRejection> for LinkOutcome {
+    fn from(outside: RuleRejection) -> Self {
         match outside {
-            Outside::Excluded => Self::Excluded,
-            Outside::NotIncluded => Self::NotIncluded,
-            Outside::TooDeep => Self::TooDeep,
+            RuleRejection::Excluded => Self::Excluded,
+            RuleRejection::NotIncluded => Self::NotIncluded,
+            RuleRejection::TooDeep => Self::TooDeep,
         }
     }
 }
 
-impl From<&UrlError> for LinkEnd {
+impl From<&UrlError> for LinkOutcome {
     fn from(error: &UrlError) -> Self {
         match error {
             UrlError::Scheme(_) => Self::Scheme,
@@ -108,8 +108,8 @@ impl From<&UrlError> for LinkEnd {
 
 /// Counters since the service was started. Cheap to share and to read at any time.
 #[derive(Debug, Default)]
-pub struct Tally {
-    links: [AtomicU64; LinkEnd::ALL.len()],
+pub struct DedupStats {
+    links: [AtomicU64; LinkOutcome::ALL.len()],
     pub(crate) seeds: AtomicU64,
     pub(crate) rejected: AtomicU64,
     pub(crate) damaged_seen: AtomicU64,
@@ -230,7 +230,7 @@ impl Versions {
     }
 }
 
-/// Snapshot of a tally. Fields named after a [`LinkEnd`] count links, each time they are seen.
+/// Snapshot of a tally. Fields named after a [`LinkOutcome`] count links, each time they are seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[allow(missing_docs, reason = "the fields are the names of `LinkEnd`, described there")]
 pub struct TallySnapshot {
@@ -267,10 +267,10 @@ impl TallySnapshot {
     }
 }
 
-impl Tally {
+impl DedupStats {
     /// Returns the number of links with this outcome.
     #[must_use]
-    pub fn get(&self, end: LinkEnd) -> u64 {
+    pub fn get(&self, end: LinkOutcome) -> u64 {
         self.links[end as usize].load(Relaxed)
     }
 
@@ -290,18 +290,18 @@ impl Tally {
     #[must_use]
     pub fn snapshot(&self) -> TallySnapshot {
         TallySnapshot {
-            new: self.get(LinkEnd::New),
-            shallower: self.get(LinkEnd::Shallower),
-            duplicate: self.get(LinkEnd::Duplicate),
-            out_of_scope: self.get(LinkEnd::OutOfScope),
-            excluded: self.get(LinkEnd::Excluded),
-            not_included: self.get(LinkEnd::NotIncluded),
-            too_deep: self.get(LinkEnd::TooDeep),
-            malformed: self.get(LinkEnd::Malformed),
-            scheme: self.get(LinkEnd::Scheme),
-            too_long: self.get(LinkEnd::TooLong),
-            too_many_redirects: self.get(LinkEnd::TooManyRedirects),
-            misplaced: self.get(LinkEnd::Misplaced),
+            new: self.get(LinkOutcome::New),
+            shallower: self.get(LinkOutcome::Shallower),
+            duplicate: self.get(LinkOutcome::Duplicate),
+            out_of_scope: self.get(LinkOutcome::OutOfScope),
+            excluded: self.get(LinkOutcome::Excluded),
+            not_included: self.get(LinkOutcome::NotIncluded),
+            too_deep: self.get(LinkOutcome::TooDeep),
+            malformed: self.get(LinkOutcome::Malformed),
+            scheme: self.get(LinkOutcome::Scheme),
+            too_long: self.get(LinkOutcome::TooLong),
+            too_many_redirects: self.get(LinkOutcome::TooManyRedirects),
+            misplaced: self.get(LinkOutcome::Misplaced),
             seeds: self.seeds.load(Relaxed),
             rejected: self.rejected.load(Relaxed),
         }
@@ -319,17 +319,17 @@ impl Tally {
 
 /// Link counts of one call, without atomics.
 #[derive(Debug, Default)]
-pub(crate) struct Counts([u64; LinkEnd::ALL.len()]);
+pub(crate) struct Counts([u64; LinkOutcome::ALL.len()]);
 
 impl Counts {
-    pub(crate) fn add(&mut self, end: LinkEnd, links: usize) {
+    pub(crate) fn add(&mut self, end: LinkOutcome, links: usize) {
         self.0[end as usize] += links as u64;
     }
 
     /// Returns the numbers of admitted and repeated links.
     pub(crate) fn passed_and_repeated(&self) -> (u64, u64) {
-        let of = |end: LinkEnd| self.0[end as usize];
-        (of(LinkEnd::New) + of(LinkEnd::Shallower), of(LinkEnd::Duplicate))
+        let of = |end: LinkOutcome| self.0[end as usize];
+        (of(LinkOutcome::New) + of(LinkOutcome::Shallower), of(LinkOutcome::Duplicate))
     }
 }
 
@@ -349,8 +349,8 @@ mod tests {
 
     #[test]
     fn every_end_has_its_own_count_and_its_name_in_the_snapshot() {
-        let tally = Tally::default();
-        for (number, end) in LinkEnd::ALL.into_iter().enumerate() {
+        let tally = DedupStats::default();
+        for (number, end) in LinkOutcome::ALL.into_iter().enumerate() {
             assert_eq!(end as usize, number);
             let mut counts = Counts::default();
             counts.add(end, number + 1);
@@ -358,10 +358,10 @@ mod tests {
             tally.take(&mut counts);
         }
         let json = serde_json::to_value(tally.snapshot()).unwrap();
-        for end in LinkEnd::ALL {
+        for end in LinkOutcome::ALL {
             assert_eq!(json[end.name()], end as u64 + 1, "{end:?}");
         }
-        let refused: u64 = LinkEnd::ALL.into_iter().filter(|end| end.is_refused()).map(|end| tally.get(end)).sum();
+        let refused: u64 = LinkOutcome::ALL.into_iter().filter(|end| end.is_refused()).map(|end| tally.get(end)).sum();
         assert_eq!(tally.snapshot().refused(), refused);
         assert_eq!(tally.snapshot().links(), (1..=12).sum::<u64>());
     }

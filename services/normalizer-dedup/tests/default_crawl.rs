@@ -3,19 +3,21 @@
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
 use bytes::Bytes;
-use orbweaver_log::{Delivered, Record, TopicPartition};
+use orbweaver_log::{ConsumerRecord, Record, TopicPartition};
 use orbweaver_messages::{CrawlDefinition, Scope, Traps, decode, topic};
 use orbweaver_normalizer_dedup::{Config, DefaultCrawl, NormalizerDedup};
-use orbweaver_stage::{Actions, Opening, Origin, Stage, Step};
+use orbweaver_stage::{Actions, Origin, PartitionContext, Stage, Step};
 
 type Wanted = Actions<std::convert::Infallible, std::convert::Infallible>;
 
 const GRACE_MS: i64 = 5_000;
 
-fn stage(folder: &std::path::Path, default: Option<DefaultCrawl>) -> NormalizerDedup {
-    let config = Config { default_definition: default, definition_grace_ms: GRACE_MS, ..Config::new(folder) };
+fn stage(dir: &std::path::Path, default: Option<DefaultCrawl>) -> NormalizerDedup {
+    let config = Config { default_definition: default, definition_grace_ms: GRACE_MS, ..Config::new(dir) };
     let mut stage = NormalizerDedup::new(config).unwrap();
-    stage.open(Opening { partition: 0, partitions: 1, assignment: 1, claim: 0, commit: 0 }, 0);
+    stage
+        .prepare(PartitionContext { partition: 0, partitions: 1, assignment_epoch: 1, owner_epoch: 0, commit: 0 }, 0)
+        .unwrap();
     stage
 }
 
@@ -30,18 +32,18 @@ fn any() -> Option<DefaultCrawl> {
     })
 }
 
-fn seed(offset: u64, text: &'static str) -> (Origin, Delivered) {
-    let place = TopicPartition::new(topic::SEEDS, 0);
+fn seed(offset: u64, text: &'static str) -> (Origin, ConsumerRecord) {
+    let tp = TopicPartition::new(topic::SEEDS, 0);
     let value = Some(Bytes::from_static(text.as_bytes()));
-    let record = Delivered { place, offset, timestamp_ms: 0, key: None, value, headers: vec![] };
-    (Origin { place, offset, epoch: 1 }, record)
+    let record = ConsumerRecord { tp, offset, timestamp_ms: 0, key: None, value, headers: vec![] };
+    (Origin { tp, offset, assignment_epoch: 1 }, record)
 }
 
 /// Returns the records to be produced to a topic.
 fn produced(actions: &Wanted, to: topic::Topic) -> Vec<Record> {
     let steps = actions.plans.iter().flat_map(|plan| &plan.steps);
     let records = steps.filter_map(|step| if let Step::Produce(records) = step { Some(records) } else { None });
-    records.flatten().filter(|record| record.place.topic == to).cloned().collect()
+    records.flatten().filter(|record| record.tp.topic == to).cloned().collect()
 }
 
 /// Takes the single requested refresh.
@@ -52,21 +54,18 @@ fn refresh_of(actions: &mut Wanted) -> u64 {
 
 #[test]
 fn the_default_crawl_is_created_once_nobody_else_has_and_its_seeds_go_on_then() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut stage = stage(folder.path(), any());
+    let dir = tempfile::tempdir().unwrap();
+    let mut stage = stage(dir.path(), any());
     let mut actions = Wanted::default();
-    stage.receive(vec![seed(0, "http://a.example/"), seed(1, "http://b.example/")], 0, &mut actions);
+    stage.receive(vec![seed(0, "http://a.example/"), seed(1, "http://b.example/")], 0, &mut actions).unwrap();
     let refresh = refresh_of(&mut actions);
-    stage.tick(24 * 3_600_000, &mut actions);
-    assert!(
-        actions.plans.is_empty() && actions.rejects.is_empty(),
-        "its definition may stand where nothing was read yet"
-    );
-    stage.refreshed(refresh, GRACE_MS - 1, &mut actions);
-    stage.tick(GRACE_MS - 1, &mut actions);
+    stage.tick(24 * 3_600_000, &mut actions).unwrap();
+    assert!(actions.plans.is_empty() && actions.rejects.is_empty(), "its definition may be in an unread part");
+    stage.refreshed(refresh, GRACE_MS - 1, &mut actions).unwrap();
+    stage.tick(GRACE_MS - 1, &mut actions).unwrap();
     assert!(actions.plans.is_empty() && actions.rejects.is_empty(), "its definition may be on its way");
 
-    stage.tick(GRACE_MS, &mut actions);
+    stage.tick(GRACE_MS, &mut actions).unwrap();
     let written = produced(&actions, topic::CONTROL);
     assert_eq!(written.len(), 1, "one for all seeds that wait");
     let definition: CrawlDefinition = decode("crawl-definition", written[0].value.as_ref()).unwrap();
@@ -79,14 +78,14 @@ fn the_default_crawl_is_created_once_nobody_else_has_and_its_seeds_go_on_then() 
         "not before it is read back"
     );
     let again = refresh_of(&mut actions);
-    stage.tick(24 * 3_600_000, &mut actions);
+    stage.tick(24 * 3_600_000, &mut actions).unwrap();
     assert_eq!(produced(&actions, topic::CONTROL).len(), 1, "no second one before the log was read behind the first");
     assert!(again > refresh);
 
     let mut actions = Wanted::default();
-    let Record { place, key, value, .. } = written[0].clone();
-    let record = Delivered { place, offset: 7, timestamp_ms: 0, key, value, headers: vec![] };
-    stage.follow(&record, GRACE_MS + 1, &mut actions);
+    let Record { tp, key, value, .. } = written[0].clone();
+    let record = ConsumerRecord { tp, offset: 7, timestamp_ms: 0, key, value, headers: vec![] };
+    stage.receive_tailed(&record, GRACE_MS + 1, &mut actions).unwrap();
     assert_eq!(produced(&actions, topic::DISCOVERED).len(), 2);
     assert!(produced(&actions, topic::CONTROL).is_empty() && actions.rejects.is_empty());
 }
@@ -94,15 +93,15 @@ fn the_default_crawl_is_created_once_nobody_else_has_and_its_seeds_go_on_then() 
 #[test]
 fn another_unknown_crawl_goes_to_the_dead_letters_and_so_does_any_where_none_may_be_created() {
     for (default, text) in [(any(), r#"{"url": "http://a.example/", "crawl": "typo"}"#), (None, "http://a.example/")] {
-        let folder = tempfile::tempdir().unwrap();
-        let mut stage = stage(folder.path(), default);
+        let dir = tempfile::tempdir().unwrap();
+        let mut stage = stage(dir.path(), default);
         let mut actions = Wanted::default();
-        stage.receive(vec![seed(0, text)], 0, &mut actions);
+        stage.receive(vec![seed(0, text)], 0, &mut actions).unwrap();
         let refresh = refresh_of(&mut actions);
-        stage.refreshed(refresh, 1, &mut actions);
-        stage.tick(GRACE_MS - 1, &mut actions);
+        stage.refreshed(refresh, 1, &mut actions).unwrap();
+        stage.tick(GRACE_MS - 1, &mut actions).unwrap();
         assert_eq!(actions.rejects, []);
-        stage.tick(GRACE_MS, &mut actions);
+        stage.tick(GRACE_MS, &mut actions).unwrap();
         assert!(produced(&actions, topic::CONTROL).is_empty());
         assert!(actions.rejects[0].1.starts_with("there is no crawl `"), "{:?}", actions.rejects);
     }

@@ -14,13 +14,13 @@ use crate::exit::Failure;
 ///
 /// # Errors
 /// Fails if one cannot be created or synced.
-pub fn create_folder(path: &Path) -> Result<(), Failure> {
+pub fn create_dir(path: &Path) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::Output(format!("{}: {error}", path.display()));
-    let missing = path.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists()).count();
+    let missing = path.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).count();
     fs::create_dir_all(path).map_err(failed)?;
     // At least the parent: an earlier process may have been killed between creating the directory and syncing its name.
-    for folder in path.ancestors().take(missing.max(1)) {
-        sync_folder(parent(folder)).map_err(failed)?;
+    for dir in path.ancestors().take(missing.max(1)) {
+        sync_dir(parent(dir)).map_err(failed)?;
     }
     Ok(())
 }
@@ -29,7 +29,7 @@ pub fn create_folder(path: &Path) -> Result<(), Failure> {
 ///
 /// # Errors
 /// Fails if it cannot be opened or synced.
-pub fn sync_folder(path: &Path) -> io::Result<()> {
+pub fn sync_dir(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
@@ -45,7 +45,7 @@ pub fn write_whole<T: Serialize>(path: &Path, value: &T) -> Result<(), Failure> 
     text.push(b'\n');
     let mut file = File::create(&new).map_err(failed)?;
     file.write_all(&text).and_then(|()| file.sync_data()).map_err(failed)?;
-    fs::rename(&new, path).and_then(|()| sync_folder(parent(path))).map_err(failed)
+    fs::rename(&new, path).and_then(|()| sync_dir(parent(path))).map_err(failed)
 }
 
 fn parent(path: &Path) -> &Path {
@@ -74,19 +74,19 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_folder_is_created_with_its_parents_and_may_exist() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("out/state");
-        create_folder(&path).unwrap();
-        create_folder(&path).unwrap();
+    fn a_directory_is_created_with_its_parents_and_may_exist() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out/state");
+        create_dir(&path).unwrap();
+        create_dir(&path).unwrap();
         write_whole(&path.join("crawl.json"), &7).unwrap();
         assert_eq!(fs::read_to_string(path.join("crawl.json")).unwrap(), "7\n");
-        let error = create_folder(&path.join("crawl.json/state")).unwrap_err().to_string();
+        let error = create_dir(&path.join("crawl.json/state")).unwrap_err().to_string();
         assert!(error.contains("crawl.json/state"), "{error}");
     }
 
     #[test]
-    fn a_name_without_a_folder_is_one_in_the_working_directory() {
+    fn a_name_without_a_directory_is_one_in_the_working_directory() {
         assert_eq!(parent(Path::new("out")), Path::new("."));
         assert_eq!(parent(Path::new("./out")), Path::new("."));
         assert_eq!(parent(Path::new("/")), Path::new("."));

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// Reason why a command did not do what was requested.
+/// Reason why a command failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {

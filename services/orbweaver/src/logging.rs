@@ -10,8 +10,8 @@ use crate::exit::Failure;
 ///
 /// # Errors
 /// Fails if the file cannot be written, or `ORBWEAVER_LOG` is malformed.
-pub fn to_file(folder: &Path) -> Result<(), Failure> {
-    let path = folder.join("orbweaver.log");
+pub fn to_file(dir: &Path) -> Result<(), Failure> {
+    let path = dir.join("orbweaver.log");
     let file = File::options()
         .create(true)
         .append(true)

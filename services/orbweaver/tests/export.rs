@@ -51,8 +51,8 @@ fn document(page: u32) -> Record {
 }
 
 fn record(topic: orbweaver_messages::Topic, page: u32, value: Bytes) -> Record {
-    let place = TopicPartition::new(topic, page % 2);
-    Record { place, key: None, value: Some(value), headers: vec![], timestamp_ms: 0 }
+    let tp = TopicPartition::new(topic, page % 2);
+    Record { tp, key: None, value: Some(value), headers: vec![], timestamp_ms: 0 }
 }
 
 #[allow(clippy::unwrap_used, reason = "a test")]
@@ -63,8 +63,8 @@ fn lines(out: &Path, name: &str) -> Vec<serde_json::Value> {
 
 #[tokio::test]
 async fn each_line_is_written_once_although_work_is_repeated_and_the_process_is_killed() {
-    let folder = tempfile::tempdir().unwrap();
-    let out = folder.path();
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path();
     std::fs::create_dir(out.join("state")).unwrap();
     let log = log();
     for round in 0..4u32 {
@@ -96,8 +96,8 @@ async fn each_line_is_written_once_although_work_is_repeated_and_the_process_is_
 
 #[tokio::test]
 async fn a_line_that_was_cut_is_written_again_even_when_others_took_its_place() {
-    let folder = tempfile::tempdir().unwrap();
-    let out = folder.path();
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path();
     std::fs::create_dir(out.join("state")).unwrap();
     let log = log();
     log.append((0..5).map(document).collect()).await.unwrap();
@@ -116,8 +116,8 @@ async fn a_line_that_was_cut_is_written_again_even_when_others_took_its_place() 
 
 #[tokio::test]
 async fn only_terminal_outcomes_have_a_line_and_all_are_counted() {
-    let folder = tempfile::tempdir().unwrap();
-    let out = folder.path();
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path();
     std::fs::create_dir(out.join("state")).unwrap();
     let log = log();
     let kinds =
@@ -132,8 +132,8 @@ async fn only_terminal_outcomes_have_a_line_and_all_are_counted() {
 
 #[tokio::test]
 async fn a_log_that_went_back_in_a_power_cut_is_read_on_from_its_end() {
-    let folder = tempfile::tempdir().unwrap();
-    let out = folder.path();
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path();
     std::fs::create_dir(out.join("state")).unwrap();
     let before = log();
     before.append((0..10).map(document).collect()).await.unwrap();
@@ -150,19 +150,19 @@ async fn a_log_that_went_back_in_a_power_cut_is_read_on_from_its_end() {
 
 #[tokio::test]
 async fn records_that_are_deleted_before_the_first_is_read_are_no_error_and_later_ones_are() {
-    let folder = tempfile::tempdir().unwrap();
-    let out = folder.path();
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path();
     std::fs::create_dir(out.join("state")).unwrap();
-    let (log, place) = (log(), TopicPartition::new(DOCUMENTS, 0));
+    let (log, tp) = (log(), TopicPartition::new(DOCUMENTS, 0));
     log.append((0..10).map(document).collect()).await.unwrap();
     let mut exporter = Exporter::open(&log, out, Arc::default()).await.unwrap();
-    log.delete_below(place, 2).await.unwrap();
+    log.delete_below(tp, 2).await.unwrap();
     exporter.catch_up().await.unwrap();
     drop(exporter);
     assert_eq!(lines(out, "documents.jsonl").len(), 8);
 
     log.append((10..20).map(document).collect()).await.unwrap();
-    log.delete_below(place, 7).await.unwrap();
+    log.delete_below(tp, 7).await.unwrap();
     let refused = Exporter::open(&log, out, Arc::default()).await.err().unwrap().to_string();
     assert!(refused.contains("crawl.documents/0") && refused.contains("from 5 to 7"), "{refused}");
 }

@@ -5,17 +5,17 @@
 use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use orbweaver_log::{Delivered, TopicPartition};
-use orbweaver_messages::{Dispatch, DispatchId, Sighting, encode, topic::SCHEDULED};
+use orbweaver_log::{ConsumerRecord, TopicPartition};
+use orbweaver_messages::{DiscoveryKind, Dispatch, DispatchId, encode, topic::SCHEDULED};
 use orbweaver_rate_limiter::{RateLimiterConfig, RateLimiterMetrics, RateLimiterStage};
-use orbweaver_stage::{Actions, Opening, Origin, Stage};
+use orbweaver_stage::{Actions, Origin, PartitionContext, Stage};
 use orbweaver_url::Fingerprint;
 use prometheus::Registry;
 
 const BATCH: u64 = 1000;
 
-fn batch(now: i64) -> Vec<(Origin, Delivered)> {
-    let place = TopicPartition::new(SCHEDULED, 0);
+fn batch(now: i64) -> Vec<(Origin, ConsumerRecord)> {
+    let tp = TopicPartition::new(SCHEDULED, 0);
     let record = |sequence: u64| {
         let site = format!("site-{}.example", sequence % 500);
         let url = format!("https://www.{site}/catalogue/section-{sequence}/a-page-with-a-name.html?page={sequence}");
@@ -29,7 +29,7 @@ fn batch(now: i64) -> Vec<(Origin, Delivered)> {
             chain: vec![],
             trail: orbweaver_messages::Trail::default(),
             depth: 2,
-            sighting: Sighting::Link,
+            sighting: DiscoveryKind::Link,
             attempt: 1,
             last_attempt: false,
             blocks: 0,
@@ -42,8 +42,8 @@ fn batch(now: i64) -> Vec<(Origin, Delivered)> {
         };
         let key = Some(dispatch.site.clone().into());
         let value = Some(encode(&dispatch));
-        let delivered = Delivered { place, offset: sequence, timestamp_ms: now, key, value, headers: vec![] };
-        (Origin { place, offset: sequence, epoch: 1 }, delivered)
+        let delivered = ConsumerRecord { tp, offset: sequence, timestamp_ms: now, key, value, headers: vec![] };
+        (Origin { tp, offset: sequence, assignment_epoch: 1 }, delivered)
     };
     (0..BATCH).map(record).collect()
 }
@@ -54,7 +54,10 @@ fn dispatches(c: &mut Criterion) {
     for (name, default_interval_ms, step_ms) in [("pass", 1000, 2000), ("pass_unlimited", 0, 1), ("defer", 60_000, 0)] {
         let config = RateLimiterConfig { default_interval_ms, ..RateLimiterConfig::default() };
         let mut stage = RateLimiterStage::new(config, RateLimiterMetrics::register(&Registry::new()).unwrap()).unwrap();
-        stage.open(Opening { partition: 0, partitions: 1, assignment: 1, claim: 0, commit: 0 }, 1_000_000);
+        stage.open(
+            PartitionContext { partition: 0, partitions: 1, assignment_epoch: 1, owner_epoch: 0, commit: 0 },
+            1_000_000,
+        );
         let mut now = 1_000_000;
         let records = batch(i64::MAX / 2);
         group.bench_function(name, |b| {
@@ -63,7 +66,7 @@ fn dispatches(c: &mut Criterion) {
                 |records| {
                     now += step_ms;
                     let mut actions = Actions::default();
-                    stage.receive(records, now, &mut actions);
+                    stage.receive(records, now, &mut actions).unwrap();
                     black_box(actions)
                 },
                 BatchSize::LargeInput,

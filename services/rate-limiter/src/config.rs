@@ -7,7 +7,7 @@ const FASTEST_MS: u64 = 100;
 /// Longest interval that can be configured, in milliseconds: a day.
 const SLOWEST_MS: u64 = 24 * 3_600_000;
 /// Upper limit of the planning horizon, in milliseconds: well below the age at which a dispatch is deferred without a
-/// request ([`orbweaver_messages::NOT_AFTER_MS`]).
+/// request ([`orbweaver_messages::SEND_WINDOW_MS`]).
 pub(crate) const MAX_HORIZON_MS: u64 = 10_000;
 
 /// Settings of the rate-limiter.

@@ -4,7 +4,6 @@
 //! crawl.scheduled ──> scheduled time = max(now, last + interval + usual answer time)
 //!                        │ within the horizon ──> crawl.ready      with not_before and interval
 //!                        │ later, or blocked  ──> crawl.outcomes   deferred, with a retry time
-//!                        └ lease expired      ──> dropped
 //! crawl.outcomes  ──> changed site state     ──> crawl.sites      blocks, crawl-delay: state that survives a restart
 //! ```
 //!
@@ -18,19 +17,19 @@
 //! | [`site`] | one site: its next request time, the effect of an outcome (pure) |
 //! | [`sites`] | the sites of a partition: restore, eviction, blocked sites (pure) |
 //! | [`writes`] | one unacknowledged record per site (docs/protocol.md#one-write-per-key); waiting outcomes (pure) |
-//! | [`wire`] | partial decoding of messages; dispatches pass through unchanged |
+//! | [`partial_messages`] | partial decoding of messages; dispatches pass through unchanged |
 //! | [`stage`] | the stage that connects these to the runtime |
 //! | `service` | the service as a process of a cluster (feature `cluster`) |
 
 pub mod config;
 pub mod metrics;
+pub mod partial_messages;
 #[cfg(feature = "cluster")]
 pub mod service;
 pub mod site;
 pub mod sites;
 pub mod stage;
 mod view;
-pub mod wire;
 pub mod writes;
 
 pub use config::{ConfigError, RateLimiterConfig};

@@ -8,9 +8,6 @@ pub const PASSED: &str = "orbweaver_rate_limiter_passed_dispatches_total";
 /// ones, since then the frontier and the rate-limiter disagree about intervals; any steady `late`, since dispatches
 /// wait too long before they reach the rate-limiter.
 pub const DEFERRED: &str = "orbweaver_rate_limiter_deferred_dispatches_total";
-/// Dispatches dropped after their lease had expired. Alert: any steady increase; the service or the log lags by a
-/// minute.
-pub const EXPIRED: &str = "orbweaver_rate_limiter_expired_dispatches_total";
 /// Refusals (429, 503) received. Alert: a rise across many sites; the crawler may be banned as a whole.
 pub const REFUSALS: &str = "orbweaver_rate_limiter_refusals_total";
 /// Blocked sites. Alert: a growing share of the active sites.
@@ -32,7 +29,6 @@ pub struct RateLimiterMetrics {
     pub(crate) deferred_interval: IntCounter,
     pub(crate) deferred_blocked: IntCounter,
     pub(crate) deferred_late: IntCounter,
-    pub(crate) expired: IntCounter,
     pub(crate) refusals: IntCounter,
     pub(crate) blocked: IntGauge,
     pub(crate) sites: IntGauge,
@@ -55,7 +51,6 @@ impl RateLimiterMetrics {
             deferred_interval: deferred.with_label_values(&["interval"]),
             deferred_blocked: deferred.with_label_values(&["blocked"]),
             deferred_late: deferred.with_label_values(&["late"]),
-            expired: IntCounter::new(EXPIRED, "Dispatches dropped because their lease had expired")?,
             refusals: IntCounter::new(REFUSALS, "Refusals (429, 503) received")?,
             blocked: IntGauge::new(BLOCKED, "Sites paused after a 429 or 503")?,
             sites: IntGauge::new(SITES, "Sites in memory")?,
@@ -65,7 +60,6 @@ impl RateLimiterMetrics {
         };
         registry.register(Box::new(deferred))?;
         registry.register(Box::new(metrics.passed.clone()))?;
-        registry.register(Box::new(metrics.expired.clone()))?;
         registry.register(Box::new(metrics.refusals.clone()))?;
         registry.register(Box::new(metrics.blocked.clone()))?;
         registry.register(Box::new(metrics.sites.clone()))?;

@@ -1,8 +1,8 @@
 //! The service in a cluster: its configuration and its runtime.
 
 use orbweaver_process::{
-    Service, ServiceError, ServiceId, Shell,
-    configuration::{Fault, Settings, Value},
+    Service, ServiceContext, ServiceError, ServiceId,
+    configuration::{SettingError, Settings, Value},
 };
 use orbweaver_stage::{NoEffects, NoJobs};
 
@@ -15,20 +15,20 @@ pub struct RateLimiterService(RateLimiterConfig);
 impl Service for RateLimiterService {
     const ID: ServiceId = ServiceId::RateLimiter;
 
-    fn configure(settings: &Settings) -> Result<Self, Vec<Fault>> {
+    fn configure(settings: &Settings) -> Result<Self, Vec<SettingError>> {
         let config = config(settings).map_err(|fault| vec![fault])?;
         config.validate().map_err(|error| vec![fault(&error)])?;
         Ok(Self(config))
     }
 
-    async fn serve(self, shell: Shell) -> Result<(), ServiceError> {
+    async fn serve(self, shell: ServiceContext) -> Result<(), ServiceError> {
         let metrics = RateLimiterMetrics::register(shell.registry()).map_err(ServiceError::start)?;
         let stage = RateLimiterStage::new(self.0, metrics).map_err(ServiceError::start)?;
         shell.run(stage, NoJobs, NoEffects).await
     }
 }
 
-fn config(settings: &Settings) -> Result<RateLimiterConfig, Fault> {
+fn config(settings: &Settings) -> Result<RateLimiterConfig, SettingError> {
     let overrides = settings.below("rate_limiter.overrides").filter_map(|(site, value)| match value {
         Value::Rate(rate) => Some((site.to_owned(), rate.interval_ms)),
         _ => None,
@@ -41,14 +41,14 @@ fn config(settings: &Settings) -> Result<RateLimiterConfig, Fault> {
     })
 }
 
-fn fault(error: &ConfigError) -> Fault {
+fn fault(error: &ConfigError) -> SettingError {
     match error {
         ConfigError::Interval { key, .. } => {
             let key = if key == "default_interval_ms" { "rate" } else { key };
             let allowed = "at most 10/s (unless `rate_limiter.allow_above_ten_per_second` is true), or `unlimited`";
-            Fault::allowed(format!("rate_limiter.{key}"), allowed)
+            SettingError::allowed(format!("rate_limiter.{key}"), allowed)
         }
-        error => Fault::new("rate_limiter.max_delay", error.to_string()),
+        error => SettingError::new("rate_limiter.max_delay", error.to_string()),
     }
 }
 
@@ -58,7 +58,7 @@ mod tests {
 
     use super::*;
 
-    fn configured(given: &[(&str, &str)]) -> Result<RateLimiterConfig, Vec<Fault>> {
+    fn configured(given: &[(&str, &str)]) -> Result<RateLimiterConfig, Vec<SettingError>> {
         let given: Vec<Given> = given
             .iter()
             .map(|(path, value)| Given {
@@ -68,7 +68,7 @@ mod tests {
             })
             .collect();
         let (settings, _) = Settings::resolve(ServiceId::RateLimiter, &given);
-        let complete = |faults: Vec<Fault>| faults.into_iter().map(|fault| settings.complete(fault)).collect();
+        let complete = |faults: Vec<SettingError>| faults.into_iter().map(|fault| settings.complete(fault)).collect();
         RateLimiterService::configure(&settings).map(|service| service.0).map_err(complete)
     }
 

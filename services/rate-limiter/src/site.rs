@@ -2,13 +2,13 @@
 
 use orbweaver_messages::{CLOCK_MARGIN_MS, Millis};
 use orbweaver_politeness::{
-    Pace,
+    AdaptiveInterval,
     backoff::{MAX_RETRY_AFTER_MS, block_ms},
-    next_moment,
+    next_request_ms,
     robots::MAX_CRAWL_DELAY_MS,
 };
 
-use crate::wire::Heard;
+use crate::partial_messages::OutcomeFields;
 
 /// Time after its last report during which a crawl-delay is not replaced by a shorter one (for example of another host
 /// of the site), in milliseconds: as long as a robots.txt is valid.
@@ -51,9 +51,9 @@ pub struct Site {
     planned_ms: Option<Millis>,
     /// Time of the latest answer.
     answered_ms: Option<Millis>,
-    pace: Pace,
+    pace: AdaptiveInterval,
     remembered: Remembered,
-    crawl_delay_heard_ms: Millis,
+    crawl_delay_learned_ms: Millis,
 }
 
 /// Reason for deferring a dispatch.
@@ -96,8 +96,6 @@ pub enum Decision {
         /// Time from which it may be dispatched again.
         retry_at_ms: Millis,
     },
-    /// Drop it: its lease has expired.
-    Drop,
 }
 
 impl Site {
@@ -111,11 +109,11 @@ impl Site {
     pub fn recall(&mut self, remembered: Remembered, terms: Terms, now: Millis) {
         self.remembered = remembered;
         if self.remembered.event_ms.saturating_add(STREAK_KEPT_MS) > now {
-            self.pace = Pace::recalled(self.remembered.blocks, self.asked_ms(terms));
+            self.pace = AdaptiveInterval::recalled(self.remembered.blocks, self.asked_ms(terms));
         } else {
             self.remembered.blocks = 0;
         }
-        self.crawl_delay_heard_ms = now;
+        self.crawl_delay_learned_ms = now;
     }
 
     /// Returns the state that must survive a restart.
@@ -155,8 +153,8 @@ impl Site {
             return now;
         }
         let spacing_ms = self.pace.spacing_ms(asked_ms);
-        let after_planned = self.planned_ms.map(|last| next_moment(last, spacing_ms, terms.horizon_ms, now));
-        let after_answer = self.answered_ms.map(|last| next_moment(last, interval_ms, 0, now));
+        let after_planned = self.planned_ms.map(|last| next_request_ms(last, spacing_ms, terms.horizon_ms, now));
+        let after_answer = self.answered_ms.map(|last| next_request_ms(last, interval_ms, 0, now));
         after_planned.max(after_answer).unwrap_or(now)
     }
 
@@ -169,56 +167,56 @@ impl Site {
     ///
     /// A block counts from the outcome's time, and a refusal counts as consecutive only if its request was sent after
     /// the previous refusal was known. So neither a replay nor the rest of a burst extends a block.
-    pub fn learn(&mut self, heard: &Heard<'_>, terms: Terms, now: Millis) -> bool {
+    pub fn learn(&mut self, outcome: &OutcomeFields<'_>, terms: Terms, now: Millis) -> bool {
         let before = self.remembered.clone();
-        self.answered_ms = self.answered_ms.max(heard.answered_at_ms.map(|at| at.min(now)));
-        self.hear_crawl_delay(heard, terms);
+        self.answered_ms = self.answered_ms.max(outcome.answered_at_ms.map(|at| at.min(now)));
+        self.learn_crawl_delay(outcome, terms);
         let asked_ms = self.asked_ms(terms);
-        let sent_ms = heard.requested_at_ms.unwrap_or(heard.ended_at_ms);
+        let sent_ms = outcome.requested_at_ms.unwrap_or(outcome.ended_at_ms);
         let is_news = sent_ms > self.remembered.event_ms;
-        if heard.is_refusal() {
+        if outcome.is_refusal() {
             let blocks_before = self.remembered.blocks;
             if is_news {
                 self.pace.refused(asked_ms);
                 self.remembered.blocks = blocks_before.saturating_add(1);
-                self.remembered.event_ms = heard.ended_at_ms.min(now);
+                self.remembered.event_ms = outcome.ended_at_ms.min(now);
             }
-            let unsaid = is_news.then(|| plus(heard.ended_at_ms.min(now), block_ms(blocks_before)));
+            let implied = is_news.then(|| plus(outcome.ended_at_ms.min(now), block_ms(blocks_before)));
             // The fetcher's clock may be behind: a new block counts from `now`, at most `CLOCK_MARGIN_MS` longer. One
             // millisecond more, since times are rounded to milliseconds.
-            let told = heard.blocked_until_ms.map(|until| {
-                let ours = now.saturating_add(until.saturating_sub(heard.ended_at_ms)).saturating_add(1);
-                if heard.ended_at_ms.saturating_sub(now) > CLOCK_MARGIN_MS {
+            let explicit = outcome.blocked_until_ms.map(|until| {
+                let by_own_clock = now.saturating_add(until.saturating_sub(outcome.ended_at_ms)).saturating_add(1);
+                if outcome.ended_at_ms.saturating_sub(now) > CLOCK_MARGIN_MS {
                     // The fetcher's clock is ahead by more than `CLOCK_MARGIN_MS`: only the requested duration counts.
-                    return ours.min(until);
+                    return by_own_clock.min(until);
                 }
-                if is_news { ours.clamp(until, until.saturating_add(CLOCK_MARGIN_MS)) } else { until }
+                if is_news { by_own_clock.clamp(until, until.saturating_add(CLOCK_MARGIN_MS)) } else { until }
             });
-            let until = told.or(unsaid).unwrap_or(0).min(plus(now, MAX_RETRY_AFTER_MS));
+            let until = explicit.or(implied).unwrap_or(0).min(plus(now, MAX_RETRY_AFTER_MS));
             // A block that has already ended is ignored, also when its outcome is replayed.
             if until > now {
                 self.remembered.blocked_until_ms = self.remembered.blocked_until_ms.max(until);
             }
-        } else if let (Some(requested), Some(answered)) = (heard.requested_at_ms, heard.answered_at_ms) {
+        } else if let (Some(requested), Some(answered)) = (outcome.requested_at_ms, outcome.answered_at_ms) {
             self.pace.answered(u64::try_from(answered.saturating_sub(requested)).unwrap_or(0), asked_ms);
-            if heard.status.is_some_and(|status| status < 500) && self.remembered.blocks > 0 && is_news {
+            if outcome.status.is_some_and(|status| status < 500) && self.remembered.blocks > 0 && is_news {
                 self.remembered.blocks = 0;
-                self.remembered.event_ms = heard.ended_at_ms.min(now);
+                self.remembered.event_ms = outcome.ended_at_ms.min(now);
             }
         }
         self.remembered != before
     }
 
-    fn hear_crawl_delay(&mut self, heard: &Heard<'_>, terms: Terms) {
-        let Some(delay_ms) = heard.crawl_delay_ms.map(|ms| ms.min(MAX_CRAWL_DELAY_MS)) else { return };
+    fn learn_crawl_delay(&mut self, outcome: &OutcomeFields<'_>, terms: Terms) {
+        let Some(delay_ms) = outcome.crawl_delay_ms.map(|ms| ms.min(MAX_CRAWL_DELAY_MS)) else { return };
         let known = self.remembered.crawl_delay_ms;
         let longer = delay_ms > known.unwrap_or(terms.base_ms);
-        let outdated = self.crawl_delay_heard_ms.saturating_add(CRAWL_DELAY_KEPT_MS) < heard.ended_at_ms;
+        let outdated = self.crawl_delay_learned_ms.saturating_add(CRAWL_DELAY_KEPT_MS) < outcome.ended_at_ms;
         if longer || (known.is_some() && outdated) {
             self.remembered.crawl_delay_ms = Some(delay_ms).filter(|ms| *ms > terms.base_ms);
         }
         if self.remembered.crawl_delay_ms == Some(delay_ms) {
-            self.crawl_delay_heard_ms = heard.ended_at_ms;
+            self.crawl_delay_learned_ms = outcome.ended_at_ms;
         }
     }
 

@@ -6,13 +6,13 @@ use std::{
 };
 
 use orbweaver_log::Offset;
-use orbweaver_messages::{CLOCK_MARGIN_MS, Millis, SiteMemory};
+use orbweaver_messages::{CLOCK_MARGIN_MS, Millis, SiteState};
 use orbweaver_stage::Origin;
 
 use crate::{
     config::RateLimiterConfig,
+    partial_messages::{DispatchFields, OutcomeFields},
     site::{Decision, Deferral, Remembered, Site, Terms},
-    wire::{Heard, Scheduled},
     writes::Writes,
 };
 
@@ -20,14 +20,14 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteRecord {
     /// State to write.
-    pub memory: SiteMemory,
+    pub memory: SiteState,
     /// Outcomes that complete once the record is durable.
     pub completes: Vec<Origin>,
 }
 
 /// Effect of an outcome on the persistent state.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Lesson {
+pub enum OutcomeEffect {
     /// No change: the outcome is complete.
     Complete,
     /// The outcome completes with this record.
@@ -71,21 +71,21 @@ pub struct Restored {
 impl Restored {
     /// Applies a record, unless its epoch is older than the newest one: an owner that had lost the partition wrote it
     /// (docs/protocol.md#claims).
-    pub fn take(&mut self, memory: SiteMemory) {
+    pub fn take(&mut self, memory: SiteState) {
         if memory.epoch < self.newest_epoch {
             self.overtaken.insert(memory.site.into());
             return;
         }
         self.newest_epoch = memory.epoch;
         self.overtaken.remove(memory.site.as_str());
-        let told = memory.blocks > 0 || memory.blocked_until_ms > 0;
+        let explicit = memory.blocks > 0 || memory.blocked_until_ms > 0;
         // The end of a block is by another process's clock, which may be behind.
         let margin_ms = if memory.blocked_until_ms > 0 { CLOCK_MARGIN_MS } else { 0 };
         let remembered = Remembered {
             blocked_until_ms: memory.blocked_until_ms.saturating_add(margin_ms),
             blocks: memory.blocks,
             crawl_delay_ms: memory.crawl_delay_ms,
-            event_ms: if told { memory.updated_at_ms } else { 0 },
+            event_ms: if explicit { memory.updated_at_ms } else { 0 },
         };
         self.remembered.insert(memory.site.into(), remembered);
     }
@@ -130,11 +130,8 @@ impl Sites {
         self.epoch
     }
 
-    /// Decides whether a dispatch is scheduled, deferred or dropped.
-    pub fn decide(&mut self, dispatch: &Scheduled<'_>, now: Millis) -> Decision {
-        if now > dispatch.expires_ms {
-            return Decision::Drop;
-        }
+    /// Decides whether a dispatch is scheduled or deferred.
+    pub fn decide(&mut self, dispatch: &DispatchFields<'_>, now: Millis) -> Decision {
         if now > dispatch.not_after_ms {
             return Decision::Defer { reason: Deferral::Late, retry_at_ms: now };
         }
@@ -153,28 +150,28 @@ impl Sites {
     }
 
     /// Applies an outcome to its site.
-    pub fn learn(&mut self, heard: &Heard<'_>, origin: Origin, now: Millis) -> Lesson {
-        let name = heard.site.as_ref();
+    pub fn learn(&mut self, outcome: &OutcomeFields<'_>, origin: Origin, now: Millis) -> OutcomeEffect {
+        let name = outcome.site.as_ref();
         let terms = self.terms(name);
         if !self.entries.contains_key(name) {
             let mut site = self.new_site(terms);
-            let changed = site.learn(heard, terms, now);
+            let changed = site.learn(outcome, terms, now);
             if !changed && (terms.base_ms == 0 || site.is_idle(terms, now)) {
-                return Lesson::Complete;
+                return OutcomeEffect::Complete;
             }
             let blocked = site.blocked_until_ms(now);
             self.entries.insert(name.into(), Entry { site, writes: Writes::default() });
             self.note_block(name, None, blocked);
-            return if changed { self.write(name, Some(origin), now) } else { Lesson::Complete };
+            return if changed { self.write(name, Some(origin), now) } else { OutcomeEffect::Complete };
         }
-        let Some(entry) = self.entries.get_mut(name) else { return Lesson::Complete };
+        let Some(entry) = self.entries.get_mut(name) else { return OutcomeEffect::Complete };
         let before = entry.site.blocked_until_ms(now);
-        let changed = entry.site.learn(heard, terms, now);
+        let changed = entry.site.learn(outcome, terms, now);
         let after = entry.site.blocked_until_ms(now);
         if before != after {
             self.note_block(name, before, after);
         }
-        if changed { self.write(name, Some(origin), now) } else { Lesson::Complete }
+        if changed { self.write(name, Some(origin), now) } else { OutcomeEffect::Complete }
     }
 
     /// Handles the acknowledgement of a site's record. Returns the next record, if one is needed.
@@ -187,7 +184,7 @@ impl Sites {
     /// Handles a record of another owner that was read back. If its epoch is older, returns the current record, to be
     /// appended after it (docs/protocol.md#claims); while a record is in flight, returns `None`, and the current one
     /// follows.
-    pub fn heard_record(&mut self, theirs: &SiteMemory, now: Millis) -> Option<SiteRecord> {
+    pub fn heard_record(&mut self, theirs: &SiteState, now: Millis) -> Option<SiteRecord> {
         if theirs.epoch >= self.epoch { None } else { self.restate(&theirs.site, now) }
     }
 
@@ -208,8 +205,8 @@ impl Sites {
             self.entries.insert(name.into(), Entry { site, writes: Writes::default() });
         }
         match self.write(name, None, now) {
-            Lesson::Write(record) => Some(record),
-            Lesson::Held | Lesson::Complete => None,
+            OutcomeEffect::Write(record) => Some(record),
+            OutcomeEffect::Held | OutcomeEffect::Complete => None,
         }
     }
 
@@ -262,20 +259,20 @@ impl Sites {
         Site::asked_at(self.opened_ms.map(|opened| opened.saturating_add(horizon_ms)))
     }
 
-    fn write(&mut self, name: &str, origin: Option<Origin>, now: Millis) -> Lesson {
-        let Some(entry) = self.entries.get_mut(name) else { return Lesson::Complete };
+    fn write(&mut self, name: &str, origin: Option<Origin>, now: Millis) -> OutcomeEffect {
+        let Some(entry) = self.entries.get_mut(name) else { return OutcomeEffect::Complete };
         match entry.writes.request(origin) {
-            Some(completes) => Lesson::Write(SiteRecord { memory: self.memory(name, now), completes }),
+            Some(completes) => OutcomeEffect::Write(SiteRecord { memory: self.memory(name, now), completes }),
             None => {
                 self.held += usize::from(origin.is_some());
-                Lesson::Held
+                OutcomeEffect::Held
             }
         }
     }
 
-    fn memory(&self, name: &str, now: Millis) -> SiteMemory {
+    fn memory(&self, name: &str, now: Millis) -> SiteState {
         let remembered = self.entries.get(name).map(|entry| entry.site.remembered().clone()).unwrap_or_default();
-        SiteMemory {
+        SiteState {
             site: name.to_owned(),
             epoch: self.epoch,
             blocked_until_ms: remembered.blocked_until_ms,

@@ -7,20 +7,22 @@ use std::{
 };
 
 use bytes::Bytes;
-use orbweaver_log::{Delivered, Offset, Partition, Record, TopicPartition};
+use orbweaver_log::{ConsumerRecord, Offset, Partition, Record, TopicPartition};
 use orbweaver_messages::{
-    Dispatch, MessageError, Millis, Outcome, OutcomeKind, SiteMemory, Topic, decode, encode,
+    Dispatch, MessageError, Millis, Outcome, OutcomeKind, SiteState, Topic, decode, encode,
     topic::{OUTCOMES, READY, SCHEDULED, SITES},
 };
-use orbweaver_stage::{Actions, Opening, Origin, Plan, RestoreFrom, RestoreSpec, Stage, StageError, Step, Token};
+use orbweaver_stage::{
+    Actions, Origin, PartitionContext, Plan, RestoreFrom, RestoreSpec, Stage, StageError, Step, Token,
+};
 
 use crate::{
     config::{ConfigError, RateLimiterConfig},
     metrics::RateLimiterMetrics,
+    partial_messages::{self, DispatchFields, OutcomeFields},
     site::{Decision, Deferral},
-    sites::{Lesson, Restored, SiteRecord, Sites},
+    sites::{OutcomeEffect, Restored, SiteRecord, Sites},
     view::SiteView,
-    wire::{self, Heard, Scheduled},
 };
 
 /// Header of a tombstone: the epoch of its writer, which other records carry in their value (docs/protocol.md#claims).
@@ -82,9 +84,9 @@ impl RateLimiterStage {
     }
 
     /// Handles a dispatch: schedules, defers or drops it.
-    fn dispatch(&mut self, record: &Delivered, batch: &mut Batch, now: Millis) -> Result<(), MessageError> {
-        let partition = record.place.partition;
-        let scheduled: Scheduled<'_> = wire::read("dispatch", record.value.as_ref())?;
+    fn dispatch(&mut self, record: &ConsumerRecord, batch: &mut Batch, now: Millis) -> Result<(), MessageError> {
+        let partition = record.tp.partition;
+        let scheduled: DispatchFields<'_> = partial_messages::read("dispatch", record.value.as_ref())?;
         let Some(sites) = self.partitions.get_mut(&partition) else { return Ok(()) };
         let (topic, value) = match sites.decide(&scheduled, now) {
             Decision::Pass { not_before_ms, interval_ms } => {
@@ -92,7 +94,7 @@ impl RateLimiterStage {
                 #[allow(clippy::cast_precision_loss, reason = "intervals are at most a day, far below 2^52 ms")]
                 self.metrics.interval.observe(interval_ms as f64 / 1000.0);
                 let dispatch = record.value.as_deref().unwrap_or_default();
-                (READY, wire::ready(not_before_ms, interval_ms, dispatch))
+                (READY, partial_messages::ready(not_before_ms, interval_ms, dispatch))
             }
             Decision::Defer { reason, retry_at_ms } => {
                 let dispatch: Dispatch = decode("dispatch", record.value.as_ref())?;
@@ -101,15 +103,11 @@ impl RateLimiterStage {
                     Deferral::Blocked => self.metrics.deferred_blocked.inc(),
                     Deferral::Late => self.metrics.deferred_late.inc(),
                 }
-                (OUTCOMES, encode(&wire::deferred(dispatch, reason.as_str(), retry_at_ms, now)))
-            }
-            Decision::Drop => {
-                self.metrics.expired.inc();
-                return Ok(());
+                (OUTCOMES, encode(&partial_messages::deferred(dispatch, reason.as_str(), retry_at_ms, now)))
             }
         };
         batch.records.push(Record {
-            place: TopicPartition::new(topic, partition),
+            tp: TopicPartition::new(topic, partition),
             key: Some(site_key(record, &scheduled.site)),
             value: Some(value),
             headers: vec![],
@@ -122,27 +120,27 @@ impl RateLimiterStage {
     fn outcome(
         &mut self,
         origin: Origin,
-        record: &Delivered,
+        record: &ConsumerRecord,
         now: Millis,
         actions: &mut Wanted,
     ) -> Result<(), MessageError> {
-        let heard: Heard<'_> = wire::read("outcome", record.value.as_ref())?;
-        let partition = record.place.partition;
+        let outcome: OutcomeFields<'_> = partial_messages::read("outcome", record.value.as_ref())?;
+        let partition = record.tp.partition;
         // A deferral has no effect on the site unless its robots.txt was requested; most are the rate-limiter's own,
         // read back.
-        let says_nothing = heard.kind == OutcomeKind::Deferred && heard.requested_at_ms.is_none();
+        let says_nothing = outcome.kind == OutcomeKind::Deferred && outcome.requested_at_ms.is_none();
         let sites = self.partitions.get_mut(&partition).filter(|_| !says_nothing);
         let Some(sites) = sites else {
             actions.completes.push(origin);
             return Ok(());
         };
-        if heard.is_refusal() {
+        if outcome.is_refusal() {
             self.metrics.refusals.inc();
         }
-        match sites.learn(&heard, origin, now) {
-            Lesson::Complete => actions.completes.push(origin),
-            Lesson::Write(site) => self.write(partition, site, now, actions),
-            Lesson::Held => {}
+        match sites.learn(&outcome, origin, now) {
+            OutcomeEffect::Complete => actions.completes.push(origin),
+            OutcomeEffect::Write(site) => self.write(partition, site, now, actions),
+            OutcomeEffect::Held => {}
         }
         Ok(())
     }
@@ -152,7 +150,7 @@ impl RateLimiterStage {
         let token = self.next_token;
         self.next_token += 1;
         let record = Record {
-            place: TopicPartition::new(SITES, partition),
+            tp: TopicPartition::new(SITES, partition),
             key: Some(Bytes::copy_from_slice(site.memory.site.as_bytes())),
             value: Some(encode(&site.memory)),
             headers: vec![],
@@ -187,17 +185,17 @@ impl Stage for RateLimiterStage {
         &[SCHEDULED, OUTCOMES]
     }
 
-    fn claims(&self) -> &'static [Topic] {
+    fn claimed_topics(&self) -> &'static [Topic] {
         &[SITES]
     }
 
-    fn restores(&self, _partition: Partition) -> Vec<RestoreSpec> {
+    fn restore_specs(&self, _partition: Partition) -> Vec<RestoreSpec> {
         vec![RestoreSpec { topic: SITES, from: RestoreFrom::Start, follow: true }]
     }
 
-    fn restore(&mut self, partition: Partition, record: &Delivered) -> Result<(), StageError> {
+    fn restore(&mut self, partition: Partition, record: &ConsumerRecord) -> Result<(), StageError> {
         let restored = self.restored.entry(partition).or_default();
-        match decode::<SiteMemory>("site", record.value.as_ref()) {
+        match decode::<SiteState>("site", record.value.as_ref()) {
             Ok(memory) => restored.take(memory),
             Err(MessageError::Empty(_)) => {
                 if let Some(site) = record.key.as_deref().and_then(|key| std::str::from_utf8(key).ok()) {
@@ -207,24 +205,24 @@ impl Stage for RateLimiterStage {
             }
             // One broken record must not stop the partition indefinitely; the state of its site is learned again.
             Err(error) => tracing::error!(
-                place = %record.place, offset = record.offset, %error,
+                topic_partition = %record.tp, offset = record.offset, %error,
                 "site record cannot be decoded: ignored; the state of its site is learned again"
             ),
         }
         Ok(())
     }
 
-    fn open(&mut self, opening: Opening, now: Millis) {
+    fn open(&mut self, opening: PartitionContext, now: Millis) {
         let restored = self.restored.remove(&opening.partition).unwrap_or_default();
-        let sites = Sites::open(Arc::clone(&self.config), restored, opening.claim, now);
+        let sites = Sites::open(Arc::clone(&self.config), restored, opening.owner_epoch, now);
         self.partitions.insert(opening.partition, sites);
         self.show(now);
     }
 
-    fn follow(&mut self, record: &Delivered, now: Millis, actions: &mut Wanted) {
-        let partition = record.place.partition;
-        let Some(sites) = self.partitions.get_mut(&partition) else { return };
-        let Ok(theirs) = decode::<SiteMemory>("site", record.value.as_ref()) else { return };
+    fn receive_tailed(&mut self, record: &ConsumerRecord, now: Millis, actions: &mut Wanted) -> Result<(), StageError> {
+        let partition = record.tp.partition;
+        let Some(sites) = self.partitions.get_mut(&partition) else { return Ok(()) };
+        let Ok(theirs) = decode::<SiteState>("site", record.value.as_ref()) else { return Ok(()) };
         let is_stale = theirs.epoch < sites.epoch();
         let answer = sites.heard_record(&theirs, now);
         if is_stale {
@@ -238,13 +236,19 @@ impl Stage for RateLimiterStage {
         if let Some(site) = answer {
             self.write(partition, site, now, actions);
         }
+        Ok(())
     }
 
-    fn receive(&mut self, batch: Vec<(Origin, Delivered)>, now: Millis, actions: &mut Wanted) {
+    fn receive(
+        &mut self,
+        batch: Vec<(Origin, ConsumerRecord)>,
+        now: Millis,
+        actions: &mut Wanted,
+    ) -> Result<(), StageError> {
         let mut batches: BTreeMap<Partition, Batch> = BTreeMap::new();
         for (origin, record) in batch {
-            if record.place.topic == SCHEDULED {
-                let batch = batches.entry(record.place.partition).or_default();
+            if record.tp.topic == SCHEDULED {
+                let batch = batches.entry(record.tp.partition).or_default();
                 match self.dispatch(&record, batch, now) {
                     Ok(()) => batch.completes.push(origin),
                     Err(error) => actions.rejects.push((origin, error.to_string())),
@@ -260,25 +264,33 @@ impl Stage for RateLimiterStage {
                 actions.produce(batch.records, batch.completes);
             }
         }
+        Ok(())
     }
 
     /// Treats the record as written: the changed state applies here all the same, and the next record of the site
     /// carries it.
-    fn refused(&mut self, token: Token, _reason: &str, now: Millis, actions: &mut Wanted) {
-        self.settled(token, &[], now, actions);
+    fn refused(&mut self, token: Token, _reason: &str, now: Millis, actions: &mut Wanted) -> Result<(), StageError> {
+        self.plan_durable(token, &[], now, actions)
     }
 
-    fn settled(&mut self, token: Token, _offsets: &[Offset], now: Millis, actions: &mut Wanted) {
-        let Some((partition, name)) = self.writing.remove(&token) else { return };
+    fn plan_durable(
+        &mut self,
+        token: Token,
+        _offsets: &[Offset],
+        now: Millis,
+        actions: &mut Wanted,
+    ) -> Result<(), StageError> {
+        let Some((partition, name)) = self.writing.remove(&token) else { return Ok(()) };
         let next = self.partitions.get_mut(&partition).and_then(|sites| sites.settled(&name, now));
         if let Some(site) = next {
             self.write(partition, site, now, actions);
         }
+        Ok(())
     }
 
-    fn tick(&mut self, now: Millis, actions: &mut Wanted) {
+    fn tick(&mut self, now: Millis, actions: &mut Wanted) -> Result<(), StageError> {
         if now < self.next_tick_ms && self.next_tick_ms - now <= TICK_MS {
-            return;
+            return Ok(());
         }
         self.next_tick_ms = now.saturating_add(TICK_MS);
         self.ticks = (self.ticks + 1) % SWEEP_TICKS;
@@ -291,6 +303,7 @@ impl Stage for RateLimiterStage {
         }
         overtaken.into_iter().for_each(|(partition, site)| self.write(partition, site, now, actions));
         self.show(now);
+        Ok(())
     }
 
     fn next_tick(&self) -> Option<Millis> {
@@ -303,12 +316,12 @@ impl Stage for RateLimiterStage {
         self.writing.retain(|_, (of, _)| *of != partition);
     }
 
-    fn ends_of_rejected(record: &Delivered, now: Millis) -> Vec<Record> {
-        let dispatch = record.value.as_deref().filter(|_| record.place.topic == SCHEDULED);
+    fn ends_of_rejected(record: &ConsumerRecord, now: Millis) -> Vec<Record> {
+        let dispatch = record.value.as_deref().filter(|_| record.tp.topic == SCHEDULED);
         let outcome = dispatch.and_then(|dispatch| Outcome::of_rejected(dispatch, now));
-        let place = TopicPartition::new(OUTCOMES, record.place.partition);
+        let tp = TopicPartition::new(OUTCOMES, record.tp.partition);
         let record = outcome.map(|outcome| Record {
-            place,
+            tp,
             key: Some(Bytes::copy_from_slice(outcome.site.as_bytes())),
             value: Some(encode(&outcome)),
             headers: vec![],
@@ -324,7 +337,7 @@ impl Stage for RateLimiterStage {
 }
 
 /// Returns the site as a key: the key of the record if it is equal, which avoids a copy.
-fn site_key(record: &Delivered, site: &str) -> Bytes {
+fn site_key(record: &ConsumerRecord, site: &str) -> Bytes {
     match &record.key {
         Some(key) if key.as_ref() == site.as_bytes() => key.clone(),
         _ => Bytes::copy_from_slice(site.as_bytes()),

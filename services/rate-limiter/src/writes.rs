@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     fn origin(offset: u64) -> Origin {
-        Origin { place: TopicPartition::new(topic::OUTCOMES, 0), offset, epoch: 1 }
+        Origin { tp: TopicPartition::new(topic::OUTCOMES, 0), offset, assignment_epoch: 1 }
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub fn arrows_that_point_up(packages: &[Package]) -> Vec<String> {
     let mut broken = vec![];
     for package in packages {
         let Some(from) = layer(&package.name) else {
-            broken.push(format!("{} stands in no layer", package.name));
+            broken.push(format!("{} is in no layer", package.name));
             continue;
         };
         for dependency in package.dependencies.iter().filter(|dependency| dependency.name.starts_with("orbweaver")) {
@@ -95,7 +95,7 @@ mod tests {
     fn package(name: &str, dependencies: &[(&str, bool)]) -> Package {
         let dependency = |&(name, dev): &(&str, bool)| Dependency { name: name.to_owned(), dev };
         let dependencies = dependencies.iter().map(dependency).collect();
-        Package { name: name.to_owned(), folder: name.into(), dependencies }
+        Package { name: name.to_owned(), dir: name.into(), dependencies }
     }
 
     #[test]
@@ -110,7 +110,7 @@ mod tests {
         ] {
             assert_eq!(arrows_that_point_up(&[package(from, &[(to, false)])]), [format!("{from} -> {to}")]);
         }
-        assert_eq!(arrows_that_point_up(&[package("orbweaver-utils", &[])]), ["orbweaver-utils stands in no layer"]);
+        assert_eq!(arrows_that_point_up(&[package("orbweaver-utils", &[])]), ["orbweaver-utils is in no layer"]);
         let good =
             package("orbweaver-store", &[("orbweaver-stage", false), ("orbweaver-store", true), ("serde", false)]);
         assert_eq!(arrows_that_point_up(&[good]), Vec::<String>::new());

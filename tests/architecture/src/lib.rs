@@ -5,12 +5,14 @@
 
 mod layers;
 mod links;
+mod prose;
 mod protocol;
 mod source;
 mod workspace;
 
 pub use layers::{arrows_that_point_up, libraries_of_others};
 pub use links::dead_links;
+pub use prose::Prose;
 pub use protocol::Protocol;
 pub use source::{MAX_LINES, forbidden_names, metrics_without_alert, too_long, unfinished};
 pub use workspace::{Dependency, Package, files_below, packages, root};

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_says_nothing_is_found_in_folders_and_files() {
+    fn a_name_that_says_nothing_is_found_in_directories_and_files() {
         assert_eq!(forbidden_names(Path::new("crates/utils/src/a.rs")).len(), 1);
         assert_eq!(forbidden_names(Path::new("crates/log/src/types.rs")), ["crates/log/src/types.rs: `types`"]);
         assert_eq!(forbidden_names(Path::new("crates/log/src/scores.rs")), Vec::<String>::new());
@@ -88,7 +88,8 @@ mod tests {
     #[test]
     fn a_metric_without_alert_or_with_a_foreign_name_is_found() {
         let text = "/// A. Alert: any.\npub const A: &str = \"orbweaver_x_a\";\n/// B.\npub const B: &str = \"orbweaver_x_b\";\n\
-                    /// Alert: any.\n#[rustfmt::skip]\npub const C: &str = \"orbweaver_y_c\";\nconst D: &str = \"d\";\n";
+                    /// Alert: any.\n#[rustfmt::skip]\npub const C: &str = \"orbweaver_y_c\";\nconst D: &str =
+                    /// \"d\";\n";
         let found = metrics_without_alert(Path::new("m.rs"), text, "orbweaver_x_");
         assert_eq!(found, ["m.rs: `B` does not say when to alert", "m.rs: `C` is not named orbweaver_x_…"]);
     }

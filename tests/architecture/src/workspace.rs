@@ -20,7 +20,7 @@ pub struct Package {
     /// Name of the package.
     pub name: String,
     /// Directory, relative to the root of the workspace.
-    pub folder: PathBuf,
+    pub dir: PathBuf,
     /// Dependencies of the package.
     pub dependencies: Vec<Dependency>,
 }
@@ -50,25 +50,25 @@ pub fn packages() -> Result<Vec<Package>, String> {
 
 fn package(value: &Value) -> Option<Package> {
     let manifest = Path::new(value["manifest_path"].as_str()?).canonicalize().ok()?;
-    let folder = manifest.parent()?.strip_prefix(root()).ok()?.to_path_buf();
+    let dir = manifest.parent()?.strip_prefix(root()).ok()?.to_path_buf();
     let dependency = |value: &Value| {
         let name = value["name"].as_str()?.to_owned();
         Some(Dependency { name, dev: value["kind"].as_str() == Some("dev") })
     };
     let dependencies = value["dependencies"].as_array()?.iter().map(dependency).collect::<Option<_>>()?;
-    Some(Package { name: value["name"].as_str()?.to_owned(), folder, dependencies })
+    Some(Package { name: value["name"].as_str()?.to_owned(), dir, dependencies })
 }
 
 /// Returns all files below a directory of the workspace, as sorted paths relative to its root.
 #[must_use]
-pub fn files_below(folder: &str) -> Vec<PathBuf> {
+pub fn files_below(dir: &str) -> Vec<PathBuf> {
     let (root, mut files) = (root(), vec![]);
-    let mut folders = vec![root.join(folder)];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+    let mut dirs = vec![root.join(dir)];
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
             let path = entry.path();
             if path.is_dir() {
-                folders.push(path);
+                dirs.push(path);
             } else if let Ok(path) = path.strip_prefix(&root) {
                 files.push(path.to_path_buf());
             }

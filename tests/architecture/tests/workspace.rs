@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use orbweaver_architecture_tests::{
-    Package, Protocol, arrows_that_point_up, dead_links, files_below, forbidden_names, libraries_of_others,
+    Package, Prose, Protocol, arrows_that_point_up, dead_links, files_below, forbidden_names, libraries_of_others,
     metrics_without_alert, packages, root, too_long, unfinished,
 };
 
@@ -11,7 +11,7 @@ fn none(findings: &[String]) {
     assert!(findings.is_empty(), "\n{}", findings.join("\n"));
 }
 
-fn ours() -> Vec<Package> {
+fn own_packages() -> Vec<Package> {
     let packages = packages().unwrap_or_else(|error| panic!("{error}"));
     assert!(packages.len() >= 14, "cargo names {} packages", packages.len());
     packages
@@ -33,8 +33,8 @@ fn sources() -> Vec<(PathBuf, String)> {
 
 /// Returns the Markdown pages.
 fn pages() -> Vec<(PathBuf, String)> {
-    let folders = ["crates", "services", "tests", "docs", "schemas"].into_iter().flat_map(files_below);
-    let pages = folders.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+    let dirs = ["crates", "services", "tests", "docs", "schemas"].into_iter().flat_map(files_below);
+    let pages = dirs.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
     let pages = pages.chain(["ARCHITECTURE.md", "README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(PathBuf::from));
     let read: Vec<_> =
         pages.filter_map(|path| Some((path.clone(), std::fs::read_to_string(root().join(path)).ok()?))).collect();
@@ -44,12 +44,12 @@ fn pages() -> Vec<(PathBuf, String)> {
 
 #[test]
 fn dependencies_point_down_and_services_do_not_know_each_other() {
-    none(&arrows_that_point_up(&ours()));
+    none(&arrows_that_point_up(&own_packages()));
 }
 
 #[test]
 fn a_library_that_stands_for_an_effect_is_named_by_its_owner_alone() {
-    none(&libraries_of_others(&ours()));
+    none(&libraries_of_others(&own_packages()));
 }
 
 #[test]
@@ -58,8 +58,23 @@ fn no_source_file_is_longer_than_a_reader_can_hold() {
 }
 
 #[test]
-fn every_folder_and_file_is_named_after_what_it_has() {
+fn every_directory_and_file_is_named_after_what_it_has() {
     none(&sources().iter().flat_map(|(path, _)| forbidden_names(path)).collect::<Vec<_>>());
+}
+
+#[test]
+fn comments_messages_and_pages_are_in_plain_english() {
+    let prose = Prose::new();
+    let data = ["docs", "schemas", "k8s", "monitoring"].into_iter().flat_map(files_below);
+    let data =
+        data.filter(|path| path.extension().is_some_and(|kind| ["yaml", "yml", "cql"].iter().any(|of| kind == *of)));
+    // Grafana has a key of its own for a directory.
+    let data = data.filter(|path| !path.starts_with("monitoring/grafana"));
+    let data = data.filter_map(|path| Some((path.clone(), std::fs::read_to_string(root().join(path)).ok()?)));
+    let files = sources().into_iter().chain(pages()).chain(data);
+    // The patterns themselves, and the history, which is not rewritten.
+    let files = files.filter(|(path, _)| !path.ends_with("prose.rs") && !path.ends_with("CHANGELOG.md"));
+    none(&files.flat_map(|(path, text)| prose.banned(&path, &text)).collect::<Vec<_>>());
 }
 
 #[test]
@@ -89,14 +104,14 @@ fn links_between_pages_lead_somewhere() {
 
 #[test]
 fn every_metric_of_a_service_says_when_to_alert() {
-    let services: Vec<Package> = ours()
+    let services: Vec<Package> = own_packages()
         .into_iter()
-        .filter(|package| package.folder.starts_with("services") && package.name != "orbweaver")
+        .filter(|package| package.dir.starts_with("services") && package.name != "orbweaver")
         .collect();
     assert!(services.len() >= 5);
     let mut findings = vec![];
     for service in services {
-        let path = service.folder.join("src/metrics.rs");
+        let path = service.dir.join("src/metrics.rs");
         match std::fs::read_to_string(root().join(&path)) {
             Ok(text) => {
                 let prefix = format!("{}_", service.name.replace('-', "_"));
@@ -112,16 +127,16 @@ fn every_metric_of_a_service_says_when_to_alert() {
 #[test]
 fn every_package_says_what_it_is_and_takes_the_lints_of_the_workspace() {
     let mut findings = vec![];
-    for package in ours() {
-        let manifest = std::fs::read_to_string(root().join(&package.folder).join("Cargo.toml")).unwrap_or_default();
+    for package in own_packages() {
+        let manifest = std::fs::read_to_string(root().join(&package.dir).join("Cargo.toml")).unwrap_or_default();
         if !manifest.contains("[lints]\nworkspace = true") {
-            findings.push(format!("{}: the lints of the workspace are not taken", package.folder.display()));
+            findings.push(format!("{}: the lints of the workspace are not taken", package.dir.display()));
         }
-        let readme = root().join(&package.folder).join("README.md");
-        if !package.folder.starts_with("tests") && !readme.exists() {
-            findings.push(format!("{}: there is no README.md", package.folder.display()));
+        let readme = root().join(&package.dir).join("README.md");
+        if !package.dir.starts_with("tests") && !readme.exists() {
+            findings.push(format!("{}: there is no README.md", package.dir.display()));
         }
-        let entry = ["src/lib.rs", "src/main.rs"].map(|file| root().join(&package.folder).join(file));
+        let entry = ["src/lib.rs", "src/main.rs"].map(|file| root().join(&package.dir).join(file));
         for entry in entry.iter().filter(|entry| entry.exists()) {
             let text = std::fs::read_to_string(entry).unwrap_or_default();
             if !text.starts_with("//!") {

@@ -14,9 +14,6 @@ pub(crate) struct FakedClock {
 
 impl FakedClock {
     /// Creates an unshifted clock that uses this library. The file is created in `dir`.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
     pub(crate) fn new(library: &Path, dir: &Path) -> Result<Self> {
         let clock = Self { library: library.to_owned(), file: dir.join("clock") };
         clock.set("+0s")?;
@@ -37,9 +34,6 @@ impl FakedClock {
     }
 
     /// Shifts the clock by this amount from the machine's: `-3600s`.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
     pub(crate) fn set(&self, by: &str) -> Result<()> {
         // Atomic: a half-written file would contain another amount.
         let new = self.file.with_extension("new");

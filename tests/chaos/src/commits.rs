@@ -11,13 +11,10 @@ use anyhow::{Context as _, Result};
 const SAID: [&str; 2] = [r#""message":"a commit was refused""#, r#""message":"closed without its last commit""#];
 
 /// Counts the failed commits in the logs of all instances, each in its own directory below `instances`.
-///
-/// # Errors
-/// When a log cannot be read.
 pub(crate) fn failed(instances: &Path) -> Result<u32> {
     let mut failed = 0;
-    for folder in fs::read_dir(instances).with_context(|| format!("{}", instances.display()))? {
-        let log = folder?.path().join("log");
+    for dir in fs::read_dir(instances).with_context(|| format!("{}", instances.display()))? {
+        let log = dir?.path().join("log");
         let mut lines = BufReader::new(File::open(&log).with_context(|| format!("{}", log.display()))?);
         let mut line = vec![];
         while lines.read_until(b'\n', &mut line)? > 0 {
@@ -35,7 +32,7 @@ mod tests {
 
     #[test]
     fn commits_that_were_refused_or_never_came_are_counted() {
-        let folder = tempfile::tempdir().unwrap();
+        let dir = tempfile::tempdir().unwrap();
         for (name, log) in [
             (
                 "one",
@@ -43,9 +40,9 @@ mod tests {
             ),
             ("other", "not JSON\n{\"message\":\"closed without its last commit\"}"),
         ] {
-            fs::create_dir(folder.path().join(name)).unwrap();
-            fs::write(folder.path().join(name).join("log"), log).unwrap();
+            fs::create_dir(dir.path().join(name)).unwrap();
+            fs::write(dir.path().join(name).join("log"), log).unwrap();
         }
-        assert_eq!(failed(folder.path()).unwrap(), 2);
+        assert_eq!(failed(dir.path()).unwrap(), 2);
     }
 }

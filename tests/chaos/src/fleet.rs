@@ -83,7 +83,7 @@ pub(crate) struct Fleet {
     network: Network,
     /// Journal of the run.
     pub(crate) journal: Journal,
-    folder: PathBuf,
+    dir: PathBuf,
     /// Disk with the instances' states, if one could be mounted.
     disk: Option<SmallDisk>,
     /// Wall clock of the instances, if a library to set it was found.
@@ -95,27 +95,24 @@ pub(crate) struct Fleet {
     servers: Mutex<()>,
     /// Start time of the server that is currently starting.
     starts: std::sync::Mutex<Option<Instant>>,
-    folders: AtomicU64,
+    dirs: AtomicU64,
 }
 
 impl Fleet {
-    /// Creates a fleet without instances; their directories are created in `folder`.
-    #[must_use]
-    pub(crate) fn new(cluster: Cluster, stack: Stack, network: Network, journal: Journal, folder: PathBuf) -> Self {
+    /// Creates a fleet without instances; their directories are created in `dir`.
+    pub(crate) fn new(cluster: Cluster, stack: Stack, network: Network, journal: Journal, dir: PathBuf) -> Self {
         let (disk, clock) = (None, None);
         let (running, tally, servers) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let (starts, folders) = (std::sync::Mutex::default(), AtomicU64::new(1));
-        Self { cluster, stack, network, journal, folder, disk, clock, running, tally, servers, starts, folders }
+        let (starts, dirs) = (std::sync::Mutex::default(), AtomicU64::new(1));
+        Self { cluster, stack, network, journal, dir, disk, clock, running, tally, servers, starts, dirs }
     }
 
     /// Puts the states of all instances on a small disk.
-    #[must_use]
     pub(crate) fn with_disk(self, disk: Option<PathBuf>) -> Self {
         Self { disk: disk.map(SmallDisk::at), ..self }
     }
 
     /// Gives all instances a clock that can be set.
-    #[must_use]
     pub(crate) fn with_clock(self, clock: Option<FakedClock>) -> Self {
         Self { clock, ..self }
     }
@@ -138,16 +135,13 @@ impl Fleet {
     }
 
     /// Starts an instance in a directory, by default a new one.
-    ///
-    /// # Errors
-    /// When it does not start.
-    pub(crate) async fn start(&self, slot: Slot, folder: Option<PathBuf>) -> Result<()> {
-        let number = self.folders.fetch_add(1, Ordering::Relaxed);
-        let folder = folder.unwrap_or_else(|| self.folder.join(format!("{slot}.{number}")));
+    pub(crate) async fn start(&self, slot: Slot, dir: Option<PathBuf>) -> Result<()> {
+        let number = self.dirs.fetch_add(1, Ordering::Relaxed);
+        let dir = dir.unwrap_or_else(|| self.dir.join(format!("{slot}.{number}")));
         if let Some(disk) = &self.disk {
-            disk.take_in(&folder)?;
+            disk.take_in(&dir)?;
         }
-        let instance = self.cluster.start_in(slot.service, folder).await?;
+        let instance = self.cluster.start_in(slot.service, dir).await?;
         self.journal.note("started", json!({ "slot": slot.to_string(), "pid": instance.id() }));
         self.running.lock().await.insert(slot, instance);
         Ok(())
@@ -155,9 +149,6 @@ impl Fleet {
 
     /// Waits until all instances are ready, and restarts those that end in the meantime: even before the first fault,
     /// processes that create tables concurrently may conflict.
-    ///
-    /// # Errors
-    /// When they are not ready in time.
     pub(crate) async fn ready(&self, within: Duration) -> Result<()> {
         let end = Instant::now() + within;
         let mut ticks = interval(POLL);
@@ -224,9 +215,6 @@ impl Fleet {
     }
 
     /// Restarts instances that ended by themselves, as a supervisor does.
-    ///
-    /// # Errors
-    /// When an instance does not start.
     pub(crate) async fn supervise(&self) -> Result<()> {
         let mut ended = vec![];
         {
@@ -242,7 +230,7 @@ impl Fleet {
             let exit = Exit { who: slot.to_string(), code, took_ms: None, servers_away: false };
             self.hurt(slot).await;
             self.tally().await.exits.push(exit);
-            self.start(slot, Some(instance.folder().to_owned())).await?;
+            self.start(slot, Some(instance.dir().to_owned())).await?;
         }
         Ok(())
     }
@@ -283,11 +271,11 @@ impl Fleet {
 
     async fn kill(&self, slot: Slot, back_after_ms: u64, keeps_state: bool) -> Result<()> {
         let instance = self.take(slot).await?;
-        let folder = keeps_state.then(|| instance.folder().to_owned());
+        let dir = keeps_state.then(|| instance.dir().to_owned());
         self.hurt(slot).await;
         instance.kill().await?;
         sleep(Duration::from_millis(back_after_ms)).await;
-        self.start(slot, folder).await
+        self.start(slot, dir).await
     }
 
     /// Returns the fault that is possible on this machine, if any: only root can create control groups and small disks.
@@ -306,7 +294,7 @@ impl Fleet {
     /// Starves an instance of memory. Returns the resulting kind of fault, if any.
     async fn starve(&self, slot: Slot, back_after_ms: u64) -> Result<Option<&'static str>> {
         let mut instance = self.take(slot).await?;
-        let dir = instance.folder().to_owned();
+        let dir = instance.dir().to_owned();
         self.hurt(slot).await;
         let group = NoMemory::make(&slot.to_string()).context("the control group")?;
         group.take_in(instance.id().unwrap_or_default())?;
@@ -367,13 +355,13 @@ impl Fleet {
 
     async fn drain(&self, slot: Slot, back_after_ms: Option<u64>) -> Result<()> {
         let instance = self.take(slot).await?;
-        let folder = instance.folder().to_owned();
+        let dir = instance.dir().to_owned();
         let begun = Instant::now();
         instance.signal(Signal::TERM)?;
         self.ended(slot, instance, begun).await?;
         let Some(back_after_ms) = back_after_ms else { return Ok(()) };
         sleep(Duration::from_millis(back_after_ms)).await;
-        self.start(slot, Some(folder)).await
+        self.start(slot, Some(dir)).await
     }
 
     /// Waits for the end of an instance after SIGTERM.
@@ -433,7 +421,7 @@ impl Fleet {
         let outage = self.begin_outage(servers != [Server::Cql]).await;
         servers.iter().for_each(|server| self.network.cut(*server));
         sleep(Duration::from_millis(for_ms)).await;
-        servers.iter().for_each(|server| self.network.mend(*server));
+        servers.iter().for_each(|server| self.network.restore(*server));
         self.end_outage(outage).await;
         Ok(())
     }

@@ -19,15 +19,12 @@ pub(crate) struct Journal {
 
 impl Journal {
     /// Creates a journal.
-    ///
-    /// # Errors
-    /// When the file cannot be created.
     pub(crate) fn create(path: &Path) -> Result<Self> {
         let file = File::create(path).with_context(|| format!("{}", path.display()))?;
         Ok(Self { file: Mutex::new(file), begun_ms: SystemClock.now() })
     }
 
-    #[allow(clippy::needless_pass_by_value, reason = "what is noted is made for it")]
+    #[allow(clippy::needless_pass_by_value, reason = "the note is created for this call")]
     /// Writes an event with its time; if that fails, prints it to stderr.
     pub(crate) fn note(&self, what: &str, about: Value) {
         let now = SystemClock.now();

@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(*of("/x/dead/0/removed"), Kept::Gone { status: 410 });
         let respelled = page("/x/respelled/0/~page");
         assert!(respelled.bytes > 100 && respelled.links.count == 0);
-        assert_eq!(respelled.words, Digest::of("respelled 0 In our own spelling.".split(' ')));
+        assert_eq!(respelled.words, Digest::of("respelled 0 In canonical spelling.".split(' ')));
         // Pages link to some pages twice.
         assert!(
             kept.urls.values().any(|kept| matches!(kept, Kept::Page(page) if page.links.count > page.targets.count))

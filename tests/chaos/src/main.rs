@@ -107,7 +107,7 @@ async fn one(options: Options) -> Result<bool> {
     let out = options.out.context("--out")?;
     ensure!(
         std::env::var_os("ORBWEAVER_TEST_CQL").is_none(),
-        "ORBWEAVER_TEST_CQL is set, and that server is not ours to kill"
+        "ORBWEAVER_TEST_CQL is set, and the gate must not kill that server"
     );
     std::fs::create_dir_all(&out)?;
     ensure!(is_empty(&out)?, "{} is not empty", out.display());
@@ -127,6 +127,6 @@ async fn one(options: Options) -> Result<bool> {
     Ok(verdict.is_ok())
 }
 
-fn is_empty(folder: &Path) -> Result<bool> {
-    Ok(std::fs::read_dir(folder)?.next().is_none())
+fn is_empty(dir: &Path) -> Result<bool> {
+    Ok(std::fs::read_dir(dir)?.next().is_none())
 }

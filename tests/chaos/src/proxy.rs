@@ -48,9 +48,6 @@ pub(crate) struct Network {
 
 impl Network {
     /// Starts a proxy for each server, from one loopback port to another.
-    ///
-    /// # Errors
-    /// When a port is in use.
     pub(crate) async fn start(links: &[(Server, u16, u16)]) -> io::Result<Self> {
         let weather = watch::Sender::new(Weather::default());
         let (lookups, asked) = mpsc::channel(LOOKED_UP_AT_ONCE);
@@ -76,7 +73,7 @@ impl Network {
     }
 
     /// Ends [`Network::cut`].
-    pub(crate) fn mend(&self, server: Server) {
+    pub(crate) fn restore(&self, server: Server) {
         self.weather.send_modify(|weather| _ = weather.cut.remove(&server));
     }
 
@@ -289,7 +286,7 @@ mod tests {
         let (network, mut stream) = connected().await;
         network.cut(SERVER);
         is_held(&mut stream).await;
-        network.mend(SERVER);
+        network.restore(SERVER);
         arrives(&mut stream).await;
 
         let own = std::process::id();

@@ -227,7 +227,7 @@ pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)>
         stored,
         dead_letters: found.dead_letters,
         completions_ms: watch.completions_ms(),
-        complete_at_the_end: complete && reading.is_worked_off(),
+        complete_at_the_end: complete && reading.is_caught_up(),
         faults_ms: std::mem::take(&mut tally.faults_ms),
         clocks_ms: std::mem::take(&mut tally.clocks_ms),
         exits: std::mem::take(&mut tally.exits),

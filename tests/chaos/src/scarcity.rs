@@ -33,9 +33,6 @@ impl NoMemory {
     }
 
     /// Allows a process no memory beyond what it has.
-    ///
-    /// # Errors
-    /// When the process cannot be moved, for example because it has ended.
     pub(crate) fn take_in(&self, process: u32) -> Result<()> {
         let path = self.0.join("cgroup.procs");
         fs::write(&path, process.to_string()).with_context(|| path.display().to_string())
@@ -59,9 +56,6 @@ impl SmallDisk {
     }
 
     /// Puts the state of the instance with directory `dir` on this disk, unless it is there already.
-    ///
-    /// # Errors
-    /// When a directory or the link cannot be created.
     pub(crate) fn take_in(&self, dir: &Path) -> Result<()> {
         let (name, state) = (dir.file_name().context("the directory of an instance has a name")?, dir.join("state"));
         if !state.exists() {
@@ -73,9 +67,6 @@ impl SmallDisk {
     }
 
     /// Fills the disk for this time, including space that is freed in the meantime.
-    ///
-    /// # Errors
-    /// When the disk cannot be filled.
     pub(crate) async fn fill(&self, for_ms: u64) -> Result<()> {
         let path = self.0.join(FILLER);
         let file = File::create(&path)?;

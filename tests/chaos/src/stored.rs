@@ -24,7 +24,7 @@ const CONNECTS_WITHIN: Duration = Duration::from_secs(60);
 pub struct Rows {
     /// Row of its last fetch.
     pub page: Option<PageRow>,
-    /// Its links in all chunks.
+    /// Links of the page, from all chunks.
     pub links: Option<Digest>,
     /// Row of its redirect.
     pub redirect: Option<RedirectRow>,
@@ -43,9 +43,6 @@ pub struct Stored {
 
 impl Stored {
     /// Reads the rows of all URLs and authorities that should have some. `pages` are the keys of all rows of pages.
-    ///
-    /// # Errors
-    /// When the server cannot be read.
     pub(crate) async fn read(cql: &str, keyspace: &str, kept: &Keepsakes, pages: Vec<String>) -> Result<Self> {
         let config = CqlConfig {
             nodes: vec![cql.to_owned()],

@@ -61,7 +61,6 @@ impl Usage {
 
     /// Formats the usage in each third of the time until `until_ms`: the maximum of memory and space in MiB, and the
     /// CPU time in seconds.
-    #[must_use]
     pub(crate) fn by_thirds(&self, until_ms: Millis) -> String {
         let samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = by_thirds(&samples, until_ms, |sample| &sample.bytes, u64::max);

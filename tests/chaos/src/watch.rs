@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use orbweaver_log::Log;
 use orbweaver_messages::{Millis, topic};
-use orbweaver_stage::completion::{Declared, Reading};
+use orbweaver_stage::completion::{GroupTopic, OffsetSnapshot};
 use orbweaver_stage::{Clock as _, SystemClock};
 use serde_json::json;
 use tokio::time::{interval, timeout};
@@ -27,18 +27,14 @@ pub(crate) struct Watch {
 
 impl Watch {
     /// Returns the times of all reports, each the end of its second snapshot.
-    #[must_use]
     pub(crate) fn completions_ms(&self) -> Vec<Millis> {
         self.completions_ms.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Polls until it is cancelled. A failed snapshot is skipped; the next one is compared with the last successful
     /// one.
-    ///
-    /// # Errors
-    /// Never; the caller cancels it.
     pub(crate) async fn run(&self, log: &dyn Log, journal: &Journal) -> Result<()> {
-        let mut last: Option<Reading> = None;
+        let mut last: Option<OffsetSnapshot> = None;
         let mut lag = u64::MAX;
         let mut ticks = interval(EVERY);
         loop {
@@ -50,7 +46,7 @@ impl Watch {
                         journal.note("lag", lags(&reading));
                         lag = now;
                     }
-                    if last.as_ref().is_some_and(|first| reading.proves_completion_after(first)) {
+                    if last.as_ref().is_some_and(|first| reading.confirms_completion(first)) {
                         journal.note("complete", json!(null));
                         self.completions_ms.lock().unwrap_or_else(PoisonError::into_inner).push(SystemClock.now());
                     }
@@ -63,18 +59,14 @@ impl Watch {
 }
 
 /// Takes an offset snapshot of all groups and topics that the pipeline declares.
-///
-/// # Errors
-/// When the brokers do not respond.
-pub(crate) async fn read(log: &dyn Log) -> Result<Reading> {
+pub(crate) async fn read(log: &dyn Log) -> Result<OffsetSnapshot> {
     let groups = topic::groups().iter();
     let pairs = groups.flat_map(|(group, topics)| topics.iter().map(|topic| ((*group).to_owned(), *topic)));
-    let declared: Vec<_> = pairs.map(|(group, topic)| Declared { group, topic }).collect();
-    Ok(timeout(READS_WITHIN, Reading::take(log, &declared)).await.context("the reading took too long")??)
+    let declared: Vec<_> = pairs.map(|(group, topic)| GroupTopic { group, topic }).collect();
+    Ok(timeout(READS_WITHIN, OffsetSnapshot::take(log, &declared)).await.context("the reading took too long")??)
 }
 
 /// Returns the lag of each group and topic that has one.
-#[must_use]
-pub(crate) fn lags(reading: &Reading) -> serde_json::Value {
+pub(crate) fn lags(reading: &OffsetSnapshot) -> serde_json::Value {
     reading.lags().filter(|(_, lag)| *lag > 0).map(|(of, lag)| (format!("{} of {}", of.group, of.topic), lag)).collect()
 }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use orbweaver_log::kafka::{KafkaConfig, KafkaLog, topics};
 use orbweaver_log::{Log, Partition, RECORD_LIMIT, Record, TopicPartition};
 use orbweaver_messages::topic;
-use orbweaver_stage::completion::{Declared, Reading};
+use orbweaver_stage::completion::{GroupTopic, OffsetSnapshot};
 use orbweaver_stage::{Clock as _, SystemClock};
 use scylla::client::session_builder::SessionBuilder;
 use scylla::response::PagingState;
@@ -121,9 +121,9 @@ pub struct Cluster {
     pub log: KafkaLog,
     prefix: String,
     keyspace: String,
-    folder: TempDir,
+    dir: TempDir,
     started: u32,
-    last: Option<Reading>,
+    last: Option<OffsetSnapshot>,
 }
 
 impl Cluster {
@@ -136,7 +136,7 @@ impl Cluster {
         let keyspace = prefix.clone();
         let log = connect(&plan, &prefix).await?;
         topics::create(&log, plan.partitions, Some(plan.replication)).await?;
-        Ok(Self { plan, log, prefix, keyspace, folder: tempfile::tempdir()?, started: 0, last: None })
+        Ok(Self { plan, log, prefix, keyspace, dir: tempfile::tempdir()?, started: 0, last: None })
     }
 
     /// Creates another client of the log, for independent observation.
@@ -182,8 +182,8 @@ impl Cluster {
 
     /// Returns the directory of state and log of the `number`th started instance.
     #[must_use]
-    pub fn folder_of(&self, number: u32) -> PathBuf {
-        self.folder.path().join(number.to_string())
+    pub fn dir_of(&self, number: u32) -> PathBuf {
+        self.dir.path().join(number.to_string())
     }
 
     /// Starts another instance of a service, and returns once its port is bound.
@@ -192,15 +192,15 @@ impl Cluster {
     /// When it cannot be started or ends immediately.
     pub async fn add(&mut self, service: Service) -> Result<Instance> {
         self.started += 1;
-        self.start_in(service, self.folder_of(self.started)).await
+        self.start_in(service, self.dir_of(self.started)).await
     }
 
     /// Starts an instance in a directory, on the state that another instance may have left there.
     ///
     /// # Errors
     /// When it cannot be started or ends immediately.
-    pub async fn start_in(&self, service: Service, folder: PathBuf) -> Result<Instance> {
-        std::fs::create_dir_all(&folder)?;
+    pub async fn start_in(&self, service: Service, dir: PathBuf) -> Result<Instance> {
+        std::fs::create_dir_all(&dir)?;
         let mut variables = vec![
             ("ORBWEAVER_KAFKA__BROKERS".to_owned(), self.plan.brokers.clone()),
             ("ORBWEAVER_KAFKA__PREFIX".to_owned(), self.prefix.clone()),
@@ -208,10 +208,10 @@ impl Cluster {
             ("ORBWEAVER_CQL__NODES".to_owned(), self.plan.cql.clone()),
             ("ORBWEAVER_CQL__KEYSPACE".to_owned(), self.keyspace.clone()),
             ("ORBWEAVER_HTTP__LISTEN".to_owned(), "127.0.0.1:0".to_owned()),
-            ("ORBWEAVER_STATE__DIR".to_owned(), folder.join("state").display().to_string()),
+            ("ORBWEAVER_STATE__DIR".to_owned(), dir.join("state").display().to_string()),
         ];
         variables.extend(self.plan.variables.iter().cloned());
-        Instance::start(&binary(&format!("orbweaver-{}", service.name()))?, service.name(), &variables, &folder).await
+        Instance::start(&binary(&format!("orbweaver-{}", service.name()))?, service.name(), &variables, &dir).await
     }
 
     /// Starts one instance of each service, and waits until all are ready.
@@ -236,7 +236,7 @@ impl Cluster {
     pub async fn seed(&self, urls: &[&str]) -> Result<()> {
         let now = SystemClock.now();
         let record = |(url, partition): (&&str, Partition)| Record {
-            place: TopicPartition::new(topic::SEEDS, partition % self.plan.partitions),
+            tp: TopicPartition::new(topic::SEEDS, partition % self.plan.partitions),
             key: None,
             value: Some(Bytes::copy_from_slice(url.as_bytes())),
             headers: vec![],
@@ -254,9 +254,9 @@ impl Cluster {
     pub async fn is_complete(&mut self) -> Result<bool> {
         let groups = topic::groups().iter();
         let pairs = groups.flat_map(|(group, topics)| topics.iter().map(|topic| ((*group).to_owned(), *topic)));
-        let declared: Vec<_> = pairs.map(|(group, topic)| Declared { group, topic }).collect();
-        let reading = Reading::take(&self.log, &declared).await?;
-        let proven = self.last.as_ref().is_some_and(|first| reading.proves_completion_after(first));
+        let declared: Vec<_> = pairs.map(|(group, topic)| GroupTopic { group, topic }).collect();
+        let reading = OffsetSnapshot::take(&self.log, &declared).await?;
+        let proven = self.last.as_ref().is_some_and(|first| reading.confirms_completion(first));
         self.last = Some(reading);
         Ok(proven)
     }
@@ -274,7 +274,7 @@ impl Cluster {
                 instance.still_runs()?;
             }
             if Instant::now() >= end {
-                let lags = self.last.iter().flat_map(Reading::lags).filter(|(_, lag)| *lag > 0);
+                let lags = self.last.iter().flat_map(OffsetSnapshot::lags).filter(|(_, lag)| *lag > 0);
                 let lags: Vec<_> = lags.map(|(of, lag)| format!("{} of {}: {lag}", of.group, of.topic)).collect();
                 let said: Vec<_> = instances.iter().map(Instance::last_words).collect();
                 bail!("not complete within {within:?}; lags: {}\n{}", lags.join(", "), said.join("\n"));

@@ -28,14 +28,14 @@ const LAST_LINES: usize = 15;
 /// # Errors
 /// When it is not built.
 pub fn binary(name: &str) -> Result<PathBuf> {
-    let folder = match std::env::var_os("ORBWEAVER_BIN_DIR") {
-        Some(folder) => PathBuf::from(folder),
+    let dir = match std::env::var_os("ORBWEAVER_BIN_DIR") {
+        Some(dir) => PathBuf::from(dir),
         None => {
             let test = std::env::current_exe()?;
-            test.parent().and_then(Path::parent).context("a test runs in the target folder")?.to_owned()
+            test.parent().and_then(Path::parent).context("a test runs in the target directory")?.to_owned()
         }
     };
-    let path = folder.join(name);
+    let path = dir.join(name);
     let hint = "run `cargo build --workspace --bins` first, or set ORBWEAVER_BIN_DIR";
     ensure!(path.is_file(), "{} is not there: {hint}", path.display());
     Ok(path)
@@ -56,7 +56,7 @@ pub struct Instance {
     name: &'static str,
     child: Child,
     log: PathBuf,
-    folder: PathBuf,
+    dir: PathBuf,
     address: SocketAddr,
 }
 
@@ -66,13 +66,8 @@ impl Instance {
     ///
     /// # Errors
     /// When it cannot be started, or ends before.
-    pub async fn start(
-        binary: &Path,
-        name: &'static str,
-        variables: &[(String, String)],
-        folder: &Path,
-    ) -> Result<Self> {
-        let log = folder.join("log");
+    pub async fn start(binary: &Path, name: &'static str, variables: &[(String, String)], dir: &Path) -> Result<Self> {
+        let log = dir.join("log");
         // Appended: a successor in the same directory continues the log, and its own part starts at the current end.
         let file = File::options().create(true).append(true).open(&log)?;
         let begin = file.metadata()?.len();
@@ -82,7 +77,7 @@ impl Instance {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file).kill_on_drop(true);
         let child = command.spawn().with_context(|| format!("{}", binary.display()))?;
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut instance = Self { name, child, log, folder: folder.to_owned(), address };
+        let mut instance = Self { name, child, log, dir: dir.to_owned(), address };
         instance.address = instance.bound(begin).await?;
         Ok(instance)
     }
@@ -114,8 +109,8 @@ impl Instance {
 
     /// Returns the directory of its state and log.
     #[must_use]
-    pub fn folder(&self) -> &Path {
-        &self.folder
+    pub fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// Returns its process id; `None` once it has ended.

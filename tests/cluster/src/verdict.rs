@@ -59,9 +59,9 @@ impl Found {
     pub async fn read(log: &dyn Log) -> Result<Self> {
         let mut found = Self::default();
         for partition in 0..log.partitions(topic::DOCUMENTS)? {
-            let place = TopicPartition::new(topic::DOCUMENTS, partition);
-            let bounds = log.bounds(place).await?;
-            let mut reader = log.reader(place, bounds.start).await?;
+            let tp = TopicPartition::new(topic::DOCUMENTS, partition);
+            let bounds = log.bounds(tp).await?;
+            let mut reader = log.reader(tp, bounds.start).await?;
             while reader.position() < bounds.end {
                 let before = reader.position();
                 for record in reader.read(READ_WAIT).await? {
@@ -69,7 +69,7 @@ impl Found {
                     *found.documents.entry(document.url.clone()).or_default() += 1;
                     found.contents.insert(document.url.clone(), Content::of(document));
                 }
-                ensure!(reader.position() > before, "{place}: nothing to read at {before} below {}", bounds.end);
+                ensure!(reader.position() > before, "{tp}: nothing to read at {before} below {}", bounds.end);
             }
         }
         for partition in 0..log.partitions(topic::DEAD_LETTERS)? {

@@ -47,7 +47,7 @@ pub async fn cppreference() -> Result<Option<Tree>> {
     );
     let printed = String::from_utf8(fetched.stdout)?;
     let mut lines = printed.lines();
-    let (root, walk) = lines.next().zip(lines.next()).context("tests/corpora/fetch prints folder and walk")?;
+    let (root, walk) = lines.next().zip(lines.next()).context("tests/corpora/fetch prints directory and walk")?;
     let walk: Value = serde_json::from_str(&std::fs::read_to_string(walk)?)?;
     let paths = |name: &str| -> Result<BTreeSet<String>> { Ok(serde_json::from_value(walk[name].clone())?) };
     Ok(Some(Tree {

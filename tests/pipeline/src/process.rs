@@ -23,7 +23,7 @@ pub async fn until(what: &str, within: Duration, mut state: impl FnMut() -> Resu
     let end = Instant::now() + within;
     let mut ticks = interval(POLL);
     while !state()? {
-        ensure!(Instant::now() < end, "waited {within:?} in vain for: {what}");
+        ensure!(Instant::now() < end, "not within {within:?}: {what}");
         ticks.tick().await;
     }
     Ok(())
@@ -35,7 +35,7 @@ fn binary() -> Result<PathBuf> {
         return Ok(path.into());
     }
     let test = std::env::current_exe()?;
-    let profile = test.parent().and_then(Path::parent).context("a test runs in the target folder")?;
+    let profile = test.parent().and_then(Path::parent).context("a test runs in the target directory")?;
     let path = profile.join("orbweaver");
     ensure!(
         path.is_file(),
@@ -89,8 +89,8 @@ impl Orbweaver {
 
     /// Sets the working directory.
     #[must_use]
-    pub fn within(mut self, folder: &Path) -> Self {
-        self.0.current_dir(folder);
+    pub fn within(mut self, dir: &Path) -> Self {
+        self.0.current_dir(dir);
         self
     }
 

@@ -72,7 +72,7 @@ impl Requests {
                     && entry.at_us > refused.at_us
                     && entry.at_us < refused.at_us + retry_after_us
             });
-            ensure!(early.is_none(), "asked too early after the 429 at {} us: {early:?}", refused.at_us);
+            ensure!(early.is_none(), "requested too early after the 429 at {} us: {early:?}", refused.at_us);
         }
         Ok(busy.len())
     }

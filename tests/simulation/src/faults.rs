@@ -18,7 +18,7 @@ pub enum Fault {
     /// Suspends a process for this many milliseconds.
     Freeze(Machine, u64),
     /// Suspends a process for this many milliseconds; it resumes shortly before its group notices.
-    FreezeUnheard(Machine, u64),
+    FreezeUnnoticed(Machine, u64),
     /// Suspends a process for this many milliseconds as it sends its next tombstone, which lands on resumption.
     FreezeAtTombstone(Machine, u64),
     /// Suspends a process for this many milliseconds as it sends its next record of a site, which lands on resumption.
@@ -46,7 +46,7 @@ pub enum Fault {
     /// Kills all processes of a service; they come back after this many milliseconds.
     AllAway(Service, u64),
     /// Makes the log unavailable for this many milliseconds.
-    LogAway(u64),
+    LogUnavailable(u64),
     /// Makes the store unavailable for this many milliseconds.
     StoreAway(u64),
 }
@@ -95,7 +95,7 @@ impl Fault {
             Self::KillAtLanding(..) => "killed before an acknowledgement",
             Self::FailAppend(..) => "append failed in part",
             Self::Freeze(..) => "frozen",
-            Self::FreezeUnheard(..) => "frozen, and woken unheard",
+            Self::FreezeUnnoticed(..) => "frozen, and woken unnoticed",
             Self::FreezeAtTombstone(..) => "frozen at a tombstone",
             Self::FreezeAtSite(..) => "frozen at a record of a site",
             Self::CutOff(..) => "cut off from the log",
@@ -108,7 +108,7 @@ impl Fault {
             Self::Move(..) => "partition moved",
             Self::MoveApart(..) => "partition moved topic by topic",
             Self::AllAway(..) => "service away",
-            Self::LogAway(..) => "log away",
+            Self::LogUnavailable(..) => "log away",
             Self::StoreAway(..) => "store away",
         }
     }
@@ -140,7 +140,7 @@ impl Fault {
             80..84 => Self::Add(service),
             84..94 => Self::Move(service),
             94..96 => Self::AllAway(service, random.pick(&[20_000, 60_000, 140_000, 300_000])),
-            96..98 => Self::LogAway(random.between(1_000, 60_000)),
+            96..98 => Self::LogUnavailable(random.between(1_000, 60_000)),
             _ => Self::StoreAway(random.between(1_000, 60_000)),
         }
     }
@@ -188,13 +188,16 @@ impl fmt::Display for Planned {
                 write!(f, "{machine} is killed as it begins an append, {after} more before it, {back}")
             }
             Fault::KillAtLanding(machine, back, after) => {
-                write!(f, "{machine} is killed when an append has landed unheard, {after} more before it, {back}")
+                write!(
+                    f,
+                    "{machine} is killed when an append has landed unacknowledged, {after} more before it, {back}"
+                )
             }
             Fault::FailAppend(machine, after) => {
                 write!(f, "{machine}: an append fails in part, {after} more before it")
             }
             Fault::Freeze(machine, ms) => write!(f, "{machine} is frozen for {ms} ms"),
-            Fault::FreezeUnheard(machine, ms) => write!(f, "{machine} is frozen for {ms} ms, and wakes unheard"),
+            Fault::FreezeUnnoticed(machine, ms) => write!(f, "{machine} is frozen for {ms} ms, and wakes unnoticed"),
             Fault::FreezeAtTombstone(machine, ms) => {
                 write!(f, "{machine} is frozen for {ms} ms as it sends a tombstone")
             }
@@ -217,8 +220,8 @@ impl fmt::Display for Planned {
                 write!(f, "a partition of {} moves, its last topic {ms} ms after the others", service.name())
             }
             Fault::AllAway(service, ms) => write!(f, "every {} is killed, back after {ms} ms", service.name()),
-            Fault::LogAway(ms) => write!(f, "the log is away for {ms} ms"),
-            Fault::StoreAway(ms) => write!(f, "the store is away for {ms} ms"),
+            Fault::LogUnavailable(ms) => write!(f, "the log is unavailable for {ms} ms"),
+            Fault::StoreAway(ms) => write!(f, "the store is unavailable for {ms} ms"),
         }
     }
 }

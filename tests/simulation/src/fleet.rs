@@ -8,7 +8,7 @@ use std::{
 };
 
 use orbweaver_log::MemoryLog;
-use orbweaver_messages::{CLOCK_MARGIN_MS, NOT_AFTER_MS};
+use orbweaver_messages::{CLOCK_MARGIN_MS, SEND_WINDOW_MS};
 use orbweaver_stage::{Clock, StageError};
 use tokio::{task::JoinHandle, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -34,7 +34,7 @@ struct Running {
     shutdown: CancellationToken,
     task: JoinHandle<Result<(), StageError>>,
     /// Pending repairs of faults, with their times.
-    mends: Vec<(Instant, Mend)>,
+    recoveries: Vec<(Instant, Recovery)>,
     /// Restart after the end of the process.
     back: Back,
 }
@@ -45,12 +45,12 @@ const CLOCK_FOLLOWED_AFTER: Duration = Duration::from_secs(30);
 impl Running {
     fn set_clock(&mut self, by_ms: i64, now: Instant) {
         self.clock.set(by_ms);
-        self.mends.push((now + CLOCK_FOLLOWED_AFTER, Mend::FollowClock));
+        self.recoveries.push((now + CLOCK_FOLLOWED_AFTER, Recovery::FollowClock));
     }
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Mend {
+enum Recovery {
     Thaw,
     Reach,
     Commit,
@@ -106,7 +106,7 @@ pub(crate) struct Ended {
 
 /// All processes.
 pub(crate) struct Fleet {
-    places: Vec<Place>,
+    tps: Vec<Place>,
     log: MemoryLog,
     groups: Groups,
     outside: Outside,
@@ -115,7 +115,7 @@ pub(crate) struct Fleet {
     weather: Weather,
     readers_lag: Duration,
     random: Random,
-    folder: PathBuf,
+    dir: PathBuf,
     /// Total change of the clocks of all machines, in milliseconds.
     clocks_set_ms: i64,
     started: usize,
@@ -135,15 +135,15 @@ pub(crate) struct Ground {
     pub(crate) broken: Broken,
     pub(crate) weather: Weather,
     pub(crate) readers_lag: Duration,
-    pub(crate) folder: PathBuf,
+    pub(crate) dir: PathBuf,
 }
 
 impl Fleet {
     pub(crate) fn start(ground: Ground, random: Random) -> Self {
-        let Ground { log, groups, outside, time, broken, weather, readers_lag, folder } = ground;
+        let Ground { log, groups, outside, time, broken, weather, readers_lag, dir } = ground;
         let processes = outside.settings.processes;
         let mut fleet = Self {
-            places: vec![],
+            tps: vec![],
             log,
             groups,
             outside,
@@ -152,7 +152,7 @@ impl Fleet {
             weather,
             readers_lag,
             random,
-            folder,
+            dir,
             clocks_set_ms: 0,
             started: 0,
             log_back_at: None,
@@ -170,9 +170,9 @@ impl Fleet {
 
     fn add(&mut self, service: Service) {
         let delay = Duration::from_millis(self.random.below(2_000));
-        let index_dir = self.folder.join(format!("machine{}", self.places.len()));
+        let index_dir = self.dir.join(format!("machine{}", self.tps.len()));
         let starts_at = Some(Instant::now() + delay);
-        self.places.push(Place {
+        self.tps.push(Place {
             service,
             running: None,
             starts_at,
@@ -184,16 +184,13 @@ impl Fleet {
     }
 
     fn find(&mut self, machine: Machine) -> Option<&mut Place> {
-        let mut places: Vec<&mut Place> = self
-            .places
-            .iter_mut()
-            .filter(|place| place.service == machine.service && place.running.is_some())
-            .collect();
-        if places.is_empty() {
+        let mut tps: Vec<&mut Place> =
+            self.tps.iter_mut().filter(|tp| tp.service == machine.service && tp.running.is_some()).collect();
+        if tps.is_empty() {
             return None;
         }
-        let index = usize::try_from(machine.number).unwrap_or(0) % places.len();
-        Some(places.swap_remove(index))
+        let index = usize::try_from(machine.number).unwrap_or(0) % tps.len();
+        Some(tps.swap_remove(index))
     }
 
     /// Applies a fault and counts it; a fault without a target process has no effect.
@@ -234,9 +231,11 @@ impl Fleet {
             Fault::Freeze(machine, for_ms) => {
                 let running = self.find(machine)?.running.as_mut()?;
                 running.gate.freeze(true);
-                running.mends.push((now + ms(for_ms), Mend::Thaw));
+                running.recoveries.push((now + ms(for_ms), Recovery::Thaw));
             }
-            Fault::FreezeUnheard(machine, for_ms) => self.find(machine)?.running.as_mut()?.gate.freeze_for(ms(for_ms)),
+            Fault::FreezeUnnoticed(machine, for_ms) => {
+                self.find(machine)?.running.as_mut()?.gate.freeze_for(ms(for_ms));
+            }
             Fault::FreezeAtTombstone(machine, for_ms) => {
                 let running = self.find(machine)?.running.as_mut()?;
                 running.log.script(|script| script.freeze_at_tombstone = Some(for_ms));
@@ -248,12 +247,12 @@ impl Fleet {
             Fault::CutOff(machine, for_ms) => {
                 let running = self.find(machine)?.running.as_mut()?;
                 running.gate.cut_off(true);
-                running.mends.push((now + ms(for_ms), Mend::Reach));
+                running.recoveries.push((now + ms(for_ms), Recovery::Reach));
             }
             Fault::RefuseCommits(machine, for_ms) => {
                 let running = self.find(machine)?.running.as_mut()?;
                 running.log.script(|script| script.refuse_commits = true);
-                running.mends.push((now + ms(for_ms), Mend::Commit));
+                running.recoveries.push((now + ms(for_ms), Recovery::Commit));
             }
             Fault::LoseCommitAnswers(machine, every) => {
                 let running = self.find(machine)?.running.as_mut()?;
@@ -261,14 +260,14 @@ impl Fleet {
             }
             Fault::SetClocks(by_ms) => {
                 self.clocks_set_ms += by_ms;
-                for running in self.places.iter_mut().filter_map(|place| place.running.as_mut()) {
+                for running in self.tps.iter_mut().filter_map(|tp| tp.running.as_mut()) {
                     running.set_clock(by_ms, now);
                 }
             }
             Fault::SetClock(machine, by_ms, for_ms) => {
-                let place = self.find(machine)?;
-                place.clock_resets.push((now + ms(for_ms), -by_ms));
-                place.set_clock(by_ms, now);
+                let tp = self.find(machine)?;
+                tp.clock_resets.push((now + ms(for_ms), -by_ms));
+                tp.set_clock(by_ms, now);
             }
             Fault::Stop(machine, for_ms) => {
                 let running = self.find(machine)?.running.as_mut()?;
@@ -282,15 +281,15 @@ impl Fleet {
                 self.groups.churn(service.name(), &mut self.random);
             }
             Fault::AllAway(service, for_ms) => {
-                for place in self.places.iter_mut().filter(|place| place.service == service) {
-                    place.starts_at = place.starts_at.map(|at| at.max(now + ms(for_ms)));
-                    if let Some(running) = &mut place.running {
+                for tp in self.tps.iter_mut().filter(|tp| tp.service == service) {
+                    tp.starts_at = tp.starts_at.map(|at| at.max(now + ms(for_ms)));
+                    if let Some(running) = &mut tp.running {
                         running.back = Back { after_ms: for_ms, loses_index: false };
                         running.gate.kill();
                     }
                 }
             }
-            Fault::LogAway(for_ms) => {
+            Fault::LogUnavailable(for_ms) => {
                 self.log_back_at = self.log_back_at.max(Some(now + ms(for_ms)));
                 self.groups.hold_sessions(true);
                 self.reach_the_log(false);
@@ -304,7 +303,7 @@ impl Fleet {
     }
 
     fn reach_the_log(&mut self, reached: bool) {
-        for running in self.places.iter().filter_map(|place| place.running.as_ref()) {
+        for running in self.tps.iter().filter_map(|tp| tp.running.as_ref()) {
             running.gate.lose_log(!reached);
         }
     }
@@ -313,9 +312,9 @@ impl Fleet {
     pub(crate) fn is_well(&self) -> bool {
         self.log_back_at.is_none()
             && self.store_back_at.is_none()
-            && self.places.iter().all(|place| {
-                let is_well = |running: &Running| running.mends.is_empty() && running.gate.is_well();
-                place.clock_resets.is_empty() && place.running.as_ref().is_some_and(is_well)
+            && self.tps.iter().all(|tp| {
+                let is_well = |running: &Running| running.recoveries.is_empty() && running.gate.is_well();
+                tp.clock_resets.is_empty() && tp.running.as_ref().is_some_and(is_well)
             })
     }
 
@@ -331,11 +330,11 @@ impl Fleet {
             self.store_back_at = None;
             self.outside.store.away.store(false, Ordering::Relaxed);
         }
-        for index in 0..self.places.len() {
-            self.places[index].reset_clock(now);
-            self.mend(index, now);
+        for index in 0..self.tps.len() {
+            self.tps[index].reset_clock(now);
+            self.recover(index, now);
             self.bury(index, now).await;
-            if self.places[index].starts_at.is_some_and(|at| at <= now) && self.may_join(index) {
+            if self.tps[index].starts_at.is_some_and(|at| at <= now) && self.may_join(index) {
                 self.launch(index);
             }
         }
@@ -345,34 +344,33 @@ impl Fleet {
     /// `orbweaver_process` (docs/protocol.md#dispatch-expiry). After `Fault::SetClocks` processes that use the former
     /// time and the new one always work together: the harder case.
     fn may_join(&self, index: usize) -> bool {
-        let agrees = self.places[index].clock_set_ms.abs() <= NOT_AFTER_MS;
-        let others_work = self.places.iter().any(|place| place.running.is_some());
+        let agrees = self.tps[index].clock_set_ms.abs() <= SEND_WINDOW_MS;
+        let others_work = self.tps.iter().any(|tp| tp.running.is_some());
         agrees || !others_work || self.broken.is_off(Rule::ClockDifference)
     }
 
-    fn mend(&mut self, index: usize, now: Instant) {
-        let Some(running) = &mut self.places[index].running else { return };
+    fn recover(&mut self, index: usize, now: Instant) {
+        let Some(running) = &mut self.tps[index].running else { return };
         let (gate, log, shutdown) = (running.gate.clone(), running.log.clone(), running.shutdown.clone());
         let stays_set = running.clock.step_ms().abs() > CLOCK_MARGIN_MS;
-        running.mends.retain(|(at, mend)| {
+        running.recoveries.retain(|(at, recover)| {
             if *at > now {
                 return true;
             }
-            match mend {
-                Mend::Thaw => gate.freeze(false),
-                Mend::Reach => gate.cut_off(false),
-                Mend::Commit => log.script(|script| script.refuse_commits = false),
-                Mend::FollowClock if stays_set => shutdown.cancel(),
-                Mend::FollowClock => {}
+            match recover {
+                Recovery::Thaw => gate.freeze(false),
+                Recovery::Reach => gate.cut_off(false),
+                Recovery::Commit => log.script(|script| script.refuse_commits = false),
+                Recovery::FollowClock if stays_set => shutdown.cancel(),
+                Recovery::FollowClock => {}
             }
             false
         });
     }
 
     async fn bury(&mut self, index: usize, now: Instant) {
-        let place = &mut self.places[index];
-        let Some(running) =
-            place.running.as_mut().filter(|running| running.gate.is_dead() || running.task.is_finished())
+        let tp = &mut self.tps[index];
+        let Some(running) = tp.running.as_mut().filter(|running| running.gate.is_dead() || running.task.is_finished())
         else {
             return;
         };
@@ -403,11 +401,11 @@ impl Fleet {
         }
         running.gate.kill();
         let back = running.back;
-        place.running = None;
-        place.starts_at = Some(now + Duration::from_millis(back.after_ms));
+        tp.running = None;
+        tp.starts_at = Some(now + Duration::from_millis(back.after_ms));
         if back.loses_index {
             // Another machine: an empty index directory.
-            place.indexes += 1;
+            tp.indexes += 1;
         }
         tracing::debug!(process = ended.process, error = ended.error, "ended");
         self.ended.push(ended);
@@ -419,7 +417,7 @@ impl Fleet {
         let random = self.random.split(&format!("process {number}"));
         let gate = Arc::new(Gate::default());
         gate.lose_log(self.log_back_at.is_some());
-        let set_ms = self.clocks_set_ms + self.places[index].clock_set_ms;
+        let set_ms = self.clocks_set_ms + self.tps[index].clock_set_ms;
         let clock = MachineClock::new(self.time, set_ms + skew(&mut self.random)).without(&self.broken);
         let line = Line {
             process: number,
@@ -431,23 +429,23 @@ impl Fleet {
         };
         let log = ProcessLog::new(self.log.clone(), line, random.split("log"));
         let shutdown = CancellationToken::new();
-        let place = &mut self.places[index];
-        tracing::debug!(process = number, service = place.service.name(), "started");
+        let tp = &mut self.tps[index];
+        tracing::debug!(process = number, service = tp.service.name(), "started");
         let parts = Parts {
-            service: place.service,
+            service: tp.service,
             number,
             log: log.clone(),
             gate: gate.clone(),
             clock: clock.clone(),
             time: self.time,
             random,
-            index_dir: place.index_dir.join(place.indexes.to_string()),
+            index_dir: tp.index_dir.join(tp.indexes.to_string()),
             shutdown: shutdown.clone(),
             outside: self.outside.clone(),
         };
         let task = tokio::spawn(Gated::new(run(parts), gate.clone()));
         let back = Back { after_ms: 1_000, loses_index: false };
-        place.starts_at = None;
-        place.running = Some(Running { number, gate, log, clock, shutdown, task, mends: vec![], back });
+        tp.starts_at = None;
+        tp.running = Some(Running { number, gate, log, clock, shutdown, task, recoveries: vec![], back });
     }
 }

@@ -138,7 +138,7 @@ impl Gate {
     }
 
     /// Waits until the process is killed.
-    pub async fn died(&self) {
+    pub async fn ended(&self) {
         self.until(|state| state.dead).await;
     }
 

@@ -98,11 +98,13 @@ impl Groups {
     #[must_use]
     pub fn are_at_rest(&self) -> bool {
         lock(&self.groups).iter().all(|(name, group)| {
-            let placed = |(place, (holder, wanted)): (&TopicPartition, &(usize, Option<Instant>))| {
-                wanted.is_none() && group.targets.get(&place.partition) == Some(holder)
+            let placed = |(tp, (holder, wanted)): (&TopicPartition, &(usize, Option<Instant>))| {
+                wanted.is_none() && group.targets.get(&tp.partition) == Some(holder)
             };
-            let heard = group.members.keys().all(|&member| self.log.has_heard(name, member));
-            heard && group.holders.len() == group.targets.len() * topics(name).len() && group.holders.iter().all(placed)
+            let is_notified = group.members.keys().all(|&member| self.log.has_received(name, member));
+            is_notified
+                && group.holders.len() == group.targets.len() * topics(name).len()
+                && group.holders.iter().all(placed)
         })
     }
 
@@ -156,20 +158,20 @@ impl Groups {
             return;
         }
         for (name, group) in &mut *lock(&self.groups) {
-            self.hear(name, group);
+            self.notify(name, group);
             group.plan(topics(name).first().map_or(0, |&topic| self.log.partitions(topic).unwrap_or(0)));
             self.move_pieces(name, group, random);
         }
     }
 
     /// Expels members that were silent for too long, and notifies those that communicate again.
-    fn hear(&self, name: &str, group: &mut Group) {
+    fn notify(&self, name: &str, group: &mut Group) {
         let now = Instant::now();
         for (&number, member) in &mut group.members {
             let silent = member.gate.silent_since();
             if member.expelled.is_none() && silent.is_some_and(|since| now.duration_since(since) >= SESSION) {
                 let held = group.holders.iter().filter(|(_, (holder, _))| *holder == number);
-                member.expelled = Some(held.map(|(place, _)| *place).collect());
+                member.expelled = Some(held.map(|(tp, _)| *tp).collect());
                 group.holders.retain(|_, (holder, _)| *holder != number);
                 lock(&self.expelled).push(Expelled { process: member.process, at: now });
                 // A killed member has left the log already.
@@ -190,36 +192,36 @@ impl Groups {
         let topics = topics(name);
         for &topic in &topics[..topics.len().saturating_sub(held)] {
             for (&partition, &target) in &group.targets {
-                let place = TopicPartition::new(topic, partition);
+                let tp = TopicPartition::new(topic, partition);
                 // Piecewise: each step skips some at random.
                 if random.chance(30) {
                     continue;
                 }
-                match group.holders.get(&place).copied() {
+                match group.holders.get(&tp).copied() {
                     None => {
                         // A member that has not yet received a loss is assigned nothing.
                         let ready = group.members.get(&target).is_some_and(|member| member.gate.is_well());
-                        if ready && self.log.has_heard(name, target) && self.log.assign(name, target, &[place]).is_ok()
+                        if ready && self.log.has_received(name, target) && self.log.assign(name, target, &[tp]).is_ok()
                         {
-                            group.holders.insert(place, (target, None));
+                            group.holders.insert(tp, (target, None));
                         }
                     }
-                    Some((holder, _)) if holder == target && group.holders[&place].1.is_none() => {}
+                    Some((holder, _)) if holder == target && group.holders[&tp].1.is_none() => {}
                     Some((holder, None)) => {
-                        if self.log.revoke(name, holder, &[place]).is_ok() {
-                            group.holders.insert(place, (holder, Some(now)));
+                        if self.log.revoke(name, holder, &[tp]).is_ok() {
+                            group.holders.insert(tp, (holder, Some(now)));
                         }
                     }
                     Some((holder, Some(since))) => {
                         // A killed member releases nothing; its partitions wait for the end of its session.
                         let lives = group.members.get(&holder).is_none_or(|member| !member.gate.is_dead());
-                        let handed_back = lives && !self.log.held(name, holder).contains(&place);
+                        let handed_back = lives && !self.log.held(name, holder).contains(&tp);
                         let late = now.duration_since(since) >= HAND_BACK_WITHIN;
                         if late && !handed_back {
-                            let _ = self.log.lose(name, holder, &[place]);
+                            let _ = self.log.lose(name, holder, &[tp]);
                         }
                         if handed_back || late {
-                            group.holders.remove(&place);
+                            group.holders.remove(&tp);
                         }
                     }
                 }

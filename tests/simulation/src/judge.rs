@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::FutureExt;
-use orbweaver_log::{Delivered, MemoryLog};
+use orbweaver_log::{ConsumerRecord, MemoryLog};
 use orbweaver_messages::{Millis, topic};
 use orbweaver_store::{MemoryStore, Store};
 use orbweaver_url::Fingerprint;
 
 use crate::{
-    observer::{documents, places},
+    observer::{documents, tps},
     time::shown,
     web::{Asked, Kind, Served, Truth},
 };
@@ -37,9 +37,9 @@ pub(crate) fn judge_pages(log: &MemoryLog, truth: &Truth, served: &Served, rejec
     let asked = served.asked();
     let forbidden = asked.iter().filter(|asked| !asked.is_robots && !truth.allowed.contains(&asked.url));
     let forbidden =
-        forbidden.map(|asked| format!("{} was asked for at {}, but must not", asked.url, shown(asked.arrived_ms)));
-    let letters = || places(log, topic::DEAD_LETTERS).into_iter().flat_map(|place| log.records(place));
-    let is_of = |letter: &Delivered, page: &usize| {
+        forbidden.map(|asked| format!("{} was requested at {}, but must not be", asked.url, shown(asked.arrived_ms)));
+    let letters = || tps(log, topic::DEAD_LETTERS).into_iter().flat_map(|tp| log.records(tp));
+    let is_of = |letter: &ConsumerRecord, page: &usize| {
         let url = format!("\"{}\"", served.web.pages[*page].url);
         let mut texts = letter.headers.iter().map(|(_, value)| value).chain(&letter.value);
         texts.any(|text| String::from_utf8_lossy(text).contains(&url))
@@ -73,7 +73,7 @@ pub(crate) fn judge_politeness(served: &Served, losses: &Losses) -> Vec<String> 
 /// Checks a request against an earlier one to the same site.
 fn judge_pair(served: &Served, before: &Asked, asked: &Asked, losses: &Losses) -> Option<String> {
     let at = asked.arrived_ms;
-    let what = || format!("{} was asked for {} by process {} at {}", asked.site, asked.url, asked.by, shown(at));
+    let what = || format!("{} was requested ({}) by process {} at {}", asked.site, asked.url, asked.by, shown(at));
     let Some(ended) = before.ended_ms.filter(|ended| *ended <= at) else {
         return Some(format!(
             "{} while the request of process {} of {} was in flight",
@@ -101,10 +101,9 @@ fn judge_pair(served: &Served, before: &Asked, asked: &Asked, losses: &Losses) -
     }
     let asked_for = Millis::try_from(before.retry_after_ms?).unwrap_or(Millis::MAX);
     // A process that was killed or isolated could not pass on the delay.
-    let told = !losses.iter().any(|(process, lost)| *process == before.by && (ended..=at).contains(lost));
-    (gap < asked_for && told).then(|| {
-        format!("{} {gap} ms after it asked process {} to be left alone for {asked_for} ms", what(), before.by)
-    })
+    let reported = !losses.iter().any(|(process, lost)| *process == before.by && (ended..=at).contains(lost));
+    (gap < asked_for && reported)
+        .then(|| format!("{} {gap} ms after it blocked process {} for {asked_for} ms", what(), before.by))
 }
 
 /// Returns the rows of the store that do not match the last response for their page.

@@ -8,7 +8,7 @@ use std::{
 
 use orbweaver_log::{MemoryLog, TopicPartition};
 use orbweaver_messages::topic;
-use orbweaver_stage::completion::{Declared, Reading};
+use orbweaver_stage::completion::{GroupTopic, OffsetSnapshot};
 use serde_json::Value;
 use tokio::time::sleep;
 
@@ -35,11 +35,11 @@ pub struct Observed {
 }
 
 /// Returns the groups that do the work of a crawl, each with its topics.
-fn declared() -> Vec<Declared> {
+fn declared() -> Vec<GroupTopic> {
     let names = Service::ALL.map(Service::name);
     let groups = topic::groups().iter().filter(|(group, _)| names.contains(group));
     groups
-        .flat_map(|(group, topics)| topics.iter().map(|&topic| Declared { group: (*group).to_owned(), topic }))
+        .flat_map(|(group, topics)| topics.iter().map(|&topic| GroupTopic { group: (*group).to_owned(), topic }))
         .collect()
 }
 
@@ -57,10 +57,10 @@ pub(crate) struct Observer {
 impl Observer {
     pub(crate) async fn watch(mut self) {
         let declared = declared();
-        let mut last: Option<Reading> = None;
+        let mut last: Option<OffsetSnapshot> = None;
         loop {
             sleep(Duration::from_millis(self.random.between(200, 3_000))).await;
-            let reading = match Reading::take(&self.log, &declared).await {
+            let reading = match OffsetSnapshot::take(&self.log, &declared).await {
                 Ok(reading) => reading,
                 Err(error) => {
                     lock(&self.observed).violations.push(format!("completion cannot be read: {error}"));
@@ -68,9 +68,9 @@ impl Observer {
                 }
             };
             let is_proven = if self.broken.is_off(Rule::TwoReadings) {
-                reading.is_worked_off()
+                reading.is_caught_up()
             } else {
-                last.as_ref().is_some_and(|first| reading.proves_completion_after(first))
+                last.as_ref().is_some_and(|first| reading.confirms_completion(first))
             };
             self.note(is_proven);
             last = Some(reading);
@@ -90,7 +90,7 @@ impl Observer {
             if !missing.is_empty() {
                 let shown = missing.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
                 observed.violations.push(format!(
-                    "complete was told at {now} ms although {} pages are missing: {shown}",
+                    "completion was reported at {now} ms although {} pages are missing: {shown}",
                     missing.len()
                 ));
             }
@@ -98,7 +98,7 @@ impl Observer {
                 waiting(&self.memory)
                     .into_iter()
                     .take(3)
-                    .map(|key| format!("complete was told at {now} ms although {key} waits in crawl.frontier")),
+                    .map(|key| format!("completion was reported at {now} ms although {key} waits in crawl.frontier")),
             );
         }
         observed.first_ms.get_or_insert(now);
@@ -112,14 +112,14 @@ impl Observer {
 }
 
 /// Returns all topic-partitions of a topic.
-pub(crate) fn places(log: &MemoryLog, of: orbweaver_messages::Topic) -> Vec<TopicPartition> {
+pub(crate) fn tps(log: &MemoryLog, of: orbweaver_messages::Topic) -> Vec<TopicPartition> {
     let partitions = orbweaver_log::Log::partitions(log, of).unwrap_or(0);
     (0..partitions).map(|partition| TopicPartition::new(of, partition)).collect()
 }
 
 /// Returns the URLs, as fetched, of all documents.
 pub(crate) fn documents(log: &MemoryLog) -> BTreeSet<String> {
-    let records = places(log, topic::DOCUMENTS).into_iter().flat_map(|place| log.records(place));
+    let records = tps(log, topic::DOCUMENTS).into_iter().flat_map(|tp| log.records(tp));
     records
         .filter_map(|record| {
             let document: Value = serde_json::from_slice(record.value.as_deref()?).ok()?;
@@ -131,7 +131,7 @@ pub(crate) fn documents(log: &MemoryLog) -> BTreeSet<String> {
 /// Returns the keys of `crawl.frontier` whose last record is not a tombstone.
 pub(crate) fn waiting(log: &MemoryLog) -> Vec<String> {
     let mut waiting = BTreeSet::new();
-    for record in places(log, topic::FRONTIER).into_iter().flat_map(|place| log.records(place)) {
+    for record in tps(log, topic::FRONTIER).into_iter().flat_map(|tp| log.records(tp)) {
         let key = String::from_utf8_lossy(record.key.as_deref().unwrap_or_default()).into_owned();
         if record.header(orbweaver_stage::CLAIM_HEADER).is_some() {
             continue;

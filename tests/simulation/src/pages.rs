@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use orbweaver_frontier::{page_count, pages::Pages};
+use orbweaver_frontier::{page_count, pages::PageCaps};
 use orbweaver_log::{MemoryLog, Offset};
 use orbweaver_messages::{Outcome, OutcomeKind, decode, topic};
 
-use crate::observer::places;
+use crate::observer::tps;
 
 /// Fetched pages of a schedule by partition, counted while their outcomes are in the log.
 #[derive(Debug, Default)]
@@ -32,9 +32,9 @@ impl PageTruth {
 
     /// Counts new outcomes. Must run before any deletion, so that no outcome is missed.
     pub(crate) fn look(&mut self, log: &MemoryLog) {
-        for place in places(log, topic::OUTCOMES) {
-            let (next, pages) = self.counted.entry(place.partition).or_default();
-            for record in log.records(place).into_iter().filter(|record| record.offset >= *next).collect::<Vec<_>>() {
+        for tp in tps(log, topic::OUTCOMES) {
+            let (next, pages) = self.counted.entry(tp.partition).or_default();
+            for record in log.records(tp).into_iter().filter(|record| record.offset >= *next).collect::<Vec<_>>() {
                 *next = record.offset + 1;
                 let outcome = decode::<Outcome>("outcome", record.value.as_ref());
                 *pages += u64::from(outcome.is_ok_and(|outcome| outcome.kind == OutcomeKind::Fetched));
@@ -48,19 +48,19 @@ impl PageTruth {
     /// Returns a violation if a frontier that opened all partitions now would count differently.
     pub(crate) fn judge(&mut self, log: &MemoryLog) -> Option<String> {
         self.look(log);
-        let mut pages = Pages::default();
-        for record in places(log, topic::CONTROL).into_iter().flat_map(|place| log.records(place)) {
+        let mut pages = PageCaps::default();
+        for record in tps(log, topic::CONTROL).into_iter().flat_map(|tp| log.records(tp)) {
             if let Some(count) = page_count(&record) {
-                pages.hear(record.offset, &count);
+                pages.apply(record.offset, &count);
             }
         }
-        for place in places(log, topic::OUTCOMES) {
-            let from = pages.counted_upto(place.partition);
-            for record in log.records(place).into_iter().filter(|record| record.offset >= from) {
+        for tp in tps(log, topic::OUTCOMES) {
+            let from = pages.counted_upto(tp.partition);
+            for record in log.records(tp).into_iter().filter(|record| record.offset >= from) {
                 let outcome = decode::<Outcome>("outcome", record.value.as_ref()).ok();
                 let page_of =
                     outcome.filter(|outcome| outcome.kind == OutcomeKind::Fetched).map(|outcome| outcome.crawl);
-                pages.outcome(place.partition, record.offset, page_of.as_deref());
+                pages.outcome(tp.partition, record.offset, page_of.as_deref());
             }
         }
         let truth = self.all();

@@ -168,7 +168,7 @@ impl ProcessStore {
         sleep(Duration::from_millis(1)).await;
         self.gate.runs().await;
         if self.shared.away.load(Ordering::Relaxed) {
-            return Err(StoreError::Failed("the store is away".to_owned()));
+            return Err(StoreError::Failed("the store is unavailable".to_owned()));
         }
         Ok(())
     }

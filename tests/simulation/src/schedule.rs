@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use orbweaver_log::{Cleanup, Log, MemoryLog, RECORD_LIMIT, Record, TopicPartition, TopicSpec};
 use orbweaver_messages::{Millis, Topic, crawl_key, encode, topic};
-use orbweaver_stage::retention::{Bound, Expiring, Retention};
+use orbweaver_stage::retention::{Bound, Retention, TopicRetention};
 use orbweaver_store::MemoryStore;
 use tokio::time::{Instant, sleep};
 
@@ -23,7 +23,7 @@ use crate::{
     groups::Groups,
     judge::{Losses, Repeats, judge_pages, judge_politeness, outdated_rows, repeats},
     network::{Line, ProcessLog, Weather, lock},
-    observer::{Observed, Observer, places},
+    observer::{Observed, Observer, tps},
     pages::PageTruth,
     process::{Outside, SharedStore},
     random::Random,
@@ -162,8 +162,8 @@ pub fn run(scenario: Scenario, counts: &Counts) -> Report {
         .start_paused(true)
         .build()
         .expect("a runtime of one thread");
-    let folder = tempfile::tempdir_in(scratch()).expect("a folder");
-    runtime.block_on(async { Schedule::begin(scenario, counts.clone(), folder.path()).run().await })
+    let dir = tempfile::tempdir_in(scratch()).expect("a directory");
+    runtime.block_on(async { Schedule::begin(scenario, counts.clone(), dir.path()).run().await })
 }
 
 /// Returns the parent of the index directories: memory if available, because the directories are many and short-lived.
@@ -196,7 +196,7 @@ struct Schedule {
 }
 
 impl Schedule {
-    fn begin(scenario: Scenario, counts: Counts, folder: &std::path::Path) -> Self {
+    fn begin(scenario: Scenario, counts: Counts, dir: &std::path::Path) -> Self {
         let random = Random::new(scenario.seed);
         let time = Time::begin();
         let log = MemoryLog::scripted(&specs(scenario.settings.partitions)).with_record_limit(scenario.record_limit);
@@ -224,7 +224,7 @@ impl Schedule {
             broken: scenario.broken.clone(),
             weather: scenario.weather,
             readers_lag: Duration::from_millis(scenario.readers_lag_ms),
-            folder: folder.to_owned(),
+            dir: dir.to_owned(),
         };
         let observed = Arc::<Mutex<Observed>>::default();
         let line = Line {
@@ -248,7 +248,7 @@ impl Schedule {
         let shared: Arc<dyn Log> = Arc::new(log.clone());
         Self {
             fleet: Fleet::start(ground, random.split("fleet")),
-            retention: Retention::new(shared, Expiring::in_a_cluster(Bound::default())),
+            retention: Retention::new(shared, TopicRetention::in_a_cluster(Bound::default())),
             random: random.split("schedule"),
             swept: Instant::now(),
             revisions: scenario.revisions.iter().cloned().collect(),
@@ -322,9 +322,9 @@ impl Schedule {
             records.push(self.record(topic::SEEDS, partition, &url, Bytes::from(url.clone())));
         }
         let sown = self.log.append(records).await;
-        for place in places(&self.log, topic::SEEDS).into_iter().filter(|_| self.scenario.seeds_expired) {
-            if let Ok(bounds) = self.log.bounds(place).await {
-                let _ = self.log.delete_below(place, bounds.end).await;
+        for tp in tps(&self.log, topic::SEEDS).into_iter().filter(|_| self.scenario.seeds_expired) {
+            if let Ok(bounds) = self.log.bounds(tp).await {
+                let _ = self.log.delete_below(tp, bounds.end).await;
             }
         }
         self.pages.limit(&self.log, self.scenario.max_pages);
@@ -347,8 +347,8 @@ impl Schedule {
 
     fn record(&self, to: Topic, partition: u32, key: &str, value: Bytes) -> Record {
         let key = Some(Bytes::copy_from_slice(key.as_bytes()));
-        let place = TopicPartition::new(to, partition);
-        Record { place, key, value: Some(value), headers: vec![], timestamp_ms: self.time.now() }
+        let tp = TopicPartition::new(to, partition);
+        Record { tp, key, value: Some(value), headers: vec![], timestamp_ms: self.time.now() }
     }
 
     /// Deletes consumed records and compacts old ones.
@@ -366,11 +366,11 @@ impl Schedule {
         let swept = self.retention.sweep_of(&served, now).await;
         debug_assert!(swept.is_ok());
         for of in [topic::FRONTIER, topic::SITES, topic::CONTROL] {
-            for place in places(&self.log, of) {
-                let before = self.log.offset_at(place, now - self.scenario.compaction_lag_ms).await;
-                let tombstones = self.log.offset_at(place, now - self.scenario.tombstones_kept_ms).await;
+            for tp in tps(&self.log, of) {
+                let before = self.log.offset_at(tp, now - self.scenario.compaction_lag_ms).await;
+                let tombstones = self.log.offset_at(tp, now - self.scenario.tombstones_kept_ms).await;
                 if let (Ok(before), Ok(tombstones)) = (before, tombstones) {
-                    let _ = self.log.compact_below(place, before, tombstones);
+                    let _ = self.log.compact_below(tp, before, tombstones);
                 }
             }
         }
@@ -378,15 +378,15 @@ impl Schedule {
 
     /// Measures the lag of the frontier's commit points and the number of outstanding dispatches.
     async fn measure(&mut self) {
-        let places = places(&self.log, topic::FRONTIER);
-        let Ok(commits) = self.log.committed(Service::Frontier.name(), &places).await else { return };
-        for (place, commit) in places.into_iter().zip(commits) {
-            if let Ok(bounds) = self.log.bounds(place).await {
+        let tps = tps(&self.log, topic::FRONTIER);
+        let Ok(commits) = self.log.committed(Service::Frontier.name(), &tps).await else { return };
+        for (tp, commit) in tps.into_iter().zip(commits) {
+            if let Ok(bounds) = self.log.bounds(tp).await {
                 let span = bounds.end.saturating_sub(commit.map_or(0, |commit| commit.offset));
                 self.longest_span = self.longest_span.max(span);
             }
             let end = async |topic| {
-                let bounds = self.log.bounds(TopicPartition::new(topic, place.partition)).await;
+                let bounds = self.log.bounds(TopicPartition::new(topic, tp.partition)).await;
                 bounds.map_or(0, |bounds| bounds.end)
             };
             let outstanding = end(topic::SCHEDULED).await.saturating_sub(end(topic::OUTCOMES).await);
@@ -447,7 +447,7 @@ impl Schedule {
         let depths = self.scenario.web.max_depth.map_or(0, usize::from);
         let faults: u64 = self.fleet.happened.values().sum();
         let bound = 2 * (losses + depths + usize::try_from(faults).unwrap_or(usize::MAX));
-        (*most > bound).then(|| format!("{url} was asked for {most} times more than it needed; allowed are {bound}"))
+        (*most > bound).then(|| format!("{url} was requested {most} times more than it needed; allowed are {bound}"))
     }
 }
 

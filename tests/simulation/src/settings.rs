@@ -162,7 +162,7 @@ impl Settings {
             limits: Limits { records: self.budget, ..config.limits },
             commit_interval: self.commit_interval,
             tick_interval: Duration::from_secs(1),
-            alone_records: 20,
+            quarantine_records: 20,
             frozen_after: self.frozen_after,
             ..config
         }

@@ -54,7 +54,7 @@ pub fn shown(at: Millis) -> String {
 #[derive(Debug, Clone)]
 pub struct MachineClock {
     time: Time,
-    /// How far the wall clock is ahead of the true time, in milliseconds.
+    /// Lead of the wall clock over the true time, in milliseconds.
     ahead_ms: Arc<AtomicI64>,
     steady: SteadyTime,
     /// `Rule::SteadyClock` is disabled: the process reads the wall clock each time.

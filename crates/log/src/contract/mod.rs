@@ -9,8 +9,8 @@
 )]
 
 mod append;
+mod bounds;
 mod consume;
-mod place;
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use bytes::Bytes;
 use orbweaver_messages::Topic;
 use tokio::time::{Instant, timeout_at};
 
-use crate::{Cleanup, Consumer, Delivered, Event, Log, Offset, Partition, Record, TopicPartition, TopicSpec};
+use crate::{Cleanup, Consumer, ConsumerRecord, Event, Log, Offset, Partition, Record, TopicPartition, TopicSpec};
 
 /// Number of partitions of each topic.
 pub const PARTITIONS: Partition = 4;
@@ -65,10 +65,10 @@ pub async fn every_log(log: &dyn Log) {
     consume::a_dropped_poll_loses_nothing(log).await;
     consume::an_append_wakes_who_waits(log).await;
     consume::commits_outlive_their_member(log).await;
-    place::a_reader_reads_on_and_waits_at_the_end(log).await;
-    place::bounds_tell_first_and_next_offset(log).await;
-    place::what_was_given_up_is_out_of_range(log).await;
-    place::a_time_finds_the_first_record_made_since(log).await;
+    bounds::a_reader_reads_on_and_waits_at_the_end(log).await;
+    bounds::bounds_tell_first_and_next_offset(log).await;
+    bounds::what_was_given_up_is_out_of_range(log).await;
+    bounds::a_time_finds_the_first_record_made_since(log).await;
 }
 
 /// Checks the additional guarantees of a single-process log.
@@ -77,18 +77,18 @@ pub async fn one_process(log: &dyn Log) {
     consume::every_partition_of_every_topic_has_its_turn(log).await;
 }
 
-fn place(topic: Topic, partition: Partition) -> TopicPartition {
+fn tp(topic: Topic, partition: Partition) -> TopicPartition {
     TopicPartition::new(topic, partition)
 }
 
-fn places(topic: Topic) -> Vec<TopicPartition> {
-    (0..PARTITIONS).map(|partition| place(topic, partition)).collect()
+fn tps(topic: Topic) -> Vec<TopicPartition> {
+    (0..PARTITIONS).map(|partition| tp(topic, partition)).collect()
 }
 
 /// Creates a record whose value is `number`.
-fn record(place: TopicPartition, number: usize) -> Record {
+fn record(tp: TopicPartition, number: usize) -> Record {
     Record {
-        place,
+        tp,
         key: Some(Bytes::from(format!("key {number}"))),
         value: Some(Bytes::from(number.to_string())),
         headers: vec![],
@@ -96,7 +96,7 @@ fn record(place: TopicPartition, number: usize) -> Record {
     }
 }
 
-fn number(record: &Delivered) -> usize {
+fn number(record: &ConsumerRecord) -> usize {
     let value = record.value.as_ref().expect("a value");
     std::str::from_utf8(value).expect("text").parse().expect("a number")
 }
@@ -108,12 +108,12 @@ async fn append(log: &dyn Log, records: Vec<Record>) -> Vec<Offset> {
 /// Joins the group and waits until all partitions of `topics` are assigned.
 async fn join(log: &dyn Log, group: &str, topics: &[Topic]) -> Box<dyn Consumer> {
     let mut consumer = log.consumer(group, topics).expect("a free group");
-    let mut missing: Vec<_> = topics.iter().flat_map(|topic| places(*topic)).collect();
+    let mut missing: Vec<_> = topics.iter().flat_map(|topic| tps(*topic)).collect();
     let deadline = Instant::now() + PATIENCE;
     while !missing.is_empty() {
         assert!(Instant::now() < deadline, "{missing:?} are never assigned");
         match consumer.poll(PATIENCE).await.expect("a poll of a healthy log") {
-            Some(Event::Assigned(came)) => missing.retain(|place| !came.contains(place)),
+            Some(Event::Assigned(came)) => missing.retain(|tp| !came.contains(tp)),
             None => {}
             Some(other) => panic!("before all partitions are assigned came {other:?}"),
         }
@@ -122,7 +122,7 @@ async fn join(log: &dyn Log, group: &str, topics: &[Topic]) -> Box<dyn Consumer>
 }
 
 /// Polls until `count` records have arrived.
-async fn take(consumer: &mut dyn Consumer, count: usize) -> Vec<Delivered> {
+async fn take(consumer: &mut dyn Consumer, count: usize) -> Vec<ConsumerRecord> {
     let mut records = vec![];
     let deadline = Instant::now() + PATIENCE;
     while records.len() < count {

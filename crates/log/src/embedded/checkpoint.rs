@@ -15,7 +15,7 @@ use orbweaver_messages::Millis;
 use super::{
     SyncPolicy,
     disk::Disk,
-    files::{at, sync_folder},
+    files::{at, sync_dir},
 };
 use crate::{LogError, Offset, Partition};
 
@@ -55,10 +55,10 @@ pub(super) struct Checkpoint {
 
 impl Checkpoint {
     /// Loads the latest valid checkpoint of a log, if any.
-    pub(super) fn load(folder: &Path) -> Result<Option<Self>, LogError> {
+    pub(super) fn load(dir: &Path) -> Result<Option<Self>, LogError> {
         let mut last: Option<Self> = None;
         for slot in 0..2 {
-            let path = path(folder, slot);
+            let path = path(dir, slot);
             let bytes = match std::fs::read(&path) {
                 Ok(bytes) => bytes,
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
@@ -119,7 +119,7 @@ impl Checkpoint {
 
     /// Writes the checkpoint durably over the one before the last.
     pub(super) fn store(&self, disk: &Disk) -> Result<(), LogError> {
-        let path = path(&disk.folder, self.sequence % 2);
+        let path = path(&disk.dir, self.sequence % 2);
         let is_new = !path.exists();
         let open = || OpenOptions::new().write(true).create(true).truncate(false).open(&path);
         let file = open().map_err(at(&path))?;
@@ -127,7 +127,7 @@ impl Checkpoint {
         disk.synced(file.sync_data().map_err(at(&path)))?;
         // Unless its name is durable too, a power cut loses the synced checkpoint, and the log rolls back to the one
         // before.
-        if is_new { disk.synced(sync_folder(&disk.folder)) } else { Ok(()) }
+        if is_new { disk.synced(sync_dir(&disk.dir)) } else { Ok(()) }
     }
 
     /// Returns whether an earlier boot of the system wrote this: data that was not durable then may be lost.
@@ -140,8 +140,8 @@ impl Checkpoint {
     }
 }
 
-fn path(folder: &Path, slot: u64) -> PathBuf {
-    folder.join(format!("checkpoint.{slot}"))
+fn path(dir: &Path, slot: u64) -> PathBuf {
+    dir.join(format!("checkpoint.{slot}"))
 }
 
 fn word<T: FromStr>(words: &mut SplitWhitespace<'_>) -> Option<T> {
@@ -175,25 +175,25 @@ mod tests {
 
     #[test]
     fn the_later_of_two_counts_and_a_torn_one_does_not() {
-        let folder = tempfile::tempdir().unwrap();
-        let disk = Disk::new(folder.path().to_owned(), Options::default());
-        assert_eq!(Checkpoint::load(folder.path()).unwrap(), None);
+        let dir = tempfile::tempdir().unwrap();
+        let disk = Disk::new(dir.path().to_owned(), Options::default());
+        assert_eq!(Checkpoint::load(dir.path()).unwrap(), None);
         for sequence in 1..=4 {
             checkpoint(sequence).store(&disk).unwrap();
-            assert_eq!(Checkpoint::load(folder.path()).unwrap(), Some(checkpoint(sequence)));
+            assert_eq!(Checkpoint::load(dir.path()).unwrap(), Some(checkpoint(sequence)));
         }
         let mut fewer = checkpoint(5);
         fewer.entries.pop();
         fewer.store(&disk).unwrap();
-        assert_eq!(Checkpoint::load(folder.path()).unwrap(), Some(fewer), "what a longer one left behind is ignored");
+        assert_eq!(Checkpoint::load(dir.path()).unwrap(), Some(fewer), "what a longer one left behind is ignored");
 
-        let last = path(folder.path(), 1);
+        let last = path(dir.path(), 1);
         for at in [0, 40, 100] {
             let whole = std::fs::read(&last).unwrap();
             let mut torn = whole.clone();
             torn[at] ^= 1;
             std::fs::write(&last, torn).unwrap();
-            assert_eq!(Checkpoint::load(folder.path()).unwrap(), Some(checkpoint(4)));
+            assert_eq!(Checkpoint::load(dir.path()).unwrap(), Some(checkpoint(4)));
             std::fs::write(&last, whole).unwrap();
         }
     }

@@ -15,7 +15,7 @@ use orbweaver_messages::Topic;
 
 use super::{
     disk::Disk,
-    files::{at, corrupt, create, open, remove, rewrite, sync_folder},
+    files::{at, corrupt, create, open, remove, rewrite, sync_dir},
     frame::{Frame, Kind, put},
     recover::{Recovery, Scan},
 };
@@ -42,21 +42,21 @@ struct Current {
 }
 
 pub(super) struct Commits {
-    folder: PathBuf,
+    dir: PathBuf,
     current: Mutex<Current>,
     pub(super) dirty: AtomicBool,
 }
 
 impl Commits {
-    /// Recovers the commits of the log in `folder`; `known` is the generation and length of the file in the checkpoint.
-    pub(super) fn open(folder: &Path, known: Option<(u64, u64)>, recovery: Recovery) -> Result<Self, LogError> {
-        let mut generations = generations(folder)?;
+    /// Recovers the commits of the log in `dir`; `known` is the generation and length of the file in the checkpoint.
+    pub(super) fn open(dir: &Path, known: Option<(u64, u64)>, recovery: Recovery) -> Result<Self, LogError> {
+        let mut generations = generations(dir)?;
         if let (true, Some((generation, len))) = (recovery.roll_back, known) {
             for later in generations.extract_if(.., |later| *later > generation) {
-                remove(&path(folder, later))?;
+                remove(&path(dir, later))?;
             }
             if generations.contains(&generation) {
-                let path = path(folder, generation);
+                let path = path(dir, generation);
                 let file = open(&path)?;
                 if file.metadata().map_err(at(&path))?.len() > len {
                     tracing::warn!(path = %path.display(), "commits are beyond the last checkpoint; truncated");
@@ -66,20 +66,20 @@ impl Commits {
         }
         let current = match generations.last() {
             None => {
-                let file = create(&path(folder, 0))?;
+                let file = create(&path(dir, 0))?;
                 let table = Table::new();
                 Current { file, generation: 0, len: 0, next: 0, rewrite_at: REWRITE_BYTES, table }
             }
-            Some(generation) => load(folder, *generation, recovery)?,
+            Some(generation) => load(dir, *generation, recovery)?,
         };
         if let Some((generation, len)) = known.filter(|(generation, _)| *generation >= current.generation)
             && !recovery.forgive
             && (generation > current.generation || len > current.len)
         {
             let reason = format!("the commits end here, but {len} bytes of commits.{generation} were durable");
-            return Err(corrupt(&path(folder, current.generation), current.len, &reason));
+            return Err(corrupt(&path(dir, current.generation), current.len, &reason));
         }
-        Ok(Self { folder: folder.to_owned(), current: Mutex::new(current), dirty: AtomicBool::new(true) })
+        Ok(Self { dir: dir.to_owned(), current: Mutex::new(current), dirty: AtomicBool::new(true) })
     }
 
     fn current(&self) -> MutexGuard<'_, Current> {
@@ -97,11 +97,11 @@ impl Commits {
         disk.alive()?;
         let mut buffer = disk.buffer();
         let mut next = current.next;
-        for (place, commit) in &commits {
-            put_entry(&mut buffer, next, group, (place.topic.0, place.partition, commit));
+        for (tp, commit) in &commits {
+            put_entry(&mut buffer, next, group, (tp.topic.0, tp.partition, commit));
             next += 1;
         }
-        let path = path(&self.folder, current.generation);
+        let path = path(&self.dir, current.generation);
         let sync = || {
             if !disk.syncs_each_append() {
                 return Ok(());
@@ -119,19 +119,19 @@ impl Commits {
         current.next = next;
         disk.give_back(buffer);
         let group = current.table.entry(group.to_owned()).or_default();
-        for (place, commit) in commits {
-            match group.get_mut(place.topic.0) {
-                Some(topic) => _ = topic.insert(place.partition, commit),
-                None => _ = group.insert(place.topic.0.to_owned(), HashMap::from([(place.partition, commit)])),
+        for (tp, commit) in commits {
+            match group.get_mut(tp.topic.0) {
+                Some(topic) => _ = topic.insert(tp.partition, commit),
+                None => _ = group.insert(tp.topic.0.to_owned(), HashMap::from([(tp.partition, commit)])),
             }
         }
         self.dirty.store(true, Ordering::Release);
         Ok(())
     }
 
-    pub(super) fn committed(&self, group: &str, place: TopicPartition) -> Option<Commit> {
-        let Topic(topic) = place.topic;
-        self.current().table.get(group)?.get(topic)?.get(&place.partition).cloned()
+    pub(super) fn committed(&self, group: &str, tp: TopicPartition) -> Option<Commit> {
+        let Topic(topic) = tp.topic;
+        self.current().table.get(group)?.get(topic)?.get(&tp.partition).cloned()
     }
 
     /// Returns the generation and length of the file that a checkpoint may name once they are durable. No commit is in
@@ -158,7 +158,7 @@ impl Commits {
             }
         }
         let generation = current.generation + 1;
-        let (unfinished, path) = (self.folder.join("commits.tmp"), path(&self.folder, generation));
+        let (unfinished, path) = (self.dir.join("commits.tmp"), path(&self.dir, generation));
         let file = create(&unfinished)?;
         file.write_all_at(&buffer, 0).map_err(at(&unfinished))?;
         std::fs::rename(&unfinished, &path).map_err(at(&path))?;
@@ -174,19 +174,19 @@ impl Commits {
     /// Makes everything durable that was written before a cut.
     pub(super) fn sync(&self, disk: &Disk) -> Result<(), LogError> {
         let current = self.current();
-        let path = path(&self.folder, current.generation);
+        let path = path(&self.dir, current.generation);
         // A second descriptor of the file, so that commits do not wait for the disk.
         let file = current.file.try_clone().map_err(at(&path))?;
         // Unless each is synced: the sync of a commit could succeed because this one got the error.
         let _current = disk.syncs_each_append().then_some(current);
         disk.synced(file.sync_data().map_err(at(&path)))?;
-        disk.synced(sync_folder(&self.folder))
+        disk.synced(sync_dir(&self.dir))
     }
 
     /// Removes the files before `generation`, which no checkpoint names any longer.
     pub(super) fn settle(&self, generation: u64) -> Result<(), LogError> {
-        for earlier in generations(&self.folder)?.into_iter().filter(|earlier| *earlier < generation) {
-            remove(&path(&self.folder, earlier))?;
+        for earlier in generations(&self.dir)?.into_iter().filter(|earlier| *earlier < generation) {
+            remove(&path(&self.dir, earlier))?;
         }
         Ok(())
     }
@@ -219,8 +219,8 @@ fn take_entry(frame: Frame, table: &mut Table) -> Result<(), &'static str> {
     Ok(())
 }
 
-fn load(folder: &Path, generation: u64, recovery: Recovery) -> Result<Current, LogError> {
-    let path = path(folder, generation);
+fn load(dir: &Path, generation: u64, recovery: Recovery) -> Result<Current, LogError> {
+    let path = path(dir, generation);
     let file = open(&path)?;
     if recovery.rewrite {
         rewrite(&path, &file, 0)?;
@@ -230,15 +230,15 @@ fn load(folder: &Path, generation: u64, recovery: Recovery) -> Result<Current, L
     Ok(Current { file, generation, len: scan.len, next: scan.end, rewrite_at: REWRITE_BYTES, table })
 }
 
-fn path(folder: &Path, generation: u64) -> PathBuf {
-    folder.join(format!("commits.{generation}"))
+fn path(dir: &Path, generation: u64) -> PathBuf {
+    dir.join(format!("commits.{generation}"))
 }
 
 /// Returns the generations of the commit files, sorted.
-fn generations(folder: &Path) -> Result<Vec<u64>, LogError> {
+fn generations(dir: &Path) -> Result<Vec<u64>, LogError> {
     let mut generations = vec![];
-    for entry in std::fs::read_dir(folder).map_err(at(folder))? {
-        let name = entry.map_err(at(folder))?.file_name();
+    for entry in std::fs::read_dir(dir).map_err(at(dir))? {
+        let name = entry.map_err(at(dir))?.file_name();
         let generation: Option<u64> = name.to_str().and_then(|name| name.strip_prefix("commits.")?.parse().ok());
         generations.extend(generation);
     }

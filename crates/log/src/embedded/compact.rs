@@ -19,11 +19,11 @@ use orbweaver_messages::Millis;
 
 use super::{
     disk::Disk,
-    files::{FileKey, at, create, remove, sync_folder},
+    files::{FileKey, at, create, remove, sync_dir},
     frame::{Frame, Kind, put_seal},
+    frame_reader::{Chunk, FrameReader},
     partition::PartitionLog,
     segment::Segment,
-    walk::{Chunk, Walk},
 };
 use crate::{LogError, Offset};
 
@@ -76,7 +76,7 @@ pub(super) fn compact(
     let _upkeep = partition.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
     let Some((start, segments)) = worth_it(partition) else { return Ok(Compacted::default()) };
     let mut last = Last { hashers: (RandomState::new(), RandomState::new()), offsets: HashMap::new() };
-    let mut through = 0;
+    let mut done_to = 0;
     for (index, segment) in segments.iter().enumerate() {
         if !segment.compacted {
             if last.offsets.len() >= disk.options.compaction_keys {
@@ -87,7 +87,7 @@ pub(super) fn compact(
                 Ok(())
             })?;
         }
-        through = index + 1;
+        done_to = index + 1;
         if stop() {
             return Ok(Compacted::default());
         }
@@ -96,7 +96,7 @@ pub(super) fn compact(
     let tombstones_from = now.saturating_sub(retention);
     let mut done = Compacted::default();
     let mut copy: Option<Copy> = None;
-    for segment in segments.iter().take(through) {
+    for segment in segments.iter().take(done_to) {
         let mut current = match copy.take() {
             Some(current) if current.takes(segment, disk.options.segment_bytes) => current,
             full => {
@@ -140,7 +140,7 @@ fn each(
     let path = partition.path(segment.base);
     let file = partition.file(disk, segment.base, segment.generation)?;
     let mut chunk = Chunk::default();
-    let mut walk = Walk::new(&file, 0, segment.len, &mut chunk);
+    let mut walk = FrameReader::new(&file, 0, segment.len, &mut chunk);
     while let Some(frame) = walk.next().map_err(|trouble| trouble.of(&path))? {
         if frame.kind == Kind::Record {
             f(&frame)?;
@@ -161,7 +161,7 @@ struct Copy {
 
 impl Copy {
     fn begin(partition: &PartitionLog, base: Offset) -> Result<Self, LogError> {
-        let path = partition.folder().join(format!("{base:020}.tmp"));
+        let path = partition.dir().join(format!("{base:020}.tmp"));
         let file = create(&path)?;
         Ok(Self { path, file, buffer: vec![], len: 0, max_ms: Millis::MIN, inputs: vec![] })
     }
@@ -206,7 +206,7 @@ impl Copy {
             segments.list.insert(index, Segment { base, end, len, max_ms, generation, compacted: true });
         }
         // New name first, then the old files: otherwise a power cut could leave neither.
-        disk.synced(sync_folder(partition.folder()))?;
+        disk.synced(sync_dir(partition.dir()))?;
         for input in &self.inputs {
             let Segment { base, generation, .. } = *input;
             disk.files.forget(FileKey { partition: partition.number, base, generation });

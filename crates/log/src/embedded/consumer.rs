@@ -12,14 +12,14 @@ use tokio::{
 
 use super::{
     cursor::{Cursor, Room},
+    frame_reader::Chunk,
     reader::{Read, read_aside, read_ended},
     state::Shared,
-    walk::Chunk,
 };
-use crate::{Commit, Consumer, Delivered, Event, LogError, Offset, TopicPartition};
+use crate::{Commit, Consumer, ConsumerRecord, Event, LogError, Offset, TopicPartition};
 
-struct Held {
-    place: TopicPartition,
+struct AssignedPartition {
+    tp: TopicPartition,
     /// `None` until started.
     cursor: Option<Cursor>,
     paused: bool,
@@ -36,7 +36,7 @@ struct Pending {
 }
 
 enum Gathered {
-    Records(Vec<Delivered>),
+    Records(Vec<ConsumerRecord>),
     Aside,
     Nothing,
 }
@@ -45,7 +45,7 @@ pub(super) struct EmbeddedConsumer {
     shared: Arc<Shared>,
     group: String,
     /// In round-robin order: by partition number, then by topic.
-    held: Vec<Held>,
+    held: Vec<AssignedPartition>,
     index: HashMap<TopicPartition, usize>,
     /// Index of the next partition to read. A batch starts behind the last one read, and continues until it is full.
     turn: usize,
@@ -58,16 +58,16 @@ pub(super) struct EmbeddedConsumer {
 
 impl EmbeddedConsumer {
     pub(super) fn new(shared: Arc<Shared>, group: &str, topics: &[Topic]) -> Result<Self, LogError> {
-        let mut places = vec![];
+        let mut tps = vec![];
         for topic in topics {
             let partitions = shared.topic(*topic)?.spec.partitions;
-            places.extend((0..partitions).map(|partition| TopicPartition::new(*topic, partition)));
+            tps.extend((0..partitions).map(|partition| TopicPartition::new(*topic, partition)));
         }
-        places.sort_unstable_by_key(|place| (place.partition, place.topic));
-        places.dedup();
+        tps.sort_unstable_by_key(|tp| (tp.partition, tp.topic));
+        tps.dedup();
         shared.join(group)?;
-        let index = places.iter().enumerate().map(|(index, place)| (*place, index)).collect();
-        let held = places.into_iter().map(|place| Held { place, cursor: None, paused: false, starts: 0 }).collect();
+        let index = tps.iter().enumerate().map(|(index, tp)| (*tp, index)).collect();
+        let held = tps.into_iter().map(|tp| AssignedPartition { tp, cursor: None, paused: false, starts: 0 }).collect();
         let wake = Arc::new(Notify::new());
         let waiters = topics
             .iter()
@@ -87,22 +87,22 @@ impl EmbeddedConsumer {
         })
     }
 
-    fn held(&mut self, place: TopicPartition) -> Result<&mut Held, LogError> {
-        let held = self.index.get(&place).and_then(|index| self.held.get_mut(*index));
-        held.ok_or(LogError::NotAssigned(place))
+    fn held(&mut self, tp: TopicPartition) -> Result<&mut AssignedPartition, LogError> {
+        let held = self.index.get(&tp).and_then(|index| self.held.get_mut(*index));
+        held.ok_or(LogError::NotAssigned(tp))
     }
 
-    fn check(&self, places: impl IntoIterator<Item = TopicPartition>) -> Result<(), LogError> {
-        match places.into_iter().find(|place| !self.index.contains_key(place)) {
-            Some(place) => Err(LogError::NotAssigned(place)),
+    fn check(&self, tps: impl IntoIterator<Item = TopicPartition>) -> Result<(), LogError> {
+        match tps.into_iter().find(|tp| !self.index.contains_key(tp)) {
+            Some(tp) => Err(LogError::NotAssigned(tp)),
             None => Ok(()),
         }
     }
 
-    fn set_paused(&mut self, places: &[TopicPartition], paused: bool) -> Result<(), LogError> {
-        self.check(places.iter().copied())?;
-        for place in places {
-            self.held(*place)?.paused = paused;
+    fn set_paused(&mut self, tps: &[TopicPartition], paused: bool) -> Result<(), LogError> {
+        self.check(tps.iter().copied())?;
+        for tp in tps {
+            self.held(*tp)?.paused = paused;
         }
         Ok(())
     }
@@ -145,7 +145,7 @@ impl EmbeddedConsumer {
     }
 
     /// Returns the result of a finished read; nothing if the partition was paused or restarted, to be reread later.
-    fn settle(&mut self, pending: &Pending, (cursor, batch): Read) -> Result<Vec<Delivered>, LogError> {
+    fn settle(&mut self, pending: &Pending, (cursor, batch): Read) -> Result<Vec<ConsumerRecord>, LogError> {
         let Some(held) = self.held.get_mut(pending.index) else { return Ok(vec![]) };
         if held.paused || held.starts != pending.starts {
             return Ok(vec![]);
@@ -161,7 +161,7 @@ impl Consumer for EmbeddedConsumer {
         async move {
             if !self.announced {
                 self.announced = true;
-                return Ok(Some(Event::Assigned(self.held.iter().map(|held| held.place).collect())));
+                return Ok(Some(Event::Assigned(self.held.iter().map(|held| held.tp).collect())));
             }
             let deadline = Instant::now() + max_wait;
             loop {
@@ -187,24 +187,24 @@ impl Consumer for EmbeddedConsumer {
         .boxed()
     }
 
-    fn start(&mut self, place: TopicPartition, from: Offset) -> Result<(), LogError> {
-        let partition = Arc::clone(self.shared.partition(place)?);
-        let held = self.held(place)?;
+    fn start(&mut self, tp: TopicPartition, from: Offset) -> Result<(), LogError> {
+        let partition = Arc::clone(self.shared.partition(tp)?);
+        let held = self.held(tp)?;
         held.cursor = Some(Cursor::new(partition, from)?);
         held.starts += 1;
         Ok(())
     }
 
-    fn pause(&mut self, places: &[TopicPartition]) -> Result<(), LogError> {
-        self.set_paused(places, true)
+    fn pause(&mut self, tps: &[TopicPartition]) -> Result<(), LogError> {
+        self.set_paused(tps, true)
     }
 
-    fn resume(&mut self, places: &[TopicPartition]) -> Result<(), LogError> {
-        self.set_paused(places, false)
+    fn resume(&mut self, tps: &[TopicPartition]) -> Result<(), LogError> {
+        self.set_paused(tps, false)
     }
 
     fn commit(&mut self, commits: Vec<(TopicPartition, Commit)>) -> BoxFuture<'_, Result<(), LogError>> {
-        let checked = self.check(commits.iter().map(|(place, _)| *place));
+        let checked = self.check(commits.iter().map(|(tp, _)| *tp));
         if self.shared.disk.syncs_each_append() {
             let (shared, group) = (Arc::clone(&self.shared), self.group.clone());
             return async move {
@@ -217,11 +217,11 @@ impl Consumer for EmbeddedConsumer {
         ready(checked.and_then(|()| self.shared.commit(&self.group, commits))).boxed()
     }
 
-    fn hand_back(&mut self, places: &[TopicPartition]) -> Result<(), LogError> {
+    fn release(&mut self, tps: &[TopicPartition]) -> Result<(), LogError> {
         // Nothing is ever revoked here; a partition that is released anyway delivers no more.
-        self.check(places.iter().copied())?;
-        for place in places {
-            let held = self.held(*place)?;
+        self.check(tps.iter().copied())?;
+        for tp in tps {
+            let held = self.held(*tp)?;
             held.cursor = None;
             held.starts += 1;
         }

@@ -6,11 +6,11 @@ use super::{
     disk::Disk,
     files::corrupt,
     frame::Kind,
+    frame_reader::{Chunk, FrameReader},
     partition::PartitionLog,
     segment::Segment,
-    walk::{Chunk, Walk},
 };
-use crate::{Delivered, LogError, Offset};
+use crate::{ConsumerRecord, LogError, Offset};
 
 /// Remaining capacity of a batch.
 #[derive(Debug, Clone, Copy)]
@@ -46,10 +46,8 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
-    /// # Errors
-    /// If the partition does not hold that offset.
     pub(super) fn new(partition: Arc<PartitionLog>, offset: Offset) -> Result<Self, LogError> {
-        partition.segments().check(partition.place, offset)?;
+        partition.segments().check(partition.tp, offset)?;
         Ok(Self { partition, offset, spot: None })
     }
 
@@ -71,7 +69,7 @@ impl Cursor {
         disk: &Disk,
         chunk: &mut Chunk,
         room: &mut Room,
-        batch: &mut Vec<Delivered>,
+        batch: &mut Vec<ConsumerRecord>,
     ) -> Result<(), LogError> {
         let before = batch.len();
         while !room.is_none() {
@@ -92,17 +90,17 @@ impl Cursor {
         disk: &Disk,
         chunk: &mut Chunk,
         room: &mut Room,
-        batch: &mut Vec<Delivered>,
+        batch: &mut Vec<ConsumerRecord>,
     ) -> Result<bool, LogError> {
         let partition = Arc::clone(&self.partition);
         let Some((segment, mut spot, file)) = self.locate(disk)? else { return Ok(false) };
         let path = partition.path(segment.base);
-        let mut walk = Walk::new(&file, spot.position, segment.len, chunk);
+        let mut walk = FrameReader::new(&file, spot.position, segment.len, chunk);
         while !room.is_none() {
             let Some(frame) = walk.next().map_err(|trouble| trouble.of(&path))? else { break };
             if frame.kind == Kind::Record && frame.offset >= self.offset {
                 let offset = frame.offset;
-                let record = frame.deliver(partition.place);
+                let record = frame.deliver(partition.tp);
                 let record = record.map_err(|reason| corrupt(&path, spot.position, reason))?;
                 room.records -= 1;
                 room.bytes = room.bytes.saturating_sub(record.bytes());
@@ -123,7 +121,7 @@ impl Cursor {
     #[allow(clippy::type_complexity, reason = "three things that belong to one moment")]
     fn locate(&self, disk: &Disk) -> Result<Option<(Segment, Spot, Arc<std::fs::File>)>, LogError> {
         let segments = self.partition.segments();
-        segments.check(self.partition.place, self.offset)?;
+        segments.check(self.partition.tp, self.offset)?;
         if self.offset == segments.end {
             return Ok(None);
         }
@@ -137,7 +135,7 @@ impl Cursor {
             None => {
                 let found = segments.find(self.offset).and_then(|index| segments.list.get(index)).copied();
                 let reason = format!("no file contains offset {}", self.offset);
-                let segment = found.ok_or_else(|| corrupt(self.partition.folder(), 0, &reason))?;
+                let segment = found.ok_or_else(|| corrupt(self.partition.dir(), 0, &reason))?;
                 let Segment { base, generation, .. } = segment;
                 (segment, Spot { base, generation, position: 0 })
             }

@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     Options, SyncPolicy,
-    files::{Files, at, remove, sync_folder},
+    files::{Files, at, remove, sync_dir},
 };
 use crate::LogError;
 
@@ -22,7 +22,7 @@ const KEPT_BUFFER_BYTES: usize = 4 << 20;
 const KEPT_BUFFERS: usize = 4;
 
 pub(super) struct Disk {
-    pub(super) folder: PathBuf,
+    pub(super) dir: PathBuf,
     pub(super) options: Options,
     pub(super) files: Files,
     buffers: Mutex<Vec<Vec<u8>>>,
@@ -31,9 +31,9 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    pub(super) fn new(folder: PathBuf, options: Options) -> Self {
+    pub(super) fn new(dir: PathBuf, options: Options) -> Self {
         let files = Files::new(options.open_files);
-        Self { folder, options, files, buffers: Mutex::default(), failed: OnceLock::new() }
+        Self { dir, options, files, buffers: Mutex::default(), failed: OnceLock::new() }
     }
 
     /// Returns an error once a write has failed: the contents of that file are unknown until the log is opened again.
@@ -56,11 +56,11 @@ impl Disk {
     pub(super) fn synced<T>(&self, result: Result<T, LogError>) -> Result<T, LogError> {
         result.inspect_err(|error| {
             self.fail(error);
-            let path = self.folder.join(MARK);
+            let path = self.dir.join(MARK);
             // The file is the mark, even an empty one on a full disk; its content is for the user.
             let marked = File::create(&path)
                 .and_then(|mut file| file.write_all(format!("{error}\n").as_bytes()).and_then(|()| file.sync_all()));
-            if let Err(error) = marked.map_err(at(&path)).and(sync_folder(&self.folder)) {
+            if let Err(error) = marked.map_err(at(&path)).and(sync_dir(&self.dir)) {
                 tracing::warn!(%error, "the mark of the failed sync may not be durable");
             }
         })
@@ -68,14 +68,14 @@ impl Disk {
 
     /// Returns whether a sync failed since the log was last recovered.
     pub(super) fn is_marked(&self) -> Result<bool, LogError> {
-        let path = self.folder.join(MARK);
+        let path = self.dir.join(MARK);
         path.try_exists().map_err(at(&path))
     }
 
     /// Removes the mark, once the log is recovered and durable.
     pub(super) fn unmark(&self) -> Result<(), LogError> {
-        remove(&self.folder.join(MARK))?;
-        sync_folder(&self.folder)
+        remove(&self.dir.join(MARK))?;
+        sync_dir(&self.dir)
     }
 
     pub(super) fn syncs_each_append(&self) -> bool {

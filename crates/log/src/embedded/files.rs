@@ -39,17 +39,17 @@ pub(super) fn create(path: &Path) -> Result<File, LogError> {
 }
 
 /// Makes the names in a directory durable.
-pub(super) fn sync_folder(path: &Path) -> Result<(), LogError> {
-    File::open(path).and_then(|folder| folder.sync_all()).map_err(at(path))
+pub(super) fn sync_dir(path: &Path) -> Result<(), LogError> {
+    File::open(path).and_then(|dir| dir.sync_all()).map_err(at(path))
 }
 
 /// Creates a directory and its missing parents, and makes their names durable.
-pub(super) fn create_folder(path: &Path) -> Result<(), LogError> {
-    let missing = path.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists()).count();
+pub(super) fn create_dir(path: &Path) -> Result<(), LogError> {
+    let missing = path.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).count();
     std::fs::create_dir_all(path).map_err(at(path))?;
     // At least the parent: an earlier process may have been killed between creating the directory and syncing its name.
-    for folder in path.ancestors().take(missing.max(1)) {
-        sync_folder(match folder.parent() {
+    for dir in path.ancestors().take(missing.max(1)) {
+        sync_dir(match dir.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         })?;
@@ -149,24 +149,24 @@ mod tests {
 
     #[test]
     fn no_more_files_stay_open_than_allowed_and_the_used_ones_stay() {
-        let folder = tempfile::tempdir().unwrap();
+        let dir = tempfile::tempdir().unwrap();
         let files = Files::new(2);
         let key = |base| FileKey { partition: 0, base, generation: 0 };
         for base in 0..10 {
-            let path = folder.path().join(base.to_string());
+            let path = dir.path().join(base.to_string());
             drop(create(&path).unwrap());
             files.get(key(base), || path).unwrap();
             files.get(key(0), || unreachable!("the file in use stays open")).unwrap();
         }
         assert_eq!(files.open.lock().unwrap().files.len(), 2);
-        let error = files.get(key(99), || folder.path().join("absent")).unwrap_err();
+        let error = files.get(key(99), || dir.path().join("absent")).unwrap_err();
         assert!(error.to_string().contains("absent"), "{error}");
     }
 
     #[test]
     fn a_file_is_written_again_with_the_same_content() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
         let content: Vec<u8> = (0..3 * PIECE_BYTES + 7).map(|at| (at % 251) as u8).collect();
         std::fs::write(&path, &content).unwrap();
         let file = open(&path).unwrap();

@@ -13,7 +13,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use orbweaver_messages::Millis;
 
-use crate::{Delivered, Offset, Record, TopicPartition};
+use crate::{ConsumerRecord, Offset, Record, TopicPartition};
 
 /// Size of length and checksum, in bytes.
 pub(super) const HEAD_BYTES: usize = 8;
@@ -112,7 +112,7 @@ impl Frame {
     }
 
     /// Returns the record of this frame; it shares the bytes of the frame.
-    pub(super) fn deliver(self, place: TopicPartition) -> Result<Delivered, &'static str> {
+    pub(super) fn deliver(self, tp: TopicPartition) -> Result<ConsumerRecord, &'static str> {
         const SHORT: &str = "the headers are longer than the record";
         let mut fields = Fields { bytes: &self.raw, at: self.headers_at };
         let mut headers = Vec::with_capacity(usize::from(self.headers));
@@ -126,7 +126,7 @@ impl Frame {
         }
         let slice = |part: Option<Range<usize>>| part.map(|part| self.raw.slice(part));
         let (key, value) = (slice(self.key), slice(self.value));
-        Ok(Delivered { place, offset: self.offset, timestamp_ms: self.timestamp_ms, key, value, headers })
+        Ok(ConsumerRecord { tp, offset: self.offset, timestamp_ms: self.timestamp_ms, key, value, headers })
     }
 }
 
@@ -167,8 +167,8 @@ pub(super) fn put<'a>(
     }
     let body = to.get(from + HEAD_BYTES..).unwrap_or_default();
     let head = (u64::from(crc32fast::hash(body)) << 32 | u64::from(length(body))).to_le_bytes();
-    if let Some(place) = to.get_mut(from..from + HEAD_BYTES) {
-        place.copy_from_slice(&head);
+    if let Some(tp) = to.get_mut(from..from + HEAD_BYTES) {
+        tp.copy_from_slice(&head);
     }
 }
 
@@ -218,7 +218,7 @@ mod tests {
 
     use super::*;
 
-    const PLACE: TopicPartition = TopicPartition { topic: Topic("t"), partition: 3 };
+    const TP: TopicPartition = TopicPartition { topic: Topic("t"), partition: 3 };
 
     fn bytes() -> impl Strategy<Value = Bytes> {
         prop::collection::vec(any::<u8>(), 0..200).prop_map(Bytes::from)
@@ -227,7 +227,7 @@ mod tests {
     fn records() -> impl Strategy<Value = Record> {
         let headers = prop::collection::vec((prop::sample::select(vec!["", "page", "länge"]), bytes()), 0..4);
         (prop::option::of(bytes()), prop::option::of(bytes()), headers, any::<i64>())
-            .prop_map(|(key, value, headers, timestamp_ms)| Record { place: PLACE, key, value, headers, timestamp_ms })
+            .prop_map(|(key, value, headers, timestamp_ms)| Record { tp: TP, key, value, headers, timestamp_ms })
     }
 
     fn framed(record: &Record, offset: Offset) -> Vec<u8> {
@@ -242,7 +242,7 @@ mod tests {
             let bytes = framed(&record, offset);
             prop_assert_eq!(look(&bytes), Look::Whole(bytes.len()));
             prop_assert_eq!(offset_unchecked(&bytes), Some(offset));
-            let back = Frame::parse(bytes.into()).unwrap().deliver(PLACE).unwrap();
+            let back = Frame::parse(bytes.into()).unwrap().deliver(TP).unwrap();
             let headers: Vec<_> = back.headers.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
             prop_assert_eq!((back.offset, back.timestamp_ms), (offset, record.timestamp_ms));
             prop_assert_eq!((back.key, back.value, headers), (record.key, record.value, record.headers));
@@ -266,7 +266,7 @@ mod tests {
         #[test]
         fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
             look(&bytes);
-            let _ = Frame::parse(bytes.into()).and_then(|frame| frame.deliver(PLACE));
+            let _ = Frame::parse(bytes.into()).and_then(|frame| frame.deliver(TP));
         }
     }
 

@@ -10,12 +10,12 @@
 //! | module | responsibility |
 //! |---|---|
 //! | `frame` | record format (pure) |
-//! | `walk` | iteration over the frames of a file |
+//! | `frame_reader` | iteration over the frames of a file |
 //! | `segment`, `partition` | segments; the writer of a partition and the state its readers see |
 //! | `cursor`, `consumer`, `reader` | reading |
 //! | `commits` | commits of the groups |
-//! | `pass`, `checkpoint` | flushing: making everything durable as of one moment |
-//! | `recover`, `folder` | opening: the lock, the topics, torn tails, damage, failed syncs |
+//! | `flush`, `checkpoint` | flushing: making everything durable as of one moment |
+//! | `recover`, `log_dir` | opening: the lock, the topics, torn tails, damage, failed syncs |
 //! | `disk` | buffers; whether the log accepts writes, and the mark of a failed sync |
 //! | `compact` | compaction |
 //!
@@ -28,17 +28,17 @@ mod consumer;
 mod cursor;
 mod disk;
 mod files;
-mod folder;
+mod flush;
 mod frame;
+mod frame_reader;
+mod log_dir;
 mod options;
 mod partition;
-mod pass;
 mod reader;
 mod recover;
 mod segment;
 mod state;
 mod waiters;
-mod walk;
 
 use std::{
     path::Path,
@@ -54,7 +54,10 @@ pub use self::{
     compact::Compacted,
     options::{Options, SyncPolicy},
 };
-use self::{consumer::EmbeddedConsumer, frame::Kind, reader::EmbeddedReader, state::Shared, walk::Chunk, walk::Walk};
+use self::{
+    consumer::EmbeddedConsumer, frame::Kind, frame_reader::Chunk, frame_reader::FrameReader, reader::EmbeddedReader,
+    state::Shared,
+};
 use crate::{
     Bounds, Cleanup, Commit, Consumer, Log, LogError, Offset, Partition, Reader, Record, TopicPartition, TopicSpec,
 };
@@ -72,16 +75,16 @@ pub struct EmbeddedLog {
 }
 
 impl EmbeddedLog {
-    /// Opens or creates the log in `folder` with these topics. Other existing topics are left unchanged.
+    /// Opens or creates the log in `dir` with these topics. Other existing topics are left unchanged.
     ///
     /// # Errors
     /// [`LogError::Invalid`] for bad options or specs, a different partition count than the log has, a directory that
     /// is not a log or is in use by another process; [`LogError::Corrupt`] for damage; [`LogError::Io`].
-    pub fn open(folder: impl AsRef<Path>, options: Options, specs: &[TopicSpec]) -> Result<Self, LogError> {
+    pub fn open(dir: impl AsRef<Path>, options: Options, specs: &[TopicSpec]) -> Result<Self, LogError> {
         let maintain_every = options.maintain_every;
         let period = options.sync.period();
         let durable = options.sync != SyncPolicy::Never;
-        let shared = Arc::new(Shared::open(folder.as_ref(), options, specs)?);
+        let shared = Arc::new(Shared::open(dir.as_ref(), options, specs)?);
         let mut log = Self { shared, threads: vec![] };
         let shared = Arc::clone(&log.shared);
         let flusher = log.spawn("log-flush", move || flush_when_changed(&shared, period, durable))?;
@@ -133,7 +136,7 @@ impl EmbeddedLog {
     /// If the topic does not exist.
     pub fn bytes(&self, topic: Topic) -> Result<u64, LogError> {
         self.shared.topic(topic)?;
-        let partitions = self.shared.partitions.iter().filter(|partition| partition.place.topic == topic);
+        let partitions = self.shared.partitions.iter().filter(|partition| partition.tp.topic == topic);
         Ok(partitions.map(|partition| partition.bytes()).sum())
     }
 
@@ -241,46 +244,46 @@ impl Log for EmbeddedLog {
         Ok(Box::new(EmbeddedConsumer::new(Arc::clone(&self.shared), group, topics)?))
     }
 
-    fn reader(&self, place: TopicPartition, from: Offset) -> BoxFuture<'_, Result<Box<dyn Reader>, LogError>> {
-        let reader = EmbeddedReader::new(Arc::clone(&self.shared), place, from);
+    fn reader(&self, tp: TopicPartition, from: Offset) -> BoxFuture<'_, Result<Box<dyn Reader>, LogError>> {
+        let reader = EmbeddedReader::new(Arc::clone(&self.shared), tp, from);
         ready(reader.map(|reader| Box::new(reader) as Box<dyn Reader>)).boxed()
     }
 
-    fn bounds(&self, place: TopicPartition) -> BoxFuture<'_, Result<Bounds, LogError>> {
-        let bounds = self.shared.partition(place).map(|partition| {
+    fn bounds(&self, tp: TopicPartition) -> BoxFuture<'_, Result<Bounds, LogError>> {
+        let bounds = self.shared.partition(tp).map(|partition| {
             let segments = partition.segments();
             Bounds { start: segments.start, end: segments.end }
         });
         ready(bounds).boxed()
     }
 
-    fn offset_at(&self, place: TopicPartition, timestamp_ms: Millis) -> BoxFuture<'_, Result<Offset, LogError>> {
+    fn offset_at(&self, tp: TopicPartition, timestamp_ms: Millis) -> BoxFuture<'_, Result<Offset, LogError>> {
         let shared = Arc::clone(&self.shared);
         // Scans a segment, which may be on disk.
-        let job = tokio::task::spawn_blocking(move || offset_at(&shared, place, timestamp_ms));
+        let job = tokio::task::spawn_blocking(move || offset_at(&shared, tp, timestamp_ms));
         job.map(|done| done.unwrap_or_else(|error| Err(reader::read_ended(&error)))).boxed()
     }
 
     fn committed<'a>(
         &'a self,
         group: &'a str,
-        places: &'a [TopicPartition],
+        tps: &'a [TopicPartition],
     ) -> BoxFuture<'a, Result<Vec<Option<Commit>>, LogError>> {
-        let committed = |place: &TopicPartition| {
-            self.shared.partition(*place)?;
-            Ok(self.shared.commits.committed(group, *place))
+        let committed = |tp: &TopicPartition| {
+            self.shared.partition(*tp)?;
+            Ok(self.shared.commits.committed(group, *tp))
         };
-        ready(places.iter().map(committed).collect()).boxed()
+        ready(tps.iter().map(committed).collect()).boxed()
     }
 
-    fn delete_below(&self, place: TopicPartition, before: Offset) -> BoxFuture<'_, Result<(), LogError>> {
-        ready(self.shared.delete_below(place, before)).boxed()
+    fn delete_below(&self, tp: TopicPartition, before: Offset) -> BoxFuture<'_, Result<(), LogError>> {
+        ready(self.shared.delete_below(tp, before)).boxed()
     }
 }
 
 /// Returns the first offset at or after `timestamp_ms`, found in the first segment whose latest timestamp reaches it.
-fn offset_at(shared: &Shared, place: TopicPartition, timestamp_ms: Millis) -> Result<Offset, LogError> {
-    let partition = shared.partition(place)?;
+fn offset_at(shared: &Shared, tp: TopicPartition, timestamp_ms: Millis) -> Result<Offset, LogError> {
+    let partition = shared.partition(tp)?;
     let mut from = partition.segments().start;
     loop {
         let (segment, file) = {
@@ -292,7 +295,7 @@ fn offset_at(shared: &Shared, place: TopicPartition, timestamp_ms: Millis) -> Re
         };
         let path = partition.path(segment.base);
         let mut chunk = Chunk::default();
-        let mut walk = Walk::new(&file, 0, segment.len, &mut chunk);
+        let mut walk = FrameReader::new(&file, 0, segment.len, &mut chunk);
         while let Some(frame) = walk.next().map_err(|trouble| trouble.of(&path))? {
             if frame.kind == Kind::Record && frame.offset >= from && frame.timestamp_ms >= timestamp_ms {
                 return Ok(frame.offset);

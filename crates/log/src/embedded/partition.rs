@@ -18,7 +18,7 @@ use orbweaver_messages::Millis;
 use super::{
     checkpoint::Entry,
     disk::Disk,
-    files::{FileKey, at, create, remove, sync_folder},
+    files::{FileKey, at, create, remove, sync_dir},
     frame::{Kind, put_record, put_seal},
     segment::{self, Segment, Segments},
 };
@@ -55,9 +55,9 @@ pub(super) struct Cut {
 pub(super) struct PartitionLog {
     /// Number among all partitions of the log.
     pub(super) number: usize,
-    pub(super) place: TopicPartition,
+    pub(super) tp: TopicPartition,
     pub(super) spec: TopicSpec,
-    pub(super) folder: PathBuf,
+    pub(super) dir: PathBuf,
     /// `segments.end`, readable without the lock.
     end: AtomicU64,
     /// Changed since the last cut.
@@ -73,15 +73,15 @@ pub(super) struct PartitionLog {
 impl PartitionLog {
     pub(super) fn new(
         number: usize,
-        (place, spec): (TopicPartition, TopicSpec),
-        folder: PathBuf,
+        (tp, spec): (TopicPartition, TopicSpec),
+        dir: PathBuf,
         (segments, writer): (Segments, Writer),
     ) -> Self {
         Self {
             number,
-            place,
+            tp,
             spec,
-            folder,
+            dir,
             end: AtomicU64::new(segments.end),
             dirty: AtomicBool::new(false),
             settled: AtomicU64::new(0),
@@ -104,7 +104,7 @@ impl PartitionLog {
     }
 
     pub(super) fn path(&self, base: Offset) -> PathBuf {
-        segment::path(&self.folder, base)
+        segment::path(&self.dir, base)
     }
 
     /// Returns the file of a segment. Readers call this while holding `segments`, so that it is the file of that
@@ -198,7 +198,7 @@ impl PartitionLog {
         let file = create(&self.path(base))?;
         disk.files.keep(FileKey { partition: self.number, base, generation: 0 }, file);
         if disk.syncs_each_append() {
-            disk.synced(sync_folder(&self.folder))?;
+            disk.synced(sync_dir(&self.dir))?;
         }
         *writer = Writer {
             next: base,
@@ -248,7 +248,7 @@ impl PartitionLog {
             let mut segments = self.segments();
             if before > segments.end {
                 let (start, end) = (segments.start, segments.end);
-                return Err(LogError::OutOfRange { place: self.place, offset: before, start, end });
+                return Err(LogError::OutOfRange { tp: self.tp, offset: before, start, end });
             }
             segments.start = segments.start.max(before);
             segments.start == segments.end && writer.open && writer.len >= WORTH_ROLLING_BYTES
@@ -267,8 +267,8 @@ impl PartitionLog {
         let segments = self.segments();
         let last = segments.list.back().copied().unwrap_or_else(|| Segment::empty(0));
         let entry = Entry {
-            topic: self.place.topic.0.to_owned(),
-            partition: self.place.partition,
+            topic: self.tp.topic.0.to_owned(),
+            partition: self.tp.partition,
             start: segments.start,
             base: last.base,
             len: last.len,
@@ -291,7 +291,7 @@ impl PartitionLog {
             let file = self.file(disk, *base, 0)?;
             disk.synced(file.sync_data().map_err(|error| at(&self.path(*base))(error)))?;
         }
-        if cut.new_files { disk.synced(sync_folder(&self.folder)) } else { Ok(()) }
+        if cut.new_files { disk.synced(sync_dir(&self.dir)) } else { Ok(()) }
     }
 
     /// Removes the segments below the start of a cut whose checkpoint is durable. Returns `false` if it could not,
@@ -321,7 +321,7 @@ impl PartitionLog {
         self.segments().list.iter().map(|segment| segment.len).sum()
     }
 
-    pub(super) fn folder(&self) -> &Path {
-        &self.folder
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
     }
 }

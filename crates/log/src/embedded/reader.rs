@@ -11,13 +11,13 @@ use tokio::{
 
 use super::{
     cursor::{Cursor, Room},
+    frame_reader::Chunk,
     state::Shared,
-    walk::Chunk,
 };
-use crate::{Delivered, LogError, Offset, Reader, TopicPartition};
+use crate::{ConsumerRecord, LogError, Offset, Reader, TopicPartition};
 
 /// A batch, and the cursor behind it.
-pub(super) type Read = (Cursor, Result<Vec<Delivered>, LogError>);
+pub(super) type Read = (Cursor, Result<Vec<ConsumerRecord>, LogError>);
 
 /// Reads a batch on the blocking pool: a sealed segment may be on disk.
 pub(super) fn read_aside(shared: &Arc<Shared>, mut cursor: Cursor) -> JoinHandle<Read> {
@@ -36,7 +36,7 @@ pub(super) fn read_ended(error: &tokio::task::JoinError) -> LogError {
 
 pub(super) struct EmbeddedReader {
     shared: Arc<Shared>,
-    place: TopicPartition,
+    tp: TopicPartition,
     cursor: Cursor,
     chunk: Chunk,
     /// A read in progress. It survives a dropped call, so that calls that are dropped early make progress too.
@@ -46,14 +46,14 @@ pub(super) struct EmbeddedReader {
 }
 
 impl EmbeddedReader {
-    pub(super) fn new(shared: Arc<Shared>, place: TopicPartition, from: Offset) -> Result<Self, LogError> {
-        let cursor = Cursor::new(Arc::clone(shared.partition(place)?), from)?;
+    pub(super) fn new(shared: Arc<Shared>, tp: TopicPartition, from: Offset) -> Result<Self, LogError> {
+        let cursor = Cursor::new(Arc::clone(shared.partition(tp)?), from)?;
         let wake = Arc::new(Notify::new());
-        let waiter = shared.topic(place.topic)?.waiters.join(Some(place.partition), &wake);
-        Ok(Self { shared, place, cursor, chunk: Chunk::default(), pending: None, wake, waiter })
+        let waiter = shared.topic(tp.topic)?.waiters.join(Some(tp.partition), &wake);
+        Ok(Self { shared, tp, cursor, chunk: Chunk::default(), pending: None, wake, waiter })
     }
 
-    fn read_warm(&mut self) -> Result<Vec<Delivered>, LogError> {
+    fn read_warm(&mut self) -> Result<Vec<ConsumerRecord>, LogError> {
         let mut batch = vec![];
         let mut room = Room::of_a_batch(&self.shared.disk);
         self.cursor.read(&self.shared.disk, &mut self.chunk, &mut room, &mut batch)?;
@@ -62,7 +62,7 @@ impl EmbeddedReader {
 }
 
 impl Reader for EmbeddedReader {
-    fn read(&mut self, max_wait: Duration) -> BoxFuture<'_, Result<Vec<Delivered>, LogError>> {
+    fn read(&mut self, max_wait: Duration) -> BoxFuture<'_, Result<Vec<ConsumerRecord>, LogError>> {
         async move {
             let deadline = Instant::now() + max_wait;
             loop {
@@ -94,7 +94,7 @@ impl Reader for EmbeddedReader {
 
 impl Drop for EmbeddedReader {
     fn drop(&mut self) {
-        if let Ok(topic) = self.shared.topic(self.place.topic) {
+        if let Ok(topic) = self.shared.topic(self.tp.topic) {
             topic.waiters.leave(self.waiter);
         }
     }

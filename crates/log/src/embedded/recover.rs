@@ -6,18 +6,18 @@
 //!   to the last checkpoint. Files reach the disk in any order, so an effect beyond it could be present without its
 //!   cause.
 //! - A sync failed (the log is marked): pages that are read need not be on disk, whether the system was restarted or
-//!   not. Under `Every` everything rolls back as after a restart; else what is beyond the checkpoint is written again.
+//!   not. Under `Every` everything rolls back as after a restart; else records beyond the checkpoint are written again.
 //! - Any other invalid data is damage and reported, never dropped.
 
 use std::{fs::File, os::unix::fs::FileExt, path::Path};
 
 use super::{
     checkpoint::{Checkpoint, Entry},
-    files::{at, corrupt, open, remove, rewrite, sync_folder},
+    files::{at, corrupt, open, remove, rewrite, sync_dir},
     frame::{Frame, Kind, Look, MIN_FRAME, look, offset_unchecked},
+    frame_reader::{Chunk, FrameError, FrameReader},
     partition::Writer,
     segment::{Segment, Segments, bases, path, sealed},
-    walk::{Chunk, Trouble, Walk},
 };
 use crate::{LogError, Offset, Partition, SyncPolicy};
 
@@ -88,7 +88,7 @@ impl Scan {
             return Err(corrupt(path, len, &format!("the file ends here, but {} bytes of it were durable", self.len)));
         }
         let mut chunk = Chunk::default();
-        let mut walk = Walk::new(file, self.len, len, &mut chunk);
+        let mut walk = FrameReader::new(file, self.len, len, &mut chunk);
         let (position, reason) = loop {
             match walk.next() {
                 Ok(None) => return Ok(self),
@@ -98,7 +98,7 @@ impl Scan {
                         break (position, reason);
                     }
                 }
-                Err(Trouble::Damaged(position, reason)) => break (position, reason),
+                Err(FrameError::Damaged(position, reason)) => break (position, reason),
                 Err(trouble) => return Err(trouble.of(path)),
             }
         };
@@ -146,28 +146,24 @@ fn followed(path: &Path, file: &File, (from, len): (u64, u64), end: Offset) -> R
     }))
 }
 
-/// Recovers the partition in `folder`. `entry` is its entry in the checkpoint.
-pub(super) fn recover(
-    folder: &Path,
-    entry: Option<&Entry>,
-    recovery: Recovery,
-) -> Result<(Segments, Writer), LogError> {
+/// Recovers the partition in `dir`. `entry` is its entry in the checkpoint.
+pub(super) fn recover(dir: &Path, entry: Option<&Entry>, recovery: Recovery) -> Result<(Segments, Writer), LogError> {
     let nothing = Entry::default();
     let entry = entry.unwrap_or(&nothing);
-    let mut bases = bases(folder)?;
+    let mut bases = bases(dir)?;
     if recovery.roll_back {
-        roll_back(folder, entry, &mut bases)?;
+        roll_back(dir, entry, &mut bases)?;
     }
     let mut segments = Segments::default();
     let mut open_last = false;
     let last = bases.last().copied();
     for base in bases {
-        let path = path(folder, base);
+        let path = path(dir, base);
         if let Some(before) = segments.list.back().map(|segment: &Segment| segment.end) {
             if base < before {
                 tracing::info!(path = %path.display(), "completing an interrupted compaction");
                 // The new name first, as in a compaction: its sync may have failed.
-                sync_folder(folder)?;
+                sync_dir(dir)?;
                 remove(&path)?;
                 continue;
             }
@@ -196,13 +192,13 @@ pub(super) fn recover(
             if !recovery.forgive {
                 return Err(corrupt(&path, scan.len, "the file does not end with the seal of a complete segment"));
             }
-            give_up_behind(folder, base)?;
+            give_up_behind(dir, base)?;
             break;
         }
     }
     if !recovery.forgive && segments.list.back().map_or(0, |last| last.end) < entry.end {
         let reason = format!("files are missing: the records before offset {} were durable", entry.end);
-        return Err(corrupt(folder, 0, &reason));
+        return Err(corrupt(dir, 0, &reason));
     }
     Ok(finish(segments, open_last, entry))
 }
@@ -218,14 +214,14 @@ fn finish(mut segments: Segments, open: bool, entry: &Entry) -> (Segments, Write
 }
 
 /// Rolls the files back to the checkpoint.
-fn roll_back(folder: &Path, entry: &Entry, bases: &mut Vec<Offset>) -> Result<(), LogError> {
+fn roll_back(dir: &Path, entry: &Entry, bases: &mut Vec<Offset>) -> Result<(), LogError> {
     while let Some(base) = bases.pop_if(|base| *base > entry.base) {
-        let path = path(folder, base);
+        let path = path(dir, base);
         tracing::warn!(path = %path.display(), "the file is beyond the last checkpoint; removed");
         remove(&path)?;
     }
     let Some(base) = bases.last().copied().filter(|base| *base == entry.base) else { return Ok(()) };
-    let path = path(folder, base);
+    let path = path(dir, base);
     let file = open(&path)?;
     let len = file.metadata().map_err(at(&path))?.len();
     if len > entry.len {
@@ -236,9 +232,9 @@ fn roll_back(folder: &Path, entry: &Entry, bases: &mut Vec<Offset>) -> Result<()
     Ok(())
 }
 
-fn give_up_behind(folder: &Path, base: Offset) -> Result<(), LogError> {
-    for later in bases(folder)?.into_iter().filter(|later| *later > base) {
-        let path = path(folder, later);
+fn give_up_behind(dir: &Path, base: Offset) -> Result<(), LogError> {
+    for later in bases(dir)?.into_iter().filter(|later| *later > base) {
+        let path = path(dir, later);
         tracing::warn!(path = %path.display(), "the file follows a damaged one; removed");
         remove(&path)?;
     }
@@ -246,6 +242,6 @@ fn give_up_behind(folder: &Path, base: Offset) -> Result<(), LogError> {
 }
 
 /// Returns the directory of a partition.
-pub(super) fn partition_folder(topic: &Path, partition: Partition) -> std::path::PathBuf {
+pub(super) fn partition_dir(topic: &Path, partition: Partition) -> std::path::PathBuf {
     topic.join(partition.to_string())
 }

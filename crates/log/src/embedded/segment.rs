@@ -57,25 +57,25 @@ impl Segments {
         self.list.binary_search_by_key(&base, |segment| segment.base).ok()
     }
 
-    pub(super) fn check(&self, place: TopicPartition, offset: Offset) -> Result<(), LogError> {
+    pub(super) fn check(&self, tp: TopicPartition, offset: Offset) -> Result<(), LogError> {
         if (self.start..=self.end).contains(&offset) {
             Ok(())
         } else {
-            Err(LogError::OutOfRange { place, offset, start: self.start, end: self.end })
+            Err(LogError::OutOfRange { tp, offset, start: self.start, end: self.end })
         }
     }
 }
 
 /// Returns the path of the segment that begins at `base`.
-pub(super) fn path(folder: &Path, base: Offset) -> PathBuf {
-    folder.join(format!("{base:020}.log"))
+pub(super) fn path(dir: &Path, base: Offset) -> PathBuf {
+    dir.join(format!("{base:020}.log"))
 }
 
 /// Returns the base offsets of the segments in a directory, sorted. Removes remains of an interrupted compaction.
-pub(super) fn bases(folder: &Path) -> Result<Vec<Offset>, LogError> {
+pub(super) fn bases(dir: &Path) -> Result<Vec<Offset>, LogError> {
     let mut bases = vec![];
-    for entry in std::fs::read_dir(folder).map_err(at(folder))? {
-        let path = entry.map_err(at(folder))?.path();
+    for entry in std::fs::read_dir(dir).map_err(at(dir))? {
+        let path = entry.map_err(at(dir))?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if name.ends_with(".tmp") {
             super::files::remove(&path)?;

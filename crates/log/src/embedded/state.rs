@@ -18,11 +18,11 @@ use super::{
     checkpoint::{Checkpoint, Entry},
     commits::{Commits, MAX_GROUP, MAX_METADATA},
     disk::Disk,
-    folder,
+    flush::FlushState,
     frame::{MAX_HEADER_NAME, MAX_HEADERS},
+    log_dir,
     partition::PartitionLog,
-    pass::Passes,
-    recover::{Recovery, partition_folder, recover},
+    recover::{Recovery, partition_dir, recover},
     waiters::Waiters,
 };
 use crate::{Commit, LogError, Offset, Partition, Record, Refusal, Refused, TopicPartition, TopicSpec};
@@ -45,7 +45,7 @@ pub(super) struct Shared {
     pub(super) cut: RwLock<()>,
     /// Partitions changed since the last cut.
     pub(super) dirty: Mutex<Vec<usize>>,
-    pub(super) passes: Mutex<Passes>,
+    pub(super) passes: Mutex<FlushState>,
     /// Syncs the external data that the records of a cut refer to.
     pub(super) vouched: OnceLock<super::Vouched>,
     /// Flush thread, woken by the first change.
@@ -59,7 +59,7 @@ impl Shared {
     pub(super) fn open(path: &Path, options: Options, specs: &[TopicSpec]) -> Result<Self, LogError> {
         options.check()?;
         TopicSpec::check(specs)?;
-        let lock = folder::take(path)?;
+        let lock = log_dir::take(path)?;
         let checkpoint = Checkpoint::load(path)?;
         let disk = Disk::new(path.to_owned(), options);
         let failed = disk.is_marked()?;
@@ -69,7 +69,7 @@ impl Shared {
             && !failed
             && checkpoint.as_ref().is_some_and(|last| last.synced(&sync) && !last.before_a_restart());
         if failed {
-            tracing::warn!(path = %path.display(), "an earlier sync failed; the log resumes with what is durable");
+            tracing::warn!(path = %path.display(), "an earlier sync failed; the log resumes with its durable records");
             // What it names is durable, but the failed sync may have been its own.
             checkpoint.as_ref().map_or(Ok(()), |last| last.store(&disk))?;
         } else if recovery.roll_back {
@@ -82,19 +82,19 @@ impl Shared {
             .collect();
         let (mut topics, mut partitions) = (HashMap::new(), vec![]);
         for spec in specs {
-            let topic = folder::topic(path, spec)?;
+            let topic = log_dir::topic(path, spec)?;
             topics.insert(spec.topic, TopicLog { spec: *spec, first: partitions.len(), waiters: Waiters::default() });
             for partition in 0..spec.partitions {
-                let folder = partition_folder(&topic, partition);
-                let found = recover(&folder, entries.get(&(spec.topic.0, partition)).copied(), recovery)?;
-                let place = TopicPartition::new(spec.topic, partition);
-                partitions.push(Arc::new(PartitionLog::new(partitions.len(), (place, *spec), folder, found)));
+                let dir = partition_dir(&topic, partition);
+                let found = recover(&dir, entries.get(&(spec.topic.0, partition)).copied(), recovery)?;
+                let tp = TopicPartition::new(spec.topic, partition);
+                partitions.push(Arc::new(PartitionLog::new(partitions.len(), (tp, *spec), dir, found)));
             }
         }
         let known = checkpoint.as_ref().map(|checkpoint| checkpoint.commits);
         let commits = Commits::open(path, known, recovery)?;
-        let places = partitions.iter().map(|partition| (partition.place.topic.0, partition.place.partition));
-        let passes = Passes::new(checkpoint, places);
+        let tps = partitions.iter().map(|partition| (partition.tp.topic.0, partition.tp.partition));
+        let passes = FlushState::new(checkpoint, tps);
         let shared = Self {
             disk,
             topics,
@@ -128,11 +128,11 @@ impl Shared {
         self.topics.get(&topic).ok_or(LogError::UnknownTopic(topic))
     }
 
-    pub(super) fn partition(&self, place: TopicPartition) -> Result<&Arc<PartitionLog>, LogError> {
-        let topic = self.topic(place.topic)?;
-        let known = place.partition < topic.spec.partitions;
-        let found = if known { self.partitions.get(topic.first + place.partition as usize) } else { None };
-        found.ok_or(LogError::UnknownPartition(place))
+    pub(super) fn partition(&self, tp: TopicPartition) -> Result<&Arc<PartitionLog>, LogError> {
+        let topic = self.topic(tp.topic)?;
+        let known = tp.partition < topic.spec.partitions;
+        let found = if known { self.partitions.get(topic.first + tp.partition as usize) } else { None };
+        found.ok_or(LogError::UnknownPartition(tp))
     }
 
     /// Validates all records, then appends those that are not refused, one write per partition; waiters are woken once
@@ -140,7 +140,7 @@ impl Shared {
     pub(super) fn append(&self, records: &[Record]) -> Result<Vec<Offset>, LogError> {
         let (mut order, mut refusals) = (Vec::with_capacity(records.len()), vec![]);
         for (index, record) in records.iter().enumerate() {
-            let number = self.partition(record.place)?.number;
+            let number = self.partition(record.tp)?.number;
             match check(record, self.disk.options.record_limit) {
                 Ok(()) => order.push((number, index)),
                 Err(refusal) => refusals.push((index, refusal)),
@@ -159,16 +159,16 @@ impl Shared {
                 self.changed(partition);
                 let first = partition.append(&self.disk, run.iter().filter_map(|(_, index)| records.get(*index)))?;
                 for ((_, index), offset) in run.iter().zip(first..) {
-                    if let Some(place) = offsets.get_mut(*index) {
-                        *place = offset;
+                    if let Some(tp) = offsets.get_mut(*index) {
+                        *tp = offset;
                     }
                 }
-                touched.push(partition.place);
+                touched.push(partition.tp);
             }
         }
         for run in touched.chunk_by(|a, b| a.topic == b.topic) {
-            let partitions: Vec<_> = run.iter().map(|place| place.partition).collect();
-            if let Some(topic) = run.first().and_then(|place| self.topics.get(&place.topic)) {
+            let partitions: Vec<_> = run.iter().map(|tp| tp.partition).collect();
+            if let Some(topic) = run.first().and_then(|tp| self.topics.get(&tp.topic)) {
                 topic.waiters.wake(&partitions);
             }
         }
@@ -194,10 +194,10 @@ impl Shared {
     }
 
     pub(super) fn commit(&self, group: &str, commits: Vec<(TopicPartition, Commit)>) -> Result<(), LogError> {
-        for (place, commit) in &commits {
+        for (tp, commit) in &commits {
             let bytes = commit.metadata.len();
             if bytes > MAX_METADATA {
-                return Err(LogError::MetadataTooLarge { place: *place, bytes, max: MAX_METADATA });
+                return Err(LogError::MetadataTooLarge { tp: *tp, bytes, max: MAX_METADATA });
             }
         }
         let _change = self.cut.read().unwrap_or_else(PoisonError::into_inner);
@@ -209,8 +209,8 @@ impl Shared {
         Ok(())
     }
 
-    pub(super) fn delete_below(&self, place: TopicPartition, before: Offset) -> Result<(), LogError> {
-        let partition = self.partition(place)?;
+    pub(super) fn delete_below(&self, tp: TopicPartition, before: Offset) -> Result<(), LogError> {
+        let partition = self.partition(tp)?;
         let _change = self.cut.read().unwrap_or_else(PoisonError::into_inner);
         self.changed(partition);
         partition.delete_below(&self.disk, before)
@@ -243,7 +243,7 @@ fn check(record: &Record, limit: usize) -> Result<(), Refusal> {
              {MAX_HEADER_NAME} bytes",
             record.headers.len()
         );
-        return Err(Refusal::Invalid { place: record.place, reason });
+        return Err(Refusal::Invalid { tp: record.tp, reason });
     }
     Ok(())
 }

@@ -24,8 +24,8 @@ struct Last {
 
 impl Acknowledged {
     /// Returns the offset of the next acknowledged record of a partition; `None` if the reported number is none.
-    pub(super) fn offset(&mut self, place: TopicPartition, reported: i64) -> Option<Offset> {
-        let last = self.0.entry(place).or_default();
+    pub(super) fn offset(&mut self, tp: TopicPartition, reported: i64) -> Option<Offset> {
+        let last = self.0.entry(tp).or_default();
         if reported < 0 || last.unknown == Some(reported) {
             last.unknown = Some(reported.saturating_add(1));
             return None;

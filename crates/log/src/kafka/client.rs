@@ -92,7 +92,7 @@ pub(super) fn properties(config: &KafkaConfig) -> ClientConfig {
     client
 }
 
-/// Returns the properties of every consuming client. A member's additional ones are set in `asked::membership`.
+/// Returns the properties of every consuming client. A member's additional ones are set in `blocking_ops::membership`.
 pub(super) fn reading(config: &KafkaConfig) -> ClientConfig {
     let mut client = properties(config);
     // librdkafka compares it with the session timeout, which only members set.
@@ -119,18 +119,18 @@ pub(super) fn reading(config: &KafkaConfig) -> ClientConfig {
 /// Client context that logs errors, since the failing call reports those that matter, and keeps a rejected login, which
 /// no call reports.
 #[derive(Debug, Default)]
-pub(super) struct Quiet {
+pub(super) struct LoggingContext {
     rejection: Mutex<Option<String>>,
 }
 
-impl Quiet {
+impl LoggingContext {
     /// Returns the text of the last rejected login.
     pub(super) fn rejection(&self) -> Option<String> {
         self.rejection.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-impl ClientContext for Quiet {
+impl ClientContext for LoggingContext {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
         log_line(level, facility, message);
     }
@@ -143,7 +143,7 @@ impl ClientContext for Quiet {
     }
 }
 
-impl ConsumerContext for Quiet {}
+impl ConsumerContext for LoggingContext {}
 
 /// Writes a librdkafka log line.
 pub(super) fn log_line(level: RDKafkaLogLevel, facility: &str, message: &str) {
@@ -165,13 +165,15 @@ pub(super) fn log_error(error: &KafkaError, reason: &str) {
     match error.rdkafka_error_code() {
         // Once per partition whenever a reader reaches the end.
         Some(Code::PartitionEOF) => {}
-        Some(code) if is_passing(code) => tracing::debug!(%code, reason, "the Kafka client reported a transient error"),
+        Some(code) if is_transient(code) => {
+            tracing::debug!(%code, reason, "the Kafka client reported a transient error");
+        }
         _ => tracing::warn!(%error, reason, "the Kafka client reported an error"),
     }
 }
 
 /// Returns whether an error is transient: a broker is unavailable or busy, or leadership moves.
-pub(super) fn is_passing(code: Code) -> bool {
+pub(super) fn is_transient(code: Code) -> bool {
     matches!(
         code,
         Code::BrokerTransportFailure
@@ -217,9 +219,9 @@ fn code_of(error: &KafkaError) -> Option<Code> {
 
 /// Converts the error of a call; `what` describes the operation. Calls that wait for a connection fail with its login,
 /// also if the broker stopped during the handshake.
-pub(super) fn failed(what: impl std::fmt::Display, error: &KafkaError) -> LogError {
+pub(super) fn to_log_error(what: impl std::fmt::Display, error: &KafkaError) -> LogError {
     match code_of(error) {
-        Some(code) if is_passing(code) || is_login(code) => LogError::Unavailable(format!("{what}: {code}")),
+        Some(code) if is_transient(code) || is_login(code) => LogError::Unavailable(format!("{what}: {code}")),
         _ => LogError::Fatal(format!("{what}: {error}")),
     }
 }
@@ -235,12 +237,12 @@ pub(super) fn invalid(what: impl std::fmt::Display, error: &KafkaError) -> LogEr
 
 /// Converts the error of one partition. All partitions existed at connect time: a broker that does not know one has
 /// just started, and its metadata is incomplete.
-pub(super) fn failed_at(what: &str, place: TopicPartition, error: &KafkaError) -> LogError {
+pub(super) fn to_log_error_at(what: &str, tp: TopicPartition, error: &KafkaError) -> LogError {
     match code_of(error) {
         Some(code @ (Code::UnknownTopicOrPartition | Code::UnknownPartition)) => {
-            LogError::Unavailable(format!("{what} of {place}: {code}"))
+            LogError::Unavailable(format!("{what} of {tp}: {code}"))
         }
-        _ => failed(format_args!("{what} of {place}"), error),
+        _ => to_log_error(format_args!("{what} of {tp}"), error),
     }
 }
 
@@ -252,10 +254,10 @@ mod tests {
 
     use super::*;
     use crate::kafka::{
-        asked::{member, membership},
-        inquiry::Inquiry,
-        pool::Pool,
-        producer::Appender,
+        blocking_ops::{member, membership},
+        broker_queries::BrokerQueries,
+        pool::ReaderPool,
+        producer::BatchProducer,
     };
 
     #[test]
@@ -276,13 +278,13 @@ mod tests {
             let bytes: usize = reading.get("fetch.max.bytes").unwrap().parse().unwrap();
             assert!(bytes * 255 <= fetch_bytes, "{bytes} bytes of a response, {fetch_bytes} of records");
             assert_eq!(reading.get("message.max.bytes"), reading.get("fetch.max.bytes"));
-            Inquiry::new(&config).unwrap();
+            BrokerQueries::new(&config).unwrap();
         }
     }
 
     #[test]
     fn a_rejected_login_is_kept_and_one_that_was_cut_off_is_none() {
-        let context = Quiet::default();
+        let context = LoggingContext::default();
         let failed = |reason| context.error(KafkaError::Global(Code::Authentication), reason);
         failed("kafka:9092: SASL PLAIN mechanism handshake failed: Local: Broker transport failure: (n/a)");
         assert_eq!(context.rejection(), None);
@@ -293,11 +295,12 @@ mod tests {
     #[test]
     fn an_administrative_operation_that_timed_out_is_repeated_like_any_other_query() {
         let timed_out = KafkaError::AdminOp(Code::OperationTimedOut);
-        let place = TopicPartition::new(topic::PAGES, 0);
-        for error in [failed("reading settings", &timed_out), failed_at("deleting records", place, &timed_out)] {
+        let tp = TopicPartition::new(topic::PAGES, 0);
+        for error in [to_log_error("reading settings", &timed_out), to_log_error_at("deleting records", tp, &timed_out)]
+        {
             assert!(matches!(error, LogError::Unavailable(_)), "{error}");
         }
-        let refused = failed("creating topics", &KafkaError::AdminOp(Code::PolicyViolation));
+        let refused = to_log_error("creating topics", &KafkaError::AdminOp(Code::PolicyViolation));
         assert!(matches!(refused, LogError::Fatal(_)), "{refused}");
     }
 
@@ -306,9 +309,9 @@ mod tests {
         let properties = BTreeMap::from([("sasl_password".to_owned(), "hunter2".to_owned())]);
         let config = KafkaConfig { properties, ..KafkaConfig::default() };
         let errors = [
-            Appender::new(&config).err(),
-            Inquiry::new(&config).err(),
-            Pool::new(&config).seat(0).err(),
+            BatchProducer::new(&config).err(),
+            BrokerQueries::new(&config).err(),
+            ReaderPool::new(&config).seat(0).err(),
             member(&membership(&config, "group"), "group", &[], &Arc::default()).err(),
         ];
         for error in errors {

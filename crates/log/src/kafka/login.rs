@@ -32,7 +32,7 @@ pub(super) struct FailedLogins {
 
 impl FailedLogins {
     /// Records a failure. Returns whether it is transient: the series has not lasted for `patience` yet.
-    pub(super) fn is_passing(&mut self, now: Instant, patience: Duration) -> bool {
+    pub(super) fn is_transient(&mut self, now: Instant, patience: Duration) -> bool {
         let related = |(_, last): &(Instant, Instant)| now.saturating_duration_since(*last) < UNRELATED_AFTER;
         let (first, _) = self.series.filter(related).unwrap_or((now, now));
         self.series = Some((first, now));
@@ -69,11 +69,11 @@ mod tests {
     fn failed_logins_are_transient_until_they_have_lasted_for_the_patience() {
         let (patience, begun) = (Duration::from_secs(300), Instant::now());
         let mut logins = FailedLogins::default();
-        let mut at = |seconds| logins.is_passing(begun + Duration::from_secs(seconds), patience);
+        let mut at = |seconds| logins.is_transient(begun + Duration::from_secs(seconds), patience);
         assert!((0..300).step_by(30).all(&mut at), "within the patience");
         assert!(!at(300));
         assert!(at(420), "the logins in between succeeded: the brokers are restarted again");
         assert!(at(500) && at(600) && at(700) && !at(720));
-        assert!(!FailedLogins::default().is_passing(begun, Duration::ZERO), "without patience");
+        assert!(!FailedLogins::default().is_transient(begun, Duration::ZERO), "without patience");
     }
 }

@@ -6,18 +6,18 @@ use rdkafka::{
     message::{BorrowedMessage, Headers},
 };
 
-use crate::{Delivered, Offset, TopicPartition};
+use crate::{ConsumerRecord, Offset, TopicPartition};
 
 /// Copies a message out of librdkafka's memory, where it would retain the entire fetch response.
-pub(super) fn delivered(place: TopicPartition, message: &BorrowedMessage<'_>) -> Delivered {
+pub(super) fn delivered(tp: TopicPartition, message: &BorrowedMessage<'_>) -> ConsumerRecord {
     let headers = message.headers().map_or_else(Vec::new, |headers| {
         let copied = |header: rdkafka::message::Header<'_, &[u8]>| {
             (header.key.to_owned(), header.value.map_or_else(Bytes::new, Bytes::copy_from_slice))
         };
         headers.iter().map(copied).collect()
     });
-    Delivered {
-        place,
+    ConsumerRecord {
+        tp,
         offset: Offset::try_from(message.offset()).unwrap_or(0),
         timestamp_ms: message.timestamp().to_millis().unwrap_or(0),
         key: message.key().map(Bytes::copy_from_slice),

@@ -18,27 +18,27 @@
 //! | [`topics`] | creating, checking and listing the topics |
 //! | `client` | names, properties, log lines, error classification |
 //! | `producer`, `acknowledged` | appends; their offsets (pure) |
-//! | `consumer`, `asked` | a member; its blocking operations |
-//! | `group`, `held`, `subscription` | rebalance events of a member; its partitions; its topics (pure) |
+//! | `consumer`, `blocking_ops` | a member; its blocking operations |
+//! | `rebalance`, `member_partitions`, `subscription` | rebalance events of a member; its partitions; its topics (pure) |
 //! | `pool`, `reader`, `eof` | shared consumers, readers, the end of a partition |
-//! | `inquiry`, `session` | bounds, timestamps, commits, deletion; session timeouts |
+//! | `broker_queries`, `session` | bounds, timestamps, commits, deletion; session timeouts |
 //! | `message` | conversion of records |
 //! | `login` | failed logins (pure) |
 
 mod acknowledged;
-mod asked;
+mod blocking_ops;
+mod broker_queries;
 mod client;
 mod config;
 mod consumer;
 mod eof;
-mod group;
-mod held;
-mod inquiry;
 mod login;
+mod member_partitions;
 mod message;
 mod pool;
 mod producer;
 mod reader;
+mod rebalance;
 mod session;
 mod subscription;
 pub mod topics;
@@ -56,11 +56,11 @@ pub use config::{GroupProtocol, KafkaConfig};
 pub use session::{SESSION_TIMEOUT, Session};
 
 use crate::{Bounds, Commit, Consumer, Log, LogError, Offset, Partition, Reader, Record, TopicPartition};
+use broker_queries::{BrokerQueries, Named};
 use client::Names;
 use consumer::KafkaConsumer;
-use inquiry::{Inquiry, Named};
-use pool::Pool;
-use producer::Appender;
+use pool::ReaderPool;
+use producer::BatchProducer;
 use reader::KafkaReader;
 
 /// A topic on the brokers.
@@ -76,9 +76,9 @@ pub struct KafkaLog {
     names: Names,
     /// By topic name on the brokers.
     known: RwLock<HashMap<String, Known>>,
-    appender: Appender,
-    inquiry: Inquiry,
-    pool: Pool,
+    appender: BatchProducer,
+    inquiry: BrokerQueries,
+    pool: ReaderPool,
 }
 
 impl KafkaLog {
@@ -93,9 +93,9 @@ impl KafkaLog {
         let log = Self {
             names: Names::new(&config.prefix),
             known: RwLock::default(),
-            appender: Appender::new(&config)?,
-            inquiry: Inquiry::new(&config)?,
-            pool: Pool::new(&config),
+            appender: BatchProducer::new(&config)?,
+            inquiry: BrokerQueries::new(&config)?,
+            pool: ReaderPool::new(&config),
             config,
         };
         log.refresh(log.config.connect_patience).await.map_err(|error| match error {
@@ -147,7 +147,7 @@ impl KafkaLog {
     /// # Errors
     /// If a topic-partition is unknown, or the brokers refuse, as they do while the group has members.
     pub async fn begin_group(&self, group: &str, begin: Vec<(TopicPartition, Offset)>) -> Result<(), LogError> {
-        let named = |(place, offset): (TopicPartition, Offset)| Ok((self.place(place)?.name, place.partition, offset));
+        let named = |(tp, offset): (TopicPartition, Offset)| Ok((self.tp(tp)?.name, tp.partition, offset));
         let commits = begin.into_iter().map(named).collect::<Result<_, LogError>>()?;
         self.inquiry.commit(group, commits).await
     }
@@ -169,26 +169,24 @@ impl KafkaLog {
     }
 
     /// Returns the topic of an existing topic-partition.
-    fn place(&self, place: TopicPartition) -> Result<Known, LogError> {
-        let known = self.topic(place.topic)?;
-        if place.partition < known.partitions { Ok(known) } else { Err(LogError::UnknownPartition(place)) }
+    fn tp(&self, tp: TopicPartition) -> Result<Known, LogError> {
+        let known = self.topic(tp.topic)?;
+        if tp.partition < known.partitions { Ok(known) } else { Err(LogError::UnknownPartition(tp)) }
     }
 
-    fn named(&self, places: &[TopicPartition]) -> Result<Named, LogError> {
-        places.iter().map(|place| Ok((*place, self.place(*place)?.name))).collect()
+    fn named(&self, tps: &[TopicPartition]) -> Result<Named, LogError> {
+        tps.iter().map(|tp| Ok((*tp, self.tp(*tp)?.name))).collect()
     }
 
-    async fn bounds_of(&self, place: TopicPartition) -> Result<Bounds, LogError> {
-        let bounds = self.inquiry.bounds(self.named(&[place])?).await?;
-        bounds.into_iter().next().ok_or(LogError::UnknownPartition(place))
+    async fn bounds_of(&self, tp: TopicPartition) -> Result<Bounds, LogError> {
+        let bounds = self.inquiry.bounds(self.named(&[tp])?).await?;
+        bounds.into_iter().next().ok_or(LogError::UnknownPartition(tp))
     }
 }
 
-/// # Errors
-/// If `offset` is not within `bounds`.
-fn check_range(place: TopicPartition, offset: Offset, bounds: Bounds) -> Result<(), LogError> {
+fn check_range(tp: TopicPartition, offset: Offset, bounds: Bounds) -> Result<(), LogError> {
     let Bounds { start, end } = bounds;
-    if (start..=end).contains(&offset) { Ok(()) } else { Err(LogError::OutOfRange { place, offset, start, end }) }
+    if (start..=end).contains(&offset) { Ok(()) } else { Err(LogError::OutOfRange { tp, offset, start, end }) }
 }
 
 impl Log for KafkaLog {
@@ -204,7 +202,7 @@ impl Log for KafkaLog {
         async move {
             let mut known: Vec<(Topic, Known)> = vec![];
             for record in &records {
-                let topic = record.place.topic;
+                let topic = record.tp.topic;
                 let found = match known.iter().find(|(other, _)| *other == topic) {
                     Some((_, found)) => found.partitions,
                     None => {
@@ -214,8 +212,8 @@ impl Log for KafkaLog {
                         partitions
                     }
                 };
-                if record.place.partition >= found {
-                    return Err(LogError::UnknownPartition(record.place));
+                if record.tp.partition >= found {
+                    return Err(LogError::UnknownPartition(record.tp));
                 }
             }
             let names: Vec<_> = known.into_iter().map(|(topic, known)| (topic, known.name)).collect();
@@ -229,30 +227,30 @@ impl Log for KafkaLog {
         Ok(Box::new(KafkaConsumer::join(&self.config, group, named?)?))
     }
 
-    fn reader(&self, place: TopicPartition, from: Offset) -> BoxFuture<'_, Result<Box<dyn Reader>, LogError>> {
+    fn reader(&self, tp: TopicPartition, from: Offset) -> BoxFuture<'_, Result<Box<dyn Reader>, LogError>> {
         async move {
-            let known = self.place(place)?;
-            let bounds = self.bounds_of(place).await?;
-            check_range(place, from, bounds)?;
-            let seat = self.pool.seat(place.partition)?;
-            Ok(Box::new(KafkaReader::new(place, known.name, from, seat)) as Box<dyn Reader>)
+            let known = self.tp(tp)?;
+            let bounds = self.bounds_of(tp).await?;
+            check_range(tp, from, bounds)?;
+            let seat = self.pool.seat(tp.partition)?;
+            Ok(Box::new(KafkaReader::new(tp, known.name, from, seat)) as Box<dyn Reader>)
         }
         .boxed()
     }
 
-    fn bounds(&self, place: TopicPartition) -> BoxFuture<'_, Result<Bounds, LogError>> {
-        self.bounds_of(place).boxed()
+    fn bounds(&self, tp: TopicPartition) -> BoxFuture<'_, Result<Bounds, LogError>> {
+        self.bounds_of(tp).boxed()
     }
 
-    fn all_bounds<'a>(&'a self, places: &'a [TopicPartition]) -> BoxFuture<'a, Result<Vec<Bounds>, LogError>> {
-        async move { self.inquiry.bounds(self.named(places)?).await }.boxed()
+    fn all_bounds<'a>(&'a self, tps: &'a [TopicPartition]) -> BoxFuture<'a, Result<Vec<Bounds>, LogError>> {
+        async move { self.inquiry.bounds(self.named(tps)?).await }.boxed()
     }
 
-    fn offset_at(&self, place: TopicPartition, timestamp_ms: Millis) -> BoxFuture<'_, Result<Offset, LogError>> {
+    fn offset_at(&self, tp: TopicPartition, timestamp_ms: Millis) -> BoxFuture<'_, Result<Offset, LogError>> {
         async move {
             // The end first: a record appended in between is found by its timestamp, or not needed.
-            let end = self.bounds_of(place).await?.end;
-            let found = self.inquiry.offset_at(place, self.place(place)?.name, timestamp_ms).await?;
+            let end = self.bounds_of(tp).await?.end;
+            let found = self.inquiry.offset_at(tp, self.tp(tp)?.name, timestamp_ms).await?;
             Ok(found.unwrap_or(end))
         }
         .boxed()
@@ -261,21 +259,21 @@ impl Log for KafkaLog {
     fn committed<'a>(
         &'a self,
         group: &'a str,
-        places: &'a [TopicPartition],
+        tps: &'a [TopicPartition],
     ) -> BoxFuture<'a, Result<Vec<Option<Commit>>, LogError>> {
-        async move { self.inquiry.committed(group, self.named(places)?).await }.boxed()
+        async move { self.inquiry.committed(group, self.named(tps)?).await }.boxed()
     }
 
-    fn delete_below(&self, place: TopicPartition, before: Offset) -> BoxFuture<'_, Result<(), LogError>> {
+    fn delete_below(&self, tp: TopicPartition, before: Offset) -> BoxFuture<'_, Result<(), LogError>> {
         async move {
-            let bounds = self.bounds_of(place).await?;
+            let bounds = self.bounds_of(tp).await?;
             if before > bounds.end {
-                return check_range(place, before, bounds);
+                return check_range(tp, before, bounds);
             }
             if before <= bounds.start {
                 return Ok(());
             }
-            self.inquiry.delete_below(place, &self.place(place)?.name, before).await
+            self.inquiry.delete_below(tp, &self.tp(tp)?.name, before).await
         }
         .boxed()
     }

@@ -24,12 +24,12 @@ use rdkafka::{
 
 use super::{
     KafkaConfig,
-    client::{Names, failed, invalid, reading},
+    broker_queries::{bounds, position, raw_partition},
+    client::{Names, invalid, reading, to_log_error},
     eof::Ends,
-    inquiry::{bounds, position, raw_partition},
     login::{FailedLogins, is_login},
     message::delivered,
-    reader::Feed,
+    reader::RecordQueue,
 };
 use crate::{LogError, Offset, TopicPartition};
 
@@ -50,56 +50,56 @@ const EMPTY_POLLS: usize = 3;
 pub(super) enum Command {
     /// Check the queue: records may have arrived, or a reader has room again.
     Look,
-    /// Read `place`, starting at `from`.
-    Open { place: TopicPartition, name: Arc<str>, from: Offset, feed: Arc<Feed> },
+    /// Read `tp`, starting at `from`.
+    Open { tp: TopicPartition, name: Arc<str>, from: Offset, feed: Arc<RecordQueue> },
     /// The reader of this partition was dropped.
     Close { partition: i32 },
 }
 
 /// A reader's slot in a consumer; dropping it releases the slot.
-pub(super) struct Seat {
-    member: Arc<Member>,
+pub(super) struct ReaderSlot {
+    member: Arc<SharedConsumer>,
     partition: i32,
 }
 
-impl Seat {
-    pub(super) fn tell(&self, command: Command) {
+impl ReaderSlot {
+    pub(super) fn send(&self, command: Command) {
         // A thread ends only after its member left the pool without taken slots.
         let _ = self.member.commands.send(command);
     }
 }
 
-impl Drop for Seat {
+impl Drop for ReaderSlot {
     fn drop(&mut self) {
-        self.tell(Command::Close { partition: self.partition });
+        self.send(Command::Close { partition: self.partition });
     }
 }
 
 /// A shared consumer.
-struct Member {
+struct SharedConsumer {
     commands: Sender<Command>,
     /// Partition numbers that are read or about to be. One reader per number, whatever its topic: the end-of-partition
     /// event has only the number.
     taken: Mutex<HashSet<i32>>,
 }
 
-impl Member {
+impl SharedConsumer {
     fn taken(&self) -> std::sync::MutexGuard<'_, HashSet<i32>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The consumers of a log's readers.
-pub(super) struct Pool {
+pub(super) struct ReaderPool {
     config: ClientConfig,
     /// Approximate limit of the bytes buffered per reader.
     feed_bytes: usize,
     timeout: Duration,
     patience: Duration,
-    members: Arc<Mutex<Vec<Arc<Member>>>>,
+    members: Arc<Mutex<Vec<Arc<SharedConsumer>>>>,
 }
 
-impl Pool {
+impl ReaderPool {
     pub(super) fn new(config: &KafkaConfig) -> Self {
         let mut client = reading(config);
         // librdkafka requires a group for any assignment. This group is never joined and has no commits.
@@ -113,21 +113,21 @@ impl Pool {
     }
 
     /// Returns a slot in the first consumer that reads no partition with this number.
-    pub(super) fn seat(&self, partition: u32) -> Result<Seat, LogError> {
+    pub(super) fn seat(&self, partition: u32) -> Result<ReaderSlot, LogError> {
         let partition = raw_partition(partition);
         let mut members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
         for member in &*members {
             if member.taken().insert(partition) {
-                return Ok(Seat { member: member.clone(), partition });
+                return Ok(ReaderSlot { member: member.clone(), partition });
             }
         }
         let member = self.begin(Arc::downgrade(&self.members))?;
         member.taken().insert(partition);
         members.push(member.clone());
-        Ok(Seat { member, partition })
+        Ok(ReaderSlot { member, partition })
     }
 
-    fn begin(&self, members: Weak<Mutex<Vec<Arc<Member>>>>) -> Result<Arc<Member>, LogError> {
+    fn begin(&self, members: Weak<Mutex<Vec<Arc<SharedConsumer>>>>) -> Result<Arc<SharedConsumer>, LogError> {
         let (thread, member) = self.thread(members)?;
         std::thread::Builder::new()
             .name("kafka-readers".to_owned())
@@ -136,19 +136,22 @@ impl Pool {
         Ok(member)
     }
 
-    fn thread(&self, members: Weak<Mutex<Vec<Arc<Member>>>>) -> Result<(Thread, Arc<Member>), LogError> {
+    fn thread(
+        &self,
+        members: Weak<Mutex<Vec<Arc<SharedConsumer>>>>,
+    ) -> Result<(Thread, Arc<SharedConsumer>), LogError> {
         let mut client = BaseConsumer::from_config_and_context(&self.config, Ends::default())
             .map_err(|error| invalid("a Kafka client of readers", &error))?;
         let (commands, received) = channel();
         // One wake-up suffices until the thread has polled.
         let woken = Arc::new(AtomicBool::new(false));
-        let (wake, told) = (commands.clone(), woken.clone());
+        let (wake, is_woken) = (commands.clone(), woken.clone());
         client.set_nonempty_callback(move || {
-            if !told.swap(true, Ordering::AcqRel) {
+            if !is_woken.swap(true, Ordering::AcqRel) {
                 let _ = wake.send(Command::Look);
             }
         });
-        let member = Arc::new(Member { commands, taken: Mutex::default() });
+        let member = Arc::new(SharedConsumer { commands, taken: Mutex::default() });
         let thread = Thread {
             client,
             commands: received,
@@ -170,11 +173,11 @@ impl Pool {
 
 /// A partition being read.
 struct Open {
-    place: TopicPartition,
+    tp: TopicPartition,
     name: Arc<str>,
     /// Lowest offset to pass on.
     next: Offset,
-    feed: Arc<Feed>,
+    feed: Arc<RecordQueue>,
     paused: bool,
     /// Since when `next` has been beyond the end that the leader reports.
     beyond_since: Option<Instant>,
@@ -184,8 +187,8 @@ struct Thread {
     client: BaseConsumer<Ends>,
     commands: Receiver<Command>,
     woken: Arc<AtomicBool>,
-    member: Weak<Member>,
-    members: Weak<Mutex<Vec<Arc<Member>>>>,
+    member: Weak<SharedConsumer>,
+    members: Weak<Mutex<Vec<Arc<SharedConsumer>>>>,
     open: HashMap<i32, Open>,
     feed_bytes: usize,
     timeout: Duration,
@@ -214,11 +217,11 @@ impl Thread {
     /// Waits for a command or for records, and handles them. Returns `false` if there are no more commands.
     fn step(&mut self) -> bool {
         match self.commands.recv_timeout(LOOK_EVERY) {
-            Ok(command) => self.told(command),
+            Ok(command) => self.handle(command),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return false,
         }
-        self.hear();
+        self.receive_commands();
         self.resume();
         self.hand_out(true);
         self.find_out_of_range();
@@ -240,19 +243,19 @@ impl Thread {
     }
 
     /// Executes all pending commands.
-    fn hear(&mut self) {
+    fn receive_commands(&mut self) {
         while let Some(command) = self.deferred.pop_front().or_else(|| self.commands.try_recv().ok()) {
-            self.told(command);
+            self.handle(command);
         }
     }
 
-    fn told(&mut self, command: Command) {
+    fn handle(&mut self, command: Command) {
         match command {
             Command::Look => {}
-            Command::Open { place, name, from, feed } => {
-                let partition = raw_partition(place.partition);
+            Command::Open { tp, name, from, feed } => {
+                let partition = raw_partition(tp.partition);
                 self.unassign(partition);
-                let open = Open { place, name, next: from, feed, paused: false, beyond_since: None };
+                let open = Open { tp, name, next: from, feed, paused: false, beyond_since: None };
                 self.assign(partition, &open);
                 self.open.insert(partition, open);
             }
@@ -269,14 +272,14 @@ impl Thread {
         let mut list = TopicPartitionList::with_capacity(1);
         let listed = list.add_partition_offset(&open.name, partition, position(open.next));
         if let Err(error) = listed.and_then(|()| self.client.incremental_assign(&list)) {
-            open.feed.fail(failed(format_args!("reading {}", open.place), &error));
+            open.feed.fail(to_log_error(format_args!("reading {}", open.tp), &error));
         }
     }
 
     fn unassign(&mut self, partition: i32) {
         let Some(open) = self.open.remove(&partition) else { return };
         if let Err(error) = self.end(&open) {
-            tracing::warn!(place = %open.place, %error, "a reader could not be closed");
+            tracing::warn!(topic_partition = %open.tp, %error, "a reader could not be closed");
         }
         // From here on librdkafka drops records of this partition in flight, but those already in the queue must be
         // removed before another partition with this number is assigned.
@@ -309,7 +312,7 @@ impl Thread {
                         continue;
                     }
                     open.next = offset + 1;
-                    open.feed.push(delivered(open.place, &message)) > self.feed_bytes
+                    open.feed.push(delivered(open.tp, &message)) > self.feed_bytes
                 }
                 Some(Err(error)) => {
                     self.erred(&error);
@@ -366,17 +369,17 @@ impl Thread {
                 // Only gaps are between the last record and this end. It may differ from the end that another leader
                 // reported; the reader waits until that one is reached.
                 open.next = open.next.max(end);
-                open.feed.prove(end);
+                open.feed.advance_to(end);
             }
             return;
         }
         match error.rdkafka_error_code() {
             Some(Code::AutoOffsetReset | Code::OffsetOutOfRange) => self.out_of_range = true,
-            Some(code) if super::client::is_passing(code) => {}
-            Some(code) if is_login(code) && self.failed_logins.is_passing(Instant::now(), self.patience) => {}
+            Some(code) if super::client::is_transient(code) => {}
+            Some(code) if is_login(code) && self.failed_logins.is_transient(Instant::now(), self.patience) => {}
             _ => {
                 for open in self.open.values() {
-                    open.feed.fail(LogError::Fatal(format!("reading {}: {error}", open.place)));
+                    open.feed.fail(LogError::Fatal(format!("reading {}: {error}", open.tp)));
                 }
             }
         }
@@ -390,12 +393,12 @@ impl Thread {
         }
         self.look_again_at = now + LOOK_AGAIN_EVERY;
         let meant = self.open.values().filter(|open| all || open.beyond_since.is_some());
-        let places: Vec<_> = meant.map(|open| (open.place, open.name.clone())).collect();
-        if places.is_empty() {
+        let tps: Vec<_> = meant.map(|open| (open.tp, open.name.clone())).collect();
+        if tps.is_empty() {
             self.out_of_range = false;
             return;
         }
-        let found = match bounds(&self.client, &places, self.timeout) {
+        let found = match bounds(&self.client, &tps, self.timeout) {
             Ok(found) => found,
             Err(error) => {
                 tracing::warn!(%error, "a position is not in the log; log bounds unavailable, retrying");
@@ -403,8 +406,8 @@ impl Thread {
             }
         };
         self.out_of_range = false;
-        for ((place, _), bounds) in places.into_iter().zip(found) {
-            let partition = raw_partition(place.partition);
+        for ((tp, _), bounds) in tps.into_iter().zip(found) {
+            let partition = raw_partition(tp.partition);
             let Some(mut open) = self.open.remove(&partition) else { continue };
             // Fetching has stopped for the affected one; which one is unknown, so all are restarted.
             let _ = self.end(&open);
@@ -417,7 +420,7 @@ impl Thread {
                 // A new leader may not yet know how far its predecessor had come.
                 self.open.insert(partition, open);
             } else {
-                open.feed.fail(LogError::OutOfRange { place, offset, start: bounds.start, end: bounds.end });
+                open.feed.fail(LogError::OutOfRange { tp, offset, start: bounds.start, end: bounds.end });
             }
         }
     }
@@ -425,7 +428,7 @@ impl Thread {
 
 fn list_of(open: &Open) -> TopicPartitionList {
     let mut list = TopicPartitionList::with_capacity(1);
-    list.add_partition(&open.name, raw_partition(open.place.partition));
+    list.add_partition(&open.name, raw_partition(open.tp.partition));
     list
 }
 

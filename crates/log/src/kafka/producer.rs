@@ -22,8 +22,8 @@ use tokio::sync::oneshot;
 use super::{
     KafkaConfig,
     acknowledged::Acknowledged,
+    broker_queries::raw_partition,
     client::{invalid, log_error, log_line, properties},
-    inquiry::raw_partition,
 };
 use crate::{DEAD_LETTER_ROOM, LogError, Offset, Record, Refusal, Refused, TopicPartition, limit::limit_of};
 
@@ -31,7 +31,7 @@ use crate::{DEAD_LETTER_ROOM, LogError, Offset, Record, Refusal, Refused, TopicP
 pub(super) const FRAMING_BYTES: usize = 64 << 10;
 
 /// Number of records sent between two yields to the runtime.
-const RECORDS_A_TURN: usize = 256;
+const RECORDS_PER_YIELD: usize = 256;
 /// Delay before retrying a full producer.
 const FULL_PAUSE: Duration = Duration::from_millis(2);
 
@@ -56,7 +56,7 @@ struct End {
 /// A record that the brokers refused, because of itself or of another one in the same request.
 struct Returned {
     index: usize,
-    place: TopicPartition,
+    tp: TopicPartition,
     message: OwnedMessage,
 }
 
@@ -130,7 +130,7 @@ fn is_refusal(code: Code) -> bool {
 pub(super) struct Delivery {
     batch: Arc<Batch>,
     index: usize,
-    place: TopicPartition,
+    tp: TopicPartition,
 }
 
 #[derive(Default)]
@@ -143,12 +143,12 @@ impl Deliveries {
     /// Returns the offset of an acknowledged record. If a retry was refused as a duplicate, it has none: the record is
     /// in the log, but the caller needs its offset (claims, indexes), and appends it again after the next start, as
     /// after any lost acknowledgement.
-    fn offset(&self, place: TopicPartition, reported: i64) -> Result<Offset, LogError> {
-        let offset = self.acknowledged.lock().unwrap_or_else(PoisonError::into_inner).offset(place, reported);
+    fn offset(&self, tp: TopicPartition, reported: i64) -> Result<Offset, LogError> {
+        let offset = self.acknowledged.lock().unwrap_or_else(PoisonError::into_inner).offset(tp, reported);
         let unknown = "the record is in the log, and will be appended again after a restart";
         offset.ok_or_else(|| {
             LogError::Unavailable(format!(
-                "an append to {place} was acknowledged without an offset ({reported}): {unknown}"
+                "an append to {tp} was acknowledged without an offset ({reported}): {unknown}"
             ))
         })
     }
@@ -171,16 +171,16 @@ impl ProducerContext<NoCustomPartitioner> for Deliveries {
     type DeliveryOpaque = Box<Delivery>;
 
     fn delivery(&self, result: &DeliveryResult<'_>, delivery: Box<Delivery>) {
-        let Delivery { batch, index, place } = *delivery;
+        let Delivery { batch, index, tp } = *delivery;
         match result {
-            Ok(message) => batch.reported(index, self.offset(place, message.offset())),
+            Ok(message) => batch.reported(index, self.offset(tp, message.offset())),
             Err((error, message)) => match error.rdkafka_error_code() {
                 Some(code) if is_refusal(code) => {
-                    batch.end().returned.push(Returned { index, place, message: message.detach() });
+                    batch.end().returned.push(Returned { index, tp, message: message.detach() });
                     batch.settled();
                 }
                 _ => {
-                    let error = LogError::Fatal(format!("an append to {place} failed: {error}"));
+                    let error = LogError::Fatal(format!("an append to {tp} failed: {error}"));
                     batch.reported(index, Err(error));
                 }
             },
@@ -189,13 +189,13 @@ impl ProducerContext<NoCustomPartitioner> for Deliveries {
 }
 
 /// The producer of a log.
-pub(super) struct Appender {
+pub(super) struct BatchProducer {
     /// `None` once dropped.
     producer: Option<ThreadedProducer<Deliveries>>,
     record_limit: usize,
 }
 
-impl Appender {
+impl BatchProducer {
     pub(super) fn new(config: &KafkaConfig) -> Result<Self, LogError> {
         let mut client = properties(config);
         client
@@ -230,17 +230,17 @@ impl Appender {
         }
         let (batch, all_done) = Batch::of(records.len());
         for (index, record) in records.into_iter().enumerate() {
-            if index % RECORDS_A_TURN == RECORDS_A_TURN - 1 {
+            if index % RECORDS_PER_YIELD == RECORDS_PER_YIELD - 1 {
                 tokio::task::yield_now().await;
             }
             if let Err(refusal) = Refusal::check_size(&record, self.record_limit) {
                 batch.refuse(index, refusal);
                 continue;
             }
-            let topic = topics.iter().find(|(topic, _)| *topic == record.place.topic).map_or("", |(_, name)| name);
-            let delivery = Box::new(Delivery { batch: batch.clone(), index, place: record.place });
+            let topic = topics.iter().find(|(topic, _)| *topic == record.tp.topic).map_or("", |(_, name)| name);
+            let delivery = Box::new(Delivery { batch: batch.clone(), index, tp: record.tp });
             let mut message = BaseRecord::with_opaque_to(topic, delivery);
-            message.partition = Some(raw_partition(record.place.partition));
+            message.partition = Some(raw_partition(record.tp.partition));
             message.key = record.key.as_deref();
             message.payload = record.value.as_deref();
             // librdkafka reads 0 as "now".
@@ -268,10 +268,10 @@ impl Appender {
 
     /// Resends a record alone: the brokers refuse a whole request because of one record in it.
     async fn send_alone(&self, returned: Returned) -> Result<Result<Offset, Refusal>, LogError> {
-        let Returned { place, mut message, .. } = returned;
+        let Returned { tp, mut message, .. } = returned;
         let (batch, done) = Batch::of(1);
         let headers = message.detach_headers();
-        let delivery = Box::new(Delivery { batch: batch.clone(), index: 0, place });
+        let delivery = Box::new(Delivery { batch: batch.clone(), index: 0, tp });
         let mut again = BaseRecord::with_opaque_to(message.topic(), delivery);
         again.partition = Some(message.partition());
         again.key = message.key();
@@ -284,16 +284,16 @@ impl Appender {
         if let (Some(offset), true, true) = (offsets.first(), end.returned.is_empty(), end.refusals.is_empty()) {
             return Ok(Ok(*offset));
         }
-        Ok(Err(end.refusals.pop().map_or_else(|| self.refused_by_brokers(place, &message), |(_, refusal)| refusal)))
+        Ok(Err(end.refusals.pop().map_or_else(|| self.refused_by_brokers(tp, &message), |(_, refusal)| refusal)))
     }
 
-    fn refused_by_brokers(&self, place: TopicPartition, message: &OwnedMessage) -> Refusal {
+    fn refused_by_brokers(&self, tp: TopicPartition, message: &OwnedMessage) -> Refusal {
         let (bytes, limit) = (length(message.key()) + length(message.payload()), self.record_limit);
         let reason = format!(
             "the brokers refuse a record of {bytes} bytes, although the record limit is {limit}; run `orbweaver topics \
              check` to find the setting that is too low"
         );
-        Refusal::Invalid { place, reason }
+        Refusal::Invalid { tp, reason }
     }
 
     /// Passes one record to the producer, waiting while it is full.
@@ -303,7 +303,7 @@ impl Appender {
                 Ok(()) => return Ok(()),
                 Err(refused) => refused,
             };
-            let Delivery { batch, index, place } = &*returned.delivery_opaque;
+            let Delivery { batch, index, tp } = &*returned.delivery_opaque;
             match error.rdkafka_error_code() {
                 Some(Code::QueueFull) => {
                     // Moved, not held across the await: otherwise the future is not `Send`.
@@ -312,20 +312,20 @@ impl Appender {
                 }
                 Some(Code::MessageSizeTooLarge) => {
                     let bytes = length(returned.key) + length(returned.payload);
-                    let max = limit_of(place.topic, self.record_limit);
-                    batch.refuse(*index, Refusal::TooLarge { place: *place, bytes, max });
+                    let max = limit_of(tp.topic, self.record_limit);
+                    batch.refuse(*index, Refusal::TooLarge { tp: *tp, bytes, max });
                     return Ok(());
                 }
-                _ => return Err(self.broken(*place, &error)),
+                _ => return Err(self.broken(*tp, &error)),
             }
         }
     }
 
-    fn broken(&self, place: TopicPartition, error: &KafkaError) -> LogError {
+    fn broken(&self, tp: TopicPartition, error: &KafkaError) -> LogError {
         let fatal = self.producer().ok().and_then(|producer| producer.context().fatal.get());
         LogError::Fatal(match fatal {
             Some(reason) => format!("the producer failed permanently: {reason}"),
-            None => format!("an append to {place} failed: {error}"),
+            None => format!("an append to {tp} failed: {error}"),
         })
     }
 
@@ -347,7 +347,7 @@ impl Appender {
     }
 }
 
-impl Drop for Appender {
+impl Drop for BatchProducer {
     /// Purges unacknowledged records, which nothing waits for any longer. Ending the producer's thread takes a moment,
     /// and must not block the runtime.
     fn drop(&mut self) {
@@ -384,9 +384,9 @@ mod tests {
     fn an_acknowledgement_without_an_offset_is_an_error_and_no_offset() {
         for missing in [NO_OFFSET, -1] {
             let (batch, mut done) = Batch::of(3);
-            let (deliveries, place) = (Deliveries::default(), TopicPartition::new(topic::FRONTIER, 3));
+            let (deliveries, tp) = (Deliveries::default(), TopicPartition::new(topic::FRONTIER, 3));
             for (index, reported) in [7, missing, 9].into_iter().enumerate() {
-                batch.reported(index, deliveries.offset(place, reported));
+                batch.reported(index, deliveries.offset(tp, reported));
             }
             done.try_recv().unwrap();
             let Err(error) = batch.outcome() else { panic!("{missing} is taken for an offset") };
@@ -398,12 +398,12 @@ mod tests {
 
     #[test]
     fn an_append_that_follows_another_in_a_duplicate_batch_gets_no_false_offset() {
-        let (deliveries, place) = (Deliveries::default(), TopicPartition::new(topic::FRONTIER, 3));
+        let (deliveries, tp) = (Deliveries::default(), TopicPartition::new(topic::FRONTIER, 3));
         let (first, _) = Batch::of(1);
-        first.reported(0, deliveries.offset(place, -1));
+        first.reported(0, deliveries.offset(tp, -1));
         let (second, _) = Batch::of(2);
-        second.reported(0, deliveries.offset(place, 0));
-        second.reported(1, deliveries.offset(place, 1));
+        second.reported(0, deliveries.offset(tp, 0));
+        second.reported(1, deliveries.offset(tp, 1));
         assert!(first.outcome().is_err() && second.outcome().is_err(), "both are at unknown offsets");
     }
 }

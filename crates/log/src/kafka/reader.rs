@@ -12,8 +12,8 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::pool::{Command, Seat};
-use crate::{Delivered, LogError, Offset, Reader, TopicPartition};
+use super::pool::{Command, ReaderSlot};
+use crate::{ConsumerRecord, LogError, Offset, Reader, TopicPartition};
 
 /// Limits of one read.
 const BATCH_RECORDS: usize = 1_000;
@@ -21,14 +21,14 @@ const BATCH_BYTES: usize = 1 << 20;
 
 /// Queue from the pool's thread to a reader.
 #[derive(Default)]
-pub(super) struct Feed {
+pub(super) struct RecordQueue {
     state: Mutex<FeedState>,
     arrived: Notify,
 }
 
 #[derive(Default)]
 struct FeedState {
-    records: VecDeque<Delivered>,
+    records: VecDeque<ConsumerRecord>,
     bytes: usize,
     /// All records below this offset are, or were, in `records`.
     proven: Offset,
@@ -37,15 +37,15 @@ struct FeedState {
     wanted: bool,
 }
 
-impl Feed {
+impl RecordQueue {
     fn state(&self) -> MutexGuard<'_, FeedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a record. Returns the bytes now queued.
-    pub(super) fn push(&self, record: Delivered) -> usize {
+    pub(super) fn push(&self, record: ConsumerRecord) -> usize {
         let mut state = self.state();
-        state.bytes += record.bytes() + size_of::<Delivered>();
+        state.bytes += record.bytes() + size_of::<ConsumerRecord>();
         state.records.push_back(record);
         let held = state.bytes;
         drop(state);
@@ -54,7 +54,7 @@ impl Feed {
     }
 
     /// Records that all records below `end` have arrived.
-    pub(super) fn prove(&self, end: Offset) {
+    pub(super) fn advance_to(&self, end: Offset) {
         let mut state = self.state();
         state.proven = state.proven.max(end);
         drop(state);
@@ -75,27 +75,27 @@ impl Feed {
 }
 
 pub(super) struct KafkaReader {
-    place: TopicPartition,
+    tp: TopicPartition,
     position: Offset,
     name: Arc<str>,
-    seat: Seat,
-    feed: Arc<Feed>,
+    seat: ReaderSlot,
+    feed: Arc<RecordQueue>,
     begun: bool,
 }
 
 impl KafkaReader {
-    pub(super) fn new(place: TopicPartition, name: Arc<str>, from: Offset, seat: Seat) -> Self {
-        Self { place, position: from, name, seat, feed: Arc::default(), begun: false }
+    pub(super) fn new(tp: TopicPartition, name: Arc<str>, from: Offset, seat: ReaderSlot) -> Self {
+        Self { tp, position: from, name, seat, feed: Arc::default(), begun: false }
     }
 
     /// Takes queued records; `None` if there is nothing.
-    fn take(&mut self) -> Result<Option<Vec<Delivered>>, LogError> {
+    fn take(&mut self) -> Result<Option<Vec<ConsumerRecord>>, LogError> {
         let mut state = self.feed.state();
         let mut batch = Vec::with_capacity(state.records.len().min(BATCH_RECORDS));
         let mut bytes = 0;
         while batch.len() < BATCH_RECORDS && bytes < BATCH_BYTES {
             let Some(record) = state.records.pop_front() else { break };
-            bytes += record.bytes() + size_of::<Delivered>();
+            bytes += record.bytes() + size_of::<ConsumerRecord>();
             batch.push(record);
         }
         state.bytes = state.bytes.saturating_sub(bytes);
@@ -103,7 +103,7 @@ impl KafkaReader {
         let error = if batch.is_empty() { state.error.take() } else { None };
         drop(state);
         if wanted {
-            self.seat.tell(Command::Look);
+            self.seat.send(Command::Look);
         }
         if let Some(last) = batch.last() {
             self.position = last.offset + 1;
@@ -123,11 +123,11 @@ impl KafkaReader {
 }
 
 impl Reader for KafkaReader {
-    fn read(&mut self, max_wait: Duration) -> BoxFuture<'_, Result<Vec<Delivered>, LogError>> {
+    fn read(&mut self, max_wait: Duration) -> BoxFuture<'_, Result<Vec<ConsumerRecord>, LogError>> {
         async move {
             if !std::mem::replace(&mut self.begun, true) {
-                let (place, name, feed) = (self.place, self.name.clone(), self.feed.clone());
-                self.seat.tell(Command::Open { place, name, from: self.position, feed });
+                let (tp, name, feed) = (self.tp, self.name.clone(), self.feed.clone());
+                self.seat.send(Command::Open { tp, name, from: self.position, feed });
             }
             let deadline = Instant::now() + max_wait;
             loop {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use orbweaver_messages::Topic;
 use rdkafka::TopicPartitionList;
 
-use super::{group::Raw, inquiry::raw_partition};
+use super::{broker_queries::raw_partition, rebalance::BrokerPartitions};
 use crate::TopicPartition;
 
 /// The topics that a member consumes.
@@ -18,29 +18,29 @@ impl Subscription {
     }
 
     /// Returns the topic-partition for a topic name on the brokers.
-    pub(super) fn place(&self, name: &str, partition: i32) -> Option<TopicPartition> {
+    pub(super) fn tp(&self, name: &str, partition: i32) -> Option<TopicPartition> {
         let (topic, _) = self.0.iter().find(|(_, known)| **known == *name)?;
         Some(TopicPartition::new(*topic, u32::try_from(partition).ok()?))
     }
 
-    pub(super) fn places(&self, raw: &Raw) -> Vec<TopicPartition> {
-        raw.iter().filter_map(|(name, partition)| self.place(name, *partition)).collect()
+    pub(super) fn tps(&self, raw: &BrokerPartitions) -> Vec<TopicPartition> {
+        raw.iter().filter_map(|(name, partition)| self.tp(name, *partition)).collect()
     }
 
     /// Returns topic-partitions with the brokers' topic names only.
-    pub(super) fn raw(&self, places: &[TopicPartition]) -> Raw {
+    pub(super) fn raw(&self, tps: &[TopicPartition]) -> BrokerPartitions {
         let raw = |at: &TopicPartition| Some((self.name(at.topic)?.to_string(), raw_partition(at.partition)));
-        places.iter().filter_map(raw).collect()
+        tps.iter().filter_map(raw).collect()
     }
 
     /// Returns topic-partitions together with the brokers' topic names.
-    pub(super) fn named(&self, places: &[TopicPartition]) -> Vec<(TopicPartition, Arc<str>)> {
-        places.iter().filter_map(|place| Some((*place, self.name(place.topic)?.clone()))).collect()
+    pub(super) fn named(&self, tps: &[TopicPartition]) -> Vec<(TopicPartition, Arc<str>)> {
+        tps.iter().filter_map(|tp| Some((*tp, self.name(tp.topic)?.clone()))).collect()
     }
 
-    pub(super) fn list(&self, places: &[TopicPartition]) -> TopicPartitionList {
-        let mut list = TopicPartitionList::with_capacity(places.len());
-        for (name, partition) in self.raw(places) {
+    pub(super) fn list(&self, tps: &[TopicPartition]) -> TopicPartitionList {
+        let mut list = TopicPartitionList::with_capacity(tps.len());
+        for (name, partition) in self.raw(tps) {
             list.add_partition(&name, partition);
         }
         list

@@ -16,7 +16,7 @@ use rdkafka::{
 };
 use settings::{Wrong, settings, wrong_settings};
 
-use super::{KafkaLog, client::failed};
+use super::{KafkaLog, client::to_log_error};
 use crate::{Bounds, Cleanup, Log, LogError, MAX_PARTITIONS, Partition, TopicPartition, TopicSpec};
 
 /// Result of [`create`].
@@ -52,7 +52,7 @@ pub async fn create(log: &KafkaLog, partitions: Partition, replication: Option<u
         if missing.is_empty() {
             continue;
         }
-        let commits = missing.iter().map(|place| (log.topic_name(place.topic).into(), place.partition, 0)).collect();
+        let commits = missing.iter().map(|tp| (log.topic_name(tp.topic).into(), tp.partition, 0)).collect();
         log.inquiry.commit(group, commits).await?;
         created.committed.push(log.group_name(group));
     }
@@ -62,7 +62,7 @@ pub async fn create(log: &KafkaLog, partitions: Partition, replication: Option<u
 /// Creates missing topics, with any number of partitions. Existing ones must have the same number.
 ///
 /// # Errors
-/// The same as [`create`].
+/// Like [`create`].
 pub async fn create_topics(log: &KafkaLog, specs: &[TopicSpec], replication: Option<u16>) -> Result<Created, LogError> {
     TopicSpec::check(specs)?;
     log.refresh(log.config.connect_patience).await?;
@@ -95,7 +95,7 @@ pub async fn create_topics(log: &KafkaLog, specs: &[TopicSpec], replication: Opt
     let new: Vec<NewTopic<'_>> = new.collect();
     if !new.is_empty() {
         let made = log.inquiry.admin().create_topics(&new, &log.inquiry.admin_options()).await;
-        for answer in made.map_err(|error| failed("creating topics", &error))? {
+        for answer in made.map_err(|error| to_log_error("creating topics", &error))? {
             match answer {
                 Ok(name) => created.made.push(name),
                 Err((name, Code::TopicAlreadyExists)) => created.present.push(name),
@@ -127,8 +127,8 @@ async fn await_known(log: &KafkaLog, specs: &[TopicSpec]) -> Result<(), LogError
         log.refresh(log.config.connect_patience).await?;
         let missing = specs.iter().find(|spec| log.partitions(spec.topic).is_err());
         let Some(missing) = missing else {
-            let places = specs.iter().map(|spec| TopicPartition::new(spec.topic, spec.partitions - 1));
-            return log.all_bounds(&places.collect::<Vec<_>>()).await.map(drop);
+            let tps = specs.iter().map(|spec| TopicPartition::new(spec.topic, spec.partitions - 1));
+            return log.all_bounds(&tps.collect::<Vec<_>>()).await.map(drop);
         };
         if tokio::time::Instant::now() >= deadline {
             let name = log.topic_name(missing.topic);
@@ -153,7 +153,7 @@ pub async fn delete(log: &KafkaLog) -> Result<(), LogError> {
         return Ok(());
     }
     let deleted = log.inquiry.admin().delete_topics(&names, &log.inquiry.admin_options()).await;
-    for answer in deleted.map_err(|error| failed("deleting topics", &error))? {
+    for answer in deleted.map_err(|error| to_log_error("deleting topics", &error))? {
         match answer {
             Ok(_) | Err((_, Code::UnknownTopicOrPartition)) => {}
             Err((name, code)) => {
@@ -167,7 +167,7 @@ pub async fn delete(log: &KafkaLog) -> Result<(), LogError> {
 /// Problem with the topics, and its remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum TopicProblem {
     /// A topic is missing.
     #[error("the topic `{name}` is missing: create it with `orbweaver topics create --partitions {partitions}`")]
     Missing {
@@ -279,7 +279,7 @@ pub enum Fault {
     },
 }
 
-impl Fault {
+impl TopicProblem {
     /// Returns whether the pipeline's configuration is at fault, so that a restart does not help.
     #[must_use]
     pub fn is_of_configuration(&self) -> bool {
@@ -291,7 +291,7 @@ impl Fault {
 ///
 /// # Errors
 /// If the brokers cannot be queried.
-pub async fn check(log: &KafkaLog) -> Result<Vec<Fault>, LogError> {
+pub async fn check(log: &KafkaLog) -> Result<Vec<TopicProblem>, LogError> {
     log.refresh(log.config.connect_patience).await?;
     let counts: Vec<(&TopicDescription, Option<Partition>)> =
         topic::topics().iter().map(|description| (description, log.partitions(description.topic).ok())).collect();
@@ -305,7 +305,7 @@ pub async fn check(log: &KafkaLog) -> Result<Vec<Fault>, LogError> {
         let max_message_bytes = settings.get(&name).and_then(|found| found.get(MAX_MESSAGE_BYTES));
         let max_message_bytes = max_message_bytes.map_or("?", String::as_str).to_owned();
         let lower = lower_for_request(found);
-        faults.push(Fault::RequestLimit { name, limit, max_message_bytes, found, wanted, lower });
+        faults.push(TopicProblem::RequestLimit { name, limit, max_message_bytes, found, wanted, lower });
     }
     for description in &present {
         let name = log.topic_name(description.topic);
@@ -315,21 +315,25 @@ pub async fn check(log: &KafkaLog) -> Result<Vec<Fault>, LogError> {
         if let Some((found, wanted)) = refuses(description.topic, limit, found) {
             let (name, brokers) = (name.clone(), log.config.brokers.clone());
             let (brokers_limits, lower) = (brokers_limits(&broker), lower(found.parse().unwrap_or(0)));
-            faults.push(Fault::RecordLimit { name, limit, found, wanted, brokers_limits, brokers, lower });
+            faults.push(TopicProblem::RecordLimit { name, limit, found, wanted, brokers_limits, brokers, lower });
         }
         for wrong in wrong_settings(description.topic, cleanup(description), found) {
             let (name, brokers) = (name.clone(), log.config.brokers.clone());
             let Wrong { key, found, wanted, reason } = wrong;
-            faults.push(Fault::Setting { name, key, found, wanted, reason, brokers });
+            faults.push(TopicProblem::Setting { name, key, found, wanted, reason, brokers });
         }
     }
     for (group, topics) in topic::groups() {
         let topics: Vec<Topic> = topics.iter().copied().filter(|topic| log.partitions(*topic).is_ok()).collect();
         let missing = without_commit(log, group, &topics).await?;
         for topic in topics {
-            let partitions = missing.iter().filter(|place| place.topic == topic).count();
+            let partitions = missing.iter().filter(|tp| tp.topic == topic).count();
             if partitions > 0 {
-                faults.push(Fault::NoCommit { group: log.group_name(group), name: log.topic_name(topic), partitions });
+                faults.push(TopicProblem::NoCommit {
+                    group: log.group_name(group),
+                    name: log.topic_name(topic),
+                    partitions,
+                });
             }
         }
     }
@@ -337,7 +341,7 @@ pub async fn check(log: &KafkaLog) -> Result<Vec<Fault>, LogError> {
 }
 
 /// Returns faults for missing topics and inconsistent partition counts.
-fn uneven(log: &KafkaLog, counts: &[(&TopicDescription, Option<Partition>)]) -> Vec<Fault> {
+fn uneven(log: &KafkaLog, counts: &[(&TopicDescription, Option<Partition>)]) -> Vec<TopicProblem> {
     // The most frequent count is taken as the intended one.
     let mut votes: BTreeMap<Partition, usize> = BTreeMap::new();
     for count in counts.iter().filter_map(|(_, count)| *count) {
@@ -349,13 +353,13 @@ fn uneven(log: &KafkaLog, counts: &[(&TopicDescription, Option<Partition>)]) -> 
     for (description, count) in counts {
         let name = log.topic_name(description.topic);
         match *count {
-            None => faults.push(Fault::Missing { name, partitions: wanted.unwrap_or(16) }),
+            None => faults.push(TopicProblem::Missing { name, partitions: wanted.unwrap_or(16) }),
             Some(found) if Some(found) != wanted => {
                 let (other, wanted) = (other.clone().unwrap_or_default(), wanted.unwrap_or(found));
-                faults.push(Fault::Uneven { name, found, other, wanted });
+                faults.push(TopicProblem::Uneven { name, found, other, wanted });
             }
             Some(found) if !found.is_power_of_two() || found > MAX_PARTITIONS => {
-                faults.push(Fault::NoPowerOfTwo { name, found });
+                faults.push(TopicProblem::NoPowerOfTwo { name, found });
             }
             Some(_) => {}
         }
@@ -391,9 +395,9 @@ pub async fn list(log: &KafkaLog) -> Result<Vec<Listed>, LogError> {
     let mut listed = vec![];
     for description in topic::topics() {
         let topic = description.topic;
-        let places: Vec<_> =
+        let tps: Vec<_> =
             (0..log.partitions(topic).unwrap_or(0)).map(|partition| TopicPartition::new(topic, partition)).collect();
-        listed.push(Listed { topic, name: log.topic_name(topic), bounds: log.all_bounds(&places).await? });
+        listed.push(Listed { topic, name: log.topic_name(topic), bounds: log.all_bounds(&tps).await? });
     }
     Ok(listed)
 }
@@ -408,12 +412,12 @@ fn cleanup(description: &TopicDescription) -> Cleanup {
 
 /// Returns the topic-partitions without a commit of the group.
 async fn without_commit(log: &KafkaLog, group: &str, topics: &[Topic]) -> Result<Vec<TopicPartition>, LogError> {
-    let mut places = vec![];
+    let mut tps = vec![];
     for topic in topics {
-        places.extend((0..log.partitions(*topic)?).map(|partition| TopicPartition::new(*topic, partition)));
+        tps.extend((0..log.partitions(*topic)?).map(|partition| TopicPartition::new(*topic, partition)));
     }
-    let commits = log.committed(group, &places).await?;
-    Ok(places.into_iter().zip(commits).filter(|(_, commit)| commit.is_none()).map(|(place, _)| place).collect())
+    let commits = log.committed(group, &tps).await?;
+    Ok(tps.into_iter().zip(commits).filter(|(_, commit)| commit.is_none()).map(|(tp, _)| tp).collect())
 }
 
 /// Returns the settings of topics, by name and key.

@@ -8,7 +8,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::{Held, Shared};
+use super::{AssignedPartition, Shared};
 use crate::{Commit, Consumer, Event, LogError, Offset, TopicPartition};
 
 pub(super) struct MemoryConsumer {
@@ -24,14 +24,18 @@ impl MemoryConsumer {
         Ok(Self { shared, group: group.to_owned(), member, news })
     }
 
-    fn with_held(&self, places: &[TopicPartition], mut change: impl FnMut(&mut Held)) -> Result<(), LogError> {
+    fn with_held(
+        &self,
+        tps: &[TopicPartition],
+        mut change: impl FnMut(&mut AssignedPartition),
+    ) -> Result<(), LogError> {
         let mut state = self.shared.state();
         let member = state.member(&self.group, self.member)?;
-        if let Some(place) = places.iter().find(|place| !member.held.contains_key(place)) {
-            return Err(LogError::NotAssigned(*place));
+        if let Some(tp) = tps.iter().find(|tp| !member.held.contains_key(tp)) {
+            return Err(LogError::NotAssigned(*tp));
         }
-        for place in places {
-            member.held.entry(*place).and_modify(&mut change);
+        for tp in tps {
+            member.held.entry(*tp).and_modify(&mut change);
         }
         // More records may be deliverable now.
         member.news.notify_one();
@@ -56,17 +60,17 @@ impl Consumer for MemoryConsumer {
         .boxed()
     }
 
-    fn start(&mut self, place: TopicPartition, from: Offset) -> Result<(), LogError> {
-        self.shared.state().partition(place)?.check(place, from)?;
-        self.with_held(&[place], |held| held.next = Some(from))
+    fn start(&mut self, tp: TopicPartition, from: Offset) -> Result<(), LogError> {
+        self.shared.state().partition(tp)?.check(tp, from)?;
+        self.with_held(&[tp], |held| held.next = Some(from))
     }
 
-    fn pause(&mut self, places: &[TopicPartition]) -> Result<(), LogError> {
-        self.with_held(places, |held| held.paused = true)
+    fn pause(&mut self, tps: &[TopicPartition]) -> Result<(), LogError> {
+        self.with_held(tps, |held| held.paused = true)
     }
 
-    fn resume(&mut self, places: &[TopicPartition]) -> Result<(), LogError> {
-        self.with_held(places, |held| held.paused = false)
+    fn resume(&mut self, tps: &[TopicPartition]) -> Result<(), LogError> {
+        self.with_held(tps, |held| held.paused = false)
     }
 
     fn commit(&mut self, commits: Vec<(TopicPartition, Commit)>) -> BoxFuture<'_, Result<(), LogError>> {
@@ -74,11 +78,11 @@ impl Consumer for MemoryConsumer {
         ready(result).boxed()
     }
 
-    fn hand_back(&mut self, places: &[TopicPartition]) -> Result<(), LogError> {
+    fn release(&mut self, tps: &[TopicPartition]) -> Result<(), LogError> {
         let mut state = self.shared.state();
         let member = state.member(&self.group, self.member)?;
-        for place in places {
-            member.held.remove(place);
+        for tp in tps {
+            member.held.remove(tp);
         }
         Ok(())
     }

@@ -17,16 +17,16 @@ use orbweaver_messages::{Millis, Topic};
 use tokio::sync::watch;
 
 use crate::{
-    Bounds, Commit, Consumer, Delivered, Event, Log, LogError, Offset, Partition, Reader, Record, TopicPartition,
+    Bounds, Commit, Consumer, ConsumerRecord, Event, Log, LogError, Offset, Partition, Reader, Record, TopicPartition,
     TopicSpec,
 };
 use consumer::MemoryConsumer;
 use reader::MemoryReader;
-use state::{Held, State};
+use state::{AssignedPartition, State};
 
 /// Scripted result of an append or commit.
 #[derive(Debug)]
-pub enum Fate {
+pub enum ScriptedResult {
     /// The call succeeds.
     Pass,
     /// The call takes effect for the first `after` entries, then fails.
@@ -87,16 +87,16 @@ impl MemoryLog {
     ///
     /// # Errors
     /// If the member or a partition does not exist.
-    pub fn assign(&self, group: &str, member: usize, places: &[TopicPartition]) -> Result<(), LogError> {
+    pub fn assign(&self, group: &str, member: usize, tps: &[TopicPartition]) -> Result<(), LogError> {
         let mut state = self.shared.state();
-        for place in places {
-            state.partition(*place)?;
+        for tp in tps {
+            state.partition(*tp)?;
         }
         state.member(group, member)?;
-        state.fence(group, member, places);
+        state.fence(group, member, tps);
         let taken = state.member(group, member)?;
-        taken.held.extend(places.iter().map(|place| (*place, Held::default())));
-        taken.events.push_back(Event::Assigned(places.to_vec()));
+        taken.held.extend(tps.iter().map(|tp| (*tp, AssignedPartition::default())));
+        taken.events.push_back(Event::Assigned(tps.to_vec()));
         taken.news.notify_one();
         Ok(())
     }
@@ -105,13 +105,13 @@ impl MemoryLog {
     ///
     /// # Errors
     /// If the member does not exist, or a partition is not assigned to it.
-    pub fn revoke(&self, group: &str, member: usize, places: &[TopicPartition]) -> Result<(), LogError> {
+    pub fn revoke(&self, group: &str, member: usize, tps: &[TopicPartition]) -> Result<(), LogError> {
         let mut state = self.shared.state();
         let member = state.member(group, member)?;
-        for place in places {
-            member.held.get_mut(place).ok_or(LogError::NotAssigned(*place))?.revoked = true;
+        for tp in tps {
+            member.held.get_mut(tp).ok_or(LogError::NotAssigned(*tp))?.revoked = true;
         }
-        member.events.push_back(Event::Revoked(places.to_vec()));
+        member.events.push_back(Event::Revoked(tps.to_vec()));
         member.news.notify_one();
         Ok(())
     }
@@ -120,13 +120,13 @@ impl MemoryLog {
     ///
     /// # Errors
     /// If the member does not exist.
-    pub fn lose(&self, group: &str, member: usize, places: &[TopicPartition]) -> Result<(), LogError> {
+    pub fn lose(&self, group: &str, member: usize, tps: &[TopicPartition]) -> Result<(), LogError> {
         let mut state = self.shared.state();
         let member = state.member(group, member)?;
-        for place in places {
-            member.held.remove(place);
+        for tp in tps {
+            member.held.remove(tp);
         }
-        member.events.push_back(Event::Lost(places.to_vec()));
+        member.events.push_back(Event::Lost(tps.to_vec()));
         member.news.notify_one();
         Ok(())
     }
@@ -145,27 +145,27 @@ impl MemoryLog {
     #[must_use]
     pub fn held(&self, group: &str, member: usize) -> Vec<TopicPartition> {
         let mut state = self.shared.state();
-        let mut places: Vec<_> = match state.member(group, member) {
-            Ok(member) => member.held.iter().filter(|(_, held)| !held.fenced).map(|(place, _)| *place).collect(),
+        let mut tps: Vec<_> = match state.member(group, member) {
+            Ok(member) => member.held.iter().filter(|(_, held)| !held.fenced).map(|(tp, _)| *tp).collect(),
             Err(_) => vec![],
         };
-        places.sort_unstable();
-        places
+        tps.sort_unstable();
+        tps
     }
 
     /// Returns whether member `member` of `group` has received all its assignment events; `false` after it left.
     #[must_use]
-    pub fn has_heard(&self, group: &str, member: usize) -> bool {
+    pub fn has_received(&self, group: &str, member: usize) -> bool {
         self.shared.state().member(group, member).is_ok_and(|member| member.events.is_empty())
     }
 
     /// Scripts the next append without a scripted result.
-    pub fn script_append(&self, fate: Fate) {
+    pub fn script_append(&self, fate: ScriptedResult) {
         self.shared.state().append_fates.push_back(fate);
     }
 
     /// Scripts the next commit without a scripted result.
-    pub fn script_commit(&self, fate: Fate) {
+    pub fn script_commit(&self, fate: ScriptedResult) {
         self.shared.state().commit_fates.push_back(fate);
     }
 
@@ -176,16 +176,16 @@ impl MemoryLog {
 
     /// Returns all records of a partition, for assertions; none for an unknown partition.
     #[must_use]
-    pub fn records(&self, place: TopicPartition) -> Vec<Delivered> {
-        self.shared.state().partition(place).map(|found| found.records.iter().cloned().collect()).unwrap_or_default()
+    pub fn records(&self, tp: TopicPartition) -> Vec<ConsumerRecord> {
+        self.shared.state().partition(tp).map(|found| found.records.iter().cloned().collect()).unwrap_or_default()
     }
 
     /// Compacts a partition fully: keeps the last record of each key, and no tombstones.
     ///
     /// # Errors
     /// If the partition does not exist.
-    pub fn compact(&self, place: TopicPartition) -> Result<(), LogError> {
-        self.compact_below(place, Offset::MAX, Offset::MAX)
+    pub fn compact(&self, tp: TopicPartition) -> Result<(), LogError> {
+        self.compact_below(tp, Offset::MAX, Offset::MAX)
     }
 
     /// Compacts a partition like a log with `min.compaction.lag.ms` and `delete.retention.ms`: keeps the last record of
@@ -193,13 +193,8 @@ impl MemoryLog {
     ///
     /// # Errors
     /// If the partition does not exist.
-    pub fn compact_below(
-        &self,
-        place: TopicPartition,
-        before: Offset,
-        tombstones_before: Offset,
-    ) -> Result<(), LogError> {
-        self.shared.state().partition(place)?.compact(before, tombstones_before);
+    pub fn compact_below(&self, tp: TopicPartition, before: Offset, tombstones_before: Offset) -> Result<(), LogError> {
+        self.shared.state().partition(tp)?.compact(before, tombstones_before);
         Ok(())
     }
 }
@@ -229,32 +224,32 @@ impl Log for MemoryLog {
         Ok(Box::new(MemoryConsumer::new(Arc::clone(&self.shared), group, member)?))
     }
 
-    fn reader(&self, place: TopicPartition, from: Offset) -> BoxFuture<'_, Result<Box<dyn Reader>, LogError>> {
-        let reader = MemoryReader::new(Arc::clone(&self.shared), place, from);
+    fn reader(&self, tp: TopicPartition, from: Offset) -> BoxFuture<'_, Result<Box<dyn Reader>, LogError>> {
+        let reader = MemoryReader::new(Arc::clone(&self.shared), tp, from);
         ready(reader.map(|reader| Box::new(reader) as Box<dyn Reader>)).boxed()
     }
 
-    fn bounds(&self, place: TopicPartition) -> BoxFuture<'_, Result<Bounds, LogError>> {
-        let bounds = self.shared.state().partition(place).map(|found| Bounds { start: found.start, end: found.end });
+    fn bounds(&self, tp: TopicPartition) -> BoxFuture<'_, Result<Bounds, LogError>> {
+        let bounds = self.shared.state().partition(tp).map(|found| Bounds { start: found.start, end: found.end });
         ready(bounds).boxed()
     }
 
-    fn offset_at(&self, place: TopicPartition, timestamp_ms: Millis) -> BoxFuture<'_, Result<Offset, LogError>> {
-        let found = self.shared.state().partition(place).map(|partition| partition.offset_at(timestamp_ms));
+    fn offset_at(&self, tp: TopicPartition, timestamp_ms: Millis) -> BoxFuture<'_, Result<Offset, LogError>> {
+        let found = self.shared.state().partition(tp).map(|partition| partition.offset_at(timestamp_ms));
         ready(found).boxed()
     }
 
     fn committed<'a>(
         &'a self,
         group: &'a str,
-        places: &'a [TopicPartition],
+        tps: &'a [TopicPartition],
     ) -> BoxFuture<'a, Result<Vec<Option<Commit>>, LogError>> {
-        ready(self.shared.state().committed(group, places)).boxed()
+        ready(self.shared.state().committed(group, tps)).boxed()
     }
 
-    fn delete_below(&self, place: TopicPartition, before: Offset) -> BoxFuture<'_, Result<(), LogError>> {
+    fn delete_below(&self, tp: TopicPartition, before: Offset) -> BoxFuture<'_, Result<(), LogError>> {
         let mut state = self.shared.state();
-        let deleted = state.partition(place).and_then(|partition| partition.delete_below(place, before));
+        let deleted = state.partition(tp).and_then(|partition| partition.delete_below(tp, before));
         drop(state);
         ready(deleted).boxed()
     }

@@ -9,30 +9,30 @@ use tokio::{
 };
 
 use super::{Shared, state::BATCH_RECORDS};
-use crate::{Delivered, LogError, Offset, Reader, TopicPartition};
+use crate::{ConsumerRecord, LogError, Offset, Reader, TopicPartition};
 
 pub(super) struct MemoryReader {
     shared: Arc<Shared>,
-    place: TopicPartition,
+    tp: TopicPartition,
     position: Offset,
     appended: Arc<Notify>,
 }
 
 impl MemoryReader {
-    pub(super) fn new(shared: Arc<Shared>, place: TopicPartition, position: Offset) -> Result<Self, LogError> {
+    pub(super) fn new(shared: Arc<Shared>, tp: TopicPartition, position: Offset) -> Result<Self, LogError> {
         let appended = {
             let mut state = shared.state();
-            let partition = state.partition(place)?;
-            partition.check(place, position)?;
+            let partition = state.partition(tp)?;
+            partition.check(tp, position)?;
             partition.appended.clone()
         };
-        Ok(Self { shared, place, position, appended })
+        Ok(Self { shared, tp, position, appended })
     }
 
-    fn read_now(&mut self) -> Result<Vec<Delivered>, LogError> {
+    fn read_now(&mut self) -> Result<Vec<ConsumerRecord>, LogError> {
         let mut state = self.shared.state();
-        let partition = state.partition(self.place)?;
-        partition.check(self.place, self.position)?;
+        let partition = state.partition(self.tp)?;
+        partition.check(self.tp, self.position)?;
         let batch: Vec<_> = partition.read(self.position, BATCH_RECORDS).cloned().collect();
         // A short batch reached the log end, across any gap left by compaction.
         self.position = match batch.last() {
@@ -44,7 +44,7 @@ impl MemoryReader {
 }
 
 impl Reader for MemoryReader {
-    fn read(&mut self, max_wait: Duration) -> BoxFuture<'_, Result<Vec<Delivered>, LogError>> {
+    fn read(&mut self, max_wait: Duration) -> BoxFuture<'_, Result<Vec<ConsumerRecord>, LogError>> {
         async move {
             let deadline = Instant::now() + max_wait;
             let appended = self.appended.clone();

@@ -8,9 +8,9 @@ use std::{
 use orbweaver_messages::{Millis, Topic};
 use tokio::sync::Notify;
 
-use super::Fate;
+use super::ScriptedResult;
 use crate::{
-    Commit, Delivered, Event, LogError, Offset, Partition, RECORD_LIMIT, Record, Refusal, Refused, TopicPartition,
+    Commit, ConsumerRecord, Event, LogError, Offset, Partition, RECORD_LIMIT, Record, Refusal, Refused, TopicPartition,
     TopicSpec,
 };
 
@@ -24,22 +24,22 @@ const MAX_METADATA: usize = 4_096;
 pub(super) struct Records {
     pub(super) start: Offset,
     pub(super) end: Offset,
-    pub(super) records: VecDeque<Delivered>,
+    pub(super) records: VecDeque<ConsumerRecord>,
     /// Wakes the readers of this partition, in the order of their registration, so that simulations are deterministic.
     pub(super) appended: Arc<Notify>,
 }
 
 impl Records {
-    pub(super) fn check(&self, place: TopicPartition, offset: Offset) -> Result<(), LogError> {
+    pub(super) fn check(&self, tp: TopicPartition, offset: Offset) -> Result<(), LogError> {
         if (self.start..=self.end).contains(&offset) {
             Ok(())
         } else {
-            Err(LogError::OutOfRange { place, offset, start: self.start, end: self.end })
+            Err(LogError::OutOfRange { tp, offset, start: self.start, end: self.end })
         }
     }
 
     /// Returns up to `limit` records from `offset` on.
-    pub(super) fn read(&self, offset: Offset, limit: usize) -> impl Iterator<Item = &Delivered> {
+    pub(super) fn read(&self, offset: Offset, limit: usize) -> impl Iterator<Item = &ConsumerRecord> {
         let first = self.records.partition_point(|record| record.offset < offset);
         self.records.range(first..).take(limit)
     }
@@ -49,9 +49,9 @@ impl Records {
         found.map_or(self.end, |record| record.offset)
     }
 
-    pub(super) fn delete_below(&mut self, place: TopicPartition, before: Offset) -> Result<(), LogError> {
+    pub(super) fn delete_below(&mut self, tp: TopicPartition, before: Offset) -> Result<(), LogError> {
         if before > self.end {
-            return Err(LogError::OutOfRange { place, offset: before, start: self.start, end: self.end });
+            return Err(LogError::OutOfRange { tp, offset: before, start: self.start, end: self.end });
         }
         self.start = self.start.max(before);
         let gone = self.records.partition_point(|record| record.offset < self.start);
@@ -76,7 +76,7 @@ impl Records {
 
 /// A partition assigned to a member.
 #[derive(Default)]
-pub(super) struct Held {
+pub(super) struct AssignedPartition {
     /// Next offset to deliver; `None` until started.
     pub(super) next: Option<Offset>,
     pub(super) paused: bool,
@@ -90,7 +90,7 @@ pub(super) struct Held {
 #[derive(Default)]
 pub(super) struct Member {
     /// Sorted, so that simulations are deterministic.
-    pub(super) held: BTreeMap<TopicPartition, Held>,
+    pub(super) held: BTreeMap<TopicPartition, AssignedPartition>,
     pub(super) events: VecDeque<Event>,
     /// The last partition that delivered records, for round-robin delivery.
     pub(super) served: Option<TopicPartition>,
@@ -112,8 +112,8 @@ pub(super) struct State {
     groups: BTreeMap<String, Group>,
     scripted: bool,
     pub(super) record_limit: usize,
-    pub(super) append_fates: VecDeque<Fate>,
-    pub(super) commit_fates: VecDeque<Fate>,
+    pub(super) append_fates: VecDeque<ScriptedResult>,
+    pub(super) commit_fates: VecDeque<ScriptedResult>,
 }
 
 impl State {
@@ -134,9 +134,9 @@ impl State {
         Ok(Partition::try_from(partitions.len()).unwrap_or(Partition::MAX))
     }
 
-    pub(super) fn partition(&mut self, place: TopicPartition) -> Result<&mut Records, LogError> {
-        let partitions = self.topics.get_mut(&place.topic).ok_or(LogError::UnknownTopic(place.topic))?;
-        partitions.get_mut(place.partition as usize).ok_or(LogError::UnknownPartition(place))
+    pub(super) fn partition(&mut self, tp: TopicPartition) -> Result<&mut Records, LogError> {
+        let partitions = self.topics.get_mut(&tp.topic).ok_or(LogError::UnknownTopic(tp.topic))?;
+        partitions.get_mut(tp.partition as usize).ok_or(LogError::UnknownPartition(tp))
     }
 
     pub(super) fn member(&mut self, group: &str, member: usize) -> Result<&mut Member, LogError> {
@@ -144,13 +144,13 @@ impl State {
         found.ok_or_else(|| LogError::Invalid(format!("the group `{group}` has no member {member}")))
     }
 
-    /// Fences all members but `owner` from `places`, without events.
-    pub(super) fn fence(&mut self, group: &str, owner: usize, places: &[TopicPartition]) {
+    /// Fences all members but `owner` from `tps`, without events.
+    pub(super) fn fence(&mut self, group: &str, owner: usize, tps: &[TopicPartition]) {
         let Some(group) = self.groups.get_mut(group) else { return };
         for (number, member) in group.members.iter_mut().enumerate() {
             let Some(member) = member.as_mut().filter(|_| number != owner) else { continue };
-            for place in places {
-                if let Some(held) = member.held.get_mut(place) {
+            for tp in tps {
+                if let Some(held) = member.held.get_mut(tp) {
                     held.fenced = true;
                 }
             }
@@ -158,9 +158,9 @@ impl State {
     }
 
     pub(super) fn join(&mut self, name: &str, topics: &[Topic]) -> Result<usize, LogError> {
-        let mut places = vec![];
+        let mut tps = vec![];
         for topic in topics {
-            places.extend((0..self.partitions(*topic)?).map(|partition| TopicPartition::new(*topic, partition)));
+            tps.extend((0..self.partitions(*topic)?).map(|partition| TopicPartition::new(*topic, partition)));
         }
         let scripted = self.scripted;
         let group = self.groups.entry(name.to_owned()).or_default();
@@ -169,8 +169,8 @@ impl State {
         }
         let mut member = Member::default();
         if !scripted {
-            member.held.extend(places.iter().map(|place| (*place, Held::default())));
-            member.events.push_back(Event::Assigned(places));
+            member.held.extend(tps.iter().map(|tp| (*tp, AssignedPartition::default())));
+            member.events.push_back(Event::Assigned(tps));
         }
         group.members.push(Some(member));
         Ok(group.members.len() - 1)
@@ -184,11 +184,11 @@ impl State {
 
     pub(super) fn append(&mut self, records: Vec<Record>) -> Result<Vec<Offset>, LogError> {
         for record in &records {
-            self.partition(record.place)?;
+            self.partition(record.tp)?;
         }
         let (limit, error) = match self.append_fates.pop_front() {
-            None | Some(Fate::Pass) => (usize::MAX, None),
-            Some(Fate::Fail { after, error }) => (after, Some(error)),
+            None | Some(ScriptedResult::Pass) => (usize::MAX, None),
+            Some(ScriptedResult::Fail { after, error }) => (after, Some(error)),
         };
         let (mut offsets, mut refusals) = (Vec::with_capacity(records.len()), vec![]);
         for (index, record) in records.into_iter().enumerate().take(limit) {
@@ -197,12 +197,12 @@ impl State {
                 refusals.push((index, refusal));
                 continue;
             }
-            let partition = self.partition(record.place)?;
+            let partition = self.partition(record.tp)?;
             let offset = partition.end;
             partition.end += 1;
             let headers = record.headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-            partition.records.push_back(Delivered {
-                place: record.place,
+            partition.records.push_back(ConsumerRecord {
+                tp: record.tp,
                 offset,
                 timestamp_ms: record.timestamp_ms,
                 key: record.key,
@@ -210,16 +210,16 @@ impl State {
                 headers,
             });
             offsets.push(offset);
-            self.wake(record.place)?;
+            self.wake(record.tp)?;
         }
         error.map_or_else(|| Refused::unless_all(offsets, refusals), Err)
     }
 
-    /// Wakes readers and members that wait for records of `place`.
-    fn wake(&mut self, place: TopicPartition) -> Result<(), LogError> {
-        self.partition(place)?.appended.notify_waiters();
+    /// Wakes readers and members that wait for records of `tp`.
+    fn wake(&mut self, tp: TopicPartition) -> Result<(), LogError> {
+        self.partition(tp)?.appended.notify_waiters();
         for member in self.groups.values().flat_map(|group| group.members.iter().flatten()) {
-            if member.held.get(&place).is_some_and(|held| held.next.is_some()) {
+            if member.held.get(&tp).is_some_and(|held| held.next.is_some()) {
                 member.news.notify_one();
             }
         }
@@ -233,33 +233,29 @@ impl State {
         commits: Vec<(TopicPartition, Commit)>,
     ) -> Result<(), LogError> {
         let held = &self.member(name, member)?.held;
-        for (place, commit) in &commits {
-            if held.get(place).is_none_or(|held| held.fenced) {
-                return Err(LogError::NotAssigned(*place));
+        for (tp, commit) in &commits {
+            if held.get(tp).is_none_or(|held| held.fenced) {
+                return Err(LogError::NotAssigned(*tp));
             }
             let bytes = commit.metadata.len();
             if bytes > MAX_METADATA {
-                return Err(LogError::MetadataTooLarge { place: *place, bytes, max: MAX_METADATA });
+                return Err(LogError::MetadataTooLarge { tp: *tp, bytes, max: MAX_METADATA });
             }
         }
         let (limit, error) = match self.commit_fates.pop_front() {
-            None | Some(Fate::Pass) => (usize::MAX, None),
-            Some(Fate::Fail { after, error }) => (after, Some(error)),
+            None | Some(ScriptedResult::Pass) => (usize::MAX, None),
+            Some(ScriptedResult::Fail { after, error }) => (after, Some(error)),
         };
         self.groups.entry(name.to_owned()).or_default().commits.extend(commits.into_iter().take(limit));
         error.map_or(Ok(()), Err)
     }
 
-    pub(super) fn committed(
-        &mut self,
-        group: &str,
-        places: &[TopicPartition],
-    ) -> Result<Vec<Option<Commit>>, LogError> {
-        for place in places {
-            self.partition(*place)?;
+    pub(super) fn committed(&mut self, group: &str, tps: &[TopicPartition]) -> Result<Vec<Option<Commit>>, LogError> {
+        for tp in tps {
+            self.partition(*tp)?;
         }
         let commits = self.groups.get(group).map(|group| &group.commits);
-        Ok(places.iter().map(|place| commits.and_then(|commits| commits.get(place).cloned())).collect())
+        Ok(tps.iter().map(|tp| commits.and_then(|commits| commits.get(tp).cloned())).collect())
     }
 
     /// Returns the next event of a member: assignment changes first, then records, round-robin over its partitions.
@@ -270,28 +266,28 @@ impl State {
         }
         let served = member.served;
         let ready = member.held.iter().filter(|(_, held)| !held.paused && !held.revoked);
-        let mut ready: Vec<_> = ready.filter_map(|(place, held)| Some((*place, held.next?))).collect();
-        let turn = ready.partition_point(|(place, _)| served.is_some_and(|served| *place <= served));
+        let mut ready: Vec<_> = ready.filter_map(|(tp, held)| Some((*tp, held.next?))).collect();
+        let turn = ready.partition_point(|(tp, _)| served.is_some_and(|served| *tp <= served));
         ready.rotate_left(turn);
 
-        let mut batch: Vec<Delivered> = vec![];
+        let mut batch: Vec<ConsumerRecord> = vec![];
         let mut last = None;
-        for (place, offset) in ready {
+        for (tp, offset) in ready {
             let room = BATCH_RECORDS.saturating_sub(batch.len());
-            let partition = self.partition(place)?;
+            let partition = self.partition(tp)?;
             if room == 0 || offset >= partition.end {
                 continue;
             }
-            partition.check(place, offset)?;
+            partition.check(tp, offset)?;
             let before = batch.len();
             batch.extend(partition.read(offset, room).cloned());
             // If only a gap remains, continue behind it.
             let end = partition.end;
             let next = batch.get(before..).and_then(<[_]>::last).map_or(end, |record| record.offset + 1);
-            if let Some(held) = self.member(group, number)?.held.get_mut(&place) {
+            if let Some(held) = self.member(group, number)?.held.get_mut(&tp) {
                 held.next = Some(next);
             }
-            last = Some(place);
+            last = Some(tp);
         }
         if last.is_some() {
             self.member(group, number)?.served = last;

@@ -7,7 +7,7 @@ use orbweaver_log::{EmbeddedLog, Log, Options, Record};
 use proptest::prelude::*;
 use tempfile::tempdir;
 
-use crate::fixture::{COMPACT, append, files, killed, open, place, read_all, record, specs, still};
+use crate::fixture::{COMPACT, append, files, killed, open, read_all, record, specs, still, tp};
 
 const DAY_MS: i64 = 24 * 3_600_000;
 
@@ -15,7 +15,7 @@ const DAY_MS: i64 = 24 * 3_600_000;
 type Seen = Vec<(u64, Bytes, bool)>;
 
 async fn contents(log: &dyn Log) -> Seen {
-    let at = place(COMPACT, 0);
+    let at = tp(COMPACT, 0);
     let bounds = log.bounds(at).await.unwrap();
     let mut reader = log.reader(at, bounds.start).await.unwrap();
     let mut seen = vec![];
@@ -27,14 +27,14 @@ async fn contents(log: &dyn Log) -> Seen {
 }
 
 fn tombstone(number: u64, timestamp_ms: i64) -> Record {
-    Record { value: None, timestamp_ms, ..record(place(COMPACT, 0), number) }
+    Record { value: None, timestamp_ms, ..record(tp(COMPACT, 0), number) }
 }
 
 #[tokio::test]
 async fn superseded_records_go_and_the_last_of_each_key_stays() {
-    let folder = tempdir().unwrap();
-    let at = place(COMPACT, 0);
-    let log = open(folder.path());
+    let dir = tempdir().unwrap();
+    let at = tp(COMPACT, 0);
+    let log = open(dir.path());
     append(&log, at, 0..1_000).await;
     log.flush().unwrap();
     let mut slow = log.reader(at, 10).await.unwrap();
@@ -60,7 +60,7 @@ async fn superseded_records_go_and_the_last_of_each_key_stays() {
     drop(slow);
     log.close().unwrap();
 
-    let log = open(folder.path());
+    let log = open(dir.path());
     assert_eq!(read_all(&log, at).await, all);
     assert_eq!(log.maintain(DAY_MS).unwrap().before_bytes, 0, "and that is known after a restart");
     assert_eq!(log.offset_at(at, 990).await.unwrap(), 990);
@@ -68,9 +68,9 @@ async fn superseded_records_go_and_the_last_of_each_key_stays() {
 
 #[tokio::test]
 async fn a_tombstone_goes_when_it_is_old_and_what_it_ended_never_comes_back() {
-    let folder = tempdir().unwrap();
-    let at = place(COMPACT, 0);
-    let log = open(folder.path());
+    let dir = tempdir().unwrap();
+    let at = tp(COMPACT, 0);
+    let log = open(dir.path());
     append(&log, at, 0..100).await;
     log.append((0..50).map(|key| tombstone(key, 1_000)).collect()).await.unwrap();
     // Other keys, to complete the segments of the tombstones.
@@ -92,26 +92,26 @@ async fn a_tombstone_goes_when_it_is_old_and_what_it_ended_never_comes_back() {
 
 #[tokio::test]
 async fn an_interrupted_compaction_is_completed_when_the_log_is_opened() {
-    let folder = tempdir().unwrap();
-    let at = place(COMPACT, 0);
-    let log = open(folder.path());
+    let dir = tempdir().unwrap();
+    let at = tp(COMPACT, 0);
+    let log = open(dir.path());
     append(&log, at, 0..500).await;
     log.flush().unwrap();
-    let old = killed(folder.path());
+    let old = killed(dir.path());
     log.maintain(DAY_MS).unwrap();
     let all = read_all(&log, at).await;
     drop(log);
     // The new file is in place, the old ones behind it still exist, and another copy was begun.
     for path in files(old.path(), at) {
-        let target = files(folder.path(), at)[0].with_file_name(path.file_name().unwrap());
+        let target = files(dir.path(), at)[0].with_file_name(path.file_name().unwrap());
         if !target.exists() {
             fs::copy(path, target).unwrap();
         }
     }
-    fs::write(files(folder.path(), at)[0].with_extension("tmp"), "half").unwrap();
-    let log = open(folder.path());
+    fs::write(files(dir.path(), at)[0].with_extension("tmp"), "half").unwrap();
+    let log = open(dir.path());
     assert_eq!(read_all(&log, at).await, all);
-    assert!(files(folder.path(), at).iter().all(|path| path.extension().unwrap() == "log"));
+    assert!(files(dir.path(), at).iter().all(|path| path.extension().unwrap() == "log"));
 }
 
 #[derive(Debug, Clone)]
@@ -137,18 +137,18 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 async fn run(steps: Vec<Step>) {
-    let mut folder = tempdir().unwrap();
+    let mut dir = tempdir().unwrap();
     let options = Options { compaction_keys: 5, tombstone_retention: Duration::ZERO, ..still() };
-    let open = |folder: &tempfile::TempDir| EmbeddedLog::open(folder.path(), options.clone(), &specs()).unwrap();
-    let mut log = open(&folder);
-    let at = place(COMPACT, 0);
+    let open = |dir: &tempfile::TempDir| EmbeddedLog::open(dir.path(), options.clone(), &specs()).unwrap();
+    let mut log = open(&dir);
+    let at = tp(COMPACT, 0);
     let mut last: HashMap<Bytes, (u64, bool)> = HashMap::new();
     for step in steps {
         match step {
             Step::Put(key) | Step::End(key) => {
                 let value = matches!(step, Step::Put(_)).then(|| Bytes::from(vec![key; 700]));
                 let key = Bytes::from(vec![key]);
-                let record = Record { place: at, key: Some(key.clone()), value, headers: vec![], timestamp_ms: 5 };
+                let record = Record { tp: at, key: Some(key.clone()), value, headers: vec![], timestamp_ms: 5 };
                 let there = record.value.is_some();
                 let offset = log.append(vec![record]).await.unwrap()[0];
                 last.insert(key, (offset, there));
@@ -162,12 +162,12 @@ async fn run(steps: Vec<Step>) {
                 last.retain(|_, (offset, _)| *offset >= before);
             }
             Step::Kill => {
-                let copy = killed(folder.path());
+                let copy = killed(dir.path());
                 // The kill may lose a deletion; it is repeated, as its owner would.
                 let start = log.bounds(at).await.unwrap().start;
                 drop(log);
-                folder = copy;
-                log = open(&folder);
+                dir = copy;
+                log = open(&dir);
                 log.delete_below(at, start).await.unwrap();
             }
         }

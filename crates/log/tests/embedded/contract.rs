@@ -3,8 +3,8 @@
 use orbweaver_log::{EmbeddedLog, Options, SyncPolicy, contract};
 
 async fn keeps_the_contract(options: Options) {
-    let folder = tempfile::tempdir().unwrap();
-    let log = EmbeddedLog::open(folder.path(), options, &contract::specs()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let log = EmbeddedLog::open(dir.path(), options, &contract::specs()).unwrap();
     contract::every_log(&log).await;
     contract::one_process(&log).await;
     log.close().unwrap();

@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::FileExt, path::Path};
 use orbweaver_log::{Log, LogError};
 use tempfile::tempdir;
 
-use crate::fixture::{KEEP, append, files, killed, open, place, read_all, try_open, try_read_all};
+use crate::fixture::{KEEP, append, files, killed, open, read_all, tp, try_open, try_read_all};
 
 fn flip(path: &Path, position: u64) {
     let file = fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
@@ -24,16 +24,16 @@ fn damage(error: Option<LogError>) -> (String, u64, String) {
 /// Returns the log of a killed process, with nine records in one segment that no checkpoint names, and the positions of
 /// the records and of their end.
 async fn nine_records() -> (tempfile::TempDir, Vec<u64>) {
-    let folder = tempdir().unwrap();
-    let log = open(folder.path());
-    let at = place(KEEP, 0);
+    let dir = tempdir().unwrap();
+    let log = open(dir.path());
+    let at = tp(KEEP, 0);
     let mut begins = vec![];
     // Numbers of small records, so that all fit in one segment.
     for number in (0..1_500).filter(|number| number * 7_919 % 1_500 < 100).take(9) {
         append(&log, at, [number]).await;
-        begins.push(fs::metadata(&files(folder.path(), at)[0]).unwrap().len());
+        begins.push(fs::metadata(&files(dir.path(), at)[0]).unwrap().len());
     }
-    let copy = killed(folder.path());
+    let copy = killed(dir.path());
     begins.insert(0, 0);
     (copy, begins)
 }
@@ -41,30 +41,30 @@ async fn nine_records() -> (tempfile::TempDir, Vec<u64>) {
 #[tokio::test]
 async fn a_tail_that_is_torn_anywhere_is_cut_off() {
     let (origin, begins) = nine_records().await;
-    let at = place(KEEP, 0);
+    let at = tp(KEEP, 0);
     let [.., last, end] = begins[..] else { panic!("nine records") };
     for cut in (last..=end).step_by(3).chain([last + 1, end - 1, end]) {
-        let folder = killed(origin.path());
-        fs::OpenOptions::new().write(true).open(&files(folder.path(), at)[0]).unwrap().set_len(cut).unwrap();
-        let log = open(folder.path());
+        let dir = killed(origin.path());
+        fs::OpenOptions::new().write(true).open(&files(dir.path(), at)[0]).unwrap().set_len(cut).unwrap();
+        let log = open(dir.path());
         let kept = if cut == end { 9 } else { 8 };
         assert_eq!(read_all(&log, at).await.len(), kept, "cut at {cut} of {end}");
         append(&log, at, [1]).await;
         log.close().unwrap();
-        assert_eq!(read_all(&open(folder.path()), at).await.last(), Some(&(kept as u64, 1)));
+        assert_eq!(read_all(&open(dir.path()), at).await.last(), Some(&(kept as u64, 1)));
     }
 }
 
 #[tokio::test]
 async fn garbage_behind_the_last_record_is_cut_off() {
     let (origin, _) = nine_records().await;
-    let at = place(KEEP, 0);
+    let at = tp(KEEP, 0);
     for garbage in [vec![0; 1], vec![0; 5_000], vec![0xff; 300], (0..=255).collect()] {
-        let folder = killed(origin.path());
-        let path = &files(folder.path(), at)[0];
+        let dir = killed(origin.path());
+        let path = &files(dir.path(), at)[0];
         let whole = fs::read(path).unwrap();
         fs::write(path, [whole.clone(), garbage].concat()).unwrap();
-        assert_eq!(read_all(&open(folder.path()), at).await.len(), 9);
+        assert_eq!(read_all(&open(dir.path()), at).await.len(), 9);
         assert_eq!(fs::read(path).unwrap(), whole);
     }
 }
@@ -72,14 +72,14 @@ async fn garbage_behind_the_last_record_is_cut_off() {
 #[tokio::test]
 async fn damage_before_whole_records_is_reported_and_nothing_is_cut_off() {
     let (origin, begins) = nine_records().await;
-    let at = place(KEEP, 0);
+    let at = tp(KEEP, 0);
     for position in begins[3]..begins[4] {
-        let folder = killed(origin.path());
-        let path = &files(folder.path(), at)[0];
+        let dir = killed(origin.path());
+        let path = &files(dir.path(), at)[0];
         flip(path, position);
         let before = fs::read(path).unwrap();
         for _ in 0..2 {
-            let (file, found, reason) = damage(try_open(folder.path()).err());
+            let (file, found, reason) = damage(try_open(dir.path()).err());
             assert_eq!((file.as_str(), found), (path.to_str().unwrap(), begins[3]), "{reason}");
         }
         assert_eq!(fs::read(path).unwrap(), before);
@@ -88,14 +88,14 @@ async fn damage_before_whole_records_is_reported_and_nothing_is_cut_off() {
 
 #[tokio::test]
 async fn damage_in_an_old_segment_is_reported_when_it_is_read() {
-    let folder = tempdir().unwrap();
-    let at = place(KEEP, 0);
-    let log = open(folder.path());
+    let dir = tempdir().unwrap();
+    let at = tp(KEEP, 0);
+    let log = open(dir.path());
     append(&log, at, 0..100).await;
     log.close().unwrap();
-    let damaged = &files(folder.path(), at)[2];
+    let damaged = &files(dir.path(), at)[2];
     flip(damaged, 50);
-    let log = open(folder.path());
+    let log = open(dir.path());
     let (file, position, _) = damage(try_read_all(&log, at).await.err());
     assert_eq!((file.as_str(), position), (damaged.to_str().unwrap(), 0));
 
@@ -112,46 +112,46 @@ async fn damage_in_an_old_segment_is_reported_when_it_is_read() {
 
 #[tokio::test]
 async fn a_file_that_is_missing_or_shorter_is_reported() {
-    let folder = tempdir().unwrap();
-    let at = place(KEEP, 0);
-    let log = open(folder.path());
+    let dir = tempdir().unwrap();
+    let at = tp(KEEP, 0);
+    let log = open(dir.path());
     append(&log, at, 0..100).await;
     log.close().unwrap();
-    let count = files(folder.path(), at).len();
+    let count = files(dir.path(), at).len();
     assert!(count > 5);
     for (index, shorten) in [(1, false), (count - 1, false), (1, true), (count - 1, true)] {
-        let folder = killed(folder.path());
-        let path = &files(folder.path(), at)[index];
+        let dir = killed(dir.path());
+        let path = &files(dir.path(), at)[index];
         if shorten {
             let file = fs::OpenOptions::new().write(true).open(path).unwrap();
             file.set_len(file.metadata().unwrap().len() - 1).unwrap();
         } else {
             fs::remove_file(path).unwrap();
         }
-        let (_, _, reason) = damage(try_open(folder.path()).err());
+        let (_, _, reason) = damage(try_open(dir.path()).err());
         assert!(["missing", "ends here", "does not end"].iter().any(|part| reason.contains(part)), "{reason}");
     }
 }
 
 #[tokio::test]
 async fn damaged_commits_are_reported_and_torn_ones_cut_off() {
-    let folder = tempdir().unwrap();
-    let at = place(KEEP, 0);
-    let log = open(folder.path());
+    let dir = tempdir().unwrap();
+    let at = tp(KEEP, 0);
+    let log = open(dir.path());
     let mut consumer = log.consumer("group", &[KEEP]).unwrap();
     for offset in 0..10 {
         let commit = orbweaver_log::Commit { offset, metadata: "m".to_owned() };
         consumer.commit(vec![(at, commit)]).await.unwrap();
     }
     let commits = "commits.0";
-    let whole = fs::read(folder.path().join(commits)).unwrap();
-    let committed = async |folder: &Path| open(folder).committed("group", &[at]).await.unwrap()[0].clone().unwrap();
+    let whole = fs::read(dir.path().join(commits)).unwrap();
+    let committed = async |dir: &Path| open(dir).committed("group", &[at]).await.unwrap()[0].clone().unwrap();
 
-    let torn = killed(folder.path());
+    let torn = killed(dir.path());
     fs::write(torn.path().join(commits), &whole[..whole.len() - 3]).unwrap();
     assert_eq!(committed(torn.path()).await.offset, 8);
 
-    let damaged = killed(folder.path());
+    let damaged = killed(dir.path());
     flip(&damaged.path().join(commits), 100);
     let (file, _, _) = damage(try_open(damaged.path()).err());
     assert!(file.ends_with(commits), "{file}");

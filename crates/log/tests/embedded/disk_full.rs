@@ -4,16 +4,16 @@ use std::{fs, path::Path, process::Command};
 
 use orbweaver_log::{EmbeddedLog, Log, LogError, Options};
 
-use crate::fixture::{KEEP, place, read_all, record, specs, still, try_open};
+use crate::fixture::{KEEP, read_all, record, specs, still, tp, try_open};
 
 /// A 1 MiB file system, unmounted on drop.
 struct Small(tempfile::TempDir);
 
 impl Small {
     fn mount() -> Option<Self> {
-        let folder = tempfile::tempdir().unwrap();
-        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(folder.path()).output();
-        mount.is_ok_and(|output| output.status.success()).then_some(Self(folder))
+        let dir = tempfile::tempdir().unwrap();
+        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(dir.path()).output();
+        mount.is_ok_and(|output| output.status.success()).then_some(Self(dir))
     }
 
     fn path(&self) -> &Path {
@@ -44,11 +44,11 @@ async fn a_full_disk_loses_nothing_and_the_log_goes_on_when_there_is_room() {
     };
     let ballast = small.path().join("ballast");
     fs::write(&ballast, vec![1; 256 << 10]).unwrap();
-    let folder = small.path().join("log");
+    let dir = small.path().join("log");
     // Large segments first, so that a write fails within one; then small ones, so that creating one fails.
     for segment_bytes in [64 << 20, 4 << 10] {
-        let log = EmbeddedLog::open(&folder, Options { segment_bytes, ..still() }, &specs()).unwrap();
-        let at = place(KEEP, 0);
+        let log = EmbeddedLog::open(&dir, Options { segment_bytes, ..still() }, &specs()).unwrap();
+        let at = tp(KEEP, 0);
         let mut next = log.bounds(at).await.unwrap().end;
         let error = loop {
             let batch: Vec<_> = (next..next + 7).map(|number| record(at, number)).collect();
@@ -59,7 +59,7 @@ async fn a_full_disk_loses_nothing_and_the_log_goes_on_when_there_is_room() {
         };
         match &error {
             LogError::Io { path, source } => {
-                assert!(path.starts_with(folder.to_str().unwrap()), "{path}");
+                assert!(path.starts_with(dir.to_str().unwrap()), "{path}");
                 assert_eq!(source.kind(), std::io::ErrorKind::StorageFull);
             }
             other => panic!("not the error of a full disk: {other}"),
@@ -71,7 +71,7 @@ async fn a_full_disk_loses_nothing_and_the_log_goes_on_when_there_is_room() {
         drop(log);
 
         fs::remove_file(&ballast).unwrap();
-        let log = try_open(&folder).unwrap();
+        let log = try_open(&dir).unwrap();
         let found = read_all(&log, at).await;
         let end = intact(&found, next);
         assert_eq!(log.append(vec![record(at, end)]).await.unwrap(), [end]);

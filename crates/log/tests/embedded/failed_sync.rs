@@ -1,4 +1,4 @@
-//! After a failed sync the log resumes with what is durable, although the system still shows the rest and syncs it
+//! After a failed sync the log resumes with its durable records, although the system still shows the rest and syncs it
 //! without an error.
 //!
 //! A write to `/dev/null` succeeds, and its sync fails: a link to it replaces a file of the log.
@@ -10,7 +10,7 @@ use orbweaver_log::{Bounds, Commit, EmbeddedLog, Log, LogError, Options, SyncPol
 use tempfile::tempdir;
 
 use crate::{
-    fixture::{DELETE, KEEP, append, files, killed, open, place, read_all, record, specs, still},
+    fixture::{DELETE, KEEP, append, files, killed, open, read_all, record, specs, still, tp},
     power_cut::restart_the_system,
 };
 
@@ -22,26 +22,26 @@ fn break_sync(path: &Path) {
 }
 
 /// Returns the path of the first segment of a partition without records.
-fn first_segment(folder: &Path, partition: u32) -> std::path::PathBuf {
-    folder.join("topics").join(KEEP.0).join(partition.to_string()).join(format!("{:020}.log", 0))
+fn first_segment(dir: &Path, partition: u32) -> std::path::PathBuf {
+    dir.join("topics").join(KEEP.0).join(partition.to_string()).join(format!("{:020}.log", 0))
 }
 
-fn is_marked(folder: &Path) -> bool {
-    folder.join("failed").exists()
+fn is_marked(dir: &Path) -> bool {
+    dir.join("failed").exists()
 }
 
 async fn commit(log: &dyn Log, offset: u64) -> Result<(), LogError> {
     let mut consumer = log.consumer("group", &[DELETE]).unwrap();
-    consumer.commit(vec![(place(DELETE, 0), Commit { offset, metadata: String::new() })]).await
+    consumer.commit(vec![(tp(DELETE, 0), Commit { offset, metadata: String::new() })]).await
 }
 
 async fn committed(log: &dyn Log) -> Option<u64> {
-    log.committed("group", &[place(DELETE, 0)]).await.unwrap()[0].as_ref().map(|commit| commit.offset)
+    log.committed("group", &[tp(DELETE, 0)]).await.unwrap()[0].as_ref().map(|commit| commit.offset)
 }
 
 /// Checks that the log refuses everything that would change it.
 async fn refuses_writes(log: &EmbeddedLog) {
-    let at = place(KEEP, 0);
+    let at = tp(KEEP, 0);
     let errors = [
         log.append(vec![record(at, 0)]).await.err(),
         commit(log, 1).await.err(),
@@ -55,34 +55,34 @@ async fn refuses_writes(log: &EmbeddedLog) {
 
 #[tokio::test]
 async fn after_a_failed_sync_of_a_checkpoint_the_log_resumes_at_the_one_before() {
-    let folder = tempdir().unwrap();
-    let at = place(KEEP, 0);
-    let log = open(folder.path());
+    let dir = tempdir().unwrap();
+    let at = tp(KEEP, 0);
+    let log = open(dir.path());
     append(&log, at, 0..30).await;
     commit(&log, 10).await.unwrap();
     log.flush().unwrap();
     append(&log, at, 30..200).await;
     commit(&log, 20).await.unwrap();
     // The opening wrote the first checkpoint, the flush the second.
-    break_sync(&folder.path().join("checkpoint.1"));
+    break_sync(&dir.path().join("checkpoint.1"));
     let error = log.flush().unwrap_err().to_string();
     assert!(error.contains("checkpoint.1"), "{error}");
     refuses_writes(&log).await;
     drop(log);
-    assert!(is_marked(folder.path()));
+    assert!(is_marked(dir.path()));
 
     // Readable files and syncs that succeed prove nothing about the disk.
-    fs::remove_file(folder.path().join("checkpoint.1")).unwrap();
-    let restarted = killed(folder.path());
+    fs::remove_file(dir.path().join("checkpoint.1")).unwrap();
+    let restarted = killed(dir.path());
     restart_the_system(restarted.path());
-    for folder in [folder.path(), restarted.path()] {
-        let log = open(folder);
+    for dir in [dir.path(), restarted.path()] {
+        let log = open(dir);
         assert_eq!(log.bounds(at).await.unwrap(), Bounds { start: 0, end: 30 });
         assert_eq!(committed(&log).await, Some(10), "commits and records are as of the same moment");
-        assert!(!is_marked(folder));
+        assert!(!is_marked(dir));
         append(&log, at, 30..60).await;
         log.close().unwrap();
-        let cut = killed(folder);
+        let cut = killed(dir);
         restart_the_system(cut.path());
         assert_eq!(read_all(&open(cut.path()), at).await.len(), 60);
     }
@@ -90,12 +90,12 @@ async fn after_a_failed_sync_of_a_checkpoint_the_log_resumes_at_the_one_before()
 
 #[tokio::test]
 async fn after_a_failed_sync_of_a_segment_all_partitions_resume_as_of_the_same_moment() {
-    let folder = tempdir().unwrap();
-    let (one, other) = (place(KEEP, 0), place(KEEP, 1));
-    let log = open(folder.path());
+    let dir = tempdir().unwrap();
+    let (one, other) = (tp(KEEP, 0), tp(KEEP, 1));
+    let log = open(dir.path());
     append(&log, one, 0..30).await;
     log.flush().unwrap();
-    let broken = first_segment(folder.path(), 1);
+    let broken = first_segment(dir.path(), 1);
     break_sync(&broken);
     append(&log, other, 0..5).await;
     append(&log, one, 30..40).await;
@@ -105,49 +105,49 @@ async fn after_a_failed_sync_of_a_segment_all_partitions_resume_as_of_the_same_m
     drop(log);
 
     fs::remove_file(&broken).unwrap();
-    let log = open(folder.path());
+    let log = open(dir.path());
     assert_eq!(log.bounds(one).await.unwrap().end, 30);
     assert_eq!(log.bounds(other).await.unwrap().end, 0);
 }
 
 #[tokio::test]
 async fn records_whose_other_data_could_not_be_synced_are_dropped() {
-    let folder = tempdir().unwrap();
-    let at = place(KEEP, 0);
-    let log = open(folder.path());
+    let dir = tempdir().unwrap();
+    let at = tp(KEEP, 0);
+    let log = open(dir.path());
     append(&log, at, 0..30).await;
     log.flush().unwrap();
     log.sync_before_checkpoints(|| Err("the disk of the store is gone".to_owned()));
     append(&log, at, 30..40).await;
     log.flush().unwrap_err();
     drop(log);
-    assert_eq!(open(folder.path()).bounds(at).await.unwrap().end, 30);
+    assert_eq!(open(dir.path()).bounds(at).await.unwrap().end, 30);
 }
 
 #[tokio::test]
 async fn a_log_that_syncs_each_append_keeps_what_it_acknowledged_and_nothing_else() {
-    let folder = tempdir().unwrap();
-    let (one, other) = (place(KEEP, 0), place(KEEP, 1));
+    let dir = tempdir().unwrap();
+    let (one, other) = (tp(KEEP, 0), tp(KEEP, 1));
     let options = Options { sync: SyncPolicy::EachAppend, ..still() };
-    let log = EmbeddedLog::open(folder.path(), options.clone(), &specs()).unwrap();
+    let log = EmbeddedLog::open(dir.path(), options.clone(), &specs()).unwrap();
     append(&log, one, 0..30).await;
     commit(&log, 10).await.unwrap();
-    let broken = first_segment(folder.path(), 1);
+    let broken = first_segment(dir.path(), 1);
     break_sync(&broken);
     let appends = join_all((0..8).map(|number| log.append(vec![record(other, number)]))).await;
     assert!(appends.iter().all(Result::is_err), "each append that waited gets an error: {appends:?}");
     refuses_writes(&log).await;
     drop(log);
-    assert!(is_marked(folder.path()));
+    assert!(is_marked(dir.path()));
 
     // A write that was never acknowledged, and of which the disk has a part.
     fs::remove_file(&broken).unwrap();
-    let torn = files(folder.path(), one).pop().unwrap();
+    let torn = files(dir.path(), one).pop().unwrap();
     fs::write(&torn, [fs::read(&torn).unwrap(), vec![0; 4_096]].concat()).unwrap();
-    let log = EmbeddedLog::open(folder.path(), options, &specs()).unwrap();
+    let log = EmbeddedLog::open(dir.path(), options, &specs()).unwrap();
     assert_eq!(read_all(&log, one).await.len(), 30);
     assert_eq!(committed(&log).await, Some(10));
     assert_eq!(log.bounds(other).await.unwrap().end, 0);
-    assert!(!is_marked(folder.path()));
+    assert!(!is_marked(dir.path()));
     append(&log, one, 30..40).await;
 }

@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use orbweaver_log::{
-    Cleanup, Delivered, EmbeddedLog, Log, LogError, Offset, Options, Record, SyncPolicy, TopicPartition, TopicSpec,
+    Cleanup, ConsumerRecord, EmbeddedLog, Log, LogError, Offset, Options, Record, SyncPolicy, TopicPartition, TopicSpec,
 };
 use orbweaver_messages::Topic;
 
@@ -34,10 +34,10 @@ pub(crate) fn still() -> Options {
     }
 }
 
-pub(crate) fn open(folder: &Path) -> EmbeddedLog {
+pub(crate) fn open(dir: &Path) -> EmbeddedLog {
     let begun = Instant::now();
     loop {
-        match try_open(folder) {
+        match try_open(dir) {
             // A process started by another test holds all open files, and so all locks, until it runs its program.
             Err(LogError::Invalid(said)) if said.contains("in use") && begun.elapsed() < Duration::from_secs(10) => {
                 std::thread::yield_now();
@@ -47,18 +47,18 @@ pub(crate) fn open(folder: &Path) -> EmbeddedLog {
     }
 }
 
-pub(crate) fn try_open(folder: &Path) -> Result<EmbeddedLog, LogError> {
-    EmbeddedLog::open(folder, still(), &specs())
+pub(crate) fn try_open(dir: &Path) -> Result<EmbeddedLog, LogError> {
+    EmbeddedLog::open(dir, still(), &specs())
 }
 
-pub(crate) fn place(topic: Topic, partition: u32) -> TopicPartition {
+pub(crate) fn tp(topic: Topic, partition: u32) -> TopicPartition {
     TopicPartition::new(topic, partition)
 }
 
 /// Creates a record whose size and bytes are derived from its number.
-pub(crate) fn record(place: TopicPartition, number: u64) -> Record {
+pub(crate) fn record(tp: TopicPartition, number: u64) -> Record {
     Record {
-        place,
+        tp,
         key: Some(Bytes::from(format!("key {}", number % 50))),
         value: Some(value(number)),
         headers: vec![("number", Bytes::copy_from_slice(&number.to_le_bytes()))],
@@ -72,50 +72,50 @@ fn value(number: u64) -> Bytes {
 }
 
 /// Returns the number of a record, after checking that all its bytes are intact.
-pub(crate) fn number(delivered: &Delivered) -> u64 {
+pub(crate) fn number(delivered: &ConsumerRecord) -> u64 {
     let number = u64::from_le_bytes(delivered.header("number").unwrap().as_ref().try_into().unwrap());
-    let made = record(delivered.place, number);
+    let made = record(delivered.tp, number);
     assert_eq!((&delivered.key, &delivered.value), (&made.key, &made.value), "the record {number} is not intact");
     assert_eq!(delivered.timestamp_ms, made.timestamp_ms);
     number
 }
 
-pub(crate) async fn append(log: &dyn Log, place: TopicPartition, numbers: impl IntoIterator<Item = u64>) {
-    log.append(numbers.into_iter().map(|number| record(place, number)).collect()).await.unwrap();
+pub(crate) async fn append(log: &dyn Log, tp: TopicPartition, numbers: impl IntoIterator<Item = u64>) {
+    log.append(numbers.into_iter().map(|number| record(tp, number)).collect()).await.unwrap();
 }
 
 /// Returns all records of a partition, as offset and number.
-pub(crate) async fn read_all(log: &dyn Log, place: TopicPartition) -> Vec<(Offset, u64)> {
-    try_read_all(log, place).await.unwrap()
+pub(crate) async fn read_all(log: &dyn Log, tp: TopicPartition) -> Vec<(Offset, u64)> {
+    try_read_all(log, tp).await.unwrap()
 }
 
-pub(crate) async fn try_read_all(log: &dyn Log, place: TopicPartition) -> Result<Vec<(Offset, u64)>, LogError> {
-    let bounds = log.bounds(place).await?;
-    let mut reader = log.reader(place, bounds.start).await?;
+pub(crate) async fn try_read_all(log: &dyn Log, tp: TopicPartition) -> Result<Vec<(Offset, u64)>, LogError> {
+    let bounds = log.bounds(tp).await?;
+    let mut reader = log.reader(tp, bounds.start).await?;
     let mut all = vec![];
     while reader.position() < bounds.end {
         let before = reader.position();
         let batch = reader.read(Duration::from_secs(10)).await?;
         all.extend(batch.iter().map(|delivered| (delivered.offset, number(delivered))));
-        assert!(reader.position() > before, "reading stands still at {before}");
+        assert!(reader.position() > before, "reading is stalled at {before}");
     }
     Ok(all)
 }
 
 /// Returns a copy of the files, as a process killed now would leave them.
-pub(crate) fn killed(folder: &Path) -> tempfile::TempDir {
+pub(crate) fn killed(dir: &Path) -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
-    copy_folder(folder, copy.path());
+    copy_dir(dir, copy.path());
     copy
 }
 
-fn copy_folder(from: &Path, to: &Path) {
+fn copy_dir(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
         let target = to.join(entry.file_name());
         if entry.file_type().unwrap().is_dir() {
             fs::create_dir(&target).unwrap();
-            copy_folder(&entry.path(), &target);
+            copy_dir(&entry.path(), &target);
         } else {
             fs::copy(entry.path(), &target).unwrap();
         }
@@ -123,9 +123,9 @@ fn copy_folder(from: &Path, to: &Path) {
 }
 
 /// Returns the segment files of a partition, sorted.
-pub(crate) fn files(folder: &Path, place: TopicPartition) -> Vec<std::path::PathBuf> {
-    let folder = folder.join("topics").join(place.topic.0).join(place.partition.to_string());
-    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+pub(crate) fn files(dir: &Path, tp: TopicPartition) -> Vec<std::path::PathBuf> {
+    let dir = dir.join("topics").join(tp.topic.0).join(tp.partition.to_string());
+    let mut files: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     files
 }

@@ -5,7 +5,7 @@ use std::{fs, time::Duration};
 use orbweaver_log::{Bounds, Cleanup, Commit, EmbeddedLog, Log, LogError, Record, TopicSpec};
 use tempfile::tempdir;
 
-use crate::fixture::{DELETE, KEEP, append, open, place, read_all, specs, still, try_open};
+use crate::fixture::{DELETE, KEEP, append, open, read_all, specs, still, tp, try_open};
 
 fn refusal(error: Option<LogError>) -> String {
     match error {
@@ -16,45 +16,45 @@ fn refusal(error: Option<LogError>) -> String {
 
 #[test]
 fn a_second_opener_is_refused_until_the_first_has_closed() {
-    let folder = tempdir().unwrap();
-    let log = open(folder.path());
-    let reason = refusal(try_open(folder.path()).err());
+    let dir = tempdir().unwrap();
+    let log = open(dir.path());
+    let reason = refusal(try_open(dir.path()).err());
     assert!(reason.contains("in use by another process"), "{reason}");
     log.close().unwrap();
-    drop(open(folder.path()));
+    drop(open(dir.path()));
 }
 
 #[test]
 fn another_number_of_partitions_is_refused_with_what_mends_it() {
-    let folder = tempdir().unwrap();
-    drop(open(folder.path()));
+    let dir = tempdir().unwrap();
+    drop(open(dir.path()));
     let other = [TopicSpec::new(KEEP, 8, Cleanup::Keep)];
-    let reason = refusal(EmbeddedLog::open(folder.path(), still(), &other).err());
+    let reason = refusal(EmbeddedLog::open(dir.path(), still(), &other).err());
     assert!(reason.contains("has 2 partitions, not 8; use 2, or create a log in another directory"), "{reason}");
-    drop(open(folder.path()));
+    drop(open(dir.path()));
 }
 
 #[test]
-fn a_folder_that_is_no_log_stays_untouched() {
-    let folder = tempdir().unwrap();
-    fs::write(folder.path().join("thesis.txt"), "precious").unwrap();
-    let reason = refusal(try_open(folder.path()).err());
+fn a_directory_that_is_no_log_stays_untouched() {
+    let dir = tempdir().unwrap();
+    fs::write(dir.path().join("thesis.txt"), "precious").unwrap();
+    let reason = refusal(try_open(dir.path()).err());
     assert!(reason.contains("thesis.txt"), "{reason}");
-    assert!(!folder.path().join("topics").exists());
+    assert!(!dir.path().join("topics").exists());
 
-    let folder = tempdir().unwrap();
-    drop(open(folder.path()));
-    fs::write(folder.path().join("FORMAT"), "orbweaver log 9\n").unwrap();
-    let reason = refusal(try_open(folder.path()).err());
+    let dir = tempdir().unwrap();
+    drop(open(dir.path()));
+    fs::write(dir.path().join("FORMAT"), "orbweaver log 9\n").unwrap();
+    let reason = refusal(try_open(dir.path()).err());
     assert!(reason.contains("orbweaver log 9") && reason.contains("reads `orbweaver log 1`"), "{reason}");
 }
 
 #[tokio::test]
 async fn everything_is_found_again_and_goes_on() {
-    let folder = tempdir().unwrap();
-    let (one, two) = (place(KEEP, 0), place(DELETE, 1));
+    let dir = tempdir().unwrap();
+    let (one, two) = (tp(KEEP, 0), tp(DELETE, 1));
     for round in 0..3 {
-        let log = open(folder.path());
+        let log = open(dir.path());
         let all: Vec<_> = (0..round * 100).map(|number| (number, number)).collect();
         assert_eq!(read_all(&log, one).await, all);
         let commit = Commit { offset: round, metadata: format!("round {round}") };
@@ -68,7 +68,7 @@ async fn everything_is_found_again_and_goes_on() {
         drop(consumer);
         log.close().unwrap();
     }
-    let log = open(folder.path());
+    let log = open(dir.path());
     assert_eq!(log.bounds(two).await.unwrap(), Bounds { start: 207, end: 300 });
     assert_eq!(read_all(&log, two).await.first(), Some(&(207, 207)));
     for time in [0, 207, 208, 250, 299] {
@@ -79,9 +79,9 @@ async fn everything_is_found_again_and_goes_on() {
 
 #[tokio::test]
 async fn topics_that_are_not_asked_for_stay_as_they_are() {
-    let folder = tempdir().unwrap();
-    let at = place(DELETE, 0);
-    let log = open(folder.path());
+    let dir = tempdir().unwrap();
+    let at = tp(DELETE, 0);
+    let log = open(dir.path());
     append(&log, at, 0..100).await;
     log.delete_below(at, 60).await.unwrap();
     let mut consumer = log.consumer("group", &[DELETE]).unwrap();
@@ -90,24 +90,23 @@ async fn topics_that_are_not_asked_for_stay_as_they_are() {
     log.close().unwrap();
 
     let others: Vec<_> = specs().into_iter().filter(|spec| spec.topic != DELETE).collect();
-    let log = EmbeddedLog::open(folder.path(), still(), &others).unwrap();
+    let log = EmbeddedLog::open(dir.path(), still(), &others).unwrap();
     assert!(matches!(log.bounds(at).await, Err(LogError::UnknownTopic(_))));
-    append(&log, place(KEEP, 0), 0..100).await;
+    append(&log, tp(KEEP, 0), 0..100).await;
     log.close().unwrap();
 
-    let log = open(folder.path());
+    let log = open(dir.path());
     assert_eq!(log.bounds(at).await.unwrap(), Bounds { start: 60, end: 100 });
     assert_eq!(log.committed("group", &[at]).await.unwrap()[0].as_ref().map(|commit| commit.offset), Some(60));
 }
 
 #[tokio::test]
 async fn the_record_limit_is_an_option() {
-    let folder = tempdir().unwrap();
+    let dir = tempdir().unwrap();
     let options = orbweaver_log::Options { record_limit: 1_000, ..still() };
-    let log = EmbeddedLog::open(folder.path(), options, &specs()).unwrap();
-    let at = place(KEEP, 0);
-    let of =
-        |bytes| Record { place: at, key: None, value: Some(vec![1; bytes].into()), headers: vec![], timestamp_ms: 0 };
+    let log = EmbeddedLog::open(dir.path(), options, &specs()).unwrap();
+    let at = tp(KEEP, 0);
+    let of = |bytes| Record { tp: at, key: None, value: Some(vec![1; bytes].into()), headers: vec![], timestamp_ms: 0 };
     let refused = log.append(vec![of(10), of(1_001), of(1_000)]).await.unwrap_err().to_string();
     assert!(refused.ends_with("a record of 1001 bytes; allowed are 1000"), "{refused}");
     assert_eq!(log.bounds(at).await.unwrap().end, 2, "the neighbours are appended");

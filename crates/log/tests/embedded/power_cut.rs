@@ -5,12 +5,12 @@ use std::{fs, path::Path};
 use orbweaver_log::{Bounds, Commit, EmbeddedLog, Log, Options, SyncPolicy};
 use tempfile::tempdir;
 
-use crate::fixture::{COMPACT, DELETE, KEEP, append, files, killed, open, place, read_all, specs, still};
+use crate::fixture::{COMPACT, DELETE, KEEP, append, files, killed, open, read_all, specs, still, tp};
 
 /// Rewrites the checkpoints as if an earlier boot of the system had written them.
-pub(crate) fn restart_the_system(folder: &Path) {
+pub(crate) fn restart_the_system(dir: &Path) {
     for slot in ["checkpoint.0", "checkpoint.1"] {
-        let path = folder.join(slot);
+        let path = dir.join(slot);
         let Ok(text) = fs::read_to_string(&path) else { continue };
         let (body, _) = text.split_once("\ncrc ").unwrap();
         let line = body.lines().find(|line| line.starts_with("boot ")).unwrap();
@@ -21,18 +21,18 @@ pub(crate) fn restart_the_system(folder: &Path) {
 
 async fn commit(log: &dyn Log, offset: u64) {
     let mut consumer = log.consumer("group", &[DELETE]).unwrap();
-    consumer.commit(vec![(place(DELETE, 0), Commit { offset, metadata: String::new() })]).await.unwrap();
+    consumer.commit(vec![(tp(DELETE, 0), Commit { offset, metadata: String::new() })]).await.unwrap();
 }
 
 async fn committed(log: &dyn Log) -> Option<u64> {
-    log.committed("group", &[place(DELETE, 0)]).await.unwrap()[0].as_ref().map(|commit| commit.offset)
+    log.committed("group", &[tp(DELETE, 0)]).await.unwrap()[0].as_ref().map(|commit| commit.offset)
 }
 
 #[tokio::test]
 async fn everything_goes_back_to_the_same_moment() {
-    let folder = tempdir().unwrap();
-    let (keep, delete, late) = (place(KEEP, 0), place(DELETE, 0), place(KEEP, 1));
-    let log = open(folder.path());
+    let dir = tempdir().unwrap();
+    let (keep, delete, late) = (tp(KEEP, 0), tp(DELETE, 0), tp(KEEP, 1));
+    let log = open(dir.path());
     append(&log, keep, 0..50).await;
     append(&log, delete, 0..70).await;
     commit(&log, 40).await;
@@ -45,13 +45,13 @@ async fn everything_goes_back_to_the_same_moment() {
     commit(&log, 74).await;
     log.delete_below(delete, 74).await.unwrap();
 
-    let crashed = killed(folder.path());
+    let crashed = killed(dir.path());
     let after = open(crashed.path());
     assert_eq!(after.bounds(keep).await.unwrap().end, 200, "a process that was killed loses nothing");
     assert_eq!(committed(&after).await, Some(74));
     drop(after);
 
-    let cut = killed(folder.path());
+    let cut = killed(dir.path());
     restart_the_system(cut.path());
     let after = open(cut.path());
     assert_eq!(after.bounds(keep).await.unwrap(), Bounds { start: 0, end: 50 });
@@ -67,28 +67,28 @@ async fn everything_goes_back_to_the_same_moment() {
 
 #[tokio::test]
 async fn a_log_that_was_closed_loses_nothing() {
-    let folder = tempdir().unwrap();
-    let log = open(folder.path());
-    append(&log, place(KEEP, 0), 0..100).await;
-    append(&log, place(COMPACT, 1), 0..100).await;
+    let dir = tempdir().unwrap();
+    let log = open(dir.path());
+    append(&log, tp(KEEP, 0), 0..100).await;
+    append(&log, tp(COMPACT, 1), 0..100).await;
     commit(&log, 0).await;
     log.close().unwrap();
-    restart_the_system(folder.path());
-    let log = open(folder.path());
-    assert_eq!(read_all(&log, place(KEEP, 0)).await.len(), 100);
-    assert_eq!(read_all(&log, place(COMPACT, 1)).await.len(), 100);
+    restart_the_system(dir.path());
+    let log = open(dir.path());
+    assert_eq!(read_all(&log, tp(KEEP, 0)).await.len(), 100);
+    assert_eq!(read_all(&log, tp(COMPACT, 1)).await.len(), 100);
     assert_eq!(committed(&log).await, Some(0));
 }
 
 #[tokio::test]
 async fn what_records_vouch_for_is_made_durable_before_the_checkpoint_that_holds_them() {
-    let folder = tempdir().unwrap();
-    let log = open(folder.path());
+    let dir = tempdir().unwrap();
+    let log = open(dir.path());
     let checkpoint = || {
-        let text = |slot| fs::read_to_string(folder.path().join(slot)).unwrap_or_default();
+        let text = |slot| fs::read_to_string(dir.path().join(slot)).unwrap_or_default();
         format!("{}{}", text("checkpoint.0"), text("checkpoint.1"))
     };
-    let (before, path) = (checkpoint(), folder.path().to_owned());
+    let (before, path) = (checkpoint(), dir.path().to_owned());
     let seen = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
     let sees = seen.clone();
     log.sync_before_checkpoints(move || {
@@ -96,46 +96,42 @@ async fn what_records_vouch_for_is_made_durable_before_the_checkpoint_that_holds
         *sees.lock().unwrap() = format!("{}{}", text("checkpoint.0"), text("checkpoint.1"));
         Ok(())
     });
-    append(&log, place(KEEP, 0), 0..5).await;
+    append(&log, tp(KEEP, 0), 0..5).await;
     log.flush().unwrap();
     assert_eq!(*seen.lock().unwrap(), before, "synced before it was written");
     assert_ne!(checkpoint(), before);
 
-    let folder = tempdir().unwrap();
-    let log = open(folder.path());
-    append(&log, place(KEEP, 0), 0..5).await;
+    let dir = tempdir().unwrap();
+    let log = open(dir.path());
+    append(&log, tp(KEEP, 0), 0..5).await;
     log.sync_before_checkpoints(|| Err("the disk of the store is gone".to_owned()));
     let error = log.flush().unwrap_err().to_string();
     assert!(error.contains("the disk of the store is gone"), "{error}");
     drop(log);
-    let cut = killed(folder.path());
+    let cut = killed(dir.path());
     restart_the_system(cut.path());
-    assert_eq!(
-        read_all(&open(cut.path()), place(KEEP, 0)).await.len(),
-        0,
-        "no checkpoint vouches for what may be lost"
-    );
+    assert_eq!(read_all(&open(cut.path()), tp(KEEP, 0)).await.len(), 0, "no checkpoint vouches for what may be lost");
 }
 
 /// A process is killed, and the next one does not get to register the sync of its store before the power cut.
 #[tokio::test]
 async fn what_a_killed_process_left_is_in_no_checkpoint_before_the_sync_of_other_data_is_registered() {
-    let folder = tempdir().unwrap();
-    let (at, other) = (place(KEEP, 0), place(KEEP, 1));
-    let log = open(folder.path());
+    let dir = tempdir().unwrap();
+    let (at, other) = (tp(KEEP, 0), tp(KEEP, 1));
+    let log = open(dir.path());
     append(&log, at, 0..30).await;
     commit(&log, 10).await;
     log.flush().unwrap();
     append(&log, at, 30..200).await;
     commit(&log, 20).await;
-    let after_power_cut = async |folder: &Path| {
-        let cut = killed(folder);
+    let after_power_cut = async |dir: &Path| {
+        let cut = killed(dir);
         restart_the_system(cut.path());
         let log = open(cut.path());
         (read_all(&log, at).await.len(), read_all(&log, other).await.len(), committed(&log).await)
     };
 
-    let crashed = killed(folder.path());
+    let crashed = killed(dir.path());
     let log = open(crashed.path());
     assert_eq!(read_all(&log, at).await.len(), 200);
     drop(log);
@@ -146,13 +142,13 @@ async fn what_a_killed_process_left_is_in_no_checkpoint_before_the_sync_of_other
     log.flush().unwrap();
     assert_eq!(after_power_cut(crashed.path()).await, (200, 0, Some(20)));
 
-    let changed = killed(folder.path());
+    let changed = killed(dir.path());
     let log = open(changed.path());
     append(&log, other, 0..5).await;
     drop(log);
     assert_eq!(after_power_cut(changed.path()).await, (200, 5, Some(20)), "as of the same moment");
 
-    let closed = killed(folder.path());
+    let closed = killed(dir.path());
     open(closed.path()).close().unwrap();
     assert_eq!(after_power_cut(closed.path()).await, (200, 0, Some(20)));
 }
@@ -160,10 +156,10 @@ async fn what_a_killed_process_left_is_in_no_checkpoint_before_the_sync_of_other
 /// A log whose caller registers a sync needs no change for that.
 #[tokio::test]
 async fn what_a_killed_process_left_is_durable_soon_after_the_sync_of_other_data_is_registered() {
-    let folder = tempdir().unwrap();
-    let log = open(folder.path());
-    append(&log, place(KEEP, 0), 0..30).await;
-    let crashed = killed(folder.path());
+    let dir = tempdir().unwrap();
+    let log = open(dir.path());
+    append(&log, tp(KEEP, 0), 0..30).await;
+    let crashed = killed(dir.path());
     let options = Options { sync: SyncPolicy::Every(std::time::Duration::from_millis(1)), ..still() };
     let log = EmbeddedLog::open(crashed.path(), options, &specs()).unwrap();
     let (synced, syncs) = std::sync::mpsc::channel();
@@ -173,13 +169,13 @@ async fn what_a_killed_process_left_is_durable_soon_after_the_sync_of_other_data
 
 #[tokio::test]
 async fn pages_that_never_reached_the_disk_are_behind_the_checkpoint() {
-    let folder = tempdir().unwrap();
-    let at = place(KEEP, 0);
-    let log = open(folder.path());
+    let dir = tempdir().unwrap();
+    let at = tp(KEEP, 0);
+    let log = open(dir.path());
     append(&log, at, 0..30).await;
     log.flush().unwrap();
     append(&log, at, 30..200).await;
-    let cut = killed(folder.path());
+    let cut = killed(dir.path());
     restart_the_system(cut.path());
     // The system writes pages back in any order: a file beyond the checkpoint may have its end but not its start.
     let last = files(cut.path(), at).pop().unwrap();
@@ -191,14 +187,14 @@ async fn pages_that_never_reached_the_disk_are_behind_the_checkpoint() {
 
 #[tokio::test]
 async fn what_was_synced_before_it_was_acknowledged_stays() {
-    let folder = tempdir().unwrap();
-    let at = place(KEEP, 0);
+    let dir = tempdir().unwrap();
+    let at = tp(KEEP, 0);
     let options = Options { sync: SyncPolicy::EachAppend, ..still() };
-    let log = EmbeddedLog::open(folder.path(), options.clone(), &specs()).unwrap();
+    let log = EmbeddedLog::open(dir.path(), options.clone(), &specs()).unwrap();
     append(&log, at, 0..30).await;
     log.flush().unwrap();
     append(&log, at, 30..200).await;
-    let cut = killed(folder.path());
+    let cut = killed(dir.path());
     restart_the_system(cut.path());
     let torn = files(cut.path(), at).pop().unwrap();
     fs::write(&torn, [fs::read(&torn).unwrap(), vec![0; 4_096]].concat()).unwrap();
@@ -208,9 +204,9 @@ async fn what_was_synced_before_it_was_acknowledged_stays() {
 
 #[tokio::test]
 async fn grown_commits_are_rewritten_and_stay_true_to_the_checkpoint() {
-    let folder = tempdir().unwrap();
-    let log = open(folder.path());
-    let at = place(DELETE, 0);
+    let dir = tempdir().unwrap();
+    let log = open(dir.path());
+    let at = tp(DELETE, 0);
     let mut consumer = log.consumer("group", &[DELETE]).unwrap();
     let mut commits = async |offset| {
         let metadata = "m".repeat(4_000);
@@ -220,17 +216,17 @@ async fn grown_commits_are_rewritten_and_stay_true_to_the_checkpoint() {
         commits(offset).await;
     }
     log.flush().unwrap();
-    let names = |folder: &Path| {
-        let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let names = |dir: &Path| {
+        let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
         names.filter(|name| name.starts_with("commits")).collect::<Vec<_>>()
     };
-    assert_eq!(names(folder.path()), ["commits.1"], "the grown one is gone once a checkpoint names the next");
-    assert!(fs::metadata(folder.path().join("commits.1")).unwrap().len() < 10_000);
+    assert_eq!(names(dir.path()), ["commits.1"], "the grown one is gone once a checkpoint names the next");
+    assert!(fs::metadata(dir.path().join("commits.1")).unwrap().len() < 10_000);
     commits(300).await;
 
-    let crashed = killed(folder.path());
+    let crashed = killed(dir.path());
     assert_eq!(committed(&open(crashed.path())).await, Some(300));
-    let cut = killed(folder.path());
+    let cut = killed(dir.path());
     restart_the_system(cut.path());
     assert_eq!(committed(&open(cut.path())).await, Some(299));
 }

@@ -5,34 +5,34 @@ use std::{fs, time::Duration};
 use orbweaver_log::{Bounds, EmbeddedLog, Event, Log, LogError, Options};
 use tempfile::tempdir;
 
-use crate::fixture::{DELETE, KEEP, PARTITIONS, append, files, number, open, place, read_all, specs, still};
+use crate::fixture::{DELETE, KEEP, PARTITIONS, append, files, number, open, read_all, specs, still, tp};
 
 const WAIT: Duration = Duration::from_secs(10);
 
 #[tokio::test]
 async fn whole_segments_are_freed_once_a_checkpoint_knows() {
-    let folder = tempdir().unwrap();
-    let at = place(DELETE, 0);
-    let log = open(folder.path());
+    let dir = tempdir().unwrap();
+    let at = tp(DELETE, 0);
+    let log = open(dir.path());
     append(&log, at, 0..200).await;
     log.flush().unwrap();
-    let before = files(folder.path(), at).len();
+    let before = files(dir.path(), at).len();
     log.delete_below(at, 150).await.unwrap();
-    assert_eq!(files(folder.path(), at).len(), before, "a power cut now would bring the commits back that allowed it");
+    assert_eq!(files(dir.path(), at).len(), before, "a power cut now would bring the commits back that allowed it");
     log.flush().unwrap();
-    assert!(files(folder.path(), at).len() < before / 2);
+    assert!(files(dir.path(), at).len() < before / 2);
     assert_eq!(log.bounds(at).await.unwrap(), Bounds { start: 150, end: 200 });
     assert_eq!(read_all(&log, at).await.len(), 50);
     log.close().unwrap();
-    assert_eq!(open(folder.path()).bounds(at).await.unwrap(), Bounds { start: 150, end: 200 });
+    assert_eq!(open(dir.path()).bounds(at).await.unwrap(), Bounds { start: 150, end: 200 });
 }
 
 #[tokio::test]
 async fn a_partition_of_which_nothing_is_needed_takes_no_room() {
-    let folder = tempdir().unwrap();
-    let at = place(DELETE, 0);
+    let dir = tempdir().unwrap();
+    let at = tp(DELETE, 0);
     let options = Options { segment_bytes: 8 << 20, ..still() };
-    let log = EmbeddedLog::open(folder.path(), options, &specs()).unwrap();
+    let log = EmbeddedLog::open(dir.path(), options, &specs()).unwrap();
     append(&log, at, 0..200).await;
     assert!(log.bytes(DELETE).unwrap() > 100_000);
     log.delete_below(at, 200).await.unwrap();
@@ -41,21 +41,21 @@ async fn a_partition_of_which_nothing_is_needed_takes_no_room() {
     append(&log, at, 200..210).await;
     assert_eq!(read_all(&log, at).await.first(), Some(&(200, 200)));
     log.close().unwrap();
-    assert_eq!(open(folder.path()).bounds(at).await.unwrap(), Bounds { start: 200, end: 210 });
+    assert_eq!(open(dir.path()).bounds(at).await.unwrap(), Bounds { start: 200, end: 210 });
 }
 
 #[tokio::test]
 async fn a_consumer_overtaken_by_a_deletion_is_told() {
-    let folder = tempdir().unwrap();
-    let at = place(DELETE, 0);
-    let log = open(folder.path());
+    let dir = tempdir().unwrap();
+    let at = tp(DELETE, 0);
+    let log = open(dir.path());
     append(&log, at, 0..200).await;
     let mut consumer = log.consumer("group", &[DELETE]).unwrap();
     consumer.poll(WAIT).await.unwrap();
     consumer.start(at, 10).unwrap();
     log.delete_below(at, 150).await.unwrap();
-    let told = consumer.poll(WAIT).await;
-    assert!(matches!(told, Err(LogError::OutOfRange { offset: 10, start: 150, .. })), "{told:?}");
+    let reported = consumer.poll(WAIT).await;
+    assert!(matches!(reported, Err(LogError::OutOfRange { offset: 10, start: 150, .. })), "{reported:?}");
     consumer.start(at, 150).unwrap();
     let Some(Event::Records(batch)) = consumer.poll(WAIT).await.unwrap() else { panic!("no records") };
     assert_eq!(number(&batch[0]), 150);
@@ -63,9 +63,9 @@ async fn a_consumer_overtaken_by_a_deletion_is_told() {
 
 #[tokio::test]
 async fn what_was_read_before_a_pause_or_a_new_start_is_not_delivered() {
-    let folder = tempdir().unwrap();
-    let at = place(DELETE, 0);
-    let log = open(folder.path());
+    let dir = tempdir().unwrap();
+    let at = tp(DELETE, 0);
+    let log = open(dir.path());
     append(&log, at, 0..200).await;
     let mut consumer = log.consumer("group", &[DELETE]).unwrap();
     consumer.poll(WAIT).await.unwrap();
@@ -89,13 +89,13 @@ async fn what_was_read_before_a_pause_or_a_new_start_is_not_delivered() {
 
 #[tokio::test]
 async fn few_files_are_open_however_many_there_are() {
-    let folder = tempdir().unwrap();
-    let log = open(folder.path());
+    let dir = tempdir().unwrap();
+    let log = open(dir.path());
     let mut consumer = log.consumer("group", &[KEEP, DELETE]).unwrap();
     consumer.poll(WAIT).await.unwrap();
-    let places: Vec<_> =
-        [KEEP, DELETE].iter().flat_map(|topic| (0..PARTITIONS).map(|partition| place(*topic, partition))).collect();
-    for at in &places {
+    let tps: Vec<_> =
+        [KEEP, DELETE].iter().flat_map(|topic| (0..PARTITIONS).map(|partition| tp(*topic, partition))).collect();
+    for at in &tps {
         append(&log, *at, 0..500).await;
         consumer.start(*at, 0).unwrap();
     }
@@ -106,17 +106,17 @@ async fn few_files_are_open_however_many_there_are() {
     }
     let names =
         fs::read_dir("/proc/self/fd").into_iter().flatten().filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
-    let open = names.filter(|path| path.starts_with(folder.path()) && path.extension().is_some_and(|it| it == "log"));
-    assert!(places.iter().map(|at| files(folder.path(), *at).len()).sum::<usize>() > 100);
+    let open = names.filter(|path| path.starts_with(dir.path()) && path.extension().is_some_and(|it| it == "log"));
+    assert!(tps.iter().map(|at| files(dir.path(), *at).len()).sum::<usize>() > 100);
     assert!(open.count() <= 4);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_record_comes_once_while_many_append_segments_roll_and_old_ones_go() {
-    let folder = tempdir().unwrap();
+    let dir = tempdir().unwrap();
     let options = Options { sync: orbweaver_log::SyncPolicy::Every(Duration::from_millis(1)), ..still() };
-    let log = std::sync::Arc::new(EmbeddedLog::open(folder.path(), options, &specs()).unwrap());
-    let at = place(DELETE, 0);
+    let log = std::sync::Arc::new(EmbeddedLog::open(dir.path(), options, &specs()).unwrap());
+    let at = tp(DELETE, 0);
     let mut consumer = log.consumer("group", &[DELETE]).unwrap();
     consumer.poll(WAIT).await.unwrap();
     consumer.start(at, 0).unwrap();
@@ -144,5 +144,5 @@ async fn each_record_comes_once_while_many_append_segments_roll_and_old_ones_go(
         assert!(own.eq(writer * each..(writer + 1) * each), "in the order of the appends");
     }
     log.flush().unwrap();
-    assert!(files(folder.path(), at).len() <= 2, "what was consumed is freed");
+    assert!(files(dir.path(), at).len() <= 2, "consumed segments are deleted");
 }

@@ -185,6 +185,6 @@ async fn every_append_is_acknowledged_once_while_brokers_are_killed() {
         while reader.position() < end {
             found.extend(reader.read(PATIENCE).await.unwrap().iter().map(|record| (record.offset, number(record))));
         }
-        assert!(found == acknowledged, "{}: what was acknowledged is not what is there", at(partition));
+        assert!(found == acknowledged, "{}: acknowledged and stored records differ", at(partition));
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use orbweaver_log::{
-    Cleanup, Consumer, Delivered, Event, Log, Offset, Record, TopicPartition, TopicSpec,
+    Cleanup, Consumer, ConsumerRecord, Event, Log, Offset, Record, TopicPartition, TopicSpec,
     kafka::{KafkaConfig, KafkaLog, topics},
 };
 use orbweaver_messages::Topic;
@@ -37,9 +37,9 @@ where
     }
 }
 
-pub(crate) fn record(place: TopicPartition, number: usize) -> Record {
+pub(crate) fn record(tp: TopicPartition, number: usize) -> Record {
     Record {
-        place,
+        tp,
         key: Some(Bytes::from(format!("key {number}"))),
         value: Some(Bytes::from(number.to_string())),
         headers: vec![],
@@ -47,11 +47,11 @@ pub(crate) fn record(place: TopicPartition, number: usize) -> Record {
     }
 }
 
-pub(crate) async fn append(log: &KafkaLog, place: TopicPartition, numbers: std::ops::Range<usize>) -> Vec<Offset> {
-    log.append(numbers.map(|number| record(place, number)).collect()).await.unwrap()
+pub(crate) async fn append(log: &KafkaLog, tp: TopicPartition, numbers: std::ops::Range<usize>) -> Vec<Offset> {
+    log.append(numbers.map(|number| record(tp, number)).collect()).await.unwrap()
 }
 
-pub(crate) fn number(record: &Delivered) -> usize {
+pub(crate) fn number(record: &ConsumerRecord) -> usize {
     std::str::from_utf8(record.value.as_ref().unwrap()).unwrap().parse().unwrap()
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Member {
     pub(crate) held: BTreeSet<TopicPartition>,
     pub(crate) revoked: BTreeSet<TopicPartition>,
     pub(crate) lost: BTreeSet<TopicPartition>,
-    pub(crate) records: Vec<Delivered>,
+    pub(crate) records: Vec<ConsumerRecord>,
     pub(crate) keeps: bool,
 }
 
@@ -77,28 +77,31 @@ impl Member {
         match self.consumer.poll(Duration::from_millis(50)).await.unwrap() {
             None => {}
             Some(Event::Records(records)) => {
-                assert!(records.iter().all(|record| self.held.contains(&record.place)), "records of what is not ours");
+                assert!(
+                    records.iter().all(|record| self.held.contains(&record.tp)),
+                    "records of a partition of another member"
+                );
                 self.records.extend(records);
             }
-            Some(Event::Assigned(places)) => {
-                assert!(places.iter().all(|place| self.held.insert(*place)), "assigned twice: {places:?}");
+            Some(Event::Assigned(tps)) => {
+                assert!(tps.iter().all(|tp| self.held.insert(*tp)), "assigned twice: {tps:?}");
             }
-            Some(Event::Revoked(places)) => {
-                self.revoked.extend(places.iter().copied());
+            Some(Event::Revoked(tps)) => {
+                self.revoked.extend(tps.iter().copied());
                 if !self.keeps {
-                    self.hand_back(&places);
+                    self.release(&tps);
                 }
             }
-            Some(Event::Lost(places)) => {
-                self.held.retain(|place| !places.contains(place));
-                self.lost.extend(places);
+            Some(Event::Lost(tps)) => {
+                self.held.retain(|tp| !tps.contains(tp));
+                self.lost.extend(tps);
             }
         }
     }
 
-    pub(crate) fn hand_back(&mut self, places: &[TopicPartition]) {
-        self.consumer.hand_back(places).unwrap();
-        self.held.retain(|place| !places.contains(place));
+    pub(crate) fn release(&mut self, tps: &[TopicPartition]) {
+        self.consumer.release(tps).unwrap();
+        self.held.retain(|tp| !tps.contains(tp));
     }
 
     /// Polls until `enough` holds.
@@ -112,7 +115,7 @@ impl Member {
 
     /// Returns the assigned partitions of a topic.
     pub(crate) fn of(&self, topic: Topic) -> Vec<u32> {
-        self.held.iter().filter(|place| place.topic == topic).map(|place| place.partition).collect()
+        self.held.iter().filter(|tp| tp.topic == topic).map(|tp| tp.partition).collect()
     }
 }
 

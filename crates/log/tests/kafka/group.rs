@@ -32,7 +32,7 @@ async fn partition_n_of_all_topics_is_in_one_place_and_a_join_moves_only_what_mo
         let mut two = Member::join(&log, "group", &[ONE, TWO]);
         both_until(&mut one, &mut two, "a half each", |one, two| two.held.len() == 8 && one.held.len() == 8).await;
         assert_eq!((one.of(ONE), two.of(ONE)), (one.of(TWO), two.of(TWO)), "partition N of both topics");
-        assert_eq!(one.revoked.len(), 8, "only what moved was wanted back: {:?}", one.revoked);
+        assert_eq!(one.revoked.len(), 8, "only moved partitions were revoked: {:?}", one.revoked);
         assert_eq!(one.lost.len(), 0);
         two.consumer.close().await.unwrap();
         one.until("all partitions again", |one| one.held.len() == 16).await;
@@ -58,8 +58,8 @@ async fn the_classic_protocol_keeps_partition_n_of_all_topics_in_one_place_too()
         both_until(&mut one, &mut two, "a call for all", |one, _| one.revoked.len() == 16).await;
         one.consumer.commit(vec![(at(0), commit(10))]).await.unwrap();
         // One by one, as they drain.
-        for place in one.revoked.clone() {
-            one.hand_back(&[place]);
+        for tp in one.revoked.clone() {
+            one.release(&[tp]);
         }
         one.keeps = false;
         both_until(&mut one, &mut two, "a half each", |one, two| two.held.len() == 8 && one.held.len() == 8).await;
@@ -89,7 +89,7 @@ async fn what_is_wanted_back_is_drained_committed_and_handed_back_and_its_succes
         let mut two = Member::join(&log, "group", &[ONE]);
         both_until(&mut one, &mut two, "a call for half", |one, _| one.revoked.len() == 4).await;
         let going: Vec<_> = one.revoked.iter().copied().collect();
-        let staying = one.held.iter().copied().find(|place| !going.contains(place)).unwrap();
+        let staying = one.held.iter().copied().find(|tp| !going.contains(tp)).unwrap();
         // While the member drains, revoked partitions deliver nothing. (Nor do the others: librdkafka stops all
         // partitions of a member until it has answered.)
         append(&log, staying, 100..110).await;
@@ -97,27 +97,27 @@ async fn what_is_wanted_back_is_drained_committed_and_handed_back_and_its_succes
         one.records.clear();
         let until = Instant::now() + Duration::from_secs(1);
         both_until(&mut one, &mut two, "a second", |_, _| Instant::now() >= until).await;
-        assert!(one.records.iter().all(|record| record.place == staying), "what is wanted back delivers nothing");
+        assert!(one.records.iter().all(|record| record.tp == staying), "revoked partitions deliver nothing");
         println!("of what stays came {} of 10 records while it drained", one.records.len());
-        assert_eq!(two.held.len(), 0, "nothing was given away before it was handed back");
+        assert_eq!(two.held.len(), 0, "nothing was reassigned before its release");
 
-        one.consumer.commit(going.iter().map(|place| (*place, commit(57))).collect()).await.unwrap();
+        one.consumer.commit(going.iter().map(|tp| (*tp, commit(57))).collect()).await.unwrap();
         let handed = Instant::now();
-        for place in &going {
-            one.hand_back(&[*place]);
+        for tp in &going {
+            one.release(&[*tp]);
         }
         let refused = one.consumer.commit(vec![(going[0], commit(58))]).await;
-        assert!(matches!(refused, Err(LogError::NotAssigned(place)) if place == going[0]), "{refused:?}");
+        assert!(matches!(refused, Err(LogError::NotAssigned(tp)) if tp == going[0]), "{refused:?}");
         both_until(&mut one, &mut two, "the half", |_, two| two.held.len() == 4).await;
-        println!("handed back -> assigned: {:?}", handed.elapsed());
+        println!("released -> assigned: {:?}", handed.elapsed());
         both_until(&mut one, &mut two, "what stays", |one, _| one.records.len() == 10).await;
         assert_eq!(log.committed("group", &going).await.unwrap(), vec![Some(commit(57)); 4]);
-        for place in &going {
-            two.consumer.start(*place, 57).unwrap();
+        for tp in &going {
+            two.consumer.start(*tp, 57).unwrap();
         }
         both_until(&mut one, &mut two, "the rest", |_, two| two.records.len() == 4 * 43 + 10).await;
-        for place in &going {
-            let first = two.records.iter().find(|record| record.place == *place).unwrap();
+        for tp in &going {
+            let first = two.records.iter().find(|record| record.tp == *tp).unwrap();
             assert_eq!(first.offset, 57, "the successor starts at the commit");
         }
         assert_eq!((one.lost.len(), two.lost.len(), two.revoked.len()), (0, 0, 0));
@@ -151,12 +151,11 @@ async fn the_first_record_after_a_start_is_the_one_that_was_named() {
             }
             // From the start on, no other records may arrive.
             member.records.clear();
-            let all =
-                |member: &Member| starts.keys().all(|place| member.records.iter().any(|record| record.place == *place));
+            let all = |member: &Member| starts.keys().all(|tp| member.records.iter().any(|record| record.tp == *tp));
             member.until("a record of each", all).await;
-            for (place, from) in &starts {
-                let there = member.records.iter().filter(|record| record.place == *place);
-                assert!(there.clone().zip(*from..).all(|(record, offset)| record.offset == offset), "{place}: {from}");
+            for (tp, from) in &starts {
+                let there = member.records.iter().filter(|record| record.tp == *tp);
+                assert!(there.clone().zip(*from..).all(|(record, offset)| record.offset == offset), "{tp}: {from}");
                 assert!(there.into_iter().all(|record| number(record) as u64 == record.offset));
             }
         }
@@ -185,9 +184,9 @@ async fn a_start_at_once_after_the_assignment_counts_whatever_the_log_begins_wit
             while member.records.len() < wanted {
                 assert!(Instant::now() < deadline, "round {round}: {} of {wanted} records", member.records.len());
                 member.step().await;
-                for place in member.held.difference(&started.clone()) {
-                    member.consumer.start(*place, from).unwrap();
-                    started.insert(*place);
+                for tp in member.held.difference(&started.clone()) {
+                    member.consumer.start(*tp, from).unwrap();
+                    started.insert(*tp);
                 }
             }
             // Long enough for queries that librdkafka repeats after half a second.
@@ -196,9 +195,9 @@ async fn a_start_at_once_after_the_assignment_counts_whatever_the_log_begins_wit
             for partition in 0..PARTITIONS {
                 append(&log, at(partition), 100 + round..101 + round).await;
             }
-            member.until("what came after", |member| member.records.len() >= wanted + PARTITIONS as usize).await;
+            member.until("the later records", |member| member.records.len() >= wanted + PARTITIONS as usize).await;
             for partition in 0..PARTITIONS {
-                let there = member.records.iter().filter(|record| record.place == at(partition));
+                let there = member.records.iter().filter(|record| record.tp == at(partition));
                 let offsets: Vec<_> = there.map(|record| record.offset).collect();
                 assert_eq!(offsets, (from..=100 + round as u64).collect::<Vec<_>>(), "round {round}");
             }
@@ -233,16 +232,16 @@ async fn what_is_paused_waits_in_bounds_and_goes_on_where_it_stood() {
             let paused = [at(0), at(1)];
             member.consumer.pause(&paused[..1 + round % 2]).unwrap();
             let (count, until) = (member.records.len(), Instant::now() + Duration::from_secs(1));
-            let of_first = member.records.iter().filter(|record| record.place == at(0)).count();
+            let of_first = member.records.iter().filter(|record| record.tp == at(0)).count();
             member.until("a second", |_| Instant::now() >= until).await;
-            let still = member.records.iter().filter(|record| record.place == at(0)).count();
-            assert_eq!(of_first, still, "nothing of what is paused comes");
+            let still = member.records.iter().filter(|record| record.tp == at(0)).count();
+            assert_eq!(of_first, still, "paused partitions deliver nothing");
             assert!(round % 2 == 0 || member.records.len() == count, "nothing comes when all is paused");
             member.consumer.resume(&paused[..1 + round % 2]).unwrap();
         }
         member.until("all records", |member| member.records.len() == 2 * RECORDS).await;
         for partition in 0..2 {
-            let there = member.records.iter().filter(|record| record.place == at(partition));
+            let there = member.records.iter().filter(|record| record.tp == at(partition));
             assert!(there.map(|record| record.offset).eq(0..RECORDS as u64), "each once and in order");
         }
         member.consumer.close().await.unwrap();

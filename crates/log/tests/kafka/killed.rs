@@ -38,7 +38,7 @@ async fn holds_partitions_until_it_is_killed() {
     for partition in 0..8 {
         member.consumer.start(at(partition), 0).unwrap();
     }
-    eprintln!("told: holds");
+    eprintln!("report: holds");
     // Ends by itself if it is not killed.
     let ends = Instant::now() + Duration::from_secs(120);
     let (mut last, mut lost) = (Instant::now(), 0);
@@ -46,15 +46,15 @@ async fn holds_partitions_until_it_is_killed() {
         let now = Instant::now();
         if now.duration_since(last) > Duration::from_secs(3) {
             match member.consumer.commit(vec![(at(3), commit(1))]).await {
-                Err(LogError::NotAssigned(_)) => eprintln!("told: refused"),
-                other => eprintln!("told: {other:?}"),
+                Err(LogError::NotAssigned(_)) => eprintln!("report: refused"),
+                other => eprintln!("report: {other:?}"),
             }
         }
         last = now;
         member.step().await;
         if member.lost.len() > lost {
             lost = member.lost.len();
-            eprintln!("told: lost {lost}");
+            eprintln!("report: lost {lost}");
         }
     }
 }
@@ -83,11 +83,11 @@ impl Holder {
 
     fn says(&mut self) -> String {
         for line in self.lines.by_ref().map_while(Result::ok) {
-            if let Some((_, told)) = line.split_once("told: ") {
-                return told.to_owned();
+            if let Some((_, reported)) = line.split_once("report: ") {
+                return reported.to_owned();
             }
         }
-        panic!("it ended without a word");
+        panic!("it ended silently");
     }
 
     fn signal(&self, signal: &str) {
@@ -130,7 +130,7 @@ async fn a_frozen_member_that_wakes_commits_nothing_and_hears_of_its_loss_also_w
         frozen.signal("-STOP");
         let mut successor = Member::join(&log, "group", &[TOPIC]);
         successor.until("all partitions", |successor| successor.held.len() == 8).await;
-        let record = || Record { place: at(5), key: None, value: None, headers: vec![], timestamp_ms: 1 };
+        let record = || Record { tp: at(5), key: None, value: None, headers: vec![], timestamp_ms: 1 };
         log.append((0..10).map(|_| record()).collect()).await.unwrap();
         log.delete_below(at(5), 10).await.unwrap();
         successor.consumer.commit(vec![(at(3), commit(2))]).await.unwrap();

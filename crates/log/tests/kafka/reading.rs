@@ -28,7 +28,7 @@ fn at(partition: u32) -> TopicPartition {
 async fn read_to(reader: &mut dyn Reader, end: Offset) -> Vec<(Offset, usize)> {
     let (deadline, mut read) = (Instant::now() + PATIENCE, vec![]);
     while reader.position() < end {
-        assert!(Instant::now() < deadline, "it stands at {}, the end is {end}", reader.position());
+        assert!(Instant::now() < deadline, "it is at {}, the end is {end}", reader.position());
         let batch = reader.read(Duration::from_secs(1)).await.unwrap();
         read.extend(batch.iter().map(|record| (record.offset, number(record))));
     }
@@ -179,7 +179,7 @@ async fn a_reader_passes_the_markers_of_transactions_at_the_end() {
             assert_eq!((read.len(), reader.position()), (0, 8), "from {from}");
         }
         append(&log, at(0), 8..9).await;
-        assert_eq!(read_to(&mut *reader, 9).await, [(8, 8)], "it goes on behind the gap");
+        assert_eq!(read_to(&mut *reader, 9).await, [(8, 8)], "it continues behind the gap");
     })
     .await;
 }

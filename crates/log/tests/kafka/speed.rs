@@ -30,7 +30,7 @@ fn cpu() -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-fn tell(what: &str, begun: (Instant, Duration)) {
+fn report(what: &str, begun: (Instant, Duration)) {
     let (wall, cpu) = (begun.0.elapsed(), cpu() - begun.1);
     let rate = RECORDS as f64 / wall.as_secs_f64();
     println!(
@@ -59,7 +59,7 @@ async fn records_of_300_bytes_are_appended_and_read() {
         for task in appending {
             task.await.unwrap();
         }
-        tell("appended, 8 batches of 1,000 in flight", begun);
+        report("appended, 8 batches of 1,000 in flight", begun);
 
         let mut member = Member::join(&log, "group", &[ONE]);
         member.until("all partitions", |member| member.held.len() == 8).await;
@@ -72,7 +72,7 @@ async fn records_of_300_bytes_are_appended_and_read() {
             member.step().await;
             count += std::mem::take(&mut member.records).len();
         }
-        tell("read by a member", begun);
+        report("read by a member", begun);
         member.consumer.close().await.unwrap();
 
         let begun = (Instant::now(), cpu());
@@ -91,7 +91,7 @@ async fn records_of_300_bytes_are_appended_and_read() {
         for task in reading {
             task.await.unwrap();
         }
-        tell("read by eight readers that share a consumer", begun);
+        report("read by eight readers that share a consumer", begun);
     })
     .await;
 }
@@ -103,7 +103,7 @@ async fn sixty_four_of_1024_partitions_are_opened() {
     const OPENED: usize = 64;
     with(config(), &specs(&[ONE], 1_024), |log| async move {
         let opened: Vec<_> = (0..1_024).step_by(1_024 / OPENED).map(at).collect();
-        let records = opened.iter().flat_map(|place| (0..10).map(move |n| record(*place, n)));
+        let records = opened.iter().flat_map(|tp| (0..10).map(move |n| record(*tp, n)));
         log.append(records.collect()).await.unwrap();
 
         let begun = Instant::now();
@@ -112,16 +112,16 @@ async fn sixty_four_of_1024_partitions_are_opened() {
         let reading: Vec<_> = opened
             .into_iter()
             .zip(bounds)
-            .map(|(place, bounds)| {
+            .map(|(tp, bounds)| {
                 let log = log.clone();
                 tokio::spawn(async move {
-                    let mut reader = log.reader(place, bounds.start).await.unwrap();
+                    let mut reader = log.reader(tp, bounds.start).await.unwrap();
                     let mut count = 0;
                     while reader.position() < bounds.end {
-                        assert!(begun.elapsed() < PATIENCE, "{place}: {count} of 10 records came");
+                        assert!(begun.elapsed() < PATIENCE, "{tp}: {count} of 10 records came");
                         count += reader.read(Duration::from_secs(1)).await.unwrap().len();
                     }
-                    assert_eq!(count, 10, "{place}");
+                    assert_eq!(count, 10, "{tp}");
                     // Kept open until all are read, as those of a process are.
                     reader
                 })

@@ -6,7 +6,7 @@ use orbweaver_log::{
     Commit, Log, LogError, TopicPartition,
     kafka::{
         KafkaConfig, KafkaLog,
-        topics::{self, Fault},
+        topics::{self, TopicProblem},
     },
 };
 use orbweaver_messages::{Topic, topic};
@@ -25,18 +25,18 @@ async fn topics_are_made_once_with_a_commit_for_every_group_and_are_well_then() 
         let all = topic::topics().len();
         let faults = topics::check(&log).await.unwrap();
         assert_eq!(faults.len(), all, "{faults:?}");
-        assert!(faults.iter().all(|fault| matches!(fault, Fault::Missing { .. })), "{faults:?}");
+        assert!(faults.iter().all(|fault| matches!(fault, TopicProblem::Missing { .. })), "{faults:?}");
         assert_eq!(topics::list(&log).await.unwrap().iter().filter(|listed| listed.bounds.is_empty()).count(), all);
 
         let created = topics::create(&log, 4, None).await.unwrap();
         assert_eq!((created.made.len(), created.present.len()), (all, 0));
         assert_eq!(created.committed.len(), topic::groups().len());
         assert_eq!(topics::check(&log).await.unwrap(), []);
-        let places: Vec<_> = (0..4).map(|partition| TopicPartition::new(topic::FRONTIER, partition)).collect();
+        let tps: Vec<_> = (0..4).map(|partition| TopicPartition::new(topic::FRONTIER, partition)).collect();
         let zero = Commit::default();
-        assert_eq!(log.committed("frontier", &places).await.unwrap(), vec![Some(zero); 4]);
+        assert_eq!(log.committed("frontier", &tps).await.unwrap(), vec![Some(zero); 4]);
 
-        append(&log, places[1], 0..10).await;
+        append(&log, tps[1], 0..10).await;
         let listed = topics::list(&log).await.unwrap();
         let frontier = listed.iter().find(|listed| listed.topic == topic::FRONTIER).unwrap();
         assert_eq!((frontier.bounds.len(), frontier.records()), (4, 10));

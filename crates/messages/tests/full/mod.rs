@@ -4,9 +4,9 @@
 use std::fmt::Debug;
 
 use orbweaver_messages::{
-    BodyEncoding, ConsumerGroup, ConsumerGroups, CrawlDefinition, DeadLetter, Discovered, Dispatch, DispatchId,
-    Document, DocumentLink, Outcome, OutcomeKind, Page, PageCount, Pins, Ready, RobotsDirectives, Scope, ScopeEntry,
-    Seed, Sighting, SiteMemory, Trail, Traps, Truncated, Waiting, decode, encode,
+    BodyEncoding, ConsumerGroup, ConsumerGroups, CrawlDefinition, DeadLetter, Discovered, DiscoveryKind, Dispatch,
+    DispatchId, Document, DocumentLink, FrontierUrl, Outcome, OutcomeKind, Page, PageCount, Pins, ReadyDispatch,
+    RobotsDirectives, Scope, ScopeEntry, Seed, SiteState, Trail, Traps, Truncated, decode, encode,
 };
 use orbweaver_url::Fingerprint;
 use serde::Serialize;
@@ -30,7 +30,7 @@ impl<T: Serialize + DeserializeOwned + PartialEq + Debug> Message for T {
         let message: T = decode("message", Some(&encode(value))).map_err(|error| error.to_string())?;
         let written = encode(&message);
         let again: T = decode("message", Some(&written)).unwrap();
-        assert_eq!(again, message, "what is written reads as the same message");
+        assert_eq!(again, message, "an encoded message decodes to itself");
         Ok(serde_json::from_slice(&written).unwrap())
     }
 }
@@ -42,7 +42,7 @@ pub(crate) fn messages() -> Vec<(&'static str, Box<dyn Message>)> {
         ("discovered", Box::new(discovered())),
         ("waiting", Box::new(waiting())),
         ("dispatch", Box::new(dispatch())),
-        ("ready", Box::new(Ready { not_before_ms: 5, interval_ms: 1000, dispatch: dispatch() })),
+        ("ready", Box::new(ReadyDispatch { not_before_ms: 5, interval_ms: 1000, dispatch: dispatch() })),
         ("outcome", Box::new(outcome())),
         ("page", Box::new(page())),
         ("document", Box::new(document())),
@@ -91,7 +91,7 @@ fn discovered() -> Discovered {
         site: "example.org".into(),
         via: text("https://example.org/"),
         depth: 1,
-        sighting: Sighting::Redirect,
+        sighting: DiscoveryKind::Redirect,
         chain: vec!["http://example.org/".into()],
         trail: trail(),
         content: Some(5),
@@ -100,8 +100,8 @@ fn discovered() -> Discovered {
     }
 }
 
-fn waiting() -> Waiting {
-    Waiting {
+fn waiting() -> FrontierUrl {
+    FrontierUrl {
         crawl: "docs".into(),
         fingerprint: Fingerprint([1; 16]),
         url: "https://example.org/?b&a".into(),
@@ -109,7 +109,7 @@ fn waiting() -> Waiting {
         policy: orbweaver_url::Policy::AGGRESSIVE,
         site: "example.org".into(),
         depth: 1,
-        sighting: Sighting::Link,
+        sighting: DiscoveryKind::Link,
         via: text("https://example.org/"),
         chain: vec!["http://example.org/".into()],
         traps: Traps::Strict,
@@ -135,7 +135,7 @@ fn dispatch() -> Dispatch {
         policy: orbweaver_url::Policy::AGGRESSIVE,
         site: "example.org".into(),
         depth: 1,
-        sighting: Sighting::Seed,
+        sighting: DiscoveryKind::Seed,
         via: text("https://example.org/"),
         chain: vec!["http://example.org/".into()],
         trail: trail(),
@@ -185,7 +185,7 @@ fn page() -> Page {
         key: text("https://example.org/?a&b"),
         site: "example.org".into(),
         depth: 1,
-        sighting: Sighting::Link,
+        sighting: DiscoveryKind::Link,
         via: text("https://example.org/"),
         chain: vec!["http://example.org/".into()],
         trail: trail(),
@@ -232,8 +232,8 @@ fn document() -> Document {
     }
 }
 
-fn site_memory() -> SiteMemory {
-    SiteMemory {
+fn site_memory() -> SiteState {
+    SiteState {
         site: "example.org".into(),
         epoch: 7,
         blocked_until_ms: 1,

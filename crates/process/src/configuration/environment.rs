@@ -3,7 +3,7 @@
 use std::{ffi::OsString, io::Read as _, path::Path};
 
 use super::{
-    Fault,
+    SettingError,
     given::{Given, Origin, Raw},
 };
 
@@ -20,17 +20,17 @@ pub(super) fn read(
     environment: &[(OsString, OsString)],
     content: impl Fn(&Path) -> Result<String, String>,
     given: &mut Vec<Given>,
-    faults: &mut Vec<Fault>,
+    faults: &mut Vec<SettingError>,
 ) {
-    let ours = environment.iter().filter(|(_, value)| !value.is_empty());
-    let mut ours: Vec<_> = ours.filter_map(|(name, value)| Some((path(name)?, name, value))).collect();
+    let variables = environment.iter().filter(|(_, value)| !value.is_empty());
+    let mut variables: Vec<_> = variables.filter_map(|(name, value)| Some((path(name)?, name, value))).collect();
     // The order of a process's environment is arbitrary.
-    ours.sort();
-    for (path, name, value) in &ours {
+    variables.sort();
+    for (path, name, value) in &variables {
         let origin = Origin::Variable(name.to_string_lossy().into_owned());
         let (path, value) = match path.strip_suffix(&IN_FILE.to_lowercase()) {
             None => (path.clone(), value.to_str().map(str::to_owned).ok_or("the value is not UTF-8".to_owned())),
-            Some(path) if ours.iter().any(|(other, ..)| other == path) => {
+            Some(path) if variables.iter().any(|(other, ..)| other == path) => {
                 let problem = format!("it is also set without `{IN_FILE}`; set one of the two variables");
                 (path.to_owned(), Err(problem))
             }
@@ -41,15 +41,12 @@ pub(super) fn read(
         };
         match value {
             Ok(value) => given.push(Given { path, raw: Raw::Scalar(value), origin }),
-            Err(problem) => faults.push(Fault::new(path, problem).at(origin)),
+            Err(problem) => faults.push(SettingError::new(path, problem).at(origin)),
         }
     }
 }
 
 /// Reads a value from a file, without the final line break.
-///
-/// # Errors
-/// The problem, without the content.
 pub(super) fn content(file: &Path) -> Result<String, String> {
     let read = |error: std::io::Error| format!("cannot be read: {error}");
     let mut content = vec![];
@@ -91,8 +88,8 @@ mod tests {
 
     #[test]
     fn a_variable_with_file_at_its_end_names_the_file_of_its_value() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("password");
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("password");
         std::fs::write(&file, "s3cret \r\n").unwrap();
         let file = file.to_str().unwrap();
         let both = [("ORBWEAVER_CQL__PASSWORD_FILE", file), ("ORBWEAVER_CQL__PASSWORD", "x")];

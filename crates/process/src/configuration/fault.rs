@@ -6,14 +6,14 @@ use super::given::Origin;
 
 /// Fault of a setting: the key, its value, its origin, and the allowed values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub struct Fault {
+pub struct SettingError {
     path: String,
     value: Option<String>,
     origin: Option<Origin>,
     problem: String,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for SettingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.path)?;
         if let Some(value) = &self.value {
@@ -28,7 +28,7 @@ impl fmt::Display for Fault {
     }
 }
 
-impl Fault {
+impl SettingError {
     /// Creates a fault of the key `path`. [`Settings::complete`](super::Settings::complete) adds value and origin if
     /// known.
     #[must_use]

@@ -8,7 +8,7 @@ use toml::{
 };
 
 use super::{
-    Fault,
+    SettingError,
     given::{Given, Origin, Raw},
 };
 
@@ -16,12 +16,12 @@ use super::{
 const MAX_DEPTH: usize = 16;
 
 /// Reads a file. Anything that is not a value of a key is a fault with its line number.
-pub(super) fn read(path: &Path, content: &[u8], given: &mut Vec<Given>, faults: &mut Vec<Fault>) {
+pub(super) fn read(path: &Path, content: &[u8], given: &mut Vec<Given>, faults: &mut Vec<SettingError>) {
     let text = match std::str::from_utf8(content) {
         Ok(text) => text,
         Err(error) => {
             let line = line_of(content, error.valid_up_to());
-            faults.push(Fault::of_file(path, Some(line), "this is not UTF-8"));
+            faults.push(SettingError::of_file(path, Some(line), "this is not UTF-8"));
             return;
         }
     };
@@ -39,7 +39,7 @@ pub(super) fn read(path: &Path, content: &[u8], given: &mut Vec<Given>, faults: 
         }
         Err(error) => {
             let line = error.span().map(|span| line_of(content, span.start));
-            faults.push(Fault::of_file(path, line, &format!("this is not TOML: {}", error.message())));
+            faults.push(SettingError::of_file(path, line, &format!("this is not TOML: {}", error.message())));
         }
     }
 }
@@ -48,7 +48,7 @@ struct Reader<'a> {
     path: &'a Path,
     content: &'a [u8],
     given: &'a mut Vec<Given>,
-    faults: &'a mut Vec<Fault>,
+    faults: &'a mut Vec<SettingError>,
 }
 
 type Name<'i> = Spanned<std::borrow::Cow<'i, str>>;
@@ -91,7 +91,7 @@ impl Reader<'_> {
 
     fn fault(&mut self, path: &str, value: &Spanned<DeValue<'_>>, problem: &str) {
         let origin = self.origin(value);
-        self.faults.push(Fault::new(path, problem).at(origin));
+        self.faults.push(SettingError::new(path, problem).at(origin));
     }
 
     fn origin(&self, value: &Spanned<DeValue<'_>>) -> Origin {

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Fault, environment, file};
+use super::{SettingError, environment, file};
 
 /// Unparsed value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,12 +72,14 @@ impl Inputs {
     /// Reads the file, if one is named, and the environment of this process. An unreadable file is returned as a fault;
     /// the other inputs are still returned.
     #[must_use]
-    pub fn of_process(path: Option<&Path>, flags: Vec<(&'static str, String, String)>) -> (Self, Option<Fault>) {
+    pub fn of_process(path: Option<&Path>, flags: Vec<(&'static str, String, String)>) -> (Self, Option<SettingError>) {
         let read = path.map(|path| (path, std::fs::read(path)));
         let (file, fault) = match read {
             None => (None, None),
             Some((path, Ok(content))) => (Some((path.to_owned(), content)), None),
-            Some((path, Err(error))) => (None, Some(Fault::of_file(path, None, &format!("cannot be read: {error}")))),
+            Some((path, Err(error))) => {
+                (None, Some(SettingError::of_file(path, None, &format!("cannot be read: {error}"))))
+            }
         };
         (Self { file, environment: std::env::vars_os().collect(), flags }, fault)
     }
@@ -85,7 +87,7 @@ impl Inputs {
     /// Returns the supplied values, lowest precedence first, and the faults of unreadable ones. Reads the files that
     /// `…_FILE` variables name.
     #[must_use]
-    pub fn read(&self) -> (Vec<Given>, Vec<Fault>) {
+    pub fn read(&self) -> (Vec<Given>, Vec<SettingError>) {
         let (mut given, mut faults) = (vec![], vec![]);
         if let Some((path, content)) = &self.file {
             file::read(path, content, &mut given, &mut faults);

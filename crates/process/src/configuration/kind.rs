@@ -36,7 +36,7 @@ pub enum Kind {
     /// List of texts.
     Texts,
     /// Path.
-    Folder,
+    Dir,
 }
 
 impl fmt::Display for Kind {
@@ -63,7 +63,7 @@ impl fmt::Display for Kind {
             Self::Address => f.write_str("an IP address and port, such as `127.0.0.1:9464` or `[::]:9464`"),
             Self::Servers => f.write_str("`HOST:PORT`, several separated by commas"),
             Self::Texts => f.write_str("texts, several separated by commas"),
-            Self::Folder => f.write_str("a path"),
+            Self::Dir => f.write_str("a path"),
         }
     }
 }
@@ -96,7 +96,7 @@ impl Kind {
             Self::Size(least, most) => Value::Size(within(text.parse::<ByteSize>().ok()?.as_u64(), least, most)?),
             Self::Rate => Value::Rate(text.parse().ok()?),
             Self::Address => Value::Address(text.parse::<SocketAddr>().ok()?),
-            Self::Folder if !text.is_empty() && !text.contains('\0') => Value::Text(text.to_owned()),
+            Self::Dir if !text.is_empty() && !text.contains('\0') => Value::Text(text.to_owned()),
             _ => return None,
         })
     }
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(read(Kind::Text, "a\nb"), None);
         assert_eq!(read(Kind::Secret, " a\nb "), Some(Value::Text(" a\nb ".to_owned())));
         assert_eq!(read(Kind::Secret, "a\0b"), None);
-        assert_eq!(read(Kind::Folder, ""), None);
+        assert_eq!(read(Kind::Dir, ""), None);
     }
 
     #[test]

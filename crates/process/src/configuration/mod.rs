@@ -25,7 +25,7 @@ mod settings;
 mod value;
 
 pub use describe::{effective, listed, table};
-pub use fault::Fault;
+pub use fault::SettingError;
 pub use given::{Given, Inputs, Origin, Raw};
 pub use key::Key;
 pub use keys::KEYS;

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 use orbweaver_url::WideDomains;
 
 use super::{
-    Fault, Given, KEYS, Key, Origin, Raw, Value, environment,
+    Given, KEYS, Key, Origin, Raw, SettingError, Value, environment,
     fault::nearest,
     value::{Rate, quoted},
 };
@@ -37,7 +37,7 @@ impl Settings {
     /// overridden or belongs to another service, since one file may serve all. A key with a fault keeps its previous
     /// value. Pure.
     #[must_use]
-    pub fn resolve(service: ServiceId, given: &[Given]) -> (Self, Vec<Fault>) {
+    pub fn resolve(service: ServiceId, given: &[Given]) -> (Self, Vec<SettingError>) {
         let mut settings = Self { service, set: BTreeMap::new() };
         let mut faults = vec![];
         for key in KEYS.iter().filter(|key| !key.is_open()) {
@@ -65,7 +65,7 @@ impl Settings {
                     key.section,
                     key.kind
                 );
-                faults.push(Fault::new(path, problem));
+                faults.push(SettingError::new(path, problem));
             }
         }
         (settings, faults)
@@ -84,7 +84,7 @@ impl Settings {
 
     /// Adds the known value (redacted if secret) and origin of the fault's key, unless the fault has an origin.
     #[must_use]
-    pub fn complete(&self, fault: Fault) -> Fault {
+    pub fn complete(&self, fault: SettingError) -> SettingError {
         match self.set.get(fault.path()) {
             Some(setting) if !fault.has_origin() => {
                 let value = setting.shown(fault.path());
@@ -94,16 +94,16 @@ impl Settings {
         }
     }
 
-    fn get<T>(&self, path: &str, of: impl Fn(&Value) -> Option<T>) -> Result<T, Fault> {
-        self.find(path, of)?.ok_or_else(|| Fault::new(path, "it is not set"))
+    fn get<T>(&self, path: &str, of: impl Fn(&Value) -> Option<T>) -> Result<T, SettingError> {
+        self.find(path, of)?.ok_or_else(|| SettingError::new(path, "it is not set"))
     }
 
-    fn find<T>(&self, path: &str, of: impl Fn(&Value) -> Option<T>) -> Result<Option<T>, Fault> {
+    fn find<T>(&self, path: &str, of: impl Fn(&Value) -> Option<T>) -> Result<Option<T>, SettingError> {
         match self.set.get(path) {
             None if known(path).is_some() => Ok(None),
-            None => Err(Fault::new(path, "there is no such key")),
+            None => Err(SettingError::new(path, "there is no such key")),
             Some(setting) => match of(&setting.value) {
-                None => Err(Fault::new(path, "its value has another type")),
+                None => Err(SettingError::new(path, "its value has another type")),
                 some => Ok(some),
             },
         }
@@ -113,7 +113,7 @@ impl Settings {
     ///
     /// # Errors
     /// If the key is not set, does not exist or is of another kind.
-    pub fn text(&self, path: &str) -> Result<String, Fault> {
+    pub fn text(&self, path: &str) -> Result<String, SettingError> {
         self.get(path, text)
     }
 
@@ -121,7 +121,7 @@ impl Settings {
     ///
     /// # Errors
     /// If the key does not exist or is of another kind.
-    pub fn optional_text(&self, path: &str) -> Result<Option<String>, Fault> {
+    pub fn optional_text(&self, path: &str) -> Result<Option<String>, SettingError> {
         self.find(path, text)
     }
 
@@ -129,7 +129,7 @@ impl Settings {
     ///
     /// # Errors
     /// If the key is not set, or the value exceeds the range of `T`.
-    pub fn count<T: TryFrom<u64>>(&self, path: &str) -> Result<T, Fault> {
+    pub fn count<T: TryFrom<u64>>(&self, path: &str) -> Result<T, SettingError> {
         self.get(path, |value| count(value).and_then(|count| T::try_from(count).ok()))
     }
 
@@ -137,7 +137,7 @@ impl Settings {
     ///
     /// # Errors
     /// If the key does not exist, or the value exceeds the range of `T`.
-    pub fn optional_count<T: TryFrom<u64>>(&self, path: &str) -> Result<Option<T>, Fault> {
+    pub fn optional_count<T: TryFrom<u64>>(&self, path: &str) -> Result<Option<T>, SettingError> {
         self.find(path, |value| count(value).and_then(|count| T::try_from(count).ok()))
     }
 
@@ -145,7 +145,7 @@ impl Settings {
     ///
     /// # Errors
     /// If the key is not set.
-    pub fn size(&self, path: &str) -> Result<usize, Fault> {
+    pub fn size(&self, path: &str) -> Result<usize, SettingError> {
         self.count(path)
     }
 
@@ -153,7 +153,7 @@ impl Settings {
     ///
     /// # Errors
     /// If the key is not set.
-    pub fn time(&self, path: &str) -> Result<Duration, Fault> {
+    pub fn time(&self, path: &str) -> Result<Duration, SettingError> {
         self.get(path, |value| if let Value::Time(time) = value { Some(*time) } else { None })
     }
 
@@ -161,7 +161,7 @@ impl Settings {
     ///
     /// # Errors
     /// If the key does not exist.
-    pub fn optional_time(&self, path: &str) -> Result<Option<Duration>, Fault> {
+    pub fn optional_time(&self, path: &str) -> Result<Option<Duration>, SettingError> {
         self.find(path, |value| if let Value::Time(time) = value { Some(*time) } else { None })
     }
 
@@ -169,7 +169,7 @@ impl Settings {
     ///
     /// # Errors
     /// If the key is not set.
-    pub fn time_ms<T: TryFrom<u128>>(&self, path: &str) -> Result<T, Fault> {
+    pub fn time_ms<T: TryFrom<u128>>(&self, path: &str) -> Result<T, SettingError> {
         self.get(path, |value| if let Value::Time(time) = value { T::try_from(time.as_millis()).ok() } else { None })
     }
 
@@ -177,7 +177,7 @@ impl Settings {
     ///
     /// # Errors
     /// If the key is not set.
-    pub fn switch(&self, path: &str) -> Result<bool, Fault> {
+    pub fn switch(&self, path: &str) -> Result<bool, SettingError> {
         self.get(path, |value| if let Value::Switch(on) = value { Some(*on) } else { None })
     }
 
@@ -185,7 +185,7 @@ impl Settings {
     ///
     /// # Errors
     /// If the key does not exist.
-    pub fn list(&self, path: &str) -> Result<Vec<String>, Fault> {
+    pub fn list(&self, path: &str) -> Result<Vec<String>, SettingError> {
         let list = self.find(path, |value| if let Value::List(texts) = value { Some(texts.clone()) } else { None })?;
         Ok(list.unwrap_or_default())
     }
@@ -194,16 +194,16 @@ impl Settings {
     ///
     /// # Errors
     /// If one is not a domain.
-    pub fn wide_domains(&self) -> Result<WideDomains, Fault> {
+    pub fn wide_domains(&self) -> Result<WideDomains, SettingError> {
         const KEY: &str = "normalizer_dedup.wide_domains";
-        WideDomains::new(self.list(KEY)?).map_err(|error| Fault::new(KEY, error.to_string()))
+        WideDomains::new(self.list(KEY)?).map_err(|error| SettingError::new(KEY, error.to_string()))
     }
 
     /// Returns the maximum request rate to a site.
     ///
     /// # Errors
     /// If the key is not set.
-    pub fn rate(&self, path: &str) -> Result<Rate, Fault> {
+    pub fn rate(&self, path: &str) -> Result<Rate, SettingError> {
         self.get(path, |value| if let Value::Rate(rate) = value { Some(*rate) } else { None })
     }
 
@@ -211,7 +211,7 @@ impl Settings {
     ///
     /// # Errors
     /// If the key is not set.
-    pub fn address(&self, path: &str) -> Result<SocketAddr, Fault> {
+    pub fn address(&self, path: &str) -> Result<SocketAddr, SettingError> {
         self.get(path, |value| if let Value::Address(address) = value { Some(*address) } else { None })
     }
 
@@ -254,8 +254,8 @@ fn known(path: &str) -> Option<&'static Key> {
 }
 
 /// Returns the key and parsed value of a supplied value.
-fn check(given: &Given) -> Result<(&'static Key, Value), Fault> {
-    let fault = |problem: String| Fault::new(shortened(&given.path), problem).at(given.origin.clone());
+fn check(given: &Given) -> Result<(&'static Key, Value), SettingError> {
+    let fault = |problem: String| SettingError::new(shortened(&given.path), problem).at(given.origin.clone());
     let Some(key) = known(&given.path) else { return Err(fault(unknown(&given.path))) };
     if matches!(given.origin, Origin::Flag(_)) && key.is_secret(&given.path) {
         let variable = environment::variable(&shortened(&given.path));

@@ -161,7 +161,7 @@ proptest! {
             let start = |page| tokio::spawn(extract(page, budget.clone(), threads.clone()));
             let running: Vec<_> = pages.into_iter().map(start).collect();
             for page in running {
-                timeout(Duration::from_secs(3600), page).await.expect("it waits for ever").unwrap();
+                timeout(Duration::from_secs(3600), page).await.expect("it does not end").unwrap();
             }
             assert!(in_use(&budget) == 0 && budget.has_room(BUDGET));
         });
@@ -191,7 +191,7 @@ proptest! {
                 })
                 .collect();
             for job in running {
-                let failed = timeout(Duration::from_secs(3600), job).await.expect("it waits for ever").unwrap();
+                let failed = timeout(Duration::from_secs(3600), job).await.expect("it does not end").unwrap();
                 assert!(!failed);
             }
             assert!(in_use(&budget) == 0 && budget.has_room(BUDGET));

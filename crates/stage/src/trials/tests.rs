@@ -78,7 +78,7 @@ fn what_is_held_back_by_a_trial_precedes_the_next_one() {
     assert!(!arbiter.enter(second, Work::Opening), "a trial is wanted");
     assert!(arbiter.enter(second, Work::Records), "the opening may wait for its tails");
     arbiter.settle(second, Activity::Quiet, true);
-    assert_eq!(arbiter.begin(first, now), Some(Permit::Counts), "what comes later waits for the next end");
+    assert_eq!(arbiter.begin(first, now), Some(Permit::Counts), "a later request waits for the next end");
     arbiter.end(first);
     assert_eq!(arbiter.begin(first, now), None);
     // The work has become superfluous.

@@ -13,18 +13,18 @@ use std::{
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use orbweaver_log::{Cleanup, Delivered, Log, MemoryLog, Offset, Partition, Record, TopicPartition, TopicSpec};
+use orbweaver_log::{Cleanup, ConsumerRecord, Log, MemoryLog, Offset, Partition, Record, TopicPartition, TopicSpec};
 use orbweaver_messages::{Millis, Topic, topic};
 use orbweaver_stage::{
-    Actions, Opening, Origin, Perform, PerformError, RestoreSpec, Runner, RunnerConfig, ScriptedClock, Stage,
-    StageError, Trials, Worker, metrics::Metrics,
+    Actions, Incomplete, Origin, PartitionContext, Perform, PerformError, RestoreSpec, Runner, RunnerConfig,
+    ScriptedClock, Stage, StageError, Trials, Worker, metrics::Metrics,
 };
 use prometheus::Registry;
 use tokio::{sync::mpsc::UnboundedSender, task::JoinHandle, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-pub type Told = Actions<Origin, String>;
-type React = Box<dyn FnMut(&Origin, &Delivered, &mut Told) + Send>;
+pub type TestActions = Actions<Origin, String>;
+type React = Box<dyn FnMut(&Origin, &ConsumerRecord, &mut TestActions) + Send>;
 
 /// Calls of the stage, in order.
 #[derive(Debug, Default)]
@@ -41,7 +41,7 @@ pub struct Seen {
     pub refresh: Vec<u64>,
     /// Number of records tailed when the first partition opened.
     pub followed_before: Option<usize>,
-    pub opened: Vec<Opening>,
+    pub opened: Vec<PartitionContext>,
     /// Times at which they were opened.
     pub opened_at: Vec<Millis>,
     pub drained: Vec<Partition>,
@@ -52,6 +52,8 @@ pub struct Seen {
     pub due: usize,
     /// Origins to be completed at the next tick.
     pub release: VecDeque<Origin>,
+    /// Reason for which the next batch ends the stage.
+    pub halt: Option<String>,
     /// Offsets that the next opening reports as incomplete.
     pub incomplete: Vec<(Topic, Offset)>,
     /// Offset that a look back must reach.
@@ -76,7 +78,7 @@ impl Scripted {
     /// Creates a stage of `topics` that reacts to each record with `react`.
     pub fn new(
         topics: &'static [Topic],
-        react: impl FnMut(&Origin, &Delivered, &mut Told) + Send + 'static,
+        react: impl FnMut(&Origin, &ConsumerRecord, &mut TestActions) + Send + 'static,
     ) -> (Self, Arc<Mutex<Seen>>) {
         let seen = Arc::<Mutex<Seen>>::default();
         (
@@ -116,7 +118,7 @@ impl Stage for Scripted {
         self.topics
     }
 
-    fn claims(&self) -> &'static [Topic] {
+    fn claimed_topics(&self) -> &'static [Topic] {
         self.claims
     }
 
@@ -124,36 +126,37 @@ impl Stage for Scripted {
         self.tails
     }
 
-    fn restores(&self, _: Partition) -> Vec<RestoreSpec> {
+    fn restore_specs(&self, _: Partition) -> Vec<RestoreSpec> {
         self.restores.clone()
     }
 
-    fn looks_back_to(&self, _: Partition, _: Topic) -> Option<Offset> {
+    fn look_back_offset(&self, _: Partition, _: Topic) -> Option<Offset> {
         let seen = self.seen();
         // Called once the tails are read and everything listed before is restored.
         seen.back.filter(|_| seen.followed.iter().any(|text| text == "setting0"))
     }
 
-    fn distrust(&mut self, _: Partition, topic: Topic) -> Result<(), StageError> {
+    fn discard_index(&mut self, _: Partition, topic: Topic) -> Result<(), StageError> {
         self.seen().distrusted.push(topic);
         Ok(())
     }
 
-    fn restore(&mut self, _: Partition, record: &Delivered) -> Result<(), StageError> {
+    fn restore(&mut self, _: Partition, record: &ConsumerRecord) -> Result<(), StageError> {
         self.swallow(&text(record));
         self.seen().restored.push(text(record));
         Ok(())
     }
 
-    fn follow(&mut self, record: &Delivered, _: Millis, _: &mut Told) {
+    fn receive_tailed(&mut self, record: &ConsumerRecord, _: Millis, _: &mut TestActions) -> Result<(), StageError> {
         self.swallow(&text(record));
         let mut seen = self.seen();
         let restored = seen.restored.len();
         seen.restored_before.push(restored);
         seen.followed.push(text(record));
+        Ok(())
     }
 
-    fn open(&mut self, opening: Opening, now: Millis) {
+    fn open(&mut self, opening: PartitionContext, now: Millis) {
         let mut seen = self.seen();
         let followed = seen.followed.len();
         seen.followed_before.get_or_insert(followed);
@@ -161,40 +164,60 @@ impl Stage for Scripted {
         seen.opened_at.push(now);
     }
 
-    fn incomplete(&self, _: Partition) -> Box<dyn Iterator<Item = (Topic, Offset)> + '_> {
-        Box::new(self.seen().incomplete.clone().into_iter())
+    fn incomplete(&self, _: Partition) -> Incomplete<'_> {
+        Ok(Box::new(self.seen().incomplete.clone().into_iter()))
     }
 
-    fn refreshed(&mut self, token: u64, _: Millis, _: &mut Told) {
+    fn refreshed(&mut self, token: u64, _: Millis, _: &mut TestActions) -> Result<(), StageError> {
         let mut seen = self.seen();
         let followed = seen.followed.len();
         seen.refreshed.push((token, followed));
+        Ok(())
     }
 
-    fn receive(&mut self, batch: Vec<(Origin, Delivered)>, _: Millis, actions: &mut Told) {
+    fn receive(
+        &mut self,
+        batch: Vec<(Origin, ConsumerRecord)>,
+        _: Millis,
+        actions: &mut TestActions,
+    ) -> Result<(), StageError> {
         for (origin, record) in batch {
             self.seen().received.push((origin, text(&record)));
             self.swallow(&text(&record));
             (self.react)(&origin, &record, actions);
         }
+        match self.seen().halt.take() {
+            Some(reason) => Err(StageError::Halted { service: "scripted", reason }),
+            None => Ok(()),
+        }
     }
 
-    fn settled(&mut self, token: u64, offsets: &[Offset], _: Millis, _: &mut Told) {
+    fn plan_durable(
+        &mut self,
+        token: u64,
+        offsets: &[Offset],
+        _: Millis,
+        _: &mut TestActions,
+    ) -> Result<(), StageError> {
         self.seen().settled.push((token, offsets.to_vec()));
+        Ok(())
     }
 
-    fn refused(&mut self, token: u64, _: &str, _: Millis, _: &mut Told) {
+    fn refused(&mut self, token: u64, _: &str, _: Millis, _: &mut TestActions) -> Result<(), StageError> {
         self.seen().refused.push(token);
+        Ok(())
     }
 
-    fn finished(&mut self, done: Origin, _: Millis, actions: &mut Told) {
+    fn job_done(&mut self, done: Origin, _: Millis, actions: &mut TestActions) -> Result<(), StageError> {
         actions.completes.push(done);
+        Ok(())
     }
 
-    fn tick(&mut self, _: Millis, actions: &mut Told) {
+    fn tick(&mut self, _: Millis, actions: &mut TestActions) -> Result<(), StageError> {
         let mut seen = self.seen();
         actions.completes.extend(seen.release.drain(..));
         actions.refreshes.append(&mut seen.refresh);
+        Ok(())
     }
 
     fn drain(&mut self, partition: Partition) {
@@ -217,8 +240,8 @@ impl Stage for Scripted {
         self.seen().due
     }
 
-    fn commit_metadata(&self, place: TopicPartition) -> String {
-        format!("at {place}")
+    fn commit_metadata(&self, tp: TopicPartition) -> String {
+        format!("at {tp}")
     }
 }
 
@@ -263,28 +286,28 @@ pub fn at(topic: Topic, partition: Partition) -> TopicPartition {
     TopicPartition::new(topic, partition)
 }
 
-pub fn record(place: TopicPartition, text: &str) -> Record {
+pub fn record(tp: TopicPartition, text: &str) -> Record {
     let value = Some(Bytes::copy_from_slice(text.as_bytes()));
-    Record { place, key: Some(Bytes::from_static(b"key")), value, headers: vec![], timestamp_ms: 1 }
+    Record { tp, key: Some(Bytes::from_static(b"key")), value, headers: vec![], timestamp_ms: 1 }
 }
 
-pub fn text(record: &Delivered) -> String {
+pub fn text(record: &ConsumerRecord) -> String {
     String::from_utf8(record.value.clone().unwrap_or_default().to_vec()).unwrap()
 }
 
 /// Appends records `prefix0`, `prefix1`, … to a topic-partition.
-pub async fn fill(log: &MemoryLog, place: TopicPartition, prefix: &str, count: usize) {
-    let records = (0..count).map(|number| record(place, &format!("{prefix}{number}"))).collect();
+pub async fn fill(log: &MemoryLog, tp: TopicPartition, prefix: &str, count: usize) {
+    let records = (0..count).map(|number| record(tp, &format!("{prefix}{number}"))).collect();
     log.append(records).await.unwrap();
 }
 
 /// Returns the offset committed by the group; `None` without a commit.
-pub async fn committed(log: &MemoryLog, place: TopicPartition) -> Option<Offset> {
-    log.committed("scripted", &[place]).await.unwrap()[0].clone().map(|commit| commit.offset)
+pub async fn committed(log: &MemoryLog, tp: TopicPartition) -> Option<Offset> {
+    log.committed("scripted", &[tp]).await.unwrap()[0].clone().map(|commit| commit.offset)
 }
 
-pub async fn metadata(log: &MemoryLog, place: TopicPartition) -> String {
-    log.committed("scripted", &[place]).await.unwrap()[0].clone().unwrap_or_default().metadata
+pub async fn metadata(log: &MemoryLog, tp: TopicPartition) -> String {
+    log.committed("scripted", &[tp]).await.unwrap()[0].clone().unwrap_or_default().metadata
 }
 
 /// A running stage.
@@ -356,8 +379,8 @@ pub async fn until<F: Future<Output = bool>>(what: &str, mut state: impl FnMut()
     }
 }
 
-pub async fn until_committed(log: &MemoryLog, place: TopicPartition, offset: Offset) {
-    until(&format!("{place} committed at {offset}"), || async { committed(log, place).await == Some(offset) }).await;
+pub async fn until_committed(log: &MemoryLog, tp: TopicPartition, offset: Offset) {
+    until(&format!("{tp} committed at {offset}"), || async { committed(log, tp).await == Some(offset) }).await;
 }
 
 pub async fn until_seen(seen: &Mutex<Seen>, what: &str, state: impl Fn(&Seen) -> bool) {

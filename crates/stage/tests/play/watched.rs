@@ -64,41 +64,41 @@ impl Log for Watched {
         Ok(Box::new(Member { inner, hook: self.hook.clone() }))
     }
 
-    fn reader(&self, place: TopicPartition, from: Offset) -> BoxFuture<'_, Result<Box<dyn Reader>, LogError>> {
+    fn reader(&self, tp: TopicPartition, from: Offset) -> BoxFuture<'_, Result<Box<dyn Reader>, LogError>> {
         if Instant::now() < self.away_until {
             return ready(Err(LogError::Unavailable("no leader".to_owned()))).boxed();
         }
         self.readers.fetch_add(1, Ordering::Relaxed);
-        self.inner.reader(place, from)
+        self.inner.reader(tp, from)
     }
 
-    fn bounds(&self, place: TopicPartition) -> BoxFuture<'_, Result<Bounds, LogError>> {
-        let ahead = if place.topic == topic::CONTROL { self.ahead.load(Ordering::Relaxed) as u64 } else { 0 };
+    fn bounds(&self, tp: TopicPartition) -> BoxFuture<'_, Result<Bounds, LogError>> {
+        let ahead = if tp.topic == topic::CONTROL { self.ahead.load(Ordering::Relaxed) as u64 } else { 0 };
         async move {
-            let bounds = self.inner.bounds(place).await?;
+            let bounds = self.inner.bounds(tp).await?;
             Ok(Bounds { end: bounds.end + ahead, ..bounds })
         }
         .boxed()
     }
 
-    fn offset_at(&self, place: TopicPartition, timestamp_ms: Millis) -> BoxFuture<'_, Result<Offset, LogError>> {
-        self.inner.offset_at(place, timestamp_ms)
+    fn offset_at(&self, tp: TopicPartition, timestamp_ms: Millis) -> BoxFuture<'_, Result<Offset, LogError>> {
+        self.inner.offset_at(tp, timestamp_ms)
     }
 
     fn committed<'a>(
         &'a self,
         group: &'a str,
-        places: &'a [TopicPartition],
+        tps: &'a [TopicPartition],
     ) -> BoxFuture<'a, Result<Vec<Option<Commit>>, LogError>> {
         let less = |left: usize| left.checked_sub(1);
         if self.old_answers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok() {
-            return ready(Ok(vec![None; places.len()])).boxed();
+            return ready(Ok(vec![None; tps.len()])).boxed();
         }
-        self.inner.committed(group, places)
+        self.inner.committed(group, tps)
     }
 
-    fn delete_below(&self, place: TopicPartition, before: Offset) -> BoxFuture<'_, Result<(), LogError>> {
-        self.inner.delete_below(place, before)
+    fn delete_below(&self, tp: TopicPartition, before: Offset) -> BoxFuture<'_, Result<(), LogError>> {
+        self.inner.delete_below(tp, before)
     }
 }
 
@@ -118,16 +118,16 @@ impl Consumer for Member {
         .boxed()
     }
 
-    fn start(&mut self, place: TopicPartition, from: Offset) -> Result<(), LogError> {
-        self.inner.start(place, from)
+    fn start(&mut self, tp: TopicPartition, from: Offset) -> Result<(), LogError> {
+        self.inner.start(tp, from)
     }
 
-    fn pause(&mut self, places: &[TopicPartition]) -> Result<(), LogError> {
-        self.inner.pause(places)
+    fn pause(&mut self, tps: &[TopicPartition]) -> Result<(), LogError> {
+        self.inner.pause(tps)
     }
 
-    fn resume(&mut self, places: &[TopicPartition]) -> Result<(), LogError> {
-        self.inner.resume(places)
+    fn resume(&mut self, tps: &[TopicPartition]) -> Result<(), LogError> {
+        self.inner.resume(tps)
     }
 
     fn commit(&mut self, commits: Vec<(TopicPartition, Commit)>) -> BoxFuture<'_, Result<(), LogError>> {
@@ -135,8 +135,8 @@ impl Consumer for Member {
         self.inner.commit(commits)
     }
 
-    fn hand_back(&mut self, places: &[TopicPartition]) -> Result<(), LogError> {
-        self.inner.hand_back(places)
+    fn release(&mut self, tps: &[TopicPartition]) -> Result<(), LogError> {
+        self.inner.release(tps)
     }
 
     fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), LogError>> {

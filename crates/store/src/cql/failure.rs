@@ -52,7 +52,7 @@ impl Kind {
     }
 
     /// Returns `true` if a retry may succeed.
-    pub(super) fn may_pass(self) -> bool {
+    pub(super) fn is_transient(self) -> bool {
         !matches!(self, Self::Unauthorized | Self::Invalid)
     }
 }
@@ -79,7 +79,7 @@ impl Failure {
             _ => "",
         };
         let reason = format!("{doing}: {}{hint}", self.reason);
-        if self.kind.may_pass() { StoreError::Failed(reason) } else { StoreError::Refused(reason) }
+        if self.kind.is_transient() { StoreError::Failed(reason) } else { StoreError::Refused(reason) }
     }
 }
 

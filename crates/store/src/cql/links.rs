@@ -91,9 +91,6 @@ pub(super) struct Collected {
 
 impl Collected {
     /// Adds the next chunk; returns the list once it is complete.
-    ///
-    /// # Errors
-    /// Returns an error if the chunk is damaged.
     pub(super) fn add(&mut self, fingerprint: Fingerprint, row: &ChunkColumns) -> Result<Option<LinksOut>, String> {
         if self.at_ms != Some(row.at.0) {
             *self = Self { at_ms: Some(row.at.0), due: Some(0), links: vec![] };

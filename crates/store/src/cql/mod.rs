@@ -38,7 +38,7 @@ pub use self::config::{CqlConfig, CqlConfigError, CqlConsistency};
 use self::failure::Failure;
 use self::links::{ChunkColumns, Collected};
 use self::rows::{Columns, FetchColumns, PageColumns, RedirectColumns, RobotsColumns};
-use self::session::{Live, Sessions};
+use self::session::{PreparedSession, Sessions};
 use self::statements::Statements;
 use crate::{FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Store, StoreError, StoreMetrics, Write};
 
@@ -64,7 +64,7 @@ impl CqlStore {
                 "`cql.password` is sent to the CQL servers unencrypted: set `cql.tls`, unless the network is trusted"
             );
         }
-        let live = Live::open_patiently(&config).await?;
+        let live = PreparedSession::open_patiently(&config).await?;
         let room = Semaphore::new(config.concurrency);
         Ok(Self { sessions: Sessions::new(config, metrics.clone(), live), room, metrics })
     }
@@ -80,7 +80,7 @@ impl CqlStore {
     /// Runs one request within the concurrency limit; repeats it if the session was replaced.
     async fn run<T, F, R>(&self, doing: &str, request: F) -> Result<T, StoreError>
     where
-        F: Fn(Arc<Live>) -> R,
+        F: Fn(Arc<PreparedSession>) -> R,
         R: Future<Output = Result<T, ExecutionError>> + Send,
     {
         let closed = |_| StoreError::Failed(format!("{doing}: the store is closed"));
@@ -95,7 +95,7 @@ impl CqlStore {
                 Err(error) => Failure::from(error),
             };
             self.metrics.cql_failed(failure.kind.name());
-            if failure.kind.may_pass()
+            if failure.kind.is_transient()
                 && let Some(renewed) = self.sessions.failed().await
             {
                 live = renewed;
@@ -109,7 +109,9 @@ impl CqlStore {
         match write {
             Write::Page(page) => {
                 let values = &rows::of_page(page)?;
-                let put = |live: Arc<Live>| async move { live.session.batch(&live.statements.put_page, values).await };
+                let put = |live: Arc<PreparedSession>| async move {
+                    live.session.batch(&live.statements.put_page, values).await
+                };
                 self.run("writing a page", put).await.map(drop)
             }
             Write::Links(row) => self.put_links(row).await,
@@ -130,7 +132,8 @@ impl CqlStore {
             self.put_row(doing, |put| &put.put_chunk, &chunk).await?;
         }
         let values = &(first, older);
-        let put = |live: Arc<Live>| async move { live.session.batch(&live.statements.put_links, values).await };
+        let put =
+            |live: Arc<PreparedSession>| async move { live.session.batch(&live.statements.put_links, values).await };
         self.run(doing, put).await.map(drop)
     }
 
@@ -140,8 +143,9 @@ impl CqlStore {
         statement: fn(&Statements) -> &PreparedStatement,
         values: &(impl SerializeRow + Sync),
     ) -> Result<(), StoreError> {
-        let put =
-            |live: Arc<Live>| async move { live.session.execute_unpaged(statement(&live.statements), values).await };
+        let put = |live: Arc<PreparedSession>| async move {
+            live.session.execute_unpaged(statement(&live.statements), values).await
+        };
         self.run(doing, put).await.map(drop)
     }
 
@@ -156,7 +160,7 @@ impl CqlStore {
         C: Columns + for<'a> DeserializeRow<'a, 'a>,
     {
         let doing = format!("reading {table}");
-        let get = |live: Arc<Live>| async move {
+        let get = |live: Arc<PreparedSession>| async move {
             let statement = statement(&live.statements);
             match key {
                 Key::Page(fingerprint) => live.session.execute_unpaged(statement, (&fingerprint.0[..],)).await,
@@ -214,7 +218,7 @@ impl CqlStore {
         let mut from = PagingState::start();
         loop {
             let state = &from;
-            let get = |live: Arc<Live>| async move {
+            let get = |live: Arc<PreparedSession>| async move {
                 live.session.execute_single_page(statement(&live.statements), values, state.clone()).await
             };
             let (answer, next) = self.run(&doing, get).await?;

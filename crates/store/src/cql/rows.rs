@@ -147,9 +147,6 @@ pub(super) trait Columns {
     type Row;
 
     /// Converts the columns into the row.
-    ///
-    /// # Errors
-    /// Returns an error if a column has a value that this program never writes.
     fn row(self) -> Result<Self::Row, String>;
 }
 

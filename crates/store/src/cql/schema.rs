@@ -37,10 +37,6 @@ const AGAIN: usize = 50;
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
 
 /// Creates keyspace and tables if they are missing.
-///
-/// # Errors
-/// Returns an error if a migration was changed after it was applied, if rights are missing, or if the servers are
-/// unavailable.
 pub(super) async fn migrate(session: &Session, config: &CqlConfig) -> Result<(), StoreError> {
     let schema = Schema { session, config, node: one_node(session) };
     schema.keyspace().await?;
@@ -206,9 +202,9 @@ mod tests {
     }
 
     #[test]
-    fn every_migration_of_the_folder_is_known() {
-        let folder = "../../schemas/cql";
-        let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    fn every_migration_of_the_directory_is_known() {
+        let dir = "../../schemas/cql";
+        let files = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let mut files: Vec<_> = files.filter(|name| name.ends_with(".cql")).collect();
         files.sort();
         assert_eq!(files, MIGRATIONS.map(|known| format!("{:04}-{}.cql", known.number, known.name)));

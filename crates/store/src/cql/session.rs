@@ -36,12 +36,12 @@ const RENEW_AFTER: Duration = Duration::from_secs(2);
 const RENEW_EVERY: Duration = Duration::from_secs(1);
 
 /// Session with its prepared statements.
-pub(super) struct Live {
+pub(super) struct PreparedSession {
     pub(super) session: Session,
     pub(super) statements: Statements,
 }
 
-impl Live {
+impl PreparedSession {
     /// Opens a session and applies missing migrations. Retries until it succeeds or fails permanently.
     pub(super) async fn open_patiently(config: &CqlConfig) -> Result<Self, StoreError> {
         let (mut wait, mut reported) = (FIRST_WAIT, None::<Instant>);
@@ -113,7 +113,7 @@ fn builder(config: &CqlConfig) -> Result<SessionBuilder, String> {
 pub(super) struct Sessions {
     config: CqlConfig,
     metrics: StoreMetrics,
-    current: RwLock<Arc<Live>>,
+    current: RwLock<Arc<PreparedSession>>,
     /// Whether `failing_since` has a value; fast to read.
     failing: AtomicBool,
     /// Time since which every request has failed.
@@ -123,7 +123,7 @@ pub(super) struct Sessions {
 }
 
 impl Sessions {
-    pub(super) fn new(config: CqlConfig, metrics: StoreMetrics, live: Live) -> Self {
+    pub(super) fn new(config: CqlConfig, metrics: StoreMetrics, live: PreparedSession) -> Self {
         Self {
             config,
             metrics,
@@ -134,7 +134,7 @@ impl Sessions {
         }
     }
 
-    pub(super) fn current(&self) -> Arc<Live> {
+    pub(super) fn current(&self) -> Arc<PreparedSession> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -148,7 +148,7 @@ impl Sessions {
 
     /// Records a transient failure. Returns a new session if the current one has failed for [`RENEW_AFTER`] and its
     /// servers are available. Only one request at a time tries this; the others continue to fail meanwhile.
-    pub(super) async fn failed(&self) -> Option<Arc<Live>> {
+    pub(super) async fn failed(&self) -> Option<Arc<PreparedSession>> {
         let since = *self.failing_since.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(Instant::now);
         self.failing.store(true, Ordering::Relaxed);
         if since.elapsed() < RENEW_AFTER {
@@ -158,7 +158,7 @@ impl Sessions {
         if renewed.is_some_and(|at| at.elapsed() < RENEW_EVERY) {
             return None;
         }
-        let opened = Live::open(&self.config, false).await;
+        let opened = PreparedSession::open(&self.config, false).await;
         *renewed = Some(Instant::now());
         match opened {
             Ok(live) => {

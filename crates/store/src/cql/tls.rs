@@ -14,9 +14,6 @@ use rustls_platform_verifier::Verifier;
 use super::CqlConfig;
 
 /// Creates the TLS settings of a session; `None` without TLS.
-///
-/// # Errors
-/// Returns the setting and the file that cannot be used, with the reason.
 pub(super) fn client_config(config: &CqlConfig) -> Result<Option<Arc<ClientConfig>>, String> {
     if !config.tls {
         return Ok(None);
@@ -118,8 +115,8 @@ mod tests {
 
     #[test]
     fn a_file_that_cannot_be_used_is_named_with_its_setting() {
-        let folder = tempfile::tempdir().unwrap();
-        let empty = folder.path().join("empty.pem").display().to_string();
+        let dir = tempfile::tempdir().unwrap();
+        let empty = dir.path().join("empty.pem").display().to_string();
         std::fs::write(&empty, "no certificate\n").unwrap();
         let with_ca = |file: &str| CqlConfig { tls: true, tls_ca: Some(file.to_owned()), ..CqlConfig::default() };
         for file in ["/nowhere/ca.pem", &empty] {

@@ -52,7 +52,7 @@ impl Table {
     }
 
     fn options(self) -> KeyspaceCreateOptions {
-        // Memtables are rotated by `Tables::make_room`, not by fjall.
+        // Memtables are rotated by `Tables::rotate_full_memtables`, not by fjall.
         let options = KeyspaceCreateOptions::default().max_memtable_size(u64::MAX);
         match self {
             // Read only by range, for which a filter is useless.
@@ -151,7 +151,7 @@ impl Tables {
 
     /// Rotates full memtables, and waits while too many of them wait to be flushed. Blocks.
     #[allow(clippy::disallowed_methods, reason = "called from the writer's own thread, which may block")]
-    pub(super) fn make_room(&self, fill: &mut Fill, options: &FjallOptions) -> fjall::Result<()> {
+    pub(super) fn rotate_full_memtables(&self, fill: &mut Fill, options: &FjallOptions) -> fjall::Result<()> {
         for table in Table::ALL {
             let (keyspace, bytes) = (self.keyspace(table), &mut fill.0[table as usize]);
             if *bytes < options.memtable_bytes / 16 * table.share() {

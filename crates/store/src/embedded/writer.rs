@@ -87,7 +87,7 @@ impl<'a> Writer<'a> {
                     batch.insert(tables.keyspace(table), key, value);
                 }
             }
-            tables.make_room(fill, &self.shared.options)?;
+            tables.rotate_full_memtables(fill, &self.shared.options)?;
             batch.commit()?;
             Ok(staged)
         });
@@ -128,7 +128,7 @@ fn again(error: &StoreError) -> StoreError {
 }
 
 /// Collects `first` and all requests that arrive within `time`, up to the size of a batch.
-#[allow(clippy::disallowed_methods, reason = "the writer's own thread sleeps, so that it is woken once a batch")]
+#[allow(clippy::disallowed_methods, reason = "the writer's own thread sleeps, so that it is woken once per batch")]
 fn gather(first: Request, queue: &Receiver<Request>, time: Duration) -> Vec<Request> {
     std::thread::sleep(time);
     let mut bytes = 0;

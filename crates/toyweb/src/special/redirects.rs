@@ -59,9 +59,9 @@ fn reply(place: &Place<'_>, part: &str, visit: &Visit<'_>) -> Option<Reply> {
             Reply::redirect(302, place.url("page")).with_header("set-cookie", "wall=passed; Path=/".into())
         }
         (Kind::Reordered, "list?a=1&b=2", _) => Reply::redirect(301, place.url("list?b=2&a=1")),
-        (Kind::Reordered, "list?b=2&a=1", _) => place.page("<p>In our own order.</p>"),
+        (Kind::Reordered, "list?b=2&a=1", _) => place.page("<p>In canonical order.</p>"),
         (Kind::Respelled, "~page", _) => Reply::redirect(301, place.url("%7Epage")),
-        (Kind::Respelled, "%7Epage", _) => place.page("<p>In our own spelling.</p>"),
+        (Kind::Respelled, "%7Epage", _) => place.page("<p>In canonical spelling.</p>"),
         _ => return None,
     })
 }

@@ -1,4 +1,4 @@
-use orbweaver_messages::{DispatchId, Sighting};
+use orbweaver_messages::{DiscoveryKind, DispatchId};
 
 use super::*;
 
@@ -15,7 +15,7 @@ pub(crate) fn dispatch(url: &str) -> Dispatch {
         policy: orbweaver_url::Policy::STANDARD,
         site: parsed.host_str().unwrap().into(),
         depth: 2,
-        sighting: Sighting::Link,
+        sighting: DiscoveryKind::Link,
         via: None,
         chain: vec![],
         trail: orbweaver_messages::Trail::default(),
@@ -29,21 +29,21 @@ pub(crate) fn dispatch(url: &str) -> Dispatch {
     }
 }
 
-fn attempt(result: Result<Answer, Failure>) -> Attempt {
+fn attempt(result: Result<HttpResponse, FetchError>) -> Attempt {
     Attempt { requested_at_ms: NOW - 200, answered_at_ms: NOW - 100, ended_at_ms: NOW, result }
 }
 
-fn verdict_of(dispatch: &Dispatch, before: &[String], result: Result<Answer, Failure>) -> Verdict {
+fn verdict_of(dispatch: &Dispatch, before: &[String], result: Result<HttpResponse, FetchError>) -> Verdict {
     let url = Url::parse(&dispatch.url).unwrap();
-    classify(Asked { dispatch, url: &url, before }, &attempt(result))
+    classify(RequestContext { dispatch, url: &url, before }, &attempt(result))
 }
 
-fn answered(status: u16) -> Answer {
-    Answer { status, body: Body::Read { bytes: vec![], truncated: false }, ..Answer::default() }
+fn answered(status: u16) -> HttpResponse {
+    HttpResponse { status, body: Body::Read { bytes: vec![], truncated: false }, ..HttpResponse::default() }
 }
 
-fn led(status: u16, location: &str) -> Answer {
-    Answer { status, location: Some(location.into()), ..Answer::default() }
+fn led(status: u16, location: &str) -> HttpResponse {
+    HttpResponse { status, location: Some(location.into()), ..HttpResponse::default() }
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn every_status_has_its_end() {
 fn a_body_that_was_not_wanted_is_refused_for_its_type() {
     let dispatch = dispatch("https://a.example/x");
     for body in [Body::Unread, Body::NotHtml] {
-        let answer = Answer { status: 200, body, ..Answer::default() };
+        let answer = HttpResponse { status: 200, body, ..HttpResponse::default() };
         assert_eq!(verdict_of(&dispatch, &[], Ok(answer)), Verdict::Refused("content_type".into()));
     }
 }
@@ -90,13 +90,13 @@ fn a_body_that_was_not_wanted_is_refused_for_its_type() {
 #[test]
 fn what_may_pass_is_tried_again_until_the_last_attempt() {
     let failures = [
-        (Failure::Dns, "dns"),
-        (Failure::Connect, "connect"),
-        (Failure::Tls, "tls"),
-        (Failure::Timeout, "timeout"),
-        (Failure::Connection, "connection"),
-        (Failure::Body, "body"),
-        (Failure::Internal, "internal"),
+        (FetchError::Dns, "dns"),
+        (FetchError::Connect, "connect"),
+        (FetchError::Tls, "tls"),
+        (FetchError::Timeout, "timeout"),
+        (FetchError::Connection, "connection"),
+        (FetchError::Body, "body"),
+        (FetchError::Internal, "internal"),
     ];
     for (failure, reason) in failures {
         let mut dispatch = dispatch("https://a.example/x");
@@ -113,11 +113,11 @@ fn what_may_pass_is_tried_again_until_the_last_attempt() {
     assert_eq!(verdict_of(&last, &[], Ok(answered(500))), Verdict::Gone("http_500".into()));
     let first = dispatch("https://a.example/x");
     assert_eq!(
-        verdict_of(&first, &[], Err(Failure::UnknownHost)),
+        verdict_of(&first, &[], Err(FetchError::UnknownHost)),
         Verdict::Gone("dns".into()),
         "no name server knows it"
     );
-    assert_eq!(verdict_of(&last, &[], Err(Failure::Private)), Verdict::Refused("private_address".into()));
+    assert_eq!(verdict_of(&last, &[], Err(FetchError::Private)), Verdict::Refused("private_address".into()));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use reqwest::{
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{
-    Answer, Attempt, Body, Client, Failure, Purpose, Request,
+    Attempt, Body, Client, FetchError, HttpResponse, Purpose, Request,
     resolver::{PublicResolver, ResolveError},
 };
 use crate::{
@@ -64,14 +64,18 @@ impl HttpClient {
     }
 
     /// Sends a request. Returns the time at which the headers arrived, if they did, and the response.
-    async fn attempt(&self, request: Request, memory: &mut Reservation) -> (Option<Millis>, Result<Answer, Failure>) {
+    async fn attempt(
+        &self,
+        request: Request,
+        memory: &mut Reservation,
+    ) -> (Option<Millis>, Result<HttpResponse, FetchError>) {
         let deadline = Instant::now() + self.config.request_timeout;
         let purpose = request.purpose;
-        let Some(request) = self.prepare(request) else { return (None, Err(Failure::Private)) };
+        let Some(request) = self.prepare(request) else { return (None, Err(FetchError::Private)) };
         let response = match timeout(self.config.headers_timeout, self.client.execute(request)).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return (None, Err(failure_of(&error))),
-            Err(_elapsed) => return (None, Err(Failure::Timeout)),
+            Err(_elapsed) => return (None, Err(FetchError::Timeout)),
         };
         let answered_at_ms = self.clock.now();
         let mut answer = head(&response);
@@ -81,12 +85,12 @@ impl HttpClient {
         }
         let sniff = purpose == Purpose::Page && kind_of(answer.content_type.as_deref()) == Kind::Unknown;
         let result = match timeout_at(deadline, read(response, (max_bytes, sniff), memory)).await {
-            Ok(Ok(body)) => Ok(Answer { body, ..answer }),
+            Ok(Ok(body)) => Ok(HttpResponse { body, ..answer }),
             // The deadline passed, or the server closed the connection, because reading was paused.
-            _ if memory.has_waited() => Err(Failure::Memory),
-            Ok(Err(error)) if error.is_timeout() => Err(Failure::Timeout),
-            Ok(Err(_broken)) => Err(Failure::Body),
-            Err(_elapsed) => Err(Failure::Timeout),
+            _ if memory.has_waited() => Err(FetchError::Memory),
+            Ok(Err(error)) if error.is_timeout() => Err(FetchError::Timeout),
+            Ok(Err(_broken)) => Err(FetchError::Body),
+            Err(_elapsed) => Err(FetchError::Timeout),
         };
         (Some(answered_at_ms), result)
     }
@@ -108,7 +112,7 @@ impl HttpClient {
     }
 
     /// Returns the maximum number of body bytes to read; `None` if the body is not read.
-    fn wanted(&self, purpose: Purpose, answer: &Answer) -> Option<usize> {
+    fn wanted(&self, purpose: Purpose, answer: &HttpResponse) -> Option<usize> {
         match purpose {
             Purpose::Robots => (200..300).contains(&answer.status).then_some(MAX_ROBOTS_BYTES),
             Purpose::Page => {
@@ -210,11 +214,11 @@ async fn make_room(bytes: &mut Vec<u8>, more: usize, (first, max_bytes): (usize,
 }
 
 /// Reads the headers.
-fn head(response: &Response) -> Answer {
+fn head(response: &Response) -> HttpResponse {
     let headers = response.headers();
     let text = |name: HeaderName| headers.get(name).filter(|value| value.len() <= MAX_VALUE_BYTES).map(text_of);
     let cookies = headers.get_all(header::SET_COOKIE).iter().take(MAX_COOKIES);
-    Answer {
+    HttpResponse {
         status: response.status().as_u16(),
         content_type: text(header::CONTENT_TYPE),
         location: text(header::LOCATION),
@@ -247,31 +251,31 @@ fn text_of(value: &HeaderValue) -> String {
 }
 
 /// Returns the reason for which a request failed before the headers of its response arrived.
-fn failure_of(error: &reqwest::Error) -> Failure {
+fn failure_of(error: &reqwest::Error) -> FetchError {
     let mut source = error.source();
     while let Some(cause) = source {
         if let Some(resolve) = cause.downcast_ref::<ResolveError>() {
             return match resolve {
-                ResolveError::Private { .. } => Failure::Private,
-                ResolveError::Unknown(_) => Failure::UnknownHost,
-                ResolveError::Failed(_) => Failure::Dns,
+                ResolveError::Private { .. } => FetchError::Private,
+                ResolveError::Unknown(_) => FetchError::UnknownHost,
+                ResolveError::Failed(_) => FetchError::Dns,
             };
         }
         if is_tls(cause) {
-            return Failure::Tls;
+            return FetchError::Tls;
         }
         source = cause.source();
     }
     if error.is_dns() {
-        Failure::Dns
+        FetchError::Dns
     } else if error.is_connect() {
-        Failure::Connect
+        FetchError::Connect
     } else if error.is_timeout() {
-        Failure::Timeout
+        FetchError::Timeout
     } else if error.is_builder() {
-        Failure::Internal
+        FetchError::Internal
     } else {
-        Failure::Connection
+        FetchError::Connection
     }
 }
 

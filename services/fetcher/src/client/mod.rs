@@ -43,12 +43,12 @@ pub struct Attempt {
     /// End of the attempt.
     pub ended_at_ms: Millis,
     /// The response, or the reason for its absence.
-    pub result: Result<Answer, Failure>,
+    pub result: Result<HttpResponse, FetchError>,
 }
 
 /// An HTTP response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct HttpResponse {
     /// The HTTP status.
     pub status: u16,
     /// The header `Content-Type`.
@@ -90,7 +90,7 @@ pub enum Body {
 
 /// Reason for the absence of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Failure {
+pub enum FetchError {
     /// The name cannot be resolved at present.
     Dns,
     /// The name does not exist, or has no address.
@@ -113,7 +113,7 @@ pub enum Failure {
     Internal,
 }
 
-impl Failure {
+impl FetchError {
     /// Returns the stable word for outcomes and metrics.
     #[must_use]
     pub fn reason(self) -> &'static str {

@@ -111,9 +111,10 @@ mod tests {
     fn only_an_answer_of_the_name_servers_says_that_there_is_no_such_host() {
         let is_unknown = |kind| matches!(failure(kind, io::Error::other("")), ResolveError::Unknown(_));
         assert!(is_unknown(LookupErrorKind::NoName) && is_unknown(LookupErrorKind::NoData));
-        for passing in [LookupErrorKind::Again, LookupErrorKind::Fail, LookupErrorKind::System, LookupErrorKind::Memory]
+        for transient_failure in
+            [LookupErrorKind::Again, LookupErrorKind::Fail, LookupErrorKind::System, LookupErrorKind::Memory]
         {
-            assert!(!is_unknown(passing), "{passing:?}");
+            assert!(!is_unknown(transient_failure), "{transient_failure:?}");
         }
     }
 

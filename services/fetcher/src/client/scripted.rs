@@ -8,9 +8,9 @@ use std::{
 use futures::{FutureExt, future::BoxFuture};
 use orbweaver_stage::{Clock, Reservation};
 
-use super::{Answer, Attempt, Client, Failure, Request};
+use super::{Attempt, Client, FetchError, HttpResponse, Request};
 
-type Script = HashMap<String, VecDeque<Result<Answer, Failure>>>;
+type Script = HashMap<String, VecDeque<Result<HttpResponse, FetchError>>>;
 
 /// Client that answers at once, with the results given for a URL, in order; the last one is repeated, and a URL
 /// without results gets 404. Records its requests.
@@ -28,7 +28,7 @@ impl ScriptedClient {
     }
 
     /// Adds a result for a URL.
-    pub fn on(&self, url: &str, result: Result<Answer, Failure>) {
+    pub fn on(&self, url: &str, result: Result<HttpResponse, FetchError>) {
         let mut script = self.script.lock().unwrap_or_else(PoisonError::into_inner);
         script.entry(url.to_owned()).or_default().push_back(result);
     }
@@ -48,7 +48,7 @@ impl ScriptedClient {
             Some(answers) => answers.front().cloned(),
             None => None,
         };
-        let result = result.unwrap_or_else(|| Ok(Answer { status: 404, ..Answer::default() }));
+        let result = result.unwrap_or_else(|| Ok(HttpResponse { status: 404, ..HttpResponse::default() }));
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(request);
         let now = self.clock.now();
         Attempt { requested_at_ms: now, answered_at_ms: now, ended_at_ms: now, result }

@@ -2,17 +2,17 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn wish(payload: usize, not_before_ms: Millis, interval_ms: u64) -> Wish<usize> {
-    Wish { payload, not_before_ms, not_after_ms: Millis::MAX, interval_ms, is_first: false }
+fn wish(payload: usize, not_before_ms: Millis, interval_ms: u64) -> QueuedRequest<usize> {
+    QueuedRequest { payload, not_before_ms, not_after_ms: Millis::MAX, interval_ms, is_first: false }
 }
 
 /// Returns the payloads that a poll sends.
-fn sent(gates: &mut Gates<usize>, now: Millis, free: usize) -> Vec<usize> {
+fn sent(gates: &mut SiteGates<usize>, now: Millis, free: usize) -> Vec<usize> {
     let mut turns = vec![];
     gates.poll(now, free, &mut turns);
     turns
         .into_iter()
-        .filter_map(|turn| if let Turn::Send(_, wish) = turn { Some(wish.payload) } else { None })
+        .filter_map(|turn| if let GateEvent::Send(_, wish) = turn { Some(wish.payload) } else { None })
         .collect()
 }
 
@@ -22,7 +22,7 @@ fn key(site: &str) -> Arc<str> {
 
 #[test]
 fn a_site_counts_as_asked_when_its_partition_was_opened() {
-    let mut gates = Gates::new(8);
+    let mut gates = SiteGates::new(8);
     gates.push("slow", wish(1, 0, 1000), 5000, 5000).unwrap();
     gates.push("unlimited", wish(2, 0, 0), 5000, 5000).unwrap();
     assert_eq!(sent(&mut gates, 5000, 8), [2]);
@@ -33,7 +33,7 @@ fn a_site_counts_as_asked_when_its_partition_was_opened() {
 
 #[test]
 fn a_remembered_site_counts_as_asked_when_its_partition_was_opened_again() {
-    let mut gates = Gates::new(8);
+    let mut gates = SiteGates::new(8);
     gates.push("a", wish(0, 0, 2000), 1000, 1000).unwrap();
     assert_eq!(sent(&mut gates, 3001, 8), [0]);
     gates.answered(&key("a"), 3100, 3100);
@@ -45,7 +45,7 @@ fn a_remembered_site_counts_as_asked_when_its_partition_was_opened_again() {
 
 #[test]
 fn the_next_request_waits_for_the_answer_and_then_for_the_interval() {
-    let mut gates = Gates::new(8);
+    let mut gates = SiteGates::new(8);
     for payload in 0..3 {
         gates.push("a", wish(payload, 0, 1000), 0, 1000).unwrap();
     }
@@ -59,7 +59,7 @@ fn the_next_request_waits_for_the_answer_and_then_for_the_interval() {
 
 #[test]
 fn an_answer_that_came_while_the_turn_lasted_counts_from_when_it_came() {
-    let mut gates = Gates::new(8);
+    let mut gates = SiteGates::new(8);
     for payload in 0..2 {
         gates.push("a", wish(payload, 0, 1000), 0, 1000).unwrap();
     }
@@ -72,18 +72,18 @@ fn an_answer_that_came_while_the_turn_lasted_counts_from_when_it_came() {
 
 #[test]
 fn the_longest_crawl_delay_that_was_learnt_applies_and_a_first_wish_goes_first() {
-    let mut gates = Gates::new(8);
+    let mut gates = SiteGates::new(8);
     gates.push("a", wish(0, 0, 1000), 0, 0).unwrap();
     gates.learn_delay("a", 5000, 0, 0);
     gates.learn_delay("a", 2000, 0, 0);
-    gates.push("a", Wish { is_first: true, ..wish(1, 0, 1000) }, 0, 0).unwrap();
+    gates.push("a", QueuedRequest { is_first: true, ..wish(1, 0, 1000) }, 0, 0).unwrap();
     assert_eq!(sent(&mut gates, 5000, 8), [0; 0]);
     assert_eq!(sent(&mut gates, 5001, 8), [1]);
 }
 
 #[test]
 fn a_site_of_which_only_a_crawl_delay_or_a_block_is_known_has_no_interval() {
-    let mut gates = Gates::new(8);
+    let mut gates = SiteGates::new(8);
     gates.learn_delay("a", 100, 0, 0);
     assert_eq!(gates.block("b", 1000, 0, 0).len(), 0);
     assert_eq!(["a", "b"].map(|site| gates.interval_of(site)), [None, None], "not 0, which is unlimited");
@@ -93,7 +93,7 @@ fn a_site_of_which_only_a_crawl_delay_or_a_block_is_known_has_no_interval() {
 
 #[test]
 fn a_site_above_ten_a_second_is_asked_in_parallel_and_spaced_by_its_interval() {
-    let mut gates = Gates::new(8);
+    let mut gates = SiteGates::new(8);
     for payload in 0..4 {
         gates.push("a", wish(payload, 0, 50), 0, 1000).unwrap();
     }
@@ -107,7 +107,7 @@ fn a_site_above_ten_a_second_is_asked_in_parallel_and_spaced_by_its_interval() {
 
 #[test]
 fn an_unlimited_site_is_asked_within_the_same_millisecond_again() {
-    let mut gates = Gates::new(1);
+    let mut gates = SiteGates::new(1);
     for payload in 0..3 {
         gates.push("a", wish(payload, 0, 0), 1000, 1000).unwrap();
         assert_eq!(sent(&mut gates, 1000, 1), [payload]);
@@ -117,7 +117,7 @@ fn an_unlimited_site_is_asked_within_the_same_millisecond_again() {
 
 #[test]
 fn an_unlimited_site_leaves_an_eighth_of_the_slots_to_others_and_sites_take_turns() {
-    let mut gates = Gates::new(16);
+    let mut gates = SiteGates::new(16);
     for payload in 0..40 {
         gates.push("big", wish(payload, 0, 0), 0, 1000).unwrap();
     }
@@ -137,9 +137,9 @@ fn an_unlimited_site_leaves_an_eighth_of_the_slots_to_others_and_sites_take_turn
 
 #[test]
 fn a_block_gives_back_what_is_held_and_refuses_more_until_it_is_over() {
-    let mut gates = Gates::new(8);
+    let mut gates = SiteGates::new(8);
     gates.push("a", wish(0, 0, 1000), 0, 0).unwrap();
-    gates.push("a", Wish { is_first: true, ..wish(1, 0, 1000) }, 0, 0).unwrap();
+    gates.push("a", QueuedRequest { is_first: true, ..wish(1, 0, 1000) }, 0, 0).unwrap();
     let back: Vec<_> = gates.block("a", 60_000, 0, 10).into_iter().map(|wish| wish.payload).collect();
     assert_eq!((back, gates.held()), (vec![1, 0], 0));
     assert_eq!(gates.push("a", wish(2, 0, 1000), 0, 59_999).unwrap_err().until_ms, 60_000);
@@ -152,23 +152,23 @@ fn a_block_gives_back_what_is_held_and_refuses_more_until_it_is_over() {
 
 #[test]
 fn what_is_too_late_is_told_at_once_even_while_the_site_is_busy_or_no_slot_is_free() {
-    let mut gates = Gates::new(8);
+    let mut gates = SiteGates::new(8);
     gates.push("a", wish(0, 0, 1000), 0, 1000).unwrap();
     assert_eq!(sent(&mut gates, 1001, 8), [0]);
-    gates.push("a", Wish { not_after_ms: 2000, ..wish(1, 0, 1000) }, 0, 1001).unwrap();
-    gates.push("b", Wish { not_after_ms: 2000, ..wish(2, 0, 0) }, 0, 1001).unwrap();
+    gates.push("a", QueuedRequest { not_after_ms: 2000, ..wish(1, 0, 1000) }, 0, 1001).unwrap();
+    gates.push("b", QueuedRequest { not_after_ms: 2000, ..wish(2, 0, 0) }, 0, 1001).unwrap();
     let mut turns = vec![];
     gates.poll(2000, 0, &mut turns);
     assert!(turns.is_empty());
     assert_eq!(gates.next_ms(), Some(2001));
     gates.poll(2001, 0, &mut turns);
-    let late: Vec<_> = turns.iter().map(|turn| matches!(turn, Turn::Late(_))).collect();
+    let late: Vec<_> = turns.iter().map(|turn| matches!(turn, GateEvent::Late(_))).collect();
     assert_eq!((late, gates.held()), (vec![true, true], 0));
 }
 
 #[test]
 fn a_clock_that_is_set_back_holds_no_site_for_longer_than_its_interval() {
-    let mut gates = Gates::new(8);
+    let mut gates = SiteGates::new(8);
     gates.push("a", wish(0, 10_000_000, 1000), 10_000_000, 10_000_000).unwrap();
     assert_eq!(sent(&mut gates, 10_001_000, 8), [0; 0]);
     assert_eq!(sent(&mut gates, 5_000_000, 8), [0; 0], "it counts as asked now");
@@ -179,9 +179,9 @@ fn a_clock_that_is_set_back_holds_no_site_for_longer_than_its_interval() {
 
 #[test]
 fn after_a_freeze_every_site_waits_its_interval_again() {
-    let mut gates = Gates::new(8);
+    let mut gates = SiteGates::new(8);
     gates.push("a", wish(0, 0, 1000), 0, 0).unwrap();
-    gates.ask_anew(100_000);
+    gates.reset_clocks(100_000);
     assert_eq!(sent(&mut gates, 100_000, 8), [0; 0]);
     assert_eq!(sent(&mut gates, 101_000, 8), [0; 0]);
     assert_eq!(sent(&mut gates, 101_001, 8), [0]);
@@ -189,7 +189,7 @@ fn after_a_freeze_every_site_waits_its_interval_again() {
 
 #[test]
 fn a_site_is_forgotten_when_its_interval_has_passed_and_not_before() {
-    let mut gates = Gates::new(8);
+    let mut gates = SiteGates::new(8);
     gates.push("a", wish(0, 0, 1000), 0, 5000).unwrap();
     assert_eq!(sent(&mut gates, 5000, 8), [0]);
     gates.answered(&key("a"), 5100, 5100);
@@ -199,7 +199,7 @@ fn a_site_is_forgotten_when_its_interval_has_passed_and_not_before() {
 
 #[test]
 fn what_goes_with_a_partition_is_taken_out_and_the_rest_stays() {
-    let mut gates = Gates::new(8);
+    let mut gates = SiteGates::new(8);
     for payload in 0..6 {
         gates.push("a", wish(payload, 0, 0), 0, 0).unwrap();
     }
@@ -228,7 +228,7 @@ proptest! {
         intervals in proptest::collection::vec(100..2500u64, 4..5),
         concurrency in 1..6usize,
     ) {
-        let mut gates = Gates::new(concurrency);
+        let mut gates = SiteGates::new(concurrency);
         let mut seen: HashMap<Arc<str>, Seen> = HashMap::new();
         let mut flying: Vec<(Millis, Arc<str>)> = vec![];
         let mut ends = vec![0; arrivals.len()];
@@ -245,7 +245,7 @@ proptest! {
             now = next.unwrap_or(now).max(now);
             while let Some((payload, (site, wait, patience))) = coming.next_if(|(_, (_, wait, _))| due + wait <= now) {
                 due += wait;
-                let wish = Wish { not_after_ms: now + patience, ..wish(payload, now, intervals[*site]) };
+                let wish = QueuedRequest { not_after_ms: now + patience, ..wish(payload, now, intervals[*site]) };
                 gates.push(&format!("site{site}"), wish, opened, now).unwrap();
             }
             for (at, site) in flying.extract_if(.., |(at, _)| *at <= now) {
@@ -257,11 +257,11 @@ proptest! {
             gates.poll(now, concurrency - flying.len(), &mut turns);
             for turn in turns {
                 match turn {
-                    Turn::Late(wish) => {
+                    GateEvent::Late(wish) => {
                         prop_assert!(wish.not_after_ms < now);
                         ends[wish.payload] += 1;
                     }
-                    Turn::Send(site, wish) => {
+                    GateEvent::Send(site, wish) => {
                         ends[wish.payload] += 1;
                         prop_assert!(wish.not_before_ms <= now && now <= wish.not_after_ms);
                         let server = seen.entry(site.clone()).or_default();

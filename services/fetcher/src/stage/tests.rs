@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 use futures::FutureExt;
 use orbweaver_log::{Record, TopicPartition};
-use orbweaver_messages::{Discovered, Dispatch, OutcomeKind, Page, Sighting, encode};
+use orbweaver_messages::{Discovered, DiscoveryKind, Dispatch, OutcomeKind, Page, encode};
 use orbweaver_stage::ScriptedClock;
 use orbweaver_url::{Fingerprint, canonicalize, partition_of, site_of, slot_of};
 use tokio::sync::Semaphore;
 
 use super::*;
 use crate::{
-    client::{Answer, Body, Failure, ScriptedClient},
+    client::{Body, FetchError, HttpResponse, ScriptedClient},
     worker,
 };
 
@@ -59,7 +59,8 @@ impl Surroundings {
         let mut stage = FetcherStage::new(config, metrics, Arc::default());
         stage.owns_until(Millis::MAX);
         for partition in 0..PARTITIONS {
-            let opening = Opening { partition, partitions: PARTITIONS, assignment: 1, claim: 0, commit: 0 };
+            let opening =
+                PartitionContext { partition, partitions: PARTITIONS, assignment_epoch: 1, owner_epoch: 0, commit: 0 };
             stage.open(opening, START);
         }
         Self {
@@ -88,7 +89,7 @@ impl Surroundings {
     }
 
     /// Returns a dispatch of a URL that may be requested at once.
-    fn ready(&self, url: &str, sequence: u64) -> Ready {
+    fn ready(&self, url: &str, sequence: u64) -> ReadyDispatch {
         let parsed = orbweaver_url::parse(url).unwrap();
         let dispatch = Dispatch {
             id: DispatchId { epoch: 7, sequence },
@@ -99,7 +100,7 @@ impl Surroundings {
             policy: orbweaver_url::Policy::STANDARD,
             site: site_of(&parsed).into_owned(),
             depth: 3,
-            sighting: Sighting::Link,
+            sighting: DiscoveryKind::Link,
             via: Some("https://via.example/".into()),
             chain: vec![],
             trail: orbweaver_messages::Trail::default(),
@@ -111,27 +112,27 @@ impl Surroundings {
             not_after_ms: self.now() + 30_000,
             expires_ms: self.now() + 60_000,
         };
-        Ready { not_before_ms: self.now(), interval_ms: 0, dispatch }
+        ReadyDispatch { not_before_ms: self.now(), interval_ms: 0, dispatch }
     }
 
-    fn deliver(&mut self, ready: &Ready) -> Origin {
+    fn deliver(&mut self, ready: &ReadyDispatch) -> Origin {
         let partition = partition_of(slot_of(&ready.dispatch.site), PARTITIONS);
         self.deliver_value(partition, Some(encode(ready)))
     }
 
     fn deliver_value(&mut self, partition: Partition, value: Option<Bytes>) -> Origin {
-        let place = TopicPartition::new(topic::READY, partition);
+        let tp = TopicPartition::new(topic::READY, partition);
         let (offset, timestamp_ms) = (self.next_offset, self.now());
         self.next_offset += 1;
-        let origin = Origin { place, offset, epoch: 1 };
-        let delivered = Delivered { place, offset, timestamp_ms, key: None, value, headers: vec![] };
+        let origin = Origin { tp, offset, assignment_epoch: 1 };
+        let delivered = ConsumerRecord { tp, offset, timestamp_ms, key: None, value, headers: vec![] };
         self.call(|stage, now, acts| stage.receive(vec![(origin, delivered)], now, acts));
         origin
     }
 
-    fn call(&mut self, call: impl FnOnce(&mut FetcherStage, Millis, &mut Acts)) {
+    fn call(&mut self, call: impl FnOnce(&mut FetcherStage, Millis, &mut Acts) -> Result<(), StageError>) {
         let (now, mut acts) = (self.now(), Actions::default());
-        call(&mut self.stage, now, &mut acts);
+        call(&mut self.stage, now, &mut acts).unwrap();
         for origin in acts.completes.drain(..) {
             self.complete(origin);
         }
@@ -139,14 +140,13 @@ impl Surroundings {
             self.complete(origin);
             self.rejected.push(reason);
         }
-        assert_eq!(acts.halt, None);
         self.parked.append(&mut acts.parked);
         self.jobs.extend(acts.jobs);
         self.plans.extend(acts.plans);
     }
 
     fn complete(&mut self, origin: Origin) {
-        *self.completed.entry((origin.place.partition, origin.offset)).or_default() += 1;
+        *self.completed.entry((origin.tp.partition, origin.offset)).or_default() += 1;
     }
 
     fn land(&mut self, plan: Plan<Write>) {
@@ -160,7 +160,7 @@ impl Surroundings {
             self.complete(origin);
         }
         if let Some(token) = plan.token {
-            self.call(|stage, now, acts| stage.settled(token, &[], now, acts));
+            self.call(|stage, now, acts| stage.plan_durable(token, &[], now, acts));
         }
     }
 
@@ -183,7 +183,7 @@ impl Surroundings {
                         Done::Asked { number, attempt: Box::new(attempt), body }
                     }
                 };
-                self.call(|stage, now, acts| stage.finished(done, now, acts));
+                self.call(|stage, now, acts| stage.job_done(done, now, acts));
             } else {
                 return;
             }
@@ -212,7 +212,7 @@ impl Surroundings {
 
     fn records(&self, topic: Topic) -> Vec<Record> {
         let record = |durable: &'_ Durable| match durable {
-            Durable::Record(record) if record.place.topic == topic => Some(record.clone()),
+            Durable::Record(record) if record.tp.topic == topic => Some(record.clone()),
             _ => None,
         };
         self.durable.iter().filter_map(record).collect()
@@ -235,37 +235,37 @@ fn polite() -> Surroundings {
     Surroundings::new(FetcherConfig { user_agent: "Testbot/1.0".into(), ..FetcherConfig::default() })
 }
 
-fn page(text: &str) -> Result<Answer, Failure> {
-    Ok(Answer {
+fn page(text: &str) -> Result<HttpResponse, FetchError> {
+    Ok(HttpResponse {
         status: 200,
         content_type: Some("text/html".into()),
         headers: vec![("content-type".into(), "text/html".into())],
         etag: Some("\"e\"".into()),
         body: Body::Read { bytes: text.into(), truncated: false },
-        ..Answer::default()
+        ..HttpResponse::default()
     })
 }
 
-fn robots(text: &str) -> Result<Answer, Failure> {
-    Ok(Answer {
+fn robots(text: &str) -> Result<HttpResponse, FetchError> {
+    Ok(HttpResponse {
         status: 200,
         content_type: Some("text/plain".into()),
         body: Body::Read { bytes: text.into(), truncated: false },
-        ..Answer::default()
+        ..HttpResponse::default()
     })
 }
 
-fn status(status: u16) -> Result<Answer, Failure> {
-    Ok(Answer { status, ..Answer::default() })
+fn status(status: u16) -> Result<HttpResponse, FetchError> {
+    Ok(HttpResponse { status, ..HttpResponse::default() })
 }
 
-fn refusal(status: u16, retry_after: Option<&str>) -> Result<Answer, Failure> {
-    Ok(Answer { status, retry_after: retry_after.map(str::to_owned), ..Answer::default() })
+fn refusal(status: u16, retry_after: Option<&str>) -> Result<HttpResponse, FetchError> {
+    Ok(HttpResponse { status, retry_after: retry_after.map(str::to_owned), ..HttpResponse::default() })
 }
 
-fn moved(location: &str, cookies: &[&str]) -> Result<Answer, Failure> {
+fn moved(location: &str, cookies: &[&str]) -> Result<HttpResponse, FetchError> {
     let set_cookie = cookies.iter().map(|&cookie| cookie.to_owned()).collect();
-    Ok(Answer { status: 302, location: Some(location.into()), set_cookie, ..Answer::default() })
+    Ok(HttpResponse { status: 302, location: Some(location.into()), set_cookie, ..HttpResponse::default() })
 }
 
 fn some(kind: OutcomeKind, reason: &str) -> (OutcomeKind, Option<String>) {

@@ -11,7 +11,7 @@ use prometheus::IntGauge;
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::*;
-use crate::client::{Answer, ScriptedClient};
+use crate::client::{HttpResponse, ScriptedClient};
 
 /// A store whose first calls fail.
 #[derive(Default)]
@@ -61,7 +61,7 @@ impl Store for AwayStore {
 
 /// Fails, since the fetcher makes no other request to a store.
 fn not_asked<T: Send + 'static>() -> BoxFuture<'static, Result<T, StoreError>> {
-    async { Err(StoreError::Failed("not asked for by the fetcher".into())) }.boxed()
+    async { Err(StoreError::Failed("unused by the fetcher".into())) }.boxed()
 }
 
 fn row(authority: &str) -> RobotsRow {
@@ -74,7 +74,7 @@ struct PanickingClient;
 
 impl Client for PanickingClient {
     fn ask<'a>(&'a self, _: Request, _: &'a mut Reservation) -> BoxFuture<'a, Attempt> {
-        async { panic!("a fault of ours") }.boxed()
+        async { panic!("a defect of the fetcher") }.boxed()
     }
 }
 
@@ -100,7 +100,7 @@ async fn result_of<C: Client>(client: C, store: AwayStore, job: Job) -> Done {
 fn scripted(body: &str) -> ScriptedClient {
     let client = ScriptedClient::new(Arc::new(ScriptedClock::at(5)));
     let body = Body::Read { bytes: body.into(), truncated: false };
-    client.on("https://a.example/", Ok(Answer { status: 200, body, ..Answer::default() }));
+    client.on("https://a.example/", Ok(HttpResponse { status: 200, body, ..HttpResponse::default() }));
     client
 }
 
@@ -151,7 +151,7 @@ async fn a_panic_is_a_result_too() {
     let job = asked(Purpose::Page);
     let done = result_of(PanickingClient, AwayStore::default(), job).await;
     let Done::Asked { number: 1, attempt, body: None } = done else { panic!("{done:?}") };
-    assert_eq!(attempt.result, Err(Failure::Internal));
+    assert_eq!(attempt.result, Err(FetchError::Internal));
 }
 
 #[tokio::test]
@@ -171,7 +171,7 @@ impl Client for ReservingClient {
     fn ask<'a>(&'a self, request: Request, memory: &'a mut Reservation) -> BoxFuture<'a, Attempt> {
         async move {
             let attempt = self.0.answer(request);
-            if let Ok(Answer { body: Body::Read { bytes, .. }, .. }) = &attempt.result {
+            if let Ok(HttpResponse { body: Body::Read { bytes, .. }, .. }) = &attempt.result {
                 memory.grow(bytes.capacity()).await;
             }
             attempt

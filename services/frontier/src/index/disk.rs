@@ -18,15 +18,15 @@ use fjall::{
     config::{FilterPolicy, PartitioningPolicy},
 };
 use orbweaver_log::{Offset, Partition};
-use orbweaver_messages::{Millis, Waiting};
-use orbweaver_stage::Position;
+use orbweaver_messages::{FrontierUrl, Millis};
+use orbweaver_stage::IndexCheckpoint;
 use orbweaver_url::{Fingerprint, SLOTS};
 
 use super::{
-    Index, IndexError, Place, Rank, SiteId,
+    Index, IndexEntry, IndexError, QueueKey, Rank,
     encoding::{
-        Prefix, delay_key, delayed, mark_key, mark_value, order_key, order_value, outdated, place_key, place_value,
-        queue_key, read_mark, read_order, read_outdated, read_place, read_record, record_key, record_value,
+        Prefix, delay_key, delayed, entry_key, entry_value, mark_key, mark_value, order_key, order_value, outdated,
+        queue_key, read_entry, read_mark, read_order, read_outdated, read_record, record_key, record_value,
     },
 };
 
@@ -59,7 +59,7 @@ const CONDEMNED: &str = "condemned";
 pub struct FrontierIndex {
     pub(super) database: Database,
     /// Places by fingerprint.
-    pub(super) places: Keyspace,
+    pub(super) entries: Keyspace,
     /// Records by offset. Each is written once, in the order of the offsets, and removed once.
     pub(super) records: Keyspace,
     /// Places in their orders.
@@ -118,11 +118,11 @@ impl FrontierIndex {
         };
         // Most lookups of a fingerprint find nothing, which the filters detect; lookups in the other tables find an
         // entry.
-        let places = database.keyspace(TABLES[0], || options(KEYS_MEMTABLE_BYTES))?;
+        let entries = database.keyspace(TABLES[0], || options(KEYS_MEMTABLE_BYTES))?;
         let unfiltered = |bytes| options(bytes).filter_policy(FilterPolicy::disabled()).expect_point_read_hits(true);
         let records = database.keyspace(TABLES[1], || unfiltered(RECORDS_MEMTABLE_BYTES))?;
         let orders = database.keyspace(TABLES[2], || unfiltered(KEYS_MEMTABLE_BYTES))?;
-        Ok(Self { database, places, records, orders, path: Arc::new(path.to_owned()) })
+        Ok(Self { database, entries, records, orders, path: Arc::new(path.to_owned()) })
     }
 
     fn is_of_this_version(&self) -> bool {
@@ -133,14 +133,14 @@ impl FrontierIndex {
     ///
     /// # Errors
     /// When the disk fails, or the partition number is out of range.
-    pub fn position(&self, partition: Partition) -> Result<Option<Position>, IndexError> {
+    pub fn position(&self, partition: Partition) -> Result<Option<IndexCheckpoint>, IndexError> {
         Ok(self.mark(prefix(partition)?)?.map(|(position, _)| position))
     }
 
     /// Returns the mark of a partition if all tables have the same one.
-    fn mark(&self, partition: Prefix) -> Result<Option<(Position, u64)>, IndexError> {
+    fn mark(&self, partition: Prefix) -> Result<Option<(IndexCheckpoint, u64)>, IndexError> {
         let read = |table: &Keyspace| table.get(mark_key(partition)).map_err(|error| self.failed(&error));
-        let marks = [read(&self.places)?, read(&self.records)?, read(&self.orders)?];
+        let marks = [read(&self.entries)?, read(&self.records)?, read(&self.orders)?];
         let [first, ..] = &marks;
         Ok(first.as_ref().filter(|_| marks.iter().all(|mark| mark == first)).and_then(|mark| read_mark(mark)))
     }
@@ -176,7 +176,7 @@ impl FrontierIndex {
             let (key, value) = item.into_inner().map_err(|error| self.failed(&error))?;
             read_outdated(&key, &value).ok_or_else(|| self.damaged(format!("invalid outdated entry, key {key:?}")))
         };
-        self.places.prefix(outdated(partition)).map(read).collect()
+        self.entries.prefix(outdated(partition)).map(read).collect()
     }
 
     /// Discards the index of this partition.
@@ -186,10 +186,10 @@ impl FrontierIndex {
     pub fn discard(&self, partition: Partition) -> Result<(), IndexError> {
         let prefix = prefix(partition)?;
         // A mark is removed first: without it nothing is trusted, so that a crash in between is harmless.
-        self.places.remove(mark_key(prefix)).map_err(|error| self.failed(&error))?;
+        self.entries.remove(mark_key(prefix)).map_err(|error| self.failed(&error))?;
         let (delayed, outdated) = (delayed(prefix), outdated(prefix));
-        let (places, records, orders) = (&self.places, &self.records, &self.orders);
-        let tables = [(places, prefix), (places, outdated), (records, prefix), (orders, prefix), (orders, delayed)];
+        let (entries, records, orders) = (&self.entries, &self.records, &self.orders);
+        let tables = [(entries, prefix), (entries, outdated), (records, prefix), (orders, prefix), (orders, delayed)];
         for (table, prefix) in tables {
             // One pass over a snapshot: a new scan from the start would traverse everything removed before.
             let mut items = table.prefix(prefix);
@@ -240,8 +240,8 @@ impl FrontierIndex {
 /// Place of a URL on disk, and its present one.
 #[derive(Debug, Clone, Copy)]
 struct Change {
-    before: Option<Place>,
-    now: Option<Place>,
+    before: Option<IndexEntry>,
+    now: Option<IndexEntry>,
 }
 
 /// Index of one partition on disk.
@@ -253,7 +253,7 @@ pub struct DiskIndex {
     changes: HashMap<Fingerprint, Change>,
     /// Records of changed URLs that are not written yet.
     records: HashMap<Offset, Vec<u8>>,
-    /// Their size.
+    /// Total size of the changes.
     records_bytes: usize,
     /// The marked URLs.
     outdated: BTreeMap<Fingerprint, Offset>,
@@ -262,7 +262,7 @@ pub struct DiskIndex {
     /// Records that were read ahead, in order, and the offset requested last. Records never change.
     ahead: VecDeque<(Offset, fjall::UserValue)>,
     asked: Offset,
-    position: Option<Position>,
+    position: Option<IndexCheckpoint>,
     /// Number of writes so far.
     writes: u64,
     /// Whether the position has changed since the last write.
@@ -274,7 +274,7 @@ impl DiskIndex {
         &mut self,
         range: RangeInclusive<Vec<u8>>,
         most: usize,
-    ) -> Result<Vec<(Option<Fingerprint>, Place)>, IndexError> {
+    ) -> Result<Vec<(Option<Fingerprint>, IndexEntry)>, IndexError> {
         // The scan reads only written entries, so changes are written first.
         self.write()?;
         let items = self.index.orders.range(range).take(most);
@@ -305,37 +305,37 @@ impl DiskIndex {
         Ok(self.ahead.pop_front_if(|(ahead, _)| *ahead == offset).map(|(_, record)| record))
     }
 
-    fn read(&self, item: fjall::Guard) -> Result<(Option<Fingerprint>, Place), IndexError> {
+    fn read(&self, item: fjall::Guard) -> Result<(Option<Fingerprint>, IndexEntry), IndexError> {
         let (key, value) = item.into_inner().map_err(|error| self.index.failed(&error))?;
         read_order(&key, &value).ok_or_else(|| self.index.damaged(format!("invalid entry of a queue, key {key:?}")))
     }
 
     fn add(&self, batch: &mut OwnedWriteBatch, fingerprint: Fingerprint, Change { before, now }: Change) {
-        let FrontierIndex { places, records, orders, .. } = &self.index;
+        let FrontierIndex { entries, records, orders, .. } = &self.index;
         if let Some(before) = before {
             batch.remove(orders, order_key(self.partition, &before));
             if now.is_none_or(|now| now.offset != before.offset) {
                 batch.remove(records, record_key(self.partition, before.offset));
             }
         }
-        let Some(now) = now else { return batch.remove(places, place_key(self.partition, fingerprint)) };
+        let Some(now) = now else { return batch.remove(entries, entry_key(self.partition, fingerprint)) };
         batch.insert(orders, order_key(self.partition, &now), order_value(fingerprint, &now));
-        batch.insert(places, place_key(self.partition, fingerprint), place_value(&now));
+        batch.insert(entries, entry_key(self.partition, fingerprint), entry_value(&now));
     }
 }
 
 impl Index for DiskIndex {
-    fn place(&mut self, fingerprint: Fingerprint) -> Result<Option<Place>, IndexError> {
+    fn entry(&mut self, fingerprint: Fingerprint) -> Result<Option<IndexEntry>, IndexError> {
         if let Some(change) = self.changes.get(&fingerprint) {
             return Ok(change.now);
         }
-        let stored = self.index.places.get(place_key(self.partition, fingerprint));
+        let stored = self.index.entries.get(entry_key(self.partition, fingerprint));
         let Some(stored) = stored.map_err(|error| self.index.failed(&error))? else { return Ok(None) };
         let damaged = || self.index.damaged(format!("invalid entry of the URL {fingerprint}"));
-        read_place(&stored).map(Some).ok_or_else(damaged)
+        read_entry(&stored).map(Some).ok_or_else(damaged)
     }
 
-    fn waiting(&mut self, offset: Offset) -> Result<Waiting, IndexError> {
+    fn waiting(&mut self, offset: Offset) -> Result<FrontierUrl, IndexError> {
         let read = match self.records.get(&offset) {
             Some(record) => read_record(record),
             None => self.stored(offset)?.and_then(|record| read_record(&record)),
@@ -343,40 +343,40 @@ impl Index for DiskIndex {
         read.ok_or_else(|| self.index.damaged(format!("missing or invalid record, offset {offset}")))
     }
 
-    fn replace(&mut self, fingerprint: Fingerprint, old: Option<Place>, new: Option<(Place, &Waiting)>) {
+    fn replace(&mut self, fingerprint: Fingerprint, old: Option<IndexEntry>, new: Option<(IndexEntry, &FrontierUrl)>) {
         if let Some(record) = old.and_then(|old| self.records.remove(&old.offset)) {
             self.records_bytes -= record.len();
         }
-        if let Some((place, waiting)) = new {
+        if let Some((entry, waiting)) = new {
             let record = record_value(waiting);
             self.records_bytes += record.len();
-            self.records.insert(place.offset, record);
+            self.records.insert(entry.offset, record);
         }
-        let now = new.map(|(place, _)| place);
+        let now = new.map(|(entry, _)| entry);
         self.changes.entry(fingerprint).and_modify(|change| change.now = now).or_insert(Change { before: old, now });
     }
 
-    fn release(&mut self, fingerprint: Fingerprint, place: Place) {
-        let now = Some(place.queued());
-        let change = Change { before: Some(place), now };
+    fn release(&mut self, fingerprint: Fingerprint, entry: IndexEntry) {
+        let now = Some(entry.queued());
+        let change = Change { before: Some(entry), now };
         self.changes.entry(fingerprint).and_modify(|change| change.now = now).or_insert(change);
     }
 
-    fn queued(&mut self, site: SiteId, from: Rank, most: usize) -> Result<Vec<Rank>, IndexError> {
+    fn queued(&mut self, site: QueueKey, from: Rank, most: usize) -> Result<Vec<Rank>, IndexError> {
         let key = |rank| queue_key(self.partition, site, rank).to_vec();
         let found = self.order(key(from)..=key((u16::MAX, Offset::MAX)), most)?;
-        Ok(found.into_iter().map(|(_, place)| place.rank()).collect())
+        Ok(found.into_iter().map(|(_, entry)| entry.rank()).collect())
     }
 
-    fn delayed(&mut self, until_ms: Millis, most: usize) -> Result<Vec<(Fingerprint, Place)>, IndexError> {
+    fn delayed(&mut self, until_ms: Millis, most: usize) -> Result<Vec<(Fingerprint, IndexEntry)>, IndexError> {
         // A prefix of the next time's keys sorts before all of them.
         let key = |moment| delay_key(self.partition, moment).to_vec();
         let found = self.order(key(0)..=key(until_ms.saturating_add(1)), most)?;
         let damaged = || self.index.damaged("entry of a delayed URL without fingerprint".to_owned());
-        found.into_iter().map(|(fingerprint, place)| Ok((fingerprint.ok_or_else(damaged)?, place))).collect()
+        found.into_iter().map(|(fingerprint, entry)| Ok((fingerprint.ok_or_else(damaged)?, entry))).collect()
     }
 
-    fn each(&mut self, each: &mut dyn FnMut(Place)) -> Result<(), IndexError> {
+    fn each(&mut self, each: &mut dyn FnMut(IndexEntry)) -> Result<(), IndexError> {
         self.write()?;
         for prefix in [self.partition, delayed(self.partition)] {
             for item in self.index.orders.prefix(prefix) {
@@ -399,14 +399,14 @@ impl Index for DiskIndex {
         &self.outdated
     }
 
-    fn applied(&mut self, position: Position) -> Result<(), IndexError> {
+    fn applied(&mut self, position: IndexCheckpoint) -> Result<(), IndexError> {
         self.position = Some(position);
         self.moved = true;
         let is_large = self.changes.len() >= CHANGES || self.records_bytes >= CHANGES_BYTES;
         if is_large { self.write() } else { Ok(()) }
     }
 
-    fn position(&self) -> Option<Position> {
+    fn position(&self) -> Option<IndexCheckpoint> {
         self.position
     }
 
@@ -425,16 +425,16 @@ impl Index for DiskIndex {
             batch.insert(&self.index.records, record_key(self.partition, offset), record);
         }
         for fingerprint in &self.marked {
-            let key = place_key(outdated(self.partition), *fingerprint);
+            let key = entry_key(outdated(self.partition), *fingerprint);
             match self.outdated.get(fingerprint) {
-                Some(since) => batch.insert(&self.index.places, key, since.to_be_bytes()),
-                None => batch.remove(&self.index.places, key),
+                Some(since) => batch.insert(&self.index.entries, key, since.to_be_bytes()),
+                None => batch.remove(&self.index.entries, key),
             }
         }
         if let Some(position) = self.position {
-            let FrontierIndex { places, records, orders, .. } = &self.index;
+            let FrontierIndex { entries, records, orders, .. } = &self.index;
             let mark = mark_value(position, self.writes + 1);
-            for table in [places, records, orders] {
+            for table in [entries, records, orders] {
                 batch.insert(table, mark_key(self.partition), mark);
             }
         }

@@ -4,12 +4,12 @@
 //! short.
 
 use orbweaver_log::Offset;
-use orbweaver_messages::{Millis, Sighting, Trail, Traps, Waiting};
-use orbweaver_stage::Position;
+use orbweaver_messages::{DiscoveryKind, FrontierUrl, Millis, Trail, Traps};
+use orbweaver_stage::IndexCheckpoint;
 use orbweaver_url::{Fingerprint, Policy};
 use serde::{Deserialize, Serialize};
 
-use super::{Place, Rank, SiteId, is_at_back};
+use super::{IndexEntry, QueueKey, Rank, is_demoted};
 use crate::leases::LOST_DISPATCHES;
 
 /// Bit in the first byte of the keys of delayed URLs; partition numbers are below 16384.
@@ -30,7 +30,7 @@ pub(super) fn mark_key([high, low]: Prefix) -> Prefix {
 }
 
 /// Encodes the mark of a table: its checkpoint, and the number of the write that led to it.
-pub(super) fn mark_value(position: Position, writes: u64) -> [u8; 32] {
+pub(super) fn mark_value(position: IndexCheckpoint, writes: u64) -> [u8; 32] {
     let mut value = [0; 32];
     value[..24].copy_from_slice(&position.to_bytes());
     value[24..].copy_from_slice(&writes.to_be_bytes());
@@ -38,19 +38,19 @@ pub(super) fn mark_value(position: Position, writes: u64) -> [u8; 32] {
 }
 
 /// Decodes a mark. `None` if the value is damaged.
-pub(super) fn read_mark(value: &[u8]) -> Option<(Position, u64)> {
+pub(super) fn read_mark(value: &[u8]) -> Option<(IndexCheckpoint, u64)> {
     let (position, writes) = value.split_at_checked(24)?;
-    Some((Position::from_bytes(position)?, u64::from_be_bytes(writes.try_into().ok()?)))
+    Some((IndexCheckpoint::from_bytes(position)?, u64::from_be_bytes(writes.try_into().ok()?)))
 }
 
-pub(super) fn place_key(partition: Prefix, fingerprint: Fingerprint) -> [u8; 18] {
+pub(super) fn entry_key(partition: Prefix, fingerprint: Fingerprint) -> [u8; 18] {
     let mut key = [0; 18];
     key[..2].copy_from_slice(&partition);
     key[2..].copy_from_slice(&fingerprint.0);
     key
 }
 
-/// Returns the first two bytes of the keys of a partition's outdated URLs; the rest is that of [`place_key`].
+/// Returns the first two bytes of the keys of a partition's outdated URLs; the rest is that of [`entry_key`].
 pub(super) fn outdated([high, low]: Prefix) -> Prefix {
     [high | OUTDATED, low]
 }
@@ -69,7 +69,7 @@ pub(super) fn record_key(partition: Prefix, offset: Offset) -> [u8; 10] {
 }
 
 /// Returns the lowest key of a site that is not below `rank`.
-pub(super) fn queue_key(partition: Prefix, site: SiteId, (order, offset): Rank) -> [u8; 20] {
+pub(super) fn queue_key(partition: Prefix, site: QueueKey, (order, offset): Rank) -> [u8; 20] {
     let mut key = [0; 20];
     key[..2].copy_from_slice(&partition);
     key[2..10].copy_from_slice(&site.0.to_be_bytes());
@@ -89,23 +89,23 @@ pub(super) fn delay_key(partition: Prefix, moment: Millis) -> [u8; 10] {
 }
 
 /// Returns the key of a place in the order that it belongs to.
-pub(super) fn order_key(partition: Prefix, place: &Place) -> fjall::UserKey {
-    let queued = queue_key(partition, place.site, place.rank());
-    if !place.is_delayed() {
+pub(super) fn order_key(partition: Prefix, entry: &IndexEntry) -> fjall::UserKey {
+    let queued = queue_key(partition, entry.site, entry.rank());
+    if !entry.is_delayed() {
         return queued.into();
     }
-    [&delay_key(partition, place.not_before_ms), &queued[2..]].concat().into()
+    [&delay_key(partition, entry.not_before_ms), &queued[2..]].concat().into()
 }
 
 /// Encodes the value of a key in the orders.
-pub(super) fn order_value(fingerprint: Fingerprint, place: &Place) -> fjall::UserValue {
-    let [high, low] = place.depth.to_be_bytes();
-    let fixed = [place.failures, place.blocks, high, low];
-    if place.is_delayed() { [&fixed[..], &fingerprint.0].concat().into() } else { fixed.into() }
+pub(super) fn order_value(fingerprint: Fingerprint, entry: &IndexEntry) -> fjall::UserValue {
+    let [high, low] = entry.depth.to_be_bytes();
+    let fixed = [entry.failures, entry.blocks, high, low];
+    if entry.is_delayed() { [&fixed[..], &fingerprint.0].concat().into() } else { fixed.into() }
 }
 
 /// Decodes a place in an order, and its fingerprint if it is delayed. `None` if the entry is damaged.
-pub(super) fn read_order(key: &[u8], value: &[u8]) -> Option<(Option<Fingerprint>, Place)> {
+pub(super) fn read_order(key: &[u8], value: &[u8]) -> Option<(Option<Fingerprint>, IndexEntry)> {
     let (partition, rest) = key.split_at_checked(2)?;
     let (not_before_ms, rest) = match partition[0] & DELAYED {
         0 => (0, rest),
@@ -114,40 +114,40 @@ pub(super) fn read_order(key: &[u8], value: &[u8]) -> Option<(Option<Fingerprint
     let rest: &[u8; 18] = rest.try_into().ok()?;
     let (fixed, fingerprint) = value.split_at_checked(4)?;
     let offset = u64::from_be_bytes(*rest[10..].first_chunk()?);
-    let place = Place {
-        site: SiteId(u64::from_be_bytes(*rest.first_chunk()?)),
+    let entry = IndexEntry {
+        site: QueueKey(u64::from_be_bytes(*rest.first_chunk()?)),
         depth: u16::from_be_bytes([fixed[2], fixed[3]]),
         offset,
         failures: fixed[0],
         blocks: fixed[1],
-        back: is_at_back((u16::from_be_bytes([rest[8], rest[9]]), offset)),
+        back: is_demoted((u16::from_be_bytes([rest[8], rest[9]]), offset)),
         not_before_ms,
     };
-    Some((fingerprint.try_into().ok().map(Fingerprint), place))
+    Some((fingerprint.try_into().ok().map(Fingerprint), entry))
 }
 
 /// Bit of demoted URLs in the offset of a place; offsets are below it, as in Kafka.
 const AT_BACK: u64 = 1 << 63;
 
 /// Encodes a place. The time comes last, and only for a delayed URL.
-pub(super) fn place_value(place: &Place) -> fjall::UserValue {
+pub(super) fn entry_value(entry: &IndexEntry) -> fjall::UserValue {
     let mut value = [0; 28];
-    value[..8].copy_from_slice(&(place.offset | if place.back { AT_BACK } else { 0 }).to_be_bytes());
-    value[8..16].copy_from_slice(&place.site.0.to_be_bytes());
-    value[16..18].copy_from_slice(&place.depth.to_be_bytes());
-    value[18..20].copy_from_slice(&[place.failures, place.blocks]);
-    value[20..].copy_from_slice(&place.not_before_ms.to_be_bytes());
-    if place.is_delayed() { value.into() } else { value[..20].into() }
+    value[..8].copy_from_slice(&(entry.offset | if entry.back { AT_BACK } else { 0 }).to_be_bytes());
+    value[8..16].copy_from_slice(&entry.site.0.to_be_bytes());
+    value[16..18].copy_from_slice(&entry.depth.to_be_bytes());
+    value[18..20].copy_from_slice(&[entry.failures, entry.blocks]);
+    value[20..].copy_from_slice(&entry.not_before_ms.to_be_bytes());
+    if entry.is_delayed() { value.into() } else { value[..20].into() }
 }
 
 /// Decodes a place. `None` if the value is damaged.
-pub(super) fn read_place(value: &[u8]) -> Option<Place> {
+pub(super) fn read_entry(value: &[u8]) -> Option<IndexEntry> {
     let (fixed, moment) = value.split_at_checked(20)?;
     let number = |at: usize| fixed[at..].first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
-    Some(Place {
+    Some(IndexEntry {
         offset: number(0)? & !AT_BACK,
         back: number(0)? & AT_BACK != 0,
-        site: SiteId(number(8)?),
+        site: QueueKey(number(8)?),
         depth: u16::from_be_bytes([fixed[16], fixed[17]]),
         failures: fixed[18],
         blocks: fixed[19],
@@ -155,7 +155,7 @@ pub(super) fn read_place(value: &[u8]) -> Option<Place> {
     })
 }
 
-/// Stored form of a record: the content of [`Waiting`] in few bytes.
+/// Stored form of a record: the content of [`FrontierUrl`] in few bytes.
 #[derive(Serialize, Deserialize)]
 struct Stored<'a> {
     fingerprint: [u8; 16],
@@ -187,10 +187,10 @@ const SIGHTING_BITS: u32 = 4;
 const MOST_LOST: u8 = 15;
 const _: () = assert!(LOST_DISPATCHES <= MOST_LOST);
 
-const SIGHTINGS: [Sighting; 3] = [Sighting::Seed, Sighting::Link, Sighting::Redirect];
+const SIGHTINGS: [DiscoveryKind; 3] = [DiscoveryKind::Seed, DiscoveryKind::Link, DiscoveryKind::Redirect];
 const TRAPS: [Traps; 3] = [Traps::Off, Traps::Learn, Traps::Strict];
 
-pub(super) fn record_value(waiting: &Waiting) -> Vec<u8> {
+pub(super) fn record_value(waiting: &FrontierUrl) -> Vec<u8> {
     let sighting = SIGHTINGS.iter().position(|known| *known == waiting.sighting).unwrap_or_default();
     let sighting = u8::try_from(sighting).unwrap_or_default() | (waiting.lost.min(MOST_LOST) << SIGHTING_BITS);
     let traps = TRAPS.iter().position(|known| *known == waiting.traps).unwrap_or_default();
@@ -222,9 +222,9 @@ pub(super) fn record_value(waiting: &Waiting) -> Vec<u8> {
 }
 
 /// Decodes a record. `None` if the value is damaged.
-pub(super) fn read_record(value: &[u8]) -> Option<Waiting> {
+pub(super) fn read_record(value: &[u8]) -> Option<FrontierUrl> {
     let stored: Stored<'_> = postcard::from_bytes(value).ok()?;
-    Some(Waiting {
+    Some(FrontierUrl {
         crawl: stored.crawl.to_owned(),
         fingerprint: Fingerprint(stored.fingerprint),
         url: stored.url.to_owned(),
@@ -255,11 +255,11 @@ mod tests {
 
     use super::*;
 
-    fn place() -> impl Strategy<Value = Place> {
+    fn entry() -> impl Strategy<Value = IndexEntry> {
         let numbers = (0..AT_BACK, any::<u64>(), any::<u16>(), any::<u8>(), any::<u8>(), 0..i64::MAX);
-        numbers.prop_map(|(offset, site, depth, failures, blocks, not_before_ms)| Place {
+        numbers.prop_map(|(offset, site, depth, failures, blocks, not_before_ms)| IndexEntry {
             offset,
-            site: SiteId(site),
+            site: QueueKey(site),
             depth,
             failures,
             blocks,
@@ -270,20 +270,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_place_reads_back_from_key_and_value_and_a_torn_one_does_not(place in place(), bytes in any::<[u8; 16]>(), cut in 0usize..28) {
-            let (key, value) = (order_key([1, 2], &place), order_value(Fingerprint(bytes), &place));
-            let fingerprint = place.is_delayed().then_some(Fingerprint(bytes));
-            prop_assert_eq!(read_order(&key, &value), Some((fingerprint, place)));
+        fn a_place_reads_back_from_key_and_value_and_a_torn_one_does_not(entry in entry(), bytes in any::<[u8; 16]>(), cut in 0usize..28) {
+            let (key, value) = (order_key([1, 2], &entry), order_value(Fingerprint(bytes), &entry));
+            let fingerprint = entry.is_delayed().then_some(Fingerprint(bytes));
+            prop_assert_eq!(read_order(&key, &value), Some((fingerprint, entry)));
             prop_assert_eq!(read_order(&key[..cut.min(19)], &value), None);
-            prop_assert_eq!(read_place(&place_value(&place)), Some(place));
-            let whole = place_value(&place);
-            prop_assert!(cut == 20 || cut >= whole.len() || read_place(&whole[..cut]).is_none());
+            prop_assert_eq!(read_entry(&entry_value(&entry)), Some(entry));
+            let whole = entry_value(&entry);
+            prop_assert!(cut == 20 || cut >= whole.len() || read_entry(&whole[..cut]).is_none());
         }
 
         #[test]
-        fn keys_sort_by_site_then_rank_and_by_moment(a in place(), b in place()) {
-            let by_site = |place: &Place| (place.site, place.rank());
-            let by_moment = |place: &Place| (place.not_before_ms, place.site, place.rank());
+        fn keys_sort_by_site_then_rank_and_by_moment(a in entry(), b in entry()) {
+            let by_site = |entry: &IndexEntry| (entry.site, entry.rank());
+            let by_moment = |entry: &IndexEntry| (entry.not_before_ms, entry.site, entry.rank());
             let keys = order_key([0, 0], &a).cmp(&order_key([0, 0], &b));
             match (a.is_delayed(), b.is_delayed()) {
                 (false, false) => prop_assert_eq!(keys, by_site(&a).cmp(&by_site(&b))),
@@ -294,7 +294,7 @@ mod tests {
 
         #[test]
         fn a_record_reads_back_and_a_torn_one_does_not_panic(texts in prop::collection::vec(".{0,40}", 5), numbers in any::<(u16, u8, u8, i64)>(), cut in any::<prop::sample::Index>()) {
-            let waiting = Waiting {
+            let waiting = FrontierUrl {
                 crawl: texts[0].clone(),
                 fingerprint: Fingerprint::of(&texts[0], &texts[1]),
                 url: texts[1].clone(),

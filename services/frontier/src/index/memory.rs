@@ -3,83 +3,83 @@
 use std::collections::{BTreeMap, HashMap};
 
 use orbweaver_log::Offset;
-use orbweaver_messages::{Millis, Waiting};
-use orbweaver_stage::Position;
+use orbweaver_messages::{FrontierUrl, Millis};
+use orbweaver_stage::IndexCheckpoint;
 use orbweaver_url::Fingerprint;
 
-use super::{Index, IndexError, Place, Rank, SiteId};
+use super::{Index, IndexEntry, IndexError, QueueKey, Rank};
 
 /// Index in memory.
 #[derive(Debug, Default)]
 pub struct MemoryIndex {
-    places: HashMap<Fingerprint, Place>,
-    records: HashMap<Offset, Box<Waiting>>,
-    queued: BTreeMap<(SiteId, Rank), Place>,
-    delayed: BTreeMap<(Millis, SiteId, Rank), (Fingerprint, Place)>,
+    entries: HashMap<Fingerprint, IndexEntry>,
+    records: HashMap<Offset, Box<FrontierUrl>>,
+    queued: BTreeMap<(QueueKey, Rank), IndexEntry>,
+    delayed: BTreeMap<(Millis, QueueKey, Rank), (Fingerprint, IndexEntry)>,
     outdated: BTreeMap<Fingerprint, Offset>,
-    position: Option<Position>,
+    position: Option<IndexCheckpoint>,
 }
 
 impl MemoryIndex {
-    fn take_out(&mut self, place: &Place) {
-        if place.is_delayed() {
-            self.delayed.remove(&(place.not_before_ms, place.site, place.rank()));
+    fn take_out(&mut self, entry: &IndexEntry) {
+        if entry.is_delayed() {
+            self.delayed.remove(&(entry.not_before_ms, entry.site, entry.rank()));
         } else {
-            self.queued.remove(&(place.site, place.rank()));
+            self.queued.remove(&(entry.site, entry.rank()));
         }
     }
 
-    fn put_in(&mut self, fingerprint: Fingerprint, place: Place) {
-        self.places.insert(fingerprint, place);
-        if place.is_delayed() {
-            self.delayed.insert((place.not_before_ms, place.site, place.rank()), (fingerprint, place));
+    fn put_in(&mut self, fingerprint: Fingerprint, entry: IndexEntry) {
+        self.entries.insert(fingerprint, entry);
+        if entry.is_delayed() {
+            self.delayed.insert((entry.not_before_ms, entry.site, entry.rank()), (fingerprint, entry));
         } else {
-            self.queued.insert((place.site, place.rank()), place);
+            self.queued.insert((entry.site, entry.rank()), entry);
         }
     }
 }
 
 impl Index for MemoryIndex {
-    fn place(&mut self, fingerprint: Fingerprint) -> Result<Option<Place>, IndexError> {
-        Ok(self.places.get(&fingerprint).copied())
+    fn entry(&mut self, fingerprint: Fingerprint) -> Result<Option<IndexEntry>, IndexError> {
+        Ok(self.entries.get(&fingerprint).copied())
     }
 
-    fn waiting(&mut self, offset: Offset) -> Result<Waiting, IndexError> {
+    fn waiting(&mut self, offset: Offset) -> Result<FrontierUrl, IndexError> {
         let damaged =
             || IndexError::Damaged { path: "memory".to_owned(), reason: format!("no record, offset {offset}") };
-        self.records.get(&offset).map(|waiting| Waiting::clone(waiting)).ok_or_else(damaged)
+        self.records.get(&offset).map(|waiting| FrontierUrl::clone(waiting)).ok_or_else(damaged)
     }
 
-    fn replace(&mut self, fingerprint: Fingerprint, old: Option<Place>, new: Option<(Place, &Waiting)>) {
+    fn replace(&mut self, fingerprint: Fingerprint, old: Option<IndexEntry>, new: Option<(IndexEntry, &FrontierUrl)>) {
         if let Some(old) = old {
             self.take_out(&old);
             self.records.remove(&old.offset);
-            self.places.remove(&fingerprint);
+            self.entries.remove(&fingerprint);
         }
-        if let Some((place, waiting)) = new {
-            self.put_in(fingerprint, place);
-            self.records.insert(place.offset, Box::new(waiting.clone()));
+        if let Some((entry, waiting)) = new {
+            self.put_in(fingerprint, entry);
+            self.records.insert(entry.offset, Box::new(waiting.clone()));
         }
     }
 
-    fn release(&mut self, fingerprint: Fingerprint, place: Place) {
-        self.take_out(&place);
-        self.put_in(fingerprint, place.queued());
+    fn release(&mut self, fingerprint: Fingerprint, entry: IndexEntry) {
+        self.take_out(&entry);
+        self.put_in(fingerprint, entry.queued());
     }
 
-    fn queued(&mut self, site: SiteId, from: Rank, most: usize) -> Result<Vec<Rank>, IndexError> {
+    fn queued(&mut self, site: QueueKey, from: Rank, most: usize) -> Result<Vec<Rank>, IndexError> {
         let behind = self.queued.range((site, from)..=(site, (u16::MAX, Offset::MAX)));
         Ok(behind.take(most).map(|((_, rank), _)| *rank).collect())
     }
 
-    fn delayed(&mut self, until_ms: Millis, most: usize) -> Result<Vec<(Fingerprint, Place)>, IndexError> {
-        let until = (until_ms, SiteId(u64::MAX), (u16::MAX, Offset::MAX));
+    fn delayed(&mut self, until_ms: Millis, most: usize) -> Result<Vec<(Fingerprint, IndexEntry)>, IndexError> {
+        let until = (until_ms, QueueKey(u64::MAX), (u16::MAX, Offset::MAX));
         Ok(self.delayed.range(..=until).take(most).map(|(_, delayed)| *delayed).collect())
     }
 
-    fn each(&mut self, each: &mut dyn FnMut(Place)) -> Result<(), IndexError> {
-        self.queued.values().for_each(|place| each(*place));
-        self.delayed.values().for_each(|(_, place)| each(*place));
+    fn each(&mut self, each: &mut dyn FnMut(IndexEntry)) -> Result<(), IndexError> {
+        self.queued.values().for_each(|entry| each(*entry));
+        self.delayed.values().for_each(|(_, entry)| each(*entry));
         Ok(())
     }
 
@@ -98,12 +98,12 @@ impl Index for MemoryIndex {
         &self.outdated
     }
 
-    fn applied(&mut self, position: Position) -> Result<(), IndexError> {
+    fn applied(&mut self, position: IndexCheckpoint) -> Result<(), IndexError> {
         self.position = Some(position);
         Ok(())
     }
 
-    fn position(&self) -> Option<Position> {
+    fn position(&self) -> Option<IndexCheckpoint> {
         self.position
     }
 

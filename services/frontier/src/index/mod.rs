@@ -20,8 +20,8 @@ mod memory;
 use std::collections::BTreeMap;
 
 use orbweaver_log::Offset;
-use orbweaver_messages::{Millis, Waiting};
-use orbweaver_stage::Position;
+use orbweaver_messages::{FrontierUrl, Millis};
+use orbweaver_stage::IndexCheckpoint;
 use orbweaver_url::Fingerprint;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -34,9 +34,9 @@ pub use memory::MemoryIndex;
 /// order and scheduling, and nothing else; with ten million queues, this is expected once in some four hundred thousand
 /// pipelines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SiteId(pub u64);
+pub struct QueueKey(pub u64);
 
-impl SiteId {
+impl QueueKey {
     /// Returns the id of a crawl's queue at this site.
     #[must_use]
     pub fn of(crawl: &str, site: &str) -> Self {
@@ -51,17 +51,17 @@ pub type Rank = (u16, Offset);
 const BACK: u16 = 0x8000;
 
 /// Returns `true` for the rank of a demoted URL.
-pub(crate) fn is_at_back(rank: Rank) -> bool {
+pub(crate) fn is_demoted(rank: Rank) -> bool {
     rank.0 >= BACK
 }
 
 /// Entry of a URL in the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct IndexEntry {
     /// Offset of the record.
     pub offset: Offset,
     /// Queue of the URL's crawl and site.
-    pub site: SiteId,
+    pub site: QueueKey,
     /// Link depth from the seed.
     pub depth: u16,
     /// Failed attempts.
@@ -74,13 +74,13 @@ pub struct Place {
     pub not_before_ms: Millis,
 }
 
-impl Place {
+impl IndexEntry {
     /// Returns the entry of the record at `offset`, delayed if its earliest request time is later than `now`.
     #[must_use]
-    pub fn of(waiting: &Waiting, offset: Offset, now: Millis) -> Self {
+    pub fn of(waiting: &FrontierUrl, offset: Offset, now: Millis) -> Self {
         Self {
             offset,
-            site: SiteId::of(&waiting.crawl, &waiting.site),
+            site: QueueKey::of(&waiting.crawl, &waiting.site),
             depth: waiting.depth,
             failures: waiting.failures,
             blocks: waiting.blocks,
@@ -121,37 +121,37 @@ pub trait Index: Send + std::fmt::Debug {
     ///
     /// # Errors
     /// When the index cannot be read.
-    fn place(&mut self, fingerprint: Fingerprint) -> Result<Option<Place>, IndexError>;
+    fn entry(&mut self, fingerprint: Fingerprint) -> Result<Option<IndexEntry>, IndexError>;
 
     /// Returns the record at `offset`, which must be that of a URL in the index.
     ///
     /// # Errors
     /// When the index cannot be read, or has no such record.
-    fn waiting(&mut self, offset: Offset) -> Result<Waiting, IndexError>;
+    fn waiting(&mut self, offset: Offset) -> Result<FrontierUrl, IndexError>;
 
-    /// Replaces the entry and the record of a URL, or removes them. `old` is the result of [`Index::place`].
-    fn replace(&mut self, fingerprint: Fingerprint, old: Option<Place>, new: Option<(Place, &Waiting)>);
+    /// Replaces the entry and the record of a URL, or removes them. `old` is the result of [`Index::entry`].
+    fn replace(&mut self, fingerprint: Fingerprint, old: Option<IndexEntry>, new: Option<(IndexEntry, &FrontierUrl)>);
 
-    /// Moves a delayed URL into its site's queue. `place` is the result of [`Index::place`].
-    fn release(&mut self, fingerprint: Fingerprint, place: Place);
+    /// Moves a delayed URL into its site's queue. `entry` is the result of [`Index::entry`].
+    fn release(&mut self, fingerprint: Fingerprint, entry: IndexEntry);
 
     /// Returns the first `most` URLs in a site's queue from the rank `from` on, in order.
     ///
     /// # Errors
     /// When the index cannot be read.
-    fn queued(&mut self, site: SiteId, from: Rank, most: usize) -> Result<Vec<Rank>, IndexError>;
+    fn queued(&mut self, site: QueueKey, from: Rank, most: usize) -> Result<Vec<Rank>, IndexError>;
 
     /// Returns the first `most` URLs that are delayed until `until_ms` at most, in order.
     ///
     /// # Errors
     /// When the index cannot be read.
-    fn delayed(&mut self, until_ms: Millis, most: usize) -> Result<Vec<(Fingerprint, Place)>, IndexError>;
+    fn delayed(&mut self, until_ms: Millis, most: usize) -> Result<Vec<(Fingerprint, IndexEntry)>, IndexError>;
 
     /// Calls `each` with every entry: those in queues by site and rank, then the delayed ones by time.
     ///
     /// # Errors
     /// When the index cannot be read.
-    fn each(&mut self, each: &mut dyn FnMut(Place)) -> Result<(), IndexError>;
+    fn each(&mut self, each: &mut dyn FnMut(IndexEntry)) -> Result<(), IndexError>;
 
     /// Marks a queued URL whose last record in the log is not the queued one; `None` removes the mark. The URL can be
     /// restored from the record at `since` and later ones; a mark keeps the first such offset.
@@ -164,10 +164,10 @@ pub trait Index: Send + std::fmt::Debug {
     ///
     /// # Errors
     /// When the index cannot be written.
-    fn applied(&mut self, position: Position) -> Result<(), IndexError>;
+    fn applied(&mut self, position: IndexCheckpoint) -> Result<(), IndexError>;
 
     /// Returns the position up to which the log is in the index; `None` if the index is empty.
-    fn position(&self) -> Option<Position>;
+    fn position(&self) -> Option<IndexCheckpoint>;
 
     /// Writes the changes that are only in memory.
     ///

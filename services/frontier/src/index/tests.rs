@@ -1,13 +1,13 @@
 //! Both indexes return the same results, and the one on disk survives failures of disks and processes.
 
-use orbweaver_messages::Sighting;
+use orbweaver_messages::DiscoveryKind;
 use proptest::prelude::*;
 
 use super::{encoding::mark_value, *};
 
-fn waiting(number: u8, depth: u16, not_before_ms: Millis) -> Waiting {
+fn waiting(number: u8, depth: u16, not_before_ms: Millis) -> FrontierUrl {
     let url = format!("http://{}.example/{number}", number % 3);
-    Waiting {
+    FrontierUrl {
         crawl: "test".into(),
         fingerprint: fingerprint(number),
         url,
@@ -15,7 +15,7 @@ fn waiting(number: u8, depth: u16, not_before_ms: Millis) -> Waiting {
         policy: orbweaver_url::Policy::STANDARD,
         site: format!("{}.example", number % 3),
         depth,
-        sighting: Sighting::Link,
+        sighting: DiscoveryKind::Link,
         via: Some("http://0.example/".into()),
         chain: vec![],
         traps: orbweaver_messages::Traps::default(),
@@ -35,8 +35,8 @@ fn fingerprint(number: u8) -> Fingerprint {
     Fingerprint::of("test", &number.to_string())
 }
 
-fn at(offset: Offset) -> Position {
-    Position { offset, timestamp_ms: 1, hash: offset }
+fn at(offset: Offset) -> IndexCheckpoint {
+    IndexCheckpoint { offset, timestamp_ms: 1, hash: offset }
 }
 
 #[derive(Debug, Clone)]
@@ -64,21 +64,21 @@ fn op() -> impl Strategy<Value = Op> {
 type Outdated = BTreeMap<Fingerprint, Offset>;
 
 /// Content of an index: the place of each URL, all places, the ranks of each site, the delayed URLs, and the marks.
-type Said = (Vec<Option<Place>>, Vec<Place>, Vec<Vec<Rank>>, Vec<(Fingerprint, Place)>, Outdated);
+type Said = (Vec<Option<IndexEntry>>, Vec<IndexEntry>, Vec<Vec<Rank>>, Vec<(Fingerprint, IndexEntry)>, Outdated);
 
 /// Returns the content of an index.
 fn said(index: &mut dyn Index) -> Said {
-    let places: Vec<Option<Place>> = (0..24).map(|number| index.place(fingerprint(number)).unwrap()).collect();
-    for place in places.iter().flatten() {
-        let waiting = index.waiting(place.offset).unwrap();
-        assert_eq!((waiting.depth, SiteId::of(&waiting.crawl, &waiting.site)), (place.depth, place.site));
+    let entries: Vec<Option<IndexEntry>> = (0..24).map(|number| index.entry(fingerprint(number)).unwrap()).collect();
+    for entry in entries.iter().flatten() {
+        let waiting = index.waiting(entry.offset).unwrap();
+        assert_eq!((waiting.depth, QueueKey::of(&waiting.crawl, &waiting.site)), (entry.depth, entry.site));
     }
     let mut each = vec![];
-    index.each(&mut |place| each.push(place)).unwrap();
-    let sites = (0..3).map(|site| SiteId::of("default", &format!("{site}.example")));
+    index.each(&mut |entry| each.push(entry)).unwrap();
+    let sites = (0..3).map(|site| QueueKey::of("default", &format!("{site}.example")));
     let queues = sites.flat_map(|site| [(site, (0, 0)), (site, (1, 20))]).collect::<Vec<_>>();
     let queues = queues.into_iter().map(|(site, from)| index.queued(site, from, 5).unwrap()).collect();
-    (places, each, queues, index.delayed(200, 7).unwrap(), index.outdated().clone())
+    (entries, each, queues, index.delayed(200, 7).unwrap(), index.outdated().clone())
 }
 
 proptest! {
@@ -97,18 +97,18 @@ proptest! {
                 _ => fingerprint(0),
             };
             for index in [&mut memory as &mut dyn Index, &mut disk] {
-                let old = index.place(fingerprint).unwrap();
+                let old = index.entry(fingerprint).unwrap();
                 match op {
                     Op::Put(number, depth, wait) => {
                         let waiting = waiting(number, depth, if wait > 127 { wait.into() } else { 0 });
-                        let place = Place { back: wait.is_multiple_of(3), ..Place::of(&waiting, offset, 0) };
-                        index.replace(fingerprint, old, Some((place, &waiting)));
+                        let entry = IndexEntry { back: wait.is_multiple_of(3), ..IndexEntry::of(&waiting, offset, 0) };
+                        index.replace(fingerprint, old, Some((entry, &waiting)));
                     }
                     Op::Remove(_) if old.is_some() => index.replace(fingerprint, old, None),
                     Op::Mark(number, marks) => index.mark(self::fingerprint(number), marks.then_some(offset)),
                     Op::Release => {
-                        for (fingerprint, place) in index.delayed(180, 3).unwrap() {
-                            index.release(fingerprint, place);
+                        for (fingerprint, entry) in index.delayed(180, 3).unwrap() {
+                            index.release(fingerprint, entry);
                         }
                     }
                     _ => {}
@@ -136,7 +136,7 @@ proptest! {
 fn filled(store: &FrontierIndex, partition: u32) -> DiskIndex {
     let mut index = store.partition(partition).unwrap();
     let waiting = waiting(1, 0, 0);
-    index.replace(waiting.fingerprint, None, Some((Place::of(&waiting, 7, 0), &waiting)));
+    index.replace(waiting.fingerprint, None, Some((IndexEntry::of(&waiting, 7, 0), &waiting)));
     index.applied(at(7)).unwrap();
     index.write().unwrap();
     index
@@ -147,12 +147,12 @@ fn what_was_not_written_is_gone_with_its_position() {
     let directory = tempfile::tempdir().unwrap();
     let store = FrontierIndex::open(directory.path()).unwrap();
     let mut index = filled(&store, 1);
-    let old = index.place(fingerprint(1)).unwrap();
+    let old = index.entry(fingerprint(1)).unwrap();
     index.replace(fingerprint(1), old, None);
     index.applied(at(8)).unwrap();
     let mut again = store.partition(1).unwrap();
     assert_eq!(again.position(), Some(at(7)));
-    assert_eq!(again.place(fingerprint(1)).unwrap().map(|place| place.offset), Some(7));
+    assert_eq!(again.entry(fingerprint(1)).unwrap().map(|entry| entry.offset), Some(7));
 }
 
 #[test]
@@ -161,9 +161,9 @@ fn long_records_are_written_before_there_are_many_of_them() {
     let store = FrontierIndex::open(directory.path()).unwrap();
     let mut index = store.partition(1).unwrap();
     for number in 0..17 {
-        let long = Waiting { chain: vec!["x".repeat(64 << 10)], ..waiting(number, 0, 0) };
+        let long = FrontierUrl { chain: vec!["x".repeat(64 << 10)], ..waiting(number, 0, 0) };
         let offset = Offset::from(number);
-        index.replace(long.fingerprint, None, Some((Place::of(&long, offset, 0), &long)));
+        index.replace(long.fingerprint, None, Some((IndexEntry::of(&long, offset, 0), &long)));
         index.applied(at(offset)).unwrap();
     }
     assert!(store.position(1).unwrap().is_some(), "a megabyte is in memory");
@@ -177,11 +177,11 @@ fn what_stands_without_a_position_is_thrown_away_and_other_partitions_stay() {
     for torn in [&[7, 0, 0][..], &mark_value(at(7), 9)] {
         drop(filled(&store, 1));
         assert_eq!(store.position(1).unwrap(), Some(at(7)));
-        store.places.insert([0x40, 1], torn).unwrap();
+        store.entries.insert([0x40, 1], torn).unwrap();
         assert_eq!(store.position(1).unwrap(), None, "a torn mark, or one that the other tables do not have, is none");
         assert_eq!(said(&mut store.partition(1).unwrap()), said(&mut MemoryIndex::default()));
     }
-    assert!(store.partition(256).unwrap().place(fingerprint(1)).unwrap().is_some());
+    assert!(store.partition(256).unwrap().entry(fingerprint(1)).unwrap().is_some());
 }
 
 #[test]
@@ -210,9 +210,9 @@ fn a_value_that_cannot_be_is_damage_and_names_the_directory() {
     let store = FrontierIndex::open(directory.path()).unwrap();
     let mut index = filled(&store, 1);
     store.records.insert([0, 1, 0, 0, 0, 0, 0, 0, 0, 7], [0xff; 20]).unwrap();
-    store.places.insert([&[0, 1], &fingerprint(2).0[..]].concat(), [1]).unwrap();
+    store.entries.insert([&[0, 1], &fingerprint(2).0[..]].concat(), [1]).unwrap();
     for error in
-        [index.waiting(7).unwrap_err(), index.waiting(8).unwrap_err(), index.place(fingerprint(2)).unwrap_err()]
+        [index.waiting(7).unwrap_err(), index.waiting(8).unwrap_err(), index.entry(fingerprint(2)).unwrap_err()]
     {
         assert!(error.is_damage() && error.to_string().contains(directory.path().to_str().unwrap()), "{error}");
     }

@@ -93,15 +93,16 @@ struct Own {
     looked_ms: Millis,
     /// Crawls with changes to be written.
     changed: Vec<usize>,
-    /// The present value of [`PageCount::held_at`], the one written last, and the crawl in whose record it was written.
-    held_at: Option<Offset>,
+    /// The present value of [`PageCount::capped_at`], the one written last, and the crawl in whose record it was
+    /// written.
+    capped_at: Option<Offset>,
     written_held_at: Option<Offset>,
     held_by: Option<usize>,
 }
 
 /// Page counts of all crawls.
 #[derive(Debug, Default)]
-pub struct Pages {
+pub struct PageCaps {
     names: HashMap<String, usize>,
     crawls: Vec<Crawl>,
     own: BTreeMap<Partition, Own>,
@@ -110,24 +111,24 @@ pub struct Pages {
     /// Number of partitions that are open here, and of all partitions.
     served: u64,
     partitions: u64,
-    heard: HashMap<Partition, Heard>,
+    latest: HashMap<Partition, LatestCount>,
 }
 
 /// State of a partition according to its records in `crawl.control`, independent of the crawl.
 #[derive(Debug, Clone, Copy, Default)]
-struct Heard {
+struct LatestCount {
     /// Offset of the next record.
     next: Offset,
     /// Owner epoch of the latest writer.
     epoch: u64,
-    /// Values from that writer; see [`PageCount::since`] and [`PageCount::held_at`].
+    /// Values from that writer; see [`PageCount::since`] and [`PageCount::capped_at`].
     since: Offset,
-    held_at: Option<Offset>,
+    capped_at: Option<Offset>,
 }
 
 /// Progress of a crawl that has a page cap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub struct CapStatus {
     /// Fetched pages, in all partitions.
     pub pages: u64,
     /// Dispatches without an outcome.
@@ -136,7 +137,7 @@ pub struct Standing {
     pub max: u64,
 }
 
-impl Pages {
+impl PageCaps {
     fn index(&mut self, crawl: &str) -> usize {
         if let Some(index) = self.names.get(crawl) {
             return *index;
@@ -178,9 +179,9 @@ impl Pages {
     }
 
     /// Returns the crawls that have a page cap, by name.
-    pub fn capped(&self) -> impl Iterator<Item = (&str, Standing)> {
+    pub fn capped(&self) -> impl Iterator<Item = (&str, CapStatus)> {
         let standing =
-            |crawl: &Crawl| crawl.max.map(|max| Standing { pages: crawl.sum.pages, leased: crawl.sum.leased, max });
+            |crawl: &Crawl| crawl.max.map(|max| CapStatus { pages: crawl.sum.pages, leased: crawl.sum.leased, max });
         let mut capped: Vec<_> =
             self.crawls.iter().filter_map(|crawl| Some((&*crawl.name, standing(crawl)?))).collect();
         capped.sort_unstable_by_key(|(name, _)| *name);
@@ -189,21 +190,21 @@ impl Pages {
 
     /// Returns the offset of `crawl.frontier` up to which a partition is known to be blocked until a cap is raised.
     #[must_use]
-    pub fn held_at(&self, partition: Partition) -> Option<Offset> {
-        self.heard.get(&partition)?.held_at
+    pub fn capped_at(&self, partition: Partition) -> Option<Offset> {
+        self.latest.get(&partition)?.capped_at
     }
 
     /// Applies a record of `crawl.control` at this offset of its partition. A record that was applied before is
     /// ignored.
-    pub fn hear(&mut self, offset: Offset, record: &PageCount) {
+    pub fn apply(&mut self, offset: Offset, record: &PageCount) {
         let partition = record.partition;
-        let heard = self.heard.entry(partition).or_default();
-        if offset < heard.next {
+        let latest = self.latest.entry(partition).or_default();
+        if offset < latest.next {
             return;
         }
-        heard.next = offset + 1;
-        if record.epoch >= heard.epoch {
-            (heard.epoch, heard.since, heard.held_at) = (record.epoch, record.since, record.held_at);
+        latest.next = offset + 1;
+        if record.epoch >= latest.epoch {
+            (latest.epoch, latest.since, latest.capped_at) = (record.epoch, record.since, record.held_at);
         }
         let index = self.index(&record.crawl);
         let own = self.own.get_mut(&partition);
@@ -240,13 +241,13 @@ impl Pages {
     /// Returns the offset up to which a partition is counted according to `crawl.control`; counting resumes there.
     #[must_use]
     pub fn counted_upto(&self, partition: Partition) -> Offset {
-        self.heard.get(&partition).map_or(0, |heard| heard.since)
+        self.latest.get(&partition).map_or(0, |latest| latest.since)
     }
 
     fn own(&mut self, partition: Partition) -> &mut Own {
-        let heard = &self.heard;
+        let latest = &self.latest;
         self.own.entry(partition).or_insert_with(|| {
-            let since = heard.get(&partition).map_or(0, |heard| heard.since);
+            let since = latest.get(&partition).map_or(0, |latest| latest.since);
             Own { next: since, since, ..Own::default() }
         })
     }

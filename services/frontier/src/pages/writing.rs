@@ -3,7 +3,7 @@
 use orbweaver_log::{Offset, Partition};
 use orbweaver_messages::{Millis, PageCount};
 
-use super::{Own, Pages, change};
+use super::{Own, PageCaps, change};
 
 /// Minimum time between two writes of a partition, in milliseconds: other instances do not know the pages of this time.
 const SHORT_MS: Millis = 1_000;
@@ -14,15 +14,15 @@ const LONG_MS: Millis = 30_000;
 /// records thus follows the logarithm of the cap.
 const CLOSE: u64 = 16;
 
-impl Pages {
+impl PageCaps {
     /// Notes that the partition is blocked until the cap of some crawl is raised, one of which is given; see
-    /// [`PageCount::held_at`]. `None` if it is not blocked.
-    pub fn hold(&mut self, partition: Partition, held_at: Option<(Offset, &str)>) {
-        let by = held_at.map(|(_, crawl)| self.index(crawl));
+    /// `PageCount::held_at`. `None` if it is not blocked.
+    pub fn hold(&mut self, partition: Partition, capped_at: Option<(Offset, &str)>) {
+        let by = capped_at.map(|(_, crawl)| self.index(crawl));
         let Some(own) = self.own.get_mut(&partition) else { return };
-        own.held_at = held_at.map(|(offset, _)| offset);
+        own.capped_at = capped_at.map(|(offset, _)| offset);
         own.held_by = by.or(own.held_by);
-        if own.held_at != own.written_held_at
+        if own.capped_at != own.written_held_at
             && let Some(index) = own.held_by
             && let Some(crawl) = self.crawls.get_mut(index)
         {
@@ -30,8 +30,8 @@ impl Pages {
         }
     }
 
-    /// Returns the records to be written for a partition now. Returns no more until [`Pages::settled`] or
-    /// [`Pages::refused`], and none after a record of a later owner.
+    /// Returns the records to be written for a partition now. Returns no more until [`PageCaps::settled`] or
+    /// [`PageCaps::refused`], and none after a record of a later owner.
     pub fn write(&mut self, partition: Partition, now: Millis) -> Vec<PageCount> {
         let Some(own) = self.own.get_mut(&partition).filter(|own| own.in_air.is_none()) else { return vec![] };
         // If the clock was set back, a write counts as late, here and below.
@@ -40,11 +40,11 @@ impl Pages {
         }
         own.looked_ms = now;
         let Some(own) = self.own.get(&partition).filter(|own| self.is_due(own, now)) else { return vec![] };
-        let later = self.heard.get(&partition).map_or(0, |heard| heard.epoch);
+        let later = self.latest.get(&partition).map_or(0, |latest| latest.epoch);
         let Some(epoch) = own.epoch.filter(|&epoch| epoch >= later) else { return vec![] };
         let Some(own) = self.own.get_mut(&partition) else { return vec![] };
-        (own.in_air, own.written_ms, own.written_held_at) = (Some(own.next), now, own.held_at);
-        let (next, since, held_at) = (own.next, own.since, own.held_at);
+        (own.in_air, own.written_ms, own.written_held_at) = (Some(own.next), now, own.capped_at);
+        let (next, since, capped_at) = (own.next, own.since, own.capped_at);
         let mut records = vec![];
         for index in std::mem::take(&mut own.changed) {
             let crawl = &mut self.crawls[index];
@@ -61,13 +61,13 @@ impl Pages {
                 leased: count.now.leased,
                 upto: next,
                 since,
-                held_at,
+                held_at: capped_at,
             });
         }
         records
     }
 
-    /// Notes that the result of [`Pages::write`] is durable, if the partition is still open under that owner epoch.
+    /// Notes that the result of [`PageCaps::write`] is durable, if the partition is still open under that owner epoch.
     pub fn settled(&mut self, partition: Partition, epoch: u64) {
         if let Some(own) = self.own.get_mut(&partition).filter(|own| own.epoch == Some(epoch))
             && let Some(upto) = own.in_air.take()
@@ -76,8 +76,8 @@ impl Pages {
         }
     }
 
-    /// Notes that the log rejected the result of [`Pages::write`]: the next change is written with everything counted
-    /// until then.
+    /// Notes that the log rejected the result of [`PageCaps::write`]: the next change is written with everything
+    /// counted until then.
     pub fn refused(&mut self, partition: Partition, epoch: u64) {
         if let Some(own) = self.own.get_mut(&partition).filter(|own| own.epoch == Some(epoch)) {
             own.in_air = None;
@@ -86,7 +86,7 @@ impl Pages {
 
     fn is_due(&self, own: &Own, now: Millis) -> bool {
         !(0..LONG_MS).contains(&now.saturating_sub(own.written_ms))
-            || own.held_at != own.written_held_at
+            || own.capped_at != own.written_held_at
             || own.changed.iter().any(|index| self.is_close(*index))
     }
 

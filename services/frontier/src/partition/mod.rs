@@ -9,11 +9,11 @@
 //!
 //! After an error the partition must be closed, and the decisions of that call must not be carried out.
 
-mod ends;
-mod held;
+mod cap;
+mod outcomes;
+mod patterns;
 mod records;
 mod restore;
-mod similar;
 
 use std::{
     borrow::Cow,
@@ -21,18 +21,18 @@ use std::{
 };
 
 use orbweaver_log::{Offset, Partition, TopicPartition};
-use orbweaver_messages::{Dispatch, DispatchId, EXPIRES_MS, Millis, NOT_AFTER_MS, Trail, Waiting, topic};
+use orbweaver_messages::{DISPATCH_TTL_MS, Dispatch, DispatchId, FrontierUrl, Millis, SEND_WINDOW_MS, Trail, topic};
 use orbweaver_patterns::Patterns;
-use orbweaver_stage::{Origin, Position};
+use orbweaver_stage::{IndexCheckpoint, Origin};
 use orbweaver_url::Fingerprint;
 
 use crate::{
     FrontierConfig, SiteLoad,
-    decision::{Decision, Turn},
-    index::{Index, IndexError, Place, SiteId, is_at_back},
+    decision::{Decision, DecisionContext},
+    index::{Index, IndexEntry, IndexError, QueueKey, is_demoted},
     leases::{Lease, Leases},
     offsets::Offsets,
-    sites::{Sites, Source},
+    sites::{SiteQueues, Source},
 };
 
 /// Maximum number of records re-appended per call.
@@ -48,9 +48,9 @@ const WAKE_BATCH: usize = 512;
 
 /// State of a URL that is not idle.
 #[derive(Debug)]
-enum Busy {
+enum ActiveState {
     /// Awaits the outcome of a dispatch.
-    Leased(DispatchId, Box<Waiting>),
+    Leased(DispatchId, Box<FrontierUrl>),
     /// Awaits its own new record, which was appended and has not been read back (docs/protocol.md#one-write-per-key:
     /// one outstanding write for each key), with this time of the previous write to the store. The outcomes that have
     /// ended the URL meanwhile, each with its depth, complete with the tombstone that follows.
@@ -63,16 +63,16 @@ enum Busy {
 #[derive(Debug)]
 struct Active {
     /// Entry of the URL in the index.
-    place: Place,
-    busy: Busy,
+    entry: IndexEntry,
+    busy: ActiveState,
 }
 
 impl Active {
     /// Returns the latest known event time of the URL's writes to the store; 0: none.
     fn written_at_ms(&self) -> Millis {
         match &self.busy {
-            Busy::Leased(_, waiting) => waiting.written_at_ms,
-            Busy::Rewriting(_, written_at_ms) | Busy::Ended(_, _, written_at_ms) => *written_at_ms,
+            ActiveState::Leased(_, waiting) => waiting.written_at_ms,
+            ActiveState::Rewriting(_, written_at_ms) | ActiveState::Ended(_, _, written_at_ms) => *written_at_ms,
         }
     }
 }
@@ -92,7 +92,7 @@ pub struct PartitionFrontier {
     idle: Offsets,
     /// Time at which the first delayed URL is due.
     next_wake_ms: Option<Millis>,
-    sites: Sites,
+    sites: SiteQueues,
     leases: Leases,
     /// Leases found in `crawl.scheduled` during the restore.
     found: HashMap<Fingerprint, Lease>,
@@ -103,7 +103,7 @@ pub struct PartitionFrontier {
     /// State of the patterns of similar URLs; it may be lost.
     patterns: Patterns,
     /// Number of URLs demoted since the last call of `similar`.
-    put_back: u64,
+    demote: u64,
     /// The last call of `dispatch` reached a batch limit, and there may be more to do.
     passing_over: bool,
     /// Number of leases expired since the last call of `take_expired`.
@@ -115,7 +115,7 @@ pub struct PartitionFrontier {
     outcomes_per_second: f64,
     last_tick_ms: Millis,
     /// Sites whose queues are paused at a page cap, by crawl.
-    held: BTreeMap<String, VecDeque<SiteId>>,
+    held: BTreeMap<String, VecDeque<QueueKey>>,
 }
 
 impl PartitionFrontier {
@@ -131,13 +131,13 @@ impl PartitionFrontier {
             active: HashMap::new(),
             idle: Offsets::default(),
             next_wake_ms: None,
-            sites: Sites::new(config.default_interval_ms),
+            sites: SiteQueues::new(config.default_interval_ms),
             leases: Leases::default(),
             found: HashMap::new(),
             outdated: BTreeMap::new(),
             next_sequence: 0,
-            patterns: Patterns::new(similar::PATTERN_BYTES),
-            put_back: 0,
+            patterns: Patterns::new(patterns::PATTERN_BYTES),
+            demote: 0,
             passing_over: false,
             expired: 0,
             limit: config.min_outstanding,
@@ -153,7 +153,7 @@ impl PartitionFrontier {
     ///
     /// # Errors
     /// When the index fails.
-    pub fn applied(&mut self, position: Position) -> Result<(), IndexError> {
+    pub fn applied(&mut self, position: IndexCheckpoint) -> Result<(), IndexError> {
         self.index.applied(position)
     }
 
@@ -169,7 +169,7 @@ impl PartitionFrontier {
     ///
     /// # Errors
     /// When the index fails.
-    pub fn tick(&mut self, turn: &mut Turn<'_>) -> Result<(), IndexError> {
+    pub fn tick(&mut self, turn: &mut DecisionContext<'_>) -> Result<(), IndexError> {
         self.measure(turn.now);
         self.wake(turn.now)?;
         let mut expired = 0;
@@ -191,23 +191,23 @@ impl PartitionFrontier {
     ///
     /// # Errors
     /// When the index fails.
-    pub fn dispatch(&mut self, turn: &mut Turn<'_>) -> Result<(), IndexError> {
+    pub fn dispatch(&mut self, turn: &mut DecisionContext<'_>) -> Result<(), IndexError> {
         self.wake(turn.now)?;
         let mut passed_over = 0;
-        let more_may_go = self.let_go(turn);
+        let more_may_go = self.resume_after_cap(turn);
         while self.leases.outstanding() < self.limit && passed_over < PASS_OVER_BATCH {
             let mut source = Source { index: &mut *self.index, idle: &self.idle };
             let Some((site, rank)) = self.sites.next(turn.now, &mut source)? else { break };
             let offset = rank.1;
             let waiting = self.index.waiting(offset)?;
             let fingerprint = waiting.fingerprint;
-            let place = Place { site, back: is_at_back(rank), ..Place::of(&waiting, offset, Millis::MAX) };
+            let entry = IndexEntry { site, back: is_demoted(rank), ..IndexEntry::of(&waiting, offset, Millis::MAX) };
             if turn.pages.slack(&waiting.crawl) == 0 {
-                self.hold(&waiting.crawl, &place, turn.now);
+                self.pause_for_cap(&waiting.crawl, &entry, turn.now);
                 passed_over += 1;
                 continue;
             }
-            let Some(trail) = self.in_its_turn(&place, &waiting, turn)? else {
+            let Some(trail) = self.admit_dispatch(&entry, &waiting, turn)? else {
                 passed_over += 1;
                 continue;
             };
@@ -216,7 +216,7 @@ impl PartitionFrontier {
             turn.out.push(Decision::Dispatch(Box::new(Dispatch { trail, ..dispatched(&waiting, id, last, turn.now) })));
             self.idle.remove(offset);
             turn.pages.lease(self.partition, &waiting.crawl);
-            self.active.insert(fingerprint, Active { place, busy: Busy::Leased(id, Box::new(waiting)) });
+            self.active.insert(fingerprint, Active { entry, busy: ActiveState::Leased(id, Box::new(waiting)) });
             self.leases.add(Lease { dispatched_at_ms: turn.now, fingerprint, id });
         }
         self.passing_over = passed_over == PASS_OVER_BATCH || more_may_go;
@@ -270,42 +270,42 @@ impl PartitionFrontier {
     }
 
     fn origin(&self, offset: Offset) -> Origin {
-        let place = TopicPartition::new(topic::FRONTIER, self.partition);
-        Origin { place, offset, epoch: self.assignment }
+        let tp = TopicPartition::new(topic::FRONTIER, self.partition);
+        Origin { tp, offset, assignment_epoch: self.assignment }
     }
 
     /// Makes a URL idle: available in its site's queue, or delayed until its time.
-    fn lay(&mut self, place: &Place, now: Millis) {
-        self.idle.insert(place.offset);
-        if place.is_delayed() {
-            self.next_wake_ms = Some(self.next_wake_ms.map_or(place.not_before_ms, |at| at.min(place.not_before_ms)));
+    fn lay(&mut self, entry: &IndexEntry, now: Millis) {
+        self.idle.insert(entry.offset);
+        if entry.is_delayed() {
+            self.next_wake_ms = Some(self.next_wake_ms.map_or(entry.not_before_ms, |at| at.min(entry.not_before_ms)));
         } else {
-            self.sites.enqueue(place.site, place.rank(), now);
+            self.sites.enqueue(entry.site, entry.rank(), now);
         }
     }
 
     /// Ends the idle state of a URL. It may still count as queued.
-    fn lift(&mut self, place: &Place) {
-        self.idle.remove(place.offset);
-        if !place.is_delayed() {
-            self.sites.withdraw(place);
+    fn lift(&mut self, entry: &IndexEntry) {
+        self.idle.remove(entry.offset);
+        if !entry.is_delayed() {
+            self.sites.withdraw(entry);
         }
     }
 
     fn wake(&mut self, now: Millis) -> Result<(), IndexError> {
         if self.next_wake_ms.is_some_and(|at| at <= now) {
             let due = self.index.delayed(now, WAKE_BATCH)?;
-            for (fingerprint, place) in &due {
-                self.index.release(*fingerprint, *place);
+            for (fingerprint, entry) in &due {
+                self.index.release(*fingerprint, *entry);
                 match self.active.get_mut(fingerprint) {
-                    Some(active) => active.place = active.place.queued(),
-                    None => self.sites.enqueue(place.site, place.rank(), now),
+                    Some(active) => active.entry = active.entry.queued(),
+                    None => self.sites.enqueue(entry.site, entry.rank(), now),
                 }
             }
             self.next_wake_ms = if due.len() == WAKE_BATCH {
                 Some(now)
             } else {
-                self.index.delayed(Millis::MAX, 1)?.first().map(|(_, place)| place.not_before_ms)
+                self.index.delayed(Millis::MAX, 1)?.first().map(|(_, entry)| entry.not_before_ms)
             };
         }
         self.sites.wake(now);
@@ -314,21 +314,21 @@ impl PartitionFrontier {
 
     /// Re-appends records that are outdated in the log, those of leased URLs too: their leases may last longer than
     /// this owner. URLs that are being written are retried later.
-    fn renew(&mut self, turn: &mut Turn<'_>) -> Result<(), IndexError> {
+    fn renew(&mut self, turn: &mut DecisionContext<'_>) -> Result<(), IndexError> {
         for (fingerprint, held) in std::mem::take(&mut self.outdated) {
             let completes: Vec<Origin> = held.map(|offset| self.origin(offset)).into_iter().collect();
-            if let Some(Active { place, busy }) = self.active.get(&fingerprint) {
-                let Busy::Leased(_, leased) = busy else {
+            if let Some(Active { entry, busy }) = self.active.get(&fingerprint) {
+                let ActiveState::Leased(_, leased) = busy else {
                     self.outdated.insert(fingerprint, held);
                     continue;
                 };
-                let (place, leased) = (*place, leased.clone());
-                let waiting = self.as_found(&place, leased)?;
+                let (entry, leased) = (*entry, leased.clone());
+                let waiting = self.as_found(&entry, leased)?;
                 turn.out.push(Decision::Rewrite { waiting, completes });
-            } else if let Some(place) = self.index.place(fingerprint)? {
-                let waiting = Box::new(self.index.waiting(place.offset)?);
-                self.lift(&place);
-                self.rewrite(place, waiting, completes, turn);
+            } else if let Some(entry) = self.index.entry(fingerprint)? {
+                let waiting = Box::new(self.index.waiting(entry.offset)?);
+                self.lift(&entry);
+                self.rewrite(entry, waiting, completes, turn);
             } else {
                 turn.out.extend(completes.into_iter().map(Decision::Complete));
             }
@@ -338,25 +338,25 @@ impl PartitionFrontier {
 
     /// Returns the queued record of a leased URL: it may have been discovered at a lesser depth since it was leased as
     /// `leased`.
-    fn as_found(&mut self, place: &Place, leased: Box<Waiting>) -> Result<Box<Waiting>, IndexError> {
-        if place.depth >= leased.depth {
+    fn as_found(&mut self, entry: &IndexEntry, leased: Box<FrontierUrl>) -> Result<Box<FrontierUrl>, IndexError> {
+        if entry.depth >= leased.depth {
             return Ok(leased);
         }
-        Ok(Box::new(at_the_depth_of(self.index.waiting(place.offset)?, &leased)))
+        Ok(Box::new(at_the_depth_of(self.index.waiting(entry.offset)?, &leased)))
     }
 
     /// Re-appends the lowest queued records if they hold the commit point far below the log end
     /// (docs/protocol.md#re-append).
-    fn reappend(&mut self, turn: &mut Turn<'_>) -> Result<(), IndexError> {
+    fn reappend(&mut self, turn: &mut DecisionContext<'_>) -> Result<(), IndexError> {
         let tolerated = self.config.reappend_above.max(4 * self.sites.waiting() as u64);
         // Only records below that offset: otherwise a lease on the lowest record would cause all others to be rewritten
         // repeatedly.
         let Some(behind) = self.end.checked_sub(tolerated) else { return Ok(()) };
         for offset in self.idle.lowest_below(behind, REAPPEND_BATCH) {
             let waiting = self.index.waiting(offset)?;
-            if let Some(place) = self.index.place(waiting.fingerprint)? {
-                self.lift(&place);
-                self.rewrite(place, Box::new(waiting), vec![], turn);
+            if let Some(entry) = self.index.entry(waiting.fingerprint)? {
+                self.lift(&entry);
+                self.rewrite(entry, Box::new(waiting), vec![], turn);
             }
         }
         Ok(())
@@ -380,28 +380,28 @@ impl PartitionFrontier {
 }
 
 /// Returns the record of a URL that was discovered again: as in `lesser`, with the attempts of `other`.
-fn at_the_depth_of(lesser: Waiting, other: &Waiting) -> Waiting {
+fn at_the_depth_of(lesser: FrontierUrl, other: &FrontierUrl) -> FrontierUrl {
     let written_at_ms = lesser.written_at_ms.max(other.written_at_ms);
-    let Waiting { failures, blocks, lost, not_before_ms, .. } = *other;
-    Waiting { failures, blocks, lost, not_before_ms, written_at_ms, ..lesser }
+    let FrontierUrl { failures, blocks, lost, not_before_ms, .. } = *other;
+    FrontierUrl { failures, blocks, lost, not_before_ms, written_at_ms, ..lesser }
 }
 
 /// Returns the record of a URL whose previous write to the store has this event time (docs/protocol.md#event-times): a
 /// copy with that time if the record has none or an earlier one.
-fn at_the_time_of(waiting: &Waiting, written_at_ms: Millis) -> Cow<'_, Waiting> {
+fn at_the_time_of(waiting: &FrontierUrl, written_at_ms: Millis) -> Cow<'_, FrontierUrl> {
     if waiting.written_at_ms < written_at_ms {
-        Cow::Owned(Waiting { written_at_ms, ..waiting.clone() })
+        Cow::Owned(FrontierUrl { written_at_ms, ..waiting.clone() })
     } else {
         Cow::Borrowed(waiting)
     }
 }
 
 fn is_current(active: &HashMap<Fingerprint, Active>, lease: &Lease) -> bool {
-    matches!(active.get(&lease.fingerprint), Some(Active { busy: Busy::Leased(id, _), .. }) if *id == lease.id)
+    matches!(active.get(&lease.fingerprint), Some(Active { busy: ActiveState::Leased(id, _), .. }) if *id == lease.id)
 }
 
 /// Returns a dispatch that leases a URL from `now` on.
-fn dispatched(waiting: &Waiting, id: DispatchId, last_attempt: bool, now: Millis) -> Dispatch {
+fn dispatched(waiting: &FrontierUrl, id: DispatchId, last_attempt: bool, now: Millis) -> Dispatch {
     Dispatch {
         id,
         crawl: waiting.crawl.clone(),
@@ -420,7 +420,7 @@ fn dispatched(waiting: &Waiting, id: DispatchId, last_attempt: bool, now: Millis
         blocks: waiting.blocks,
         written_at_ms: waiting.written_at_ms,
         dispatched_at_ms: now,
-        not_after_ms: now + NOT_AFTER_MS,
-        expires_ms: now + EXPIRES_MS,
+        not_after_ms: now + SEND_WINDOW_MS,
+        expires_ms: now + DISPATCH_TTL_MS,
     }
 }

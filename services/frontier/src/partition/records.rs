@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 
 use orbweaver_log::Offset;
-use orbweaver_messages::Waiting;
+use orbweaver_messages::FrontierUrl;
 use orbweaver_stage::Origin;
 use orbweaver_url::Fingerprint;
 
-use super::{Active, Busy, PartitionFrontier, at_the_depth_of, at_the_time_of};
+use super::{Active, ActiveState, PartitionFrontier, at_the_depth_of, at_the_time_of};
 use crate::{
-    decision::{Decision, Tombstone, Turn},
-    index::{IndexError, Place},
+    decision::{Decision, DecisionContext, Tombstone},
+    index::{IndexEntry, IndexError},
 };
 
 impl PartitionFrontier {
@@ -18,13 +18,18 @@ impl PartitionFrontier {
     ///
     /// # Errors
     /// When the index fails.
-    pub fn waiting(&mut self, origin: Origin, waiting: &Waiting, turn: &mut Turn<'_>) -> Result<(), IndexError> {
+    pub fn waiting(
+        &mut self,
+        origin: Origin,
+        waiting: &FrontierUrl,
+        turn: &mut DecisionContext<'_>,
+    ) -> Result<(), IndexError> {
         self.end = self.end.max(origin.offset + 1);
         let fingerprint = waiting.fingerprint;
         let was = self.active.remove(&fingerprint);
         let old = match &was {
-            Some(active) => Some(active.place),
-            None => self.index.place(fingerprint)?,
+            Some(active) => Some(active.entry),
+            None => self.index.entry(fingerprint)?,
         };
         // docs/protocol.md#event-times: the record of a URL that is discovered again has no time of a previous write.
         let known_ms = match (&was, old) {
@@ -36,7 +41,7 @@ impl PartitionFrontier {
         let lacks_time = matches!(timed, Cow::Owned(_));
         self.queue(origin, (&*timed, lacks_time), (was, old), turn)?;
         // Otherwise the queued record is still being appended, or will be when a tombstone that is on its way is read.
-        let is_last = !lacks_time && self.index.place(fingerprint)?.is_some_and(|place| place.offset == origin.offset);
+        let is_last = !lacks_time && self.index.entry(fingerprint)?.is_some_and(|entry| entry.offset == origin.offset);
         self.index.mark(fingerprint, old.filter(|_| !is_last).map(|old| old.offset));
         Ok(())
     }
@@ -46,14 +51,14 @@ impl PartitionFrontier {
     fn queue(
         &mut self,
         origin: Origin,
-        (waiting, lacks_time): (&Waiting, bool),
-        (was, old): (Option<Active>, Option<Place>),
-        turn: &mut Turn<'_>,
+        (waiting, lacks_time): (&FrontierUrl, bool),
+        (was, old): (Option<Active>, Option<IndexEntry>),
+        turn: &mut DecisionContext<'_>,
     ) -> Result<(), IndexError> {
         let fingerprint = waiting.fingerprint;
-        let mut place = Place::of(waiting, origin.offset, turn.now);
+        let mut entry = IndexEntry::of(waiting, origin.offset, turn.now);
         match was {
-            Some(active @ Active { place: known, busy: Busy::Ended(ended, ..) })
+            Some(active @ Active { entry: known, busy: ActiveState::Ended(ended, ..) })
                 if known.offset != ended && known.depth < waiting.depth =>
             {
                 // The copy with the lesser depth takes precedence.
@@ -61,21 +66,21 @@ impl PartitionFrontier {
                 turn.out.push(Decision::Complete(origin));
                 return Ok(());
             }
-            Some(Active { place: known, busy: Busy::Ended(ended, depth, _) }) => {
+            Some(Active { entry: known, busy: ActiveState::Ended(ended, depth, _) }) => {
                 // The tombstone follows this record and ends it too, unless the record has a lesser depth.
                 self.complete_copy(&known, ended, turn);
-                let busy = Busy::Ended(ended, depth, waiting.written_at_ms);
-                self.active.insert(fingerprint, Active { place, busy });
+                let busy = ActiveState::Ended(ended, depth, waiting.written_at_ms);
+                self.active.insert(fingerprint, Active { entry, busy });
             }
-            Some(Active { place: leased, busy: Busy::Leased(id, known) }) if leased.depth < waiting.depth => {
+            Some(Active { entry: leased, busy: ActiveState::Leased(id, known) }) if leased.depth < waiting.depth => {
                 // The last record in the log has to be the one with the lesser depth.
                 let mut lesser = self.as_found(&leased, known.clone())?;
                 lesser.written_at_ms = lesser.written_at_ms.max(waiting.written_at_ms);
                 turn.out.push(Decision::Rewrite { waiting: lesser, completes: vec![origin] });
-                self.active.insert(fingerprint, Active { place: leased, busy: Busy::Leased(id, known) });
+                self.active.insert(fingerprint, Active { entry: leased, busy: ActiveState::Leased(id, known) });
                 return Ok(());
             }
-            Some(Active { place: leased, busy: Busy::Leased(id, mut known) }) => {
+            Some(Active { entry: leased, busy: ActiveState::Leased(id, mut known) }) => {
                 // The URL is already dispatched: the newer record only takes over the offset.
                 let replaced = self.origin(leased.offset);
                 turn.out.push(if lacks_time {
@@ -84,10 +89,10 @@ impl PartitionFrontier {
                     Decision::Complete(replaced)
                 });
                 known.written_at_ms = waiting.written_at_ms;
-                place = Place { back: leased.back, ..place.queued() };
-                self.active.insert(fingerprint, Active { place, busy: Busy::Leased(id, known) });
+                entry = IndexEntry { back: leased.back, ..entry.queued() };
+                self.active.insert(fingerprint, Active { entry, busy: ActiveState::Leased(id, known) });
             }
-            Some(active @ Active { place: known, busy: Busy::Rewriting(..) }) if known.depth < waiting.depth => {
+            Some(active @ Active { entry: known, busy: ActiveState::Rewriting(..) }) if known.depth < waiting.depth => {
                 // Another record, which the own one follows: the copy with the lesser depth takes precedence.
                 self.active.insert(fingerprint, active);
                 turn.out.push(Decision::Complete(origin));
@@ -95,22 +100,22 @@ impl PartitionFrontier {
             }
             // The partition's own record, read back. The plan that appended it completed the old one. A record without
             // its time is another one, which the own one follows.
-            Some(Active { place: rewritten, busy: Busy::Rewriting(outcomes, _) }) => {
-                let depth = outcomes.iter().map(|(_, depth)| *depth).min().filter(|depth| place.depth >= *depth);
+            Some(Active { entry: rewritten, busy: ActiveState::Rewriting(outcomes, _) }) => {
+                let depth = outcomes.iter().map(|(_, depth)| *depth).min().filter(|depth| entry.depth >= *depth);
                 let mut completes: Vec<Origin> = outcomes.into_iter().map(|(outcome, _)| outcome).collect();
                 if let Some(depth) = depth {
                     self.sites.dismiss(rewritten.site, turn.now);
                     completes.push(origin);
-                    turn.out.push(Decision::End { fingerprint, depth, ends: place.offset, completes });
-                    let busy = Busy::Ended(place.offset, depth, waiting.written_at_ms);
-                    self.active.insert(fingerprint, Active { place, busy });
-                    self.index.replace(fingerprint, old, Some((place, waiting)));
+                    turn.out.push(Decision::End { fingerprint, depth, ends: entry.offset, completes });
+                    let busy = ActiveState::Ended(entry.offset, depth, waiting.written_at_ms);
+                    self.active.insert(fingerprint, Active { entry, busy });
+                    self.index.replace(fingerprint, old, Some((entry, waiting)));
                     return Ok(());
                 }
                 turn.out.extend(completes.into_iter().map(Decision::Complete));
-                self.sites.admit(place.site);
-                place = self.placed(place, waiting);
-                self.lay(&place, turn.now);
+                self.sites.admit(entry.site);
+                entry = self.placed(entry, waiting);
+                self.lay(&entry, turn.now);
                 self.sites.dismiss(rewritten.site, turn.now);
             }
             None if old.is_some_and(|old| old.depth < waiting.depth) => {
@@ -123,19 +128,19 @@ impl PartitionFrontier {
                 return Ok(());
             }
             None => {
-                self.sites.admit(place.site);
-                place = self.placed(place, waiting);
+                self.sites.admit(entry.site);
+                entry = self.placed(entry, waiting);
                 if let Some(old) = old.filter(|_| lacks_time) {
                     // The old record completes when the new one is in the log with its time.
                     self.lift(&old);
                     self.sites.dismiss(old.site, turn.now);
-                    self.index.replace(fingerprint, Some(old), Some((place, waiting)));
+                    self.index.replace(fingerprint, Some(old), Some((entry, waiting)));
                     turn.out.push(Decision::Park(origin));
                     let completes = vec![self.origin(old.offset)];
-                    self.rewrite(place, Box::new(waiting.clone()), completes, turn);
+                    self.rewrite(entry, Box::new(waiting.clone()), completes, turn);
                     return Ok(());
                 }
-                self.lay(&place, turn.now);
+                self.lay(&entry, turn.now);
                 if let Some(old) = old {
                     turn.out.push(Decision::Complete(self.origin(old.offset)));
                     self.lift(&old);
@@ -143,7 +148,7 @@ impl PartitionFrontier {
                 }
             }
         }
-        self.index.replace(fingerprint, old, Some((place, waiting)));
+        self.index.replace(fingerprint, old, Some((entry, waiting)));
         turn.out.push(Decision::Park(origin));
         Ok(())
     }
@@ -157,79 +162,91 @@ impl PartitionFrontier {
         origin: Origin,
         fingerprint: Fingerprint,
         Tombstone { epoch, .. }: Tombstone,
-        turn: &mut Turn<'_>,
+        turn: &mut DecisionContext<'_>,
     ) -> Result<(), IndexError> {
         self.end = self.end.max(origin.offset + 1);
         turn.out.push(Decision::Complete(origin));
         self.apply_tombstone(fingerprint, epoch, turn)?;
         // A URL that is still queued is being appended again, or another tombstone is.
-        let queued = self.index.place(fingerprint)?;
-        self.index.mark(fingerprint, queued.map(|place| place.offset));
+        let queued = self.index.entry(fingerprint)?;
+        self.index.mark(fingerprint, queued.map(|entry| entry.offset));
         Ok(())
     }
 
-    fn apply_tombstone(&mut self, fingerprint: Fingerprint, epoch: u64, turn: &mut Turn<'_>) -> Result<(), IndexError> {
+    fn apply_tombstone(
+        &mut self,
+        fingerprint: Fingerprint,
+        epoch: u64,
+        turn: &mut DecisionContext<'_>,
+    ) -> Result<(), IndexError> {
         match self.active.remove(&fingerprint) {
-            Some(Active { place, busy: Busy::Ended(ended, depth, written_at_ms) }) => {
+            Some(Active { entry, busy: ActiveState::Ended(ended, depth, written_at_ms) }) => {
                 if epoch < self.epoch {
                     // From a former owner; the present owner's tombstone is still being written.
-                    let busy = Busy::Ended(ended, depth, written_at_ms);
-                    self.active.insert(fingerprint, Active { place, busy });
+                    let busy = ActiveState::Ended(ended, depth, written_at_ms);
+                    self.active.insert(fingerprint, Active { entry, busy });
                     return Ok(());
                 }
-                if place.offset != ended && place.depth < depth {
+                if entry.offset != ended && entry.depth < depth {
                     // The URL was discovered at a lesser depth before the tombstone was appended, which has ended it
                     // only in the log.
-                    let waiting = Box::new(self.index.waiting(place.offset)?);
-                    self.sites.admit(place.site);
-                    self.rewrite(place, waiting, vec![], turn);
+                    let waiting = Box::new(self.index.waiting(entry.offset)?);
+                    self.sites.admit(entry.site);
+                    self.rewrite(entry, waiting, vec![], turn);
                     return Ok(());
                 }
-                if place.offset != ended {
+                if entry.offset != ended {
                     // A copy that was appended before the tombstone, which does not name it, has ended too.
-                    let (ends, completes) = (place.offset, vec![self.origin(place.offset)]);
+                    let (ends, completes) = (entry.offset, vec![self.origin(entry.offset)]);
                     turn.out.push(Decision::End { fingerprint, depth, ends, completes });
-                    self.active.insert(fingerprint, Active { place, busy: Busy::Ended(ends, depth, written_at_ms) });
+                    self.active
+                        .insert(fingerprint, Active { entry, busy: ActiveState::Ended(ends, depth, written_at_ms) });
                     return Ok(());
                 }
-                self.index.replace(fingerprint, Some(place), None);
+                self.index.replace(fingerprint, Some(entry), None);
             }
             // The URL's new record follows this tombstone.
-            Some(active @ Active { busy: Busy::Rewriting(..), .. }) => {
+            Some(active @ Active { busy: ActiveState::Rewriting(..), .. }) => {
                 self.active.insert(fingerprint, active);
             }
-            Some(Active { place, busy: Busy::Leased(_, waiting) }) => {
-                self.release((&place, &waiting), turn);
-                let waiting = self.as_found(&place, waiting)?;
-                self.bury(place, waiting, epoch, turn);
+            Some(Active { entry, busy: ActiveState::Leased(_, waiting) }) => {
+                self.release((&entry, &waiting), turn);
+                let waiting = self.as_found(&entry, waiting)?;
+                self.remove_or_rewrite(entry, waiting, epoch, turn);
             }
             None => {
-                let Some(place) = self.index.place(fingerprint)? else { return Ok(()) };
-                self.lift(&place);
-                let waiting = Box::new(self.index.waiting(place.offset)?);
-                self.bury(place, waiting, epoch, turn);
+                let Some(entry) = self.index.entry(fingerprint)? else { return Ok(()) };
+                self.lift(&entry);
+                let waiting = Box::new(self.index.waiting(entry.offset)?);
+                self.remove_or_rewrite(entry, waiting, epoch, turn);
             }
         }
         Ok(())
     }
 
     /// Applies a tombstone to a URL that is queued here.
-    fn bury(&mut self, place: Place, waiting: Box<Waiting>, epoch: u64, turn: &mut Turn<'_>) {
+    fn remove_or_rewrite(
+        &mut self,
+        entry: IndexEntry,
+        waiting: Box<FrontierUrl>,
+        epoch: u64,
+        turn: &mut DecisionContext<'_>,
+    ) {
         if epoch < self.epoch {
             // docs/protocol.md#claims: a former owner resumed, and its tombstone came after the claim. A URL that is
             // still queued is appended again.
-            self.rewrite(place, waiting, vec![], turn);
+            self.rewrite(entry, waiting, vec![], turn);
             return;
         }
         // The log takes precedence: a second copy of a URL was admitted after the one that ended.
-        self.index.replace(waiting.fingerprint, Some(place), None);
-        self.sites.dismiss(place.site, turn.now);
-        turn.out.push(Decision::Complete(self.origin(place.offset)));
+        self.index.replace(waiting.fingerprint, Some(entry), None);
+        self.sites.dismiss(entry.site, turn.now);
+        turn.out.push(Decision::Complete(self.origin(entry.offset)));
     }
 
     /// Completes a copy of an ended URL once the log has a newer record of it; the record that ended is complete
     /// already.
-    fn complete_copy(&self, copy: &Place, ended: Offset, turn: &mut Turn<'_>) {
+    fn complete_copy(&self, copy: &IndexEntry, ended: Offset, turn: &mut DecisionContext<'_>) {
         if copy.offset != ended {
             turn.out.push(Decision::Complete(self.origin(copy.offset)));
         }
@@ -238,16 +255,16 @@ impl PartitionFrontier {
     /// Re-appends the record of a URL; `completes` and its old record complete with it.
     pub(super) fn rewrite(
         &mut self,
-        place: Place,
-        mut waiting: Box<Waiting>,
+        entry: IndexEntry,
+        mut waiting: Box<FrontierUrl>,
         mut completes: Vec<Origin>,
-        turn: &mut Turn<'_>,
+        turn: &mut DecisionContext<'_>,
     ) {
         // The content was learned when the record was first read.
         waiting.content = None;
-        completes.push(self.origin(place.offset));
-        let busy = Busy::Rewriting(vec![], waiting.written_at_ms);
-        self.active.insert(waiting.fingerprint, Active { place, busy });
+        completes.push(self.origin(entry.offset));
+        let busy = ActiveState::Rewriting(vec![], waiting.written_at_ms);
+        self.active.insert(waiting.fingerprint, Active { entry, busy });
         turn.out.push(Decision::Rewrite { waiting, completes });
     }
 }

@@ -7,16 +7,18 @@ use std::{
 };
 
 use orbweaver_log::Offset;
-use orbweaver_messages::{Dispatch, LEASE_MS, Millis, Outcome, OutcomeKind, Waiting};
-use orbweaver_stage::Opening;
+use orbweaver_messages::{Dispatch, FrontierUrl, LEASE_MS, Millis, Outcome, OutcomeKind};
+use orbweaver_stage::PartitionContext;
 use orbweaver_url::Fingerprint;
 
-use super::{Active, Busy, PartitionFrontier, WAKE_BATCH, at_the_depth_of, at_the_time_of, ends::is_a_fetchers};
+use super::{
+    Active, ActiveState, PartitionFrontier, WAKE_BATCH, at_the_depth_of, at_the_time_of, outcomes::is_a_fetchers,
+};
 use crate::{
     decision::Tombstone,
-    index::{IndexError, Place},
+    index::{IndexEntry, IndexError},
     leases::Lease,
-    pages::Pages,
+    pages::PageCaps,
 };
 
 impl PartitionFrontier {
@@ -24,10 +26,10 @@ impl PartitionFrontier {
     ///
     /// # Errors
     /// When the index fails.
-    pub fn restore_record(&mut self, offset: Offset, waiting: &Waiting) -> Result<(), IndexError> {
+    pub fn restore_record(&mut self, offset: Offset, waiting: &FrontierUrl) -> Result<(), IndexError> {
         self.end = self.end.max(offset + 1);
         let fingerprint = waiting.fingerprint;
-        let old = self.index.place(fingerprint)?;
+        let old = self.index.entry(fingerprint)?;
         let queued = match old {
             Some(old) if old.depth < waiting.depth => {
                 Cow::Owned(at_the_depth_of(self.index.waiting(old.offset)?, waiting))
@@ -37,7 +39,7 @@ impl PartitionFrontier {
         };
         // A URL with an earliest request time is delayed even if that time has passed; due URLs are queued when the
         // partition opens.
-        self.index.replace(fingerprint, old, Some((Place::of(&queued, offset, 0), &*queued)));
+        self.index.replace(fingerprint, old, Some((IndexEntry::of(&queued, offset, 0), &*queued)));
         let is_last = matches!(queued, Cow::Borrowed(_));
         self.index.mark(fingerprint, old.filter(|_| !is_last).map(|old| old.offset));
         Ok(())
@@ -55,7 +57,7 @@ impl PartitionFrontier {
         Tombstone { ends, depth, .. }: Tombstone,
     ) -> Result<(), IndexError> {
         self.end = self.end.max(offset + 1);
-        let Some(old) = self.index.place(fingerprint)? else { return Ok(()) };
+        let Some(old) = self.index.entry(fingerprint)? else { return Ok(()) };
         if old.offset > ends || old.depth < depth {
             self.index.mark(fingerprint, Some(old.offset));
         } else {
@@ -73,8 +75,8 @@ impl PartitionFrontier {
         let Dispatch { id, fingerprint, dispatched_at_ms, .. } = *dispatch;
         // Not if a newer attempt is queued. The queued record may have fewer attempts: a copy of the URL that was
         // admitted again.
-        let current = |place: Place| place.failures < dispatch.attempt && place.blocks <= dispatch.blocks;
-        if self.index.place(fingerprint)?.is_some_and(current) {
+        let current = |entry: IndexEntry| entry.failures < dispatch.attempt && entry.blocks <= dispatch.blocks;
+        if self.index.entry(fingerprint)?.is_some_and(current) {
             self.found.insert(fingerprint, Lease { dispatched_at_ms, fingerprint, id });
         }
         Ok(())
@@ -94,8 +96,8 @@ impl PartitionFrontier {
         if self.found.get(&fingerprint).is_none_or(|found| found.id != outcome.id) {
             return Ok(());
         }
-        let Some(place) = self.index.place(fingerprint)? else { return Ok(()) };
-        if is_applied(outcome, &self.index.waiting(place.offset)?) {
+        let Some(entry) = self.index.entry(fingerprint)? else { return Ok(()) };
+        if is_applied(outcome, &self.index.waiting(entry.offset)?) {
             self.found.remove(&fingerprint);
         }
         Ok(())
@@ -105,8 +107,8 @@ impl PartitionFrontier {
     ///
     /// # Errors
     /// When the index fails.
-    pub fn open(&mut self, opening: Opening, now: Millis, pages: &mut Pages) -> Result<(), IndexError> {
-        let Opening { claim, commit, assignment, .. } = opening;
+    pub fn open(&mut self, opening: PartitionContext, now: Millis, pages: &mut PageCaps) -> Result<(), IndexError> {
+        let PartitionContext { owner_epoch: claim, commit, assignment_epoch: assignment, .. } = opening;
         self.epoch = claim;
         self.assignment = assignment;
         let read_to = self.end;
@@ -117,21 +119,21 @@ impl PartitionFrontier {
         let leased = self.lease_what_was_found(commit, now, pages)?;
         let Self { index, sites, idle, .. } = self;
         let (mut next_wake_ms, mut ended) = (None::<Millis>, vec![]);
-        index.each(&mut |place| {
-            if place.offset < commit {
-                ended.push(place.offset);
+        index.each(&mut |entry| {
+            if entry.offset < commit {
+                ended.push(entry.offset);
                 return;
             }
-            sites.admit(place.site);
-            if leased.contains(&place.offset) {
-                sites.count_in_flight(&place);
+            sites.admit(entry.site);
+            if leased.contains(&entry.offset) {
+                sites.count_in_flight(&entry);
                 return;
             }
-            idle.insert(place.offset);
-            if place.is_delayed() {
-                next_wake_ms = Some(next_wake_ms.map_or(place.not_before_ms, |at| at.min(place.not_before_ms)));
+            idle.insert(entry.offset);
+            if entry.is_delayed() {
+                next_wake_ms = Some(next_wake_ms.map_or(entry.not_before_ms, |at| at.min(entry.not_before_ms)));
             } else {
-                sites.count_queued(&place, now);
+                sites.count_queued(&entry, now);
             }
         })?;
         self.next_wake_ms = next_wake_ms;
@@ -148,8 +150,8 @@ impl PartitionFrontier {
         }
         for offset in ended {
             let fingerprint = self.index.waiting(*offset)?.fingerprint;
-            let place = self.index.place(fingerprint)?;
-            self.index.replace(fingerprint, place, None);
+            let entry = self.index.entry(fingerprint)?;
+            self.index.replace(fingerprint, entry, None);
             self.index.mark(fingerprint, None);
         }
         Ok(())
@@ -159,11 +161,11 @@ impl PartitionFrontier {
     /// then, even if a later one is the queued one: from a later commit point, the next owner would not read it.
     fn hold_back_outdated(&mut self, restored: Range<Offset>) -> Result<(), IndexError> {
         for (fingerprint, since) in self.index.outdated().clone() {
-            let Some(place) = self.index.place(fingerprint)? else {
+            let Some(entry) = self.index.entry(fingerprint)? else {
                 self.index.mark(fingerprint, None);
                 continue;
             };
-            let held = Some(since).filter(|since| *since != place.offset && restored.contains(since));
+            let held = Some(since).filter(|since| *since != entry.offset && restored.contains(since));
             self.outdated.insert(fingerprint, held);
         }
         Ok(())
@@ -172,7 +174,7 @@ impl PartitionFrontier {
     /// Returns the incomplete offsets, in ascending order. Call it right after [`PartitionFrontier::open`], when every
     /// URL is idle or leased.
     pub fn incomplete(&self) -> impl Iterator<Item = Offset> + '_ {
-        let leased = self.active.values().map(|active| active.place.offset);
+        let leased = self.active.values().map(|active| active.entry.offset);
         let others: BTreeSet<Offset> = leased.chain(self.outdated.values().flatten().copied()).collect();
         let (mut others, mut idle) = (others.into_iter().peekable(), self.idle.iter().peekable());
         std::iter::from_fn(move || match (others.peek(), idle.peek()) {
@@ -185,7 +187,7 @@ impl PartitionFrontier {
     fn queue_what_is_due(&mut self, now: Millis) -> Result<(), IndexError> {
         loop {
             let due = self.index.delayed(now, WAKE_BATCH)?;
-            due.iter().for_each(|(fingerprint, place)| self.index.release(*fingerprint, *place));
+            due.iter().for_each(|(fingerprint, entry)| self.index.release(*fingerprint, *entry));
             if due.len() < WAKE_BATCH {
                 return Ok(());
             }
@@ -197,25 +199,25 @@ impl PartitionFrontier {
         &mut self,
         commit: Offset,
         now: Millis,
-        pages: &mut Pages,
+        pages: &mut PageCaps,
     ) -> Result<HashSet<Offset>, IndexError> {
         let mut found: Vec<Lease> = std::mem::take(&mut self.found).into_values().collect();
         found.retain(|lease| now < lease.dispatched_at_ms.saturating_add(LEASE_MS));
         found.sort_by_key(|lease| (lease.dispatched_at_ms, lease.id));
         let mut leased = HashSet::with_capacity(found.len());
         for Lease { id, fingerprint, dispatched_at_ms } in found {
-            let Some(mut place) = self.index.place(fingerprint)?.filter(|place| place.offset >= commit) else {
+            let Some(mut entry) = self.index.entry(fingerprint)?.filter(|entry| entry.offset >= commit) else {
                 continue;
             };
-            if place.is_delayed() {
+            if entry.is_delayed() {
                 // The URL was due when it was dispatched.
-                self.index.release(fingerprint, place);
-                place = place.queued();
+                self.index.release(fingerprint, entry);
+                entry = entry.queued();
             }
-            let waiting = Box::new(self.index.waiting(place.offset)?);
-            leased.insert(place.offset);
+            let waiting = Box::new(self.index.waiting(entry.offset)?);
+            leased.insert(entry.offset);
             pages.lease(self.partition, &waiting.crawl);
-            self.active.insert(fingerprint, Active { place, busy: Busy::Leased(id, waiting) });
+            self.active.insert(fingerprint, Active { entry, busy: ActiveState::Leased(id, waiting) });
             // A dispatch from a clock ahead of the local one counts as made now.
             self.leases.add(Lease { dispatched_at_ms: dispatched_at_ms.min(now), fingerprint, id });
         }
@@ -225,7 +227,7 @@ impl PartitionFrontier {
 
 /// Returns `true` if the queued record of a URL shows that this outcome, of the URL's current dispatch, was applied
 /// (docs/protocol.md#effect-order), or if the outcome leads to no record.
-fn is_applied(outcome: &Outcome, queued: &Waiting) -> bool {
+fn is_applied(outcome: &Outcome, queued: &FrontierUrl) -> bool {
     // A counted attempt is in the record's number of attempts, so that its dispatch would not be current.
     let was_asked = outcome.requested_at_ms.is_some();
     let is_delayed_to = |at_ms: Option<Millis>| !was_asked && at_ms == Some(queued.not_before_ms);

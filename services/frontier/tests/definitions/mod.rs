@@ -2,8 +2,8 @@
 //! definition sooner or later.
 
 use orbweaver_frontier::scope::CrawlScopes;
-use orbweaver_log::{Delivered, TopicPartition};
-use orbweaver_messages::{CrawlDefinition, Pins, Scope, Waiting, encode, topic};
+use orbweaver_log::{ConsumerRecord, TopicPartition};
+use orbweaver_messages::{CrawlDefinition, FrontierUrl, Pins, Scope, encode, topic};
 
 /// Name of the crawl.
 pub(crate) const CRAWL: &str = "test";
@@ -27,7 +27,7 @@ impl Said {
 #[derive(Debug, Default)]
 pub(crate) struct Control {
     all: Vec<Said>,
-    heard: usize,
+    latest: usize,
     pub(crate) scopes: CrawlScopes,
 }
 
@@ -35,7 +35,7 @@ impl Control {
     /// Creates a crawl without limits, whose definition the frontier has read.
     pub(crate) fn new() -> Self {
         let mut control = Self { all: vec![Said { max_depth: 3, digit: 10 }], ..Self::default() };
-        control.hear();
+        control.apply();
         control
     }
 
@@ -43,13 +43,13 @@ impl Control {
     pub(crate) fn define(&mut self, what: u8) {
         self.all.push(Said { max_depth: u16::from(what / 2 % 4), digit: what / 8 % 16 });
         if what.is_multiple_of(2) {
-            self.hear();
+            self.apply();
         }
     }
 
     /// Lets the frontier read all of `crawl.control`.
-    pub(crate) fn hear(&mut self) {
-        for (version, said) in self.all.iter().enumerate().skip(self.heard) {
+    pub(crate) fn apply(&mut self) {
+        for (version, said) in self.all.iter().enumerate().skip(self.latest) {
             let definition = CrawlDefinition {
                 name: CRAWL.to_owned(),
                 scope: Scope::Any,
@@ -67,8 +67,8 @@ impl Control {
                 created_at_ms: 0,
                 replaces: vec![],
             };
-            self.scopes.apply(&Delivered {
-                place: TopicPartition::new(topic::CONTROL, 0),
+            self.scopes.apply(&ConsumerRecord {
+                tp: TopicPartition::new(topic::CONTROL, 0),
                 offset: version as u64,
                 timestamp_ms: 0,
                 key: Some(format!("crawl/{CRAWL}").into()),
@@ -76,23 +76,23 @@ impl Control {
                 headers: vec![],
             });
         }
-        self.heard = self.all.len();
+        self.latest = self.all.len();
     }
 
     /// Replaces the process; the new one reads all definitions.
     pub(crate) fn crash(&mut self) {
-        (self.heard, self.scopes) = (0, CrawlScopes::default());
-        self.hear();
+        (self.latest, self.scopes) = (0, CrawlScopes::default());
+        self.apply();
     }
 
     /// Admits a URL under the last definition. `None` if it is out of scope.
-    pub(crate) fn let_through(&self, waiting: Waiting) -> Option<Waiting> {
+    pub(crate) fn let_through(&self, waiting: FrontierUrl) -> Option<FrontierUrl> {
         let last = self.all.last().filter(|said| said.is_inside(&waiting.url, waiting.depth));
-        last.map(|_| Waiting { definition: self.all.len() as u64 - 1, ..waiting })
+        last.map(|_| FrontierUrl { definition: self.all.len() as u64 - 1, ..waiting })
     }
 
     /// Returns the definition that the frontier uses, and its version.
-    pub(crate) fn heard(&self) -> (Said, u64) {
-        (self.all[self.heard - 1], self.heard as u64 - 1)
+    pub(crate) fn latest(&self) -> (Said, u64) {
+        (self.all[self.latest - 1], self.latest as u64 - 1)
     }
 }

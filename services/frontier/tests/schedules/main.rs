@@ -87,7 +87,7 @@ fn a_tombstone_of_a_former_owner_ends_on_a_restore_no_record_that_came_behind_th
         world.crash(true);
         world.answer(OutcomeKind::Retry, 1);
         world.settle();
-        assert_eq!(world.records.len(), 2, "appended anew by the present owner");
+        assert_eq!(world.records.len(), 2, "re-appended by the current owner");
         // The former owner had an outcome of the first record, and did not know yet that the partition had moved.
         world.bury_late(0);
         assert_eq!(world.records.len(), 3);
@@ -281,8 +281,8 @@ fn what_is_of_a_pattern_over_its_budget_goes_behind_all_others_of_its_site_and_i
         assert_eq!(order.first(), Some(&(trap + 1)), "the only other one is first, although it is deepest");
         assert_eq!(order.len(), world.admitted as usize);
         // URLs that were re-appended meanwhile are demoted once more.
-        let (over_budget, put_back) = world.frontier.similar();
-        assert!(over_budget == 1 && put_back >= u64::from(trap), "{over_budget}, {put_back}");
+        let (over_budget, demote) = world.frontier.similar();
+        assert!(over_budget == 1 && demote >= u64::from(trap), "{over_budget}, {demote}");
         assert_eq!(world.refused, 0);
     }
 }
@@ -316,7 +316,7 @@ fn what_comes_before_the_back_is_kept_waiting_by_a_quarter_of_the_slots_at_most_
             world.answer(OutcomeKind::Fetched, 1);
             world.settle();
             let back = world.in_flight.iter().filter(|dispatch| is_trap(dispatch)).count();
-            assert_eq!(back, 20, "the back goes on when nothing else is queued and a slot is free");
+            assert_eq!(back, 20, "demoted URLs continue when nothing else is queued and a slot is free");
         }
         let left = order(&mut world, 1000).len();
         assert!(left > 100 && world.waiting() == 0, "{left}");

@@ -9,7 +9,7 @@ use crate::{fetch_ahead, world::World};
 
 type Step = fn(&mut World);
 
-/// What happens to an outcome before the restart.
+/// Fate of an outcome before the restart.
 const STEPS: [(&str, Step); 3] =
     [("complete", complete), ("delivered again", apply_only), ("delivered again without its record", lose_effect)];
 

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use orbweaver_frontier::{
     FrontierConfig,
-    decision::{Decision, Tombstone, Turn},
+    decision::{Decision, DecisionContext, Tombstone},
     index::{FrontierIndex, Index, MemoryIndex},
-    pages::Pages,
+    pages::PageCaps,
     partition::PartitionFrontier,
 };
 use orbweaver_log::TopicPartition;
-use orbweaver_messages::{Dispatch, LEASE_MS, Millis, Outcome, OutcomeKind, Sighting, Traps, Waiting, topic};
+use orbweaver_messages::{DiscoveryKind, Dispatch, FrontierUrl, LEASE_MS, Millis, Outcome, OutcomeKind, Traps, topic};
 use orbweaver_patterns::Patterns;
-use orbweaver_stage::{Opening, Origin, Position};
+use orbweaver_stage::{IndexCheckpoint, Origin, PartitionContext};
 use orbweaver_url::Fingerprint;
 use proptest::prelude::*;
 
@@ -79,9 +79,9 @@ pub(crate) struct World {
     pub(crate) now: Millis,
     pub(crate) config: FrontierConfig,
     pub(crate) frontier: PartitionFrontier,
-    pub(crate) pages: Pages,
+    pub(crate) pages: PageCaps,
     /// `crawl.frontier`: queued URLs and tombstones.
-    pub(crate) records: Vec<(Fingerprint, Result<Waiting, Tombstone>)>,
+    pub(crate) records: Vec<(Fingerprint, Result<FrontierUrl, Tombstone>)>,
     /// Least depth at which each URL was discovered.
     pub(crate) found: BTreeMap<Fingerprint, u16>,
     /// Least depth at which each URL had a terminal outcome.
@@ -121,8 +121,8 @@ pub(crate) fn index(disk: Option<&(FrontierIndex, tempfile::TempDir)>) -> Box<dy
 }
 
 /// Returns the checkpoint at a record of this world's log.
-pub(crate) fn position(offset: u64) -> Position {
-    Position { offset, timestamp_ms: 0, hash: offset }
+pub(crate) fn position(offset: u64) -> IndexCheckpoint {
+    IndexCheckpoint { offset, timestamp_ms: 0, hash: offset }
 }
 
 impl World {
@@ -152,7 +152,7 @@ impl World {
             config,
             disk,
             decided: vec![],
-            pages: Pages::default(),
+            pages: PageCaps::default(),
             records: vec![],
             found: BTreeMap::new(),
             asked: BTreeMap::new(),
@@ -178,7 +178,7 @@ impl World {
 
     pub(crate) fn origin(topic: usize, offset: u64) -> Origin {
         let topic = [topic::FRONTIER, topic::OUTCOMES][topic];
-        Origin { place: TopicPartition::new(topic, 0), offset, epoch: EPOCH }
+        Origin { tp: TopicPartition::new(topic, 0), offset, assignment_epoch: EPOCH }
     }
 
     /// Reads the appended records, decides, and carries out the decisions, until nothing is left.
@@ -194,7 +194,8 @@ impl World {
         if let Some((_, Ok(waiting))) = self.records.get(self.read[0]) {
             self.control.scopes.note(waiting);
         }
-        let mut turn = Turn { now: self.now, pages: &mut self.pages, scopes: &self.control.scopes, out: &mut out };
+        let mut turn =
+            DecisionContext { now: self.now, pages: &mut self.pages, scopes: &self.control.scopes, out: &mut out };
         if let Some((fingerprint, waiting)) = self.records.get(self.read[0]).cloned() {
             let origin = Self::origin(0, self.read[0] as u64);
             self.incomplete[0].insert(origin.offset);
@@ -222,7 +223,7 @@ impl World {
     }
 
     pub(crate) fn complete(&mut self, origin: Origin) {
-        let topic = usize::from(origin.place.topic == topic::OUTCOMES);
+        let topic = usize::from(origin.tp.topic == topic::OUTCOMES);
         assert!(self.incomplete[topic].remove(&origin.offset), "{origin:?} completed twice, or was never read");
     }
 
@@ -233,10 +234,10 @@ impl World {
             Decision::Dispatch(dispatch) => {
                 let leased = self.leased.insert(dispatch.fingerprint, self.now);
                 assert!(leased.is_none_or(|at| self.now >= at + LEASE_MS), "{} leased twice", dispatch.url);
-                let ((said, heard), of) = (self.control.heard(), dispatch.fingerprint);
+                let ((said, latest), of) = (self.control.latest(), dispatch.fingerprint);
                 let mut found = self.records.iter().filter_map(|(_, found)| found.as_ref().ok());
                 // An instance that has not read the definition under which a URL was admitted refuses nothing.
-                let is_newer = found.any(|found| found.definition >= heard + u64::from(found.fingerprint != of));
+                let is_newer = found.any(|found| found.definition >= latest + u64::from(found.fingerprint != of));
                 assert!(is_newer || said.is_inside(&dispatch.url, dispatch.depth), "{} is outside", dispatch.url);
                 self.scheduled.push(Dispatch::clone(&dispatch));
                 self.in_flight.push(*dispatch);
@@ -252,7 +253,7 @@ impl World {
             }
             Decision::Refuse { outcome, ends, completes } => {
                 assert!(outcome.requested_at_ms.is_none());
-                let outside = !self.control.heard().0.is_inside(&outcome.url, outcome.depth);
+                let outside = !self.control.latest().0.is_inside(&outcome.url, outcome.depth);
                 assert!(outside || outcome.reason.as_deref() == Some("trap"), "{} is inside", outcome.url);
                 self.refused += u32::from(outcome.reason.as_deref() == Some("trap"));
                 self.outcomes.push(Outcome::clone(&outcome));
@@ -288,7 +289,7 @@ impl World {
 
     /// Appends the tombstone of a former owner for a record that is not the last of its URL.
     pub(crate) fn bury_late(&mut self, back: u8) {
-        let waits = |(offset, (fingerprint, record)): (usize, &(Fingerprint, Result<Waiting, Tombstone>))| {
+        let waits = |(offset, (fingerprint, record)): (usize, &(Fingerprint, Result<FrontierUrl, Tombstone>))| {
             record.is_ok().then_some((offset, *fingerprint))
         };
         let records: Vec<_> = self.records.iter().enumerate().filter_map(waits).collect();
@@ -311,7 +312,7 @@ impl World {
     }
 
     /// Adds a discovered URL. Returns `true` if it was admitted.
-    pub(crate) fn find(&mut self, waiting: Waiting) -> bool {
+    pub(crate) fn find(&mut self, waiting: FrontierUrl) -> bool {
         let Some(waiting) = self.control.let_through(waiting) else { return false };
         let least = self.found.entry(waiting.fingerprint).or_insert(waiting.depth);
         *least = waiting.depth.min(*least);
@@ -336,10 +337,10 @@ impl World {
         self.admitted += u32::from(self.find(waiting));
     }
 
-    pub(crate) fn new_url(&self, site: u8, directory: &str) -> Waiting {
+    pub(crate) fn new_url(&self, site: u8, directory: &str) -> FrontierUrl {
         let url = format!("http://{}.example/{directory}{}", site % 4, self.admitted + 1);
         let fingerprint = Fingerprint::of(CRAWL, &url);
-        Waiting {
+        FrontierUrl {
             crawl: CRAWL.into(),
             fingerprint,
             url,
@@ -347,7 +348,7 @@ impl World {
             policy: orbweaver_url::Policy::STANDARD,
             site: format!("{}.example", site % 4),
             depth: u16::from(site / 64),
-            sighting: Sighting::Link,
+            sighting: DiscoveryKind::Link,
             via: None,
             chain: vec![],
             traps: orbweaver_messages::Traps::default(),
@@ -411,13 +412,13 @@ impl World {
         let commit = [0, 1].map(|topic| {
             self.incomplete[topic].first().map_or(self.read[topic], |o| usize::try_from(*o).unwrap_or(usize::MAX))
         });
-        let stands = self.disk.as_ref().and_then(|(index, _)| index.position(0).unwrap());
-        let stands = stands.map(|at| at.offset as usize + 1).filter(|from| trust && *from >= commit[0]);
-        if let (Some((index, _)), None) = (&self.disk, stands) {
+        let checkpoint = self.disk.as_ref().and_then(|(index, _)| index.position(0).unwrap());
+        let checkpoint = checkpoint.map(|at| at.offset as usize + 1).filter(|from| trust && *from >= commit[0]);
+        if let (Some((index, _)), None) = (&self.disk, checkpoint) {
             index.discard(0).unwrap();
         }
         self.frontier = PartitionFrontier::new(0, self.config.clone(), index(self.disk.as_ref()));
-        for (offset, (fingerprint, waiting)) in self.records.iter().enumerate().skip(stands.unwrap_or(commit[0])) {
+        for (offset, (fingerprint, waiting)) in self.records.iter().enumerate().skip(checkpoint.unwrap_or(commit[0])) {
             match waiting {
                 _ if offset < self.compacted => {}
                 Ok(waiting) => {
@@ -431,7 +432,7 @@ impl World {
         for dispatch in self.scheduled.iter().filter(|dispatch| dispatch.dispatched_at_ms + LEASE_MS >= self.now) {
             self.frontier.restore_dispatch(dispatch).unwrap();
         }
-        self.pages = Pages::default();
+        self.pages = PageCaps::default();
         for (offset, outcome) in self.outcomes.iter().enumerate() {
             self.pages.outcome(0, offset as u64, (outcome.kind == OutcomeKind::Fetched).then_some(CRAWL));
             self.frontier.restore_outcome(outcome).unwrap();
@@ -490,6 +491,6 @@ impl World {
 }
 
 /// Returns the opening of the only partition, with this claim and commit point.
-fn opening(claim: u64, commit: u64) -> Opening {
-    Opening { partition: 0, partitions: 1, assignment: EPOCH, claim, commit }
+fn opening(claim: u64, commit: u64) -> PartitionContext {
+    PartitionContext { partition: 0, partitions: 1, assignment_epoch: EPOCH, owner_epoch: claim, commit }
 }

@@ -1,23 +1,23 @@
-use orbweaver_messages::{Scope, Sighting, Trail, crawl_key};
+use orbweaver_messages::{DiscoveryKind, Scope, Trail, crawl_key};
 use orbweaver_url::WideDomains;
 
 use super::*;
 use crate::DefaultCrawl;
 
-fn delivered(topic: Topic, offset: Offset, key: &str, value: bytes::Bytes) -> (Origin, Delivered) {
-    let place = TopicPartition::new(topic, 0);
+fn delivered(topic: Topic, offset: Offset, key: &str, value: bytes::Bytes) -> (Origin, ConsumerRecord) {
+    let tp = TopicPartition::new(topic, 0);
     let key = Some(bytes::Bytes::copy_from_slice(key.as_bytes()));
-    let record = Delivered { place, offset, timestamp_ms: 0, key, value: Some(value), headers: vec![] };
-    (Origin { place, offset, epoch: 1 }, record)
+    let record = ConsumerRecord { tp, offset, timestamp_ms: 0, key, value: Some(value), headers: vec![] };
+    (Origin { tp, offset, assignment_epoch: 1 }, record)
 }
 
-fn links(offset: Offset, depth: u16) -> (Origin, Delivered) {
+fn links(offset: Offset, depth: u16) -> (Origin, ConsumerRecord) {
     let found = Discovered {
         crawl: "default".into(),
         site: "example.org".into(),
         via: Some(format!("https://example.org/{}", "v".repeat(8000))),
         depth,
-        sighting: Sighting::Link,
+        sighting: DiscoveryKind::Link,
         chain: vec![],
         trail: Trail::default(),
         content: None,
@@ -34,10 +34,12 @@ fn links_of_a_record_that_wait_for_the_same_plan_share_its_other_fields() {
     let crawl = DefaultCrawl { max_depth: Some(3), ..DefaultCrawl::new(Scope::Any) };
     let definition = crawl.definition("default", &WideDomains::default(), 1, 0);
     let (_, control) = delivered(topic::CONTROL, 0, &crawl_key("default"), encode(&definition));
-    stage.follow(&control, 0, &mut Actions::default());
-    stage.open(Opening { partition: 0, partitions: 1, assignment: 1, claim: 0, commit: 0 }, 0);
+    stage.receive_tailed(&control, 0, &mut Actions::default()).unwrap();
+    stage
+        .prepare(PartitionContext { partition: 0, partitions: 1, assignment_epoch: 1, owner_epoch: 0, commit: 0 }, 0)
+        .unwrap();
     let mut actions = Actions::default();
-    stage.receive(vec![links(0, 3), links(1, 2)], 0, &mut actions);
+    stage.receive(vec![links(0, 3), links(1, 2)], 0, &mut actions).unwrap();
     let token = actions.plans[0].token.unwrap();
     let settled = stage.served.get_mut(&0).unwrap().pending.settle(token).unwrap();
     let deferred: Vec<_> = settled.deferred.iter().map(|(origin, found)| (origin.offset, found.urls.len())).collect();

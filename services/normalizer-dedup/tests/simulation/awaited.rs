@@ -75,7 +75,7 @@ fn a_definition_that_cannot_be_used_rejects_only_when_none_that_can_be_is_behind
         let mut world = World::new(4);
         let mut life = Life::begin(&world, directory.path());
         world.put(topic::CONTROL, 0, "crawl/default", &b"{}"[..]);
-        assert!(life.follow(&mut world));
+        assert!(life.receive_tailed(&mut world));
         if repaired {
             world.define("default", Scope::Any, None);
         }

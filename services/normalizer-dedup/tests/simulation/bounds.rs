@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use orbweaver_log::{Record, TopicPartition};
-use orbweaver_messages::{Discovered, Scope, Sighting, Trail, topic};
-use orbweaver_normalizer_dedup::LinkEnd;
+use orbweaver_messages::{Discovered, DiscoveryKind, Scope, Trail, topic};
+use orbweaver_normalizer_dedup::LinkOutcome;
 use orbweaver_stage::{Stage, Step};
 
 use crate::world::{Life, World};
@@ -32,7 +32,7 @@ fn pages_with_long_urls(world: &mut World) {
             site: site.into(),
             via: Some(format!("https://{site}/{}", "v".repeat(8000))),
             depth: 1,
-            sighting: Sighting::Link,
+            sighting: DiscoveryKind::Link,
             chain: vec![],
             trail: Trail::default(),
             content: None,
@@ -63,7 +63,7 @@ fn finish(life: &mut Life, world: &mut World) {
     let passes = world.passes();
     assert_eq!(passes.len(), PAGES * LINKS);
     assert!(passes.values().all(|count| *count == 1));
-    assert_eq!(life.stage.tally().get(LinkEnd::New), (PAGES * LINKS) as u64);
+    assert_eq!(life.stage.tally().get(LinkOutcome::New), (PAGES * LINKS) as u64);
     assert_eq!(life.stage.due(life.now), 0);
 }
 
@@ -83,7 +83,7 @@ fn records_that_waited_for_the_definition_of_their_crawl_cause_bounded_bytes_whe
     life.deliver(&mut world, PAGES);
     assert_eq!(planned(&life), 0);
     world.define("default", Scope::Any, None);
-    assert!(life.follow(&mut world));
+    assert!(life.receive_tailed(&mut world));
     finish(&mut life, &mut world);
 }
 
@@ -129,12 +129,12 @@ fn links_that_wait_for_a_plan_while_their_crawl_is_deleted_are_counted() {
     world.links("example.org", 2, &["https://example.org/a"]);
     let mut life = Life::begin(&world, directory.path());
     life.deliver(&mut world, 2);
-    let place = TopicPartition::new(topic::CONTROL, 0);
+    let tp = TopicPartition::new(topic::CONTROL, 0);
     let key = Some("crawl/default".into());
-    world.append(Record { place, key, value: None, headers: vec![], timestamp_ms: 1 });
-    assert!(life.follow(&mut world));
+    world.append(Record { tp, key, value: None, headers: vec![], timestamp_ms: 1 });
+    assert!(life.receive_tailed(&mut world));
     life.run(&mut world, usize::MAX);
     assert!(world.is_complete());
     let tally = life.stage.tally();
-    assert_eq!((tally.get(LinkEnd::New), tally.get(LinkEnd::OutOfScope)), (1, 1));
+    assert_eq!((tally.get(LinkOutcome::New), tally.get(LinkOutcome::OutOfScope)), (1, 1));
 }

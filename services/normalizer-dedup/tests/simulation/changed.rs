@@ -2,13 +2,13 @@
 
 use orbweaver_log::{Record, TopicPartition};
 use orbweaver_messages::{CrawlDefinition, Scope, crawl_key, decode, encode, topic};
-use orbweaver_normalizer_dedup::{LinkEnd, Tally};
+use orbweaver_normalizer_dedup::{DedupStats, LinkOutcome};
 use std::sync::Arc;
 
 use crate::world::{End, Life, World};
 
 /// Creates a running crawl with its process.
-fn begun(scope: Scope, max_depth: Option<u16>) -> (World, Life, Arc<Tally>, tempfile::TempDir) {
+fn begun(scope: Scope, max_depth: Option<u16>) -> (World, Life, Arc<DedupStats>, tempfile::TempDir) {
     let directory = tempfile::tempdir().expect("a directory");
     let mut world = World::new(4);
     world.define("default", scope, max_depth);
@@ -49,7 +49,7 @@ fn links_are_decided_by_the_definition_that_was_read_last_and_say_so() {
         &["https://example.org/private/b", "https://example.org/c", "https://example.org/a"],
     );
     assert_eq!(passed(&world), [("/a".to_owned(), 1, 0), ("/private/b".to_owned(), 1, 1)]);
-    assert_eq!((tally.get(LinkEnd::Excluded), tally.get(LinkEnd::Duplicate)), (2, 1));
+    assert_eq!((tally.get(LinkOutcome::Excluded), tally.get(LinkOutcome::Duplicate)), (2, 1));
     assert!(world.is_complete() && world.rejected.is_empty());
 }
 
@@ -61,7 +61,7 @@ fn what_a_limit_of_depth_has_cut_passes_when_it_is_met_again() {
     assert_eq!(passed(&world), [], "nothing comes back by itself");
     found(&mut world, &mut life, 3, &["https://example.org/a"]);
     assert_eq!(passed(&world), [("/a".to_owned(), 3, 1)]);
-    assert_eq!(tally.get(LinkEnd::TooDeep), 1);
+    assert_eq!(tally.get(LinkOutcome::TooDeep), 1);
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn what_is_known_and_excluded_by_now_does_not_pass_once_more_from_nearer() {
     redefine(&mut world, &mut life, |definition| definition.exclude = vec!["/a".to_owned()]);
     found(&mut world, &mut life, 2, &["https://example.org/a", "https://example.org/b"]);
     assert_eq!(passed(&world)[2..], [("/b".to_owned(), 2, 1)]);
-    assert_eq!((tally.get(LinkEnd::Excluded), tally.get(LinkEnd::Shallower)), (1, 1));
+    assert_eq!((tally.get(LinkOutcome::Excluded), tally.get(LinkOutcome::Shallower)), (1, 1));
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_shallower_sighting_passes_from_when_on_depth_is_limited() {
     redefine(&mut world, &mut life, |definition| definition.max_depth = Some(9));
     found(&mut world, &mut life, 2, &["https://example.org/a"]);
     assert_eq!(passed(&world), [("/a".to_owned(), 4, 0), ("/a".to_owned(), 2, 1)]);
-    assert_eq!((tally.get(LinkEnd::Duplicate), tally.get(LinkEnd::Shallower)), (1, 1));
+    assert_eq!((tally.get(LinkOutcome::Duplicate), tally.get(LinkOutcome::Shallower)), (1, 1));
 }
 
 #[test]
@@ -91,13 +91,13 @@ fn a_wider_scope_goes_by_what_seeds_brought_into_the_narrow_one() {
     world.seed("https://example.org/docs/index.html");
     let links = ["https://example.org/news/", "https://www.example.org/"];
     found(&mut world, &mut life, 1, &links);
-    assert_eq!(tally.get(LinkEnd::OutOfScope), 2);
+    assert_eq!(tally.get(LinkOutcome::OutOfScope), 2);
     redefine(&mut world, &mut life, |definition| definition.scope = Scope::Host);
     found(&mut world, &mut life, 1, &links);
-    assert_eq!(tally.get(LinkEnd::OutOfScope), 3);
+    assert_eq!(tally.get(LinkOutcome::OutOfScope), 3);
     redefine(&mut world, &mut life, |definition| definition.scope = Scope::Site);
     found(&mut world, &mut life, 1, &links);
-    assert_eq!((tally.get(LinkEnd::OutOfScope), passed(&world).len()), (3, 3));
+    assert_eq!((tally.get(LinkOutcome::OutOfScope), passed(&world).len()), (3, 3));
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn a_crawl_that_was_deleted_pins_nothing() {
     other.define("default", Scope::Any, None);
     let mut world = World { partitions: 4, ..other };
     world.append(Record {
-        place: TopicPartition::new(topic::CONTROL, 0),
+        tp: TopicPartition::new(topic::CONTROL, 0),
         key: Some(crawl_key("default").into()),
         value: None,
         headers: vec![],

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use orbweaver_messages::{Scope, topic};
+use orbweaver_normalizer_dedup::IndexKind;
 
 use crate::world::{End, Life, World, fingerprint};
 
@@ -38,18 +39,18 @@ fn in_scope(world: &mut World) {
     }
 }
 
-fn crash_everywhere(keep_index: bool) {
+fn crash_everywhere(index: IndexKind, keep_index: bool) {
     let mut crashes = 0;
     for kill_after in 0.. {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("seen");
-        let mut world = world();
+        let mut world = World { index, ..world() };
         in_scope(&mut world);
         let killed = Life::begin(&world, &path).run(&mut world, kill_after) == End::Killed;
         crashes += usize::from(killed);
         let seen_then: BTreeSet<_> = world.seen().iter().map(|entry| entry.fingerprint).collect();
         let passes_then = world.passes();
-        if !keep_index {
+        if !keep_index && index == IndexKind::Exact {
             std::fs::remove_dir_all(&path).expect("the disk");
         }
         let mut life = Life::begin(&world, &path);
@@ -75,16 +76,17 @@ fn crash_everywhere(keep_index: bool) {
 
 #[test]
 fn a_crash_between_any_two_writes_loses_nothing_and_repeats_only_what_was_not_seen() {
-    crash_everywhere(true);
+    crash_everywhere(IndexKind::Exact, true);
 }
 
 #[test]
 fn a_crash_that_takes_the_index_along_changes_nothing() {
-    crash_everywhere(false);
+    crash_everywhere(IndexKind::Exact, false);
+    crash_everywhere(IndexKind::Bloom, false);
 }
 
 #[test]
-fn what_was_completed_before_a_crash_is_not_let_through_again_when_it_is_delivered_again() {
+fn records_completed_before_a_crash_admit_nothing_when_they_are_delivered_again() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut world = world();
     in_scope(&mut world);

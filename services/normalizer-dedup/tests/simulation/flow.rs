@@ -4,13 +4,14 @@ use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
 use orbweaver_log::{
-    Bounds, Commit, Consumer, Delivered, Log, LogError, Offset, Partition, RECORD_LIMIT, Reader, Record, TopicPartition,
+    Bounds, Commit, Consumer, ConsumerRecord, Log, LogError, Offset, Partition, RECORD_LIMIT, Reader, Record,
+    TopicPartition,
 };
 use orbweaver_messages::{
-    CrawlDefinition, Discovered, Millis, Scope, ScopeEntry, SeenBatch, Sighting, Topic, Trail, Traps, decode, encode,
-    topic,
+    CrawlDefinition, Discovered, DiscoveryKind, Millis, Scope, ScopeEntry, SeenBatch, Topic, Trail, Traps, decode,
+    encode, topic,
 };
-use orbweaver_normalizer_dedup::{LinkEnd, NormalizerDedup};
+use orbweaver_normalizer_dedup::{LinkOutcome, NormalizerDedup};
 use orbweaver_stage::{Stage, StageError, Step};
 
 use crate::world::{End, Life, World, config, fingerprint, live};
@@ -36,14 +37,14 @@ fn a_seed_goes_to_the_partition_of_its_site_and_extends_the_scope_before_it_wait
     life.step(&mut world, 0);
     assert_eq!(world.completed.len(), 1);
     let passed_on = world.records(topic::DISCOVERED).next().expect("a record").clone();
-    assert_eq!(passed_on.place.partition, world.partition("example.org"));
+    assert_eq!(passed_on.tp.partition, world.partition("example.org"));
     assert_eq!(passed_on.key.as_deref(), Some(&b"example.org"[..]));
     life.deliver(&mut world, 1);
     let topics = |steps: &[Step<_>]| -> Vec<Topic> {
         steps
             .iter()
             .map(|step| match step {
-                Step::Produce(records) => records[0].place.topic,
+                Step::Produce(records) => records[0].tp.topic,
                 Step::Perform(_) => panic!("no effects"),
             })
             .collect()
@@ -52,7 +53,7 @@ fn a_seed_goes_to_the_partition_of_its_site_and_extends_the_scope_before_it_wait
     life.run(&mut world, usize::MAX);
     let waiting = &world.waiting()[0];
     assert_eq!((waiting.url.as_str(), waiting.depth), ("https://example.org/docs", 0));
-    assert_eq!((waiting.sighting, waiting.site.as_str()), (Sighting::Seed, "example.org"));
+    assert_eq!((waiting.sighting, waiting.site.as_str()), (DiscoveryKind::Seed, "example.org"));
     let entry: ScopeEntry = world
         .records(topic::CONTROL)
         .find(|record| record.key.as_deref() == Some(b"scope/default/example.org"))
@@ -70,7 +71,7 @@ fn a_link_is_requested_as_found_and_known_by_its_canonical_form() {
         site: "example.org".into(),
         via: Some("https://example.com/".into()),
         depth: 3,
-        sighting: Sighting::Redirect,
+        sighting: DiscoveryKind::Redirect,
         chain: vec!["https://example.com/r".into()],
         trail: trail(),
         content: Some(9),
@@ -83,12 +84,12 @@ fn a_link_is_requested_as_found_and_known_by_its_canonical_form() {
     assert_eq!(waiting.len(), 1);
     assert_eq!(waiting[0].url, "https://www.example.org/%7euser?");
     assert_eq!(waiting[0].key.as_deref(), Some("https://www.example.org/~user"));
-    assert_eq!((waiting[0].depth, waiting[0].sighting), (3, Sighting::Redirect));
+    assert_eq!((waiting[0].depth, waiting[0].sighting), (3, DiscoveryKind::Redirect));
     assert_eq!(waiting[0].via.as_deref(), Some("https://example.com/"));
     assert_eq!(waiting[0].chain, ["https://example.com/r"]);
     assert_eq!((waiting[0].traps, &waiting[0].trail, waiting[0].content), (Traps::Learn, &trail(), Some(9)));
     assert_eq!(waiting[0].fingerprint, fingerprint("https://www.example.org/~user"));
-    assert_eq!((stage.tally().get(LinkEnd::New), stage.tally().get(LinkEnd::Duplicate)), (1, 2));
+    assert_eq!((stage.tally().get(LinkOutcome::New), stage.tally().get(LinkOutcome::Duplicate)), (1, 2));
 }
 
 fn trail() -> Trail {
@@ -176,7 +177,7 @@ fn every_link_that_is_dropped_is_counted_by_its_reason() {
         site: "example.org".into(),
         via: None,
         depth: 1,
-        sighting: Sighting::Redirect,
+        sighting: DiscoveryKind::Redirect,
         chain,
         trail: Trail::default(),
         content: None,
@@ -184,8 +185,8 @@ fn every_link_that_is_dropped_is_counted_by_its_reason() {
         found_at_ms: 0,
     });
     let tally = live(&mut world, directory.path()).tally();
-    for end in LinkEnd::ALL {
-        let expected = u64::from(!matches!(end, LinkEnd::Shallower | LinkEnd::NotIncluded));
+    for end in LinkOutcome::ALL {
+        let expected = u64::from(!matches!(end, LinkOutcome::Shallower | LinkOutcome::NotIncluded));
         assert_eq!(tally.get(end), expected, "{end:?}");
     }
     assert!(world.is_complete());
@@ -205,7 +206,7 @@ fn what_cannot_be_processed_is_rejected_with_its_reason() {
         site: "example.org".into(),
         via: None,
         depth: 0,
-        sighting: Sighting::Link,
+        sighting: DiscoveryKind::Link,
         chain: vec![],
         trail: orbweaver_messages::Trail::default(),
         content: None,
@@ -248,8 +249,8 @@ fn an_origin_whose_url_is_pending_waits_for_the_plan_that_lets_it_through() {
     assert_eq!(life.flying.len(), 2, "one plan lets `a` through, the other `b`");
     life.step(&mut world, 1);
     life.step(&mut world, 1);
-    let place = TopicPartition::new(topic::DISCOVERED, 0);
-    assert_eq!(world.completed.iter().copied().collect::<Vec<_>>(), [(place, 2)], "the second waits for both");
+    let tp = TopicPartition::new(topic::DISCOVERED, 0);
+    assert_eq!(world.completed.iter().copied().collect::<Vec<_>>(), [(tp, 2)], "the second waits for both");
     life.step(&mut world, 0);
     assert_eq!(world.completed.len(), 1, "frontier is not enough");
     life.step(&mut world, 0);
@@ -268,12 +269,15 @@ fn a_nearer_sighting_passes_again_where_depth_is_limited_and_never_beside_a_writ
     }
     let mut life = Life::begin(&world, directory.path());
     life.deliver(&mut world, 5);
-    assert_eq!(life.flying.len(), 1, "one outstanding write a key");
+    assert_eq!(life.flying.len(), 1, "one outstanding write per key");
     life.run(&mut world, usize::MAX);
     assert!(world.is_complete());
     assert_eq!(world.seen().iter().map(|entry| entry.depth).collect::<Vec<_>>(), [3, 2, 1]);
     let tally = life.stage.tally();
-    assert_eq!((tally.get(LinkEnd::New), tally.get(LinkEnd::Shallower), tally.get(LinkEnd::Duplicate)), (1, 2, 2));
+    assert_eq!(
+        (tally.get(LinkOutcome::New), tally.get(LinkOutcome::Shallower), tally.get(LinkOutcome::Duplicate)),
+        (1, 2, 2)
+    );
 }
 
 #[test]
@@ -293,8 +297,8 @@ fn the_redirect_of_a_seed_brings_its_target_into_scope_and_that_of_a_link_does_n
         urls: vec![format!("https://www.{site}/")],
         found_at_ms: 0,
     };
-    world.discovered(&redirect("example.net", Sighting::Seed));
-    world.discovered(&redirect("example.com", Sighting::Redirect));
+    world.discovered(&redirect("example.net", DiscoveryKind::Seed));
+    world.discovered(&redirect("example.com", DiscoveryKind::Redirect));
     live(&mut world, directory.path());
     world.links("example.net", 1, &["https://www.example.net/a", "https://example.net/b"]);
     live(&mut world, directory.path());
@@ -315,7 +319,7 @@ fn a_record_of_another_owner_counts_once_it_is_read_back() {
     let entry = orbweaver_messages::SeenEntry { slot: 0, depth: 1, fingerprint: fingerprint("https://example.org/a") };
     world.put(topic::SEEN, 0, "0", SeenBatch { entries: vec![entry] }.encode());
     world.put(topic::SEEN, 0, "0", &b"damaged"[..]);
-    assert!(life.follow(&mut world) && life.follow(&mut world));
+    assert!(life.receive_tailed(&mut world) && life.receive_tailed(&mut world));
     world.links("example.org", 1, &["https://example.org/a", "https://example.org/b"]);
     assert_eq!(life.run(&mut world, usize::MAX), End::Idle);
     assert_eq!(world.passes().keys().collect::<Vec<_>>(), ["https://example.org/b"]);
@@ -343,10 +347,10 @@ fn a_closed_partition_is_forgotten_and_served_again_from_its_index() {
 /// Read-only log with the records of a world.
 struct ReadOnlyLog(World);
 
-struct WorldReader(Vec<Delivered>);
+struct WorldReader(Vec<ConsumerRecord>);
 
 impl Reader for WorldReader {
-    fn read(&mut self, _: Duration) -> BoxFuture<'_, Result<Vec<Delivered>, LogError>> {
+    fn read(&mut self, _: Duration) -> BoxFuture<'_, Result<Vec<ConsumerRecord>, LogError>> {
         Box::pin(std::future::ready(Ok(std::mem::take(&mut self.0))))
     }
 
@@ -372,13 +376,13 @@ impl Log for ReadOnlyLog {
         unreachable!("read only")
     }
 
-    fn reader(&self, place: TopicPartition, from: Offset) -> BoxFuture<'_, Result<Box<dyn Reader>, LogError>> {
-        let records = self.0.log[&place][from as usize..].to_vec();
+    fn reader(&self, tp: TopicPartition, from: Offset) -> BoxFuture<'_, Result<Box<dyn Reader>, LogError>> {
+        let records = self.0.log[&tp][from as usize..].to_vec();
         Box::pin(std::future::ready(Ok(Box::new(WorldReader(records)) as Box<dyn Reader>)))
     }
 
-    fn bounds(&self, place: TopicPartition) -> BoxFuture<'_, Result<Bounds, LogError>> {
-        let end = self.0.log.get(&place).map_or(0, Vec::len) as Offset;
+    fn bounds(&self, tp: TopicPartition) -> BoxFuture<'_, Result<Bounds, LogError>> {
+        let end = self.0.log.get(&tp).map_or(0, Vec::len) as Offset;
         Box::pin(std::future::ready(Ok(Bounds { start: 0, end })))
     }
 
@@ -415,7 +419,7 @@ fn an_index_is_proven_against_the_log_before_the_start() {
         let log: Arc<dyn Log> = Arc::new(ReadOnlyLog(log));
         let stage = NormalizerDedup::open(config(directory.path()), &*log).now_or_never().expect("nothing waits");
         let stage = stage.expect("it opens");
-        stage.restores(0)[0].from
+        stage.restore_specs(0)[0].from
     };
     assert_eq!(restores(world), orbweaver_stage::RestoreFrom::Offset(0), "the same log");
     let mut shorter = World::new(1);
@@ -433,7 +437,7 @@ fn a_crawl_of_another_build_ends_the_service_with_what_differs() {
     let mut other = World { log: std::mem::take(&mut world.log), ..other };
     other.define("wider", Scope::Any, None);
     world.log = other.log;
-    life.follow(&mut world);
+    life.receive_tailed(&mut world);
     let reason = life.halted.expect("a halt");
     assert!(reason.contains("`wider` was created with a number of partitions of 2, and this is 1"), "{reason}");
 }

@@ -6,13 +6,13 @@ use std::{
 };
 
 use bytes::Bytes;
-use orbweaver_log::{Delivered, Offset, Partition, Record, TopicPartition};
+use orbweaver_log::{ConsumerRecord, Offset, Partition, Record, TopicPartition};
 use orbweaver_messages::{
-    CrawlDefinition, Discovered, Pins, Scope, SeenBatch, SeenEntry, Sighting, Topic, Waiting, crawl_key, decode,
-    encode, topic,
+    CrawlDefinition, Discovered, DiscoveryKind, FrontierUrl, Pins, Scope, SeenBatch, SeenEntry, Topic, crawl_key,
+    decode, encode, topic,
 };
-use orbweaver_normalizer_dedup::{Config, NormalizerDedup};
-use orbweaver_stage::{Actions, Opening, Origin, Plan, RestoreFrom, Stage, Step};
+use orbweaver_normalizer_dedup::{Config, IndexKind, NormalizerDedup};
+use orbweaver_stage::{Actions, Origin, PartitionContext, Plan, RestoreFrom, Stage, StageError, Step};
 use orbweaver_url::{CANONICAL_POLICY, Fingerprint, SUFFIX_LIST_VERSION, canonicalize, parse, partition_of, slot_of};
 
 type Never = std::convert::Infallible;
@@ -20,10 +20,11 @@ type Never = std::convert::Infallible;
 /// State that survives a crash: the log and the completed offsets.
 #[derive(Default)]
 pub(crate) struct World {
-    pub(crate) log: BTreeMap<TopicPartition, Vec<Delivered>>,
+    pub(crate) log: BTreeMap<TopicPartition, Vec<ConsumerRecord>>,
     pub(crate) completed: BTreeSet<(TopicPartition, Offset)>,
     pub(crate) rejected: Vec<(TopicPartition, Offset, String)>,
     pub(crate) partitions: Partition,
+    pub(crate) index: IndexKind,
 }
 
 impl World {
@@ -32,10 +33,10 @@ impl World {
     }
 
     pub(crate) fn append(&mut self, record: Record) -> Offset {
-        let records = self.log.entry(record.place).or_default();
+        let records = self.log.entry(record.tp).or_default();
         let offset = records.len() as Offset;
-        records.push(Delivered {
-            place: record.place,
+        records.push(ConsumerRecord {
+            tp: record.tp,
             offset,
             timestamp_ms: record.timestamp_ms,
             key: record.key,
@@ -47,8 +48,8 @@ impl World {
 
     pub(crate) fn put(&mut self, topic: Topic, partition: Partition, key: &str, value: impl Into<Bytes>) -> Offset {
         let key = Some(Bytes::copy_from_slice(key.as_bytes()));
-        let place = TopicPartition::new(topic, partition);
-        self.append(Record { place, key, value: Some(value.into()), headers: vec![], timestamp_ms: 1 })
+        let tp = TopicPartition::new(topic, partition);
+        self.append(Record { tp, key, value: Some(value.into()), headers: vec![], timestamp_ms: 1 })
     }
 
     pub(crate) fn define(&mut self, name: &str, scope: Scope, max_depth: Option<u16>) {
@@ -82,7 +83,7 @@ impl World {
             site: site.to_owned(),
             via: Some(format!("https://{site}/via")),
             depth,
-            sighting: Sighting::Link,
+            sighting: DiscoveryKind::Link,
             chain: vec![],
             trail: orbweaver_messages::Trail::default(),
             content: None,
@@ -99,11 +100,11 @@ impl World {
         partition_of(slot_of(site), self.partitions)
     }
 
-    pub(crate) fn records(&self, topic: Topic) -> impl Iterator<Item = &Delivered> {
-        self.log.iter().filter(move |(place, _)| place.topic == topic).flat_map(|(_, records)| records)
+    pub(crate) fn records(&self, topic: Topic) -> impl Iterator<Item = &ConsumerRecord> {
+        self.log.iter().filter(move |(tp, _)| tp.topic == topic).flat_map(|(_, records)| records)
     }
 
-    pub(crate) fn waiting(&self) -> Vec<Waiting> {
+    pub(crate) fn waiting(&self) -> Vec<FrontierUrl> {
         let waiting = self.records(topic::FRONTIER).map(|record| decode("waiting", record.value.as_ref()));
         waiting.collect::<Result<_, _>>().expect("waiting messages")
     }
@@ -124,8 +125,8 @@ impl World {
     }
 
     pub(crate) fn is_complete(&self) -> bool {
-        let groups = self.log.iter().filter(|(place, _)| [topic::SEEDS, topic::DISCOVERED].contains(&place.topic));
-        groups.flat_map(|(_, records)| records).all(|record| self.completed.contains(&(record.place, record.offset)))
+        let groups = self.log.iter().filter(|(tp, _)| [topic::SEEDS, topic::DISCOVERED].contains(&tp.topic));
+        groups.flat_map(|(_, records)| records).all(|record| self.completed.contains(&(record.tp, record.offset)))
     }
 }
 
@@ -163,7 +164,8 @@ pub(crate) fn config(directory: &Path) -> Config {
 impl Life {
     /// Starts the process: restores and opens all partitions.
     pub(crate) fn begin(world: &World, directory: &Path) -> Self {
-        let stage = NormalizerDedup::new(config(directory)).expect("an index");
+        let config = Config { index: world.index, ..config(directory) };
+        let stage = NormalizerDedup::new(config).expect("an index");
         let mut life = Self {
             stage,
             flying: vec![],
@@ -175,18 +177,20 @@ impl Life {
             halted: None,
         };
         for topic in life.stage.tails() {
-            for place in (0..world.partitions).map(|partition| TopicPartition::new(*topic, partition)) {
-                let records = world.log.get(&place).cloned().unwrap_or_default();
-                life.followed.insert(place, records.len() as Offset);
+            for tp in (0..world.partitions).map(|partition| TopicPartition::new(*topic, partition)) {
+                let records = world.log.get(&tp).cloned().unwrap_or_default();
+                life.followed.insert(tp, records.len() as Offset);
                 let mut actions = Actions::default();
-                records.iter().for_each(|record| life.stage.follow(record, life.now, &mut actions));
-                assert_eq!((actions.plans, actions.halt), (vec![], None), "nothing is open");
+                for record in &records {
+                    life.stage.receive_tailed(record, life.now, &mut actions).expect("a record of a tail");
+                }
+                assert_eq!(actions.plans, vec![], "nothing is open");
             }
         }
         for partition in 0..world.partitions {
-            for spec in life.stage.restores(partition) {
-                let place = TopicPartition::new(spec.topic, partition);
-                let records = world.log.get(&place).map_or(&[][..], Vec::as_slice);
+            for spec in life.stage.restore_specs(partition) {
+                let tp = TopicPartition::new(spec.topic, partition);
+                let records = world.log.get(&tp).map_or(&[][..], Vec::as_slice);
                 let from = match spec.from {
                     RestoreFrom::Start => 0,
                     RestoreFrom::Offset(offset) => offset,
@@ -195,12 +199,16 @@ impl Life {
                 for record in &records[from as usize..] {
                     life.stage.restore(partition, record).expect("a restore");
                 }
-                life.followed.insert(place, records.len() as Offset);
+                life.followed.insert(tp, records.len() as Offset);
             }
-            life.stage.open(
-                Opening { partition, partitions: world.partitions, assignment: 1, claim: 0, commit: 0 },
-                life.now,
-            );
+            let opening = PartitionContext {
+                partition,
+                partitions: world.partitions,
+                assignment_epoch: 1,
+                owner_epoch: 0,
+                commit: 0,
+            };
+            life.stage.prepare(opening, life.now).expect("an index");
         }
         life
     }
@@ -209,46 +217,47 @@ impl Life {
         assert!(actions.jobs.is_empty() && actions.parked.is_empty());
         self.flying.extend(actions.plans.into_iter().map(|plan| (plan, 0, vec![])));
         for token in actions.refreshes {
-            let tails = world.log.iter().filter(|(place, _)| place.topic == topic::CONTROL);
-            self.refreshes.push_back((token, tails.map(|(place, log)| (*place, log.len() as Offset)).collect()));
+            let tails = world.log.iter().filter(|(tp, _)| tp.topic == topic::CONTROL);
+            self.refreshes.push_back((token, tails.map(|(tp, log)| (*tp, log.len() as Offset)).collect()));
         }
         let rejected = actions.rejects.into_iter().map(|(origin, reason)| {
-            world.rejected.push((origin.place, origin.offset, reason));
+            world.rejected.push((origin.tp, origin.offset, reason));
             origin
         });
         actions.completes.extend(rejected);
         for origin in actions.completes {
-            let place = (origin.place, origin.offset);
-            assert!(self.completed_here.insert(place), "{origin:?} was completed twice");
-            world.completed.insert(place);
+            let tp = (origin.tp, origin.offset);
+            assert!(self.completed_here.insert(tp), "{origin:?} was completed twice");
+            world.completed.insert(tp);
         }
-        self.halted = self.halted.take().or(actions.halt);
     }
 
     pub(crate) fn call(
         &mut self,
         world: &mut World,
-        call: impl FnOnce(&mut NormalizerDedup, i64, &mut Actions<Never, Never>),
+        call: impl FnOnce(&mut NormalizerDedup, i64, &mut Actions<Never, Never>) -> Result<(), StageError>,
     ) {
         self.now += 1;
         let mut actions = Actions::default();
-        call(&mut self.stage, self.now, &mut actions);
-        self.take(actions, world);
+        match call(&mut self.stage, self.now, &mut actions) {
+            Ok(()) => self.take(actions, world),
+            Err(error) => self.halted = self.halted.take().or(Some(error.to_string())),
+        }
     }
 
     /// Delivers up to `records` records; returns `true` if there were any.
     pub(crate) fn deliver(&mut self, world: &mut World, records: usize) -> bool {
         let mut batch = vec![];
-        for (place, log) in &world.log {
-            if ![topic::SEEDS, topic::DISCOVERED].contains(&place.topic) {
+        for (tp, log) in &world.log {
+            if ![topic::SEEDS, topic::DISCOVERED].contains(&tp.topic) {
                 continue;
             }
-            let next = self.read.entry(*place).or_default();
+            let next = self.read.entry(*tp).or_default();
             while batch.len() < records && (*next as usize) < log.len() {
                 // Completed offsets below the commit point are not delivered again; those above it are.
-                let commit = (0..).find(|offset| !world.completed.contains(&(*place, *offset))).unwrap_or_default();
-                if *next >= commit || self.completed_here.contains(&(*place, *next)) {
-                    batch.push((Origin { place: *place, offset: *next, epoch: 1 }, log[*next as usize].clone()));
+                let commit = (0..).find(|offset| !world.completed.contains(&(*tp, *offset))).unwrap_or_default();
+                if *next >= commit || self.completed_here.contains(&(*tp, *next)) {
+                    batch.push((Origin { tp: *tp, offset: *next, assignment_epoch: 1 }, log[*next as usize].clone()));
                 }
                 *next += 1;
             }
@@ -270,32 +279,32 @@ impl Life {
         if *next == plan.steps.len() {
             let (plan, _, offsets) = self.flying.swap_remove(index);
             for origin in plan.completes {
-                assert!(self.completed_here.insert((origin.place, origin.offset)), "{origin:?} was completed twice");
-                world.completed.insert((origin.place, origin.offset));
+                assert!(self.completed_here.insert((origin.tp, origin.offset)), "{origin:?} was completed twice");
+                world.completed.insert((origin.tp, origin.offset));
             }
             if let Some(token) = plan.token {
-                self.call(world, |stage, now, actions| stage.settled(token, &offsets, now, actions));
+                self.call(world, |stage, now, actions| stage.plan_durable(token, &offsets, now, actions));
             }
         }
     }
 
     /// Reads the next record of a tailed log; returns `true` if there was one.
-    pub(crate) fn follow(&mut self, world: &mut World) -> bool {
-        let next = world.log.iter().find_map(|(place, log)| {
-            let at = *self.followed.entry(*place).or_insert(0);
-            let followed = [topic::SEEN, topic::CONTROL].contains(&place.topic);
+    pub(crate) fn receive_tailed(&mut self, world: &mut World) -> bool {
+        let next = world.log.iter().find_map(|(tp, log)| {
+            let at = *self.followed.entry(*tp).or_insert(0);
+            let followed = [topic::SEEN, topic::CONTROL].contains(&tp.topic);
             (followed && (at as usize) < log.len()).then(|| log[at as usize].clone())
         });
         let Some(record) = next else { return false };
-        self.followed.insert(record.place, record.offset + 1);
-        self.call(world, |stage, now, actions| stage.follow(&record, now, actions));
+        self.followed.insert(record.tp, record.offset + 1);
+        self.call(world, |stage, now, actions| stage.receive_tailed(&record, now, actions));
         true
     }
 
     /// Completes the oldest refresh if the tailed logs have been read to its ends; returns `true` if so.
     pub(crate) fn refresh(&mut self, world: &mut World) -> bool {
         let is_read =
-            |(place, end): (&TopicPartition, &Offset)| self.followed.get(place).is_some_and(|position| position >= end);
+            |(tp, end): (&TopicPartition, &Offset)| self.followed.get(tp).is_some_and(|position| position >= end);
         let Some((token, _)) = self.refreshes.front().filter(|(_, ends)| ends.iter().all(is_read)) else {
             return false;
         };
@@ -315,7 +324,7 @@ impl Life {
                 }
                 steps -= 1;
                 self.step(world, 0);
-            } else if !self.follow(world) && !self.refresh(world) && !self.deliver(world, 3) {
+            } else if !self.receive_tailed(world) && !self.refresh(world) && !self.deliver(world, 3) {
                 return End::Idle;
             }
         }

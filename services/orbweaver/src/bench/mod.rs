@@ -36,7 +36,7 @@ struct Run {
 }
 
 fn crawl(args: &BenchCrawlArgs) -> Result<(), Failure> {
-    let folder = std::env::temp_dir().join(format!("orbweaver-bench-{}", std::process::id()));
+    let dir = std::env::temp_dir().join(format!("orbweaver-bench-{}", std::process::id()));
     let wget2 = !args.alone && Command::new("wget2").arg("--version").stdout(Stdio::null()).status().is_ok();
     println!(
         "web: {} pages of {} bytes and {} links on one host{}, {} requests in flight, no rate limit; durability: \
@@ -47,20 +47,20 @@ fn crawl(args: &BenchCrawlArgs) -> Result<(), Failure> {
         if args.alike { ", which differ only in numbers" } else { "" },
         args.concurrency
     );
-    let mut ours = vec![];
+    let mut runs = vec![];
     let mut untrapped = vec![];
     let mut theirs = vec![];
     for _ in 0..args.runs {
-        ours.push(with_server(args, |url| run_orbweaver(args, "learn", url, &folder))?);
+        runs.push(with_server(args, |url| run_orbweaver(args, "learn", url, &dir))?);
         if args.traps_off {
-            untrapped.push(with_server(args, |url| run_orbweaver(args, "off", url, &folder))?);
+            untrapped.push(with_server(args, |url| run_orbweaver(args, "off", url, &dir))?);
         }
         if wget2 {
-            theirs.push(with_server(args, |url| run_wget2(args, url, &folder))?);
+            theirs.push(with_server(args, |url| run_wget2(args, url, &dir))?);
         }
     }
-    let mine = report("orbweaver", &ours);
-    if let Some(summary) = ours.last().and_then(|run| run.summary.as_ref()) {
+    let mine = report("orbweaver", &runs);
+    if let Some(summary) = runs.last().and_then(|run| run.summary.as_ref()) {
         report_services(summary);
     }
     for (name, runs) in [("traps off", &untrapped), ("wget2", &theirs)].into_iter().filter(|(_, runs)| !runs.is_empty())
@@ -127,17 +127,17 @@ fn stop(server: &mut Child) {
     let _ = server.wait();
 }
 
-fn run_orbweaver(args: &BenchCrawlArgs, traps: &str, url: &str, folder: &Path) -> Result<Run, Failure> {
-    let _ = std::fs::remove_dir_all(folder);
+fn run_orbweaver(args: &BenchCrawlArgs, traps: &str, url: &str, dir: &Path) -> Result<Run, Failure> {
+    let _ = std::fs::remove_dir_all(dir);
     let failed = |error: std::io::Error| Failure::Failed(format!("the crawler cannot be started: {error}"));
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
     command.args(["crawl", url, "--allow-private", "--rate", "unlimited", "--traps", traps]);
-    command.args(["--concurrency", &args.concurrency.to_string(), "--out"]).arg(folder);
+    command.args(["--concurrency", &args.concurrency.to_string(), "--out"]).arg(dir);
     let (used, status) = run_measured(command.stdout(Stdio::null()).stderr(Stdio::null())).map_err(failed)?;
     let summary =
-        std::fs::read(folder.join("summary.json")).ok().and_then(|text| serde_json::from_slice::<Summary>(&text).ok());
+        std::fs::read(dir.join("summary.json")).ok().and_then(|text| serde_json::from_slice::<Summary>(&text).ok());
     let pages = summary.as_ref().map(|summary| summary.pages).unwrap_or_default();
-    let _ = std::fs::remove_dir_all(folder);
+    let _ = std::fs::remove_dir_all(dir);
     if pages != args.pages {
         return Err(Failure::Failed(format!(
             "{pages} pages of {} were fetched; the crawler ended with {status}",
@@ -147,25 +147,25 @@ fn run_orbweaver(args: &BenchCrawlArgs, traps: &str, url: &str, folder: &Path) -
     Ok(Run { used, pages, summary })
 }
 
-fn run_wget2(args: &BenchCrawlArgs, url: &str, folder: &Path) -> Result<Run, Failure> {
-    let _ = std::fs::remove_dir_all(folder);
+fn run_wget2(args: &BenchCrawlArgs, url: &str, dir: &Path) -> Result<Run, Failure> {
+    let _ = std::fs::remove_dir_all(dir);
     let failed = |error: std::io::Error| Failure::Failed(format!("wget2 cannot be started: {error}"));
     let mut command = Command::new("wget2");
     command.args(["--recursive", "--level=0", "--no-robots", "--quiet", "--no-config"]);
-    command.args([&format!("--max-threads={}", args.concurrency), "--directory-prefix"]).arg(folder).arg(url);
+    command.args([&format!("--max-threads={}", args.concurrency), "--directory-prefix"]).arg(dir).arg(url);
     let (used, _) = run_measured(command.stdout(Stdio::null()).stderr(Stdio::null())).map_err(failed)?;
-    let pages = count_files(folder);
-    let _ = std::fs::remove_dir_all(folder);
+    let pages = count_files(dir);
+    let _ = std::fs::remove_dir_all(dir);
     Ok(Run { used, pages, summary: None })
 }
 
-fn count_files(folder: &Path) -> u64 {
-    let mut folders = vec![folder.to_owned()];
+fn count_files(dir: &Path) -> u64 {
+    let mut dirs = vec![dir.to_owned()];
     let mut files = 0;
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
             match entry.file_type() {
-                Ok(kind) if kind.is_dir() => folders.push(entry.path()),
+                Ok(kind) if kind.is_dir() => dirs.push(entry.path()),
                 Ok(_) => files += 1,
                 Err(_) => {}
             }
@@ -175,7 +175,7 @@ fn count_files(folder: &Path) -> u64 {
 }
 
 /// Prints the medians of a crawler's runs. Returns pages per second and µs of CPU time per page.
-#[allow(clippy::cast_precision_loss, reason = "figures for people")]
+#[allow(clippy::cast_precision_loss, reason = "human-readable figures")]
 fn report(name: &str, runs: &[Run]) -> (f64, f64) {
     let speed = median(runs.iter().map(|run| run.pages as f64 / run.used.wall.as_secs_f64()));
     let cpu = median(runs.iter().map(|run| run.used.cpu.as_secs_f64() * 1e6 / run.pages.max(1) as f64));
@@ -189,7 +189,7 @@ fn report(name: &str, runs: &[Run]) -> (f64, f64) {
     (speed, cpu)
 }
 
-#[allow(clippy::cast_precision_loss, reason = "figures for people")]
+#[allow(clippy::cast_precision_loss, reason = "human-readable figures")]
 fn report_services(summary: &Summary) {
     let mut services: Vec<_> = summary.cpu_seconds_by_service.iter().collect();
     services.sort_by(|a, b| b.1.total_cmp(a.1));

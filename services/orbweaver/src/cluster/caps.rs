@@ -1,10 +1,10 @@
 //! Page caps of crawls and their page counts, read from `crawl.control` with the frontier's code.
 
 use futures::future::try_join_all;
-use orbweaver_frontier::{CrawlScopes, page_count, pages::Pages, scope::Read};
+use orbweaver_frontier::{CrawlScopes, page_count, pages::PageCaps, scope::ControlChange};
 use orbweaver_log::{Log, Offset, TopicPartition};
 use orbweaver_messages::topic::{CONTROL, FRONTIER};
-use orbweaver_stage::completion::{Reading, Standing};
+use orbweaver_stage::completion::{OffsetSnapshot, PartitionOffsets};
 use serde::Serialize;
 
 use crate::{crawl::progress::number, exit::Failure};
@@ -46,7 +46,7 @@ impl CappedCrawl {
 #[derive(Debug, Default)]
 pub struct Caps {
     scopes: CrawlScopes,
-    pages: Pages,
+    pages: PageCaps,
     /// Next offset to read, by partition.
     read: Vec<Offset>,
 }
@@ -58,20 +58,20 @@ impl Caps {
     /// Fails if the log cannot be read.
     pub async fn update(&mut self, log: &dyn Log) -> Result<(), Failure> {
         let partitions = log.partitions(CONTROL).map_err(failed)?;
-        let places: Vec<_> = (0..partitions).map(|partition| TopicPartition::new(CONTROL, partition)).collect();
-        let bounds = try_join_all(places.iter().map(|place| log.bounds(*place))).await.map_err(failed)?;
-        self.read.resize(places.len(), 0);
-        for ((place, bounds), read) in places.into_iter().zip(bounds).zip(&mut self.read) {
+        let tps: Vec<_> = (0..partitions).map(|partition| TopicPartition::new(CONTROL, partition)).collect();
+        let bounds = try_join_all(tps.iter().map(|tp| log.bounds(*tp))).await.map_err(failed)?;
+        self.read.resize(tps.len(), 0);
+        for ((tp, bounds), read) in tps.into_iter().zip(bounds).zip(&mut self.read) {
             let from = bounds.start.max(*read);
             if from >= bounds.end {
                 continue;
             }
-            let mut reader = log.reader(place, from).await.map_err(failed)?;
+            let mut reader = log.reader(tp, from).await.map_err(failed)?;
             while reader.position() < bounds.end {
                 for record in reader.read(READ_WAIT).await.map_err(failed)? {
                     if let Some(count) = page_count(&record) {
-                        self.pages.hear(record.offset, &count);
-                    } else if let Read::Definition(crawl) = self.scopes.apply(&record) {
+                        self.pages.apply(record.offset, &count);
+                    } else if let ControlChange::Definition(crawl) = self.scopes.apply(&record) {
                         self.pages.limit(crawl, self.scopes.max_pages(crawl));
                     }
                 }
@@ -95,12 +95,12 @@ impl Caps {
 
     /// Returns `true` if two offset snapshots prove that only URLs that are capped are left.
     #[must_use]
-    pub fn is_all_that_is_left(&self, first: &Reading, second: &Reading) -> bool {
-        let held = |standing: &Standing| {
-            standing.place.topic == FRONTIER && self.pages.held_at(standing.place.partition) == Some(standing.end)
+    pub fn is_all_that_is_left(&self, first: &OffsetSnapshot, second: &OffsetSnapshot) -> bool {
+        let held = |standing: &PartitionOffsets| {
+            standing.tp.topic == FRONTIER && self.pages.capped_at(standing.tp.partition) == Some(standing.end)
         };
         self.pages.capped().any(|(_, standing)| standing.pages >= standing.max)
-            && second.proves_standstill_after(first, held)
+            && second.confirms_quiescence(first, held)
     }
 }
 

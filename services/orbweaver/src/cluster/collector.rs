@@ -21,7 +21,7 @@ use crate::{
         definition,
         prepare::{check_unused, lock},
     },
-    durable::{create_folder, write_whole},
+    durable::{create_dir, write_whole},
     exit::Failure,
     export::{self, ExportError, ExportView, Exporter, Source},
 };
@@ -121,13 +121,10 @@ pub(super) struct Collecting {
 
 impl Collecting {
     /// Declares the group of the directory and starts the collector.
-    ///
-    /// # Errors
-    /// Fails if the directory cannot be used, the log fails, or records that the directory lacks were deleted.
     pub(super) async fn begin(log: &dyn Log, out: &Path, crawl: &str) -> Result<Self, Failure> {
         let state = out.join("state");
         check(out, &state)?;
-        create_folder(&state)?;
+        create_dir(&state)?;
         let lock = lock(&state)?;
         let home = Home::of(&state).map_err(|error| Failure::Output(format!("{}: {error}", state.display())))?;
         let stored = read(&state)?;

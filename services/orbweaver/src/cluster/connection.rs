@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use orbweaver_log::kafka::{KafkaConfig, KafkaLog};
-use orbweaver_process::{ClientSettings, configuration::Fault};
+use orbweaver_process::{ClientSettings, configuration::SettingError};
 use orbweaver_store::CqlConfig;
 
 use super::args::Kafka;
@@ -53,7 +53,7 @@ pub fn cql_config(nodes: &str, keyspace: &str, replication: u8) -> Result<CqlCon
     ClientSettings::of_process(flags).map_err(|faults| usage(&faults))?.cql().map_err(|fault| usage(&[fault]))
 }
 
-fn usage(faults: &[Fault]) -> Failure {
+fn usage(faults: &[SettingError]) -> Failure {
     Failure::Usage(faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }
 

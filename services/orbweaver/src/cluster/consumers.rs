@@ -125,7 +125,7 @@ async fn change(log: &dyn Log, edit: impl Fn(&Consumers) -> Option<ConsumerGroup
         changed |= wanted.is_some();
         let Some(groups) = wanted.or_else(|| consumers.next()) else { return Ok(changed) };
         let record = Record {
-            place: TopicPartition::new(CONTROL, DEFINITIONS_PARTITION),
+            tp: TopicPartition::new(CONTROL, DEFINITIONS_PARTITION),
             key: Some(Bytes::from_static(CONSUMERS_KEY.as_bytes())),
             value: Some(encode(&groups)),
             headers: vec![],
@@ -184,27 +184,27 @@ struct Start<'a> {
 }
 
 /// Commits the start of a declared group with `begin`, until no deletion can pass it. Until its start is committed, the
-/// group keeps everything, except from a sweep that has read the declarations before: that one deletes at most what was
-/// there when it read them.
+/// group keeps everything, except from a sweep that has read the declarations before: that one deletes at most the
+/// records that existed when it read them.
 async fn settle(
     log: &dyn Log,
     start: &Start<'_>,
     mut begin: impl AsyncFnMut(Vec<(TopicPartition, Offset)>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let begun = Instant::now();
-    let places = places(log, start.topics)?;
+    let tps = tps(log, start.topics)?;
     let mut announced = false;
     if start.known_for < SWEPT {
         sleep(SETTLE).await;
     }
-    let deletable = log.all_bounds(&places).await.map_err(failed)?;
+    let deletable = log.all_bounds(&tps).await.map_err(failed)?;
     loop {
-        let commits = log.committed(start.group, &places).await.map_err(failed)?;
-        let bounds = log.all_bounds(&places).await.map_err(failed)?;
+        let commits = log.committed(start.group, &tps).await.map_err(failed)?;
+        let bounds = log.all_bounds(&tps).await.map_err(failed)?;
         let starts: Vec<_> =
             commits.iter().zip(&bounds).map(|(commit, bounds)| standing_in(commit.as_ref(), *bounds)).collect();
-        let missing = places.iter().zip(&starts).zip(&bounds).filter(|((_, starts), _)| starts.is_none());
-        let missing: Vec<_> = missing.map(|((place, _), bounds)| (*place, start.from.offset(*bounds))).collect();
+        let missing = tps.iter().zip(&starts).zip(&bounds).filter(|((_, starts), _)| starts.is_none());
+        let missing: Vec<_> = missing.map(|((tp, _), bounds)| (*tp, start.from.offset(*bounds))).collect();
         if !missing.is_empty() {
             begin(missing).await?;
             continue;
@@ -240,13 +240,13 @@ impl From {
     }
 }
 
-fn places(log: &dyn Log, topics: &[Topic]) -> Result<Vec<TopicPartition>, Failure> {
-    let mut places = vec![];
+fn tps(log: &dyn Log, topics: &[Topic]) -> Result<Vec<TopicPartition>, Failure> {
+    let mut tps = vec![];
     for topic in topics {
         let partitions = log.partitions(*topic).map_err(failed)?;
-        places.extend((0..partitions).map(|partition| TopicPartition::new(*topic, partition)));
+        tps.extend((0..partitions).map(|partition| TopicPartition::new(*topic, partition)));
     }
-    Ok(places)
+    Ok(tps)
 }
 
 /// A declared group and a topic whose records it keeps.
@@ -288,9 +288,9 @@ async fn list(log: &KafkaLog, json: bool) -> Result<(), Failure> {
 }
 
 async fn standing(log: &KafkaLog, group: &ConsumerGroup, topic: Topic) -> Result<Shown, Failure> {
-    let places = places(log, &[topic])?;
-    let commits = log.committed(&group.group, &places).await.map_err(failed)?;
-    let bounds = log.all_bounds(&places).await.map_err(failed)?;
+    let tps = tps(log, &[topic])?;
+    let commits = log.committed(&group.group, &tps).await.map_err(failed)?;
+    let bounds = log.all_bounds(&tps).await.map_err(failed)?;
     let behind = commits.iter().zip(&bounds).map(|(commit, bounds)| {
         let starts = commit.as_ref().map_or(bounds.start, |commit| commit.offset.max(bounds.start));
         bounds.end.saturating_sub(starts)
@@ -316,18 +316,18 @@ mod tests {
 
     use super::*;
 
-    const PLACE: TopicPartition = TopicPartition { topic: DOCUMENTS, partition: 0 };
+    const TP: TopicPartition = TopicPartition { topic: DOCUMENTS, partition: 0 };
 
     async fn five_documents() -> MemoryLog {
         let log = MemoryLog::new(&[TopicSpec::new(DOCUMENTS, 1, Cleanup::Delete)]);
-        let record = Record { place: PLACE, key: None, value: Some("{}".into()), headers: vec![], timestamp_ms: 0 };
+        let record = Record { tp: TP, key: None, value: Some("{}".into()), headers: vec![], timestamp_ms: 0 };
         log.append(vec![record; 5]).await.unwrap();
         log
     }
 
     async fn commit(log: &MemoryLog, starts: Vec<(TopicPartition, Offset)>) {
         let mut member = log.consumer("indexer", &[DOCUMENTS]).unwrap();
-        let commits = starts.into_iter().map(|(place, offset)| (place, Commit { offset, metadata: String::new() }));
+        let commits = starts.into_iter().map(|(tp, offset)| (tp, Commit { offset, metadata: String::new() }));
         member.commit(commits.collect()).await.unwrap();
         member.close().await.unwrap();
     }
@@ -340,12 +340,12 @@ mod tests {
         let begin = async |starts: Vec<(TopicPartition, Offset)>| {
             commit(&log, starts).await;
             if let Some(before) = deletions.next() {
-                log.delete_below(PLACE, *before).await.unwrap();
+                log.delete_below(TP, *before).await.unwrap();
             }
             Ok::<_, Failure>(())
         };
         settle(&log, &Start { group: "indexer", topics: &[DOCUMENTS], from, known_for }, begin).await.unwrap();
-        let committed = log.committed("indexer", &[PLACE]).await.unwrap();
+        let committed = log.committed("indexer", &[TP]).await.unwrap();
         (committed[0].as_ref().unwrap().offset, begun.elapsed())
     }
 
@@ -353,7 +353,7 @@ mod tests {
     async fn a_start_is_final_once_no_deletion_can_pass_it_any_more() {
         let (committed, took) = settled(From::Start, Duration::ZERO, &[2, 4]).await;
         assert!(committed == 4 && took >= SWEPT, "{committed} after {took:?}");
-        // What was there when the group was declared may be deleted, and nothing else.
+        // Only records older than the declaration may be deleted.
         let (committed, took) = settled(From::End, Duration::ZERO, &[]).await;
         assert!(committed == 5 && took < 2 * SETTLE, "{committed} after {took:?}");
         let (committed, took) = settled(From::Start, SWEPT, &[]).await;

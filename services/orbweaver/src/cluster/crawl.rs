@@ -8,7 +8,7 @@ use orbweaver_messages::{CrawlDefinition, topic, topic::CONTROL};
 use orbweaver_scope::Version;
 use orbweaver_stage::{
     Clock as _, SystemClock,
-    completion::{Declared, Reading},
+    completion::{GroupTopic, OffsetSnapshot},
 };
 use orbweaver_store::{CqlStore, StoreMetrics};
 use orbweaver_url::Policy;
@@ -17,8 +17,8 @@ use super::{
     collector::Collecting,
     connection::{block_on, connect, cql_config},
     seed,
-    standing::Status,
-    status::Watch,
+    stage_status::Status,
+    status::StatusPoller,
 };
 use crate::{
     cli::{CrawlArgs, ScopeName, patterns},
@@ -212,10 +212,10 @@ async fn watch(
     collecting: Option<&Collecting>,
 ) -> Result<Watched, Failure> {
     let begun = Instant::now();
-    let mut watch = Watch::begin(log).await?;
+    let mut watch = StatusPoller::begin(log).await?;
     let group = collecting.map(Collecting::group);
     let (mut collected, mut capped_results) =
-        (Collected::of(group, |_| true), Collected::of(group, |topic| topic != topic::FRONTIER));
+        (CompletionCheck::of(group, |_| true), CompletionCheck::of(group, |topic| topic != topic::FRONTIER));
     let mut shown = Shown::new();
     let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
     loop {
@@ -254,24 +254,24 @@ async fn watch(
 }
 
 /// Proof by two offset snapshots that the pipeline and the collector have consumed these topics.
-struct Collected {
-    declared: Vec<Declared>,
-    last: Option<Reading>,
+struct CompletionCheck {
+    declared: Vec<GroupTopic>,
+    last: Option<OffsetSnapshot>,
 }
 
-impl Collected {
+impl CompletionCheck {
     fn of(collector: Option<&str>, counts: impl Fn(topic::Topic) -> bool) -> Self {
         let groups = topic::groups().iter().map(|(group, topics)| (*group, &**topics));
         let groups = groups.chain(collector.map(|group| (group, export::TOPICS)));
         let pairs = groups.flat_map(|(group, topics)| topics.iter().map(move |topic| (group, *topic)));
         let declared = pairs.filter(|(_, topic)| counts(*topic));
-        let declared = declared.map(|(group, topic)| Declared { group: group.to_owned(), topic });
+        let declared = declared.map(|(group, topic)| GroupTopic { group: group.to_owned(), topic });
         Self { declared: declared.collect(), last: None }
     }
 
     async fn is_proven(&mut self, log: &dyn Log) -> Result<bool, Failure> {
-        let reading = Reading::take(log, &self.declared).await.map_err(failed)?;
-        let proven = self.last.as_ref().is_some_and(|first| reading.proves_completion_after(first));
+        let reading = OffsetSnapshot::take(log, &self.declared).await.map_err(failed)?;
+        let proven = self.last.as_ref().is_some_and(|first| reading.confirms_completion(first));
         self.last = Some(reading);
         Ok(proven)
     }

@@ -6,7 +6,7 @@ mod replayed;
 use std::time::Duration;
 
 use base64::Engine as _;
-use orbweaver_log::{Bounds, Delivered, Log, LogError, Offset, TopicPartition};
+use orbweaver_log::{Bounds, ConsumerRecord, Log, LogError, Offset, TopicPartition};
 use orbweaver_messages::{DeadLetter, topic::DEAD_LETTERS};
 use orbweaver_stage::DEAD_LETTER_HEADER;
 use serde::Serialize;
@@ -79,16 +79,16 @@ pub fn run(args: &DeadLettersArgs) -> Result<(), Failure> {
 async fn list(log: &dyn Log, limit: usize, stuck: bool) -> Result<Vec<Shown>, LogError> {
     let mut letters = vec![];
     for partition in 0..log.partitions(DEAD_LETTERS)? {
-        let place = TopicPartition::new(DEAD_LETTERS, partition);
-        let Bounds { start, end } = log.bounds(place).await?;
+        let tp = TopicPartition::new(DEAD_LETTERS, partition);
+        let Bounds { start, end } = log.bounds(tp).await?;
         let most = letters.len() + limit;
-        let take = |record: &Delivered| {
+        let take = |record: &ConsumerRecord| {
             if !stuck || is_stuck(record) {
                 letters.push((record.timestamp_ms, shown(record)));
             }
             letters.len() < most
         };
-        read((place, start, end), log, take).await?;
+        read((tp, start, end), log, take).await?;
     }
     letters.sort_by_key(|(at, _)| *at);
     Ok(letters.into_iter().take(limit).map(|(_, letter)| letter).collect())
@@ -99,11 +99,11 @@ type Span = (TopicPartition, Offset, Offset);
 
 /// Passes the records of a span to `take` until it returns `false`.
 async fn read(
-    (place, from, end): Span,
+    (tp, from, end): Span,
     log: &dyn Log,
-    mut take: impl FnMut(&Delivered) -> bool,
+    mut take: impl FnMut(&ConsumerRecord) -> bool,
 ) -> Result<(), LogError> {
-    let mut reader = log.reader(place, from).await?;
+    let mut reader = log.reader(tp, from).await?;
     while reader.position() < end {
         for record in reader.read(WAIT).await? {
             if record.offset >= end || !take(&record) {
@@ -119,9 +119,9 @@ async fn read(
 /// # Errors
 /// Fails if the log cannot be read.
 pub async fn left(log: &dyn Log) -> Result<Vec<Span>, LogError> {
-    let places = (0..log.partitions(DEAD_LETTERS)?).map(|partition| TopicPartition::new(DEAD_LETTERS, partition));
-    let places: Vec<_> = places.collect();
-    let replayed = replayed(log, &places).await?;
+    let tps = (0..log.partitions(DEAD_LETTERS)?).map(|partition| TopicPartition::new(DEAD_LETTERS, partition));
+    let tps: Vec<_> = tps.collect();
+    let replayed = replayed(log, &tps).await?;
     Ok(replayed.iter().flat_map(|(replayed, end)| replayed.left(*end)).collect())
 }
 
@@ -132,7 +132,7 @@ pub async fn left(log: &dyn Log) -> Result<Vec<Span>, LogError> {
 pub async fn count_stuck(log: &dyn Log, spans: &[Span]) -> Result<u64, LogError> {
     let mut count = 0;
     for span in spans {
-        let take = |record: &Delivered| {
+        let take = |record: &ConsumerRecord| {
             count += u64::from(is_stuck(record));
             true
         };
@@ -141,12 +141,12 @@ pub async fn count_stuck(log: &dyn Log, spans: &[Span]) -> Result<u64, LogError>
     Ok(count)
 }
 
-fn is_stuck(record: &Delivered) -> bool {
+fn is_stuck(record: &ConsumerRecord) -> bool {
     letter(record).is_ok_and(|letter| letter.is_stuck())
 }
 
-fn shown(record: &Delivered) -> Shown {
-    let id = format!("{}:{}", record.place.partition, record.offset);
+fn shown(record: &ConsumerRecord) -> Shown {
+    let id = format!("{}:{}", record.tp.partition, record.offset);
     let letter = letter(record).unwrap_or_else(|reason| DeadLetter {
         service: String::new(),
         reason,
@@ -174,7 +174,7 @@ fn shown(record: &Delivered) -> Shown {
     }
 }
 
-fn letter(record: &Delivered) -> Result<DeadLetter, String> {
+fn letter(record: &ConsumerRecord) -> Result<DeadLetter, String> {
     let header = record.header(DEAD_LETTER_HEADER).ok_or("the record has no header `dead-letter`")?;
     serde_json::from_slice(header).map_err(|error| format!("the header `dead-letter` cannot be read: {error}"))
 }
@@ -201,7 +201,7 @@ mod tests {
             rejected_at_ms: 7,
         };
         Record {
-            place: TopicPartition::new(DEAD_LETTERS, partition),
+            tp: TopicPartition::new(DEAD_LETTERS, partition),
             key: None,
             value: Some(Bytes::from_static(b"{}")),
             headers: vec![(DEAD_LETTER_HEADER, encode(&letter))],

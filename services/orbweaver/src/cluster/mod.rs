@@ -7,7 +7,7 @@
 //! | [`seed`] | `orbweaver seed`: writes URLs to `crawl.seeds` |
 //! | [`crawl`] | `orbweaver crawl --brokers`: defines a crawl, seeds it, collects its results, watches it to its end |
 //! | `collector` | collector of a crawl's results, with a consumer group per directory |
-//! | [`standing`], [`status`] | `orbweaver status`: the progress of every stage, computed from offsets |
+//! | [`stage_status`], [`status`] | `orbweaver status`: the progress of every stage, computed from offsets |
 //! | [`scope`] | `orbweaver scope`: shows the definition of a crawl, changes it while the crawl runs |
 //! | [`topics`] | `orbweaver topics`: creates, checks and lists topics |
 //! | [`consumers`] | `orbweaver consumers`: declares groups that keep records from being deleted |
@@ -22,6 +22,6 @@ pub mod crawl;
 pub mod dead_letters;
 pub mod scope;
 pub mod seed;
-pub mod standing;
+pub mod stage_status;
 pub mod status;
 pub mod topics;

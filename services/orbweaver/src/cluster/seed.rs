@@ -86,8 +86,8 @@ mod tests {
     #[tokio::test]
     async fn every_seed_has_the_name_of_its_crawl_also_if_that_is_default() {
         let log = MemoryLog::new(&[TopicSpec::new(SEEDS, 1, Cleanup::Delete)]);
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("seeds.txt");
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("seeds.txt");
         std::fs::write(&file, "example.com\n{\"url\":\"example.net\",\"crawl\":\"news\"}\n").unwrap();
         assert_eq!(write(&log, &["example.org".to_owned()], Some(&file), CRAWL).await.unwrap(), 3);
         let records = log.records(TopicPartition::new(SEEDS, 0));

@@ -7,14 +7,14 @@ use std::{
 
 use orbweaver_log::Log;
 use orbweaver_messages::topic;
-use orbweaver_stage::completion::{Declared, Reading};
+use orbweaver_stage::completion::{GroupTopic, OffsetSnapshot};
 
 use super::{
     args::StatusArgs,
     caps::Caps,
     connection::{block_on, connect},
     dead_letters,
-    standing::Status,
+    stage_status::Status,
 };
 use crate::{
     exit::Failure,
@@ -34,7 +34,7 @@ const EVERY: Duration = Duration::from_secs(2);
 pub fn run(args: &StatusArgs) -> Result<(), Failure> {
     block_on(async {
         let log = connect(&args.cluster.brokers, &args.cluster.kafka).await?;
-        let mut watch = Watch::begin(&log).await?;
+        let mut watch = StatusPoller::begin(&log).await?;
         let begun = Instant::now();
         loop {
             tokio::time::sleep(if args.watch { EVERY } else { APART }).await;
@@ -63,20 +63,20 @@ pub fn run(args: &StatusArgs) -> Result<(), Failure> {
 }
 
 /// Repeated observation of the pipeline.
-pub struct Watch {
-    declared: Vec<Declared>,
-    last: (Instant, Reading),
+pub struct StatusPoller {
+    declared: Vec<GroupTopic>,
+    last: (Instant, OffsetSnapshot),
     caps: Caps,
 }
 
-impl Watch {
+impl StatusPoller {
     /// Takes the first offset snapshot.
     ///
     /// # Errors
     /// Fails if the log cannot be read.
     pub async fn begin(log: &dyn Log) -> Result<Self, Failure> {
         let declared = in_order_of_the_flow();
-        let last = (Instant::now(), Reading::take(log, &declared).await.map_err(failed)?);
+        let last = (Instant::now(), OffsetSnapshot::take(log, &declared).await.map_err(failed)?);
         Ok(Self { declared, last, caps: Caps::default() })
     }
 
@@ -85,7 +85,7 @@ impl Watch {
     /// # Errors
     /// Fails if the log cannot be read.
     pub async fn status(&mut self, log: &dyn Log) -> Result<Status, Failure> {
-        let reading = Reading::take(log, &self.declared).await.map_err(failed)?;
+        let reading = OffsetSnapshot::take(log, &self.declared).await.map_err(failed)?;
         let at = Instant::now();
         self.caps.update(log).await?;
         let letters = dead_letters::left(log).await.map_err(failed)?;
@@ -101,8 +101,8 @@ impl Watch {
 }
 
 /// Returns all declared groups and topics, in the order in which records pass them.
-fn in_order_of_the_flow() -> Vec<Declared> {
-    let pair = |topic: topic::Topic| move |group: &String| Declared { group: group.clone(), topic };
+fn in_order_of_the_flow() -> Vec<GroupTopic> {
+    let pair = |topic: topic::Topic| move |group: &String| GroupTopic { group: group.clone(), topic };
     topic::topics().iter().flat_map(|described| described.consumers.iter().map(pair(described.topic))).collect()
 }
 

@@ -73,7 +73,7 @@ async fn check(log: &KafkaLog) -> Result<(), Failure> {
         return to_stdout(|out| writeln!(out, "all {} topics are configured correctly", topic::topics().len()));
     }
     let list = faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-    let of_configuration = faults.iter().any(topics::Fault::is_of_configuration);
+    let of_configuration = faults.iter().any(topics::TopicProblem::is_of_configuration);
     Err(if of_configuration { Failure::Usage(list) } else { Failure::Failed(list) })
 }
 

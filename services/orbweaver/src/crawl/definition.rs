@@ -5,7 +5,7 @@ use orbweaver_log::{Log, Offset, Partition, Record, TopicPartition};
 use orbweaver_messages::{CrawlDefinition, Millis, Pins, crawl_key, encode, topic::CONTROL};
 #[cfg(feature = "cluster")]
 use orbweaver_scope::Definitions;
-use orbweaver_scope::{ControlRecord, DEFINITIONS_PARTITION, Revision, RevisionError, Standing, Version};
+use orbweaver_scope::{ControlRecord, DEFINITIONS_PARTITION, DefinitionHistory, Revision, RevisionError, Version};
 use orbweaver_url::{Policy, SUFFIX_LIST_VERSION};
 
 use super::{CRAWL, settings::Settings};
@@ -128,7 +128,7 @@ pub async fn revise(
 /// Fails if the log fails.
 pub async fn write(log: &dyn Log, definition: &CrawlDefinition, now: Millis) -> Result<Offset, Failure> {
     let record = Record {
-        place: TopicPartition::new(CONTROL, DEFINITIONS_PARTITION),
+        tp: TopicPartition::new(CONTROL, DEFINITIONS_PARTITION),
         key: Some(Bytes::from(crawl_key(&definition.name))),
         value: Some(encode(definition)),
         headers: vec![],
@@ -157,8 +157,8 @@ pub async fn find(log: &dyn Log, name: &str) -> Result<Option<CrawlDefinition>, 
 ///
 /// # Errors
 /// Fails if the log fails.
-pub async fn standing(log: &dyn Log, name: &str) -> Result<Standing, Failure> {
-    let mut standing = Standing::new(name);
+pub async fn standing(log: &dyn Log, name: &str) -> Result<DefinitionHistory, Failure> {
+    let mut standing = DefinitionHistory::new(name);
     each(log, |record| standing.read(record)).await?;
     Ok(standing)
 }
@@ -189,13 +189,13 @@ pub async fn definitions(log: &dyn Log) -> Result<Definitions, Failure> {
 /// # Errors
 /// Fails if the log fails.
 pub async fn each(log: &dyn Log, mut each: impl FnMut(ControlRecord<'_>)) -> Result<(), Failure> {
-    let place = TopicPartition::new(CONTROL, DEFINITIONS_PARTITION);
-    let bounds = log.bounds(place).await.map_err(failed)?;
-    let mut reader = log.reader(place, bounds.start).await.map_err(failed)?;
+    let tp = TopicPartition::new(CONTROL, DEFINITIONS_PARTITION);
+    let bounds = log.bounds(tp).await.map_err(failed)?;
+    let mut reader = log.reader(tp, bounds.start).await.map_err(failed)?;
     while reader.position() < bounds.end {
         for record in reader.read(READ_WAIT).await.map_err(failed)? {
             let (key, value) = (record.key.as_deref(), record.value.as_ref());
-            each(ControlRecord { partition: place.partition, offset: record.offset, key, value });
+            each(ControlRecord { partition: tp.partition, offset: record.offset, key, value });
         }
     }
     Ok(())

@@ -24,9 +24,6 @@ fn file(entry: &str) -> Option<&Path> {
 }
 
 /// Returns the entries of the command line with absolute paths, since a crawl may be resumed from another directory.
-///
-/// # Errors
-/// Fails if a header is malformed, or may be a secret, which every user of the machine could read.
 pub(super) fn accepted(given: &[String]) -> Result<Vec<String>, Failure> {
     for entry in given.iter().filter(|entry| file(entry).is_none()) {
         parse(entry).map_err(|problem| malformed(&problem))?;
@@ -56,9 +53,6 @@ fn exposed(entries: &[String]) -> impl Iterator<Item = &str> {
 }
 
 /// Returns the names and values of all headers.
-///
-/// # Errors
-/// Fails if a header is malformed, its value was not stored, or a file cannot be read.
 pub(super) fn read(entries: &[String]) -> Result<Vec<(String, String)>, Failure> {
     let mut headers = vec![];
     for entry in entries {

@@ -7,7 +7,7 @@ use std::{
 
 use orbweaver_log::Log;
 use orbweaver_messages::{Topic, topic};
-use orbweaver_stage::completion::{Declared, Reading};
+use orbweaver_stage::completion::{GroupTopic, OffsetSnapshot};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{
@@ -84,26 +84,27 @@ pub async fn watch(
 }
 
 /// Returns all groups and topics that a crawl has to consume, as declared in `schemas/topics`.
-fn declared(of: impl Fn(Topic) -> bool) -> Vec<Declared> {
+fn declared(of: impl Fn(Topic) -> bool) -> Vec<GroupTopic> {
     let groups = topic::groups().iter().chain(topic::collectors());
     let pairs = groups.flat_map(|(group, topics)| topics.iter().map(|topic| ((*group).to_owned(), *topic)));
-    pairs.filter(|(_, topic)| of(*topic)).map(|(group, topic)| Declared { group, topic }).collect()
+    pairs.filter(|(_, topic)| of(*topic)).map(|(group, topic)| GroupTopic { group, topic }).collect()
 }
 
 /// Takes offset snapshots until two of them prove that nothing is left.
 struct Completion {
-    declared: Vec<Declared>,
-    last: Option<Reading>,
+    declared: Vec<GroupTopic>,
+    last: Option<OffsetSnapshot>,
 }
 
 impl Completion {
-    fn of(declared: Vec<Declared>) -> Self {
+    fn of(declared: Vec<GroupTopic>) -> Self {
         Self { declared, last: None }
     }
 
     async fn is_proven(&mut self, log: &dyn Log) -> Result<bool, Failure> {
-        let reading = Reading::take(log, &self.declared).await.map_err(|error| Failure::Failed(error.to_string()))?;
-        let proven = self.last.as_ref().is_some_and(|first| reading.proves_completion_after(first));
+        let reading =
+            OffsetSnapshot::take(log, &self.declared).await.map_err(|error| Failure::Failed(error.to_string()))?;
+        let proven = self.last.as_ref().is_some_and(|first| reading.confirms_completion(first));
         self.last = Some(reading);
         Ok(proven)
     }

@@ -6,12 +6,12 @@ use orbweaver_extractor::{BlockingWorker, ExtractOptions, ExtractorConfig, Extra
 use orbweaver_frontier::{FrontierConfig, FrontierIndex, FrontierStage, FrontierView, metrics::FrontierMetrics};
 use orbweaver_log::{Cleanup, EmbeddedLog, Log, LogError, Options, Partition, TopicSpec};
 use orbweaver_messages::topic;
-use orbweaver_normalizer_dedup::{LinkEnd, NormalizerDedup, Tally};
+use orbweaver_normalizer_dedup::{DedupStats, LinkOutcome, NormalizerDedup};
 use orbweaver_stage::{
     Clock as _, Limits, NoEffects, NoJobs, Perform, Runner, RunnerConfig, Stage, SystemClock, Trials, Worker,
     metrics::Metrics,
     panics,
-    retention::{Expiring, Retention},
+    retention::{Retention, TopicRetention},
 };
 use orbweaver_store::{FjallOptions, FjallStore, Store, StoreError, StoreWriter};
 use orbweaver_url::WideDomains;
@@ -61,7 +61,7 @@ pub struct Pipeline {
     pub fetcher: Arc<orbweaver_fetcher::FetcherView>,
     /// Figures of the rate-limiter.
     pub limiter: Arc<orbweaver_rate_limiter::SiteView>,
-    dedup: Arc<Tally>,
+    dedup: Arc<DedupStats>,
     store: Arc<dyn Store>,
     sync_store: Box<dyn Fn() -> Result<(), StoreError> + Send + Sync>,
     exporter: Option<Exporter>,
@@ -177,7 +177,7 @@ impl Pipeline {
     /// Returns the results of this run's links, by kind.
     #[must_use]
     pub fn links(&self) -> BTreeMap<String, u64> {
-        LinkEnd::ALL.iter().map(|end| (end.name().to_owned(), self.dedup.get(*end))).collect()
+        LinkOutcome::ALL.iter().map(|end| (end.name().to_owned(), self.dedup.get(*end))).collect()
     }
 
     /// Returns the CPU time by service, in seconds.
@@ -268,7 +268,7 @@ impl Pipeline {
     /// Deletes consumed records, and compacts, every `SWEEP_EVERY`.
     fn start_retention(&mut self) {
         let log = Arc::clone(&self.log);
-        let mut retention = Retention::new(log.clone(), Expiring::in_one_process());
+        let mut retention = Retention::new(log.clone(), TopicRetention::in_one_process());
         let frontier = Arc::clone(&self.frontier);
         let shutdown = CancellationToken::new();
         let stop = shutdown.clone();

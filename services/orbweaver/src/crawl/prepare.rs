@@ -9,7 +9,7 @@ use std::{
 use orbweaver_url::parse_seed;
 
 use super::settings::Settings;
-use crate::{cli::CrawlArgs, durable::create_folder, exit::Failure};
+use crate::{cli::CrawlArgs, durable::create_dir, exit::Failure};
 
 /// A crawl that is ready to start or to be resumed.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ pub fn prepare(args: &CrawlArgs) -> Result<Prepared, Failure> {
     if let (None, Some(seeds)) = (&existing, &args.seeds) {
         check_readable(seeds)?;
     }
-    create_folder(&state)?;
+    create_dir(&state)?;
     let lock = lock(&state)?;
     #[cfg(feature = "cluster")]
     let record_limit = args.kafka.record_limit;

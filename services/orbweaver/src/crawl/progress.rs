@@ -76,7 +76,7 @@ impl Progress {
         }
     }
 
-    #[allow(clippy::cast_precision_loss, reason = "a number of pages for people")]
+    #[allow(clippy::cast_precision_loss, reason = "a human-readable number of pages")]
     fn speed(&mut self, now: Instant, pages: u64) -> f64 {
         self.history.push_back((now, pages));
         while self.history.len() > 2 && self.history.front().is_some_and(|(at, _)| now - *at > SPEED_OVER) {

@@ -51,12 +51,12 @@ impl<'a> SeedWriter<'a> {
     pub async fn add(&mut self, seed: Bytes) -> Result<(), LogError> {
         // Whole batches go to one partition, so that an append writes to few files.
         let number = u32::try_from(self.written / BATCH as u64).unwrap_or_default() % self.partitions;
-        let place = TopicPartition::new(SEEDS, number);
+        let tp = TopicPartition::new(SEEDS, number);
         let value = match &self.crawl {
             Some(crawl) => named(seed, crawl),
             None => seed,
         };
-        self.batch.push(Record { place, key: None, value: Some(value), headers: vec![], timestamp_ms: self.now });
+        self.batch.push(Record { tp, key: None, value: Some(value), headers: vec![], timestamp_ms: self.now });
         self.written += 1;
         if self.batch.len() >= BATCH { self.flush().await } else { Ok(()) }
     }

@@ -71,7 +71,7 @@ impl Summary {
             EndedBy::Failed => "failed",
         };
         let time = Duration::from_secs_f64(self.seconds.max(0.0));
-        #[allow(clippy::cast_precision_loss, reason = "a speed for people")]
+        #[allow(clippy::cast_precision_loss, reason = "a human-readable speed")]
         let speed = self.pages as f64 / self.seconds.max(0.001);
         let mut lines = vec![format!(
             "{end}: {} pages ({}) in {}{}",

@@ -58,18 +58,18 @@ impl Checkpoint {
 
     /// Returns the next offset of a partition to read, or `None` if nothing of it has been read.
     #[must_use]
-    pub fn known(&self, place: TopicPartition) -> Option<Offset> {
-        self.positions.get(&place.to_string()).copied()
+    pub fn known(&self, tp: TopicPartition) -> Option<Offset> {
+        self.positions.get(&tp.to_string()).copied()
     }
 
     /// Returns the next offset of a partition to read; 0 if nothing of it has been read.
     #[must_use]
-    pub fn position(&self, place: TopicPartition) -> Offset {
-        self.positions.get(&place.to_string()).copied().unwrap_or_default()
+    pub fn position(&self, tp: TopicPartition) -> Offset {
+        self.positions.get(&tp.to_string()).copied().unwrap_or_default()
     }
 
     /// Records that the files contain everything below `next`.
-    pub fn advance(&mut self, place: TopicPartition, next: Offset) {
-        self.positions.insert(place.to_string(), next);
+    pub fn advance(&mut self, tp: TopicPartition, next: Offset) {
+        self.positions.insert(tp.to_string(), next);
     }
 }

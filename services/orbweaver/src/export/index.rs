@@ -25,7 +25,7 @@ pub(super) enum Kind {
 /// Start of a line, and the run of the program that wrote it. Lines that a run wrote after its last checkpoint were
 /// cut, and others took their place, so that the position alone is ambiguous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct DocumentPosition {
     /// Number of the run.
     pub(super) run: u32,
     /// Position in the file, in bytes.
@@ -41,45 +41,50 @@ pub(super) struct Index {
     lines: Keyspace,
     /// Entries that are not written yet. A crash loses them together with their lines, which are after the last
     /// checkpoint.
-    gathered: HashMap<Key, Place>,
+    gathered: HashMap<Key, DocumentPosition>,
 }
 
 impl Index {
     /// Opens or creates the index.
-    pub(super) fn open(folder: &Path) -> fjall::Result<Self> {
+    pub(super) fn open(dir: &Path) -> fjall::Result<Self> {
         let database =
-            Database::builder(folder).cache_size(CACHE_BYTES).worker_threads(1).manual_journal_persist(true).open()?;
+            Database::builder(dir).cache_size(CACHE_BYTES).worker_threads(1).manual_journal_persist(true).open()?;
         let lines =
             database.keyspace("lines", || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES))?;
         Ok(Self { database, lines, gathered: HashMap::new() })
     }
 
     /// Returns the place at which the line of this fingerprint was last written.
-    pub(super) fn place(&self, kind: Kind, fingerprint: Fingerprint) -> fjall::Result<Option<Place>> {
+    pub(super) fn written_at(&self, kind: Kind, fingerprint: Fingerprint) -> fjall::Result<Option<DocumentPosition>> {
         let key = key(kind, fingerprint);
-        if let Some(place) = self.gathered.get(&key) {
-            return Ok(Some(*place));
+        if let Some(written_at) = self.gathered.get(&key) {
+            return Ok(Some(*written_at));
         }
         let value = self.lines.get(key)?;
         Ok(value.and_then(|value| {
             let (run, position) = value.split_at_checked(4)?;
             let run = u32::from_le_bytes(run.try_into().ok()?);
-            Some(Place { run, position: u64::from_le_bytes(position.try_into().ok()?) })
+            Some(DocumentPosition { run, position: u64::from_le_bytes(position.try_into().ok()?) })
         }))
     }
 
     /// Stores the start of this fingerprint's line.
-    pub(super) fn insert(&mut self, kind: Kind, fingerprint: Fingerprint, place: Place) -> fjall::Result<()> {
-        self.gathered.insert(key(kind, fingerprint), place);
+    pub(super) fn insert(
+        &mut self,
+        kind: Kind,
+        fingerprint: Fingerprint,
+        written_at: DocumentPosition,
+    ) -> fjall::Result<()> {
+        self.gathered.insert(key(kind, fingerprint), written_at);
         if self.gathered.len() >= GATHERED { self.write() } else { Ok(()) }
     }
 
     fn write(&mut self) -> fjall::Result<()> {
         let mut batch = self.database.batch();
-        for (key, place) in self.gathered.drain() {
+        for (key, written_at) in self.gathered.drain() {
             let mut value = [0; 12];
-            value[..4].copy_from_slice(&place.run.to_le_bytes());
-            value[4..].copy_from_slice(&place.position.to_le_bytes());
+            value[..4].copy_from_slice(&written_at.run.to_le_bytes());
+            value[4..].copy_from_slice(&written_at.position.to_le_bytes());
             batch.insert(&self.lines, key, value);
         }
         batch.commit()

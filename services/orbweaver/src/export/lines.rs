@@ -15,9 +15,6 @@ pub(super) struct Lines {
 
 impl Lines {
     /// Opens the file and cuts it to `length`, its length at the last checkpoint.
-    ///
-    /// # Errors
-    /// Fails if the file cannot be opened, or is shorter: another program changed it.
     pub(super) fn open(path: &Path, length: u64) -> io::Result<Self> {
         let mut file = File::options().create(true).truncate(false).write(true).open(path)?;
         let found = file.metadata()?.len();
@@ -32,9 +29,6 @@ impl Lines {
     }
 
     /// Adds a line; `text` must not contain a line feed.
-    ///
-    /// # Errors
-    /// Fails if the system rejects the write. A partial line is cut at the next start.
     pub(super) fn add(&mut self, text: &[u8]) -> io::Result<()> {
         self.file.write_all(text)?;
         self.file.write_all(b"\n")?;
@@ -48,9 +42,6 @@ impl Lines {
     }
 
     /// Writes all buffered lines, and returns a handle for syncing the file.
-    ///
-    /// # Errors
-    /// Fails if the system rejects the write.
     pub(super) fn flush(&mut self) -> io::Result<File> {
         self.file.flush()?;
         self.file.get_ref().try_clone()
@@ -63,8 +54,8 @@ mod tests {
 
     #[test]
     fn what_was_written_behind_the_checkpoint_is_cut() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("lines.jsonl");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lines.jsonl");
         let mut lines = Lines::open(&path, 0).unwrap();
         lines.add(b"one").unwrap();
         let checkpoint = lines.length();
@@ -80,8 +71,8 @@ mod tests {
 
     #[test]
     fn a_file_that_somebody_shortened_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("lines.jsonl");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lines.jsonl");
         std::fs::write(&path, "one\n").unwrap();
         let error = Lines::open(&path, 10).unwrap_err().to_string();
         assert!(error.contains("4 bytes") && error.contains("10"), "{error}");

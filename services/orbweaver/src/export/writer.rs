@@ -9,7 +9,7 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use orbweaver_log::{Bounds, Commit, Consumer, Delivered, Event, Log, LogError, Offset, TopicPartition};
+use orbweaver_log::{Bounds, Commit, Consumer, ConsumerRecord, Event, Log, LogError, Offset, TopicPartition};
 use orbweaver_messages::{
     CRAWL_HEADER, FINGERPRINT_HEADER, Millis, Outcome, OutcomeKind, Topic, decode,
     topic::{DOCUMENTS, OUTCOMES},
@@ -20,11 +20,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Checkpoint, ExportView,
-    index::{Index, Kind, Place},
+    index::{DocumentPosition, Index, Kind},
     lines::Lines,
 };
 use crate::{
-    durable::{sync_folder, write_whole},
+    durable::{sync_dir, write_whole},
     exit::Failure,
 };
 
@@ -62,13 +62,13 @@ pub enum ExportError {
     Checkpoint(String),
     /// The log no longer holds all records that these files lack.
     #[error(
-        "{place}: the records from {position} to {start} were deleted before they were collected, and may have been \
+        "{tp}: the records from {position} to {start} were deleted before they were collected, and may have been \
          results of this crawl: records are retained for a directory only until its crawl is complete or at its cap; \
          the files are unchanged; give another --out to collect the remaining and all future records"
     )]
     FellBehind {
         /// Partition of the missing records.
-        place: TopicPartition,
+        tp: TopicPartition,
         /// Next offset to read.
         position: Offset,
         /// First offset that the log holds.
@@ -172,7 +172,7 @@ impl Exporter {
         let documents = lines("documents.jsonl", checkpoint.documents_bytes)?;
         let urls = lines("urls.jsonl", checkpoint.urls_bytes)?;
         // Before a checkpoint relies on these files: a synced file is lost if its name is not durable.
-        sync_folder(out).map_err(|source| ExportError::File { path: out.to_owned(), source })?;
+        sync_dir(out).map_err(|source| ExportError::File { path: out.to_owned(), source })?;
         Ok(Self {
             consumer: log.consumer(source.group, TOPICS)?,
             documents,
@@ -207,17 +207,17 @@ impl Exporter {
         }
     }
 
-    fn start(&mut self, place: TopicPartition, from: Offset) -> Result<(), ExportError> {
-        self.positions.insert(place, from);
-        self.consumer.start(place, from).or_else(|error| self.skip(error))
+    fn start(&mut self, tp: TopicPartition, from: Offset) -> Result<(), ExportError> {
+        self.positions.insert(tp, from);
+        self.consumer.start(tp, from).or_else(|error| self.skip(error))
     }
 
     /// Starts a partition after records that were deleted before the first one was read: a sweep that does not know of
     /// the group yet may still delete. The files begin there, as if they had been created later.
     fn skip(&mut self, error: LogError) -> Result<(), ExportError> {
         match error {
-            LogError::OutOfRange { place, offset, start, .. } if offset < start && self.unread.contains(&place) => {
-                self.start(place, start)
+            LogError::OutOfRange { tp, offset, start, .. } if offset < start && self.unread.contains(&tp) => {
+                self.start(tp, start)
             }
             error => Err(error.into()),
         }
@@ -263,9 +263,9 @@ impl Exporter {
 
     fn handle(&mut self, event: Event) -> Result<(), ExportError> {
         match event {
-            Event::Assigned(places) => {
-                for place in places {
-                    self.start(place, self.checkpoint.position(place))?;
+            Event::Assigned(tps) => {
+                for tp in tps {
+                    self.start(tp, self.checkpoint.position(tp))?;
                 }
                 // So that even an empty partition gets a commit.
                 self.dirty = true;
@@ -278,28 +278,27 @@ impl Exporter {
                 self.view.set(&self.checkpoint.tally);
             }
             // Later records of these partitions go to the files of another process, so these files would lack them.
-            Event::Revoked(places) => {
-                self.consumer.hand_back(&places)?;
-                return Err(ExportError::Taken { of: self.positions.len(), taken: places.len() });
+            Event::Revoked(tps) => {
+                self.consumer.release(&tps)?;
+                return Err(ExportError::Taken { of: self.positions.len(), taken: tps.len() });
             }
-            Event::Lost(places) => {
-                return Err(ExportError::Taken { of: self.positions.len(), taken: places.len() });
+            Event::Lost(tps) => {
+                return Err(ExportError::Taken { of: self.positions.len(), taken: tps.len() });
             }
         }
         Ok(())
     }
 
-    fn take(&mut self, record: &Delivered) -> Result<(), ExportError> {
-        let taken =
-            if record.place.topic == DOCUMENTS { self.take_document(record) } else { self.take_outcome(record) };
-        self.positions.insert(record.place, record.offset + 1);
-        self.unread.remove(&record.place);
+    fn take(&mut self, record: &ConsumerRecord) -> Result<(), ExportError> {
+        let taken = if record.tp.topic == DOCUMENTS { self.take_document(record) } else { self.take_outcome(record) };
+        self.positions.insert(record.tp, record.offset + 1);
+        self.unread.remove(&record.tp);
         taken
     }
 
-    fn take_document(&mut self, record: &Delivered) -> Result<(), ExportError> {
+    fn take_document(&mut self, record: &ConsumerRecord) -> Result<(), ExportError> {
         let (Some(value), Some((fingerprint, crawl))) = (&record.value, names_of(record)) else {
-            tracing::error!(place = %record.place, offset = record.offset, "record is not a document; skipped");
+            tracing::error!(topic_partition = %record.tp, offset = record.offset, "record is not a document; skipped");
             return Ok(());
         };
         if self.crawl.as_ref().is_some_and(|wanted| *wanted != crawl) {
@@ -313,11 +312,11 @@ impl Exporter {
         Ok(())
     }
 
-    fn take_outcome(&mut self, record: &Delivered) -> Result<(), ExportError> {
+    fn take_outcome(&mut self, record: &ConsumerRecord) -> Result<(), ExportError> {
         let outcome: Outcome = match decode("outcome", record.value.as_ref()) {
             Ok(outcome) => outcome,
             Err(error) => {
-                tracing::error!(place = %record.place, offset = record.offset, %error, "outcome is not valid; skipped");
+                tracing::error!(topic_partition = %record.tp, offset = record.offset, %error, "outcome is not valid; skipped");
                 return Ok(());
             }
         };
@@ -339,12 +338,12 @@ impl Exporter {
 
     /// Returns `true` if this fingerprint has no line yet, and then stores the start of its line, to be written next.
     fn is_new(&mut self, kind: Kind, fingerprint: Fingerprint) -> Result<bool, ExportError> {
-        if let Some(place) = self.index.place(kind, fingerprint)? {
-            let length = self.checkpoint.end_of(place.run).map(|(documents, urls)| match kind {
+        if let Some(written_at) = self.index.written_at(kind, fingerprint)? {
+            let length = self.checkpoint.end_of(written_at.run).map(|(documents, urls)| match kind {
                 Kind::Documents => documents,
                 Kind::Urls => urls,
             });
-            if length.is_none_or(|length| place.position < length) {
+            if length.is_none_or(|length| written_at.position < length) {
                 return Ok(false);
             }
         }
@@ -352,7 +351,7 @@ impl Exporter {
             Kind::Documents => self.documents.length(),
             Kind::Urls => self.urls.length(),
         };
-        self.index.insert(kind, fingerprint, Place { run: self.checkpoint.run(), position })?;
+        self.index.insert(kind, fingerprint, DocumentPosition { run: self.checkpoint.run(), position })?;
         Ok(true)
     }
 
@@ -364,16 +363,13 @@ impl Exporter {
     /// Makes a checkpoint: the files and the index first, then the checkpoint itself, each durable before the next.
     fn save(&mut self) -> Result<Saving, ExportError> {
         self.dirty = false;
-        for (place, next) in &self.positions {
-            self.checkpoint.advance(*place, *next);
+        for (tp, next) in &self.positions {
+            self.checkpoint.advance(*tp, *next);
         }
         self.checkpoint.documents_bytes = self.documents.length();
         self.checkpoint.urls_bytes = self.urls.length();
-        let commits: Vec<_> = self
-            .positions
-            .iter()
-            .map(|(place, next)| (*place, Commit { offset: *next, metadata: String::new() }))
-            .collect();
+        let commits: Vec<_> =
+            self.positions.iter().map(|(tp, next)| (*tp, Commit { offset: *next, metadata: String::new() })).collect();
         let files = [("documents.jsonl", self.documents.flush()), ("urls.jsonl", self.urls.flush())];
         let mut synced = vec![];
         for (name, file) in files {
@@ -409,16 +405,16 @@ async fn within_the_log(
     let mut unread = BTreeSet::new();
     for topic in TOPICS {
         for partition in 0..log.partitions(*topic)? {
-            let place = TopicPartition::new(*topic, partition);
-            let Bounds { start, end } = log.bounds(place).await?;
-            match checkpoint.known(place) {
+            let tp = TopicPartition::new(*topic, partition);
+            let Bounds { start, end } = log.bounds(tp).await?;
+            match checkpoint.known(tp) {
                 Some(position) if position < start && !at_rest => {
-                    return Err(ExportError::FellBehind { place, position, start });
+                    return Err(ExportError::FellBehind { tp, position, start });
                 }
-                Some(position) => checkpoint.advance(place, position.clamp(start, end)),
+                Some(position) => checkpoint.advance(tp, position.clamp(start, end)),
                 None => {
-                    checkpoint.advance(place, start);
-                    unread.insert(place);
+                    checkpoint.advance(tp, start);
+                    unread.insert(tp);
                 }
             }
         }
@@ -427,7 +423,7 @@ async fn within_the_log(
 }
 
 /// Returns fingerprint and crawl of a document.
-fn names_of(record: &Delivered) -> Option<(Fingerprint, String)> {
+fn names_of(record: &ConsumerRecord) -> Option<(Fingerprint, String)> {
     #[derive(Deserialize)]
     struct Named {
         fingerprint: Fingerprint,
@@ -443,7 +439,7 @@ fn names_of(record: &Delivered) -> Option<(Fingerprint, String)> {
 
 /// Returns fingerprint and crawl from the headers, which avoids parsing; records of earlier versions lack them. Returns
 /// `None` for a value that would break the line format, which is left to the parser.
-fn names_in_headers(record: &Delivered) -> Option<(Fingerprint, String)> {
+fn names_in_headers(record: &ConsumerRecord) -> Option<(Fingerprint, String)> {
     let text = |name| std::str::from_utf8(record.header(name)?).ok();
     let value = record.value.as_deref().filter(|value| value.starts_with(b"{") && value.ends_with(b"}"))?;
     let names = (text(FINGERPRINT_HEADER)?.parse().ok()?, text(CRAWL_HEADER)?.to_owned());

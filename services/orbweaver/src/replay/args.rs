@@ -12,7 +12,7 @@ Exit codes: 0 each URL was admitted exactly once, 64 wrong usage, 66 a file cann
 
 Examples:
   orbweaver replay --urls 1000000
-  orbweaver replay --urls 100000000 --no-frontier --instances 2 --chart replay.svg
+  orbweaver replay --urls 100000000 --no-frontier --instances 2
   orbweaver replay --from links.txt --json")]
 pub struct ReplayArgs {
     /// Number of URLs; with --from, the maximum [default with --from: all].
@@ -30,10 +30,9 @@ pub struct ReplayArgs {
     /// Only count the admitted URLs, and do not write them to crawl.frontier.
     #[arg(long)]
     pub no_frontier: bool,
-    /// Trust the filters, and do not verify on disk the URLs that they report as known. One in a million new URLs may
-    /// be lost.
+    /// Use the Bloom filter in memory instead of the exact index. One in a million new URLs may be lost.
     #[arg(long)]
-    pub no_verify: bool,
+    pub bloom: bool,
     /// Partitions per topic; a power of two.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub partitions: u32,
@@ -55,9 +54,6 @@ pub struct ReplayArgs {
     /// Print the figures as one JSON object.
     #[arg(long)]
     pub json: bool,
-    /// Draw a chart of rate and memory over the run into this file (SVG).
-    #[arg(long, value_name = "FILE")]
-    pub chart: Option<PathBuf>,
 }
 
 impl ReplayArgs {

@@ -39,19 +39,19 @@ impl Commits {
         Ok(Self { path, kept: Mutex::new(kept) })
     }
 
-    pub(super) fn get(&self, place: TopicPartition) -> Option<Commit> {
-        if place.topic != topic::DISCOVERED {
+    pub(super) fn get(&self, tp: TopicPartition) -> Option<Commit> {
+        if tp.topic != topic::DISCOVERED {
             return None;
         }
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.get(&place.partition).map(|kept| Commit { offset: kept.offset, metadata: kept.metadata.clone() })
+        kept.get(&tp.partition).map(|kept| Commit { offset: kept.offset, metadata: kept.metadata.clone() })
     }
 
     pub(super) fn commit(&self, commits: Vec<(TopicPartition, Commit)>) -> Result<(), LogError> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        for (place, Commit { offset, metadata }) in commits {
-            if place.topic == topic::DISCOVERED {
-                kept.insert(place.partition, Kept { offset, metadata });
+        for (tp, Commit { offset, metadata }) in commits {
+            if tp.topic == topic::DISCOVERED {
+                kept.insert(tp.partition, Kept { offset, metadata });
             }
         }
         let fresh = self.path.with_extension("new");

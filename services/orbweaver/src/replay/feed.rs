@@ -113,8 +113,8 @@ impl Progress {
 }
 
 impl Feed {
-    fn is_made(place: TopicPartition) -> bool {
-        place.topic == topic::DISCOVERED || place.topic == topic::SEEDS
+    fn is_made(tp: TopicPartition) -> bool {
+        tp.topic == topic::DISCOVERED || tp.topic == topic::SEEDS
     }
 }
 
@@ -131,7 +131,7 @@ impl Log for Feed {
         let mut kept = Vec::with_capacity(records.len());
         let mut is_kept = Vec::with_capacity(records.len());
         for record in records {
-            let is_new = record.place.topic == topic::FRONTIER;
+            let is_new = record.tp.topic == topic::FRONTIER;
             if let (true, Some(value)) = (is_new, &record.value) {
                 self.truth.passed(value);
             }
@@ -150,12 +150,12 @@ impl Log for Feed {
     }
 
     fn consumer(&self, _: &str, topics: &[Topic]) -> Result<Box<dyn Consumer>, LogError> {
-        let places = self
+        let tps = self
             .partitions
             .iter()
             .flat_map(|&partition| topics.iter().map(move |&topic| TopicPartition::new(topic, partition)));
         let made = MadeConsumer {
-            assigned: Some(places.collect()),
+            assigned: Some(tps.collect()),
             make: self.make.clone(),
             commits: self.commits.clone(),
             starts: BTreeMap::new(),
@@ -168,35 +168,35 @@ impl Log for Feed {
         Ok(Box::new(made))
     }
 
-    fn reader(&self, place: TopicPartition, from: Offset) -> BoxFuture<'_, Result<Box<dyn Reader>, LogError>> {
-        self.inner.reader(place, from)
+    fn reader(&self, tp: TopicPartition, from: Offset) -> BoxFuture<'_, Result<Box<dyn Reader>, LogError>> {
+        self.inner.reader(tp, from)
     }
 
-    fn bounds(&self, place: TopicPartition) -> BoxFuture<'_, Result<Bounds, LogError>> {
-        if Self::is_made(place) {
-            let end = if place.topic == topic::DISCOVERED { Offset::MAX / 2 } else { 0 };
+    fn bounds(&self, tp: TopicPartition) -> BoxFuture<'_, Result<Bounds, LogError>> {
+        if Self::is_made(tp) {
+            let end = if tp.topic == topic::DISCOVERED { Offset::MAX / 2 } else { 0 };
             return std::future::ready(Ok(Bounds { start: 0, end })).boxed();
         }
-        self.inner.bounds(place)
+        self.inner.bounds(tp)
     }
 
-    fn offset_at(&self, place: TopicPartition, timestamp_ms: Millis) -> BoxFuture<'_, Result<Offset, LogError>> {
-        self.inner.offset_at(place, timestamp_ms)
+    fn offset_at(&self, tp: TopicPartition, timestamp_ms: Millis) -> BoxFuture<'_, Result<Offset, LogError>> {
+        self.inner.offset_at(tp, timestamp_ms)
     }
 
     fn committed<'a>(
         &'a self,
         _: &'a str,
-        places: &'a [TopicPartition],
+        tps: &'a [TopicPartition],
     ) -> BoxFuture<'a, Result<Vec<Option<Commit>>, LogError>> {
-        std::future::ready(Ok(places.iter().map(|place| self.commits.get(*place)).collect())).boxed()
+        std::future::ready(Ok(tps.iter().map(|tp| self.commits.get(*tp)).collect())).boxed()
     }
 
-    fn delete_below(&self, place: TopicPartition, before: Offset) -> BoxFuture<'_, Result<(), LogError>> {
-        if Self::is_made(place) {
+    fn delete_below(&self, tp: TopicPartition, before: Offset) -> BoxFuture<'_, Result<(), LogError>> {
+        if Self::is_made(tp) {
             return std::future::ready(Ok(())).boxed();
         }
-        self.inner.delete_below(place, before)
+        self.inner.delete_below(tp, before)
     }
 }
 
@@ -242,8 +242,8 @@ impl MadeConsumer {
 impl Consumer for MadeConsumer {
     fn poll(&mut self, max_wait: Duration) -> BoxFuture<'_, Result<Option<Event>, LogError>> {
         async move {
-            if let Some(places) = self.assigned.take() {
-                return Ok(Some(Event::Assigned(places)));
+            if let Some(tps) = self.assigned.take() {
+                return Ok(Some(Event::Assigned(tps)));
             }
             if self.batches.is_none() && self.starts.len() == self.wanted {
                 self.begin()?;
@@ -268,20 +268,20 @@ impl Consumer for MadeConsumer {
         .boxed()
     }
 
-    fn start(&mut self, place: TopicPartition, from: Offset) -> Result<(), LogError> {
-        if place.topic == topic::DISCOVERED {
-            self.starts.insert(place.partition, from);
+    fn start(&mut self, tp: TopicPartition, from: Offset) -> Result<(), LogError> {
+        if tp.topic == topic::DISCOVERED {
+            self.starts.insert(tp.partition, from);
         }
         Ok(())
     }
 
-    fn pause(&mut self, places: &[TopicPartition]) -> Result<(), LogError> {
-        self.paused.extend(places);
+    fn pause(&mut self, tps: &[TopicPartition]) -> Result<(), LogError> {
+        self.paused.extend(tps);
         Ok(())
     }
 
-    fn resume(&mut self, places: &[TopicPartition]) -> Result<(), LogError> {
-        self.paused.retain(|place| !places.contains(place));
+    fn resume(&mut self, tps: &[TopicPartition]) -> Result<(), LogError> {
+        self.paused.retain(|tp| !tps.contains(tp));
         Ok(())
     }
 
@@ -289,7 +289,7 @@ impl Consumer for MadeConsumer {
         std::future::ready(self.commits.commit(commits)).boxed()
     }
 
-    fn hand_back(&mut self, _: &[TopicPartition]) -> Result<(), LogError> {
+    fn release(&mut self, _: &[TopicPartition]) -> Result<(), LogError> {
         Ok(())
     }
 

@@ -13,7 +13,7 @@
 //! repeated.
 
 use orbweaver_log::Partition;
-use orbweaver_messages::{Discovered, Sighting};
+use orbweaver_messages::{Discovered, DiscoveryKind};
 use orbweaver_url::{partition_of, slot_of};
 
 /// Crawl of the URLs.
@@ -79,8 +79,8 @@ pub(super) struct Stream {
 impl Stream {
     pub(super) fn new(plan: Plan, partition: Partition) -> Self {
         let names = (0u64..).map(|number| format!("site-{number}.example"));
-        let ours = names.filter(|site| partition_of(slot_of(site), plan.partitions) == partition);
-        Self { plan, partition, sites: ours.take(SITES as usize).collect() }
+        let sites = names.filter(|site| partition_of(slot_of(site), plan.partitions) == partition);
+        Self { plan, partition, sites: sites.take(SITES as usize).collect() }
     }
 
     /// Returns the record with this number, or `None` past the end.
@@ -100,7 +100,7 @@ impl Stream {
             site: self.site(number).to_owned(),
             via: Some(self.url(number, new.start, &mut random)),
             depth: 3,
-            sighting: Sighting::Link,
+            sighting: DiscoveryKind::Link,
             chain: vec![],
             trail: orbweaver_messages::Trail::default(),
             content: None,

@@ -7,58 +7,43 @@ use std::{
     time::{Duration, Instant},
 };
 
-use orbweaver_log::{Delivered, Offset, Partition, TopicPartition};
+use hdrhistogram::Histogram;
+use orbweaver_log::{ConsumerRecord, Offset, Partition, TopicPartition};
 use orbweaver_messages::{Millis, Topic};
 use orbweaver_normalizer_dedup::NormalizerDedup;
-use orbweaver_stage::{Actions, Opening, Origin, RestoreSpec, Stage, StageError, Token};
+use orbweaver_stage::{Actions, Incomplete, Origin, PartitionContext, RestoreSpec, Stage, StageError, Token};
 
 use super::feed::Progress;
 
-/// Durations of batches, in steps of an eighth of their size: takes 0.1 % of the memory of a list of all durations.
+/// Durations of batches in microseconds, with an error of at most a percent.
 #[derive(Debug)]
-pub(super) struct Times {
-    steps: Vec<u64>,
-    longest: Duration,
-}
+pub(super) struct Times(Histogram<u64>);
 
 impl Default for Times {
+    #[allow(clippy::expect_used, reason = "two digits are allowed, as every replay shows")]
     fn default() -> Self {
-        Self { steps: vec![0; 512], longest: Duration::ZERO }
+        Self(Histogram::new(2).expect("two digits are allowed"))
     }
 }
 
 impl Times {
     fn add(&mut self, took: Duration) {
-        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(8);
-        let octave = micros.ilog2();
-        let step = (octave * 8 + ((micros >> (octave - 3)) & 7) as u32) as usize;
-        self.steps[step] += 1;
-        self.longest = self.longest.max(took);
+        self.0.saturating_record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }
 
-    /// Returns the duration that this share of the batches did not exceed, rounded up to the end of its step, in
-    /// milliseconds.
-    #[allow(clippy::cast_precision_loss, reason = "a figure for people")]
+    /// Returns the duration that this share of the batches did not exceed, in milliseconds.
+    #[allow(clippy::cast_precision_loss, reason = "a human-readable figure")]
     pub(super) fn quantile_ms(&self, share: f64) -> f64 {
-        let wanted = share * self.steps.iter().sum::<u64>() as f64;
-        let mut so_far = 0;
-        for (step, count) in self.steps.iter().enumerate() {
-            so_far += count;
-            if *count > 0 && so_far as f64 >= wanted {
-                let (octave, eighth) = (step / 8, step % 8);
-                return (((9 + eighth) as u64) << (octave - 3)) as f64 / 1000.0;
-            }
-        }
-        0.0
+        self.0.value_at_quantile(share) as f64 / 1000.0
     }
 
     pub(super) fn longest_ms(&self) -> f64 {
-        self.longest.as_secs_f64() * 1000.0
+        self.quantile_ms(1.0)
     }
 
     pub(super) fn merge(&mut self, other: &Self) {
-        self.steps.iter_mut().zip(&other.steps).for_each(|(own, other)| *own += other);
-        self.longest = self.longest.max(other.longest);
+        // An auto-resizing histogram has room for every value of another.
+        let _ = self.0.add(&other.0);
     }
 }
 
@@ -81,7 +66,7 @@ impl Measured {
     fn ended(&mut self, actions: &Actions<Infallible, Infallible>, from: usize) {
         let rejected = actions.rejects.iter().map(|(origin, _)| origin);
         for origin in actions.completes[from..].iter().chain(rejected) {
-            let Some(number) = self.batch_of.remove(&(origin.place, origin.offset)) else { continue };
+            let Some(number) = self.batch_of.remove(&(origin.tp, origin.offset)) else { continue };
             self.progress.completed();
             let Some((begun, left)) = self.batches.get_mut(&number) else { continue };
             *left -= 1;
@@ -107,77 +92,104 @@ impl Stage for Measured {
         self.stage.topics()
     }
 
-    fn claims(&self) -> &'static [Topic] {
-        self.stage.claims()
+    fn claimed_topics(&self) -> &'static [Topic] {
+        self.stage.claimed_topics()
     }
 
     fn tails(&self) -> &'static [Topic] {
         self.stage.tails()
     }
 
-    fn restores(&self, partition: Partition) -> Vec<RestoreSpec> {
-        self.stage.restores(partition)
+    fn restore_specs(&self, partition: Partition) -> Vec<RestoreSpec> {
+        self.stage.restore_specs(partition)
     }
 
-    fn restore(&mut self, partition: Partition, record: &Delivered) -> Result<(), StageError> {
+    fn restore(&mut self, partition: Partition, record: &ConsumerRecord) -> Result<(), StageError> {
         self.stage.restore(partition, record)
     }
 
-    fn follow(&mut self, record: &Delivered, now: Millis, actions: &mut Actions<Infallible, Infallible>) {
+    fn receive_tailed(
+        &mut self,
+        record: &ConsumerRecord,
+        now: Millis,
+        actions: &mut Actions<Infallible, Infallible>,
+    ) -> Result<(), StageError> {
         let from = actions.completes.len();
-        self.stage.follow(record, now, actions);
+        self.stage.receive_tailed(record, now, actions)?;
         self.ended(actions, from);
+        Ok(())
     }
 
-    fn refreshed(&mut self, token: Token, now: Millis, actions: &mut Actions<Infallible, Infallible>) {
+    fn refreshed(
+        &mut self,
+        token: Token,
+        now: Millis,
+        actions: &mut Actions<Infallible, Infallible>,
+    ) -> Result<(), StageError> {
         let from = actions.completes.len();
-        self.stage.refreshed(token, now, actions);
+        self.stage.refreshed(token, now, actions)?;
         self.ended(actions, from);
+        Ok(())
     }
 
-    fn prepare(&mut self, opening: Opening, now: Millis) -> Result<(), StageError> {
+    fn prepare(&mut self, opening: PartitionContext, now: Millis) -> Result<(), StageError> {
         self.stage.prepare(opening, now)
     }
 
-    fn open(&mut self, opening: Opening, now: Millis) {
+    fn open(&mut self, opening: PartitionContext, now: Millis) {
         self.stage.open(opening, now);
     }
 
-    fn incomplete(&self, partition: Partition) -> Box<dyn Iterator<Item = (Topic, Offset)> + '_> {
+    fn incomplete(&self, partition: Partition) -> Incomplete<'_> {
         self.stage.incomplete(partition)
     }
 
-    fn receive(&mut self, batch: Vec<(Origin, Delivered)>, now: Millis, actions: &mut Actions<Infallible, Infallible>) {
+    fn receive(
+        &mut self,
+        batch: Vec<(Origin, ConsumerRecord)>,
+        now: Millis,
+        actions: &mut Actions<Infallible, Infallible>,
+    ) -> Result<(), StageError> {
         self.batch += 1;
         self.batches.insert(self.batch, (Instant::now(), batch.len()));
-        self.batch_of.extend(batch.iter().map(|(origin, _)| ((origin.place, origin.offset), self.batch)));
+        self.batch_of.extend(batch.iter().map(|(origin, _)| ((origin.tp, origin.offset), self.batch)));
         let from = actions.completes.len();
-        self.stage.receive(batch, now, actions);
+        self.stage.receive(batch, now, actions)?;
         self.ended(actions, from);
+        Ok(())
     }
 
-    fn settled(
+    fn plan_durable(
         &mut self,
         token: Token,
         offsets: &[Offset],
         now: Millis,
         actions: &mut Actions<Infallible, Infallible>,
-    ) {
+    ) -> Result<(), StageError> {
         let from = actions.completes.len();
-        self.stage.settled(token, offsets, now, actions);
+        self.stage.plan_durable(token, offsets, now, actions)?;
         self.ended(actions, from);
+        Ok(())
     }
 
-    fn refused(&mut self, token: Token, reason: &str, now: Millis, actions: &mut Actions<Infallible, Infallible>) {
+    fn refused(
+        &mut self,
+        token: Token,
+        reason: &str,
+        now: Millis,
+        actions: &mut Actions<Infallible, Infallible>,
+    ) -> Result<(), StageError> {
         let from = actions.completes.len();
-        self.stage.refused(token, reason, now, actions);
+        self.stage.refused(token, reason, now, actions)?;
         self.ended(actions, from);
+        Ok(())
     }
 
-    fn tick(&mut self, now: Millis, actions: &mut Actions<Infallible, Infallible>) {
+    fn tick(&mut self, now: Millis, actions: &mut Actions<Infallible, Infallible>) -> Result<(), StageError> {
         let from = actions.completes.len();
-        self.stage.tick(now, actions);
+        self.stage.tick(now, actions)?;
         self.ended(actions, from);
+        Ok(())
     }
 
     fn next_tick(&self) -> Option<Millis> {
@@ -196,23 +208,7 @@ impl Stage for Measured {
         self.stage.due(now)
     }
 
-    fn commit_metadata(&self, place: TopicPartition) -> String {
-        self.stage.commit_metadata(place)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_quantile_is_within_an_eighth_above_the_time() {
-        let mut times = Times::default();
-        (1..=1000).for_each(|millis| times.add(Duration::from_millis(millis)));
-        for (share, exact) in [(0.5, 500.0), (0.99, 990.0), (1.0, 1000.0)] {
-            let quantile = times.quantile_ms(share);
-            assert!((exact..exact * 1.126).contains(&quantile), "{share}: {quantile}");
-        }
-        assert!((times.longest_ms() - 1000.0).abs() < f64::EPSILON);
+    fn commit_metadata(&self, tp: TopicPartition) -> String {
+        self.stage.commit_metadata(tp)
     }
 }

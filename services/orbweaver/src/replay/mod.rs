@@ -16,18 +16,17 @@
 //! | `feed`, `commits` | the log as the service sees it; commits for the generated records |
 //! | `measured` | the service's stage, with measurement of its latency |
 //! | `state` | the directory of a replay: its parameters and earlier results |
-//! | `place` | the log: in the directory, or on brokers |
+//! | `tp` | the log: in the directory, or on brokers |
 //! | `run` | one replay |
-//! | `report`, `chart` | results of a replay |
+//! | `report` | results of a replay |
 //! | `args` | the command line |
 
 pub mod args;
-mod chart;
 mod commits;
 mod feed;
 mod generate;
 mod measured;
-mod place;
+mod replay_log;
 mod report;
 mod run;
 mod source;

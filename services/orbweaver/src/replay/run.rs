@@ -9,15 +9,13 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use orbweaver_log::{Log, LogError, Offset, Partition};
-use orbweaver_normalizer_dedup::{Config, NormalizerDedup, Tally};
-use orbweaver_seen::Verify;
+use orbweaver_normalizer_dedup::{Config, DedupStats, IndexKind, NormalizerDedup};
 use orbweaver_stage::{NoEffects, NoJobs, Runner, RunnerConfig};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     args::ReplayArgs,
-    chart::{self, Sample},
     feed::{Feed, Make, Progress},
     generate::Plan,
     measured::{Measured, Times},
@@ -30,7 +28,7 @@ use crate::{crawl::usage, exit::Failure};
 
 /// Interval at which completion is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Interval between two points of the chart.
+/// Interval between two samples.
 const SAMPLE_EVERY: Duration = Duration::from_millis(250);
 
 /// Runs `orbweaver replay`.
@@ -61,9 +59,9 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     } else {
         print!("{}", report.text());
     }
-    // After a crash, URLs in flight may be admitted again, which is not an error. Trusting the filters loses a few
-    // URLs.
-    let lost_by_filters = args.no_verify && report.accuracy >= 1.0 - 1e-6;
+    // After a crash, URLs in flight may be admitted again, which is not an error. A Bloom filter loses a
+    // few URLs.
+    let lost_by_filters = args.bloom && report.accuracy >= 1.0 - 1e-6;
     if (report.false_positives > 0 && !lost_by_filters) || (report.false_negatives > 0 && !report.resumed) {
         return Err(failed(format!(
             "{} URLs were lost and {} admitted twice",
@@ -100,11 +98,6 @@ async fn run_on(args: &ReplayArgs, state: &State, plan: Plan, truth: &Arc<Truth>
     let took = begun.elapsed();
     let cpu = usage::cpu_time().saturating_sub(cpu);
     running.stop().await?;
-    if let Some(path) = &args.chart {
-        let title = format!("orbweaver replay: {} URLs", running.progress.urls());
-        chart::write(path, &title, &samples)
-            .map_err(|error| Failure::Output(format!("{}: {error}", path.display())))?;
-    }
     Ok(running.report(args, state, truth, &Spent { took, cpu, samples, shared }))
 }
 
@@ -124,6 +117,15 @@ fn asked(args: &ReplayArgs) -> Asked {
     }
 }
 
+/// Progress at one time of a run.
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    /// Seconds since the start.
+    at: f64,
+    /// URLs so far.
+    urls: u64,
+}
+
 /// Resources used by a run.
 struct Spent {
     took: Duration,
@@ -138,7 +140,7 @@ struct Running {
     instances: JoinSet<Result<(), String>>,
     shutdown: CancellationToken,
     progress: Arc<Progress>,
-    tallies: Vec<Arc<Tally>>,
+    tallies: Vec<Arc<DedupStats>>,
     times: Vec<Arc<Mutex<Times>>>,
 }
 
@@ -151,13 +153,13 @@ impl Running {
             if let Some(entries) = args.recent_entries {
                 config.recent_entries = entries as usize;
             }
-            let verify = if args.no_verify { Verify::Never } else { Verify::OnDisk };
-            let stage = NormalizerDedup::open_with(config, verify, &*state.place.log()).await.map_err(failed)?;
+            config.index = if args.bloom { IndexKind::Bloom } else { IndexKind::Exact };
+            let stage = NormalizerDedup::open(config, &*state.log.log()).await.map_err(failed)?;
             let times = Arc::<Mutex<Times>>::default();
             running.tallies.push(stage.tally());
             running.times.push(times.clone());
             let feed = Feed {
-                inner: state.place.log(),
+                inner: state.log.log(),
                 make: make(args, plan, truth),
                 commits: state.commits.clone(),
                 truth: truth.clone(),
@@ -191,7 +193,7 @@ impl Running {
         Ok(())
     }
 
-    #[allow(clippy::cast_precision_loss, reason = "figures for people")]
+    #[allow(clippy::cast_precision_loss, reason = "human-readable figures")]
     fn report(&self, args: &ReplayArgs, state: &State, truth: &Truth, spent: &Spent) -> Report {
         let verdict = truth.verdict();
         let mut times = Times::default();
@@ -202,7 +204,7 @@ impl Running {
         let urls = if args.from.is_empty() { args.urls.unwrap_or_default() } else { of_run };
         let wrong = verdict.false_positives + verdict.false_negatives;
         let per_url = |value: f64| value / verdict.distinct.max(1) as f64;
-        let sum = |value: fn(&Tally) -> u64| self.tallies.iter().map(|tally| value(tally)).sum::<u64>();
+        let sum = |value: fn(&DedupStats) -> u64| self.tallies.iter().map(|tally| value(tally)).sum::<u64>();
         Report {
             urls,
             distinct: verdict.distinct,
@@ -215,13 +217,13 @@ impl Running {
             batch_p50_ms: times.quantile_ms(0.5),
             batch_p99_ms: times.quantile_ms(0.99),
             longest_wait_ms: times.longest_ms(),
-            filter_bytes_per_url: per_url(sum(Tally::filter_bytes) as f64),
+            filter_bytes_per_url: per_url(sum(DedupStats::filter_bytes) as f64),
             disk_bytes_per_url: per_url(state.disk_bytes(args.instances) as f64),
             peak_rss_bytes: usage::peak_rss_bytes(),
             frontier: !args.no_frontier,
             resumed: state.resumed,
             opened_after_seconds: self.progress.opened_after().as_secs_f64(),
-            disk_lookups: sum(Tally::disk_lookups),
+            disk_lookups: sum(DedupStats::disk_lookups),
             rejected: sum(|tally| tally.snapshot().rejected),
             refused: sum(|tally| tally.snapshot().refused()),
         }
@@ -230,7 +232,7 @@ impl Running {
 
 /// Returns the URLs per second in the last tenth of the samples' time span; a busy machine takes samples at uneven
 /// intervals.
-#[allow(clippy::cast_precision_loss, reason = "figures for people")]
+#[allow(clippy::cast_precision_loss, reason = "human-readable figures")]
 fn at_the_end(samples: &[Sample]) -> f64 {
     let Some(last) = samples.last() else { return 0.0 };
     let Some(first) = samples.iter().rfind(|sample| sample.at <= last.at * 0.9) else { return 0.0 };
@@ -253,7 +255,7 @@ fn make(args: &ReplayArgs, plan: Plan, truth: &Arc<Truth>) -> Arc<Make> {
 async fn watch(args: &ReplayArgs, running: &mut Running, begun: Instant) -> Result<(Vec<Sample>, usize), Failure> {
     let bar = bar(args);
     let progress = running.progress.clone();
-    let take = || Sample { at: begun.elapsed().as_secs_f64(), urls: progress.urls(), rss_bytes: usage::rss_bytes() };
+    let take = || Sample { at: begun.elapsed().as_secs_f64(), urls: progress.urls() };
     let (mut samples, mut shared) = (vec![take()], 0);
     let mut sampled = begun;
     let mut every = tokio::time::interval(LOOK_EVERY);

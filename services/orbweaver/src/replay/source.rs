@@ -9,8 +9,8 @@ use std::{
 };
 
 use bytes::Bytes;
-use orbweaver_log::{Delivered, Offset, Partition, TopicPartition};
-use orbweaver_messages::{Discovered, Sighting, encode, topic};
+use orbweaver_log::{ConsumerRecord, Offset, Partition, TopicPartition};
+use orbweaver_messages::{Discovered, DiscoveryKind, encode, topic};
 use orbweaver_url::{canonical_text, parse, partition_of, site_of, slot_of};
 
 use super::{
@@ -22,7 +22,7 @@ use super::{
 const WAITING_LINES: usize = 30_000;
 
 /// A record, and its number of URLs.
-pub(super) type Made = (Delivered, u64);
+pub(super) type Made = (ConsumerRecord, u64);
 
 /// Generates the records of some partitions, from the given offsets on.
 pub(super) fn generated(plan: Plan, from: BTreeMap<Partition, Offset>) -> impl Iterator<Item = Made> + Send {
@@ -49,8 +49,8 @@ pub(super) fn generated(plan: Plan, from: BTreeMap<Partition, Offset>) -> impl I
 }
 
 fn made(partition: Partition, offset: Offset, record: &Discovered) -> Made {
-    let delivered = Delivered {
-        place: TopicPartition::new(topic::DISCOVERED, partition),
+    let delivered = ConsumerRecord {
+        tp: TopicPartition::new(topic::DISCOVERED, partition),
         offset,
         timestamp_ms: 0,
         key: Some(Bytes::copy_from_slice(record.site.as_bytes())),
@@ -134,7 +134,7 @@ impl Iterator for OfFiles {
                     site,
                     via: None,
                     depth: 3,
-                    sighting: Sighting::Link,
+                    sighting: DiscoveryKind::Link,
                     chain: vec![],
                     trail: orbweaver_messages::Trail::default(),
                     content: None,

@@ -12,7 +12,7 @@ use orbweaver_messages::{CrawlDefinition, Scope, topic};
 use orbweaver_stage::{Clock as _, SystemClock};
 use serde::{Deserialize, Serialize};
 
-use super::{commits::Commits, generate::CRAWL, place::Place, truth::Truth};
+use super::{commits::Commits, generate::CRAWL, replay_log::ReplayLog, truth::Truth};
 use crate::{crawl::definition, exit::Failure};
 
 /// Timeout per read of a record that must exist.
@@ -45,8 +45,8 @@ struct Begun {
 
 /// Directory of a replay. A temporary one is removed on drop.
 pub(super) struct State {
-    pub(super) folder: PathBuf,
-    pub(super) place: Place,
+    pub(super) dir: PathBuf,
+    pub(super) log: ReplayLog,
     pub(super) commits: Arc<Commits>,
     /// Whether an earlier run started this replay.
     pub(super) resumed: bool,
@@ -56,7 +56,7 @@ pub(super) struct State {
 impl Drop for State {
     fn drop(&mut self) {
         if self.temporary {
-            let _ = fs::remove_dir_all(&self.folder);
+            let _ = fs::remove_dir_all(&self.dir);
         }
     }
 }
@@ -68,17 +68,17 @@ pub(super) fn failed(error: impl std::fmt::Display) -> Failure {
 impl State {
     pub(super) async fn open(out: Option<&Path>, asked: &Asked) -> Result<Self, Failure> {
         let temporary = || std::env::temp_dir().join(format!("orbweaver-replay-{}", std::process::id()));
-        let folder = out.map_or_else(temporary, Path::to_owned);
-        let unusable = |error: std::io::Error| Failure::Output(format!("{}: {error}", folder.display()));
-        fs::create_dir_all(&folder).map_err(unusable)?;
-        let path = folder.join("replay.json");
+        let dir = out.map_or_else(temporary, Path::to_owned);
+        let unusable = |error: std::io::Error| Failure::Output(format!("{}: {error}", dir.display()));
+        fs::create_dir_all(&dir).map_err(unusable)?;
+        let path = dir.join("replay.json");
         let resumed = path.exists();
         let prefix = if resumed {
             check(&path, asked)?
-        } else if fs::read_dir(&folder).map_err(unusable)?.flatten().any(|entry| entry.file_name() != "replay.new") {
+        } else if fs::read_dir(&dir).map_err(unusable)?.flatten().any(|entry| entry.file_name() != "replay.new") {
             return Err(Failure::Output(format!(
                 "{}: is not empty and holds no replay; give another --out",
-                folder.display()
+                dir.display()
             )));
         } else {
             // Written first, so that a replay can be resumed even if it is killed at once.
@@ -88,8 +88,8 @@ impl State {
             fs::write(&fresh, text).and_then(|()| fs::rename(&fresh, &path)).map_err(unusable)?;
             begun.prefix
         };
-        let place = Place::open(&folder.join("log"), asked.brokers.as_deref(), &prefix, asked.partitions).await?;
-        let log = place.log();
+        let replay_log = ReplayLog::open(&dir.join("log"), asked.brokers.as_deref(), &prefix, asked.partitions).await?;
+        let log = replay_log.log();
         if definition::find(&*log, CRAWL).await?.is_none() {
             let definition = CrawlDefinition {
                 name: CRAWL.to_owned(),
@@ -105,17 +105,17 @@ impl State {
             };
             definition::write(&*log, &definition, 0).await?;
         }
-        let commits = Arc::new(Commits::open(folder.join("commits.json")).map_err(failed)?);
-        Ok(Self { folder: folder.clone(), place, commits, resumed, temporary: out.is_none() })
+        let commits = Arc::new(Commits::open(dir.join("commits.json")).map_err(failed)?);
+        Ok(Self { dir: dir.clone(), log: replay_log, commits, resumed, temporary: out.is_none() })
     }
 
     /// Reads the URLs that were admitted before this run from the log.
     pub(super) async fn read_back(&self, truth: &Truth) -> Result<(), LogError> {
-        let log = self.place.log();
+        let log = self.log.log();
         for partition in 0..log.partitions(topic::FRONTIER)? {
-            let place = TopicPartition::new(topic::FRONTIER, partition);
-            let bounds = log.bounds(place).await?;
-            let mut reader = log.reader(place, bounds.start).await?;
+            let tp = TopicPartition::new(topic::FRONTIER, partition);
+            let bounds = log.bounds(tp).await?;
+            let mut reader = log.reader(tp, bounds.start).await?;
             while reader.position() < bounds.end {
                 for record in reader.read(READ_WAIT).await? {
                     record.value.iter().for_each(|value| truth.passed(value));
@@ -127,19 +127,19 @@ impl State {
 
     /// Returns the index directory of an instance of the service.
     pub(super) fn index_of(&self, instance: u32) -> PathBuf {
-        self.folder.join(format!("seen-{instance}"))
+        self.dir.join(format!("seen-{instance}"))
     }
 
     /// Removes the topics of a replay in a temporary directory, which no later run can resume, and makes any other
     /// durable.
     pub(super) async fn end(&self) -> Result<(), Failure> {
-        if self.temporary { self.place.remove().await } else { self.place.flush() }
+        if self.temporary { self.log.remove().await } else { self.log.flush() }
     }
 
     /// Returns the disk space of all indexes and, if it is on this machine, of `crawl.seen`, in bytes.
     pub(super) fn disk_bytes(&self, instances: u32) -> u64 {
         let indexes = (0..instances).map(|instance| bytes_below(&self.index_of(instance))).sum::<u64>();
-        indexes + self.place.seen_bytes()
+        indexes + self.log.seen_bytes()
     }
 }
 
@@ -170,8 +170,8 @@ fn check(path: &Path, asked: &Asked) -> Result<String, Failure> {
     Ok(prefix)
 }
 
-fn bytes_below(folder: &Path) -> u64 {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+fn bytes_below(dir: &Path) -> u64 {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let bytes = entries.map(|entry| match entry.metadata() {
         Ok(metadata) if metadata.is_dir() => bytes_below(&entry.path()),
         // Counted in blocks, since a storage engine may reserve space that it does not use.

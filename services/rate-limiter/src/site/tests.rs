@@ -7,8 +7,8 @@ use super::*;
 const TERMS: Terms = Terms { base_ms: 1000, horizon_ms: 2000 };
 const T: Millis = 1_000_000_000;
 
-fn heard(kind: OutcomeKind, status: u16, requested_at_ms: Millis, took_ms: Millis) -> Heard<'static> {
-    Heard {
+fn outcome(kind: OutcomeKind, status: u16, requested_at_ms: Millis, took_ms: Millis) -> OutcomeFields<'static> {
+    OutcomeFields {
         site: Cow::Borrowed("example.com"),
         kind,
         status: Some(status),
@@ -41,9 +41,9 @@ fn moments_are_an_interval_apart_and_planned_up_to_the_horizon() {
 fn the_usual_answer_time_is_added_and_a_slow_answer_pushes_the_next_moment_on() {
     let mut site = Site::asked_at(None);
     assert_eq!(pass(site.decide(T + 30_000, TERMS, T)), T);
-    assert!(!site.learn(&heard(OutcomeKind::Fetched, 200, T, 300), TERMS, T + 400));
+    assert!(!site.learn(&outcome(OutcomeKind::Fetched, 200, T, 300), TERMS, T + 400));
     assert_eq!(pass(site.decide(T + 30_000, TERMS, T + 400)), T + 1300);
-    assert!(!site.learn(&heard(OutcomeKind::Gone, 404, T + 1300, 450), TERMS, T + 1800));
+    assert!(!site.learn(&outcome(OutcomeKind::Gone, 404, T + 1300, 450), TERMS, T + 1800));
     assert_eq!(pass(site.decide(T + 30_000, TERMS, T + 1800)), T + 1750 + 1000, "later than the plan says");
 }
 
@@ -57,7 +57,7 @@ fn a_moment_past_the_latest_is_not_given() {
 #[test]
 fn a_refusal_blocks_from_its_own_time_and_its_replay_makes_nothing_longer() {
     let mut site = Site::asked_at(None);
-    let refusal = heard(OutcomeKind::Blocked, 429, T, 100);
+    let refusal = outcome(OutcomeKind::Blocked, 429, T, 100);
     assert!(site.learn(&refusal, TERMS, T + 150));
     assert_eq!(site.blocked_until_ms(T + 150), Some(T + 100 + 60_000));
     let blocked = Decision::Defer { reason: Deferral::Blocked, retry_at_ms: T + 60_100 };
@@ -71,18 +71,18 @@ fn a_refusal_blocks_from_its_own_time_and_its_replay_makes_nothing_longer() {
 #[test]
 fn refusals_of_one_burst_count_once_and_refusals_in_a_row_double() {
     let mut site = Site::asked_at(None);
-    assert!(site.learn(&heard(OutcomeKind::Blocked, 503, T, 100), TERMS, T + 150));
-    assert!(!site.learn(&heard(OutcomeKind::Blocked, 503, T + 50, 60), TERMS, T + 150));
+    assert!(site.learn(&outcome(OutcomeKind::Blocked, 503, T, 100), TERMS, T + 150));
+    assert!(!site.learn(&outcome(OutcomeKind::Blocked, 503, T + 50, 60), TERMS, T + 150));
     assert_eq!(site.remembered().blocks, 1);
     let again = T + 70_000;
-    assert!(site.learn(&heard(OutcomeKind::Blocked, 503, again, 0), TERMS, again));
+    assert!(site.learn(&outcome(OutcomeKind::Blocked, 503, again, 0), TERMS, again));
     assert_eq!(site.blocked_until_ms(again), Some(again + 120_000));
 }
 
 #[test]
 fn what_the_site_says_of_the_block_counts_up_to_a_day() {
     let mut site = Site::asked_at(None);
-    let mut refusal = heard(OutcomeKind::Blocked, 429, T, 0);
+    let mut refusal = outcome(OutcomeKind::Blocked, 429, T, 0);
     refusal.blocked_until_ms = Some(T + 5000);
     assert!(site.learn(&refusal, TERMS, T));
     assert_eq!(site.blocked_until_ms(T), Some(T + 5001));
@@ -93,34 +93,37 @@ fn what_the_site_says_of_the_block_counts_up_to_a_day() {
 
 #[test]
 fn a_block_counts_from_when_it_is_heard_as_far_as_clocks_may_be_apart_and_a_replay_makes_it_no_longer() {
-    for (heard_at, until) in [(T - 2000, T + 5000), (T + 300, T + 5301), (T + 60_000, T + 5000 + CLOCK_MARGIN_MS)] {
+    for (received_at, until) in [(T - 2000, T + 5000), (T + 300, T + 5301), (T + 60_000, T + 5000 + CLOCK_MARGIN_MS)] {
         let mut site = Site::asked_at(None);
-        let mut refusal = heard(OutcomeKind::Blocked, 429, T, 0);
+        let mut refusal = outcome(OutcomeKind::Blocked, 429, T, 0);
         refusal.blocked_until_ms = Some(T + 5000);
-        site.learn(&refusal, TERMS, heard_at);
-        let blocked = site.blocked_until_ms(heard_at);
-        assert_eq!(blocked, Some(until).filter(|until| *until > heard_at), "heard at {heard_at}");
-        site.learn(&refusal, TERMS, heard_at + 1000);
-        assert_eq!(site.blocked_until_ms(heard_at), blocked, "heard at {heard_at} and again");
+        site.learn(&refusal, TERMS, received_at);
+        let blocked = site.blocked_until_ms(received_at);
+        assert_eq!(blocked, Some(until).filter(|until| *until > received_at), "received at {received_at}");
+        site.learn(&refusal, TERMS, received_at + 1000);
+        assert_eq!(site.blocked_until_ms(received_at), blocked, "received at {received_at} and again");
     }
 }
 
 #[test]
 fn a_success_after_a_refusal_ends_the_row_and_one_from_before_does_not() {
     let mut site = Site::asked_at(None);
-    assert!(site.learn(&heard(OutcomeKind::Blocked, 429, T, 100), TERMS, T + 100));
-    assert!(!site.learn(&heard(OutcomeKind::Fetched, 200, T + 50, 100), TERMS, T + 150));
+    assert!(site.learn(&outcome(OutcomeKind::Blocked, 429, T, 100), TERMS, T + 100));
+    assert!(!site.learn(&outcome(OutcomeKind::Fetched, 200, T + 50, 100), TERMS, T + 150));
     assert_eq!(site.remembered().blocks, 1);
-    assert!(!site.learn(&heard(OutcomeKind::Retry, 500, T + 61_000, 100), TERMS, T + 61_100));
-    assert!(site.learn(&heard(OutcomeKind::Fetched, 200, T + 70_000, 100), TERMS, T + 70_100));
+    assert!(!site.learn(&outcome(OutcomeKind::Retry, 500, T + 61_000, 100), TERMS, T + 61_100));
+    assert!(site.learn(&outcome(OutcomeKind::Fetched, 200, T + 70_000, 100), TERMS, T + 70_100));
     assert_eq!(site.remembered().blocks, 0);
-    assert!(!site.learn(&heard(OutcomeKind::Blocked, 429, T, 100), TERMS, T + 70_200), "a replay of the first refusal");
+    assert!(
+        !site.learn(&outcome(OutcomeKind::Blocked, 429, T, 100), TERMS, T + 70_200),
+        "a replay of the first refusal"
+    );
 }
 
 #[test]
 fn a_refusal_slows_the_site_down_after_its_block_too() {
     let mut site = Site::asked_at(None);
-    assert!(site.learn(&heard(OutcomeKind::Blocked, 429, T, 0), TERMS, T));
+    assert!(site.learn(&outcome(OutcomeKind::Blocked, 429, T, 0), TERMS, T));
     let after = T + 60_000;
     let Decision::Pass { interval_ms, .. } = site.decide(after + 30_000, TERMS, after) else { panic!() };
     assert_eq!(interval_ms, 2000);
@@ -129,8 +132,10 @@ fn a_refusal_slows_the_site_down_after_its_block_too() {
 #[test]
 fn a_crawl_delay_counts_where_it_is_slower_and_a_shorter_one_of_another_host_waits_a_day() {
     let mut site = Site::asked_at(None);
-    let with_delay =
-        |at: Millis, delay_ms| Heard { crawl_delay_ms: Some(delay_ms), ..heard(OutcomeKind::Fetched, 200, at, 10) };
+    let with_delay = |at: Millis, delay_ms| OutcomeFields {
+        crawl_delay_ms: Some(delay_ms),
+        ..outcome(OutcomeKind::Fetched, 200, at, 10)
+    };
     assert!(!site.learn(&with_delay(T, 500), TERMS, T));
     assert!(site.learn(&with_delay(T, 5000), TERMS, T));
     assert!(!site.learn(&with_delay(T, 5000), TERMS, T));
@@ -148,7 +153,7 @@ fn a_crawl_delay_counts_where_it_is_slower_and_a_shorter_one_of_another_host_wai
 fn a_clock_that_stepped_back_does_not_stop_a_site() {
     let mut site = Site::asked_at(None);
     pass(site.decide(T + 30_000, TERMS, T));
-    site.learn(&heard(OutcomeKind::Fetched, 200, T, 100), TERMS, T + 100);
+    site.learn(&outcome(OutcomeKind::Fetched, 200, T, 100), TERMS, T + 100);
     let back = T - 3_600_000;
     let Decision::Defer { retry_at_ms, .. } = site.decide(back + 30_000, TERMS, back) else { panic!() };
     assert!(retry_at_ms <= back + 3_000, "{}", retry_at_ms - back);
@@ -157,8 +162,8 @@ fn a_clock_that_stepped_back_does_not_stop_a_site() {
 #[test]
 fn an_answer_time_out_of_range_counts_as_the_longest() {
     let mut site = Site::asked_at(None);
-    let usual = heard(OutcomeKind::Fetched, 200, T, 100);
-    let longest = Heard { requested_at_ms: Some(Millis::MIN), answered_at_ms: Some(Millis::MAX), ..usual };
+    let usual = outcome(OutcomeKind::Fetched, 200, T, 100);
+    let longest = OutcomeFields { requested_at_ms: Some(Millis::MIN), answered_at_ms: Some(Millis::MAX), ..usual };
     assert!(!site.learn(&longest, TERMS, T));
     assert_eq!(pass(site.decide(T + 30_000, TERMS, T)), T + 1000);
 }
@@ -169,7 +174,7 @@ fn a_site_without_lessons_is_idle_soon_and_a_blocked_one_never() {
     pass(site.decide(T + 30_000, TERMS, T));
     assert!(!site.is_idle(TERMS, T + 1000));
     assert!(site.is_idle(TERMS, T + 12_000));
-    site.learn(&heard(OutcomeKind::Blocked, 429, T, 0), TERMS, T);
+    site.learn(&outcome(OutcomeKind::Blocked, 429, T, 0), TERMS, T);
     assert!(!site.is_idle(TERMS, T + 12_000));
     assert!(!site.is_idle(TERMS, T + STREAK_KEPT_MS - 1));
     assert!(site.is_idle(TERMS, T + STREAK_KEPT_MS + 1));

@@ -8,18 +8,18 @@ use super::*;
 
 const T: Millis = 1_000_000_000;
 
-fn sites(config: &Arc<RateLimiterConfig>, epoch: Offset, memories: Vec<SiteMemory>, now: Millis) -> Sites {
+fn sites(config: &Arc<RateLimiterConfig>, epoch: Offset, memories: Vec<SiteState>, now: Millis) -> Sites {
     let mut restored = Restored::default();
     memories.into_iter().for_each(|memory| restored.take(memory));
     Sites::open(Arc::clone(config), restored, epoch, now)
 }
 
-fn dispatch(now: Millis) -> Scheduled<'static> {
-    Scheduled { site: Cow::Borrowed("a.example"), not_after_ms: now + 30_000, expires_ms: now + 60_000 }
+fn dispatch(now: Millis) -> DispatchFields<'static> {
+    DispatchFields { site: Cow::Borrowed("a.example"), not_after_ms: now + 30_000, expires_ms: now + 60_000 }
 }
 
-fn heard(kind: OutcomeKind, status: u16, requested_at_ms: Millis, answered_at_ms: Millis) -> Heard<'static> {
-    Heard {
+fn outcome(kind: OutcomeKind, status: u16, requested_at_ms: Millis, answered_at_ms: Millis) -> OutcomeFields<'static> {
+    OutcomeFields {
         site: Cow::Borrowed("a.example"),
         kind,
         status: Some(status),
@@ -32,12 +32,12 @@ fn heard(kind: OutcomeKind, status: u16, requested_at_ms: Millis, answered_at_ms
 }
 
 fn origin() -> Origin {
-    Origin { place: TopicPartition::new(topic::OUTCOMES, 0), offset: 7, epoch: 1 }
+    Origin { tp: TopicPartition::new(topic::OUTCOMES, 0), offset: 7, assignment_epoch: 1 }
 }
 
-fn written(lesson: Lesson) -> SiteMemory {
+fn written(lesson: OutcomeEffect) -> SiteState {
     match lesson {
-        Lesson::Write(record) => record.memory,
+        OutcomeEffect::Write(record) => record.memory,
         other => panic!("{other:?}"),
     }
 }
@@ -59,7 +59,7 @@ fn the_first_owner_ever_asks_at_once_and_a_successor_waits_out_what_may_be_plann
 #[test]
 fn a_tombstone_of_an_owner_before_the_newest_forgets_nothing() {
     let config = Arc::new(RateLimiterConfig::default());
-    let memory = |epoch| SiteMemory {
+    let memory = |epoch| SiteState {
         site: "a.example".into(),
         epoch,
         blocked_until_ms: T + 60_000,
@@ -83,19 +83,20 @@ fn an_unlimited_site_passes_at_once_and_leaves_no_trace() {
         let passed = Decision::Pass { not_before_ms: T, interval_ms: 0 };
         assert_eq!(sites.decide(&dispatch(T), T), passed);
     }
-    assert_eq!(sites.learn(&heard(OutcomeKind::Fetched, 200, T, T + 9), origin(), T + 9), Lesson::Complete);
+    assert_eq!(sites.learn(&outcome(OutcomeKind::Fetched, 200, T, T + 9), origin(), T + 9), OutcomeEffect::Complete);
     assert!(sites.is_empty());
-    written(sites.learn(&heard(OutcomeKind::Blocked, 429, T, T + 9), origin(), T + 9));
+    written(sites.learn(&outcome(OutcomeKind::Blocked, 429, T, T + 9), origin(), T + 9));
     assert!(matches!(sites.decide(&dispatch(T + 9), T + 9), Decision::Defer { reason: Deferral::Blocked, .. }));
 }
 
 #[test]
-fn a_late_dispatch_goes_back_and_an_expired_one_is_dropped() {
+fn a_late_dispatch_is_deferred_also_after_its_lease() {
     let config = Arc::new(RateLimiterConfig::default());
     let mut sites = sites(&config, 0, vec![], T);
     let late = Decision::Defer { reason: Deferral::Late, retry_at_ms: T + 30_001 };
     assert_eq!(sites.decide(&dispatch(T), T + 30_001), late);
-    assert_eq!(sites.decide(&dispatch(T), T + 60_001), Decision::Drop);
+    let expired = Decision::Defer { reason: Deferral::Late, retry_at_ms: T + 60_001 };
+    assert_eq!(sites.decide(&dispatch(T), T + 60_001), expired);
 }
 
 #[test]
@@ -103,7 +104,7 @@ fn a_blocked_site_stays_blocked_for_a_successor_whose_clock_is_ahead() {
     let config = Arc::new(RateLimiterConfig::default());
     let over = T + 60_000 + CLOCK_MARGIN_MS;
     let mut first = sites(&config, 0, vec![], T);
-    let memory = written(first.learn(&heard(OutcomeKind::Blocked, 429, T, T), origin(), T));
+    let memory = written(first.learn(&outcome(OutcomeKind::Blocked, 429, T, T), origin(), T));
     let mut second = sites(&config, 5, vec![memory], T + 10_000);
     let blocked = Decision::Defer { reason: Deferral::Blocked, retry_at_ms: over };
     assert_eq!(second.decide(&dispatch(T + 10_000), T + 10_000), blocked);
@@ -118,23 +119,23 @@ fn a_blocked_site_stays_blocked_for_a_successor_whose_clock_is_ahead() {
 fn a_record_of_an_older_epoch_is_ignored_and_ours_follows_it() {
     let config = Arc::new(RateLimiterConfig::default());
     let mut sites = sites(&config, 20, vec![], T);
-    let ours = written(sites.learn(&heard(OutcomeKind::Blocked, 429, T, T), origin(), T));
+    let by_own_clock = written(sites.learn(&outcome(OutcomeKind::Blocked, 429, T, T), origin(), T));
     assert_eq!(sites.settled("a.example", T), None);
-    let stale = SiteMemory { epoch: 10, blocked_until_ms: 0, blocks: 0, ..ours.clone() };
+    let stale = SiteState { epoch: 10, blocked_until_ms: 0, blocks: 0, ..by_own_clock.clone() };
     let record = sites.heard_record(&stale, T).unwrap();
-    assert_eq!((record.memory, record.completes), (ours.clone(), vec![]));
+    assert_eq!((record.memory, record.completes), (by_own_clock.clone(), vec![]));
     assert_eq!(sites.heard_record(&stale, T), None, "one is in flight");
     let behind = sites.settled("a.example", T).unwrap();
-    assert_eq!(behind.memory, ours);
-    assert_eq!(sites.heard_record(&ours, T), None, "our own");
-    let unknown = SiteMemory { site: "b.example".into(), blocked_until_ms: T + 50_000, ..stale };
+    assert_eq!(behind.memory, by_own_clock);
+    assert_eq!(sites.heard_record(&by_own_clock, T), None, "its own");
+    let unknown = SiteState { site: "b.example".into(), blocked_until_ms: T + 50_000, ..stale };
     assert_eq!(sites.heard_record(&unknown, T).unwrap().memory.blocked_until_ms, 0);
 }
 
 #[test]
 fn a_restore_ignores_what_a_former_owner_wrote_behind_a_newer_one() {
     let config = Arc::new(RateLimiterConfig::default());
-    let memory = |epoch, blocked_until_ms| SiteMemory {
+    let memory = |epoch, blocked_until_ms| SiteState {
         site: "a.example".into(),
         epoch,
         blocked_until_ms,
@@ -151,10 +152,10 @@ fn sites_without_lessons_are_forgotten_and_lessons_are_kept_for_a_while() {
     let config = Arc::new(RateLimiterConfig::default());
     let mut sites = sites(&config, 0, vec![], T);
     sites.decide(&dispatch(T), T);
-    let slow = Heard {
+    let slow = OutcomeFields {
         site: Cow::Borrowed("slow.example"),
         crawl_delay_ms: Some(9000),
-        ..heard(OutcomeKind::Fetched, 200, T, T)
+        ..outcome(OutcomeKind::Fetched, 200, T, T)
     };
     written(sites.learn(&slow, origin(), T));
     sites.sweep(T + 20_000);
@@ -224,8 +225,8 @@ struct World {
     sites: Sites,
     now: Millis,
     epoch: Offset,
-    log: Vec<SiteMemory>,
-    in_flight: Option<SiteMemory>,
+    log: Vec<SiteState>,
+    in_flight: Option<SiteState>,
     asked: std::collections::VecDeque<Millis>,
     moments: Vec<Millis>,
     /// Latest end of a block that the owner knows; after a crash, the one in the last durable record.
@@ -260,13 +261,13 @@ impl World {
                 let refused = matches!(status, 429 | 503);
                 let kind = if refused { OutcomeKind::Blocked } else { OutcomeKind::Fetched };
                 let until = retry_after_ms.filter(|_| refused).map(|after| answered + after);
-                let heard = Heard {
+                let outcome = OutcomeFields {
                     blocked_until_ms: until,
                     crawl_delay_ms: *crawl_delay_ms,
-                    ..heard(kind, *status, requested, answered)
+                    ..outcome(kind, *status, requested, answered)
                 };
                 self.known_until = self.known_until.max(until.unwrap_or(0));
-                if let Lesson::Write(record) = self.sites.learn(&heard, origin(), self.now) {
+                if let OutcomeEffect::Write(record) = self.sites.learn(&outcome, origin(), self.now) {
                     prop_assert!(self.in_flight.is_none(), "two records of a site are in flight");
                     self.in_flight = Some(record.memory);
                 }
@@ -301,7 +302,6 @@ impl World {
                 self.asked.push_back(not_before_ms);
             }
             Decision::Defer { retry_at_ms, .. } => prop_assert!(retry_at_ms >= self.now),
-            Decision::Drop => prop_assert!(false, "nothing has expired"),
         }
         Ok(())
     }

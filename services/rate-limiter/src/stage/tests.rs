@@ -1,4 +1,6 @@
-use orbweaver_messages::{CLOCK_MARGIN_MS, DispatchId, EXPIRES_MS, NOT_AFTER_MS, Outcome, Ready, Sighting};
+use orbweaver_messages::{
+    CLOCK_MARGIN_MS, DISPATCH_TTL_MS, DiscoveryKind, DispatchId, Outcome, ReadyDispatch, SEND_WINDOW_MS,
+};
 use orbweaver_url::Fingerprint;
 use prometheus::Registry;
 
@@ -11,7 +13,7 @@ fn stage(config: RateLimiterConfig) -> RateLimiterStage {
 }
 
 fn open(stage: &mut RateLimiterStage, claim: Offset, now: Millis) {
-    let opening = Opening { partition: 3, partitions: 8, assignment: 1, claim, commit: 0 };
+    let opening = PartitionContext { partition: 3, partitions: 8, assignment_epoch: 1, owner_epoch: claim, commit: 0 };
     stage.open(opening, now);
 }
 
@@ -26,7 +28,7 @@ fn dispatch(site: &str, sequence: u64) -> Dispatch {
         policy: orbweaver_url::Policy::AGGRESSIVE,
         site: site.into(),
         depth: 2,
-        sighting: Sighting::Link,
+        sighting: DiscoveryKind::Link,
         via: Some("https://via.example/\"quoted\"".into()),
         chain: vec!["https://chain.example/".into()],
         trail: orbweaver_messages::Trail::default(),
@@ -35,27 +37,27 @@ fn dispatch(site: &str, sequence: u64) -> Dispatch {
         blocks: 0,
         written_at_ms: 0,
         dispatched_at_ms: T,
-        not_after_ms: T + NOT_AFTER_MS,
-        expires_ms: T + EXPIRES_MS,
+        not_after_ms: T + SEND_WINDOW_MS,
+        expires_ms: T + DISPATCH_TTL_MS,
     }
 }
 
 fn outcome(site: &str, kind: OutcomeKind, status: Option<u16>) -> Outcome {
-    let mut outcome = wire::deferred(dispatch(site, 0), "test", T, T + 100);
+    let mut outcome = partial_messages::deferred(dispatch(site, 0), "test", T, T + 100);
     (outcome.kind, outcome.status, outcome.retry_at_ms) = (kind, status, None);
     (outcome.requested_at_ms, outcome.answered_at_ms) = (Some(T), Some(T + 100));
     outcome
 }
 
-fn delivered(topic: Topic, offset: Offset, value: Option<Bytes>) -> (Origin, Delivered) {
-    let place = TopicPartition::new(topic, 3);
-    let record = Delivered { place, offset, timestamp_ms: T, key: None, value, headers: vec![] };
-    (Origin { place, offset, epoch: 1 }, record)
+fn delivered(topic: Topic, offset: Offset, value: Option<Bytes>) -> (Origin, ConsumerRecord) {
+    let tp = TopicPartition::new(topic, 3);
+    let record = ConsumerRecord { tp, offset, timestamp_ms: T, key: None, value, headers: vec![] };
+    (Origin { tp, offset, assignment_epoch: 1 }, record)
 }
 
-fn receive(stage: &mut RateLimiterStage, batch: Vec<(Origin, Delivered)>, now: Millis) -> Wanted {
+fn receive(stage: &mut RateLimiterStage, batch: Vec<(Origin, ConsumerRecord)>, now: Millis) -> Wanted {
     let mut actions = Actions::default();
-    stage.receive(batch, now, &mut actions);
+    stage.receive(batch, now, &mut actions).unwrap();
     actions
 }
 
@@ -77,11 +79,11 @@ fn a_dispatch_passes_through_untouched_with_its_moment_to_its_own_partition() {
     let actions = receive(&mut stage, vec![(origin, record)], T);
     let records = produced(&actions);
     assert_eq!(records.len(), 1);
-    assert_eq!(records[0].place, TopicPartition::new(READY, 3));
+    assert_eq!(records[0].tp, TopicPartition::new(READY, 3));
     assert_eq!(records[0].key.as_deref(), Some(&b"a.example"[..]));
-    let ready: Ready = decode("ready", records[0].value.as_ref()).unwrap();
-    assert_eq!(ready, Ready { not_before_ms: T, interval_ms: 1000, dispatch: sent });
-    assert_eq!(encode(&ready), records[0].value.clone().unwrap(), "the same bytes as if it was written anew");
+    let ready: ReadyDispatch = decode("ready", records[0].value.as_ref()).unwrap();
+    assert_eq!(ready, ReadyDispatch { not_before_ms: T, interval_ms: 1000, dispatch: sent });
+    assert_eq!(encode(&ready), records[0].value.clone().unwrap(), "the same bytes as if it were rewritten");
     assert_eq!(actions.plans[0].completes, vec![origin]);
 }
 
@@ -93,7 +95,7 @@ fn one_batch_is_one_plan_and_what_is_too_early_goes_back() {
     let actions = receive(&mut stage, batch, T);
     assert_eq!(actions.plans.len(), 1);
     assert_eq!(actions.plans[0].completes.len(), 4);
-    let topics: Vec<_> = produced(&actions).iter().map(|record| record.place.topic).collect();
+    let topics: Vec<_> = produced(&actions).iter().map(|record| record.tp.topic).collect();
     assert_eq!(topics, [READY, READY, READY, OUTCOMES]);
     let back: Outcome = decode("outcome", produced(&actions)[3].value.as_ref()).unwrap();
     assert_eq!(
@@ -124,7 +126,7 @@ fn a_deferral_whose_robots_txt_was_refused_blocks_the_site() {
         delivered(OUTCOMES, 5, Some(encode(&outcome("a.example", OutcomeKind::Deferred, Some(429)))));
     let actions = receive(&mut stage, vec![(origin, record)], T + 200);
     assert_eq!(actions.plans[0].completes, vec![origin]);
-    let memory: SiteMemory = decode("site", produced(&actions)[0].value.as_ref()).unwrap();
+    let memory: SiteState = decode("site", produced(&actions)[0].value.as_ref()).unwrap();
     assert_eq!(memory.blocked_until_ms, T + 60_100);
 }
 
@@ -133,9 +135,9 @@ fn a_rejected_dispatch_ends_as_gone_in_its_own_partition_and_a_rejected_outcome_
     let sent = dispatch("a.example", 1);
     let (_, record) = delivered(SCHEDULED, 0, Some(encode(&sent)));
     let ends = RateLimiterStage::ends_of_rejected(&record, T);
-    let [Record { place, value, .. }] = &ends[..] else { panic!("{ends:?}") };
+    let [Record { tp, value, .. }] = &ends[..] else { panic!("{ends:?}") };
     let ended: Outcome = decode("outcome", value.as_ref()).unwrap();
-    assert_eq!(*place, TopicPartition::new(OUTCOMES, 3));
+    assert_eq!(*tp, TopicPartition::new(OUTCOMES, 3));
     assert_eq!(ended, Outcome::unasked(sent, OutcomeKind::Gone, "rejected", T));
     let (_, record) = delivered(OUTCOMES, 0, Some(encode(&ended)));
     assert_eq!(RateLimiterStage::ends_of_rejected(&record, T), vec![]);
@@ -152,7 +154,7 @@ fn a_block_is_durable_before_its_outcome_completes_and_survives_a_restart() {
     assert!(actions.completes.is_empty());
     assert_eq!(actions.plans[0].completes, vec![origin]);
     let record = produced(&actions)[0].clone();
-    assert_eq!((record.place, record.key.as_deref()), (TopicPartition::new(SITES, 3), Some(&b"a.example"[..])));
+    assert_eq!((record.tp, record.key.as_deref()), (TopicPartition::new(SITES, 3), Some(&b"a.example"[..])));
 
     let mut second = stage(RateLimiterConfig::default());
     let (_, mut kept) = delivered(SITES, 1, record.value);
@@ -182,9 +184,9 @@ fn lessons_during_a_write_complete_with_the_record_after_it() {
     assert!(actions.plans.is_empty() && actions.completes.is_empty());
     assert_eq!(stage.due(T + 300), 1);
     let mut actions = Actions::default();
-    stage.settled(token, &[8], T + 400, &mut actions);
+    stage.plan_durable(token, &[8], T + 400, &mut actions).unwrap();
     assert_eq!(actions.plans[0].completes, vec![second]);
-    let memory: SiteMemory = decode("site", produced(&actions)[0].value.as_ref()).unwrap();
+    let memory: SiteState = decode("site", produced(&actions)[0].value.as_ref()).unwrap();
     // The outcome was received 100 ms after it ended.
     assert_eq!((memory.blocked_until_ms, memory.crawl_delay_ms), (T + 5101, Some(7000)));
     assert_eq!(stage.due(T + 400), 0);
@@ -210,41 +212,41 @@ fn a_record_that_cannot_be_read_is_rejected_with_its_reason() {
 }
 
 #[test]
-fn an_expired_dispatch_completes_without_a_trace() {
+fn an_expired_dispatch_is_deferred() {
     let mut stage = stage(RateLimiterConfig::default());
     open(&mut stage, 0, T);
     let (origin, record) = delivered(SCHEDULED, 0, Some(encode(&dispatch("a.example", 1))));
-    let actions = receive(&mut stage, vec![(origin, record)], T + EXPIRES_MS + 1);
-    assert_eq!(actions.completes, vec![origin]);
-    assert!(actions.plans.is_empty());
-    assert_eq!(stage.metrics.expired.get(), 1);
+    let actions = receive(&mut stage, vec![(origin, record)], T + DISPATCH_TTL_MS + 1);
+    let outcome: Outcome = decode("outcome", produced(&actions)[0].value.as_ref()).unwrap();
+    assert_eq!((outcome.kind, outcome.reason.as_deref()), (OutcomeKind::Deferred, Some("late")));
+    assert_eq!(outcome.retry_at_ms, Some(T + DISPATCH_TTL_MS + 1));
 }
 
 #[test]
 fn a_stale_record_behind_our_claim_is_answered_with_ours() {
     let mut stage = stage(RateLimiterConfig::default());
     open(&mut stage, 9, T);
-    let stale = SiteMemory { site: "a.example".into(), epoch: 2, blocked_until_ms: T + 9999, ..SiteMemory::default() };
+    let stale = SiteState { site: "a.example".into(), epoch: 2, blocked_until_ms: T + 9999, ..SiteState::default() };
     let mut actions = Actions::default();
-    stage.follow(&delivered(SITES, 12, Some(encode(&stale))).1, T, &mut actions);
-    let memory: SiteMemory = decode("site", produced(&actions)[0].value.as_ref()).unwrap();
+    stage.receive_tailed(&delivered(SITES, 12, Some(encode(&stale))).1, T, &mut actions).unwrap();
+    let memory: SiteState = decode("site", produced(&actions)[0].value.as_ref()).unwrap();
     assert_eq!((memory.epoch, memory.blocked_until_ms), (9, 0));
     assert!(actions.plans[0].completes.is_empty());
     let mut actions = Actions::default();
-    stage.follow(&delivered(SITES, 13, Some(encode(&memory))).1, T, &mut actions);
-    assert!(actions.plans.is_empty(), "our own record");
+    stage.receive_tailed(&delivered(SITES, 13, Some(encode(&memory))).1, T, &mut actions).unwrap();
+    assert!(actions.plans.is_empty(), "its own record");
 }
 
 #[test]
 fn a_stale_record_before_our_claim_is_followed_by_the_state_that_it_hides() {
     let mut stage = stage(RateLimiterConfig::default());
-    let memory = |epoch, blocked_until_ms| SiteMemory {
+    let memory = |epoch, blocked_until_ms| SiteState {
         site: "a.example".into(),
         epoch,
         blocked_until_ms,
         blocks: u32::from(blocked_until_ms > 0),
         updated_at_ms: T,
-        ..SiteMemory::default()
+        ..SiteState::default()
     };
     // The last one is all that compaction leaves.
     for (offset, memory) in (0..).zip([memory(2, 0), memory(6, T + 60_000), memory(2, 0)]) {
@@ -252,13 +254,13 @@ fn a_stale_record_before_our_claim_is_followed_by_the_state_that_it_hides() {
     }
     open(&mut stage, 9, T);
     let mut actions = Actions::default();
-    stage.tick(T, &mut actions);
+    stage.tick(T, &mut actions).unwrap();
     let records = produced(&actions);
-    let last: SiteMemory = decode("site", records[0].value.as_ref()).unwrap();
+    let last: SiteState = decode("site", records[0].value.as_ref()).unwrap();
     assert_eq!((records.len(), last.epoch, last.blocks), (1, 9, 1));
     assert!(last.blocked_until_ms >= T + 60_000);
     let mut actions = Actions::default();
-    stage.tick(T + 10_000, &mut actions);
+    stage.tick(T + 10_000, &mut actions).unwrap();
     assert!(actions.plans.is_empty(), "once");
 }
 
@@ -267,12 +269,12 @@ fn a_closed_partition_leaves_nothing_behind() {
     let mut stage = stage(RateLimiterConfig::default());
     open(&mut stage, 0, T);
     let (_, record) = delivered(OUTCOMES, 5, Some(encode(&outcome("a.example", OutcomeKind::Blocked, Some(503)))));
-    let origin = Origin { place: record.place, offset: 5, epoch: 1 };
+    let origin = Origin { tp: record.tp, offset: 5, assignment_epoch: 1 };
     let token = receive(&mut stage, vec![(origin, record)], T + 200).plans[0].token.unwrap();
     stage.close(3);
     let mut actions: Wanted = Actions::default();
-    stage.settled(token, &[1], T, &mut actions);
-    stage.tick(T + 5000, &mut actions);
+    stage.plan_durable(token, &[1], T, &mut actions).unwrap();
+    stage.tick(T + 5000, &mut actions).unwrap();
     assert!(actions.plans.is_empty() && stage.writing.is_empty());
     assert_eq!(stage.view().blocked().count, 0);
 }

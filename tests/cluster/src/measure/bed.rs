@@ -30,14 +30,14 @@ const WINDOW: Duration = Duration::from_secs(3);
 pub(crate) struct Bed {
     pub(crate) stack: Stack,
     variables: Vec<(String, String)>,
-    _folder: TempDir,
+    _dir: TempDir,
 }
 
 impl Bed {
     pub(crate) fn up(options: &Options) -> Result<Self> {
-        let folder = tempfile::tempdir()?;
-        let stack = Stack::up(folder.path(), options.port, &["--jit", "full", "--sync", &options.sync])?;
-        Ok(Self { stack, variables: options.variables.clone(), _folder: folder })
+        let dir = tempfile::tempdir()?;
+        let stack = Stack::up(dir.path(), options.port, &["--jit", "full", "--sync", &options.sync])?;
+        Ok(Self { stack, variables: options.variables.clone(), _dir: dir })
     }
 
     /// Creates a pipeline without processes.
@@ -52,26 +52,26 @@ impl Bed {
 pub(crate) struct Web {
     child: Child,
     pub(crate) url: String,
-    folder: TempDir,
+    dir: TempDir,
 }
 
 impl Web {
     /// Starts a web with pages of 16 KiB and 30 links on `hosts` hosts, each its own site.
     pub(crate) async fn start(pages: u64, hosts: u32) -> Result<Self> {
-        let folder = tempfile::tempdir()?;
+        let dir = tempfile::tempdir()?;
         let mut command = Command::new(binary("orbweaver-toyweb")?);
         command.args(["--pages", &pages.to_string(), "--hosts", &hosts.to_string()]);
-        command.arg("--log").arg(folder.path().join("requests"));
+        command.arg("--log").arg(dir.path().join("requests"));
         // An unlimited web has no list of its pages.
         if pages <= 1_000_000 {
-            command.arg("--truth").arg(folder.path().join("truth"));
+            command.arg("--truth").arg(dir.path().join("truth"));
         }
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true).spawn()?;
         let mut url = String::new();
         BufReader::new(child.stdout.take().context("its output")?).read_line(&mut url).await?;
         ensure!(!url.is_empty(), "the web did not start");
-        Ok(Self { child, url: url.trim().to_owned(), folder })
+        Ok(Self { child, url: url.trim().to_owned(), dir })
     }
 
     pub(crate) fn id(&self) -> Option<u32> {
@@ -79,11 +79,11 @@ impl Web {
     }
 
     pub(crate) fn requests(&self) -> PathBuf {
-        self.folder.path().join("requests")
+        self.dir.path().join("requests")
     }
 
     pub(crate) fn truth(&self) -> Result<Vec<Expected>> {
-        lines(&self.folder.path().join("truth"))
+        lines(&self.dir.path().join("truth"))
     }
 }
 
@@ -92,13 +92,13 @@ fn lines<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
 }
 
 /// Returns all topic-partitions of a topic.
-pub(crate) fn places(topic: Topic, log: &dyn Log) -> Result<Vec<TopicPartition>> {
+pub(crate) fn tps(topic: Topic, log: &dyn Log) -> Result<Vec<TopicPartition>> {
     Ok((0..log.partitions(topic)?).map(|partition| TopicPartition::new(topic, partition)).collect())
 }
 
 /// Returns the number of records ever appended to a topic.
 pub(crate) async fn appended(log: &dyn Log, topic: Topic) -> Result<u64> {
-    Ok(log.all_bounds(&places(topic, log)?).await?.iter().map(|bounds| bounds.end).sum())
+    Ok(log.all_bounds(&tps(topic, log)?).await?.iter().map(|bounds| bounds.end).sum())
 }
 
 /// Number of documents over time.

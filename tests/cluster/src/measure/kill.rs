@@ -42,10 +42,10 @@ async fn one(bed: &Bed, partitions: u32, service: Service) -> Result<()> {
     progress.until(&cluster, 500).await?;
 
     let victim = instances.remove(Service::ALL.iter().position(|other| *other == service).unwrap_or(0));
-    let (before, folder) = (steady(&mut progress, &cluster).await, victim.folder().to_owned());
+    let (before, dir) = (steady(&mut progress, &cluster).await, victim.dir().to_owned());
     let killed = Instant::now();
     victim.kill().await?;
-    let successor = cluster.start_in(service, folder).await?;
+    let successor = cluster.start_in(service, dir).await?;
     let served = serves(&successor, partitions, killed).await?;
     report(service, "started again", served, full_speed(&mut progress, &cluster, before, killed).await?, before);
 

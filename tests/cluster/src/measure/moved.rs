@@ -25,17 +25,17 @@ pub(crate) async fn run(bed: &Bed, options: &Options) -> Result<()> {
     serves(&frontier).await?;
     let deadline = Instant::now() + PATIENCE;
     while frontier.metric("orbweaver_frontier_waiting_urls").await? < 0.9 * options.records as f64 {
-        ensure!(Instant::now() < deadline, "the frontier has not read what waits");
+        ensure!(Instant::now() < deadline, "the frontier has not read its queue");
         sleep(Duration::from_millis(200)).await;
     }
     for (service, instance) in [(Service::NormalizerDedup, dedup), (Service::Frontier, frontier)] {
-        let folder = instance.folder().to_owned();
+        let dir = instance.dir().to_owned();
         instance.terminate(PATIENCE).await?;
-        let again = start(&cluster, service, "with its index", folder.clone()).await?;
+        let again = start(&cluster, service, "with its index", dir.clone()).await?;
         again.kill().await?;
-        let again = start(&cluster, service, "with its index, after kill -9", folder).await?;
+        let again = start(&cluster, service, "with its index, after kill -9", dir).await?;
         again.terminate(PATIENCE).await?;
-        let elsewhere = cluster.folder_of(match service {
+        let elsewhere = cluster.dir_of(match service {
             Service::Frontier => 1001,
             _ => 1000,
         });
@@ -44,9 +44,9 @@ pub(crate) async fn run(bed: &Bed, options: &Options) -> Result<()> {
     cluster.remove().await
 }
 
-async fn start(cluster: &Cluster, service: Service, how: &str, folder: std::path::PathBuf) -> Result<Instance> {
+async fn start(cluster: &Cluster, service: Service, how: &str, dir: std::path::PathBuf) -> Result<Instance> {
     let begun = Instant::now();
-    let instance = cluster.start_in(service, folder).await?;
+    let instance = cluster.start_in(service, dir).await?;
     serves(&instance).await?;
     let (took, used) = (begun.elapsed().as_secs_f64(), used(instance.id()));
     println!(

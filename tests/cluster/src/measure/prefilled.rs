@@ -5,13 +5,13 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use orbweaver_cluster_tests::{Cluster, Instance, Service};
 use orbweaver_log::{Log, Record, TopicPartition};
-use orbweaver_messages::{Discovered, Dispatch, DispatchId, Millis, Sighting, Topic, encode, topic};
+use orbweaver_messages::{Discovered, DiscoveryKind, Dispatch, DispatchId, Millis, Topic, encode, topic};
 use orbweaver_stage::{Clock as _, SystemClock};
 use orbweaver_url::{Fingerprint, partition_of, slot_of};
 use tokio::time::{Instant, sleep};
 
 use crate::Options;
-use crate::bed::{Bed, PATIENCE, places};
+use crate::bed::{Bed, PATIENCE, tps};
 use crate::process::{megabytes, used};
 
 /// URLs per record of `crawl.discovered`: the links of one page to one site.
@@ -57,7 +57,7 @@ async fn measure(cluster: &Cluster, service: Service, topic: Topic, count: u64, 
 }
 
 async fn start(cluster: &Cluster, service: Service) -> Result<Instance> {
-    cluster.start_in(service, cluster.folder_of(0)).await
+    cluster.start_in(service, cluster.dir_of(0)).await
 }
 
 /// Waits until a service has committed the end of a topic.
@@ -79,10 +79,10 @@ async fn until_committed(
     instance: &mut Instance,
     done: impl Fn(u64, u64) -> bool,
 ) -> Result<(u64, u64)> {
-    let (deadline, places) = (Instant::now() + PATIENCE, places(topic, &cluster.log)?);
+    let (deadline, tps) = (Instant::now() + PATIENCE, tps(topic, &cluster.log)?);
     loop {
-        let ends = cluster.log.all_bounds(&places).await?;
-        let committed = cluster.log.committed(service.name(), &places).await?;
+        let ends = cluster.log.all_bounds(&tps).await?;
+        let committed = cluster.log.committed(service.name(), &tps).await?;
         let committed = committed.iter().flatten().map(|commit| commit.offset).sum();
         let all = ends.iter().map(|bounds| bounds.end).sum();
         if done(committed, all) {
@@ -119,7 +119,7 @@ pub(crate) async fn discover(cluster: &Cluster, partitions: u32, urls: u64, repe
                 site: site.clone(),
                 via,
                 depth: 1,
-                sighting: Sighting::Link,
+                sighting: DiscoveryKind::Link,
                 chain: vec![],
                 trail: orbweaver_messages::Trail::default(),
                 content: None,
@@ -149,7 +149,7 @@ async fn dispatch(cluster: &Cluster, partitions: u32, dispatches: u64) -> Result
                 policy: orbweaver_url::Policy::STANDARD,
                 site: site.clone(),
                 depth: 1,
-                sighting: Sighting::Link,
+                sighting: DiscoveryKind::Link,
                 via: Some(format!("https://www.{site}/")),
                 chain: vec![],
                 trail: orbweaver_messages::Trail::default(),
@@ -173,9 +173,9 @@ fn site(number: u64) -> String {
 }
 
 fn record(topic: Topic, site: &str, partitions: u32, value: bytes::Bytes, now: Millis) -> Record {
-    let place = TopicPartition::new(topic, partition_of(slot_of(site), partitions));
+    let tp = TopicPartition::new(topic, partition_of(slot_of(site), partitions));
     Record {
-        place,
+        tp,
         key: Some(bytes::Bytes::copy_from_slice(site.as_bytes())),
         value: Some(value),
         headers: vec![],

@@ -32,8 +32,8 @@ async fn both_serve(frontiers: [&Instance; 2]) -> Result<()> {
 async fn a_cap_holds_over_two_frontiers_and_their_successors_and_is_raised_and_taken_off() -> Result<()> {
     let plan = Plan::on_shared_servers(4).with("ORBWEAVER_RATE_LIMITER__RATE", "10/s");
     let mut cluster = Cluster::start(plan).await?;
-    let folder = tempfile::tempdir()?;
-    let log = folder.path().join("requests");
+    let dir = tempfile::tempdir()?;
+    let log = dir.path().join("requests");
     let config = WebConfig { pages: 500, links: 12, bytes: 2_000, address_hosts: 8, ..WebConfig::default() };
     let web = ToyWeb::start(config, &Serving { port: 0, logging: Logging::File(log.clone()) })?;
     let mut instances = cluster.add_all(PATIENCE).await?;
@@ -53,11 +53,14 @@ async fn a_cap_holds_over_two_frontiers_and_their_successors_and_is_raised_and_t
     ensure!(status.status.success(), "{}", said(&status));
     let status: serde_json::Value = serde_json::from_slice(&status.stdout)?;
     ensure!(status["at_cap"] == true && status["complete"] == false, "{status}");
-    let told = &status["caps"][0];
-    ensure!(told["crawl"] == "default" && told["max_pages"] == CAP && told["at_cap"] == true, "{status}");
+    let reported = &status["caps"][0];
+    ensure!(reported["crawl"] == "default" && reported["max_pages"] == CAP && reported["at_cap"] == true, "{status}");
     let pages = requested_pages(&log)?.len();
-    println!("{pages} pages at a cap of {CAP}; told: {}", told["pages"]);
-    ensure!(told["pages"].as_u64().is_some_and(|told| told >= CAP as u64 && told <= pages as u64), "{status}");
+    println!("{pages} pages at a cap of {CAP}; reported: {}", reported["pages"]);
+    ensure!(
+        reported["pages"].as_u64().is_some_and(|reported| reported >= CAP as u64 && reported <= pages as u64),
+        "{status}"
+    );
     ensure!(pages <= CAP + 40, "{pages} pages are too many for a cap of {CAP}");
 
     // The successors of both continue their counts.

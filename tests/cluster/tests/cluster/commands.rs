@@ -100,7 +100,7 @@ async fn a_dead_letter_that_was_replayed_by_its_id_is_not_replayed_again_by_all(
         rejected_at_ms: 0,
     };
     let record = Record {
-        place: TopicPartition::new(DEAD_LETTERS, 1),
+        tp: TopicPartition::new(DEAD_LETTERS, 1),
         key: None,
         value: Some("example.org".into()),
         headers: vec![(DEAD_LETTER_HEADER, encode(&letter))],

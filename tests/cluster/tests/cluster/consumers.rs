@@ -17,15 +17,15 @@ use crate::{
 };
 
 /// Waits until exactly the records below an offset are deleted.
-async fn until_deleted(cluster: &Cluster, place: TopicPartition, below: Offset) -> Result<()> {
+async fn until_deleted(cluster: &Cluster, tp: TopicPartition, below: Offset) -> Result<()> {
     let begun = Instant::now();
     loop {
-        let start = cluster.log.bounds(place).await?.start;
-        ensure!(start <= below, "{place} begins at {start}, above {below}");
+        let start = cluster.log.bounds(tp).await?.start;
+        ensure!(start <= below, "{tp} begins at {start}, above {below}");
         if start == below {
             return Ok(());
         }
-        ensure!(begun.elapsed() < PATIENCE, "{place} still begins at {start}, not at {below}");
+        ensure!(begun.elapsed() < PATIENCE, "{tp} still begins at {start}, not at {below}");
         sleep(Duration::from_millis(100)).await;
     }
 }
@@ -37,9 +37,9 @@ async fn a_declared_group_keeps_documents_an_undeclared_one_does_not_and_a_remov
         .with("ORBWEAVER_DOCUMENTS__RETENTION", "1s")
         .with("ORBWEAVER_FRONTIER__DELETE_INTERVAL", "200ms");
     let mut cluster = Cluster::start(plan).await?;
-    let place = TopicPartition::new(DOCUMENTS, 1);
+    let tp = TopicPartition::new(DOCUMENTS, 1);
     let minute_ago = SystemClock.now() - 60_000;
-    let document = Record { place, key: None, value: Some("{}".into()), headers: vec![], timestamp_ms: minute_ago };
+    let document = Record { tp, key: None, value: Some("{}".into()), headers: vec![], timestamp_ms: minute_ago };
     cluster.log.append(vec![document; 10]).await?;
     let listed = orbweaver(&cluster, "consumers list").await?;
     ensure!(listed.stdout.contains("no group is declared"), "{}", listed.stdout);
@@ -49,16 +49,16 @@ async fn a_declared_group_keeps_documents_an_undeclared_one_does_not_and_a_remov
     added.expect(0, &[])?;
     ensure!(added.stdout.contains(&format!("group.id={}.indexer", cluster.prefix())), "{}", added.stdout);
     orbweaver(&cluster, "consumers add indexer").await?.expect(0, &[])?;
-    let committed = cluster.log.committed("indexer", &[TopicPartition::new(DOCUMENTS, 0), place]).await?;
+    let committed = cluster.log.committed("indexer", &[TopicPartition::new(DOCUMENTS, 0), tp]).await?;
     ensure!(committed.iter().flatten().all(|commit| commit.offset == 0) && committed.len() == 2, "{committed:?}");
-    cluster.log.begin_group("curious", vec![(place, 0)]).await?;
+    cluster.log.begin_group("curious", vec![(tp, 0)]).await?;
     let mut frontier = cluster.add(Service::Frontier).await?;
     frontier.ready(PATIENCE).await?;
 
     // Regardless of their age, exactly the records that the group has committed are deleted.
     for commit in [4, 7] {
-        cluster.log.begin_group("indexer", vec![(place, commit)]).await?;
-        until_deleted(&cluster, place, commit).await?;
+        cluster.log.begin_group("indexer", vec![(tp, commit)]).await?;
+        until_deleted(&cluster, tp, commit).await?;
     }
     let listed = orbweaver(&cluster, "consumers list --json").await?;
     let [group] = &lines(&listed)?[..] else { anyhow::bail!("not one group: {}", listed.stdout) };
@@ -66,7 +66,7 @@ async fn a_declared_group_keeps_documents_an_undeclared_one_does_not_and_a_remov
 
     // Once removed, the group retains nothing, and the time limit applies.
     orbweaver(&cluster, "consumers remove indexer").await?.expect(0, &[])?;
-    until_deleted(&cluster, place, 10).await?;
+    until_deleted(&cluster, tp, 10).await?;
     orbweaver(&cluster, "consumers remove indexer").await?.expect(64, &["indexer", "not declared"])?;
     frontier.kill().await?;
     cluster.remove().await

@@ -10,8 +10,8 @@ use crate::PATIENCE;
 #[ignore = "needs the servers of tests/stack"]
 async fn seeds_alone_make_five_processes_fetch_every_page_once_and_then_it_is_complete() -> Result<()> {
     let mut cluster = Cluster::start(Plan::on_shared_servers(4)).await?;
-    let folder = tempfile::tempdir()?;
-    let log = folder.path().join("requests");
+    let dir = tempfile::tempdir()?;
+    let log = dir.path().join("requests");
     let config = WebConfig { pages: 1_000, bytes: 4_000, address_hosts: 8, ..WebConfig::default() };
     let web = ToyWeb::start(config, &Serving { port: 0, logging: Logging::File(log.clone()) })?;
     let mut instances = cluster.add_all(PATIENCE).await?;

@@ -20,8 +20,8 @@ async fn crawl(plan: Plan, cut: &[&str]) -> Result<BTreeMap<String, Document>> {
     let plan = plan.with("ORBWEAVER_NORMALIZER_DEDUP__DEFAULT_SCOPE", "host");
     // The records of discovered URLs are read at the end.
     let mut cluster = Cluster::start(plan.with("ORBWEAVER_FRONTIER__DELETE_INTERVAL", "1h")).await?;
-    let folder = tempfile::tempdir()?;
-    let log = folder.path().join("requests");
+    let dir = tempfile::tempdir()?;
+    let log = dir.path().join("requests");
     let web = ToyWeb::start_heavy(&Serving { port: 0, logging: Logging::File(log.clone()) })?;
     let mut instances = cluster.add_all(PATIENCE).await?;
     let begun = Instant::now();
@@ -67,15 +67,15 @@ async fn crawl(plan: Plan, cut: &[&str]) -> Result<BTreeMap<String, Document>> {
 async fn records<T: DeserializeOwned>(log: &dyn Log, topic: Topic, name: &'static str) -> Result<Vec<T>> {
     let mut found = vec![];
     for partition in 0..log.partitions(topic)? {
-        let place = TopicPartition::new(topic, partition);
-        let bounds = log.bounds(place).await?;
-        let mut reader = log.reader(place, bounds.start).await?;
+        let tp = TopicPartition::new(topic, partition);
+        let bounds = log.bounds(tp).await?;
+        let mut reader = log.reader(tp, bounds.start).await?;
         while reader.position() < bounds.end {
             let before = reader.position();
             for record in reader.read(Duration::from_secs(5)).await? {
                 found.push(decode(name, record.value.as_ref())?);
             }
-            ensure!(reader.position() > before, "{place}: nothing to read at {before} below {}", bounds.end);
+            ensure!(reader.position() > before, "{tp}: nothing to read at {before} below {}", bounds.end);
         }
     }
     Ok(found)

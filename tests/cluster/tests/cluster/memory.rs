@@ -23,11 +23,11 @@ const MOST_BYTES: u64 = 512 << 20;
 #[ignore = "starts servers of its own, and takes minutes"]
 async fn heavy_pages_and_a_minute_without_the_broker_and_without_the_store_take_no_more_than_512_mib_a_process()
 -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    let stack = Stack::up(&folder.path().join("servers"), 31_192, &[])?;
+    let dir = tempfile::tempdir()?;
+    let stack = Stack::up(&dir.path().join("servers"), 31_192, &[])?;
     let plan = Plan::on_servers(stack.brokers.clone(), stack.cql.clone(), 4);
     let mut cluster = Cluster::start(plan.with("ORBWEAVER_NORMALIZER_DEDUP__DEFAULT_MAX_DEPTH", "1")).await?;
-    let log = folder.path().join("requests");
+    let log = dir.path().join("requests");
     let config = GreedyConfig { hosts: 128, zeros: 8 << 20, links: 60_000 };
     let web = ToyWeb::start_greedy(config, &Serving { port: 0, logging: Logging::File(log.clone()) })?;
     let mut instances = cluster.add_all(PATIENCE).await?;

@@ -25,7 +25,7 @@ async fn a_process_says_that_it_is_ready_shows_metrics_and_ends_within_its_budge
             ensure!(metrics.contains(part), "{}: no {part} in\n{metrics}", service.name());
         }
         let begun = std::time::Instant::now();
-        let (words, status) = (instance.folder().join("log"), instance.terminate(Duration::from_secs(20)).await?);
+        let (words, status) = (instance.dir().join("log"), instance.terminate(Duration::from_secs(20)).await?);
         let log = std::fs::read_to_string(words)?;
         ensure!(status.code() == Some(0), "{} ended with {status}:\n{log}", service.name());
         ensure!(!log.contains("panicked"), "{log}");
@@ -55,9 +55,8 @@ async fn the_second_signal_ends_a_process_at_once() -> Result<()> {
 #[tokio::test]
 #[ignore = "needs the servers of tests/stack"]
 async fn missing_topics_end_a_process_with_the_command_that_makes_them() -> Result<()> {
-    let cluster =
-        Cluster::start(Plan::on_shared_servers(1).with("ORBWEAVER_KAFKA__PREFIX", "nobody-made-these")).await?;
-    let mut instance = cluster.start_in(Service::RateLimiter, cluster.folder_of(1)).await?;
+    let cluster = Cluster::start(Plan::on_shared_servers(1).with("ORBWEAVER_KAFKA__PREFIX", "missing-topics")).await?;
+    let mut instance = cluster.start_in(Service::RateLimiter, cluster.dir_of(1)).await?;
     let status = instance.end(PATIENCE).await?;
     let words = instance.last_words();
     ensure!(status.code() == Some(74), "it ended with {status}:\n{words}");

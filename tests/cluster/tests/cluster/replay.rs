@@ -9,8 +9,8 @@ use crate::PATIENCE;
 #[tokio::test]
 #[ignore = "needs the servers of tests/stack"]
 async fn on_kafka_each_url_passes_exactly_once_also_when_the_index_is_gone() -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    let out = folder.path().join("replay");
+    let dir = tempfile::tempdir()?;
+    let out = dir.path().join("replay");
     let replay = |urls: &'static str| {
         Orbweaver::new([
             "replay",

@@ -25,8 +25,8 @@ pub(crate) fn said(output: &std::process::Output) -> String {
 async fn pages_that_are_excluded_while_they_wait_are_not_fetched_and_the_crawl_completes() -> Result<()> {
     let plan = Plan::on_shared_servers(4).with("ORBWEAVER_RATE_LIMITER__RATE", "10/s");
     let mut cluster = Cluster::start(plan).await?;
-    let folder = tempfile::tempdir()?;
-    let log = folder.path().join("requests");
+    let dir = tempfile::tempdir()?;
+    let log = dir.path().join("requests");
     let config = WebConfig { pages: 600, links: 12, bytes: 2_000, address_hosts: 4, ..WebConfig::default() };
     let web = ToyWeb::start(config, &Serving { port: 0, logging: Logging::File(log.clone()) })?;
     let mut instances = cluster.add_all(PATIENCE).await?;
@@ -37,8 +37,8 @@ async fn pages_that_are_excluded_while_they_wait_are_not_fetched_and_the_crawl_c
         sleep(Duration::from_millis(100)).await;
     }
 
-    let missing = orbweaver(&cluster, &["scope", "set", "nobody", "--max-depth", "3"])?;
-    ensure!(missing.status.code() == Some(64) && said(&missing).contains("no crawl `nobody`"), "{}", said(&missing));
+    let missing = orbweaver(&cluster, &["scope", "set", "absent", "--max-depth", "3"])?;
+    ensure!(missing.status.code() == Some(64) && said(&missing).contains("no crawl `absent`"), "{}", said(&missing));
     let wrong = orbweaver(&cluster, &["scope", "set", "--exclude", "("])?;
     ensure!(wrong.status.code() == Some(64) && said(&wrong).contains("unclosed group"), "{}", said(&wrong));
     let pinned = orbweaver(&cluster, &["scope", "set", "--canonical", "raw"])?;

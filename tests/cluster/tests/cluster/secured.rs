@@ -122,8 +122,8 @@ fn command(program: &str, arguments: &[&str], variables: &[(String, String)]) ->
 }
 
 /// Collects all files below a directory.
-fn files(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
-    for entry in fs::read_dir(folder)? {
+fn files(dir: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+    for entry in fs::read_dir(dir)? {
         let entry = entry?;
         match entry.file_type()? {
             kind if kind.is_dir() => files(&entry.path(), found)?,
@@ -140,9 +140,9 @@ fn contains(bytes: &[u8], secret: &str) -> bool {
 #[tokio::test]
 #[ignore = "starts servers of its own"]
 async fn a_crawl_on_servers_that_demand_tls_and_a_log_in_is_complete_and_shows_no_secret() -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    let stack = Stack::up(&folder.path().join("servers"), 29_192, &["--secured"])?;
-    let role = Role::create(&stack, folder.path()).await?;
+    let dir = tempfile::tempdir()?;
+    let stack = Stack::up(&dir.path().join("servers"), 29_192, &["--secured"])?;
+    let role = Role::create(&stack, dir.path()).await?;
     let secured = variables(&stack, &role);
     let mut plan = Plan::on_servers(stack.brokers.clone(), stack.cql.clone(), 4);
     plan.variables.extend(secured.iter().cloned());
@@ -152,7 +152,7 @@ async fn a_crawl_on_servers_that_demand_tls_and_a_log_in_is_complete_and_shows_n
     let web = ToyWeb::start(config, &Serving { port: 0, logging: Logging::Count })?;
     let mut instances = cluster.add_all(PATIENCE).await?;
 
-    let out = folder.path().join("out").display().to_string();
+    let out = dir.path().join("out").display().to_string();
     let servers = ["--brokers", &stack.brokers, "--prefix", cluster.prefix()];
     let store = ["--cql", &stack.cql, "--keyspace", cluster.prefix()];
     let crawl = [&["crawl", web.start_url(), "--out", &*out, "--scope", "any"], &servers[..], &store].concat();
@@ -170,7 +170,7 @@ async fn a_crawl_on_servers_that_demand_tls_and_a_log_in_is_complete_and_shows_n
     let status = orbweaver(&[&["status", "--json"], &servers[..]].concat(), &secured)?.output()?;
     ensure!(status.status.success(), "{}", String::from_utf8_lossy(&status.stderr));
     let bare = orbweaver(&[&["status"], &servers[..]].concat(), &[])?.output()?;
-    ensure!(!bare.status.success(), "the brokers ask for no password");
+    ensure!(!bare.status.success(), "the brokers require no password");
 
     let servers = [("ORBWEAVER_KAFKA__BROKERS", &stack.brokers), ("ORBWEAVER_CQL__NODES", &stack.cql)];
     let servers = servers.map(|(name, value)| (name.to_owned(), value.clone()));
@@ -183,7 +183,7 @@ async fn a_crawl_on_servers_that_demand_tls_and_a_log_in_is_complete_and_shows_n
     let passwords = [read(&stack.secret("kafka-password"))?, read(&role.password)?];
     let clean = |bytes: &[u8]| passwords.iter().all(|password| !contains(bytes, password));
     let mut written = vec![];
-    files(cluster.folder_of(1).parent().context("a folder of all")?, &mut written)?;
+    files(cluster.dir_of(1).parent().context("a directory of all")?, &mut written)?;
     files(Path::new(&out), &mut written)?;
     ensure!(written.len() > 10, "{written:?}");
     for path in written {

@@ -17,7 +17,7 @@ const RUBBISH: [&[u8]; 6] = [
     b"{",
     b"{\"uri\": 1}",
     b"http://example.org/\xff",
-    b"{\"url\": \"http://example.org/\", \"crawl\": \"nobody-created-it\"}",
+    b"{\"url\": \"http://example.org/\", \"crawl\": \"never-created\"}",
 ];
 
 /// Produces `lines`, one record per line, to the seeds of a cluster.

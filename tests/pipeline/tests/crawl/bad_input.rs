@@ -20,16 +20,16 @@ const SOON: Duration = Duration::from_secs(10);
 
 /// Runs an invalid command line in a temporary directory, which must stay empty.
 async fn refused(arguments: &[&str], code: i32, words: &[&str]) -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    let ended = Orbweaver::new(arguments)?.within(folder.path()).end(SOON).await?;
+    let dir = tempfile::tempdir()?;
+    let ended = Orbweaver::new(arguments)?.within(dir.path()).end(SOON).await?;
     ended.expect(code, words)?;
-    let left: Vec<_> = std::fs::read_dir(folder.path())?.collect::<Result<_, _>>()?;
+    let left: Vec<_> = std::fs::read_dir(dir.path())?.collect::<Result<_, _>>()?;
     ensure!(left.is_empty(), "{arguments:?} left something behind: {left:?}");
     Ok(())
 }
 
 #[tokio::test]
-async fn a_wrong_command_line_names_the_argument_and_makes_no_folder() -> Result<()> {
+async fn a_wrong_command_line_names_the_argument_and_makes_no_directory() -> Result<()> {
     refused(&["crawl", "http://"], USAGE, &["http://"]).await?;
     refused(&["crawl", "http://exa mple/"], USAGE, &["exa mple"]).await?;
     refused(&["crawl", "ftp://example.org/"], USAGE, &["ftp", "http"]).await?;
@@ -61,9 +61,9 @@ async fn a_missing_seeds_file_is_named() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_output_that_is_a_file_or_somebody_elses_folder_is_left_alone() -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    let (file, foreign) = (folder.path().join("a-file"), folder.path().join("foreign"));
+async fn an_output_that_is_a_file_or_somebody_elses_directory_is_left_alone() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let (file, foreign) = (dir.path().join("a-file"), dir.path().join("foreign"));
     std::fs::write(&file, "mine")?;
     std::fs::create_dir(&foreign)?;
     std::fs::write(foreign.join("notes.txt"), "mine")?;
@@ -83,9 +83,9 @@ async fn an_output_that_cannot_be_written_is_named() -> Result<()> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
     }
-    let folder = tempfile::tempdir()?;
-    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o555))?;
-    let out = folder.path().join("x.crawl");
+    let dir = tempfile::tempdir()?;
+    std::fs::set_permissions(dir.path(), Permissions::from_mode(0o555))?;
+    let out = dir.path().join("x.crawl");
     let name = out.display().to_string();
     Orbweaver::crawl("http://127.0.0.1:9/", &out, "")?.end(SOON).await?.expect(NO_OUTPUT, &[&name])
 }
@@ -106,8 +106,8 @@ async fn a_crawl_that_is_running_is_not_started_a_second_time() -> Result<()> {
 #[tokio::test]
 async fn bad_lines_of_a_seeds_file_are_counted_and_the_good_ones_are_crawled() -> Result<()> {
     let web = serve(WebConfig { pages: 20, ..WebConfig::default() })?;
-    let folder = tempfile::tempdir()?;
-    let (seeds, out) = (folder.path().join("seeds"), folder.path().join("x.crawl"));
+    let dir = tempfile::tempdir()?;
+    let (seeds, out) = (dir.path().join("seeds"), dir.path().join("x.crawl"));
     let good = format!("{{\"url\": \"{}\"}}", web.start_url());
     std::fs::write(&seeds, format!("# a comment\n\nhttp://exa mple/\n{good}\n{{\"url\": 3}}\nftp://example.org/\n"))?;
     let base = ["crawl", "--allow-private", "--rate", "unlimited", "--scope", "any", "--out"];
@@ -122,8 +122,8 @@ async fn bad_lines_of_a_seeds_file_are_counted_and_the_good_ones_are_crawled() -
 #[tokio::test]
 async fn seeds_are_read_from_standard_input() -> Result<()> {
     let web = serve(WebConfig { pages: 20, ..WebConfig::default() })?;
-    let folder = tempfile::tempdir()?;
-    let (seeds, out) = (folder.path().join("seeds"), folder.path().join("x.crawl"));
+    let dir = tempfile::tempdir()?;
+    let (seeds, out) = (dir.path().join("seeds"), dir.path().join("x.crawl"));
     std::fs::write(&seeds, format!("{}\n", web.start_url()))?;
     let base = ["crawl", "--allow-private", "--rate", "unlimited", "--scope", "any", "--seeds", "-", "--out"];
     let crawl = Orbweaver::new(base)?.arg(&out).stdin(std::fs::File::open(&seeds)?);
@@ -147,7 +147,7 @@ async fn a_private_address_is_refused_unless_it_is_allowed() -> Result<()> {
     let out = tempfile::tempdir()?;
     let crawl = Orbweaver::new(["crawl", web.start_url(), "--out"])?.arg(out.path().join("x"));
     crawl.end(PATIENCE).await?.expect(NO_SEED, &["private"])?;
-    ensure!(web.log().count() == 0, "it was asked");
+    ensure!(web.log().count() == 0, "the site was requested");
     Ok(())
 }
 

@@ -13,7 +13,7 @@ const LINKS: &str = "<a href='/a.html'>1</a><a href='/a.html?utm_source=x'>2</a>
     <a href='/%61.html'>4</a><a href='/a.html?b=1&a=2'>5</a><a href='/a.html?a=2&b=1'>6</a><a href='/d/index.html'>7</a>
     <a href='/d/'>8</a>";
 
-fn folder(root: &Path) -> Result<()> {
+fn dir(root: &Path) -> Result<()> {
     std::fs::create_dir(root.join("d"))?;
     std::fs::write(root.join("index.html"), LINKS)?;
     std::fs::write(root.join("a.html"), "<p>a")?;
@@ -32,7 +32,7 @@ async fn requests(root: &Path, options: &str) -> Result<BTreeSet<String>> {
 #[tokio::test]
 async fn the_policy_decides_which_links_are_the_same_page_and_each_is_asked_for_as_found() -> Result<()> {
     let root = tempfile::tempdir()?;
-    folder(root.path())?;
+    dir(root.path())?;
     let raw = requests(root.path(), "--canonical raw").await?;
     let standard = requests(root.path(), "").await?;
     let sorted = requests(root.path(), "--canonical standard,sort-query").await?;
@@ -60,7 +60,7 @@ async fn a_crawl_does_not_go_on_under_another_policy_or_with_other_wide_domains(
     refused.expect(64, &["--wide-domain was `example.edu` and is now `other.edu`"])?;
     crawl("--max-pages 1000")?.end(PATIENCE).await?.expect(0, &[])?;
     ensure!(Output::read(out.path())?.documents.len() == 20);
-    ensure!(Requests::new(web.log().entries()).pages().values().all(|count| *count == 1), "a page was asked for twice");
+    ensure!(Requests::new(web.log().entries()).pages().values().all(|count| *count == 1), "a page was requested twice");
     Ok(())
 }
 

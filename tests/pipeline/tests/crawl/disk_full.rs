@@ -13,9 +13,9 @@ use crate::{PATIENCE, serve};
 struct Small<'a>(&'a Path);
 
 impl<'a> Small<'a> {
-    fn mount(folder: &'a Path, options: &str) -> Option<Self> {
-        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", options, "orbweaver-test"]).arg(folder).output();
-        mount.is_ok_and(|mount| mount.status.success()).then_some(Self(folder))
+    fn mount(dir: &'a Path, options: &str) -> Option<Self> {
+        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", options, "orbweaver-test"]).arg(dir).output();
+        mount.is_ok_and(|mount| mount.status.success()).then_some(Self(dir))
     }
 
     fn resize(&self, options: &str) -> Result<()> {
@@ -34,17 +34,17 @@ impl Drop for Small<'_> {
 
 #[tokio::test]
 async fn a_disk_that_fills_up_is_a_clear_error_and_the_crawl_goes_on_when_there_is_room() -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    let Some(disk) = Small::mount(folder.path(), "size=24m") else {
+    let dir = tempfile::tempdir()?;
+    let Some(disk) = Small::mount(dir.path(), "size=24m") else {
         eprintln!("skipped: mounting a small file system needs root");
         return Ok(());
     };
     let web = serve(WebConfig { seed: 9, pages: 1_500, bytes: 40_000, address_hosts: 4, ..WebConfig::default() })?;
-    let (out, truth) = (folder.path().join("x.crawl"), web.truth());
+    let (out, truth) = (dir.path().join("x.crawl"), web.truth());
     let command = || Orbweaver::crawl(web.start_url(), &out, "--html");
     let full = command()?.end(PATIENCE).await?;
     ensure!(matches!(full.code, Some(73 | 74)), "exit code {:?}; it said:\n{}", full.code, full.stderr);
-    ensure!(full.stderr.to_lowercase().contains("no space left"), "stderr does not say so:\n{}", full.stderr);
+    ensure!(full.stderr.to_lowercase().contains("no space left"), "stderr does not report it:\n{}", full.stderr);
     ensure!(!full.stderr.contains("panicked"), "it panicked:\n{}", full.stderr);
 
     disk.resize("remount,size=2g")?;

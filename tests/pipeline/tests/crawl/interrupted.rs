@@ -70,7 +70,7 @@ async fn a_second_ctrl_c_does_not_wait_for_a_slow_site_and_loses_nothing() -> Re
 }
 
 #[tokio::test]
-async fn an_interrupted_crawl_goes_on_when_only_its_folder_is_given() -> Result<()> {
+async fn an_interrupted_crawl_goes_on_when_only_its_directory_is_given() -> Result<()> {
     let web = serve(WebConfig { pages: 600, bytes: 2_000, ..WebConfig::default() })?;
     let (out, truth) = (tempfile::tempdir()?, web.truth());
     let mut crawl = Orbweaver::crawl(web.start_url(), out.path(), "")?.start()?;

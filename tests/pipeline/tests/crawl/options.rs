@@ -24,7 +24,7 @@ async fn max_pages_ends_the_crawl_with_about_so_many_pages_and_more_can_be_asked
     command("--max-pages 60 --concurrency 8")?.end(PATIENCE).await?.expect(0, &[])?;
     let output = Output::read(out.path())?;
     ensure!((60..=68).contains(&output.documents.len()), "{} documents", output.documents.len());
-    ensure!(Requests::new(web.log().entries()).pages().values().all(|count| *count == 1), "a page was asked for twice");
+    ensure!(Requests::new(web.log().entries()).pages().values().all(|count| *count == 1), "a page was requested twice");
     Ok(())
 }
 
@@ -56,7 +56,7 @@ async fn scope_host_keeps_to_the_host_and_port_of_the_seed() -> Result<()> {
     Orbweaver::crawl(web.start_url(), out.path(), "--scope host")?.end(PATIENCE).await?.expect(0, &[])?;
     let output = Output::read(out.path())?;
     let entries = web.log().entries();
-    ensure!(entries.iter().all(|entry| web.start_url().contains(&entry.host)), "another host was asked");
+    ensure!(entries.iter().all(|entry| web.start_url().contains(&entry.host)), "another host was requested");
     ensure!(output.documents.len() > 10, "{} documents", output.documents.len());
     Ok(())
 }
@@ -96,7 +96,7 @@ async fn robots_are_not_asked_when_they_are_to_be_ignored() -> Result<()> {
         expected.fate = Fate::Fetched;
     }
     check(&truth, &Output::read(out.path())?)?;
-    ensure!(Requests::new(web.log().entries()).robots().is_empty(), "robots.txt was asked for");
+    ensure!(Requests::new(web.log().entries()).robots().is_empty(), "robots.txt was requested");
     Ok(())
 }
 
@@ -134,10 +134,10 @@ async fn documents_hold_text_title_links_and_the_body_when_it_is_asked_for() -> 
 
 #[tokio::test]
 async fn the_demo_crawls_its_own_web_without_any_other_option() -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    let demo = Orbweaver::new(["crawl", "--demo"])?.within(folder.path());
+    let dir = tempfile::tempdir()?;
+    let demo = Orbweaver::new(["crawl", "--demo"])?.within(dir.path());
     demo.end(PATIENCE).await?.expect(0, &[])?;
-    let output = Output::read(&folder.path().join("demo.crawl"))?;
+    let output = Output::read(&dir.path().join("demo.crawl"))?;
     output.ended_by("complete")?;
     // 203 pages, of which robots.txt disallows one draft.
     ensure!(output.documents.len() == 202, "{} documents", output.documents.len());

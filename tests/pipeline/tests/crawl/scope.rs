@@ -25,13 +25,13 @@ async fn what_waits_and_is_excluded_by_now_is_not_asked_for_and_has_its_line() -
     let excluded = regex::Regex::new(r"[02468]\.html$")?;
     let requests = Requests::new(web.log().entries()).pages();
     let later: Vec<_> = requests.keys().filter(|url| !before.contains(*url) && excluded.is_match(url)).collect();
-    ensure!(later.is_empty(), "asked for after it was excluded: {later:?}");
-    ensure!(requests.len() > before.len() + 5, "{} pages were asked for", requests.len());
+    ensure!(later.is_empty(), "requested after it was excluded: {later:?}");
+    ensure!(requests.len() > before.len() + 5, "{} pages were requested", requests.len());
     let refused: Vec<_> =
         output.urls.iter().filter(|(_, line)| line["outcome"] == "refused" && line["reason"] == "excluded").collect();
     ensure!(refused.len() > 5 && refused.iter().all(|(url, _)| excluded.is_match(url)), "{} lines", refused.len());
     ensure!(output.summary["urls"]["refused"]["excluded"] == refused.len(), "{}", output.summary["urls"]);
-    ensure!(requests.values().all(|count| *count == 1), "a page was asked for twice");
+    ensure!(requests.values().all(|count| *count == 1), "a page was requested twice");
     Ok(())
 }
 

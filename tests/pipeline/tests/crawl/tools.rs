@@ -26,8 +26,8 @@ async fn url_prints_what_each_url_is_to_a_crawl() -> Result<()> {
 
 #[tokio::test]
 async fn extract_prints_the_document_of_a_file() -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    let file = folder.path().join("page.html");
+    let dir = tempfile::tempdir()?;
+    let file = dir.path().join("page.html");
     std::fs::write(&file, "<title> A  page </title><p>Some <b>text</b>. <a href='../x?a=1#f' rel=nofollow>a link</a>")?;
     let extract = Orbweaver::new(["extract", "--base", "http://example.org/a/b"])?.arg(&file);
     let lines = lines(&extract.end(SOON).await?)?;
@@ -44,8 +44,8 @@ async fn extract_prints_the_document_of_a_file() -> Result<()> {
 
 #[tokio::test]
 async fn robots_prints_what_a_file_says_of_each_url() -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    let file = folder.path().join("robots.txt");
+    let dir = tempfile::tempdir()?;
+    let file = dir.path().join("robots.txt");
     std::fs::write(&file, "User-agent: *\nDisallow: /private/\nAllow: /private/open\n")?;
     let robots = Orbweaver::new(["robots", "--agent", "TestBot"])?.arg(&file);
     let robots = robots.arg("http://example.org/private/x").arg("/private/open").arg("/other");

@@ -59,7 +59,11 @@ async fn every_trap_ends_by_itself_when_traps_are_refused_and_what_is_refused_is
         ensure!((150..1500).contains(&fetched), "{}: {fetched} pages", kind.name());
         let refused = output.summary["urls"]["refused"]["trap"].as_u64().context("nothing was refused")?;
         let lines = output.urls.values().filter(|line| line["reason"] == "trap").count();
-        ensure!(refused > 0 && usize::try_from(refused)? == lines, "{}: {refused} refused, {lines} told", kind.name());
+        ensure!(
+            refused > 0 && usize::try_from(refused)? == lines,
+            "{}: {refused} refused, {lines} listed",
+            kind.name()
+        );
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ mod stage;
 
 use std::collections::BTreeSet;
 
-use orbweaver_log::{Commit, Delivered, Event, MemoryLog, Offset, Record, TopicPartition};
+use orbweaver_log::{Commit, ConsumerRecord, Event, MemoryLog, Offset, Record, TopicPartition};
 use orbweaver_messages::topic;
 use orbweaver_stage::CLAIM_HEADER;
 
@@ -130,7 +130,7 @@ impl Broken {
             return records;
         }
         for record in &mut records {
-            match record.place.topic {
+            match record.tp.topic {
                 topic::FRONTIER if self.is_off(Rule::Claims) => record.headers.retain(|(name, _)| *name != "epoch"),
                 topic::SITES if self.is_off(Rule::Claims) => records::of_any_epoch(record),
                 topic::FRONTIER if self.is_off(Rule::Depth) => records::at_first_depth(record, log),
@@ -140,7 +140,7 @@ impl Broken {
                 topic::DISCOVERED if self.is_off(Rule::Chain) => records::without_chain(record),
                 topic::OUTCOMES if self.is_off(Rule::Attempts) => records::as_an_attempt(record),
                 topic::OUTCOMES if self.is_off(Rule::Partition) => {
-                    record.place.partition = (record.place.partition + 1) % partitions;
+                    record.tp.partition = (record.tp.partition + 1) % partitions;
                 }
                 _ => {}
             }
@@ -149,8 +149,8 @@ impl Broken {
     }
 
     /// Returns the records that a reader receives in place of `records`.
-    pub(crate) fn read(&self, mut records: Vec<Delivered>) -> Vec<Delivered> {
-        let control = records.iter_mut().filter(|record| record.place.topic == topic::CONTROL);
+    pub(crate) fn read(&self, mut records: Vec<ConsumerRecord>) -> Vec<ConsumerRecord> {
+        let control = records.iter_mut().filter(|record| record.tp.topic == topic::CONTROL);
         control.filter(|_| self.is_off(Rule::Versions)).for_each(records::without_version);
         records
     }
@@ -163,7 +163,7 @@ impl Broken {
     /// Returns `true` if an append is acknowledged before it has landed.
     pub(crate) fn acknowledges_early(&self, records: &[Record]) -> bool {
         self.is_off(Rule::Acknowledged)
-            && records.iter().any(|record| record.place.topic == topic::FRONTIER && record.headers.is_empty())
+            && records.iter().any(|record| record.tp.topic == topic::FRONTIER && record.headers.is_empty())
     }
 
     /// Returns the event in place of `event`; `written` returns the end of this process's acknowledged records in a
@@ -172,8 +172,8 @@ impl Broken {
         match event {
             Event::Records(mut records) if self.is_off(Rule::Positions) => {
                 records.retain(|record| {
-                    let passed = written(record.place).is_some_and(|end| record.offset < end);
-                    record.place.topic != topic::FRONTIER || !passed || is_owners(record)
+                    let passed = written(record.tp).is_some_and(|end| record.offset < end);
+                    record.tp.topic != topic::FRONTIER || !passed || is_owners(record)
                 });
                 Event::Records(records)
             }
@@ -183,6 +183,6 @@ impl Broken {
 }
 
 /// Returns `true` if a record of `crawl.frontier` was written by an owner of its partition.
-fn is_owners(record: &Delivered) -> bool {
+fn is_owners(record: &ConsumerRecord) -> bool {
     record.value.is_none() || record.header("epoch").is_some() || record.header(CLAIM_HEADER).is_some()
 }

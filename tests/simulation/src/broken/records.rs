@@ -1,6 +1,6 @@
 //! Records as they are without a rule.
 
-use orbweaver_log::{Delivered, MemoryLog, Record};
+use orbweaver_log::{ConsumerRecord, MemoryLog, Record};
 use orbweaver_messages::{Millis, topic};
 use orbweaver_stage::CLAIM_HEADER;
 use serde_json::Value;
@@ -68,14 +68,14 @@ pub(super) fn at_first_depth(waiting: &mut Record, log: &MemoryLog) {
     if waiting.headers.iter().any(|(name, _)| *name == CLAIM_HEADER) {
         return;
     }
-    let before = log.records(waiting.place);
+    let before = log.records(waiting.tp);
     let first = before.iter().find(|before| before.key == waiting.key && before.value.is_some());
     let Some(depth) = first.map(|first| json(first.value.as_deref())["depth"].clone()) else { return };
     change(waiting, |waiting| waiting["depth"] = depth);
 }
 
 /// Makes a definition replace any version.
-pub(super) fn without_version(setting: &mut Delivered) {
+pub(super) fn without_version(setting: &mut ConsumerRecord) {
     let mut value = json(setting.value.as_deref());
     if value.as_object_mut().is_some_and(|fields| fields.remove("replaces").is_some()) {
         setting.value = Some(value.to_string().into());
@@ -83,9 +83,9 @@ pub(super) fn without_version(setting: &mut Delivered) {
 }
 
 /// Moves an outcome in time so that it ended at `now`.
-pub(super) fn as_of(now: Millis, outcome: &mut Delivered) {
+pub(super) fn as_of(now: Millis, outcome: &mut ConsumerRecord) {
     let mut value = json(outcome.value.as_deref());
-    let Some(ended_ms) = value["ended_at_ms"].as_i64().filter(|_| outcome.place.topic == topic::OUTCOMES) else {
+    let Some(ended_ms) = value["ended_at_ms"].as_i64().filter(|_| outcome.tp.topic == topic::OUTCOMES) else {
         return;
     };
     for field in ["requested_at_ms", "answered_at_ms", "ended_at_ms", "blocked_until_ms"] {

@@ -3,9 +3,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use orbweaver_log::{Delivered, Offset, Partition, Record, TopicPartition};
+use orbweaver_log::{ConsumerRecord, Offset, Partition, Record, TopicPartition};
 use orbweaver_messages::{Millis, Topic, topic};
-use orbweaver_stage::{Actions, Opening, Origin, Plan, RestoreFrom, RestoreSpec, Stage, StageError, Token};
+use orbweaver_stage::{
+    Actions, Incomplete, Origin, PartitionContext, Plan, RestoreFrom, RestoreSpec, Stage, StageError, Token,
+};
 use serde_json::Value;
 
 use super::{Broken, Rule, records};
@@ -31,9 +33,9 @@ impl<S: Stage> BrokenStage<S> {
     fn call(
         &mut self,
         actions: &mut Actions<S::Job, S::Effect>,
-        call: impl FnOnce(&mut S, &mut Actions<S::Job, S::Effect>),
-    ) {
-        call(&mut self.stage, actions);
+        call: impl FnOnce(&mut S, &mut Actions<S::Job, S::Effect>) -> Result<(), StageError>,
+    ) -> Result<(), StageError> {
+        call(&mut self.stage, actions)?;
         let reverse = |plans: &mut Vec<Plan<_>>| plans.iter_mut().for_each(|plan| plan.steps.reverse());
         match self.stage.service() {
             "fetcher" if self.broken.is_off(Rule::Order) => reverse(&mut actions.plans),
@@ -41,11 +43,12 @@ impl<S: Stage> BrokenStage<S> {
             "frontier" if self.broken.is_off(Rule::Parking) => actions.parked.clear(),
             _ => {}
         }
+        Ok(())
     }
 }
 
 /// Returns the URL of the page that a record is about.
-fn page_of(record: &Delivered) -> Option<String> {
+fn page_of(record: &ConsumerRecord) -> Option<String> {
     let page: Value = serde_json::from_slice(record.header("page")?).ok()?;
     Some(page["url"].as_str()?.to_owned())
 }
@@ -63,23 +66,23 @@ impl<S: Stage> Stage for BrokenStage<S> {
         self.stage.topics()
     }
 
-    fn claims(&self) -> &'static [Topic] {
-        self.stage.claims()
+    fn claimed_topics(&self) -> &'static [Topic] {
+        self.stage.claimed_topics()
     }
 
     fn tails(&self) -> &'static [Topic] {
         self.stage.tails()
     }
 
-    fn restores(&self, partition: Partition) -> Vec<RestoreSpec> {
-        let mut specs = self.stage.restores(partition);
+    fn restore_specs(&self, partition: Partition) -> Vec<RestoreSpec> {
+        let mut specs = self.stage.restore_specs(partition);
         specs.retain(|spec| match (self.stage.service(), spec.topic) {
             ("frontier", topic::SCHEDULED) => !self.broken.is_off(Rule::Leases),
             ("rate-limiter", topic::SITES) => !self.broken.is_off(Rule::Blocks),
             _ => true,
         });
         for spec in &mut specs {
-            if let RestoreFrom::Proven { within, .. } = &mut spec.from
+            if let RestoreFrom::FromCheckpoint { within, .. } = &mut spec.from
                 && within.is_some()
             {
                 *within = (!self.broken.is_off(Rule::IndexAge)).then_some(self.index_within);
@@ -88,45 +91,55 @@ impl<S: Stage> Stage for BrokenStage<S> {
         specs
     }
 
-    fn looks_back_to(&self, partition: Partition, topic: Topic) -> Option<Offset> {
-        self.stage.looks_back_to(partition, topic)
+    fn look_back_offset(&self, partition: Partition, topic: Topic) -> Option<Offset> {
+        self.stage.look_back_offset(partition, topic)
     }
 
-    fn distrust(&mut self, partition: Partition, topic: Topic) -> Result<(), StageError> {
-        self.stage.distrust(partition, topic)
+    fn discard_index(&mut self, partition: Partition, topic: Topic) -> Result<(), StageError> {
+        self.stage.discard_index(partition, topic)
     }
 
-    fn restore(&mut self, partition: Partition, record: &Delivered) -> Result<(), StageError> {
+    fn restore(&mut self, partition: Partition, record: &ConsumerRecord) -> Result<(), StageError> {
         self.stage.restore(partition, record)
     }
 
-    fn refreshed(&mut self, token: Token, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>) {
-        self.call(actions, |stage, actions| stage.refreshed(token, now, actions));
+    fn refreshed(
+        &mut self,
+        token: Token,
+        now: Millis,
+        actions: &mut Actions<Self::Job, Self::Effect>,
+    ) -> Result<(), StageError> {
+        self.call(actions, |stage, actions| stage.refreshed(token, now, actions))
     }
 
-    fn follow(&mut self, record: &Delivered, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>) {
-        self.call(actions, |stage, actions| stage.follow(record, now, actions));
+    fn receive_tailed(
+        &mut self,
+        record: &ConsumerRecord,
+        now: Millis,
+        actions: &mut Actions<Self::Job, Self::Effect>,
+    ) -> Result<(), StageError> {
+        self.call(actions, |stage, actions| stage.receive_tailed(record, now, actions))
     }
 
-    fn prepare(&mut self, opening: Opening, now: Millis) -> Result<(), StageError> {
+    fn prepare(&mut self, opening: PartitionContext, now: Millis) -> Result<(), StageError> {
         self.stage.prepare(opening, now)
     }
 
-    fn open(&mut self, opening: Opening, now: Millis) {
+    fn open(&mut self, opening: PartitionContext, now: Millis) {
         let opened_ms = if self.broken.is_off(Rule::Delays) { now - LONG_AGO_MS } else { now };
         self.stage.open(opening, opened_ms);
     }
 
-    fn incomplete(&self, partition: Partition) -> Box<dyn Iterator<Item = (Topic, Offset)> + '_> {
+    fn incomplete(&self, partition: Partition) -> Incomplete<'_> {
         self.stage.incomplete(partition)
     }
 
     fn receive(
         &mut self,
-        mut batch: Vec<(Origin, Delivered)>,
+        mut batch: Vec<(Origin, ConsumerRecord)>,
         now: Millis,
         actions: &mut Actions<Self::Job, Self::Effect>,
-    ) {
+    ) -> Result<(), StageError> {
         if let Some(poison) = self.poison.as_deref()
             && self.stage.service() == "extractor"
             && batch.iter().any(|(_, record)| page_of(record).as_deref() == Some(poison))
@@ -136,29 +149,40 @@ impl<S: Stage> Stage for BrokenStage<S> {
         if self.broken.is_off(Rule::BlockTime) && self.stage.service() == "rate-limiter" {
             batch.iter_mut().for_each(|(_, record)| records::as_of(now, record));
         }
-        self.call(actions, |stage, actions| stage.receive(batch, now, actions));
+        self.call(actions, |stage, actions| stage.receive(batch, now, actions))
     }
 
-    fn settled(
+    fn plan_durable(
         &mut self,
         token: Token,
         offsets: &[Offset],
         now: Millis,
         actions: &mut Actions<Self::Job, Self::Effect>,
-    ) {
-        self.call(actions, |stage, actions| stage.settled(token, offsets, now, actions));
+    ) -> Result<(), StageError> {
+        self.call(actions, |stage, actions| stage.plan_durable(token, offsets, now, actions))
     }
 
-    fn refused(&mut self, token: Token, reason: &str, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>) {
-        self.call(actions, |stage, actions| stage.refused(token, reason, now, actions));
+    fn refused(
+        &mut self,
+        token: Token,
+        reason: &str,
+        now: Millis,
+        actions: &mut Actions<Self::Job, Self::Effect>,
+    ) -> Result<(), StageError> {
+        self.call(actions, |stage, actions| stage.refused(token, reason, now, actions))
     }
 
-    fn finished(&mut self, done: Self::Done, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>) {
-        self.call(actions, |stage, actions| stage.finished(done, now, actions));
+    fn job_done(
+        &mut self,
+        done: Self::Done,
+        now: Millis,
+        actions: &mut Actions<Self::Job, Self::Effect>,
+    ) -> Result<(), StageError> {
+        self.call(actions, |stage, actions| stage.job_done(done, now, actions))
     }
 
-    fn tick(&mut self, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>) {
-        self.call(actions, |stage, actions| stage.tick(now, actions));
+    fn tick(&mut self, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>) -> Result<(), StageError> {
+        self.call(actions, |stage, actions| stage.tick(now, actions))
     }
 
     fn next_tick(&self) -> Option<Millis> {
@@ -185,11 +209,11 @@ impl<S: Stage> Stage for BrokenStage<S> {
         self.stage.due(now)
     }
 
-    fn ends_of_rejected(record: &Delivered, now: Millis) -> Vec<Record> {
+    fn ends_of_rejected(record: &ConsumerRecord, now: Millis) -> Vec<Record> {
         S::ends_of_rejected(record, now)
     }
 
-    fn commit_metadata(&self, place: TopicPartition) -> String {
-        self.stage.commit_metadata(place)
+    fn commit_metadata(&self, tp: TopicPartition) -> String {
+        self.stage.commit_metadata(tp)
     }
 }

@@ -51,7 +51,7 @@ impl ProcessConsumer {
         if event.is_some() {
             self.comes_at = Instant::now() + self.inner.weather.delay(&mut self.inner.random());
         }
-        let written = |place| lock(&self.inner.written).get(&place).copied();
+        let written = |tp| lock(&self.inner.written).get(&tp).copied();
         let event = event.map(|event| self.inner.broken.poll(event, written));
         match (&mut self.apart, event) {
             (Some(apart), Some(event)) => {
@@ -65,7 +65,7 @@ impl ProcessConsumer {
     /// Starts and releases topic-partitions of partitions that the runner keeps open.
     async fn carry_out(&mut self, translated: Translated) -> Result<Option<Event>, LogError> {
         let Translated { event, joined, left } = translated;
-        self.consumer.hand_back(&left)?;
+        self.consumer.release(&left)?;
         let commits = self.inner.log.committed(&self.group, &joined).await?;
         for (tp, commit) in joined.into_iter().zip(commits) {
             self.consumer.start(tp, commit.map_or(0, |commit| commit.offset))?;
@@ -80,13 +80,13 @@ impl ProcessConsumer {
         if script.refuse_commits {
             return Err(away());
         }
-        for (place, commit) in &commits {
-            tracing::debug!(process = self.inner.process, %place, offset = commit.offset, "commit");
+        for (tp, commit) in &commits {
+            tracing::debug!(process = self.inner.process, topic_partition = %tp, offset = commit.offset, "commit");
         }
         let held = self.inner.log.held(&self.group, self.member);
         let is_own = |tp: &TopicPartition| self.apart.is_none() || held.contains(tp);
         let commits = commits.into_iter().filter(|(tp, _)| is_own(tp));
-        let commits = commits.map(|(place, commit)| (place, self.inner.broken.commit(commit)));
+        let commits = commits.map(|(tp, commit)| (tp, self.inner.broken.commit(commit)));
         self.consumer.commit(commits.collect()).await?;
         self.commits += 1;
         self.inner.ask().await;
@@ -100,29 +100,29 @@ impl Consumer for ProcessConsumer {
         self.poll_until(Instant::now() + max_wait).boxed()
     }
 
-    fn start(&mut self, place: TopicPartition, from: Offset) -> Result<(), LogError> {
-        if self.inner.broken.is_off(Rule::CommitPoint) && place.topic == topic::FRONTIER {
+    fn start(&mut self, tp: TopicPartition, from: Offset) -> Result<(), LogError> {
+        if self.inner.broken.is_off(Rule::CommitPoint) && tp.topic == topic::FRONTIER {
             // The in-memory log commits at once; a rejection does not matter while the rule is disabled.
             let commit = Commit { offset: from, metadata: String::new() };
-            let _ = self.consumer.commit(vec![(place, commit)]).now_or_never();
+            let _ = self.consumer.commit(vec![(tp, commit)]).now_or_never();
         }
-        self.consumer.start(place, from)
+        self.consumer.start(tp, from)
     }
 
-    fn pause(&mut self, places: &[TopicPartition]) -> Result<(), LogError> {
-        self.consumer.pause(places)
+    fn pause(&mut self, tps: &[TopicPartition]) -> Result<(), LogError> {
+        self.consumer.pause(tps)
     }
 
-    fn resume(&mut self, places: &[TopicPartition]) -> Result<(), LogError> {
-        self.consumer.resume(places)
+    fn resume(&mut self, tps: &[TopicPartition]) -> Result<(), LogError> {
+        self.consumer.resume(tps)
     }
 
     fn commit(&mut self, commits: Vec<(TopicPartition, Commit)>) -> BoxFuture<'_, Result<(), LogError>> {
         self.send_commits(commits).boxed()
     }
 
-    fn hand_back(&mut self, places: &[TopicPartition]) -> Result<(), LogError> {
-        self.consumer.hand_back(places)
+    fn release(&mut self, tps: &[TopicPartition]) -> Result<(), LogError> {
+        self.consumer.release(tps)
     }
 
     fn close(self: Box<Self>) -> BoxFuture<'static, Result<(), LogError>> {

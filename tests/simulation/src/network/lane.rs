@@ -80,5 +80,5 @@ impl Lane {
 
 fn show(process: usize, offset: Offset, record: &Record) {
     let text = |bytes: &Option<bytes::Bytes>| bytes.as_deref().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-    tracing::debug!(process, place = %record.place, offset, key = ?text(&record.key), value = ?text(&record.value), "landed");
+    tracing::debug!(process, topic_partition = %record.tp, offset, key = ?text(&record.key), value = ?text(&record.value), "landed");
 }

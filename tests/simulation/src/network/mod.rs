@@ -170,27 +170,27 @@ impl Log for ProcessLog {
         Ok(Box::new(ProcessConsumer::new(consumer, self.inner.clone(), (group, member), topics)))
     }
 
-    fn reader(&self, place: TopicPartition, from: Offset) -> BoxFuture<'_, Result<Box<dyn Reader>, LogError>> {
+    fn reader(&self, tp: TopicPartition, from: Offset) -> BoxFuture<'_, Result<Box<dyn Reader>, LogError>> {
         async move {
             self.inner.ask().await;
-            let reader = self.inner.log.reader(place, from).await?;
-            Ok(Box::new(ProcessReader::new(reader, place, self.inner.clone())) as Box<dyn Reader>)
+            let reader = self.inner.log.reader(tp, from).await?;
+            Ok(Box::new(ProcessReader::new(reader, tp, self.inner.clone())) as Box<dyn Reader>)
         }
         .boxed()
     }
 
-    fn bounds(&self, place: TopicPartition) -> BoxFuture<'_, Result<Bounds, LogError>> {
+    fn bounds(&self, tp: TopicPartition) -> BoxFuture<'_, Result<Bounds, LogError>> {
         async move {
             self.inner.ask().await;
-            self.inner.log.bounds(place).await
+            self.inner.log.bounds(tp).await
         }
         .boxed()
     }
 
-    fn offset_at(&self, place: TopicPartition, timestamp_ms: Millis) -> BoxFuture<'_, Result<Offset, LogError>> {
+    fn offset_at(&self, tp: TopicPartition, timestamp_ms: Millis) -> BoxFuture<'_, Result<Offset, LogError>> {
         async move {
             self.inner.ask().await;
-            self.inner.log.offset_at(place, timestamp_ms).await
+            self.inner.log.offset_at(tp, timestamp_ms).await
         }
         .boxed()
     }
@@ -198,14 +198,14 @@ impl Log for ProcessLog {
     fn committed<'a>(
         &'a self,
         group: &'a str,
-        places: &'a [TopicPartition],
+        tps: &'a [TopicPartition],
     ) -> BoxFuture<'a, Result<Vec<Option<Commit>>, LogError>> {
         async move {
             self.inner.ask().await;
-            let mut commits = self.inner.log.committed(group, places).await?;
+            let mut commits = self.inner.log.committed(group, tps).await?;
             if self.inner.broken.is_off(Rule::Offsets) {
-                for (place, commit) in places.iter().zip(&mut commits) {
-                    let offset = self.inner.log.bounds(*place).await?.start;
+                for (tp, commit) in tps.iter().zip(&mut commits) {
+                    let offset = self.inner.log.bounds(*tp).await?.start;
                     commit.get_or_insert(Commit { offset, metadata: String::new() });
                 }
             }
@@ -214,10 +214,10 @@ impl Log for ProcessLog {
         .boxed()
     }
 
-    fn delete_below(&self, place: TopicPartition, before: Offset) -> BoxFuture<'_, Result<(), LogError>> {
+    fn delete_below(&self, tp: TopicPartition, before: Offset) -> BoxFuture<'_, Result<(), LogError>> {
         async move {
             self.inner.ask().await;
-            self.inner.log.delete_below(place, before).await
+            self.inner.log.delete_below(tp, before).await
         }
         .boxed()
     }
@@ -244,15 +244,15 @@ async fn append(inner: &Arc<Inner>, records: Vec<Record>) -> Result<Vec<Offset>,
     let partitions = inner.log.partitions(topic::OUTCOMES)?;
     let records = inner.broken.append(records, partitions, &inner.log);
     freeze_at_sending(inner, &records);
-    let places: Vec<TopicPartition> = records.iter().map(|record| record.place).collect();
+    let tps: Vec<TopicPartition> = records.iter().map(|record| record.tp).collect();
     let mut chunks: BTreeMap<TopicPartition, (Vec<usize>, Vec<Record>)> = BTreeMap::new();
     for (index, record) in records.into_iter().enumerate() {
-        let chunk = chunks.entry(record.place).or_default();
+        let chunk = chunks.entry(record.tp).or_default();
         chunk.0.push(index);
         chunk.1.push(record);
     }
     let mut landings = vec![];
-    for (place, (indexes, mut records)) in chunks {
+    for (tp, (indexes, mut records)) in chunks {
         if fails {
             // A part: a prefix in each partition.
             let taken = inner.random().index(records.len() + 1);
@@ -261,13 +261,13 @@ async fn append(inner: &Arc<Inner>, records: Vec<Record>) -> Result<Vec<Offset>,
         let delay = inner.weather.delay(&mut inner.random());
         let mut lanes = lock(&inner.lanes);
         let lane = lanes
-            .entry(place)
+            .entry(tp)
             .or_insert_with(|| Lane::open(inner.log.clone(), (inner.process, inner.gate.clone()), &mut inner.random()));
         landings.push((indexes, lane.send(records, delay)));
     }
     if early {
         // With the rule disabled, the process neither waits for the log nor learns of a failure.
-        return Ok(vec![0; places.len()]);
+        return Ok(vec![0; tps.len()]);
     }
     if fails {
         *lock(&inner.failed) = true;
@@ -275,7 +275,7 @@ async fn append(inner: &Arc<Inner>, records: Vec<Record>) -> Result<Vec<Offset>,
         inner.gate.runs().await;
         return Err(failed());
     }
-    let mut offsets = vec![None; places.len()];
+    let mut offsets = vec![None; tps.len()];
     let mut refusals = vec![];
     for (indexes, landing) in landings {
         let landed = match landing.landed().await {
@@ -289,7 +289,7 @@ async fn append(inner: &Arc<Inner>, records: Vec<Record>) -> Result<Vec<Offset>,
             offsets[index] = offset;
             let Some(offset) = offset else { continue };
             let mut written = lock(&inner.written);
-            let end = written.entry(places[index]).or_default();
+            let end = written.entry(tps[index]).or_default();
             *end = (*end).max(offset + 1);
         }
     }
@@ -312,7 +312,7 @@ async fn append(inner: &Arc<Inner>, records: Vec<Record>) -> Result<Vec<Offset>,
 /// Suspends the process if the script demands it: the records about to be sent land on resumption.
 fn freeze_at_sending(inner: &Arc<Inner>, records: &[Record]) {
     let mut script = lock(&inner.script);
-    let is_of_site = |record: &Record| record.place.topic == topic::SITES && !is_claim(record);
+    let is_of_site = |record: &Record| record.tp.topic == topic::SITES && !is_claim(record);
     let at_tombstone = script.freeze_at_tombstone.take_if(|_| records.iter().any(|record| record.value.is_none()));
     let at_site = script.freeze_at_site.take_if(|_| records.iter().any(is_of_site));
     if let Some(for_ms) = at_tombstone.or(at_site) {

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::future::{BoxFuture, FutureExt};
-use orbweaver_log::{Delivered, Log, LogError, Offset, Reader, TopicPartition};
+use orbweaver_log::{ConsumerRecord, Log, LogError, Offset, Reader, TopicPartition};
 use tokio::time::{Instant, sleep};
 
 use super::Inner;
@@ -12,7 +12,7 @@ use crate::broken::Rule;
 /// A reader with the delays of its process.
 pub(super) struct ProcessReader {
     reader: Box<dyn Reader>,
-    place: TopicPartition,
+    tp: TopicPartition,
     inner: Arc<Inner>,
     /// Time until which its leader lags.
     lags_until: Instant,
@@ -21,18 +21,18 @@ pub(super) struct ProcessReader {
 }
 
 impl ProcessReader {
-    pub(super) fn new(reader: Box<dyn Reader>, place: TopicPartition, inner: Arc<Inner>) -> Self {
+    pub(super) fn new(reader: Box<dyn Reader>, tp: TopicPartition, inner: Arc<Inner>) -> Self {
         let lags_until = Instant::now() + inner.readers_lag;
-        Self { reader, place, inner, lags_until, end: None }
+        Self { reader, tp, inner, lags_until, end: None }
     }
 
-    async fn read_on(&mut self, max_wait: Duration) -> Result<Vec<Delivered>, LogError> {
+    async fn read_on(&mut self, max_wait: Duration) -> Result<Vec<ConsumerRecord>, LogError> {
         self.inner.gate.reaches_the_log().await;
         let lag = self.lags_until.saturating_duration_since(Instant::now());
         if !lag.is_zero() {
             sleep(lag.min(max_wait)).await;
             if self.inner.broken.is_off(Rule::Ends) {
-                self.end = Some(self.inner.log.bounds(self.place).await?.end);
+                self.end = Some(self.inner.log.bounds(self.tp).await?.end);
             }
             return Ok(vec![]);
         }
@@ -46,7 +46,7 @@ impl ProcessReader {
 }
 
 impl Reader for ProcessReader {
-    fn read(&mut self, max_wait: Duration) -> BoxFuture<'_, Result<Vec<Delivered>, LogError>> {
+    fn read(&mut self, max_wait: Duration) -> BoxFuture<'_, Result<Vec<ConsumerRecord>, LogError>> {
         self.read_on(max_wait).boxed()
     }
 

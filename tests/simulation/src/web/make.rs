@@ -23,9 +23,9 @@ impl Web {
         for number in 0..count {
             let host = random.index(hosts.len());
             let kind = if number == 0 { Kind::Html } else { kind(random) };
-            let folder = if kind == Kind::Private { "private/" } else { "" };
+            let dir = if kind == Kind::Private { "private/" } else { "" };
             pages.push(Page {
-                url: format!("https://{}/{folder}p{number}", hosts[host].name),
+                url: format!("https://{}/{dir}p{number}", hosts[host].name),
                 host,
                 kind,
                 links: vec![],

@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use orbweaver_fetcher::{Answer, Body, Failure, Purpose, Request};
+use orbweaver_fetcher::{Body, FetchError, HttpResponse, Purpose, Request};
 use orbweaver_messages::Millis;
 use orbweaver_politeness::MAX_ATTEMPTS;
 
@@ -41,7 +41,7 @@ pub struct Asked {
 pub(super) struct Answering {
     pub(super) number: usize,
     pub(super) after_ms: u64,
-    pub(super) result: Result<Answer, Failure>,
+    pub(super) result: Result<HttpResponse, FetchError>,
 }
 
 /// A web that is served.
@@ -102,13 +102,13 @@ impl Served {
         let host = request.url.host_str().and_then(|name| self.web.host(name));
         let is_robots = request.purpose == Purpose::Robots;
         let (after_ms, result) = match host {
-            None => (1, Err(Failure::Dns)),
+            None => (1, Err(FetchError::Dns)),
             Some(host) if is_robots => self.robots(host, &url),
             Some(_) => self.page(&url, request.cookie.is_some()),
         };
         let patience_ms = client_patience_ms();
         let (after_ms, result) =
-            if after_ms >= patience_ms { (patience_ms, Err(Failure::Timeout)) } else { (after_ms, result) };
+            if after_ms >= patience_ms { (patience_ms, Err(FetchError::Timeout)) } else { (after_ms, result) };
         tracing::debug!(by, url, "asked");
         let number = {
             let mut log = self.log();
@@ -130,7 +130,7 @@ impl Served {
     }
 
     /// Records the end of a request; `None` if its sender is gone.
-    pub(super) fn ends(&self, number: usize, result: Option<&Result<Answer, Failure>>, now: Millis) {
+    pub(super) fn ends(&self, number: usize, result: Option<&Result<HttpResponse, FetchError>>, now: Millis) {
         let mut log = self.log();
         let asked = &mut log[number];
         asked.ended_ms = Some(now);
@@ -156,14 +156,14 @@ impl Served {
         trouble
     }
 
-    fn robots(&self, host: usize, url: &str) -> (u64, Result<Answer, Failure>) {
+    fn robots(&self, host: usize, url: &str) -> (u64, Result<HttpResponse, FetchError>) {
         let host = &self.web.hosts[host];
         if let Some(trouble) = self.trouble(url, &host.robots_troubles) {
             return troubled(trouble, host.service_ms);
         }
         if let Some(to) = host.robots_at {
             let location = format!("https://{}/robots.txt", self.web.hosts[to].name);
-            return (host.service_ms, Ok(Answer { location: Some(location), ..status(301) }));
+            return (host.service_ms, Ok(HttpResponse { location: Some(location), ..status(301) }));
         }
         if !host.has_robots {
             return (host.service_ms, Ok(status(404)));
@@ -171,10 +171,10 @@ impl Served {
         let delay = host.crawl_delay_s.map_or_else(String::new, |seconds| format!("Crawl-delay: {seconds}\n"));
         let text = format!("User-agent: *\n{delay}Disallow: /private/\n");
         let body = Body::Read { bytes: text.into_bytes(), truncated: false };
-        (host.service_ms, Ok(Answer { body, content_type: Some("text/plain".into()), ..status(200) }))
+        (host.service_ms, Ok(HttpResponse { body, content_type: Some("text/plain".into()), ..status(200) }))
     }
 
-    fn page(&self, url: &str, has_cookie: bool) -> (u64, Result<Answer, Failure>) {
+    fn page(&self, url: &str, has_cookie: bool) -> (u64, Result<HttpResponse, FetchError>) {
         let Some(page) = self.web.page(url).map(|page| &self.web.pages[page]) else { return (1, Ok(status(404))) };
         if let Some(trouble) = self.trouble(url, &page.troubles) {
             return troubled(trouble, page.service_ms);
@@ -182,38 +182,38 @@ impl Served {
         let answer = match page.kind {
             Kind::CookieWall if !has_cookie => {
                 let cookie = vec!["in=1; Path=/".to_owned()];
-                Answer { location: Some(page.url.clone()), set_cookie: cookie, ..status(302) }
+                HttpResponse { location: Some(page.url.clone()), set_cookie: cookie, ..status(302) }
             }
             Kind::Html | Kind::CookieWall | Kind::Private => self.html(page),
-            Kind::Redirect(to) => Answer { location: Some(self.web.pages[to].url.clone()), ..status(301) },
+            Kind::Redirect(to) => HttpResponse { location: Some(self.web.pages[to].url.clone()), ..status(301) },
             Kind::Missing => status(404),
-            Kind::Pdf => Answer { content_type: Some("application/pdf".into()), ..status(200) },
+            Kind::Pdf => HttpResponse { content_type: Some("application/pdf".into()), ..status(200) },
         };
         (page.service_ms, Ok(answer))
     }
 
-    fn html(&self, page: &Page) -> Answer {
+    fn html(&self, page: &Page) -> HttpResponse {
         let links = page.links.iter().map(|&page| format!("<a href=\"{}\">{page}</a>", self.web.pages[page].url));
         let mut random = Random::new(page.links.len() as u64);
         let text = (0..page.text_bytes).map(|_| char::from(random.pick(b"0123456789abcdef ")));
         let text = format!("<html><body>{}{}</body></html>", links.collect::<String>(), text.collect::<String>());
         let body = Body::Read { bytes: text.into_bytes(), truncated: false };
-        Answer { body, content_type: Some("text/html; charset=utf-8".into()), ..status(200) }
+        HttpResponse { body, content_type: Some("text/html; charset=utf-8".into()), ..status(200) }
     }
 }
 
-fn status(status: u16) -> Answer {
-    Answer { status, ..Answer::default() }
+fn status(status: u16) -> HttpResponse {
+    HttpResponse { status, ..HttpResponse::default() }
 }
 
-fn troubled(trouble: Trouble, service_ms: u64) -> (u64, Result<Answer, Failure>) {
+fn troubled(trouble: Trouble, service_ms: u64) -> (u64, Result<HttpResponse, FetchError>) {
     match trouble {
         Trouble::Error => (service_ms, Ok(status(500))),
         Trouble::Busy(Some(seconds)) => {
-            (service_ms, Ok(Answer { retry_after: Some(seconds.to_string()), ..status(429) }))
+            (service_ms, Ok(HttpResponse { retry_after: Some(seconds.to_string()), ..status(429) }))
         }
         Trouble::Busy(None) => (service_ms, Ok(status(503))),
-        Trouble::Hang => (u64::MAX, Err(Failure::Timeout)),
+        Trouble::Hang => (u64::MAX, Err(FetchError::Timeout)),
         Trouble::Missing => (service_ms, Ok(status(404))),
     }
 }

@@ -70,7 +70,7 @@ impl Visitor {
         let answering = self.served.arrives(request, self.by, self.time.now());
         tokio::select! {
             biased;
-            () = self.gate.died() => {
+            () = self.gate.ended() => {
                 self.served.ends(answering.number, None, self.time.now());
                 std::future::pending::<()>().await;
             }

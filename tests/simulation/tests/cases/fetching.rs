@@ -104,7 +104,7 @@ fn a_fetcher_wakes(seed: u64) -> Scenario {
     (scenario.settings.partitions, scenario.settings.processes[3]) = (1, 1);
     scenario.faults = vec![
         at(2_500, Fault::AllAway(Service::Frontier, 60_000)),
-        at(2_600, Fault::FreezeUnheard(machine(Service::Fetcher, 0), 61_000 + 100 * (seed % 40))),
+        at(2_600, Fault::FreezeUnnoticed(machine(Service::Fetcher, 0), 61_000 + 100 * (seed % 40))),
         at(3_000, Fault::Add(Service::Fetcher)),
     ];
     scenario

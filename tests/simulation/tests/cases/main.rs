@@ -285,7 +285,7 @@ fn a_cap_holds_over_all_frontiers_and_the_crawl_completes_when_it_is_taken_off()
                 "seed {seed}: {} pages too many with {frontiers}",
                 report.over_cap
             );
-            assert!(report.virtual_ms > 90_000, "seed {seed}: it must not be told complete while URLs wait");
+            assert!(report.virtual_ms > 90_000, "seed {seed}: completion must not be reported while URLs are queued");
         }
     }
 }

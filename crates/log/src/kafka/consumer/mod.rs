@@ -1,10 +1,10 @@
 //! A member of a consumer group.
 //!
 //! A member owns one librdkafka client with one queue, drained whenever the caller polls. Rebalances and records go to
-//! [`Held`], which decides on deliveries. Nothing here waits for the brokers on the caller's thread: seeks, commits and
-//! shutdown run on the blocking pool (`work`).
+//! [`MemberPartitions`], which decides on deliveries. Nothing here waits for the brokers on the caller's thread: seeks,
+//! commits and shutdown run on the blocking pool (`work`).
 
-mod work;
+mod blocking;
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -19,15 +19,17 @@ use tokio::{
 
 use super::{
     KafkaConfig,
-    asked::{Client, Given, Refused, Work, broken, commit, end, member, membership},
-    client::is_passing,
-    group::{Raw, Signal, give_back},
-    held::Held,
+    blocking_ops::{
+        BlockingTask, Client, PendingAssignment, RejectedPosition, broken, commit, end, member, membership,
+    },
+    client::is_transient,
     login::{FailedLogins, is_login},
+    member_partitions::MemberPartitions,
     message::delivered,
+    rebalance::{BrokerPartitions, RebalanceSignal, release_partitions},
     subscription::Subscription,
 };
-use crate::{Commit, Consumer, Delivered, Event, LogError, Offset, TopicPartition};
+use crate::{Commit, Consumer, ConsumerRecord, Event, LogError, Offset, TopicPartition};
 
 /// Limits of one poll.
 const BATCH_RECORDS: usize = 1_000;
@@ -43,7 +45,7 @@ const REJOIN_PAUSE: Duration = Duration::from_secs(1);
 /// Delay before a rejected position is probed, since its partition may turn out to be lost. A suspended member may find
 /// that others deleted the records it was about to read before it learns that it was expelled, or after it was assigned
 /// partitions again. The brokers expect a heartbeat every five seconds, and report the loss in response.
-const LOSS_IS_TOLD_WITHIN: Duration = Duration::from_secs(8);
+const LOSS_REPORTED_WITHIN: Duration = Duration::from_secs(8);
 
 pub(super) struct KafkaConsumer {
     /// `None` once closed.
@@ -56,15 +58,15 @@ pub(super) struct KafkaConsumer {
     patience: Duration,
     group: String,
     topics: Subscription,
-    held: Held,
+    held: MemberPartitions,
     events: VecDeque<Event>,
     /// Rebalances not yet handled: they may concern partitions that are being accepted.
-    signals: VecDeque<Signal>,
-    given: Given,
-    work: Option<Work>,
+    signals: VecDeque<RebalanceSignal>,
+    given: PendingAssignment,
+    work: Option<BlockingTask>,
     /// Commit in progress: its caller may have dropped it, but the next commit waits for it.
     committing: Option<JoinHandle<Result<(), LogError>>>,
-    refused: Option<Refused>,
+    refused: Option<RejectedPosition>,
     /// Earliest time of the next operation, after one that must be retried.
     work_after: Option<Instant>,
     ready: Arc<Notify>,
@@ -89,10 +91,10 @@ impl KafkaConsumer {
             patience: config.patience,
             group: group.to_owned(),
             topics,
-            held: Held::default(),
+            held: MemberPartitions::default(),
             events: VecDeque::new(),
             signals: VecDeque::new(),
-            given: Given::default(),
+            given: PendingAssignment::default(),
             work: None,
             committing: None,
             refused: None,
@@ -112,7 +114,7 @@ impl KafkaConsumer {
         self.rejoin_at = None;
         let fresh = member(&self.properties, &self.group, &self.topics.0, &self.ready)?;
         if let Some(stale) = self.client.replace(fresh) {
-            std::thread::spawn(move || end(stale, &Raw::new(), &Given::default()));
+            std::thread::spawn(move || end(stale, &BrokerPartitions::new(), &PendingAssignment::default()));
         }
         Ok(())
     }
@@ -143,9 +145,10 @@ impl KafkaConsumer {
     }
 
     /// Drains the queue until the batch is full or a rebalance was signalled.
-    fn drain(&mut self, batch: &mut Vec<Delivered>) -> Result<(), LogError> {
+    fn drain(&mut self, batch: &mut Vec<ConsumerRecord>) -> Result<(), LogError> {
         let client = self.client()?.clone();
-        let (mut records, mut bytes, mut empty) = (batch.len(), batch.iter().map(Delivered::bytes).sum::<usize>(), 0);
+        let (mut records, mut bytes, mut empty) =
+            (batch.len(), batch.iter().map(ConsumerRecord::bytes).sum::<usize>(), 0);
         while empty < EMPTY_POLLS {
             if records >= BATCH_RECORDS || bytes >= BATCH_BYTES {
                 // The queue does not signal again until it is empty, and all records taken may be paused.
@@ -157,10 +160,10 @@ impl KafkaConsumer {
                 None => empty += 1,
                 Some(Ok(message)) => {
                     (records, empty) = (records + 1, 0);
-                    let Some(place) = self.topics.place(message.topic(), message.partition()) else { continue };
-                    let record = delivered(place, &message);
+                    let Some(tp) = self.topics.tp(message.topic(), message.partition()) else { continue };
+                    let record = delivered(tp, &message);
                     bytes += record.bytes();
-                    batch.extend(self.held.came(record));
+                    batch.extend(self.held.offer(record));
                 }
                 Some(Err(error)) => self.erred(&client, &error),
             }
@@ -171,7 +174,7 @@ impl KafkaConsumer {
     fn erred(&mut self, client: &Client, error: &KafkaError) {
         match error.rdkafka_error_code() {
             Some(Code::AutoOffsetReset | Code::OffsetOutOfRange) => self.position_refused(true),
-            Some(code) if is_passing(code) => {}
+            Some(code) if is_transient(code) => {}
             Some(code) if is_login(code) && self.is_passing_login() => {}
             // Not every broker knows a topic that was just created; one that was deleted stays deleted, and is reported
             // by appends and bounds.
@@ -189,7 +192,7 @@ impl KafkaConsumer {
 
     /// Returns whether a failed login is transient. The reason has been logged by the context.
     fn is_passing_login(&mut self) -> bool {
-        self.failed_logins.is_passing(Instant::now().into_std(), self.patience)
+        self.failed_logins.is_transient(Instant::now().into_std(), self.patience)
     }
 
     /// Returns whether to retry an instance ID that is in use.
@@ -207,26 +210,26 @@ impl KafkaConsumer {
     }
 
     fn take_signals(&mut self) -> Result<(), LogError> {
-        let told = self.client()?.context().signals();
-        self.signals.extend(told);
+        let signals = self.client()?.context().signals();
+        self.signals.extend(signals);
         // Signals that arrive while partitions are being accepted may concern them.
-        while self.given.places.is_empty()
+        while self.given.tps.is_empty()
             && let Some(signal) = self.signals.pop_front()
         {
             match signal {
-                Signal::Given(raw, losses) => {
+                RebalanceSignal::Assigned(raw, losses) => {
                     self.rejoin_until = None;
-                    self.given = Given { places: self.topics.named(&self.topics.places(&raw)), losses };
+                    self.given = PendingAssignment { tps: self.topics.named(&self.topics.tps(&raw)), losses };
                 }
-                Signal::Revoked(raw) => {
-                    let revoked = self.held.revoked(&self.topics.places(&raw));
+                RebalanceSignal::Revoked(raw) => {
+                    let revoked = self.held.revoked(&self.topics.tps(&raw));
                     self.set_fetching(&revoked, false);
                     if !revoked.is_empty() {
                         self.events.push_back(Event::Revoked(revoked));
                     }
                 }
-                Signal::Lost(raw) => self.tell_loss(&self.topics.places(&raw)),
-                Signal::Failed(error) => {
+                RebalanceSignal::Lost(raw) => self.tell_loss(&self.topics.tps(&raw)),
+                RebalanceSignal::Failed(error) => {
                     tracing::warn!(group = self.group, %error, "a response to a rebalance was rejected");
                 }
             }
@@ -234,15 +237,15 @@ impl KafkaConsumer {
         self.error.take().map_or(Ok(()), Err)
     }
 
-    fn tell_loss(&mut self, places: &[TopicPartition]) {
-        let lost = self.held.lost(places);
+    fn tell_loss(&mut self, tps: &[TopicPartition]) {
+        let lost = self.held.lost(tps);
         if !lost.is_empty() {
             self.events.push_back(Event::Lost(lost));
         }
         if self.held.is_empty() {
             // A rejected position no longer matters once its partition is lost.
             self.refused = None;
-            self.work.take_if(|work| matches!(work, Work::Probe(..)));
+            self.work.take_if(|work| matches!(work, BlockingTask::Probe(..)));
         }
     }
 
@@ -250,26 +253,26 @@ impl KafkaConsumer {
     fn check_for_loss(&mut self) -> Result<(), LogError> {
         let going = self.held.going();
         if !going.is_empty() && self.client()?.assignment_lost() {
-            self.give_back(&going)?;
+            self.release_partitions(&going)?;
             self.tell_loss(&going);
         }
         Ok(())
     }
 
-    fn give_back(&self, places: &[TopicPartition]) -> Result<(), LogError> {
-        if let Err(error) = give_back(self.client()?, &self.topics.raw(places)) {
+    fn release_partitions(&self, tps: &[TopicPartition]) -> Result<(), LogError> {
+        if let Err(error) = release_partitions(self.client()?, &self.topics.raw(tps)) {
             // They are already gone.
             tracing::warn!(group = self.group, %error, "partitions could not be released");
         }
         Ok(())
     }
 
-    fn set_fetching(&self, places: &[TopicPartition], fetch: bool) {
-        if places.is_empty() {
+    fn set_fetching(&self, tps: &[TopicPartition], fetch: bool) {
+        if tps.is_empty() {
             return;
         }
         let Ok(client) = self.client() else { return };
-        let list = self.topics.list(places);
+        let list = self.topics.list(tps);
         let set = if fetch { client.resume(&list) } else { client.pause(&list) };
         if let Err(error) = set {
             // Fails only for partitions that were just lost.
@@ -280,14 +283,14 @@ impl KafkaConsumer {
     /// Checks that this member may make the commits.
     fn check_commits(&self, commits: &[(TopicPartition, Commit)]) -> Result<(), LogError> {
         let lost = self.client()?.assignment_lost();
-        for (place, commit) in commits {
-            self.held.check(*place)?;
+        for (tp, commit) in commits {
+            self.held.check(*tp)?;
             if lost {
-                return Err(LogError::NotAssigned(*place));
+                return Err(LogError::NotAssigned(*tp));
             }
             let bytes = commit.metadata.len();
             if bytes > MAX_METADATA {
-                return Err(LogError::MetadataTooLarge { place: *place, bytes, max: MAX_METADATA });
+                return Err(LogError::MetadataTooLarge { tp: *tp, bytes, max: MAX_METADATA });
             }
         }
         Ok(())
@@ -306,12 +309,12 @@ impl KafkaConsumer {
         self.end_commit().await;
         match &mut self.work {
             None => {}
-            Some(Work::Take(take)) => {
+            Some(BlockingTask::Take(take)) => {
                 let taken = take.await;
-                self.taken(taken)?;
+                self.on_assigned(taken)?;
             }
-            Some(Work::Seeks(work)) => drop(work.await),
-            Some(Work::Probe(work, _)) => drop(work.await),
+            Some(BlockingTask::Seeks(work)) => drop(work.await),
+            Some(BlockingTask::Probe(work, _)) => drop(work.await),
         }
         let Some(client) = self.client.take() else { return Ok(()) };
         let (going, given) = (self.topics.raw(&self.held.going()), std::mem::take(&mut self.given));
@@ -324,12 +327,12 @@ impl Consumer for KafkaConsumer {
         async move {
             let deadline = Instant::now() + max_wait;
             loop {
-                self.end_work()?;
+                self.finish_blocking_task()?;
                 self.rejoin_when_due()?;
                 if let Some(event) = self.next_event()? {
                     return Ok(Some(event));
                 }
-                self.begin_work()?;
+                self.start_blocking_task()?;
                 let now = Instant::now();
                 if now >= deadline {
                     return Ok(None);
@@ -340,22 +343,22 @@ impl Consumer for KafkaConsumer {
         .boxed()
     }
 
-    fn start(&mut self, place: TopicPartition, from: Offset) -> Result<(), LogError> {
-        if self.held.start(place, from)? {
+    fn start(&mut self, tp: TopicPartition, from: Offset) -> Result<(), LogError> {
+        if self.held.start(tp, from)? {
             // A stopped partition delivers nothing, so everything after the seek is from the new position.
-            self.set_fetching(&[place], false);
+            self.set_fetching(&[tp], false);
         }
         self.ready.notify_one();
         Ok(())
     }
 
-    fn pause(&mut self, places: &[TopicPartition]) -> Result<(), LogError> {
+    fn pause(&mut self, tps: &[TopicPartition]) -> Result<(), LogError> {
         // librdkafka keeps fetching until too much is queued here: pausing it discards prefetched records.
-        self.held.set_paused(places, true)
+        self.held.set_paused(tps, true)
     }
 
-    fn resume(&mut self, places: &[TopicPartition]) -> Result<(), LogError> {
-        self.held.set_paused(places, false)?;
+    fn resume(&mut self, tps: &[TopicPartition]) -> Result<(), LogError> {
+        self.held.set_paused(tps, false)?;
         let to_run = self.held.runs();
         self.set_fetching(&to_run, true);
         if self.held.has_resumed() {
@@ -367,11 +370,11 @@ impl Consumer for KafkaConsumer {
     fn commit(&mut self, commits: Vec<(TopicPartition, Commit)>) -> BoxFuture<'_, Result<(), LogError>> {
         async move {
             self.end_commit().await;
-            self.end_taking().await?;
+            self.finish_assignment().await?;
             self.check_commits(&commits)?;
             let named: Vec<_> = commits
                 .into_iter()
-                .filter_map(|(place, commit)| Some((place, self.topics.name(place.topic)?.clone(), commit)))
+                .filter_map(|(tp, commit)| Some((tp, self.topics.name(tp.topic)?.clone(), commit)))
                 .collect();
             let (client, group, timeout) = (self.client()?.clone(), self.group.clone(), self.timeout);
             let committing = spawn_blocking(move || commit(&client, &group, &named, timeout));
@@ -382,9 +385,9 @@ impl Consumer for KafkaConsumer {
         .boxed()
     }
 
-    fn hand_back(&mut self, places: &[TopicPartition]) -> Result<(), LogError> {
-        let through = self.held.handed_back(places);
-        if through.is_empty() { Ok(()) } else { self.give_back(&through) }
+    fn release(&mut self, tps: &[TopicPartition]) -> Result<(), LogError> {
+        let released = self.held.release(tps);
+        if released.is_empty() { Ok(()) } else { self.release_partitions(&released) }
     }
 
     fn close(mut self: Box<Self>) -> BoxFuture<'static, Result<(), LogError>> {

@@ -7,7 +7,7 @@ use rdkafka::{
 };
 
 use super::*;
-use crate::{Delivered, Reader, kafka::reader::KafkaReader};
+use crate::{ConsumerRecord, Reader, kafka::reader::KafkaReader};
 
 const NAME: &str = "crawl.frontier";
 
@@ -24,8 +24,8 @@ fn produce(brokers: &str, count: usize, value: &str) {
 async fn read_to(reader: &mut dyn Reader, end: Offset) -> Vec<Offset> {
     let (deadline, mut read) = (Instant::now() + Duration::from_secs(30), vec![]);
     while reader.position() < end {
-        assert!(Instant::now() < deadline, "it stands at {}, the end is {end}", reader.position());
-        let batch: Vec<Delivered> = reader.read(Duration::from_millis(200)).await.unwrap();
+        assert!(Instant::now() < deadline, "it is at {}, the end is {end}", reader.position());
+        let batch: Vec<ConsumerRecord> = reader.read(Duration::from_millis(200)).await.unwrap();
         read.extend(batch.iter().map(|record| record.offset));
     }
     read
@@ -38,7 +38,7 @@ async fn a_reader_stays_where_the_leader_ends_until_what_was_asked_for_is_there(
     cluster.create_topic(NAME, 1, 1).unwrap();
     let brokers = cluster.bootstrap_servers();
     produce(&brokers, 5, "value");
-    let pool = Pool::new(&KafkaConfig::new(&*brokers));
+    let pool = ReaderPool::new(&KafkaConfig::new(&*brokers));
     let reader =
         |from| KafkaReader::new(TopicPartition::new(topic::FRONTIER, 0), NAME.into(), from, pool.seat(0).unwrap());
     let (mut behind, mut beyond) = (reader(0), reader(8));
@@ -47,7 +47,7 @@ async fn a_reader_stays_where_the_leader_ends_until_what_was_asked_for_is_there(
         let at = reader.position();
         for _ in 0..5 {
             assert_eq!(reader.read(Duration::from_millis(100)).await.unwrap(), []);
-            assert_eq!(reader.position(), at, "neither the end that was asked for nor an error");
+            assert_eq!(reader.position(), at, "neither the requested end nor an error");
         }
     }
     produce(&brokers, 5, "value");
@@ -64,10 +64,10 @@ async fn a_partition_whose_last_reader_was_dropped_while_it_was_paused_is_read_w
     cluster.create_topic(NAME, 1, 1).unwrap();
     let brokers = cluster.bootstrap_servers();
     produce(&brokers, RECORDS, &"x".repeat(50_000));
-    let pool = Pool::new(&KafkaConfig { fetch_bytes: 4 << 20, ..KafkaConfig::new(&*brokers) });
+    let pool = ReaderPool::new(&KafkaConfig { fetch_bytes: 4 << 20, ..KafkaConfig::new(&*brokers) });
     let (mut thread, member) = pool.thread(Weak::new()).unwrap();
     let reader = || {
-        let seat = Seat { member: member.clone(), partition: 0 };
+        let seat = ReaderSlot { member: member.clone(), partition: 0 };
         KafkaReader::new(TopicPartition::new(topic::FRONTIER, 0), NAME.into(), 0, seat)
     };
     let deadline = Instant::now() + Duration::from_secs(30);

@@ -81,7 +81,7 @@ pub(super) fn brokers_limits(broker: &BTreeMap<String, String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kafka::topics::Fault;
+    use crate::kafka::topics::TopicProblem;
 
     const LIMIT: usize = 16 << 20;
 
@@ -93,11 +93,11 @@ mod tests {
         assert_eq!(refuses(topic::PAGES, LIMIT, &of(needed - 1)), Some(((needed - 1).to_string(), needed)));
         let letter = needed + DEAD_LETTER_ROOM;
         assert_eq!(refuses(topic::DEAD_LETTERS, LIMIT, &of(needed)), Some((needed.to_string(), letter)));
-        assert_eq!(refuses(topic::PAGES, LIMIT, &BTreeMap::new()), Some((String::new(), needed)), "not told");
+        assert_eq!(refuses(topic::PAGES, LIMIT, &BTreeMap::new()), Some((String::new(), needed)), "unreported");
 
         // Default broker settings.
         assert!(lower(1_048_588).contains("`kafka.record_limit` to 851980 at most"), "{}", lower(1_048_588));
-        assert_eq!(refuses(topic::DEAD_LETTERS, 851_980, &of(1_048_588)), None, "what is advised fits");
+        assert_eq!(refuses(topic::DEAD_LETTERS, 851_980, &of(1_048_588)), None, "the advised limit fits");
         assert_eq!(lower(600_000), "", "no limit that is allowed would fit");
     }
 
@@ -111,7 +111,7 @@ mod tests {
         let lowered = lower_for_request(8 << 20);
         let fits = (8 << 20) - DEAD_LETTER_ROOM - FRAMING_BYTES - REQUEST_BYTES;
         assert!(lowered.contains(&format!("`kafka.record_limit` to {fits} at most")), "{lowered}");
-        assert_eq!(refuses_request(fits, &of(8 << 20)), None, "what is advised fits");
+        assert_eq!(refuses_request(fits, &of(8 << 20)), None, "the advised limit fits");
         assert_eq!(refuses_request(fits + 1, &of(8 << 20)), Some((8 << 20, (8 << 20) + 1)));
     }
 
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_request_limit_that_is_too_low_names_record_topic_and_broker() {
-        let fault = Fault::RequestLimit {
+        let fault = TopicProblem::RequestLimit {
             name: "crawl.dead-letters".to_owned(),
             limit: LIMIT,
             max_message_bytes: "16973824".to_owned(),

@@ -100,7 +100,7 @@ mod tests {
             }
         }
         let absent = wrong_settings(topic::FRONTIER, Cleanup::Compact, &BTreeMap::new());
-        assert_eq!(absent.len(), 6, "what is not told is not assumed: {absent:?}");
+        assert_eq!(absent.len(), 6, "unreported settings are not assumed: {absent:?}");
     }
 
     #[test]

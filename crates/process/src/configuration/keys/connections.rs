@@ -249,7 +249,7 @@ pub(super) const KEYS: &[Key] = &[
     .is("64MiB"),
     Key::new(
         ("state", "dir"),
-        Kind::Folder,
+        Kind::Dir,
         INDEXED,
         "Directory of the indexes over the log, with a subdirectory per service; may be deleted while the service \
          is stopped. Instances of a service must not share it.",

@@ -37,14 +37,14 @@ pub(super) const KEYS: &[Key] = &[
     )
     .is("262144"),
     Key::new(
-        ("normalizer_dedup", "verify"),
-        Kind::Switch,
+        ("normalizer_dedup", "index"),
+        Kind::Word(&["exact", "bloom"]),
         DEDUP,
-        "Look up on disk each URL that the filters report as known. `false` saves the lookups, uses 3.7 bytes of \
-         memory per URL instead of 1.5, and loses at most one new URL in a million, or the smaller depth of a \
-         known one.",
+        "Index of known URLs. `exact`: on disk, 18 bytes per URL, and 1.5 in memory; loses no URL. `bloom`: growable \
+         Bloom filters in memory, about 5 bytes per URL, rebuilt from `crawl.seen` whenever a partition opens, so that \
+         an instance needs no volume; loses at most one new URL in a million, and the smaller depth of a known one.",
     )
-    .is("true"),
+    .is("exact"),
     Key::new(("normalizer_dedup", "default_crawl"), Kind::Name, DEDUP, "Crawl of seeds that name none.").is("default"),
     Key::new(
         ("normalizer_dedup", "default_scope"),

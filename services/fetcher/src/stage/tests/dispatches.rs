@@ -17,14 +17,14 @@ fn a_page_is_stored_then_passed_on_then_its_outcome_told() {
         panic!("{:?}", around.durable)
     };
     assert_eq!((row.outcome.as_str(), row.status, row.etag.as_deref()), ("fetched", Some(200), Some("\"e\"")));
-    assert_eq!(page_record.place, TopicPartition::new(topic::PAGES, origin.place.partition));
+    assert_eq!(page_record.tp, TopicPartition::new(topic::PAGES, origin.tp.partition));
     assert_eq!(page_record.value.as_deref(), Some(&b"<p>hello</p>"[..]));
     assert_eq!(page_record.headers[0].0, "page");
     let page: Page = decode("page", Some(&page_record.headers[0].1)).unwrap();
     assert_eq!((page.url.as_str(), page.body_bytes, page.depth), ("https://a.example/x", 12, 3));
     assert_eq!(page.fingerprint, ready.dispatch.fingerprint);
     assert_eq!(Some(page.content_hash), row.content_hash);
-    assert_eq!(outcome_record.place, TopicPartition::new(topic::OUTCOMES, origin.place.partition));
+    assert_eq!(outcome_record.tp, TopicPartition::new(topic::OUTCOMES, origin.tp.partition));
     assert_eq!(outcome_record.key.as_deref(), Some(&b"a.example"[..]));
     let outcome: Outcome = decode("outcome", outcome_record.value.as_ref()).unwrap();
     assert_eq!((outcome.kind, outcome.reason.as_deref(), outcome.bytes), (OutcomeKind::Fetched, None, 12));
@@ -58,9 +58,9 @@ fn what_ends_without_a_page_ends_with_its_reason_and_a_row_only_when_it_is_the_e
     let cases = [
         ("https://a.example/1", status(404), some(OutcomeKind::Gone, "http_404"), true),
         ("https://a.example/2", status(500), some(OutcomeKind::Retry, "http_500"), false),
-        ("https://a.example/3", Err(Failure::Dns), some(OutcomeKind::Retry, "dns"), false),
+        ("https://a.example/3", Err(FetchError::Dns), some(OutcomeKind::Retry, "dns"), false),
         ("https://a.example/4", status(200), some(OutcomeKind::Refused, "content_type"), true),
-        ("https://a.example/5", Err(Failure::Private), some(OutcomeKind::Refused, "private_address"), true),
+        ("https://a.example/5", Err(FetchError::Private), some(OutcomeKind::Refused, "private_address"), true),
     ];
     for (url, answer, expected, ends) in cases {
         let mut around = Surroundings::unlimited();
@@ -80,7 +80,7 @@ fn a_redirect_goes_to_its_sites_partition_with_its_chain_before_its_outcome() {
     around.client.on("https://a.example/x", moved("https://other.example/y#z", &[]));
     let mut ready = around.ready("https://a.example/x", 1);
     ready.dispatch.chain = vec!["https://first.example/".into()];
-    ready.dispatch.sighting = Sighting::Seed;
+    ready.dispatch.sighting = DiscoveryKind::Seed;
     around.deliver(&ready);
     around.settle();
     let [Durable::Row(Write::Redirect(row)), Durable::Row(Write::Page(_)), Durable::Record(found), Durable::Record(_)] =
@@ -90,11 +90,11 @@ fn a_redirect_goes_to_its_sites_partition_with_its_chain_before_its_outcome() {
     };
     assert_eq!((row.from.as_str(), row.to.as_str()), ("https://a.example/x", "https://other.example/y"));
     let partition = partition_of(slot_of("other.example"), PARTITIONS);
-    assert_eq!(found.place, TopicPartition::new(topic::DISCOVERED, partition));
+    assert_eq!(found.tp, TopicPartition::new(topic::DISCOVERED, partition));
     let found: Discovered = decode("discovered", found.value.as_ref()).unwrap();
     assert_eq!(found.urls, ["https://other.example/y"]);
     assert_eq!(found.chain, ["https://first.example/", "https://a.example/x"]);
-    assert_eq!((found.sighting, found.depth, found.site.as_str()), (Sighting::Seed, 3, "other.example"));
+    assert_eq!((found.sighting, found.depth, found.site.as_str()), (DiscoveryKind::Seed, 3, "other.example"));
     assert_eq!(around.outcomes()[0].location.as_deref(), Some("https://other.example/y"));
     around.assert_all_complete();
 }
@@ -160,7 +160,7 @@ fn a_block_is_applied_to_what_is_held_for_the_site_and_to_what_comes_and_its_end
 }
 
 #[test]
-fn past_not_after_it_goes_back_unasked_and_past_expires_it_is_dropped() {
+fn a_dispatch_is_deferred_past_not_after_and_also_past_expires() {
     let mut around = Surroundings::unlimited();
     let mut slow = around.ready("https://a.example/slow", 1);
     slow.interval_ms = 40_000;
@@ -169,10 +169,10 @@ fn past_not_after_it_goes_back_unasked_and_past_expires_it_is_dropped() {
     (old.dispatch.not_after_ms, old.dispatch.expires_ms) = (START - 2, START - 1);
     around.deliver(&old);
     around.pass(30_000);
-    assert_eq!(around.kinds(), []);
-    around.pass(1);
     assert_eq!(around.kinds(), [some(OutcomeKind::Deferred, "late")]);
-    assert_eq!(around.outcomes()[0].retry_at_ms, Some(START + 30_001));
+    around.pass(1);
+    assert_eq!(around.kinds(), [some(OutcomeKind::Deferred, "late"), some(OutcomeKind::Deferred, "late")]);
+    assert_eq!(around.outcomes()[1].retry_at_ms, Some(START + 30_001));
     assert_eq!(around.asked(), [""; 0]);
     around.assert_all_complete();
 }
@@ -234,13 +234,13 @@ fn what_the_log_says_has_ended_is_not_asked_again_after_a_restart_and_blocks_hol
 
     let mut after = Surroundings::unlimited();
     for record in before.records(topic::OUTCOMES) {
-        let Record { place, value, timestamp_ms, .. } = record;
-        let delivered = Delivered { place, offset: 0, timestamp_ms, key: None, value, headers: vec![] };
-        after.stage.restore(place.partition, &delivered).unwrap();
+        let Record { tp, value, timestamp_ms, .. } = record;
+        let delivered = ConsumerRecord { tp, offset: 0, timestamp_ms, key: None, value, headers: vec![] };
+        after.stage.restore(tp.partition, &delivered).unwrap();
     }
     let garbage = TopicPartition::new(topic::OUTCOMES, 0);
-    let garbage = Delivered {
-        place: garbage,
+    let garbage = ConsumerRecord {
+        tp: garbage,
         offset: 0,
         timestamp_ms: 0,
         key: None,
@@ -330,12 +330,12 @@ fn hosts_that_the_client_cannot_read_are_refused_before_anything_is_asked() {
 fn a_rejected_dispatch_ends_as_gone_in_its_own_partition() {
     let around = Surroundings::unlimited();
     let ready = around.ready("https://a.example/1", 1);
-    let place = TopicPartition::new(topic::READY, 2);
+    let tp = TopicPartition::new(topic::READY, 2);
     let value = Some(encode(&ready));
-    let record = Delivered { place, offset: 0, timestamp_ms: START, key: None, value, headers: vec![] };
+    let record = ConsumerRecord { tp, offset: 0, timestamp_ms: START, key: None, value, headers: vec![] };
     let ends = FetcherStage::ends_of_rejected(&record, START);
     assert_eq!(ends.len(), 1);
-    assert_eq!(ends[0].place, TopicPartition::new(topic::OUTCOMES, 2));
+    assert_eq!(ends[0].tp, TopicPartition::new(topic::OUTCOMES, 2));
     let ended: Outcome = decode("outcome", ends[0].value.as_ref()).unwrap();
     assert_eq!(ended, Outcome::unasked(ready.dispatch, OutcomeKind::Gone, "rejected", START));
 }
@@ -347,11 +347,11 @@ fn a_partition_that_is_wanted_back_keeps_what_is_in_flight_and_leaves_the_rest_t
     let mut waits = around.ready("https://a.example/2", 2);
     waits.not_before_ms += 500;
     let second = around.deliver(&waits);
-    around.stage.drain(first.place.partition);
+    around.stage.drain(first.tp.partition);
     around.pass(1000);
     assert_eq!(around.asked(), ["https://a.example/1"]);
     assert_eq!(around.parked, [second]);
-    assert_eq!(around.completed.keys().collect::<Vec<_>>(), [&(first.place.partition, first.offset)]);
+    assert_eq!(around.completed.keys().collect::<Vec<_>>(), [&(first.tp.partition, first.offset)]);
     assert_eq!((around.stage.slots, around.stage.gates.held()), (0, 0));
 }
 
@@ -367,9 +367,10 @@ fn a_partition_that_is_lost_completes_nothing_and_its_site_stays_busy_until_the_
     around.clock.advance(1);
     around.call(FetcherStage::tick);
     assert_eq!((around.jobs.len(), around.stage.slots), (1, 1));
-    let partition = origin.place.partition;
+    let partition = origin.tp.partition;
     around.stage.close(partition);
-    let opening = Opening { partition, partitions: PARTITIONS, assignment: 2, claim: 0, commit: 0 };
+    let opening =
+        PartitionContext { partition, partitions: PARTITIONS, assignment_epoch: 2, owner_epoch: 0, commit: 0 };
     around.stage.open(opening, around.now());
     around.deliver(&ready);
     around.clock.advance(5000);
@@ -391,10 +392,15 @@ fn what_becomes_durable_after_its_partition_was_lost_frees_nothing_twice_and_is_
     let origin = around.deliver(&ready);
     around.settle();
     assert_eq!((around.stage.slots, around.plans.len()), (1, 1));
-    around.stage.close(origin.place.partition);
+    around.stage.close(origin.tp.partition);
     assert_eq!((around.stage.slots, around.stage.held.len()), (0, 0));
-    let opening =
-        Opening { partition: origin.place.partition, partitions: PARTITIONS, assignment: 2, claim: 0, commit: 0 };
+    let opening = PartitionContext {
+        partition: origin.tp.partition,
+        partitions: PARTITIONS,
+        assignment_epoch: 2,
+        owner_epoch: 0,
+        commit: 0,
+    };
     around.stage.open(opening, around.now());
     around.deliver(&ready);
     around.holds_plans = false;
@@ -403,13 +409,13 @@ fn what_becomes_durable_after_its_partition_was_lost_frees_nothing_twice_and_is_
 }
 
 /// Generates the responses of the sites of a random crawl.
-fn answers() -> impl Strategy<Value = Result<Answer, Failure>> {
+fn answers() -> impl Strategy<Value = Result<HttpResponse, FetchError>> {
     prop_oneof![
         4 => Just(page("<p>x</p>")),
         1 => Just(status(404)),
         1 => Just(status(429)),
         1 => Just(status(500)),
-        1 => Just(Err(Failure::Timeout)),
+        1 => Just(Err(FetchError::Timeout)),
         1 => Just(moved("/elsewhere", &[])),
         1 => Just(moved("?", &["c=1"])),
     ]
@@ -420,7 +426,7 @@ proptest! {
     #[test]
     fn every_record_completes_exactly_once_and_every_end_is_one_outcome(
         arrivals in proptest::collection::vec((0..5usize, 0..900i64, answers(), 1..40_000i64), 1..60),
-        robots in proptest::collection::vec(prop_oneof![Just(status(404)), Just(status(500)), Just(status(503)), Just(Err(Failure::Connect)), Just(moved("https://s0.example/robots.txt", &[]))], 5..6),
+        robots in proptest::collection::vec(prop_oneof![Just(status(404)), Just(status(500)), Just(status(503)), Just(Err(FetchError::Connect)), Just(moved("https://s0.example/robots.txt", &[]))], 5..6),
         intervals in proptest::collection::vec(prop_oneof![Just(0u64), Just(50), 100..3000u64], 5..6),
         concurrency in 1..5usize,
     ) {
@@ -459,7 +465,7 @@ proptest! {
 #[test]
 fn what_is_not_read_for_want_of_memory_costs_no_attempt_and_is_dispatched_again_soon() {
     let mut around = Surroundings::unlimited();
-    around.client.on("https://a.example/1", Err(Failure::Memory));
+    around.client.on("https://a.example/1", Err(FetchError::Memory));
     let mut ready = around.ready("https://a.example/1", 1);
     ready.dispatch.last_attempt = true;
     around.deliver(&ready);

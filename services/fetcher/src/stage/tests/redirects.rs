@@ -27,7 +27,7 @@ fn unlimited() -> FetcherConfig {
 }
 
 /// Returns a dispatch on `a.example` to which the URL on the other site redirected before.
-fn from_elsewhere(around: &Surroundings, sequence: u64) -> Ready {
+fn from_elsewhere(around: &Surroundings, sequence: u64) -> ReadyDispatch {
     let mut ready = around.ready("https://a.example/x", sequence);
     ready.dispatch.chain = vec![ELSEWHERE.into()];
     ready
@@ -85,7 +85,7 @@ fn an_outage_between_two_requests_of_a_dispatch_costs_no_attempt_and_the_next_di
 #[test]
 fn a_lease_has_time_for_the_delays_and_the_responses_of_a_site_or_not_whenever_its_first_request_was_sent() {
     let around = Surroundings::unlimited();
-    let place = TopicPartition::new(topic::READY, 0);
+    let tp = TopicPartition::new(topic::READY, 0);
     for (hops, response_ms, delay_ms, fits) in [
         (1, 0, 54_999, true),
         (1, 0, 55_000, false),
@@ -96,7 +96,7 @@ fn a_lease_has_time_for_the_delays_and_the_responses_of_a_site_or_not_whenever_i
         (5, 0, u64::MAX, false),
     ] {
         let (ready, url) = (around.ready(WALL, 1), orbweaver_url::parse(WALL).unwrap());
-        let mut visit = Visit::new(Origin { place, offset: 0, epoch: 1 }, ready, url.clone());
+        let mut visit = ActiveDispatch::new(Origin { tp, offset: 0, assignment_epoch: 1 }, ready, url.clone());
         for hop in 0..hops {
             let requested_ms = START + 15_000;
             visit.add_times(requested_ms, requested_ms + if hop == 0 { response_ms } else { 0 });
@@ -124,7 +124,7 @@ fn a_refusal_by_another_site_is_no_refusal_by_the_site_of_the_dispatch() {
         assert_eq!((report.site.as_str(), report.status), ("other.example", Some(503)), "its services learn of it");
         assert_eq!((report.blocked_until_ms, report.requested_at_ms), (Some(until_ms), Some(START + 1001)));
         let partition = partition_of(slot_of("other.example"), PARTITIONS);
-        assert_eq!(around.records(topic::OUTCOMES)[0].place, TopicPartition::new(topic::OUTCOMES, partition));
+        assert_eq!(around.records(topic::OUTCOMES)[0].tp, TopicPartition::new(topic::OUTCOMES, partition));
         assert_eq!((outcome.site.as_str(), outcome.status, outcome.blocked_until_ms), ("a.example", None, None));
         assert_eq!((outcome.requested_at_ms, outcome.answered_at_ms), (Some(START), Some(START)), "its own request");
         assert_eq!(outcome.retry_at_ms, (!last_attempt).then_some(until_ms + 1000));
@@ -137,9 +137,9 @@ fn a_refusal_by_another_site_is_no_refusal_by_the_site_of_the_dispatch() {
 
         let mut after = Surroundings::unlimited();
         for record in around.records(topic::OUTCOMES) {
-            let Record { place, value, timestamp_ms, .. } = record;
-            let delivered = Delivered { place, offset: 0, timestamp_ms, key: None, value, headers: vec![] };
-            after.stage.restore(place.partition, &delivered).unwrap();
+            let Record { tp, value, timestamp_ms, .. } = record;
+            let delivered = ConsumerRecord { tp, offset: 0, timestamp_ms, key: None, value, headers: vec![] };
+            after.stage.restore(tp.partition, &delivered).unwrap();
         }
         after.deliver(&after.ready("https://a.example/other", 2));
         after.settle();

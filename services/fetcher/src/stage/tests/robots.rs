@@ -86,7 +86,7 @@ fn a_stored_robots_txt_is_not_asked_for_again_until_it_expires() {
 
 #[test]
 fn an_expired_robots_txt_serves_on_while_its_site_is_unreachable() {
-    for failing in [Err(Failure::Timeout), Ok(Answer { status: 500, ..Answer::default() })] {
+    for failing in [Err(FetchError::Timeout), Ok(HttpResponse { status: 500, ..HttpResponse::default() })] {
         let mut around = polite();
         let row = RobotsRow {
             authority: "https://a.example".into(),
@@ -123,7 +123,7 @@ fn unreachable_with(fetched_at_ms: Millis, expires_ms: Millis) -> Surroundings {
         expires_ms,
     };
     around.stored_robots.insert(row.authority.clone(), row);
-    around.client.on(ROBOTS, Err(Failure::Timeout));
+    around.client.on(ROBOTS, Err(FetchError::Timeout));
     around.deliver(&around.ready("https://a.example/no", 1));
     around.deliver(&around.ready("https://a.example/yes", 2));
     around.pass(5000);
@@ -192,11 +192,12 @@ fn every_answer_to_robots_txt_allows_or_refuses_as_the_rfc_says() {
     let refusing = "User-agent: *\nDisallow: /";
     let with_body = |status| {
         let Ok(answer) = robots(refusing) else { unreachable!() };
-        Ok(Answer { status, ..answer })
+        Ok(HttpResponse { status, ..answer })
     };
     let allowed = [400, 401, 403, 404, 410, 451].map(|code| (with_body(code), true));
     let refused = [200, 206, 429, 500, 502, 503, 504].map(|code| (with_body(code), false));
-    let failed = [Failure::Timeout, Failure::Connect, Failure::Dns, Failure::Tls].map(|failure| (Err(failure), false));
+    let failed = [FetchError::Timeout, FetchError::Connect, FetchError::Dns, FetchError::Tls]
+        .map(|failure| (Err(failure), false));
     for (answer, allows) in allowed.into_iter().chain(refused).chain(failed) {
         let mut around = polite();
         around.client.on(ROBOTS, answer.clone());
@@ -216,7 +217,7 @@ fn every_answer_to_robots_txt_allows_or_refuses_as_the_rfc_says() {
                 (OutcomeKind::Deferred, None),
                 "no answer names a time"
             );
-            assert!(outcome.requested_at_ms.is_some(), "the rate-limiter hears of the request");
+            assert!(outcome.requested_at_ms.is_some(), "the rate-limiter learns of the request");
             let blocked_ms = around.stage.gates.blocked_until("a.example", around.now());
             let refuses = matches!(&answer, Ok(answer) if matches!(answer.status, 429 | 503));
             assert_eq!((blocked_ms.is_some(), outcome.status.is_some()), (refuses, refuses), "{answer:?}");
@@ -264,7 +265,7 @@ fn a_robots_txt_that_leads_into_a_private_network_is_not_followed() {
 #[test]
 fn a_robots_txt_that_cannot_be_had_costs_no_url_an_attempt_and_then_refuses_all_for_a_while() {
     let mut around = polite();
-    around.client.on(ROBOTS, Err(Failure::Connect));
+    around.client.on(ROBOTS, Err(FetchError::Connect));
     for sequence in 0..3 {
         around.deliver(&around.ready(&format!("https://a.example/{sequence}"), sequence));
     }
@@ -273,9 +274,9 @@ fn a_robots_txt_that_cannot_be_had_costs_no_url_an_attempt_and_then_refuses_all_
     let deferred = unreachable(OutcomeKind::Deferred);
     assert_eq!(around.kinds(), vec![deferred.clone(); 3]);
     let asked: Vec<bool> = around.outcomes().iter().map(|outcome| outcome.requested_at_ms.is_some()).collect();
-    assert_eq!(asked, [true, false, false], "one of them tells of the request");
+    assert_eq!(asked, [true, false, false], "one of them reports the request");
     around.deliver(&around.ready("https://a.example/3", 3));
-    assert_eq!(around.asked().len(), 1, "it is not asked again before its time");
+    assert_eq!(around.asked().len(), 1, "it is not requested again before its time");
     around.pass(1000);
     around.deliver(&around.ready("https://a.example/4", 4));
     around.pass(10_000);
@@ -314,7 +315,7 @@ fn a_site_that_blocks_at_its_robots_txt_is_blocked_for_all() {
 #[test]
 fn a_name_that_leads_to_a_private_address_is_refused_as_such() {
     let mut around = polite();
-    around.client.on(ROBOTS, Err(Failure::Private));
+    around.client.on(ROBOTS, Err(FetchError::Private));
     around.deliver(&around.ready("https://a.example/1", 1));
     around.settle();
     around.deliver(&around.ready("https://a.example/2", 2));
@@ -327,7 +328,7 @@ fn a_name_that_leads_to_a_private_address_is_refused_as_such() {
 #[test]
 fn the_urls_of_an_unknown_host_end_at_once_and_a_resolver_that_fails_is_asked_again() {
     let mut around = polite();
-    around.client.on(ROBOTS, Err(Failure::UnknownHost));
+    around.client.on(ROBOTS, Err(FetchError::UnknownHost));
     around.deliver(&around.ready("https://a.example/1", 1));
     around.deliver(&around.ready("https://a.example/2", 2));
     around.settle();
@@ -338,7 +339,7 @@ fn the_urls_of_an_unknown_host_end_at_once_and_a_resolver_that_fails_is_asked_ag
     around.assert_all_complete();
 
     let mut around = polite();
-    around.client.on(ROBOTS, Err(Failure::Dns));
+    around.client.on(ROBOTS, Err(FetchError::Dns));
     around.deliver(&around.ready("https://a.example/1", 1));
     around.settle();
     assert!(around.outcomes().iter().all(|outcome| !outcome.kind.is_terminal()), "{:?}", around.outcomes());
@@ -353,9 +354,9 @@ fn what_waits_for_a_robots_txt_too_long_goes_back_and_a_lost_partition_leaves_no
     around.pass(31_500);
     assert_eq!(around.kinds(), [some(OutcomeKind::Deferred, "late")]);
     let origin = around.deliver(&around.ready("https://a.example/2", 2));
-    around.stage.drain(origin.place.partition);
+    around.stage.drain(origin.tp.partition);
     around.pass(60_000);
-    assert_eq!(around.asked(), [""; 0], "nobody waits for it any more");
+    assert_eq!(around.asked(), [""; 0], "no URL waits for it any more");
     assert_eq!(around.parked, [origin]);
     assert!(around.stage.lookups.is_empty() && around.stage.gates.held() == 0);
 }
@@ -368,9 +369,9 @@ fn a_partition_is_not_given_away_while_a_robots_txt_is_being_asked_for() {
         (0..3).map(|number| around.deliver(&around.ready(&format!("https://a.example/{number}"), number))).collect();
     // The store has none, and the request starts.
     let Some(Job::Load { authority }) = around.jobs.pop_front() else { panic!("{:?}", around.jobs) };
-    around.call(|stage, now, acts| stage.finished(Done::Loaded { authority, row: None }, now, acts));
+    around.call(|stage, now, acts| stage.job_done(Done::Loaded { authority, row: None }, now, acts));
     assert!(matches!(around.jobs.front(), Some(Job::Ask { .. })));
-    around.stage.drain(origins[0].place.partition);
+    around.stage.drain(origins[0].tp.partition);
     around.call(FetcherStage::tick);
     assert_eq!(around.parked, origins[1..], "one record holds the drain");
     around.pass(0);
@@ -382,7 +383,7 @@ fn a_partition_is_not_given_away_while_a_robots_txt_is_being_asked_for() {
 #[test]
 fn a_robots_txt_that_is_not_read_for_want_of_memory_is_no_failure_of_the_site() {
     let mut around = polite();
-    around.client.on(ROBOTS, Err(Failure::Memory));
+    around.client.on(ROBOTS, Err(FetchError::Memory));
     around.client.on(ROBOTS, robots(""));
     around.client.on("https://a.example/2", page("<p>2</p>"));
     around.deliver(&around.ready("https://a.example/1", 1));

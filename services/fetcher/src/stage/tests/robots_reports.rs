@@ -22,7 +22,7 @@ fn with_expired_copy() -> Surroundings {
 }
 
 /// Returns a dispatch of `a.example` whose page redirects to a URL of its chain, on `b.example`.
-fn led_elsewhere(around: &Surroundings) -> Ready {
+fn led_elsewhere(around: &Surroundings) -> ReadyDispatch {
     around.client.on(PAGE, moved("https://b.example/", &[]));
     let mut ready = around.ready(PAGE, 1);
     ready.dispatch.chain = vec!["https://b.example/".into()];
@@ -33,10 +33,10 @@ fn led_elsewhere(around: &Surroundings) -> Ready {
 fn assert_blocked_for_the_next_owner(around: &Surroundings, site: &str) {
     let partition = partition_of(slot_of(site), PARTITIONS);
     let mut next = polite();
-    for record in around.records(topic::OUTCOMES).into_iter().filter(|record| record.place.partition == partition) {
-        let Record { place, value, timestamp_ms, .. } = record;
-        let delivered = Delivered { place, offset: 0, timestamp_ms, key: None, value, headers: vec![] };
-        next.stage.restore(place.partition, &delivered).unwrap();
+    for record in around.records(topic::OUTCOMES).into_iter().filter(|record| record.tp.partition == partition) {
+        let Record { tp, value, timestamp_ms, .. } = record;
+        let delivered = ConsumerRecord { tp, offset: 0, timestamp_ms, key: None, value, headers: vec![] };
+        next.stage.restore(tp.partition, &delivered).unwrap();
     }
     next.deliver(&next.ready(&format!("https://{site}/next"), 99));
     next.settle();
@@ -96,7 +96,7 @@ fn a_robots_txt_that_answers_after_a_failure_is_stored_later_than_the_row_of_a_c
         expires_ms: START + 2 * HOUR_MS,
     };
     around.stored_robots.insert(row.authority.clone(), row);
-    around.client.on(ROBOTS, Err(Failure::Timeout));
+    around.client.on(ROBOTS, Err(FetchError::Timeout));
     around.client.on(ROBOTS, robots(""));
     for sequence in 1..=2 {
         around.deliver(&around.ready(PAGE, sequence));
@@ -113,7 +113,7 @@ fn a_robots_txt_that_answers_after_a_failure_is_stored_later_than_the_row_of_a_c
 
 #[test]
 fn refusals_and_failures_of_a_robots_txt_are_counted_apart() {
-    let (refused, failed) = (refusal(503, None), Err(Failure::Timeout));
+    let (refused, failed) = (refusal(503, None), Err(FetchError::Timeout));
     let cases = [
         (vec![refused.clone(), refused.clone(), failed.clone(), failed.clone(), robots("")], OutcomeKind::Fetched),
         (vec![refused.clone(), failed.clone(), refused, failed.clone(), failed], OutcomeKind::Refused),
@@ -136,7 +136,7 @@ fn refusals_and_failures_of_a_robots_txt_are_counted_apart() {
 
 #[test]
 fn a_robots_txt_of_another_site_is_asked_for_in_its_time_and_what_it_answers_is_reported_for_that_site() {
-    for (answer, status) in [(refusal(503, Some("120")), Some(503)), (Err(Failure::Timeout), None)] {
+    for (answer, status) in [(refusal(503, Some("120")), Some(503)), (Err(FetchError::Timeout), None)] {
         let mut around = polite();
         around.client.on(ELSEWHERE, answer);
         around.deliver(&led_elsewhere(&around));
@@ -151,7 +151,7 @@ fn a_robots_txt_of_another_site_is_asked_for_in_its_time_and_what_it_answers_is_
         assert_eq!((report.requested_at_ms, report.answered_at_ms), (Some(at_ms), Some(at_ms)));
         assert_eq!(report.blocked_until_ms, status.map(|_| at_ms + 120_000));
         let record = &around.records(topic::OUTCOMES)[0];
-        assert_eq!(record.place.partition, partition_of(slot_of("b.example"), PARTITIONS));
+        assert_eq!(record.tp.partition, partition_of(slot_of("b.example"), PARTITIONS));
         assert_eq!(record.key.as_deref(), Some(&b"b.example"[..]));
         assert_eq!((own.site.as_str(), own.status, own.blocked_until_ms), ("a.example", None, None));
         assert_eq!((own.requested_at_ms, own.answered_at_ms), (None, None));
@@ -221,8 +221,8 @@ fn a_lookup_goes_on_for_the_dispatches_of_one_partition_when_another_is_released
     around.deliver(&around.ready(&format!("https://{site}/y"), 2));
     around.clock.advance(1001);
     around.call(FetcherStage::tick);
-    assert!(matches!(around.jobs.front(), Some(Job::Ask { .. })), "its robots.txt is being asked for");
-    around.stage.drain(led.place.partition);
+    assert!(matches!(around.jobs.front(), Some(Job::Ask { .. })), "its robots.txt is being requested");
+    around.stage.drain(led.tp.partition);
     around.pass(3000);
     assert_eq!(around.parked, [led], "its successor has it");
     assert_eq!(around.kinds(), [(OutcomeKind::Fetched, None)], "the other dispatch is not held up");

@@ -9,7 +9,7 @@ use orbweaver_messages::{
     topic::{self, CONTROL, DOCUMENTS},
 };
 use orbweaver_scope::{Consumers, DEFINITIONS_PARTITION, Revision};
-use orbweaver_stage::retention::{Bound, Declarations, DeclaredGroups, Expiring, Retention};
+use orbweaver_stage::retention::{Bound, Declarations, DeclaredGroups, Retention, TopicRetention};
 use orbweaver_url::Fingerprint;
 
 use super::*;
@@ -63,7 +63,7 @@ impl Declarations for OnLog {
 /// Deletes all documents that no declared group lacks.
 async fn sweep(log: &MemoryLog) {
     let bound = Bound { age: None, bytes: Some(0) };
-    let documents = Expiring { topic: DOCUMENTS, groups: vec![], keep_back: Duration::ZERO, bound };
+    let documents = TopicRetention { topic: DOCUMENTS, groups: vec![], keep_back: Duration::ZERO, bound };
     let retention = Retention::new(Arc::new(log.clone()), vec![documents]);
     retention.with_declarations(Arc::new(OnLog(log.clone()))).sweep(0).await.unwrap();
 }
@@ -72,8 +72,8 @@ async fn append(log: &MemoryLog, crawl: &str, pages: Range<u32>) {
     let record = |page: u32| {
         let fingerprint = Fingerprint::of(crawl, &format!("http://a.example/{page}"));
         let value = format!("{{\"fingerprint\":\"{fingerprint}\",\"crawl\":\"{crawl}\"}}");
-        let place = TopicPartition::new(DOCUMENTS, 0);
-        Record { place, key: None, value: Some(value.into()), headers: vec![], timestamp_ms: 0 }
+        let tp = TopicPartition::new(DOCUMENTS, 0);
+        Record { tp, key: None, value: Some(value.into()), headers: vec![], timestamp_ms: 0 }
     };
     log.append(pages.map(record).collect()).await.unwrap();
 }

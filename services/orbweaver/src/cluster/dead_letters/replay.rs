@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use orbweaver_log::{Consumer, Delivered, Event, Log, LogError, Offset, Record, TopicPartition};
+use orbweaver_log::{Consumer, ConsumerRecord, Event, Log, LogError, Offset, Record, TopicPartition};
 use orbweaver_messages::topic::{self, DEAD_LETTERS};
 use orbweaver_stage::{DEAD_LETTER_CUT_HEADER, DEAD_LETTER_HEADER};
 
@@ -13,7 +13,7 @@ use crate::exit::Failure;
 const POLLS: usize = 12;
 
 /// Returns the record as it was before it became a dead letter, for its original partition.
-fn original(record: Delivered) -> Result<Record, String> {
+fn original(record: ConsumerRecord) -> Result<Record, String> {
     let letter = letter(&record)?;
     let topic = topic::named(&letter.topic).ok_or_else(|| format!("there is no topic `{}`", letter.topic))?;
     if record.value.is_none() && letter.reason.contains("compacted away") {
@@ -24,7 +24,7 @@ fn original(record: Delivered) -> Result<Record, String> {
     }
     let headers = record.headers.into_iter().filter(|(name, _)| name != DEAD_LETTER_HEADER);
     Ok(Record {
-        place: TopicPartition::new(topic, letter.partition),
+        tp: TopicPartition::new(topic, letter.partition),
         key: record.key,
         value: record.value,
         // Headers of a record to append have static names; leaking them is fine, since the command ends soon.
@@ -36,9 +36,9 @@ fn original(record: Delivered) -> Result<Record, String> {
 /// Polls the consumer, which is a member only and delivers no records. Returns the partitions assigned to it.
 async fn poll(consumer: &mut dyn Consumer, wait: Duration) -> Result<Vec<TopicPartition>, LogError> {
     match consumer.poll(wait).await? {
-        Some(Event::Assigned(places)) => Ok(places),
-        Some(Event::Revoked(places)) => {
-            consumer.hand_back(&places)?;
+        Some(Event::Assigned(tps)) => Ok(tps),
+        Some(Event::Revoked(tps)) => {
+            consumer.release(&tps)?;
             Err(LogError::Fatal(
                 "another `orbweaver dead-letters replay` is running; repeat the command after it".to_owned(),
             ))
@@ -52,13 +52,13 @@ async fn poll(consumer: &mut dyn Consumer, wait: Duration) -> Result<Vec<TopicPa
 
 /// Waits until the partitions of these spans are assigned, so that no other command replays from them.
 async fn assigned(consumer: &mut dyn Consumer, spans: &[Span]) -> Result<(), LogError> {
-    let mut missing: BTreeSet<TopicPartition> = spans.iter().map(|(place, ..)| *place).collect();
+    let mut missing: BTreeSet<TopicPartition> = spans.iter().map(|(tp, ..)| *tp).collect();
     for _ in 0..=POLLS {
         if missing.is_empty() {
             return Ok(());
         }
-        for place in poll(consumer, WAIT).await? {
-            missing.remove(&place);
+        for tp in poll(consumer, WAIT).await? {
+            missing.remove(&tp);
         }
     }
     Err(LogError::Unavailable(format!(
@@ -69,18 +69,16 @@ async fn assigned(consumer: &mut dyn Consumer, spans: &[Span]) -> Result<(), Log
 
 /// Commits that these dead letters were replayed.
 async fn commit(log: &dyn Log, consumer: &mut dyn Consumer, spans: &[Span]) -> Result<(), LogError> {
-    let places = Vec::from_iter(spans.iter().map(|(place, ..)| *place).collect::<BTreeSet<TopicPartition>>());
+    let tps = Vec::from_iter(spans.iter().map(|(tp, ..)| *tp).collect::<BTreeSet<TopicPartition>>());
     let mut commits = vec![];
-    for (mut replayed, _) in replayed(log, &places).await? {
-        let place = replayed.place;
-        replayed.add(spans.iter().filter(|(of, ..)| *of == place).map(|(_, from, end)| (*from, *end)));
+    for (mut replayed, _) in replayed(log, &tps).await? {
+        let tp = replayed.tp;
+        replayed.add(spans.iter().filter(|(of, ..)| *of == tp).map(|(_, from, end)| (*from, *end)));
         let (commit, missing) = replayed.commit();
         if missing > 0 {
-            eprintln!(
-                "{place}: the commit has no room for {missing} of the replayed IDs: `--all` will replay them again"
-            );
+            eprintln!("{tp}: the commit has no room for {missing} of the replayed IDs: `--all` will replay them again");
         }
-        commits.push((place, commit));
+        commits.push((tp, commit));
     }
     consumer.commit(commits).await
 }
@@ -96,21 +94,21 @@ pub(super) async fn replay(log: &dyn Log, ids: &[(u32, Offset)]) -> Result<usize
         if partition >= log.partitions(DEAD_LETTERS).map_err(failed)? {
             return Err(wrong(&"there is no such partition"));
         }
-        let place = TopicPartition::new(DEAD_LETTERS, partition);
-        let bounds = log.bounds(place).await.map_err(failed)?;
+        let tp = TopicPartition::new(DEAD_LETTERS, partition);
+        let bounds = log.bounds(tp).await.map_err(failed)?;
         if !(bounds.start..bounds.end).contains(&offset) {
             return Err(wrong(&format_args!(
                 "there is no such offset; the log starts at {} and ends at {}",
                 bounds.start, bounds.end
             )));
         }
-        let mut reader = log.reader(place, offset).await.map_err(failed)?;
+        let mut reader = log.reader(tp, offset).await.map_err(failed)?;
         let found = reader.read(WAIT).await.map_err(failed)?.into_iter().next();
         let record = found
             .filter(|record| record.offset == offset)
             .ok_or_else(|| wrong(&"there is no record at this offset"))?;
         records.push(original(record).map_err(|reason| wrong(&reason))?);
-        spans.push((place, offset, offset + 1));
+        spans.push((tp, offset, offset + 1));
     }
     let mut consumer = log.consumer(REPLAY_GROUP, &[DEAD_LETTERS]).map_err(failed)?;
     let result = replay_records(log, &mut *consumer, spans, records).await;
@@ -155,9 +153,9 @@ async fn replay_spans(log: &dyn Log, consumer: &mut dyn Consumer, spans: &[Span]
     assigned(consumer, spans).await?;
     let mut count = 0;
     // Again, since another command may have replayed some before the assignment.
-    let here = |(place, ..): &Span| spans.iter().any(|(of, ..)| of == place);
-    for (place, from, end) in left(log).await?.into_iter().filter(here) {
-        let mut reader = log.reader(place, from).await?;
+    let here = |(tp, ..): &Span| spans.iter().any(|(of, ..)| of == tp);
+    for (tp, from, end) in left(log).await?.into_iter().filter(here) {
+        let mut reader = log.reader(tp, from).await?;
         while reader.position() < end {
             poll(consumer, Duration::ZERO).await?;
             let (begin, mut originals) = (reader.position(), vec![]);
@@ -165,7 +163,7 @@ async fn replay_spans(log: &dyn Log, consumer: &mut dyn Consumer, spans: &[Span]
                 let offset = record.offset;
                 match original(record) {
                     Ok(record) => originals.push(record),
-                    Err(reason) => eprintln!("skipped {}:{offset}: {reason}", place.partition),
+                    Err(reason) => eprintln!("skipped {}:{offset}: {reason}", tp.partition),
                 }
             }
             count += originals.len();
@@ -176,7 +174,7 @@ async fn replay_spans(log: &dyn Log, consumer: &mut dyn Consumer, spans: &[Span]
                 }
                 appended => drop(appended?),
             }
-            commit(log, consumer, &[(place, begin, reader.position().min(end))]).await?;
+            commit(log, consumer, &[(tp, begin, reader.position().min(end))]).await?;
         }
     }
     Ok(count)
@@ -201,14 +199,14 @@ mod tests {
         };
         let stuck = format!("{STUCK}: lost");
         log.append((0..).zip(["a", "a", &*stuck, "a", "a", "a", "a"]).map(letter).collect()).await.unwrap();
-        let places = [0, 1].map(|partition| TopicPartition::new(DEAD_LETTERS, partition));
+        let tps = [0, 1].map(|partition| TopicPartition::new(DEAD_LETTERS, partition));
         assert_eq!(replay(&log, &[(0, 3), (1, 0), (0, 1), (0, 5), (0, 3)]).await.unwrap(), 4);
         let spans = left(&log).await.unwrap();
-        assert_eq!(spans, [(0, 1), (2, 3), (4, 5)].map(|(from, end)| (places[0], from, end)));
+        assert_eq!(spans, [(0, 1), (2, 3), (4, 5)].map(|(from, end)| (tps[0], from, end)));
         assert_eq!(count_stuck(&log, &spans).await.unwrap(), 1);
         assert_eq!(replay(&log, &[(0, 2)]).await.unwrap(), 1);
         assert_eq!(count_stuck(&log, &left(&log).await.unwrap()).await.unwrap(), 0);
-        let stored = log.committed(REPLAY_GROUP, &places).await.unwrap().into_iter().flatten();
+        let stored = log.committed(REPLAY_GROUP, &tps).await.unwrap().into_iter().flatten();
         let stored: Vec<_> = stored.map(|commit| (commit.offset, commit.metadata)).collect();
         assert_eq!(stored, [(0, "1-4,5-6".to_owned()), (1, String::new())]);
 

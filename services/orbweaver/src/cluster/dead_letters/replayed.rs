@@ -10,7 +10,7 @@ const METADATA_BYTES: usize = 4096;
 /// Dead letters of a partition that were replayed, as stored in the commit of [`REPLAY_GROUP`].
 #[derive(Debug)]
 pub(super) struct Replayed {
-    pub(super) place: TopicPartition,
+    pub(super) tp: TopicPartition,
     /// Lowest offset that was not replayed: the commit point.
     next: Offset,
     /// Replayed ranges above `next`, each with its end excluded; ascending, and with gaps between them.
@@ -19,9 +19,9 @@ pub(super) struct Replayed {
 
 impl Replayed {
     /// Parses a commit. A foreign text in its metadata counts as empty.
-    fn read(place: TopicPartition, commit: Option<Commit>, start: Offset) -> Self {
+    fn read(tp: TopicPartition, commit: Option<Commit>, start: Offset) -> Self {
         let Commit { offset, metadata } = commit.unwrap_or_default();
-        let mut replayed = Self { place, next: offset.max(start), above: vec![] };
+        let mut replayed = Self { tp, next: offset.max(start), above: vec![] };
         replayed.add(metadata.split(',').filter_map(range));
         replayed
     }
@@ -46,7 +46,7 @@ impl Replayed {
     pub(super) fn left(&self, end: Offset) -> Vec<Span> {
         let begins = std::iter::once(self.next).chain(self.above.iter().map(|(_, end)| *end));
         let ends = self.above.iter().map(|(from, _)| (*from).min(end)).chain([end]);
-        begins.zip(ends).filter(|(from, end)| from < end).map(|(from, end)| (self.place, from, end)).collect()
+        begins.zip(ends).filter(|(from, end)| from < end).map(|(from, end)| (self.tp, from, end)).collect()
     }
 
     /// Returns the commit, and the number of replayed dead letters for which its metadata has no room.
@@ -73,11 +73,11 @@ fn range(text: &str) -> Option<(Offset, Offset)> {
 }
 
 /// Returns the replayed dead letters of these partitions, each with the log end.
-pub(super) async fn replayed(log: &dyn Log, places: &[TopicPartition]) -> Result<Vec<(Replayed, Offset)>, LogError> {
-    let commits = log.committed(REPLAY_GROUP, places).await?;
-    let bounds = log.all_bounds(places).await?;
-    let standings = places.iter().zip(commits).zip(bounds);
-    Ok(standings.map(|((place, commit), at)| (Replayed::read(*place, commit, at.start), at.end)).collect())
+pub(super) async fn replayed(log: &dyn Log, tps: &[TopicPartition]) -> Result<Vec<(Replayed, Offset)>, LogError> {
+    let commits = log.committed(REPLAY_GROUP, tps).await?;
+    let bounds = log.all_bounds(tps).await?;
+    let standings = tps.iter().zip(commits).zip(bounds);
+    Ok(standings.map(|((tp, commit), at)| (Replayed::read(*tp, commit, at.start), at.end)).collect())
 }
 
 #[cfg(test)]

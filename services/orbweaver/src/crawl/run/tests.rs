@@ -27,10 +27,10 @@ fn cut_power(log: &Path) {
 }
 
 /// Opens a log that writes checkpoints only on request.
-fn open(folder: &Path) -> EmbeddedLog {
+fn open(dir: &Path) -> EmbeddedLog {
     let hour = Duration::from_secs(3600);
     let options = Options { sync: SyncPolicy::Every(hour), maintain_every: None, ..Options::default() };
-    EmbeddedLog::open(folder, options, &specs()).unwrap()
+    EmbeddedLog::open(dir, options, &specs()).unwrap()
 }
 
 async fn seeds_in(log: &EmbeddedLog) -> u64 {
@@ -43,15 +43,15 @@ async fn seeds_in(log: &EmbeddedLog) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_power_cut_a_crawl_that_is_marked_as_seeded_has_its_seeds() {
-    let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("crawl");
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("crawl");
     let command = ["orbweaver", "crawl", "example.org", "example.com", "--out", out.to_str().unwrap()];
     let Command::Crawl(args) = Cli::parse_from(command).command else { unreachable!("it is `crawl`") };
     let mut prepared = prepare(&args).unwrap();
     let log = open(&prepared.state.join("log"));
     seed(&args, &mut prepared, &log).await.unwrap();
 
-    let cut = folder.path().join("cut");
+    let cut = dir.path().join("cut");
     copy(&prepared.state, &cut);
     cut_power(&cut.join("log"));
     assert!(Settings::read(&cut).unwrap().unwrap().seeded);
@@ -69,8 +69,8 @@ fn break_checkpoints(log: &Path) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crawl_whose_last_flush_fails_ends_with_the_error_and_its_exit_code() {
-    let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("crawl");
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("crawl");
     let command = ["orbweaver", "crawl", "example.org", "--out", out.to_str().unwrap()];
     let Command::Crawl(args) = Cli::parse_from(command).command else { unreachable!("it is `crawl`") };
     let prepared = prepare(&args).unwrap();

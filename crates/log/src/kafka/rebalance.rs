@@ -1,0 +1,145 @@
+//! Rebalance events of a member.
+//!
+//! The callback runs within a poll and never waits. Assignments and revocations are only recorded, to be accepted or
+//! released later; losses, and all partitions while the member is leaving, are released immediately.
+
+use std::sync::{
+    Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
+
+use rdkafka::{
+    ClientContext, TopicPartitionList,
+    config::RDKafkaLogLevel,
+    consumer::{BaseConsumer, Consumer as _, ConsumerContext, RebalanceProtocol},
+    error::{KafkaError, KafkaResult},
+    topic_partition_list::Offset as Position,
+    types::RDKafkaRespErr,
+};
+
+use super::client::{log_error, log_line};
+
+/// Partitions by topic name on the brokers.
+pub(super) type BrokerPartitions = Vec<(String, i32)>;
+
+/// Rebalance event of a poll.
+#[derive(Debug)]
+pub(super) enum RebalanceSignal {
+    /// Assigned once accepted, unless lost before; with the number of losses so far.
+    Assigned(BrokerPartitions, u64),
+    Revoked(BrokerPartitions),
+    Lost(BrokerPartitions),
+    /// Answering the brokers failed.
+    Failed(KafkaError),
+}
+
+#[derive(Default)]
+pub(super) struct RebalanceContext {
+    signals: Mutex<Vec<RebalanceSignal>>,
+    leaving: AtomicBool,
+    /// Number of losses. Locked while partitions are accepted or released, so that these operations never overlap.
+    losses: Mutex<u64>,
+}
+
+impl RebalanceContext {
+    /// From now on, releases all partitions immediately.
+    pub(super) fn leave(&self) {
+        self.leaving.store(true, Ordering::Release);
+    }
+
+    pub(super) fn signals(&self) -> Vec<RebalanceSignal> {
+        std::mem::take(&mut *self.signals.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn is_signalled(&self) -> bool {
+        !self.signals.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    fn losses(&self) -> MutexGuard<'_, u64> {
+        self.losses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn signal(&self, signal: RebalanceSignal) {
+        self.signals.lock().unwrap_or_else(PoisonError::into_inner).push(signal);
+    }
+}
+
+impl ClientContext for RebalanceContext {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        log_line(level, facility, message);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        log_error(&error, reason);
+    }
+}
+
+impl ConsumerContext for RebalanceContext {
+    fn rebalance(&self, client: &BaseConsumer<Self>, what: RDKafkaRespErr, list: &mut TopicPartitionList) {
+        let tps: BrokerPartitions = list.elements().iter().map(|at| (at.topic().to_owned(), at.partition())).collect();
+        let leaving = self.leaving.load(Ordering::Acquire);
+        let given = what == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS;
+        let (answer, signal) = if given && leaving {
+            (release_partitions(client, &tps), None)
+        } else if given && tps.is_empty() {
+            (take(client, &[]), None)
+        } else if given {
+            (Ok(()), Some(RebalanceSignal::Assigned(tps, *self.losses())))
+        } else if leaving || tps.is_empty() || client.assignment_lost() {
+            let mut losses = self.losses();
+            *losses += 1;
+            let lost = !tps.is_empty() && !leaving;
+            (release_partitions(client, &tps), lost.then_some(RebalanceSignal::Lost(tps)))
+        } else {
+            (Ok(()), Some(RebalanceSignal::Revoked(tps)))
+        };
+        if let Err(error) = answer {
+            self.signal(RebalanceSignal::Failed(error));
+        }
+        if let Some(signal) = signal {
+            self.signal(signal);
+        }
+    }
+}
+
+/// Accepts assigned partitions, unless they were lost since: then it does nothing, and the loss is signalled.
+pub(super) fn assign_unless_lost(
+    client: &BaseConsumer<RebalanceContext>,
+    tps: &[(String, i32, Position)],
+    losses: u64,
+) -> KafkaResult<bool> {
+    let now = client.context().losses();
+    if *now != losses { Ok(false) } else { take(client, tps).map(|()| true) }
+}
+
+/// Accepts partitions, paused, at their log ends: the start position is set later by a seek, and nothing is ever
+/// delivered from here. It must be an offset, and one within the log. Without an offset librdkafka queries the commit,
+/// and rejects seeks until it arrives. The logical end is queried too: if the response arrives after a seek, librdkafka
+/// queries again, and then moves the partition to the end (`rd_kafka_toppar_handle_Offset`). And an offset outside the
+/// log may be fetched before the pause takes effect; librdkafka then abandons the partition for good
+/// (`rd_kafka_offset_reset`).
+fn take(client: &BaseConsumer<RebalanceContext>, tps: &[(String, i32, Position)]) -> KafkaResult<()> {
+    let mut list = TopicPartitionList::with_capacity(tps.len());
+    for (topic, partition, end) in tps {
+        list.add_partition_offset(topic, *partition, *end)?;
+    }
+    match client.rebalance_protocol() {
+        RebalanceProtocol::Cooperative => client.incremental_assign(&list)?,
+        _ => client.assign(&list)?,
+    }
+    if tps.is_empty() { Ok(()) } else { client.pause(&list) }
+}
+
+/// Releases partitions; with the classic protocol, all of them.
+pub(super) fn release_partitions(client: &BaseConsumer<RebalanceContext>, tps: &BrokerPartitions) -> KafkaResult<()> {
+    match client.rebalance_protocol() {
+        RebalanceProtocol::Cooperative => {
+            let mut list = TopicPartitionList::with_capacity(tps.len());
+            for (topic, partition) in tps {
+                list.add_partition(topic, *partition);
+            }
+            client.incremental_unassign(&list)
+        }
+        _ => client.unassign(),
+    }
+}

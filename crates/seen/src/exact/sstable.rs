@@ -1,0 +1,304 @@
+//! An SSTable: immutable entries on disk, sorted by fingerprint.
+
+use std::{
+    fs::File,
+    io::{self, BufReader, Read as _, Seek as _, SeekFrom, Write as _},
+    os::unix::fs::FileExt as _,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+};
+
+use orbweaver_url::Fingerprint;
+use xxhash_rust::xxh3::Xxh3;
+
+use super::quotient_filter::{QuotientFilter, TagsBuilder};
+
+/// Size of an entry: fingerprint (16 bytes) and depth (little endian).
+const ENTRY: usize = 18;
+/// Start of the file, followed by the number of entries and the hash of all of them (xxh3-64, little endian).
+const MAGIC: &[u8; 8] = b"orbrun01";
+const HEADER: usize = 24;
+/// Size of the buffers for sequential reads and writes.
+const BUFFER: usize = 256 << 10;
+
+/// Maximum number of SSTable files kept open in this process; others are opened per look-up, which costs 2 µs more. An
+/// instance may hold hundreds of partitions with a few SSTables each, and a process has 1,024 files by default.
+const KEPT_OPEN: usize = 256;
+static OPEN: AtomicUsize = AtomicUsize::new(0);
+
+/// A file that is kept open if the limit allows.
+#[derive(Debug)]
+struct Kept(Option<File>);
+
+impl Kept {
+    fn new(file: File) -> Self {
+        let more = |open: usize| (open < KEPT_OPEN).then_some(open + 1);
+        Self(OPEN.fetch_update(Relaxed, Relaxed, more).is_ok().then_some(file))
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if self.0.is_some() {
+            OPEN.fetch_sub(1, Relaxed);
+        }
+    }
+}
+
+/// One SSTable: its file, and its filter in memory.
+#[derive(Debug)]
+pub(crate) struct SsTable {
+    file: Kept,
+    pub(crate) path: PathBuf,
+    pub(crate) number: u64,
+    tags: QuotientFilter,
+}
+
+impl SsTable {
+    /// Opens an SSTable: reads it completely, for its hash and its filter.
+    pub(crate) fn open(path: &Path, number: u64) -> io::Result<Self> {
+        let mut reader = RunReader::open(path)?;
+        let mut tags = TagsBuilder::new(reader.left);
+        let mut hash = Xxh3::new();
+        let mut last = None;
+        while let Some(bytes) = reader.next_bytes()? {
+            hash.update(&bytes);
+            let (fingerprint, _) = entry_of(bytes);
+            if last.replace(fingerprint).is_some_and(|last| last >= fingerprint) {
+                return Err(damaged(path));
+            }
+            tags.push(fingerprint);
+        }
+        if hash.digest() != reader.hash {
+            return Err(damaged(path));
+        }
+        Ok(Self { file: Kept::new(reader.file.into_inner()), path: path.to_owned(), number, tags: tags.finish() })
+    }
+
+    /// Returns the number of entries.
+    pub(crate) fn len(&self) -> u64 {
+        self.tags.len()
+    }
+
+    /// Returns the memory of the filter in bytes.
+    pub(crate) fn filter_bytes(&self) -> u64 {
+        self.tags.bytes()
+    }
+
+    /// Returns the depth of this fingerprint, if the SSTable contains it, and the number of entries read.
+    pub(crate) fn depth(&self, fingerprint: Fingerprint) -> io::Result<(Option<u16>, u64)> {
+        let mut lookups = 0;
+        for number in self.tags.find(fingerprint) {
+            lookups += 1;
+            let mut bytes = [0; ENTRY];
+            let at = HEADER as u64 + number * ENTRY as u64;
+            match &self.file.0 {
+                Some(file) => file.read_exact_at(&mut bytes, at)?,
+                None => File::open(&self.path)?.read_exact_at(&mut bytes, at)?,
+            }
+            let (known, depth) = entry_of(bytes);
+            if known == fingerprint {
+                return Ok((Some(depth), lookups));
+            }
+        }
+        Ok((None, lookups))
+    }
+
+    /// Returns a reader of all entries in order.
+    pub(crate) fn entries(&self) -> io::Result<RunReader> {
+        RunReader::open(&self.path)
+    }
+}
+
+fn entry_of(bytes: [u8; ENTRY]) -> (Fingerprint, u16) {
+    let mut fingerprint = [0; 16];
+    fingerprint.copy_from_slice(&bytes[..16]);
+    (Fingerprint(fingerprint), u16::from_le_bytes([bytes[16], bytes[17]]))
+}
+
+fn damaged(path: &Path) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("{} is damaged", path.display()))
+}
+
+/// Sequential reader of an SSTable.
+#[derive(Debug)]
+pub(crate) struct RunReader {
+    file: BufReader<File>,
+    left: u64,
+    hash: u64,
+}
+
+impl RunReader {
+    fn open(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let length = file.metadata()?.len();
+        let mut file = BufReader::with_capacity(BUFFER, file);
+        let mut header = [0; HEADER];
+        file.read_exact(&mut header)?;
+        let number = |at: usize| header[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        let left = number(8);
+        let expected = left.checked_mul(ENTRY as u64).and_then(|bytes| bytes.checked_add(HEADER as u64));
+        if header[..8] != *MAGIC || expected != Some(length) {
+            return Err(damaged(path));
+        }
+        Ok(Self { file, left, hash: number(16) })
+    }
+
+    fn next_bytes(&mut self) -> io::Result<Option<[u8; ENTRY]>> {
+        let Some(left) = self.left.checked_sub(1) else { return Ok(None) };
+        let mut bytes = [0; ENTRY];
+        self.file.read_exact(&mut bytes)?;
+        self.left = left;
+        Ok(Some(bytes))
+    }
+
+    /// Returns the next entry.
+    pub(crate) fn next_entry(&mut self) -> io::Result<Option<(Fingerprint, u16)>> {
+        Ok(self.next_bytes()?.map(entry_of))
+    }
+}
+
+/// Writer of an SSTable. Without [`RunWriter::finish`] the file is invalid, and is removed.
+pub(crate) struct RunWriter {
+    file: Option<File>,
+    /// Entries that are not hashed and written yet: both are cheaper in large blocks.
+    buffer: Vec<u8>,
+    path: PathBuf,
+    number: u64,
+    tags: Option<TagsBuilder>,
+    hash: Xxh3,
+    entries: u64,
+}
+
+impl RunWriter {
+    /// Creates an SSTable of at most `entries` entries.
+    pub(crate) fn create(path: PathBuf, number: u64, entries: u64) -> io::Result<Self> {
+        let file = Some(File::options().read(true).write(true).create_new(true).open(&path)?);
+        let (tags, buffer) = (Some(TagsBuilder::new(entries)), Vec::with_capacity(BUFFER));
+        let mut writer = Self { file, buffer, path, number, tags, hash: Xxh3::new(), entries: 0 };
+        writer.file.as_mut().map_or(Ok(()), |file| file.write_all(&[0; HEADER]))?;
+        Ok(writer)
+    }
+
+    /// Adds the next entry, in the order of fingerprints.
+    pub(crate) fn push(&mut self, fingerprint: Fingerprint, depth: u16) -> io::Result<()> {
+        self.buffer.extend_from_slice(&fingerprint.0);
+        self.buffer.extend_from_slice(&depth.to_le_bytes());
+        self.entries += 1;
+        if let Some(tags) = &mut self.tags {
+            tags.push(fingerprint);
+        }
+        if self.buffer.len() + ENTRY > BUFFER { self.write() } else { Ok(()) }
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        self.hash.update(&self.buffer);
+        let written = self.file.as_mut().map_or(Ok(()), |file| file.write_all(&self.buffer));
+        self.buffer.clear();
+        written
+    }
+
+    /// Completes the SSTable.
+    pub(crate) fn finish(mut self) -> io::Result<SsTable> {
+        self.write()?;
+        let taken = self.file.take().zip(self.tags.take());
+        let Some((mut file, tags)) = taken else { return Err(io::Error::other("an SSTable was finished twice")) };
+        let ended = (|| {
+            file.seek(SeekFrom::Start(0))?;
+            let mut header = [0; HEADER];
+            header[..8].copy_from_slice(MAGIC);
+            header[8..16].copy_from_slice(&self.entries.to_le_bytes());
+            header[16..].copy_from_slice(&self.hash.digest().to_le_bytes());
+            file.write_all(&header)?;
+            Ok(file)
+        })();
+        match ended {
+            Ok(file) => {
+                Ok(SsTable { file: Kept::new(file), path: self.path.clone(), number: self.number, tags: tags.finish() })
+            }
+            Err(error) => {
+                let _ = std::fs::remove_file(&self.path);
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Drop for RunWriter {
+    fn drop(&mut self) {
+        if self.file.take().is_some() {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(path: &Path, count: u64) -> (SsTable, Vec<(Fingerprint, u16)>) {
+        let entry = |number: u64| (Fingerprint::of("test", &number.to_string()), (number % 7) as u16);
+        let mut entries = (0..count).map(entry).collect::<Vec<_>>();
+        entries.sort_unstable();
+        let mut writer = RunWriter::create(path.to_owned(), 1, count).unwrap();
+        entries.iter().for_each(|(fingerprint, depth)| writer.push(*fingerprint, *depth).unwrap());
+        (writer.finish().unwrap(), entries)
+    }
+
+    #[test]
+    fn a_run_answers_the_same_when_it_was_written_and_when_it_was_opened() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("run");
+        let (written, entries) = write(&path, 5_000);
+        let opened = SsTable::open(&path, 1).unwrap();
+        for run in [&written, &opened] {
+            assert_eq!(run.len(), 5_000);
+            for (fingerprint, depth) in &entries {
+                assert_eq!(run.depth(*fingerprint).unwrap().0, Some(*depth));
+            }
+            for number in 5_000..6_000 {
+                assert_eq!(run.depth(Fingerprint::of("test", &number.to_string())).unwrap().0, None);
+            }
+            let mut reader = run.entries().unwrap();
+            let read = std::iter::from_fn(|| reader.next_entry().unwrap()).collect::<Vec<_>>();
+            assert_eq!(read, entries);
+        }
+    }
+
+    #[test]
+    fn a_run_whose_file_is_not_kept_open_answers_the_same_until_it_is_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("run");
+        let (mut run, entries) = write(&path, 100);
+        run.file = Kept(None);
+        assert_eq!(run.depth(entries[5].0).unwrap().0, Some(entries[5].1));
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(run.depth(entries[5].0).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_run_with_a_flipped_bit_or_a_missing_end_is_damaged() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("run");
+        drop(write(&path, 100));
+        let whole = std::fs::read(&path).unwrap();
+        for at in [0, 9, 17, 25, 500, whole.len() - 1] {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 4;
+            std::fs::write(&path, bytes).unwrap();
+            assert_eq!(SsTable::open(&path, 1).unwrap_err().kind(), io::ErrorKind::InvalidData, "{at}");
+        }
+        std::fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+        assert_eq!(SsTable::open(&path, 1).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn a_run_that_is_not_finished_leaves_no_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("run");
+        let mut writer = RunWriter::create(path.clone(), 1, 10).unwrap();
+        writer.push(Fingerprint([1; 16]), 0).unwrap();
+        drop(writer);
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,230 @@
+//! The end of dispatches: with an outcome, or without one.
+
+use orbweaver_messages::{FrontierUrl, Millis, Outcome, OutcomeKind, STUCK};
+use orbweaver_stage::Origin;
+
+use super::{Active, ActiveState, PartitionFrontier, dispatched};
+use crate::{
+    decision::{Decision, DecisionContext},
+    index::{IndexEntry, IndexError, QueueKey},
+    leases::{LOST_DISPATCHES, Lease},
+};
+
+/// Maximum pause after a deferral that is measured from the local time instead of the rate-limiter's, in milliseconds.
+const DEFERRED_AT_LEAST_MS: Millis = 1_000;
+
+impl PartitionFrontier {
+    /// Handles the outcome of a dispatch.
+    ///
+    /// # Errors
+    /// When the index fails.
+    pub fn outcome(
+        &mut self,
+        origin: Origin,
+        outcome: &Outcome,
+        turn: &mut DecisionContext<'_>,
+    ) -> Result<(), IndexError> {
+        self.outcomes_since_tick += 1;
+        let page_of = (outcome.kind == OutcomeKind::Fetched).then_some(&*outcome.crawl);
+        turn.pages.outcome(self.partition, origin.offset, page_of);
+        if let Some(delay) = outcome.crawl_delay_ms {
+            self.sites.learn_delay(QueueKey::of(&outcome.crawl, &outcome.site), delay);
+        }
+        let fingerprint = outcome.fingerprint;
+        let (leased, has_lesser) = match self.active.get(&fingerprint) {
+            Some(Active { entry, busy: ActiveState::Leased(id, _) }) => (Some(*id), entry.depth < outcome.depth),
+            _ => (None, false),
+        };
+        // Also for an outcome of an earlier dispatch.
+        if leased.is_some() && is_a_fetchers(outcome) {
+            self.leases.answer(outcome.id, fingerprint);
+        }
+        // docs/protocol.md#attempts: a terminal outcome counts regardless of its id, any other only if its attempt is
+        // current. A terminal outcome of a greater depth must be current too, since the lease may be for the lesser
+        // depth.
+        if leased != Some(outcome.id) && (!outcome.kind.is_terminal() || has_lesser) {
+            turn.out.push(Decision::Complete(origin));
+            return Ok(());
+        }
+        match self.active.remove(&fingerprint) {
+            Some(Active { entry, busy: ActiveState::Leased(_, mut waiting) }) => {
+                let resets = self.answered((&entry, &waiting), outcome, turn) && waiting.lost > 0;
+                if resets {
+                    waiting.lost = 0;
+                }
+                let waiting = self.as_found(&entry, waiting)?;
+                self.ended(origin, (entry, waiting, resets), outcome, turn);
+            }
+            Some(mut active) => {
+                match &mut active.busy {
+                    // The new record is being written; the tombstone must follow it.
+                    ActiveState::Rewriting(outcomes, _) => outcomes.push((origin, outcome.depth)),
+                    ActiveState::Ended(..) | ActiveState::Leased(..) => turn.out.push(Decision::Complete(origin)),
+                }
+                self.active.insert(fingerprint, active);
+            }
+            None => match self.index.entry(fingerprint)? {
+                Some(entry) if entry.depth >= outcome.depth => {
+                    self.lift(&entry);
+                    let written_at_ms = self.index.waiting(entry.offset)?.written_at_ms;
+                    self.end((origin, outcome), entry, written_at_ms, turn);
+                }
+                // The outcome of a dispatch at a greater depth: the URL was discovered again since.
+                Some(_) | None => turn.out.push(Decision::Complete(origin)),
+            },
+        }
+        Ok(())
+    }
+
+    /// Ends the lease on a URL that has an outcome. Returns `true` if a fetcher answered a dispatch of the URL.
+    fn answered(
+        &mut self,
+        (entry, waiting): (&IndexEntry, &FrontierUrl),
+        outcome: &Outcome,
+        turn: &mut DecisionContext<'_>,
+    ) -> bool {
+        let asked = outcome.requested_at_ms.is_some();
+        self.sites.end(entry, asked.then_some(outcome.ended_at_ms.saturating_sub(outcome.dispatched_at_ms)), turn.now);
+        turn.pages.release(self.partition, &waiting.crawl);
+        self.leases.end(waiting.fingerprint)
+    }
+
+    /// Applies an outcome to a URL whose lease it has ended. `resets`: its record has a count of lost dispatches, which
+    /// begins again.
+    fn ended(
+        &mut self,
+        origin: Origin,
+        (entry, mut waiting, resets): (IndexEntry, Box<FrontierUrl>, bool),
+        outcome: &Outcome,
+        turn: &mut DecisionContext<'_>,
+    ) {
+        // docs/protocol.md#attempts: only a request that was made counts.
+        let made = u8::from(outcome.requested_at_ms.is_some());
+        match outcome.kind {
+            OutcomeKind::Deferred => {
+                let retry_at_ms = outcome.retry_at_ms.unwrap_or(turn.now);
+                // If the rate-limiter's clock is behind the local one, that time has passed already, and the deferral
+                // would be repeated without a pause.
+                let rest_ms = retry_at_ms.saturating_sub(outcome.ended_at_ms).clamp(0, DEFERRED_AT_LEAST_MS);
+                self.sites.pause(entry.site, retry_at_ms.max(turn.now.saturating_add(rest_ms)));
+                if resets {
+                    self.rewrite(entry, waiting, vec![origin], turn);
+                } else {
+                    self.lay(&entry, turn.now);
+                    turn.out.push(Decision::Complete(origin));
+                }
+            }
+            OutcomeKind::Retry => {
+                waiting.failures = waiting.failures.saturating_add(made);
+                waiting.not_before_ms = outcome.retry_at_ms.unwrap_or(turn.now);
+                self.rewrite(entry, waiting, vec![origin], turn);
+            }
+            OutcomeKind::Blocked => {
+                waiting.blocks = waiting.blocks.saturating_add(made);
+                waiting.not_before_ms = outcome.blocked_until_ms.unwrap_or(turn.now);
+                self.sites.pause(entry.site, waiting.not_before_ms);
+                self.rewrite(entry, waiting, vec![origin], turn);
+            }
+            // The URL was discovered again at a lesser depth, where its links may count: it is requested again, with
+            // all of its attempts. The new record keeps the time of its row, which a fast clock may have set ahead of
+            // the next one (docs/protocol.md#event-times).
+            _ if entry.depth < outcome.depth => {
+                (waiting.failures, waiting.blocks, waiting.lost) = (0, 0, 0);
+                waiting.written_at_ms = waiting.written_at_ms.max(outcome.event_ms());
+                self.rewrite(entry, waiting, vec![origin], turn);
+            }
+            OutcomeKind::Fetched
+            | OutcomeKind::Unchanged
+            | OutcomeKind::Redirected
+            | OutcomeKind::Refused
+            | OutcomeKind::Gone => self.end((origin, outcome), entry, waiting.written_at_ms, turn),
+        }
+    }
+
+    /// Ends a URL, whose record has this time of the previous write. It leaves the index when its tombstone is read
+    /// back.
+    fn end(
+        &mut self,
+        (origin, outcome): (Origin, &Outcome),
+        entry: IndexEntry,
+        written_at_ms: Millis,
+        turn: &mut DecisionContext<'_>,
+    ) {
+        let Outcome { fingerprint, depth, .. } = *outcome;
+        let busy = ActiveState::Ended(entry.offset, depth, written_at_ms.max(outcome.event_ms()));
+        self.active.insert(fingerprint, Active { entry, busy });
+        self.sites.dismiss(entry.site, turn.now);
+        let (ends, completes) = (entry.offset, vec![origin, self.origin(entry.offset)]);
+        turn.out.push(Decision::End { fingerprint, depth, ends, completes });
+    }
+
+    /// Handles an expired lease: its URL is queued with the same number of attempts (docs/protocol.md#attempts), unless
+    /// it is stuck. A lost dispatch is counted in the record of the URL, which survives this process.
+    pub(super) fn expire(&mut self, lease: &Lease, turn: &mut DecisionContext<'_>) -> Result<(), IndexError> {
+        let Some(Active { entry, busy }) = self.active.remove(&lease.fingerprint) else { return Ok(()) };
+        let ActiveState::Leased(_, waiting) = busy else {
+            self.active.insert(lease.fingerprint, Active { entry, busy });
+            return Ok(());
+        };
+        let is_answered = self.release((&entry, &waiting), turn);
+        let is_lost = self.leases.is_lost(lease);
+        let before = if is_answered { 0 } else { waiting.lost };
+        let lost = before.saturating_add(u8::from(is_lost));
+        if lost == waiting.lost {
+            self.lay(&entry, turn.now);
+            return Ok(());
+        }
+        let mut waiting = self.as_found(&entry, waiting)?;
+        waiting.lost = lost;
+        if is_lost && lost >= LOST_DISPATCHES {
+            self.give_up(entry, waiting, turn);
+        } else {
+            self.rewrite(entry, waiting, vec![], turn);
+        }
+        Ok(())
+    }
+
+    /// Ends a stuck URL, whose dispatches never have an outcome. If it stayed parked, it would hold the commit point,
+    /// and with it completion, indefinitely. It therefore ends with the outcome `gone: stuck`, and its record is kept
+    /// for a replay.
+    fn give_up(&mut self, entry: IndexEntry, mut waiting: Box<FrontierUrl>, turn: &mut DecisionContext<'_>) {
+        // A replayed URL begins with no lost dispatches.
+        waiting.lost = 0;
+        let fingerprint = waiting.fingerprint;
+        let dispatch = dispatched(&waiting, self.next_id(), false, turn.now);
+        let outcome = Box::new(Outcome::unasked(dispatch, OutcomeKind::Gone, STUCK, turn.now));
+        let reason = format!(
+            "{STUCK}: {LOST_DISPATCHES} dispatches had no outcome, while later dispatches of other URLs had one"
+        );
+        tracing::error!(
+            partition = self.partition,
+            url = waiting.url,
+            reason,
+            "stuck URL abandoned and sent to the dead letters"
+        );
+        let busy = ActiveState::Ended(entry.offset, waiting.depth, waiting.written_at_ms);
+        self.active.insert(fingerprint, Active { entry, busy });
+        self.sites.dismiss(entry.site, turn.now);
+        let origin = self.origin(entry.offset);
+        turn.out.push(Decision::GiveUp { outcome, waiting, origin, reason });
+    }
+
+    /// Releases the lease on a URL without an outcome. Returns `true` if a fetcher answered an earlier dispatch of the
+    /// URL meanwhile.
+    pub(super) fn release(
+        &mut self,
+        (entry, waiting): (&IndexEntry, &FrontierUrl),
+        turn: &mut DecisionContext<'_>,
+    ) -> bool {
+        self.sites.end(entry, None, turn.now);
+        turn.pages.release(self.partition, &waiting.crawl);
+        self.leases.end(waiting.fingerprint)
+    }
+}
+
+/// Returns `true` if a fetcher wrote this outcome: those of rate-limiters and frontiers do not prove that dispatches
+/// reach the fetchers. A deferral without a request proves nothing, even if a fetcher wrote it: one that returns from a
+/// crash within a minute defers the dispatch of the crash as late (docs/adr/0022-what-costs-an-attempt.md).
+pub(super) fn is_a_fetchers(outcome: &Outcome) -> bool {
+    outcome.requested_at_ms.is_some() || outcome.kind == OutcomeKind::Refused
+}

@@ -1,0 +1,82 @@
+//! Similar URLs: their demotion, and the refusal of traps.
+//!
+//! The state of patterns is an index that may be lost: a demoted URL may be in its old place after a restart, until it
+//! is ready and is judged again. Nothing else depends on that state.
+
+use orbweaver_messages::{FrontierUrl, Outcome, OutcomeKind, Trail, Traps};
+use orbweaver_patterns::Verdict;
+
+use super::{Active, ActiveState, PartitionFrontier, dispatched};
+use crate::{
+    decision::{Decision, DecisionContext},
+    index::{IndexEntry, IndexError},
+};
+
+/// Memory limit for the patterns of a partition, in bytes.
+pub(super) const PATTERN_BYTES: usize = 4 << 20;
+
+/// Reason of an outcome: the URL's pattern is beyond its hard limit and has led to the URL.
+const TRAP: &str = "trap";
+
+impl PartitionFrontier {
+    /// Returns the number of patterns that are over their budget, and the number of URLs demoted since the last call.
+    pub fn similar(&mut self) -> (usize, u64) {
+        (self.patterns.over_budget(), std::mem::take(&mut self.demote))
+    }
+
+    /// Returns the place of a newly queued URL, and learns the content of the page on which it was found.
+    pub(super) fn placed(&mut self, entry: IndexEntry, waiting: &FrontierUrl) -> IndexEntry {
+        self.patterns.learn(waiting);
+        if self.patterns.is_behind(waiting) { self.demote(entry) } else { entry }
+    }
+
+    /// Returns the trail of a URL that is dispatched now. `None` if it is demoted instead, or refused as a trap or as
+    /// out of scope.
+    pub(super) fn admit_dispatch(
+        &mut self,
+        entry: &IndexEntry,
+        waiting: &FrontierUrl,
+        turn: &mut DecisionContext<'_>,
+    ) -> Result<Option<Trail>, IndexError> {
+        if let Some(outside) = turn.scopes.outside(waiting) {
+            self.refuse(entry, waiting, outside.name(), turn);
+            return Ok(None);
+        }
+        if waiting.traps == Traps::Off {
+            return Ok(Some(Trail::default()));
+        }
+        let (pattern, verdict) = self.patterns.judge(waiting);
+        match verdict {
+            Verdict::Demote | Verdict::Refuse if !entry.back => {
+                let back = self.demote(*entry);
+                // The index may have more information on the URL than its record.
+                let known = self.index.entry(waiting.fingerprint)?.unwrap_or(*entry);
+                self.index.replace(waiting.fingerprint, Some(known), Some((back, waiting)));
+                self.sites.pass_over(entry, Some(back.rank()), turn.now);
+                Ok(None)
+            }
+            Verdict::Refuse => {
+                self.refuse(entry, waiting, TRAP, turn);
+                Ok(None)
+            }
+            Verdict::Normal | Verdict::Demote => Ok(Some(waiting.trail.through(pattern))),
+        }
+    }
+
+    fn demote(&mut self, entry: IndexEntry) -> IndexEntry {
+        self.demote += 1;
+        entry.at_back()
+    }
+
+    /// Ends a URL without a request. Its outcome is written before its tombstone; read back, it finds nothing to end.
+    fn refuse(&mut self, entry: &IndexEntry, waiting: &FrontierUrl, reason: &str, turn: &mut DecisionContext<'_>) {
+        let dispatch = dispatched(waiting, self.next_id(), false, turn.now);
+        let outcome = Box::new(Outcome::unasked(dispatch, OutcomeKind::Refused, reason, turn.now));
+        let completes = vec![self.origin(entry.offset)];
+        turn.out.push(Decision::Refuse { outcome, ends: entry.offset, completes });
+        self.idle.remove(entry.offset);
+        let busy = ActiveState::Ended(entry.offset, waiting.depth, waiting.written_at_ms);
+        self.active.insert(waiting.fingerprint, Active { entry: *entry, busy });
+        self.sites.pass_over(entry, None, turn.now);
+    }
+}

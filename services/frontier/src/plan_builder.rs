@@ -1,0 +1,203 @@
+//! Conversion of decisions to records, and decoding of records of the frontier's own log.
+
+use bytes::Bytes;
+use orbweaver_log::{ConsumerRecord, Offset, Partition, Record, TopicPartition};
+use orbweaver_messages::{
+    DeadLetter, FrontierUrl, MessageError, Millis, Outcome, Topic, decode, encode,
+    topic::{DEAD_LETTERS, FRONTIER, OUTCOMES, SCHEDULED},
+};
+use orbweaver_stage::{DEAD_LETTER_HEADER, Origin, Plan, Step};
+use orbweaver_url::Fingerprint;
+
+use crate::{
+    decision::{Decision, Tombstone},
+    stage::{FrontierActions, SERVICE},
+};
+
+/// Header of the records that the frontier writes into its own log: the owner epoch (docs/protocol.md#claims).
+const EPOCH: &str = "epoch";
+/// Headers of a tombstone; see [`Tombstone`].
+const DEPTH: &str = "depth";
+const ENDS: &str = "ends";
+
+/// Collects the records to be appended, grouped by what must complete together.
+#[derive(Debug, Default)]
+pub(crate) struct PlanBuilder {
+    pub(crate) partition: Partition,
+    pub(crate) epoch: u64,
+    now: Millis,
+    emitted: Vec<Record>,
+    own: Vec<Record>,
+    completes: Vec<Origin>,
+    unasked: Unasked,
+}
+
+/// URLs that the frontier itself ends: dead letters of stuck URLs, then outcomes, then tombstones.
+#[derive(Debug, Default)]
+struct Unasked {
+    letters: Vec<Record>,
+    outcomes: Vec<Record>,
+    tombstones: Vec<Record>,
+    completes: Vec<Origin>,
+}
+
+impl PlanBuilder {
+    /// Creates an empty collection for the time `now`.
+    pub(crate) fn at(now: Millis) -> Self {
+        Self { now, ..Self::default() }
+    }
+
+    pub(crate) fn add(&mut self, decision: Decision, actions: &mut FrontierActions) {
+        match decision {
+            Decision::Complete(origin) => actions.completes.push(origin),
+            Decision::Park(origin) => actions.parked.push(origin),
+            Decision::Dispatch(dispatch) => {
+                let record = self.record(SCHEDULED, dispatch.site.clone(), encode(&*dispatch));
+                self.emitted.push(record);
+            }
+            Decision::Rewrite { waiting, completes } => {
+                self.own.push(self.write(waiting.fingerprint, Some(encode(&*waiting))));
+                self.completes.extend(completes);
+            }
+            Decision::End { fingerprint, depth, ends, completes } => {
+                self.own.push(self.tombstone(fingerprint, depth, ends));
+                self.completes.extend(completes);
+            }
+            Decision::Refuse { outcome, ends, completes } => self.end_unasked(&outcome, ends, completes),
+            Decision::GiveUp { outcome, waiting, origin, reason } => {
+                let letter = self.letter(&waiting, origin, reason);
+                self.unasked.letters.push(letter);
+                self.end_unasked(&outcome, origin.offset, vec![origin]);
+            }
+        }
+    }
+
+    fn end_unasked(&mut self, outcome: &Outcome, ends: Offset, completes: Vec<Origin>) {
+        let record = self.record(OUTCOMES, outcome.site.clone(), encode(outcome));
+        self.unasked.outcomes.push(record);
+        self.unasked.tombstones.push(self.tombstone(outcome.fingerprint, outcome.depth, ends));
+        self.unasked.completes.extend(completes);
+    }
+
+    /// Returns the dead letter of a URL: its record, which queues it again when replayed.
+    fn letter(&self, waiting: &FrontierUrl, origin: Origin, reason: String) -> Record {
+        let letter = DeadLetter {
+            service: SERVICE.to_owned(),
+            reason,
+            topic: FRONTIER.0.to_owned(),
+            partition: self.partition,
+            offset: origin.offset,
+            rejected_at_ms: self.now,
+        };
+        let record = self.record(DEAD_LETTERS, waiting.fingerprint.to_string(), encode(waiting));
+        Record { headers: vec![(DEAD_LETTER_HEADER, encode(&letter))], ..record }
+    }
+
+    pub(crate) fn finish(self, actions: &mut FrontierActions) {
+        if !self.own.is_empty() {
+            actions.produce(self.own, self.completes);
+        }
+        if !self.emitted.is_empty() {
+            actions.produce(self.emitted, vec![]);
+        }
+        let Unasked { letters, outcomes, tombstones, completes } = self.unasked;
+        if !outcomes.is_empty() {
+            let steps = [letters, outcomes, tombstones].into_iter().filter(|records| !records.is_empty());
+            actions.plans.push(Plan { steps: steps.map(Step::Produce).collect(), completes, token: None });
+        }
+    }
+
+    fn record(&self, topic: Topic, key: String, value: Bytes) -> Record {
+        let tp = TopicPartition::new(topic, self.partition);
+        Record { tp, key: Some(Bytes::from(key)), value: Some(value), headers: vec![], timestamp_ms: self.now }
+    }
+
+    /// Returns a record for the frontier's own log, with the owner epoch.
+    fn write(&self, fingerprint: Fingerprint, value: Option<Bytes>) -> Record {
+        let tp = TopicPartition::new(FRONTIER, self.partition);
+        let key = Some(Bytes::from(fingerprint.to_string()));
+        let headers = vec![(EPOCH, Bytes::from(self.epoch.to_string()))];
+        Record { tp, key, value, headers, timestamp_ms: self.now }
+    }
+
+    fn tombstone(&self, fingerprint: Fingerprint, depth: u16, ends: Offset) -> Record {
+        let mut record = self.write(fingerprint, None);
+        record.headers.push((DEPTH, Bytes::from(depth.to_string())));
+        record.headers.push((ENDS, Bytes::from(ends.to_string())));
+        record
+    }
+}
+
+/// Decodes a record of `crawl.frontier`: a queued URL, or a tombstone.
+pub(crate) fn frontier_record(record: &ConsumerRecord) -> Result<(Fingerprint, Option<FrontierUrl>), MessageError> {
+    if record.value.is_some() {
+        let waiting: FrontierUrl = decode("waiting", record.value.as_ref())?;
+        return Ok((waiting.fingerprint, Some(waiting)));
+    }
+    let key = record.key.as_deref().and_then(|key| std::str::from_utf8(key).ok());
+    let fingerprint = key.unwrap_or_default().parse::<Fingerprint>();
+    let invalid = |error: orbweaver_url::FingerprintError| MessageError::Invalid {
+        message: "waiting",
+        reason: format!("invalid key of a tombstone: {error}"),
+    };
+    Ok((fingerprint.map_err(invalid)?, None))
+}
+
+/// Returns the content of a tombstone. Only the frontier writes tombstones; one without headers was written manually
+/// and ends any queued record of its URL.
+pub(crate) fn tombstone_of(record: &ConsumerRecord) -> Tombstone {
+    let text = |name| std::str::from_utf8(record.header(name)?).ok();
+    Tombstone {
+        epoch: text(EPOCH).and_then(|epoch| epoch.parse().ok()).unwrap_or(u64::MAX),
+        ends: text(ENDS).and_then(|offset| offset.parse().ok()).unwrap_or(Offset::MAX),
+        depth: text(DEPTH).and_then(|depth| depth.parse().ok()).unwrap_or(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test says what it expects")]
+
+    use orbweaver_messages::OutcomeKind;
+    use orbweaver_stage::Actions;
+
+    use super::*;
+
+    #[test]
+    fn a_url_is_given_up_by_its_dead_letter_then_its_outcome_then_its_tombstone() {
+        let dispatch =
+            serde_json::from_str(include_str!("../../../schemas/examples/dispatch/1/first-attempt.json")).unwrap();
+        let waiting: FrontierUrl =
+            serde_json::from_str(include_str!("../../../schemas/examples/waiting/1/seed.json")).unwrap();
+        let outcome =
+            Outcome { fingerprint: waiting.fingerprint, ..Outcome::unasked(dispatch, OutcomeKind::Gone, "stuck", 5) };
+        let origin = Origin { tp: TopicPartition::new(FRONTIER, 3), offset: 17, assignment_epoch: 1 };
+        let (mut appends, mut actions) = (PlanBuilder::at(5), Actions::default());
+        appends.partition = 3;
+        let given_up = Decision::GiveUp {
+            outcome: outcome.into(),
+            waiting: waiting.clone().into(),
+            origin,
+            reason: "stuck: for a test".to_owned(),
+        };
+        appends.add(given_up, &mut actions);
+        appends.finish(&mut actions);
+        let [Plan { steps, completes, .. }] = &actions.plans[..] else { panic!("{:?}", actions.plans) };
+        assert_eq!(completes, &[origin]);
+        let records: Vec<&Record> = steps
+            .iter()
+            .map(|step| match step {
+                Step::Produce(records) => records.first().unwrap(),
+                Step::Perform(never) => match *never.first().unwrap() {},
+            })
+            .collect();
+        assert_eq!([0, 1, 2].map(|index| records[index].tp.topic), [DEAD_LETTERS, OUTCOMES, FRONTIER]);
+        let (name, letter) = &records[0].headers[0];
+        let letter: DeadLetter = serde_json::from_slice(letter).unwrap();
+        assert_eq!((*name, letter.is_stuck(), letter.offset), (DEAD_LETTER_HEADER, true, 17));
+        // Replayed, the record queues the URL again.
+        assert_eq!(decode::<FrontierUrl>("waiting", records[0].value.as_ref()).unwrap(), waiting);
+        assert_eq!(records[0].key.as_deref(), Some(waiting.fingerprint.to_string().as_bytes()));
+        assert_eq!(records[2].value, None);
+    }
+}

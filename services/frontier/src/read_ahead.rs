@@ -1,0 +1,112 @@
+//! Read-ahead of site queues.
+
+use std::collections::VecDeque;
+
+use orbweaver_log::Offset;
+
+use crate::{
+    index::{IndexError, QueueKey, Rank},
+    sites::Source,
+};
+
+/// Maximum number of ranks in all heads together, of 16 bytes each; each head itself counts as [`HEAD`] ranks.
+const RANKS: usize = 65_536;
+const HEAD: usize = 4;
+/// Greater than all other ranks.
+const END: Rank = (u16::MAX, Offset::MAX);
+
+/// The next ranks of a site queue.
+#[derive(Debug)]
+pub(crate) struct ReadAhead {
+    /// Ordered. Some of the URLs may have ended since.
+    ranks: VecDeque<Rank>,
+    /// All ranks that may be dispatched, up to and including this one, are in `ranks`.
+    upto: Rank,
+}
+
+/// Query of a site queue.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Query {
+    pub(crate) site: QueueKey,
+    /// No URL that may be dispatched has a rank below this one.
+    pub(crate) low: Rank,
+    /// Number of ranks read at a time.
+    pub(crate) ahead: usize,
+}
+
+/// Total size of all heads, and operations on a head.
+#[derive(Debug, Default)]
+pub(crate) struct Heads {
+    held: usize,
+}
+
+impl Heads {
+    /// Adds a URL of this rank, which may be dispatched from now on. `alone`: it is the only such URL of its site. A
+    /// head that grows beyond twice `ahead` is truncated; the rest is left to the index.
+    pub(crate) fn add(&mut self, head: &mut Option<Box<ReadAhead>>, rank: Rank, alone: bool, ahead: usize) {
+        if head.is_none() && alone && self.held < RANKS {
+            *head = Some(Box::new(ReadAhead { ranks: VecDeque::new(), upto: END }));
+            self.held += HEAD;
+        }
+        let Some(known) = head.as_deref_mut().filter(|head| rank <= head.upto) else { return };
+        if let Err(at) = known.ranks.binary_search(&rank) {
+            known.ranks.insert(at, rank);
+            self.held += 1;
+        }
+        if known.ranks.len() > 2 * ahead {
+            self.held -= known.ranks.len() - ahead;
+            known.ranks.truncate(ahead);
+            known.upto = known.ranks.back().copied().unwrap_or(rank);
+        }
+        if self.held > RANKS {
+            self.forget(head);
+        }
+    }
+
+    /// Removes and returns the first rank that may be dispatched; there must be one. Reads more of the site queue as
+    /// needed.
+    pub(crate) fn pop(
+        &mut self,
+        head: &mut Option<Box<ReadAhead>>,
+        query: Query,
+        source: &mut Source<'_>,
+    ) -> Result<Rank, IndexError> {
+        let Query { site, low, ahead } = query;
+        let mut from_start = head.is_none();
+        loop {
+            while let Some(rank) = head.as_deref_mut().and_then(|head| head.ranks.pop_front()) {
+                self.held -= 1;
+                if source.idle.contains(rank.1) {
+                    if self.held > RANKS {
+                        self.forget(head);
+                    }
+                    return Ok(rank);
+                }
+            }
+            let read = head.as_deref().map(|head| head.upto);
+            if read == Some(END) {
+                if from_start {
+                    return Err(IndexError::Inconsistent { site: site.0 });
+                }
+                // The last ranks were skipped; URLs that have returned since are found from the start.
+                from_start = true;
+                self.forget(head);
+                continue;
+            }
+            let from = read.map_or(low, |(depth, offset)| (depth, offset + 1));
+            let ranks = source.index.queued(site, from, ahead)?;
+            let upto = if ranks.len() < ahead { END } else { ranks.last().copied().unwrap_or(END) };
+            let idle: VecDeque<Rank> = ranks.into_iter().filter(|rank| source.idle.contains(rank.1)).collect();
+            self.forget(head);
+            self.held += HEAD + idle.len();
+            *head = Some(Box::new(ReadAhead { ranks: idle, upto }));
+        }
+    }
+
+    /// Drops a head; it is read again when needed.
+    pub(crate) fn forget(&mut self, head: &mut Option<Box<ReadAhead>>) {
+        if let Some(head) = head.take() {
+            self.held -= HEAD + head.ranks.len();
+        }
+    }
+}
