@@ -7,7 +7,6 @@
 //! `docs/adr/0002-embedded-log.md`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark ends with the first failure")]
-#![allow(missing_docs, reason = "nothing here is called by others")]
 
 use std::{
     fs,

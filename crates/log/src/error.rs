@@ -4,7 +4,6 @@ use orbweaver_messages::Topic;
 
 use crate::{Offset, TopicPartition, refused::Refused};
 
-/// Error of a log.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
@@ -17,13 +16,10 @@ pub enum LogError {
     /// The offset is not in the log, or no longer.
     #[error("{tp}: offset {offset} is out of range; the log starts at {start} and ends at {end}")]
     OutOfRange {
-        /// The topic-partition.
         tp: TopicPartition,
         /// The requested offset.
         offset: Offset,
-        /// Log start.
         start: Offset,
-        /// Log end.
         end: Offset,
     },
     /// The group already has a live member, and this log allows only one.
@@ -35,7 +31,6 @@ pub enum LogError {
     /// The metadata of a commit exceeds the maximum.
     #[error("{tp}: commit metadata of {bytes} bytes; allowed are {max}")]
     MetadataTooLarge {
-        /// The topic-partition.
         tp: TopicPartition,
         /// Size of the metadata, in bytes.
         bytes: usize,
@@ -45,7 +40,6 @@ pub enum LogError {
     /// Stored data is damaged.
     #[error("{file}: damaged at byte {position}: {reason}")]
     Corrupt {
-        /// The file.
         file: String,
         /// Byte position in the file.
         position: u64,

@@ -9,17 +9,13 @@ pub type Partition = u32;
 /// Position of a record in its partition, from 0.
 pub type Offset = u64;
 
-/// One partition of one topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TopicPartition {
-    /// The topic.
     pub topic: Topic,
-    /// The partition.
     pub partition: Partition,
 }
 
 impl TopicPartition {
-    /// Creates a topic-partition.
     #[must_use]
     pub fn new(topic: Topic, partition: Partition) -> Self {
         Self { topic, partition }
@@ -41,7 +37,6 @@ pub struct Record {
     pub key: Option<Bytes>,
     /// The value; `None` is a tombstone.
     pub value: Option<Bytes>,
-    /// The headers.
     pub headers: Vec<(&'static str, Bytes)>,
     /// Creation time, in milliseconds since the Unix epoch.
     pub timestamp_ms: Millis,
@@ -59,17 +54,13 @@ impl Record {
 /// A record read from the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConsumerRecord {
-    /// The topic-partition.
     pub tp: TopicPartition,
-    /// The offset.
     pub offset: Offset,
     /// Creation time, in milliseconds since the Unix epoch.
     pub timestamp_ms: Millis,
-    /// The key.
     pub key: Option<Bytes>,
     /// The value; `None` is a tombstone.
     pub value: Option<Bytes>,
-    /// The headers.
     pub headers: Vec<(String, Bytes)>,
 }
 

@@ -10,7 +10,6 @@ pub enum Refusal {
     /// The record is larger than [`Log::record_limit`](crate::Log::record_limit).
     #[error("{tp}: a record of {bytes} bytes; allowed are {max}")]
     TooLarge {
-        /// The topic-partition.
         tp: TopicPartition,
         /// Size of the record, in bytes.
         bytes: usize,
@@ -20,7 +19,6 @@ pub enum Refusal {
     /// The record cannot be stored as it is.
     #[error("{tp}: {reason}")]
     Invalid {
-        /// The topic-partition.
         tp: TopicPartition,
         /// Description of the problem.
         reason: String,
@@ -28,7 +26,6 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Checks the size of a record.
     pub(crate) fn check_size(record: &Record, limit: usize) -> Result<(), Self> {
         let (tp, bytes, max) = (record.tp, record.bytes(), limit_of(record.tp.topic, limit));
         if bytes > max { Err(Self::TooLarge { tp, bytes, max }) } else { Ok(()) }

@@ -19,9 +19,6 @@ pub struct Bounds {
 /// A log of partitioned topics. Cheap to share; all methods may be called concurrently.
 pub trait Log: Send + Sync + 'static {
     /// Returns the number of partitions of a topic.
-    ///
-    /// # Errors
-    /// If the topic does not exist.
     fn partitions(&self, topic: Topic) -> Result<Partition, LogError>;
 
     /// Returns the maximum size of a record, as measured by [`Record::bytes`]; producers of unbounded records truncate
@@ -35,9 +32,6 @@ pub trait Log: Send + Sync + 'static {
     fn append(&self, records: Vec<Record>) -> BoxFuture<'_, Result<Vec<Offset>, LogError>>;
 
     /// Joins `group` as a consumer of `topics`. Assignments arrive as events of [`Consumer::poll`].
-    ///
-    /// # Errors
-    /// If a topic is unknown or the group cannot be joined.
     fn consumer(&self, group: &str, topics: &[Topic]) -> Result<Box<dyn Consumer>, LogError>;
 
     /// Creates a reader of one partition, starting at `from`, by explicit assignment and outside of any group.
@@ -98,24 +92,15 @@ pub trait Consumer: Send {
     fn start(&mut self, tp: TopicPartition, from: Offset) -> Result<(), LogError>;
 
     /// Pauses delivery from these partitions.
-    ///
-    /// # Errors
-    /// If one is not assigned.
     fn pause(&mut self, tps: &[TopicPartition]) -> Result<(), LogError>;
 
     /// Resumes delivery from these partitions.
-    ///
-    /// # Errors
-    /// If one is not assigned.
     fn resume(&mut self, tps: &[TopicPartition]) -> Result<(), LogError>;
 
     /// Commits; resolves when the log has accepted all commits.
     fn commit(&mut self, commits: Vec<(TopicPartition, Commit)>) -> BoxFuture<'_, Result<(), LogError>>;
 
     /// Releases revoked partitions, in response to [`Event::Revoked`].
-    ///
-    /// # Errors
-    /// If the log failed.
     fn release(&mut self, tps: &[TopicPartition]) -> Result<(), LogError>;
 
     /// Leaves the group. Does not commit.

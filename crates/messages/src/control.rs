@@ -33,7 +33,6 @@ pub enum Traps {
 }
 
 impl Traps {
-    /// Returns `true` for the default.
     #[must_use]
     pub fn is_default(&self) -> bool {
         *self == Self::default()
@@ -80,9 +79,7 @@ pub struct Pins {
 /// Definition of a crawl: key `crawl/NAME`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CrawlDefinition {
-    /// Name.
     pub name: String,
-    /// Scope.
     pub scope: Scope,
     /// Unanchored regular expressions; if there are any, one must match the canonical URL.
     #[serde(default)]
@@ -112,7 +109,6 @@ pub struct CrawlDefinition {
 /// Part of the web that a seed, or its redirect, brought into scope: key `scope/NAME/ENTRY`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScopeEntry {
-    /// Crawl.
     pub crawl: String,
     /// `host[:port]/directory/` for scope path, `host[:port]` for host, the site for site.
     pub entry: String,
@@ -122,9 +118,7 @@ pub struct ScopeEntry {
 /// partition of the same number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageCount {
-    /// Crawl.
     pub crawl: String,
-    /// Partition.
     pub partition: u32,
     /// Owner epoch of the writer: the offset of its claim on the partition. The later writer wins.
     pub epoch: u64,
@@ -166,7 +160,6 @@ pub struct ConsumerGroups {
     pub replaces: Vec<u64>,
 }
 
-/// Key of [`ConsumerGroups`].
 pub const CONSUMERS_KEY: &str = "consumers";
 
 /// Returns the key of a crawl definition.
@@ -184,7 +177,6 @@ pub fn pages_key(crawl: &str, partition: u32) -> String {
 /// Prefix of the keys of [`PageCount`]s.
 pub const PAGES_KEY: &str = "pages/";
 
-/// Returns the key of a scope entry.
 #[must_use]
 pub fn scope_key(crawl: &str, entry: &str) -> String {
     format!("scope/{crawl}/{entry}")

@@ -60,7 +60,6 @@ pub struct Document {
     pub crawl: String,
     /// Fingerprint of crawl and canonical form.
     pub fingerprint: Fingerprint,
-    /// Site.
     pub site: String,
     /// Page that led here.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -8,7 +8,6 @@ use crate::{DiscoveryKind, Millis, Trail, Traps};
 /// Queued URL: admitted, and without a final outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FrontierUrl {
-    /// Crawl of the URL.
     pub crawl: String,
     /// Fingerprint of crawl and canonical form; also the record key.
     pub fingerprint: Fingerprint,

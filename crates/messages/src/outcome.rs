@@ -55,7 +55,6 @@ pub struct Outcome {
     /// Canonical form, if it differs from `url`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// Site.
     pub site: String,
     /// Link depth from the seed.
     pub depth: u16,

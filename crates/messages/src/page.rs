@@ -18,7 +18,6 @@ pub enum BodyEncoding {
 /// Metadata of a fetched page.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page {
-    /// Crawl of the page.
     pub crawl: String,
     /// Fingerprint of crawl and canonical form.
     pub fingerprint: Fingerprint,
@@ -27,7 +26,6 @@ pub struct Page {
     /// Canonical form, if it differs from `url`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// Site.
     pub site: String,
     /// Link depth from the seed.
     pub depth: u16,
@@ -56,7 +54,6 @@ pub struct Page {
     /// (docs/protocol.md#event-times).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written_at_ms: Option<Millis>,
-    /// Encoding of the body.
     pub encoding: BodyEncoding,
     /// Decoded size of the body as read, in bytes; the record has less if the body was cut to the record limit.
     pub body_bytes: u64,

@@ -7,7 +7,6 @@ use crate::Millis;
 /// Politeness state of a site.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SiteState {
-    /// Site.
     pub site: String,
     /// Owner epoch: the offset of the owner's claim.
     pub epoch: u64,

@@ -95,7 +95,6 @@ pub enum Encoding {
 pub struct SchemaRef {
     /// Name: the first part of the schema's file name.
     pub name: String,
-    /// Version.
     pub version: u32,
     /// Header that carries the message; absent: the record's value.
     #[serde(default)]
@@ -103,7 +102,6 @@ pub struct SchemaRef {
     /// Key prefix of the records that carry it; absent: all records.
     #[serde(default)]
     pub key_prefix: Option<String>,
-    /// Encoding.
     #[serde(default)]
     pub encoding: Encoding,
 }
@@ -114,7 +112,6 @@ pub struct SchemaRef {
 pub struct TopicDescription {
     /// Name in the file.
     name: String,
-    /// Topic.
     #[serde(skip, default = "unnamed")]
     pub topic: Topic,
     /// Purpose, in one sentence.
@@ -153,7 +150,6 @@ fn unnamed() -> Topic {
 }
 
 impl TopicDescription {
-    /// Parses the description of `topic`.
     fn parse(topic: Topic, yaml: &str) -> Result<Self, String> {
         let mut description: Self = serde_norway::from_str(yaml).map_err(|error| format!("{topic}: {error}"))?;
         if description.name != topic.0 {

@@ -1,6 +1,5 @@
 //! Cost per URL and per page.
 #![allow(clippy::unwrap_used, reason = "a bench may")]
-#![allow(missing_docs, reason = "criterion's macros make public items")]
 
 use std::hint::black_box;
 

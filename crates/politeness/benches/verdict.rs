@@ -1,5 +1,4 @@
 //! Cost of a verdict and of a parse.
-#![allow(missing_docs, reason = "criterion's macros make public items")]
 
 use std::hint::black_box;
 

@@ -21,7 +21,6 @@ use crate::ServiceError;
 
 /// Topics whose records carry the time at which they were made, by the services that act on such times.
 const COMPARED: [Topic; 3] = [SCHEDULED, READY, OUTCOMES];
-/// Duration of a look.
 const LOOK: Duration = Duration::from_secs(1);
 /// Maximum number of partitions per topic from which a record is read.
 const PARTITIONS: usize = 2;

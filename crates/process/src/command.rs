@@ -24,9 +24,7 @@ pub(crate) struct Command {
     pub(crate) file: Option<PathBuf>,
     /// Flags that set keys, as (flag, key, value).
     pub(crate) flags: Vec<(&'static str, String, String)>,
-    /// `--check-config`.
     pub(crate) check_config: bool,
-    /// `--list-config`.
     pub(crate) list_config: bool,
 }
 

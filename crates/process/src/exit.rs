@@ -24,7 +24,6 @@ pub enum ExitReason {
 }
 
 impl ExitReason {
-    /// Returns the exit code.
     #[must_use]
     pub fn code(self) -> ExitCode {
         ExitCode::from(match self {

@@ -52,7 +52,6 @@ pub(crate) struct Reason {
     pub(crate) why: String,
 }
 
-/// Result of a probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct ProbeResult {
     /// `true` if the probe succeeds.

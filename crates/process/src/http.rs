@@ -40,7 +40,6 @@ pub(crate) struct Served {
     pub(crate) registry: Registry,
 }
 
-/// Binds the address.
 pub(crate) async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), String> {
     let failed = |error: std::io::Error| format!("http.listen = {address}: cannot listen on this address: {error}");
     let listener = TcpListener::bind(address).await.map_err(failed)?;

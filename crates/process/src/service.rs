@@ -142,24 +142,16 @@ pub struct ServiceContext {
 }
 
 impl ServiceContext {
-    /// Returns the log.
     #[must_use]
     pub fn log(&self) -> Arc<dyn Log> {
         self.log.clone()
     }
 
-    /// Returns the store.
-    ///
-    /// # Errors
-    /// If the service has no store.
     pub fn store(&self) -> Result<Arc<dyn Store>, ServiceError> {
         self.store.clone().ok_or_else(|| ServiceError::Start("this service has no store".to_owned()))
     }
 
     /// Returns the executor of the stage's writes to the store.
-    ///
-    /// # Errors
-    /// See [`Self::store`].
     pub fn store_writer(&self) -> Result<StoreWriter, ServiceError> {
         Ok(StoreWriter::new(self.store()?).with_metrics(self.store_metrics.clone()))
     }
@@ -177,9 +169,6 @@ impl ServiceContext {
     }
 
     /// Runs the stage until the process shuts down.
-    ///
-    /// # Errors
-    /// If the log or an effect failed, or the stage halted or stalled.
     pub async fn run<S, W, P>(&self, stage: S, worker: W, perform: P) -> Result<(), ServiceError>
     where
         S: Stage,

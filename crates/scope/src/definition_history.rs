@@ -68,9 +68,6 @@ impl DefinitionHistory {
     }
 
     /// Returns the record to append to change the crawl. `None` if the crawl is not defined.
-    ///
-    /// # Errors
-    /// When the change is not permitted or a pattern is unusable.
     pub fn revised(&self, revision: Revision) -> Option<Result<CrawlDefinition, RevisionError>> {
         let applied = self.applied()?;
         let revised = revision.of(&applied.definition);

@@ -17,11 +17,8 @@ pub type Version = u64;
 /// A record of `crawl.control`.
 #[derive(Debug, Clone, Copy)]
 pub struct ControlRecord<'a> {
-    /// The partition.
     pub partition: u32,
-    /// The offset.
     pub offset: u64,
-    /// The key.
     pub key: Option<&'a [u8]>,
     /// The value; `None` for a tombstone.
     pub value: Option<&'a Bytes>,
@@ -30,9 +27,7 @@ pub struct ControlRecord<'a> {
 /// The definition that applies to a crawl.
 #[derive(Debug)]
 pub struct Applied {
-    /// The version.
     pub version: Version,
-    /// The definition.
     pub definition: CrawlDefinition,
     /// The compiled rules.
     pub rules: Rules,
@@ -50,7 +45,6 @@ pub enum DefinitionError {
     /// The definition names another crawl than the key.
     #[error("it names the crawl `{named}`, but its key names `{key}`")]
     Misnamed {
-        /// The name in the definition.
         named: String,
         /// The name in the key.
         key: String,
@@ -78,11 +72,9 @@ pub enum Change<'s, 'r> {
     Conflict(&'r str),
     /// No effect: the definition is unusable.
     Refused {
-        /// The crawl.
         crawl: &'r str,
         /// The version that still applies, if any.
         applies: Option<Version>,
-        /// The reason.
         reason: DefinitionError,
     },
 }

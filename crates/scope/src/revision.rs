@@ -31,7 +31,6 @@ pub enum RevisionError {
          another crawl"
     )]
     Narrower {
-        /// The crawl.
         crawl: String,
         /// The present scope.
         was: &'static str,
@@ -44,7 +43,6 @@ pub enum RevisionError {
          since the keys of its pages depend on it; create another crawl"
     )]
     Pinned {
-        /// The crawl.
         crawl: String,
         /// The pinned setting.
         what: &'static str,
@@ -60,9 +58,6 @@ pub enum RevisionError {
 
 impl Revision {
     /// Returns the revised definition of a crawl.
-    ///
-    /// # Errors
-    /// When the change is not permitted or a pattern is unusable.
     pub fn of(self, current: &CrawlDefinition) -> Result<CrawlDefinition, RevisionError> {
         let revised = CrawlDefinition {
             scope: self.scope.unwrap_or(current.scope),

@@ -40,7 +40,6 @@ pub enum PatternError {
     Pattern {
         /// `include` or `exclude`.
         list: &'static str,
-        /// The pattern.
         pattern: String,
         /// The problem.
         reason: String,

@@ -25,17 +25,11 @@ pub enum SeenIndex {
 impl SeenIndex {
     /// Opens the exact index in this directory, or creates it. An index of another format is discarded, together with
     /// everything else in the directory, which must therefore hold nothing else.
-    ///
-    /// # Errors
-    /// When another process holds it, or the disk fails.
     pub fn open(path: &Path) -> Result<Self, SeenError> {
         ExactIndex::open(path).map(Self::Exact)
     }
 
     /// Returns the checkpoint of this partition's index; `None` if the log must be replayed from its start.
-    ///
-    /// # Errors
-    /// When the disk fails, or the partition number is out of range.
     pub fn position(&self, partition: u32) -> Result<Option<IndexCheckpoint>, SeenError> {
         match self {
             Self::Exact(index) => index.position(partition),
@@ -44,9 +38,6 @@ impl SeenIndex {
     }
 
     /// Returns the partitions with an index on disk, and their checkpoints.
-    ///
-    /// # Errors
-    /// When the disk fails.
     pub fn positions(&self) -> Result<Vec<(u32, IndexCheckpoint)>, SeenError> {
         match self {
             Self::Exact(index) => index.positions(),
@@ -55,9 +46,6 @@ impl SeenIndex {
     }
 
     /// Discards the index of this partition. It must not be open.
-    ///
-    /// # Errors
-    /// When the disk fails, or the partition number is out of range.
     pub fn discard(&self, partition: u32) -> Result<(), SeenError> {
         match self {
             Self::Exact(index) => index.discard(partition),
@@ -88,9 +76,6 @@ macro_rules! either {
 impl SeenPartition {
     /// Opens the index of a partition at its checkpoint. The log must then be replayed from [`Self::position`],
     /// including that record, or else from its start; then call [`Self::serve`].
-    ///
-    /// # Errors
-    /// When the disk fails.
     pub fn open(index: &SeenIndex, partition: u32) -> Result<Self, SeenError> {
         Ok(match index {
             SeenIndex::Exact(index) => Self::Exact(Box::new(ExactPartition::open(index, partition)?)),
@@ -131,9 +116,6 @@ impl SeenPartition {
     }
 
     /// Applies entries whose record is acknowledged at this offset. Does not move the position.
-    ///
-    /// # Errors
-    /// When the disk fails, or too many entries were not read back.
     pub fn acknowledge(&mut self, entries: &[SeenEntry], offset: u64) -> Result<(), SeenError> {
         match self {
             Self::Exact(partition) => partition.acknowledge(entries, offset)?,
@@ -143,9 +125,6 @@ impl SeenPartition {
     }
 
     /// Returns the depth at which this URL was admitted, if it was; a Bloom filter returns 0 for any depth.
-    ///
-    /// # Errors
-    /// When the disk fails.
     pub fn depth_of(&mut self, fingerprint: Fingerprint) -> Result<Option<u16>, SeenError> {
         match self {
             Self::Exact(partition) => partition.depth_of(fingerprint),
@@ -154,9 +133,6 @@ impl SeenPartition {
     }
 
     /// Writes the entries read back, with the resulting position, and waits until they are on disk.
-    ///
-    /// # Errors
-    /// When the disk fails.
     pub fn write(&mut self) -> Result<(), SeenError> {
         match self {
             Self::Exact(partition) => partition.write(),

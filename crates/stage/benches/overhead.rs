@@ -1,6 +1,6 @@
 //! Cost of the runtime per record: a log that does nothing delivers the same batch repeatedly and accepts every append
 //! at once. `bare` polls that log without any runtime; the additional time of the others is the runtime's.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark")]
+#![allow(clippy::unwrap_used, reason = "a benchmark")]
 
 use std::{
     convert::Infallible,

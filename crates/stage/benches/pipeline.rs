@@ -1,6 +1,6 @@
 //! A chain of three trivial stages on the embedded log: records per second, latency of one record when idle, and CPU
 //! time per record in each stage (the runtime's loop with its reads and appends), printed at the end of each benchmark.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark")]
+#![allow(clippy::unwrap_used, reason = "a benchmark")]
 
 use std::{
     convert::Infallible,

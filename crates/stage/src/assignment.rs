@@ -163,7 +163,6 @@ impl Assignment {
         self.entries.get(&partition).is_some_and(|entry| entry.phase == Phase::Restoring && entry.epoch == epoch)
     }
 
-    /// Returns `true` if `partition` is open.
     #[cfg(test)]
     pub(crate) fn is_open(&self, partition: Partition) -> bool {
         self.entries.get(&partition).is_some_and(|entry| entry.phase == Phase::Open)

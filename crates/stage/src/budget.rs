@@ -123,7 +123,6 @@ impl Charges {
         Some(bytes as usize)
     }
 
-    /// Returns the lowest charged offset.
     pub(crate) fn lowest(&self) -> Option<Offset> {
         self.entries.front().map(|entry| entry.0)
     }

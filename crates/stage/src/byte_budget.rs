@@ -43,7 +43,6 @@ impl ByteBudget {
         Self { bytes, used: Arc::default(), released: Arc::default(), turn, overdraft: Arc::default(), in_use }
     }
 
-    /// Returns the budget in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes

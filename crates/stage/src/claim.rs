@@ -12,14 +12,12 @@ pub const CLAIM_HEADER: &str = "claim";
 /// Key of a claim: compaction keeps the last one of a partition.
 const CLAIM_KEY: &[u8] = b"claim";
 
-/// Value of a claim.
 #[derive(serde::Serialize)]
 struct Claim<'a> {
     service: &'a str,
     claimed_at_ms: Millis,
 }
 
-/// Returns a claim of `service` on `tp`.
 pub(crate) fn claim(tp: TopicPartition, service: &'static str, now: Millis) -> Record {
     Record {
         tp,

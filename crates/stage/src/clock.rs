@@ -112,7 +112,6 @@ pub struct ScriptedClock {
 }
 
 impl ScriptedClock {
-    /// Creates a clock at `now`.
     #[must_use]
     pub fn at(now: Millis) -> Self {
         Self { begun_ms: now, ..Self::default() }

@@ -32,7 +32,6 @@ pub(crate) const CRASHERS: usize = 32;
 /// Maximum size of commit metadata in a log, in bytes.
 const METADATA_MAX: usize = 4096;
 
-/// The metadata of a commit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CommitMetadata {
     /// Starts since the commit point last advanced or the stage last ended in order.
@@ -57,7 +56,6 @@ pub(crate) struct CommitMetadata {
     /// Records that were being restored or tailed when the process crashed. Stored with the first topic of the group.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) crashers: Vec<Crasher>,
-    /// Value of `Stage::commit_metadata`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) stage: String,
 }
@@ -175,7 +173,6 @@ impl Suspect {
 }
 
 impl Start {
-    /// Returns the start after `last`.
     pub(crate) fn after(last: &CommitMetadata) -> Self {
         Self {
             starts: last.starts.saturating_add(1),

@@ -19,14 +19,11 @@ const LOOK: Duration = Duration::from_millis(500);
 pub struct GroupTopic {
     /// Consumer group.
     pub group: String,
-    /// Topic.
     pub topic: Topic,
 }
 
-/// Offsets of one group in one topic-partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartitionOffsets {
-    /// Topic-partition.
     pub tp: TopicPartition,
     /// Log start: the first readable offset.
     pub start: Offset,
@@ -73,11 +70,9 @@ pub enum ReadingError {
          committed for"
     )]
     BeyondTheEnd {
-        /// Topic-partition.
         tp: TopicPartition,
         /// Consumer group.
         group: String,
-        /// Committed offset.
         committed: Offset,
         /// Log end.
         end: Offset,
@@ -87,9 +82,6 @@ pub enum ReadingError {
 impl OffsetSnapshot {
     /// Takes a snapshot. Log ends are read after commits: a record that completes in between only makes the lag look
     /// larger.
-    ///
-    /// # Errors
-    /// When the log fails, or a commit is above the log end.
     pub async fn take(log: &dyn Log, declared: &[GroupTopic]) -> Result<Self, ReadingError> {
         let mut pairs = Vec::with_capacity(declared.len());
         // Whether some record is known to be left: then nothing is complete, and no further search is needed.

@@ -10,7 +10,6 @@ use orbweaver_log::Offset;
 
 /// Bits per chunk.
 const CHUNK: u64 = 1 << 15;
-/// Words per chunk.
 const WORDS: usize = (CHUNK / 64) as usize;
 
 /// Bits of incomplete offsets, and the number of set bits.

@@ -133,9 +133,6 @@ const EVENTS: [&str; 3] = ["assigned", "revoked", "lost"];
 
 impl Metrics {
     /// Registers the metrics, once per registry.
-    ///
-    /// # Errors
-    /// When they are already registered there.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         const BY_SERVICE: &[&str] = &["service"];
         let metrics = Self {
@@ -187,7 +184,6 @@ impl Metrics {
         CpuMeter::new(self.cpu.with_label_values(&[service]))
     }
 
-    /// Returns the lag gauge of a group on a topic.
     #[must_use]
     pub fn lag(&self, group: &str, topic: &str) -> IntGauge {
         self.lag.with_label_values(&[group, topic])

@@ -14,7 +14,6 @@ use crate::{
     ledger::Ledger,
 };
 
-/// State of one topic-partition.
 #[derive(Debug)]
 pub(crate) struct TopicPartitionState {
     pub(crate) tp: TopicPartition,
@@ -45,7 +44,6 @@ impl TopicPartitionState {
     }
 }
 
-/// One partition of all topics.
 #[derive(Debug)]
 struct OpenPartition {
     epoch: u32,
@@ -79,7 +77,6 @@ pub(crate) enum Completion {
     Late,
 }
 
-/// All open partitions.
 #[derive(Debug)]
 pub(crate) struct OpenPartitions {
     topics: &'static [Topic],
@@ -200,7 +197,6 @@ impl OpenPartitions {
         }
     }
 
-    /// Returns the commit point of a topic-partition.
     pub(crate) fn commit_point(&self, at: TopicPartition) -> Option<(TopicPartition, Offset)> {
         let slot = self.slots.get(at.partition as usize)?.as_ref()?;
         slot.tps.get(self.topic(at.topic)?).map(|tp| (at, tp.ledger.commit_point()))
@@ -233,7 +229,6 @@ impl OpenPartitions {
         self.dirty.retain(|&listed| listed != partition);
     }
 
-    /// Returns all open topic-partitions.
     pub(crate) fn tps(&self) -> impl Iterator<Item = TopicPartition> {
         self.slots.iter().flatten().flat_map(|slot| slot.tps.iter().map(|tp| tp.tp))
     }
@@ -249,7 +244,6 @@ impl OpenPartitions {
         tps.map(|tp| tp.stalled(now)).max().unwrap_or_default()
     }
 
-    /// Returns the open partitions.
     pub(crate) fn partitions(&self) -> impl Iterator<Item = Partition> {
         self.slots.iter().flatten().filter_map(|slot| slot.tps.first().map(|tp| tp.tp.partition))
     }

@@ -40,7 +40,6 @@ impl DurablePlan {
     }
 }
 
-/// Result of one round.
 pub(crate) struct RoundResult<E> {
     pub(crate) number: u64,
     pub(crate) landings: Vec<DurablePlan>,

@@ -32,7 +32,6 @@ pub(crate) enum RestoreEvent {
     Distrusted(Topic, String),
     /// Requests the offset that the look back of this topic must reach.
     LooksBack(Topic, oneshot::Sender<Option<Offset>>),
-    /// Records to be restored.
     Records(Vec<ConsumerRecord>),
     /// All logs are replayed.
     Ready(RestoreResult),
@@ -61,7 +60,6 @@ pub(crate) struct RestoreResult {
 #[derive(Debug)]
 pub(crate) struct StartPoint {
     pub(crate) tp: TopicPartition,
-    /// Commit point.
     pub(crate) commit: Offset,
     /// Log end found at opening.
     pub(crate) end: Offset,

@@ -32,7 +32,6 @@ const WITHIN: Duration = Duration::from_secs(20);
 pub struct SweepError {
     /// Number of topic-partitions.
     pub tps: usize,
-    /// First error.
     #[source]
     pub first: LogError,
 }
@@ -58,7 +57,6 @@ pub struct Bound {
 /// A topic whose records are deleted once all declared groups have consumed them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicRetention {
-    /// Topic.
     pub topic: Topic,
     /// Groups that retain its records, in addition to those of [`Declarations`]. Without any, `bound` applies.
     pub groups: Vec<String>,
@@ -136,7 +134,6 @@ struct Known {
 type Commits = Vec<Option<Offset>>;
 
 impl Retention {
-    /// Creates the retention of `topics` on `log`.
     #[must_use]
     pub fn new(log: Arc<dyn Log>, topics: Vec<TopicRetention>) -> Self {
         Self { log, declarations: None, topics, known: BTreeMap::new() }
@@ -161,9 +158,6 @@ impl Retention {
 
     /// Sweeps only these partitions of each topic. Several processes may sweep concurrently, even the same partition:
     /// each deletes only what the others would delete too, and nothing is deleted twice.
-    ///
-    /// # Errors
-    /// See [`Self::sweep`].
     pub async fn sweep_of(&mut self, partitions: &[Partition], now: Millis) -> Result<usize, SweepError> {
         let (mut swept, mut failed, mut first) = (0, 0, None);
         let begun = Instant::now();
@@ -339,7 +333,6 @@ fn before(now: Millis, back: Duration) -> Millis {
     now.saturating_sub(millis(back))
 }
 
-/// Returns the share of a bound for one of `partitions` partitions.
 fn share(bound: Bound, partitions: Partition) -> Bound {
     Bound { bytes: bound.bytes.map(|bytes| bytes / u64::from(partitions.max(1))), ..bound }
 }

@@ -23,7 +23,6 @@ impl RunnerStatus {
         self.state().turned_at
     }
 
-    /// Returns the open partitions.
     #[must_use]
     pub fn open(&self) -> Vec<Partition> {
         self.state().open.clone()

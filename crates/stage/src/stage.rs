@@ -35,7 +35,6 @@ pub enum RestoreFrom {
     /// not be beyond it. Otherwise [`Stage::discard_index`] is called, and the replay starts at the group's commit
     /// point, or at the log start if the group does not consume the topic.
     FromCheckpoint {
-        /// Checkpoint of the index.
         position: IndexCheckpoint,
         /// Maximum age of the record over a compacted log: half of the log's delete retention, since tombstones written
         /// after an older record may already be gone. `None`: no limit.
@@ -73,7 +72,6 @@ pub enum StageError {
     Halted {
         /// Name of the service.
         service: &'static str,
-        /// Reason given by the stage.
         reason: String,
     },
     /// A defect: the stage, the loop or another task of the process panicked.
@@ -175,18 +173,12 @@ pub trait Stage: Send + 'static {
 
     /// Discards the index of `partition` over `topic`, because the checkpoint of [`RestoreFrom::FromCheckpoint`] could
     /// not be verified. Called before any record of that topic.
-    ///
-    /// # Errors
-    /// When the index cannot be discarded.
     fn discard_index(&mut self, partition: Partition, topic: Topic) -> Result<(), StageError> {
         let _ = (partition, topic);
         Ok(())
     }
 
     /// Applies a record of a log that is being replayed for `partition`.
-    ///
-    /// # Errors
-    /// When the index cannot apply the record.
     fn restore(&mut self, partition: Partition, record: &ConsumerRecord) -> Result<(), StageError> {
         let _ = (partition, record);
         Ok(())
@@ -194,9 +186,6 @@ pub trait Stage: Send + 'static {
 
     /// Reports that the [tails](Stage::tails) were read up to log ends that were queried after this token was put into
     /// [`Actions::refreshes`]: all their records of that time have been passed to [`Stage::receive_tailed`].
-    ///
-    /// # Errors
-    /// When the stage cannot continue.
     fn refreshed(
         &mut self,
         token: Token,
@@ -209,9 +198,6 @@ pub trait Stage: Send + 'static {
 
     /// Applies a record of a tailed log after its restore, or of a [tail](Stage::tails). While a quarantined record is
     /// being tried, tailed records wait, unless its call requested a refresh.
-    ///
-    /// # Errors
-    /// When the stage cannot continue.
     fn receive_tailed(
         &mut self,
         record: &ConsumerRecord,
@@ -223,9 +209,6 @@ pub trait Stage: Send + 'static {
     }
 
     /// Does the fallible part of opening a partition, once all its logs are replayed. [`Stage::open`] follows.
-    ///
-    /// # Errors
-    /// When the partition cannot be opened.
     fn prepare(&mut self, opening: PartitionContext, now: Millis) -> Result<(), StageError> {
         let _ = (opening, now);
         Ok(())
@@ -241,18 +224,12 @@ pub trait Stage: Send + 'static {
     /// only looked [back](RestoreFrom::LookBack) at), in ascending order within each topic. All other offsets of these
     /// topics between commit point and restore end count as complete, and reading continues at the restore end. There
     /// may be millions, so they are iterated and never collected.
-    ///
-    /// # Errors
-    /// When the partition is not open.
     fn incomplete(&self, partition: Partition) -> Incomplete<'_> {
         let _ = partition;
         Ok(Box::new(std::iter::empty()))
     }
 
     /// Receives records, in order within each partition.
-    ///
-    /// # Errors
-    /// When the stage cannot continue.
     fn receive(
         &mut self,
         batch: Vec<(Origin, ConsumerRecord)>,
@@ -261,9 +238,6 @@ pub trait Stage: Send + 'static {
     ) -> Result<(), StageError>;
 
     /// Reports that the plan of this token is durable; `offsets` are those of its records, in order.
-    ///
-    /// # Errors
-    /// When the stage cannot continue.
     fn plan_durable(
         &mut self,
         token: Token,
@@ -279,9 +253,6 @@ pub trait Stage: Send + 'static {
     /// origins that it would have completed are being written to the dead letters, with `reason`. Drop all state that
     /// depends on the plan, and reject origins that are kept outside of it. Its steps must be assumed neither durable
     /// nor absent.
-    ///
-    /// # Errors
-    /// When the stage cannot continue.
     fn refused(
         &mut self,
         token: Token,
@@ -294,9 +265,6 @@ pub trait Stage: Send + 'static {
     }
 
     /// Receives the result of a job.
-    ///
-    /// # Errors
-    /// When the stage cannot continue.
     fn job_done(
         &mut self,
         done: Self::Done,
@@ -308,9 +276,6 @@ pub trait Stage: Send + 'static {
     }
 
     /// Handles the passage of time.
-    ///
-    /// # Errors
-    /// When the stage cannot continue.
     fn tick(&mut self, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>) -> Result<(), StageError> {
         let _ = (now, actions);
         Ok(())

@@ -63,7 +63,6 @@ impl LogTails {
         Self { log, followers, generations: 0, to, from, next: None, tails, asking: JoinSet::new() }
     }
 
-    /// Tails `tp` from `from`.
     pub(crate) fn follow(&mut self, tp: TopicPartition, from: Offset) {
         self.generations += 1;
         let generation = self.generations;

@@ -135,7 +135,6 @@ impl Tails {
     }
 }
 
-/// Returns all partitions of `topics`.
 pub(crate) fn all_places(log: &dyn Log, topics: &[Topic]) -> Result<Vec<TopicPartition>, LogError> {
     let mut tps = vec![];
     for &topic in topics {

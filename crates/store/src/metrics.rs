@@ -49,9 +49,6 @@ pub struct StoreMetrics {
 
 impl StoreMetrics {
     /// Registers the metrics, once per registry.
-    ///
-    /// # Errors
-    /// Returns an error if they are already registered there.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let counter = |name: &str, help: &str, labels: &[&str]| IntCounterVec::new(Opts::new(name, help), labels);
         let metrics = Self {

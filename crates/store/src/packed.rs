@@ -34,7 +34,6 @@ pub(crate) fn pack_links(links: &[(String, bool)], mut out: Vec<u8>) -> Result<V
     Ok(out)
 }
 
-/// Unpacks links.
 pub(crate) fn unpack_links(packed: &[u8]) -> Result<Vec<(String, bool)>, String> {
     match packed {
         [PLAIN, plain @ ..] => exact(plain),

@@ -29,7 +29,6 @@ pub struct StoreWriter {
 }
 
 impl StoreWriter {
-    /// Creates a writer to `store`.
     #[must_use]
     pub fn new(store: Arc<dyn Store>) -> Self {
         Self { store, metrics: None, reported: Mutex::new(None), back: Notify::new() }

@@ -13,7 +13,6 @@ pub struct PageRow {
     pub key: String,
     /// URL that was requested.
     pub url: String,
-    /// Site.
     pub site: String,
     /// Event time.
     pub fetched_at_ms: Millis,
@@ -67,7 +66,6 @@ pub struct LinksOut {
     pub links: Vec<(String, bool)>,
 }
 
-/// Redirect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RedirectRow {
     /// Fingerprint of the source.
@@ -111,7 +109,6 @@ pub enum Write {
     Page(Box<PageRow>),
     /// Links of a page.
     Links(LinksOut),
-    /// Redirect.
     Redirect(RedirectRow),
     /// Contents of a robots.txt.
     Robots(RobotsRow),

@@ -7,7 +7,6 @@ use orbweaver_url::Fingerprint;
 
 use crate::{FetchEvent, LinksOut, PageRow, RedirectRow, RobotsRow, Write};
 
-/// Error of a store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -22,7 +21,6 @@ pub enum StoreError {
     Damaged {
         /// Table and key.
         key: String,
-        /// Reason.
         reason: String,
     },
 }

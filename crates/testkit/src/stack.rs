@@ -40,9 +40,6 @@ pub struct Stack {
 impl Stack {
     /// Starts servers with their data in `dir`, which should be empty, on `port` and the nine ports above it. `options`
     /// are those of `tests/stack up`, such as `["--brokers", "3"]`.
-    ///
-    /// # Errors
-    /// If they cannot be started.
     pub fn up(dir: &Path, port: u16, options: &[&str]) -> Result<Self, StackError> {
         let mut stack = Self { dir: dir.to_owned(), brokers: String::new(), cql: String::new() };
         let port = port.to_string();
@@ -59,17 +56,11 @@ impl Stack {
     }
 
     /// Stops a node (`1`, `2`, `3` or `cql`) with the signal `TERM` or `KILL`. Its data is kept.
-    ///
-    /// # Errors
-    /// If there is no such node.
     pub fn stop(&self, node: &str, signal: &str) -> Result<(), StackError> {
         self.run("stop", &[node, "--signal", signal]).map(drop)
     }
 
     /// Restarts a node on its data, and waits until it is ready.
-    ///
-    /// # Errors
-    /// If it does not start.
     pub fn start(&self, node: &str) -> Result<(), StackError> {
         self.run("start", &[node]).map(drop)
     }

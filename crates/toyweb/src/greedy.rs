@@ -39,9 +39,6 @@ impl GreedyConfig {
     }
 
     /// Checks every setting.
-    ///
-    /// # Errors
-    /// If the number of hosts is out of range.
     pub fn validate(&self) -> Result<(), ConfigError> {
         if (1..=MOST_HOSTS).contains(&self.hosts) {
             return Ok(());

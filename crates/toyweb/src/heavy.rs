@@ -17,7 +17,6 @@ const CONTROLS: usize = 400;
 /// Links behind the pictures of a page.
 const BEHIND: u64 = 10;
 
-/// Heavy pages.
 const HEAVY: [(&str, Page); 6] = [
     ("/pictures-6mb", Page::Pictures { count: 60, bytes: 100_000, first: 80_000 }),
     ("/pictures-20mb", Page::Pictures { count: 1, bytes: 20_000_000, first: 80_000 + BEHIND }),

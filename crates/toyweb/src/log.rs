@@ -59,9 +59,6 @@ pub struct RequestLog {
 
 impl RequestLog {
     /// Creates an empty log.
-    ///
-    /// # Errors
-    /// If the file cannot be opened.
     pub fn open(logging: &Logging) -> io::Result<Self> {
         let kept = match logging {
             Logging::Count => Kept::Nothing,

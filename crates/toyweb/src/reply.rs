@@ -20,11 +20,9 @@ pub enum Ending {
 pub struct Reply {
     /// HTTP status.
     pub status: u16,
-    /// Content type.
     pub content_type: &'static str,
     /// Additional headers.
     pub headers: Vec<(&'static str, String)>,
-    /// Body.
     pub body: Vec<u8>,
     /// Delay of the response, in milliseconds.
     pub delay_ms: u64,
@@ -65,7 +63,6 @@ impl Reply {
         Self::plain(404, "there is no such page\n")
     }
 
-    /// Creates a redirect.
     #[must_use]
     pub fn redirect(status: u16, location: String) -> Self {
         Self::plain(status, "moved\n").with_header("location", location)

@@ -259,7 +259,6 @@ impl Body for Answer {
     }
 }
 
-/// Returns the address of the first listener.
 pub(crate) fn first_address(listeners: &[TcpListener]) -> io::Result<SocketAddr> {
     listeners.first().ok_or_else(|| io::Error::other("no address to listen on"))?.local_addr()
 }

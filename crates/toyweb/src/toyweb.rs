@@ -65,9 +65,6 @@ impl ToyWeb {
     }
 
     /// Serves the demo web: three named hosts, about two hundred pages.
-    ///
-    /// # Errors
-    /// If loopback cannot be bound or the log cannot be opened.
     pub fn start_demo(serving: &Serving) -> Result<Self, StartError> {
         Self::serve(&[Ipv4Addr::LOCALHOST], serving, |port| {
             let demo = Demo::new(port);
@@ -77,9 +74,6 @@ impl ToyWeb {
     }
 
     /// Serves the heavy web on 127.0.0.1; see [`heavy_paths`](crate::heavy_paths).
-    ///
-    /// # Errors
-    /// If loopback cannot be bound or the log cannot be opened.
     pub fn start_heavy(serving: &Serving) -> Result<Self, StartError> {
         Self::serve(&[Ipv4Addr::LOCALHOST], serving, |port| Ok((Content::Heavy, format!("http://127.0.0.1:{port}/"))))
     }
@@ -133,7 +127,6 @@ impl ToyWeb {
         &self.start_url
     }
 
-    /// Returns the request log.
     #[must_use]
     pub fn log(&self) -> &RequestLog {
         &self.log

@@ -34,7 +34,6 @@ pub enum Fate {
 /// Expected result for one URL.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expected {
-    /// URL.
     pub url: String,
     /// Expected result.
     pub fate: Fate,

@@ -40,9 +40,6 @@ pub struct Web {
 
 impl Web {
     /// Creates the web of a configuration, as served on `port`.
-    ///
-    /// # Errors
-    /// If a setting is out of range.
     pub fn new(config: WebConfig, port: u16) -> Result<Self, ConfigError> {
         config.validate()?;
         let specials = config.specials.values().map(|count| u64::from(*count)).sum();

@@ -15,7 +15,6 @@ pub struct Description {
     /// Canonical form.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub canonical: Option<String>,
-    /// Site.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub site: Option<String>,
     /// Slot of the site.

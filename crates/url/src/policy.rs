@@ -90,7 +90,6 @@ const RULES: [(Rule, &str, &[Preset]); 15] = {
 };
 
 impl Rule {
-    /// Returns all rules.
     pub fn all() -> impl Iterator<Item = Self> {
         RULES.iter().map(|(rule, ..)| *rule)
     }
@@ -174,7 +173,6 @@ impl Policy {
     /// Applies parsing only: each spelling of a URL is a separate page.
     pub const RAW: Self = Preset::Raw.policy();
 
-    /// All presets.
     pub const PRESETS: [Self; 3] = [Self::STANDARD, Self::AGGRESSIVE, Self::RAW];
 
     /// Returns `true` if the rule applies.

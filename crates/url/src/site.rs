@@ -58,9 +58,6 @@ pub enum WideDomainsError {
 
 impl WideDomains {
     /// Parses a list of domains, in any case and order; international names in either form.
-    ///
-    /// # Errors
-    /// Returns an error if an entry is not a domain, or if there are too many.
     pub fn new<T: AsRef<str>>(domains: impl IntoIterator<Item = T>) -> Result<Self, WideDomainsError> {
         let mut names = BTreeSet::new();
         for domain in domains {

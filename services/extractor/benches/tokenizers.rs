@@ -2,7 +2,7 @@
 //!
 //! `extract.rs` measures html5gum through the extractor's own emitter; here its plain callback emitter is used, so
 //! that all three only find `a[href]` and collect text. lol_html does not resolve character references.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark")]
+#![allow(clippy::unwrap_used, reason = "a benchmark")]
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;

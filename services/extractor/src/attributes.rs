@@ -46,7 +46,6 @@ enum Reading {
     Nothing,
     /// The name of an attribute.
     Name,
-    /// The value of this attribute.
     Value(Attribute),
 }
 
@@ -105,7 +104,6 @@ impl Attributes {
         self.present[attribute as usize].then(|| self.values[attribute as usize].as_slice())
     }
 
-    /// Returns `true` if the value of an attribute was cut.
     pub(crate) fn is_cut(&self, attribute: Attribute) -> bool {
         self.cut[attribute as usize]
     }

@@ -33,17 +33,11 @@ pub struct BodyReader {
 
 impl BodyReader {
     /// Creates the decompression state.
-    ///
-    /// # Errors
-    /// Returns an error if there is no memory for it.
     pub fn new() -> Result<Self, BodyError> {
         Ok(Self { decompressor: Decompressor::new().map_err(BodyError::Zstd)?, body: Vec::new() })
     }
 
     /// Returns the decoded body, and whether it was cut at `max_bytes`, which also bounds its memory.
-    ///
-    /// # Errors
-    /// Returns an error if the body is missing or damaged.
     pub fn open<'a>(
         &'a mut self,
         value: Option<&'a [u8]>,

@@ -15,7 +15,6 @@ const DETECTION_BYTES: usize = 64 << 10;
 /// Source of an encoding, from the most to the least reliable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CharsetSource {
-    /// Byte order mark.
     ByteOrderMark,
     /// Parameter of the content type.
     Header,

@@ -99,7 +99,6 @@ pub struct ConfigError {
     pub key: &'static str,
     /// Value of the setting.
     pub value: String,
-    /// Allowed values.
     pub allowed: &'static str,
 }
 

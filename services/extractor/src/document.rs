@@ -17,7 +17,6 @@ use crate::{ExtractOptions, ExtractorConfig};
 /// Last millisecond of the year 9999, since the Unix epoch: RFC 3339 has four digits for a year.
 const LAST_MS: Millis = 253_402_300_799_999;
 
-/// Returns the document of a page.
 #[must_use]
 pub fn document(page: Page, extracted: Extracted) -> Document {
     let mut truncated = page.truncated;

@@ -65,7 +65,6 @@ pub struct PassResult {
     pub records: Vec<Record>,
     /// Number of these URLs.
     pub discovered: usize,
-    /// Next pass.
     pub next: PagePass,
 }
 

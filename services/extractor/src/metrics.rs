@@ -39,7 +39,6 @@ pub const NOFOLLOW_PAGES: &str = "orbweaver_extractor_nofollow_pages_total";
 const SOURCES: [CharsetSource; 4] =
     [CharsetSource::ByteOrderMark, CharsetSource::Header, CharsetSource::Declared, CharsetSource::Detected];
 
-/// Metrics of the extractor.
 #[derive(Debug, Clone)]
 pub struct ExtractorMetrics {
     pub(crate) pages: IntCounterVec,
@@ -58,9 +57,6 @@ pub struct ExtractorMetrics {
 
 impl ExtractorMetrics {
     /// Creates the metrics and registers them.
-    ///
-    /// # Errors
-    /// Returns an error if one of the names is already registered.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         // 16 µs to about a minute.
         let buckets = prometheus::exponential_buckets(16e-6, 4.0, 12)?;

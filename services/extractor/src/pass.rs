@@ -24,7 +24,6 @@ pub struct PagePass {
 }
 
 impl PagePass {
-    /// Creates the first pass.
     #[must_use]
     pub fn first(record: ConsumerRecord) -> Self {
         Self { record, pass: Pass::First }
@@ -67,7 +66,6 @@ impl Progress {
         Self { content, ..Self::default() }
     }
 
-    /// Returns the progress after a pass.
     pub(crate) fn after(self, pass: &Extracted) -> Self {
         let links = pass.all_links().count();
         Self {

@@ -3,37 +3,26 @@
 /// Kind of an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tag {
-    /// `a`.
     Anchor,
-    /// `area`.
     Area,
-    /// `frame`.
     Frame,
     /// `iframe`: a link, and its content is not markup.
     Iframe,
-    /// `base`.
     Base,
-    /// `link`.
     Link,
-    /// `meta`.
     Meta,
-    /// `html`.
     Html,
-    /// `title`.
     Title,
-    /// `script`.
     Script,
     /// `style`, `noembed`, `noframes`: not markup and not shown.
     Hidden,
     /// `textarea`.
     TextArea,
-    /// `xmp`.
     Xmp,
     /// `plaintext`.
     PlainText,
     /// `noscript`.
     NoScript,
-    /// `template`.
     Template,
     /// `svg` and `math`: their content is tokenized by other rules.
     Foreign,

@@ -1,9 +1,5 @@
 //! Cost of a page: packing, passing the gates, and the whole fetch over loopback.
-#![allow(
-    clippy::expect_used,
-    missing_docs,
-    reason = "a benchmark ends by panicking, and criterion makes its functions"
-)]
+#![allow(clippy::expect_used, reason = "a benchmark ends by panicking, and criterion makes its functions")]
 
 use std::{hint::black_box, sync::Arc, time::Duration};
 

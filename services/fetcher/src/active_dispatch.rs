@@ -52,7 +52,6 @@ impl ActiveDispatch {
         }
     }
 
-    /// Returns the dispatch.
     pub(crate) fn dispatch(&self) -> &Dispatch {
         &self.ready.dispatch
     }

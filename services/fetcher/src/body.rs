@@ -14,9 +14,7 @@ use zstd::{
 /// A body packed for its record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackedBody {
-    /// The packed bytes.
     pub value: Bytes,
-    /// Encoding of `value`.
     pub encoding: BodyEncoding,
     /// Number of decoded bytes that were read.
     pub bytes: u64,

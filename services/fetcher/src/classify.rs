@@ -24,9 +24,7 @@ pub type Reason = Cow<'static, str>;
 /// A request, as input of the classification.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestContext<'a> {
-    /// Dispatch of the request.
     pub dispatch: &'a Dispatch,
-    /// Requested URL.
     pub url: &'a Url,
     /// URLs requested before for this dispatch.
     pub before: &'a [String],
@@ -64,7 +62,6 @@ pub enum Verdict {
     Gone(Reason),
 }
 
-/// Classifies an attempt.
 #[must_use]
 pub fn classify(asked: RequestContext<'_>, attempt: &Attempt) -> Verdict {
     match &attempt.result {

@@ -21,10 +21,8 @@ const STEPPED_BACK_MS: Millis = 1000;
 /// from another clock.
 const LONGEST_TURN_MS: Millis = 5000;
 
-/// A queued request.
 #[derive(Debug)]
 pub struct QueuedRequest<T> {
-    /// The request.
     pub payload: T,
     /// Earliest time to send it.
     pub not_before_ms: Millis,
@@ -54,7 +52,6 @@ pub struct Blocked<T> {
     pub until_ms: Millis,
 }
 
-/// Gates of all sites.
 #[derive(Debug)]
 pub struct SiteGates<T> {
     sites: HashMap<Arc<str>, SiteGate<T>>,

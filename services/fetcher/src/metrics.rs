@@ -65,7 +65,6 @@ const KINDS: [OutcomeKind; 8] = [
     OutcomeKind::Gone,
 ];
 
-/// Metrics of the fetcher.
 #[derive(Debug, Clone)]
 pub struct FetcherMetrics {
     requests: IntCounterVec,
@@ -84,9 +83,6 @@ pub struct FetcherMetrics {
 
 impl FetcherMetrics {
     /// Creates the metrics and registers them.
-    ///
-    /// # Errors
-    /// Returns an error if one of the names is already registered.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let buckets = vec![0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0];
         let seconds =

@@ -161,7 +161,6 @@ pub(crate) fn body_room(visit: &ActiveDispatch, limit: usize) -> usize {
     )
 }
 
-/// Returns the record of a page.
 pub(crate) fn page_record(visit: &ActiveDispatch, outcome: &Outcome, answer: HttpResponse, body: PackedBody) -> Record {
     let dispatch = visit.dispatch();
     let url = visit.requested().to_owned();

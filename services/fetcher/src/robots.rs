@@ -33,7 +33,6 @@ pub(crate) fn authority_of(url: &Url) -> Arc<str> {
 pub(crate) struct RobotsRequest<'a> {
     /// Authority whose file is requested.
     pub(crate) authority: &'a str,
-    /// Requested URL.
     pub(crate) url: &'a Url,
     /// Number of redirects so far.
     pub(crate) redirects: u8,

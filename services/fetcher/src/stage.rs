@@ -47,7 +47,6 @@ pub(crate) struct At<'a> {
 /// Payload of a queued request.
 #[derive(Debug)]
 pub(crate) enum FetchTarget {
-    /// Page of a dispatch.
     Page(Box<ActiveDispatch>),
     /// Robots.txt of an authority, at this URL.
     Robots(Arc<str>, Url),
@@ -82,7 +81,6 @@ const FROZEN_MS: Millis = 10_000;
 /// Interval for updating the display figures and expiring lookups of robots.txt, in milliseconds.
 const LOOK_EVERY_MS: Millis = 1000;
 
-/// The fetcher.
 pub struct FetcherStage {
     pub(crate) config: FetcherConfig,
     /// Product token, looked up in robots.txt files.

@@ -22,7 +22,6 @@ pub enum Job {
     Ask {
         /// Number of the request.
         number: u64,
-        /// The request.
         request: Request,
         /// Bytes that the page's record has left for its body, its content type and its headers.
         room: usize,

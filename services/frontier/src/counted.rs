@@ -39,7 +39,6 @@ pub(crate) fn named(token: Token) -> (Partition, u64) {
     (Partition::try_from(partition).unwrap_or_default(), token >> PARTITION_BITS)
 }
 
-/// Returns the records of page counts.
 pub(crate) fn records(counts: &[PageCount], now: Millis) -> Vec<Record> {
     let record = |count: &PageCount| Record {
         tp: TopicPartition::new(CONTROL, count.partition),

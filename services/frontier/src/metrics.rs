@@ -60,7 +60,6 @@ const KINDS: [OutcomeKind; 8] = [
     OutcomeKind::Gone,
 ];
 
-/// Metrics of the frontier.
 #[derive(Debug, Clone)]
 pub struct FrontierMetrics {
     pub(crate) waiting: IntGauge,
@@ -82,9 +81,6 @@ pub struct FrontierMetrics {
 
 impl FrontierMetrics {
     /// Creates the metrics and registers them.
-    ///
-    /// # Errors
-    /// When one of the names is registered already.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let metrics = Self {
             waiting: IntGauge::new(WAITING, "Queued URLs, including leased ones")?,

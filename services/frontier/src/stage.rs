@@ -39,10 +39,8 @@ pub(crate) const SERVICE: &str = "frontier";
 
 pub(crate) type FrontierActions = Actions<Infallible, Infallible>;
 
-/// Decisions by partition.
 type Decisions = BTreeMap<Partition, Vec<Decision>>;
 
-/// The frontier as a stage.
 pub struct FrontierStage {
     config: FrontierConfig,
     metrics: FrontierMetrics,

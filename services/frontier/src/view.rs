@@ -8,7 +8,6 @@ use std::sync::{
 /// A site and the number of its queued URLs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteLoad {
-    /// The site.
     pub site: String,
     /// Number of its queued URLs.
     pub waiting: u64,

@@ -20,7 +20,6 @@ use crate::{
 /// Maximum number of redirects from a discovered URL to an admitted one (docs/protocol.md#redirects).
 pub(crate) const LONGEST_CHAIN: usize = 20;
 
-/// An open partition.
 #[derive(Debug)]
 pub(crate) struct OpenPartition {
     pub(crate) partition: Partition,
@@ -224,7 +223,6 @@ struct Link<'a> {
     origin: Origin,
     record: &'a Discovered,
     text: &'a str,
-    /// Fingerprint of the link as found.
     as_found: Fingerprint,
     slot: Slot,
 }

@@ -28,7 +28,6 @@ struct Held {
 #[derive(Debug, Default)]
 pub(crate) struct AwaitingDefinition {
     held: Vec<Held>,
-    /// Token of the next refresh.
     next_refresh: Token,
     /// Refreshes with a lower token are complete.
     refreshed: Token,

@@ -51,7 +51,6 @@ async fn record_at(log: &dyn Log, tp: TopicPartition, offset: u64) -> Result<Opt
     Err(halted(format!("{tp}: the record at offset {offset} could not be read within {READS} s")))
 }
 
-/// Returns the checkpoint of a record.
 pub(crate) fn position_of(record: &orbweaver_log::ConsumerRecord) -> IndexCheckpoint {
     IndexCheckpoint::of(record.offset, record.timestamp_ms, record.value.as_deref().unwrap_or_default())
 }

@@ -58,7 +58,6 @@ pub struct DefaultCrawl {
     pub max_pages: Option<u64>,
     /// Treatment of traps.
     pub traps: Traps,
-    /// Canonical policy.
     pub canonical: Policy,
 }
 
@@ -108,7 +107,6 @@ pub struct ConfigError {
     pub key: &'static str,
     /// Invalid value.
     pub value: String,
-    /// Allowed values.
     pub allowed: &'static str,
 }
 
@@ -129,9 +127,6 @@ impl Config {
     }
 
     /// Checks the settings.
-    ///
-    /// # Errors
-    /// If one is out of range.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let wrong = |key, value: &dyn ToString, allowed| Err(ConfigError { key, value: value.to_string(), allowed });
         if !(3..=1 << 30).contains(&self.recent_entries) {

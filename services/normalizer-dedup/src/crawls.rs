@@ -42,7 +42,6 @@ pub(crate) enum ControlChange {
     Nothing,
 }
 
-/// All crawls.
 #[derive(Debug, Default)]
 pub(crate) struct Crawls {
     pub(crate) definitions: Definitions,

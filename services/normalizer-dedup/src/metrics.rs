@@ -118,10 +118,6 @@ fn raise(counter: &IntCounter, to: u64) {
     counter.inc_by(to.saturating_sub(counter.get()));
 }
 
-/// Registers the metrics of this tally.
-///
-/// # Errors
-/// If they are already registered.
 pub fn register(registry: &Registry, tally: Arc<DedupStats>) -> Result<(), prometheus::Error> {
     let counter = |name, help, value: Value| Ok::<_, prometheus::Error>((IntCounter::new(name, help)?, value));
     let gauge = |name, help, value: Value| Ok::<_, prometheus::Error>((IntGauge::new(name, help)?, value));

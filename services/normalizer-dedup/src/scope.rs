@@ -44,7 +44,6 @@ impl Rules<'_> {
 pub(crate) struct Entries {
     wide: WideDomains,
     durable: BTreeMap<String, bool>,
-    /// Sites of all entries.
     sites: BTreeSet<String>,
     /// Maximum number of slashes in an entry; longer prefixes of a URL need no lookup.
     slashes: usize,

@@ -72,9 +72,6 @@ impl NormalizerDedup {
 
     /// Opens the service. An index over another log is detected only when its partition is restored, and ends the
     /// service.
-    ///
-    /// # Errors
-    /// If a setting is out of range or the index cannot be opened.
     pub fn new(config: Config) -> Result<Self, StageError> {
         config.validate().map_err(halted)?;
         let index = match config.index {

@@ -224,7 +224,6 @@ impl Versions {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = all.collect();
     }
 
-    /// Returns all versions.
     pub(crate) fn all(&self) -> Vec<(String, Version)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -232,7 +231,6 @@ impl Versions {
 
 /// Snapshot of a tally. Fields named after a [`LinkOutcome`] count links, each time they are seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[allow(missing_docs, reason = "the fields are the names of `LinkEnd`, described there")]
 pub struct TallySnapshot {
     pub new: u64,
     pub shallower: u64,

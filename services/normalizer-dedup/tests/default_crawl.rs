@@ -39,7 +39,6 @@ fn seed(offset: u64, text: &'static str) -> (Origin, ConsumerRecord) {
     (Origin { tp, offset, assignment_epoch: 1 }, record)
 }
 
-/// Returns the records to be produced to a topic.
 fn produced(actions: &Wanted, to: topic::Topic) -> Vec<Record> {
     let steps = actions.plans.iter().flat_map(|plan| &plan.steps);
     let records = steps.filter_map(|step| if let Step::Produce(records) = step { Some(records) } else { None });

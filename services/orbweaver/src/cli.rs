@@ -85,7 +85,6 @@ pub struct CrawlArgs {
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub max_time: Option<Duration>,
     #[command(flatten)]
-    #[allow(missing_docs)]
     pub extent: Extent,
     /// Canonicalization policy, which determines the URLs that count as one page: standard, aggressive or raw, and
     /// rules after commas, such as `standard,sort-query,drop-tracking`. Fixed when the crawl is created
@@ -167,7 +166,6 @@ pub struct CrawlArgs {
     pub crawl: Option<String>,
     #[cfg(feature = "cluster")]
     #[command(flatten, next_help_heading = CLUSTER_HEADING)]
-    #[allow(missing_docs)]
     pub kafka: crate::cluster::args::Kafka,
 }
 

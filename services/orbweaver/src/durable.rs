@@ -11,9 +11,6 @@ use serde::Serialize;
 use crate::exit::Failure;
 
 /// Creates a directory and its missing parents, and makes their names durable.
-///
-/// # Errors
-/// Fails if one cannot be created or synced.
 pub fn create_dir(path: &Path) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::Output(format!("{}: {error}", path.display()));
     let missing = path.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).count();
@@ -26,18 +23,12 @@ pub fn create_dir(path: &Path) -> Result<(), Failure> {
 }
 
 /// Makes the names in a directory durable.
-///
-/// # Errors
-/// Fails if it cannot be opened or synced.
 pub fn sync_dir(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
 /// Writes a JSON file atomically and durably: a crash leaves the old or the new content, and after this returns, the
 /// new one.
-///
-/// # Errors
-/// Fails if it cannot be written or synced.
 pub fn write_whole<T: Serialize>(path: &Path, value: &T) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::Output(format!("{}: {error}", path.display()));
     let new = path.with_extension("json.new");

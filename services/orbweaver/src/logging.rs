@@ -7,9 +7,6 @@ use tracing_subscriber::EnvFilter;
 use crate::exit::Failure;
 
 /// Appends to `orbweaver.log` in this directory, by default `info` and above.
-///
-/// # Errors
-/// Fails if the file cannot be written, or `ORBWEAVER_LOG` is malformed.
 pub fn to_file(dir: &Path) -> Result<(), Failure> {
     let path = dir.join("orbweaver.log");
     let file = File::options()
@@ -24,9 +21,6 @@ pub fn to_file(dir: &Path) -> Result<(), Failure> {
 }
 
 /// Logs to stderr, by default `warn` and above.
-///
-/// # Errors
-/// Fails if `ORBWEAVER_LOG` is malformed.
 pub fn to_stderr() -> Result<(), Failure> {
     let filter = filter("warn")?;
     let ansi = colors(io::stderr().is_terminal(), std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()));

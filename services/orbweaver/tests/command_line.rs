@@ -85,7 +85,6 @@ mod cluster {
 
     use super::{orbweaver, text};
 
-    /// Returns an option as it is given.
     fn option(arg: &Arg) -> String {
         let short = || format!("-{}", arg.get_short().unwrap());
         arg.get_long().map_or_else(short, |long| format!("--{long}"))

@@ -1,5 +1,4 @@
 //! The cost of a dispatch, from its record to the plan.
-#![allow(missing_docs, reason = "criterion's macros make public items")]
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
 use std::hint::black_box;

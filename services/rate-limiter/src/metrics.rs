@@ -22,7 +22,6 @@ pub const RECORDS: &str = "orbweaver_rate_limiter_site_records_total";
 /// owner is still running.
 pub const STALE_RECORDS: &str = "orbweaver_rate_limiter_stale_site_records_total";
 
-/// Metrics of the rate-limiter.
 #[derive(Debug, Clone)]
 pub struct RateLimiterMetrics {
     pub(crate) passed: IntCounter,
@@ -38,10 +37,6 @@ pub struct RateLimiterMetrics {
 }
 
 impl RateLimiterMetrics {
-    /// Creates and registers the metrics.
-    ///
-    /// # Errors
-    /// Fails if one of the names is already registered.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let deferred = IntCounterVec::new(Opts::new(DEFERRED, "Deferred dispatches, by reason"), &["reason"])?;
         let buckets = vec![0.0, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0];

@@ -89,9 +89,7 @@ pub enum Decision {
         /// Interval of the site, in milliseconds.
         interval_ms: u64,
     },
-    /// Defer it.
     Defer {
-        /// Reason of the deferral.
         reason: Deferral,
         /// Time from which it may be dispatched again.
         retry_at_ms: Millis,

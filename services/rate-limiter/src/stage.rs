@@ -35,7 +35,6 @@ const SWEEP_TICKS: u32 = 60;
 /// Actions without jobs and without effects outside the log.
 type Wanted = Actions<Infallible, Infallible>;
 
-/// The rate-limiter as a stage.
 #[derive(Debug)]
 pub struct RateLimiterStage {
     config: Arc<RateLimiterConfig>,
@@ -58,10 +57,6 @@ struct Batch {
 }
 
 impl RateLimiterStage {
-    /// Creates a rate-limiter.
-    ///
-    /// # Errors
-    /// Fails if a setting is out of range.
     pub fn new(config: RateLimiterConfig, metrics: RateLimiterMetrics) -> Result<Self, ConfigError> {
         config.validate()?;
         Ok(Self {

@@ -23,7 +23,6 @@ pub struct BlockedSites {
 pub struct SiteView(Mutex<BlockedSites>);
 
 impl SiteView {
-    /// Returns the blocked sites.
     #[must_use]
     pub fn blocked(&self) -> BlockedSites {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()

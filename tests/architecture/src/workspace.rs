@@ -17,11 +17,9 @@ pub struct Dependency {
 /// A package of the workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Package {
-    /// Name of the package.
     pub name: String,
     /// Directory, relative to the root of the workspace.
     pub dir: PathBuf,
-    /// Dependencies of the package.
     pub dependencies: Vec<Dependency>,
 }
 
@@ -33,9 +31,6 @@ pub fn root() -> PathBuf {
 }
 
 /// Returns the packages of the workspace, as reported by cargo.
-///
-/// # Errors
-/// When cargo cannot be run or its output is invalid.
 pub fn packages() -> Result<Vec<Package>, String> {
     let mut command = Command::new(env!("CARGO"));
     command.args(["metadata", "--offline", "--no-deps", "--format-version", "1"]).current_dir(root());

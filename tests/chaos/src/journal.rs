@@ -18,7 +18,6 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Creates a journal.
     pub(crate) fn create(path: &Path) -> Result<Self> {
         let file = File::create(path).with_context(|| format!("{}", path.display()))?;
         Ok(Self { file: Mutex::new(file), begun_ms: SystemClock.now() })

@@ -16,7 +16,6 @@ const ROBOTS_HOPS: usize = 5;
 pub enum Kept {
     /// A page with its document and its links.
     Page(Contents),
-    /// A redirect.
     Redirect {
         /// The HTTP status.
         status: u16,

@@ -163,9 +163,6 @@ fn web(settings: &Settings) -> WebConfig {
 
 /// Runs one seed on servers of its own and judges it. Returns the verdict and its summary line, for the caller to
 /// print.
-///
-/// # Errors
-/// When the run itself fails, so that there is no verdict on the crawl.
 pub async fn run(settings: &Settings, stack: Stack) -> Result<(String, Verdict)> {
     let config = web(settings);
     let out = &settings.out;

@@ -76,7 +76,6 @@ impl fmt::Display for Server {
     }
 }
 
-/// A fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// SIGKILL; a successor starts after a while, on the local state of its predecessor or on none.
@@ -154,7 +153,6 @@ pub enum Fault {
     },
     /// Cuts all services off from a server, which continues without them.
     Cut {
-        /// The server.
         server: Server,
         /// Duration, in milliseconds.
         for_ms: u64,
@@ -248,7 +246,6 @@ impl fmt::Display for Fault {
 pub struct Step {
     /// Milliseconds after the seed URL was written.
     pub at_ms: u64,
-    /// The fault.
     pub fault: Fault,
 }
 

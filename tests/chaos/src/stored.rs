@@ -26,7 +26,6 @@ pub struct Rows {
     pub page: Option<PageRow>,
     /// Links of the page, from all chunks.
     pub links: Option<Digest>,
-    /// Row of its redirect.
     pub redirect: Option<RedirectRow>,
 }
 

@@ -128,9 +128,6 @@ pub struct Cluster {
 
 impl Cluster {
     /// Creates the topics and chooses the name of the keyspace. Starts no process.
-    ///
-    /// # Errors
-    /// When the brokers refuse.
     pub async fn start(plan: Plan) -> Result<Self> {
         let prefix = orbweaver_testkit::unique("cluster");
         let keyspace = prefix.clone();
@@ -140,9 +137,6 @@ impl Cluster {
     }
 
     /// Creates another client of the log, for independent observation.
-    ///
-    /// # Errors
-    /// When the brokers do not respond.
     pub async fn another_client(&self) -> Result<KafkaLog> {
         connect(&self.plan, &self.prefix).await
     }
@@ -160,9 +154,6 @@ impl Cluster {
     }
 
     /// Returns the canonical URLs of all pages with a row in the CQL server, unordered.
-    ///
-    /// # Errors
-    /// When the server refuses.
     pub async fn stored_pages(&self) -> Result<Vec<String>> {
         let session = SessionBuilder::new().known_node(&self.plan.cql).build().await.context("the CQL server")?;
         // A missing value of a row is a tombstone, of which the server reads a limited number at a time.
@@ -187,18 +178,12 @@ impl Cluster {
     }
 
     /// Starts another instance of a service, and returns once its port is bound.
-    ///
-    /// # Errors
-    /// When it cannot be started or ends immediately.
     pub async fn add(&mut self, service: Service) -> Result<Instance> {
         self.started += 1;
         self.start_in(service, self.dir_of(self.started)).await
     }
 
     /// Starts an instance in a directory, on the state that another instance may have left there.
-    ///
-    /// # Errors
-    /// When it cannot be started or ends immediately.
     pub async fn start_in(&self, service: Service, dir: PathBuf) -> Result<Instance> {
         std::fs::create_dir_all(&dir)?;
         let mut variables = vec![
@@ -215,9 +200,6 @@ impl Cluster {
     }
 
     /// Starts one instance of each service, and waits until all are ready.
-    ///
-    /// # Errors
-    /// When one is not ready in time.
     pub async fn add_all(&mut self, within: Duration) -> Result<Vec<Instance>> {
         let mut instances = vec![];
         for service in Service::ALL {
@@ -230,9 +212,6 @@ impl Cluster {
     }
 
     /// Produces seeds as any client may: bare URLs, without keys.
-    ///
-    /// # Errors
-    /// When the brokers refuse.
     pub async fn seed(&self, urls: &[&str]) -> Result<()> {
         let now = SystemClock.now();
         let record = |(url, partition): (&&str, Partition)| Record {
@@ -248,9 +227,6 @@ impl Cluster {
 
     /// Takes another offset snapshot. Returns `true` if it and the previous one prove completion
     /// (docs/protocol.md#completion).
-    ///
-    /// # Errors
-    /// When the offsets cannot be read.
     pub async fn is_complete(&mut self) -> Result<bool> {
         let groups = topic::groups().iter();
         let pairs = groups.flat_map(|(group, topics)| topics.iter().map(|topic| ((*group).to_owned(), *topic)));
@@ -284,9 +260,6 @@ impl Cluster {
     }
 
     /// Deletes topics and keyspace.
-    ///
-    /// # Errors
-    /// When the servers refuse.
     pub async fn remove(self) -> Result<()> {
         topics::delete(&self.log).await?;
         let session = SessionBuilder::new().known_node(&self.plan.cql).build().await.context("the CQL server")?;

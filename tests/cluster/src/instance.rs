@@ -24,9 +24,6 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 const LAST_LINES: usize = 15;
 
 /// Returns the path of a binary: in `ORBWEAVER_BIN_DIR`, by default next to this test in the target directory.
-///
-/// # Errors
-/// When it is not built.
 pub fn binary(name: &str) -> Result<PathBuf> {
     let dir = match std::env::var_os("ORBWEAVER_BIN_DIR") {
         Some(dir) => PathBuf::from(dir),
@@ -44,9 +41,7 @@ pub fn binary(name: &str) -> Result<PathBuf> {
 /// Response to a probe or to a request for metrics.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// The status.
     pub status: u16,
-    /// The body.
     pub body: String,
 }
 
@@ -63,9 +58,6 @@ pub struct Instance {
 impl Instance {
     /// Starts a binary with these variables and the inherited ones except `ORBWEAVER_*`, and returns once its port is
     /// bound.
-    ///
-    /// # Errors
-    /// When it cannot be started, or ends before.
     pub async fn start(binary: &Path, name: &'static str, variables: &[(String, String)], dir: &Path) -> Result<Self> {
         let log = dir.join("log");
         // Appended: a successor in the same directory continues the log, and its own part starts at the current end.
@@ -129,9 +121,6 @@ impl Instance {
     }
 
     /// Requests a path on its port.
-    ///
-    /// # Errors
-    /// When it does not respond.
     pub async fn ask(&self, path: &str) -> Result<Answer> {
         let asked = async {
             let mut stream = TcpStream::connect(self.address).await?;
@@ -171,17 +160,11 @@ impl Instance {
     }
 
     /// Waits until it is ready.
-    ///
-    /// # Errors
-    /// When it takes longer or ends.
     pub async fn ready(&mut self, within: Duration) -> Result<()> {
         self.readiness(true, within).await.map(drop)
     }
 
     /// Returns the sum of a metric over its labels; 0 if it is absent.
-    ///
-    /// # Errors
-    /// When it does not respond.
     pub async fn metric(&self, name: &str) -> Result<f64> {
         let text = self.ask("/metrics").await?.body;
         let values = text.lines().filter_map(|line| {
@@ -192,9 +175,6 @@ impl Instance {
     }
 
     /// Returns the number of open partitions.
-    ///
-    /// # Errors
-    /// When it does not respond.
     pub async fn partitions_open(&self) -> Result<u32> {
         Ok(self.metric("orbweaver_stage_partitions_open").await? as u32)
     }
@@ -211,36 +191,24 @@ impl Instance {
     }
 
     /// Sends a signal: `Signal::STOP` suspends, `Signal::CONT` resumes, `Signal::TERM` stops gracefully.
-    ///
-    /// # Errors
-    /// When it has ended.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         let id = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         kill_process(id.context("it has ended")?, signal).with_context(|| format!("{}: {signal:?}", self.name))
     }
 
     /// Kills it with SIGKILL, and waits until it has ended.
-    ///
-    /// # Errors
-    /// When it had ended by itself.
     pub async fn kill(mut self) -> Result<()> {
         self.still_runs()?;
         self.child.kill().await.context("kill -9")
     }
 
     /// Stops it with SIGTERM, and waits until it has ended.
-    ///
-    /// # Errors
-    /// When it takes longer.
     pub async fn terminate(mut self, within: Duration) -> Result<ExitStatus> {
         self.signal(Signal::TERM)?;
         self.end(within).await
     }
 
     /// Waits until it ends by itself.
-    ///
-    /// # Errors
-    /// When it takes longer.
     pub async fn end(&mut self, within: Duration) -> Result<ExitStatus> {
         match timeout(within, self.child.wait()).await {
             Ok(status) => Ok(status?),

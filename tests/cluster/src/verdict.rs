@@ -53,9 +53,6 @@ pub struct Found {
 
 impl Found {
     /// Reads all documents and counts the dead letters.
-    ///
-    /// # Errors
-    /// When the log cannot be read, or a record is not a document.
     pub async fn read(log: &dyn Log) -> Result<Self> {
         let mut found = Self::default();
         for partition in 0..log.partitions(topic::DOCUMENTS)? {
@@ -108,9 +105,6 @@ impl Found {
 }
 
 /// Returns the number of requests for each page, excluding robots.txt, from the request log of a web.
-///
-/// # Errors
-/// When a line of the log is invalid.
 pub fn requested_pages(log: &std::path::Path) -> Result<BTreeMap<String, u32>> {
     let text = std::fs::read_to_string(log)?;
     let mut pages = BTreeMap::new();

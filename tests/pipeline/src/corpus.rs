@@ -27,9 +27,6 @@ pub struct Tree {
 
 /// Returns the English C++ reference: 4,424 pages, dense links. Returns `None`, with a message, if
 /// `ORBWEAVER_WITHOUT_CORPORA` is set.
-///
-/// # Errors
-/// When the package cannot be fetched or walked.
 pub async fn cppreference() -> Result<Option<Tree>> {
     if std::env::var_os("ORBWEAVER_WITHOUT_CORPORA").is_some() {
         eprintln!("skipped: ORBWEAVER_WITHOUT_CORPORA is set, so no real tree is fetched");

@@ -19,9 +19,6 @@ pub struct Output {
 
 impl Output {
     /// Reads the output directory.
-    ///
-    /// # Errors
-    /// When a file is missing, a line is broken or a URL occurs twice.
     pub fn read(out: &Path) -> Result<Self> {
         let summary = std::fs::read_to_string(out.join("summary.json")).context("summary.json")?;
         Ok(Self {
@@ -32,17 +29,11 @@ impl Output {
     }
 
     /// Reads only `documents.jsonl`, by canonical URL.
-    ///
-    /// # Errors
-    /// When it is missing, a line is broken or a URL occurs twice.
     pub fn documents(out: &Path) -> Result<BTreeMap<String, Value>> {
         lines(&out.join("documents.jsonl"))
     }
 
     /// Checks the reason for which the crawl ended.
-    ///
-    /// # Errors
-    /// When it ended for another reason.
     pub fn ended_by(&self, reason: &str) -> Result<()> {
         ensure!(self.summary["ended_by"] == reason, "ended by {}, not {reason}", self.summary["ended_by"]);
         Ok(())

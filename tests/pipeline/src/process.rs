@@ -51,9 +51,6 @@ pub struct Orbweaver(Command);
 
 impl Orbweaver {
     /// Creates a command line of `orbweaver` with arguments.
-    ///
-    /// # Errors
-    /// When the binary is not built.
     pub fn new<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Result<Self> {
         let mut command = Command::new(binary()?);
         command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
@@ -62,9 +59,6 @@ impl Orbweaver {
 
     /// Creates `orbweaver crawl START --out OUT` for a web on loopback, without a rate limit, with further options
     /// split at spaces.
-    ///
-    /// # Errors
-    /// When the binary is not built.
     pub fn crawl(start: &str, out: &Path, options: &str) -> Result<Self> {
         let defaults = ["--rate unlimited", "--scope any"].into_iter();
         let defaults = defaults.filter(|option| !options.contains(&option[..option.find(' ').unwrap_or(0)]));
@@ -95,9 +89,6 @@ impl Orbweaver {
     }
 
     /// Starts the command.
-    ///
-    /// # Errors
-    /// When it cannot be started.
     pub fn start(mut self) -> Result<Running> {
         let (stdout, stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
         self.0.stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
@@ -106,9 +97,6 @@ impl Orbweaver {
     }
 
     /// Runs the command to its end.
-    ///
-    /// # Errors
-    /// When it does not end within the time.
     pub async fn end(self, within: Duration) -> Result<Ended> {
         self.start()?.end(within).await
     }
@@ -135,9 +123,6 @@ pub struct Ended {
 
 impl Running {
     /// Returns `true` if it has not ended.
-    ///
-    /// # Errors
-    /// When the system cannot determine it.
     pub fn runs(&mut self) -> Result<bool> {
         Ok(self.child.try_wait()?.is_none())
     }
@@ -155,9 +140,6 @@ impl Running {
     }
 
     /// Sends SIGINT, as Ctrl-C does.
-    ///
-    /// # Errors
-    /// When it has ended already.
     pub fn interrupt(&self) -> Result<()> {
         let id = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         kill_process(id.context("it has ended")?, Signal::INT).context("SIGINT")

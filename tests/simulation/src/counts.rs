@@ -20,9 +20,6 @@ pub struct Counts {
 
 impl Counts {
     /// Registers all metrics.
-    ///
-    /// # Errors
-    /// When a name is registered twice.
     pub fn new() -> Result<Self, prometheus::Error> {
         let registry = Registry::new();
         Ok(Self {

@@ -74,7 +74,6 @@ pub struct Back {
 pub struct Planned {
     /// Milliseconds from the start.
     pub at_ms: u64,
-    /// The fault.
     pub fault: Fault,
 }
 
@@ -113,7 +112,6 @@ impl Fault {
         }
     }
 
-    /// Draws a fault.
     fn draw(random: &mut Random) -> Self {
         let service = random.pick(&Service::ALL);
         let machine = Machine { service, number: random.below(3) };

@@ -111,7 +111,6 @@ impl Observer {
     }
 }
 
-/// Returns all topic-partitions of a topic.
 pub(crate) fn tps(log: &MemoryLog, of: orbweaver_messages::Topic) -> Vec<TopicPartition> {
     let partitions = orbweaver_log::Log::partitions(log, of).unwrap_or(0);
     (0..partitions).map(|partition| TopicPartition::new(of, partition)).collect()

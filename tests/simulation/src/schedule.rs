@@ -47,7 +47,6 @@ const TOMBSTONES_KEPT_MS: Millis = 3_600_000;
 pub struct Scenario {
     /// Seed of all randomness.
     pub seed: u64,
-    /// The web.
     pub web: Web,
     /// Settings of the services.
     pub settings: Settings,
@@ -80,7 +79,6 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// Returns the scenario of this seed.
     #[must_use]
     pub fn of(seed: u64) -> Self {
         let random = Random::new(seed);

@@ -18,23 +18,18 @@ use crate::{
 /// Outstanding dispatches per partition where the rule that bounds them is disabled.
 const MOST_OUTSTANDING: usize = 10_000;
 
-/// A service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Service {
     /// normalizer-dedup
     Dedup,
-    /// frontier
     Frontier,
     /// rate-limiter
     Limiter,
-    /// fetcher
     Fetcher,
-    /// extractor
     Extractor,
 }
 
 impl Service {
-    /// All services.
     pub const ALL: [Self; 5] = [Self::Dedup, Self::Frontier, Self::Limiter, Self::Fetcher, Self::Extractor];
 
     /// Returns the service's name, which is also its group's.
@@ -81,7 +76,6 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Draws settings.
     #[must_use]
     pub fn draw(random: &mut Random, interval_ms: u64) -> Self {
         Self {

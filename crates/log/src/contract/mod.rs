@@ -85,7 +85,6 @@ fn tps(topic: Topic) -> Vec<TopicPartition> {
     (0..PARTITIONS).map(|partition| tp(topic, partition)).collect()
 }
 
-/// Creates a record whose value is `number`.
 fn record(tp: TopicPartition, number: usize) -> Record {
     Record {
         tp,

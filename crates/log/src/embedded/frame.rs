@@ -31,7 +31,6 @@ const NONE: u32 = u32::MAX;
 /// Kind of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Record.
     Record = 0,
     /// End of a segment that was never compacted.
     Seal = 1,
@@ -201,7 +200,6 @@ impl Fields<'_> {
         Some((length != NONE).then_some(length as usize))
     }
 
-    /// Returns the range of a part with this length.
     #[allow(clippy::option_option, reason = "the outer one says whether there were enough bytes")]
     fn part(&mut self, length: Option<usize>) -> Option<Option<Range<usize>>> {
         let Some(length) = length else { return Some(None) };

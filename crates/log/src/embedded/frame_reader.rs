@@ -37,7 +37,6 @@ impl FrameError {
 pub(super) struct Chunk(Bytes);
 
 impl Chunk {
-    /// Reads `want` bytes at `position`.
     fn read(&mut self, file: &File, position: u64, want: usize) -> io::Result<Bytes> {
         let mut buffer = match std::mem::take(&mut self.0).try_into_mut() {
             Ok(buffer) if buffer.len() >= want => buffer,

@@ -114,26 +114,17 @@ impl EmbeddedLog {
     }
 
     /// Makes everything durable that was acknowledged before the call.
-    ///
-    /// # Errors
-    /// If the log has failed or fails now.
     pub fn flush(&self) -> Result<(), LogError> {
         self.shared.touch_recovered();
         self.shared.pass(true)
     }
 
     /// Compacts the compacted topics where worthwhile, as of `now`; blocks until done. Also runs periodically.
-    ///
-    /// # Errors
-    /// If the log has failed, or a segment cannot be read or written.
     pub fn maintain(&self, now: Millis) -> Result<Compacted, LogError> {
         maintain(&self.shared, now)
     }
 
     /// Returns the total size of a topic's segments, in bytes.
-    ///
-    /// # Errors
-    /// If the topic does not exist.
     pub fn bytes(&self, topic: Topic) -> Result<u64, LogError> {
         self.shared.topic(topic)?;
         let partitions = self.shared.partitions.iter().filter(|partition| partition.tp.topic == topic);
@@ -141,9 +132,6 @@ impl EmbeddedLog {
     }
 
     /// Makes everything durable and closes the log.
-    ///
-    /// # Errors
-    /// If the log has failed or fails now.
     pub fn close(mut self) -> Result<(), LogError> {
         self.shared.touch_recovered();
         self.end()

@@ -47,7 +47,6 @@ pub struct KafkaConfig {
     /// Prefix of topic and group names: `crawl.seeds` becomes the topic `PREFIX.seeds`, the group `frontier` becomes
     /// `PREFIX.frontier`. One prefix is one pipeline.
     pub prefix: String,
-    /// Group protocol.
     pub protocol: GroupProtocol,
     /// `group.instance.id`: a member that returns within its session keeps its partitions, without a rebalance. Must be
     /// unique within a group.

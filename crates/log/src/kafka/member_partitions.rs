@@ -21,7 +21,6 @@ struct PartitionState {
     going: Option<bool>,
 }
 
-/// All partitions of a member.
 #[derive(Debug, Default)]
 pub(super) struct MemberPartitions {
     tps: BTreeMap<TopicPartition, PartitionState>,

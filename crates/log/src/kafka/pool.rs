@@ -75,7 +75,6 @@ impl Drop for ReaderSlot {
     }
 }
 
-/// A shared consumer.
 struct SharedConsumer {
     commands: Sender<Command>,
     /// Partition numbers that are read or about to be. One reader per number, whatever its topic: the end-of-partition

@@ -35,9 +35,6 @@ impl Session {
 impl KafkaLog {
     /// Returns the session of the members of `group`: the configured one with the classic protocol, the brokers'
     /// settings otherwise. `None` if the brokers do not reveal them, for example without permission to read settings.
-    ///
-    /// # Errors
-    /// If the brokers cannot be queried.
     pub async fn session(&self, group: &str) -> Result<Option<Session>, LogError> {
         if self.config.protocol == GroupProtocol::Classic {
             return Ok(Some(Session { timeout: self.config.session_timeout, heartbeat: Duration::ZERO }));

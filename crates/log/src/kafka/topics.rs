@@ -60,9 +60,6 @@ pub async fn create(log: &KafkaLog, partitions: Partition, replication: Option<u
 }
 
 /// Creates missing topics, with any number of partitions. Existing ones must have the same number.
-///
-/// # Errors
-/// Like [`create`].
 pub async fn create_topics(log: &KafkaLog, specs: &[TopicSpec], replication: Option<u16>) -> Result<Created, LogError> {
     TopicSpec::check(specs)?;
     log.refresh(log.config.connect_patience).await?;
@@ -141,9 +138,6 @@ async fn await_known(log: &KafkaLog, specs: &[TopicSpec]) -> Result<(), LogError
 }
 
 /// Deletes all topics of the prefix and their records.
-///
-/// # Errors
-/// If the brokers refuse.
 pub async fn delete(log: &KafkaLog) -> Result<(), LogError> {
     log.refresh(log.config.connect_patience).await?;
     let names: Vec<String> =
@@ -168,7 +162,6 @@ pub async fn delete(log: &KafkaLog) -> Result<(), LogError> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TopicProblem {
-    /// A topic is missing.
     #[error("the topic `{name}` is missing: create it with `orbweaver topics create --partitions {partitions}`")]
     Missing {
         /// Topic name on the brokers.
@@ -216,7 +209,6 @@ pub enum TopicProblem {
         found: String,
         /// Required value.
         wanted: String,
-        /// Reason.
         reason: &'static str,
         /// Brokers, for the command that fixes it.
         brokers: String,
@@ -288,9 +280,6 @@ impl TopicProblem {
 }
 
 /// Compares the topics on the brokers with what the pipeline needs. Returns no faults if all is well.
-///
-/// # Errors
-/// If the brokers cannot be queried.
 pub async fn check(log: &KafkaLog) -> Result<Vec<TopicProblem>, LogError> {
     log.refresh(log.config.connect_patience).await?;
     let counts: Vec<(&TopicDescription, Option<Partition>)> =
@@ -370,7 +359,6 @@ fn uneven(log: &KafkaLog, counts: &[(&TopicDescription, Option<Partition>)]) -> 
 /// A topic on the brokers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// The topic.
     pub topic: Topic,
     /// Topic name on the brokers.
     pub name: String,
@@ -387,9 +375,6 @@ impl Listed {
 }
 
 /// Returns all topics of the pipeline, including missing ones, in the order of the flow.
-///
-/// # Errors
-/// If the brokers cannot be queried.
 pub async fn list(log: &KafkaLog) -> Result<Vec<Listed>, LogError> {
     log.refresh(log.config.connect_patience).await?;
     let mut listed = vec![];
@@ -410,7 +395,6 @@ fn cleanup(description: &TopicDescription) -> Cleanup {
     }
 }
 
-/// Returns the topic-partitions without a commit of the group.
 async fn without_commit(log: &KafkaLog, group: &str, topics: &[Topic]) -> Result<Vec<TopicPartition>, LogError> {
     let mut tps = vec![];
     for topic in topics {

@@ -33,7 +33,6 @@ pub enum ScriptedResult {
     Fail {
         /// Number of entries that take effect.
         after: usize,
-        /// The error.
         error: LogError,
     },
 }
@@ -74,7 +73,6 @@ impl MemoryLog {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Sets the record limit.
     #[must_use]
     pub fn with_record_limit(self, bytes: usize) -> Self {
         self.shared.state().record_limit = bytes;
@@ -84,9 +82,6 @@ impl MemoryLog {
     /// Assigns partitions to member `member` of `group`, which receives [`Event::Assigned`]. A previous owner receives
     /// no event (for that, call [`MemoryLog::lose`]), but its commits are refused from now on, like those of a
     /// suspended member.
-    ///
-    /// # Errors
-    /// If the member or a partition does not exist.
     pub fn assign(&self, group: &str, member: usize, tps: &[TopicPartition]) -> Result<(), LogError> {
         let mut state = self.shared.state();
         for tp in tps {
@@ -102,9 +97,6 @@ impl MemoryLog {
     }
 
     /// Revokes partitions of member `member` of `group`; they deliver nothing from now on.
-    ///
-    /// # Errors
-    /// If the member does not exist, or a partition is not assigned to it.
     pub fn revoke(&self, group: &str, member: usize, tps: &[TopicPartition]) -> Result<(), LogError> {
         let mut state = self.shared.state();
         let member = state.member(group, member)?;
@@ -117,9 +109,6 @@ impl MemoryLog {
     }
 
     /// Takes partitions from member `member` of `group` immediately; commits for them are refused.
-    ///
-    /// # Errors
-    /// If the member does not exist.
     pub fn lose(&self, group: &str, member: usize, tps: &[TopicPartition]) -> Result<(), LogError> {
         let mut state = self.shared.state();
         let member = state.member(group, member)?;
@@ -133,9 +122,6 @@ impl MemoryLog {
 
     /// Fences all partitions of member `member` of `group` without an event, as at the end of its session. Its commits
     /// are refused from now on, although it still reads.
-    ///
-    /// # Errors
-    /// If the member does not exist.
     pub fn expel(&self, group: &str, member: usize) -> Result<(), LogError> {
         self.shared.state().member(group, member)?.held.values_mut().for_each(|held| held.fenced = true);
         Ok(())
@@ -181,18 +167,12 @@ impl MemoryLog {
     }
 
     /// Compacts a partition fully: keeps the last record of each key, and no tombstones.
-    ///
-    /// # Errors
-    /// If the partition does not exist.
     pub fn compact(&self, tp: TopicPartition) -> Result<(), LogError> {
         self.compact_below(tp, Offset::MAX, Offset::MAX)
     }
 
     /// Compacts a partition like a log with `min.compaction.lag.ms` and `delete.retention.ms`: keeps the last record of
     /// each key below `before`, everything from `before` on, and only tombstones from `tombstones_before` on.
-    ///
-    /// # Errors
-    /// If the partition does not exist.
     pub fn compact_below(&self, tp: TopicPartition, before: Offset, tombstones_before: Offset) -> Result<(), LogError> {
         self.shared.state().partition(tp)?.compact(before, tombstones_before);
         Ok(())

@@ -7,7 +7,6 @@ use super::{Limits, Robots, path_and_query};
 /// Verdict of a robots.txt on one URL.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Explanation {
-    /// The URL, as given.
     pub url: String,
     /// Whether the agent may request it.
     pub allowed: bool,

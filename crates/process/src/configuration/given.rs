@@ -17,7 +17,6 @@ pub enum Raw {
     List(Vec<String>),
 }
 
-/// Origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// No value was supplied.
@@ -31,7 +30,6 @@ pub enum Origin {
     },
     /// Environment variable.
     Variable(String),
-    /// Flag.
     Flag(&'static str),
 }
 
@@ -53,7 +51,6 @@ pub struct Given {
     pub path: String,
     /// Unparsed value.
     pub raw: Raw,
-    /// Origin.
     pub origin: Origin,
 }
 

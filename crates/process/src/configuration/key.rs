@@ -101,7 +101,6 @@ impl Key {
         format!("ORBWEAVER_{}__{name}", self.section.to_uppercase())
     }
 
-    /// Returns `true` if `service` reads the key.
     #[must_use]
     pub fn is_read_by(&self, service: ServiceId) -> bool {
         self.readers.contains(&service)

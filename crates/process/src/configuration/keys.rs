@@ -15,7 +15,6 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// All keys.
 pub static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| [connections::KEYS, services::KEYS].concat());
 
 #[cfg(test)]

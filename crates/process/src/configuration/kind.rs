@@ -17,7 +17,6 @@ pub enum Kind {
     Name,
     /// One of these words.
     Word(&'static [&'static str]),
-    /// `true` or `false`.
     Switch,
     /// Number in this inclusive range.
     Count(u64, u64),

@@ -17,11 +17,8 @@ pub(crate) const REDACTED: &str = "\"…\"";
 /// Value of a key, with its origin.
 #[derive(Debug, Clone)]
 pub struct Setting {
-    /// Key.
     pub key: &'static Key,
-    /// Value.
     pub value: Value,
-    /// Origin of the value.
     pub origin: Origin,
 }
 
@@ -109,108 +106,64 @@ impl Settings {
         }
     }
 
-    /// Returns a text.
-    ///
-    /// # Errors
-    /// If the key is not set, does not exist or is of another kind.
     pub fn text(&self, path: &str) -> Result<String, SettingError> {
         self.get(path, text)
     }
 
-    /// Returns a text, if set.
-    ///
-    /// # Errors
-    /// If the key does not exist or is of another kind.
     pub fn optional_text(&self, path: &str) -> Result<Option<String>, SettingError> {
         self.find(path, text)
     }
 
     /// Returns a number.
-    ///
-    /// # Errors
-    /// If the key is not set, or the value exceeds the range of `T`.
     pub fn count<T: TryFrom<u64>>(&self, path: &str) -> Result<T, SettingError> {
         self.get(path, |value| count(value).and_then(|count| T::try_from(count).ok()))
     }
 
     /// Returns a number, if set.
-    ///
-    /// # Errors
-    /// If the key does not exist, or the value exceeds the range of `T`.
     pub fn optional_count<T: TryFrom<u64>>(&self, path: &str) -> Result<Option<T>, SettingError> {
         self.find(path, |value| count(value).and_then(|count| T::try_from(count).ok()))
     }
 
     /// Returns a number of bytes.
-    ///
-    /// # Errors
-    /// If the key is not set.
     pub fn size(&self, path: &str) -> Result<usize, SettingError> {
         self.count(path)
     }
 
-    /// Returns a duration.
-    ///
-    /// # Errors
-    /// If the key is not set.
     pub fn time(&self, path: &str) -> Result<Duration, SettingError> {
         self.get(path, |value| if let Value::Time(time) = value { Some(*time) } else { None })
     }
 
-    /// Returns a duration, if set.
-    ///
-    /// # Errors
-    /// If the key does not exist.
     pub fn optional_time(&self, path: &str) -> Result<Option<Duration>, SettingError> {
         self.find(path, |value| if let Value::Time(time) = value { Some(*time) } else { None })
     }
 
     /// Returns a duration in milliseconds.
-    ///
-    /// # Errors
-    /// If the key is not set.
     pub fn time_ms<T: TryFrom<u128>>(&self, path: &str) -> Result<T, SettingError> {
         self.get(path, |value| if let Value::Time(time) = value { T::try_from(time.as_millis()).ok() } else { None })
     }
 
-    /// Returns a switch.
-    ///
-    /// # Errors
-    /// If the key is not set.
     pub fn switch(&self, path: &str) -> Result<bool, SettingError> {
         self.get(path, |value| if let Value::Switch(on) = value { Some(*on) } else { None })
     }
 
     /// Returns a list of texts; empty if not set.
-    ///
-    /// # Errors
-    /// If the key does not exist.
     pub fn list(&self, path: &str) -> Result<Vec<String>, SettingError> {
         let list = self.find(path, |value| if let Value::List(texts) = value { Some(texts.clone()) } else { None })?;
         Ok(list.unwrap_or_default())
     }
 
     /// Returns the domains each of whose hosts is a site.
-    ///
-    /// # Errors
-    /// If one is not a domain.
     pub fn wide_domains(&self) -> Result<WideDomains, SettingError> {
         const KEY: &str = "normalizer_dedup.wide_domains";
         WideDomains::new(self.list(KEY)?).map_err(|error| SettingError::new(KEY, error.to_string()))
     }
 
     /// Returns the maximum request rate to a site.
-    ///
-    /// # Errors
-    /// If the key is not set.
     pub fn rate(&self, path: &str) -> Result<Rate, SettingError> {
         self.get(path, |value| if let Value::Rate(rate) = value { Some(*rate) } else { None })
     }
 
     /// Returns an address to listen on.
-    ///
-    /// # Errors
-    /// If the key is not set.
     pub fn address(&self, path: &str) -> Result<SocketAddr, SettingError> {
         self.get(path, |value| if let Value::Address(address) = value { Some(*address) } else { None })
     }

@@ -68,7 +68,6 @@ pub enum Value {
     Switch(bool),
     /// Number.
     Count(u64),
-    /// Duration.
     Time(Duration),
     /// Number of bytes.
     Size(u64),
@@ -79,7 +78,6 @@ pub enum Value {
 }
 
 impl Value {
-    /// Returns the value as TOML.
     pub(crate) fn toml(&self) -> String {
         match self {
             Self::Text(text) => quoted(text),

@@ -40,9 +40,6 @@ struct Opened {
 impl ExactIndex {
     /// Opens the index in this directory, or creates it. An index of another format is discarded, together with
     /// everything else in the directory, which must therefore hold nothing else.
-    ///
-    /// # Errors
-    /// When another process holds it, or the disk fails.
     pub fn open(path: &Path) -> Result<Self, SeenError> {
         fs::create_dir_all(path).map_err(|error| failed(path, &error))?;
         // Next to the directories of the partitions, so that it survives their removal.
@@ -59,9 +56,6 @@ impl ExactIndex {
     }
 
     /// Returns the checkpoint of this partition's index; `None` if there is none, or its manifest is damaged.
-    ///
-    /// # Errors
-    /// When the disk fails, or the partition number is out of range.
     pub fn position(&self, partition: u32) -> Result<Option<IndexCheckpoint>, SeenError> {
         let dir = self.dir(partition)?;
         let manifest = Manifest::read(&dir).map_err(|error| failed(&dir, &error))?;
@@ -69,9 +63,6 @@ impl ExactIndex {
     }
 
     /// Returns the partitions with an index, and their checkpoints.
-    ///
-    /// # Errors
-    /// When the disk fails.
     pub fn positions(&self) -> Result<Vec<(u32, IndexCheckpoint)>, SeenError> {
         let mut positions = vec![];
         for entry in fs::read_dir(&self.0.path).map_err(|error| failed(&self.0.path, &error))? {
@@ -88,9 +79,6 @@ impl ExactIndex {
     }
 
     /// Discards the index of this partition. It must not be open.
-    ///
-    /// # Errors
-    /// When the disk fails, or the partition number is out of range.
     pub fn discard(&self, partition: u32) -> Result<(), SeenError> {
         let dir = self.dir(partition)?;
         match fs::remove_dir_all(&dir) {

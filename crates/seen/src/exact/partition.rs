@@ -42,9 +42,6 @@ pub struct ExactPartition {
 impl ExactPartition {
     /// Opens the index of a partition at its checkpoint, and builds its filters. The log must then be replayed from
     /// [`Self::position`], including that record, or else from its start; then call [`Self::serve`].
-    ///
-    /// # Errors
-    /// When the disk fails.
     pub fn open(index: &ExactIndex, partition: u32) -> Result<Self, SeenError> {
         let shelf = index.shelf(partition)?;
         let position = shelf.position();
@@ -107,9 +104,6 @@ impl ExactPartition {
     }
 
     /// Applies entries whose record is acknowledged at this offset. Does not move the position.
-    ///
-    /// # Errors
-    /// When the disk fails, or too many entries were not read back.
     pub fn acknowledge(&mut self, entries: &[SeenEntry], offset: u64) -> Result<(), SeenError> {
         if self.position.is_some_and(|position| offset <= position.offset) {
             // Read back before the acknowledgement arrived: the index already has the entries.
@@ -128,9 +122,6 @@ impl ExactPartition {
     }
 
     /// Returns the depth at which this URL was admitted, if it was.
-    ///
-    /// # Errors
-    /// When the disk fails.
     pub fn depth_of(&mut self, fingerprint: Fingerprint) -> Result<Option<u16>, SeenError> {
         let known = self.known(fingerprint)?;
         self.lookups.count(known.is_some());
@@ -138,9 +129,6 @@ impl ExactPartition {
     }
 
     /// Writes the entries read back, with the resulting position, and waits until they are on disk.
-    ///
-    /// # Errors
-    /// When the disk fails.
     pub fn write(&mut self) -> Result<(), SeenError> {
         self.write_soon();
         self.shelf.settle()

@@ -152,7 +152,6 @@ impl RunReader {
         Ok(Some(bytes))
     }
 
-    /// Returns the next entry.
     pub(crate) fn next_entry(&mut self) -> io::Result<Option<(Fingerprint, u16)>> {
         Ok(self.next_bytes()?.map(entry_of))
     }

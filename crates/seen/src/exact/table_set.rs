@@ -32,7 +32,6 @@ pub(crate) struct ImmutableMemtable {
     pub(crate) position: Option<IndexCheckpoint>,
 }
 
-/// One table.
 #[derive(Debug, Clone)]
 pub(crate) enum Table {
     ImmutableMemtable(Arc<ImmutableMemtable>),

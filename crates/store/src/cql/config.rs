@@ -67,9 +67,7 @@ pub enum CqlConsistency {
 pub struct CqlConfigError {
     /// Name of the setting.
     pub key: &'static str,
-    /// Value.
     pub value: String,
-    /// Allowed values.
     pub allowed: String,
 }
 

@@ -17,7 +17,6 @@ use crate::{LinksOut, StoreError};
 /// (16 MiB by default), and both servers handle values above 1 MiB badly.
 const CHUNK_BYTES: usize = 512 << 10;
 
-/// One chunk.
 #[derive(SerializeRow)]
 pub(super) struct ChunkValues<'a> {
     fingerprint: &'a [u8],

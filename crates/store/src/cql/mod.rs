@@ -70,9 +70,6 @@ impl CqlStore {
     }
 
     /// Sends a small query to check whether the servers answer.
-    ///
-    /// # Errors
-    /// Returns an error if they do not.
     pub async fn probe(&self) -> Result<(), StoreError> {
         self.robots("probe").await.map(drop)
     }

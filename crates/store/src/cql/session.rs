@@ -16,7 +16,6 @@ use super::statements::Statements;
 use super::{CqlConfig, CqlConsistency, schema, tls};
 use crate::{StoreError, StoreMetrics};
 
-/// Timeout for one connection.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout for opening a session, including discovery of the cluster.
 const OPENING_TIMEOUT: Duration = Duration::from_secs(15);

@@ -25,7 +25,6 @@ pub(super) fn history_key(fingerprint: Fingerprint, at_ms: Millis) -> [u8; 24] {
     key
 }
 
-/// Returns the time of a history key.
 fn history_time(key: &[u8]) -> Result<Millis, String> {
     let Some(Ok(tail)) = key.get(16..).map(<[u8; 8]>::try_from) else {
         return Err(format!("a history key has {} bytes instead of 24", key.len()));

@@ -29,7 +29,6 @@ macro_rules! kinds {
         pub enum Kind { $($(#[doc = $doc])+ $kind,)+ }
 
         impl Kind {
-            /// All kinds.
             pub const ALL: &'static [Self] = &[$(Self::$kind,)+];
 
             /// Returns the name of the kind, as used in paths, options and the ground truth.
@@ -203,7 +202,6 @@ pub(crate) struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// Returns the host of a part of the place.
     pub(crate) fn host(&self, part: &str) -> HostId {
         let config = self.web.config();
         if self.kind.has_hosts() {
@@ -222,12 +220,10 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Returns the path of a part of the place.
     pub(crate) fn path(&self, part: &str) -> String {
         format!("/x/{}/{}/{part}", self.kind.name(), self.number)
     }
 
-    /// Returns the URL of a part of the place.
     pub(crate) fn url(&self, part: &str) -> String {
         let mut url = String::from("http://");
         write_host(self.web.config(), self.host(part), &mut url);

@@ -56,9 +56,6 @@ pub struct HttpClient {
 
 impl HttpClient {
     /// Builds the client.
-    ///
-    /// # Errors
-    /// Returns an error if the system's root certificates cannot be read.
     pub fn new(config: &FetcherConfig, clock: Arc<dyn Clock>) -> Result<Self, ClientError> {
         Ok(Self { client: builder(config).build()?, clock, config: config.clone() })
     }

@@ -22,12 +22,9 @@ pub enum Purpose {
     Robots,
 }
 
-/// A request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// URL to request.
     pub url: Url,
-    /// Purpose of the request.
     pub purpose: Purpose,
     /// Value of the header `Cookie`, if any.
     pub cookie: Option<String>,
@@ -40,16 +37,13 @@ pub struct Attempt {
     pub requested_at_ms: Millis,
     /// Arrival of the response's headers, which is not before its first byte; or the time of the failure.
     pub answered_at_ms: Millis,
-    /// End of the attempt.
     pub ended_at_ms: Millis,
     /// The response, or the reason for its absence.
     pub result: Result<HttpResponse, FetchError>,
 }
 
-/// An HTTP response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HttpResponse {
-    /// The HTTP status.
     pub status: u16,
     /// The header `Content-Type`.
     pub content_type: Option<String>,
@@ -67,11 +61,9 @@ pub struct HttpResponse {
     pub set_cookie: Vec<String>,
     /// Headers of a page, names in lower case, bounded; empty for other responses.
     pub headers: Vec<(String, String)>,
-    /// The body.
     pub body: Body,
 }
 
-/// Body of a response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Body {
     /// Not read, because of the status or the content type.

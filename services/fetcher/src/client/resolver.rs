@@ -22,7 +22,6 @@ pub(crate) enum ResolveError {
     /// All addresses of the name are refused.
     #[error("the name resolves to {address}, which is not public ({reason})")]
     Private {
-        /// One of the addresses.
         address: IpAddr,
         /// Reason for its refusal.
         reason: &'static str,

@@ -76,9 +76,6 @@ impl std::fmt::Debug for FrontierIndex {
 impl FrontierIndex {
     /// Opens the index in this directory, or creates it. A damaged one is discarded together with the directory, which
     /// must not contain anything else.
-    ///
-    /// # Errors
-    /// When another process has it open, or the disk fails.
     pub fn open(path: &Path) -> Result<Self, IndexError> {
         if path.join(CONDEMNED).exists() {
             return Self::renew(path, &"it was marked as damaged");
@@ -130,9 +127,6 @@ impl FrontierIndex {
     }
 
     /// Returns the checkpoint of this partition's index; `None` if there is none, or if it is damaged.
-    ///
-    /// # Errors
-    /// When the disk fails, or the partition number is out of range.
     pub fn position(&self, partition: Partition) -> Result<Option<IndexCheckpoint>, IndexError> {
         Ok(self.mark(prefix(partition)?)?.map(|(position, _)| position))
     }
@@ -147,9 +141,6 @@ impl FrontierIndex {
 
     /// Opens the index of this partition at its checkpoint. An index without a checkpoint cannot be verified and is
     /// discarded.
-    ///
-    /// # Errors
-    /// When the disk fails, or the partition number is out of range.
     pub fn partition(&self, partition: Partition) -> Result<DiskIndex, IndexError> {
         let mark = self.mark(prefix(partition)?)?;
         if mark.is_none() {
@@ -179,10 +170,6 @@ impl FrontierIndex {
         self.entries.prefix(outdated(partition)).map(read).collect()
     }
 
-    /// Discards the index of this partition.
-    ///
-    /// # Errors
-    /// When the disk fails, or the partition number is out of range.
     pub fn discard(&self, partition: Partition) -> Result<(), IndexError> {
         let prefix = prefix(partition)?;
         // A mark is removed first: without it nothing is trusted, so that a crash in between is harmless.

@@ -1,6 +1,5 @@
 //! Errors of an index.
 
-/// Error of an index.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexError {

@@ -9,7 +9,6 @@ use orbweaver_url::Fingerprint;
 
 use super::{Index, IndexEntry, IndexError, QueueKey, Rank};
 
-/// Index in memory.
 #[derive(Debug, Default)]
 pub struct MemoryIndex {
     entries: HashMap<Fingerprint, IndexEntry>,

@@ -118,15 +118,9 @@ impl IndexEntry {
 /// must be closed.
 pub trait Index: Send + std::fmt::Debug {
     /// Returns the entry of a URL by its fingerprint, if the URL is queued or delayed.
-    ///
-    /// # Errors
-    /// When the index cannot be read.
     fn entry(&mut self, fingerprint: Fingerprint) -> Result<Option<IndexEntry>, IndexError>;
 
     /// Returns the record at `offset`, which must be that of a URL in the index.
-    ///
-    /// # Errors
-    /// When the index cannot be read, or has no such record.
     fn waiting(&mut self, offset: Offset) -> Result<FrontierUrl, IndexError>;
 
     /// Replaces the entry and the record of a URL, or removes them. `old` is the result of [`Index::entry`].
@@ -136,21 +130,12 @@ pub trait Index: Send + std::fmt::Debug {
     fn release(&mut self, fingerprint: Fingerprint, entry: IndexEntry);
 
     /// Returns the first `most` URLs in a site's queue from the rank `from` on, in order.
-    ///
-    /// # Errors
-    /// When the index cannot be read.
     fn queued(&mut self, site: QueueKey, from: Rank, most: usize) -> Result<Vec<Rank>, IndexError>;
 
     /// Returns the first `most` URLs that are delayed until `until_ms` at most, in order.
-    ///
-    /// # Errors
-    /// When the index cannot be read.
     fn delayed(&mut self, until_ms: Millis, most: usize) -> Result<Vec<(Fingerprint, IndexEntry)>, IndexError>;
 
     /// Calls `each` with every entry: those in queues by site and rank, then the delayed ones by time.
-    ///
-    /// # Errors
-    /// When the index cannot be read.
     fn each(&mut self, each: &mut dyn FnMut(IndexEntry)) -> Result<(), IndexError>;
 
     /// Marks a queued URL whose last record in the log is not the queued one; `None` removes the mark. The URL can be
@@ -161,18 +146,12 @@ pub trait Index: Send + std::fmt::Debug {
     fn outdated(&self) -> &BTreeMap<Fingerprint, Offset>;
 
     /// Notes that all records of the log up to this one are in the index.
-    ///
-    /// # Errors
-    /// When the index cannot be written.
     fn applied(&mut self, position: IndexCheckpoint) -> Result<(), IndexError>;
 
     /// Returns the position up to which the log is in the index; `None` if the index is empty.
     fn position(&self) -> Option<IndexCheckpoint>;
 
     /// Writes the changes that are only in memory.
-    ///
-    /// # Errors
-    /// When the index cannot be written.
     fn write(&mut self) -> Result<(), IndexError>;
 }
 

@@ -77,7 +77,6 @@ impl Active {
     }
 }
 
-/// One partition of the frontier.
 #[derive(Debug)]
 pub struct PartitionFrontier {
     partition: Partition,
@@ -150,25 +149,16 @@ impl PartitionFrontier {
     }
 
     /// Notes that all records of `crawl.frontier` up to this one have been passed in.
-    ///
-    /// # Errors
-    /// When the index fails.
     pub fn applied(&mut self, position: IndexCheckpoint) -> Result<(), IndexError> {
         self.index.applied(position)
     }
 
     /// Writes the changes that the index keeps in memory.
-    ///
-    /// # Errors
-    /// When the index fails.
     pub fn write(&mut self) -> Result<(), IndexError> {
         self.index.write()
     }
 
     /// Expires leases, releases delayed URLs, and keeps the commit point close (docs/protocol.md#re-append).
-    ///
-    /// # Errors
-    /// When the index fails.
     pub fn tick(&mut self, turn: &mut DecisionContext<'_>) -> Result<(), IndexError> {
         self.measure(turn.now);
         self.wake(turn.now)?;
@@ -188,9 +178,6 @@ impl PartitionFrontier {
     }
 
     /// Leases ready URLs, as far as page caps and the limit of outstanding dispatches allow.
-    ///
-    /// # Errors
-    /// When the index fails.
     pub fn dispatch(&mut self, turn: &mut DecisionContext<'_>) -> Result<(), IndexError> {
         self.wake(turn.now)?;
         let mut passed_over = 0;
@@ -255,9 +242,6 @@ impl PartitionFrontier {
 
     /// Returns the sites with the most queued URLs. A site whose URLs are all leased or delayed has no name here and
     /// may be omitted.
-    ///
-    /// # Errors
-    /// When the index fails.
     pub fn busiest(&mut self, most: usize) -> Result<Vec<SiteLoad>, IndexError> {
         let mut named = vec![];
         for (site, waiting, low) in self.sites.busiest(most) {

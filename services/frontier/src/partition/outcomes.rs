@@ -15,9 +15,6 @@ const DEFERRED_AT_LEAST_MS: Millis = 1_000;
 
 impl PartitionFrontier {
     /// Handles the outcome of a dispatch.
-    ///
-    /// # Errors
-    /// When the index fails.
     pub fn outcome(
         &mut self,
         origin: Origin,

@@ -15,9 +15,6 @@ use crate::{
 
 impl PartitionFrontier {
     /// Handles a record of `crawl.frontier` that queues a URL, for the first time or again.
-    ///
-    /// # Errors
-    /// When the index fails.
     pub fn waiting(
         &mut self,
         origin: Origin,
@@ -154,9 +151,6 @@ impl PartitionFrontier {
     }
 
     /// Handles a tombstone of `crawl.frontier`.
-    ///
-    /// # Errors
-    /// When the index fails.
     pub fn tombstone(
         &mut self,
         origin: Origin,

@@ -23,9 +23,6 @@ use crate::{
 
 impl PartitionFrontier {
     /// Replays a record of `crawl.frontier` that queues a URL.
-    ///
-    /// # Errors
-    /// When the index fails.
     pub fn restore_record(&mut self, offset: Offset, waiting: &FrontierUrl) -> Result<(), IndexError> {
         self.end = self.end.max(offset + 1);
         let fingerprint = waiting.fingerprint;
@@ -47,9 +44,6 @@ impl PartitionFrontier {
 
     /// Replays a tombstone of `crawl.frontier`. Only its content decides whether it applies: the records that it
     /// replaced may have been compacted away.
-    ///
-    /// # Errors
-    /// When the index fails.
     pub fn restore_tombstone(
         &mut self,
         offset: Offset,
@@ -68,9 +62,6 @@ impl PartitionFrontier {
     }
 
     /// Replays a dispatch of `crawl.scheduled`.
-    ///
-    /// # Errors
-    /// When the index fails.
     pub fn restore_dispatch(&mut self, dispatch: &Dispatch) -> Result<(), IndexError> {
         let Dispatch { id, fingerprint, dispatched_at_ms, .. } = *dispatch;
         // Not if a newer attempt is queued. The queued record may have fewer attempts: a copy of the URL that was
@@ -84,9 +75,6 @@ impl PartitionFrontier {
 
     /// Replays an outcome of `crawl.outcomes`: its dispatch is no longer in flight. If the outcome was not applied, the
     /// lease remains until it is received, because an outcome without a lease would have no effect.
-    ///
-    /// # Errors
-    /// When the index fails.
     pub fn restore_outcome(&mut self, outcome: &Outcome) -> Result<(), IndexError> {
         // A dispatch has reached the fetchers. A refusal may be the frontier's own; the highest id is of no dispatch.
         if outcome.requested_at_ms.is_some() && outcome.id.epoch < u64::MAX {
@@ -104,9 +92,6 @@ impl PartitionFrontier {
     }
 
     /// Opens the partition, which `pages` already counts as open.
-    ///
-    /// # Errors
-    /// When the index fails.
     pub fn open(&mut self, opening: PartitionContext, now: Millis, pages: &mut PageCaps) -> Result<(), IndexError> {
         let PartitionContext { owner_epoch: claim, commit, assignment_epoch: assignment, .. } = opening;
         self.epoch = claim;

@@ -104,7 +104,6 @@ pub(crate) struct World {
     pub(crate) control: Control,
     /// Index on disk, if there is one.
     pub(crate) disk: Option<(FrontierIndex, tempfile::TempDir)>,
-    /// All decisions.
     pub(crate) decided: Vec<Decision>,
 }
 

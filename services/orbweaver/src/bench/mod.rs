@@ -18,9 +18,6 @@ use crate::{
 use child::{Used, run_measured};
 
 /// Runs the selected benchmark.
-///
-/// # Errors
-/// Fails if a process cannot be started, or a crawl does not complete.
 pub fn run(args: &BenchArgs) -> Result<(), Failure> {
     match &args.what {
         BenchCommand::Crawl(args) => crawl(args),

@@ -15,7 +15,6 @@ pub struct Cluster {
     #[arg(long, value_name = "BROKERS", env = "ORBWEAVER_KAFKA__BROKERS")]
     pub brokers: String,
     #[command(flatten)]
-    #[allow(missing_docs)]
     pub kafka: Kafka,
 }
 
@@ -79,7 +78,6 @@ pub struct SeedArgs {
     #[arg(long, value_name = "NAME", default_value = crate::crawl::CRAWL)]
     pub crawl: String,
     #[command(flatten)]
-    #[allow(missing_docs)]
     pub cluster: Cluster,
 }
 
@@ -104,7 +102,6 @@ pub struct StatusArgs {
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, requires = "wait")]
     pub max_time: Option<Duration>,
     #[command(flatten)]
-    #[allow(missing_docs)]
     pub cluster: Cluster,
 }
 
@@ -128,7 +125,6 @@ pub enum ScopeVerb {
         #[arg(long)]
         json: bool,
         #[command(flatten)]
-        #[allow(missing_docs)]
         cluster: Cluster,
     },
     /// Change the definition of a crawl while it runs; options that are not given keep their values.
@@ -148,7 +144,6 @@ pub struct ScopeSet {
     #[arg(value_name = "NAME", default_value = crate::crawl::CRAWL)]
     pub name: String,
     #[command(flatten)]
-    #[allow(missing_docs)]
     pub extent: Extent,
     /// Change it only if this version applies, as shown by `scope show`.
     #[arg(long, value_name = "VERSION")]
@@ -160,7 +155,6 @@ pub struct ScopeSet {
     #[arg(long, value_name = "DOMAIN")]
     pub wide_domain: Vec<String>,
     #[command(flatten)]
-    #[allow(missing_docs)]
     pub cluster: Cluster,
 }
 
@@ -184,19 +178,16 @@ pub enum TopicsVerb {
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
         replication: Option<u16>,
         #[command(flatten)]
-        #[allow(missing_docs)]
         cluster: Cluster,
     },
     /// Report all problems of topics that would lose records or stop a service, and how to fix them.
     Check {
         #[command(flatten)]
-        #[allow(missing_docs)]
         cluster: Cluster,
     },
     /// List the topics with their partitions, offsets and purpose.
     List {
         #[command(flatten)]
-        #[allow(missing_docs)]
         cluster: Cluster,
     },
 }
@@ -224,7 +215,6 @@ pub enum ConsumersVerb {
         #[arg(long)]
         json: bool,
         #[command(flatten)]
-        #[allow(missing_docs)]
         cluster: Cluster,
     },
     /// Declare a consumer group: from now on, documents are retained until it has committed them. May wait half a
@@ -238,7 +228,6 @@ pub enum ConsumersVerb {
         #[arg(long, value_enum, default_value_t = From::Start)]
         from: From,
         #[command(flatten)]
-        #[allow(missing_docs)]
         cluster: Cluster,
     },
     /// Remove a declared group, or that of a collector that will not resume: records are no longer retained for it.
@@ -247,7 +236,6 @@ pub enum ConsumersVerb {
         #[arg(value_name = "GROUP")]
         group: String,
         #[command(flatten)]
-        #[allow(missing_docs)]
         cluster: Cluster,
     },
 }
@@ -281,7 +269,6 @@ pub enum DeadLettersVerb {
         #[arg(long)]
         stuck: bool,
         #[command(flatten)]
-        #[allow(missing_docs)]
         cluster: Cluster,
     },
     /// Append dead letters to their original topics again, after the cause has been fixed.
@@ -293,7 +280,6 @@ pub enum DeadLettersVerb {
         #[arg(long)]
         all: bool,
         #[command(flatten)]
-        #[allow(missing_docs)]
         cluster: Cluster,
     },
 }

@@ -53,9 +53,6 @@ pub struct Caps {
 
 impl Caps {
     /// Reads up to the log end.
-    ///
-    /// # Errors
-    /// Fails if the log cannot be read.
     pub async fn update(&mut self, log: &dyn Log) -> Result<(), Failure> {
         let partitions = log.partitions(CONTROL).map_err(failed)?;
         let tps: Vec<_> = (0..partitions).map(|partition| TopicPartition::new(CONTROL, partition)).collect();

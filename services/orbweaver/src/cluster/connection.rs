@@ -14,9 +14,6 @@ const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Returns the client configuration for these brokers. Properties of the command line override those of the
 /// environment.
-///
-/// # Errors
-/// Fails if brokers, options or environment variables are invalid.
 pub fn config(brokers: &str, kafka: &Kafka) -> Result<KafkaConfig, Failure> {
     let flags = kafka.property.iter().map(|text| property(text)).collect::<Result<_, Failure>>()?;
     let properties = ClientSettings::of_process(flags).map_err(|faults| usage(&faults))?.kafka_properties();
@@ -67,9 +64,6 @@ pub async fn connect(brokers: &str, kafka: &Kafka) -> Result<KafkaLog, Failure> 
 }
 
 /// Runs a command on a small runtime of its own.
-///
-/// # Errors
-/// Returns the error of the command.
 pub fn block_on<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

@@ -36,9 +36,6 @@ const SWEPT: Duration = Duration::from_secs(36);
 const MAX_NAME: usize = 200;
 
 /// Runs `orbweaver consumers`.
-///
-/// # Errors
-/// Fails if the log fails, or a group cannot be declared or removed.
 pub fn run(args: &ConsumersArgs) -> Result<(), Failure> {
     block_on(async {
         match &args.verb {
@@ -91,26 +88,16 @@ fn topics_for_users() -> Vec<Topic> {
 }
 
 /// Declares a group: from now on its commits keep the records of these topics. Returns `false` if it was declared.
-///
-/// # Errors
-/// Fails if the log fails.
 pub async fn declare(log: &dyn Log, group: &str, topics: &[Topic]) -> Result<bool, Failure> {
     let now = SystemClock.now();
     change(log, |consumers| consumers.with(group, topics, now)).await
 }
 
-/// Returns `true` if the group is declared.
-///
-/// # Errors
-/// Fails if the log fails.
 pub async fn is_declared(log: &dyn Log, group: &str) -> Result<bool, Failure> {
     Ok(declared(log).await?.groups().iter().any(|declared| declared.group == group))
 }
 
 /// Removes a declared group; returns `false` if it was not declared.
-///
-/// # Errors
-/// Fails if the log fails.
 pub async fn remove(log: &dyn Log, group: &str) -> Result<bool, Failure> {
     change(log, |consumers| consumers.without(group)).await
 }

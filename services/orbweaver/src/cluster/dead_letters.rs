@@ -115,9 +115,6 @@ async fn read(
 }
 
 /// Returns the dead letters that were not replayed, in ascending order; no span is empty.
-///
-/// # Errors
-/// Fails if the log cannot be read.
 pub async fn left(log: &dyn Log) -> Result<Vec<Span>, LogError> {
     let tps = (0..log.partitions(DEAD_LETTERS)?).map(|partition| TopicPartition::new(DEAD_LETTERS, partition));
     let tps: Vec<_> = tps.collect();
@@ -126,9 +123,6 @@ pub async fn left(log: &dyn Log) -> Result<Vec<Span>, LogError> {
 }
 
 /// Counts the URLs in these spans that ended as stuck. Reads all records of the spans.
-///
-/// # Errors
-/// Fails if the log cannot be read.
 pub async fn count_stuck(log: &dyn Log, spans: &[Span]) -> Result<u64, LogError> {
     let mut count = 0;
     for span in spans {

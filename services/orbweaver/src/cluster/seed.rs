@@ -48,9 +48,6 @@ pub fn check(urls: &[String]) -> Result<(), Failure> {
 }
 
 /// Writes URLs and the lines of a file, with the names of their crawls. Returns their number once all are acknowledged.
-///
-/// # Errors
-/// Fails if the file cannot be read, or the log fails.
 pub async fn write(
     log: &dyn Log,
     urls: &[String],

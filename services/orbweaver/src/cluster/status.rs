@@ -71,9 +71,6 @@ pub struct StatusPoller {
 
 impl StatusPoller {
     /// Takes the first offset snapshot.
-    ///
-    /// # Errors
-    /// Fails if the log cannot be read.
     pub async fn begin(log: &dyn Log) -> Result<Self, Failure> {
         let declared = in_order_of_the_flow();
         let last = (Instant::now(), OffsetSnapshot::take(log, &declared).await.map_err(failed)?);
@@ -81,9 +78,6 @@ impl StatusPoller {
     }
 
     /// Takes another snapshot and computes the status from it and the previous one.
-    ///
-    /// # Errors
-    /// Fails if the log cannot be read.
     pub async fn status(&mut self, log: &dyn Log) -> Result<Status, Failure> {
         let reading = OffsetSnapshot::take(log, &self.declared).await.map_err(failed)?;
         let at = Instant::now();

@@ -123,9 +123,6 @@ pub async fn revise(
 }
 
 /// Appends a definition and returns its offset.
-///
-/// # Errors
-/// Fails if the log fails.
 pub async fn write(log: &dyn Log, definition: &CrawlDefinition, now: Millis) -> Result<Offset, Failure> {
     let record = Record {
         tp: TopicPartition::new(CONTROL, DEFINITIONS_PARTITION),
@@ -139,9 +136,6 @@ pub async fn write(log: &dyn Log, definition: &CrawlDefinition, now: Millis) -> 
 }
 
 /// Returns the definition of a crawl that applies.
-///
-/// # Errors
-/// Fails if the log fails, or if no definition of the crawl is valid.
 pub async fn find(log: &dyn Log, name: &str) -> Result<Option<CrawlDefinition>, Failure> {
     let standing = standing(log, name).await?;
     match (standing.applied(), standing.refused()) {
@@ -154,9 +148,6 @@ pub async fn find(log: &dyn Log, name: &str) -> Result<Option<CrawlDefinition>, 
 }
 
 /// Reads the history of a crawl's definitions from the log.
-///
-/// # Errors
-/// Fails if the log fails.
 pub async fn standing(log: &dyn Log, name: &str) -> Result<DefinitionHistory, Failure> {
     let mut standing = DefinitionHistory::new(name);
     each(log, |record| standing.read(record)).await?;
@@ -164,9 +155,6 @@ pub async fn standing(log: &dyn Log, name: &str) -> Result<DefinitionHistory, Fa
 }
 
 /// Returns the wide domains of the pipeline, as pinned by its crawls; `None` if it has no crawl yet.
-///
-/// # Errors
-/// Fails if the log fails.
 #[cfg(feature = "cluster")]
 pub async fn wide_domains(log: &dyn Log) -> Result<Option<Vec<String>>, Failure> {
     let definitions = definitions(log).await?;
@@ -174,9 +162,6 @@ pub async fn wide_domains(log: &dyn Log) -> Result<Option<Vec<String>>, Failure>
 }
 
 /// Returns the definitions of all crawls.
-///
-/// # Errors
-/// Fails if the log fails.
 #[cfg(feature = "cluster")]
 pub async fn definitions(log: &dyn Log) -> Result<Definitions, Failure> {
     let mut definitions = Definitions::default();
@@ -185,9 +170,6 @@ pub async fn definitions(log: &dyn Log) -> Result<Definitions, Failure> {
 }
 
 /// Passes all records that may be definitions or declarations to `each`, in order, up to the current log end.
-///
-/// # Errors
-/// Fails if the log fails.
 pub async fn each(log: &dyn Log, mut each: impl FnMut(ControlRecord<'_>)) -> Result<(), Failure> {
     let tp = TopicPartition::new(CONTROL, DEFINITIONS_PARTITION);
     let bounds = log.bounds(tp).await.map_err(failed)?;

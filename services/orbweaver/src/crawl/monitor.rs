@@ -38,9 +38,6 @@ impl From<EndedBy> for End {
 }
 
 /// Watches until the crawl ends.
-///
-/// # Errors
-/// Fails if the log cannot be read, or signals cannot be received.
 pub async fn watch(
     pipeline: &mut Pipeline,
     settings: &Settings,

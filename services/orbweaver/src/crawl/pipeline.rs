@@ -75,9 +75,6 @@ pub struct Pipeline {
 
 impl Pipeline {
     /// Opens the log, the store and the result files of a crawl.
-    ///
-    /// # Errors
-    /// Fails if one of them cannot be opened.
     pub async fn open(prepared: &Prepared) -> Result<Self, Failure> {
         let state = &prepared.state;
         let options = Options { maintain_every: None, record_limit: prepared.record_limit, ..Options::default() };
@@ -144,9 +141,6 @@ impl Pipeline {
     }
 
     /// Stops all services in order. Each finishes its work in flight, within the shutdown budget.
-    ///
-    /// # Errors
-    /// Returns the error of a service that failed.
     pub async fn stop(&mut self) -> Result<(), String> {
         for running in self.running.drain(..) {
             running.shutdown.cancel();
@@ -163,9 +157,6 @@ impl Pipeline {
     }
 
     /// Makes everything durable that the services wrote. They have stopped.
-    ///
-    /// # Errors
-    /// Returns the error of the store or the log.
     pub fn flush(&self) -> Result<(), String> {
         tokio::task::block_in_place(|| {
             // The log syncs the store only if it has changed itself.

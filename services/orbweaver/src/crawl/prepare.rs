@@ -29,9 +29,6 @@ pub struct Prepared {
 }
 
 /// Finds or creates the output directory of a crawl and locks it.
-///
-/// # Errors
-/// Fails if the arguments are wrong, or the directory cannot be used.
 pub fn prepare(args: &CrawlArgs) -> Result<Prepared, Failure> {
     let urls = seed_urls(&args.urls)?;
     let out = match &args.out {

@@ -29,9 +29,6 @@ pub struct SeedWriter<'a> {
 
 impl<'a> SeedWriter<'a> {
     /// Creates a writer to `log`; the seeds carry the time `now`, and no name of a crawl: for a log of one crawl.
-    ///
-    /// # Errors
-    /// Fails if the log has no topic for seeds.
     pub fn new(log: &'a dyn Log, now: Millis) -> Result<Self, LogError> {
         Ok(Self { log, now, crawl: None, partitions: log.partitions(SEEDS)?, batch: vec![], written: 0 })
     }
@@ -45,9 +42,6 @@ impl<'a> SeedWriter<'a> {
     }
 
     /// Appends one seed: a URL, or a JSON object.
-    ///
-    /// # Errors
-    /// Fails if the log fails.
     pub async fn add(&mut self, seed: Bytes) -> Result<(), LogError> {
         // Whole batches go to one partition, so that an append writes to few files.
         let number = u32::try_from(self.written / BATCH as u64).unwrap_or_default() % self.partitions;
@@ -62,9 +56,6 @@ impl<'a> SeedWriter<'a> {
     }
 
     /// Waits until all seeds are acknowledged.
-    ///
-    /// # Errors
-    /// Fails if the log fails.
     pub async fn flush(&mut self) -> Result<(), LogError> {
         if !self.batch.is_empty() {
             self.log.append(std::mem::take(&mut self.batch)).await?;
@@ -73,9 +64,6 @@ impl<'a> SeedWriter<'a> {
     }
 
     /// Appends the lines of a file, or of stdin for `-`. Skips empty lines and lines that start with `#`.
-    ///
-    /// # Errors
-    /// Fails if the file cannot be read, or the log fails.
     pub async fn add_file(&mut self, path: &Path) -> Result<(), Failure> {
         let unreadable =
             |error: io::Error| Failure::Input(format!("cannot read the seeds file {}: {error}", path.display()));

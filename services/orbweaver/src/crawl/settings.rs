@@ -194,9 +194,6 @@ impl Settings {
     }
 
     /// Reads the settings of an existing crawl; returns `None` if there is none.
-    ///
-    /// # Errors
-    /// Fails if they cannot be read, or were written by another version.
     pub fn read(state: &Path) -> Result<Option<Self>, Failure> {
         let path = state.join("crawl.json");
         let text = match std::fs::read(&path) {
@@ -218,9 +215,6 @@ impl Settings {
     }
 
     /// Writes the settings atomically.
-    ///
-    /// # Errors
-    /// Fails if the state directory cannot be written.
     pub fn write(&self, state: &Path) -> Result<(), Failure> {
         write_whole(&state.join("crawl.json"), self)
     }
@@ -252,9 +246,6 @@ impl Check {
 }
 
 /// Returns the wide domains that were given.
-///
-/// # Errors
-/// Fails if one is not a domain, or there are too many.
 pub fn wide_domains(args: &CrawlArgs) -> Result<WideDomains, Failure> {
     WideDomains::new(&args.wide_domain).map_err(|error| Failure::Usage(format!("--wide-domain {error}")))
 }

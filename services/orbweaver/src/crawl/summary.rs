@@ -53,9 +53,6 @@ pub struct Summary {
 
 impl Summary {
     /// Writes `summary.json`.
-    ///
-    /// # Errors
-    /// Fails if it cannot be written.
     pub fn write(&self, out: &Path) -> Result<(), Failure> {
         write_whole(&out.join("summary.json"), self)
     }

@@ -5,9 +5,6 @@ use std::{io, path::Path};
 use crate::exit::Failure;
 
 /// Removes the log and the indexes over it. The metadata of the pages, in the store, stays.
-///
-/// # Errors
-/// Fails if a directory cannot be removed.
 pub fn trim(state: &Path) -> Result<(), Failure> {
     for name in ["log", "frontier", "seen", "exported", "export.json"] {
         let path = state.join(name);

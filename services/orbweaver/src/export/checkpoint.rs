@@ -26,9 +26,6 @@ pub struct Checkpoint {
 
 impl Checkpoint {
     /// Reads the last checkpoint; returns an empty one if there is none.
-    ///
-    /// # Errors
-    /// Fails if it cannot be read.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let failed = |error: &dyn std::fmt::Display| Failure::Output(format!("{}: {error}", path.display()));
         match std::fs::read(path) {

@@ -45,7 +45,6 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Opens or creates the index.
     pub(super) fn open(dir: &Path) -> fjall::Result<Self> {
         let database =
             Database::builder(dir).cache_size(CACHE_BYTES).worker_threads(1).manual_journal_persist(true).open()?;

@@ -146,9 +146,6 @@ pub struct Exporter {
 
 impl Exporter {
     /// Opens the files of the only crawl of a log, in `out`, at their last checkpoint.
-    ///
-    /// # Errors
-    /// Fails if the log, a file or the index cannot be opened.
     pub async fn open(log: &dyn Log, out: &Path, view: Arc<ExportView>) -> Result<Self, ExportError> {
         Self::of(log, out, view, Source { group: GROUP, crawl: None, at_rest: false }).await
     }
@@ -190,9 +187,6 @@ impl Exporter {
     }
 
     /// Writes all that the log holds now. For the start, when nothing else runs, so that the tally is exact.
-    ///
-    /// # Errors
-    /// Fails if the log or a file fails.
     pub async fn catch_up(&mut self) -> Result<(), ExportError> {
         while let Some(event) = self.poll(IDLE).await? {
             self.handle(event)?;
@@ -224,9 +218,6 @@ impl Exporter {
     }
 
     /// Writes until `shutdown`, then makes a last checkpoint and leaves the group.
-    ///
-    /// # Errors
-    /// Fails if the log or a file fails.
     pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), ExportError> {
         let mut saved = Instant::now();
         let mut saving: Option<Saving> = None;

@@ -8,7 +8,6 @@ use orbweaver_messages::topic;
 use super::state::failed;
 use crate::exit::Failure;
 
-/// Log of a replay.
 pub(super) enum ReplayLog {
     /// In the replay's directory.
     Dir(Arc<EmbeddedLog>),
@@ -47,7 +46,6 @@ impl ReplayLog {
         }
     }
 
-    /// Returns the log.
     pub(super) fn log(&self) -> Arc<dyn Log> {
         match self {
             Self::Dir(log) => log.clone(),

@@ -38,7 +38,6 @@ pub(crate) fn to_stdout(print: impl FnOnce(&mut dyn Write) -> io::Result<()>) ->
     }
 }
 
-/// Writes one JSON line.
 pub(crate) fn json_line<T: serde::Serialize>(out: &mut dyn Write, value: &T) -> io::Result<()> {
     serde_json::to_writer(&mut *out, value)?;
     out.write_all(b"\n")

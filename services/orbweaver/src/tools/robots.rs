@@ -4,9 +4,6 @@ use super::{json_line, read_input, to_stdout};
 use crate::{cli::RobotsArgs, exit::Failure};
 
 /// Prints one JSON line per URL.
-///
-/// # Errors
-/// Fails if the file cannot be read, or stdout cannot be written.
 pub fn run(args: &RobotsArgs) -> Result<(), Failure> {
     let robots = read_input(&args.file)?;
     to_stdout(|out| {

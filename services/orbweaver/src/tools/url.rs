@@ -8,9 +8,6 @@ use super::{json_line, to_stdout};
 use crate::{cli::UrlArgs, exit::Failure};
 
 /// Prints one JSON line per URL.
-///
-/// # Errors
-/// Fails if a wide domain is invalid, or stdout cannot be written.
 pub fn run(args: &UrlArgs) -> Result<(), Failure> {
     let wide = WideDomains::new(&args.wide_domain).map_err(|error| Failure::Usage(format!("--wide-domain {error}")))?;
     let keying = Keying { crawl: args.crawl.clone(), policy: args.canonical, wide };

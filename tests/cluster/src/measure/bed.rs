@@ -91,7 +91,6 @@ fn lines<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
     std::fs::read_to_string(path)?.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
 }
 
-/// Returns all topic-partitions of a topic.
 pub(crate) fn tps(topic: Topic, log: &dyn Log) -> Result<Vec<TopicPartition>> {
     Ok((0..log.partitions(topic)?).map(|partition| TopicPartition::new(topic, partition)).collect())
 }

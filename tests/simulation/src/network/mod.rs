@@ -101,7 +101,6 @@ pub struct Line {
     pub process: usize,
     /// Gate of the process.
     pub gate: Arc<Gate>,
-    /// All groups.
     pub groups: Groups,
     /// Disabled rules.
     pub broken: Broken,
@@ -140,7 +139,6 @@ impl ProcessLog {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Changes the script.
     pub(crate) fn script(&self, change: impl FnOnce(&mut Script)) {
         change(&mut lock(&self.inner.script));
     }

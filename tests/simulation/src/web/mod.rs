@@ -39,10 +39,8 @@ pub enum Kind {
     Private,
 }
 
-/// A page.
 #[derive(Debug, Clone)]
 pub struct Page {
-    /// URL of the page.
     pub url: String,
     /// Number of its host.
     pub host: usize,
@@ -58,12 +56,9 @@ pub struct Page {
     pub text_bytes: usize,
 }
 
-/// A host.
 #[derive(Debug, Clone)]
 pub struct Host {
-    /// Name of the host.
     pub name: String,
-    /// Site of the host.
     pub site: String,
     /// Whether it has a robots.txt.
     pub has_robots: bool,
@@ -77,12 +72,9 @@ pub struct Host {
     pub service_ms: u64,
 }
 
-/// A web.
 #[derive(Debug, Clone)]
 pub struct Web {
-    /// Pages.
     pub pages: Vec<Page>,
-    /// Hosts.
     pub hosts: Vec<Host>,
     /// Numbers of the seed pages.
     pub seeds: Vec<usize>,
@@ -93,7 +85,6 @@ pub struct Web {
 }
 
 impl Web {
-    /// Returns the site of a page.
     #[must_use]
     pub fn site(&self, page: usize) -> &str {
         &self.hosts[self.pages[page].host].site

@@ -47,7 +47,6 @@ pub(super) struct Answering {
 /// A web that is served.
 #[derive(Debug)]
 pub struct Served {
-    /// The web.
     pub web: Web,
     log: Mutex<Vec<Asked>>,
     /// Number of failures served per URL.
@@ -55,7 +54,6 @@ pub struct Served {
 }
 
 impl Served {
-    /// Serves `web`.
     #[must_use]
     pub fn new(web: Web) -> Self {
         Self { web, log: Mutex::default(), troubled: Mutex::default() }

@@ -123,7 +123,6 @@ impl KafkaConsumer {
         self.client.as_ref().ok_or_else(|| LogError::Fatal(format!("this member has left the group `{}`", self.group)))
     }
 
-    /// Returns the next event, if any.
     fn next_event(&mut self) -> Result<Option<Event>, LogError> {
         self.take_signals()?;
         if let Some(event) = self.events.pop_front() {

@@ -10,9 +10,7 @@ use super::{
 use crate::service::ServiceId;
 
 const ALL: &[ServiceId] = &ServiceId::ALL;
-/// Services with an index.
 const INDEXED: &[ServiceId] = &[ServiceId::NormalizerDedup, ServiceId::Frontier];
-/// Services with a store.
 const STORED: &[ServiceId] = &[ServiceId::Fetcher, ServiceId::Extractor];
 
 pub(super) const KEYS: &[Key] = &[
