@@ -29,7 +29,7 @@ pub enum LogError {
     #[error(transparent)]
     Refused(Refused),
     /// The metadata of a commit exceeds the maximum.
-    #[error("{tp}: commit metadata of {bytes} bytes; allowed are {max}")]
+    #[error("{tp}: commit metadata of {bytes} bytes; allowed: {max}")]
     MetadataTooLarge {
         tp: TopicPartition,
         /// Size of the metadata, in bytes.
@@ -61,7 +61,7 @@ pub enum LogError {
     #[error("not possible: {0}")]
     Invalid(String),
     /// The log is not answering and may recover: a broker is unavailable or busy. No data is known to be lost.
-    #[error("the log does not answer: {0}")]
+    #[error("the log is unavailable: {0}")]
     Unavailable(String),
     /// The log can no longer be used.
     #[error("the log failed: {0}")]

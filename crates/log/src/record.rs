@@ -1,7 +1,7 @@
 //! Records, topic-partitions and offsets.
 
 use bytes::Bytes;
-use orbweaver_messages::{Millis, Topic};
+use orbweaver_messages::{Millis, SCHEMA_HEADER, SCHEMA_VERSION_HEADER, Topic, schema_of};
 
 /// Partition number.
 pub type Partition = u32;
@@ -43,6 +43,14 @@ pub struct Record {
 }
 
 impl Record {
+    /// Creates a record with the headers that name its schema. A tombstone has none.
+    #[must_use]
+    pub fn new(tp: TopicPartition, key: Option<Bytes>, value: Option<Bytes>, timestamp_ms: Millis) -> Self {
+        let schema = value.as_ref().and_then(|_| schema_of(tp.topic, key.as_deref()));
+        let headers = schema.map(|schema| schema.headers().into()).unwrap_or_default();
+        Self { tp, key, value, headers, timestamp_ms }
+    }
+
     /// Returns the size that counts against the record limit: key, value and headers, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -70,6 +78,14 @@ impl ConsumerRecord {
     pub fn bytes(&self) -> usize {
         let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
         self.key.as_ref().map_or(0, Bytes::len) + self.value.as_ref().map_or(0, Bytes::len) + headers
+    }
+
+    /// Returns why this release cannot read the record, according to its headers: its schema has an unknown version.
+    #[must_use]
+    pub fn unreadable(&self) -> Option<String> {
+        let version = self.header(SCHEMA_VERSION_HEADER)?;
+        let schema = schema_of(self.tp.topic, self.key.as_deref())?;
+        schema.unreadable(self.header(SCHEMA_HEADER).map(|name| &**name), Some(version))
     }
 
     /// Returns the value of the first header called `name`.

@@ -8,7 +8,7 @@ use crate::{LogError, Offset, Record, TopicPartition, limit::limit_of};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The record is larger than [`Log::record_limit`](crate::Log::record_limit).
-    #[error("{tp}: a record of {bytes} bytes; allowed are {max}")]
+    #[error("{tp}: a record of {bytes} bytes; allowed: {max}")]
     TooLarge {
         tp: TopicPartition,
         /// Size of the record, in bytes.
@@ -87,7 +87,7 @@ mod tests {
         let error = Refused::unless_all(vec![7, 0, 8, 0], vec![(3, refusal(11)), (1, refusal(12))]).unwrap_err();
         assert!(matches!(&error, LogError::Refused(refused) if refused.offsets == [Some(7), None, Some(8), None]));
         let wanted =
-            "record 1 of an append of 4 was refused: crawl.pages/3: a record of 12 bytes; allowed are 10 (and 1 more)";
+            "record 1 of an append of 4 was refused: crawl.pages/3: a record of 12 bytes; allowed: 10 (and 1 more)";
         assert_eq!(error.to_string(), wanted);
         assert_eq!(Refused::unless_all(vec![7, 8], vec![]).unwrap(), [7, 8]);
     }

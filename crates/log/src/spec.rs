@@ -1,31 +1,19 @@
 //! Topic specifications.
 
 use orbweaver_messages::Topic;
+pub use orbweaver_messages::topic::Cleanup;
 
 use crate::{LogError, Partition};
 
 /// Maximum number of partitions: one per slot, of which there are 16,384.
 pub const MAX_PARTITIONS: Partition = 16_384;
 
-/// Cleanup policy of a topic.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Cleanup {
-    /// Records are kept until [`Log::delete_below`](crate::Log::delete_below) deletes them.
-    Delete,
-    /// The last record of each key is kept. A tombstone is removed once it is older than the log's delete retention.
-    Compact,
-    /// All records are kept; only an explicit [`Log::delete_below`](crate::Log::delete_below) removes any.
-    Keep,
-}
-
 /// Specification of a topic to create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TopicSpec {
-    /// The topic name.
     pub topic: Topic,
     /// Number of partitions, 1 to [`MAX_PARTITIONS`]. A pipeline uses the same number for all topics.
     pub partitions: Partition,
-    /// Cleanup policy.
     pub cleanup: Cleanup,
 }
 
@@ -47,12 +35,12 @@ impl TopicSpec {
             let legal = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
             if name.is_empty() || name.len() > 249 || name == "." || name == ".." || !legal {
                 return Err(LogError::Invalid(format!(
-                    "the topic name `{name}`; allowed are 1 to 249 letters, digits, `.`, `_` and `-`, but not `.` and `..`"
+                    "the topic name `{name}`; allowed: 1 to 249 letters, digits, `.`, `_` and `-`, but not `.` and `..`"
                 )));
             }
             if !(1..=MAX_PARTITIONS).contains(&spec.partitions) {
                 return Err(LogError::Invalid(format!(
-                    "{} partitions of the topic `{name}`; allowed are 1 to {MAX_PARTITIONS}",
+                    "{} partitions of the topic `{name}`; allowed: 1 to {MAX_PARTITIONS}",
                     spec.partitions
                 )));
             }
@@ -81,7 +69,7 @@ mod tests {
         refused(&[TopicSpec { partitions: 0, ..good }], "1 to 16384");
         refused(&[TopicSpec { partitions: MAX_PARTITIONS + 1, ..good }], "1 to 16384");
         for name in ["", ".", "..", "../x", "a/b", "a\0b"] {
-            refused(&[TopicSpec { topic: Topic(name), ..good }], "allowed are");
+            refused(&[TopicSpec { topic: Topic(name), ..good }], "allowed:");
         }
     }
 }

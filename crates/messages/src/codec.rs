@@ -5,11 +5,11 @@ use std::cell::Cell;
 use bytes::Bytes;
 use serde::{Serialize, de::DeserializeOwned};
 
-/// Error of a value that is not the message that its topic carries.
+/// Error of decoding a value that is not the message expected on its topic.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MessageError {
-    /// The JSON is malformed, or a field is missing, of an unknown form or out of range.
+    /// The JSON is malformed, or a field is missing, has an unknown form or is out of range.
     #[error("not a valid {message} message: {reason}")]
     Invalid {
         /// Name of the expected message.
@@ -30,6 +30,12 @@ thread_local! {
     /// would copy the message repeatedly, and leave up to half of its capacity unused for as long as the message is
     /// kept.
     static WRITTEN: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Returns `true` for a field that is omitted, since it has its default.
+#[must_use]
+pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// Encodes a message as JSON.

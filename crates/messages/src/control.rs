@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Millis;
+use crate::{Millis, is_default};
 
 /// Set of URLs that belong to a crawl, relative to its seeds; variants from narrowest to widest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -19,7 +19,7 @@ pub enum Scope {
     Any,
 }
 
-/// Handling of URLs that lead ever deeper without anything new: endless calendars, mazes of session ids.
+/// Handling of traps: URLs that lead ever deeper without new content, such as endless calendars and session ID mazes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Traps {
@@ -33,11 +33,6 @@ pub enum Traps {
 }
 
 impl Traps {
-    #[must_use]
-    pub fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// Returns the name, as it is serialized.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -94,7 +89,7 @@ pub struct CrawlDefinition {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_pages: Option<u64>,
     /// Handling of traps.
-    #[serde(default, skip_serializing_if = "Traps::is_default")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub traps: Traps,
     /// Settings that must not change.
     pub pins: Pins,

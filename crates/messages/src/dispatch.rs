@@ -3,7 +3,7 @@
 use orbweaver_url::{Fingerprint, Policy};
 use serde::{Deserialize, Serialize};
 
-use crate::{DiscoveryKind, Millis, Trail, frontier_url::is_zero};
+use crate::{DiscoveryKind, Millis, Trail, is_default};
 
 /// Time after the dispatch during which its request may be sent, in milliseconds; later it is deferred.
 pub const SEND_WINDOW_MS: Millis = 20_000;
@@ -91,7 +91,7 @@ pub struct Dispatch {
     pub blocks: u8,
     /// Latest known event time of the URL's writes to the store (docs/protocol.md#event-times), in milliseconds since
     /// the Unix epoch; 0: none. Writes caused by this dispatch carry a later one.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub written_at_ms: Millis,
     /// Dispatch time, in milliseconds since the Unix epoch.
     pub dispatched_at_ms: Millis,

@@ -3,7 +3,7 @@
 use orbweaver_url::{Fingerprint, Policy};
 use serde::{Deserialize, Serialize};
 
-use crate::{DiscoveryKind, Millis, Trail, Traps};
+use crate::{DiscoveryKind, Millis, Trail, Traps, is_default};
 
 /// Queued URL: admitted, and without a final outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ pub struct FrontierUrl {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chain: Vec<String>,
     /// Trap handling of the crawl.
-    #[serde(default, skip_serializing_if = "Traps::is_default")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub traps: Traps,
     /// Patterns of the pages that lead here.
     #[serde(default, skip_serializing_if = "Trail::is_empty")]
@@ -48,35 +48,20 @@ pub struct FrontierUrl {
     #[serde(default)]
     pub blocks: u8,
     /// Dispatches lost in a row so far (docs/adr/0022-what-costs-an-attempt.md).
-    #[serde(default, skip_serializing_if = "is_none_lost")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub lost: u8,
     /// Earliest time of the next request, in milliseconds since the Unix epoch; 0: immediately.
     #[serde(default)]
     pub not_before_ms: Millis,
     /// Latest known event time of the URL's writes to the store (docs/protocol.md#event-times), in milliseconds since
     /// the Unix epoch; 0: none.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub written_at_ms: Millis,
     /// Admission time, in milliseconds since the Unix epoch.
     pub admitted_at_ms: Millis,
     /// Version of the crawl definition under which the URL was admitted: the offset of that record.
-    #[serde(default, skip_serializing_if = "is_first")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub definition: u64,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands references in")]
-fn is_first(version: &u64) -> bool {
-    *version == 0
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands references in")]
-fn is_none_lost(lost: &u8) -> bool {
-    *lost == 0
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands references in")]
-pub(crate) fn is_zero(moment: &Millis) -> bool {
-    *moment == 0
 }
 
 impl FrontierUrl {

@@ -11,6 +11,7 @@ mod document;
 mod frontier_url;
 mod outcome;
 mod page;
+mod schema;
 mod seed;
 mod seen;
 mod site;
@@ -19,7 +20,7 @@ pub mod topic;
 mod trail;
 mod truncated;
 
-pub use codec::{MessageError, decode, encode};
+pub use codec::{MessageError, decode, encode, is_default};
 pub use control::{
     CONSUMERS_KEY, ConsumerGroup, ConsumerGroups, CrawlDefinition, PAGES_KEY, PageCount, Pins, Scope, ScopeEntry,
     Traps, crawl_key, pages_key, scope_key,
@@ -33,6 +34,7 @@ pub use document::{CRAWL_HEADER, Document, DocumentLink, FINGERPRINT_HEADER, Rob
 pub use frontier_url::FrontierUrl;
 pub use outcome::{Outcome, OutcomeKind};
 pub use page::{BodyEncoding, Page};
+pub use schema::{SCHEMA_HEADER, SCHEMA_VERSION_HEADER, schema_of};
 pub use seed::Seed;
 pub use seen::{ENTRY_BYTES, SeenBatch, SeenEntry};
 pub use site::SiteState;

@@ -13,8 +13,8 @@ pub struct Pattern(pub u32);
 /// Patterns of the pages on the path from a seed to a URL, with the number of times each was passed; the latest is
 /// last. Only the latest are kept.
 ///
-/// The trail travels with the URL as `depth` does: a page passes its own on to its links. The recursion depth of a
-/// pattern is thus known wherever the URL is, regardless of restarts.
+/// The trail travels with the URL as `depth` does: a page passes its own trail on to its links. The recursion depth of
+/// a pattern is thus known wherever the URL is, regardless of restarts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Trail(Vec<(Pattern, u16)>);

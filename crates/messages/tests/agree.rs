@@ -300,13 +300,13 @@ fn topics_and_schemas_name_each_other() {
     let known: Vec<&str> = messages().into_iter().map(|(name, _)| name).collect();
     let mut carried: Vec<&str> = vec![];
     for topic in topics() {
-        for carries in &topic.schemas {
+        for carries in topic.schemas {
             assert_eq!(carries.version, 1, "{}", topic.topic);
             match carries.encoding {
-                Encoding::Json => assert!(known.contains(&carries.name.as_str()), "{}: {}", topic.topic, carries.name),
-                Encoding::Binary => assert!(!examples(&carries.name, "hex").is_empty(), "{}", topic.topic),
+                Encoding::Json => assert!(known.contains(&carries.name), "{}: {}", topic.topic, carries.name),
+                Encoding::Binary => assert!(!examples(carries.name, "hex").is_empty(), "{}", topic.topic),
             }
-            carried.push(&carries.name);
+            carried.push(carries.name);
         }
     }
     for name in known {

@@ -17,9 +17,10 @@ fn table() -> String {
 
 fn row(topic: &TopicDescription) -> String {
     let carries: Vec<String> = topic.schemas.iter().map(carries).collect();
+    let consumers = topic.consumers.iter().map(|service| (*service).to_owned());
     let followers = topic.followers.iter().map(|service| format!("({service})"));
     let collectors = topic.collectors.iter().map(|group| format!("collected by {group}"));
-    let readers: Vec<String> = topic.consumers.iter().cloned().chain(followers).chain(collectors).collect();
+    let readers: Vec<String> = consumers.chain(followers).chain(collectors).collect();
     let cleanup = match topic.cleanup {
         Cleanup::Delete => "delete",
         Cleanup::Compact => "compact",
@@ -31,8 +32,8 @@ fn row(topic: &TopicDescription) -> String {
     };
     let cells = [
         format!("[`{0}`](topics/{0}.yaml)", topic.topic),
-        topic.purpose.clone(),
-        topic.key.clone(),
+        topic.purpose.to_owned(),
+        topic.key.to_owned(),
         carries.join(", "),
         topic.producers.join(", "),
         readers.join(", "),

@@ -1,11 +1,11 @@
-//! Similar URLs and traps, pure: grouping URLs into patterns, detecting patterns that lead on without bringing anything
-//! new, and deciding how their URLs are treated.
+//! Pure detection of similar URLs and traps: groups URLs into patterns, detects patterns that lead on without new
+//! content, and decides how their URLs are treated.
 //!
 //! ```text
 //! URL ──> segment ──> shape ──> Pattern     numbers, dates, hashes … are alike; so are words where there are too many
 //! page ─> digest  ──> contents ─┐
 //!                               ├─> site    credit of a pattern: new text earns it, known text spends it
-//! Trail ────────────────────────┴─> table   Onward, Back or Refuse
+//! Trail ────────────────────────┴─> table   Normal, Demote or Refuse
 //! ```
 //!
 //! The shape of URLs alone does not distinguish an archive from an endless calendar: `/article/{n}` and `/calendar/{n}`
@@ -16,14 +16,14 @@
 //! pattern itself has led are refused in crawls that request it.
 //!
 //! All state is bounded and may be lost: the patterns of a forgotten site have a full credit again, and the site is
-//! learned again. The state that must survive, namely how often the way to a URL passed its pattern, is carried with
+//! learned again. The state that must survive, namely how often the path to a URL passed its pattern, is carried with
 //! the URL (`Trail`).
 //!
-//! | module | what it knows |
+//! | module | contents |
 //! |---|---|
 //! | `segment` | type of a path segment or query value: number, date, hash, word … |
 //! | `shape` | the pattern of a URL, given the distinct words of its site |
-//! | `words` | which words of a site's URLs are distinguished from each other |
+//! | `words` | the words of a site's URLs that are distinguished from each other |
 //! | [`digest`] | hash of a page's text, without the words of its URL |
 //! | `text` | the words of a text, each as a hash |
 //! | `contents` | set of the pages of a site that were seen, and of their digests, as hashes |

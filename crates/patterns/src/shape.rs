@@ -16,7 +16,7 @@ const AGAIN: u64 = 13;
 const PATH: u64 = 14;
 const QUERY: u64 = 15;
 
-/// Returns the pattern of a canonical URL on a site with these words, which learn from it.
+/// Returns the pattern of a canonical URL on a site with these words; adds new distinct words to them.
 ///
 /// A pattern consists of host, path and query. Numbers, dates, hashes and so on count as equal within their type, and
 /// several of one type in a row as a single one, so that `/2026/11/21/` and `/2026/11/` are equal. All paths of a host

@@ -7,7 +7,8 @@
 const BLOCK: usize = 64;
 /// Number of bytes that are hashed together.
 const CHUNK: usize = 16;
-/// Mask that makes ASCII capitals small. Non-ASCII bytes lose a bit too: in some scripts, the case of a letter.
+/// Mask that converts ASCII letters to lower case. Non-ASCII bytes lose a bit too: in some scripts, the case of a
+/// letter.
 const SMALL: u128 = 0x2020_2020_2020_2020_2020_2020_2020_2020;
 /// Constants of the hash, a folded product as in wyhash.
 const KEYS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03];

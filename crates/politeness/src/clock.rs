@@ -21,7 +21,7 @@ const REFUSED_MS: u64 = 500;
 /// Response time up to which a response is never slow, in milliseconds.
 const QUICK_MS: u64 = 500;
 /// Cap on response times, in milliseconds, so that one timeout does not distort the average.
-const MAX_ANSWER_MS: u64 = 10_000;
+const MAX_RESPONSE_MS: u64 = 10_000;
 /// Smoothing divisor: a new response time has a weight of 1/5.
 const SMOOTHING: u64 = 5;
 /// Minimum recovery step, in milliseconds.
@@ -34,11 +34,11 @@ const RECOVERY_SHARE: u64 = 32;
 pub struct AdaptiveInterval {
     learned_ms: u64,
     /// Smoothed time from a request to the first byte of its response.
-    answer_ms: Option<u64>,
+    response_ms: Option<u64>,
 }
 
 impl AdaptiveInterval {
-    /// Restores the pace of a site that refused `blocks` times in a row; `asked_ms` is its requested interval.
+    /// Restores the interval of a site that refused `blocks` times in a row; `asked_ms` is its requested interval.
     #[must_use]
     pub fn recalled(blocks: u32, asked_ms: u64) -> Self {
         let mut pace = Self::default();
@@ -61,14 +61,14 @@ impl AdaptiveInterval {
     pub fn spacing_ms(&self, asked_ms: u64) -> u64 {
         let interval_ms = self.interval_ms(asked_ms);
         let waits_for_answer = one_in_flight(interval_ms);
-        interval_ms + if waits_for_answer { self.answer_ms.unwrap_or(0) } else { 0 }
+        interval_ms + if waits_for_answer { self.response_ms.unwrap_or(0) } else { 0 }
     }
 
     /// Records a response, or a failed attempt, `took_ms` after its request.
     pub fn answered(&mut self, took_ms: u64, asked_ms: u64) {
-        let took_ms = took_ms.min(MAX_ANSWER_MS);
-        let usual_ms = self.answer_ms.unwrap_or(took_ms);
-        self.answer_ms = Some((usual_ms * (SMOOTHING - 1) + took_ms) / SMOOTHING);
+        let took_ms = took_ms.min(MAX_RESPONSE_MS);
+        let usual_ms = self.response_ms.unwrap_or(took_ms);
+        self.response_ms = Some((usual_ms * (SMOOTHING - 1) + took_ms) / SMOOTHING);
         // At an unlimited rate the crawler itself is the load: response times do not indicate an interval.
         let slow = asked_ms > 0 && took_ms > QUICK_MS.max(2 * usual_ms);
         if slow {
@@ -218,7 +218,7 @@ mod tests {
                 }
                 let interval = pace.interval_ms(asked);
                 prop_assert!(interval >= asked && interval <= asked.max(MAX_LEARNED_MS));
-                prop_assert!(pace.spacing_ms(asked) <= interval + MAX_ANSWER_MS);
+                prop_assert!(pace.spacing_ms(asked) <= interval + MAX_RESPONSE_MS);
             }
         }
     }

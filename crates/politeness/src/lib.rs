@@ -1,4 +1,4 @@
-//! Politeness, pure: permission to request a path, the time of a site's next request, and back-off after refusals.
+//! Pure politeness rules: permission to request a path, the time of a site's next request, and back-off after refusals.
 //!
 //! ```text
 //! robots.txt ──> robots   may this agent request this path, and which line decides

@@ -1,4 +1,4 @@
-//! Settings of commands that are clients of the servers without being services.
+//! Settings of commands that connect to the servers but are not services.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Detection of wall-clock steps while the process runs.
 //!
-//! The process continues on the time at which it started, so a step neither hurries nor delays its own work. Processes
+//! The process keeps counting from the time at its start, so a step neither hurries nor delays its own work. Processes
 //! that start later use the stepped clock and would interpret exchanged timestamps differently. If the step persists,
 //! the process therefore shuts down in order, to be restarted with the new clock.
 
@@ -11,7 +11,7 @@ use orbweaver_stage::{Clock, SystemClock};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 /// Interval at which the clocks are compared.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// A step that is reverted within this time is ignored.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -33,9 +33,9 @@ impl Watch {
     }
 }
 
-/// Resolves with the step in milliseconds once the wall clock was set and stays so.
+/// Resolves with the step in milliseconds once a step of the wall clock has persisted.
 pub(crate) async fn stays_set() -> Millis {
-    let (mut watch, mut looks) = (Watch::default(), interval(LOOK_EVERY));
+    let (mut watch, mut looks) = (Watch::default(), interval(CHECK_INTERVAL));
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         looks.tick().await;

@@ -1,11 +1,11 @@
-//! Comparison of the clock with those of the processes that are working, before this one joins its group.
+//! Comparison of the clock with those of the active processes, before this one joins its group.
 //!
-//! A dispatch carries times by the clock of its frontier. To a process whose clock is ahead it looks late or expired;
-//! the dispatches of a frontier that is behind look so to all others, and a frontier that is ahead takes the leases
-//! that it restores for expired. Receivers correct only times that are ahead of their own.
+//! A dispatch carries times by the clock of its frontier. To a process whose clock is ahead, it looks late or expired.
+//! The dispatches of a frontier whose clock is behind look so to all other processes, and a frontier whose clock is
+//! ahead treats the leases that it restores as expired. Receivers correct only times that are ahead of their own.
 //!
-//! The brokers do not report their time. A record that is appended during a look, however, was made then, so that its
-//! timestamp shows the clock of its writer. If none is appended, no dispatch is being worked on.
+//! The brokers do not report their time. A record that is appended during an observation, however, was created then, so
+//! its timestamp shows the clock of its writer. If none is appended, no dispatch is being processed.
 
 use std::time::Duration;
 
@@ -24,37 +24,37 @@ const COMPARED: [Topic; 3] = [SCHEDULED, READY, OUTCOMES];
 const LOOK: Duration = Duration::from_secs(1);
 /// Maximum number of partitions per topic from which a record is read.
 const PARTITIONS: usize = 2;
-/// Timeout per read of a record that is known to exist. The first read connects to the brokers; without a record a
-/// difference is not noticed.
+/// Timeout per read of a record that is known to exist. The first read connects to the brokers; without a record, no
+/// difference is detected.
 const READ_WAIT: Duration = Duration::from_secs(5);
-/// Maximum wait for the clocks to agree. When the clocks of all machines were set, processes that still use the former
+/// Maximum wait for the clocks to agree. After the clocks of all machines were set, processes that still use the former
 /// time end within half of this: `clock` waits 30 s, and `runtime.shutdown_budget` is 20 s by default.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Largest tolerated difference, in milliseconds. A process that is further ahead defers every dispatch unsent; those
 /// of a frontier that is further behind are deferred by every other process.
 const TOLERATED_MS: Millis = SEND_WINDOW_MS;
 
-/// Result of a look. A difference is in milliseconds, positive if this clock is ahead.
+/// Result of an observation. A difference is in milliseconds, positive if this clock is ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     /// No difference was found.
     Agrees,
     /// The difference exceeds the margin.
     Tolerated(Millis),
-    /// The difference from all processes that are working exceeds [`TOLERATED_MS`].
+    /// The difference from all active processes exceeds [`TOLERATED_MS`].
     Refused(Millis),
 }
 
-/// Times found by a look.
+/// Times found by an observation of the log.
 #[derive(Debug, Default)]
 struct Look {
     /// Time by this clock at the start.
     from_ms: Millis,
     /// Time by this clock at the end.
     to_ms: Millis,
-    /// Timestamps of records that were appended during the look.
+    /// Timestamps of records that were appended during the observation.
     appended: Vec<Millis>,
-    /// Timestamps of last records, if none was appended during the look.
+    /// Timestamps of last records, if none was appended during the observation.
     earlier: Vec<Millis>,
 }
 
@@ -70,7 +70,7 @@ impl Look {
         }
     }
 
-    /// Judges the difference. Pure.
+    /// Classifies the difference. Pure.
     fn verdict(&self) -> Verdict {
         let difference_ms = self.difference_ms();
         if difference_ms.saturating_abs() > TOLERATED_MS {
@@ -89,7 +89,7 @@ impl Look {
     }
 }
 
-/// Waits until the clock agrees with those of the processes that are working.
+/// Waits until the clock agrees with those of the active processes.
 pub(crate) async fn agrees(log: &dyn Log, clock: &dyn Clock) -> Result<(), ServiceError> {
     let (begun, mut waits) = (Instant::now(), false);
     loop {
@@ -123,7 +123,7 @@ fn refusal(ahead_ms: Millis) -> ServiceError {
     ))
 }
 
-/// Watches the log for [`LOOK`].
+/// Observes the log for [`LOOK`].
 async fn look(log: &dyn Log, clock: &dyn Clock) -> Result<Look, LogError> {
     let mut tps = vec![];
     for topic in COMPARED {
@@ -147,7 +147,7 @@ async fn look(log: &dyn Log, clock: &dyn Clock) -> Result<Look, LogError> {
     Ok(look)
 }
 
-/// Returns some partitions of each topic that grew during the look, or that did not, with their log ends. Pure.
+/// Returns some partitions of each topic that grew during the observation, or that did not, with their log ends. Pure.
 fn chosen(tps: &[TopicPartition], before: &[Bounds], after: &[Bounds], grew: bool) -> Vec<(TopicPartition, Offset)> {
     let mut chosen = vec![];
     for topic in COMPARED {

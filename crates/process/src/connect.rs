@@ -15,9 +15,9 @@ use crate::{
 };
 
 /// Interval between two checks.
-const ASK_EVERY: Duration = Duration::from_secs(3);
+const CHECK_INTERVAL: Duration = Duration::from_secs(3);
 /// Timeout of a check; a slower server counts as unavailable.
-const ASK_TIMEOUT: Duration = Duration::from_secs(5);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Connected log and store of a service.
 pub(crate) struct Connected {
@@ -32,7 +32,7 @@ pub(crate) enum ConnectError {
     Log(#[from] LogError),
     #[error("the topics do not meet the requirements of the pipeline:{0}")]
     Topics(String),
-    #[error("the configuration does not fit the brokers:{0}")]
+    #[error("the configuration conflicts with the settings of the brokers:{0}")]
     Configuration(String),
     #[error("the store: {0}")]
     Store(#[from] StoreError),
@@ -76,21 +76,21 @@ pub(crate) async fn connect(
 /// Checks periodically, for readiness, whether log and store are available.
 pub(crate) async fn watch(log: Arc<KafkaLog>, store: Option<Arc<dyn Store>>, health: Arc<Health>) {
     let of_log = async {
-        let mut ticks = interval(ASK_EVERY);
+        let mut ticks = interval(CHECK_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            health.log(reached(timeout(ASK_TIMEOUT, log.ping()).await));
+            health.log(reached(timeout(CHECK_TIMEOUT, log.ping()).await));
         }
     };
     let of_store = async {
         let Some(store) = store else { return std::future::pending().await };
-        let mut ticks = interval(ASK_EVERY);
+        let mut ticks = interval(CHECK_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            // No authority has this name: finding nothing is an answer.
-            let asked = timeout(ASK_TIMEOUT, store.robots("probe")).await;
+            // No authority has this name: an empty result is a successful response.
+            let asked = timeout(CHECK_TIMEOUT, store.robots("probe")).await;
             health.store(match asked {
                 Ok(Err(StoreError::Damaged { .. })) => Reachability::Yes,
                 asked => reached(asked),
@@ -104,6 +104,6 @@ fn reached<T, E: std::fmt::Display>(asked: Result<Result<T, E>, tokio::time::err
     match asked {
         Ok(Ok(_)) => Reachability::Yes,
         Ok(Err(error)) => Reachability::No(error.to_string()),
-        Err(_) => Reachability::No(format!("no answer within {} s", ASK_TIMEOUT.as_secs())),
+        Err(_) => Reachability::No(format!("no answer within {} s", CHECK_TIMEOUT.as_secs())),
     }
 }

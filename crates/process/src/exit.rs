@@ -17,7 +17,8 @@ pub enum ExitReason {
     Panicked,
     /// The log or the store failed. 74.
     Failed,
-    /// Halted, stalled, ended with unfinished work, or kept from joining by its clock; a restart resumes. 75.
+    /// Halted, stalled, ended with unfinished work, or prevented from joining by a clock difference; a restart resumes.
+    /// 75.
     TempFail,
     /// Invalid configuration. 78.
     Configuration,

@@ -7,7 +7,7 @@
 //! 2. Logging starts with the version and the effective configuration. The HTTP port is bound; probes are answered from
 //!    now on.
 //! 3. Log and store are connected; unavailable brokers and nodes are awaited. The clock is compared with those of the
-//!    processes that are working, and the settings with those that crawls pin.
+//!    active processes, and the settings with those that crawls pin.
 //! 4. The [`Service`] runs its stage. The availability of log and store is checked every few seconds.
 //! 5. On SIGTERM or SIGINT readiness turns false; the stage stops reading, drains, commits and leaves its group; the
 //!    producer is flushed; the HTTP port closes last. A second signal ends the process at once. A panic in a task, or a

@@ -17,7 +17,7 @@ pub(crate) fn check(settings: &Settings) -> Result<(), SettingError> {
 fn filter(directives: &str) -> Result<EnvFilter, SettingError> {
     EnvFilter::try_new(directives).map_err(|error| {
         let allowed = "`error`, `warn`, `info`, `debug`, `trace`, or directives such as `info,orbweaver_fetcher=debug`";
-        SettingError::new("log.level", format!("{error}; allowed is {allowed}"))
+        SettingError::new("log.level", format!("{error}; allowed: {allowed}"))
     })
 }
 

@@ -38,7 +38,7 @@ pub(crate) async fn begin(log: &dyn Log, wide: Option<WideDomains>) -> Result<Op
     check.difference().map_or(Ok(Some(check)), |difference| Err(ServiceError::Configuration(difference)))
 }
 
-/// Resolves once a crawl is created with other pins, or the log failed.
+/// Resolves once a crawl is created with other pins, or the log fails.
 pub(crate) async fn differ(check: Option<PinCheck>) -> ServiceError {
     let Some(mut check) = check else { return std::future::pending().await };
     loop {

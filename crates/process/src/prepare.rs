@@ -58,7 +58,8 @@ pub(crate) fn prepare<S: Service>(inputs: &Inputs) -> Result<Prepared<S>, Vec<Se
     }
 }
 
-/// A request that outlasts the drain of its partition would still be in flight when the next owner sends its own.
+/// Returns a fault if a request may outlast the drain of its partition: it would still be in flight when the next owner
+/// sends its own.
 fn too_short_a_drain(drain_budget: Duration, longest: Option<(&'static str, Duration)>) -> Option<SettingError> {
     let (key, request) = longest.filter(|(_, request)| *request > drain_budget)?;
     let least = humantime::format_duration(request);

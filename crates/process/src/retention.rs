@@ -47,7 +47,7 @@ pub(crate) async fn sweep(log: Arc<dyn Log>, pulse: Arc<RunnerStatus>, deleting:
             }
             Ok(_) => {}
             Err(error) => {
-                // Logged once: while a broker is in trouble every sweep fails.
+                // Logged once: while a broker is failing, every sweep fails.
                 if !std::mem::replace(&mut failing, true) {
                     tracing::warn!(%error, "consumed records were not deleted everywhere; retrying at every sweep");
                 }
@@ -67,7 +67,7 @@ struct Declared {
 struct Read {
     consumers: Consumers,
     next: Offset,
-    /// Time at which the log end was requested up to which it was read.
+    /// Request time of the log end up to which the topic was read.
     requested: Option<Instant>,
 }
 

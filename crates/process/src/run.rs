@@ -53,7 +53,7 @@ pub fn main<S: Service>() -> ExitCode {
         Ok(prepared) => prepared,
         Err(faults) => {
             // `--check-config` is interactive: it answers in text.
-            complain(S::ID, &faults, !command.check_config && logging::is_json_before(S::ID, &inputs));
+            report_faults(S::ID, &faults, !command.check_config && logging::is_json_before(S::ID, &inputs));
             return ExitReason::Configuration.code();
         }
     };
@@ -63,7 +63,7 @@ pub fn main<S: Service>() -> ExitCode {
     }
     let rust_log = std::env::var("RUST_LOG").ok();
     if let Err(fault) = logging::start(&prepared.settings, rust_log.as_deref()) {
-        complain(S::ID, &[fault], false);
+        report_faults(S::ID, &[fault], false);
         return ExitReason::Configuration.code();
     }
     match begin(prepared) {
@@ -76,11 +76,11 @@ pub fn main<S: Service>() -> ExitCode {
 }
 
 /// Writes every fault to stderr: one JSON line per fault, or all as text.
-fn complain(service: crate::ServiceId, faults: &[SettingError], json: bool) {
+fn report_faults(service: crate::ServiceId, faults: &[SettingError], json: bool) {
     if json {
         logging::start_json();
         for fault in faults {
-            tracing::error!(%fault, "the configuration has a fault");
+            tracing::error!(%fault, "the configuration is invalid");
         }
         return;
     }
@@ -143,7 +143,7 @@ async fn live<S: Service>(prepared: Prepared<S>, panics: UnboundedReceiver<()>) 
             () = work_stop.cancelled() => return Ok(()),
         };
         let fence = Fence { frozen_after: runner.frozen_after, longest: service.longest_request() };
-        // All before the group is joined: a member that differs would already act on its partitions.
+        // All checks precede joining the group: a member that differs would already act on its partitions.
         let checks = async {
             let misfit = session::check(&log, S::ID.name(), assumed_session, fence).await;
             if let Some(reason) = misfit.map_err(ServiceError::start)? {

@@ -95,7 +95,7 @@ pub enum ServiceError {
     /// The configuration does not match the servers, or the settings that a crawl pins.
     #[error("cannot start: {0}")]
     Configuration(String),
-    /// The clock differs from those of all processes that are working.
+    /// The clock differs from those of all active processes.
     #[error("cannot start: {0}")]
     Clock(String),
 }

@@ -1,9 +1,9 @@
-//! Session of the consumer group, within which all work must end that a process started while it owned its partitions
+//! Session of the consumer group: all work that a process starts while it owns its partitions must end within it
 //! (docs/protocol.md#dispatch-expiry and fenced-requests).
 //!
-//! `runtime.frozen_after` after the last accepted commit no more work is started; the work started last takes up to the
-//! longest request. Both fit into the rest of the session at a commit, so a member that was cut off or suspended has no
-//! request in flight when its partitions are assigned to another.
+//! No work is started later than `runtime.frozen_after` after the last accepted commit, and the work started last takes
+//! up to the longest request. Both fit into the rest of the session at a commit, so a member that was cut off or
+//! suspended has no request in flight when its partitions are assigned to another.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(crate) fn misfit(session: Session, fence: Fence) -> Option<String> {
         |time: Duration| format_duration(Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)));
     if frozen_after > half {
         return Some(format!(
-            "`runtime.frozen_after` is {}; allowed is at most half of the session, {}",
+            "`runtime.frozen_after` is {}; allowed: at most half of the session, {}",
             show(frozen_after),
             show(half)
         ));
@@ -38,7 +38,7 @@ pub(crate) fn misfit(session: Session, fence: Fence) -> Option<String> {
     let room = session.timeout.saturating_sub(frozen_after + session.heartbeat);
     let (key, request) = longest.filter(|(_, request)| *request > room)?;
     Some(format!(
-        "`{key}` is {}; allowed is at most {}, so that the longest request, `runtime.frozen_after` ({}) and the time between \
+        "`{key}` is {}; allowed: at most {}, so that the longest request, `runtime.frozen_after` ({}) and the time between \
          heartbeats ({}) are within the session",
         show(request),
         show(room),
@@ -96,12 +96,12 @@ mod tests {
         let long = misfit(session(45, 5), fence(22, 22)).unwrap();
         assert_eq!(
             long,
-            "`fetcher.request_timeout` is 22s; allowed is at most 18s, so that the longest request, `runtime.frozen_after` \
+            "`fetcher.request_timeout` is 22s; allowed: at most 18s, so that the longest request, `runtime.frozen_after` \
              (22s) and the time between heartbeats (5s) are within the session"
         );
         assert!(misfit(session(45, 15), fence(20, 20)).is_some(), "a heartbeat that is due counts, too");
         let frozen = misfit(session(6, 0), fence(20, 3)).unwrap();
-        assert_eq!(frozen, "`runtime.frozen_after` is 20s; allowed is at most half of the session, 3s");
+        assert_eq!(frozen, "`runtime.frozen_after` is 20s; allowed: at most half of the session, 3s");
         assert_eq!(misfit(session(6, 0), Fence { frozen_after: seconds(3), longest: None }), None);
     }
 }

@@ -63,15 +63,15 @@ fn every_fault_is_told_at_once_with_key_value_origin_and_what_is_allowed() {
     ];
     let (_, faults) = resolve(file, &variables, &[("log.format", "xml")]);
     let expected = [
-        "fetcher.concurrency = \"0\" (from crawl.toml:2): allowed is a number from 1 to 1024",
+        "fetcher.concurrency = \"0\" (from crawl.toml:2): allowed: a number from 1 to 1024",
         "fetcher.concurency (from crawl.toml:3): there is no such key in [fetcher]; the nearest is `concurrency`",
         "fetchr.x (from crawl.toml:5): there is no such section; the nearest is `fetcher`",
-        "extractor.html = \"maybe\" (from crawl.toml:7): allowed is `true` or `false`",
-        "http.listen = \"somewhere\" (from ORBWEAVER_HTTP__LISTEN): allowed is an IP address and port",
-        "kafka.brokers = \"no port\" (from ORBWEAVER_KAFKA__BROKERS): allowed is `HOST:PORT`, several",
+        "extractor.html = \"maybe\" (from crawl.toml:7): allowed: `true` or `false`",
+        "http.listen = \"somewhere\" (from ORBWEAVER_HTTP__LISTEN): allowed: an IP address and port",
+        "kafka.brokers = \"no port\" (from ORBWEAVER_KAFKA__BROKERS): allowed: `HOST:PORT`, several",
         "nowhere.at_all (from ORBWEAVER_NOWHERE__AT_ALL): there is no such section",
-        "rate_limiter.rate = \"fast\" (from ORBWEAVER_RATE_LIMITER__RATE): allowed is `1/s`",
-        "log.format = \"xml\" (from --set): allowed is `json` or `text`",
+        "rate_limiter.rate = \"fast\" (from ORBWEAVER_RATE_LIMITER__RATE): allowed: `1/s`",
+        "log.format = \"xml\" (from --set): allowed: `json` or `text`",
         "cql.nodes: it is not set; set ORBWEAVER_CQL__NODES or `nodes` under [cql] in the file",
     ];
     assert_eq!(faults.len(), expected.len(), "{faults:#?}");
@@ -159,7 +159,7 @@ fn a_key_in_pem_form_and_a_password_with_a_space_at_its_end_arrive_as_their_file
     let expected = ["text without NUL", "text without control characters", "text without control characters"];
     assert_eq!(faults.len(), expected.len(), "{faults:?}");
     for (fault, allowed) in faults.iter().zip(expected) {
-        assert!(fault.ends_with(&format!("allowed is {allowed}")), "{fault}");
+        assert!(fault.ends_with(&format!("allowed: {allowed}")), "{fault}");
     }
 }
 

@@ -42,7 +42,7 @@ pub enum DefinitionError {
     /// The value is not a valid definition.
     #[error(transparent)]
     Unreadable(#[from] MessageError),
-    /// The definition names another crawl than the key.
+    /// The definition names a different crawl than its key.
     #[error("it names the crawl `{named}`, but its key names `{key}`")]
     Misnamed {
         named: String,

@@ -115,7 +115,7 @@ fn exact(row: &Row<'_>) {
     row.print(insert, rss() - before, |fingerprint| set.contains(&half(fingerprint)));
 }
 
-/// The complete index: with its look-ups on disk and all of its SSTables.
+/// The complete index: with its disk lookups and all of its SSTables.
 fn index(row: &Row<'_>, index: &SeenIndex) {
     let (mut partition, insert) = timed(row.elements, || {
         let mut partition = SeenPartition::open(index, 0).expect("the disk");
@@ -132,7 +132,7 @@ fn index(row: &Row<'_>, index: &SeenIndex) {
     row.print(insert, bytes, |fingerprint| partition.depth_of(*fingerprint).expect("the disk").is_some());
     let lookups = partition.lookups();
     println!(
-        "| … {} SSTables, {} look-ups on disk, {} fruitless | | | | | |",
+        "| … {} SSTables, {} disk lookups, {} fruitless | | | | | |",
         partition.run_count(),
         lookups.disk,
         lookups.false_positives

@@ -6,11 +6,11 @@ use orbweaver_url::Fingerprint;
 
 use crate::{IndexCheckpoint, Lookups};
 
-/// Upper bound of the probability that a new URL is taken for a known one, which loses it.
+/// Upper bound of the probability that a new URL is mistaken for a known one and lost.
 pub const FALSE_POSITIVES: f64 = 1e-6;
-/// Each further filter has this share of the error of the previous one, so that their sum is bounded.
+/// Error of each further filter relative to the previous one, so that the sum of all errors is bounded.
 const TIGHTENING: f64 = 0.85;
-/// Each further filter has this multiple of the capacity of the previous one.
+/// Capacity of each further filter relative to the previous one.
 const GROWTH: usize = 2;
 /// Fingerprints read before the filter is sized, and its smallest capacity: half a megabyte.
 const SAMPLE: usize = 1 << 17;
@@ -80,12 +80,12 @@ impl BloomPartition {
         known.then_some(0)
     }
 
-    /// Returns the look-up statistics so far.
+    /// Returns the lookup statistics so far.
     pub(crate) fn lookups(&self) -> Lookups {
         self.lookups
     }
 
-    /// Returns the number of entries, without those that the filter took for known ones.
+    /// Returns the number of entries, excluding those that the filter mistook for known ones.
     pub(crate) fn len(&self) -> usize {
         self.sample.len() + self.filter.as_ref().map_or(0, GrowableBloom::len)
     }

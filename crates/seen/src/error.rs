@@ -24,7 +24,6 @@ pub enum SeenError {
          the index was discarded, restart the process to rebuild it"
     )]
     Foreign {
-        /// Partition number.
         partition: u32,
         /// Offset of the index checkpoint.
         offset: u64,
@@ -35,7 +34,6 @@ pub enum SeenError {
          resume reading at the index checkpoint"
     )]
     Behind {
-        /// Partition number.
         partition: u32,
         /// Number of entries not read back.
         entries: usize,

@@ -91,7 +91,7 @@ impl SeenPartition {
         either!(self, partition => partition.position())
     }
 
-    /// Applies a record of the log, in log order. The first one must be the record at the position.
+    /// Applies a record of the log, in log order. The first one must be the record at the checkpoint.
     ///
     /// # Errors
     /// When the disk fails; or when the index was built from another log, which discards the index.
@@ -106,7 +106,7 @@ impl SeenPartition {
     /// Ends the restore: from now on "not found" is final.
     ///
     /// # Errors
-    /// When the disk fails; or when the record at the position was not in the log, which discards the index.
+    /// When the disk fails; or when the record at the checkpoint was not in the log, which discards the index.
     pub fn serve(&mut self) -> Result<(), SeenError> {
         match self {
             Self::Exact(partition) => partition.serve()?,
@@ -115,7 +115,7 @@ impl SeenPartition {
         Ok(())
     }
 
-    /// Applies entries whose record is acknowledged at this offset. Does not move the position.
+    /// Applies entries whose record is acknowledged at this offset. Does not move the checkpoint.
     pub fn acknowledge(&mut self, entries: &[SeenEntry], offset: u64) -> Result<(), SeenError> {
         match self {
             Self::Exact(partition) => partition.acknowledge(entries, offset)?,
@@ -132,7 +132,7 @@ impl SeenPartition {
         }
     }
 
-    /// Writes the entries read back, with the resulting position, and waits until they are on disk.
+    /// Writes the entries read back, with the resulting checkpoint, and waits until they are on disk.
     pub fn write(&mut self) -> Result<(), SeenError> {
         match self {
             Self::Exact(partition) => partition.write(),
@@ -140,14 +140,14 @@ impl SeenPartition {
         }
     }
 
-    /// Starts to write the entries read back; waits only if the disk is far behind. The next look-up reports a failure.
+    /// Starts to write the entries read back; waits only if the disk is far behind. The next lookup reports a failure.
     pub fn write_soon(&mut self) {
         if let Self::Exact(partition) = self {
             partition.write_soon();
         }
     }
 
-    /// Returns the look-up statistics so far.
+    /// Returns the lookup statistics so far.
     #[must_use]
     pub fn lookups(&self) -> Lookups {
         either!(self, partition => partition.lookups())

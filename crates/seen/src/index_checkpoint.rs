@@ -6,22 +6,20 @@ use xxhash_rust::xxh3::xxh3_64;
 /// The last record that an index has applied: its offset, and the values that identify it when it is read again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndexCheckpoint {
-    /// Offset of the record.
     pub offset: u64,
-    /// Timestamp of the record.
     pub timestamp_ms: Millis,
     /// Hash of the value (xxh3-64).
     pub hash: u64,
 }
 
 impl IndexCheckpoint {
-    /// Returns the position of a record.
+    /// Returns the checkpoint at a record.
     #[must_use]
     pub fn of(offset: u64, timestamp_ms: Millis, value: &[u8]) -> Self {
         Self { offset, timestamp_ms, hash: xxh3_64(value) }
     }
 
-    /// Encodes the position as three numbers, little endian.
+    /// Encodes the checkpoint as three numbers, little endian.
     pub(crate) fn to_bytes(self) -> [u8; 24] {
         let mut bytes = [0; 24];
         bytes[..8].copy_from_slice(&self.offset.to_le_bytes());
@@ -30,7 +28,7 @@ impl IndexCheckpoint {
         bytes
     }
 
-    /// Decodes a stored position; returns `None` if it is damaged.
+    /// Decodes a stored checkpoint; returns `None` if it is damaged.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; 24] = bytes.try_into().ok()?;
         let number = |at: usize| bytes[at..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes));

@@ -7,7 +7,7 @@ use std::{
 
 use orbweaver_url::Fingerprint;
 
-/// A map by fingerprint. A fingerprint already is a hash, so hashing it again from scratch would be a waste; but an
+/// A map by fingerprint. A fingerprint is already a hash, so hashing it again from scratch would be wasteful; but an
 /// author of URLs can choose it, so a secret number is mixed in.
 pub(crate) type ByFingerprint<V> = HashMap<Fingerprint, V, Keyed>;
 

@@ -5,7 +5,8 @@
 //! most expensive:
 //!
 //! 1. [`Recent`], a bounded cache of recently seen URLs, for all partitions of the process: answers 29 of 30 links.
-//! 2. [`PendingAdmissions`]: admissions by a plan that is not yet durable. The origin of the discovered URL waits for that plan.
+//! 2. [`PendingAdmissions`]: admissions by a plan that is not yet durable. The origin of the discovered URL waits for
+//!    that plan.
 //! 3. The [`SeenPartition`], complete before it opens, so that absence is final. By default it is exact: entries that
 //!    were acknowledged or read back and are still in memory, then SSTables on disk, each with a filter of exactly its
 //!    size, whose hits are verified. Or it is a Bloom filter in memory, which loses one in a million URLs and needs no
@@ -24,7 +25,7 @@
 //! | `exact` | on disk |
 //! | `bloom` | in memory (pure) |
 //! | `index_checkpoint` | index checkpoint and its verification |
-//! | `lookups` | statistics of look-ups |
+//! | `lookups` | statistics of lookups |
 //! | `keyed` | maps by fingerprint |
 
 mod bloom;

@@ -1,4 +1,4 @@
-//! Statistics of look-ups.
+//! Statistics of lookups.
 
 /// Look-up statistics of a partition since it was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -20,7 +20,7 @@ impl Lookups {
         *if hit { &mut self.hits } else { &mut self.misses } += 1;
     }
 
-    /// Returns the sum of both.
+    /// Returns the sum of both statistics.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         Self {

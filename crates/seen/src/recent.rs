@@ -2,7 +2,7 @@
 
 use orbweaver_url::Fingerprint;
 
-/// Entries per set; with their depths they fill one cache line, so a look-up costs one memory access.
+/// Entries per set; with their depths they fill one cache line, so a lookup costs one memory access.
 const WAYS: usize = 3;
 
 /// No URL has the fingerprint zero (its probability is 2^-128), so it can mark an empty entry.

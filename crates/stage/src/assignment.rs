@@ -1,6 +1,6 @@
-//! The life of an assigned partition: assigned → restoring → open → draining → released, or lost.
+//! Lifecycle of an assigned partition: assigned → restoring → open → draining → released, or lost.
 //!
-//! Pure: consumer events go in, verdicts come out, and the runner applies them. Partition N starts to open when N of
+//! Pure: consumer events go in, actions come out, and the runner applies them. Partition N starts to open when N of
 //! every topic is held, and closes when one of them is gone, in whatever order they come and go
 //! (docs/protocol.md#co-assignment).
 

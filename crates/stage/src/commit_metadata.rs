@@ -15,6 +15,7 @@
 use std::time::Duration;
 
 use orbweaver_log::{Commit, LogError, Offset, Partition, TopicPartition};
+use orbweaver_messages::is_default;
 use serde::{Deserialize, Serialize};
 
 /// Number of starts without progress after which records are delivered one at a time.
@@ -22,7 +23,7 @@ pub(crate) const STARTS_BEFORE_ONE_AT_A_TIME: u32 = 3;
 /// Number of reported crashes in a row that condemn the record that was in flight alone.
 pub(crate) const CRASHES: u32 = 3;
 /// Number of unexplained ends in a row that condemn it.
-const DEATHS: u32 = 10;
+const UNEXPLAINED_ENDS: u32 = 10;
 /// Pause before a record is retried after its first unexplained end; doubled with each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
@@ -35,16 +36,16 @@ const METADATA_MAX: usize = 4096;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CommitMetadata {
     /// Starts since the commit point last advanced or the stage last ended in order.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) starts: u32,
     /// Record that was delivered alone and had not completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) trying: Option<Offset>,
     /// Number of unexplained process ends in a row while that record was the only one in flight.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) deaths: u32,
     /// Number of reported crashes in a row at that record.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) crashes: u32,
     /// Set by a crashing process while `trying` is in flight.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -105,11 +106,6 @@ pub(crate) fn count_crash(crashers: &mut Vec<Crasher>, tp: TopicPartition, offse
     Some(crashes)
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(number: &u32) -> bool {
-    *number == 0
-}
-
 impl CommitMetadata {
     /// Parses committed metadata. A foreign text (from an operator who moved a commit) counts as empty.
     pub(crate) fn read(text: &str) -> Self {
@@ -124,7 +120,7 @@ impl CommitMetadata {
         let metadata = serde_json::to_string(self).unwrap_or_default();
         if metadata.len() > METADATA_MAX {
             let bytes = metadata.len();
-            let reason = format!("{tp}: commit metadata of {bytes} bytes; allowed are {METADATA_MAX}");
+            let reason = format!("{tp}: commit metadata of {bytes} bytes; allowed: {METADATA_MAX}");
             return Err(LogError::Fatal(reason));
         }
         Ok(Commit { offset, metadata })
@@ -156,14 +152,14 @@ impl Suspect {
     /// Returns the reason why it must not be passed to the stage again, if so.
     pub(crate) fn condemned(self) -> Option<String> {
         let Self { deaths, crashes, .. } = self;
-        (crashes >= CRASHES || deaths >= DEATHS).then(|| {
+        (crashes >= CRASHES || deaths >= UNEXPLAINED_ENDS).then(|| {
             format!(
                 "the process ended while only this record was in flight: {crashes} crashes, {deaths} unexplained ends"
             )
         })
     }
 
-    /// Returns the wait before it is passed to the stage again, in which a problem of the machine may pass.
+    /// Returns the wait before it is passed to the stage again, during which a problem of the machine may pass.
     pub(crate) fn pause(self) -> Duration {
         match self.deaths {
             0 => Duration::ZERO,
@@ -215,7 +211,7 @@ mod tests {
     fn metadata_that_a_log_would_refuse_is_refused_with_its_size() {
         let metadata = CommitMetadata { stage: "x".repeat(5000), ..CommitMetadata::default() };
         let error = metadata.commit(TopicPartition::new(topic::SEEDS, 3), 5).unwrap_err().to_string();
-        assert!(error.contains("crawl.seeds/3: commit metadata of 5012 bytes; allowed are 4096"), "{error}");
+        assert!(error.contains("crawl.seeds/3: commit metadata of 5012 bytes; allowed: 4096"), "{error}");
     }
 
     #[test]

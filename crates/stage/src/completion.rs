@@ -17,7 +17,6 @@ const LOOK: Duration = Duration::from_millis(500);
 /// A group and a topic that it consumes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupTopic {
-    /// Consumer group.
     pub group: String,
     pub topic: Topic,
 }
@@ -53,7 +52,7 @@ impl PartitionOffsets {
 /// Offset snapshot of all declared groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OffsetSnapshot {
-    /// One entry per declared pair, with one standing per partition.
+    /// One entry per declared pair, with the offsets of each partition.
     pub pairs: Vec<(GroupTopic, Vec<PartitionOffsets>)>,
 }
 
@@ -71,7 +70,6 @@ pub enum ReadingError {
     )]
     BeyondTheEnd {
         tp: TopicPartition,
-        /// Consumer group.
         group: String,
         committed: Offset,
         /// Log end.

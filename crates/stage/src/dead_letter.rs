@@ -57,12 +57,12 @@ pub(crate) struct DeadLetterBatch {
 impl DeadLetterBatch {
     /// Appends the dead letters; resolves with the origins once they are acknowledged.
     pub(crate) async fn send(self, log: &Arc<dyn Log>) -> Result<Vec<Origin>, LogError> {
-        let mut by_place: BTreeMap<TopicPartition, Vec<(Offset, String)>> = BTreeMap::new();
+        let mut by_tp: BTreeMap<TopicPartition, Vec<(Offset, String)>> = BTreeMap::new();
         let origins = self.rejects.iter().map(|(origin, _)| *origin).collect();
         for (origin, reason) in self.rejects {
-            by_place.entry(origin.tp).or_default().push((origin.offset, reason));
+            by_tp.entry(origin.tp).or_default().push((origin.offset, reason));
         }
-        for (tp, mut rejects) in by_place {
+        for (tp, mut rejects) in by_tp {
             rejects.sort_unstable_by_key(|reject| reject.0);
             let originals = read_again(log, tp, &rejects).await?;
             let mut letters = Vec::with_capacity(rejects.len());

@@ -57,7 +57,7 @@ const OPENINGS_WAITING: usize = 8;
 pub(crate) struct Draining {
     pub(crate) deadline: Instant,
     /// Plan batches with a lower number started before the drain; the drain waits for them.
-    pub(crate) flights_below: u64,
+    pub(crate) batches_below: u64,
 }
 
 type InFlightPlan<E> = BoxFuture<'static, Result<RoundResult<E>, StageError>>;
@@ -101,7 +101,7 @@ pub(crate) struct EventLoop<S: Stage> {
     pub(crate) shutdown: CancellationToken,
 
     /// Running restores by partition, with their start times.
-    pub(crate) openers: HashMap<Partition, (JoinHandle<()>, Instant)>,
+    pub(crate) restores: HashMap<Partition, (JoinHandle<()>, Instant)>,
     /// Openings that wait for the end of a trial, with their assignment epochs.
     pub(crate) deferred: BTreeMap<Partition, u32>,
     pub(crate) opening_permits: Arc<Semaphore>,
@@ -177,7 +177,7 @@ impl<S: Stage> EventLoop<S> {
             alone: BTreeMap::new(),
             trial: Trial::new(&trials),
             shutdown: CancellationToken::new(),
-            openers: HashMap::new(),
+            restores: HashMap::new(),
             deferred: BTreeMap::new(),
             opening_permits: Arc::new(Semaphore::new(config.restores_at_once)),
             openings: channel(OPENINGS_WAITING),
@@ -222,7 +222,7 @@ impl<S: Stage> EventLoop<S> {
             Err(_) => self.withdraw_trials().await,
             Ok(()) => {}
         }
-        for (_, (opener, _)) in self.openers.drain() {
+        for (_, (opener, _)) in self.restores.drain() {
             opener.abort();
         }
         if let Err(error) = result {
@@ -331,7 +331,7 @@ impl<S: Stage> EventLoop<S> {
     }
 
     async fn end_turn(&mut self) -> Result<(), StageError> {
-        self.feed_alone().await?;
+        self.feed_quarantined().await?;
         self.submit_plans();
         self.settle();
         if self.completed > 0 {
@@ -346,7 +346,7 @@ impl<S: Stage> EventLoop<S> {
     /// Reports the records in flight to the other stages of the process.
     fn settle(&mut self) {
         let activity = match () {
-            () if !self.openers.is_empty() => Activity::Opening,
+            () if !self.restores.is_empty() => Activity::Opening,
             () if self.is_idle() => Activity::Quiet,
             () => Activity::Working,
         };
@@ -357,7 +357,7 @@ impl<S: Stage> EventLoop<S> {
     /// Returns `true` if nothing is in flight and no partition is being opened. Parked records do not count.
     pub(crate) fn is_idle(&self) -> bool {
         let has_plans = !self.plans.is_empty() || !self.rejects.is_empty() || !self.in_flight.is_empty();
-        !has_plans && self.served.charged() == 0 && self.openers.is_empty()
+        !has_plans && self.served.charged() == 0 && self.restores.is_empty()
     }
 
     fn tick(&mut self) -> Result<(), StageError> {
@@ -399,11 +399,19 @@ impl<S: Stage> EventLoop<S> {
         self.receive(batch)
     }
 
-    pub(crate) fn receive(&mut self, batch: Vec<(Origin, ConsumerRecord)>) -> Result<(), StageError> {
+    pub(crate) fn receive(&mut self, mut batch: Vec<(Origin, ConsumerRecord)>) -> Result<(), StageError> {
+        self.metrics.records_in.inc_by(batch.len() as u64);
+        let rejects = &mut self.rejects;
+        batch.retain(|(origin, record)| match record.unreadable() {
+            None => true,
+            Some(reason) => {
+                rejects.push((*origin, reason));
+                false
+            }
+        });
         if batch.is_empty() {
             return Ok(());
         }
-        self.metrics.records_in.inc_by(batch.len() as u64);
         self.call(|stage, now, actions| stage.receive(batch, now, actions))
     }
 
@@ -432,7 +440,7 @@ impl<S: Stage> EventLoop<S> {
         }
         for origin in actions.parked.drain(..) {
             self.served.park(origin);
-            self.left_alone(origin);
+            self.quarantined_done(origin);
         }
         if !actions.refreshes.is_empty() {
             self.trial.needs_tails();
@@ -451,7 +459,7 @@ impl<S: Stage> EventLoop<S> {
         match self.served.complete(origin) {
             Completion::Completed => {
                 self.completed += 1;
-                self.left_alone(origin);
+                self.quarantined_done(origin);
             }
             Completion::Late => self.metrics.late.inc(),
             Completion::Twice => {

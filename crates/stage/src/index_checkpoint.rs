@@ -8,16 +8,14 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 /// The last record that an index has applied: its offset, and the values that identify it when it is read again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndexCheckpoint {
-    /// Offset of the record.
     pub offset: Offset,
-    /// Timestamp of the record.
     pub timestamp_ms: Millis,
     /// Hash of key and value (xxh3-64).
     pub hash: u64,
 }
 
 impl IndexCheckpoint {
-    /// Returns the position of a record.
+    /// Returns the checkpoint at a record.
     #[must_use]
     pub fn of(record: &ConsumerRecord) -> Self {
         // Hashed in one call each: setting up a streaming hash takes longer than hashing a short text.
@@ -26,7 +24,7 @@ impl IndexCheckpoint {
         Self { offset: record.offset, timestamp_ms: record.timestamp_ms, hash }
     }
 
-    /// Encodes the position as three numbers, little endian.
+    /// Encodes the checkpoint as three numbers, little endian.
     #[must_use]
     pub fn to_bytes(self) -> [u8; 24] {
         let mut bytes = [0; 24];
@@ -36,7 +34,7 @@ impl IndexCheckpoint {
         bytes
     }
 
-    /// Decodes a stored position; returns `None` if it is damaged.
+    /// Decodes a stored checkpoint; returns `None` if it is damaged.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; 24] = bytes.try_into().ok()?;

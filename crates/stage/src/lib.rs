@@ -26,9 +26,9 @@
 //! | `byte_budget` | byte budget for work outside the loop |
 //! | `ledger`, `budget`, `open_partitions` | offsets, charges and assignment epochs of the open partitions (pure) |
 //! | `assignment` | assigned → restoring → open → draining → released, or lost (pure) |
-//! | `commit_metadata`, `watchdog` | metadata stored with a commit, from which crashes are counted; stall detection (pure) |
+//! | `commit_metadata`, `watchdog` | commit metadata, from which crashes are counted; stall detection (pure) |
 //! | `runner`, `event_loop` | startup; the event loop |
-//! | `rebalance`, `commits`, `quarantine`, `pressure` | parts of the loop: rebalancing; commits; quarantine; back-pressure |
+//! | `rebalance`, `commits`, `quarantine`, `pressure` | loop parts: rebalancing, commits, quarantine, back-pressure |
 //! | `restore`, `index_checkpoint`, `tail`, `tails`, `claim` | restores and checkpoints; tailed logs; claims |
 //! | `plan_batch`, `dead_letter`, `header_names` | plan batches; dead letters and their header names |
 //! | [`completion`] | completion of a crawl (docs/protocol.md#completion) |

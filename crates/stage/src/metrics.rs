@@ -63,7 +63,7 @@ pub const RESTORE_SECONDS: &str = "orbweaver_stage_restore_seconds";
 pub const PARTITION_EVENTS: &str = "orbweaver_stage_partition_events_total";
 /// Suspensions of the process, detected by a gap of half a session timeout. Alert on any: its machine or container is
 /// starved.
-pub const FREEZES: &str = "orbweaver_stage_freezes_total";
+pub const SUSPENSIONS: &str = "orbweaver_stage_freezes_total";
 /// Accepted commits, counted per topic-partition. Alert when it stalls while [`COMPLETED`] rises.
 pub const COMMITS: &str = "orbweaver_stage_commits_total";
 /// Refused commits. Alert on a steady rate; a few per rebalance are normal.
@@ -100,7 +100,7 @@ const COUNTERS: [(&str, &str); 10] = [
     (COMMITS, "Accepted commits, counted per partition"),
     (COMMIT_FAILURES, "Commits refused"),
     (RESTORED, "Records replayed while opening partitions"),
-    (FREEZES, "Number of times the process was suspended"),
+    (SUSPENSIONS, "Number of times the process was suspended"),
 ];
 const GAUGES: [(&str, &str); 7] = [
     (OUTSTANDING, "Incomplete records, including parked ones"),

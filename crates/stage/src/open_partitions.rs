@@ -248,7 +248,6 @@ impl OpenPartitions {
         self.slots.iter().flatten().filter_map(|slot| slot.tps.first().map(|tp| tp.tp.partition))
     }
 
-    /// Returns the number of open partitions.
     pub(crate) fn open_partitions(&self) -> usize {
         self.slots.iter().flatten().count()
     }

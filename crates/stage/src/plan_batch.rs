@@ -28,7 +28,7 @@ pub(crate) struct DurablePlan {
     pub(crate) token: Option<Token>,
     /// Offsets of the produced records; empty without a token.
     pub(crate) offsets: Vec<Offset>,
-    /// Reason for which the log refused a record: the later steps are skipped, and the origins are rejected.
+    /// Reason why the log refused a record: the later steps are skipped, and the origins are rejected.
     pub(crate) refused: Option<String>,
     /// Size of its records in bytes.
     pub(crate) bytes: usize,

@@ -31,7 +31,7 @@ impl<S: Stage> EventLoop<S> {
         match adjusted {
             Ok(()) if pause => drop(self.paused.insert(tp)),
             Ok(()) => drop(self.paused.remove(&tp)),
-            // It is gone, and its event is on the way.
+            // The topic-partition was lost; its event has not arrived yet.
             Err(LogError::NotAssigned(_)) => {}
             Err(error) => return Err(error.into()),
         }

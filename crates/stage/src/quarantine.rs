@@ -95,7 +95,7 @@ impl Quarantine {
 
 impl<S: Stage> EventLoop<S> {
     /// Handles a quarantined record that completed or was parked.
-    pub(crate) fn left_alone(&mut self, origin: Origin) {
+    pub(crate) fn quarantined_done(&mut self, origin: Origin) {
         if self.alone.is_empty() {
             return;
         }
@@ -109,7 +109,7 @@ impl<S: Stage> EventLoop<S> {
 
     /// Passes one record from a quarantined topic-partition to the stage if nothing else is in flight in the process:
     /// all other topic-partitions are paused meanwhile.
-    pub(crate) async fn feed_alone(&mut self) -> Result<(), StageError> {
+    pub(crate) async fn feed_quarantined(&mut self) -> Result<(), StageError> {
         if self.alone.is_empty() {
             self.trial.withdraw();
             return Ok(());
@@ -125,7 +125,7 @@ impl<S: Stage> EventLoop<S> {
                 return self.end_quarantine(tp);
             }
         }
-        let Some(tp) = self.next_alone(now) else {
+        let Some(tp) = self.next_quarantined(now) else {
             self.trial.withdraw();
             return Ok(());
         };
@@ -137,7 +137,7 @@ impl<S: Stage> EventLoop<S> {
     }
 
     /// Returns the topic-partition whose record is tried next: round robin.
-    fn next_alone(&self, now: Instant) -> Option<TopicPartition> {
+    fn next_quarantined(&self, now: Instant) -> Option<TopicPartition> {
         let is_due = |(&tp, alone): (&TopicPartition, &Quarantine)| {
             (alone.is_due(now) && !self.draining.contains_key(&tp.partition)).then_some(tp)
         };
@@ -219,7 +219,7 @@ impl<S: Stage> EventLoop<S> {
     /// Returns `true` if a partition is open or being opened. Without one, tailed records wait: a crash in their call
     /// could be recorded nowhere, and would be repeated at every start.
     pub(crate) fn can_note(&self) -> bool {
-        !self.openers.is_empty() || self.served.partitions().next().is_some()
+        !self.restores.is_empty() || self.served.partitions().next().is_some()
     }
 
     /// Prepares the call of the stage for a tailed record; returns `false` for a poison record.
@@ -229,14 +229,14 @@ impl<S: Stage> EventLoop<S> {
             return false;
         }
         let own = self.served.partitions().find(|number| *number == tp.partition);
-        let some = || self.served.partitions().chain(self.openers.keys().copied()).min();
+        let some = || self.served.partitions().chain(self.restores.keys().copied()).min();
         self.in_call = own.or_else(some).map(|partition| (partition, tp, offset));
         true
     }
 
     async fn note_suspect(&mut self) -> Result<(), StageError> {
-        // A panic in the loop belongs to the record in any case: the own stage was quiet. Another one does only if the
-        // whole process was.
+        // A panic in this loop always counts against the record, since this stage was quiet; any other panic counts
+        // only if the whole process was quiet.
         let is_elsewhere = self.trial.panicked().is_cancelled();
         let is_tried = |alone: &Quarantine| alone.trying.is_some() && (alone.counts || !is_elsewhere);
         let tried: Vec<TopicPartition> =

@@ -1,4 +1,4 @@
-//! Applies the verdicts of the assignment state machine: opens, drains, closes and releases partitions.
+//! Applies the actions of the assignment state machine: opens, drains, closes and releases partitions.
 
 use orbweaver_log::{Commit, Event, LogError, Offset, Partition, TopicPartition};
 use orbweaver_messages::Topic;
@@ -36,7 +36,7 @@ impl<S: Stage> EventLoop<S> {
             let Some(topic) = self.served.topic(tp.topic) else { continue };
             let verdicts = match event {
                 Event::Assigned(_) => {
-                    // It may have been lost without an event, and is not paused now.
+                    // The topic-partition may have been lost without an event, and is not paused now.
                     self.paused.remove(tp);
                     self.assignment.assigned(tp.partition, topic)
                 }
@@ -72,7 +72,7 @@ impl<S: Stage> EventLoop<S> {
         let (now, oldest) = (Instant::now(), self.in_flight.first().copied().unwrap_or(u64::MAX));
         let mut finished = vec![];
         for (&partition, draining) in &self.draining {
-            let quiet = oldest >= draining.flights_below && self.served.is_drained(partition);
+            let quiet = oldest >= draining.batches_below && self.served.is_drained(partition);
             if !quiet && now >= draining.deadline {
                 tracing::warn!(
                     service = self.service,
@@ -150,7 +150,7 @@ impl<S: Stage> EventLoop<S> {
                 PartitionAction::Begin { partition, epoch } => self.begin(partition, epoch),
                 PartitionAction::Cancel { partition } => {
                     self.deferred.remove(&partition);
-                    if let Some((opener, _)) = self.openers.remove(&partition) {
+                    if let Some((opener, _)) = self.restores.remove(&partition) {
                         opener.abort();
                     }
                     self.stage.close(partition);
@@ -161,7 +161,7 @@ impl<S: Stage> EventLoop<S> {
                     let now = Instant::now();
                     let deadline = self.ends_by.unwrap_or(now + self.config.drain_budget);
                     self.draining
-                        .insert(partition, Draining { deadline, flights_below: self.flown + BATCHES_PER_TURN + 1 });
+                        .insert(partition, Draining { deadline, batches_below: self.flown + BATCHES_PER_TURN + 1 });
                 }
                 PartitionAction::Close { partition, commit } => self.close(partition, commit).await?,
                 PartitionAction::Release { partition, topics } => {
@@ -213,7 +213,7 @@ impl<S: Stage> EventLoop<S> {
         };
         let running = opener.run(self.opening_permits.clone(), self.openings.0.clone());
         let task = tokio::spawn(self.metrics.cpu.wrap(running));
-        self.openers.insert(partition, (task, Instant::now()));
+        self.restores.insert(partition, (task, Instant::now()));
     }
 
     /// Handles a message from a running restore.
@@ -257,7 +257,7 @@ impl<S: Stage> EventLoop<S> {
     }
 
     async fn open(&mut self, partition: Partition, epoch: u32, ready: RestoreResult) -> Result<(), StageError> {
-        if let Some((_, since)) = self.openers.remove(&partition) {
+        if let Some((_, since)) = self.restores.remove(&partition) {
             self.metrics.restore_seconds.observe(since.elapsed().as_secs_f64());
         }
         let alone = self.count_start(&ready.starts).await?;
@@ -275,7 +275,7 @@ impl<S: Stage> EventLoop<S> {
             commit,
         };
         self.stage.prepare(opening, self.now)?;
-        // It may have read much from disk.
+        // The stage may have read much from disk.
         self.now = self.clock.now();
         self.stage.open(opening, self.now);
         let halt = |reason| StageError::Halted { service: self.service, reason };
@@ -323,7 +323,7 @@ impl<S: Stage> EventLoop<S> {
             let (deaths, crashes) = start.suspect.map_or((0, 0), |suspect| (suspect.deaths, suspect.crashes));
             let (stage, crashers) = (point.metadata.stage.clone(), self.crashers_of(point.tp));
             let starts = start.starts;
-            // Its last end has been counted, and the next trial has not started.
+            // The suspect's last end has been counted, and the next trial has not started.
             let (trying, untried) = (last.trying, last.trying.is_some());
             let metadata = CommitMetadata { starts, trying, deaths, crashes, crashed: false, untried, crashers, stage };
             commits.push((point.tp, metadata.commit(point.tp, point.commit)?));

@@ -10,7 +10,7 @@ use std::{
 };
 
 use futures::{StreamExt, future::BoxFuture, stream};
-use orbweaver_log::{Bounds, ConsumerRecord, Log, LogError, Offset, Partition, TopicPartition};
+use orbweaver_log::{Bounds, Log, LogError, Offset, Partition, TopicPartition};
 use orbweaver_messages::{LEASE_MS, Millis, Topic, topic};
 use tokio::time::{Instant, timeout};
 
@@ -79,8 +79,9 @@ impl TopicRetention {
             read && (described.cleanup == topic::Cleanup::Delete || described.topic == topic::FRONTIER)
         };
         let expiring = |described: &topic::TopicDescription| {
-            let groups = described.consumers.iter().chain(&described.collectors).cloned().collect();
-            Self { groups, ..Self::described(described) }
+            let mut expiring = Self::described(described);
+            expiring.groups.extend(described.collectors.iter().map(ToString::to_string));
+            expiring
         };
         topic::topics().iter().filter(read).map(expiring).collect()
     }
@@ -103,7 +104,7 @@ impl TopicRetention {
         let lease = Duration::from_millis(LEASE_MS.unsigned_abs());
         Self {
             topic: described.topic,
-            groups: described.consumers.clone(),
+            groups: described.consumers.iter().map(ToString::to_string).collect(),
             keep_back: described.read_back.map_or(Duration::ZERO, |_| lease),
             bound: Bound::default(),
         }
@@ -299,7 +300,7 @@ impl Sweep<'_> {
         }
         let mut reader = self.log.reader(tp, bounds.start + (bounds.end - bounds.start) / 2).await?;
         let records = reader.read(MEASURE_WITHIN).await?;
-        let bytes = records.iter().map(bytes).sum::<u64>() / (records.len() as u64).max(1);
+        let bytes = records.iter().map(|record| record.bytes() as u64).sum::<u64>() / (records.len() as u64).max(1);
         if !records.is_empty() {
             known.measured = Some((now, bytes));
         }
@@ -335,12 +336,6 @@ fn before(now: Millis, back: Duration) -> Millis {
 
 fn share(bound: Bound, partitions: Partition) -> Bound {
     Bound { bytes: bound.bytes.map(|bytes| bytes / u64::from(partitions.max(1))), ..bound }
-}
-
-fn bytes(record: &ConsumerRecord) -> u64 {
-    let headers: usize = record.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
-    let length = |bytes: &Option<bytes::Bytes>| bytes.as_ref().map_or(0, bytes::Bytes::len);
-    (length(&record.key) + length(&record.value) + headers) as u64
 }
 
 /// Returns the offset below which all groups are done. `None` without groups, or while one has not committed or its

@@ -73,14 +73,14 @@ impl RunnerConfig {
     /// Returns the first invalid setting.
     fn fault(&self) -> Option<String> {
         let Limits { records, bytes, low_water_percent } = self.limits;
-        let zero = |name: &str| Some(format!("`{name}` is 0; allowed is 1 and above"));
+        let zero = |name: &str| Some(format!("`{name}` is 0; allowed: 1 and above"));
         match () {
             () if records == 0 => zero("limits.records"),
             () if bytes == 0 => zero("limits.bytes"),
             () if self.restores_at_once == 0 => zero("restores_at_once"),
             () if self.tick_interval.is_zero() => zero("tick_interval"),
             () if !(1..100).contains(&low_water_percent) => {
-                Some(format!("`limits.low_water_percent` is {low_water_percent}; allowed are 1 to 99"))
+                Some(format!("`limits.low_water_percent` is {low_water_percent}; allowed: 1 to 99"))
             }
             () => None,
         }
@@ -165,7 +165,7 @@ impl<S: Stage> Runner<S> {
     fn uneven_topics(&self) -> Result<Option<String>, LogError> {
         let topics = self.stage.topics();
         if !(1..=TopicSet::MOST).contains(&topics.len()) {
-            return Ok(Some(format!("the stage has {} topics; allowed are 1 to {}", topics.len(), TopicSet::MOST)));
+            return Ok(Some(format!("the stage has {} topics; allowed: 1 to {}", topics.len(), TopicSet::MOST)));
         }
         let mut counts: Vec<(topic::Topic, Partition)> = vec![];
         for &topic in topics.iter().chain(self.stage.claimed_topics()).chain([&topic::DEAD_LETTERS]) {

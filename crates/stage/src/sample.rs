@@ -60,7 +60,7 @@ impl<S: Stage> EventLoop<S> {
         metrics.due.set(gauge(due));
         metrics.still.set(self.watchdog.stalled_for(now).as_secs_f64());
         metrics.commit_age.set(seconds(self.uncommitted_since));
-        metrics.restoring_seconds.set(seconds(self.openers.values().map(|(_, since)| *since).min()));
+        metrics.restoring_seconds.set(seconds(self.restores.values().map(|(_, since)| *since).min()));
         let budget = self.served.budget();
         metrics.budget_records.set(gauge(budget.records()));
         metrics.budget_bytes.set(gauge(budget.bytes()));

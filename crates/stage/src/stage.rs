@@ -13,9 +13,7 @@ use crate::{Actions, IndexCheckpoint, Token, panics::Thrown};
 /// earlier assignment has no effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Origin {
-    /// Topic-partition of the record.
     pub tp: TopicPartition,
-    /// Offset of the record.
     pub offset: Offset,
     /// Assignment epoch under which the record was read.
     pub assignment_epoch: u32,
@@ -77,7 +75,6 @@ pub enum StageError {
     /// A defect: the stage, the loop or another task of the process panicked.
     #[error("{service} panicked: {reason}")]
     Panicked {
-        /// Name of the service.
         service: &'static str,
         /// Panic message.
         reason: String,
@@ -85,7 +82,6 @@ pub enum StageError {
     /// Work was due and nothing progressed.
     #[error("{service}: work is due, but nothing has progressed for {seconds} s")]
     Stalled {
-        /// Name of the service.
         service: &'static str,
         /// Duration of the stall in seconds.
         seconds: u64,
@@ -131,6 +127,7 @@ pub type Incomplete<'a> = Result<Box<dyn Iterator<Item = (Topic, Offset)> + 'a>,
 /// Every delivered origin must be completed exactly once: by a plan, `Actions::completes` or `Actions::rejects`.
 ///
 /// An error of any method ends the stage: none of the actions of that call are executed, and nothing is completed.
+#[allow(unused_variables, reason = "most methods do nothing by default")]
 pub trait Stage: Send + 'static {
     /// Job executed by the [`Worker`].
     type Job: Send + 'static;
@@ -160,27 +157,23 @@ pub trait Stage: Send + 'static {
 
     /// Returns the logs to be replayed before `partition` opens.
     fn restore_specs(&self, partition: Partition) -> Vec<RestoreSpec> {
-        let _ = partition;
         vec![]
     }
 
     /// Returns the offset in `topic` that a [look back](RestoreFrom::LookBack) for `partition` must reach, if the log
     /// still contains it. Called once all logs that [`Stage::restore_specs`] lists before this one are replayed.
     fn look_back_offset(&self, partition: Partition, topic: Topic) -> Option<Offset> {
-        let _ = (partition, topic);
         None
     }
 
     /// Discards the index of `partition` over `topic`, because the checkpoint of [`RestoreFrom::FromCheckpoint`] could
     /// not be verified. Called before any record of that topic.
     fn discard_index(&mut self, partition: Partition, topic: Topic) -> Result<(), StageError> {
-        let _ = (partition, topic);
         Ok(())
     }
 
     /// Applies a record of a log that is being replayed for `partition`.
     fn restore(&mut self, partition: Partition, record: &ConsumerRecord) -> Result<(), StageError> {
-        let _ = (partition, record);
         Ok(())
     }
 
@@ -192,7 +185,6 @@ pub trait Stage: Send + 'static {
         now: Millis,
         actions: &mut Actions<Self::Job, Self::Effect>,
     ) -> Result<(), StageError> {
-        let _ = (token, now, actions);
         Ok(())
     }
 
@@ -204,28 +196,22 @@ pub trait Stage: Send + 'static {
         now: Millis,
         actions: &mut Actions<Self::Job, Self::Effect>,
     ) -> Result<(), StageError> {
-        let _ = (record, now, actions);
         Ok(())
     }
 
     /// Does the fallible part of opening a partition, once all its logs are replayed. [`Stage::open`] follows.
     fn prepare(&mut self, opening: PartitionContext, now: Millis) -> Result<(), StageError> {
-        let _ = (opening, now);
         Ok(())
     }
 
-    /// Opens `partition`. `assignment` is the epoch that its origins carry; `claim` is the offset of the first claim (0
-    /// without claims). [`Stage::incomplete`] follows.
-    fn open(&mut self, opening: PartitionContext, now: Millis) {
-        let _ = (opening, now);
-    }
+    /// Opens the partition of `opening`. [`Stage::incomplete`] follows.
+    fn open(&mut self, opening: PartitionContext, now: Millis) {}
 
     /// Returns the incomplete offsets of `partition` in those topics of [`Stage::topics`] that are also restored (not
     /// only looked [back](RestoreFrom::LookBack) at), in ascending order within each topic. All other offsets of these
     /// topics between commit point and restore end count as complete, and reading continues at the restore end. There
     /// may be millions, so they are iterated and never collected.
     fn incomplete(&self, partition: Partition) -> Incomplete<'_> {
-        let _ = partition;
         Ok(Box::new(std::iter::empty()))
     }
 
@@ -245,7 +231,6 @@ pub trait Stage: Send + 'static {
         now: Millis,
         actions: &mut Actions<Self::Job, Self::Effect>,
     ) -> Result<(), StageError> {
-        let _ = (token, offsets, now, actions);
         Ok(())
     }
 
@@ -260,7 +245,6 @@ pub trait Stage: Send + 'static {
         now: Millis,
         actions: &mut Actions<Self::Job, Self::Effect>,
     ) -> Result<(), StageError> {
-        let _ = (token, reason, now, actions);
         Ok(())
     }
 
@@ -271,13 +255,11 @@ pub trait Stage: Send + 'static {
         now: Millis,
         actions: &mut Actions<Self::Job, Self::Effect>,
     ) -> Result<(), StageError> {
-        let _ = (done, now, actions);
         Ok(())
     }
 
     /// Handles the passage of time.
     fn tick(&mut self, now: Millis, actions: &mut Actions<Self::Job, Self::Effect>) -> Result<(), StageError> {
-        let _ = (now, actions);
         Ok(())
     }
 
@@ -296,19 +278,13 @@ pub trait Stage: Send + 'static {
     /// span again (docs/protocol.md#fenced-requests). `until_ms` is the time of the commit request plus
     /// `RunnerConfig::frozen_after`, at most half of the group's session timeout. A stage that [needs
     /// proof](Stage::needs_proof) starts nothing after that time until the next report.
-    fn owns_until(&mut self, until_ms: Millis) {
-        let _ = until_ms;
-    }
+    fn owns_until(&mut self, until_ms: Millis) {}
 
     /// Stops starting work for `partition`, which was revoked. The runtime drains its outstanding records.
-    fn drain(&mut self, partition: Partition) {
-        let _ = partition;
-    }
+    fn drain(&mut self, partition: Partition) {}
 
     /// Drops all state of `partition`, which is no longer assigned.
-    fn close(&mut self, partition: Partition) {
-        let _ = partition;
-    }
+    fn close(&mut self, partition: Partition) {}
 
     /// Returns the amount of work that could progress now if the stage were healthy; the watchdog ends a stage if the
     /// amount stays above zero while nothing completes (docs/protocol.md#parked-records and due-work). Records parked
@@ -321,13 +297,11 @@ pub trait Stage: Send + 'static {
     where
         Self: Sized,
     {
-        let _ = (record, now);
         vec![]
     }
 
     /// Returns a short text to be stored with the commit point of `tp`.
     fn commit_metadata(&self, tp: TopicPartition) -> String {
-        let _ = tp;
         String::new()
     }
 }
@@ -335,7 +309,6 @@ pub trait Stage: Send + 'static {
 /// A partition that is being opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartitionContext {
-    /// Partition number.
     pub partition: Partition,
     /// Number of partitions.
     pub partitions: Partition,

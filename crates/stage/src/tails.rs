@@ -13,7 +13,7 @@ use tokio::{sync::oneshot, time::Instant};
 
 use crate::{Stage, StageError, Token, event_loop::EventLoop, patience::Patience, tail::TailedBatch, trials::Work};
 
-/// Recipient of the end of a refresh.
+/// Recipient of the notification that a refresh has ended.
 #[derive(Debug)]
 pub(crate) enum Waiter {
     /// A partition that is being opened.

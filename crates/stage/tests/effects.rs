@@ -190,7 +190,7 @@ async fn a_wrong_setting_and_topics_of_different_widths_are_refused_by_name() {
     let limits = Limits { records: 0, bytes: 1, low_water_percent: 50 };
     let (stage, _) = Scripted::new(SEEDS, |_, _, _| {});
     let error = play(stage, &log, RunnerConfig { limits, ..config() }).ended().await.unwrap_err();
-    assert_eq!(error.to_string(), "scripted: `limits.records` is 0; allowed is 1 and above");
+    assert_eq!(error.to_string(), "scripted: `limits.records` is 0; allowed: 1 and above");
 
     let mut uneven = specs();
     uneven[1].partitions = 8;

@@ -50,7 +50,7 @@ async fn a_plan_ends_with_its_refused_record_and_its_neighbours_go_on() {
     assert_eq!((settled, seen.refused), (vec![0, 2], vec![1]));
     let letters = log.records(at(topic::DEAD_LETTERS, 0));
     assert_eq!((letters.len(), text(&letters[0])), (1, "seed1".to_owned()));
-    let wanted = "a record produced from it was refused: crawl.discovered/0: a record of 1004 bytes; allowed are 1000";
+    let wanted = "a record produced from it was refused: crawl.discovered/0: a record of 1004 bytes; allowed: 1000";
     assert_eq!((letter(&letters[0]).offset, letter(&letters[0]).reason.as_str()), (1, wanted));
     play.end().await.unwrap();
 }
@@ -114,6 +114,25 @@ async fn a_rejected_record_waits_for_a_log_that_is_unavailable_for_minutes() {
     until_committed(&log, tp, 1).await;
     let letters = log.records(at(topic::DEAD_LETTERS, 0));
     assert_eq!((letters.len(), letter(&letters[0]).reason.as_str()), (1, "bad"));
+    play.end().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_with_a_newer_version_of_its_schema_goes_to_the_dead_letters_unread() {
+    let log = log();
+    let tp = at(topic::SEEDS, 0);
+    let known = Record::new(tp, None, Some("known".into()), 1);
+    let mut newer = Record { value: Some("newer".into()), ..known.clone() };
+    newer.headers[1].1 = "2".into();
+    log.append(vec![newer, known]).await.unwrap();
+    let (stage, seen) = Scripted::new(SEEDS, |origin, _, actions| actions.completes.push(*origin));
+    let play = play(stage, &log, config());
+    until_committed(&log, tp, 2).await;
+    let received: Vec<String> = seen.lock().unwrap().received.iter().map(|(_, text)| text.clone()).collect();
+    assert_eq!(received, ["known"]);
+    let letters = log.records(at(topic::DEAD_LETTERS, 0));
+    let wanted = "schema `seed` has version \"2\"; this release reads versions up to 1: upgrade, then replay";
+    assert_eq!((letters.len(), letter(&letters[0]).reason.as_str()), (1, wanted));
     play.end().await.unwrap();
 }
 

@@ -290,7 +290,7 @@ async fn a_partition_that_cannot_be_swept_holds_up_no_other() {
     let error = swept.unwrap().unwrap_err();
     assert_eq!(starts().await, [0, 0, 0, 0, 0, 5, 5, 5, 5, 0, 5, 5]);
     assert_eq!(error.tps, 6);
-    assert_eq!(error.first.to_string(), "the log does not answer: crawl.seeds took longer than 20s");
+    assert_eq!(error.first.to_string(), "the log is unavailable: crawl.seeds took longer than 20s");
     troubled.well.store(true, Ordering::Relaxed);
     assert_eq!(retention.sweep(0).await.unwrap(), 6);
     assert_eq!(starts().await, [5; 12]);

@@ -13,7 +13,7 @@ pub enum StoreError {
     /// Reading or writing failed; it may succeed later.
     #[error("the store failed: {0}")]
     Failed(String),
-    /// The request cannot succeed, however often it is retried: a setting, a right or the value has to change.
+    /// The request cannot succeed, however often it is retried: a setting, a permission or the value has to change.
     #[error("the store refused the request: {0}")]
     Refused(String),
     /// A stored value is unreadable.
@@ -32,7 +32,7 @@ pub trait Store: Send + Sync + 'static {
         self.write_shared(writes.into())
     }
 
-    /// As [`Store::write`], for a caller that keeps the rows to retry: none is copied for that.
+    /// As [`Store::write`], for a caller that keeps the rows for retries, without copying them.
     fn write_shared(&self, writes: Arc<[Write]>) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Returns the last known state of a page.

@@ -244,7 +244,7 @@ async fn more_events_than_one_answer_holds_are_read_up_to_the_limit() {
 async fn a_bad_setting_is_refused_before_anything_is_connected() {
     let config = CqlConfig { keyspace: "Crawl".into(), ..CqlConfig::default() };
     let error = CqlStore::connect(config, metrics()).await.err().unwrap().to_string();
-    assert!(error.contains("setting `cql.keyspace` is `Crawl`; allowed is "), "{error}");
+    assert!(error.contains("setting `cql.keyspace` is `Crawl`; allowed: "), "{error}");
 }
 
 #[tokio::test]

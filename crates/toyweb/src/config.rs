@@ -65,7 +65,7 @@ impl Default for WebConfig {
 
 /// Invalid configuration of a web.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{key} is {value}; allowed is {allowed}")]
+#[error("{key} is {value}; allowed: {allowed}")]
 pub struct ConfigError {
     /// Name of the setting.
     pub key: &'static str,
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn a_setting_out_of_range_is_refused_by_name() {
         let error = WebConfig { links: 1, ..WebConfig::default() }.validate().unwrap_err();
-        assert_eq!(error.to_string(), "links is 1; allowed is 2 to 1000");
+        assert_eq!(error.to_string(), "links is 1; allowed: 2 to 1000");
         assert_eq!(WebConfig { address_hosts: 0, ..WebConfig::default() }.validate().unwrap_err().key, "hosts");
         assert_eq!(WebConfig::default().validate(), Ok(()));
     }

@@ -1,5 +1,5 @@
-//! Heavy web: 28 ordinary pages, some of which are too much for a careless crawler. One host, with links to three hosts
-//! outside of the web.
+//! Heavy web: 28 ordinary pages, some of which overload a careless crawler. One host, with links to three hosts outside
+//! of the web.
 
 use std::fmt::Write as _;
 use std::ops::Range;

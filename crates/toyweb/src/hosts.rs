@@ -8,7 +8,7 @@ use crate::hash::{Salt, below, mix};
 use crate::special::Kind;
 
 /// Hosts in one /24: the last octet runs from 1 to 250.
-const HOSTS_A_NET: u32 = 250;
+const HOSTS_PER_NET: u32 = 250;
 /// Third octet of the first special host.
 const SPECIAL_NET: u8 = 200;
 
@@ -42,9 +42,9 @@ pub(crate) fn write_host(config: &WebConfig, host: HostId, out: &mut String) {
 
 fn address_of(config: &WebConfig, host: HostId) -> Option<Ipv4Addr> {
     let (net, number) = match host {
-        HostId::Main(number) if number < config.address_hosts => (1 + number / HOSTS_A_NET, number % HOSTS_A_NET),
+        HostId::Main(number) if number < config.address_hosts => (1 + number / HOSTS_PER_NET, number % HOSTS_PER_NET),
         HostId::Main(_) => return None,
-        HostId::Special(kind, number) => (u32::from(SPECIAL_NET) + kind as u32, number % HOSTS_A_NET),
+        HostId::Special(kind, number) => (u32::from(SPECIAL_NET) + kind as u32, number % HOSTS_PER_NET),
     };
     Some(Ipv4Addr::new(127, 0, net as u8, 1 + number as u8))
 }
@@ -57,7 +57,7 @@ pub(crate) fn host_from_header(config: &WebConfig, header: &str) -> Option<HostI
         let last = u32::from(last).checked_sub(1)?;
         match net.checked_sub(SPECIAL_NET) {
             Some(kind) => HostId::Special(*Kind::ALL.get(usize::from(kind))?, last),
-            None => HostId::Main(u32::from(net).checked_sub(1)? * HOSTS_A_NET + last),
+            None => HostId::Main(u32::from(net).checked_sub(1)? * HOSTS_PER_NET + last),
         }
     } else {
         let name = name.to_ascii_lowercase();

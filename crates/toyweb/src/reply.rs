@@ -26,7 +26,6 @@ pub struct Reply {
     pub body: Vec<u8>,
     /// Delay of the response, in milliseconds.
     pub delay_ms: u64,
-    /// Completion of the response.
     pub ending: Ending,
 }
 

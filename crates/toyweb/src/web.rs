@@ -46,7 +46,6 @@ impl Web {
         Ok(Self { prose: Prose::new(config.seed), config, port, specials })
     }
 
-    /// Returns the configuration.
     #[must_use]
     pub fn config(&self) -> &WebConfig {
         &self.config

@@ -36,7 +36,7 @@ pub use describe::{Description, Keying, describe};
 pub use fingerprint::{Fingerprint, FingerprintError};
 pub use policy::{Policy, PolicyError, Rule};
 pub use read::{MAX_URL_BYTES, QueryEncoding, UrlError, parse, parse_seed, resolve, resolve_encoded};
-pub use site::{MAX_WIDE_DOMAINS, SUFFIX_LIST_VERSION, WideDomains, WideDomainsError, site_of};
+pub use site::{MAX_WIDE_DOMAINS, SUFFIX_LIST_VERSION, WideDomains, WideDomainsError, is_dns_name, site_of};
 pub use slot::{SLOTS, Slot, partition_of, slot_of};
 pub use unmapped::is_unmapped;
 pub use url::Url;

@@ -223,15 +223,15 @@ impl fmt::Display for Policy {
 pub enum PolicyError {
     /// The text does not begin with a preset.
     #[error(
-        "`{0}` is not a canonical policy; allowed are `standard`, `aggressive` and `raw`, with rules after commas, \
+        "`{0}` is not a canonical policy; allowed: `standard`, `aggressive` and `raw`, with rules after commas, \
          such as `standard,sort-query`"
     )]
     Preset(String),
     /// A rule is unknown.
-    #[error("`{0}` is not a policy rule; allowed are {names}, each also with the prefix `no-`", names = rule_names())]
+    #[error("`{0}` is not a policy rule; allowed: {names}, each also with the prefix `no-`", names = rule_names())]
     Rule(String),
     /// The version is not that of this build.
-    #[error("`{0}` is not a version of this build; allowed is `{1}`")]
+    #[error("`{0}` is not a version of this build; allowed: `{1}`")]
     Version(String, String),
 }
 
@@ -313,13 +313,13 @@ mod tests {
         assert_eq!("standard".parse(), Ok(Policy::STANDARD));
         assert_eq!("aggressive, no-drop-sessions".parse(), Ok(Policy::AGGRESSIVE.with(Rule::DropSessions, false)));
         for (text, error) in [
-            ("", "`` is not a canonical policy; allowed are `standard`, `aggressive` and `raw`"),
+            ("", "`` is not a canonical policy; allowed: `standard`, `aggressive` and `raw`"),
             ("Standard", "`Standard` is not a canonical policy"),
-            ("standard/2", "`standard/2` is not a version of this build; allowed is `standard/1`"),
-            ("standard,", "`` is not a policy rule; allowed are `drop-user-info`, "),
+            ("standard/2", "`standard/2` is not a version of this build; allowed: `standard/1`"),
+            ("standard,", "`` is not a policy rule; allowed: `drop-user-info`, "),
             ("raw,sort", "`sort` is not a policy rule"),
             ("raw,sort-query/1", "`sort-query/1` is not a policy rule"),
-            ("raw,drop-tracking/7", "`drop-tracking/7` is not a version of this build; allowed is `drop-tracking/1`"),
+            ("raw,drop-tracking/7", "`drop-tracking/7` is not a version of this build; allowed: `drop-tracking/1`"),
         ] {
             let reported = text.parse::<Policy>().unwrap_err().to_string();
             assert!(reported.starts_with(error), "{reported}");

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use url::{ParseError, Url};
 
-use crate::{canonical::is_hash_bang, drive, unmapped};
+use crate::{canonical::is_hash_bang, drive, site::is_dns_name, unmapped};
 
 /// Reason why a text is not a URL that can be crawled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -14,10 +14,13 @@ pub enum UrlError {
     #[error("not a url: {0}")]
     Malformed(String),
     /// Scheme other than http or https.
-    #[error("scheme `{0}` is not crawled; allowed are http and https")]
+    #[error("scheme `{0}` is not crawled; allowed: http and https")]
     Scheme(String),
+    /// A seed whose host no name server can hold.
+    #[error("the host `{0}` cannot exist; allowed: labels of 1 to 63 bytes between dots, 253 bytes in all")]
+    Host(String),
     /// Longer than [`MAX_URL_BYTES`].
-    #[error("the url has {0} bytes; allowed are {max}", max = MAX_URL_BYTES)]
+    #[error("the url has {0} bytes; allowed: {max}", max = MAX_URL_BYTES)]
     TooLong(usize),
 }
 
@@ -75,11 +78,20 @@ pub fn resolve_encoded(base: &Url, link: &str, encoding: Option<QueryEncoding<'_
     }
 }
 
-/// Parses user input: as [`parse`], but a bare host (`example.com/x`, `localhost:8080`, `//example.com`) means https.
+/// Parses user input: as [`parse`], but a bare host (`example.com/x`, `localhost:8080`, `//example.com`) means https, and
+/// the host must be one that DNS can hold.
 ///
 /// # Errors
-/// Returns an error if the text is not a URL, has another scheme or is too long.
+/// Returns an error if the text is not a URL, has another scheme or host or is too long.
 pub fn parse_seed(text: &str) -> Result<Url, UrlError> {
+    let url = parse_input(text)?;
+    match url.domain() {
+        Some(host) if !is_dns_name(host) => Err(UrlError::Host(shown(host).to_owned())),
+        _ => Ok(url),
+    }
+}
+
+fn parse_input(text: &str) -> Result<Url, UrlError> {
     let text = &*trim(text)?;
     if text.is_empty() {
         return Err(UrlError::Malformed("the text is empty".to_owned()));

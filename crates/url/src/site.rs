@@ -38,6 +38,14 @@ pub(crate) fn without_root_dot(host: &str) -> &str {
     }
 }
 
+/// Returns `true` if DNS can hold a host: labels of 1 to 63 bytes, at most 253 in all (RFC 1035 section 2.3.4). The URL
+/// Standard accepts others too, such as `a..b`.
+#[must_use]
+pub fn is_dns_name(host: &str) -> bool {
+    let name = without_root_dot(host);
+    name.len() <= 253 && name.split('.').all(|label| (1..=63).contains(&label.len()))
+}
+
 /// Domains whose hosts are separate sites although the public suffix list does not contain them: domains of hosting
 /// providers and institutions, whose hosts belong to different people and machines. All crawls and services of a
 /// pipeline use the same list, since a host must not belong to two sites. Cheap to clone.
@@ -52,7 +60,7 @@ pub enum WideDomainsError {
     #[error("`{0}` is not a domain; a wide domain is a name such as `example.edu`, without scheme, port or path")]
     Domain(String),
     /// There are too many entries.
-    #[error("{0} wide domains are given; allowed are {max}", max = MAX_WIDE_DOMAINS)]
+    #[error("{0} wide domains are given; allowed: {max}", max = MAX_WIDE_DOMAINS)]
     TooMany(usize),
 }
 
@@ -66,7 +74,7 @@ impl WideDomains {
             let url = crate::parse(&format!("http://{text}/")).map_err(|_| wrong())?;
             let Some(Host::Domain(name)) = url.host() else { return Err(wrong()) };
             let name = without_root_dot(name);
-            if text.contains(['/', '\\', ':', '@', '?', '#']) || name.split('.').any(str::is_empty) {
+            if text.contains(['/', '\\', ':', '@', '?', '#']) || !is_dns_name(name) {
                 return Err(wrong());
             }
             names.insert(name.to_owned());

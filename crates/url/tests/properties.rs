@@ -207,10 +207,7 @@ fn the_hosts_of_a_wide_domain_are_sites_of_their_own() {
         assert!(error.starts_with(&format!("`{wrong}` is not a domain; a wide domain is")), "{error}");
     }
     let many: Vec<String> = (0..1001).map(|number| format!("h{number}.test")).collect();
-    assert_eq!(
-        WideDomains::new(many).expect_err("too many").to_string(),
-        "1001 wide domains are given; allowed are 1000"
-    );
+    assert_eq!(WideDomains::new(many).expect_err("too many").to_string(), "1001 wide domains are given; allowed: 1000");
 }
 
 #[test]
@@ -233,6 +230,19 @@ fn a_bare_host_means_https_and_another_scheme_is_refused() {
     }
     for text in ["", "  ", "/a/b", "#a", "joe@example.com", "http://", "not a url", "https://exa mple.com/"] {
         assert!(matches!(parse_seed(text), Err(UrlError::Malformed(_))), "{text}");
+    }
+}
+
+#[test]
+fn a_seed_whose_host_dns_cannot_hold_is_refused_and_a_link_to_it_is_not() {
+    let (longest, too_long) = ("a".repeat(63), "a".repeat(64));
+    let name = |label: &str, last: &str| [label, label, label, last].join(".");
+    for host in ["exmaple..com", ".example.com", "example.com..", &too_long, &name(&longest, &longest[1..])] {
+        assert_eq!(parse_seed(host), Err(UrlError::Host(host[..host.len().min(100)].into())));
+        assert!(parse(&format!("https://{host}/")).is_ok(), "{host}");
+    }
+    for host in ["example.com.", "localhost", "_dmarc.example.com", &longest, &name(&longest, &longest[2..])] {
+        assert!(parse_seed(host).is_ok(), "{host}");
     }
 }
 
@@ -307,6 +317,6 @@ fn a_description_is_one_json_object() {
     assert_eq!(json["fingerprint"], Fingerprint::of("default", "https://example.com/~a").to_string());
     assert!(json["slot"].is_u64() && json.get("error").is_none());
     let json = serde_json::to_value(describe("mailto:a@b.c", &keying)).expect("json");
-    assert_eq!(json["error"], "scheme `mailto` is not crawled; allowed are http and https");
+    assert_eq!(json["error"], "scheme `mailto` is not crawled; allowed: http and https");
     assert!(json.get("url").is_none());
 }

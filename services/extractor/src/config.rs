@@ -93,11 +93,9 @@ impl Default for ExtractorConfig {
 
 /// A setting out of range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("extractor setting `{key}` is `{value}`; allowed is {allowed}")]
+#[error("extractor setting `{key}` is `{value}`; allowed: {allowed}")]
 pub struct ConfigError {
-    /// Key of the setting.
     pub key: &'static str,
-    /// Value of the setting.
     pub value: String,
     pub allowed: &'static str,
 }
@@ -177,7 +175,7 @@ mod tests {
     fn a_setting_out_of_range_is_named_with_what_is_allowed() {
         let config = ExtractorConfig { threads: 0, ..ExtractorConfig::default() };
         let error = config.validate().unwrap_err().to_string();
-        assert_eq!(error, "extractor setting `threads` is `0`; allowed is 1 to 1024");
+        assert_eq!(error, "extractor setting `threads` is `0`; allowed: 1 to 1024");
         let options = ExtractOptions { agent: "mj12bot".into(), ..ExtractOptions::default() };
         assert_eq!(options.validate(), Ok(()));
         let options = ExtractOptions { agent: "orb weaver".into(), ..ExtractOptions::default() };

@@ -18,7 +18,7 @@ pub(crate) fn encode_within(document: &mut Document, room: usize) -> Bytes {
     let html = document.html.take();
     let marks = (document.truncated, document.links_total, document.text_bytes);
 
-    // As large as its marks can be.
+    // With truncation marks of maximum size.
     document.html = html.as_ref().map(|_| String::new());
     document.truncated = orbweaver_messages::Truncated::ALL;
     (document.links_total, document.text_bytes) = (Some(u64::MAX), Some(u64::MAX));

@@ -2,6 +2,9 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use bytes::Bytes;
+use orbweaver_log::TopicPartition;
+use orbweaver_messages::topic::DISCOVERED;
 use orbweaver_messages::{
     BodyEncoding, Discovered, DiscoveryKind, Document, DocumentLink, Millis, Page, Trail, Truncated, encoded_len,
     json_len,
@@ -11,6 +14,7 @@ use orbweaver_url::{Fingerprint, Policy};
 use url::Url;
 
 use crate::extract::{Extracted, PageInput, extract_after};
+use crate::job::produced;
 use crate::pass::Progress;
 use crate::{ExtractOptions, ExtractorConfig};
 
@@ -80,7 +84,8 @@ pub fn discovered(
             urls,
             found_at_ms: now,
         };
-        let room = config.record_limit.saturating_sub(site.len() + encoded_len(&record(Vec::new())));
+        let framing = produced(TopicPartition::new(DISCOVERED, 0), site, Bytes::new(), now).bytes();
+        let room = config.record_limit.saturating_sub(framing + encoded_len(&record(Vec::new())));
         let room = room.min(config.max_discovered_bytes);
         let mut bytes = 0;
         for url in urls {

@@ -75,8 +75,8 @@ pub fn extract(input: &PageInput<'_>, options: &ExtractOptions) -> Extracted {
     extracted.with_counts(&progress)
 }
 
-/// Extracts a page; of its links those after the first `from`, which earlier passes took. Whether links are cut is
-/// marked by [`Extracted::with_counts`].
+/// Extracts a page, with the links after the first `from`, which earlier passes took. [`Extracted::with_counts`] marks
+/// whether links are cut.
 pub(crate) fn extract_after(input: &PageInput<'_>, options: &ExtractOptions, from: usize) -> Extracted {
     let body = &input.body[..input.body.len().min(options.max_body_bytes)];
     let (encoding, charset_source) = charset::choose(body, input.content_type, top_level_domain(input.url));

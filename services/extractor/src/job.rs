@@ -177,15 +177,15 @@ fn document_record(
 ) -> (Record, bool) {
     let mut document = document::document(page, extracted);
     let mut made = produced(TopicPartition::new(DOCUMENTS, partition), &document.site, Bytes::new(), now);
-    made.headers = vec![
+    made.headers.extend([
         (FINGERPRINT_HEADER, Bytes::from(document.fingerprint.to_string())),
         (CRAWL_HEADER, Bytes::copy_from_slice(document.crawl.as_bytes())),
-    ];
+    ]);
     made.value = Some(cut::encode_within(&mut document, config.record_limit.saturating_sub(made.bytes())));
     (made, !document.truncated.is_empty())
 }
 
-fn produced(tp: TopicPartition, site: &str, value: Bytes, now: Millis) -> Record {
+pub(crate) fn produced(tp: TopicPartition, site: &str, value: Bytes, now: Millis) -> Record {
     let key = Some(Bytes::copy_from_slice(site.as_bytes()));
-    Record { tp, key, value: Some(value), headers: Vec::new(), timestamp_ms: now }
+    Record::new(tp, key, Some(value), now)
 }

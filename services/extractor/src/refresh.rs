@@ -27,7 +27,7 @@ pub(crate) fn target(content: &str) -> Option<&str> {
     (!url.is_empty()).then_some(url)
 }
 
-/// Returns the text after `url =`, if the text begins so.
+/// Returns the text after `url =`, if the text begins with that.
 fn after_url_word(text: &str) -> Option<&str> {
     let word = text.get(..3).filter(|word| word.eq_ignore_ascii_case("url"))?;
     let rest = text[word.len()..].trim_start_matches(white);

@@ -48,7 +48,7 @@ pub(crate) struct Scanned {
     pub(crate) text_bytes: usize,
 }
 
-/// Reads the markup. Of its links it takes those after the first `from`, as many as one pass may.
+/// Reads the markup. Takes the links after the first `from`, as many as one pass may.
 pub(crate) fn scan(html: &str, options: &ExtractOptions, from: usize) -> Scanned {
     let mut scan = Scan::new(options, from);
     // About half of the markup is text; a growing buffer is copied repeatedly.

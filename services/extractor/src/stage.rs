@@ -35,7 +35,7 @@ impl ExtractorStage {
     }
 
     /// Returns the number of pages per job, such that all threads share even a small batch.
-    fn pages_a_job(&self, pages: usize) -> usize {
+    fn pages_per_job(&self, pages: usize) -> usize {
         pages.div_ceil(self.config.threads.max(1)).clamp(1, self.config.batch_pages.max(1))
     }
 
@@ -81,7 +81,7 @@ impl Stage for ExtractorStage {
         actions: &mut Actions<ExtractJob, Write>,
     ) -> Result<(), StageError> {
         self.pending += batch.len();
-        let most = self.pages_a_job(batch.len());
+        let most = self.pages_per_job(batch.len());
         let mut pages: Vec<(Origin, PagePass)> = Vec::with_capacity(most);
         let mut bytes = 0;
         for (origin, record) in batch {

@@ -17,7 +17,7 @@ use crate::{ExtractorConfig, ExtractorMetrics};
 
 /// Memory that is reserved for extracting a page, as a multiple of its decoded body: a page of short links alone takes
 /// about 400 bytes for each of them, in links, targets, sets of known URLs, and records. Only a page whose links grow
-/// when they are resolved, against a long URL, takes more; how long it is shows when the page is read.
+/// when they are resolved against a long URL takes more; the length of that URL is known only when the page is read.
 const WORKING_FACTOR: usize = 16;
 /// Memory of a link in addition to its URL, in bytes.
 const LINK_BYTES: usize = 48;

@@ -32,9 +32,9 @@ fn a_wrong_configuration_ends_with_78_and_names_every_fault() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(78), "{said}");
     for part in [
-        "extractor.max_discovered_bytes = \"1KiB\" (from ORBWEAVER_EXTRACTOR__MAX_DISCOVERED_BYTES): allowed is a size from 8.0 KiB to 16.0 MiB",
+        "extractor.max_discovered_bytes = \"1KiB\" (from ORBWEAVER_EXTRACTOR__MAX_DISCOVERED_BYTES): allowed: a size from 8.0 KiB to 16.0 MiB",
         "http.port (from ORBWEAVER_HTTP__PORT): there is no such key in [http]",
-        "log.format = \"xml\" (from --set): allowed is `json` or `text`",
+        "log.format = \"xml\" (from --set): allowed: `json` or `text`",
         "kafka.brokers: it is not set",
     ] {
         assert!(said.contains(part), "{part}\n{said}");

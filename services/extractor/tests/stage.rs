@@ -121,7 +121,12 @@ async fn a_page_becomes_its_links_then_its_document_and_what_it_discovered_and_t
     assert_eq!(records[0].tp, TopicPartition::new(topic::DOCUMENTS, 3));
     assert_eq!(records[0].key.as_deref(), Some(&b"a.test"[..]));
     assert_eq!((document.title.as_str(), document.text.as_str()), ("A page", "Textone two"));
-    let named = [("fingerprint", document.fingerprint.to_string().into()), ("crawl", Bytes::from("main"))];
+    let named = [
+        ("schema", Bytes::from("document")),
+        ("schema-version", Bytes::from("1")),
+        ("fingerprint", document.fingerprint.to_string().into()),
+        ("crawl", Bytes::from("main")),
+    ];
     assert_eq!(records[0].headers, named);
     assert_eq!(document.redirects, ["http://a.test/old"]);
     assert_eq!(document.fetched_at, "2023-11-14T22:13:20.000Z");

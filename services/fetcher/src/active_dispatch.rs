@@ -9,7 +9,7 @@ use orbweaver_url::{Url, WideDomains};
 
 use crate::{classify::RequestContext, cookies::Cookies};
 
-/// A dispatch on its way through robots.txt, the site's gate and the request, more than once if it is redirected to
+/// A dispatch that passes through robots.txt, the site's gate and the request, more than once if it is redirected to
 /// itself.
 #[derive(Debug)]
 pub(crate) struct ActiveDispatch {
@@ -61,8 +61,8 @@ impl ActiveDispatch {
         (self.origin.tp.partition, self.ready.dispatch.id)
     }
 
-    /// Returns the time after which no request is sent for the dispatch. One that has begun may continue until its
-    /// lease expires: the frontier allows for `MAX_FETCH_MS` after that.
+    /// Returns the time after which no request is sent for the dispatch. A dispatch that has begun may continue until
+    /// its lease expires: the frontier allows for `MAX_FETCH_MS` after that.
     pub(crate) fn not_after_ms(&self) -> Millis {
         let dispatch = self.dispatch();
         if self.before.is_empty() { dispatch.not_after_ms.min(dispatch.expires_ms) } else { dispatch.expires_ms }
@@ -110,7 +110,7 @@ impl ActiveDispatch {
     }
 
     /// Continues with a redirect to `target`.
-    pub(crate) fn go_on(&mut self, target: Url, set_cookie: &[String], wide: &WideDomains) {
+    pub(crate) fn follow_redirect(&mut self, target: Url, set_cookie: &[String], wide: &WideDomains) {
         self.cookies.set(set_cookie);
         self.cookies.move_on(&self.url, &target);
         // The first request was for the dispatch's URL, as written there.

@@ -47,7 +47,7 @@ const MAPPED: BlockV6 = (Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96, "IPv4-m
 const NAT64: BlockV6 = (Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96, "NAT64, RFC 6052");
 const GLOBAL_UNICAST: BlockV6 = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3, "global unicast, RFC 4291");
 
-/// Returns the reason for which an address is not dialled; `None` if it may be.
+/// Returns the reason why an address must not be dialled; `None` if it may be.
 #[must_use]
 pub fn refusal(address: IpAddr) -> Option<&'static str> {
     match address {

@@ -8,11 +8,9 @@ use orbweaver_url::WideDomains;
 
 /// An invalid setting.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("fetcher.{key} = {value}: allowed is {allowed}")]
+#[error("fetcher.{key} = {value}: allowed: {allowed}")]
 pub struct ConfigError {
-    /// Key of the setting.
     pub key: &'static str,
-    /// Value of the setting.
     pub value: String,
     pub allowed: String,
 }
@@ -31,10 +29,10 @@ pub struct FetcherConfig {
     pub connect_timeout: Duration,
     /// Timeout from the start of a request to the end of the response's headers.
     pub headers_timeout: Duration,
-    /// Timeout of a whole request, at most half of `MAX_FETCH_MS`: with the longest stay of a dispatch it bounds a
-    /// lease. Together with half of the group's session it stays within that session: a process that lost a partition
-    /// has no request in flight when another receives it. A redirect of a dispatch to itself is a separate request
-    /// under the same conditions.
+    /// Timeout of a whole request, at most half of `MAX_FETCH_MS`: together with the maximum lifetime of a dispatch, it
+    /// bounds a lease. Together with half of the group's session it stays within that session: a process that lost a
+    /// partition has no request in flight when another receives it. A redirect of a dispatch to itself is a separate
+    /// request under the same conditions.
     pub request_timeout: Duration,
     /// Maximum number of decoded bytes read of a body; the rest is cut off.
     pub max_body_bytes: usize,

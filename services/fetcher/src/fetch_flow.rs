@@ -54,7 +54,7 @@ impl FetcherStage {
         }
         let authority = authority_of(&visit.url);
         match self.robots.get(&authority, at.now) {
-            // Known to have failed, and the time of the retry has not come.
+            // The last request failed, and its retry is not due yet.
             Some((CachedRobots::Failing(_), until_ms)) => self.defer(&visit, "robots_unreachable", until_ms, at),
             Some((known, _)) => self.obey(visit, &known, at),
             None => self.look_up(authority, visit, at),
@@ -87,7 +87,7 @@ impl FetcherStage {
         self.queue(visit, at);
     }
 
-    /// Returns the time at which the site of a dispatch's next request counts as requested, if it is unknown.
+    /// Returns the time at which the site of a dispatch's next request counts as requested if the site is unknown.
     fn site_asked_ms(&self, visit: &ActiveDispatch) -> Millis {
         self.asked_ms((!visit.is_elsewhere()).then_some(visit.origin.tp.partition))
     }
@@ -201,12 +201,12 @@ impl FetcherStage {
     ) {
         match classify(visit.asked(), &attempt) {
             Verdict::Again(target) => {
-                // It holds no slot between its requests: if waiting dispatches held all slots, no request would ever
-                // be sent.
+                // A dispatch holds no slot between its requests: if waiting dispatches held all slots, no request would
+                // ever be sent.
                 self.free(std::mem::take(&mut visit.has_slot));
                 visit.add_times(attempt.requested_at_ms, attempt.answered_at_ms);
                 let set_cookie = attempt.result.map(|answer| answer.set_cookie).unwrap_or_default();
-                visit.go_on(target, &set_cookie, &self.config.wide_domains);
+                visit.follow_redirect(target, &set_cookie, &self.config.wide_domains);
                 self.admit(visit, at);
             }
             Verdict::Fetched => {

@@ -21,7 +21,7 @@
 //! | `sniff`, `address`, `cookies` | detection of HTML; addresses that may be dialled; cookies of one dispatch: pure |
 //! | `records` | records and rows of an outcome: pure |
 //! | `active_dispatch` | an active dispatch |
-//! | `stage` | glue to the runtime; `visiting` (pages) and `robots_desk` (robots.txt) are its two halves |
+//! | `stage` | glue to the runtime; `fetch_flow` (pages) and `robots_lookup` (robots.txt) are its two halves |
 //! | `service` | the service as a process of a cluster (feature `cluster`) |
 //! | `client` | the trait [`Client`], the real [`HttpClient`], the [`ScriptedClient`] |
 //! | `worker` | tasks for requests and the store; `body` packs pages in them |

@@ -38,7 +38,7 @@ pub const HELD: &str = "orbweaver_fetcher_queued_requests";
 /// Known sites: with requests queued or in flight, blocked, or requested within their interval. Alert: none.
 pub const SITES: &str = "orbweaver_fetcher_known_sites";
 /// Number of times that the process was found to have been suspended. Alert: any.
-pub const FREEZES: &str = "orbweaver_fetcher_freezes_total";
+pub const SUSPENSIONS: &str = "orbweaver_fetcher_freezes_total";
 
 /// Labels of [`REQUESTS`], [`ROBOTS`] and [`OUTCOMES`].
 const STATUSES: [&str; 5] = ["2xx", "3xx", "4xx", "5xx", "other"];
@@ -99,7 +99,7 @@ impl FetcherMetrics {
             memory: IntGauge::new(MEMORY, "Bytes of bodies in memory that are not yet durable")?,
             held: IntGauge::new(HELD, "Requests queued until they may be sent")?,
             sites: IntGauge::new(SITES, "Known sites: queued, in flight, blocked or within their interval")?,
-            freezes: IntCounter::new(FREEZES, "Number of times that the process was found to have been suspended")?,
+            freezes: IntCounter::new(SUSPENSIONS, "Number of times that the process was found to have been suspended")?,
         };
         // A sum over errors that have not yet occurred should be 0, not absent.
         let classes = STATUSES.into_iter().chain(FAILURES.map(FetchError::reason));

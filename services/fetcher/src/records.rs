@@ -131,13 +131,9 @@ pub(crate) fn redirect_row(outcome: &Outcome, target: &Url) -> RedirectRow {
 
 /// Returns the record of an outcome, in the partition of its dispatch.
 pub(crate) fn outcome_record(outcome: &Outcome, partition: Partition) -> Record {
-    Record {
-        tp: TopicPartition::new(topic::OUTCOMES, partition),
-        key: Some(Bytes::copy_from_slice(outcome.site.as_bytes())),
-        value: Some(encode(outcome)),
-        headers: vec![],
-        timestamp_ms: outcome.ended_at_ms,
-    }
+    let key = Bytes::copy_from_slice(outcome.site.as_bytes());
+    let tp = TopicPartition::new(topic::OUTCOMES, partition);
+    Record::new(tp, Some(key), Some(encode(outcome)), outcome.ended_at_ms)
 }
 
 /// Returns the number of bytes that a page's record of at most `limit` bytes has left for its body, its content type
@@ -186,13 +182,11 @@ pub(crate) fn page_record(visit: &ActiveDispatch, outcome: &Outcome, answer: Htt
         content_hash: body.content_hash,
         attempt: dispatch.attempt,
     };
-    Record {
-        tp: TopicPartition::new(topic::PAGES, visit.origin.tp.partition),
-        key: Some(Bytes::copy_from_slice(dispatch.site.as_bytes())),
-        value: Some(body.value),
-        headers: vec![("page", encode(&page))],
-        timestamp_ms: outcome.ended_at_ms,
-    }
+    let key = Bytes::copy_from_slice(dispatch.site.as_bytes());
+    let tp = TopicPartition::new(topic::PAGES, visit.origin.tp.partition);
+    let mut record = Record::new(tp, Some(key), Some(body.value), outcome.ended_at_ms);
+    record.headers.push(("page", encode(&page)));
+    record
 }
 
 /// Returns the record of a redirect's target: a discovered URL of its own site, at the depth of its source. It goes to
@@ -221,13 +215,8 @@ pub(crate) fn discovered_record(
         urls: vec![target.to_string()],
         found_at_ms,
     };
-    Record {
-        tp: TopicPartition::new(topic::DISCOVERED, partition_of(slot_of(&site), partitions)),
-        value: Some(encode(&found)),
-        key: Some(Bytes::from(site)),
-        headers: vec![],
-        timestamp_ms: found_at_ms,
-    }
+    let tp = TopicPartition::new(topic::DISCOVERED, partition_of(slot_of(&site), partitions));
+    Record::new(tp, Some(Bytes::from(site)), Some(encode(&found)), found_at_ms)
 }
 
 #[cfg(test)]
@@ -317,7 +306,7 @@ mod tests {
             if spare >= 64 {
                 prop_assert!(record.bytes() <= limit, "{} of {limit}", record.bytes());
             }
-            let page: Page = decode("page", Some(&record.headers[0].1)).unwrap();
+            let page: Page = decode("page", Some(&record.headers[2].1)).unwrap();
             prop_assert_eq!(page.body_bytes, body.len() as u64);
             if whole + 96 <= limit {
                 prop_assert!(page.truncated.is_empty());

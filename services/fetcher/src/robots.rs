@@ -42,7 +42,7 @@ pub(crate) struct RobotsRequest<'a> {
     pub(crate) stored_ms: Millis,
 }
 
-/// Block of a site by its answer to a request for a robots.txt.
+/// Block of a site by its response to a request for a robots.txt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Block {
     /// End of the block.
@@ -183,7 +183,7 @@ fn unreachable(sought: RobotsRequest<'_>, status: Option<u16>, ended_ms: Millis)
     }
 }
 
-/// An unsuccessful request, as the services of its site learn of it.
+/// An unsuccessful request, as reported to the services of its site.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Report<'a> {
     /// Site of the URL.
@@ -211,7 +211,7 @@ impl Report<'_> {
     pub(crate) fn record(&self, cause: &Outcome, partitions: Partition) -> Record {
         let mut outcome = Outcome {
             id: NO_DISPATCH,
-            // That of no URL: the one that was requested may be queued.
+            // The fingerprint of no URL: the requested one may be queued.
             fingerprint: Fingerprint::of(&cause.crawl, ""),
             url: self.url.to_string(),
             key: None,

@@ -104,6 +104,6 @@ mod tests {
 
         let (settings, _) = Settings::resolve(ServiceId::Fetcher, &[given("fetcher.request_timeout", "5s")]);
         let faults = FetcherService::configure(&settings).unwrap_err();
-        assert!(faults[0].to_string().starts_with("fetcher.connect_timeout: allowed is"), "{faults:?}");
+        assert!(faults[0].to_string().starts_with("fetcher.connect_timeout: allowed:"), "{faults:?}");
     }
 }

@@ -36,7 +36,7 @@ use crate::{
 /// Actions of the runtime, for this stage.
 pub(crate) type Acts = Actions<Job, Write>;
 
-/// A time, and the actions at it.
+/// The time of a call, and its actions.
 pub(crate) struct At<'a> {
     /// Milliseconds since the Unix epoch.
     pub(crate) now: Millis,
@@ -77,7 +77,7 @@ enum InFlightPlan {
 
 /// Time between two calls from which the process counts as suspended, in milliseconds. The stage is called every
 /// second.
-const FROZEN_MS: Millis = 10_000;
+const SUSPENDED_MS: Millis = 10_000;
 /// Interval for updating the display figures and expiring lookups of robots.txt, in milliseconds.
 const LOOK_EVERY_MS: Millis = 1000;
 
@@ -284,7 +284,7 @@ impl FetcherStage {
 
     /// Starts a call; must precede all other work of it.
     fn begin(&mut self, at: &mut At<'_>) {
-        if self.called_ms.replace(at.now).is_some_and(|called| at.now.saturating_sub(called) > FROZEN_MS) {
+        if self.called_ms.replace(at.now).is_some_and(|called| at.now.saturating_sub(called) > SUSPENDED_MS) {
             // Queued requests are checked again before any is sent: timers expire before gates open. Another fetcher
             // may have sent requests to their sites in the meantime.
             tracing::warn!("process was suspended; restarting every politeness delay");
@@ -394,7 +394,7 @@ impl Stage for FetcherStage {
         Ok(())
     }
 
-    /// The dispatch is among the dead letters: it is over, and its slot is free.
+    /// Handles a refused plan: its dispatch is in the dead letters, has ended, and frees its slot.
     fn refused(&mut self, token: Token, _reason: &str, now: Millis, acts: &mut Acts) -> Result<(), StageError> {
         self.plan_durable(token, &[], now, acts)
     }

@@ -32,9 +32,9 @@ fn a_wrong_configuration_ends_with_78_and_names_every_fault() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(78), "{said}");
     for part in [
-        "fetcher.connect_timeout = \"31s\" (from ORBWEAVER_FETCHER__CONNECT_TIMEOUT): allowed is more than 0 and at most 20s",
+        "fetcher.connect_timeout = \"31s\" (from ORBWEAVER_FETCHER__CONNECT_TIMEOUT): allowed: more than 0 and at most 20s",
         "http.port (from ORBWEAVER_HTTP__PORT): there is no such key in [http]",
-        "log.format = \"xml\" (from --set): allowed is `json` or `text`",
+        "log.format = \"xml\" (from --set): allowed: `json` or `text`",
         "kafka.brokers: it is not set",
     ] {
         assert!(said.contains(part), "{part}\n{said}");
@@ -48,7 +48,7 @@ fn a_partition_that_moves_is_drained_for_as_long_as_a_request_may_take_or_nothin
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(78), "{said}");
     assert!(said.contains("runtime.drain_budget"), "{said}");
-    assert!(said.contains("allowed is at least 30s, as much as `fetcher.request_timeout`"), "{said}");
+    assert!(said.contains("allowed: at least 30s, as much as `fetcher.request_timeout`"), "{said}");
     let output = check(&["--set", "fetcher.request_timeout=30s", "--set", "runtime.drain_budget=30s"]);
     assert_eq!(output.status.code(), Some(0));
 }

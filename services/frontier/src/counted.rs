@@ -40,12 +40,9 @@ pub(crate) fn named(token: Token) -> (Partition, u64) {
 }
 
 pub(crate) fn records(counts: &[PageCount], now: Millis) -> Vec<Record> {
-    let record = |count: &PageCount| Record {
-        tp: TopicPartition::new(CONTROL, count.partition),
-        key: Some(Bytes::from(pages_key(&count.crawl, count.partition))),
-        value: Some(encode(count)),
-        headers: vec![],
-        timestamp_ms: now,
+    let record = |count: &PageCount| {
+        let key = Bytes::from(pages_key(&count.crawl, count.partition));
+        Record::new(TopicPartition::new(CONTROL, count.partition), Some(key), Some(encode(count)), now)
     };
     counts.iter().map(record).collect()
 }

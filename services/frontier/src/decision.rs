@@ -45,7 +45,7 @@ pub enum Decision {
     },
     /// A stuck URL, whose dispatches were lost repeatedly, ends: its record goes to the dead letters, then its outcome
     /// is appended, then its tombstone.
-    GiveUp {
+    Abandon {
         /// The published outcome.
         outcome: Box<Outcome>,
         /// The URL's record in `crawl.frontier`.

@@ -11,7 +11,7 @@
 //! there if the checkpoint is verified, and otherwise from the commit point. Memory holds the state that is not in the
 //! log yet, and about sixty bytes per site.
 //!
-//! | module | what it knows |
+//! | module | contents |
 //! |---|---|
 //! | [`partition`] | one partition: its queued URLs, its leases, and the handling of outcomes (pure) |
 //! | [`decision`] | the decisions |
@@ -22,7 +22,7 @@
 //! | [`offsets`] | a set of offsets, one bit each (pure) |
 //! | [`scope`] | queued URLs that are out of scope by now (pure) |
 //! | [`pages`] | pages of each crawl fetched here and elsewhere, and the number that may be fetched (pure) |
-//! | [`stage`], `plan_builder`, `counted` | the connection to the runtime: decodes, opens, groups decisions into plans |
+//! | [`stage`], `plan_builder`, `counted` | connection to the runtime: decodes, opens, groups decisions into plans |
 //! | `service` | the service as a process of a cluster (feature `cluster`) |
 
 pub mod config;

@@ -23,11 +23,11 @@ pub const EXPIRED: &str = "orbweaver_frontier_expired_leases_total";
 pub const STUCK: &str = "orbweaver_frontier_stuck_urls_total";
 /// Records re-appended so that the commit point can advance. Alert: more than twice the rate of outcomes.
 pub const REAPPENDED: &str = "orbweaver_frontier_reappended_records_total";
-/// Patterns of similar URLs that are over their budget: they lead on without bringing anything new. Alert: none; an
-/// increase with few new pages indicates a crawl that goes in circles.
+/// Patterns of similar URLs that are over their budget: they lead on without new content. Alert: none; an increase with
+/// few new pages indicates a crawl that goes in circles.
 pub const OVER_BUDGET: &str = "orbweaver_frontier_over_budget_patterns";
 /// URLs demoted because of their pattern, counted again when their record is re-appended. Alert: none.
-pub const PUT_BACK: &str = "orbweaver_frontier_put_back_urls_total";
+pub const DEMOTED: &str = "orbweaver_frontier_put_back_urls_total";
 /// URLs that the frontier refused, by reason: `trap`, or `excluded`, `not_included` and `too_deep` if their crawl was
 /// narrowed while they were queued. Alert: a crawl lacks pages that it should have.
 pub const REFUSED: &str = "orbweaver_frontier_refused_urls_total";
@@ -92,7 +92,7 @@ impl FrontierMetrics {
             stuck: IntCounter::new(STUCK, "URLs abandoned because their dispatches were lost")?,
             reappended: IntCounter::new(REAPPENDED, "Records re-appended so that the commit point can advance")?,
             over_budget: IntGauge::new(OVER_BUDGET, "Patterns of similar URLs over their budget")?,
-            demote: IntCounter::new(PUT_BACK, "URLs demoted because of their pattern")?,
+            demote: IntCounter::new(DEMOTED, "URLs demoted because of their pattern")?,
             refused: IntCounterVec::new(Opts::new(REFUSED, "URLs refused by the frontier, by reason"), &["reason"])?,
             refused_definitions: IntCounter::new(REFUSED_DEFINITIONS, "Unusable crawl definitions")?,
             versions: IntGaugeVec::new(

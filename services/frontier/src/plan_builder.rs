@@ -64,7 +64,7 @@ impl PlanBuilder {
                 self.completes.extend(completes);
             }
             Decision::Refuse { outcome, ends, completes } => self.end_unasked(&outcome, ends, completes),
-            Decision::GiveUp { outcome, waiting, origin, reason } => {
+            Decision::Abandon { outcome, waiting, origin, reason } => {
                 let letter = self.letter(&waiting, origin, reason);
                 self.unasked.letters.push(letter);
                 self.end_unasked(&outcome, origin.offset, vec![origin]);
@@ -89,8 +89,10 @@ impl PlanBuilder {
             offset: origin.offset,
             rejected_at_ms: self.now,
         };
-        let record = self.record(DEAD_LETTERS, waiting.fingerprint.to_string(), encode(waiting));
-        Record { headers: vec![(DEAD_LETTER_HEADER, encode(&letter))], ..record }
+        let mut record = self.record(FRONTIER, waiting.fingerprint.to_string(), encode(waiting));
+        record.tp.topic = DEAD_LETTERS;
+        record.headers.insert(0, (DEAD_LETTER_HEADER, encode(&letter)));
+        record
     }
 
     pub(crate) fn finish(self, actions: &mut FrontierActions) {
@@ -109,15 +111,16 @@ impl PlanBuilder {
 
     fn record(&self, topic: Topic, key: String, value: Bytes) -> Record {
         let tp = TopicPartition::new(topic, self.partition);
-        Record { tp, key: Some(Bytes::from(key)), value: Some(value), headers: vec![], timestamp_ms: self.now }
+        Record::new(tp, Some(Bytes::from(key)), Some(value), self.now)
     }
 
     /// Returns a record for the frontier's own log, with the owner epoch.
     fn write(&self, fingerprint: Fingerprint, value: Option<Bytes>) -> Record {
         let tp = TopicPartition::new(FRONTIER, self.partition);
         let key = Some(Bytes::from(fingerprint.to_string()));
-        let headers = vec![(EPOCH, Bytes::from(self.epoch.to_string()))];
-        Record { tp, key, value, headers, timestamp_ms: self.now }
+        let mut record = Record::new(tp, key, value, self.now);
+        record.headers.push((EPOCH, Bytes::from(self.epoch.to_string())));
+        record
     }
 
     fn tombstone(&self, fingerprint: Fingerprint, depth: u16, ends: Offset) -> Record {
@@ -174,7 +177,7 @@ mod tests {
         let origin = Origin { tp: TopicPartition::new(FRONTIER, 3), offset: 17, assignment_epoch: 1 };
         let (mut appends, mut actions) = (PlanBuilder::at(5), Actions::default());
         appends.partition = 3;
-        let given_up = Decision::GiveUp {
+        let given_up = Decision::Abandon {
             outcome: outcome.into(),
             waiting: waiting.clone().into(),
             origin,

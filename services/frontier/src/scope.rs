@@ -17,7 +17,7 @@ pub struct CrawlScopes {
 /// Effect of a record of `crawl.control`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ControlChange<'r> {
-    /// A new definition of this crawl applies, or none does any more.
+    /// A new definition of this crawl applies, or none applies any longer.
     Definition(&'r str),
     /// No effect: the definition is unusable.
     Refused,

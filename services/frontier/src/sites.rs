@@ -98,7 +98,7 @@ impl SiteQueues {
     }
 
     /// Removes a queued URL from this site.
-    pub(crate) fn dismiss(&mut self, id: QueueKey, now: Millis) {
+    pub(crate) fn remove_url(&mut self, id: QueueKey, now: Millis) {
         let Some(site) = self.sites.get_mut(&id) else { return };
         self.waiting = self.waiting.saturating_sub(1);
         site.waiting = site.waiting.saturating_sub(1);
@@ -143,7 +143,7 @@ impl SiteQueues {
         }
     }
 
-    /// Ends the dispatch of the URL at this place, `round_trip_ms` after the dispatch was made, if known.
+    /// Ends the dispatch of the URL of this entry, `round_trip_ms` after the dispatch was made, if known.
     pub(crate) fn end(&mut self, entry: &IndexEntry, round_trip_ms: Option<Millis>, now: Millis) {
         let id = entry.site;
         if let Some(site) = self.sites.get_mut(&id) {
@@ -158,8 +158,8 @@ impl SiteQueues {
         self.sweep(id, now);
     }
 
-    /// Cancels the dispatch of the URL at this place, which `next` returned: it is queued with the rank `to`, or not
-    /// any more.
+    /// Cancels the dispatch of the URL of this entry, which `next` returned: it is queued with the rank `to`, or no
+    /// longer.
     pub(crate) fn pass_over(&mut self, entry: &IndexEntry, to: Option<Rank>, now: Millis) {
         let id = entry.site;
         if let Some(site) = self.sites.get_mut(&id) {
@@ -169,7 +169,7 @@ impl SiteQueues {
             Some(rank) => self.enqueue(id, rank, now),
             None => {
                 self.call(id, now);
-                self.dismiss(id, now);
+                self.remove_url(id, now);
             }
         }
     }
@@ -179,8 +179,8 @@ impl SiteQueues {
         self.held
     }
 
-    /// Pauses a queue at a page cap, until `resume_after_cap`. The URL at this place, which `next` returned, goes back
-    /// to its rank.
+    /// Pauses a queue at a page cap, until `resume_after_cap`. The URL of this entry, which `next` returned, returns to
+    /// its rank.
     pub(crate) fn hold(&mut self, entry: &IndexEntry, now: Millis) {
         let id = entry.site;
         if let Some(site) = self.sites.get_mut(&id)
@@ -239,7 +239,7 @@ impl SiteQueues {
     }
 
     /// Returns `true` if a site is ready.
-    pub(crate) fn has_turn(&self) -> bool {
+    pub(crate) fn has_ready(&self) -> bool {
         !self.turn.is_empty()
     }
 

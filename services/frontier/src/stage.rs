@@ -25,8 +25,7 @@ use crate::{
 
 /// Interval at which the sites with the most queued URLs are determined, in milliseconds; this reads all sites.
 const BUSIEST_EVERY_MS: Millis = 1000;
-/// Number of sites by which that interval grows by another multiple, so that this takes at most a few per cent of the
-/// time.
+/// Number of sites per additional multiple of that interval, so that this takes at most a few per cent of the time.
 const BUSIEST_SITES: usize = 100_000;
 /// Maximum age of the record at an index's checkpoint; an older index is rebuilt. Half of the log's delete retention
 /// (`delete.retention.ms` of `crawl.frontier`, a day by default): a URL that ended earlier may have left no tombstone
@@ -220,7 +219,7 @@ impl FrontierStage {
     fn count(&self, decision: &Decision) {
         match decision {
             Decision::Dispatch(_) => self.metrics.dispatched.inc(),
-            Decision::GiveUp { .. } => self.metrics.stuck.inc(),
+            Decision::Abandon { .. } => self.metrics.stuck.inc(),
             Decision::Rewrite { .. } => self.metrics.reappended.inc(),
             Decision::Refuse { outcome, .. } => self.metrics.refused(outcome.reason.as_deref().unwrap_or_default()),
             Decision::Complete(_) | Decision::Park(_) | Decision::End { .. } => {}
@@ -386,7 +385,7 @@ impl Stage for FrontierStage {
 
     fn incomplete(&self, partition: Partition) -> Incomplete<'_> {
         let Some(open) = self.open.get(&partition) else {
-            // Its records must not count as complete.
+            // The records of a closed partition must not count as complete.
             let reason = format!("partition {partition} is not open");
             return Err(StageError::Halted { service: SERVICE, reason });
         };

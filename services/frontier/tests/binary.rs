@@ -30,9 +30,9 @@ fn a_wrong_configuration_ends_with_78_and_names_every_fault() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(78), "{said}");
     for part in [
-        "frontier.max_attempts = \"0\" (from ORBWEAVER_FRONTIER__MAX_ATTEMPTS): allowed is a number from 1 to 100",
+        "frontier.max_attempts = \"0\" (from ORBWEAVER_FRONTIER__MAX_ATTEMPTS): allowed: a number from 1 to 100",
         "http.port (from ORBWEAVER_HTTP__PORT): there is no such key in [http]",
-        "log.format = \"xml\" (from --set): allowed is `json` or `text`",
+        "log.format = \"xml\" (from --set): allowed: `json` or `text`",
         "kafka.brokers: it is not set",
     ] {
         assert!(said.contains(part), "{part}\n{said}");

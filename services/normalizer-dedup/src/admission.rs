@@ -193,7 +193,8 @@ impl Admission<'_> {
         }
     }
 
-    /// The entry applies immediately, so that links on the seed's page are in scope however soon they arrive.
+    /// Extends the scope by an entry. It applies immediately, so that links on the seed's page are in scope however
+    /// soon they arrive.
     fn extend_scope(&mut self, entry: String, link: Link<'_>) {
         self.entries.insert(&entry, false);
         let (partitions, now) = (self.partitions, self.now);

@@ -133,12 +133,7 @@ impl NormalizerDedup {
         let definition =
             self.config.default_definition.as_ref()?.definition(crawl, &self.config.wide_domains, self.partitions, now);
         tracing::info!(crawl, scope = ?definition.scope, "the default crawl has no definition: writing one");
-        Some(Record {
-            tp: TopicPartition::new(topic::CONTROL, 0),
-            key: Some(Bytes::from(crawl_key(crawl))),
-            value: Some(encode(&definition)),
-            headers: vec![],
-            timestamp_ms: now,
-        })
+        let tp = TopicPartition::new(topic::CONTROL, 0);
+        Some(Record::new(tp, Some(Bytes::from(crawl_key(crawl))), Some(encode(&definition)), now))
     }
 }

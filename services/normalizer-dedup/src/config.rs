@@ -26,7 +26,7 @@ pub struct Config {
     /// Definition with which the default crawl is created if none arrives while a record of it waits, so that seeds
     /// alone start a crawl; `None` sends such a record to the dead letters, like one of any other unknown crawl.
     pub default_definition: Option<DefaultCrawl>,
-    /// Domains each of whose hosts is a site; must be the same in all services of a pipeline, and is pinned by each
+    /// Domains whose hosts are separate sites; must be the same in all services of a pipeline, and is pinned by each
     /// crawl.
     pub wide_domains: WideDomains,
     /// Makes index writes synchronous, so that a simulated crash always finds the same state on disk.
@@ -39,7 +39,7 @@ pub enum IndexKind {
     /// On disk: loses no URL, and detects a lesser depth.
     #[default]
     Exact,
-    /// Bloom filters in memory: lose one in a million new URLs, and take a known URL for known at any depth.
+    /// Bloom filters in memory: lose one in a million new URLs, and count a known URL as known at any depth.
     Bloom,
 }
 
@@ -101,7 +101,7 @@ impl DefaultCrawl {
 
 /// Setting out of range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{key}: `{value}` is out of range; allowed is {allowed}")]
+#[error("{key}: `{value}` is out of range; allowed: {allowed}")]
 pub struct ConfigError {
     /// Name of the setting.
     pub key: &'static str,
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(Config::new("seen").validate(), Ok(()));
         let config = Config { recent_entries: 0, ..Config::new("seen") };
         let error = config.validate().unwrap_err().to_string();
-        assert_eq!(error, "recent_entries: `0` is out of range; allowed is 3 to 1073741824");
+        assert_eq!(error, "recent_entries: `0` is out of range; allowed: 3 to 1073741824");
         assert!(Config { definition_grace_ms: -1, ..Config::new("seen") }.validate().is_err());
         assert!(Config { default_crawl: String::new(), ..Config::new("seen") }.validate().is_err());
         let default =

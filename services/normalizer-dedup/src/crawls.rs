@@ -93,7 +93,11 @@ impl Crawls {
             }
             Change::Deleted(_) => {}
             Change::Conflict(crawl) => {
-                tracing::warn!(crawl, version = offset, "a definition was made from one that does not apply: left out");
+                tracing::warn!(
+                    crawl,
+                    version = offset,
+                    "definition skipped: it replaces a version that is not in force"
+                );
             }
             Change::Refused { crawl, applies, reason } => {
                 tracing::error!(crawl, version = offset, applies, %reason, "a definition cannot be used");

@@ -11,8 +11,8 @@ use orbweaver_url::{partition_of, slot_of};
 /// Maximum number of URLs per plan; a poll that admits more makes several. The `seen` record of a full plan has 160 KB.
 pub(crate) const PLAN_URLS: usize = 8192;
 
-/// Bytes of records in plans that are not durable, over all partitions, from which on further links wait. A link of a
-/// few bytes becomes a record with the URL of its page, of up to 16 KiB as JSON, so that a poll of 1 MiB could cause
+/// Bytes of records in plans that are not durable, over all partitions, at which further links wait. A link of a few
+/// bytes becomes a record with the URL of its page, of up to 16 KiB as JSON, so that a poll of 1 MiB could cause
 /// hundreds of MiB. Half of the smallest budget of a stage, which is that of the one-process crawler.
 const PLANNED_BYTES: usize = 8 << 20;
 
@@ -105,7 +105,7 @@ impl Draft {
         let tp = TopicPartition::new(topic::CONTROL, partition_of(slot_of(&key), partitions));
         let value = encode(&ScopeEntry { crawl: crawl.to_owned(), entry: entry.clone() });
         self.entries.push((crawl.to_owned(), entry));
-        let record = Record { tp, key: Some(key.into()), value: Some(value), headers: vec![], timestamp_ms: now };
+        let record = Record::new(tp, Some(key.into()), Some(value), now);
         let bytes = record.bytes();
         self.scope.push(record);
         bytes
@@ -113,13 +113,9 @@ impl Draft {
 
     /// Adds an admitted URL. Returns the bytes added.
     pub(crate) fn admit_url(&mut self, waiting: &FrontierUrl, partition: Partition) -> usize {
-        let record = Record {
-            tp: TopicPartition::new(topic::FRONTIER, partition),
-            key: Some(waiting.fingerprint.to_string().into()),
-            value: Some(encode(waiting)),
-            headers: vec![],
-            timestamp_ms: waiting.admitted_at_ms,
-        };
+        let key = waiting.fingerprint.to_string().into();
+        let tp = TopicPartition::new(topic::FRONTIER, partition);
+        let record = Record::new(tp, Some(key), Some(encode(waiting)), waiting.admitted_at_ms);
         let bytes = record.bytes();
         self.frontier.push(record);
         bytes
@@ -128,12 +124,10 @@ impl Draft {
     /// Builds the plan in effect order: the scope entries that the links of the URLs will need, the URLs, then their
     /// fingerprints in `seen`. Origins complete once the stage learns that the plan is durable.
     pub(crate) fn into_plan(self, entries: &[SeenEntry], partition: Partition, now: Millis) -> Plan<Infallible> {
-        let seen = (!entries.is_empty()).then(|| Record {
-            tp: TopicPartition::new(topic::SEEN, partition),
-            key: Some(Bytes::from(partition.to_string())),
-            value: Some(SeenBatch { entries: entries.to_vec() }.encode()),
-            headers: vec![],
-            timestamp_ms: now,
+        let seen = (!entries.is_empty()).then(|| {
+            let value = SeenBatch { entries: entries.to_vec() }.encode();
+            let key = Bytes::from(partition.to_string());
+            Record::new(TopicPartition::new(topic::SEEN, partition), Some(key), Some(value), now)
         });
         let steps = [self.scope, self.frontier, seen.into_iter().collect()];
         let steps = steps.into_iter().filter(|records| !records.is_empty()).map(Step::Produce).collect();

@@ -27,13 +27,13 @@ pub const RECENT_MISSES: &str = "orbweaver_normalizer_dedup_recent_misses_total"
 /// Used entries of the recent cache. Alert: none.
 pub const RECENT_FILLED: &str = "orbweaver_normalizer_dedup_recent_filled_places";
 /// Capacity of the recent cache in entries. Alert: none.
-pub const RECENT_PLACES: &str = "orbweaver_normalizer_dedup_recent_places";
+pub const RECENT_CAPACITY: &str = "orbweaver_normalizer_dedup_recent_places";
 /// URLs known to the index, in memory or on disk. Alert: none.
 pub const INDEX_HITS: &str = "orbweaver_normalizer_dedup_index_hits_total";
 /// URLs not known to the index. Alert: none.
 pub const INDEX_MISSES: &str = "orbweaver_normalizer_dedup_index_misses_total";
 /// Entries read from disk for a different URL: false positives of the filter, corrected by verification. Alert: above a
-/// tenth of the misses for minutes; there are too many SSTables because compaction does not keep up with the disk.
+/// tenth of the misses for minutes; there are too many SSTables because compaction does not keep up.
 pub const FALSE_POSITIVES: &str = "orbweaver_normalizer_dedup_filter_false_positives_total";
 /// URLs taken for known by a filter alone, with verification off; two of ten million unknown URLs per SSTable are lost
 /// this way. Alert: none.
@@ -143,7 +143,7 @@ pub fn register(registry: &Registry, tally: Arc<DedupStats>) -> Result<(), prome
             gauge(KNOWN, "URLs known to the open partitions", |tally| &tally.tiers.known)?,
             gauge(UNWRITTEN, "URLs in memory that are not on disk yet", |tally| &tally.tiers.unfiltered)?,
             gauge(RECENT_FILLED, "Used entries of the recent cache", |tally| &tally.tiers.recent_filled)?,
-            gauge(RECENT_PLACES, "Capacity of the recent cache, in entries", |tally| &tally.tiers.recent_places)?,
+            gauge(RECENT_CAPACITY, "Capacity of the recent cache, in entries", |tally| &tally.tiers.recent_places)?,
             gauge(FILTER_BYTES, "Memory of the filters, in bytes", |tally| &tally.tiers.filter_bytes)?,
             gauge(RUNS, "SSTables of the index on disk", |tally| &tally.tiers.runs)?,
             gauge(PLANS, "Plans that are not durable yet", |tally| &tally.plans)?,
@@ -191,7 +191,7 @@ mod tests {
                 RECENT_HITS,
                 RECENT_MISSES,
                 RECENT_FILLED,
-                RECENT_PLACES,
+                RECENT_CAPACITY,
                 INDEX_HITS,
                 INDEX_MISSES,
                 FALSE_POSITIVES,

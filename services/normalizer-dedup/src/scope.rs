@@ -19,7 +19,7 @@ pub(crate) struct Rules<'a> {
     pub(crate) applied: &'a Applied,
     /// Canonical policy.
     pub(crate) policy: Policy,
-    /// Domains each of whose hosts is a site.
+    /// Domains whose hosts are separate sites.
     pub(crate) wide: &'a WideDomains,
 }
 
@@ -66,7 +66,7 @@ impl Entries {
         }
     }
 
-    /// Entries are only removed manually, so the cost of this does not matter.
+    /// Removes an entry. Entries are only removed manually, so the cost does not matter.
     pub(crate) fn remove(&mut self, entry: &str) {
         self.durable.remove(entry);
         self.sites = self.durable.keys().filter_map(|entry| site_of(entry, &self.wide)).collect();

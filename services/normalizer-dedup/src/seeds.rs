@@ -77,10 +77,7 @@ mod tests {
         assert!(read(None).unwrap_err().starts_with("a seed record without a value"));
         for (text, reason) in [
             ("", "the seed cannot be crawled: not a url: the text is empty"),
-            (
-                "ftp://example.org/",
-                "the seed cannot be crawled: scheme `ftp` is not crawled; allowed are http and https",
-            ),
+            ("ftp://example.org/", "the seed cannot be crawled: scheme `ftp` is not crawled; allowed: http and https"),
             ("http://exa mple/", "the seed cannot be crawled: not a url: `http://exa mple/`"),
         ] {
             let error = sighting(&read_text(text).unwrap(), "docs", &WideDomains::default(), 0).unwrap_err();

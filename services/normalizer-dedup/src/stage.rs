@@ -138,13 +138,9 @@ impl NormalizerDedup {
             return Ok(());
         }
         self.tally.seeds.fetch_add(1, Relaxed);
-        self.sightings.push(Record {
-            tp: TopicPartition::new(topic::DISCOVERED, partition_of(slot_of(&found.site), self.partitions)),
-            value: Some(encode(&found)),
-            key: Some(found.site.into()),
-            headers: vec![],
-            timestamp_ms: now,
-        });
+        let tp = TopicPartition::new(topic::DISCOVERED, partition_of(slot_of(&found.site), self.partitions));
+        let value = encode(&found);
+        self.sightings.push(Record::new(tp, Some(found.site.into()), Some(value), now));
         self.sightings_of.push(origin);
         Ok(())
     }

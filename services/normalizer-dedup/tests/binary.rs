@@ -32,9 +32,9 @@ fn a_wrong_configuration_ends_with_78_and_names_every_fault() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(78), "{said}");
     for part in [
-        "normalizer_dedup.default_scope = \"world\" (from ORBWEAVER_NORMALIZER_DEDUP__DEFAULT_SCOPE): allowed is `path` or `host` or `site` or `any`",
+        "normalizer_dedup.default_scope = \"world\" (from ORBWEAVER_NORMALIZER_DEDUP__DEFAULT_SCOPE): allowed: `path` or `host` or `site` or `any`",
         "http.port (from ORBWEAVER_HTTP__PORT): there is no such key in [http]",
-        "log.format = \"xml\" (from --set): allowed is `json` or `text`",
+        "log.format = \"xml\" (from --set): allowed: `json` or `text`",
         "kafka.brokers: it is not set",
     ] {
         assert!(said.contains(part), "{part}\n{said}");

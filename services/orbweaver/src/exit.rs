@@ -29,6 +29,11 @@ pub enum Failure {
     Stopped(String),
 }
 
+/// Creates the failure of the log or the store.
+pub fn failed(error: impl std::fmt::Display) -> Failure {
+    Failure::Failed(error.to_string())
+}
+
 impl Failure {
     /// Returns the exit code, as in `sysexits.h`.
     #[must_use]

@@ -29,7 +29,7 @@ pub fn to_stderr() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns whether to use colours: only on a terminal, and not if `NO_COLOR` is set and not empty
+/// Returns whether to use colors: only on a terminal, and not if `NO_COLOR` is set and not empty
 /// (<https://no-color.org>).
 fn colors(terminal: bool, no_color: bool) -> bool {
     terminal && !no_color

@@ -13,8 +13,8 @@ pub(crate) const MAX_HORIZON_MS: u64 = 10_000;
 /// Settings of the rate-limiter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateLimiterConfig {
-    /// Minimum time from an answer of a site to its next request, in milliseconds; 0: unlimited. The frontier needs the
-    /// same value, since it derives the number of outstanding dispatches per site from it.
+    /// Minimum time from a response of a site to its next request, in milliseconds; 0: unlimited. The frontier needs
+    /// the same value, since it derives the number of outstanding dispatches per site from it.
     pub default_interval_ms: u64,
     /// Minimum planning horizon: how far ahead a dispatch may be scheduled, in milliseconds; see [`Self::horizon_ms`].
     /// A change takes effect only after a restart. Change it only while no instance runs: a new owner assumes that
@@ -33,7 +33,7 @@ pub struct RateLimiterConfig {
 pub enum ConfigError {
     /// An interval is out of range.
     #[error(
-        "{key} is {value} ms; allowed are {FASTEST_MS} to {SLOWEST_MS} ms (at most ten requests per second, unless \
+        "{key} is {value} ms; allowed: {FASTEST_MS} to {SLOWEST_MS} ms (at most ten requests per second, unless \
          `allow_above_ten_per_second` is set), or 0 for unlimited"
     )]
     Interval {
@@ -43,7 +43,7 @@ pub enum ConfigError {
         value: u64,
     },
     /// The planning horizon is out of range.
-    #[error("max_delay_ms is {0} ms; allowed are 1 to {MAX_HORIZON_MS} ms")]
+    #[error("max_delay_ms is {0} ms; allowed: 1 to {MAX_HORIZON_MS} ms")]
     MaxDelay(u64),
 }
 
@@ -101,7 +101,7 @@ mod tests {
     fn more_than_ten_requests_a_second_must_be_allowed_explicitly() {
         let mut config = RateLimiterConfig { default_interval_ms: 50, ..RateLimiterConfig::default() };
         let error = config.validate().unwrap_err().to_string();
-        assert!(error.starts_with("default_interval_ms is 50 ms; allowed are 100 to"), "{error}");
+        assert!(error.starts_with("default_interval_ms is 50 ms; allowed: 100 to"), "{error}");
         config.allow_above_ten_per_second = true;
         assert_eq!(config.validate(), Ok(()));
         config = RateLimiterConfig { default_interval_ms: 0, ..RateLimiterConfig::default() };

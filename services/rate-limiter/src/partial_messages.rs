@@ -29,13 +29,13 @@ pub struct OutcomeFields<'a> {
     pub site: Cow<'a, str>,
     /// Result of the dispatch.
     pub kind: OutcomeKind,
-    /// HTTP status, if there was an answer.
+    /// HTTP status, if there was a response.
     #[serde(default)]
     pub status: Option<u16>,
     /// Time at which the request was sent.
     #[serde(default)]
     pub requested_at_ms: Option<Millis>,
-    /// Time of the answer's first byte, or of the failure.
+    /// Time of the response's first byte, or of the failure.
     #[serde(default)]
     pub answered_at_ms: Option<Millis>,
     /// Event time.

@@ -82,7 +82,7 @@ mod tests {
         let fast = ("rate_limiter.rate", "20/s");
         let said = configured(&[fast]).unwrap_err()[0].to_string();
         assert!(
-            said.starts_with("rate_limiter.rate = \"20/s\" (from ORBWEAVER_RATE_LIMITER__RATE): allowed is"),
+            said.starts_with("rate_limiter.rate = \"20/s\" (from ORBWEAVER_RATE_LIMITER__RATE): allowed:"),
             "{said}"
         );
         let allowed = ("rate_limiter.allow_above_ten_per_second", "true");

@@ -13,13 +13,13 @@ use crate::partial_messages::OutcomeFields;
 /// Time after its last report during which a crawl-delay is not replaced by a shorter one (for example of another host
 /// of the site), in milliseconds: as long as a robots.txt is valid.
 const CRAWL_DELAY_KEPT_MS: Millis = 24 * 3_600_000;
-/// Age at which a row of refusals is no longer restored and no longer keeps its site in memory, in milliseconds.
+/// Age at which a streak of refusals is no longer restored and no longer keeps its site in memory, in milliseconds.
 const STREAK_KEPT_MS: Millis = 24 * 3_600_000;
 /// Time for which a site with a crawl-delay or a learned interval stays in memory after its next request time, in
 /// milliseconds.
-const LESSONS_KEPT_MS: Millis = 3_600_000;
+const LEARNED_KEPT_MS: Millis = 3_600_000;
 /// Time for which any site stays in memory after its next request time, in milliseconds; eviction loses only its
-/// smoothed answer time.
+/// smoothed response time.
 const IDLE_KEPT_MS: Millis = 10_000;
 
 /// State of a site that survives a restart: the content of a record in `crawl.sites`.
@@ -31,7 +31,7 @@ pub struct Remembered {
     pub blocks: u32,
     /// Crawl-delay in milliseconds, if it is longer than the configured interval.
     pub crawl_delay_ms: Option<u64>,
-    /// Time of the last refusal, or of the success that ended a row of refusals.
+    /// Time of the last refusal, or of the success that ended a streak of refusals.
     pub event_ms: Millis,
 }
 
@@ -49,7 +49,7 @@ pub struct Terms {
 pub struct Site {
     /// Latest scheduled time.
     planned_ms: Option<Millis>,
-    /// Time of the latest answer.
+    /// Time of the latest response.
     answered_ms: Option<Millis>,
     pace: AdaptiveInterval,
     remembered: Remembered,
@@ -142,8 +142,8 @@ impl Site {
         Decision::Pass { not_before_ms: moment_ms, interval_ms: self.pace.interval_ms(self.asked_ms(terms)) }
     }
 
-    /// Returns the earliest time of the site's next request: the interval after the last answer, and the interval plus
-    /// the usual answer time after the last scheduled time.
+    /// Returns the earliest time of the site's next request: the interval after the last response, and the interval
+    /// plus the usual response time after the last scheduled time.
     fn next_ms(&self, terms: Terms, now: Millis) -> Millis {
         let asked_ms = self.asked_ms(terms);
         let interval_ms = self.pace.interval_ms(asked_ms);
@@ -226,7 +226,7 @@ impl Site {
             return false;
         }
         let lessons = self.remembered.crawl_delay_ms.is_some() || self.pace.is_slowed();
-        let kept_ms = if lessons { LESSONS_KEPT_MS } else { IDLE_KEPT_MS };
+        let kept_ms = if lessons { LEARNED_KEPT_MS } else { IDLE_KEPT_MS };
         let asked_ms = self.asked_ms(terms);
         let last_ms = self.planned_ms.max(self.answered_ms).unwrap_or(0);
         plus(last_ms, self.pace.spacing_ms(asked_ms)).saturating_add(kept_ms) < now

@@ -55,7 +55,7 @@ pub struct Sites {
     blocked: BTreeSet<(Millis, Box<str>)>,
     /// Number of outcomes that wait for the record after the one in flight.
     held: usize,
-    /// Sites whose record of a stale owner, found by the restore, is still to be followed by the current one.
+    /// Sites for which the restore found a record of a stale owner that the current record has yet to follow.
     overtaken: BTreeSet<Box<str>>,
 }
 
@@ -184,11 +184,11 @@ impl Sites {
     /// Handles a record of another owner that was read back. If its epoch is older, returns the current record, to be
     /// appended after it (docs/protocol.md#claims); while a record is in flight, returns `None`, and the current one
     /// follows.
-    pub fn heard_record(&mut self, theirs: &SiteState, now: Millis) -> Option<SiteRecord> {
+    pub fn on_foreign_record(&mut self, theirs: &SiteState, now: Millis) -> Option<SiteRecord> {
         if theirs.epoch >= self.epoch { None } else { self.restate(&theirs.site, now) }
     }
 
-    /// Returns the next record that must follow one of a stale owner that the restore found.
+    /// Returns the next record that must follow a stale owner's record found by the restore.
     pub fn next_overtaken(&mut self, now: Millis) -> Option<SiteRecord> {
         while let Some(name) = self.overtaken.pop_first() {
             if let Some(record) = self.restate(&name, now) {

@@ -101,13 +101,8 @@ impl RateLimiterStage {
                 (OUTCOMES, encode(&partial_messages::deferred(dispatch, reason.as_str(), retry_at_ms, now)))
             }
         };
-        batch.records.push(Record {
-            tp: TopicPartition::new(topic, partition),
-            key: Some(site_key(record, &scheduled.site)),
-            value: Some(value),
-            headers: vec![],
-            timestamp_ms: now,
-        });
+        let (tp, key) = (TopicPartition::new(topic, partition), site_key(record, &scheduled.site));
+        batch.records.push(Record::new(tp, Some(key), Some(value), now));
         Ok(())
     }
 
@@ -144,13 +139,8 @@ impl RateLimiterStage {
         self.metrics.records.inc();
         let token = self.next_token;
         self.next_token += 1;
-        let record = Record {
-            tp: TopicPartition::new(SITES, partition),
-            key: Some(Bytes::copy_from_slice(site.memory.site.as_bytes())),
-            value: Some(encode(&site.memory)),
-            headers: vec![],
-            timestamp_ms: now,
-        };
+        let key = Bytes::copy_from_slice(site.memory.site.as_bytes());
+        let record = Record::new(TopicPartition::new(SITES, partition), Some(key), Some(encode(&site.memory)), now);
         self.writing.insert(token, (partition, site.memory.site));
         let steps = vec![Step::Produce(vec![record])];
         actions.plans.push(Plan { steps, completes: site.completes, token: Some(token) });
@@ -198,7 +188,7 @@ impl Stage for RateLimiterStage {
                     restored.forget(site, epoch);
                 }
             }
-            // One broken record must not stop the partition indefinitely; the state of its site is learned again.
+            // One undecodable record must not stop the partition indefinitely; the state of its site is learned again.
             Err(error) => tracing::error!(
                 topic_partition = %record.tp, offset = record.offset, %error,
                 "site record cannot be decoded: ignored; the state of its site is learned again"
@@ -219,7 +209,7 @@ impl Stage for RateLimiterStage {
         let Some(sites) = self.partitions.get_mut(&partition) else { return Ok(()) };
         let Ok(theirs) = decode::<SiteState>("site", record.value.as_ref()) else { return Ok(()) };
         let is_stale = theirs.epoch < sites.epoch();
-        let answer = sites.heard_record(&theirs, now);
+        let answer = sites.on_foreign_record(&theirs, now);
         if is_stale {
             self.metrics.stale_records.inc();
             tracing::warn!(
@@ -315,13 +305,8 @@ impl Stage for RateLimiterStage {
         let dispatch = record.value.as_deref().filter(|_| record.tp.topic == SCHEDULED);
         let outcome = dispatch.and_then(|dispatch| Outcome::of_rejected(dispatch, now));
         let tp = TopicPartition::new(OUTCOMES, record.tp.partition);
-        let record = outcome.map(|outcome| Record {
-            tp,
-            key: Some(Bytes::copy_from_slice(outcome.site.as_bytes())),
-            value: Some(encode(&outcome)),
-            headers: vec![],
-            timestamp_ms: now,
-        });
+        let key = |outcome: &Outcome| Some(Bytes::copy_from_slice(outcome.site.as_bytes()));
+        let record = outcome.map(|outcome| Record::new(tp, key(&outcome), Some(encode(&outcome)), now));
         record.into_iter().collect()
     }
 

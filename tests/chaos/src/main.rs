@@ -64,12 +64,12 @@ impl Options {
 /// Parses an interval that equals a whole number of requests per second, at which each site has one request in flight.
 fn rate(value: &str) -> Result<u64, String> {
     let allowed = [100, 125, 200, 250, 500, 1_000];
-    value.parse().ok().filter(|ms| allowed.contains(ms)).ok_or_else(|| format!("allowed are {allowed:?}"))
+    value.parse().ok().filter(|ms| allowed.contains(ms)).ok_or_else(|| format!("allowed: {allowed:?}"))
 }
 
 /// Parses a number of brokers that `tests/stack` can start.
 fn brokers(value: &str) -> Result<u8, String> {
-    value.parse().ok().filter(|count| [1, 3].contains(count)).ok_or_else(|| "allowed are 1 and 3".to_owned())
+    value.parse().ok().filter(|count| [1, 3].contains(count)).ok_or_else(|| "allowed: 1 and 3".to_owned())
 }
 
 #[tokio::main]

@@ -55,7 +55,7 @@ def main(root: str, what: str, *rest: str) -> list[Finding]:
         case "settings":
             commands = compose.commands(document) + [entry for file in rest[1:] for entry in kubernetes.commands(objects(file))]
             return settings(Path(rest[0]), commands, {service.binary for service in known.services.values()})
-    raise SystemExit(f"{what}: allowed are docker, compose, monitoring, texts, kubernetes, literals and settings")
+    raise SystemExit(f"{what}: allowed: docker, compose, monitoring, texts, kubernetes, literals and settings")
 
 
 if __name__ == "__main__":

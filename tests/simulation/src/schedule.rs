@@ -445,7 +445,7 @@ impl Schedule {
         let depths = self.scenario.web.max_depth.map_or(0, usize::from);
         let faults: u64 = self.fleet.happened.values().sum();
         let bound = 2 * (losses + depths + usize::try_from(faults).unwrap_or(usize::MAX));
-        (*most > bound).then(|| format!("{url} was requested {most} times more than it needed; allowed are {bound}"))
+        (*most > bound).then(|| format!("{url} was requested {most} times more than it needed; allowed: {bound}"))
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) struct EmbeddedConsumer {
     /// In round-robin order: by partition number, then by topic.
     held: Vec<AssignedPartition>,
     index: HashMap<TopicPartition, usize>,
-    /// Index of the next partition to read. A batch starts behind the last one read, and continues until it is full.
+    /// Index of the next partition to read. A batch starts after the last one read, and continues until it is full.
     turn: usize,
     announced: bool,
     pending: Option<Pending>,

@@ -51,8 +51,8 @@ impl Disk {
         }
     }
 
-    /// Passes on the result of a sync. If it failed, the log refuses writes and is marked: the system may now take
-    /// pages as written that the disk does not have, so that they are read, and a later sync of them succeeds.
+    /// Passes on the result of a sync. If it failed, the log refuses writes and is marked: the system may now treat
+    /// pages as written that are not on disk, so that they can be read, and a later sync of them succeeds.
     pub(super) fn synced<T>(&self, result: Result<T, LogError>) -> Result<T, LogError> {
         result.inspect_err(|error| {
             self.fail(error);

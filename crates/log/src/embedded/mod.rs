@@ -106,8 +106,9 @@ impl EmbeddedLog {
 
     /// Registers `sync` to run before each checkpoint. Records may refer to data that was written elsewhere before
     /// them, such as a row in the store; after a power cut both or neither must be present. Blocks the checkpoint
-    /// thread. If it fails, so does the log. Only the first call takes effect. Call it before the log is changed: what
-    /// a killed process left behind its last checkpoint is in none before the first change, flush or close.
+    /// thread. If it fails, so does the log. Only the first call takes effect. Call it before the log is changed:
+    /// records that a killed process left beyond its last checkpoint are in no checkpoint before the first change,
+    /// flush or close.
     pub fn sync_before_checkpoints(&self, sync: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
         let _ = self.shared.vouched.set(Box::new(sync));
         self.shared.touch_recovered();

@@ -10,9 +10,9 @@ use crate::{LogError, RECORD_LIMIT};
 /// however that ends. The policies differ in what a power cut (or a crash of the system) may lose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SyncPolicy {
-    /// This long after the first append since the last flush. A power cut takes the whole log, commits included, back
+    /// This long after the first append since the last flush. A power cut rolls the whole log, commits included, back
     /// to a single earlier moment, at most this long (plus the time the disk needs) ago: no effect survives without its
-    /// cause. So does a sync that failed.
+    /// cause. So does a failed sync.
     Every(Duration),
     /// Before each acknowledgement: a power cut loses nothing that was acknowledged. Costs one disk flush per append.
     EachAppend,
@@ -67,7 +67,7 @@ impl Options {
     /// Validates the options before anything is opened.
     pub(super) fn check(&self) -> Result<(), LogError> {
         let invalid = |name, value: &dyn std::fmt::Display, allowed| {
-            Err(LogError::Invalid(format!("the log option {name} = {value}; allowed are {allowed}")))
+            Err(LogError::Invalid(format!("the log option {name} = {value}; allowed: {allowed}")))
         };
         if !(4 << 10..=1 << 30).contains(&self.segment_bytes) {
             return invalid("segment_bytes", &self.segment_bytes, "4096 (4 KiB) to 1073741824 (1 GiB)");

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{ConsumerRecord, LogError, Offset, Reader, TopicPartition};
 
-/// A batch, and the cursor behind it.
+/// A batch, and the cursor after it.
 pub(super) type Read = (Cursor, Result<Vec<ConsumerRecord>, LogError>);
 
 /// Reads a batch on the blocking pool: a sealed segment may be on disk.

@@ -5,7 +5,7 @@
 //! - The system was restarted (power cut): under [`SyncPolicy::Every`](super::SyncPolicy::Every) everything rolls back
 //!   to the last checkpoint. Files reach the disk in any order, so an effect beyond it could be present without its
 //!   cause.
-//! - A sync failed (the log is marked): pages that are read need not be on disk, whether the system was restarted or
+//! - A sync failed (the log is marked): pages that can be read may not be on disk, whether the system was restarted or
 //!   not. Under `Every` everything rolls back as after a restart; else records beyond the checkpoint are written again.
 //! - Any other invalid data is damage and reported, never dropped.
 
@@ -28,7 +28,7 @@ pub(super) struct Recovery {
     pub(super) roll_back: bool,
     /// Sealed segments beyond the checkpoint may be incomplete too.
     pub(super) distrust: bool,
-    /// Discard everything behind damage: the policy guaranteed no more.
+    /// Discard everything after damage: the policy guaranteed no more.
     pub(super) forgive: bool,
     /// Write everything beyond the checkpoint again: a sync of it may succeed although the disk does not have it.
     pub(super) rewrite: bool,

@@ -70,7 +70,7 @@ impl Shared {
             && checkpoint.as_ref().is_some_and(|last| last.synced(&sync) && !last.before_a_restart());
         if failed {
             tracing::warn!(path = %path.display(), "an earlier sync failed; the log resumes with its durable records");
-            // What it names is durable, but the failed sync may have been its own.
+            // Everything that it names is durable, but the failed sync may have been its own.
             checkpoint.as_ref().map_or(Ok(()), |last| last.store(&disk))?;
         } else if recovery.roll_back {
             tracing::info!(path = %path.display(), "the system was restarted; the log resumes at its last checkpoint");
@@ -110,8 +110,8 @@ impl Shared {
             _lock: lock,
         };
         if still_applies {
-            // A checkpoint now would include what a killed process left behind it, before the caller could register
-            // the sync of the external data that those records refer to.
+            // A checkpoint now would include records that a killed process left beyond the last one, before the caller
+            // could register the sync of the external data that those records refer to.
             shared.commits.dirty.store(false, Ordering::Release);
         } else {
             // From here on the checkpoint has the current boot ID and the files as recovered.
@@ -219,7 +219,7 @@ impl Shared {
     pub(super) fn join(&self, group: &str) -> Result<(), LogError> {
         if group.is_empty() || group.len() > MAX_GROUP {
             let length = group.len();
-            return Err(LogError::Invalid(format!("a group name of {length} bytes; allowed are 1 to {MAX_GROUP}")));
+            return Err(LogError::Invalid(format!("a group name of {length} bytes; allowed: 1 to {MAX_GROUP}")));
         }
         if self.groups.lock().unwrap_or_else(PoisonError::into_inner).insert(group.to_owned()) {
             Ok(())
@@ -239,7 +239,7 @@ fn check(record: &Record, limit: usize) -> Result<(), Refusal> {
     let longest = record.headers.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     if record.headers.len() > MAX_HEADERS || longest > MAX_HEADER_NAME {
         let reason = format!(
-            "a record of {} headers with names of up to {longest} bytes; allowed are {MAX_HEADERS} headers and \
+            "a record of {} headers with names of up to {longest} bytes; allowed: {MAX_HEADERS} headers and \
              {MAX_HEADER_NAME} bytes",
             record.headers.len()
         );

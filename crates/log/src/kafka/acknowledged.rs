@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::{Offset, TopicPartition};
 
-/// The acknowledgements of one producer. Decides which of the reported offsets are offsets.
+/// The acknowledgements of one producer. Decides which of the reported numbers are offsets.
 ///
 /// A retry that the brokers refuse as a duplicate counts as acknowledged, but without a base offset. librdkafka numbers
 /// the records of a batch upwards nevertheless (`rd_kafka_msgq_set_metadata`): -1, 0, 1, … Only the first number shows
@@ -23,7 +23,8 @@ struct Last {
 }
 
 impl Acknowledged {
-    /// Returns the offset of the next acknowledged record of a partition; `None` if the reported number is none.
+    /// Returns the offset of the next acknowledged record of a partition; `None` if the reported number is not an
+    /// offset.
     pub(super) fn offset(&mut self, tp: TopicPartition, reported: i64) -> Option<Offset> {
         let last = self.0.entry(tp).or_default();
         if reported < 0 || last.unknown == Some(reported) {

@@ -312,10 +312,10 @@ fn offsets<C: rdkafka::consumer::ConsumerContext>(
     }
     let found =
         client.offsets_for_times(list, timeout).map_err(|error| to_log_error_at("the offsets", *first, &error))?;
-    let mut by_place = by_place(&found);
+    let mut by_tp = by_tp(&found);
     let mut offsets = Vec::with_capacity(tps.len());
     for (tp, name) in tps {
-        let element = by_place.remove(&(name.to_string(), raw_partition(tp.partition)));
+        let element = by_tp.remove(&(name.to_string(), raw_partition(tp.partition)));
         let element = element.ok_or(LogError::UnknownPartition(*tp))?;
         element.error().map_err(|error| to_log_error_at("the offsets", *tp, &error))?;
         offsets.push(match element.offset() {
@@ -327,7 +327,7 @@ fn offsets<C: rdkafka::consumer::ConsumerContext>(
 }
 
 /// Indexes a list by topic and partition: its own lookup is a linear search.
-fn by_place(list: &TopicPartitionList) -> HashMap<(String, i32), TopicPartitionListElem<'_>> {
+fn by_tp(list: &TopicPartitionList) -> HashMap<(String, i32), TopicPartitionListElem<'_>> {
     list.elements().into_iter().map(|element| ((element.topic().to_owned(), element.partition()), element)).collect()
 }
 
@@ -342,10 +342,10 @@ pub(super) fn committed<C: rdkafka::consumer::ConsumerContext>(
         list.add_partition(name, raw_partition(tp.partition));
     }
     let found = client.committed_offsets(list, timeout).map_err(|error| to_log_error("reading commits", &error))?;
-    let mut by_place = by_place(&found);
+    let mut by_tp = by_tp(&found);
     let mut commits = Vec::with_capacity(tps.len());
     for (tp, name) in tps {
-        let element = by_place.remove(&(name.to_string(), raw_partition(tp.partition)));
+        let element = by_tp.remove(&(name.to_string(), raw_partition(tp.partition)));
         let element = element.ok_or(LogError::UnknownPartition(*tp))?;
         element.error().map_err(|error| to_log_error_at("the commit", *tp, &error))?;
         commits.push(match element.offset() {

@@ -25,7 +25,7 @@ impl std::str::FromStr for GroupProtocol {
         match text {
             "consumer" => Ok(Self::Consumer),
             "classic" => Ok(Self::Classic),
-            _ => Err(LogError::Invalid(format!("the group protocol `{text}`; allowed are `consumer` and `classic`"))),
+            _ => Err(LogError::Invalid(format!("the group protocol `{text}`; allowed: `consumer` and `classic`"))),
         }
     }
 }
@@ -176,7 +176,7 @@ impl KafkaConfig {
         let Self { prefix, .. } = self;
         if prefix.is_empty() || prefix.len() > LONGEST_PREFIX || !legal(prefix) || prefix.starts_with('.') {
             return Err(LogError::Invalid(format!(
-                "`prefix` is `{prefix}`; allowed are 1 to {LONGEST_PREFIX} letters, digits, `.`, `_` and `-`, not beginning \
+                "`prefix` is `{prefix}`; allowed: 1 to {LONGEST_PREFIX} letters, digits, `.`, `_` and `-`, not beginning \
                  with `.`"
             )));
         }
@@ -184,7 +184,7 @@ impl KafkaConfig {
             && (id.is_empty() || id.len() > 249 || !legal(id))
         {
             return Err(LogError::Invalid(format!(
-                "`instance_id` is `{id}`; allowed are 1 to 249 letters, digits, `.`, `_` and `-`"
+                "`instance_id` is `{id}`; allowed: 1 to 249 letters, digits, `.`, `_` and `-`"
             )));
         }
         self.check_numbers()?;
@@ -199,7 +199,7 @@ impl KafkaConfig {
     fn check_brokers(&self) -> Result<(), LogError> {
         let wrong = |broker: &str| {
             LogError::Invalid(format!(
-                "`brokers` is `{}`: `{broker}` is not HOST:PORT; allowed is HOST:PORT[,HOST:PORT…]",
+                "`brokers` is `{}`: `{broker}` is not HOST:PORT; allowed: HOST:PORT[,HOST:PORT…]",
                 self.brokers
             ))
         };
@@ -218,7 +218,7 @@ impl KafkaConfig {
         for (key, bytes) in [("producer_bytes", self.producer_bytes), ("fetch_bytes", self.fetch_bytes)] {
             if !BYTES.contains(&bytes) {
                 return Err(LogError::Invalid(format!(
-                    "`{key}` is {bytes}; allowed are {} (4 MiB) to {} (1 GiB)",
+                    "`{key}` is {bytes}; allowed: {} (4 MiB) to {} (1 GiB)",
                     BYTES.start(),
                     BYTES.end()
                 )));
@@ -227,14 +227,14 @@ impl KafkaConfig {
         let (limit, least, most) = (self.record_limit, RECORD_LIMITS.start(), RECORD_LIMITS.end());
         if !RECORD_LIMITS.contains(&limit) {
             return Err(LogError::Invalid(format!(
-                "`record_limit` is {limit}; allowed are {least} (512 KiB) to {most} (64 MiB)"
+                "`record_limit` is {limit}; allowed: {least} (512 KiB) to {most} (64 MiB)"
             )));
         }
         // A record larger than the producer's capacity would wait indefinitely.
         let largest = limit + DEAD_LETTER_ROOM + FRAMING_BYTES;
         if self.producer_bytes < largest {
             return Err(LogError::Invalid(format!(
-                "`producer_bytes` is {}; allowed are {largest} and more, for one dead letter of a record of `record_limit` \
+                "`producer_bytes` is {}; allowed: {largest} and more, for one dead letter of a record of `record_limit` \
                  ({limit}) bytes",
                 self.producer_bytes
             )));
@@ -248,7 +248,7 @@ impl KafkaConfig {
             ("request_timeout", self.request_timeout, second, 300 * second),
         ] {
             if !(least..=most).contains(&time) {
-                return Err(LogError::Invalid(format!("`{key}` is {time:?}; allowed are {least:?} to {most:?}")));
+                return Err(LogError::Invalid(format!("`{key}` is {time:?}; allowed: {least:?} to {most:?}")));
             }
         }
         Ok(())

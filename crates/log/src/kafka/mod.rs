@@ -19,7 +19,7 @@
 //! | `client` | names, properties, log lines, error classification |
 //! | `producer`, `acknowledged` | appends; their offsets (pure) |
 //! | `consumer`, `blocking_ops` | a member; its blocking operations |
-//! | `rebalance`, `member_partitions`, `subscription` | rebalance events of a member; its partitions; its topics (pure) |
+//! | `rebalance`, `member_partitions`, `subscription` | a member's rebalance events, partitions and topics (pure) |
 //! | `pool`, `reader`, `eof` | shared consumers, readers, the end of a partition |
 //! | `broker_queries`, `session` | bounds, timestamps, commits, deletion; session timeouts |
 //! | `message` | conversion of records |
@@ -108,7 +108,6 @@ impl KafkaLog {
         Ok(log)
     }
 
-    /// Returns the configuration.
     #[must_use]
     pub fn config(&self) -> &KafkaConfig {
         &self.config

@@ -34,7 +34,7 @@ use super::{
 use crate::{LogError, Offset, TopicPartition};
 
 /// Poll interval of a thread without commands.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Time for which a thread waits for a full reader before it pauses the partition.
 const PATIENCE: Duration = Duration::from_millis(50);
 /// Idle time after which a client is closed, except the first.
@@ -215,7 +215,7 @@ impl Thread {
 
     /// Waits for a command or for records, and handles them. Returns `false` if there are no more commands.
     fn step(&mut self) -> bool {
-        match self.commands.recv_timeout(LOOK_EVERY) {
+        match self.commands.recv_timeout(CHECK_INTERVAL) {
             Ok(command) => self.handle(command),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return false,

@@ -17,7 +17,7 @@ use rdkafka::{
 use settings::{Wrong, settings, wrong_settings};
 
 use super::{KafkaLog, client::to_log_error};
-use crate::{Bounds, Cleanup, Log, LogError, MAX_PARTITIONS, Partition, TopicPartition, TopicSpec};
+use crate::{Bounds, Log, LogError, MAX_PARTITIONS, Partition, TopicPartition, TopicSpec};
 
 /// Result of [`create`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -39,12 +39,12 @@ pub struct Created {
 pub async fn create(log: &KafkaLog, partitions: Partition, replication: Option<u16>) -> Result<Created, LogError> {
     if !partitions.is_power_of_two() || partitions > MAX_PARTITIONS {
         return Err(LogError::Invalid(format!(
-            "{partitions} partitions; allowed is a power of two up to {MAX_PARTITIONS}: 1, 2, 4, 8, 16, …"
+            "{partitions} partitions; allowed: a power of two up to {MAX_PARTITIONS}: 1, 2, 4, 8, 16, …"
         )));
     }
     let specs: Vec<TopicSpec> = topic::topics()
         .iter()
-        .map(|description| TopicSpec::new(description.topic, partitions, cleanup(description)))
+        .map(|description| TopicSpec::new(description.topic, partitions, description.cleanup))
         .collect();
     let mut created = create_topics(log, &specs, replication).await?;
     for (group, topics) in topic::groups() {
@@ -186,7 +186,7 @@ pub enum TopicProblem {
     },
     /// The partition count is not a power of two.
     #[error(
-        "the topic `{name}` has {found} partitions; allowed is a power of two up to {MAX_PARTITIONS}: delete the topics of \
+        "the topic `{name}` has {found} partitions; allowed: a power of two up to {MAX_PARTITIONS}: delete the topics of \
          this prefix and recreate them with `orbweaver topics create --partitions N`"
     )]
     NoPowerOfTwo {
@@ -306,7 +306,7 @@ pub async fn check(log: &KafkaLog) -> Result<Vec<TopicProblem>, LogError> {
             let (brokers_limits, lower) = (brokers_limits(&broker), lower(found.parse().unwrap_or(0)));
             faults.push(TopicProblem::RecordLimit { name, limit, found, wanted, brokers_limits, brokers, lower });
         }
-        for wrong in wrong_settings(description.topic, cleanup(description), found) {
+        for wrong in wrong_settings(description.topic, description.cleanup, found) {
             let (name, brokers) = (name.clone(), log.config.brokers.clone());
             let Wrong { key, found, wanted, reason } = wrong;
             faults.push(TopicProblem::Setting { name, key, found, wanted, reason, brokers });
@@ -385,14 +385,6 @@ pub async fn list(log: &KafkaLog) -> Result<Vec<Listed>, LogError> {
         listed.push(Listed { topic, name: log.topic_name(topic), bounds: log.all_bounds(&tps).await? });
     }
     Ok(listed)
-}
-
-fn cleanup(description: &TopicDescription) -> Cleanup {
-    match description.cleanup {
-        topic::Cleanup::Delete => Cleanup::Delete,
-        topic::Cleanup::Compact => Cleanup::Compact,
-        topic::Cleanup::Keep => Cleanup::Keep,
-    }
 }
 
 async fn without_commit(log: &KafkaLog, group: &str, topics: &[Topic]) -> Result<Vec<TopicPartition>, LogError> {

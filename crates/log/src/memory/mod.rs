@@ -62,7 +62,8 @@ impl MemoryLog {
         Self::with(State::new(specs, false))
     }
 
-    /// Creates a log whose groups accept many members; each is assigned what the script says, at first nothing.
+    /// Creates a log whose groups accept many members; each is assigned only the partitions that the script sets,
+    /// initially none.
     #[must_use]
     pub fn scripted(specs: &[TopicSpec]) -> Self {
         Self::with(State::new(specs, true))

@@ -281,7 +281,7 @@ impl State {
             partition.check(tp, offset)?;
             let before = batch.len();
             batch.extend(partition.read(offset, room).cloned());
-            // If only a gap remains, continue behind it.
+            // If only a gap remains, continue after it.
             let end = partition.end;
             let next = batch.get(before..).and_then(<[_]>::last).map_or(end, |record| record.offset + 1);
             if let Some(held) = self.member(group, number)?.held.get_mut(&tp) {

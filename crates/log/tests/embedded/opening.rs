@@ -108,7 +108,7 @@ async fn the_record_limit_is_an_option() {
     let at = tp(KEEP, 0);
     let of = |bytes| Record { tp: at, key: None, value: Some(vec![1; bytes].into()), headers: vec![], timestamp_ms: 0 };
     let refused = log.append(vec![of(10), of(1_001), of(1_000)]).await.unwrap_err().to_string();
-    assert!(refused.ends_with("a record of 1001 bytes; allowed are 1000"), "{refused}");
+    assert!(refused.ends_with("a record of 1001 bytes; allowed: 1000"), "{refused}");
     assert_eq!(log.bounds(at).await.unwrap().end, 2, "the neighbours are appended");
     let mut reader = log.reader(at, 1).await.unwrap();
     assert_eq!(reader.read(Duration::from_secs(5)).await.unwrap()[0].value.as_ref().unwrap().len(), 1_000);

@@ -29,7 +29,7 @@ pub enum RobotsAnswer {
 /// Policy for an authority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RobotsPolicy {
-    /// Obey the body, of any content type, since an error page holds no rules.
+    /// Obey the body, whatever its content type, since an error page holds no rules.
     Parse,
     /// Request the redirect's target, and apply the result to the first authority.
     Follow,

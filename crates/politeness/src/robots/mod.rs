@@ -59,7 +59,7 @@ impl Default for Limits {
 /// A parsed robots.txt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Robots {
-    /// Agents by product token in lower case; `*` is all other agents.
+    /// Agents by product token in lower case; `*` stands for all other agents.
     agents: BTreeMap<Box<str>, Agent>,
     /// Rules of each group that has any.
     groups: Vec<Vec<Rule>>,

@@ -39,7 +39,7 @@ impl SettingError {
     /// Creates a fault for a value outside of `allowed`.
     #[must_use]
     pub fn allowed(path: impl Into<String>, allowed: impl fmt::Display) -> Self {
-        Self::new(path, format!("allowed is {allowed}"))
+        Self::new(path, format!("allowed: {allowed}"))
     }
 
     pub(crate) fn of_file(path: &Path, line: Option<usize>, problem: &str) -> Self {

@@ -11,7 +11,7 @@ use super::{given::Raw, value::Value};
 pub enum Kind {
     /// Any text without control characters.
     Text,
-    /// Any text without NUL, not trimmed: it is never shown, and a key in PEM form has lines.
+    /// Any text without NUL, not trimmed: it is never shown, and a PEM key spans several lines.
     Secret,
     /// Letters, digits, `.`, `_` and `-`; may be empty.
     Name,

@@ -56,7 +56,7 @@ impl Settings {
             let path = key.path();
             if !settings.set.contains_key(&path) && !faults.iter().any(|fault| fault.path() == path) {
                 let problem = format!(
-                    "it is not set; set {} or `{}` under [{}] in the file; allowed is {}",
+                    "it is not set; set {} or `{}` under [{}] in the file; allowed: {}",
                     key.variable(),
                     key.name,
                     key.section,
@@ -152,7 +152,7 @@ impl Settings {
         Ok(list.unwrap_or_default())
     }
 
-    /// Returns the domains each of whose hosts is a site.
+    /// Returns the domains whose hosts are separate sites.
     pub fn wide_domains(&self) -> Result<WideDomains, SettingError> {
         const KEY: &str = "normalizer_dedup.wide_domains";
         WideDomains::new(self.list(KEY)?).map_err(|error| SettingError::new(KEY, error.to_string()))
@@ -220,7 +220,7 @@ fn check(given: &Given) -> Result<(&'static Key, Value), SettingError> {
     let kind = key.kind_at(&given.path);
     kind.read(&given.raw).map(|value| (key, value)).ok_or_else(|| {
         let shown = if key.hides(&given.path) { REDACTED.to_owned() } else { shown(&given.raw) };
-        fault(format!("allowed is {kind}")).with_value(shown)
+        fault(format!("allowed: {kind}")).with_value(shown)
     })
 }
 

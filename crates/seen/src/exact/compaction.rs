@@ -13,12 +13,12 @@ use std::{
 use orbweaver_url::Fingerprint;
 
 use super::{
-    sstable::{RunReader, RunWriter, SsTable},
+    sstable::{SsTable, SsTableReader, SsTableWriter},
     table_set::TableSet,
 };
 
 /// Number of entries after which a compaction checks whether its partition is still open.
-const LOOK_EVERY: u64 = 65_536;
+const CHECK_INTERVAL: u64 = 65_536;
 
 /// The threads of an index. They end when this is dropped.
 #[derive(Debug)]
@@ -30,17 +30,17 @@ pub(crate) struct Workers {
 impl Workers {
     pub(crate) fn start() -> io::Result<Self> {
         let (to_write, write) = channel::<Arc<TableSet>>();
-        let (to_merge, merge) = channel::<Arc<TableSet>>();
-        let writer = Builder::new().name("seen-write".to_owned()).spawn(move || write_all(&write, &to_merge))?;
+        let (to_compact, merge) = channel::<Arc<TableSet>>();
+        let writer = Builder::new().name("seen-write".to_owned()).spawn(move || write_all(&write, &to_compact))?;
         let merger = Builder::new().name("seen-merge".to_owned()).spawn(move || merge_all(&merge))?;
         Ok(Self { to: Some(to_write), threads: vec![writer, merger] })
     }
 
-    /// Requests that a table of this shelf be written.
-    pub(crate) fn write(&self, shelf: &Arc<TableSet>) {
-        let sent = self.to.as_ref().map(|to| to.send(shelf.clone()));
+    /// Requests that a table of this set be written.
+    pub(crate) fn write(&self, table_set: &Arc<TableSet>) {
+        let sent = self.to.as_ref().map(|to| to.send(table_set.clone()));
         if !matches!(sent, Some(Ok(()))) {
-            shelf.fail("the writer thread has ended".to_owned());
+            table_set.fail("the writer thread has ended".to_owned());
         }
     }
 }
@@ -56,26 +56,26 @@ impl Drop for Workers {
     }
 }
 
-fn write_all(jobs: &Receiver<Arc<TableSet>>, to_merge: &Sender<Arc<TableSet>>) {
-    while let Ok(shelf) = jobs.recv() {
-        match write(&shelf) {
+fn write_all(jobs: &Receiver<Arc<TableSet>>, to_compact: &Sender<Arc<TableSet>>) {
+    while let Ok(table_set) = jobs.recv() {
+        match write(&table_set) {
             // The other thread ends after this one.
-            Ok(()) => drop(to_merge.send(shelf)),
-            Err(error) => shelf.fail(error.to_string()),
+            Ok(()) => drop(to_compact.send(table_set)),
+            Err(error) => table_set.fail(error.to_string()),
         }
     }
 }
 
 fn merge_all(jobs: &Receiver<Arc<TableSet>>) {
-    while let Ok(shelf) = jobs.recv() {
-        while !shelf.is_closed() {
-            let runs = shelf.to_merge();
-            match merge(&shelf, &runs) {
+    while let Ok(table_set) = jobs.recv() {
+        while !table_set.is_closed() {
+            let runs = table_set.to_compact();
+            match merge(&table_set, &runs) {
                 Ok(true) => {}
                 Ok(false) => break,
-                Err(_) if shelf.is_closed() => break,
+                Err(_) if table_set.is_closed() => break,
                 Err(error) => {
-                    shelf.fail(error.to_string());
+                    table_set.fail(error.to_string());
                     break;
                 }
             }
@@ -84,31 +84,31 @@ fn merge_all(jobs: &Receiver<Arc<TableSet>>) {
 }
 
 /// Writes the oldest frozen memtable.
-fn write(shelf: &TableSet) -> io::Result<()> {
-    let Some(frozen) = shelf.next_frozen().filter(|_| !shelf.is_closed()) else { return Ok(()) };
+fn write(table_set: &TableSet) -> io::Result<()> {
+    let Some(frozen) = table_set.next_frozen().filter(|_| !table_set.is_closed()) else { return Ok(()) };
     let mut entries: Vec<(Fingerprint, u16)> = frozen.entries.iter().map(|(key, depth)| (*key, *depth)).collect();
     entries.sort_unstable();
     let mut run = None;
     if !entries.is_empty() {
-        let (path, number) = shelf.new_run();
-        let mut writer = RunWriter::create(path, number, entries.len() as u64)?;
+        let (path, number) = table_set.new_run();
+        let mut writer = SsTableWriter::create(path, number, entries.len() as u64)?;
         for (fingerprint, depth) in entries {
             writer.push(fingerprint, depth)?;
         }
         run = Some(writer.finish()?);
     }
-    shelf.was_written(run)
+    table_set.was_written(run)
 }
 
 /// Compacts SSTables into one; of several entries of a fingerprint, the least depth remains. Returns `true` if SSTables
 /// were compacted.
-fn merge(shelf: &TableSet, runs: &[Arc<SsTable>]) -> io::Result<bool> {
+fn merge(table_set: &TableSet, runs: &[Arc<SsTable>]) -> io::Result<bool> {
     if runs.is_empty() {
         return Ok(false);
     }
-    let (path, number) = shelf.new_run();
+    let (path, number) = table_set.new_run();
     let entries = runs.iter().map(|run| run.len()).sum();
-    let mut writer = RunWriter::create(path, number, entries)?;
+    let mut writer = SsTableWriter::create(path, number, entries)?;
     let mut heads = runs.iter().map(|run| Head::of(run)).collect::<io::Result<Vec<_>>>()?;
     let mut written = 0u64;
     while let Some(least) = heads.iter().filter_map(|head| head.next).map(|(fingerprint, _)| fingerprint).min() {
@@ -121,17 +121,17 @@ fn merge(shelf: &TableSet, runs: &[Arc<SsTable>]) -> io::Result<bool> {
         }
         writer.push(least, depth)?;
         written += 1;
-        if written.is_multiple_of(LOOK_EVERY) && shelf.is_closed() {
+        if written.is_multiple_of(CHECK_INTERVAL) && table_set.is_closed() {
             return Ok(false);
         }
     }
-    shelf.were_merged(runs, writer.finish()?)?;
+    table_set.compacted(runs, writer.finish()?)?;
     Ok(true)
 }
 
 /// Read position in an SSTable that is being compacted.
 struct Head {
-    reader: RunReader,
+    reader: SsTableReader,
     next: Option<(Fingerprint, u16)>,
 }
 

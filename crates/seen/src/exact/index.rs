@@ -88,30 +88,30 @@ impl ExactIndex {
     }
 
     /// Opens the tables of a partition. A damaged index is discarded.
-    pub(crate) fn shelf(&self, partition: u32) -> Result<Arc<TableSet>, SeenError> {
+    pub(crate) fn table_set(&self, partition: u32) -> Result<Arc<TableSet>, SeenError> {
         let dir = self.dir(partition)?;
-        let shelf = match TableSet::open(dir.clone()) {
+        let table_set = match TableSet::open(dir.clone()) {
             Err(error) if is_damage(&error) => {
                 tracing::warn!(partition, %error, "the index of a partition is damaged; rebuilding it");
                 self.discard(partition)?;
                 TableSet::open(dir.clone())
             }
-            shelf => shelf,
+            table_set => table_set,
         };
-        let shelf = shelf.map_err(|error| failed(&dir, &error))?;
+        let table_set = table_set.map_err(|error| failed(&dir, &error))?;
         self.0.open.fetch_add(1, Relaxed);
-        Ok(Arc::new(shelf))
+        Ok(Arc::new(table_set))
     }
 
     /// Closes an open partition.
-    pub(crate) fn close(&self, shelf: &TableSet) {
-        shelf.close();
+    pub(crate) fn close(&self, table_set: &TableSet) {
+        table_set.close();
         self.0.open.fetch_sub(1, Relaxed);
     }
 
-    /// Requests that a table of this shelf be written.
-    pub(crate) fn write(&self, shelf: &Arc<TableSet>) {
-        self.0.workers.write(shelf);
+    /// Requests that a table of this set be written.
+    pub(crate) fn write(&self, table_set: &Arc<TableSet>) {
+        self.0.workers.write(table_set);
     }
 
     /// Returns the number of entries that a partition collects before it writes them.

@@ -25,16 +25,16 @@ const ACKNOWLEDGED_ENTRIES: usize = 1 << 20;
 pub struct ExactPartition {
     partition: u32,
     index: ExactIndex,
-    shelf: Arc<TableSet>,
-    /// Tables of the shelf as of `version`.
+    table_set: Arc<TableSet>,
+    /// Tables of the set as of `version`.
     tables: Vec<Table>,
     version: u64,
     acknowledged: ByFingerprint<u16>,
     read_back: ByFingerprint<u16>,
     position: Option<IndexCheckpoint>,
-    /// Whether the position moved since it was last passed to the shelf.
+    /// Whether the checkpoint has moved since it was last passed to the table set.
     moved: bool,
-    /// Whether the record at the position has not been read again yet.
+    /// Whether the record at the checkpoint has not been read again yet.
     unproven: bool,
     lookups: Lookups,
 }
@@ -43,13 +43,13 @@ impl ExactPartition {
     /// Opens the index of a partition at its checkpoint, and builds its filters. The log must then be replayed from
     /// [`Self::position`], including that record, or else from its start; then call [`Self::serve`].
     pub fn open(index: &ExactIndex, partition: u32) -> Result<Self, SeenError> {
-        let shelf = index.shelf(partition)?;
-        let position = shelf.position();
-        let (version, tables) = shelf.tables()?;
+        let table_set = index.table_set(partition)?;
+        let position = table_set.position();
+        let (version, tables) = table_set.tables()?;
         Ok(Self {
             partition,
             index: index.clone(),
-            shelf,
+            table_set,
             tables,
             version,
             acknowledged: ByFingerprint::default(),
@@ -67,7 +67,7 @@ impl ExactPartition {
         self.position
     }
 
-    /// Applies a record of the log, in log order. The first one must be the record at the position.
+    /// Applies a record of the log, in log order. The first one must be the record at the checkpoint.
     ///
     /// # Errors
     /// When the disk fails; or when the index was built from another log, which discards the index.
@@ -95,7 +95,7 @@ impl ExactPartition {
     /// Ends the restore: from now on "not found" is final.
     ///
     /// # Errors
-    /// When the disk fails; or when the record at the position was not in the log, which discards the index.
+    /// When the disk fails; or when the record at the checkpoint was not in the log, which discards the index.
     pub fn serve(&mut self) -> Result<(), SeenError> {
         if let (true, Some(position)) = (self.unproven, self.position) {
             return Err(self.foreign(position));
@@ -103,7 +103,7 @@ impl ExactPartition {
         self.write()
     }
 
-    /// Applies entries whose record is acknowledged at this offset. Does not move the position.
+    /// Applies entries whose record is acknowledged at this offset. Does not move the checkpoint.
     pub fn acknowledge(&mut self, entries: &[SeenEntry], offset: u64) -> Result<(), SeenError> {
         if self.position.is_some_and(|position| offset <= position.offset) {
             // Read back before the acknowledgement arrived: the index already has the entries.
@@ -128,22 +128,22 @@ impl ExactPartition {
         Ok(known)
     }
 
-    /// Writes the entries read back, with the resulting position, and waits until they are on disk.
+    /// Writes the entries read back, with the resulting checkpoint, and waits until they are on disk.
     pub fn write(&mut self) -> Result<(), SeenError> {
         self.write_soon();
-        self.shelf.settle()
+        self.table_set.settle()
     }
 
-    /// Starts to write the entries read back; waits only if the disk is far behind. The next look-up reports a failure.
+    /// Starts to write the entries read back; waits only if the disk is far behind. The next lookup reports a failure.
     pub fn write_soon(&mut self) {
         if std::mem::take(&mut self.moved) {
             let entries = std::mem::take(&mut self.read_back);
-            self.shelf.add(ImmutableMemtable { entries, position: self.position });
-            self.index.write(&self.shelf);
+            self.table_set.add(ImmutableMemtable { entries, position: self.position });
+            self.index.write(&self.table_set);
         }
     }
 
-    /// Returns the look-up statistics so far.
+    /// Returns the lookup statistics so far.
     #[must_use]
     pub fn lookups(&self) -> Lookups {
         self.lookups
@@ -204,10 +204,10 @@ impl ExactPartition {
             match self.search(fingerprint) {
                 Ok(depth) => return Ok(depth),
                 // An SSTable that was not kept open was compacted into another one since the tables were loaded.
-                Err(error) if error.kind() == io::ErrorKind::NotFound && self.shelf.version() != self.version => {
+                Err(error) if error.kind() == io::ErrorKind::NotFound && self.table_set.version() != self.version => {
                     self.refresh()?;
                 }
-                Err(error) => return Err(self.shelf.disk(&error)),
+                Err(error) => return Err(self.table_set.disk(&error)),
             }
         }
     }
@@ -255,21 +255,21 @@ impl ExactPartition {
 
     /// Loads the tables if they were written or compacted in the meantime.
     fn refresh(&mut self) -> Result<(), SeenError> {
-        if self.shelf.version() != self.version {
-            (self.version, self.tables) = self.shelf.tables()?;
+        if self.table_set.version() != self.version {
+            (self.version, self.tables) = self.table_set.tables()?;
         }
         Ok(())
     }
 
     fn foreign(&self, position: IndexCheckpoint) -> SeenError {
         let foreign = SeenError::Foreign { partition: self.partition, offset: position.offset };
-        self.shelf.close();
+        self.table_set.close();
         self.index.discard(self.partition).err().unwrap_or(foreign)
     }
 }
 
 impl Drop for ExactPartition {
     fn drop(&mut self) {
-        self.index.close(&self.shelf);
+        self.index.close(&self.table_set);
     }
 }

@@ -6,7 +6,7 @@ use orbweaver_url::Fingerprint;
 const GROUP: usize = 256;
 
 /// Average entries per bucket: fewer take more memory, more cause more false positives. With tags of one byte: 1.5
-/// bytes per URL, and one in 50 unknown URLs costs a wasted look-up.
+/// bytes per URL, and one in 50 unknown URLs costs a wasted lookup.
 const BUCKET: u64 = 4;
 
 /// Start of each bucket.
@@ -14,7 +14,7 @@ const BUCKET: u64 = 4;
 enum Starts {
     /// Start of each group, and within it the offset of each bucket, below 65,536.
     Near { groups: Vec<u64>, within: Vec<u16> },
-    /// Needed if someone constructs URLs with adjacent fingerprints.
+    /// Fallback for constructed URLs with adjacent fingerprints.
     Any(Vec<u64>),
 }
 

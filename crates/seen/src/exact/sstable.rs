@@ -21,7 +21,7 @@ const HEADER: usize = 24;
 /// Size of the buffers for sequential reads and writes.
 const BUFFER: usize = 256 << 10;
 
-/// Maximum number of SSTable files kept open in this process; others are opened per look-up, which costs 2 µs more. An
+/// Maximum number of SSTable files kept open in this process; others are opened per lookup, which costs 2 µs more. An
 /// instance may hold hundreds of partitions with a few SSTables each, and a process has 1,024 files by default.
 const KEPT_OPEN: usize = 256;
 static OPEN: AtomicUsize = AtomicUsize::new(0);
@@ -57,7 +57,7 @@ pub(crate) struct SsTable {
 impl SsTable {
     /// Opens an SSTable: reads it completely, for its hash and its filter.
     pub(crate) fn open(path: &Path, number: u64) -> io::Result<Self> {
-        let mut reader = RunReader::open(path)?;
+        let mut reader = SsTableReader::open(path)?;
         let mut tags = TagsBuilder::new(reader.left);
         let mut hash = Xxh3::new();
         let mut last = None;
@@ -105,8 +105,8 @@ impl SsTable {
     }
 
     /// Returns a reader of all entries in order.
-    pub(crate) fn entries(&self) -> io::Result<RunReader> {
-        RunReader::open(&self.path)
+    pub(crate) fn entries(&self) -> io::Result<SsTableReader> {
+        SsTableReader::open(&self.path)
     }
 }
 
@@ -122,13 +122,13 @@ fn damaged(path: &Path) -> io::Error {
 
 /// Sequential reader of an SSTable.
 #[derive(Debug)]
-pub(crate) struct RunReader {
+pub(crate) struct SsTableReader {
     file: BufReader<File>,
     left: u64,
     hash: u64,
 }
 
-impl RunReader {
+impl SsTableReader {
     fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let length = file.metadata()?.len();
@@ -157,8 +157,8 @@ impl RunReader {
     }
 }
 
-/// Writer of an SSTable. Without [`RunWriter::finish`] the file is invalid, and is removed.
-pub(crate) struct RunWriter {
+/// Writer of an SSTable. Without [`SsTableWriter::finish`] the file is invalid, and is removed.
+pub(crate) struct SsTableWriter {
     file: Option<File>,
     /// Entries that are not hashed and written yet: both are cheaper in large blocks.
     buffer: Vec<u8>,
@@ -169,7 +169,7 @@ pub(crate) struct RunWriter {
     entries: u64,
 }
 
-impl RunWriter {
+impl SsTableWriter {
     /// Creates an SSTable of at most `entries` entries.
     pub(crate) fn create(path: PathBuf, number: u64, entries: u64) -> io::Result<Self> {
         let file = Some(File::options().read(true).write(true).create_new(true).open(&path)?);
@@ -223,7 +223,7 @@ impl RunWriter {
     }
 }
 
-impl Drop for RunWriter {
+impl Drop for SsTableWriter {
     fn drop(&mut self) {
         if self.file.take().is_some() {
             let _ = std::fs::remove_file(&self.path);
@@ -239,7 +239,7 @@ mod tests {
         let entry = |number: u64| (Fingerprint::of("test", &number.to_string()), (number % 7) as u16);
         let mut entries = (0..count).map(entry).collect::<Vec<_>>();
         entries.sort_unstable();
-        let mut writer = RunWriter::create(path.to_owned(), 1, count).unwrap();
+        let mut writer = SsTableWriter::create(path.to_owned(), 1, count).unwrap();
         entries.iter().for_each(|(fingerprint, depth)| writer.push(*fingerprint, *depth).unwrap());
         (writer.finish().unwrap(), entries)
     }
@@ -295,7 +295,7 @@ mod tests {
     fn a_run_that_is_not_finished_leaves_no_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("run");
-        let mut writer = RunWriter::create(path.clone(), 1, 10).unwrap();
+        let mut writer = SsTableWriter::create(path.clone(), 1, 10).unwrap();
         writer.push(Fingerprint([1; 16]), 0).unwrap();
         drop(writer);
         assert!(!path.exists());

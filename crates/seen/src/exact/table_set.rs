@@ -18,7 +18,7 @@ use crate::{IndexCheckpoint, SeenError, keyed::ByFingerprint};
 /// Maximum number of memtables waiting to be written; adding another one blocks, since the disk is then slower than the
 /// log.
 const TABLES_WAITING: usize = 4;
-/// An SSTable is compacted with the newer ones when their total size exceeds its own divided by this: look-ups search
+/// An SSTable is compacted with the newer ones when their total size exceeds its own divided by this: lookups search
 /// few SSTables, and an entry is rewritten about five times per four-fold growth.
 const GROWTH: u64 = 4;
 
@@ -201,7 +201,7 @@ impl TableSet {
     }
 
     /// Returns the newest SSTables that are to be compacted.
-    pub(crate) fn to_merge(&self) -> Vec<Arc<SsTable>> {
+    pub(crate) fn to_compact(&self) -> Vec<Arc<SsTable>> {
         let contents = self.lock();
         let runs = contents.runs().cloned().collect::<Vec<_>>();
         let mut entries = 0;
@@ -215,7 +215,7 @@ impl TableSet {
     }
 
     /// Replaces these SSTables by the compacted one.
-    pub(crate) fn were_merged(&self, old: &[Arc<SsTable>], merged: SsTable) -> io::Result<()> {
+    pub(crate) fn compacted(&self, old: &[Arc<SsTable>], merged: SsTable) -> io::Result<()> {
         let mut contents = self.lock();
         let is_first = |table: &Table| matches!((table, old.first()), (Table::SsTable(run), Some(first)) if Arc::ptr_eq(run, first));
         let at = contents.tables.iter().position(is_first);

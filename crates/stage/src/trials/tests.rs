@@ -111,7 +111,7 @@ fn a_trial_beside_a_stage_that_does_not_become_quiet_runs_at_last_and_does_not_c
 
 proptest! {
     /// In any order of events, a trial that counts begins only while every other stage is quiet, no stage starts work
-    /// during it, and every stage that keeps wanting has its trial.
+    /// during it, and every stage that keeps requesting a trial gets one.
     #[test]
     fn no_stage_starts_work_during_a_trial_that_counts_and_every_trial_comes(steps in proptest::collection::vec((0_usize..3, 0_u8..7), 1..200)) {
         let (mut arbiter, ids, mut now) = stages::<3>();

@@ -3,16 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::de::{SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
-
 /// Settings of the connection to the servers.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct CqlConfig {
-    /// Initial contact points, each `HOST:PORT`; further nodes are discovered. In a file a list, or one text with
-    /// commas.
-    #[serde(deserialize_with = "list")]
+    /// Initial contact points, each `HOST:PORT`; further nodes are discovered.
     pub nodes: Vec<String>,
     /// Keyspace; created if it is missing.
     pub keyspace: String,
@@ -27,7 +21,7 @@ pub struct CqlConfig {
     pub password: Option<String>,
     /// Encrypts connections and verifies the certificates of the nodes. Without it, a password is sent unencrypted.
     pub tls: bool,
-    /// File with the certificates (PEM) of trusted authorities; if not set, those of the machine are used.
+    /// File with the certificates (PEM) of trusted authorities; if not set, those of the operating system are used.
     pub tls_ca: Option<String>,
     /// File with the client's certificate chain (PEM), for servers that require one; with `tls_key`.
     pub tls_certificate: Option<String>,
@@ -45,8 +39,7 @@ pub struct CqlConfig {
 
 /// Number of replicas that acknowledge a request. A write acknowledged by fewer than half of them may be lost with a
 /// node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CqlConsistency {
     /// One replica. For keyspaces with one replica.
@@ -63,7 +56,7 @@ pub enum CqlConsistency {
 
 /// Error of a setting that is out of range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("setting `cql.{key}` is `{value}`; allowed is {allowed}")]
+#[error("setting `cql.{key}` is `{value}`; allowed: {allowed}")]
 pub struct CqlConfigError {
     /// Name of the setting.
     pub key: &'static str,
@@ -195,33 +188,6 @@ fn is_keyspace(name: &str) -> bool {
         && !name.starts_with("system_")
 }
 
-/// Deserializes a list of texts, or one text with commas.
-fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    struct TextOrList;
-
-    impl<'de> Visitor<'de> for TextOrList {
-        type Value = Vec<String>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a list of HOST:PORT, or one text separated by commas")
-        }
-
-        fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-            Ok(text.split(',').map(|node| node.trim().to_owned()).collect())
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
-            let mut nodes = vec![];
-            while let Some(node) = items.next_element()? {
-                nodes.push(node);
-            }
-            Ok(nodes)
-        }
-    }
-
-    deserializer.deserialize_any(TextOrList)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -260,7 +226,7 @@ mod tests {
         for (config, key, value) in bad {
             let error = config.validate().unwrap_err();
             assert_eq!((error.key, error.value.as_str()), (key, value));
-            assert!(error.to_string().contains("; allowed is "), "{error}");
+            assert!(error.to_string().contains("; allowed: "), "{error}");
         }
         assert_eq!(nodes("[::1]:9042").validate(), Ok(()));
         assert_eq!(keyspace(&"a".repeat(49)).validate().unwrap_err().key, "keyspace");
@@ -280,16 +246,5 @@ mod tests {
         let config = CqlConfig { username: Some("u".into()), password: Some("secret".into()), ..CqlConfig::default() };
         let text = format!("{config:?}");
         assert!(!text.contains("secret") && text.contains("***"), "{text}");
-    }
-
-    #[test]
-    fn nodes_are_a_list_or_one_text() {
-        for text in [r#"{"nodes": "a:1, b:2"}"#, r#"{"nodes": ["a:1", "b:2"]}"#] {
-            let config: CqlConfig = serde_json::from_str(text).unwrap();
-            assert_eq!(config.nodes, ["a:1", "b:2"]);
-        }
-        let config: CqlConfig = serde_json::from_str(r#"{"consistency": "local_one"}"#).unwrap();
-        assert_eq!(config.consistency, CqlConsistency::LocalOne);
-        assert!(serde_json::from_str::<CqlConfig>(r#"{"node": "a:1"}"#).unwrap_err().to_string().contains("keyspace"));
     }
 }

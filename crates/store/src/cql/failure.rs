@@ -7,10 +7,11 @@ use scylla::errors::{
 
 use crate::StoreError;
 
-/// Returns `true` for the messages of a server that cannot read its roles and therefore rejects log-ins and requests.
+/// Returns `true` for the messages of a server that cannot read its roles and therefore rejects logins and requests.
 ///
-/// Cassandra says what it was unable to do, or, as ScyllaDB does, which consistency its roles lack. ScyllaDB has one
-/// text for all other failures of that read, such as timeouts; of a wrong password it says that it is incorrect.
+/// Cassandra names the operation that it was unable to perform or, like ScyllaDB, the consistency level that its roles
+/// lack. ScyllaDB has one text for all other failures of that read, such as timeouts, and a different one for a wrong
+/// password.
 fn are_roles_unreadable(message: &str) -> bool {
     message.starts_with("Unable to perform")
         || message.contains("Cannot achieve consistency level")
@@ -30,9 +31,9 @@ pub(super) enum Kind {
     Overloaded,
     /// Any other failure of the server.
     Server,
-    /// Rejected log-in on an established session: a node accepted the same user name and password before.
+    /// Rejected login on an established session: a node accepted the same user name and password before.
     LogIn,
-    /// User name, password or rights.
+    /// Rejected user name or password, or missing permissions.
     Unauthorized,
     /// The request itself is invalid.
     Invalid,
@@ -124,7 +125,7 @@ fn prepare(error: &PrepareError) -> Kind {
 fn new_session(error: &NewSessionError) -> Kind {
     match error {
         NewSessionError::MetadataError(MetadataError::ConnectionPoolError(error)) => match pool(error) {
-            // No node has accepted this log-in yet.
+            // No node has accepted this login yet.
             Kind::LogIn => Kind::Unauthorized,
             kind => kind,
         },
@@ -203,7 +204,7 @@ mod tests {
         [&u16::try_from(text.len()).unwrap().to_be_bytes()[..], text.as_bytes()].concat()
     }
 
-    /// Answers the setup requests of a connection, and the log-in with an authentication error.
+    /// Answers the setup requests of a connection, and the login with an authentication error.
     async fn reject_log_in(mut client: TcpStream, message: &'static str) -> std::io::Result<()> {
         loop {
             let mut header = [0_u8; 9];
@@ -225,7 +226,7 @@ mod tests {
         }
     }
 
-    /// Returns the error of a new session whose log-in a server rejects with `message`.
+    /// Returns the error of a new session whose login a server rejects with `message`.
     async fn rejected_log_in(message: &'static str) -> NewSessionError {
         let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let node = server.local_addr().unwrap();

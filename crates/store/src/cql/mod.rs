@@ -69,11 +69,6 @@ impl CqlStore {
         Ok(Self { sessions: Sessions::new(config, metrics.clone(), live), room, metrics })
     }
 
-    /// Sends a small query to check whether the servers answer.
-    pub async fn probe(&self) -> Result<(), StoreError> {
-        self.robots("probe").await.map(drop)
-    }
-
     /// Runs one request within the concurrency limit; repeats it if the session was replaced.
     async fn run<T, F, R>(&self, doing: &str, request: F) -> Result<T, StoreError>
     where

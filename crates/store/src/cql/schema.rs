@@ -1,4 +1,4 @@
-//! The schema: which migrations a keyspace has, and applying those that are missing.
+//! Schema migrations: finds those that a keyspace has, and applies the missing ones.
 //!
 //! Several processes may do this at once. Each statement may run twice, and all processes send them to the same node
 //! (the connected one with the lowest id): Cassandra 5 gives a table that is created at two nodes at once two
@@ -30,11 +30,11 @@ struct Migration {
 const MIGRATIONS: [Migration; 1] =
     [Migration { number: 1, name: "pages", text: include_str!("../../../../schemas/cql/0001-pages.cql") }];
 
-/// Maximum number of retries of a statement that the server calls invalid (one second in total was too short on a busy
-/// machine).
-const AGAIN: usize = 50;
+/// Maximum number of retries of a statement that the server rejects as invalid (one second in total was too short on a
+/// busy machine).
+const RETRIES: usize = 50;
 /// Wait before each of these retries.
-const AGAIN_AFTER: Duration = Duration::from_millis(200);
+const RETRY_DELAY: Duration = Duration::from_millis(200);
 
 /// Creates keyspace and tables if they are missing.
 pub(super) async fn migrate(session: &Session, config: &CqlConfig) -> Result<(), StoreError> {
@@ -98,7 +98,7 @@ impl Schema<'_> {
         let mut statement = Statement::new(text);
         statement.set_load_balancing_policy(self.node.clone());
         statement.set_is_idempotent(true);
-        let mut waits = AGAIN;
+        let mut waits = RETRIES;
         loop {
             let failure = match self.session.query_unpaged(statement.clone(), &values).await {
                 Ok(answer) => return Ok(answer),
@@ -110,7 +110,7 @@ impl Schema<'_> {
             // An object that another process is creating is visible in `system_schema` shortly before the server can
             // use it.
             waits -= 1;
-            sleep(AGAIN_AFTER).await;
+            sleep(RETRY_DELAY).await;
         }
     }
 
@@ -120,8 +120,8 @@ impl Schema<'_> {
         Ok(rows.map_err(|error| StoreError::Failed(format!("{doing}: {error}")))?.rows_num() > 0)
     }
 
-    /// Creates the keyspace if it is missing. An existing one needs no right to create keyspaces, and may have other
-    /// replication.
+    /// Creates the keyspace if it is missing. An existing one requires no permission to create keyspaces, and may have
+    /// different replication settings.
     async fn keyspace(&self) -> Result<(), StoreError> {
         let CqlConfig { keyspace, replication_factor, datacenter, .. } = self.config;
         let doing = format!("creating keyspace `{keyspace}`");

@@ -24,7 +24,6 @@ const OPENING_TIMEOUT: Duration = Duration::from_secs(15);
 const KEEPALIVE: Duration = Duration::from_secs(10);
 /// Wait before the first retry at the start; doubled for each further one.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
-/// Maximum wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// Interval at which unavailable servers are reported at the start.
 const REPORT_EVERY: Duration = Duration::from_secs(10);

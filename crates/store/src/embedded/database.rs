@@ -79,7 +79,7 @@ const ROW_OVERHEAD: u64 = 96;
 /// Maximum number of full memtables that wait to be flushed. At four, fjall sleeps in a loop that never ends if the
 /// flush worker has failed.
 const SEALED: usize = 2;
-/// Number of tables in level 0 from which writes wait. At thirty runs, fjall sleeps in such a loop, too.
+/// Number of tables in level 0 at which writes wait. At thirty, fjall sleeps in such a loop, too.
 const LEVEL_0: usize = 20;
 /// Maximum number of open files.
 const OPEN_FILES: usize = 256;
@@ -108,7 +108,7 @@ impl Tables {
             .max_cached_files(Some(OPEN_FILES))
             .max_journaling_size(JOURNAL_BYTES);
         let opening = |error: fjall::Error| {
-            // It may be a failed sync, and that of a later opening would succeed.
+            // The error may be a failed sync; the sync of a later opening would succeed.
             if matches!(error, fjall::Error::Io(_) | fjall::Error::Storage(fjall::LsmError::Io(_))) {
                 mark::set(dir, &error.to_string());
             }

@@ -1,8 +1,8 @@
 //! Mark of a store after a failed write, sync or opening.
 //!
-//! After a failed sync the system may take pages as written that the disk does not have: they are read, a later sync of
-//! them succeeds, and a power cut loses them and all that was appended behind them. fjall does not report each failed
-//! sync of its journals (those of its worker and of an opening look like any failure, that of closing is only logged).
+//! After a failed sync, the system may treat pages as written that are not on disk: they can be read, a later sync of
+//! them succeeds, and a power cut loses them and everything appended after them. fjall does not report each failed sync
+//! of its journals (those of its worker and of an opening look like any other failure; that of closing is only logged).
 //! Therefore any failed write, sync or opening marks the store, and an opening that finds the mark writes the journals
 //! again before fjall reads them. All other files are synced before anything refers to them, and abandoned if that
 //! fails.
@@ -78,7 +78,7 @@ fn rewrite(file: &File) -> io::Result<()> {
             return file.sync_all();
         }
         let piece = buffer.get(..count).unwrap_or_default();
-        // Behind its content a journal is a hole of zeros, which occupies no space.
+        // After its content a journal is a hole of zeros, which occupies no space.
         let content = piece.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         file.write_all_at(piece.get(..content).unwrap_or_default(), position)?;
         position += count as u64;

@@ -82,7 +82,7 @@ kinds! {
     Large = "large",
     /// Page that is sent compressed if the client accepts gzip.
     Gzip = "gzip",
-    /// Page whose only way on is a meta refresh.
+    /// Page whose only onward link is a meta refresh.
     Refresh = "refresh",
     /// Three pages that differ in their query and link to each other by bare queries.
     Paging = "paging",
@@ -110,13 +110,13 @@ kinds! {
     RobotsRefusing = "robots-refusing",
     /// Host whose robots.txt sets a Crawl-delay.
     RobotsDelay = "robots-delay",
-    /// Archive of 10,000 articles in one directory, listed on 500 pages that link each to the next; not a trap.
+    /// Archive of 10,000 articles in one directory, listed on 500 pages that each link to the next; not a trap.
     Archive = "archive",
     /// Endless calendar: every month links to its days and to the next and previous month.
     Calendar = "calendar",
     /// A few pages, linked with a new session id in every response.
     SessionMaze = "session-maze",
-    /// Page that is served at any path below it, with relative links, which makes paths that repeat their segments.
+    /// Page that is served at any path below it, with relative links, which produces paths that repeat their segments.
     RepeatingPath = "repeating-path",
     /// Search that finds nothing, echoes the query and suggests further queries.
     EchoSearch = "echo-search",

@@ -247,7 +247,7 @@ fn text_of(value: &HeaderValue) -> String {
     String::from_utf8_lossy(value.as_bytes()).into_owned()
 }
 
-/// Returns the reason for which a request failed before the headers of its response arrived.
+/// Returns the reason why a request failed before the headers of its response arrived.
 fn failure_of(error: &reqwest::Error) -> FetchError {
     let mut source = error.source();
     while let Some(cause) = source {

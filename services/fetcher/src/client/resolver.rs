@@ -6,11 +6,12 @@ use std::{
 };
 
 use dns_lookup::{AddrInfoHints, LookupErrorKind, SockType, getaddrinfo};
+use orbweaver_url::is_dns_name;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 use crate::address::{is_localhost, refusal};
 
-/// Reason for which a name cannot be dialled.
+/// Reason why a name cannot be dialled.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ResolveError {
     /// The name does not exist, or has no address.
@@ -29,8 +30,8 @@ pub(crate) enum ResolveError {
 }
 
 /// Resolver that queries the system and returns only addresses that may be dialled. The returned addresses are those
-/// that are dialled: there is no second look-up between the check and the connection, so a name that changes its
-/// address (DNS rebinding) gains nothing.
+/// that are dialled: there is no second lookup between the check and the connection, so a name that changes its address
+/// (DNS rebinding) gains nothing.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PublicResolver {
     /// Whether to return all addresses.
@@ -55,6 +56,10 @@ async fn look_up(name: &str) -> Result<Vec<SocketAddr>, ResolveError> {
     if is_localhost(name) {
         let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
         return Ok(loopback.map(|address| SocketAddr::new(address, 0)).to_vec());
+    }
+    // Resolvers answer these with errors of any kind, some of which mean that a retry may succeed.
+    if !is_dns_name(name) {
+        return Err(ResolveError::Unknown(io::Error::new(io::ErrorKind::InvalidInput, "not a name that dns can hold")));
     }
     let name = name.to_owned();
     let asked = tokio::task::spawn_blocking(move || ask(&name)).await;
@@ -114,6 +119,14 @@ mod tests {
             [LookupErrorKind::Again, LookupErrorKind::Fail, LookupErrorKind::System, LookupErrorKind::Memory]
         {
             assert!(!is_unknown(transient_failure), "{transient_failure:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_name_that_dns_cannot_hold_is_unknown() {
+        for name in ["exmaple..com", &"a".repeat(64)] {
+            let error = look_up(name).await.unwrap_err();
+            assert!(matches!(error, ResolveError::Unknown(_)), "{error}");
         }
     }
 

@@ -2,9 +2,9 @@
 //! nor with the number of queued URLs.
 //!
 //! Changes are collected in memory and written atomically, together with the checkpoint to which they lead, so that a
-//! URL that ends soon after its admission is never written. Nothing is synced: a power failure sets each table back to
+//! URL that ends soon after its admission is never written. Nothing is synced: a power failure rolls each table back to
 //! an earlier write, and the log has the rest. Each write stores a mark in every table; if the marks differ, the tables
-//! were set back to different writes, and the index is discarded.
+//! were rolled back to different writes, and the index is discarded.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
@@ -34,7 +34,7 @@ use super::{
 const CACHE_BYTES: u64 = 2 << 20;
 /// Size at which a memtable of records is rotated, in bytes; one more may await its flush.
 const RECORDS_MEMTABLE_BYTES: u64 = 2 << 20;
-/// Size at which a memtable of places, or of orders, is rotated, in bytes.
+/// Size at which a memtable of entries, or of orders, is rotated, in bytes.
 const KEYS_MEMTABLE_BYTES: u64 = 1 << 20;
 /// Maximum size of the journal, in bytes; the minimum that the storage engine accepts.
 const JOURNAL_BYTES: u64 = 64 << 20;
@@ -58,11 +58,11 @@ const CONDEMNED: &str = "condemned";
 #[derive(Clone)]
 pub struct FrontierIndex {
     pub(super) database: Database,
-    /// Places by fingerprint.
+    /// Entries by fingerprint.
     pub(super) entries: Keyspace,
     /// Records by offset. Each is written once, in the order of the offsets, and removed once.
     pub(super) records: Keyspace,
-    /// Places in their orders.
+    /// Entries in their orders.
     orders: Keyspace,
     path: Arc<PathBuf>,
 }
@@ -224,7 +224,7 @@ impl FrontierIndex {
     }
 }
 
-/// Place of a URL on disk, and its present one.
+/// Entry of a URL on disk, and its present one.
 #[derive(Debug, Clone, Copy)]
 struct Change {
     before: Option<IndexEntry>,
@@ -252,7 +252,7 @@ pub struct DiskIndex {
     position: Option<IndexCheckpoint>,
     /// Number of writes so far.
     writes: u64,
-    /// Whether the position has changed since the last write.
+    /// Whether the checkpoint has changed since the last write.
     moved: bool,
 }
 

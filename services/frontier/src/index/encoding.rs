@@ -15,7 +15,7 @@ use crate::leases::LOST_DISPATCHES;
 /// Bit in the first byte of the keys of delayed URLs; partition numbers are below 16384.
 const DELAYED: u8 = 0x80;
 
-/// Bit in the first byte of the keys of outdated URLs, which are in the table of places.
+/// Bit in the first byte of the keys of outdated URLs, which are in the table of entries.
 const OUTDATED: u8 = 0x80;
 
 /// Bit in the first byte of the key of a partition's mark.
@@ -88,7 +88,7 @@ pub(super) fn delay_key(partition: Prefix, moment: Millis) -> [u8; 10] {
     record_key(delayed(partition), moment.max(0).cast_unsigned())
 }
 
-/// Returns the key of a place in the order that it belongs to.
+/// Returns the key of an entry in the order that it belongs to.
 pub(super) fn order_key(partition: Prefix, entry: &IndexEntry) -> fjall::UserKey {
     let queued = queue_key(partition, entry.site, entry.rank());
     if !entry.is_delayed() {
@@ -104,7 +104,7 @@ pub(super) fn order_value(fingerprint: Fingerprint, entry: &IndexEntry) -> fjall
     if entry.is_delayed() { [&fixed[..], &fingerprint.0].concat().into() } else { fixed.into() }
 }
 
-/// Decodes a place in an order, and its fingerprint if it is delayed. `None` if the entry is damaged.
+/// Decodes an entry in an order, and its fingerprint if it is delayed. `None` if it is damaged.
 pub(super) fn read_order(key: &[u8], value: &[u8]) -> Option<(Option<Fingerprint>, IndexEntry)> {
     let (partition, rest) = key.split_at_checked(2)?;
     let (not_before_ms, rest) = match partition[0] & DELAYED {
@@ -126,10 +126,10 @@ pub(super) fn read_order(key: &[u8], value: &[u8]) -> Option<(Option<Fingerprint
     Some((fingerprint.try_into().ok().map(Fingerprint), entry))
 }
 
-/// Bit of demoted URLs in the offset of a place; offsets are below it, as in Kafka.
+/// Bit of demoted URLs in the offset of an entry; offsets are below it, as in Kafka.
 const AT_BACK: u64 = 1 << 63;
 
-/// Encodes a place. The time comes last, and only for a delayed URL.
+/// Encodes an entry. The time comes last, and only for a delayed URL.
 pub(super) fn entry_value(entry: &IndexEntry) -> fjall::UserValue {
     let mut value = [0; 28];
     value[..8].copy_from_slice(&(entry.offset | if entry.back { AT_BACK } else { 0 }).to_be_bytes());
@@ -140,7 +140,7 @@ pub(super) fn entry_value(entry: &IndexEntry) -> fjall::UserValue {
     if entry.is_delayed() { value.into() } else { value[..20].into() }
 }
 
-/// Decodes a place. `None` if the value is damaged.
+/// Decodes an entry. `None` if the value is damaged.
 pub(super) fn read_entry(value: &[u8]) -> Option<IndexEntry> {
     let (fixed, moment) = value.split_at_checked(20)?;
     let number = |at: usize| fixed[at..].first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
@@ -217,8 +217,8 @@ pub(super) fn record_value(waiting: &FrontierUrl) -> Vec<u8> {
         content: waiting.content,
     };
     let room = waiting.url.len() + waiting.via.as_deref().map_or(0, str::len) + waiting.site.len() + 64;
-    #[allow(clippy::expect_used, reason = "numbers, texts and a list of known length always serialise into a vector")]
-    postcard::to_extend(&stored, Vec::with_capacity(room)).expect("numbers and texts serialise")
+    #[allow(clippy::expect_used, reason = "numbers, texts and a list of known length always serialize into a vector")]
+    postcard::to_extend(&stored, Vec::with_capacity(room)).expect("numbers and texts serialize")
 }
 
 /// Decodes a record. `None` if the value is damaged.

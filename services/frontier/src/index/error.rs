@@ -38,7 +38,7 @@ pub enum IndexError {
         path: String,
     },
     /// The partition number is out of range.
-    #[error("partition {0} is out of range; allowed are 0 to 16383")]
+    #[error("partition {0} is out of range; allowed: 0 to 16383")]
     Partition(u32),
 }
 

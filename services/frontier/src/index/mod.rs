@@ -3,7 +3,8 @@
 //! The records up to its checkpoint determine the index: a URL is in it while the last record of its fingerprint is not
 //! a tombstone. Its record may have a later time of the previous write than that in the log, until it is re-appended
 //! (docs/protocol.md#event-times). Leases, and all other decisions that are not in the log yet, are kept in memory by
-//! [`crate::partition`]. An index may therefore be set back to an earlier checkpoint, or be lost: the log has the rest.
+//! [`crate::partition`]. An index may therefore be rolled back to an earlier checkpoint, or be lost: the log has the
+//! rest.
 //!
 //! A queued URL is marked while it could not be restored from its last record in the log: a record of a greater depth,
 //! or without the time of the previous write, came later, or a tombstone of an earlier record. It must be re-appended,
@@ -148,7 +149,7 @@ pub trait Index: Send + std::fmt::Debug {
     /// Notes that all records of the log up to this one are in the index.
     fn applied(&mut self, position: IndexCheckpoint) -> Result<(), IndexError>;
 
-    /// Returns the position up to which the log is in the index; `None` if the index is empty.
+    /// Returns the checkpoint up to which the log is in the index; `None` if the index is empty.
     fn position(&self) -> Option<IndexCheckpoint>;
 
     /// Writes the changes that are only in memory.

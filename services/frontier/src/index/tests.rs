@@ -63,7 +63,7 @@ fn op() -> impl Strategy<Value = Op> {
 /// Marked URLs.
 type Outdated = BTreeMap<Fingerprint, Offset>;
 
-/// Content of an index: the place of each URL, all places, the ranks of each site, the delayed URLs, and the marks.
+/// Content of an index: the entry of each URL, all entries, the ranks of each site, the delayed URLs, and the marks.
 type Said = (Vec<Option<IndexEntry>>, Vec<IndexEntry>, Vec<Vec<Rank>>, Vec<(Fingerprint, IndexEntry)>, Outdated);
 
 /// Returns the content of an index.

@@ -87,7 +87,7 @@ struct Own {
     /// Offset below which all counts are in acknowledged records.
     since: Offset,
     /// Offset below which all counts are in records that are being written, if any are.
-    in_air: Option<Offset>,
+    in_flight: Option<Offset>,
     written_ms: Millis,
     /// Time of the last check for counts that are due.
     looked_ms: Millis,
@@ -301,7 +301,7 @@ impl PageCaps {
         for crawl in &mut self.crawls {
             let Some(count) = crawl.counts.get_mut(&partition) else { continue };
             (count.upto, count.changed) = (count.written_upto, false);
-            count.unsure |= own.in_air.is_some() && Some(count.epoch) == own.epoch;
+            count.unsure |= own.in_flight.is_some() && Some(count.epoch) == own.epoch;
             let (now, written) = (count.now, count.written);
             if served {
                 crawl.own = crawl.own.saturating_sub(now.all());

@@ -33,7 +33,7 @@ impl PageCaps {
     /// Returns the records to be written for a partition now. Returns no more until [`PageCaps::settled`] or
     /// [`PageCaps::refused`], and none after a record of a later owner.
     pub fn write(&mut self, partition: Partition, now: Millis) -> Vec<PageCount> {
-        let Some(own) = self.own.get_mut(&partition).filter(|own| own.in_air.is_none()) else { return vec![] };
+        let Some(own) = self.own.get_mut(&partition).filter(|own| own.in_flight.is_none()) else { return vec![] };
         // If the clock was set back, a write counts as late, here and below.
         if own.changed.is_empty() || (0..SHORT_MS).contains(&now.saturating_sub(own.looked_ms)) {
             return vec![];
@@ -43,7 +43,7 @@ impl PageCaps {
         let later = self.latest.get(&partition).map_or(0, |latest| latest.epoch);
         let Some(epoch) = own.epoch.filter(|&epoch| epoch >= later) else { return vec![] };
         let Some(own) = self.own.get_mut(&partition) else { return vec![] };
-        (own.in_air, own.written_ms, own.written_held_at) = (Some(own.next), now, own.capped_at);
+        (own.in_flight, own.written_ms, own.written_held_at) = (Some(own.next), now, own.capped_at);
         let (next, since, capped_at) = (own.next, own.since, own.capped_at);
         let mut records = vec![];
         for index in std::mem::take(&mut own.changed) {
@@ -70,7 +70,7 @@ impl PageCaps {
     /// Notes that the result of [`PageCaps::write`] is durable, if the partition is still open under that owner epoch.
     pub fn settled(&mut self, partition: Partition, epoch: u64) {
         if let Some(own) = self.own.get_mut(&partition).filter(|own| own.epoch == Some(epoch))
-            && let Some(upto) = own.in_air.take()
+            && let Some(upto) = own.in_flight.take()
         {
             own.since = upto;
         }
@@ -80,7 +80,7 @@ impl PageCaps {
     /// counted until then.
     pub fn refused(&mut self, partition: Partition, epoch: u64) {
         if let Some(own) = self.own.get_mut(&partition).filter(|own| own.epoch == Some(epoch)) {
-            own.in_air = None;
+            own.in_flight = None;
         }
     }
 

@@ -226,7 +226,7 @@ impl PartitionFrontier {
     /// Returns `true` if a dispatch could be made now.
     #[must_use]
     pub fn is_due(&self) -> bool {
-        self.sites.has_turn() && self.leases.outstanding() < self.limit
+        self.sites.has_ready() && self.leases.outstanding() < self.limit
     }
 
     /// Returns the number of leases that have expired since the last call.
@@ -259,7 +259,7 @@ impl PartitionFrontier {
     }
 
     /// Makes a URL idle: available in its site's queue, or delayed until its time.
-    fn lay(&mut self, entry: &IndexEntry, now: Millis) {
+    fn make_idle(&mut self, entry: &IndexEntry, now: Millis) {
         self.idle.insert(entry.offset);
         if entry.is_delayed() {
             self.next_wake_ms = Some(self.next_wake_ms.map_or(entry.not_before_ms, |at| at.min(entry.not_before_ms)));
@@ -269,7 +269,7 @@ impl PartitionFrontier {
     }
 
     /// Ends the idle state of a URL. It may still count as queued.
-    fn lift(&mut self, entry: &IndexEntry) {
+    fn end_idle(&mut self, entry: &IndexEntry) {
         self.idle.remove(entry.offset);
         if !entry.is_delayed() {
             self.sites.withdraw(entry);
@@ -311,7 +311,7 @@ impl PartitionFrontier {
                 turn.out.push(Decision::Rewrite { waiting, completes });
             } else if let Some(entry) = self.index.entry(fingerprint)? {
                 let waiting = Box::new(self.index.waiting(entry.offset)?);
-                self.lift(&entry);
+                self.end_idle(&entry);
                 self.rewrite(entry, waiting, completes, turn);
             } else {
                 turn.out.extend(completes.into_iter().map(Decision::Complete));
@@ -339,7 +339,7 @@ impl PartitionFrontier {
         for offset in self.idle.lowest_below(behind, REAPPEND_BATCH) {
             let waiting = self.index.waiting(offset)?;
             if let Some(entry) = self.index.entry(waiting.fingerprint)? {
-                self.lift(&entry);
+                self.end_idle(&entry);
                 self.rewrite(entry, Box::new(waiting), vec![], turn);
             }
         }

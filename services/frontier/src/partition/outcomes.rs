@@ -62,7 +62,7 @@ impl PartitionFrontier {
             }
             None => match self.index.entry(fingerprint)? {
                 Some(entry) if entry.depth >= outcome.depth => {
-                    self.lift(&entry);
+                    self.end_idle(&entry);
                     let written_at_ms = self.index.waiting(entry.offset)?.written_at_ms;
                     self.end((origin, outcome), entry, written_at_ms, turn);
                 }
@@ -101,13 +101,13 @@ impl PartitionFrontier {
             OutcomeKind::Deferred => {
                 let retry_at_ms = outcome.retry_at_ms.unwrap_or(turn.now);
                 // If the rate-limiter's clock is behind the local one, that time has passed already, and the deferral
-                // would be repeated without a pause.
+                // would be repeated immediately.
                 let rest_ms = retry_at_ms.saturating_sub(outcome.ended_at_ms).clamp(0, DEFERRED_AT_LEAST_MS);
                 self.sites.pause(entry.site, retry_at_ms.max(turn.now.saturating_add(rest_ms)));
                 if resets {
                     self.rewrite(entry, waiting, vec![origin], turn);
                 } else {
-                    self.lay(&entry, turn.now);
+                    self.make_idle(&entry, turn.now);
                     turn.out.push(Decision::Complete(origin));
                 }
             }
@@ -150,7 +150,7 @@ impl PartitionFrontier {
         let Outcome { fingerprint, depth, .. } = *outcome;
         let busy = ActiveState::Ended(entry.offset, depth, written_at_ms.max(outcome.event_ms()));
         self.active.insert(fingerprint, Active { entry, busy });
-        self.sites.dismiss(entry.site, turn.now);
+        self.sites.remove_url(entry.site, turn.now);
         let (ends, completes) = (entry.offset, vec![origin, self.origin(entry.offset)]);
         turn.out.push(Decision::End { fingerprint, depth, ends, completes });
     }
@@ -168,13 +168,13 @@ impl PartitionFrontier {
         let before = if is_answered { 0 } else { waiting.lost };
         let lost = before.saturating_add(u8::from(is_lost));
         if lost == waiting.lost {
-            self.lay(&entry, turn.now);
+            self.make_idle(&entry, turn.now);
             return Ok(());
         }
         let mut waiting = self.as_found(&entry, waiting)?;
         waiting.lost = lost;
         if is_lost && lost >= LOST_DISPATCHES {
-            self.give_up(entry, waiting, turn);
+            self.abandon(entry, waiting, turn);
         } else {
             self.rewrite(entry, waiting, vec![], turn);
         }
@@ -184,7 +184,7 @@ impl PartitionFrontier {
     /// Ends a stuck URL, whose dispatches never have an outcome. If it stayed parked, it would hold the commit point,
     /// and with it completion, indefinitely. It therefore ends with the outcome `gone: stuck`, and its record is kept
     /// for a replay.
-    fn give_up(&mut self, entry: IndexEntry, mut waiting: Box<FrontierUrl>, turn: &mut DecisionContext<'_>) {
+    fn abandon(&mut self, entry: IndexEntry, mut waiting: Box<FrontierUrl>, turn: &mut DecisionContext<'_>) {
         // A replayed URL begins with no lost dispatches.
         waiting.lost = 0;
         let fingerprint = waiting.fingerprint;
@@ -201,9 +201,9 @@ impl PartitionFrontier {
         );
         let busy = ActiveState::Ended(entry.offset, waiting.depth, waiting.written_at_ms);
         self.active.insert(fingerprint, Active { entry, busy });
-        self.sites.dismiss(entry.site, turn.now);
+        self.sites.remove_url(entry.site, turn.now);
         let origin = self.origin(entry.offset);
-        turn.out.push(Decision::GiveUp { outcome, waiting, origin, reason });
+        turn.out.push(Decision::Abandon { outcome, waiting, origin, reason });
     }
 
     /// Releases the lease on a URL without an outcome. Returns `true` if a fetcher answered an earlier dispatch of the

@@ -24,7 +24,7 @@ impl PartitionFrontier {
         (self.patterns.over_budget(), std::mem::take(&mut self.demote))
     }
 
-    /// Returns the place of a newly queued URL, and learns the content of the page on which it was found.
+    /// Returns the entry of a newly queued URL, and learns the content of the page on which it was found.
     pub(super) fn placed(&mut self, entry: IndexEntry, waiting: &FrontierUrl) -> IndexEntry {
         self.patterns.learn(waiting);
         if self.patterns.is_behind(waiting) { self.demote(entry) } else { entry }

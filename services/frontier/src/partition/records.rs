@@ -37,7 +37,7 @@ impl PartitionFrontier {
         let timed = at_the_time_of(waiting, known_ms);
         let lacks_time = matches!(timed, Cow::Owned(_));
         self.queue(origin, (&*timed, lacks_time), (was, old), turn)?;
-        // Otherwise the queued record is still being appended, or will be when a tombstone that is on its way is read.
+        // Otherwise the queued record is still being appended, or will be when a tombstone in flight is read.
         let is_last = !lacks_time && self.index.entry(fingerprint)?.is_some_and(|entry| entry.offset == origin.offset);
         self.index.mark(fingerprint, old.filter(|_| !is_last).map(|old| old.offset));
         Ok(())
@@ -90,18 +90,19 @@ impl PartitionFrontier {
                 self.active.insert(fingerprint, Active { entry, busy: ActiveState::Leased(id, known) });
             }
             Some(active @ Active { entry: known, busy: ActiveState::Rewriting(..) }) if known.depth < waiting.depth => {
-                // Another record, which the own one follows: the copy with the lesser depth takes precedence.
+                // Another record, which this partition's own will follow: the copy with the lesser depth takes
+                // precedence.
                 self.active.insert(fingerprint, active);
                 turn.out.push(Decision::Complete(origin));
                 return Ok(());
             }
             // The partition's own record, read back. The plan that appended it completed the old one. A record without
-            // its time is another one, which the own one follows.
+            // that time is a different one, which this partition's own record will follow.
             Some(Active { entry: rewritten, busy: ActiveState::Rewriting(outcomes, _) }) => {
                 let depth = outcomes.iter().map(|(_, depth)| *depth).min().filter(|depth| entry.depth >= *depth);
                 let mut completes: Vec<Origin> = outcomes.into_iter().map(|(outcome, _)| outcome).collect();
                 if let Some(depth) = depth {
-                    self.sites.dismiss(rewritten.site, turn.now);
+                    self.sites.remove_url(rewritten.site, turn.now);
                     completes.push(origin);
                     turn.out.push(Decision::End { fingerprint, depth, ends: entry.offset, completes });
                     let busy = ActiveState::Ended(entry.offset, depth, waiting.written_at_ms);
@@ -112,13 +113,13 @@ impl PartitionFrontier {
                 turn.out.extend(completes.into_iter().map(Decision::Complete));
                 self.sites.admit(entry.site);
                 entry = self.placed(entry, waiting);
-                self.lay(&entry, turn.now);
-                self.sites.dismiss(rewritten.site, turn.now);
+                self.make_idle(&entry, turn.now);
+                self.sites.remove_url(rewritten.site, turn.now);
             }
             None if old.is_some_and(|old| old.depth < waiting.depth) => {
-                // The same here. The queued URL stays unchanged until that record is read back.
+                // As for a leased URL. The queued URL stays unchanged until that record is read back.
                 if let Some(old) = old {
-                    self.lift(&old);
+                    self.end_idle(&old);
                     let lesser = at_the_depth_of(self.index.waiting(old.offset)?, waiting);
                     self.rewrite(old, Box::new(lesser), vec![origin], turn);
                 }
@@ -129,19 +130,19 @@ impl PartitionFrontier {
                 entry = self.placed(entry, waiting);
                 if let Some(old) = old.filter(|_| lacks_time) {
                     // The old record completes when the new one is in the log with its time.
-                    self.lift(&old);
-                    self.sites.dismiss(old.site, turn.now);
+                    self.end_idle(&old);
+                    self.sites.remove_url(old.site, turn.now);
                     self.index.replace(fingerprint, Some(old), Some((entry, waiting)));
                     turn.out.push(Decision::Park(origin));
                     let completes = vec![self.origin(old.offset)];
                     self.rewrite(entry, Box::new(waiting.clone()), completes, turn);
                     return Ok(());
                 }
-                self.lay(&entry, turn.now);
+                self.make_idle(&entry, turn.now);
                 if let Some(old) = old {
                     turn.out.push(Decision::Complete(self.origin(old.offset)));
-                    self.lift(&old);
-                    self.sites.dismiss(old.site, turn.now);
+                    self.end_idle(&old);
+                    self.sites.remove_url(old.site, turn.now);
                 }
             }
         }
@@ -210,7 +211,7 @@ impl PartitionFrontier {
             }
             None => {
                 let Some(entry) = self.index.entry(fingerprint)? else { return Ok(()) };
-                self.lift(&entry);
+                self.end_idle(&entry);
                 let waiting = Box::new(self.index.waiting(entry.offset)?);
                 self.remove_or_rewrite(entry, waiting, epoch, turn);
             }
@@ -234,7 +235,7 @@ impl PartitionFrontier {
         }
         // The log takes precedence: a second copy of a URL was admitted after the one that ended.
         self.index.replace(waiting.fingerprint, Some(entry), None);
-        self.sites.dismiss(entry.site, turn.now);
+        self.sites.remove_url(entry.site, turn.now);
         turn.out.push(Decision::Complete(self.origin(entry.offset)));
     }
 

@@ -64,8 +64,8 @@ impl PartitionFrontier {
     /// Replays a dispatch of `crawl.scheduled`.
     pub fn restore_dispatch(&mut self, dispatch: &Dispatch) -> Result<(), IndexError> {
         let Dispatch { id, fingerprint, dispatched_at_ms, .. } = *dispatch;
-        // Not if a newer attempt is queued. The queued record may have fewer attempts: a copy of the URL that was
-        // admitted again.
+        // Not current if a newer attempt is queued. The queued record may have fewer attempts: a copy of the URL that
+        // was admitted again.
         let current = |entry: IndexEntry| entry.failures < dispatch.attempt && entry.blocks <= dispatch.blocks;
         if self.index.entry(fingerprint)?.is_some_and(current) {
             self.found.insert(fingerprint, Lease { dispatched_at_ms, fingerprint, id });
@@ -76,7 +76,8 @@ impl PartitionFrontier {
     /// Replays an outcome of `crawl.outcomes`: its dispatch is no longer in flight. If the outcome was not applied, the
     /// lease remains until it is received, because an outcome without a lease would have no effect.
     pub fn restore_outcome(&mut self, outcome: &Outcome) -> Result<(), IndexError> {
-        // A dispatch has reached the fetchers. A refusal may be the frontier's own; the highest id is of no dispatch.
+        // A dispatch has reached the fetchers. A refusal may be the frontier's own; the highest ID belongs to no
+        // dispatch.
         if outcome.requested_at_ms.is_some() && outcome.id.epoch < u64::MAX {
             self.leases.reach(outcome.id);
         }
@@ -217,7 +218,7 @@ fn is_applied(outcome: &Outcome, queued: &FrontierUrl) -> bool {
     let was_asked = outcome.requested_at_ms.is_some();
     let is_delayed_to = |at_ms: Option<Millis>| !was_asked && at_ms == Some(queued.not_before_ms);
     match outcome.kind {
-        // One that resets the count of lost dispatches leads to a record without it.
+        // A deferral that resets the count of lost dispatches leads to a record without it.
         OutcomeKind::Deferred => queued.lost == 0 || !is_a_fetchers(outcome),
         OutcomeKind::Retry => is_delayed_to(outcome.retry_at_ms),
         OutcomeKind::Blocked => is_delayed_to(outcome.blocked_until_ms),

@@ -260,7 +260,7 @@ impl World {
                 self.ask(fingerprint, depth);
                 self.carry_out(Decision::End { fingerprint, depth, ends, completes });
             }
-            Decision::GiveUp { outcome, waiting, origin, .. } => {
+            Decision::Abandon { outcome, waiting, origin, .. } => {
                 assert_eq!((waiting.fingerprint, waiting.depth), (outcome.fingerprint, outcome.depth));
                 assert_eq!(waiting.lost, 0, "a replayed URL begins with no lost dispatches");
                 self.given_up.push(waiting.url);

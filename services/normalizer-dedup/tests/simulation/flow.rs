@@ -223,7 +223,7 @@ fn what_cannot_be_processed_is_rejected_with_its_reason() {
     life.call(&mut world, NormalizerDedup::tick);
     let reasons = world.rejected.iter().map(|(_, _, reason)| reason.as_str()).collect::<Vec<_>>();
     for expected in [
-        "scheme `ftp` is not crawled; allowed are http and https",
+        "scheme `ftp` is not crawled; allowed: http and https",
         "the seed is not UTF-8 from byte 0 on",
         "not a valid discovered message: missing field",
         "records of the site `example.org` belong to partition",

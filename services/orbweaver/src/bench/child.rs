@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Interval at which the memory of a running process is sampled.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// Ticks per second in `/proc/self/stat`: for user space always 100 on Linux.
 const TICKS: u64 = 100;
 
@@ -33,7 +33,7 @@ pub(super) fn run_measured(command: &mut Command) -> io::Result<(Used, ExitStatu
             break status;
         }
         peak_rss_bytes = peak_rss_bytes.max(peak_rss(child.id()));
-        std::thread::park_timeout(LOOK_EVERY);
+        std::thread::park_timeout(CHECK_INTERVAL);
     };
     let used = Used { wall: start.elapsed(), cpu: children_cpu().saturating_sub(before), peak_rss_bytes };
     Ok((used, status))

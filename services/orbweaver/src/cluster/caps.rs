@@ -7,7 +7,10 @@ use orbweaver_messages::topic::{CONTROL, FRONTIER};
 use orbweaver_stage::completion::{OffsetSnapshot, PartitionOffsets};
 use serde::Serialize;
 
-use crate::{crawl::progress::number, exit::Failure};
+use crate::{
+    crawl::progress::number,
+    exit::{Failure, failed},
+};
 
 /// Timeout per read of a record that must exist.
 const READ_WAIT: std::time::Duration = std::time::Duration::from_secs(1);
@@ -15,11 +18,9 @@ const READ_WAIT: std::time::Duration = std::time::Duration::from_secs(1);
 /// A crawl with a page cap.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CappedCrawl {
-    /// Name of the crawl.
     pub crawl: String,
     /// Fetched pages, as far as the frontiers have recorded them.
     pub pages: u64,
-    /// Maximum number of pages.
     pub max_pages: u64,
     /// Whether the cap is reached and no dispatch is outstanding.
     pub at_cap: bool,
@@ -99,8 +100,4 @@ impl Caps {
         self.pages.capped().any(|(_, standing)| standing.pages >= standing.max)
             && second.confirms_quiescence(first, held)
     }
-}
-
-fn failed(error: impl std::fmt::Display) -> Failure {
-    Failure::Failed(error.to_string())
 }

@@ -22,7 +22,7 @@ use crate::{
         prepare::{check_unused, lock},
     },
     durable::{create_dir, write_whole},
-    exit::Failure,
+    exit::{Failure, failed},
     export::{self, ExportError, ExportView, Exporter, Source},
 };
 
@@ -38,7 +38,6 @@ const ID_BITS: u64 = 0xffff_ffff_ffff;
 struct Identity {
     /// Crawl whose results the directory holds.
     crawl: String,
-    /// Consumer group.
     group: String,
     /// Directory that the group belongs to.
     home: Home,
@@ -63,8 +62,8 @@ impl Home {
         Ok(Self { path: path.to_string_lossy().into_owned(), device: metadata.dev(), inode: metadata.ino() })
     }
 
-    /// Returns `true` unless one is a copy of the other: a directory that was moved keeps its inode, and devices may
-    /// have other numbers after a restart.
+    /// Returns `true` unless one is a copy of the other: a directory that was moved keeps its inode, and device numbers
+    /// may change with a restart.
     fn is_home_of(&self, other: &Self) -> bool {
         self.path == other.path || (self.device, self.inode) == (other.device, other.inode)
     }
@@ -144,7 +143,7 @@ impl Collecting {
         match Self::start(log, out, identity, lock).await {
             Ok(collecting) => {
                 if let Some(earlier) = earlier.filter(|earlier| *earlier != group) {
-                    tell_of(log, out, &earlier).await?;
+                    report_stale_group(log, out, &earlier).await?;
                 }
                 Ok(collecting)
             }
@@ -174,7 +173,6 @@ impl Collecting {
         Self { version: Some(version), ..self }
     }
 
-    /// Returns the consumer group.
     pub(super) fn group(&self) -> &str {
         &self.identity.group
     }
@@ -226,7 +224,7 @@ impl Collecting {
 }
 
 /// Reports a group that keeps records although this directory no longer uses it.
-async fn tell_of(log: &dyn Log, out: &Path, group: &str) -> Result<(), Failure> {
+async fn report_stale_group(log: &dyn Log, out: &Path, group: &str) -> Result<(), Failure> {
     if consumers::is_declared(log, group).await? {
         eprintln!(
             "{} now has its own consumer group, and records are still retained for `{group}`: if no other directory \
@@ -235,10 +233,6 @@ async fn tell_of(log: &dyn Log, out: &Path, group: &str) -> Result<(), Failure> 
         );
     }
     Ok(())
-}
-
-fn failed(error: impl std::fmt::Display) -> Failure {
-    Failure::Failed(error.to_string())
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     crawl::{definition, progress::number},
-    exit::Failure,
+    exit::{Failure, failed},
     export::{self, rfc3339},
     tools::{json_line, to_stdout},
 };
@@ -111,13 +111,9 @@ async fn change(log: &dyn Log, edit: impl Fn(&Consumers) -> Option<ConsumerGroup
         let wanted = edit(&consumers);
         changed |= wanted.is_some();
         let Some(groups) = wanted.or_else(|| consumers.next()) else { return Ok(changed) };
-        let record = Record {
-            tp: TopicPartition::new(CONTROL, DEFINITIONS_PARTITION),
-            key: Some(Bytes::from_static(CONSUMERS_KEY.as_bytes())),
-            value: Some(encode(&groups)),
-            headers: vec![],
-            timestamp_ms: SystemClock.now(),
-        };
+        let tp = TopicPartition::new(CONTROL, DEFINITIONS_PARTITION);
+        let key = Bytes::from_static(CONSUMERS_KEY.as_bytes());
+        let record = Record::new(tp, Some(key), Some(encode(&groups)), SystemClock.now());
         log.append(vec![record]).await.map_err(failed)?;
     }
     let message = "other commands keep changing the declared groups; repeat the command";
@@ -290,10 +286,6 @@ async fn standing(log: &KafkaLog, group: &ConsumerGroup, topic: Topic) -> Result
         without_commit: commits.iter().filter(|commit| commit.is_none()).count(),
         declared_at: rfc3339(group.declared_at_ms),
     })
-}
-
-fn failed(error: impl std::fmt::Display) -> Failure {
-    Failure::Failed(error.to_string())
 }
 
 #[cfg(test)]

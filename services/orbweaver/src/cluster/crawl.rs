@@ -29,7 +29,7 @@ use crate::{
         progress::{duration, number},
         settings::{Settings, wide_domains},
     },
-    exit::Failure,
+    exit::{Failure, failed},
     export,
 };
 
@@ -321,8 +321,4 @@ impl Shown {
             bar.finish_and_clear();
         }
     }
-}
-
-fn failed(error: impl std::fmt::Display) -> Failure {
-    Failure::Failed(error.to_string())
 }

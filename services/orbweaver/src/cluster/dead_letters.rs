@@ -20,7 +20,7 @@ use super::{
     connection::{block_on, connect},
 };
 use crate::{
-    exit::Failure,
+    exit::{Failure, failed},
     export::rfc3339,
     tools::{json_line, to_stdout},
 };
@@ -171,10 +171,6 @@ fn shown(record: &ConsumerRecord) -> Shown {
 fn letter(record: &ConsumerRecord) -> Result<DeadLetter, String> {
     let header = record.header(DEAD_LETTER_HEADER).ok_or("the record has no header `dead-letter`")?;
     serde_json::from_slice(header).map_err(|error| format!("the header `dead-letter` cannot be read: {error}"))
-}
-
-fn failed(error: impl std::fmt::Display) -> Failure {
-    Failure::Failed(error.to_string())
 }
 
 #[cfg(test)]

@@ -13,7 +13,6 @@ use crate::crawl::progress::number;
 /// Progress of one group on one topic.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StageStatus {
-    /// Name of the service.
     pub service: String,
     /// Topic that the service consumes.
     pub topic: &'static str,
@@ -28,11 +27,8 @@ pub struct StageStatus {
 /// Records of one partition that were deleted before a service had processed them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Deleted {
-    /// Name of the service.
     pub service: String,
-    /// Name of the topic.
     pub topic: &'static str,
-    /// Partition of the topic.
     pub partition: u32,
     /// First offset that was not processed.
     pub from: Offset,

@@ -17,7 +17,7 @@ use super::{
     stage_status::Status,
 };
 use crate::{
-    exit::Failure,
+    exit::{Failure, failed},
     tools::{json_line, to_stdout},
 };
 
@@ -96,7 +96,7 @@ impl StatusPoller {
 
 /// Returns all declared groups and topics, in the order in which records pass them.
 fn in_order_of_the_flow() -> Vec<GroupTopic> {
-    let pair = |topic: topic::Topic| move |group: &String| GroupTopic { group: group.clone(), topic };
+    let pair = |topic: topic::Topic| move |group: &&str| GroupTopic { group: (*group).to_owned(), topic };
     topic::topics().iter().flat_map(|described| described.consumers.iter().map(pair(described.topic))).collect()
 }
 
@@ -108,8 +108,4 @@ fn show(status: &Status, json: bool) -> Result<(), Failure> {
 fn show_again(status: &Status) -> Result<(), Failure> {
     let clear = if std::io::stdout().is_terminal() { "\x1b[H\x1b[2J" } else { "" };
     to_stdout(|out| writeln!(out, "{clear}{}\n", status.text()))
-}
-
-fn failed(error: impl std::fmt::Display) -> Failure {
-    Failure::Failed(error.to_string())
 }

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     cli::ScopeName,
     crawl::{CRAWL, definition, progress::number},
-    exit::Failure,
+    exit::{Failure, failed},
     tools::to_stdout,
 };
 
@@ -81,13 +81,9 @@ async fn list(cluster: &Cluster) -> Result<(), Failure> {
     let log = connect(&cluster.brokers, &cluster.kafka).await?;
     let mut lines = vec![format!("{:<26}{:>11}{:>16}  {}", "topic", "partitions", "offsets", "purpose")];
     for listed in topics::list(&log).await.map_err(failed)? {
-        let purpose = topic::describe(listed.topic).map_or("", |described| &described.purpose);
+        let purpose = topic::describe(listed.topic).map_or("", |described| described.purpose);
         let (partitions, records) = (listed.bounds.len(), number(listed.records()));
         lines.push(format!("{:<26}{partitions:>11}{records:>16}  {purpose}", listed.name));
     }
     to_stdout(|out| lines.iter().try_for_each(|line| writeln!(out, "{line}")))
-}
-
-fn failed(error: impl std::fmt::Display) -> Failure {
-    Failure::Failed(error.to_string())
 }

@@ -9,7 +9,7 @@ use orbweaver_scope::{ControlRecord, DEFINITIONS_PARTITION, DefinitionHistory, R
 use orbweaver_url::{Policy, SUFFIX_LIST_VERSION};
 
 use super::{CRAWL, settings::Settings};
-use crate::exit::Failure;
+use crate::exit::{Failure, failed};
 
 /// Timeout per read of a record that must exist.
 const READ_WAIT: std::time::Duration = std::time::Duration::from_secs(1);
@@ -124,13 +124,9 @@ pub async fn revise(
 
 /// Appends a definition and returns its offset.
 pub async fn write(log: &dyn Log, definition: &CrawlDefinition, now: Millis) -> Result<Offset, Failure> {
-    let record = Record {
-        tp: TopicPartition::new(CONTROL, DEFINITIONS_PARTITION),
-        key: Some(Bytes::from(crawl_key(&definition.name))),
-        value: Some(encode(definition)),
-        headers: vec![],
-        timestamp_ms: now,
-    };
+    let tp = TopicPartition::new(CONTROL, DEFINITIONS_PARTITION);
+    let key = Bytes::from(crawl_key(&definition.name));
+    let record = Record::new(tp, Some(key), Some(encode(definition)), now);
     let offsets = log.append(vec![record]).await.map_err(failed)?;
     Ok(offsets.first().copied().unwrap_or_default())
 }
@@ -192,8 +188,4 @@ pub fn refused(error: &RevisionError) -> Failure {
         RevisionError::Pinned { .. } => return Failure::Usage(error.to_string()),
     };
     Failure::Usage(format!("--{option}: {error}"))
-}
-
-fn failed(error: impl std::fmt::Display) -> Failure {
-    Failure::Failed(error.to_string())
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use orbweaver_extractor::{BlockingWorker, ExtractOptions, ExtractorConfig, ExtractorMetrics, ExtractorStage};
 use orbweaver_frontier::{FrontierConfig, FrontierIndex, FrontierStage, FrontierView, metrics::FrontierMetrics};
-use orbweaver_log::{Cleanup, EmbeddedLog, Log, LogError, Options, Partition, TopicSpec};
+use orbweaver_log::{EmbeddedLog, Log, LogError, Options, Partition, TopicSpec};
 use orbweaver_messages::topic;
 use orbweaver_normalizer_dedup::{DedupStats, LinkOutcome, NormalizerDedup};
 use orbweaver_stage::{
@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{headers, prepare::Prepared, settings::Settings};
 use crate::{
-    exit::Failure,
+    exit::{Failure, failed},
     export::{ExportView, Exporter},
 };
 
@@ -327,21 +327,9 @@ fn wide(settings: &Settings) -> Result<WideDomains, Failure> {
     WideDomains::new(&settings.wide_domains).map_err(failed)
 }
 
-fn failed(error: impl std::fmt::Display) -> Failure {
-    Failure::Failed(error.to_string())
-}
-
 /// Returns the topics as described in `schemas/topics`.
 pub(super) fn specs() -> Vec<TopicSpec> {
-    let spec = |described: &topic::TopicDescription| {
-        let cleanup = match described.cleanup {
-            topic::Cleanup::Delete => Cleanup::Delete,
-            topic::Cleanup::Compact => Cleanup::Compact,
-            topic::Cleanup::Keep => Cleanup::Keep,
-        };
-        TopicSpec::new(described.topic, PARTITIONS, cleanup)
-    };
-    topic::topics().iter().map(spec).collect()
+    topic::topics().iter().map(|topic| TopicSpec::new(topic.topic, PARTITIONS, topic.cleanup)).collect()
 }
 
 /// Returns options with little memory: the store of a crawl is written often and read rarely.

@@ -18,7 +18,6 @@ pub struct Prepared {
     pub out: PathBuf,
     /// Directory `out/state`.
     pub state: PathBuf,
-    /// Settings of the crawl.
     pub settings: Settings,
     /// Whether the crawl existed before this run.
     pub resumed: bool,

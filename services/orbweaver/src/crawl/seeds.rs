@@ -50,7 +50,7 @@ impl<'a> SeedWriter<'a> {
             Some(crawl) => named(seed, crawl),
             None => seed,
         };
-        self.batch.push(Record { tp, key: None, value: Some(value), headers: vec![], timestamp_ms: self.now });
+        self.batch.push(Record::new(tp, None, Some(value), self.now));
         self.written += 1;
         if self.batch.len() >= BATCH { self.flush().await } else { Ok(()) }
     }
@@ -80,7 +80,7 @@ impl<'a> SeedWriter<'a> {
                 break;
             }
             if line.last() != Some(&b'\n') && read as u64 == MAX_LINE_BYTES {
-                skip_line(&mut input).map_err(unreadable)?;
+                input.skip_until(b'\n').map_err(unreadable)?;
             }
             let seed = line.trim_ascii();
             if !seed.is_empty() && !seed.starts_with(b"#") {
@@ -105,21 +105,6 @@ fn named(seed: Bytes, crawl: &str) -> Bytes {
         Ok(text) if text.starts_with('{') => serde_json::from_str::<Seed>(text).map_or(seed, of_crawl),
         Ok(url) => of_crawl(Seed { url: url.to_owned(), crawl: None }),
         Err(_) => seed,
-    }
-}
-
-fn skip_line(input: &mut Box<dyn io::BufRead>) -> io::Result<()> {
-    loop {
-        let buffer = input.fill_buf()?;
-        if buffer.is_empty() {
-            return Ok(());
-        }
-        let end = buffer.iter().position(|byte| *byte == b'\n');
-        let used = end.map_or(buffer.len(), |end| end + 1);
-        input.consume(used);
-        if end.is_some() {
-            return Ok(());
-        }
     }
 }
 

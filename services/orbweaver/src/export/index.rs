@@ -53,7 +53,7 @@ impl Index {
         Ok(Self { database, lines, gathered: HashMap::new() })
     }
 
-    /// Returns the place at which the line of this fingerprint was last written.
+    /// Returns the position at which the line of this fingerprint was last written.
     pub(super) fn written_at(&self, kind: Kind, fingerprint: Fingerprint) -> fjall::Result<Option<DocumentPosition>> {
         let key = key(kind, fingerprint);
         if let Some(written_at) = self.gathered.get(&key) {

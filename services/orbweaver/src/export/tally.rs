@@ -26,7 +26,7 @@ pub struct Tally {
     pub gone: BTreeMap<String, u64>,
     /// Attempts with a transient failure, by reason; each was or will be retried.
     pub retries: BTreeMap<String, u64>,
-    /// Answers with status 429 or 503.
+    /// Responses with status 429 or 503.
     pub blocked: u64,
     /// Decoded bytes of all bodies.
     pub bytes: u64,
@@ -66,7 +66,7 @@ impl Tally {
         self.fetched + self.unchanged + self.redirected + refused + gone
     }
 
-    /// Returns the number of URLs with a successful answer: fetched, unchanged, redirected, or refused for their
+    /// Returns the number of URLs with a successful response: fetched, unchanged, redirected, or refused for their
     /// content type.
     #[must_use]
     pub fn answered(&self) -> u64 {

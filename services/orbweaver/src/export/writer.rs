@@ -118,7 +118,6 @@ type Saving = BoxFuture<'static, Result<Vec<(TopicPartition, Commit)>, ExportErr
 /// Input of an exporter.
 #[derive(Debug, Clone, Copy)]
 pub struct Source<'a> {
-    /// Consumer group.
     pub group: &'a str,
     /// Crawl whose results are written; `None`: all crawls.
     pub crawl: Option<&'a str>,
@@ -140,7 +139,7 @@ pub struct Exporter {
     dirty: bool,
     /// Crawl whose results are written; `None`: all crawls.
     crawl: Option<String>,
-    /// Partitions of which nothing was read before this run, and nothing yet.
+    /// Partitions of which nothing has been read, before or during this run.
     unread: BTreeSet<TopicPartition>,
 }
 

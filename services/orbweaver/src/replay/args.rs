@@ -7,7 +7,7 @@ use clap::Args;
 /// Arguments of `orbweaver replay`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Exit codes: 0 each URL was admitted exactly once, 64 wrong usage, 66 a file cannot be read,
+Exit codes: 0 each URL was admitted exactly once, 64 usage error, 66 a file cannot be read,
 73 the directory cannot be used, 74 a URL was lost or admitted twice, or the log failed.
 
 Examples:

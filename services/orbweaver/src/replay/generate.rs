@@ -26,7 +26,7 @@ const VISIT: u64 = 100;
 const NEAR: f64 = 10.0;
 /// Sites per partition.
 const SITES: u64 = 64;
-/// One of this number of links, on average, has a form other than the canonical one.
+/// Average number of links per link that is not in canonical form.
 const ODDLY_WRITTEN: u64 = 32;
 /// Shares are in millionths.
 const MILLION: u64 = 1_000_000;

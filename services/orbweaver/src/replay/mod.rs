@@ -16,7 +16,7 @@
 //! | `feed`, `commits` | the log as the service sees it; commits for the generated records |
 //! | `measured` | the service's stage, with measurement of its latency |
 //! | `state` | the directory of a replay: its parameters and earlier results |
-//! | `tp` | the log: in the directory, or on brokers |
+//! | `replay_log` | the log: in the directory, or on brokers |
 //! | `run` | one replay |
 //! | `report` | results of a replay |
 //! | `args` | the command line |

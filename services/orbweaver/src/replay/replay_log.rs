@@ -5,8 +5,7 @@ use std::{path::Path, sync::Arc};
 use orbweaver_log::{Cleanup, EmbeddedLog, Log, Options, Partition, TopicSpec};
 use orbweaver_messages::topic;
 
-use super::state::failed;
-use crate::exit::Failure;
+use crate::exit::{Failure, failed};
 
 pub(super) enum ReplayLog {
     /// In the replay's directory.
@@ -63,7 +62,7 @@ impl ReplayLog {
         }
     }
 
-    /// Makes everything durable that was written. Brokers have it.
+    /// Makes everything durable that was written. On brokers, it already is.
     pub(super) fn flush(&self) -> Result<(), Failure> {
         match self {
             Self::Dir(log) => tokio::task::block_in_place(|| log.flush()).map_err(failed),

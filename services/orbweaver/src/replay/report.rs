@@ -64,7 +64,7 @@ impl Report {
         line("disk", format!("{:.1} bytes per distinct URL", self.disk_bytes_per_url));
         #[allow(clippy::cast_precision_loss, reason = "a human-readable figure")]
         line("memory", format!("{:.0} MB at most", self.peak_rss_bytes as f64 / 1e6));
-        line("look-ups on disk", self.disk_lookups.to_string());
+        line("disk lookups", self.disk_lookups.to_string());
         line("opened after", format!("{:.2} s", self.opened_after_seconds));
         text
     }

@@ -21,13 +21,16 @@ use super::{
     measured::{Measured, Times},
     report::Report,
     source::{self, OfFiles},
-    state::{Asked, State, failed},
+    state::{Asked, State},
     truth::Truth,
 };
-use crate::{crawl::usage, exit::Failure};
+use crate::{
+    crawl::usage,
+    exit::{Failure, failed},
+};
 
 /// Interval at which completion is checked.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Interval between two samples.
 const SAMPLE_EVERY: Duration = Duration::from_millis(250);
 
@@ -258,7 +261,7 @@ async fn watch(args: &ReplayArgs, running: &mut Running, begun: Instant) -> Resu
     let take = || Sample { at: begun.elapsed().as_secs_f64(), urls: progress.urls() };
     let (mut samples, mut shared) = (vec![take()], 0);
     let mut sampled = begun;
-    let mut every = tokio::time::interval(LOOK_EVERY);
+    let mut every = tokio::time::interval(CHECK_INTERVAL);
     while !progress.is_done() {
         tokio::select! {
             failure = running.ended() => return Err(failure),

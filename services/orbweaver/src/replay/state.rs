@@ -13,7 +13,10 @@ use orbweaver_stage::{Clock as _, SystemClock};
 use serde::{Deserialize, Serialize};
 
 use super::{commits::Commits, generate::CRAWL, replay_log::ReplayLog, truth::Truth};
-use crate::{crawl::definition, exit::Failure};
+use crate::{
+    crawl::definition,
+    exit::{Failure, failed},
+};
 
 /// Timeout per read of a record that must exist.
 const READ_WAIT: Duration = Duration::from_secs(1);
@@ -59,10 +62,6 @@ impl Drop for State {
             let _ = fs::remove_dir_all(&self.dir);
         }
     }
-}
-
-pub(super) fn failed(error: impl std::fmt::Display) -> Failure {
-    Failure::Failed(error.to_string())
 }
 
 impl State {

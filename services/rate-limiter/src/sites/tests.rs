@@ -122,14 +122,14 @@ fn a_record_of_an_older_epoch_is_ignored_and_ours_follows_it() {
     let by_own_clock = written(sites.learn(&outcome(OutcomeKind::Blocked, 429, T, T), origin(), T));
     assert_eq!(sites.settled("a.example", T), None);
     let stale = SiteState { epoch: 10, blocked_until_ms: 0, blocks: 0, ..by_own_clock.clone() };
-    let record = sites.heard_record(&stale, T).unwrap();
+    let record = sites.on_foreign_record(&stale, T).unwrap();
     assert_eq!((record.memory, record.completes), (by_own_clock.clone(), vec![]));
-    assert_eq!(sites.heard_record(&stale, T), None, "one is in flight");
+    assert_eq!(sites.on_foreign_record(&stale, T), None, "one is in flight");
     let behind = sites.settled("a.example", T).unwrap();
     assert_eq!(behind.memory, by_own_clock);
-    assert_eq!(sites.heard_record(&by_own_clock, T), None, "its own");
+    assert_eq!(sites.on_foreign_record(&by_own_clock, T), None, "its own");
     let unknown = SiteState { site: "b.example".into(), blocked_until_ms: T + 50_000, ..stale };
-    assert_eq!(sites.heard_record(&unknown, T).unwrap().memory.blocked_until_ms, 0);
+    assert_eq!(sites.on_foreign_record(&unknown, T).unwrap().memory.blocked_until_ms, 0);
 }
 
 #[test]

@@ -22,7 +22,7 @@ use crate::Options;
 /// Time allowed for a crawl or a start.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(900);
 /// Polling interval of progress.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Window over which a rate is computed.
 const WINDOW: Duration = Duration::from_secs(3);
 
@@ -108,7 +108,7 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn new() -> Self {
-        Self { points: vec![], ticks: interval(LOOK_EVERY) }
+        Self { points: vec![], ticks: interval(CHECK_INTERVAL) }
     }
 
     /// Waits for the next tick, and returns the number of documents so far. It stays unchanged while the log does not
@@ -169,7 +169,7 @@ impl Watch {
     pub(crate) async fn start(cluster: &Cluster) -> Result<Self> {
         let (log, (stop, mut stopped)) = (cluster.another_client().await?, oneshot::channel());
         let moments = tokio::spawn(async move {
-            let (mut ticks, mut moments, mut before) = (interval(LOOK_EVERY), vec![Instant::now()], 0);
+            let (mut ticks, mut moments, mut before) = (interval(CHECK_INTERVAL), vec![Instant::now()], 0);
             while stopped.try_recv() == Err(oneshot::error::TryRecvError::Empty) {
                 ticks.tick().await;
                 let documents = appended(&log, topic::DOCUMENTS).await.unwrap_or(before);

@@ -82,10 +82,10 @@ async fn the_hosts_of_a_wide_domain_are_sites_of_their_own() -> Result<()> {
 #[tokio::test]
 async fn a_policy_or_domain_that_is_none_is_refused_with_what_is_allowed() -> Result<()> {
     for (options, words) in [
-        (vec!["url", "--canonical", "strict", "a.b"], "allowed are `standard`, `aggressive` and `raw`"),
-        (vec!["url", "--canonical", "raw,sort", "a.b"], "allowed are `drop-user-info`"),
+        (vec!["url", "--canonical", "strict", "a.b"], "allowed: `standard`, `aggressive` and `raw`"),
+        (vec!["url", "--canonical", "raw,sort", "a.b"], "allowed: `drop-user-info`"),
         (vec!["url", "--wide-domain", "http://a.b", "a.b"], "`http://a.b` is not a domain"),
-        (vec!["crawl", "--canonical", "standard/9", "a.b"], "not a version of this build; allowed is `standard/1`"),
+        (vec!["crawl", "--canonical", "standard/9", "a.b"], "not a version of this build; allowed: `standard/1`"),
     ] {
         Orbweaver::new(options)?.end(PATIENCE).await?.expect(64, &[words])?;
     }

@@ -162,8 +162,11 @@ impl Broken {
 
     /// Returns `true` if an append is acknowledged before it has landed.
     pub(crate) fn acknowledges_early(&self, records: &[Record]) -> bool {
-        self.is_off(Rule::Acknowledged)
-            && records.iter().any(|record| record.tp.topic == topic::FRONTIER && record.headers.is_empty())
+        let is_admission = |record: &Record| {
+            let is_owners = record.headers.iter().any(|(name, _)| matches!(*name, "epoch" | CLAIM_HEADER));
+            record.tp.topic == topic::FRONTIER && record.value.is_some() && !is_owners
+        };
+        self.is_off(Rule::Acknowledged) && records.iter().any(is_admission)
     }
 
     /// Returns the event in place of `event`; `written` returns the end of this process's acknowledged records in a

@@ -2,7 +2,7 @@
 //!
 //! A member owns one librdkafka client with one queue, drained whenever the caller polls. Rebalances and records go to
 //! [`MemberPartitions`], which decides on deliveries. Nothing here waits for the brokers on the caller's thread: seeks,
-//! commits and shutdown run on the blocking pool (`work`).
+//! commits and shutdown run on the blocking pool (`blocking`).
 
 mod blocking;
 
@@ -37,7 +37,7 @@ const BATCH_BYTES: usize = 1 << 20;
 /// Maximum size of commit metadata, in bytes: the broker's default.
 const MAX_METADATA: usize = 4_096;
 /// Interval of checks of the queue, for retries and in case its signal that it is no longer empty was missed.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Empty polls before the queue counts as empty: a poll that handles an internal librdkafka event returns nothing.
 const EMPTY_POLLS: usize = 3;
 /// Delay between attempts to join with an instance ID that is in use.
@@ -174,7 +174,7 @@ impl KafkaConsumer {
         match error.rdkafka_error_code() {
             Some(Code::AutoOffsetReset | Code::OffsetOutOfRange) => self.position_refused(true),
             Some(code) if is_transient(code) => {}
-            Some(code) if is_login(code) && self.is_passing_login() => {}
+            Some(code) if is_login(code) && self.is_transient_login() => {}
             // Not every broker knows a topic that was just created; one that was deleted stays deleted, and is reported
             // by appends and bounds.
             Some(Code::UnknownTopicOrPartition | Code::UnknownPartition | Code::UnknownTopic) => {}
@@ -190,7 +190,7 @@ impl KafkaConsumer {
     }
 
     /// Returns whether a failed login is transient. The reason has been logged by the context.
-    fn is_passing_login(&mut self) -> bool {
+    fn is_transient_login(&mut self) -> bool {
         self.failed_logins.is_transient(Instant::now().into_std(), self.patience)
     }
 
@@ -260,7 +260,7 @@ impl KafkaConsumer {
 
     fn release_partitions(&self, tps: &[TopicPartition]) -> Result<(), LogError> {
         if let Err(error) = release_partitions(self.client()?, &self.topics.raw(tps)) {
-            // They are already gone.
+            // The partitions are already gone.
             tracing::warn!(group = self.group, %error, "partitions could not be released");
         }
         Ok(())
@@ -336,7 +336,7 @@ impl Consumer for KafkaConsumer {
                 if now >= deadline {
                     return Ok(None);
                 }
-                let _ = timeout_at(deadline.min(now + LOOK_EVERY), self.ready.notified()).await;
+                let _ = timeout_at(deadline.min(now + CHECK_INTERVAL), self.ready.notified()).await;
             }
         }
         .boxed()

@@ -55,7 +55,7 @@ pub(super) struct Wrong {
 /// Returns the settings of an existing topic that would lose records or refuse them. Pure.
 pub(super) fn wrong_settings(topic: Topic, cleanup: Cleanup, found: &BTreeMap<String, String>) -> Vec<Wrong> {
     let mut wrong = vec![];
-    // What it takes at most is looked at by itself.
+    // The maximum record size is checked separately.
     for (key, wanted) in settings(topic, cleanup, 0) {
         let value = found.get(key).cloned().unwrap_or_default();
         let (number, least): (Option<i64>, Option<i64>) = (value.parse().ok(), wanted.parse().ok());
@@ -79,7 +79,7 @@ pub(super) fn wrong_settings(topic: Topic, cleanup: Cleanup, found: &BTreeMap<St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kafka::topics::{cleanup, refuses};
+    use crate::kafka::topics::refuses;
 
     const LIMIT: usize = 16 << 20;
 
@@ -108,7 +108,7 @@ mod tests {
         let rolled: Vec<&str> = topic::topics()
             .iter()
             .filter(|description| {
-                let made = |limit| BTreeMap::from_iter(settings(description.topic, cleanup(description), limit));
+                let made = |limit| BTreeMap::from_iter(settings(description.topic, description.cleanup, limit));
                 assert_eq!(made(LIMIT)["segment.bytes"], (32 << 20).to_string());
                 assert_eq!(made(64 << 20)["segment.bytes"], made(64 << 20)[MAX_MESSAGE_BYTES]);
                 made(LIMIT).get("segment.ms").is_some_and(|ms| ms == "3600000")

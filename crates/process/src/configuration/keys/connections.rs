@@ -82,7 +82,7 @@ pub(super) const KEYS: &[Key] = &[
         ("kafka", "connect_patience"),
         Kind::Time(0, DAY),
         ALL,
-        "How long to wait for unavailable brokers at the start; then the process exits with 74.",
+        "Maximum wait for unavailable brokers at the start; then the process exits with 74.",
     )
     .is("5m"),
     Key::new(("kafka", "request_timeout"), Kind::Time(SECOND, 5 * MINUTE), ALL, "Timeout per broker request.")
@@ -91,7 +91,7 @@ pub(super) const KEYS: &[Key] = &[
         ("kafka", "patience"),
         Kind::Time(0, DAY),
         ALL,
-        "How long to retry while brokers are unavailable at run time; then the process exits with 74.",
+        "Maximum time of retries while brokers are unavailable at run time; then the process exits with 74.",
     )
     .is("10m"),
     Key::new(
@@ -110,14 +110,14 @@ pub(super) const KEYS: &[Key] = &[
         ("cql", "replication_factor"),
         Kind::Count(1, 9),
         STORED,
-        "Copies of each row in each data centre; used only when the keyspace is created. At most the number of nodes.",
+        "Copies of each row in each data center; used only when the keyspace is created. At most the number of nodes.",
     )
     .is("3"),
     Key::new(
         ("cql", "datacenter"),
         Kind::Text,
         STORED,
-        "Data centre whose nodes receive the requests; required if there are several.",
+        "Data center whose nodes receive the requests; required if there are several.",
     ),
     Key::new(("cql", "username"), Kind::Text, STORED, "Role for the login; requires `password`."),
     Key::new(("cql", "password"), Kind::Secret, STORED, "Password of the role.").secret(Secret::Always),
@@ -127,7 +127,7 @@ pub(super) const KEYS: &[Key] = &[
         ("cql", "tls_ca"),
         Kind::Text,
         STORED,
-        "File with the certificates (PEM) of the trusted authorities. Not set: those of the machine.",
+        "File with the certificates (PEM) of the trusted authorities. Not set: those of the operating system.",
     ),
     Key::new(
         ("cql", "tls_certificate"),

@@ -128,8 +128,8 @@ pub(super) const KEYS: &[Key] = &[
         ("frontier", "reappend_above"),
         Kind::Count(1, 1 << 40),
         FRONTIER,
-        "The oldest queued URLs are appended again once the log has this many more records than there are queued \
-         URLs.",
+        "The oldest queued URLs are appended again when they are further below the log end than this number of records \
+         and than four times the number of queued URLs.",
     )
     .is("65536"),
     Key::new(
@@ -178,7 +178,8 @@ pub(super) const KEYS: &[Key] = &[
         ("rate_limiter", "max_delay"),
         Kind::Time(1, 10 * SECOND),
         LIMITER,
-        "How far ahead the scheduled time of a dispatch may be.",
+        "Minimum planning horizon: dispatches are scheduled at most this far ahead, or two intervals (at most 10 s) if \
+         that is longer.",
     )
     .is("1s"),
     Key::new(
@@ -193,7 +194,7 @@ pub(super) const KEYS: &[Key] = &[
         ("fetcher", "contact"),
         Kind::Text,
         FETCHER,
-        "How the owner of a site can reach you: a URL or `mailto:`, sent in the user agent.",
+        "Contact for site owners: a URL or `mailto:`, sent in the user agent.",
     ),
     Key::new(("fetcher", "headers.*"), Kind::Text, FETCHER, "Additional headers of every request.")
         .secret(Secret::Always),
@@ -223,7 +224,8 @@ pub(super) const KEYS: &[Key] = &[
         ("fetcher", "request_timeout"),
         Kind::Time(1, 30 * SECOND),
         FETCHER,
-        "Timeout per whole request; together with half of the group's session, it must be within that session.",
+        "Timeout per whole request; together with `runtime.frozen_after` and the heartbeat interval at most the session \
+         timeout of the group.",
     )
     .is("20s"),
     Key::new(
@@ -268,15 +270,15 @@ pub(super) const KEYS: &[Key] = &[
         ("fetcher", "robots_lifetime"),
         Kind::Time(1, 7 * DAY),
         FETCHER,
-        "How long a robots.txt is cached whose Cache-Control has no `max-age` (ten minutes to seven days). While \
-         its site is unreachable, the cached one applies for seven days.",
+        "Lifetime of a cached robots.txt whose Cache-Control has no `max-age` (a `max-age` applies from ten minutes to \
+         seven days). While its site is unreachable, the cached one applies for seven days.",
     )
     .is("24h"),
     Key::new(
         ("fetcher", "robots_error_lifetime"),
         Kind::Time(1, DAY),
         FETCHER,
-        "How long it is cached that a site has no robots.txt or is unreachable.",
+        "Lifetime of the knowledge that a site has no robots.txt or is unreachable.",
     )
     .is("1h"),
     Key::new(

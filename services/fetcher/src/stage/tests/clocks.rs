@@ -91,7 +91,7 @@ fn a_later_version_is_in_the_store_although_the_clock_of_the_earlier_writer_was_
         assert!(row.fetched_at_ms > written_at_ms && outcome.ended_at_ms == START + ahead_ms);
         // The rows that the extractor writes for the page carry the time of the page's row.
         for record in around.records(topic::PAGES) {
-            let page: Page = decode("page", Some(&record.headers[0].1)).unwrap();
+            let page: Page = decode("page", Some(&record.headers[2].1)).unwrap();
             assert_eq!((page.event_ms(), page.fetched_at_ms), (row.fetched_at_ms, outcome.ended_at_ms));
             assert_eq!(row.content_hash, Some(page.content_hash));
         }

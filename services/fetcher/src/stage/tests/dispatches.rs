@@ -19,8 +19,8 @@ fn a_page_is_stored_then_passed_on_then_its_outcome_told() {
     assert_eq!((row.outcome.as_str(), row.status, row.etag.as_deref()), ("fetched", Some(200), Some("\"e\"")));
     assert_eq!(page_record.tp, TopicPartition::new(topic::PAGES, origin.tp.partition));
     assert_eq!(page_record.value.as_deref(), Some(&b"<p>hello</p>"[..]));
-    assert_eq!(page_record.headers[0].0, "page");
-    let page: Page = decode("page", Some(&page_record.headers[0].1)).unwrap();
+    assert_eq!(page_record.headers[2].0, "page");
+    let page: Page = decode("page", Some(&page_record.headers[2].1)).unwrap();
     assert_eq!((page.url.as_str(), page.body_bytes, page.depth), ("https://a.example/x", 12, 3));
     assert_eq!(page.fingerprint, ready.dispatch.fingerprint);
     assert_eq!(Some(page.content_hash), row.content_hash);
@@ -45,7 +45,7 @@ fn a_page_beyond_the_record_limit_is_cut_and_its_whole_size_is_told() {
     around.settle();
     let [record] = &around.records(topic::PAGES)[..] else { panic!() };
     assert!((limit / 10 * 8..=limit).contains(&record.bytes()), "{} bytes", record.bytes());
-    let page: Page = decode("page", Some(&record.headers[0].1)).unwrap();
+    let page: Page = decode("page", Some(&record.headers[2].1)).unwrap();
     assert_eq!((page.body_bytes, page.truncated.body), (body.len() as u64, true));
     assert_eq!(around.outcomes()[0].bytes, body.len() as u64);
     let kept = zstd::stream::decode_all(&record.value.as_ref().unwrap()[..]).unwrap();

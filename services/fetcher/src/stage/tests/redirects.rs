@@ -100,7 +100,7 @@ fn a_lease_has_time_for_the_delays_and_the_responses_of_a_site_or_not_whenever_i
         for hop in 0..hops {
             let requested_ms = START + 15_000;
             visit.add_times(requested_ms, requested_ms + if hop == 0 { response_ms } else { 0 });
-            visit.go_on(url.clone(), &[], &around.stage.config.wide_domains);
+            visit.follow_redirect(url.clone(), &[], &around.stage.config.wide_domains);
         }
         assert_eq!(visit.fits_lease(delay_ms), fits, "{hops} {response_ms} {delay_ms}");
     }

@@ -145,7 +145,7 @@ fn a_robots_txt_serves_on_for_seven_days_and_not_for_as_long_as_a_clock_was_ahea
     let hour_ms = 3_600_000;
     let cases = [
         (START - 2 * WEEK_MS, START - WEEK_MS, false),
-        // By a right clock, after a row by one that was ahead: only the event time is ahead.
+        // Written by a correct clock, after a row by one that was ahead: only the event time is ahead.
         (START + hour_ms, START + WEEK_MS, true),
         (START + hour_ms, START + WEEK_MS + hour_ms, false),
         (Millis::MAX - WEEK_MS, Millis::MAX, false),

@@ -221,7 +221,7 @@ fn a_group_is_named_by_crawl_and_number_whatever_the_crawl_is_called() {
     assert_eq!(named("a b/ä", u64::MAX), "exporter-a-b---ffffffffffff");
     assert_eq!(named(&"x".repeat(500), 0).len(), "exporter--000000000000".len() + MAX_NAME);
     let stored = identity(None, home(), "docs", 1).unwrap();
-    // A device may have another number after a restart, and a move leaves the inode.
+    // A device number may change with a restart, and a move keeps the inode.
     for same in [Home { device: 7, ..home() }, Home { path: "/moved/state".to_owned(), ..home() }] {
         let found = identity(Some(stored.clone()), same.clone(), "docs", 3).unwrap();
         assert_eq!((found.group, found.home), (stored.group.clone(), same));
