@@ -45,7 +45,7 @@ impl SchemaRef {
         (!known).then(|| {
             let (name, newest) = (self.name, self.version);
             let shown: String = text.chars().take(20).collect();
-            format!("schema `{name}` has version {shown:?}; this release reads versions up to {newest}: upgrade, then replay")
+            format!("schema `{name}` has version {shown:?}; this release reads versions up to {newest}")
         })
     }
 }

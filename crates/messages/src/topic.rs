@@ -1,8 +1,7 @@
 //! The topics of the pipeline, generated from `schemas/topics/*.yaml` by `build.rs`. Code that creates topics, declares
 //! groups, deletes records or names schemas uses these descriptions.
 
-use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::{collections::BTreeMap, sync::OnceLock};
 
 /// Name of a topic, without the prefix that a cluster may add.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

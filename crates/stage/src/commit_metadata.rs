@@ -43,7 +43,7 @@ pub(crate) struct CommitMetadata {
     pub(crate) trying: Option<Offset>,
     /// Number of unexplained process ends in a row while that record was the only one in flight.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub(crate) deaths: u32,
+    pub(crate) unexplained_ends: u32,
     /// Number of reported crashes in a row at that record.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) crashes: u32,
@@ -143,7 +143,7 @@ pub(crate) struct Start {
 pub(crate) struct Suspect {
     pub(crate) offset: Offset,
     /// Number of unexplained ends in a row.
-    pub(crate) deaths: u32,
+    pub(crate) unexplained_ends: u32,
     /// Number of reported crashes in a row.
     pub(crate) crashes: u32,
 }
@@ -151,19 +151,19 @@ pub(crate) struct Suspect {
 impl Suspect {
     /// Returns the reason why it must not be passed to the stage again, if so.
     pub(crate) fn condemned(self) -> Option<String> {
-        let Self { deaths, crashes, .. } = self;
-        (crashes >= CRASHES || deaths >= UNEXPLAINED_ENDS).then(|| {
+        let Self { unexplained_ends, crashes, .. } = self;
+        (crashes >= CRASHES || unexplained_ends >= UNEXPLAINED_ENDS).then(|| {
             format!(
-                "the process ended while only this record was in flight: {crashes} crashes, {deaths} unexplained ends"
+                "the process ended while only this record was in flight: {crashes} crashes, {unexplained_ends} unexplained ends"
             )
         })
     }
 
     /// Returns the wait before it is passed to the stage again, during which a problem of the machine may pass.
     pub(crate) fn pause(self) -> Duration {
-        match self.deaths {
+        match self.unexplained_ends {
             0 => Duration::ZERO,
-            deaths => FIRST_PAUSE.saturating_mul(1 << (deaths - 1).min(16)).min(LONGEST_PAUSE),
+            unexplained_ends => FIRST_PAUSE.saturating_mul(1 << (unexplained_ends - 1).min(16)).min(LONGEST_PAUSE),
         }
     }
 }
@@ -175,7 +175,7 @@ impl Start {
             one_at_a_time: last.starts >= STARTS_BEFORE_ONE_AT_A_TIME || last.trying.is_some(),
             suspect: last.trying.map(|offset| Suspect {
                 offset,
-                deaths: last.deaths.saturating_add(u32::from(!last.untried && !last.crashed)),
+                unexplained_ends: last.unexplained_ends.saturating_add(u32::from(!last.untried && !last.crashed)),
                 crashes: last.crashes.saturating_add(u32::from(!last.untried && last.crashed)),
             }),
         }
@@ -194,7 +194,7 @@ mod tests {
         let metadata = CommitMetadata {
             starts: 2,
             trying: Some(7),
-            deaths: 1,
+            unexplained_ends: 1,
             crashes: 2,
             crashed: true,
             untried: false,
@@ -229,7 +229,7 @@ mod tests {
     fn end(metadata: &mut CommitMetadata, crashed: bool) -> Suspect {
         let last = CommitMetadata { trying: Some(9), crashed, ..metadata.clone() };
         let suspect = Start::after(&last).suspect.unwrap();
-        (metadata.deaths, metadata.crashes) = (suspect.deaths, suspect.crashes);
+        (metadata.unexplained_ends, metadata.crashes) = (suspect.unexplained_ends, suspect.crashes);
         suspect
     }
 
@@ -250,7 +250,7 @@ mod tests {
             last = suspect.pause();
         }
         assert!(end(&mut metadata, false).condemned().is_some());
-        let slow = Suspect { offset: 9, deaths: u32::MAX, crashes: 0 };
+        let slow = Suspect { offset: 9, unexplained_ends: u32::MAX, crashes: 0 };
         assert_eq!(slow.pause(), LONGEST_PAUSE);
     }
 

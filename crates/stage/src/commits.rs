@@ -86,7 +86,7 @@ impl<S: Stage> EventLoop<S> {
         for (tp, offset) in points {
             self.starts.remove(&tp);
             let mut metadata = self.metadata(tp, offset);
-            if metadata.deaths + metadata.crashes == 0 {
+            if metadata.unexplained_ends + metadata.crashes == 0 {
                 metadata.trying = None;
             }
             metadata.untried = metadata.trying.is_some();
@@ -104,8 +104,8 @@ impl<S: Stage> EventLoop<S> {
         let (stage, crashers) = (self.stage.commit_metadata(tp), self.crashers_of(tp));
         let metadata = CommitMetadata { starts, crashers, stage, ..CommitMetadata::default() };
         let Some((suspect, tried)) = self.alone.get(&tp).and_then(Quarantine::suspect) else { return metadata };
-        let Suspect { offset, deaths, crashes } = suspect;
-        CommitMetadata { trying: Some(offset), deaths, crashes, untried: !tried, ..metadata }
+        let Suspect { offset, unexplained_ends, crashes } = suspect;
+        CommitMetadata { trying: Some(offset), unexplained_ends, crashes, untried: !tried, ..metadata }
     }
 
     /// Returns the crash counts stored with the first topic of a partition.

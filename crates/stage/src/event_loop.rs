@@ -405,7 +405,7 @@ impl<S: Stage> EventLoop<S> {
         batch.retain(|(origin, record)| match record.unreadable() {
             None => true,
             Some(reason) => {
-                rejects.push((*origin, reason));
+                rejects.push((*origin, format!("{reason}: upgrade, then replay")));
                 false
             }
         });
@@ -413,6 +413,13 @@ impl<S: Stage> EventLoop<S> {
             return Ok(());
         }
         self.call(|stage, now, actions| stage.receive(batch, now, actions))
+    }
+
+    /// Halts at a restored or tailed record that this release cannot read: without it the state would be wrong.
+    pub(crate) fn check_readable(&self, record: &ConsumerRecord) -> Result<(), StageError> {
+        let Some(reason) = record.unreadable() else { return Ok(()) };
+        let reason = format!("{}@{}: {reason}: upgrade this service", record.tp, record.offset);
+        Err(StageError::Halted { service: self.service, reason })
     }
 
     fn finished(&mut self) -> Result<(), StageError> {

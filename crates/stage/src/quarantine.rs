@@ -83,7 +83,7 @@ impl Quarantine {
     /// that was not retried yet is kept.
     pub(crate) fn suspect(&self) -> Option<(Suspect, bool)> {
         let Some(offset) = self.trying else { return self.suspect.map(|suspect| (suspect, false)) };
-        let new = Suspect { offset, deaths: 0, crashes: 0 };
+        let new = Suspect { offset, unexplained_ends: 0, crashes: 0 };
         Some((self.suspected(self.trying).unwrap_or(new), self.counts))
     }
 

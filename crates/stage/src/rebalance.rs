@@ -246,6 +246,7 @@ impl<S: Stage> EventLoop<S> {
                 self.metrics.restored.inc_by(records.len() as u64);
                 self.watchdog.moved(Instant::now());
                 for record in &records {
+                    self.check_readable(record)?;
                     self.in_call = Some((partition, record.tp, record.offset));
                     self.stage.restore(partition, record)?;
                 }
@@ -320,12 +321,14 @@ impl<S: Stage> EventLoop<S> {
             // Without uncommitted records, no record can have caused a crash.
             let last = if point.commit < point.end { point.metadata.clone() } else { CommitMetadata::default() };
             let start = Start::after(&last);
-            let (deaths, crashes) = start.suspect.map_or((0, 0), |suspect| (suspect.deaths, suspect.crashes));
+            let (unexplained_ends, crashes) =
+                start.suspect.map_or((0, 0), |suspect| (suspect.unexplained_ends, suspect.crashes));
             let (stage, crashers) = (point.metadata.stage.clone(), self.crashers_of(point.tp));
             let starts = start.starts;
             // The suspect's last end has been counted, and the next trial has not started.
             let (trying, untried) = (last.trying, last.trying.is_some());
-            let metadata = CommitMetadata { starts, trying, deaths, crashes, crashed: false, untried, crashers, stage };
+            let metadata =
+                CommitMetadata { starts, trying, unexplained_ends, crashes, crashed: false, untried, crashers, stage };
             commits.push((point.tp, metadata.commit(point.tp, point.commit)?));
             self.starts.insert(point.tp, (start, point.commit));
             if start.one_at_a_time {

@@ -154,6 +154,7 @@ impl<S: Stage> EventLoop<S> {
 
     fn followed(&mut self, followed: TailedBatch) -> Result<(), StageError> {
         for record in self.followers.take(followed)? {
+            self.check_readable(&record)?;
             if self.enters_call(&record) {
                 self.call(|stage, now, actions| stage.receive_tailed(&record, now, actions))?;
             }

@@ -199,12 +199,12 @@ async fn a_process_that_is_killed_before_it_tries_the_suspect_again_counts_nothi
     for _ in 0..5 {
         assert_eq!(live(60_000).await, 1);
     }
-    let deaths = "\"deaths\":2";
+    let unexplained_ends = "\"unexplained_ends\":2";
     for _ in 0..30 {
         // The retry waits for two seconds.
         assert_eq!(live(1_000).await, 0);
         assert!(
-            metadata(&log, at(topic::SEEDS, 0)).await.contains(deaths),
+            metadata(&log, at(topic::SEEDS, 0)).await.contains(unexplained_ends),
             "{}",
             metadata(&log, at(topic::SEEDS, 0)).await
         );
@@ -229,7 +229,7 @@ async fn a_suspect_that_is_handed_over_before_it_is_tried_keeps_what_counts_agai
         until_seen(&seen, "the opening", |seen| seen.opened.len() == 4).await;
         running.end().await.unwrap();
         let kept = metadata(&log, at(topic::SEEDS, 0)).await;
-        assert!(kept.starts_with(r#"{"trying":0,"deaths":2,"untried":true"#), "{kept}");
+        assert!(kept.starts_with(r#"{"trying":0,"unexplained_ends":2,"untried":true"#), "{kept}");
     }
     // Completed, it is no suspect any more.
     let (stage, _) = Scripted::new(SEEDS, |origin, _, actions| actions.completes.push(*origin));

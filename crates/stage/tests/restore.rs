@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use orbweaver_log::{Log, LogError, MemoryLog, memory::ScriptedResult};
+use orbweaver_log::{Log, LogError, MemoryLog, Record, memory::ScriptedResult};
 use orbweaver_messages::{DeadLetter, Topic, topic};
 use orbweaver_stage::{
     DEAD_LETTER_HEADER, IndexCheckpoint, RestoreFrom, RestoreSpec, RunnerConfig, ScriptedClock, is_claim,
@@ -160,6 +160,28 @@ async fn looked_back(back: Option<u64>) -> Vec<String> {
     running.end().await.unwrap();
     let seen = seen.lock().unwrap();
     seen.restored.iter().filter(|text| text.starts_with("outcome")).cloned().collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stage_halts_at_a_restored_or_tailed_record_with_a_newer_version_of_its_schema() {
+    let newer = |tp, key: Option<&str>| {
+        let mut record = Record::new(tp, key.map(|key| key.to_owned().into()), Some("newer".into()), 1);
+        record.headers[1].1 = "2".into();
+        record
+    };
+    for (record, said) in [
+        (newer(at(topic::FRONTIER, 1), None), "crawl.frontier/1@0: schema `waiting` has version \"2\""),
+        (newer(at(topic::CONTROL, 2), Some("consumers")), "crawl.control/2@0: schema `consumer-groups` has version"),
+    ] {
+        let log = MemoryLog::new(&specs());
+        log.append(vec![record]).await.unwrap();
+        let (mut stage, seen) = Scripted::new(FRONTIER, |_, _, _| {});
+        stage.restores = vec![from(topic::FRONTIER, RestoreFrom::Start)];
+        stage.tails = CONTROL;
+        let error = play(stage, &log, config()).ended().await.unwrap_err().to_string();
+        assert!(error.contains(said) && error.ends_with("reads versions up to 1: upgrade this service"), "{error}");
+        assert!(seen.lock().unwrap().restored.is_empty());
+    }
 }
 
 #[tokio::test(start_paused = true)]

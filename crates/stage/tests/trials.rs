@@ -181,7 +181,10 @@ async fn a_trial_beside_a_record_that_does_not_end_comes_at_last_and_does_not_co
     let running = play(stage, &log, config());
     until_received(&seen, 1).await;
     let kept = metadata(&log, at(topic::SEEDS, 0)).await;
-    assert!(kept.contains(r#""trying":0"#) && !kept.contains("untried") && !kept.contains("deaths"), "{kept}");
+    assert!(
+        kept.contains(r#""trying":0"#) && !kept.contains("untried") && !kept.contains("unexplained_ends"),
+        "{kept}"
+    );
     running.kill().await;
 }
 
@@ -223,7 +226,7 @@ async fn a_panic_outside_of_the_loops_counts_against_the_record_that_is_tried() 
         let error = running.ended().await.unwrap_err().to_string();
         assert_eq!(error, "scripted panicked: outside of its loop; the log has the panic");
         let kept = metadata(&log, tp).await;
-        assert!(kept.contains(r#""crashed":true"#) && !kept.contains("deaths"), "crash {crashes}: {kept}");
+        assert!(kept.contains(r#""crashed":true"#) && !kept.contains("unexplained_ends"), "crash {crashes}: {kept}");
     }
     let (stage, seen) = slow(SEEDS);
     let running = play(stage, &log, config());
