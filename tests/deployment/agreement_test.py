@@ -15,10 +15,10 @@ FACTS = Facts(
     keys=[
         Key("kafka.brokers", None, True, SERVICES),
         Key("kafka.instance_id", None, False, SERVICES),
-        Key("kafka.properties.*", None, False, SERVICES, "ByName", True),
+        Key("kafka.properties.*", None, False, SERVICES, "name"),
         Key("cql.nodes", None, True, frozenset({"fetcher"})),
-        Key("cql.password", None, False, frozenset({"fetcher"}), "Always", True),
-        Key("fetcher.headers.*", None, False, frozenset({"fetcher"}), "Always", False),
+        Key("cql.password", None, False, frozenset({"fetcher"}), "kind"),
+        Key("fetcher.headers.*", None, False, frozenset({"fetcher"}), "caution"),
         Key("cql.tls", "false", False, frozenset({"fetcher"})),
         Key("cql.tls_ca", None, False, frozenset({"fetcher"})),
         Key("http.listen", None, False, SERVICES),

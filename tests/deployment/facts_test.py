@@ -4,77 +4,38 @@ import unittest
 
 from consistency import facts
 
-SERVICE = """
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Frontier => "frontier",
-            Self::Fetcher => "fetcher",
-        }
-    }
-    pub const fn binary(self) -> &'static str {
-        match self {
-            Self::Frontier => "orbweaver-frontier",
-            Self::Fetcher => "orbweaver-fetcher",
-        }
-    }
-    pub const fn default_listen(self) -> &'static str {
-        match self {
-            Self::Frontier => "127.0.0.1:9462",
-            Self::Fetcher => "127.0.0.1:9464",
-        }
-    }
-"""
-KEYS = """
-const ALL: &[ServiceId] = &ServiceId::ALL;
-const STORED: &[ServiceId] = &[ServiceId::Fetcher];
-pub(super) const KEYS: &[Key] = &[
-    Key::new(("kafka", "brokers"), Kind::Servers, ALL, "Brokers.").required(),
-    Key::new(
-        ("kafka", "properties.*"),
-        Kind::Secret,
-        ALL,
-        "Properties.",
-    )
-    .secret(Secret::ByName),
-    Key::new(("cql", "timeout"), Kind::Time(SECOND, 10 * MINUTE), STORED, "A time.").is("10s"),
-    Key::new(("fetcher", "user_agent"), Kind::Text, STORED, "A name.").is(concat!("Orbweaver/", env!("X"))),
-];
-
-#[cfg(test)]
-mod tests {}
-"""
+REFERENCE = {
+    "services": {"frontier": "127.0.0.1:9462", "fetcher": "127.0.0.1:9464"},
+    "keys": {
+        "kafka.brokers": {"required": True, "default": None, "secret": None, "services": ["frontier", "fetcher"]},
+        "kafka.properties.*": {"required": False, "default": None, "secret": "name", "services": ["frontier", "fetcher"]},
+        "cql.timeout": {"required": False, "default": "10s", "secret": None, "services": ["fetcher"]},
+    },
+}
 
 
 class ReadingTheCode(unittest.TestCase):
     def test_services_have_a_name_a_binary_and_a_port(self):
-        services = facts.read_services(SERVICE)
-        self.assertEqual(services["Fetcher"], facts.Service("fetcher", "orbweaver-fetcher", 9464))
+        services = facts.read_services(REFERENCE)
+        self.assertEqual(services["fetcher"], facts.Service("fetcher", "orbweaver-fetcher", 9464))
         self.assertEqual(len(services), 2)
 
-    def test_code_that_is_written_in_another_way_is_a_complaint_and_not_agreement(self):
-        for changed in (SERVICE.replace("const fn binary", "fn binary"), SERVICE.replace('Self::Fetcher => "fetcher",', "")):
+    def test_a_reference_without_services_keys_or_secrets_is_a_complaint_and_not_agreement(self):
+        with self.assertRaises(facts.Unreadable):
+            facts.read_services({})
+        without_secrets = {path: {**key, "secret": None} for path, key in REFERENCE["keys"].items()}
+        for changed in ({}, {"keys": without_secrets}):
             with self.assertRaises(facts.Unreadable):
-                facts.read_services(changed)
-        services = facts.read_services(SERVICE)
-        for changed in ("", KEYS.replace("Key::new(", "key("), KEYS.replace('("cql", "timeout")', 'CQL_TIMEOUT'), KEYS.replace("STORED,", "some(),")):
-            with self.assertRaises(facts.Unreadable):
-                facts.read_keys(changed, services)
+                facts.read_keys(changed)
 
-    def test_keys_have_a_default_and_readers(self):
-        keys = {key.path: key for key in facts.read_keys(KEYS, facts.read_services(SERVICE))}
-        self.assertEqual(len(keys), 4)
+    def test_keys_have_a_default_and_readers_and_say_what_is_redacted(self):
+        keys = {key.path: key for key in facts.read_keys(REFERENCE)}
         self.assertTrue(keys["kafka.brokers"].required)
         self.assertEqual(keys["kafka.brokers"].services, {"frontier", "fetcher"})
         self.assertEqual((keys["cql.timeout"].default, keys["cql.timeout"].services), ("10s", {"fetcher"}))
-        self.assertEqual(keys["fetcher.user_agent"].default, "Orbweaver/")
+        self.assertEqual((keys["kafka.properties.*"].secret, keys["cql.timeout"].secret), ("name", None))
 
-    def test_secrets_are_the_keys_that_the_code_redacts(self):
-        keys = {key.path: key for key in facts.read_keys(KEYS, facts.read_services(SERVICE))}
-        self.assertEqual((keys["kafka.properties.*"].secret, keys["kafka.properties.*"].holds_secrets), ("ByName", True))
-        self.assertEqual((keys["cql.timeout"].secret, keys["cql.timeout"].holds_secrets), ("Never", False))
-        for changed in (KEYS.replace("Secret::ByName", "BY_NAME"), KEYS.replace(".secret(Secret::ByName)", ""), KEYS.replace("Kind::Secret", "SECRET")):
-            with self.assertRaises(facts.Unreadable):
-                facts.read_keys(changed, facts.read_services(SERVICE))
+    def test_names_that_mark_secrets_are_those_of_the_code(self):
         names = 'const SECRET_NAMES: [&str; 2] = [\n    "password",\n    "pem",\n];'
         self.assertEqual(facts.read_secret_names(names), {"password", "pem"})
         for changed in ("", names.replace('    "pem",\n', "")):

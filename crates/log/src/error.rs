@@ -37,6 +37,14 @@ pub enum LogError {
         /// Maximum size, in bytes.
         max: usize,
     },
+    /// A record has a schema version that this release does not know.
+    #[error("{tp}@{offset}: {reason}: upgrade this program")]
+    Unreadable {
+        tp: TopicPartition,
+        offset: Offset,
+        /// Schema of the record, its version, and the known ones.
+        reason: String,
+    },
     /// Stored data is damaged.
     #[error("{file}: damaged at byte {position}: {reason}")]
     Corrupt {

@@ -3,6 +3,8 @@
 use bytes::Bytes;
 use orbweaver_messages::{Millis, SCHEMA_HEADER, SCHEMA_VERSION_HEADER, Topic, schema_of};
 
+use crate::LogError;
+
 /// Partition number.
 pub type Partition = u32;
 
@@ -86,6 +88,12 @@ impl ConsumerRecord {
         let version = self.header(SCHEMA_VERSION_HEADER)?;
         let schema = schema_of(self.tp.topic, self.key.as_deref())?;
         schema.unreadable(self.header(SCHEMA_HEADER).map(|name| &**name), Some(version))
+    }
+
+    /// Fails if this release cannot read the record, for readers whose result would be wrong without it.
+    pub fn check_readable(&self) -> Result<(), LogError> {
+        let unreadable = |reason| LogError::Unreadable { tp: self.tp, offset: self.offset, reason };
+        self.unreadable().map_or(Ok(()), |reason| Err(unreadable(reason)))
     }
 
     /// Returns the value of the first header called `name`.

@@ -97,8 +97,9 @@ pub trait Consumer: Send {
     /// Resumes delivery from these partitions.
     fn resume(&mut self, tps: &[TopicPartition]) -> Result<(), LogError>;
 
-    /// Commits; resolves when the log has accepted all commits.
-    fn commit(&mut self, commits: Vec<(TopicPartition, Commit)>) -> BoxFuture<'_, Result<(), LogError>>;
+    /// Commits; the future resolves when the log has accepted all commits. It borrows nothing, so that the consumer can be
+    /// polled meanwhile. One at a time: call this again once the future has resolved or was dropped.
+    fn commit(&mut self, commits: Vec<(TopicPartition, Commit)>) -> BoxFuture<'static, Result<(), LogError>>;
 
     /// Releases revoked partitions, in response to [`Event::Revoked`].
     fn release(&mut self, tps: &[TopicPartition]) -> Result<(), LogError>;

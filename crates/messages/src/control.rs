@@ -1,12 +1,13 @@
 //! `crawl.control`: settings. The last record of a key applies; a crawl definition or the list of consumer groups
 //! applies only if it replaces the version in force. A record's offset is its version.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Millis, is_default};
 
 /// Set of URLs that belong to a crawl, relative to its seeds; variants from narrowest to widest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
     /// The host and port of a seed, and paths below its directory.
@@ -20,7 +21,7 @@ pub enum Scope {
 }
 
 /// Handling of traps: URLs that lead ever deeper without new content, such as endless calendars and session ID mazes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Traps {
     /// No detection.

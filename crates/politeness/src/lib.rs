@@ -14,11 +14,14 @@
 //! | [`robots`] | RFC 9309: groups, rules, matching, the meaning of the response to a request for the file |
 //! | [`clock`] | interval of a site, learned from its responses; time of its next request |
 //! | [`backoff`] | retry delays, block durations, `Retry-After` |
+//! | `user_agent` | name of the crawler |
 
 pub mod backoff;
 pub mod clock;
 pub mod robots;
+mod user_agent;
 
 pub use backoff::{MAX_ATTEMPTS, MAX_BLOCKS, block_ms, retry_after_ms, retry_delay_ms};
 pub use clock::{AdaptiveInterval, next_request_ms, one_in_flight};
 pub use robots::{AgentRules, Explanation, Limits, Robots, Verdict, agent_token, explain};
+pub use user_agent::UserAgent;

@@ -2,49 +2,39 @@
 
 use std::collections::BTreeMap;
 
+use orbweaver_log::kafka::KafkaConfig;
+use orbweaver_settings::Section;
 use orbweaver_store::CqlConfig;
 
-use crate::{
-    configuration::{Inputs, SettingError, Settings},
-    prepare,
-    service::ServiceId,
-};
+use crate::configuration::{Inputs, SettingError, Settings};
 
-/// Sections and keys that apply to a client.
-const READ: [&str; 2] = ["cql.", "kafka.properties."];
+/// Reads the settings of the store from flags, as (flag, key, value), and the environment: the same variables that
+/// services read, including `…_FILE`.
+///
+/// # Errors
+/// Every invalid value, with its origin and the allowed values.
+pub fn cql_settings(flags: Vec<(&'static str, String, String)>) -> Result<CqlConfig, Vec<SettingError>> {
+    of_process("cql.", flags)
+}
 
-/// Connection settings from flags and the environment: the same variables that services read, including `…_FILE`.
-#[derive(Debug)]
-pub struct ClientSettings(Settings);
+/// Reads the properties of librdkafka from flags and the environment.
+///
+/// # Errors
+/// Every invalid value, with its origin and the allowed values.
+pub fn kafka_properties(
+    flags: Vec<(&'static str, String, String)>,
+) -> Result<BTreeMap<String, String>, Vec<SettingError>> {
+    of_process("kafka.properties.", flags).map(|config: KafkaConfig| config.properties)
+}
 
-impl ClientSettings {
-    /// Reads the environment; flags, as (flag, key, value), override it.
-    ///
-    /// # Errors
-    /// Every invalid value, with its origin and the allowed values.
-    pub fn of_process(flags: Vec<(&'static str, String, String)>) -> Result<Self, Vec<SettingError>> {
-        let of_client = |path: &str| READ.iter().any(|section| path.starts_with(section));
-        // No file is named, so none can be unreadable.
-        let (given, mut faults) = Inputs::of_process(None, flags).0.read();
-        let given: Vec<_> = given.into_iter().filter(|given| of_client(&given.path)).collect();
-        let (settings, more) = Settings::resolve(ServiceId::Extractor, &given);
-        // Missing required keys, which have no origin, do not concern a client.
-        faults.extend(more.into_iter().filter(SettingError::has_origin));
-        faults.retain(|fault| of_client(fault.path()));
-        if faults.is_empty() { Ok(Self(settings)) } else { Err(faults) }
-    }
-
-    /// Returns the settings of the store; requires `cql.nodes`.
-    ///
-    /// # Errors
-    /// The first setting that conflicts with another.
-    pub fn cql(&self) -> Result<CqlConfig, SettingError> {
-        prepare::cql(&self.0).map_err(|fault| self.0.complete(fault))
-    }
-
-    /// Returns the properties of librdkafka by name.
-    #[must_use]
-    pub fn kafka_properties(&self) -> BTreeMap<String, String> {
-        self.0.texts_below("kafka.properties").collect()
-    }
+/// Reads the keys of a section that begin with `prefix`.
+fn of_process<S: Section>(prefix: &str, flags: Vec<(&'static str, String, String)>) -> Result<S, Vec<SettingError>> {
+    // No file is named, so none can be unreadable.
+    let (mut given, mut faults) = Inputs::of_process(None, flags).0.read();
+    given.retain(|given| given.path.starts_with(prefix));
+    let mut settings = Settings::new(given, &[]);
+    let section = settings.section();
+    faults.extend(settings.faults());
+    faults.retain(|fault| fault.path().starts_with(prefix));
+    if faults.is_empty() { Ok(section) } else { Err(faults) }
 }

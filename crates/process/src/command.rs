@@ -8,7 +8,7 @@ use std::{
 
 use clap::{Arg, ArgAction, ArgMatches, Command as Clap, error::ErrorKind};
 
-use crate::{ExitReason, service::ServiceId, version::VERSION_AND_GIT};
+use crate::{ExitReason, version::VERSION_AND_GIT};
 
 const AFTER_HELP: &str = "\
 Flags override the environment (ORBWEAVER_SECTION__KEY), the environment the file, and the file the defaults.
@@ -16,6 +16,13 @@ Flags override the environment (ORBWEAVER_SECTION__KEY), the environment the fil
 
 Exit codes: 0 ended by SIGTERM or SIGINT with everything committed, 64 usage error, 70 panic, 74 log or store failed,
 75 halted, stalled or ended with unfinished work (a restart resumes it), 78 invalid configuration.";
+
+/// Name and purpose of the binary.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Program {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+}
 
 /// Parsed command line of a service.
 #[derive(Debug, Default)]
@@ -37,15 +44,15 @@ const FLAGS: [(&str, &str, &str, &str); 3] = [
 
 impl Command {
     /// Parses the command line. Help, version and usage errors are printed before this returns `Err`.
-    pub(crate) fn read(service: ServiceId, arguments: impl IntoIterator<Item = OsString>) -> Result<Self, ExitReason> {
-        Self::parse(service, arguments).map_err(|error| {
+    pub(crate) fn read(program: Program, arguments: impl IntoIterator<Item = OsString>) -> Result<Self, ExitReason> {
+        Self::parse(program, arguments).map_err(|error| {
             let _ = error.print();
             if error.use_stderr() { ExitReason::Usage } else { ExitReason::Success }
         })
     }
 
-    fn parse(service: ServiceId, arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
-        let mut command = clap(service);
+    fn parse(program: Program, arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let mut command = clap(program);
         let matches = command.try_get_matches_from_mut(arguments)?;
         let wrong = "--set must be SECTION.KEY=VALUE";
         Self::of(&matches).ok_or_else(|| command.error(ErrorKind::ValueValidation, wrong))
@@ -75,17 +82,10 @@ fn key_value(text: &str) -> Option<(&'static str, String, String)> {
     Some(("--set", key.trim().to_owned(), value.to_owned()))
 }
 
-fn clap(service: ServiceId) -> Clap {
-    let about = match service {
-        ServiceId::NormalizerDedup => "Converts URLs to canonical form and admits each URL once.",
-        ServiceId::Frontier => "Orders queued URLs and leases them for fetching.",
-        ServiceId::RateLimiter => "Assigns a scheduled time to each dispatch.",
-        ServiceId::Fetcher => "Fetches pages, subject to politeness delays and robots.txt.",
-        ServiceId::Extractor => "Extracts links, text and metadata from pages.",
-    };
+fn clap(Program { name, about }: Program) -> Clap {
     let path = || clap::builder::PathBufValueParser::new();
     let flag = |id: &'static str, help| Arg::new(id).long(id).action(ArgAction::SetTrue).help(help);
-    let mut command = Clap::new(service.binary())
+    let mut command = Clap::new(name)
         .version(VERSION_AND_GIT)
         .about(about)
         .after_help(AFTER_HELP)
@@ -117,8 +117,10 @@ pub(crate) fn print(text: &str) {
 mod tests {
     use super::*;
 
+    const PROGRAM: Program = Program { name: "orbweaver-fetcher", about: "" };
+
     fn read(arguments: &[&str]) -> Result<Command, ExitReason> {
-        Command::read(ServiceId::Fetcher, ["orbweaver-fetcher"].iter().chain(arguments).map(OsString::from))
+        Command::read(PROGRAM, ["orbweaver-fetcher"].iter().chain(arguments).map(OsString::from))
     }
 
     #[test]
@@ -140,7 +142,7 @@ mod tests {
     #[test]
     fn a_malformed_key_is_refused_without_repeating_what_may_be_a_secret() {
         let arguments = ["orbweaver-fetcher", "--set", "password=hunter2"].map(OsString::from);
-        let said = Command::parse(ServiceId::Fetcher, arguments).unwrap_err().to_string();
+        let said = Command::parse(PROGRAM, arguments).unwrap_err().to_string();
         assert!(said.contains("--set must be SECTION.KEY=VALUE") && !said.contains("hunter2"), "{said}");
     }
 }

@@ -15,11 +15,11 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`configuration`] | keys, values, their origins and faults (pure, except for reading them) |
+//! | [`configuration`] | sections, values, their origins and faults (pure, except for reading them) |
 //! | `command`, `exit` | the command line; exit codes |
 //! | `client` | settings of commands that are not services |
 //! | `service` | interface between a service and its process |
-//! | `prepare` | settings of the components (pure) |
+//! | `prepare`, `sections` | settings of the components (pure) |
 //! | `run`, `signals` | the process lifecycle |
 //! | `connect`, `session` | connections to log and store, and availability checks; check of the session timeout |
 //! | `clock`, `clock_difference` | detection of wall-clock steps; comparison with the clocks of others at the start |
@@ -43,15 +43,18 @@ mod prepare;
 mod readiness;
 mod retention;
 mod run;
+mod sections;
 mod service;
 mod session;
 mod signals;
 mod version;
 
-pub use client::ClientSettings;
+pub use client::{cql_settings, kafka_properties};
 pub use exit::ExitReason;
+pub use prepare::configure;
 pub use readiness::{REACHED, READY};
 pub use retention::Deleting;
 pub use run::main;
-pub use service::{Service, ServiceContext, ServiceError, ServiceId};
+pub use sections::State;
+pub use service::{Service, ServiceContext, ServiceError};
 pub use version::{BUILD_INFO, GIT, VERSION};

@@ -5,38 +5,24 @@ use std::io::IsTerminal as _;
 use tracing_subscriber::{EnvFilter, fmt};
 
 use crate::{
-    configuration::{Inputs, Origin, SettingError, Settings},
-    service::ServiceId,
+    configuration::{Inputs, Origin, Settings},
+    sections::{Format, LogOutput},
 };
 
-/// Checks the directives of `log.level`.
-pub(crate) fn check(settings: &Settings) -> Result<(), SettingError> {
-    filter(&settings.text("log.level")?).map(drop)
-}
-
-fn filter(directives: &str) -> Result<EnvFilter, SettingError> {
-    EnvFilter::try_new(directives).map_err(|error| {
-        let allowed = "`error`, `warn`, `info`, `debug`, `trace`, or directives such as `info,orbweaver_fetcher=debug`";
-        SettingError::new("log.level", format!("{error}; allowed: {allowed}"))
-    })
-}
-
 /// Starts logging. `rust_log` applies if the level is not set.
-pub(crate) fn start(settings: &Settings, rust_log: Option<&str>) -> Result<(), SettingError> {
-    let own = settings.text("log.level")?;
-    let level_is_set = settings.iter().any(|(path, set)| path == "log.level" && set.origin != Origin::Default);
-    let filter = match rust_log.filter(|directives| !level_is_set && !directives.is_empty()) {
-        Some(directives) => EnvFilter::try_new(directives).or_else(|_| filter(&own))?,
-        None => filter(&own)?,
-    };
-    if settings.text("log.format")? == "text" {
-        let lines = fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
-        // Already set only if several services run in one process, as in tests.
-        let _ = lines.try_init();
-    } else {
-        json(filter);
+pub(crate) fn start(log: &LogOutput, settings: &Settings, rust_log: Option<&str>) {
+    let rust_log = rust_log.filter(|directives| !is_set(settings, "log.level") && !directives.is_empty());
+    let filter = rust_log.and_then(|directives| EnvFilter::try_new(directives).ok());
+    // The level was checked with the configuration.
+    let filter = filter.unwrap_or_else(|| EnvFilter::new(&log.level));
+    match log.format {
+        Format::Json => json(filter),
+        Format::Text => {
+            let lines = fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
+            // Already set only if several services run in one process, as in tests.
+            let _ = lines.try_init();
+        }
     }
-    Ok(())
 }
 
 /// Starts logging JSON, for a process that ends before its configuration applies.
@@ -51,17 +37,21 @@ fn json(filter: EnvFilter) {
 
 /// Returns `true` if configuration faults are logged as JSON: as set by `log.format`. They are text if that key is
 /// itself faulty, or if it is not set and stderr is a terminal.
-pub(crate) fn is_json_before(service: ServiceId, inputs: &Inputs) -> bool {
-    is_json(service, inputs, std::io::stderr().is_terminal())
+pub(crate) fn is_json_before(inputs: &Inputs) -> bool {
+    is_json(inputs, std::io::stderr().is_terminal())
 }
 
-fn is_json(service: ServiceId, inputs: &Inputs, terminal: bool) -> bool {
+fn is_json(inputs: &Inputs, terminal: bool) -> bool {
     let (given, mut faults) = inputs.read();
-    let (settings, more) = Settings::resolve(service, &given);
-    faults.extend(more);
-    let is_set = settings.iter().any(|(path, set)| path == "log.format" && set.origin != Origin::Default);
+    let mut settings = Settings::new(given, &[]);
+    let log: LogOutput = settings.section();
+    faults.extend(settings.faults());
     let is_faulty = faults.iter().any(|fault| fault.path() == "log.format");
-    !is_faulty && (is_set || !terminal) && settings.text("log.format").is_ok_and(|format| format == "json")
+    !is_faulty && (is_set(&settings, "log.format") || !terminal) && log.format == Format::Json
+}
+
+fn is_set(settings: &Settings, path: &str) -> bool {
+    settings.origin(path).is_some_and(|origin| *origin != Origin::Default)
 }
 
 #[cfg(test)]
@@ -74,7 +64,7 @@ mod tests {
             flags: format.map(|format| ("--set", "log.format".to_owned(), format.to_owned())).into_iter().collect(),
             ..Inputs::default()
         };
-        let json = |format, terminal| is_json(ServiceId::Fetcher, &inputs(format), terminal);
+        let json = |format, terminal| is_json(&inputs(format), terminal);
         assert!(json(Some("json"), true) && json(Some("json"), false));
         assert!(!json(Some("text"), false) && !json(Some("xml"), false));
         assert!(json(None, false), "the default, in a container");

@@ -8,20 +8,10 @@ use orbweaver_messages::topic::{CONTROL, DISCOVERED};
 use orbweaver_scope::{ControlRecord, DEFINITIONS_PARTITION, Definitions, check_pins};
 use orbweaver_url::WideDomains;
 
-use crate::{
-    ServiceError, ServiceId,
-    configuration::{SettingError, Settings},
-};
+use crate::ServiceError;
 
-/// Services whose pins are checked here.
-const CHECKED: [ServiceId; 2] = [ServiceId::Fetcher, ServiceId::Extractor];
 /// Maximum wait per read.
 const READ_WAIT: Duration = Duration::from_secs(1);
-
-/// Returns the wide domains of a service whose pins are checked here; `None` for any other.
-pub(crate) fn wide_domains(service: ServiceId, settings: &Settings) -> Result<Option<WideDomains>, SettingError> {
-    CHECKED.contains(&service).then(|| settings.wide_domains()).transpose()
-}
 
 /// Comparison of the pins of all crawls with the settings of this process.
 pub(crate) struct PinCheck {
@@ -71,6 +61,7 @@ impl PinCheck {
 
     async fn read(&mut self) -> Result<(), LogError> {
         for record in self.reader.read(READ_WAIT).await? {
+            record.check_readable()?;
             let (key, value) = (record.key.as_deref(), record.value.as_ref());
             // normalizer-dedup logs unusable definitions.
             self.definitions.apply(ControlRecord { partition: record.tp.partition, offset: record.offset, key, value });
@@ -92,7 +83,6 @@ mod tests {
     use orbweaver_url::SUFFIX_LIST_VERSION;
 
     use super::*;
-    use crate::configuration::KEYS;
 
     const HOST: &str = include_str!("../../../schemas/examples/crawl-definition/1/host.json");
     const PARTITIONS: Partition = 16;
@@ -123,15 +113,6 @@ mod tests {
         begin(log, Some(WideDomains::new(wide).unwrap())).await.map_err(|error| error.to_string())
     }
 
-    #[test]
-    fn every_service_that_reads_the_wide_domains_checks_the_pins() {
-        let key = KEYS.iter().find(|key| key.path() == "normalizer_dedup.wide_domains").unwrap();
-        for service in ServiceId::ALL {
-            let checks = service == ServiceId::NormalizerDedup || CHECKED.contains(&service);
-            assert_eq!(key.is_read_by(service), checks, "{service:?}");
-        }
-    }
-
     #[tokio::test]
     async fn a_service_that_computes_sites_starts_only_with_the_settings_that_crawls_pin() {
         let of = |text: String| async move {
@@ -153,6 +134,17 @@ mod tests {
         define(&log, Some(HOST)).await;
         let reason = begun(&log, &[]).await.map(drop).unwrap_err();
         assert!(reason.contains("with a number of partitions of 16, and this is 32:"), "{reason}");
+    }
+
+    #[tokio::test]
+    async fn a_definition_with_a_newer_version_of_its_schema_ends_the_start() {
+        let log = log(PARTITIONS);
+        let tp = TopicPartition::new(CONTROL, DEFINITIONS_PARTITION);
+        let mut record = Record::new(tp, Some("crawl/docs".into()), Some("{}".into()), 1);
+        record.headers[1].1 = "2".into();
+        log.append(vec![record]).await.unwrap();
+        let reason = begun(&log, &[]).await.map(drop).unwrap_err();
+        assert!(reason.contains("schema `crawl-definition` has version \"2\""), "{reason}");
     }
 
     #[tokio::test]

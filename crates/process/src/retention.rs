@@ -94,6 +94,7 @@ impl Read {
             let mut reader = log.reader(tp, self.next.max(bounds.start)).await?;
             while reader.position() < bounds.end {
                 for record in reader.read(READ_WAIT).await? {
+                    record.check_readable()?;
                     let (key, value) = (record.key.as_deref(), record.value.as_ref());
                     self.consumers.read(ControlRecord { partition: tp.partition, offset: record.offset, key, value });
                 }

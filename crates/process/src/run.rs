@@ -19,12 +19,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     ExitReason, Service, ServiceContext, ServiceError, clock, clock_difference,
-    command::{self, Command},
-    configuration::{Inputs, SettingError, Settings, effective, listed},
+    command::{self, Command, Program},
+    configuration::{Inputs, SettingError, effective, listed},
     connect::{self, Connected},
     health::Health,
     http, logging, pins,
-    prepare::{Prepared, prepare},
+    prepare::{Prepared, configure, prepare},
     readiness,
     session::{self, Fence},
     signals::Signals,
@@ -40,12 +40,13 @@ const RUNTIME_ENDS_WITHIN: Duration = Duration::from_millis(200);
 
 /// Runs the process of a service.
 pub fn main<S: Service>() -> ExitCode {
-    let command = match Command::read(S::ID, std::env::args_os()) {
+    let program = Program { name: S::BINARY, about: S::ABOUT };
+    let command = match Command::read(program, std::env::args_os()) {
         Ok(command) => command,
         Err(end) => return end.code(),
     };
     if command.list_config {
-        command::print(&listed(S::ID));
+        command::print(&listed(&configure::<S>(&Inputs::default()).1));
         return ExitReason::Success.code();
     }
     let (inputs, unreadable) = Inputs::of_process(command.file.as_deref(), command.flags);
@@ -53,7 +54,7 @@ pub fn main<S: Service>() -> ExitCode {
         Ok(prepared) => prepared,
         Err(faults) => {
             // `--check-config` is interactive: it answers in text.
-            report_faults(S::ID, &faults, !command.check_config && logging::is_json_before(S::ID, &inputs));
+            report_faults(S::BINARY, &faults, !command.check_config && logging::is_json_before(&inputs));
             return ExitReason::Configuration.code();
         }
     };
@@ -62,10 +63,7 @@ pub fn main<S: Service>() -> ExitCode {
         return ExitReason::Success.code();
     }
     let rust_log = std::env::var("RUST_LOG").ok();
-    if let Err(fault) = logging::start(&prepared.settings, rust_log.as_deref()) {
-        report_faults(S::ID, &[fault], false);
-        return ExitReason::Configuration.code();
-    }
+    logging::start(&prepared.log, &prepared.settings, rust_log.as_deref());
     match begin(prepared) {
         Ok(end) => end.code(),
         Err(error) => {
@@ -76,7 +74,7 @@ pub fn main<S: Service>() -> ExitCode {
 }
 
 /// Writes every fault to stderr: one JSON line per fault, or all as text.
-fn report_faults(service: crate::ServiceId, faults: &[SettingError], json: bool) {
+fn report_faults(binary: &str, faults: &[SettingError], json: bool) {
     if json {
         logging::start_json();
         for fault in faults {
@@ -86,7 +84,7 @@ fn report_faults(service: crate::ServiceId, faults: &[SettingError], json: bool)
     }
     let count = if faults.len() == 1 { "a fault".to_owned() } else { format!("{} faults", faults.len()) };
     let list: String = faults.iter().map(|fault| format!("\n  {fault}")).collect();
-    let _ = writeln!(io::stderr(), "{}: the configuration has {count}:{list}", service.binary());
+    let _ = writeln!(io::stderr(), "{binary}: the configuration has {count}:{list}");
 }
 
 /// Starts the runtime and runs the service. An error means that it could not start.
@@ -95,9 +93,8 @@ fn begin<S: Service>(prepared: Prepared<S>) -> Result<ExitReason, String> {
     panics::listen(move || {
         let _ = panicked.send(());
     });
-    let threads = prepared.settings.count("runtime.worker_threads").map_err(|fault| fault.to_string())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(threads)
+        .worker_threads(prepared.worker_threads)
         .enable_all()
         .build()
         .map_err(|error| format!("the runtime cannot be started: {error}"))?;
@@ -108,22 +105,16 @@ fn begin<S: Service>(prepared: Prepared<S>) -> Result<ExitReason, String> {
 
 /// Runs the process from the first probe to the last.
 async fn live<S: Service>(prepared: Prepared<S>, panics: UnboundedReceiver<()>) -> Result<ExitReason, String> {
-    let Prepared { settings, service, kafka, cql, runner } = prepared;
+    let Prepared { settings, service, kafka, cql, http, runner, .. } = prepared;
     let signals = Signals::listen().map_err(|error| format!("signals cannot be received: {error}"))?;
-    tracing::info!(
-        service = S::ID.name(),
-        version = VERSION,
-        git = GIT,
-        configuration = effective(&settings),
-        "starts"
-    );
+    tracing::info!(service = S::NAME, version = VERSION, git = GIT, configuration = effective(&settings), "starts");
     let health = Arc::new(Health::new(runner.stall_after, cql.is_some()));
     let registry = Registry::new();
     let (metrics, store_metrics) =
-        register(&registry, S::ID).map_err(|error| format!("the metrics cannot be registered: {error}"))?;
+        register(&registry, S::NAME).map_err(|error| format!("the metrics cannot be registered: {error}"))?;
     readiness::register(&registry, health.clone())
         .map_err(|error| format!("the metrics cannot be registered: {error}"))?;
-    let (listener, address) = http::bind(listen(&settings)?).await?;
+    let (listener, address) = http::bind(http.listen).await?;
     tracing::info!(%address, "listening");
     let http_stop = CancellationToken::new();
     let served = http::Served { health: health.clone(), registry: registry.clone() };
@@ -135,7 +126,7 @@ async fn live<S: Service>(prepared: Prepared<S>, panics: UnboundedReceiver<()>) 
     let trials = Trials::default();
     let work_trials = trials.clone();
     let assumed_session = kafka.session_timeout;
-    let wide = pins::wide_domains(S::ID, &settings).map_err(|fault| fault.to_string())?;
+    let wide = service.wide_domains();
     let work = tokio::spawn(async move {
         let connecting = connect::connect(kafka, cql, &store_metrics, &work_health);
         let Connected { log, store } = tokio::select! {
@@ -145,7 +136,7 @@ async fn live<S: Service>(prepared: Prepared<S>, panics: UnboundedReceiver<()>) 
         let fence = Fence { frozen_after: runner.frozen_after, longest: service.longest_request() };
         // All checks precede joining the group: a member that differs would already act on its partitions.
         let checks = async {
-            let misfit = session::check(&log, S::ID.name(), assumed_session, fence).await;
+            let misfit = session::check(&log, S::NAME, assumed_session, fence).await;
             if let Some(reason) = misfit.map_err(ServiceError::start)? {
                 return Err(ServiceError::Configuration(reason));
             }
@@ -185,11 +176,7 @@ async fn live<S: Service>(prepared: Prepared<S>, panics: UnboundedReceiver<()>) 
     Ok(end)
 }
 
-fn listen(settings: &Settings) -> Result<std::net::SocketAddr, String> {
-    settings.address("http.listen").map_err(|fault| fault.to_string())
-}
-
-fn register(registry: &Registry, service: crate::ServiceId) -> Result<(Metrics, StoreMetrics), prometheus::Error> {
+fn register(registry: &Registry, service: &str) -> Result<(Metrics, StoreMetrics), prometheus::Error> {
     version::register(registry, service)?;
     registry.register(Box::new(ProcessCollector::for_self()))?;
     Ok((Metrics::register(registry)?, StoreMetrics::register(registry)?))

@@ -5,82 +5,15 @@ use std::sync::Arc;
 use orbweaver_log::Log;
 use orbweaver_stage::{Perform, Runner, RunnerConfig, Stage, StageError, Trials, Worker, metrics::Metrics};
 use orbweaver_store::{Store, StoreMetrics, StoreWriter};
+use orbweaver_url::WideDomains;
 use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    configuration::{SettingError, Settings},
+    configuration::Settings,
     health::Health,
     retention::{self, Deleting},
 };
-
-/// Services that run as separate processes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ServiceId {
-    /// `orbweaver-normalizer-dedup`.
-    NormalizerDedup,
-    /// `orbweaver-frontier`.
-    Frontier,
-    /// `orbweaver-rate-limiter`.
-    RateLimiter,
-    /// `orbweaver-fetcher`.
-    Fetcher,
-    /// `orbweaver-extractor`.
-    Extractor,
-}
-
-impl ServiceId {
-    /// All services, in the order of the flow.
-    pub const ALL: [Self; 5] =
-        [Self::NormalizerDedup, Self::Frontier, Self::RateLimiter, Self::Fetcher, Self::Extractor];
-
-    /// Returns the name used in metrics, logs, consumer groups and directories.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::NormalizerDedup => "normalizer-dedup",
-            Self::Frontier => "frontier",
-            Self::RateLimiter => "rate-limiter",
-            Self::Fetcher => "fetcher",
-            Self::Extractor => "extractor",
-        }
-    }
-
-    /// Returns the name of the binary.
-    #[must_use]
-    pub const fn binary(self) -> &'static str {
-        match self {
-            Self::NormalizerDedup => "orbweaver-normalizer-dedup",
-            Self::Frontier => "orbweaver-frontier",
-            Self::RateLimiter => "orbweaver-rate-limiter",
-            Self::Fetcher => "orbweaver-fetcher",
-            Self::Extractor => "orbweaver-extractor",
-        }
-    }
-
-    /// Returns the default address of probes and metrics; ports differ so that one machine can run all services.
-    #[must_use]
-    pub const fn default_listen(self) -> &'static str {
-        match self {
-            Self::NormalizerDedup => "127.0.0.1:9461",
-            Self::Frontier => "127.0.0.1:9462",
-            Self::RateLimiter => "127.0.0.1:9463",
-            Self::Fetcher => "127.0.0.1:9464",
-            Self::Extractor => "127.0.0.1:9465",
-        }
-    }
-
-    /// Returns the default limit on outstanding records. A record of normalizer-dedup holds the links of a page (10,000
-    /// took 570 MB); a record of the rate-limiter only waits until it is appended.
-    #[must_use]
-    pub const fn default_records(self) -> &'static str {
-        match self {
-            Self::NormalizerDedup => "2500",
-            Self::RateLimiter => "40000",
-            Self::Frontier | Self::Fetcher | Self::Extractor => "10000",
-        }
-    }
-}
 
 /// Failure of a service.
 #[derive(Debug, thiserror::Error)]
@@ -110,17 +43,31 @@ impl ServiceError {
 
 /// Service-specific part of a binary.
 pub trait Service: Sized + Send + 'static {
-    /// Identity of the service.
-    const ID: ServiceId;
+    /// Name in metrics, logs, consumer groups and directories.
+    const NAME: &'static str;
+    /// Name of the binary.
+    const BINARY: &'static str;
+    /// Purpose, as one sentence.
+    const ABOUT: &'static str;
+    /// Default address of probes and metrics; ports differ so that one machine can run all services.
+    const LISTEN: &'static str;
+    /// Default limit on outstanding records, if it differs from that of the runner.
+    const RECORDS: Option<&'static str> = None;
+    /// Whether the service uses the store.
+    const HAS_STORE: bool = false;
 
-    /// Reads the settings of the service and checks their dependencies. Pure.
-    ///
-    /// # Errors
-    /// All faults at once.
-    fn configure(settings: &Settings) -> Result<Self, Vec<SettingError>>;
+    /// Reads the sections of the service, and checks the dependencies of their settings. Faults are added to `settings`.
+    /// `record_limit` is that of the log, in bytes. Pure.
+    fn configure(settings: &mut Settings, record_limit: usize) -> Self;
 
     /// Returns the setting that bounds the longest request to a site, with its value; `None` if the service sends none.
     fn longest_request(&self) -> Option<(&'static str, std::time::Duration)> {
+        None
+    }
+
+    /// Returns the wide domains, which are compared with those that crawls pin; `None` for a service that determines no
+    /// sites or checks them itself.
+    fn wide_domains(&self) -> Option<WideDomains> {
         None
     }
 
@@ -180,7 +127,7 @@ impl ServiceContext {
             .with_pulse(self.health.pulse())
             .with_trials(&self.trials);
         self.health.joins();
-        Ok(runner.run(self.stop.clone()).await?)
+        Ok(runner.run_on_own_thread(self.stop.clone()).await?)
     }
 
     /// Runs the stage and deletes consumed records in its open partitions meanwhile.

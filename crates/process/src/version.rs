@@ -2,8 +2,6 @@
 
 use prometheus::{IntGaugeVec, Opts, Registry};
 
-use crate::service::ServiceId;
-
 /// Version of the workspace.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -18,8 +16,8 @@ pub(crate) const VERSION_AND_GIT: &str = concat!(env!("CARGO_PKG_VERSION"), " ("
 pub const BUILD_INFO: &str = "orbweaver_build_info";
 
 /// Registers [`BUILD_INFO`].
-pub(crate) fn register(registry: &Registry, service: ServiceId) -> Result<(), prometheus::Error> {
+pub(crate) fn register(registry: &Registry, service: &str) -> Result<(), prometheus::Error> {
     let info = IntGaugeVec::new(Opts::new(BUILD_INFO, "Build of the process"), &["service", "version", "git"])?;
-    info.with_label_values(&[service.name(), VERSION, GIT]).set(1);
+    info.with_label_values(&[service, VERSION, GIT]).set(1);
     registry.register(Box::new(info))
 }

@@ -77,7 +77,7 @@ impl Consumer for NullConsumer {
         Ok(())
     }
 
-    fn commit(&mut self, commits: Vec<(TopicPartition, Commit)>) -> BoxFuture<'_, Result<(), LogError>> {
+    fn commit(&mut self, commits: Vec<(TopicPartition, Commit)>) -> BoxFuture<'static, Result<(), LogError>> {
         self.log.committed.store(commits.iter().map(|(_, commit)| commit.offset).max().unwrap_or(0), Ordering::Release);
         Box::pin(ready(Ok(())))
     }

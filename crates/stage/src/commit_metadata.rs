@@ -112,6 +112,16 @@ impl CommitMetadata {
         if text.is_empty() { Self::default() } else { serde_json::from_str(text).unwrap_or_default() }
     }
 
+    /// Returns the metadata for the orderly end of a partition: a suspect with crashes or ends against it is kept, as
+    /// not tried, for the next owner.
+    pub(crate) fn at_the_end(mut self) -> Self {
+        if self.unexplained_ends + self.crashes == 0 {
+            self.trying = None;
+        }
+        self.untried = self.trying.is_some();
+        self
+    }
+
     /// Returns the commit of `offset` with this metadata; empty metadata becomes an empty text.
     pub(crate) fn commit(&self, tp: TopicPartition, offset: Offset) -> Result<Commit, LogError> {
         if *self == Self::default() {

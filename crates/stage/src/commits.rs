@@ -1,167 +1,188 @@
-//! Commits: their timing, contents and results.
+//! When commits are sent, how long they are refused, and the start counts that they carry. Pure.
 
-use orbweaver_log::{Commit, LogError, Offset, TopicPartition};
-use orbweaver_messages::Millis;
-use tokio::time::{Instant, timeout};
+use std::{collections::HashMap, time::Duration};
 
-use crate::{
-    Stage, StageError,
-    commit_metadata::{CommitMetadata, Crasher, Suspect},
-    event_loop::EventLoop,
-    quarantine::Quarantine,
-};
+use orbweaver_log::{Offset, Partition, TopicPartition};
+use tokio::time::Instant;
+
+use crate::RunnerConfig;
 
 /// While nothing is in flight, the minimum time between commits is this fraction of the interval.
 const IDLE_SHARE: u32 = 10;
 /// Number of ownership checks per `frozen_after`, for a stage that needs proof.
 const PROOFS: u32 = 4;
 
-/// Commits that the log refused.
-#[derive(Debug, Default)]
-pub(crate) struct RejectedCommits {
-    /// No longer assigned.
-    pub(crate) gone: Vec<(TopicPartition, Commit)>,
-    /// Retriable.
-    pub(crate) for_now: Vec<(TopicPartition, Commit)>,
+/// State of the loop on which the time of the next commit depends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Demand {
+    /// Something completed since the commit points were last checked.
+    pub(crate) is_dirty: bool,
+    /// Nothing is in flight.
+    pub(crate) is_idle: bool,
+    /// The stage needs proof of the ownership of open partitions.
+    pub(crate) needs_proof: bool,
 }
 
-impl<S: Stage> EventLoop<S> {
-    /// Returns the time of the next commit, if there is anything to commit.
-    pub(crate) fn commit_at(&self) -> Option<Instant> {
-        if !self.served.is_dirty() {
-            return self.proof_at();
+#[derive(Debug)]
+pub(crate) struct Commits {
+    interval: Duration,
+    patience: Duration,
+    frozen_after: Duration,
+    committed_at: Instant,
+    /// Time at which a commit was last sent, accepted or not.
+    sent_at: Instant,
+    /// Time since which commits are refused.
+    refused_since: Option<Instant>,
+    /// Time since which there are completed offsets that are not committed.
+    uncommitted_since: Option<Instant>,
+    /// Start counts, with the commit points at which they were counted.
+    starts: HashMap<TopicPartition, (u32, Offset)>,
+}
+
+impl Commits {
+    pub(crate) fn new(config: &RunnerConfig, now: Instant) -> Self {
+        Self {
+            interval: config.commit_interval,
+            patience: config.commit_patience,
+            frozen_after: config.frozen_after,
+            committed_at: now,
+            sent_at: now,
+            refused_since: None,
+            uncommitted_since: None,
+            starts: HashMap::new(),
         }
-        let idle = self.in_flight.is_empty() && self.served.charged() == 0 && self.refused_since.is_none();
-        let interval = self.config.commit_interval;
-        let due = self.committed_at + if idle { interval / IDLE_SHARE } else { interval };
-        Some(self.proof_at().map_or(due, |proof| due.min(proof)))
+    }
+
+    /// Returns the time of the next commit, if there is anything to commit.
+    pub(crate) fn due_at(&self, demand: Demand) -> Option<Instant> {
+        let is_idle = demand.is_idle && self.refused_since.is_none();
+        let interval = if is_idle { self.interval / IDLE_SHARE } else { self.interval };
+        let due = demand.is_dirty.then(|| self.committed_at + interval);
+        due.into_iter().chain(self.proof_at(demand)).min()
     }
 
     /// Returns the time of the next commit whose only purpose is to verify ownership.
-    fn proof_at(&self) -> Option<Instant> {
-        let wanted = self.stage.needs_proof() && self.served.open_partitions() > 0;
-        wanted.then(|| self.sent_at + self.config.frozen_after / PROOFS)
+    pub(crate) fn proof_at(&self, demand: Demand) -> Option<Instant> {
+        demand.needs_proof.then(|| self.sent_at + self.frozen_after / PROOFS)
     }
 
-    pub(crate) async fn commit_when_due(&mut self) -> Result<(), StageError> {
-        let Some(due) = self.commit_at() else { return Ok(()) };
-        let now = Instant::now();
-        if self.served.is_dirty() {
-            self.uncommitted_since.get_or_insert(now);
-        }
-        if now < due {
-            return Ok(());
-        }
-        let mut moved = self.served.moved();
-        if moved.is_empty() && self.proof_at().is_some_and(|proof| proof <= now) {
-            // One is enough: the brokers refuse it if the process is no longer a member.
-            moved.extend(self.served.tps().next().and_then(|tp| self.served.commit_point(tp)));
-        }
-        if moved.is_empty() {
-            // The completions are above the commit points, which are checked again after another interval.
-            self.committed_at = now;
-            self.uncommitted_since = None;
-            return Ok(());
-        }
-        self.commit(moved).await.map(drop)
+    /// Notes that there are completed offsets that are not committed.
+    pub(crate) fn completed(&mut self, now: Instant) {
+        self.uncommitted_since.get_or_insert(now);
     }
 
-    /// Commits these points. Returns `false` if some were refused; these are checked again after the next interval.
-    pub(crate) async fn commit(&mut self, points: Vec<(TopicPartition, Offset)>) -> Result<bool, StageError> {
-        let mut commits = Vec::with_capacity(points.len());
-        for (tp, offset) in points {
-            commits.push((tp, self.metadata(tp, offset).commit(tp, offset)?));
-        }
-        let RejectedCommits { gone, for_now } = self.send(commits).await?;
-        for (tp, _) in gone.iter().chain(&for_now) {
-            self.served.not_committed(*tp);
-        }
-        Ok(gone.is_empty() && for_now.is_empty())
+    /// Notes that no commit point moved: what completed is above them, and is checked again after another interval.
+    pub(crate) fn unmoved(&mut self, now: Instant) {
+        self.committed_at = now;
+        self.uncommitted_since = None;
     }
 
-    /// Commits at the orderly end of a partition: the start counts are reset to zero. A suspect with crashes or ends
-    /// against it is kept, as not tried, for the next owner.
-    pub(crate) async fn commit_last(&mut self, points: Vec<(TopicPartition, Offset)>) -> Result<(), StageError> {
-        let mut commits = vec![];
-        for (tp, offset) in points {
-            self.starts.remove(&tp);
-            let mut metadata = self.metadata(tp, offset);
-            if metadata.unexplained_ends + metadata.crashes == 0 {
-                metadata.trying = None;
-            }
-            metadata.untried = metadata.trying.is_some();
-            commits.push((tp, metadata.commit(tp, offset)?));
-        }
-        let RejectedCommits { gone, for_now } = self.send(commits).await?;
-        for (tp, commit) in gone.into_iter().chain(for_now) {
-            tracing::warn!(service = self.service, topic_partition = %tp, offset = commit.offset, "closed without its last commit");
-        }
-        Ok(())
+    /// Notes that a commit was accepted.
+    pub(crate) fn accepted(&mut self, now: Instant) {
+        (self.committed_at, self.sent_at) = (now, now);
+        (self.refused_since, self.uncommitted_since) = (None, None);
     }
 
-    pub(crate) fn metadata(&self, tp: TopicPartition, offset: Offset) -> CommitMetadata {
-        let starts = self.starts.get(&tp).filter(|(_, begun)| offset <= *begun).map_or(0, |(start, _)| start.starts);
-        let (stage, crashers) = (self.stage.commit_metadata(tp), self.crashers_of(tp));
-        let metadata = CommitMetadata { starts, crashers, stage, ..CommitMetadata::default() };
-        let Some((suspect, tried)) = self.alone.get(&tp).and_then(Quarantine::suspect) else { return metadata };
-        let Suspect { offset, unexplained_ends, crashes } = suspect;
-        CommitMetadata { trying: Some(offset), unexplained_ends, crashes, untried: !tried, ..metadata }
+    /// Notes that a commit was answered with an error. Returns `true` if commits have been refused for too long.
+    pub(crate) fn refused(&mut self, now: Instant) -> bool {
+        (self.committed_at, self.sent_at) = (now, now);
+        now.duration_since(*self.refused_since.get_or_insert(now)) >= self.patience
     }
 
-    /// Returns the crash counts stored with the first topic of a partition.
-    pub(crate) fn crashers_of(&self, tp: TopicPartition) -> Vec<Crasher> {
-        let kept = self.crashers.get(&tp.partition).filter(|_| tp.topic == self.topics[0]);
-        kept.cloned().unwrap_or_default()
+    /// Notes that a commit was refused for a topic-partition that is no longer assigned.
+    pub(crate) fn not_assigned(&mut self, now: Instant) {
+        (self.committed_at, self.sent_at) = (now, now);
     }
 
-    /// Sends commits to the log and returns the refused ones. A topic-partition that is no longer assigned does not
-    /// block the others.
-    pub(crate) async fn send(
-        &mut self,
-        mut commits: Vec<(TopicPartition, Commit)>,
-    ) -> Result<RejectedCommits, StageError> {
-        let mut refused = RejectedCommits::default();
-        while !commits.is_empty() {
-            let asked_ms = self.clock.now();
-            let answer = timeout(self.config.commit_timeout, self.consumer.commit(commits.clone())).await;
-            self.committed_at = Instant::now();
-            self.sent_at = self.committed_at;
-            // The answer may have taken long, and work may be started next.
-            self.now = self.clock.now();
-            let error = match answer {
-                Ok(Ok(())) => {
-                    let half = Millis::try_from(self.config.frozen_after.as_millis()).unwrap_or(Millis::MAX);
-                    self.stage.owns_until(asked_ms.saturating_add(half));
-                    self.metrics.commits.inc_by(commits.len() as u64);
-                    self.refused_since = None;
-                    self.uncommitted_since = None;
-                    for (tp, commit) in commits {
-                        self.served.committed(tp, commit.offset);
-                    }
-                    break;
-                }
-                Ok(Err(error @ LogError::Fatal(_))) => return Err(error.into()),
-                Ok(Err(error)) => error,
-                Err(_) => LogError::Fatal(format!("a commit was not answered within {:?}", self.config.commit_timeout)),
-            };
-            self.metrics.commit_failures.inc();
-            tracing::warn!(service = self.service, %error, "a commit was refused");
-            if let LogError::NotAssigned(gone) = error {
-                let (lost, others): (Vec<_>, Vec<_>) = commits.into_iter().partition(|(tp, _)| *tp == gone);
-                if !lost.is_empty() {
-                    refused.gone.extend(lost);
-                    commits = others;
-                    continue;
-                }
-                refused.for_now.extend(others);
-                break;
-            }
-            let since = *self.refused_since.get_or_insert(self.committed_at);
-            if since.elapsed() >= self.config.commit_patience {
-                return Err(error.into());
-            }
-            refused.for_now.append(&mut commits);
-        }
-        Ok(refused)
+    /// Returns the time since which there are completed offsets that are not committed.
+    pub(crate) fn uncommitted_since(&self) -> Option<Instant> {
+        self.uncommitted_since
+    }
+
+    /// Sets the start count of an opening at its commit point.
+    pub(crate) fn count_start(&mut self, tp: TopicPartition, starts: u32, commit: Offset) {
+        self.starts.insert(tp, (starts, commit));
+    }
+
+    /// Returns the start count to be committed with `offset`: progress resets it.
+    pub(crate) fn starts(&self, tp: TopicPartition, offset: Offset) -> u32 {
+        self.starts.get(&tp).filter(|(_, commit)| offset <= *commit).map_or(0, |(starts, _)| *starts)
+    }
+
+    /// Forgets the start counts of a partition: it ended in order, or did not open.
+    pub(crate) fn reset_starts(&mut self, partition: Partition) {
+        self.starts.retain(|tp, _| tp.partition != partition);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use orbweaver_messages::topic;
+
+    use super::*;
+
+    const NOTHING: Demand = Demand { is_dirty: false, is_idle: false, needs_proof: false };
+    const DIRTY: Demand = Demand { is_dirty: true, ..NOTHING };
+
+    fn commits() -> (Commits, Instant) {
+        let begun = Instant::now();
+        (Commits::new(&RunnerConfig::default(), begun), begun)
+    }
+
+    #[test]
+    fn a_commit_is_due_after_an_interval_and_sooner_while_nothing_is_in_flight() {
+        let (mut commits, begun) = commits();
+        let after = |commits: &Commits, demand| commits.due_at(demand).map(|at| (at - begun).as_millis());
+        assert_eq!(after(&commits, NOTHING), None);
+        assert_eq!(
+            [DIRTY, Demand { is_idle: true, ..DIRTY }].map(|demand| after(&commits, demand)),
+            [Some(50), Some(5)]
+        );
+        assert!(!commits.refused(begun));
+        assert_eq!(after(&commits, Demand { is_idle: true, ..DIRTY }), Some(50), "refused commits are not hurried");
+        commits.accepted(begun + Duration::from_millis(30));
+        assert_eq!(after(&commits, DIRTY), Some(80));
+    }
+
+    #[test]
+    fn ownership_is_verified_four_times_per_span_although_nothing_is_to_be_committed() {
+        let (mut commits, begun) = commits();
+        let proof = Demand { needs_proof: true, ..NOTHING };
+        assert_eq!(commits.due_at(proof), Some(begun + Duration::from_secs(5)));
+        assert_eq!(commits.due_at(Demand { is_dirty: true, ..proof }), Some(begun + Duration::from_millis(50)));
+        commits.unmoved(begun + Duration::from_secs(4));
+        assert_eq!(commits.due_at(proof), Some(begun + Duration::from_secs(5)), "nothing was sent");
+        commits.refused(begun + Duration::from_secs(5));
+        assert_eq!(commits.due_at(proof), Some(begun + Duration::from_secs(10)));
+    }
+
+    #[test]
+    fn commits_that_are_refused_for_a_minute_in_a_row_end_the_stage() {
+        let (mut commits, begun) = commits();
+        let at = |seconds| begun + Duration::from_secs(seconds);
+        assert!(!commits.refused(at(10)) && !commits.refused(at(69)));
+        commits.accepted(at(69));
+        assert!(!commits.refused(at(70)) && !commits.refused(at(129)) && commits.refused(at(130)));
+    }
+
+    #[test]
+    fn completions_age_until_a_commit_is_accepted() {
+        let (mut commits, begun) = commits();
+        commits.completed(begun);
+        commits.completed(begun + Duration::from_secs(1));
+        commits.refused(begun + Duration::from_secs(2));
+        assert_eq!(commits.uncommitted_since(), Some(begun));
+        commits.accepted(begun + Duration::from_secs(3));
+        assert_eq!(commits.uncommitted_since(), None);
+    }
+
+    #[test]
+    fn progress_and_an_orderly_end_reset_the_start_count() {
+        let (mut commits, _) = commits();
+        let tp = TopicPartition::new(topic::SEEDS, 1);
+        commits.count_start(tp, 3, 7);
+        assert_eq!([7, 8].map(|offset| commits.starts(tp, offset)), [3, 0]);
+        commits.reset_starts(1);
+        assert_eq!(commits.starts(tp, 7), 0);
     }
 }

@@ -11,7 +11,7 @@ use orbweaver_log::{ConsumerRecord, Log, LogError, Offset, Reader, Record, Topic
 use orbweaver_messages::{DeadLetter, Millis, encode, topic};
 use tokio::time::sleep;
 
-use crate::{Origin, Stage, event_loop::EventLoop, header_names::header_name};
+use crate::{Origin, header_names::header_name};
 
 /// Header that carries the [`DeadLetter`].
 pub const DEAD_LETTER_HEADER: &str = "dead-letter";
@@ -27,23 +27,6 @@ const READ: Duration = Duration::from_secs(10);
 const MAX_EMPTY_READS: u32 = 3;
 /// Delay after the log was unavailable.
 const RETRY: Duration = Duration::from_secs(1);
-
-impl<S: Stage> EventLoop<S> {
-    pub(crate) fn reject(&mut self, origin: Origin, reason: String) {
-        self.rejects.push((origin, reason));
-    }
-
-    /// Rejects the origins of a record that the log refused.
-    pub(crate) fn refuse(&mut self, origins: Vec<Origin>, reason: &str) {
-        tracing::error!(
-            service = self.service,
-            reason,
-            origins = origins.len(),
-            "the log refused a record of a plan; the plan ends, and its origins go to the dead letters"
-        );
-        self.rejects.extend(origins.into_iter().map(|origin| (origin, reason.to_owned())));
-    }
-}
 
 /// Rejected records to be written to the dead letters.
 pub(crate) struct DeadLetterBatch {

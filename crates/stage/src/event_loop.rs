@@ -1,388 +1,309 @@
 //! The event loop: one task, one await; everything that is ready in one iteration is handled together.
+//!
+//! Each part of its state is in a module of its own and decides by itself; the loop carries the decisions to the others.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    pin::pin,
-    sync::Arc,
-    time::Duration,
-};
+mod commits;
+mod crash;
+mod partitions;
+mod trial;
 
-use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
-use orbweaver_log::{Consumer, ConsumerRecord, Event, Log, LogError, Offset, Partition, TopicPartition};
-use orbweaver_messages::{Millis, Topic};
-use tokio::{
-    sync::{
-        Semaphore,
-        mpsc::{Receiver, Sender, UnboundedReceiver, UnboundedSender, channel, unbounded_channel},
-    },
-    task::JoinHandle,
-    time::{Instant, sleep_until, timeout},
-};
-use tokio_util::sync::CancellationToken;
+use std::{collections::BTreeSet, pin::Pin, sync::Arc};
 
+use orbweaver_log::{ConsumerRecord, Event, LogError};
+use orbweaver_messages::Millis;
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+use self::commits::Then;
 use crate::{
-    Actions, Clock, Origin, Plan, Runner, RunnerConfig, RunnerStatus, Stage, StageError, Worker,
-    assignment::Assignment,
+    Actions, Origin, Runner, Stage, StageError,
     claim::is_claim,
-    commit_metadata::{Crasher, Start},
-    metrics::ServiceMetrics,
+    commits::Commits,
+    in_flight::InFlight,
+    jobs::Jobs,
+    loop_context::LoopContext,
+    loop_time::LoopTime,
     open_partitions::{Completion, Delivery, OpenPartitions},
     panics::Caught,
-    plan_batch::{Effects, RoundResult},
+    pending_commits::PendingCommits,
+    plan_batch::{DurablePlan, Effects, RoundResult},
+    poison::PoisonRecords,
+    polling::{Polling, Pressure},
     quarantine::Quarantine,
+    rebalance::Rebalance,
     restore::RestoreMessage,
-    sample::Samples,
-    tail::LogTails,
+    restores::Restores,
+    sample::{Sample, Samples},
+    tail::{LogTails, TailedBatch},
     tails::{Waiter, all_places},
-    trials::{Activity, Trial},
+    trials::{Activity, Work},
     watchdog::Watchdog,
 };
 
-/// Maximum number of job results handled per loop iteration.
-const RESULTS_PER_TURN: usize = 1024;
 /// Maximum number of finished rounds handled per loop iteration, after the first.
 const ROUNDS_PER_TURN: usize = 64;
-/// Number of loop iterations without a poll after which the consumer is polled without waiting: an unpolled consumer
-/// loses its membership, and a restore of millions of records keeps its arm ready for minutes.
-const TURNS_WITHOUT_POLL: u32 = 8;
-/// Maximum wait per poll. A tick ends it earlier.
-const POLL_WAIT: Duration = Duration::from_secs(1);
-/// Minimum time between two ticks, whatever the stage requests, so that the first arms cannot starve the last.
-const TICK_GAP: Duration = Duration::from_millis(1);
-/// Capacity of the channel for messages of running restores: openings and restored batches.
-const OPENINGS_WAITING: usize = 8;
-
-/// A partition that is being drained.
-#[derive(Debug)]
-pub(crate) struct Draining {
-    pub(crate) deadline: Instant,
-    /// Plan batches with a lower number started before the drain; the drain waits for them.
-    pub(crate) batches_below: u64,
-}
-
-type InFlightPlan<E> = BoxFuture<'static, Result<RoundResult<E>, StageError>>;
 
 /// Event that ended the wait.
 enum Wakeup<S: Stage> {
     Shutdown,
     Tick,
-    Opening(RestoreMessage),
-    Followed,
+    Committed,
+    Restore(RestoreMessage),
+    Tailed,
     Panicked,
-    Landed(Result<RoundResult<S::Effect>, StageError>),
-    Done,
+    Round(Result<RoundResult<S::Effect>, StageError>),
+    JobsDone,
     Event(Option<Event>),
+}
+
+/// Signals that wake the loop from outside.
+struct Signals {
+    shutdown: Pin<Box<WaitForCancellationFutureOwned>>,
+    panicked: Pin<Box<WaitForCancellationFutureOwned>>,
+    timer: Pin<Box<Sleep>>,
 }
 
 /// A running stage.
 pub(crate) struct EventLoop<S: Stage> {
-    pub(crate) stage: S,
-    pub(crate) service: &'static str,
-    pub(crate) topics: &'static [Topic],
-    pub(crate) partitions: Partition,
-    pub(crate) group: Arc<str>,
-    pub(crate) config: RunnerConfig,
-    pub(crate) log: Arc<dyn Log>,
-    worker: Arc<dyn Worker<S::Job, S::Done>>,
-    pub(crate) effects: Effects<S::Effect>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) metrics: ServiceMetrics,
-    pub(crate) pulse: Arc<RunnerStatus>,
-    pub(crate) consumer: Box<dyn Consumer>,
-
-    pub(crate) assignment: Assignment,
-    pub(crate) served: OpenPartitions,
-    pub(crate) draining: BTreeMap<Partition, Draining>,
-    pub(crate) paused: BTreeSet<TopicPartition>,
-    pub(crate) starts: HashMap<TopicPartition, (Start, Offset)>,
-    pub(crate) alone: BTreeMap<TopicPartition, Quarantine>,
-    pub(crate) trial: Trial,
-    /// Cancelled by the request to shut down.
-    pub(crate) shutdown: CancellationToken,
-
-    /// Running restores by partition, with their start times.
-    pub(crate) restores: HashMap<Partition, (JoinHandle<()>, Instant)>,
-    /// Openings that wait for the end of a trial, with their assignment epochs.
-    pub(crate) deferred: BTreeMap<Partition, u32>,
-    pub(crate) opening_permits: Arc<Semaphore>,
-    pub(crate) openings: (Sender<RestoreMessage>, Receiver<RestoreMessage>),
-    pub(crate) followers: LogTails,
-
-    results: (UnboundedSender<S::Done>, UnboundedReceiver<S::Done>),
-    done: Vec<S::Done>,
-    pub(crate) flights: FuturesUnordered<InFlightPlan<S::Effect>>,
-    /// Numbers of the plan batches in flight.
-    pub(crate) in_flight: BTreeSet<u64>,
-    pub(crate) flown: u64,
-    /// Plans and rejects of this loop iteration.
-    pub(crate) plans: Vec<Plan<S::Effect>>,
-    pub(crate) rejects: Vec<(Origin, String)>,
-    pub(crate) actions: Actions<S::Job, S::Effect>,
-
-    /// Time passed to the stage: read in each loop iteration, and after everything that may have waited.
-    pub(crate) now: Millis,
-    /// Time of the last check whether the process was suspended.
-    pub(crate) checked_ms: Millis,
-    pub(crate) watchdog: Watchdog,
-    pub(crate) samples: Samples,
-    pub(crate) ends_by: Option<Instant>,
-    pub(crate) committed_at: Instant,
-    /// Time at which a commit was last sent, accepted or not.
-    pub(crate) sent_at: Instant,
-    /// Time since which commits are refused.
-    pub(crate) refused_since: Option<Instant>,
-    /// Time since which there are completed offsets that are not committed.
-    pub(crate) uncommitted_since: Option<Instant>,
-    ticked_at: Instant,
-    turns_without_poll: u32,
-    completed: u64,
-    /// Whether the budget was full in the last loop iteration, and whether a quarantine or a trial held records back.
-    pub(crate) pressure: (bool, bool),
-    /// Topic-partition of the last record delivered from quarantine.
-    pub(crate) fed: Option<TopicPartition>,
-    /// Record that is restored or tailed in the current call, and the partition under which a crash is recorded.
-    pub(crate) in_call: Option<(Partition, TopicPartition, Offset)>,
-    /// Poison records, by the partition under which they are recorded.
-    pub(crate) crashers: BTreeMap<Partition, Vec<Crasher>>,
+    stage: S,
+    context: LoopContext,
+    time: LoopTime,
+    polling: Polling,
+    rebalance: Rebalance,
+    restores: Restores,
+    open: OpenPartitions,
+    in_flight: InFlight<S::Job, S::Effect>,
+    jobs: Jobs<S::Job, S::Done>,
+    tails: LogTails,
+    commits: Commits,
+    pending: PendingCommits<Then>,
+    quarantine: Quarantine,
+    poison: PoisonRecords,
+    watchdog: Watchdog,
+    samples: Samples,
 }
 
 impl<S: Stage> EventLoop<S> {
     /// Joins the group.
-    pub(crate) fn join(runner: Runner<S>) -> Result<Self, StageError> {
+    pub(crate) fn join(runner: Runner<S>, shutdown: CancellationToken) -> Result<Self, StageError> {
         let Runner { stage, log, worker, perform, config, clock, metrics, pulse, trials } = runner;
         let (service, topics) = (stage.service(), stage.topics());
         let group: Arc<str> = config.group.as_deref().unwrap_or(service).into();
         let lags = topics.iter().map(|&topic| (topic, metrics.lag(&group, topic.0))).collect();
         let metrics = metrics.service(service);
         let consumer = log.consumer(&group, topics)?;
-        let (now, now_ms) = (Instant::now(), clock.now());
+        let effects = Effects { log: log.clone(), perform, metrics: metrics.clone() };
+        let (partitions, now) = (log.partitions(topics[0])?, Instant::now());
         Ok(Self {
-            service,
-            topics,
-            partitions: log.partitions(topics[0])?,
-            group,
-            worker,
-            effects: Effects { log: log.clone(), perform, metrics: metrics.clone() },
-            now: now_ms,
-            checked_ms: now_ms,
-            clock,
-            metrics,
-            pulse,
-            consumer,
-            assignment: Assignment::new(topics.len()),
-            served: OpenPartitions::new(topics, config.limits),
-            draining: BTreeMap::new(),
-            paused: BTreeSet::new(),
-            starts: HashMap::new(),
-            alone: BTreeMap::new(),
-            trial: Trial::new(&trials),
-            shutdown: CancellationToken::new(),
-            restores: HashMap::new(),
-            deferred: BTreeMap::new(),
-            opening_permits: Arc::new(Semaphore::new(config.restores_at_once)),
-            openings: channel(OPENINGS_WAITING),
-            followers: LogTails::new(log.clone(), all_places(&*log, stage.tails())?),
-            results: unbounded_channel(),
-            done: vec![],
-            flights: FuturesUnordered::new(),
-            in_flight: BTreeSet::new(),
-            flown: 0,
-            plans: vec![],
-            rejects: vec![],
-            actions: Actions::default(),
+            time: LoopTime::new(clock.clone(), now),
+            polling: Polling::new(consumer),
+            rebalance: Rebalance::new(topics),
+            restores: Restores::new(config.restores_at_once),
+            open: OpenPartitions::new(topics, config.limits),
+            in_flight: InFlight::new(service, effects),
+            jobs: Jobs::new(worker),
+            tails: LogTails::new(log.clone(), all_places(&*log, stage.tails())?),
+            commits: Commits::new(&config, now),
+            pending: PendingCommits::new(),
+            quarantine: Quarantine::new(config.quarantine_records, &trials),
+            poison: PoisonRecords::default(),
             watchdog: Watchdog::new(config.stall_after, now),
             samples: Samples::new(lags),
-            ends_by: None,
-            committed_at: now,
-            sent_at: now,
-            refused_since: None,
-            uncommitted_since: None,
-            ticked_at: now,
-            turns_without_poll: 0,
-            completed: 0,
-            pressure: (false, false),
-            fed: None,
-            in_call: None,
-            crashers: BTreeMap::new(),
+            context: LoopContext { service, topics, partitions, group, config, log, clock, metrics, pulse, shutdown },
             stage,
-            config,
-            log,
         })
     }
 
     /// Runs the loop until shutdown has completed, then leaves the group.
-    pub(crate) async fn run(mut self, shutdown: CancellationToken) -> Result<(), StageError> {
-        tracing::info!(service = self.service, group = &*self.group, topics = ?self.topics, "joined");
-        self.shutdown = shutdown.clone();
-        let _ = shutdown.run_until_cancelled(self.load_crashers()).await;
-        let result = Caught::new(self.serve(&shutdown)).await;
-        let result = result.unwrap_or_else(|thrown| Err(StageError::panicked(self.service, &thrown)));
+    pub(crate) async fn run(mut self) -> Result<(), StageError> {
+        let service = self.context.service;
+        tracing::info!(service, group = &*self.context.group, topics = ?self.context.topics, "joined");
+        let _ = self.context.shutdown.clone().run_until_cancelled(self.load_poison_records()).await;
+        let result = Caught::new(self.serve()).await;
+        let result = result.unwrap_or_else(|thrown| Err(StageError::panicked(service, &thrown)));
         match &result {
             Err(StageError::Panicked { .. }) => self.note_crash().await,
             Err(_) => self.withdraw_trials().await,
             Ok(()) => {}
         }
-        for (_, (opener, _)) in self.restores.drain() {
-            opener.abort();
-        }
+        self.restores.cancel_all();
         if let Err(error) = result {
-            tracing::error!(service = self.service, %error, "the stage failed; a restart repeats work in flight");
+            tracing::error!(service, %error, "the stage failed; a restart repeats work in flight");
             return Err(error);
         }
-        let Ok(closed) = timeout(self.config.commit_timeout, self.consumer.close()).await else {
-            let reason = format!("leaving the group took longer than {:?}", self.config.commit_timeout);
-            return Err(LogError::Fatal(reason).into());
+        let limit = self.context.config.commit_timeout;
+        let Ok(closed) = timeout(limit, self.polling.close()).await else {
+            return Err(LogError::Fatal(format!("leaving the group took longer than {limit:?}")).into());
         };
         closed?;
-        tracing::info!(service = self.service, "left");
+        tracing::info!(service, "left");
         Ok(())
     }
 
-    async fn serve(&mut self, shutdown: &CancellationToken) -> Result<(), StageError> {
-        self.followers.refresh(None);
-        let mut cancelled = pin!(shutdown.cancelled());
-        let panicked = self.trial.panicked();
-        let mut panicked = pin!(panicked.cancelled());
-        let mut timer = pin!(sleep_until(Instant::now()));
-        loop {
-            let wake_at = self.wake_at();
-            if timer.deadline() != wake_at {
-                timer.as_mut().reset(wake_at);
-            }
-            self.turns_without_poll += 1;
-            let follows = self.can_note() && !self.followers.is_waiting();
-            let Self { consumer, openings, followers, flights, results, done, .. } = self;
-            // The order is fixed, each arm is handled in bounded portions, and no arm starves another: ready
-            // items of 3 and 4 are taken in every iteration.
-            // 1. shutdown, and panics outside of the loop: must be handled regardless of the load;
-            // 2. tick: leases, deadlines and the watchdog depend on time, and late ticks are wrong ticks;
-            // 3. rebalance: a partition that opens late is processed late, and no other member processes it meanwhile;
-            // 4. completions: they free the budget that polls use up;
-            // 5. poll: never disabled, since an unpolled consumer loses its membership; a full budget pauses instead.
-            let woken: Wakeup<S> = if self.turns_without_poll > TURNS_WITHOUT_POLL {
-                Wakeup::Event(consumer.poll(Duration::ZERO).await?)
-            } else {
-                tokio::select! {
-                    biased;
-                    () = &mut panicked => Wakeup::Panicked,
-                    () = &mut cancelled, if self.ends_by.is_none() => Wakeup::Shutdown,
-                    () = &mut timer => Wakeup::Tick,
-                    Some(message) = openings.1.recv() => Wakeup::Opening(message),
-                    () = followers.arrive(), if follows => Wakeup::Followed,
-                    Some(round_finished) = flights.next(), if !flights.is_empty() => Wakeup::Landed(round_finished),
-                    _ = results.1.recv_many(done, RESULTS_PER_TURN) => Wakeup::Done,
-                    event = consumer.poll(POLL_WAIT) => Wakeup::Event(event?),
-                }
-            };
-            self.read_clock().await?;
-            self.handle(woken).await?;
-            self.take_messages().await?;
-            // Both may have waited for a commit.
-            self.read_clock().await?;
+    async fn serve(&mut self) -> Result<(), StageError> {
+        self.tails.refresh(None);
+        let mut signals = Signals {
+            shutdown: Box::pin(self.context.shutdown.clone().cancelled_owned()),
+            panicked: Box::pin(self.quarantine.panicked().cancelled_owned()),
+            timer: Box::pin(sleep_until(Instant::now())),
+        };
+        while !self.is_over() {
+            let wakeup = self.wait(&mut signals).await?;
+            self.check_for_suspension().await?;
+            self.handle(wakeup)?;
+            self.take_messages()?;
             self.take_completions()?;
-            self.end_turn().await?;
-            if self.is_over() {
-                return Ok(());
-            }
+            self.feed_quarantined()?;
+            self.submit_plans();
+            self.settle();
+            self.apply_backpressure()?;
+            self.finish_drains()?;
+            self.send_commits()?;
+            self.release_partitions()?;
         }
+        Ok(())
     }
 
-    async fn handle(&mut self, woken: Wakeup<S>) -> Result<(), StageError> {
-        match woken {
-            Wakeup::Shutdown => self.shut_down().await,
+    /// Waits for the next event.
+    ///
+    /// The order of the arms is fixed, each is handled in bounded portions, and none starves another: ready items of 4
+    /// and 5 are taken in every iteration.
+    /// 1. shutdown, and panics outside of the loop: must be handled regardless of the load;
+    /// 2. tick: leases, deadlines and the watchdog depend on time, and late ticks are wrong ticks;
+    /// 3. the answer to a commit, for which partitions may wait; there is one at a time;
+    /// 4. rebalance: a partition that opens late is processed late, and no other member processes it meanwhile;
+    /// 5. completions: they free the budget that polls use up;
+    /// 6. poll: never disabled, since an unpolled consumer loses its membership; a full budget pauses instead.
+    async fn wait(&mut self, signals: &mut Signals) -> Result<Wakeup<S>, StageError> {
+        let wake_at = self.wake_at();
+        if signals.timer.deadline() != wake_at {
+            signals.timer.as_mut().reset(wake_at);
+        }
+        if self.polling.is_overdue() {
+            return Ok(Wakeup::Event(self.polling.poll().await?));
+        }
+        let (is_ending, takes_tailed) = (self.rebalance.is_ending(), self.can_note() && !self.tails.is_waiting());
+        let Self { polling, pending, restores, tails, in_flight, jobs, .. } = self;
+        Ok(tokio::select! {
+            biased;
+            () = &mut signals.panicked => Wakeup::Panicked,
+            () = &mut signals.shutdown, if !is_ending => Wakeup::Shutdown,
+            () = &mut signals.timer => Wakeup::Tick,
+            () = pending.arrive() => Wakeup::Committed,
+            Some(message) = restores.next() => Wakeup::Restore(message),
+            () = tails.arrive(), if takes_tailed => Wakeup::Tailed,
+            Some(round) = in_flight.next() => Wakeup::Round(round),
+            () = jobs.arrive() => Wakeup::JobsDone,
+            event = polling.poll() => Wakeup::Event(event?),
+        })
+    }
+
+    fn handle(&mut self, wakeup: Wakeup<S>) -> Result<(), StageError> {
+        match wakeup {
+            Wakeup::Shutdown => self.shut_down(),
             Wakeup::Tick => self.tick(),
-            Wakeup::Opening(message) => self.opening(message).await,
-            Wakeup::Followed => self.pass_on(),
-            Wakeup::Panicked => Err(StageError::panicked_elsewhere(self.service)),
-            Wakeup::Landed(round_finished) => self.round_finished(round_finished?),
-            Wakeup::Done => self.finished(),
-            Wakeup::Event(event) => {
-                self.turns_without_poll = 0;
-                match event {
-                    Some(Event::Records(records)) => self.records(records),
-                    Some(event) => self.rebalanced(event).await,
-                    None => Ok(()),
-                }
-            }
+            Wakeup::Committed => self.commit_answered(),
+            Wakeup::Restore(message) => self.restoring(message),
+            Wakeup::Tailed => self.take_tailed(),
+            Wakeup::Panicked => Err(StageError::panicked_elsewhere(self.context.service)),
+            Wakeup::Round(round) => self.round_finished(round?),
+            Wakeup::JobsDone => self.jobs_done(),
+            Wakeup::Event(Some(Event::Records(records))) => self.deliver(records),
+            Wakeup::Event(Some(event)) => self.rebalanced(event),
+            Wakeup::Event(None) => Ok(()),
         }
     }
 
-    /// Takes one message of the openings and one of the tailed logs, whatever woke the loop: the arm of a restore is
+    /// Takes one message of the restores and one of the tailed logs, whatever woke the loop: the arm of a restore is
     /// ready for minutes. Openings that waited for a trial start.
-    async fn take_messages(&mut self) -> Result<(), StageError> {
-        if let Ok(message) = self.openings.1.try_recv() {
-            self.opening(message).await?;
+    fn take_messages(&mut self) -> Result<(), StageError> {
+        if let Some(message) = self.restores.try_next() {
+            self.restoring(message)?;
         }
         self.begin_deferred();
-        self.pass_on()
+        self.take_tailed()
     }
 
     /// Collects completions that are already available, so that the plans they cause join this iteration's batch.
     fn take_completions(&mut self) -> Result<(), StageError> {
         for _ in 0..ROUNDS_PER_TURN {
-            let Some(Some(round_finished)) = self.flights.next().now_or_never() else { break };
-            self.round_finished(round_finished?)?;
+            let Some(round) = self.in_flight.try_next() else { break };
+            self.round_finished(round?)?;
         }
-        while self.done.len() < RESULTS_PER_TURN {
-            let Ok(done) = self.results.1.try_recv() else { break };
-            self.done.push(done);
-        }
-        self.finished()
+        self.jobs_done()
     }
 
-    async fn end_turn(&mut self) -> Result<(), StageError> {
-        self.feed_quarantined().await?;
-        self.submit_plans();
-        self.settle();
-        if self.completed > 0 {
-            self.metrics.completed.inc_by(std::mem::take(&mut self.completed));
-            self.watchdog.moved(Instant::now());
-        }
-        self.apply_backpressure()?;
-        self.finish_drains().await?;
-        self.commit_when_due().await
+    /// Submits the plans and rejects of this loop iteration.
+    fn submit_plans(&mut self) {
+        let bytes = self.in_flight.submit(self.time.now(), S::ends_of_rejected);
+        self.open.budget().plan(bytes);
     }
 
-    /// Reports the records in flight to the other stages of the process.
+    /// Reports the records in flight to the other stages of the process, and progress to the watchdog.
     fn settle(&mut self) {
         let activity = match () {
             () if !self.restores.is_empty() => Activity::Opening,
             () if self.is_idle() => Activity::Quiet,
             () => Activity::Working,
         };
-        let waits = !self.deferred.is_empty() || (self.can_note() && self.followers.is_waiting());
-        self.trial.settle(activity, waits);
+        let waits = self.restores.has_deferred(|_| true) || (self.can_note() && self.tails.is_waiting());
+        self.quarantine.settle(activity, waits);
+        let completed = self.open.take_completed();
+        if completed > 0 {
+            self.context.metrics.completed.inc_by(completed);
+            self.watchdog.moved(Instant::now());
+        }
     }
 
     /// Returns `true` if nothing is in flight and no partition is being opened. Parked records do not count.
-    pub(crate) fn is_idle(&self) -> bool {
-        let has_plans = !self.plans.is_empty() || !self.rejects.is_empty() || !self.in_flight.is_empty();
-        !has_plans && self.served.charged() == 0 && self.restores.is_empty()
+    fn is_idle(&self) -> bool {
+        self.in_flight.is_empty() && self.open.charged() == 0 && self.restores.is_empty()
+    }
+
+    /// Pauses and resumes open topic-partitions.
+    fn apply_backpressure(&mut self) -> Result<(), StageError> {
+        let is_held = self.quarantine.holds_others(Instant::now());
+        let pressure = Pressure { is_full: self.open.budget().paused(), is_held };
+        if self.polling.press(pressure) {
+            self.context.metrics.paused.set(i64::from(pressure.is_full));
+            for tp in self.open.tps() {
+                self.polling.adjust(tp, self.quarantine.occupied(tp))?;
+            }
+        } else {
+            for tp in self.quarantine.tps() {
+                self.polling.adjust(tp, self.quarantine.occupied(tp))?;
+            }
+        }
+        Ok(())
     }
 
     fn tick(&mut self) -> Result<(), StageError> {
         let now = Instant::now();
-        self.ticked_at = now;
+        self.time.ticked(now);
         self.call(|stage, now, actions| stage.tick(now, actions))?;
-        let due = self.stage.due(self.now);
+        let due = self.stage.due(self.time.now());
         if let Some(still) = self.watchdog.stalled(due, now) {
-            return Err(StageError::Stalled { service: self.service, seconds: still.as_secs() });
+            return Err(StageError::Stalled { service: self.context.service, seconds: still.as_secs() });
         }
-        self.sample(due, now);
-        self.check_tails()
+        let sample = Sample {
+            due,
+            restoring: self.rebalance.restoring(),
+            restoring_since: self.restores.oldest(),
+            uncommitted_since: self.commits.uncommitted_since(),
+            stalled_for: self.watchdog.stalled_for(now),
+        };
+        self.samples.take(&self.context, &mut self.open, sample, now);
+        let overdue = self.tails.overdue(self.context.config.restore_patience);
+        overdue.map_or(Ok(()), |reason| Err(self.context.halted(reason)))
     }
 
-    pub(crate) fn records(&mut self, records: Vec<ConsumerRecord>) -> Result<(), StageError> {
+    /// Handles polled records.
+    fn deliver(&mut self, records: Vec<ConsumerRecord>) -> Result<(), StageError> {
         let mut batch = Vec::with_capacity(records.len());
         let mut stray = BTreeSet::new();
         for record in records {
-            if !self.alone.is_empty()
-                && let Some(alone) = self.alone.get_mut(&record.tp)
-            {
-                alone.waiting.push_back(record);
-                continue;
-            }
-            match self.served.deliver(&record) {
+            let Some(record) = self.quarantine.keep(record) else { continue };
+            match self.open.deliver(&record) {
                 Delivery::Accepted(origin) if is_claim(&record) => self.complete(origin),
                 Delivery::Accepted(origin) => batch.push((origin, record)),
                 Delivery::Duplicate => {}
@@ -392,20 +313,19 @@ impl<S: Stage> EventLoop<S> {
         // Partitions that stay assigned while the same partition of another topic is not: they restart once both are
         // held.
         for tp in stray {
-            if self.consumer.pause(&[tp]).is_ok() {
-                self.paused.insert(tp);
-            }
+            let _ = self.polling.pause(tp);
         }
         self.receive(batch)
     }
 
-    pub(crate) fn receive(&mut self, mut batch: Vec<(Origin, ConsumerRecord)>) -> Result<(), StageError> {
-        self.metrics.records_in.inc_by(batch.len() as u64);
-        let rejects = &mut self.rejects;
+    /// Passes records to the stage.
+    fn receive(&mut self, mut batch: Vec<(Origin, ConsumerRecord)>) -> Result<(), StageError> {
+        self.context.metrics.records_in.inc_by(batch.len() as u64);
+        let in_flight = &mut self.in_flight;
         batch.retain(|(origin, record)| match record.unreadable() {
             None => true,
             Some(reason) => {
-                rejects.push((*origin, format!("{reason}: upgrade, then replay")));
+                in_flight.reject(*origin, format!("{reason}: upgrade, then replay"));
                 false
             }
         });
@@ -415,76 +335,120 @@ impl<S: Stage> EventLoop<S> {
         self.call(|stage, now, actions| stage.receive(batch, now, actions))
     }
 
-    /// Halts at a restored or tailed record that this release cannot read: without it the state would be wrong.
-    pub(crate) fn check_readable(&self, record: &ConsumerRecord) -> Result<(), StageError> {
-        let Some(reason) = record.unreadable() else { return Ok(()) };
-        let reason = format!("{}@{}: {reason}: upgrade this service", record.tp, record.offset);
-        Err(StageError::Halted { service: self.service, reason })
-    }
-
-    fn finished(&mut self) -> Result<(), StageError> {
-        if self.done.is_empty() {
-            return Ok(());
+    /// Handles the end of a round.
+    fn round_finished(&mut self, round: RoundResult<S::Effect>) -> Result<(), StageError> {
+        for DurablePlan { completes, token, offsets, refused, bytes } in self.in_flight.advance(round) {
+            self.open.budget().durable(bytes);
+            match &refused {
+                Some(reason) => self.refuse(completes, reason),
+                None => completes.into_iter().for_each(|origin| self.complete(origin)),
+            }
+            if let Some(token) = token {
+                self.watchdog.moved(Instant::now());
+                self.call(|stage, now, actions| match &refused {
+                    Some(reason) => stage.refused(token, reason, now, actions),
+                    None => stage.plan_durable(token, &offsets, now, actions),
+                })?;
+            }
         }
-        self.watchdog.moved(Instant::now());
-        let mut done = std::mem::take(&mut self.done);
-        for done in done.drain(..) {
-            self.call(|stage, now, actions| stage.job_done(done, now, actions))?;
-        }
-        self.done = done;
         Ok(())
     }
 
+    /// Rejects the origins of a record that the log refused.
+    fn refuse(&mut self, origins: Vec<Origin>, reason: &str) {
+        tracing::error!(
+            service = self.context.service,
+            reason,
+            origins = origins.len(),
+            "the log refused a record of a plan; the plan ends, and its origins go to the dead letters"
+        );
+        origins.into_iter().for_each(|origin| self.in_flight.reject(origin, reason.to_owned()));
+    }
+
+    fn jobs_done(&mut self) -> Result<(), StageError> {
+        let mut done = self.jobs.take();
+        if !done.is_empty() {
+            self.watchdog.moved(Instant::now());
+        }
+        for done in done.drain(..) {
+            self.call(|stage, now, actions| stage.job_done(done, now, actions))?;
+        }
+        self.jobs.reuse(done);
+        Ok(())
+    }
+
+    /// Handles the next message from a tailed log, unless a trial holds it back.
+    fn take_tailed(&mut self) -> Result<(), StageError> {
+        if !self.can_note() || !self.tails.has_next() || !self.quarantine.lets_enter(Work::Records) {
+            return Ok(());
+        }
+        self.tails.take_next().map_or(Ok(()), |batch| self.tailed(batch))
+    }
+
+    fn tailed(&mut self, batch: TailedBatch) -> Result<(), StageError> {
+        for record in self.tails.take(batch)? {
+            // Without it the state would be wrong.
+            record.check_readable()?;
+            if self.poison.enter_tailed(&record, self.open.partitions(), self.restores.partitions()) {
+                self.call(|stage, now, actions| stage.receive_tailed(&record, now, actions))?;
+            }
+        }
+        self.poison.leave();
+        for waiter in self.tails.refreshed() {
+            match waiter {
+                // A cancelled opening no longer waits.
+                Waiter::Opening(opening) => drop(opening.send(())),
+                Waiter::Stage(token) => self.call(|stage, now, actions| stage.refreshed(token, now, actions))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns `true` if a partition is open or being opened. Without one, tailed records wait: a crash in their call
+    /// could be recorded nowhere, and would be repeated at every start.
+    fn can_note(&self) -> bool {
+        !self.restores.is_empty() || self.open.partitions().next().is_some()
+    }
+
     /// Calls the stage and executes its actions; its plans wait for the end of the loop iteration.
-    pub(crate) fn call(
+    fn call(
         &mut self,
         call: impl FnOnce(&mut S, Millis, &mut Actions<S::Job, S::Effect>) -> Result<(), StageError>,
     ) -> Result<(), StageError> {
-        let mut actions = std::mem::take(&mut self.actions);
-        call(&mut self.stage, self.now, &mut actions)?;
+        let mut actions = self.in_flight.actions();
+        call(&mut self.stage, self.time.now(), &mut actions)?;
         for origin in actions.completes.drain(..) {
             self.complete(origin);
         }
         for origin in actions.parked.drain(..) {
-            self.served.park(origin);
-            self.quarantined_done(origin);
+            self.open.park(origin);
+            self.quarantine.done(origin);
         }
         if !actions.refreshes.is_empty() {
-            self.trial.needs_tails();
+            self.quarantine.needs_tails();
         }
-        actions.refreshes.drain(..).for_each(|token| self.followers.refresh(Some(Waiter::Stage(token))));
-        for job in actions.jobs.drain(..) {
-            self.worker.start(job, &self.results.0);
-        }
-        self.plans.append(&mut actions.plans);
-        self.rejects.append(&mut actions.rejects);
-        self.actions = actions;
+        actions.refreshes.drain(..).for_each(|token| self.tails.refresh(Some(Waiter::Stage(token))));
+        actions.jobs.drain(..).for_each(|job| self.jobs.start(job));
+        self.in_flight.gather(actions);
         Ok(())
     }
 
-    pub(crate) fn complete(&mut self, origin: Origin) {
-        match self.served.complete(origin) {
-            Completion::Completed => {
-                self.completed += 1;
-                self.quarantined_done(origin);
-            }
-            Completion::Late => self.metrics.late.inc(),
+    fn complete(&mut self, origin: Origin) {
+        match self.open.complete(origin) {
+            Completion::Completed => self.quarantine.done(origin),
+            Completion::Late => self.context.metrics.late.inc(),
             Completion::Twice => {
-                self.metrics.repeated.inc();
-                tracing::error!(service = self.service, ?origin, "a record was completed twice, or never delivered");
+                self.context.metrics.repeated.inc();
+                let service = self.context.service;
+                tracing::error!(service, ?origin, "a record was completed twice, or never delivered");
             }
         }
     }
 
+    /// Returns the time of the next tick, commit or drain deadline.
     fn wake_at(&self) -> Instant {
-        let now = Instant::now();
-        let mut wake_at = self.ticked_at + self.config.tick_interval;
-        if let Some(tick) = self.stage.next_tick() {
-            let wait = u64::try_from(tick.saturating_sub(self.clock.now())).unwrap_or(0);
-            wake_at = wake_at.min((now + Duration::from_millis(wait)).max(self.ticked_at + TICK_GAP));
-        }
-        let commit_at = self.commit_at();
-        let deadlines = self.draining.values().map(|draining| draining.deadline);
-        deadlines.chain(commit_at).fold(wake_at, Instant::min)
+        let tick_at = self.time.next_tick(self.stage.next_tick(), self.context.config.tick_interval);
+        let others = self.rebalance.next_deadline().into_iter().chain(self.commit_at());
+        others.fold(tick_at, Instant::min)
     }
 }

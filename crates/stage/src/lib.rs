@@ -27,10 +27,16 @@
 //! | `ledger`, `budget`, `open_partitions` | offsets, charges and assignment epochs of the open partitions (pure) |
 //! | `assignment` | assigned → restoring → open → draining → released, or lost (pure) |
 //! | `commit_metadata`, `watchdog` | commit metadata, from which crashes are counted; stall detection (pure) |
-//! | `runner`, `event_loop` | startup; the event loop |
-//! | `rebalance`, `commits`, `quarantine`, `pressure` | loop parts: rebalancing, commits, quarantine, back-pressure |
-//! | `restore`, `index_checkpoint`, `tail`, `tails`, `claim` | restores and checkpoints; tailed logs; claims |
-//! | `plan_batch`, `dead_letter`, `header_names` | plan batches; dead letters and their header names |
+//! | `runner`, `event_loop` | startup; the event loop, which carries the decisions of each of the following parts to the others |
+//! | `own_thread` | the thread of a stage |
+//! | `loop_context`, `loop_time` | constants of a loop; its time, ticks and suspensions |
+//! | `polling`, `rebalance` | polls and back-pressure; assignment, drains and shutdown (pure) |
+//! | `restores`, `restore`, `opening`, `index_checkpoint`, `claim` | running restores; one restore; ledgers at its end; checkpoints; claims |
+//! | `in_flight`, `plan_batch`, `jobs` | work in flight: plan batches, jobs |
+//! | `commits`, `pending_commits` | timing of commits, start counts (pure); commits that wait or are being answered |
+//! | `quarantine`, `quarantined`, `poison` | quarantine; one topic-partition in it; poison records among restored and tailed ones |
+//! | `tail`, `tails` | tailed logs |
+//! | `dead_letter`, `header_names` | dead letters and their header names |
 //! | [`completion`] | completion of a crawl (docs/protocol.md#completion) |
 //! | [`retention`] | deletion of complete records (docs/protocol.md#offsets) |
 //! | [`metrics`], `metered`, `sample` | metrics; CPU time by service; periodically sampled values |
@@ -50,19 +56,29 @@ pub mod completion;
 mod dead_letter;
 mod event_loop;
 mod header_names;
+mod in_flight;
 mod index_checkpoint;
+mod jobs;
 mod ledger;
+mod loop_context;
+mod loop_time;
 mod metered;
 pub mod metrics;
 mod no_work;
 mod open_partitions;
+mod opening;
+mod own_thread;
 pub mod panics;
 mod patience;
+mod pending_commits;
 mod plan_batch;
-mod pressure;
+mod poison;
+mod polling;
 mod quarantine;
+mod quarantined;
 mod rebalance;
 mod restore;
+mod restores;
 pub mod retention;
 mod runner;
 mod runner_status;

@@ -85,11 +85,13 @@ pub(crate) struct OpenPartitions {
     /// Partitions with completions since the last check of their commit points.
     dirty: Vec<Partition>,
     outstanding: usize,
+    /// Number of completions since [`OpenPartitions::take_completed`].
+    completed: u64,
 }
 
 impl OpenPartitions {
     pub(crate) fn new(topics: &'static [Topic], limits: Limits) -> Self {
-        Self { topics, slots: vec![], budget: Budget::new(limits), dirty: vec![], outstanding: 0 }
+        Self { topics, slots: vec![], budget: Budget::new(limits), dirty: vec![], outstanding: 0, completed: 0 }
     }
 
     /// Returns the index of `topic` in the stage's topics.
@@ -146,6 +148,7 @@ impl OpenPartitions {
             self.budget.release(1, bytes);
         }
         self.outstanding -= 1;
+        self.completed += 1;
         if !slot.dirty {
             slot.dirty = true;
             self.dirty.push(origin.tp.partition);
@@ -178,14 +181,23 @@ impl OpenPartitions {
         moved
     }
 
+    /// Returns the number of completions since the last call.
+    pub(crate) fn take_completed(&mut self) -> u64 {
+        std::mem::take(&mut self.completed)
+    }
+
     /// Returns `true` if anything completed since [`OpenPartitions::moved`].
     pub(crate) fn is_dirty(&self) -> bool {
         !self.dirty.is_empty()
     }
 
-    /// Records an accepted commit; returns `true` if it advanced.
-    pub(crate) fn committed(&mut self, at: TopicPartition, offset: Offset) -> bool {
-        self.place_mut(at).is_some_and(|tp| offset > std::mem::replace(&mut tp.committed, offset))
+    /// Records an accepted commit. A commit point that moved while it was answered is checked again.
+    pub(crate) fn committed(&mut self, at: TopicPartition, offset: Offset) {
+        let Some(tp) = self.place_mut(at) else { return };
+        tp.committed = offset;
+        if tp.ledger.commit_point() != offset {
+            self.not_committed(at);
+        }
     }
 
     /// Records a failed commit: the commit point is checked again.
@@ -244,7 +256,7 @@ impl OpenPartitions {
         tps.map(|tp| tp.stalled(now)).max().unwrap_or_default()
     }
 
-    pub(crate) fn partitions(&self) -> impl Iterator<Item = Partition> {
+    pub(crate) fn partitions(&self) -> impl Iterator<Item = Partition> + Clone {
         self.slots.iter().flatten().filter_map(|slot| slot.tps.first().map(|tp| tp.tp.partition))
     }
 

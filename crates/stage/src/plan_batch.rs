@@ -10,10 +10,7 @@ use futures::future::BoxFuture;
 use orbweaver_log::{Log, LogError, Offset, Record, Refusal, Refused};
 use tokio::time::Instant;
 
-use crate::{
-    Origin, Perform, Plan, Stage, StageError, Step, Token, dead_letter::DeadLetterBatch, event_loop::EventLoop,
-    metrics::ServiceMetrics,
-};
+use crate::{Origin, Perform, Plan, StageError, Step, Token, metrics::ServiceMetrics};
 
 /// A plan with remaining steps.
 struct InFlightPlan<E> {
@@ -133,59 +130,6 @@ impl<E: Send + 'static> PlanBatch<E> {
         }
         let number = self.number;
         RoundResult { number, landings, rest: (!rest.is_empty()).then_some(Self { number, plans: rest }) }
-    }
-}
-
-impl<S: Stage> EventLoop<S> {
-    /// Submits the plans and rejects of this loop iteration.
-    pub(crate) fn submit_plans(&mut self) {
-        if !self.plans.is_empty() {
-            let number = self.next_flight();
-            let flight = PlanBatch::new(number, std::mem::take(&mut self.plans));
-            self.served.budget().plan(flight.bytes());
-            self.flights.push(flight.run_round(self.effects.clone()));
-        }
-        if !self.rejects.is_empty() {
-            let number = self.next_flight();
-            self.metrics.rejected.inc_by(self.rejects.len() as u64);
-            let rejects = std::mem::take(&mut self.rejects);
-            let rejection =
-                DeadLetterBatch { service: self.service, rejects, now: self.now, ends: S::ends_of_rejected };
-            let log = self.log.clone();
-            self.flights.push(Box::pin(async move {
-                let completes = rejection.send(&log).await?;
-                Ok(RoundResult { number, landings: vec![DurablePlan::new(completes, None, 0)], rest: None })
-            }));
-        }
-    }
-
-    fn next_flight(&mut self) -> u64 {
-        self.flown += 1;
-        self.in_flight.insert(self.flown);
-        self.flown
-    }
-
-    /// Handles the end of a round.
-    pub(crate) fn round_finished(&mut self, round: RoundResult<S::Effect>) -> Result<(), StageError> {
-        for DurablePlan { completes, token, offsets, refused, bytes } in round.landings {
-            self.served.budget().durable(bytes);
-            match &refused {
-                Some(reason) => self.refuse(completes, reason),
-                None => completes.into_iter().for_each(|origin| self.complete(origin)),
-            }
-            if let Some(token) = token {
-                self.watchdog.moved(Instant::now());
-                self.call(|stage, now, actions| match &refused {
-                    Some(reason) => stage.refused(token, reason, now, actions),
-                    None => stage.plan_durable(token, &offsets, now, actions),
-                })?;
-            }
-        }
-        match round.rest {
-            Some(rest) => self.flights.push(rest.run_round(self.effects.clone())),
-            None => drop(self.in_flight.remove(&round.number)),
-        }
-        Ok(())
     }
 }
 

@@ -15,7 +15,7 @@ use tokio::{
 use crate::{
     Clock, IndexCheckpoint, RestoreFrom, RestoreSpec, StageError,
     claim::{claim, is_claim},
-    commit_metadata::{CommitMetadata, Crasher, is_condemned},
+    commit_metadata::{CommitMetadata, Crasher, Start, Suspect, is_condemned},
     panics::Caught,
     patience::Patience,
 };
@@ -66,6 +66,32 @@ pub(crate) struct StartPoint {
     pub(crate) metadata: CommitMetadata,
     /// Restore end, for a replayed topic.
     pub(crate) restored_to: Option<Offset>,
+}
+
+impl StartPoint {
+    /// Returns the start that this opening is. Without uncommitted records, no record can have caused a crash.
+    pub(crate) fn counted(&self) -> Start {
+        if self.commit < self.end { Start::after(&self.metadata) } else { Start::after(&CommitMetadata::default()) }
+    }
+
+    /// Returns the metadata that counts `start`: the suspect's last end has been counted, and the next trial has not
+    /// started.
+    pub(crate) fn metadata_of(&self, start: Start) -> CommitMetadata {
+        let (trying, unexplained_ends, crashes) = match start.suspect {
+            Some(Suspect { offset, unexplained_ends, crashes }) => (Some(offset), unexplained_ends, crashes),
+            None => (None, 0, 0),
+        };
+        let (untried, stage) = (trying.is_some(), self.metadata.stage.clone());
+        CommitMetadata {
+            starts: start.starts,
+            trying,
+            unexplained_ends,
+            crashes,
+            untried,
+            stage,
+            ..CommitMetadata::default()
+        }
+    }
 }
 
 /// A partition that is being opened.

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Clock, Limits, Perform, RunnerStatus, Stage, StageError, SystemClock, Trials, Worker, assignment::TopicSet,
-    event_loop::EventLoop, metrics::Metrics,
+    event_loop::EventLoop, metrics::Metrics, own_thread::run_on_own_thread,
 };
 
 /// Configuration of a runner.
@@ -21,8 +21,7 @@ pub struct RunnerConfig {
     /// Minimum time between two commits while records are in flight. 50 ms suits the embedded log; on Kafka, where a
     /// commit is a round trip, one or two seconds suffice.
     pub commit_interval: Duration,
-    /// Timeout per commit request; an unanswered commit counts as refused. After a wait of `frozen_after` or longer the
-    /// process counts as suspended.
+    /// Timeout per commit request; an unanswered commit counts as refused.
     pub commit_timeout: Duration,
     /// Maximum time for which commits may be refused before the stage ends.
     pub commit_patience: Duration,
@@ -144,6 +143,17 @@ impl<S: Stage> Runner<S> {
         self
     }
 
+    /// Runs like [`Self::run`], on a thread of its own with a current-thread runtime: an index that reads from disk then
+    /// blocks no other task. Jobs run where the worker starts them.
+    ///
+    /// # Errors
+    /// See [`Self::run`].
+    pub async fn run_on_own_thread(self, shutdown: CancellationToken) -> Result<(), StageError> {
+        let service = self.stage.service();
+        let ended = run_on_own_thread(service, self.run(shutdown)).await;
+        ended.unwrap_or_else(|reason| Err(StageError::Halted { service, reason }))
+    }
+
     /// Runs until `shutdown`: joins the group and processes the assigned partitions; at the end finishes work in
     /// flight, commits and leaves, within [`RunnerConfig::shutdown_budget`].
     ///
@@ -156,9 +166,9 @@ impl<S: Stage> Runner<S> {
             return Err(StageError::Halted { service, reason });
         }
         let meter = self.metrics.cpu(service);
-        let turns = EventLoop::join(self)?;
+        let event_loop = EventLoop::join(self, shutdown)?;
         // Boxed: the loop's future is large, and callers nest it.
-        meter.wrap(Box::pin(turns.run(shutdown))).await
+        meter.wrap(Box::pin(event_loop.run())).await
     }
 
     /// Checks that all topics have the same number of partitions, since partition N of one leads to N of another.

@@ -12,7 +12,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use crate::{Stage, event_loop::EventLoop};
+use crate::{loop_context::LoopContext, open_partitions::OpenPartitions};
 
 /// Interval between checks of the commit points of all partitions.
 const COMMIT_POINTS_EVERY: Duration = Duration::from_secs(1);
@@ -47,42 +47,54 @@ impl Drop for Samples {
     }
 }
 
-impl<S: Stage> EventLoop<S> {
-    /// Sets the gauges; `due` is the amount of work that could progress now.
-    pub(crate) fn sample(&mut self, due: usize, now: Instant) {
-        self.pulse.beat(now, self.served.partitions(), self.assignment.restoring());
-        let metrics = &self.metrics;
+/// State of the loop at a tick.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sample {
+    /// Amount of work that could progress now.
+    pub(crate) due: usize,
+    pub(crate) restoring: usize,
+    pub(crate) restoring_since: Option<Instant>,
+    pub(crate) uncommitted_since: Option<Instant>,
+    /// Time without progress.
+    pub(crate) stalled_for: Duration,
+}
+
+impl Samples {
+    /// Sets the gauges and the status of the runner.
+    pub(crate) fn take(&mut self, context: &LoopContext, open: &mut OpenPartitions, sample: Sample, now: Instant) {
+        context.pulse.beat(now, open.partitions(), sample.restoring);
+        let metrics = &context.metrics;
         let gauge = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         let seconds = |since: Option<Instant>| since.map_or(0.0, |since| now.duration_since(since).as_secs_f64());
-        metrics.outstanding.set(gauge(self.served.outstanding()));
-        metrics.open.set(gauge(self.served.open_partitions()));
-        metrics.restoring.set(gauge(self.assignment.restoring()));
-        metrics.due.set(gauge(due));
-        metrics.still.set(self.watchdog.stalled_for(now).as_secs_f64());
-        metrics.commit_age.set(seconds(self.uncommitted_since));
-        metrics.restoring_seconds.set(seconds(self.restores.values().map(|(_, since)| *since).min()));
-        let budget = self.served.budget();
+        metrics.outstanding.set(gauge(open.outstanding()));
+        metrics.open.set(gauge(open.open_partitions()));
+        metrics.restoring.set(gauge(sample.restoring));
+        metrics.due.set(gauge(sample.due));
+        metrics.still.set(sample.stalled_for.as_secs_f64());
+        metrics.commit_age.set(seconds(sample.uncommitted_since));
+        metrics.restoring_seconds.set(seconds(sample.restoring_since));
+        let budget = open.budget();
         metrics.budget_records.set(gauge(budget.records()));
         metrics.budget_bytes.set(gauge(budget.bytes()));
         metrics.budget_used.set(budget.used_ratio());
-        if is_due(&mut self.samples.commit_points_at, COMMIT_POINTS_EVERY, now) {
-            self.metrics.commit_stalled.set(self.served.stalled(now).as_secs_f64());
+        if is_due(&mut self.commit_points_at, COMMIT_POINTS_EVERY, now) {
+            metrics.commit_stalled.set(open.stalled(now).as_secs_f64());
         }
-        let reading = self.samples.reading.as_ref().is_some_and(|reading| !reading.is_finished());
-        if self.served.open_partitions() == 0 {
+        let reading = self.reading.as_ref().is_some_and(|reading| !reading.is_finished());
+        if open.open_partitions() == 0 {
             // Read immediately when a partition opens.
-            self.samples.lag_at = None;
-            self.samples.lags.iter().for_each(|(_, gauge)| gauge.set(0));
-        } else if !reading && is_due(&mut self.samples.lag_at, LAG_EVERY, now) {
-            self.samples.reading = Some(tokio::spawn(self.lag_reading()));
+            self.lag_at = None;
+            self.lags.iter().for_each(|(_, gauge)| gauge.set(0));
+        } else if !reading && is_due(&mut self.lag_at, LAG_EVERY, now) {
+            self.reading = Some(tokio::spawn(self.lag_reading(context, open)));
         }
     }
 
     /// Reads the lag of the open partitions and sets its gauges.
-    fn lag_reading(&self) -> impl Future<Output = ()> + Send + use<S> {
-        let (log, service) = (self.log.clone(), self.service);
-        let commits: Vec<(TopicPartition, Offset)> = self.served.committed_points().collect();
-        let gauges = self.samples.lags.clone();
+    fn lag_reading(&self, context: &LoopContext, open: &OpenPartitions) -> impl Future<Output = ()> + Send + use<> {
+        let (log, service) = (context.log.clone(), context.service);
+        let commits: Vec<(TopicPartition, Offset)> = open.committed_points().collect();
+        let gauges = self.lags.clone();
         async move {
             match timeout(LAG_PATIENCE, lags(log, commits)).await {
                 Ok(Ok(lags)) => {

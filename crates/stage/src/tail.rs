@@ -50,7 +50,7 @@ pub(crate) struct LogTails {
     from: Receiver<TailedBatch>,
     /// Next message, which has arrived.
     next: Option<TailedBatch>,
-    pub(crate) tails: Tails,
+    tails: Tails,
     /// Running request for the bounds of the tails.
     asking: JoinSet<()>,
 }
@@ -94,6 +94,11 @@ impl LogTails {
                 let _ = to.send(TailedBatch::Bounds(bounds)).await;
             });
         }
+    }
+
+    /// Returns the reason why partitions that wait for a refresh cannot open: nothing was read for `patience`.
+    pub(crate) fn overdue(&mut self, patience: Duration) -> Option<String> {
+        self.tails.overdue(patience)
     }
 
     /// Waits for the next message. Cancel-safe.

@@ -11,7 +11,7 @@ use orbweaver_log::{Log, LogError, Offset, TopicPartition};
 use orbweaver_messages::Topic;
 use tokio::{sync::oneshot, time::Instant};
 
-use crate::{Stage, StageError, Token, event_loop::EventLoop, patience::Patience, tail::TailedBatch, trials::Work};
+use crate::{Token, patience::Patience};
 
 /// Recipient of the notification that a refresh has ended.
 #[derive(Debug)]
@@ -141,40 +141,6 @@ pub(crate) fn all_places(log: &dyn Log, topics: &[Topic]) -> Result<Vec<TopicPar
         tps.extend((0..log.partitions(topic)?).map(|partition| TopicPartition::new(topic, partition)));
     }
     Ok(tps)
-}
-
-impl<S: Stage> EventLoop<S> {
-    /// Handles the next message from a tailed log, unless a trial holds it back.
-    pub(crate) fn pass_on(&mut self) -> Result<(), StageError> {
-        if !self.can_note() || !self.followers.has_next() || !self.trial.enter(Work::Records) {
-            return Ok(());
-        }
-        self.followers.take_next().map_or(Ok(()), |followed| self.followed(followed))
-    }
-
-    fn followed(&mut self, followed: TailedBatch) -> Result<(), StageError> {
-        for record in self.followers.take(followed)? {
-            self.check_readable(&record)?;
-            if self.enters_call(&record) {
-                self.call(|stage, now, actions| stage.receive_tailed(&record, now, actions))?;
-            }
-        }
-        self.in_call = None;
-        for waiter in self.followers.refreshed() {
-            match waiter {
-                // A cancelled opening no longer waits.
-                Waiter::Opening(opening) => drop(opening.send(())),
-                Waiter::Stage(token) => self.call(|stage, now, actions| stage.refreshed(token, now, actions))?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Checks the tails that partitions wait for.
-    pub(crate) fn check_tails(&mut self) -> Result<(), StageError> {
-        let overdue = self.followers.tails.overdue(self.config.restore_patience);
-        overdue.map_or(Ok(()), |reason| Err(StageError::Halted { service: self.service, reason }))
-    }
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ mod row;
 mod traits;
 
 #[cfg(feature = "cql")]
-pub use cql::{CqlConfig, CqlConfigError, CqlConsistency, CqlStore};
+pub use cql::{CqlConfig, CqlConsistency, CqlStore};
 pub use embedded::{FjallOptions, FjallStore};
 pub use memory::MemoryStore;
 pub use metered::MeteredStore;

@@ -2,6 +2,8 @@
 
 use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
 /// Version of the public suffix list in this build, pinned when a crawl is created. The list is compiled into the crate
@@ -49,7 +51,12 @@ pub fn is_dns_name(host: &str) -> bool {
 /// Domains whose hosts are separate sites although the public suffix list does not contain them: domains of hosting
 /// providers and institutions, whose hosts belong to different people and machines. All crawls and services of a
 /// pipeline use the same list, since a host must not belong to two sites. Cheap to clone.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "Vec<String>", into = "Vec<String>")]
+#[schemars(
+    description = "Domains whose hosts are separate sites although the public suffix list does not contain them: \
+                   `example.edu`. All services of a pipeline need the same value; a crawl pins it when it is created."
+)]
 pub struct WideDomains(Arc<BTreeSet<String>>);
 
 /// Error of an unusable list of wide domains.
@@ -62,6 +69,20 @@ pub enum WideDomainsError {
     /// There are too many entries.
     #[error("{0} wide domains are given; allowed: {max}", max = MAX_WIDE_DOMAINS)]
     TooMany(usize),
+}
+
+impl TryFrom<Vec<String>> for WideDomains {
+    type Error = WideDomainsError;
+
+    fn try_from(domains: Vec<String>) -> Result<Self, WideDomainsError> {
+        Self::new(domains)
+    }
+}
+
+impl From<WideDomains> for Vec<String> {
+    fn from(domains: WideDomains) -> Self {
+        domains.0.iter().cloned().collect()
+    }
 }
 
 impl WideDomains {

@@ -59,7 +59,7 @@ fn parts(criterion: &mut Criterion) {
         headers: &header.headers,
         body: html.as_bytes(),
     };
-    let extracted = extract(&input, &config.options);
+    let extracted = extract(&input, &config);
     assert_eq!((extracted.links.len(), extracted.sites.len()), (30, 2));
     let record = PagePass::first(ConsumerRecord {
         tp: TopicPartition::new(topic::PAGES, 0),
@@ -86,10 +86,10 @@ fn parts(criterion: &mut Criterion) {
     let unlinked = html.replace(" href=", " name=");
     let unlinked = PageInput { body: unlinked.as_bytes(), ..input };
     group.bench_function("charset, decoding, markup, text", |bencher| {
-        bencher.iter(|| extract(black_box(&unlinked), &config.options));
+        bencher.iter(|| extract(black_box(&unlinked), &config));
     });
     group.bench_function("charset, decoding, markup, text, resolving", |bencher| {
-        bencher.iter(|| extract(black_box(&input), &config.options));
+        bencher.iter(|| extract(black_box(&input), &config));
     });
     group.bench_function("targets for the store", |bencher| {
         bencher.iter(|| document::links_out(&header, black_box(&extracted)));

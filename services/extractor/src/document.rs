@@ -13,10 +13,10 @@ use orbweaver_store::LinksOut;
 use orbweaver_url::{Fingerprint, Policy};
 use url::Url;
 
+use crate::ExtractorConfig;
 use crate::extract::{Extracted, PageInput, extract_after};
 use crate::job::produced;
 use crate::pass::Progress;
-use crate::{ExtractOptions, ExtractorConfig};
 
 /// Last millisecond of the year 9999, since the Unix epoch: RFC 3339 has four digits for a year.
 const LAST_MS: Millis = 253_402_300_799_999;
@@ -69,7 +69,7 @@ pub fn discovered(
     config: &ExtractorConfig,
 ) -> Vec<Discovered> {
     let mut records = Vec::new();
-    for (site, urls) in extracted.followed(&page.url, config.options.follow_nofollow) {
+    for (site, urls) in extracted.followed(&page.url, config.follow_nofollow) {
         let mut batch: Vec<String> = Vec::with_capacity(urls.len().min(config.max_discovered_urls));
         let record = |urls: Vec<String>| Discovered {
             crawl: page.crawl.clone(),
@@ -121,7 +121,7 @@ pub fn links_out(page: &Page, extracted: &Extracted) -> LinksOut {
 
 /// Returns the document that `crawl` would write for a body fetched from `url` at `fetched_at_ms` with status 200.
 #[must_use]
-pub fn standalone(input: &PageInput<'_>, crawl: &str, fetched_at_ms: Millis, options: &ExtractOptions) -> Document {
+pub fn standalone(input: &PageInput<'_>, crawl: &str, fetched_at_ms: Millis, options: &ExtractorConfig) -> Document {
     let canonical = Policy::STANDARD.canonicalize(input.url).into_string();
     let url = without_fragment(input.url);
     let page = Page {
@@ -187,7 +187,7 @@ mod tests {
         let url = Url::parse("http://a.test/").unwrap();
         let input =
             PageInput { url: &url, site: Some("a.test"), content_type: None, headers: &[], body: html.as_bytes() };
-        extract(&input, &ExtractOptions::default())
+        extract(&input, &ExtractorConfig::default())
     }
 
     #[test]
@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(discovered(&page(), &page_says, None, 0, &config)[0].urls, ["http://a.test/y", "http://a.test/z"]);
         let targets: Vec<_> = links_out(&page(), &page_says).links.into_iter().map(|(_, nofollow)| nofollow).collect();
         assert_eq!(targets, [true, false, false]);
-        config.options.follow_nofollow = true;
+        config.follow_nofollow = true;
         assert_eq!(discovered(&page(), &page_says, None, 0, &config)[0].urls.len(), 3);
         assert_eq!(document(page(), page_says).links.len(), 4);
     }
@@ -264,7 +264,7 @@ mod tests {
         let mut config = ExtractorConfig::default();
         assert_eq!(discovered(&page(), &page_says, None, 0, &config), []);
         assert_eq!(links_out(&page(), &page_says).links, [("http://a.test/x".to_owned(), true)]);
-        config.options.follow_nofollow = true;
+        config.follow_nofollow = true;
         assert_eq!(discovered(&page(), &page_says, None, 0, &config).len(), 1);
     }
 
@@ -273,7 +273,7 @@ mod tests {
         let url = Url::parse("http://a.test/?b=1&a=2#f").unwrap();
         let input =
             PageInput { url: &url, site: None, content_type: None, headers: &[], body: b"<title> T\n1 </title>x" };
-        let document = standalone(&input, "main", 0, &ExtractOptions::default());
+        let document = standalone(&input, "main", 0, &ExtractorConfig::default());
         assert_eq!((document.title.as_str(), document.text.as_str(), document.bytes), ("T 1", "x", 21));
         assert_eq!(document.fetched_url, "http://a.test/?b=1&a=2");
         assert_eq!(document.fingerprint, Fingerprint::of("main", &document.url));

@@ -10,7 +10,7 @@ use crate::charset::{self, CharsetSource};
 use crate::links::{Link, Resolver};
 use crate::pass::Progress;
 use crate::scan::scan;
-use crate::{ExtractOptions, robots};
+use crate::{ExtractorConfig, robots};
 
 /// A fetched page.
 #[derive(Debug, Clone, Copy)]
@@ -69,7 +69,7 @@ pub struct Extracted {
 
 /// Extracts a page, with as many of its links as one pass takes. Never fails: any bytes are a page.
 #[must_use]
-pub fn extract(input: &PageInput<'_>, options: &ExtractOptions) -> Extracted {
+pub fn extract(input: &PageInput<'_>, options: &ExtractorConfig) -> Extracted {
     let extracted = extract_after(input, options, 0);
     let progress = Progress::default().after(&extracted);
     extracted.with_counts(&progress)
@@ -77,7 +77,7 @@ pub fn extract(input: &PageInput<'_>, options: &ExtractOptions) -> Extracted {
 
 /// Extracts a page, with the links after the first `from`, which earlier passes took. [`Extracted::with_counts`] marks
 /// whether links are cut.
-pub(crate) fn extract_after(input: &PageInput<'_>, options: &ExtractOptions, from: usize) -> Extracted {
+pub(crate) fn extract_after(input: &PageInput<'_>, options: &ExtractorConfig, from: usize) -> Extracted {
     let body = &input.body[..input.body.len().min(options.max_body_bytes)];
     let (encoding, charset_source) = charset::choose(body, input.content_type, top_level_domain(input.url));
     let html = charset::decode(body, encoding);

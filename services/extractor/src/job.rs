@@ -114,7 +114,7 @@ fn verdict(
     let page: Page = decode("page", Some(header)).map_err(|error| error.to_string())?;
     let url = parse(&page.url).map_err(|error| format!("the page's url cannot be crawled: {error}"))?;
     let (body, cut) = bodies
-        .open(record.value.as_deref(), page.encoding, config.options.max_body_bytes)
+        .open(record.value.as_deref(), page.encoding, config.max_body_bytes)
         .map_err(|error| error.to_string())?;
     let input = PageInput {
         url: &url,
@@ -124,8 +124,8 @@ fn verdict(
         body: &body,
     };
     let mut extracted = match pass {
-        Pass::First | Pass::Document(_) => extract_after(&input, &config.options, 0),
-        Pass::Links(progress) => extract_after(&input, &config.options.without_document(), progress.read),
+        Pass::First | Pass::Document(_) => extract_after(&input, config, 0),
+        Pass::Links(progress) => extract_after(&input, &config.without_document(), progress.read),
     };
     extracted.truncated |= Truncated { body: cut, ..Truncated::default() };
     let progress = match pass {
@@ -133,7 +133,7 @@ fn verdict(
         Pass::Links(progress) => progress.after(&extracted),
         Pass::Document(progress) => *progress,
     };
-    let is_followed = extracted.is_followed(config.options.follow_nofollow);
+    let is_followed = extracted.is_followed(config.follow_nofollow);
     let continues = is_followed && progress.continues(body.len());
     let found = match pass {
         Pass::Document(_) => vec![],

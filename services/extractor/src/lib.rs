@@ -48,7 +48,7 @@ mod tag;
 mod text;
 pub mod worker;
 
-pub use config::{ConfigError, ExtractOptions, ExtractorConfig};
+pub use config::ExtractorConfig;
 pub use extract::{Extracted, PageInput, extract};
 pub use links::Link;
 pub use metrics::ExtractorMetrics;

@@ -7,7 +7,7 @@ use encoding_rs::{EncoderResult, Encoding, ISO_2022_JP, UTF_8};
 use orbweaver_url::{MAX_URL_BYTES, QueryEncoding, UrlError, WideDomains, resolve_encoded};
 use url::Url;
 
-use crate::ExtractOptions;
+use crate::ExtractorConfig;
 use crate::scan::RawLink;
 
 /// A link to an http or https URL.
@@ -72,7 +72,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// Returns the resolvable links in order, up to the total length of their URLs that one pass takes; at least one.
-    pub(crate) fn links(&mut self, raw: Vec<RawLink>, options: &ExtractOptions) -> Resolved {
+    pub(crate) fn links(&mut self, raw: Vec<RawLink>, options: &ExtractorConfig) -> Resolved {
         let links = Vec::with_capacity(raw.len().min(options.max_links));
         let mut found = Resolved { links, beyond: Vec::new(), read: raw.len() };
         let mut room = Some(options.max_links_bytes);

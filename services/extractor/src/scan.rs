@@ -9,7 +9,7 @@ use html5gum::{Emitter, Error, State, Tokenizer};
 use orbweaver_messages::{RobotsDirectives, Truncated};
 use orbweaver_url::MAX_URL_BYTES;
 
-use crate::ExtractOptions;
+use crate::ExtractorConfig;
 use crate::attributes::{Attribute, Attributes};
 use crate::tag::Tag;
 use crate::text::{FoldedText, folded};
@@ -49,7 +49,7 @@ pub(crate) struct Scanned {
 }
 
 /// Reads the markup. Takes the links after the first `from`, as many as one pass may.
-pub(crate) fn scan(html: &str, options: &ExtractOptions, from: usize) -> Scanned {
+pub(crate) fn scan(html: &str, options: &ExtractorConfig, from: usize) -> Scanned {
     let mut scan = Scan::new(options, from);
     // About half of the markup is text; a growing buffer is copied repeatedly.
     scan.text.reserve(html.len() / 2);
@@ -71,7 +71,7 @@ enum Sink {
 }
 
 struct Scan<'a> {
-    options: &'a ExtractOptions,
+    options: &'a ExtractorConfig,
     /// Number of links that earlier passes took.
     from: usize,
     found: Scanned,
@@ -102,7 +102,7 @@ struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    fn new(options: &'a ExtractOptions, from: usize) -> Self {
+    fn new(options: &'a ExtractorConfig, from: usize) -> Self {
         Self {
             options,
             from,

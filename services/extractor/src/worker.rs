@@ -32,12 +32,17 @@ pub struct BlockingWorker {
 }
 
 impl BlockingWorker {
-    /// Creates a worker on the blocking threads of `runtime`.
+    /// Creates a worker on the blocking threads of the caller's runtime.
     #[must_use]
-    pub fn new(config: ExtractorConfig, metrics: ExtractorMetrics, runtime: Handle) -> Self {
+    pub fn new(config: ExtractorConfig, metrics: ExtractorMetrics) -> Self {
         let threads = Arc::new(Semaphore::new(config.threads.clamp(1, Semaphore::MAX_PERMITS)));
         let memory = ByteBudget::new(config.memory, metrics.memory.clone());
-        Self { pages: Arc::new(Extraction { config, metrics, memory }), runtime, threads, meter: None }
+        Self {
+            pages: Arc::new(Extraction { config, metrics, memory }),
+            runtime: Handle::current(),
+            threads,
+            meter: None,
+        }
     }
 
     /// Adds the CPU time of the jobs to `meter`.
@@ -140,7 +145,7 @@ impl Extraction {
     /// Returns the memory to reserve for extracting a page, in bytes.
     fn needed(&self, page: &PagePass) -> usize {
         let body = page.record.value.as_deref().unwrap_or_default();
-        expected_bytes(body, self.config.options.max_body_bytes).saturating_mul(WORKING_FACTOR)
+        expected_bytes(body, self.config.max_body_bytes).saturating_mul(WORKING_FACTOR)
     }
 }
 

@@ -56,9 +56,13 @@ impl ActiveDispatch {
         &self.ready.dispatch
     }
 
+    pub(crate) fn partition(&self) -> Partition {
+        self.origin.tp.partition
+    }
+
     /// Returns the unique name of the dispatch: an id is unique only within its partition.
     pub(crate) fn name(&self) -> (Partition, DispatchId) {
-        (self.origin.tp.partition, self.ready.dispatch.id)
+        (self.partition(), self.ready.dispatch.id)
     }
 
     /// Returns the time after which no request is sent for the dispatch. A dispatch that has begun may continue until
@@ -71,6 +75,11 @@ impl ActiveDispatch {
     /// Returns `true` if `url` is on another site than the dispatch: redirects led to a URL of its chain.
     pub(crate) fn is_elsewhere(&self) -> bool {
         *self.site != *self.dispatch().site
+    }
+
+    /// Returns `true` if the dispatch and the URL of its next request are of this site.
+    pub(crate) fn is_of(&self, site: &str) -> bool {
+        !self.is_elsewhere() && *self.site == *site
     }
 
     /// Sets the crawl-delay of the authority of `url`. That of another site is ignored: the outcome would report it as

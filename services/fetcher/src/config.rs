@@ -2,76 +2,128 @@
 
 use std::time::Duration;
 
+use orbweaver_log::RECORD_LIMIT;
 use orbweaver_messages::{MAX_FETCH_MS, Millis};
-use orbweaver_politeness::robots::agent_token;
+use orbweaver_politeness::{UserAgent, robots::agent_token};
+use orbweaver_settings::{Conflict, Count, DAY, GIB, Headers, KIB, MIB, MINUTE, Rate, Section, Size, Time};
 use orbweaver_url::WideDomains;
+use reqwest::header::{HeaderName, HeaderValue};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-/// An invalid setting.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("fetcher.{key} = {value}: allowed: {allowed}")]
-pub struct ConfigError {
-    pub key: &'static str,
-    pub value: String,
-    pub allowed: String,
-}
-
-/// Settings of the fetcher.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Settings of the fetcher: the section `fetcher` of the configuration, and settings that it shares with others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct FetcherConfig {
-    /// User agent of each request; its first word is the agent looked up in robots.txt files.
-    pub user_agent: String,
-    /// Additional headers of each request. Headers set by the client itself are not allowed.
+    pub user_agent: UserAgent,
+    /// Contact for site owners: a URL or `mailto:`, sent in the user agent.
+    pub contact: Option<String>,
+    /// Additional headers of every request.
+    ///
+    /// Headers set by the client itself are not allowed.
+    #[serde(with = "Headers")]
     pub headers: Vec<(String, String)>,
     /// Maximum number of requests whose outcome is not yet durable. After a crash, up to this many pages are requested
-    /// again.
+    /// twice.
+    #[serde(with = "Count::<1, 1024>")]
     pub concurrency: usize,
-    /// Timeout for name resolution, connection and TLS.
+    /// Timeout for name resolution, connection and TLS; at most `request_timeout`.
+    #[serde(with = "Time::<1, MINUTE>")]
     pub connect_timeout: Duration,
-    /// Timeout from the start of a request to the end of the response's headers.
+    /// Timeout until the end of the response headers; at most `request_timeout`.
+    #[serde(with = "Time::<1, MINUTE>")]
     pub headers_timeout: Duration,
-    /// Timeout of a whole request, at most half of `MAX_FETCH_MS`: together with the maximum lifetime of a dispatch, it
-    /// bounds a lease. Together with half of the group's session it stays within that session: a process that lost a
-    /// partition has no request in flight when another receives it. A redirect of a dispatch to itself is a separate
-    /// request under the same conditions.
+    /// Timeout per whole request; together with `runtime.frozen_after` and the heartbeat interval at most the session
+    /// timeout of the group.
+    ///
+    /// At most half of `MAX_FETCH_MS`: together with the maximum lifetime of a dispatch, it bounds a lease. A process
+    /// that lost a partition has no request in flight when another receives it. A redirect of a dispatch to itself is a
+    /// separate request under the same conditions.
+    #[serde(with = "Time::<1, { MAX_FETCH_MS.unsigned_abs() / 2 }>")]
     pub request_timeout: Duration,
-    /// Maximum number of decoded bytes read of a body; the rest is cut off.
+    /// Decoded bytes that are read of a body; the rest is cut off. At most the extractor's limit, otherwise pages are cut
+    /// twice.
+    #[serde(with = "Size::<1, { 256 * MIB }>")]
     pub max_body_bytes: usize,
-    /// Record limit of the log, in bytes; the body of a page whose record would exceed it is cut.
-    pub record_limit: usize,
-    /// Bytes of bodies in memory, from their first byte until they are durable; one body may exceed it.
+    /// Memory for bodies that are not yet durable.
+    ///
+    /// One body may exceed it.
+    #[serde(with = "Size::<MIB, { 64 * GIB }>")]
     pub body_memory: usize,
-    /// Maximum number of headers of a response; a response with more fails.
+    /// Maximum number of headers of a response.
+    ///
+    /// A response with more fails.
+    #[serde(with = "Count::<1, 4096>")]
     pub max_headers: usize,
-    /// Maximum size of a response's headers kept with the page, in bytes.
+    /// Bytes of the response headers that are stored with the page.
+    #[serde(with = "Size::<0, MAX_HEADER_BYTES>")]
     pub max_header_bytes: usize,
-    /// Whether to ignore robots.txt. Only for sites of your own.
+    /// Do not request robots.txt. Only for your own sites.
     pub ignore_robots: bool,
-    /// Whether to dial loopback, private and other special-purpose addresses. Only for tests and intranets.
+    /// Also fetch from loopback, private and other special addresses. For tests and intranets.
     pub allow_private: bool,
-    /// Lifetime of a robots.txt whose Cache-Control gives none. RFC 9309 section 2.4 allows at most a day unless the
-    /// server says otherwise.
+    /// Lifetime of a cached robots.txt whose Cache-Control has no `max-age` (a `max-age` applies from ten minutes to
+    /// seven days). While its site is unreachable, the cached one applies for seven days.
+    ///
+    /// RFC 9309 section 2.4 allows at most a day unless the server says otherwise.
+    #[serde(with = "Time::<1, { 7 * DAY }>")]
     pub robots_lifetime: Duration,
-    /// Time for which the absence of a robots.txt or of its host, or a private address, is cached.
+    /// Lifetime of the knowledge that a site has no robots.txt or is unreachable.
+    #[serde(with = "Time::<1, DAY>")]
     pub robots_error_lifetime: Duration,
-    /// Maximum size of the robots.txt files kept in memory, in bytes.
+    /// Memory for cached robots.txt files.
+    #[serde(with = "Size::<KIB, { 64 * GIB }>")]
     pub robots_cache_bytes: usize,
+    /// Record limit of the log, in bytes; the body of a page whose record would exceed it is cut.
+    #[serde(skip)]
+    pub record_limit: usize,
     /// Interval of a site to which a robots.txt or a page redirects and which is unknown from dispatches.
+    #[serde(skip)]
     pub default_interval_ms: u64,
     /// Domains whose hosts are separate sites; the same for all services of a pipeline.
+    #[serde(skip)]
     pub wide_domains: WideDomains,
+}
+
+impl Section for FetcherConfig {
+    const NAME: &'static str = "fetcher";
+
+    fn conflicts(&self) -> Vec<Conflict> {
+        let mut conflicts = vec![];
+        let mut allow = |key: &str, allowed: String| conflicts.push(Conflict::allowed(key, allowed));
+        let has_token = !agent_token(&self.user_agent).is_empty();
+        if !has_token || HeaderValue::from_str(&self.agent()).is_err() {
+            let allowed = "visible ASCII characters that begin with a product token of letters, digits, `_` and `-`";
+            allow("user_agent", allowed.to_owned());
+        }
+        for (key, time) in [("connect_timeout", self.connect_timeout), ("headers_timeout", self.headers_timeout)] {
+            if time > self.request_timeout {
+                allow(key, format!("more than 0 and at most {:?}", self.request_timeout));
+            }
+        }
+        for (name, value) in &self.headers {
+            let known = HeaderName::from_bytes(name.as_bytes()).is_ok();
+            if !known || RESERVED.contains(&name.to_ascii_lowercase().as_str()) {
+                allow("headers", format!("a valid header name other than {}; {name:?} is not", RESERVED.join(", ")));
+            } else if HeaderValue::from_str(value).is_err() {
+                allow("headers", format!("visible ASCII characters as the value of {name:?}"));
+            }
+        }
+        conflicts
+    }
 }
 
 impl Default for FetcherConfig {
     fn default() -> Self {
         Self {
-            user_agent: concat!("orbweaver/", env!("CARGO_PKG_VERSION")).to_owned(),
+            user_agent: UserAgent::default(),
+            contact: None,
             headers: vec![],
             concurrency: 128,
             connect_timeout: Duration::from_secs(10),
             headers_timeout: Duration::from_secs(20),
             request_timeout: Duration::from_secs(20),
             max_body_bytes: 8 << 20,
-            record_limit: 16 << 20,
             body_memory: 128 << 20,
             max_headers: 256,
             max_header_bytes: 16 << 10,
@@ -80,20 +132,15 @@ impl Default for FetcherConfig {
             robots_lifetime: Duration::from_hours(24),
             robots_error_lifetime: Duration::from_hours(1),
             robots_cache_bytes: 64 << 20,
-            default_interval_ms: 1000,
+            record_limit: RECORD_LIMIT,
+            default_interval_ms: Rate::default().interval_ms,
             wide_domains: WideDomains::default(),
         }
     }
 }
 
-/// Maximum of [`FetcherConfig::concurrency`].
-pub const MAX_CONCURRENCY: usize = 1024;
-/// Maximum of [`FetcherConfig::max_body_bytes`].
-pub const MAX_BODY_BYTES: usize = 256 << 20;
 /// Maximum of [`FetcherConfig::max_header_bytes`]: a page's record must fit the smallest record limit.
-pub const MAX_HEADER_BYTES: usize = 32 << 10;
-/// Range of [`FetcherConfig::body_memory`], in bytes.
-pub(crate) const BODY_MEMORY: std::ops::RangeInclusive<usize> = 1 << 20..=64 << 30;
+pub const MAX_HEADER_BYTES: u64 = 32 * KIB;
 /// Headers set by the client, or that would change the meaning of a response.
 const RESERVED: [&str; 10] = [
     "accept-encoding",
@@ -109,71 +156,10 @@ const RESERVED: [&str; 10] = [
 ];
 
 impl FetcherConfig {
-    /// Checks every setting.
-    ///
-    /// # Errors
-    /// Returns the first invalid setting, its value and the allowed values.
-    pub fn validate(&self) -> Result<(), ConfigError> {
-        let fail = |key, value: String, allowed: &str| Err(ConfigError { key, value, allowed: allowed.to_owned() });
-        let has_token = !agent_token(&self.user_agent).is_empty();
-        if !has_token || reqwest::header::HeaderValue::from_str(&self.user_agent).is_err() {
-            return fail(
-                "user_agent",
-                format!("{:?}", self.user_agent),
-                "visible ASCII characters that begin with a product token of letters, digits, `_` and `-`",
-            );
-        }
-        if !(1..=MAX_CONCURRENCY).contains(&self.concurrency) {
-            return fail("concurrency", self.concurrency.to_string(), &format!("1 to {MAX_CONCURRENCY}"));
-        }
-        if !(1..=MAX_BODY_BYTES).contains(&self.max_body_bytes) {
-            return fail("max_body_bytes", self.max_body_bytes.to_string(), &format!("1 to {MAX_BODY_BYTES}"));
-        }
-        if !BODY_MEMORY.contains(&self.body_memory) {
-            let allowed = format!("{} (1 MiB) to {} (64 GiB)", BODY_MEMORY.start(), BODY_MEMORY.end());
-            return fail("body_memory", self.body_memory.to_string(), &allowed);
-        }
-        if !(1..=4096).contains(&self.max_headers) {
-            return fail("max_headers", self.max_headers.to_string(), "1 to 4096");
-        }
-        if self.max_header_bytes > MAX_HEADER_BYTES {
-            let allowed = format!("0 to {MAX_HEADER_BYTES}");
-            return fail("max_header_bytes", self.max_header_bytes.to_string(), &allowed);
-        }
-        self.validate_times()?;
-        for (name, value) in &self.headers {
-            let known = reqwest::header::HeaderName::from_bytes(name.as_bytes()).is_ok();
-            if !known || RESERVED.contains(&name.to_ascii_lowercase().as_str()) {
-                return fail(
-                    "headers",
-                    format!("{name:?}"),
-                    &format!("a valid header name other than {}; {name:?} is not", RESERVED.join(", ")),
-                );
-            }
-            if reqwest::header::HeaderValue::from_str(value).is_err() {
-                let allowed = format!("visible ASCII characters as the value of {name:?}");
-                return fail("headers", format!("{name}: {value:?}"), &allowed);
-            }
-        }
-        Ok(())
-    }
-
-    fn validate_times(&self) -> Result<(), ConfigError> {
-        let longest = Duration::from_millis(MAX_FETCH_MS.unsigned_abs());
-        let times = [
-            ("connect_timeout", self.connect_timeout, self.request_timeout),
-            ("headers_timeout", self.headers_timeout, self.request_timeout),
-            ("request_timeout", self.request_timeout, longest / 2),
-            ("robots_lifetime", self.robots_lifetime, Duration::from_hours(7 * 24)),
-            ("robots_error_lifetime", self.robots_error_lifetime, Duration::from_hours(24)),
-        ];
-        for (key, value, most) in times {
-            if value.is_zero() || value > most {
-                let allowed = format!("more than 0 and at most {most:?}");
-                return Err(ConfigError { key, value: format!("{value:?}"), allowed });
-            }
-        }
-        Ok(())
+    /// Returns the user agent that is sent, with the contact.
+    pub(crate) fn agent(&self) -> String {
+        let contact = self.contact.as_deref().map(|contact| format!(" (+{contact})")).unwrap_or_default();
+        format!("{}{contact}", &*self.user_agent)
     }
 
     /// Returns the timeout of a request, in milliseconds.
@@ -189,34 +175,25 @@ mod tests {
 
     #[test]
     fn the_defaults_are_usable() {
-        assert_eq!(FetcherConfig::default().validate(), Ok(()));
+        assert_eq!(FetcherConfig::default().check(), Ok(()));
     }
 
     #[test]
-    fn an_unusable_setting_is_named_with_its_value_and_what_is_allowed() {
+    fn an_unusable_setting_is_named_with_what_is_allowed() {
         let default = FetcherConfig::default();
         let header = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
         let cases = [
             (FetcherConfig { user_agent: " ".into(), ..default.clone() }, "user_agent"),
             (FetcherConfig { user_agent: "/1.0".into(), ..default.clone() }, "user_agent"),
             (FetcherConfig { user_agent: "a\nb".into(), ..default.clone() }, "user_agent"),
-            (FetcherConfig { concurrency: 0, ..default.clone() }, "concurrency"),
-            (FetcherConfig { concurrency: 1025, ..default.clone() }, "concurrency"),
-            (FetcherConfig { max_body_bytes: 0, ..default.clone() }, "max_body_bytes"),
-            (FetcherConfig { body_memory: 1, ..default.clone() }, "body_memory"),
-            (FetcherConfig { max_headers: 0, ..default.clone() }, "max_headers"),
-            (FetcherConfig { max_header_bytes: 40_000, ..default.clone() }, "max_header_bytes"),
-            (FetcherConfig { headers_timeout: Duration::ZERO, ..default.clone() }, "headers_timeout"),
-            (FetcherConfig { robots_lifetime: Duration::from_hours(7 * 24 + 1), ..default.clone() }, "robots_lifetime"),
-            (FetcherConfig { request_timeout: Duration::from_secs(31), ..default.clone() }, "request_timeout"),
+            (FetcherConfig { request_timeout: Duration::from_secs(5), ..default.clone() }, "connect_timeout"),
+            (FetcherConfig { headers_timeout: Duration::from_secs(21), ..default.clone() }, "headers_timeout"),
             (FetcherConfig { headers: header("Host", "x"), ..default.clone() }, "headers"),
             (FetcherConfig { headers: header("a b", "x"), ..default.clone() }, "headers"),
             (FetcherConfig { headers: header("x", "a\r\nb: c"), ..default }, "headers"),
         ];
         for (config, key) in cases {
-            let error = config.validate().unwrap_err();
-            assert_eq!(error.key, key);
-            assert!(!error.allowed.is_empty());
+            assert_eq!(config.check().unwrap_err().key, key);
         }
     }
 }

@@ -30,7 +30,7 @@ const REDIRECT_DELAY: &str = "redirect_delay";
 impl FetcherStage {
     /// Decides the next step of a dispatch before its next request.
     pub(crate) fn admit(&mut self, visit: Box<ActiveDispatch>, at: &mut At<'_>) {
-        if !self.is_open(visit.origin.tp.partition) {
+        if !self.ownership.is_open(visit.partition()) {
             return self.leave(&visit);
         }
         if at.now > visit.not_after_ms() {
@@ -89,7 +89,7 @@ impl FetcherStage {
 
     /// Returns the time at which the site of a dispatch's next request counts as requested if the site is unknown.
     fn site_asked_ms(&self, visit: &ActiveDispatch) -> Millis {
-        self.asked_ms((!visit.is_elsewhere()).then_some(visit.origin.tp.partition))
+        self.ownership.asked_ms((!visit.is_elsewhere()).then_some(visit.partition()))
     }
 
     /// Returns the interval of the site of a dispatch's next request, in milliseconds: that of the dispatch holds for
@@ -187,7 +187,7 @@ impl FetcherStage {
         let elsewhere = visit.is_elsewhere().then(|| of_own_site(visit, outcome));
         let outcome = elsewhere.as_ref().unwrap_or(outcome);
         self.metrics.outcome(outcome.kind);
-        steps.push(Step::Produce(vec![outcome_record(outcome, visit.origin.tp.partition)]));
+        steps.push(Step::Produce(vec![outcome_record(outcome, visit.partition())]));
         self.settle(visit, steps, at);
     }
 
@@ -203,7 +203,7 @@ impl FetcherStage {
             Verdict::Again(target) => {
                 // A dispatch holds no slot between its requests: if waiting dispatches held all slots, no request would
                 // ever be sent.
-                self.free(std::mem::take(&mut visit.has_slot));
+                self.requests.free(usize::from(std::mem::take(&mut visit.has_slot)));
                 visit.add_times(attempt.requested_at_ms, attempt.answered_at_ms);
                 let set_cookie = attempt.result.map(|answer| answer.set_cookie).unwrap_or_default();
                 visit.follow_redirect(target, &set_cookie, &self.config.wide_domains);
@@ -238,8 +238,13 @@ impl FetcherStage {
                     Write::Redirect(redirect_row(&outcome, &target)),
                     page_write(&outcome, attempt.result.as_ref().ok(), None),
                 ];
-                let found =
-                    discovered_record(&visit, &target, &self.config.wide_domains, self.partitions, attempt.ended_at_ms);
+                let found = discovered_record(
+                    &visit,
+                    &target,
+                    &self.config.wide_domains,
+                    self.ownership.partitions(),
+                    attempt.ended_at_ms,
+                );
                 self.end(&visit, &outcome, vec![Step::Perform(rows), Step::Produce(vec![found])], at);
             }
             Verdict::Blocked { until_ms, announced, reason, .. } if visit.is_elsewhere() => {
@@ -281,14 +286,14 @@ impl FetcherStage {
             steps.push(Step::Perform(vec![page_write(&outcome, attempt.result.as_ref().ok(), None)]));
         }
         let report = Report { site: &visit.site, url: &visit.url, attempt, block: Some(block) };
-        steps.push(Step::Produce(vec![report.record(&outcome, self.partitions)]));
+        steps.push(Step::Produce(vec![report.record(&outcome, self.ownership.partitions())]));
         self.end(visit, &outcome, steps, at);
         self.block(&visit.site, block.until_ms, at);
     }
 
     /// Applies a block at once to the queued requests of the site (docs/protocol.md#fenced-requests).
     pub(crate) fn block(&mut self, site: &str, until_ms: Millis, at: &mut At<'_>) {
-        let asked_ms = self.asked_ms(None);
+        let asked_ms = self.ownership.asked_ms(None);
         for wish in self.gates.block(site, until_ms, asked_ms, at.now) {
             match wish.payload {
                 FetchTarget::Page(visit) => self.defer(&visit, "blocked", until_ms, at),

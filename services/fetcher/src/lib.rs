@@ -17,11 +17,12 @@
 //! | `gates`, `site_gate` | when a request may be sent: pure, time is a value |
 //! | `classify` | meaning of a response: pure |
 //! | `robots` | meaning of the response to a request for robots.txt: pure |
+//! | `dispatches`, `requests`, `robots_lookups`, `ownership` | parts of its state: pure |
 //! | `robots_cache`, `completed_dispatches` | known robots.txt files and completed dispatches: bounded |
 //! | `sniff`, `address`, `cookies` | detection of HTML; addresses that may be dialled; cookies of one dispatch: pure |
 //! | `records` | records and rows of an outcome: pure |
 //! | `active_dispatch` | an active dispatch |
-//! | `stage` | glue to the runtime; `fetch_flow` (pages) and `robots_lookup` (robots.txt) are its two halves |
+//! | `stage` | glue to the runtime; `fetch_flow` (pages) and `robots_flow` (robots.txt) are its two halves |
 //! | `service` | the service as a process of a cluster (feature `cluster`) |
 //! | `client` | the trait [`Client`], the real [`HttpClient`], the [`ScriptedClient`] |
 //! | `worker` | tasks for requests and the store; `body` packs pages in them |
@@ -35,13 +36,17 @@ mod client;
 mod completed_dispatches;
 mod config;
 mod cookies;
+mod dispatches;
 mod fetch_flow;
 pub mod gates;
 pub mod metrics;
+mod ownership;
 mod records;
+mod requests;
 mod robots;
 mod robots_cache;
-mod robots_lookup;
+mod robots_flow;
+mod robots_lookups;
 #[cfg(feature = "cluster")]
 pub mod service;
 mod site_gate;
@@ -54,7 +59,7 @@ pub use body::{PackedBody, pack};
 pub use client::{
     Attempt, Body, Client, ClientError, FetchError, HttpClient, HttpResponse, Purpose, Request, ScriptedClient,
 };
-pub use config::{ConfigError, FetcherConfig, MAX_BODY_BYTES, MAX_CONCURRENCY, MAX_HEADER_BYTES};
+pub use config::{FetcherConfig, MAX_HEADER_BYTES};
 pub use metrics::FetcherMetrics;
 pub use stage::FetcherStage;
 pub use view::FetcherView;

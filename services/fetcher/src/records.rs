@@ -282,7 +282,7 @@ mod tests {
         add_answer(&mut outcome, &answer(0), None);
         outcome.location = Some(target.to_string());
         let found = discovered_record(&visit, &target, &WideDomains::default(), 1, 0);
-        let page = page_record(&visit, &outcome, answer(MAX_HEADER_BYTES), pack(vec![], false, false, 0));
+        let page = page_record(&visit, &outcome, answer(MAX_HEADER_BYTES as usize), pack(vec![], false, false, 0));
         let (frontier, seeds) = (encode(&visit.ready).len(), 2 * MAX_URL_BYTES);
         for bytes in [outcome_record(&outcome, 0).bytes(), found.bytes(), page.bytes(), frontier + seeds] {
             assert!(bytes < LEAST - (64 << 10), "{bytes} bytes");

@@ -8,7 +8,10 @@ use orbweaver_stage::{
     panics::{self, Caught},
 };
 use orbweaver_store::{RobotsRow, Store, StoreError};
-use tokio::sync::{Semaphore, mpsc::UnboundedSender};
+use tokio::{
+    runtime::Handle,
+    sync::{Semaphore, mpsc::UnboundedSender},
+};
 
 use crate::{
     body::{PackedBody, pack},
@@ -59,6 +62,7 @@ pub struct FetchWorker<C> {
     client: Arc<C>,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
+    runtime: Handle,
     meter: Option<CpuMeter>,
     compress: bool,
     memory: ByteBudget,
@@ -67,10 +71,10 @@ pub struct FetchWorker<C> {
 
 impl<C: Client> FetchWorker<C> {
     /// Creates a worker that sends requests through `client`. `memory` is for bodies, from their first byte until they
-    /// are durable.
+    /// are durable. Jobs run on the runtime of the caller.
     pub fn new(client: Arc<C>, store: Arc<dyn Store>, clock: Arc<dyn Clock>, memory: ByteBudget) -> Self {
         let large = Arc::new(Semaphore::new(LARGE_AT_ONCE));
-        Self { client, store, clock, meter: None, compress: true, memory, large }
+        Self { client, store, clock, runtime: Handle::current(), meter: None, compress: true, memory, large }
     }
 
     /// Leaves bodies uncompressed: for a log without network or other machines, where a frame costs more than the
@@ -89,8 +93,8 @@ impl<C: Client> FetchWorker<C> {
 
     fn spawn(&self, job: impl Future<Output = ()> + Send + 'static) {
         match &self.meter {
-            Some(meter) => tokio::spawn(meter.wrap(job)),
-            None => tokio::spawn(job),
+            Some(meter) => self.runtime.spawn(meter.wrap(job)),
+            None => self.runtime.spawn(job),
         };
     }
 }

@@ -14,6 +14,7 @@ use std::{
 };
 
 use orbweaver_fetcher::{Attempt, Body, Client, FetchError, FetcherConfig, HttpClient, HttpResponse, Purpose, Request};
+use orbweaver_settings::Section as _;
 use orbweaver_stage::{ByteBudget, SystemClock};
 use orbweaver_url::Url;
 use prometheus::IntGauge;
@@ -127,7 +128,7 @@ fn config() -> FetcherConfig {
 }
 
 async fn ask_with(config: FetcherConfig, url: &str) -> Attempt {
-    config.validate().unwrap();
+    config.check().unwrap();
     let client = HttpClient::new(&config, Arc::new(SystemClock)).unwrap();
     asked(&client, page_request(url)).await
 }

@@ -17,6 +17,7 @@
 //! | [`decision`] | the decisions |
 //! | [`index`] | queued URLs, by site and by earliest request time: the trait, on disk, in memory |
 //! | [`sites`], [`read_ahead`] | scheduling of site queues, paused sites, and read-ahead of the queues (pure) |
+//! | `dispatch_limit` | limit on outstanding dispatches (pure) |
 //! | `slots` | limits of a site's dispatches in flight, in total and for demoted URLs (pure) |
 //! | [`leases`] | dispatches and their expiry (pure) |
 //! | [`offsets`] | a set of offsets, one bit each (pure) |
@@ -28,6 +29,7 @@
 pub mod config;
 mod counted;
 pub mod decision;
+mod dispatch_limit;
 pub mod index;
 pub mod leases;
 pub mod metrics;

@@ -1,17 +1,12 @@
 //! The service in a cluster: its settings, and the components that it runs.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{path::PathBuf, sync::Arc};
 
-use orbweaver_process::{
-    Deleting, Service, ServiceContext, ServiceError, ServiceId,
-    configuration::{SettingError, Settings},
-};
+use orbweaver_process::{Deleting, Service, ServiceContext, ServiceError, State, configuration::Settings};
+use orbweaver_settings::Rate;
 use orbweaver_stage::{NoEffects, NoJobs, retention::Bound};
 
-use crate::{FrontierConfig, FrontierIndex, FrontierStage, metrics::FrontierMetrics};
+use crate::{FrontierConfig, FrontierIndex, FrontierStage, config::Documents, metrics::FrontierMetrics};
 
 /// The frontier as a process.
 #[derive(Debug)]
@@ -22,18 +17,20 @@ pub struct FrontierService {
 }
 
 impl Service for FrontierService {
-    const ID: ServiceId = ServiceId::Frontier;
+    const NAME: &'static str = "frontier";
+    const BINARY: &'static str = env!("CARGO_PKG_NAME");
+    const ABOUT: &'static str = "Orders queued URLs and leases them for fetching.";
+    const LISTEN: &'static str = "127.0.0.1:9462";
 
-    fn configure(settings: &Settings) -> Result<Self, Vec<SettingError>> {
-        let config = config(settings).map_err(|fault| vec![fault])?;
-        if config.min_outstanding > config.max_outstanding {
-            let allowed = format!("at most {}, the value of `frontier.max_outstanding`", config.max_outstanding);
-            return Err(vec![SettingError::allowed("frontier.min_outstanding", allowed)]);
-        }
-        let deleting = deleting(settings).map_err(|fault| vec![fault])?;
-        let state = settings.text("state.dir").map_err(|fault| vec![fault])?;
-        let index_dir = Path::new(&state).join(ServiceId::Frontier.name());
-        Ok(Self { config, index_dir, deleting })
+    fn configure(settings: &mut Settings, _: usize) -> Self {
+        let State { dir } = settings.section();
+        let config: FrontierConfig = settings.section();
+        let Documents { retention, retention_bytes } = settings.section();
+        let Rate { interval_ms } = settings.one("rate_limiter", "rate");
+        let config = FrontierConfig { default_interval_ms: interval_ms, ..config };
+        let of_users = Bound { age: retention, bytes: retention_bytes };
+        let deleting = Deleting { every: config.delete_interval, of_users };
+        Self { config, index_dir: dir.join(Self::NAME), deleting }
     }
 
     async fn serve(self, shell: ServiceContext) -> Result<(), ServiceError> {
@@ -41,34 +38,5 @@ impl Service for FrontierService {
         let index = FrontierIndex::open(&self.index_dir).map_err(ServiceError::start)?;
         let stage = FrontierStage::new(self.config, metrics, Arc::default()).with_index(index);
         shell.run_and_delete(self.deleting, stage, NoJobs, NoEffects).await
-    }
-}
-
-fn deleting(settings: &Settings) -> Result<Deleting, SettingError> {
-    let of_users = Bound {
-        age: settings.optional_time("documents.retention")?,
-        bytes: settings.optional_count("documents.retention_bytes")?,
-    };
-    Ok(Deleting { every: settings.time("frontier.delete_interval")?, of_users })
-}
-
-fn config(settings: &Settings) -> Result<FrontierConfig, SettingError> {
-    Ok(FrontierConfig {
-        default_interval_ms: settings.rate("rate_limiter.rate")?.interval_ms,
-        max_attempts: settings.count("frontier.max_attempts")?,
-        min_outstanding: settings.count("frontier.min_outstanding")?,
-        max_outstanding: settings.count("frontier.max_outstanding")?,
-        reappend_above: settings.count("frontier.reappend_above")?,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_defaults_are_those_of_the_library() {
-        let (settings, _) = Settings::resolve(ServiceId::Frontier, &[]);
-        assert_eq!(FrontierService::configure(&settings).unwrap().config, FrontierConfig::default());
     }
 }

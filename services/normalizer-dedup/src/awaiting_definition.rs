@@ -115,7 +115,7 @@ impl NormalizerDedup {
             self.reject(held.origin, reason, actions);
         }
         if define {
-            actions.produce(self.default_definition(now).into_iter().collect(), vec![]);
+            actions.produce(vec![self.default_definition(now)], vec![]);
         }
         self.end_call(now, actions);
         Ok(())
@@ -123,17 +123,16 @@ impl NormalizerDedup {
 
     /// Returns `true` if this service may create the crawl when no definition exists.
     fn may_create(&self, crawl: &str) -> bool {
-        self.config.default_definition.is_some() && crawl == self.config.default_crawl
+        self.config.creates_default_crawl && crawl == self.config.default_crawl
     }
 
     /// Creates the record that defines the default crawl. Several instances may write one concurrently: the last
     /// applies, and all have the same configuration.
-    fn default_definition(&self, now: Millis) -> Option<Record> {
+    fn default_definition(&self, now: Millis) -> Record {
         let crawl = &*self.config.default_crawl;
-        let definition =
-            self.config.default_definition.as_ref()?.definition(crawl, &self.config.wide_domains, self.partitions, now);
+        let definition = self.config.definition(self.partitions, now);
         tracing::info!(crawl, scope = ?definition.scope, "the default crawl has no definition: writing one");
         let tp = TopicPartition::new(topic::CONTROL, 0);
-        Some(Record::new(tp, Some(Bytes::from(crawl_key(crawl))), Some(encode(&definition)), now))
+        Record::new(tp, Some(Bytes::from(crawl_key(crawl))), Some(encode(&definition)), now)
     }
 }

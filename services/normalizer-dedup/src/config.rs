@@ -4,37 +4,68 @@ use std::path::PathBuf;
 
 use orbweaver_messages::{CrawlDefinition, Millis, Pins, Scope, Traps};
 use orbweaver_scope::Rules;
+use orbweaver_settings::{Conflict, Count, MINUTE, Name, Section, Time};
 use orbweaver_url::{Policy, SUFFIX_LIST_VERSION, WideDomains};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-/// Settings of the service.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Settings of the service: the section `normalizer_dedup` of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Kind of the index over `crawl.seen`.
-    pub index: IndexKind,
-    /// Directory of the exact index. It must contain nothing else, and may be deleted while the service is
-    /// stopped. One process per directory.
-    pub index_dir: PathBuf,
-    /// Entries of the recent cache, 21 bytes each, for all partitions. If there are too few, repeated links are looked
-    /// up on disk: 7 microseconds instead of 0.1.
-    pub recent_entries: usize,
-    /// Crawl of seeds that name none.
-    pub default_crawl: String,
-    /// Minimum time for which a record of an unknown crawl waits for its definition, which may be written a little
-    /// later, in milliseconds. It is rejected only after `crawl.control` was read to a log end queried after the record
-    /// arrived.
-    pub definition_grace_ms: Millis,
-    /// Definition with which the default crawl is created if none arrives while a record of it waits, so that seeds
-    /// alone start a crawl; `None` sends such a record to the dead letters, like one of any other unknown crawl.
-    pub default_definition: Option<DefaultCrawl>,
-    /// Domains whose hosts are separate sites; must be the same in all services of a pipeline, and is pinned by each
-    /// crawl.
     pub wide_domains: WideDomains,
+    /// Entries of the recent cache, 21 bytes each.
+    ///
+    /// For all partitions. If there are too few, repeated links are looked up on disk: 7 microseconds instead of 0.1.
+    #[serde(with = "Count::<3, { 1 << 30 }>")]
+    pub recent_entries: usize,
+    /// Index of known URLs. `exact`: on disk, 18 bytes per URL, and 1.5 in memory; loses no URL. `bloom`: growable Bloom
+    /// filters in memory, about 5 bytes per URL, rebuilt from `crawl.seen` whenever a partition opens, so that an
+    /// instance needs no volume; loses at most one new URL in a million, and the smaller depth of a known one.
+    pub index: IndexKind,
+    /// Crawl of seeds that name none.
+    #[serde(with = "Name")]
+    pub default_crawl: String,
+    /// Scope of the default crawl, relative to its seeds. The `default_…` settings apply if the crawl does not exist when
+    /// its first seed arrives.
+    pub default_scope: Scope,
+    /// Default crawl: regular expressions of which at least one must match a URL. (An expression with a comma must be in
+    /// the file, as an array.)
+    pub default_include: Vec<String>,
+    /// Default crawl: regular expressions of which none may match a URL.
+    pub default_exclude: Vec<String>,
+    /// Default crawl: maximum link depth from a seed.
+    #[serde(with = "Count::<0, 65_535>")]
+    pub default_max_depth: Option<u16>,
+    /// Default crawl: maximum number of pages; may be exceeded slightly.
+    #[serde(with = "Count::<1, { u64::MAX }>")]
+    pub default_max_pages: Option<u64>,
+    /// Default crawl: treatment of crawler traps, which are endless URLs without new content.
+    pub default_traps: Traps,
+    /// Default crawl: policy of the canonical form: `standard`, `aggressive` or `raw`, and rules after commas
+    /// (`standard,sort-query`).
+    #[schemars(with = "String", extend("default_text" = "standard"))]
+    pub default_canonical: Policy,
+    /// Minimum time for which a record of an unknown crawl waits for the definition of the crawl. It is rejected only
+    /// after `crawl.control` has been read to a log end that was requested after the record arrived.
+    #[serde(rename = "definition_grace", with = "Time::<0, { 10 * MINUTE }>")]
+    pub definition_grace_ms: Millis,
+    /// Creates the default crawl if no definition arrives while a record of it waits, so that seeds alone start a crawl;
+    /// otherwise such a record is sent to the dead letters, like one of any other unknown crawl.
+    #[serde(skip)]
+    pub creates_default_crawl: bool,
+    /// Directory of the exact index. It must contain nothing else, and may be deleted while the service is stopped. One
+    /// process per directory.
+    #[serde(skip)]
+    pub index_dir: PathBuf,
     /// Makes index writes synchronous, so that a simulated crash always finds the same state on disk.
+    #[serde(skip)]
     pub waits_for_disk: bool,
 }
 
 /// Kind of the index over `crawl.seen`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum IndexKind {
     /// On disk: loses no URL, and detects a lesser depth.
     #[default]
@@ -43,113 +74,78 @@ pub enum IndexKind {
     Bloom,
 }
 
-/// Settings with which the default crawl is created.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DefaultCrawl {
-    /// Scope, relative to its seeds.
-    pub scope: Scope,
-    /// Patterns of which at least one must match, if there are any.
-    pub include: Vec<String>,
-    /// Patterns of which none may match.
-    pub exclude: Vec<String>,
-    /// Maximum number of links from a seed.
-    pub max_depth: Option<u16>,
-    /// Maximum number of fetched pages.
-    pub max_pages: Option<u64>,
-    /// Treatment of traps.
-    pub traps: Traps,
-    pub canonical: Policy,
+impl Section for Config {
+    const NAME: &'static str = "normalizer_dedup";
+
+    fn conflicts(&self) -> Vec<Conflict> {
+        let mut conflicts = vec![];
+        if self.default_crawl.is_empty() {
+            conflicts.push(Conflict::allowed("default_crawl", "a name that is not empty"));
+        }
+        for (key, patterns) in [("default_include", &self.default_include), ("default_exclude", &self.default_exclude)]
+        {
+            if patterns.iter().any(|pattern| regex::Regex::new(pattern).is_err()) {
+                let allowed = "a regular expression without look-around and back-references";
+                conflicts.push(Conflict::allowed(key, allowed));
+            }
+        }
+        if conflicts.is_empty() && Rules::compile(&self.definition(1, 0)).is_err() {
+            let allowed = "at most 4 MiB of compiled patterns, and as much again in `default_exclude`";
+            conflicts.push(Conflict::allowed("default_include", allowed));
+        }
+        conflicts
+    }
 }
 
-impl DefaultCrawl {
-    /// Creates a default crawl with this scope and no other restrictions.
-    #[must_use]
-    pub fn new(scope: Scope) -> Self {
+impl Default for Config {
+    fn default() -> Self {
         Self {
-            scope,
-            include: vec![],
-            exclude: vec![],
-            max_depth: None,
-            max_pages: None,
-            traps: Traps::default(),
-            canonical: Policy::STANDARD,
+            wide_domains: WideDomains::default(),
+            recent_entries: 262_144,
+            index: IndexKind::default(),
+            default_crawl: "default".to_owned(),
+            default_scope: Scope::Host,
+            default_include: vec![],
+            default_exclude: vec![],
+            default_max_depth: None,
+            default_max_pages: None,
+            default_traps: Traps::default(),
+            default_canonical: Policy::STANDARD,
+            definition_grace_ms: 5_000,
+            creates_default_crawl: false,
+            index_dir: PathBuf::new(),
+            waits_for_disk: false,
         }
     }
-
-    /// Returns the definition with the pins of this build.
-    pub(crate) fn definition(&self, name: &str, wide: &WideDomains, partitions: u32, now: Millis) -> CrawlDefinition {
-        let pins = Pins {
-            partitions,
-            suffix_list: SUFFIX_LIST_VERSION.to_owned(),
-            canonical_policy: self.canonical.to_string(),
-            wide_domains: wide.iter().map(str::to_owned).collect(),
-        };
-        CrawlDefinition {
-            name: name.to_owned(),
-            scope: self.scope,
-            include: self.include.clone(),
-            exclude: self.exclude.clone(),
-            max_depth: self.max_depth,
-            max_pages: self.max_pages,
-            traps: self.traps,
-            pins,
-            created_at_ms: now,
-            replaces: vec![],
-        }
-    }
-}
-
-/// Setting out of range.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{key}: `{value}` is out of range; allowed: {allowed}")]
-pub struct ConfigError {
-    /// Name of the setting.
-    pub key: &'static str,
-    /// Invalid value.
-    pub value: String,
-    pub allowed: &'static str,
 }
 
 impl Config {
     /// Creates the default settings, with the index in this directory.
     #[must_use]
     pub fn new(index_dir: impl Into<PathBuf>) -> Self {
-        Self {
-            index: IndexKind::default(),
-            index_dir: index_dir.into(),
-            recent_entries: 262_144,
-            default_crawl: "default".to_owned(),
-            definition_grace_ms: 5_000,
-            default_definition: None,
-            wide_domains: WideDomains::default(),
-            waits_for_disk: false,
-        }
+        Self { index_dir: index_dir.into(), ..Self::default() }
     }
 
-    /// Checks the settings.
-    pub fn validate(&self) -> Result<(), ConfigError> {
-        let wrong = |key, value: &dyn ToString, allowed| Err(ConfigError { key, value: value.to_string(), allowed });
-        if !(3..=1 << 30).contains(&self.recent_entries) {
-            return wrong("recent_entries", &self.recent_entries, "3 to 1073741824");
+    /// Returns the definition of the default crawl, with the pins of this build.
+    pub(crate) fn definition(&self, partitions: u32, now: Millis) -> CrawlDefinition {
+        let pins = Pins {
+            partitions,
+            suffix_list: SUFFIX_LIST_VERSION.to_owned(),
+            canonical_policy: self.default_canonical.to_string(),
+            wide_domains: self.wide_domains.iter().map(str::to_owned).collect(),
+        };
+        CrawlDefinition {
+            name: self.default_crawl.clone(),
+            scope: self.default_scope,
+            include: self.default_include.clone(),
+            exclude: self.default_exclude.clone(),
+            max_depth: self.default_max_depth,
+            max_pages: self.default_max_pages,
+            traps: self.default_traps,
+            pins,
+            created_at_ms: now,
+            replaces: vec![],
         }
-        if !(0..=600_000).contains(&self.definition_grace_ms) {
-            return wrong("definition_grace_ms", &self.definition_grace_ms, "0 to 600000");
-        }
-        if self.default_crawl.is_empty() {
-            return wrong("default_crawl", &self.default_crawl, "a name that is not empty");
-        }
-        if let Some(default) = &self.default_definition {
-            for (key, patterns) in [("default_include", &default.include), ("default_exclude", &default.exclude)] {
-                if let Some(pattern) = patterns.iter().find(|pattern| regex::Regex::new(pattern).is_err()) {
-                    return wrong(key, pattern, "a regular expression without look-around and back-references");
-                }
-            }
-            if Rules::compile(&default.definition(&self.default_crawl, &self.wide_domains, 1, 0)).is_err() {
-                let allowed = "at most 4 MiB of compiled patterns, and as much again in `default_exclude`";
-                return wrong("default_include", &"", allowed);
-            }
-        }
-        Ok(())
     }
 }
 
@@ -158,17 +154,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_setting_out_of_range_is_named_with_what_is_allowed() {
-        assert_eq!(Config::new("seen").validate(), Ok(()));
-        let config = Config { recent_entries: 0, ..Config::new("seen") };
-        let error = config.validate().unwrap_err().to_string();
-        assert_eq!(error, "recent_entries: `0` is out of range; allowed: 3 to 1073741824");
-        assert!(Config { definition_grace_ms: -1, ..Config::new("seen") }.validate().is_err());
-        assert!(Config { default_crawl: String::new(), ..Config::new("seen") }.validate().is_err());
-        let default =
-            |include: &str| DefaultCrawl { include: vec![include.to_owned()], ..DefaultCrawl::new(Scope::Host) };
-        let config = |include| Config { default_definition: Some(default(include)), ..Config::new("seen") };
-        assert_eq!(config("^https://").validate(), Ok(()));
-        assert_eq!(config("(").validate().unwrap_err().key, "default_include");
+    fn a_conflict_is_named() {
+        assert_eq!(Config::new("seen").check(), Ok(()));
+        let config = Config { default_crawl: String::new(), ..Config::new("seen") };
+        assert_eq!(config.check().unwrap_err().key, "default_crawl");
+        let with = |include: &str| Config { default_include: vec![include.to_owned()], ..Config::new("seen") };
+        assert_eq!(with("^https://").check(), Ok(()));
+        assert_eq!(with("(").check().unwrap_err().key, "default_include");
     }
 }

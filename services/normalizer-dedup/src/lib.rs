@@ -38,6 +38,6 @@ pub mod service;
 mod stage;
 mod tally;
 
-pub use config::{Config, ConfigError, DefaultCrawl, IndexKind};
+pub use config::{Config, IndexKind};
 pub use stage::NormalizerDedup;
 pub use tally::{DedupStats, LinkOutcome, TallySnapshot};

@@ -10,6 +10,7 @@ use std::{
 use orbweaver_log::{ConsumerRecord, Log, Offset, Partition, Record, TopicPartition};
 use orbweaver_messages::{Discovered, Millis, SeenBatch, Topic, decode, encode, topic};
 use orbweaver_seen::{Lookups, Recent, SeenError, SeenIndex, SeenPartition};
+use orbweaver_settings::Section as _;
 use orbweaver_stage::{Actions, Origin, PartitionContext, RestoreFrom, RestoreSpec, Stage, StageError, Token};
 use orbweaver_url::{partition_of, slot_of};
 
@@ -73,7 +74,7 @@ impl NormalizerDedup {
     /// Opens the service. An index over another log is detected only when its partition is restored, and ends the
     /// service.
     pub fn new(config: Config) -> Result<Self, StageError> {
-        config.validate().map_err(halted)?;
+        config.check().map_err(halted)?;
         let index = match config.index {
             IndexKind::Exact => SeenIndex::open(&config.index_dir).map_err(halted)?,
             IndexKind::Bloom => SeenIndex::Bloom(vec![]),

@@ -5,15 +5,15 @@
 use bytes::Bytes;
 use orbweaver_log::{ConsumerRecord, Record, TopicPartition};
 use orbweaver_messages::{CrawlDefinition, Scope, Traps, decode, topic};
-use orbweaver_normalizer_dedup::{Config, DefaultCrawl, NormalizerDedup};
+use orbweaver_normalizer_dedup::{Config, NormalizerDedup};
 use orbweaver_stage::{Actions, Origin, PartitionContext, Stage, Step};
 
 type Wanted = Actions<std::convert::Infallible, std::convert::Infallible>;
 
 const GRACE_MS: i64 = 5_000;
 
-fn stage(dir: &std::path::Path, default: Option<DefaultCrawl>) -> NormalizerDedup {
-    let config = Config { default_definition: default, definition_grace_ms: GRACE_MS, ..Config::new(dir) };
+fn stage(dir: &std::path::Path, default: Config) -> NormalizerDedup {
+    let config = Config { definition_grace_ms: GRACE_MS, index_dir: dir.into(), ..default };
     let mut stage = NormalizerDedup::new(config).unwrap();
     stage
         .prepare(PartitionContext { partition: 0, partitions: 1, assignment_epoch: 1, owner_epoch: 0, commit: 0 }, 0)
@@ -21,15 +21,17 @@ fn stage(dir: &std::path::Path, default: Option<DefaultCrawl>) -> NormalizerDedu
     stage
 }
 
-fn any() -> Option<DefaultCrawl> {
-    Some(DefaultCrawl {
-        exclude: vec!["/private/".into()],
-        max_depth: Some(3),
-        max_pages: Some(1_000),
-        traps: Traps::Strict,
-        canonical: "aggressive".parse().unwrap(),
-        ..DefaultCrawl::new(Scope::Any)
-    })
+fn any() -> Config {
+    Config {
+        creates_default_crawl: true,
+        default_scope: Scope::Any,
+        default_exclude: vec!["/private/".into()],
+        default_max_depth: Some(3),
+        default_max_pages: Some(1_000),
+        default_traps: Traps::Strict,
+        default_canonical: "aggressive".parse().unwrap(),
+        ..Config::default()
+    }
 }
 
 fn seed(offset: u64, text: &'static str) -> (Origin, ConsumerRecord) {
@@ -91,7 +93,9 @@ fn the_default_crawl_is_created_once_nobody_else_has_and_its_seeds_go_on_then() 
 
 #[test]
 fn another_unknown_crawl_goes_to_the_dead_letters_and_so_does_any_where_none_may_be_created() {
-    for (default, text) in [(any(), r#"{"url": "http://a.example/", "crawl": "typo"}"#), (None, "http://a.example/")] {
+    for (default, text) in
+        [(any(), r#"{"url": "http://a.example/", "crawl": "typo"}"#), (Config::default(), "http://a.example/")]
+    {
         let dir = tempfile::tempdir().unwrap();
         let mut stage = stage(dir.path(), default);
         let mut actions = Wanted::default();

@@ -50,9 +50,10 @@ fn batch(now: i64) -> Vec<(Origin, ConsumerRecord)> {
 fn dispatches(c: &mut Criterion) {
     let mut group = c.benchmark_group("dispatches");
     group.throughput(Throughput::Elements(BATCH));
-    for (name, default_interval_ms, step_ms) in [("pass", 1000, 2000), ("pass_unlimited", 0, 1), ("defer", 60_000, 0)] {
-        let config = RateLimiterConfig { default_interval_ms, ..RateLimiterConfig::default() };
-        let mut stage = RateLimiterStage::new(config, RateLimiterMetrics::register(&Registry::new()).unwrap()).unwrap();
+    for (name, interval_ms, step_ms) in [("pass", 1000, 2000), ("pass_unlimited", 0, 1), ("defer", 60_000, 0)] {
+        let config =
+            RateLimiterConfig { rate: orbweaver_settings::Rate { interval_ms }, ..RateLimiterConfig::default() };
+        let mut stage = RateLimiterStage::new(config, RateLimiterMetrics::register(&Registry::new()).unwrap());
         stage.open(
             PartitionContext { partition: 0, partitions: 1, assignment_epoch: 1, owner_epoch: 0, commit: 0 },
             1_000_000,

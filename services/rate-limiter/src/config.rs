@@ -2,85 +2,65 @@
 
 use std::collections::BTreeMap;
 
+use orbweaver_settings::{Conflict, Rate, Section, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 /// Shortest interval unless faster rates are allowed explicitly, in milliseconds: ten requests per second.
 const FASTEST_MS: u64 = 100;
-/// Longest interval that can be configured, in milliseconds: a day.
-const SLOWEST_MS: u64 = 24 * 3_600_000;
 /// Upper limit of the planning horizon, in milliseconds: well below the age at which a dispatch is deferred without a
 /// request ([`orbweaver_messages::SEND_WINDOW_MS`]).
 pub(crate) const MAX_HORIZON_MS: u64 = 10_000;
 
-/// Settings of the rate-limiter.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Settings of the rate-limiter: the section `rate_limiter` of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct RateLimiterConfig {
-    /// Minimum time from a response of a site to its next request, in milliseconds; 0: unlimited. The frontier needs
-    /// the same value, since it derives the number of outstanding dispatches per site from it.
-    pub default_interval_ms: u64,
-    /// Minimum planning horizon: how far ahead a dispatch may be scheduled, in milliseconds; see [`Self::horizon_ms`].
-    /// A change takes effect only after a restart. Change it only while no instance runs: a new owner assumes that
-    /// the previous one used the same value.
-    pub max_delay_ms: u64,
-    /// Intervals of individual sites in place of the default, in milliseconds; 0: unlimited. A crawl-delay and refusals
-    /// still slow these sites down.
-    pub overrides: BTreeMap<String, u64>,
-    /// Allows intervals below 100 ms (more than ten requests per second).
+    pub rate: Rate,
+    /// Allow limited rates above 10/s. Only for your own sites.
     pub allow_above_ten_per_second: bool,
+    /// Rate of one site instead of `rate`, such as `overrides."example.com" = "2/s"`.
+    ///
+    /// A crawl-delay and refusals still slow these sites down.
+    pub overrides: BTreeMap<String, Rate>,
+    /// Minimum planning horizon: dispatches are scheduled at most this far ahead, or two intervals (at most 10 s) if that
+    /// is longer.
+    ///
+    /// In milliseconds; see [`Self::horizon_ms`]. Change it only while no instance runs: a new owner assumes that the
+    /// previous one used the same value.
+    #[serde(rename = "max_delay", with = "Time::<1, MAX_HORIZON_MS>")]
+    pub max_delay_ms: u64,
 }
 
-/// A setting is out of range.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConfigError {
-    /// An interval is out of range.
-    #[error(
-        "{key} is {value} ms; allowed: {FASTEST_MS} to {SLOWEST_MS} ms (at most ten requests per second, unless \
-         `allow_above_ten_per_second` is set), or 0 for unlimited"
-    )]
-    Interval {
-        /// Name of the setting.
-        key: String,
-        /// Configured value, in milliseconds.
-        value: u64,
-    },
-    /// The planning horizon is out of range.
-    #[error("max_delay_ms is {0} ms; allowed: 1 to {MAX_HORIZON_MS} ms")]
-    MaxDelay(u64),
+impl Section for RateLimiterConfig {
+    const NAME: &'static str = "rate_limiter";
+
+    fn conflicts(&self) -> Vec<Conflict> {
+        let overrides = self.overrides.iter().map(|(site, rate)| (format!("overrides.{site}"), rate));
+        let rates = overrides.chain([("rate".to_owned(), &self.rate)]);
+        let too_fast =
+            rates.filter(|(_, rate)| !self.allow_above_ten_per_second && (1..FASTEST_MS).contains(&rate.interval_ms));
+        let allowed = "at most 10/s (unless `rate_limiter.allow_above_ten_per_second` is true), or `unlimited`";
+        too_fast.map(|(key, _)| Conflict::allowed(key, allowed)).collect()
+    }
 }
 
 impl Default for RateLimiterConfig {
     fn default() -> Self {
         Self {
-            default_interval_ms: 1000,
-            max_delay_ms: 1000,
-            overrides: BTreeMap::new(),
+            rate: Rate::default(),
             allow_above_ten_per_second: false,
+            overrides: BTreeMap::new(),
+            max_delay_ms: 1000,
         }
     }
 }
 
 impl RateLimiterConfig {
-    /// Checks all settings.
-    ///
-    /// # Errors
-    /// Returns the setting, its value and the allowed range.
-    pub fn validate(&self) -> Result<(), ConfigError> {
-        let fastest = if self.allow_above_ten_per_second { 1 } else { FASTEST_MS };
-        let overrides = self.overrides.iter().map(|(site, value)| (format!("overrides.{site}"), *value));
-        for (key, value) in overrides.chain([("default_interval_ms".to_owned(), self.default_interval_ms)]) {
-            if value != 0 && !(fastest..=SLOWEST_MS).contains(&value) {
-                return Err(ConfigError::Interval { key, value });
-            }
-        }
-        if !(1..=MAX_HORIZON_MS).contains(&self.max_delay_ms) {
-            return Err(ConfigError::MaxDelay(self.max_delay_ms));
-        }
-        Ok(())
-    }
-
     /// Returns the configured interval of a site, in milliseconds; 0: unlimited.
     #[must_use]
     pub fn base_interval_ms(&self, site: &str) -> u64 {
-        self.overrides.get(site).copied().unwrap_or(self.default_interval_ms)
+        self.overrides.get(site).unwrap_or(&self.rate).interval_ms
     }
 
     /// Returns how far ahead dispatches of a site with this base interval may be scheduled, in milliseconds:
@@ -99,22 +79,13 @@ mod tests {
 
     #[test]
     fn more_than_ten_requests_a_second_must_be_allowed_explicitly() {
-        let mut config = RateLimiterConfig { default_interval_ms: 50, ..RateLimiterConfig::default() };
-        let error = config.validate().unwrap_err().to_string();
-        assert!(error.starts_with("default_interval_ms is 50 ms; allowed: 100 to"), "{error}");
-        config.allow_above_ten_per_second = true;
-        assert_eq!(config.validate(), Ok(()));
-        config = RateLimiterConfig { default_interval_ms: 0, ..RateLimiterConfig::default() };
-        assert_eq!(config.validate(), Ok(()));
-    }
-
-    #[test]
-    fn a_setting_out_of_range_is_named() {
-        let overrides = BTreeMap::from([("example.com".to_owned(), u64::MAX)]);
+        let with = |interval_ms| RateLimiterConfig { rate: Rate { interval_ms }, ..RateLimiterConfig::default() };
+        assert_eq!(with(50).check().unwrap_err().key, "rate");
+        assert_eq!(RateLimiterConfig { allow_above_ten_per_second: true, ..with(50) }.check(), Ok(()));
+        assert_eq!(with(0).check(), Ok(()), "unlimited");
+        let overrides = BTreeMap::from([("example.com".to_owned(), Rate { interval_ms: 99 })]);
         let config = RateLimiterConfig { overrides, ..RateLimiterConfig::default() };
-        assert!(config.validate().unwrap_err().to_string().starts_with("overrides.example.com is "));
-        let config = RateLimiterConfig { max_delay_ms: 60_000, ..RateLimiterConfig::default() };
-        assert_eq!(config.validate(), Err(ConfigError::MaxDelay(60_000)));
+        assert_eq!(config.check().unwrap_err().key, "overrides.example.com");
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub mod stage;
 mod view;
 pub mod writes;
 
-pub use config::{ConfigError, RateLimiterConfig};
+pub use config::RateLimiterConfig;
 pub use metrics::RateLimiterMetrics;
 pub use stage::RateLimiterStage;
 pub use view::{BlockedSites, SiteView};

@@ -1,94 +1,53 @@
 //! The service in a cluster: its configuration and its runtime.
 
-use orbweaver_process::{
-    Service, ServiceContext, ServiceError, ServiceId,
-    configuration::{SettingError, Settings, Value},
-};
+use orbweaver_process::{Service, ServiceContext, ServiceError, configuration::Settings};
 use orbweaver_stage::{NoEffects, NoJobs};
 
-use crate::{ConfigError, RateLimiterConfig, RateLimiterMetrics, RateLimiterStage};
+use crate::{RateLimiterConfig, RateLimiterMetrics, RateLimiterStage};
 
 /// The rate-limiter as a process.
 #[derive(Debug)]
 pub struct RateLimiterService(RateLimiterConfig);
 
 impl Service for RateLimiterService {
-    const ID: ServiceId = ServiceId::RateLimiter;
+    const NAME: &'static str = "rate-limiter";
+    const BINARY: &'static str = env!("CARGO_PKG_NAME");
+    const ABOUT: &'static str = "Assigns a scheduled time to each dispatch.";
+    const LISTEN: &'static str = "127.0.0.1:9463";
+    /// A record only waits until it is appended.
+    const RECORDS: Option<&'static str> = Some("40000");
 
-    fn configure(settings: &Settings) -> Result<Self, Vec<SettingError>> {
-        let config = config(settings).map_err(|fault| vec![fault])?;
-        config.validate().map_err(|error| vec![fault(&error)])?;
-        Ok(Self(config))
+    fn configure(settings: &mut Settings, _: usize) -> Self {
+        Self(settings.section())
     }
 
     async fn serve(self, shell: ServiceContext) -> Result<(), ServiceError> {
         let metrics = RateLimiterMetrics::register(shell.registry()).map_err(ServiceError::start)?;
-        let stage = RateLimiterStage::new(self.0, metrics).map_err(ServiceError::start)?;
+        let stage = RateLimiterStage::new(self.0, metrics);
         shell.run(stage, NoJobs, NoEffects).await
-    }
-}
-
-fn config(settings: &Settings) -> Result<RateLimiterConfig, SettingError> {
-    let overrides = settings.below("rate_limiter.overrides").filter_map(|(site, value)| match value {
-        Value::Rate(rate) => Some((site.to_owned(), rate.interval_ms)),
-        _ => None,
-    });
-    Ok(RateLimiterConfig {
-        default_interval_ms: settings.rate("rate_limiter.rate")?.interval_ms,
-        max_delay_ms: settings.time_ms("rate_limiter.max_delay")?,
-        overrides: overrides.collect(),
-        allow_above_ten_per_second: settings.switch("rate_limiter.allow_above_ten_per_second")?,
-    })
-}
-
-fn fault(error: &ConfigError) -> SettingError {
-    match error {
-        ConfigError::Interval { key, .. } => {
-            let key = if key == "default_interval_ms" { "rate" } else { key };
-            let allowed = "at most 10/s (unless `rate_limiter.allow_above_ten_per_second` is true), or `unlimited`";
-            SettingError::allowed(format!("rate_limiter.{key}"), allowed)
-        }
-        error => SettingError::new("rate_limiter.max_delay", error.to_string()),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use orbweaver_process::configuration::{Given, Origin, Raw};
+    use orbweaver_process::{configuration::Inputs, configure};
 
     use super::*;
 
-    fn configured(given: &[(&str, &str)]) -> Result<RateLimiterConfig, Vec<SettingError>> {
-        let given: Vec<Given> = given
-            .iter()
-            .map(|(path, value)| Given {
-                path: (*path).to_owned(),
-                raw: Raw::Scalar((*value).to_owned()),
-                origin: Origin::Variable("ORBWEAVER_RATE_LIMITER__RATE".to_owned()),
-            })
-            .collect();
-        let (settings, _) = Settings::resolve(ServiceId::RateLimiter, &given);
-        let complete = |faults: Vec<SettingError>| faults.into_iter().map(|fault| settings.complete(fault)).collect();
-        RateLimiterService::configure(&settings).map(|service| service.0).map_err(complete)
-    }
-
-    #[test]
-    fn the_defaults_are_those_of_the_library() {
-        assert_eq!(configured(&[]).unwrap(), RateLimiterConfig::default());
-    }
-
     #[test]
     fn a_rate_above_ten_a_second_must_be_allowed() {
-        let fast = ("rate_limiter.rate", "20/s");
-        let said = configured(&[fast]).unwrap_err()[0].to_string();
-        assert!(
-            said.starts_with("rate_limiter.rate = \"20/s\" (from ORBWEAVER_RATE_LIMITER__RATE): allowed:"),
-            "{said}"
-        );
-        let allowed = ("rate_limiter.allow_above_ten_per_second", "true");
-        assert_eq!(configured(&[fast, allowed]).unwrap().default_interval_ms, 50);
-        assert_eq!(configured(&[("rate_limiter.rate", "unlimited")]).unwrap().default_interval_ms, 0);
-        let of_site = configured(&[("rate_limiter.overrides.example.com", "30/m")]).unwrap();
-        assert_eq!(of_site.overrides["example.com"], 2000);
+        let configured = |given: &[(&str, &str)]| {
+            let environment = given.iter().map(|(name, value)| (name.into(), value.into())).collect();
+            let (RateLimiterService(config), _, faults) = configure(&Inputs { environment, ..Inputs::default() });
+            (config, faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+        };
+        let fast = ("ORBWEAVER_RATE_LIMITER__RATE", "20/s");
+        let (_, said) = configured(&[fast]);
+        let wanted = "rate_limiter.rate = \"20/s\" (from ORBWEAVER_RATE_LIMITER__RATE): allowed: at most 10/s";
+        assert!(said.contains(wanted), "{said}");
+        let allowed = ("ORBWEAVER_RATE_LIMITER__ALLOW_ABOVE_TEN_PER_SECOND", "true");
+        let (config, said) = configured(&[fast, allowed, ("ORBWEAVER_RATE_LIMITER__OVERRIDES__EXAMPLE__COM", "30/m")]);
+        assert!(!said.contains("rate_limiter"), "{said}");
+        assert_eq!((config.rate.interval_ms, config.base_interval_ms("example.com")), (50, 2000));
     }
 }

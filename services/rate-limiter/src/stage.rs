@@ -17,7 +17,7 @@ use orbweaver_stage::{
 };
 
 use crate::{
-    config::{ConfigError, RateLimiterConfig},
+    config::RateLimiterConfig,
     metrics::RateLimiterMetrics,
     partial_messages::{self, DispatchFields, OutcomeFields},
     site::{Decision, Deferral},
@@ -57,9 +57,9 @@ struct Batch {
 }
 
 impl RateLimiterStage {
-    pub fn new(config: RateLimiterConfig, metrics: RateLimiterMetrics) -> Result<Self, ConfigError> {
-        config.validate()?;
-        Ok(Self {
+    #[must_use]
+    pub fn new(config: RateLimiterConfig, metrics: RateLimiterMetrics) -> Self {
+        Self {
             config: Arc::new(config),
             metrics,
             view: Arc::default(),
@@ -69,7 +69,7 @@ impl RateLimiterStage {
             next_token: 0,
             next_tick_ms: 0,
             ticks: 0,
-        })
+        }
     }
 
     /// Returns the figures for progress displays.

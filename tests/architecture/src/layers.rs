@@ -1,12 +1,12 @@
 //! Allowed dependencies:
-//! `url <- messages <- patterns, politeness, scope, seen, log <- stage <- store <- process <- services <- orbweaver`.
+//! `settings, url <- messages <- patterns, politeness, scope, seen, log <- stage <- store <- process <- services <- orbweaver`.
 
 use crate::Package;
 
 /// Returns the layer of a package of the workspace: it may depend on lower layers only, not on its own.
 fn layer(package: &str) -> Option<u8> {
     Some(match package.strip_prefix("orbweaver").map(|rest| rest.trim_start_matches('-'))? {
-        "url" | "toyweb" | "testkit" => 0,
+        "settings" | "url" | "toyweb" | "testkit" => 0,
         "messages" => 1,
         "patterns" | "politeness" | "scope" | "seen" | "log" => 2,
         "stage" => 3,

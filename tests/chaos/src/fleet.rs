@@ -402,6 +402,7 @@ impl Fleet {
         Ok(())
     }
 
+    #[allow(clippy::disallowed_methods, reason = "no stage runs in the gate's own process")]
     async fn take_away(&self, server: Server, killed: bool, away_ms: u64) -> Result<()> {
         let _alone = self.servers.lock().await;
         let outage = self.begin_outage(server != Server::Cql).await;

@@ -22,10 +22,9 @@ class Key:
     default: str | None
     required: bool
     services: frozenset[str]
-    # Which of its values are redacted, as in the code: Never, Always or ByName.
-    secret: str = "Never"
-    # Whether its redacted values are secrets whatever their names.
-    holds_secrets: bool = False
+    # Which of its values are redacted, as `HiddenBy` in the code: all, which are secrets (kind), those whose name says so (name),
+    # or all, of which those are secrets whose name says so (caution).
+    secret: str | None = None
 
     def matches(self, path: str) -> bool:
         """Whether a path names this key; `.*` at the end stands for any name."""
@@ -65,12 +64,11 @@ class Facts:
         return next((key for key in self.keys if key.matches(path)), None)
 
     def is_secret(self, path: str) -> bool:
-        """Whether the value at a path is a secret, by the same rule as `Key::is_secret` in the code."""
+        """Whether the value at a path is a secret, by the same rule as `HiddenBy::is_secret` in the code."""
         key = self.key(path)
-        named = any(name in path.lower() for name in self.secret_names)
-        if key is None or key.secret == "Never" or (key.secret == "ByName" and not named):
+        if key is None or key.secret is None:
             return False
-        return key.holds_secrets or named
+        return key.secret == "kind" or any(name in path.lower() for name in self.secret_names)
 
     def by_binary(self, binary: str) -> Service | None:
         """The service with this binary."""
@@ -119,54 +117,24 @@ def some(found, what: str):
     return found
 
 
-def words_of(source: str, function: str) -> dict[str, str]:
-    """The arms of `const fn FUNCTION`: from the variant to its text."""
-    body = re.search(rf"const fn {function}\(self\) -> &'static str \{{\s*match self \{{(.*?)\}}", source, re.DOTALL)
-    arms = re.findall(r'Self::(\w+) => "([^"]*)"', body.group(1)) if body else []
-    return dict(some(arms, f"arms of fn {function}"))
+def read_services(reference: dict) -> dict[str, Service]:
+    """The services by name, from the generated reference."""
+    ports = {name: int(listen.rpartition(":")[2]) for name, listen in some(reference.get("services"), "services").items()}
+    return {name: Service(name, f"orbweaver-{name}", port) for name, port in ports.items()}
 
 
-def read_services(source: str) -> dict[str, Service]:
-    """The services by variant, from `service.rs`."""
-    names, binaries, listens = (words_of(source, fn) for fn in ("name", "binary", "default_listen"))
-    if not names.keys() == binaries.keys() == listens.keys():
-        raise Unreadable("name, binary and default_listen know different services")
-    return {variant: Service(names[variant], binaries[variant], int(listens[variant].rpartition(":")[2])) for variant in names}
-
-
-def read_keys(source: str, services: dict[str, Service]) -> list[Key]:
-    """The tables of keys, from the files in `keys`. `services` are by variant."""
-    sets = {"ALL": frozenset(service.name for service in services.values())}
-    for name, variants in re.findall(r"const (\w+): &\[ServiceId\] = &\[([^\]]*)\]", source):
-        sets[name] = frozenset(services[variant].name for variant in re.findall(r"ServiceId::(\w+)", variants))
-    table = "".join(part.partition("\n];")[0] for part in re.split(r"const KEYS: &\[Key\]", source)[1:])
-    keys = []
-    for entry in re.split(r"Key::new\(", table)[1:]:
-        name = re.match(r'\s*\(\s*"([a-z_]+)",\s*"([a-z_.*]+)",?\s*\)', entry)
-        readers = [word for word in re.findall(r",\s*([A-Z]+)\s*,", entry) if word in sets]
-        if not name or not readers:
-            raise Unreadable(f"a key that cannot be read: {entry[:60]!r}")
-        default = re.search(r'\.is\((?:concat!\()?"([^"]*)"', entry)
-        secret = re.search(r"\.secret\(Secret::(Never|Always|ByName)\)", entry)
-        kind = re.search(r"\bKind::(\w+)", entry)
-        if not kind or (".secret(" in entry and not secret):
-            raise Unreadable(f"a key whose kind or secrecy cannot be read: {entry[:60]!r}")
-        keys.append(
-            Key(
-                ".".join(name.groups()),
-                default and default.group(1),
-                ".required()" in entry,
-                sets[readers[0]],
-                secret.group(1) if secret else "Never",
-                kind.group(1) == "Secret",
-            )
-        )
-    some([key for key in keys if key.secret != "Never"], "secret keys")
-    return some(keys, "keys")
+def read_keys(reference: dict) -> list[Key]:
+    """The keys, from the generated reference."""
+    keys = [
+        Key(path, key["default"], key["required"], frozenset(key["services"]), key["secret"])
+        for path, key in some(reference.get("keys"), "keys").items()
+    ]
+    some([key for key in keys if key.secret], "secret keys")
+    return keys
 
 
 def read_secret_names(source: str) -> frozenset[str]:
-    """The parts of names that mark properties and headers as secret, from `key.rs`."""
+    """The parts of names that mark properties and headers as secret, from `secret.rs`."""
     body = re.search(r"const SECRET_NAMES: \[&str; (\d+)\] = \[([^\]]*)\]", source)
     names = re.findall(r'"([^"]+)"', body.group(2)) if body else []
     if body and len(names) != int(body.group(1)):
@@ -187,20 +155,17 @@ def builds_with_tls(package: dict, target: dict) -> bool:
 
 def read(root: Path) -> Facts:
     """Reads the code below `root`."""
-    process = root / "crates/process/src"
-    by_variant = read_services((process / "service.rs").read_text())
+    reference = json.loads((root / "docs/configuration.json").read_text())
     metadata = subprocess.run(
         ["cargo", "metadata", "--no-deps", "--offline", "--format-version", "1"], cwd=root, check=True, capture_output=True, text=True
     )
     packages = json.loads(metadata.stdout)["packages"]
     sources = [path for part in ("crates", "services") for path in (root / part).glob("*/src/**/*.rs")]
-    routes = re.findall(r'\.route\(\s*"(/\w+)"', (process / "http.rs").read_text())
+    routes = re.findall(r'\.route\(\s*"(/\w+)"', (root / "crates/process/src/http.rs").read_text())
     return Facts(
-        services={service.name: service for service in by_variant.values()},
-        keys=read_keys(
-            "".join((process / f"configuration/keys/{part}.rs").read_text() for part in ("connections", "services")), by_variant
-        ),
-        secret_names=read_secret_names((process / "configuration/key.rs").read_text()),
+        services=read_services(reference),
+        keys=read_keys(reference),
+        secret_names=read_secret_names((root / "crates/settings/src/secret.rs").read_text()),
         programs=frozenset(some([t["name"] for p in packages for t in p["targets"] if "bin" in t["kind"]], "binaries")),
         with_tls=frozenset(t["name"] for p in packages for t in p["targets"] if "bin" in t["kind"] and builds_with_tls(p, t)),
         members=frozenset(str(Path(p["manifest_path"]).parent.relative_to(root)) for p in packages),

@@ -92,7 +92,6 @@ pub(crate) async fn run(parts: Parts) -> Result<(), StageError> {
         }
         Service::Limiter => {
             let stage = RateLimiterStage::new(settings.limiter(), counts.limiter);
-            let stage = stage.map_err(|error| halted("rate-limiter", &error))?;
             serve(stage, NoJobs, NoEffects, parts).await
         }
         Service::Fetcher => {

@@ -2,12 +2,13 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use orbweaver_extractor::{ExtractOptions, ExtractorConfig};
+use orbweaver_extractor::ExtractorConfig;
 use orbweaver_fetcher::FetcherConfig;
 use orbweaver_frontier::FrontierConfig;
 use orbweaver_log::RECORD_LIMIT;
 use orbweaver_normalizer_dedup::Config as DedupConfig;
 use orbweaver_rate_limiter::RateLimiterConfig;
+use orbweaver_settings::Rate;
 use orbweaver_stage::{Limits, RunnerConfig};
 
 use crate::{
@@ -83,7 +84,7 @@ impl Settings {
             processes: std::array::from_fn(|_| random.between(1, 3)),
             max_attempts: FrontierConfig::default().max_attempts,
             record_limit: RECORD_LIMIT,
-            pass_links: ExtractOptions::default().pass_links,
+            pass_links: ExtractorConfig::default().pass_links,
             frozen_after: RunnerConfig::default().frozen_after,
             interval_ms,
             max_delay_ms: random.pick(&[200, 1000, 1000, 3000]),
@@ -124,7 +125,7 @@ impl Settings {
 
     pub(crate) fn limiter(&self) -> RateLimiterConfig {
         RateLimiterConfig {
-            default_interval_ms: self.interval_ms,
+            rate: Rate { interval_ms: self.interval_ms },
             max_delay_ms: self.max_delay_ms,
             ..RateLimiterConfig::default()
         }
@@ -141,9 +142,15 @@ impl Settings {
 
     pub(crate) fn extractor(&self) -> ExtractorConfig {
         let (pass_links, max_links) = (self.pass_links, self.pass_links);
-        let options = ExtractOptions { pass_links, max_links, ..ExtractOptions::default() };
         let record_limit = self.record_limit;
-        ExtractorConfig { threads: 1, batch_pages: 2, record_limit, options, ..ExtractorConfig::default() }
+        ExtractorConfig {
+            threads: 1,
+            batch_pages: 2,
+            record_limit,
+            pass_links,
+            max_links,
+            ..ExtractorConfig::default()
+        }
     }
 
     pub(crate) fn runner(&self, service: Service) -> RunnerConfig {

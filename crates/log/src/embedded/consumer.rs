@@ -203,7 +203,7 @@ impl Consumer for EmbeddedConsumer {
         self.set_paused(tps, false)
     }
 
-    fn commit(&mut self, commits: Vec<(TopicPartition, Commit)>) -> BoxFuture<'_, Result<(), LogError>> {
+    fn commit(&mut self, commits: Vec<(TopicPartition, Commit)>) -> BoxFuture<'static, Result<(), LogError>> {
         let checked = self.check(commits.iter().map(|(tp, _)| *tp));
         if self.shared.disk.syncs_each_append() {
             let (shared, group) = (Arc::clone(&self.shared), self.group.clone());

@@ -2,11 +2,16 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use orbweaver_settings::{Conflict, DAY, GIB, MIB, MINUTE, Name, Properties, SECOND, Section, Servers, Size, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::producer::FRAMING_BYTES;
 use crate::{DEAD_LETTER_ROOM, LogError, RECORD_LIMIT, RECORD_LIMITS};
 
 /// Group protocol. Both assign partition N of all topics of a group to the same member.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum GroupProtocol {
     /// `group.protocol=consumer` (KIP-848, Kafka 4.0 and above) with the broker's `range` assignor: only partitions
     /// that move are interrupted. Session timeout and heartbeat are broker settings
@@ -39,67 +44,122 @@ impl std::fmt::Display for GroupProtocol {
     }
 }
 
-/// Connection to the brokers, and memory limits.
-#[derive(Clone, PartialEq, Eq)]
+/// Connection to the brokers, and memory limits: the section `kafka` of the configuration.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct KafkaConfig {
-    /// `HOST:PORT[,HOST:PORT…]`.
+    /// Brokers for the first connection; they report the others.
+    #[serde(with = "Servers")]
     pub brokers: String,
-    /// Prefix of topic and group names: `crawl.seeds` becomes the topic `PREFIX.seeds`, the group `frontier` becomes
-    /// `PREFIX.frontier`. One prefix is one pipeline.
+    /// Prefix of the names of topics and groups: `crawl.seeds` is the topic `PREFIX.seeds`. One prefix is one pipeline;
+    /// all its services need the same value.
+    #[serde(with = "Name")]
     pub prefix: String,
+    /// Protocol of the consumer group. `classic`, for brokers before 4.0, stops all members for seconds at every change
+    /// of the group.
+    #[serde(rename = "group_protocol")]
     pub protocol: GroupProtocol,
-    /// `group.instance.id`: a member that returns within its session keeps its partitions, without a rebalance. Must be
-    /// unique within a group.
+    /// Name of this instance that is stable across restarts (`group.instance.id`): a restart within the session timeout
+    /// moves no partition. Unique within the service.
+    #[serde(with = "Name")]
     pub instance_id: Option<String>,
-    /// [`GroupProtocol::Classic`] only: time without heartbeats after which a member loses its partitions.
+    /// Time without a heartbeat after which a member loses its partitions. Sets the timeout for `classic`. For
+    /// `consumer`, the broker's `group.consumer.session.timeout.ms` applies; enter the same value here.
+    #[serde(with = "Time::<SECOND, { 30 * MINUTE }>")]
     pub session_timeout: Duration,
-    /// Time for which the producer collects records before it sends them.
+    /// Time for which the producer collects records into a batch.
+    #[serde(with = "Time::<0, SECOND>")]
     pub linger: Duration,
-    /// Maximum size of a record (key, value and headers), in bytes. The same for all producers to these topics, which
-    /// are created for it. See [`Log::record_limit`](crate::Log::record_limit).
+    /// Maximum size of a record; a larger one is cut and marked. All services and `orbweaver topics create` need the
+    /// same value. Managed brokers may allow less.
+    ///
+    /// Key, value and headers count. See [`Log::record_limit`](crate::Log::record_limit).
+    #[serde(with = "Size::<{ *RECORD_LIMITS.start() as u64 }, { *RECORD_LIMITS.end() as u64 }>")]
     pub record_limit: usize,
-    /// Maximum bytes of unacknowledged records in the producer. Appends wait when it is full.
+    /// Memory for unacknowledged records; above it, appends wait.
+    #[serde(with = "Size::<{ 4 * MIB }, GIB>")]
     pub producer_bytes: usize,
-    /// Maximum bytes of prefetched records per consumer, to which one response per broker may add as much again. A
-    /// reader pool holds the same, each reader a quarter. A response has at most a 256th of this (64 KiB by default) or
-    /// one batch, since it may be decompressed to 255 times its size: with long round trips to the brokers, a larger
-    /// value reads a backlog faster, by this many bytes per broker and round trip.
+    /// Memory for records that a consumer has fetched ahead, plus one record; readers use the same amount again. A
+    /// response may use the same amount again per broker, however well it is compressed. With long round trips, a larger
+    /// value reads a backlog faster.
+    ///
+    /// Each reader of a pool holds a quarter. A response has at most a 256th of this (64 KiB by default) or one batch,
+    /// since it may be decompressed to 255 times its size.
+    #[serde(with = "Size::<{ 4 * MIB }, GIB>")]
     pub fetch_bytes: usize,
-    /// Time for which [`KafkaLog::connect`](super::KafkaLog::connect) waits for unavailable brokers.
+    /// Maximum wait for unavailable brokers at the start; then the process exits with 74.
+    #[serde(with = "Time::<0, DAY>")]
     pub connect_patience: Duration,
-    /// Timeout per broker request (bounds, commits, settings).
+    /// Timeout per broker request.
+    #[serde(with = "Time::<SECOND, { 5 * MINUTE }>")]
     pub request_timeout: Duration,
-    /// Time for which a request is retried while the brokers are unavailable, before it fails.
+    /// Maximum time of retries while brokers are unavailable at run time; then the process exits with 74.
+    #[serde(with = "Time::<0, DAY>")]
     pub patience: Duration,
-    /// Additional librdkafka properties, mainly for TLS and SASL; [`KafkaConfig::check`] refuses some.
+    /// Properties of librdkafka, such as `security.protocol`; in the environment with `__` for each dot. Properties on
+    /// which the guarantees of the pipeline depend are rejected. Secrets may be any text without NUL, such as a key in
+    /// PEM form.
+    #[serde(with = "Properties")]
     pub properties: BTreeMap<String, String>,
 }
 
+impl Section for KafkaConfig {
+    const NAME: &'static str = "kafka";
+    const REQUIRED: &'static [&'static str] = &["brokers"];
+
+    /// Does not repeat values of `properties`.
+    fn conflicts(&self) -> Vec<Conflict> {
+        let mut conflicts = vec![];
+        let mut add = |key: &str, problem: String| conflicts.push(Conflict::new(key, problem));
+        let is_server = |broker: &str| {
+            let (host, port) = broker.trim().rsplit_once(':').unwrap_or_default();
+            let known = port.parse::<u16>().is_ok_and(|port| port > 0);
+            !host.is_empty() && known && !host.contains(char::is_whitespace)
+        };
+        if let Some(broker) = self.brokers.split(',').find(|broker| !is_server(broker)) {
+            add("brokers", format!("`{broker}` is not HOST:PORT; allowed: HOST:PORT[,HOST:PORT…]"));
+        }
+        let legal = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+        let Self { prefix, .. } = self;
+        if prefix.is_empty() || prefix.len() > LONGEST_PREFIX || !legal(prefix) || prefix.starts_with('.') {
+            let allowed = "letters, digits, `.`, `_` and `-`, not beginning with `.`";
+            add("prefix", format!("allowed: 1 to {LONGEST_PREFIX} {allowed}; not `{prefix}`"));
+        }
+        if let Some(id) = self.instance_id.as_ref().filter(|id| id.is_empty() || id.len() > 249 || !legal(id)) {
+            add("instance_id", format!("allowed: 1 to 249 letters, digits, `.`, `_` and `-`; not `{id}`"));
+        }
+        // A record larger than the producer's capacity would wait indefinitely.
+        let largest = self.record_limit + DEAD_LETTER_ROOM + FRAMING_BYTES;
+        if self.producer_bytes < largest {
+            let limit = self.record_limit;
+            let room = format!("{largest} and more, for one dead letter of a record of `record_limit` ({limit}) bytes");
+            add("producer_bytes", format!("allowed: {room}"));
+        }
+        for (key, reason) in RULED.iter().filter(|(key, _)| self.properties.contains_key(*key)) {
+            add(&format!("properties.{key}"), format!("this property cannot be set: {reason}"));
+        }
+        conflicts
+    }
+}
+
 impl std::fmt::Debug for KafkaConfig {
-    /// Omits property values, which may be passwords.
+    /// Omits the properties, which may be passwords.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { brokers, prefix, protocol, instance_id, record_limit, .. } = self;
         f.debug_struct("KafkaConfig")
-            .field("brokers", &self.brokers)
-            .field("prefix", &self.prefix)
-            .field("protocol", &self.protocol)
-            .field("instance_id", &self.instance_id)
-            .field("session_timeout", &self.session_timeout)
-            .field("linger", &self.linger)
-            .field("record_limit", &self.record_limit)
-            .field("producer_bytes", &self.producer_bytes)
-            .field("fetch_bytes", &self.fetch_bytes)
-            .field("connect_patience", &self.connect_patience)
-            .field("request_timeout", &self.request_timeout)
-            .field("patience", &self.patience)
-            .field("properties", &self.properties.keys())
-            .finish()
+            .field("brokers", brokers)
+            .field("prefix", prefix)
+            .field("protocol", protocol)
+            .field("instance_id", instance_id)
+            .field("record_limit", record_limit)
+            .finish_non_exhaustive()
     }
 }
 
 impl Default for KafkaConfig {
     fn default() -> Self {
         Self {
-            brokers: "127.0.0.1:9092".to_owned(),
+            brokers: String::new(),
             prefix: "crawl".to_owned(),
             protocol: GroupProtocol::default(),
             instance_id: None,
@@ -108,9 +168,9 @@ impl Default for KafkaConfig {
             record_limit: RECORD_LIMIT,
             producer_bytes: 64 << 20,
             fetch_bytes: 16 << 20,
-            connect_patience: Duration::from_secs(60),
+            connect_patience: Duration::from_mins(5),
             request_timeout: Duration::from_secs(15),
-            patience: Duration::from_secs(300),
+            patience: Duration::from_mins(10),
             properties: BTreeMap::new(),
         }
     }
@@ -165,94 +225,6 @@ impl KafkaConfig {
     pub fn new(brokers: impl Into<String>) -> Self {
         Self { brokers: brokers.into(), ..Self::default() }
     }
-
-    /// Validates everything that needs no broker.
-    ///
-    /// # Errors
-    /// [`LogError::Invalid`] with the key, its value and the allowed values. Values of `properties` are not repeated.
-    pub fn check(&self) -> Result<(), LogError> {
-        self.check_brokers()?;
-        let legal = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
-        let Self { prefix, .. } = self;
-        if prefix.is_empty() || prefix.len() > LONGEST_PREFIX || !legal(prefix) || prefix.starts_with('.') {
-            return Err(LogError::Invalid(format!(
-                "`prefix` is `{prefix}`; allowed: 1 to {LONGEST_PREFIX} letters, digits, `.`, `_` and `-`, not beginning \
-                 with `.`"
-            )));
-        }
-        if let Some(id) = &self.instance_id
-            && (id.is_empty() || id.len() > 249 || !legal(id))
-        {
-            return Err(LogError::Invalid(format!(
-                "`instance_id` is `{id}`; allowed: 1 to 249 letters, digits, `.`, `_` and `-`"
-            )));
-        }
-        self.check_numbers()?;
-        for key in self.properties.keys() {
-            if let Some((_, reason)) = RULED.iter().find(|(ruled, _)| ruled == key) {
-                return Err(LogError::Invalid(format!("the property `{key}` cannot be set: {reason}")));
-            }
-        }
-        Ok(())
-    }
-
-    fn check_brokers(&self) -> Result<(), LogError> {
-        let wrong = |broker: &str| {
-            LogError::Invalid(format!(
-                "`brokers` is `{}`: `{broker}` is not HOST:PORT; allowed: HOST:PORT[,HOST:PORT…]",
-                self.brokers
-            ))
-        };
-        for broker in self.brokers.split(',') {
-            let (host, port) = broker.trim().rsplit_once(':').ok_or_else(|| wrong(broker))?;
-            let known = port.parse::<u16>().is_ok_and(|port| port > 0);
-            if host.is_empty() || !known || host.contains(char::is_whitespace) {
-                return Err(wrong(broker));
-            }
-        }
-        Ok(())
-    }
-
-    fn check_numbers(&self) -> Result<(), LogError> {
-        const BYTES: std::ops::RangeInclusive<usize> = (4 << 20)..=(1 << 30);
-        for (key, bytes) in [("producer_bytes", self.producer_bytes), ("fetch_bytes", self.fetch_bytes)] {
-            if !BYTES.contains(&bytes) {
-                return Err(LogError::Invalid(format!(
-                    "`{key}` is {bytes}; allowed: {} (4 MiB) to {} (1 GiB)",
-                    BYTES.start(),
-                    BYTES.end()
-                )));
-            }
-        }
-        let (limit, least, most) = (self.record_limit, RECORD_LIMITS.start(), RECORD_LIMITS.end());
-        if !RECORD_LIMITS.contains(&limit) {
-            return Err(LogError::Invalid(format!(
-                "`record_limit` is {limit}; allowed: {least} (512 KiB) to {most} (64 MiB)"
-            )));
-        }
-        // A record larger than the producer's capacity would wait indefinitely.
-        let largest = limit + DEAD_LETTER_ROOM + FRAMING_BYTES;
-        if self.producer_bytes < largest {
-            return Err(LogError::Invalid(format!(
-                "`producer_bytes` is {}; allowed: {largest} and more, for one dead letter of a record of `record_limit` \
-                 ({limit}) bytes",
-                self.producer_bytes
-            )));
-        }
-        let second = Duration::from_secs(1);
-        for (key, time, least, most) in [
-            ("session_timeout", self.session_timeout, second, 1800 * second),
-            ("linger", self.linger, Duration::ZERO, second),
-            ("connect_patience", self.connect_patience, Duration::ZERO, 86_400 * second),
-            ("patience", self.patience, Duration::ZERO, 86_400 * second),
-            ("request_timeout", self.request_timeout, second, 300 * second),
-        ] {
-            if !(least..=most).contains(&time) {
-                return Err(LogError::Invalid(format!("`{key}` is {time:?}; allowed: {least:?} to {most:?}")));
-            }
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]
@@ -267,22 +239,19 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_its_key_its_value_and_what_is_allowed() {
+    fn what_cannot_be_is_refused_with_its_key_and_what_is_allowed() {
         let good = KafkaConfig::new("one:9092, [::1]:9093");
         good.check().unwrap();
         for brokers in ["", "kafka", "kafka:", ":9092", "kafka:0", "kafka:70000", "a:1,", "a b:1"] {
-            refused(&KafkaConfig::new(brokers), &["`brokers`", brokers, "HOST:PORT"]);
+            refused(&KafkaConfig::new(brokers), &["`brokers`", "HOST:PORT"]);
         }
         for prefix in ["", "a/b", ".a", "ä", &"x".repeat(201)] {
             refused(&KafkaConfig { prefix: prefix.to_owned(), ..good.clone() }, &["`prefix`", prefix, "1 to 200"]);
         }
         refused(&KafkaConfig { instance_id: Some("a b".to_owned()), ..good.clone() }, &["`instance_id`", "a b"]);
-        refused(&KafkaConfig { producer_bytes: 1, ..good.clone() }, &["`producer_bytes` is 1;", "4 MiB"]);
-        refused(&KafkaConfig { record_limit: 1, ..good.clone() }, &["`record_limit` is 1;", "512 KiB", "64 MiB"]);
-        let small = KafkaConfig { producer_bytes: 16 << 20, ..good.clone() };
-        refused(&small, &["`producer_bytes` is 16777216;", "16973824 and more", "`record_limit` (16777216)"]);
+        let small = KafkaConfig { producer_bytes: 16 << 20, ..good };
+        refused(&small, &["`producer_bytes`", "16973824 and more", "`record_limit` (16777216)"]);
         KafkaConfig { record_limit: 1 << 20, ..small }.check().unwrap();
-        refused(&KafkaConfig { linger: Duration::from_secs(2), ..good }, &["`linger` is 2s", "0ns to 1s"]);
         assert!("uniform".parse::<GroupProtocol>().unwrap_err().to_string().contains("`consumer` and `classic`"));
     }
 
@@ -290,7 +259,7 @@ mod tests {
     fn properties_that_would_break_a_rule_are_refused_and_others_pass() {
         let with = |key: &str| KafkaConfig {
             properties: BTreeMap::from([(key.to_owned(), "secret".to_owned())]),
-            ..KafkaConfig::default()
+            ..KafkaConfig::new("a:1")
         };
         with("sasl.password").check().unwrap();
         for (key, _) in RULED {

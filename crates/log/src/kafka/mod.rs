@@ -51,6 +51,7 @@ use std::{
 
 use futures::future::{BoxFuture, FutureExt};
 use orbweaver_messages::{Millis, Topic};
+use orbweaver_settings::Section as _;
 
 pub use config::{GroupProtocol, KafkaConfig};
 pub use session::{SESSION_TIMEOUT, Session};
@@ -89,7 +90,7 @@ impl KafkaLog {
     /// [`LogError::Invalid`] if the configuration is wrong or the brokers reject the credentials,
     /// [`LogError::Unavailable`] if no broker answered in time.
     pub async fn connect(config: KafkaConfig) -> Result<Self, LogError> {
-        config.check()?;
+        config.check().map_err(|conflict| LogError::Invalid(conflict.to_string()))?;
         let log = Self {
             names: Names::new(&config.prefix),
             known: RwLock::default(),

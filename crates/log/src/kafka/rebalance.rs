@@ -55,6 +55,11 @@ impl RebalanceContext {
         !self.signals.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
+    /// Returns the number of losses so far.
+    pub(super) fn count_losses(&self) -> u64 {
+        *self.losses()
+    }
+
     fn losses(&self) -> MutexGuard<'_, u64> {
         self.losses.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -73,7 +73,7 @@ impl Consumer for MemoryConsumer {
         self.with_held(tps, |held| held.paused = false)
     }
 
-    fn commit(&mut self, commits: Vec<(TopicPartition, Commit)>) -> BoxFuture<'_, Result<(), LogError>> {
+    fn commit(&mut self, commits: Vec<(TopicPartition, Commit)>) -> BoxFuture<'static, Result<(), LogError>> {
         let result = self.shared.state().commit(&self.group, self.member, commits);
         ready(result).boxed()
     }

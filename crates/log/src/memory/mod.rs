@@ -97,6 +97,16 @@ impl MemoryLog {
         Ok(())
     }
 
+    /// Commits as member `member` of `group`, like its consumer.
+    pub fn commit_as(
+        &self,
+        group: &str,
+        member: usize,
+        commits: Vec<(TopicPartition, Commit)>,
+    ) -> Result<(), LogError> {
+        self.shared.state().commit(group, member, commits)
+    }
+
     /// Revokes partitions of member `member` of `group`; they deliver nothing from now on.
     pub fn revoke(&self, group: &str, member: usize, tps: &[TopicPartition]) -> Result<(), LogError> {
         let mut state = self.shared.state();

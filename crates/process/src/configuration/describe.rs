@@ -2,29 +2,25 @@
 
 use std::fmt::Write as _;
 
-use super::{KEYS, Key, Settings, value::quoted};
-use crate::service::ServiceId;
+use super::{Key, Settings, settings::quoted};
 
-/// Renders the keys that the service reads as a TOML file, with the origin of each value; secrets are redacted.
+/// Renders the keys that were read as a TOML file, with the origin of each value; secrets are redacted.
 #[must_use]
 pub fn effective(settings: &Settings) -> String {
-    let service = settings.service();
     let mut text = String::new();
     let mut section = "";
-    for key in KEYS.iter().filter(|key| key.is_read_by(service)) {
-        let mut lines = String::new();
-        for (path, setting) in settings.iter().filter(|(_, setting)| setting.key.path() == key.path()) {
-            let _ = writeln!(lines, "{} = {}  # {}", name(key, path), setting.shown(path), setting.origin);
-        }
-        if lines.is_empty() {
-            let _ = writeln!(lines, "# {} is not set", key.name);
-        }
+    for key in settings.keys() {
         if section != key.section {
             let gap = if section.is_empty() { "" } else { "\n" };
             let _ = writeln!(text, "{gap}[{}]", key.section);
             section = key.section;
         }
-        text.push_str(&lines);
+        for setting in &key.set {
+            let _ = writeln!(text, "{} = {}  # {}", name(key, &setting.path), setting.shown, setting.origin);
+        }
+        if key.set.is_empty() {
+            let _ = writeln!(text, "# {} is not set", key.field.listed());
+        }
     }
     text
 }
@@ -32,43 +28,40 @@ pub fn effective(settings: &Settings) -> String {
 /// Returns the name below the section as TOML.
 fn name(key: &Key, path: &str) -> String {
     let name = &path[key.section.len() + 1..];
-    match key.name.strip_suffix('*') {
-        Some(prefix) => format!("{prefix}{}", quoted(&name[prefix.len()..])),
+    match name.strip_prefix(&*key.field.name).and_then(|rest| rest.strip_prefix('.')) {
+        Some(rest) => format!("{}.{}", key.field.name, quoted(rest)),
         None => name.to_owned(),
     }
 }
 
-/// Lists the keys that the service reads, for a terminal.
+/// Lists the keys that were read, for a terminal.
 #[must_use]
-pub fn listed(service: ServiceId) -> String {
+pub fn listed(settings: &Settings) -> String {
     let mut text = String::new();
-    for key in KEYS.iter().filter(|key| key.is_read_by(service)) {
+    for key in settings.keys() {
+        let default = if key.required { Some("none; it must be set") } else { key.default.as_deref() };
         let _ = writeln!(text, "{}  ({})", key.path(), key.variable());
-        let _ = writeln!(text, "    {}", key.meaning);
-        let _ = writeln!(text, "    allowed: {}", key.kind_at(&key.path()));
-        let _ = writeln!(text, "    default: {}\n", default(key, service).unwrap_or("none"));
+        let _ = writeln!(text, "    {}", key.meaning());
+        let _ = writeln!(text, "    allowed: {}", key.field.allowed_at(&key.path()));
+        let _ = writeln!(text, "    default: {}\n", default.unwrap_or("none"));
     }
     text
 }
 
-fn default(key: &Key, service: ServiceId) -> Option<&'static str> {
-    if key.is_required() { Some("none; it must be set") } else { key.default_for(service) }
-}
-
-/// Renders the keys of the given sections as a Markdown table for a README.
+/// Renders keys as a Markdown table for a README. `default` returns the text of a default that depends on the service.
 #[must_use]
-pub fn table(sections: &[&str]) -> String {
+pub fn table<'a>(keys: impl IntoIterator<Item = &'a Key>, default: impl Fn(&str) -> Option<String>) -> String {
     let mut text = "| key | default | allowed | meaning |\n|---|---|---|---|\n".to_owned();
-    for key in KEYS.iter().filter(|key| sections.contains(&key.section)) {
-        let default = match (key.is_required(), key.default) {
-            (true, _) => "must be set".to_owned(),
-            (_, super::key::Default::Listen) => "`127.0.0.1:` 9461 to 9465 by service".to_owned(),
-            (_, super::key::Default::Records) => "`10000`; normalizer-dedup `2500`, rate-limiter `40000`".to_owned(),
-            (_, super::key::Default::Is(text)) => format!("`{text}`"),
+    for key in keys {
+        let path = key.path();
+        let default = match (key.required, default(&path), &key.default) {
+            (true, ..) => "must be set".to_owned(),
+            (_, Some(text), _) => text,
+            (_, None, Some(text)) => format!("`{text}`"),
             _ => String::new(),
         };
-        let (path, kind) = (key.path(), key.kind_at(&key.path()));
-        let cells = [format!("`{path}`"), default, kind.to_string(), key.meaning.to_owned()];
+        let allowed = key.field.allowed_at(&path).to_owned();
+        let cells = [format!("`{path}`"), default, allowed, key.meaning().to_owned()];
         let cells = cells.map(|cell| cell.replace('|', "\\|"));
         let _ = writeln!(text, "| {} |", cells.join(" | "));
     }

@@ -29,8 +29,7 @@ impl fmt::Display for SettingError {
 }
 
 impl SettingError {
-    /// Creates a fault of the key `path`. [`Settings::complete`](super::Settings::complete) adds value and origin if
-    /// known.
+    /// Creates a fault of the key `path`. [`Settings::fault`](super::Settings::fault) adds value and origin if known.
     #[must_use]
     pub fn new(path: impl Into<String>, problem: impl Into<String>) -> Self {
         Self { path: path.into(), value: None, origin: None, problem: problem.into() }
@@ -60,10 +59,6 @@ impl SettingError {
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
-    }
-
-    pub(crate) fn has_origin(&self) -> bool {
-        self.origin.is_some()
     }
 }
 

@@ -1,34 +1,29 @@
 //! Configuration: one scheme for all services.
 //!
-//! [`Given`] values come from a TOML file, the environment and flags, in increasing order of precedence, on top of the
-//! defaults of [`KEYS`], the single description of every key. [`Settings::resolve`] turns them into settings or names
-//! every fault at once. It is pure: [`Inputs`] reads files and the environment.
+//! A section is a serde struct ([`Section`](orbweaver_settings::Section)): its fields are the keys, each with its type,
+//! range, default and meaning. [`Given`] values come from a TOML file, the environment and flags, in increasing order of
+//! precedence. [`Settings`] reads sections from them and collects every fault. It is pure: [`Inputs`] reads files and
+//! the environment.
 //!
 //! | module | contents |
 //! |---|---|
-//! | `key`, `keys` | description of a key; all keys |
-//! | `kind`, `value` | kinds of values; parsed values |
 //! | `given`, `file`, `environment` | values as supplied, each with its origin |
-//! | `settings` | resolved settings |
+//! | `values` | supplied values as the input of serde |
+//! | `field` | description of a key, from the JSON Schema of its section |
+//! | `settings` | sections read from supplied values |
 //! | `fault` | faults: problem, origin, allowed values |
 //! | `describe` | the effective configuration and the list of keys as text |
 
 mod describe;
 mod environment;
 mod fault;
+mod field;
 mod file;
 mod given;
-mod key;
-mod keys;
-mod kind;
 mod settings;
-mod value;
+mod values;
 
 pub use describe::{effective, listed, table};
 pub use fault::SettingError;
 pub use given::{Given, Inputs, Origin, Raw};
-pub use key::Key;
-pub use keys::KEYS;
-pub use kind::Kind;
-pub use settings::{Setting, Settings};
-pub use value::{Rate, Value};
+pub use settings::{Key, SECTIONS, Settings};

@@ -1,245 +1,336 @@
-//! Resolved settings.
+//! Sections read from supplied values.
 
-use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
+use std::collections::BTreeMap;
 
-use orbweaver_url::WideDomains;
+use orbweaver_settings::{Conflict, HiddenBy, Section};
+use schemars::JsonSchema;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value, json};
 
 use super::{
-    Given, KEYS, Key, Origin, Raw, SettingError, Value, environment,
+    Given, Origin, Raw, SettingError, environment,
     fault::nearest,
-    value::{Rate, quoted},
+    field::Field,
+    values::{Node, Problem},
 };
-use crate::service::ServiceId;
+
+/// All sections of the product: one file may serve all services. Each service checks those that it reads.
+pub const SECTIONS: [&str; 12] = [
+    "kafka",
+    "cql",
+    "http",
+    "log",
+    "runtime",
+    "state",
+    "normalizer_dedup",
+    "frontier",
+    "documents",
+    "rate_limiter",
+    "fetcher",
+    "extractor",
+];
 
 /// Placeholder for a secret.
-pub(crate) const REDACTED: &str = "\"…\"";
+const REDACTED: &str = "\"…\"";
 
-/// Value of a key, with its origin.
+/// A key that was read, with its values.
 #[derive(Debug, Clone)]
-pub struct Setting {
-    pub key: &'static Key,
-    pub value: Value,
-    pub origin: Origin,
+pub struct Key {
+    pub(super) section: &'static str,
+    pub(super) field: Field,
+    pub(super) required: bool,
+    /// The default as text.
+    pub(super) default: Option<String>,
+    pub(super) set: Vec<Setting>,
 }
 
-/// Effective configuration of a service: a value for each key that is set or has a default.
+/// Effective value.
 #[derive(Debug, Clone)]
+pub(super) struct Setting {
+    pub(super) path: String,
+    /// Value as TOML, redacted if it is a secret.
+    pub(super) shown: String,
+    pub(super) origin: Origin,
+}
+
+impl Key {
+    /// Returns the section.
+    #[must_use]
+    pub fn section(&self) -> &'static str {
+        self.section
+    }
+
+    /// Returns the full name, `section.name`, with `.*` for any name.
+    #[must_use]
+    pub fn path(&self) -> String {
+        format!("{}.{}", self.section, self.field.listed())
+    }
+
+    /// Returns the environment variable.
+    #[must_use]
+    pub fn variable(&self) -> String {
+        environment::variable(&self.path().replace(".*", ".NAME"))
+    }
+
+    /// Returns the meaning.
+    #[must_use]
+    pub fn meaning(&self) -> &str {
+        &self.field.meaning
+    }
+
+    /// Returns the default as text.
+    #[must_use]
+    pub fn default(&self) -> Option<&str> {
+        self.default.as_deref()
+    }
+
+    /// Returns `true` if the key must be set.
+    #[must_use]
+    pub fn is_required(&self) -> bool {
+        self.required
+    }
+
+    /// Returns the rule for redacting its values.
+    #[must_use]
+    pub fn hidden(&self) -> Option<HiddenBy> {
+        self.field.hidden
+    }
+}
+
+/// Reader of sections. It remembers every key that was read and every fault.
+#[derive(Debug)]
 pub struct Settings {
-    service: ServiceId,
-    set: BTreeMap<String, Setting>,
+    /// Lowest precedence first.
+    given: Vec<Given>,
+    keys: Vec<Key>,
+    /// Faults, each with the position of its value in `given`.
+    faults: Vec<(usize, SettingError)>,
 }
+
+/// Position of faults without a value: after all others.
+const NOT_SET: usize = usize::MAX - 1;
+const CONFLICT: usize = usize::MAX;
 
 impl Settings {
-    /// Applies the given values, lowest precedence first, on top of the defaults. Every value is checked, even if it is
-    /// overridden or belongs to another service, since one file may serve all. A key with a fault keeps its previous
-    /// value. Pure.
+    /// Creates a reader of these values, lowest precedence first, on top of the defaults of the sections and those given
+    /// here, as (path, value).
     #[must_use]
-    pub fn resolve(service: ServiceId, given: &[Given]) -> (Self, Vec<SettingError>) {
-        let mut settings = Self { service, set: BTreeMap::new() };
-        let mut faults = vec![];
-        for key in KEYS.iter().filter(|key| !key.is_open()) {
-            if let Some(value) = key.default_for(service).and_then(|text| key.kind.read(&Raw::Scalar(text.to_owned())))
-            {
-                settings.set.insert(key.path(), Setting { key, value, origin: Origin::Default });
-            }
-        }
-        for given in given {
-            match check(given) {
-                Ok((key, value)) => {
-                    let setting = Setting { key, value, origin: given.origin.clone() };
-                    settings.set.insert(given.path.clone(), setting);
-                }
-                Err(fault) => faults.push(fault),
-            }
-        }
-        for key in KEYS.iter().filter(|key| key.is_required() && key.is_read_by(service)) {
+    pub fn new(given: Vec<Given>, defaults: &[(&str, &str)]) -> Self {
+        let default = |(path, text): &(&str, &str)| {
+            let raw = Raw::Scalar((*text).to_owned());
+            Given { path: (*path).to_owned(), raw, origin: Origin::Default }
+        };
+        let given = defaults.iter().map(default).chain(given).collect();
+        Self { given, keys: vec![], faults: vec![] }
+    }
+
+    /// Reads and checks a section. Every value is checked, even if it is overridden; a key with a fault keeps its previous value.
+    pub fn section<S: Section>(&mut self) -> S {
+        let parse = |values: &[(&str, &Raw)]| S::deserialize(Node::section(values.iter().copied()));
+        let shown = |section: &S| serde_json::to_value(section).unwrap_or_default();
+        let value = self.read(S::NAME, &Field::all::<S>(), parse, shown);
+        self.find_unknown(S::NAME);
+        for key in self.keys.iter_mut().filter(|key| key.section == S::NAME && S::REQUIRED.contains(&&*key.field.name))
+        {
+            key.required = true;
             let path = key.path();
-            if !settings.set.contains_key(&path) && !faults.iter().any(|fault| fault.path() == path) {
+            let given = key.set.iter().any(|setting| setting.origin != Origin::Default);
+            if !given && !self.faults.iter().any(|(_, fault)| fault.path() == path) {
+                let Field { name, allowed, .. } = &key.field;
+                let variable = key.variable();
+                let section = S::NAME;
                 let problem = format!(
-                    "it is not set; set {} or `{}` under [{}] in the file; allowed: {}",
-                    key.variable(),
-                    key.name,
-                    key.section,
-                    key.kind
+                    "it is not set; set {variable} or `{name}` under [{section}] in the file; allowed: {allowed}"
                 );
-                faults.push(SettingError::new(path, problem));
+                self.faults.push((NOT_SET, SettingError::new(path, problem)));
             }
         }
-        (settings, faults)
+        self.check(S::NAME, value.conflicts());
+        value
     }
 
-    /// Returns the service of these settings.
-    #[must_use]
-    pub fn service(&self) -> ServiceId {
-        self.service
+    /// Reads one key of a section that another service owns and checks.
+    pub fn one<T>(&mut self, section: &'static str, name: &str) -> T
+    where
+        T: Default + Serialize + DeserializeOwned + JsonSchema,
+    {
+        let parse = |values: &[(&str, &Raw)]| match values {
+            [(_, raw), ..] => T::deserialize(Node::Value(raw)),
+            [] => Ok(T::default()),
+        };
+        let shown = |value: &T| json!({ name: serde_json::to_value(value).unwrap_or_default() });
+        self.read(section, &[Field::one::<T>(name)], parse, shown)
     }
 
-    /// Iterates over all keys that are set or have a default, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Setting)> {
-        self.set.iter().map(|(path, setting)| (path.as_str(), setting))
-    }
-
-    /// Adds the known value (redacted if secret) and origin of the fault's key, unless the fault has an origin.
-    #[must_use]
-    pub fn complete(&self, fault: SettingError) -> SettingError {
-        match self.set.get(fault.path()) {
-            Some(setting) if !fault.has_origin() => {
-                let value = setting.shown(fault.path());
-                fault.with_value(value).at(setting.origin.clone())
+    fn read<T: Default>(
+        &mut self,
+        section: &'static str,
+        fields: &[Field],
+        parse: impl Fn(&[(&str, &Raw)]) -> Result<T, Problem>,
+        shown: impl Fn(&T) -> Value,
+    ) -> T {
+        let Self { given, keys, faults } = self;
+        let (mut defaults, mut accepted) = (BTreeMap::new(), BTreeMap::new());
+        for (position, given) in given.iter().enumerate() {
+            let Some(name) = name_in(section, &given.path) else { continue };
+            let Some(field) = fields.iter().find(|field| field.matches(name)) else { continue };
+            match check(given, field, |raw| parse(&[(name, raw)]).map(drop)) {
+                Ok(()) => {
+                    if given.origin == Origin::Default {
+                        defaults.insert(name, given);
+                    }
+                    accepted.insert(name, given);
+                }
+                Err(fault) => faults.push((position, fault)),
             }
-            _ => fault,
+        }
+        let of = |values: &BTreeMap<&str, &Given>| {
+            let values: Vec<_> = values.iter().map(|(name, given)| (*name, &given.raw)).collect();
+            parse(&values)
+        };
+        let value = of(&accepted).unwrap_or_else(|problem| {
+            faults.push((CONFLICT, SettingError::new(section, problem.to_string())));
+            T::default()
+        });
+        let (effective, default) = (shown(&value), shown(&of(&defaults).unwrap_or_default()));
+        for field in fields {
+            let origin = |name: &str| accepted.get(name).map_or(Origin::Default, |given| given.origin.clone());
+            let set = values_of(field, &effective[&field.name]).map(|(name, value)| Setting {
+                path: format!("{section}.{name}"),
+                shown: toml(value),
+                origin: origin(&name),
+            });
+            let default = field.default_text.clone().or_else(|| text(&default[&field.name]));
+            keys.push(Key { section, field: field.clone(), required: false, default, set: set.collect() });
+        }
+        value
+    }
+
+    /// Adds a fault for each value of a section whose key does not exist.
+    fn find_unknown(&mut self, section: &'static str) {
+        let of_section = || self.keys.iter().filter(|key| key.section == section).map(|key| &key.field);
+        for (position, given) in self.given.iter().enumerate() {
+            let Some(name) = name_in(section, &given.path) else { continue };
+            if !of_section().any(|field| field.matches(name)) {
+                let names = || of_section().map(|field| &*field.name);
+                let nearest = nearest(name, names()).or_else(|| nearest(name.split('.').next()?, names()));
+                self.faults.push((position, unknown(given, &format!("there is no such key in [{section}]"), nearest)));
+            }
         }
     }
 
-    fn get<T>(&self, path: &str, of: impl Fn(&Value) -> Option<T>) -> Result<T, SettingError> {
-        self.find(path, of)?.ok_or_else(|| SettingError::new(path, "it is not set"))
-    }
-
-    fn find<T>(&self, path: &str, of: impl Fn(&Value) -> Option<T>) -> Result<Option<T>, SettingError> {
-        match self.set.get(path) {
-            None if known(path).is_some() => Ok(None),
-            None => Err(SettingError::new(path, "there is no such key")),
-            Some(setting) => match of(&setting.value) {
-                None => Err(SettingError::new(path, "its value has another type")),
-                some => Ok(some),
-            },
+    /// Adds the faults of a check between settings.
+    pub fn check(&mut self, section: &str, conflicts: impl IntoIterator<Item = Conflict>) {
+        for Conflict { key, problem } in conflicts {
+            self.fault(SettingError::new(format!("{section}.{key}"), problem));
         }
     }
 
-    pub fn text(&self, path: &str) -> Result<String, SettingError> {
-        self.get(path, text)
+    /// Adds a fault, with the value and the origin of its key. One fault per key: consequential faults are not reported.
+    pub fn fault(&mut self, fault: SettingError) {
+        if self.faults.iter().any(|(_, known)| known.path() == fault.path()) {
+            return;
+        }
+        let mut settings = self.keys.iter().flat_map(|key| &key.set);
+        let fault = match settings.find(|setting| setting.path == fault.path()) {
+            Some(setting) => fault.with_value(setting.shown.clone()).at(setting.origin.clone()),
+            None => fault,
+        };
+        self.faults.push((CONFLICT, fault));
     }
 
-    pub fn optional_text(&self, path: &str) -> Result<Option<String>, SettingError> {
-        self.find(path, text)
+    /// Returns the faults in the order of the supplied values. All sections must have been read.
+    #[must_use]
+    pub fn faults(&self) -> Vec<SettingError> {
+        let mut faults = self.faults.clone();
+        for (position, given) in self.given.iter().enumerate() {
+            let section = given.path.split('.').next().unwrap_or_default();
+            if !SECTIONS.contains(&section) {
+                let nearest = nearest(section, SECTIONS.into_iter());
+                faults.push((position, unknown(given, "there is no such section", nearest)));
+            }
+        }
+        faults.sort_by_key(|(position, _)| *position);
+        faults.into_iter().map(|(_, fault)| fault).collect()
     }
 
-    /// Returns a number.
-    pub fn count<T: TryFrom<u64>>(&self, path: &str) -> Result<T, SettingError> {
-        self.get(path, |value| count(value).and_then(|count| T::try_from(count).ok()))
+    /// Returns the keys that were read, in order.
+    #[must_use]
+    pub fn keys(&self) -> &[Key] {
+        &self.keys
     }
 
-    /// Returns a number, if set.
-    pub fn optional_count<T: TryFrom<u64>>(&self, path: &str) -> Result<Option<T>, SettingError> {
-        self.find(path, |value| count(value).and_then(|count| T::try_from(count).ok()))
-    }
-
-    /// Returns a number of bytes.
-    pub fn size(&self, path: &str) -> Result<usize, SettingError> {
-        self.count(path)
-    }
-
-    pub fn time(&self, path: &str) -> Result<Duration, SettingError> {
-        self.get(path, |value| if let Value::Time(time) = value { Some(*time) } else { None })
-    }
-
-    pub fn optional_time(&self, path: &str) -> Result<Option<Duration>, SettingError> {
-        self.find(path, |value| if let Value::Time(time) = value { Some(*time) } else { None })
-    }
-
-    /// Returns a duration in milliseconds.
-    pub fn time_ms<T: TryFrom<u128>>(&self, path: &str) -> Result<T, SettingError> {
-        self.get(path, |value| if let Value::Time(time) = value { T::try_from(time.as_millis()).ok() } else { None })
-    }
-
-    pub fn switch(&self, path: &str) -> Result<bool, SettingError> {
-        self.get(path, |value| if let Value::Switch(on) = value { Some(*on) } else { None })
-    }
-
-    /// Returns a list of texts; empty if not set.
-    pub fn list(&self, path: &str) -> Result<Vec<String>, SettingError> {
-        let list = self.find(path, |value| if let Value::List(texts) = value { Some(texts.clone()) } else { None })?;
-        Ok(list.unwrap_or_default())
-    }
-
-    /// Returns the domains whose hosts are separate sites.
-    pub fn wide_domains(&self) -> Result<WideDomains, SettingError> {
-        const KEY: &str = "normalizer_dedup.wide_domains";
-        WideDomains::new(self.list(KEY)?).map_err(|error| SettingError::new(KEY, error.to_string()))
-    }
-
-    /// Returns the maximum request rate to a site.
-    pub fn rate(&self, path: &str) -> Result<Rate, SettingError> {
-        self.get(path, |value| if let Value::Rate(rate) = value { Some(*rate) } else { None })
-    }
-
-    /// Returns an address to listen on.
-    pub fn address(&self, path: &str) -> Result<SocketAddr, SettingError> {
-        self.get(path, |value| if let Value::Address(address) = value { Some(*address) } else { None })
-    }
-
-    /// Iterates over all texts set below `path`, as (name, text), in order.
-    pub fn texts_below(&self, path: &str) -> impl Iterator<Item = (String, String)> {
-        self.below(path).filter_map(|(name, value)| Some((name.to_owned(), text(value)?)))
-    }
-
-    /// Iterates over all values set below `path`, as (name, value), in order.
-    pub fn below(&self, path: &str) -> impl Iterator<Item = (&str, &Value)> {
-        let from = format!("{path}.");
-        let length = from.len();
-        let end = from.clone();
-        let range = self.set.range(from..).take_while(move |(name, _)| name.starts_with(&end));
-        range.map(move |(name, setting)| (&name[length..], &setting.value))
+    /// Returns the origin of the value of a key; `None` if it has none.
+    #[must_use]
+    pub fn origin(&self, path: &str) -> Option<&Origin> {
+        self.keys.iter().flat_map(|key| &key.set).find(|setting| setting.path == path).map(|setting| &setting.origin)
     }
 }
 
-impl Setting {
-    /// Returns the value as TOML, redacted if it is a secret.
-    pub(crate) fn shown(&self, path: &str) -> String {
-        if self.key.hides(path) { REDACTED.to_owned() } else { self.value.toml() }
-    }
+/// Returns the name below the section.
+fn name_in<'a>(section: &str, path: &'a str) -> Option<&'a str> {
+    path.strip_prefix(section)?.strip_prefix('.')
 }
 
-fn text(value: &Value) -> Option<String> {
-    if let Value::Text(text) = value { Some(text.clone()) } else { None }
-}
-
-fn count(value: &Value) -> Option<u64> {
-    match value {
-        Value::Count(count) | Value::Size(count) => Some(*count),
-        _ => None,
-    }
-}
-
-fn known(path: &str) -> Option<&'static Key> {
-    let (section, name) = path.split_once('.')?;
-    KEYS.iter().find(|key| key.section == section && key.matches(name))
-}
-
-/// Returns the key and parsed value of a supplied value.
-fn check(given: &Given) -> Result<(&'static Key, Value), SettingError> {
-    let fault = |problem: String| SettingError::new(shortened(&given.path), problem).at(given.origin.clone());
-    let Some(key) = known(&given.path) else { return Err(fault(unknown(&given.path))) };
-    if matches!(given.origin, Origin::Flag(_)) && key.is_secret(&given.path) {
-        let variable = environment::variable(&shortened(&given.path));
+/// Checks a supplied value of a known key.
+fn check(given: &Given, field: &Field, parse: impl FnOnce(&Raw) -> Result<(), Problem>) -> Result<(), SettingError> {
+    let path = &given.path;
+    let fault = |problem: String| SettingError::new(shortened(path), problem).at(given.origin.clone());
+    if matches!(given.origin, Origin::Flag(_)) && field.is_secret(path) {
+        let variable = environment::variable(&shortened(path));
         return Err(fault(format!(
             "every user of this machine can see a secret on a command line; set {variable}, or {variable}_FILE to a \
              file that contains it"
         )));
     }
-    let kind = key.kind_at(&given.path);
-    kind.read(&given.raw).map(|value| (key, value)).ok_or_else(|| {
-        let shown = if key.hides(&given.path) { REDACTED.to_owned() } else { shown(&given.raw) };
-        fault(format!("allowed: {kind}")).with_value(shown)
+    parse(&given.raw).map_err(|problem| {
+        let problem = match problem {
+            Problem::Said(text) => text,
+            _ => format!("allowed: {}", field.allowed_at(path)),
+        };
+        let shown = if field.hides(path) { REDACTED.to_owned() } else { shown(&given.raw) };
+        fault(problem).with_value(shown)
     })
 }
 
-fn unknown(path: &str) -> String {
-    let (section, name) = path.split_once('.').unwrap_or((path, ""));
-    let of_section = || KEYS.iter().filter(|key| key.section == section).map(|key| key.name.trim_end_matches(".*"));
-    let (what, nearest) = if of_section().next().is_some() {
-        let whole = nearest(name, of_section());
-        (
-            format!("there is no such key in [{section}]"),
-            whole.or_else(|| nearest(name.split('.').next()?, of_section())),
-        )
-    } else {
-        ("there is no such section".to_owned(), nearest(section, KEYS.iter().map(|key| key.section)))
-    };
-    match nearest {
+fn unknown(given: &Given, what: &str, nearest: Option<&str>) -> SettingError {
+    let problem = match nearest {
         Some(nearest) => format!("{what}; the nearest is `{nearest}`"),
         None => format!("{what}; --list-config lists all keys"),
+    };
+    SettingError::new(shortened(&given.path), problem).at(given.origin.clone())
+}
+
+/// Returns the values of a field, as (name below the section, value): several for a map, none if it is not set.
+fn values_of<'a>(field: &'a Field, value: &'a Value) -> Box<dyn Iterator<Item = (String, &'a Value)> + 'a> {
+    match value {
+        Value::Null => Box::new(std::iter::empty()),
+        Value::Object(map) => Box::new(map.iter().map(|(name, value)| (format!("{}.{name}", field.name), value))),
+        Value::Array(values) if values.is_empty() => Box::new(std::iter::empty()),
+        value => Box::new(std::iter::once((field.name.clone(), value))),
     }
+}
+
+/// Returns a default as text; `None` if there is none.
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::Null | Value::Array(_) | Value::Object(Map { .. }) => None,
+        Value::String(text) => Some(text.clone()),
+        value => Some(value.to_string()),
+    }
+}
+
+/// Formats a value as TOML.
+fn toml(value: &Value) -> String {
+    match value {
+        Value::Array(values) => format!("[{}]", values.iter().map(toml).collect::<Vec<_>>().join(", ")),
+        value => value.to_string(),
+    }
+}
+
+/// Formats a TOML basic string, which JSON's escapes suit.
+pub(super) fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
 }
 
 fn shown(raw: &Raw) -> String {

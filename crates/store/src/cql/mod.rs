@@ -25,6 +25,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use futures::future::{BoxFuture, FutureExt, try_join_all};
+use orbweaver_settings::Section as _;
 use orbweaver_url::Fingerprint;
 use scylla::deserialize::row::DeserializeRow;
 use scylla::errors::ExecutionError;
@@ -34,7 +35,7 @@ use scylla::serialize::row::SerializeRow;
 use scylla::statement::prepared::PreparedStatement;
 use tokio::sync::Semaphore;
 
-pub use self::config::{CqlConfig, CqlConfigError, CqlConsistency};
+pub use self::config::{CqlConfig, CqlConsistency};
 use self::failure::Failure;
 use self::links::{ChunkColumns, Collected};
 use self::rows::{Columns, FetchColumns, PageColumns, RedirectColumns, RobotsColumns};
@@ -57,7 +58,7 @@ impl CqlStore {
     /// Returns an error if a setting is out of range, the user is refused, or the keyspace has tables of another
     /// program.
     pub async fn connect(config: CqlConfig, metrics: StoreMetrics) -> Result<Self, StoreError> {
-        config.validate().map_err(|error| StoreError::Refused(error.to_string()))?;
+        config.check().map_err(|error| StoreError::Refused(error.to_string()))?;
         if config.exposes_password() {
             tracing::warn!(
                 nodes = ?config.nodes,

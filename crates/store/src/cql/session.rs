@@ -90,7 +90,7 @@ fn builder(config: &CqlConfig) -> Result<SessionBuilder, String> {
     }
     let profile = ExecutionProfile::builder()
         .consistency(consistency)
-        .request_timeout(Some(config.request_timeout()))
+        .request_timeout(Some(config.request_timeout))
         .load_balancing_policy(policy.build())
         .build();
     let mut builder = SessionBuilder::new()

@@ -148,7 +148,7 @@ fn builder(config: &FetcherConfig) -> ClientBuilder {
     let streams = u32::try_from(config.concurrency).ok();
     let connection_window = streams.map(|streams| streams.saturating_mul(STREAM_WINDOW_BYTES));
     reqwest::Client::builder()
-        .user_agent(&config.user_agent)
+        .user_agent(config.agent())
         .default_headers(headers)
         .redirect(reqwest::redirect::Policy::none())
         .referer(false)

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 use futures::FutureExt;
 use orbweaver_log::{Record, TopicPartition};
-use orbweaver_messages::{Discovered, DiscoveryKind, Dispatch, OutcomeKind, Page, encode};
+use orbweaver_messages::{Discovered, DiscoveryKind, Dispatch, DispatchId, OutcomeKind, Page, encode};
+use orbweaver_settings::Section as _;
 use orbweaver_stage::ScriptedClock;
 use orbweaver_url::{Fingerprint, canonicalize, partition_of, site_of, slot_of};
 use tokio::sync::Semaphore;
@@ -53,7 +54,7 @@ enum Durable {
 
 impl Surroundings {
     fn new(config: FetcherConfig) -> Self {
-        config.validate().unwrap();
+        config.check().unwrap();
         let clock = Arc::new(ScriptedClock::at(START));
         let metrics = FetcherMetrics::register(&prometheus::Registry::new()).unwrap();
         let mut stage = FetcherStage::new(config, metrics, Arc::default());
@@ -226,8 +227,9 @@ impl Surroundings {
     fn assert_all_complete(&self) {
         assert_eq!(self.completed.len() as u64, self.next_offset, "{:?}", self.completed);
         assert!(self.completed.values().all(|&times| times == 1), "{:?}", self.completed);
-        assert_eq!((self.stage.slots, self.stage.held.len(), self.stage.gates.held()), (0, 0, 0));
-        assert!(self.stage.running.is_empty() && self.stage.settling.is_empty() && self.stage.lookups.is_empty());
+        let FetcherStage { requests, gates, .. } = &self.stage;
+        assert_eq!((requests.slots(), requests.len(), gates.held()), (0, 0, 0));
+        assert!(self.stage.dispatches.is_empty() && self.stage.lookups.is_empty());
     }
 }
 

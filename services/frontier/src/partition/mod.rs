@@ -29,6 +29,7 @@ use orbweaver_url::Fingerprint;
 use crate::{
     FrontierConfig, SiteLoad,
     decision::{Decision, DecisionContext},
+    dispatch_limit::DispatchLimit,
     index::{Index, IndexEntry, IndexError, QueueKey, is_demoted},
     leases::{Lease, Leases},
     offsets::Offsets,
@@ -77,14 +78,35 @@ impl Active {
     }
 }
 
+/// Names of what this owner of the partition writes and completes.
 #[derive(Debug)]
-pub struct PartitionFrontier {
+struct Owner {
     partition: Partition,
-    config: FrontierConfig,
     /// Owner epoch of everything that is written: the offset of the claim.
     epoch: u64,
     /// Assignment epoch of this partition's origins.
     assignment: u32,
+    next_sequence: u64,
+}
+
+impl Owner {
+    fn next_id(&mut self) -> DispatchId {
+        let id = DispatchId { epoch: self.epoch, sequence: self.next_sequence };
+        self.next_sequence += 1;
+        id
+    }
+
+    fn origin(&self, offset: Offset) -> Origin {
+        let tp = TopicPartition::new(topic::FRONTIER, self.partition);
+        Origin { tp, offset, assignment_epoch: self.assignment }
+    }
+}
+
+/// A partition: its parts decide by themselves, and this carries the decisions from one to the other.
+#[derive(Debug)]
+pub struct PartitionFrontier {
+    owner: Owner,
+    config: FrontierConfig,
     index: Box<dyn Index>,
     active: HashMap<Fingerprint, Active>,
     /// Offsets of idle URLs: in the index and not in `active`.
@@ -98,7 +120,6 @@ pub struct PartitionFrontier {
     /// URLs found at the opening whose last record in the log is not the queued one, and which must be re-appended,
     /// each with the offset of an earlier record that completes only then, if there is one; see [`Index::mark`].
     outdated: BTreeMap<Fingerprint, Option<Offset>>,
-    next_sequence: u64,
     /// State of the patterns of similar URLs; it may be lost.
     patterns: Patterns,
     /// Number of URLs demoted since the last call of `similar`.
@@ -109,10 +130,7 @@ pub struct PartitionFrontier {
     expired: u64,
     /// Offset after the last record of `crawl.frontier` that was read.
     end: Offset,
-    limit: usize,
-    outcomes_since_tick: u32,
-    outcomes_per_second: f64,
-    last_tick_ms: Millis,
+    limit: DispatchLimit,
     /// Sites whose queues are paused at a page cap, by crawl.
     held: BTreeMap<String, VecDeque<QueueKey>>,
 }
@@ -122,9 +140,7 @@ impl PartitionFrontier {
     #[must_use]
     pub fn new(partition: Partition, config: FrontierConfig, index: Box<dyn Index>) -> Self {
         Self {
-            partition,
-            epoch: 0,
-            assignment: 0,
+            owner: Owner { partition, epoch: 0, assignment: 0, next_sequence: 0 },
             end: index.position().map_or(0, |position| position.offset + 1),
             index,
             active: HashMap::new(),
@@ -134,15 +150,11 @@ impl PartitionFrontier {
             leases: Leases::default(),
             found: HashMap::new(),
             outdated: BTreeMap::new(),
-            next_sequence: 0,
             patterns: Patterns::new(patterns::PATTERN_BYTES),
             demote: 0,
             passing_over: false,
             expired: 0,
-            limit: config.min_outstanding,
-            outcomes_since_tick: 0,
-            outcomes_per_second: 0.0,
-            last_tick_ms: 0,
+            limit: DispatchLimit::new(&config),
             held: BTreeMap::new(),
             config,
         }
@@ -160,7 +172,7 @@ impl PartitionFrontier {
 
     /// Expires leases, releases delayed URLs, and keeps the commit point close (docs/protocol.md#re-append).
     pub fn tick(&mut self, turn: &mut DecisionContext<'_>) -> Result<(), IndexError> {
-        self.measure(turn.now);
+        self.limit.measure(turn.now, &self.config);
         self.wake(turn.now)?;
         let mut expired = 0;
         while expired < EXPIRE_BATCH
@@ -171,7 +183,7 @@ impl PartitionFrontier {
         }
         if expired > 0 {
             self.expired += expired;
-            tracing::warn!(partition = self.partition, expired, "leases expired without an outcome");
+            tracing::warn!(partition = self.owner.partition, expired, "leases expired without an outcome");
         }
         self.renew(turn)?;
         self.reappend(turn)
@@ -182,7 +194,7 @@ impl PartitionFrontier {
         self.wake(turn.now)?;
         let mut passed_over = 0;
         let more_may_go = self.resume_after_cap(turn);
-        while self.leases.outstanding() < self.limit && passed_over < PASS_OVER_BATCH {
+        while self.leases.outstanding() < self.limit.limit() && passed_over < PASS_OVER_BATCH {
             let mut source = Source { index: &mut *self.index, idle: &self.idle };
             let Some((site, rank)) = self.sites.next(turn.now, &mut source)? else { break };
             let offset = rank.1;
@@ -198,22 +210,16 @@ impl PartitionFrontier {
                 passed_over += 1;
                 continue;
             };
-            let id = self.next_id();
+            let id = self.owner.next_id();
             let last = waiting.failures.saturating_add(1) >= self.config.max_attempts;
             turn.out.push(Decision::Dispatch(Box::new(Dispatch { trail, ..dispatched(&waiting, id, last, turn.now) })));
             self.idle.remove(offset);
-            turn.pages.lease(self.partition, &waiting.crawl);
+            turn.pages.lease(self.owner.partition, &waiting.crawl);
             self.active.insert(fingerprint, Active { entry, busy: ActiveState::Leased(id, Box::new(waiting)) });
             self.leases.add(Lease { dispatched_at_ms: turn.now, fingerprint, id });
         }
         self.passing_over = passed_over == PASS_OVER_BATCH || more_may_go;
         Ok(())
-    }
-
-    fn next_id(&mut self) -> DispatchId {
-        let id = DispatchId { epoch: self.epoch, sequence: self.next_sequence };
-        self.next_sequence += 1;
-        id
     }
 
     /// Returns the earliest time at which something is due, if anything is.
@@ -226,7 +232,7 @@ impl PartitionFrontier {
     /// Returns `true` if a dispatch could be made now.
     #[must_use]
     pub fn is_due(&self) -> bool {
-        self.sites.has_ready() && self.leases.outstanding() < self.limit
+        self.sites.has_ready() && self.leases.outstanding() < self.limit.limit()
     }
 
     /// Returns the number of leases that have expired since the last call.
@@ -251,11 +257,6 @@ impl PartitionFrontier {
             }
         }
         Ok(named)
-    }
-
-    fn origin(&self, offset: Offset) -> Origin {
-        let tp = TopicPartition::new(topic::FRONTIER, self.partition);
-        Origin { tp, offset, assignment_epoch: self.assignment }
     }
 
     /// Makes a URL idle: available in its site's queue, or delayed until its time.
@@ -300,7 +301,7 @@ impl PartitionFrontier {
     /// this owner. URLs that are being written are retried later.
     fn renew(&mut self, turn: &mut DecisionContext<'_>) -> Result<(), IndexError> {
         for (fingerprint, held) in std::mem::take(&mut self.outdated) {
-            let completes: Vec<Origin> = held.map(|offset| self.origin(offset)).into_iter().collect();
+            let completes: Vec<Origin> = held.map(|offset| self.owner.origin(offset)).into_iter().collect();
             if let Some(Active { entry, busy }) = self.active.get(&fingerprint) {
                 let ActiveState::Leased(_, leased) = busy else {
                     self.outdated.insert(fingerprint, held);
@@ -344,22 +345,6 @@ impl PartitionFrontier {
             }
         }
         Ok(())
-    }
-
-    /// Limits outstanding dispatches to a few seconds of measured outcomes (docs/protocol.md#outstanding-dispatches).
-    fn measure(&mut self, now: Millis) {
-        let elapsed = now - self.last_tick_ms;
-        if elapsed < 250 {
-            return;
-        }
-        #[allow(clippy::cast_precision_loss, reason = "elapsed milliseconds are far below 2^52")]
-        let rate = f64::from(self.outcomes_since_tick) * 1000.0 / elapsed as f64;
-        self.outcomes_per_second += 0.3 * (rate - self.outcomes_per_second);
-        self.outcomes_since_tick = 0;
-        self.last_tick_ms = now;
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped right after")]
-        let two_seconds = (2.0 * self.outcomes_per_second) as usize;
-        self.limit = two_seconds.clamp(self.config.min_outstanding, self.config.max_outstanding);
     }
 }
 

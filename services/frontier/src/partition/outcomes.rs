@@ -21,9 +21,9 @@ impl PartitionFrontier {
         outcome: &Outcome,
         turn: &mut DecisionContext<'_>,
     ) -> Result<(), IndexError> {
-        self.outcomes_since_tick += 1;
+        self.limit.count();
         let page_of = (outcome.kind == OutcomeKind::Fetched).then_some(&*outcome.crawl);
-        turn.pages.outcome(self.partition, origin.offset, page_of);
+        turn.pages.outcome(self.owner.partition, origin.offset, page_of);
         if let Some(delay) = outcome.crawl_delay_ms {
             self.sites.learn_delay(QueueKey::of(&outcome.crawl, &outcome.site), delay);
         }
@@ -82,7 +82,7 @@ impl PartitionFrontier {
     ) -> bool {
         let asked = outcome.requested_at_ms.is_some();
         self.sites.end(entry, asked.then_some(outcome.ended_at_ms.saturating_sub(outcome.dispatched_at_ms)), turn.now);
-        turn.pages.release(self.partition, &waiting.crawl);
+        turn.pages.release(self.owner.partition, &waiting.crawl);
         self.leases.end(waiting.fingerprint)
     }
 
@@ -151,7 +151,7 @@ impl PartitionFrontier {
         let busy = ActiveState::Ended(entry.offset, depth, written_at_ms.max(outcome.event_ms()));
         self.active.insert(fingerprint, Active { entry, busy });
         self.sites.remove_url(entry.site, turn.now);
-        let (ends, completes) = (entry.offset, vec![origin, self.origin(entry.offset)]);
+        let (ends, completes) = (entry.offset, vec![origin, self.owner.origin(entry.offset)]);
         turn.out.push(Decision::End { fingerprint, depth, ends, completes });
     }
 
@@ -188,13 +188,13 @@ impl PartitionFrontier {
         // A replayed URL begins with no lost dispatches.
         waiting.lost = 0;
         let fingerprint = waiting.fingerprint;
-        let dispatch = dispatched(&waiting, self.next_id(), false, turn.now);
+        let dispatch = dispatched(&waiting, self.owner.next_id(), false, turn.now);
         let outcome = Box::new(Outcome::unasked(dispatch, OutcomeKind::Gone, STUCK, turn.now));
         let reason = format!(
             "{STUCK}: {LOST_DISPATCHES} dispatches had no outcome, while later dispatches of other URLs had one"
         );
         tracing::error!(
-            partition = self.partition,
+            partition = self.owner.partition,
             url = waiting.url,
             reason,
             "stuck URL abandoned and sent to the dead letters"
@@ -202,7 +202,7 @@ impl PartitionFrontier {
         let busy = ActiveState::Ended(entry.offset, waiting.depth, waiting.written_at_ms);
         self.active.insert(fingerprint, Active { entry, busy });
         self.sites.remove_url(entry.site, turn.now);
-        let origin = self.origin(entry.offset);
+        let origin = self.owner.origin(entry.offset);
         turn.out.push(Decision::Abandon { outcome, waiting, origin, reason });
     }
 
@@ -214,7 +214,7 @@ impl PartitionFrontier {
         turn: &mut DecisionContext<'_>,
     ) -> bool {
         self.sites.end(entry, None, turn.now);
-        turn.pages.release(self.partition, &waiting.crawl);
+        turn.pages.release(self.owner.partition, &waiting.crawl);
         self.leases.end(waiting.fingerprint)
     }
 }

@@ -70,9 +70,9 @@ impl PartitionFrontier {
 
     /// Ends a URL without a request. Its outcome is written before its tombstone; read back, it finds nothing to end.
     fn refuse(&mut self, entry: &IndexEntry, waiting: &FrontierUrl, reason: &str, turn: &mut DecisionContext<'_>) {
-        let dispatch = dispatched(waiting, self.next_id(), false, turn.now);
+        let dispatch = dispatched(waiting, self.owner.next_id(), false, turn.now);
         let outcome = Box::new(Outcome::unasked(dispatch, OutcomeKind::Refused, reason, turn.now));
-        let completes = vec![self.origin(entry.offset)];
+        let completes = vec![self.owner.origin(entry.offset)];
         turn.out.push(Decision::Refuse { outcome, ends: entry.offset, completes });
         self.idle.remove(entry.offset);
         let busy = ActiveState::Ended(entry.offset, waiting.depth, waiting.written_at_ms);

@@ -79,7 +79,7 @@ impl PartitionFrontier {
             }
             Some(Active { entry: leased, busy: ActiveState::Leased(id, mut known) }) => {
                 // The URL is already dispatched: the newer record only takes over the offset.
-                let replaced = self.origin(leased.offset);
+                let replaced = self.owner.origin(leased.offset);
                 turn.out.push(if lacks_time {
                     Decision::Rewrite { waiting: Box::new(waiting.clone()), completes: vec![replaced] }
                 } else {
@@ -134,13 +134,13 @@ impl PartitionFrontier {
                     self.sites.remove_url(old.site, turn.now);
                     self.index.replace(fingerprint, Some(old), Some((entry, waiting)));
                     turn.out.push(Decision::Park(origin));
-                    let completes = vec![self.origin(old.offset)];
+                    let completes = vec![self.owner.origin(old.offset)];
                     self.rewrite(entry, Box::new(waiting.clone()), completes, turn);
                     return Ok(());
                 }
                 self.make_idle(&entry, turn.now);
                 if let Some(old) = old {
-                    turn.out.push(Decision::Complete(self.origin(old.offset)));
+                    turn.out.push(Decision::Complete(self.owner.origin(old.offset)));
                     self.end_idle(&old);
                     self.sites.remove_url(old.site, turn.now);
                 }
@@ -176,7 +176,7 @@ impl PartitionFrontier {
     ) -> Result<(), IndexError> {
         match self.active.remove(&fingerprint) {
             Some(Active { entry, busy: ActiveState::Ended(ended, depth, written_at_ms) }) => {
-                if epoch < self.epoch {
+                if epoch < self.owner.epoch {
                     // From a former owner; the present owner's tombstone is still being written.
                     let busy = ActiveState::Ended(ended, depth, written_at_ms);
                     self.active.insert(fingerprint, Active { entry, busy });
@@ -192,7 +192,7 @@ impl PartitionFrontier {
                 }
                 if entry.offset != ended {
                     // A copy that was appended before the tombstone, which does not name it, has ended too.
-                    let (ends, completes) = (entry.offset, vec![self.origin(entry.offset)]);
+                    let (ends, completes) = (entry.offset, vec![self.owner.origin(entry.offset)]);
                     turn.out.push(Decision::End { fingerprint, depth, ends, completes });
                     self.active
                         .insert(fingerprint, Active { entry, busy: ActiveState::Ended(ends, depth, written_at_ms) });
@@ -227,7 +227,7 @@ impl PartitionFrontier {
         epoch: u64,
         turn: &mut DecisionContext<'_>,
     ) {
-        if epoch < self.epoch {
+        if epoch < self.owner.epoch {
             // docs/protocol.md#claims: a former owner resumed, and its tombstone came after the claim. A URL that is
             // still queued is appended again.
             self.rewrite(entry, waiting, vec![], turn);
@@ -236,14 +236,14 @@ impl PartitionFrontier {
         // The log takes precedence: a second copy of a URL was admitted after the one that ended.
         self.index.replace(waiting.fingerprint, Some(entry), None);
         self.sites.remove_url(entry.site, turn.now);
-        turn.out.push(Decision::Complete(self.origin(entry.offset)));
+        turn.out.push(Decision::Complete(self.owner.origin(entry.offset)));
     }
 
     /// Completes a copy of an ended URL once the log has a newer record of it; the record that ended is complete
     /// already.
     fn complete_copy(&self, copy: &IndexEntry, ended: Offset, turn: &mut DecisionContext<'_>) {
         if copy.offset != ended {
-            turn.out.push(Decision::Complete(self.origin(copy.offset)));
+            turn.out.push(Decision::Complete(self.owner.origin(copy.offset)));
         }
     }
 
@@ -257,7 +257,7 @@ impl PartitionFrontier {
     ) {
         // The content was learned when the record was first read.
         waiting.content = None;
-        completes.push(self.origin(entry.offset));
+        completes.push(self.owner.origin(entry.offset));
         let busy = ActiveState::Rewriting(vec![], waiting.written_at_ms);
         self.active.insert(waiting.fingerprint, Active { entry, busy });
         turn.out.push(Decision::Rewrite { waiting, completes });

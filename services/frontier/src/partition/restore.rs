@@ -95,12 +95,12 @@ impl PartitionFrontier {
     /// Opens the partition, which `pages` already counts as open.
     pub fn open(&mut self, opening: PartitionContext, now: Millis, pages: &mut PageCaps) -> Result<(), IndexError> {
         let PartitionContext { owner_epoch: claim, commit, assignment_epoch: assignment, .. } = opening;
-        self.epoch = claim;
-        self.assignment = assignment;
+        self.owner.epoch = claim;
+        self.owner.assignment = assignment;
         let read_to = self.end;
         // The claim itself is never passed in.
         self.end = self.end.max(claim.saturating_add(1));
-        self.last_tick_ms = now;
+        self.limit.start(now);
         self.queue_what_is_due(now)?;
         let leased = self.lease_what_was_found(commit, now, pages)?;
         let Self { index, sites, idle, .. } = self;
@@ -131,7 +131,7 @@ impl PartitionFrontier {
     /// before this index read them.
     fn forget(&mut self, ended: &[Offset]) -> Result<(), IndexError> {
         if !ended.is_empty() {
-            let (partition, urls) = (self.partition, ended.len());
+            let (partition, urls) = (self.owner.partition, ended.len());
             tracing::warn!(partition, urls, "removed URLs whose tombstones were compacted away unread");
         }
         for offset in ended {
@@ -202,7 +202,7 @@ impl PartitionFrontier {
             }
             let waiting = Box::new(self.index.waiting(entry.offset)?);
             leased.insert(entry.offset);
-            pages.lease(self.partition, &waiting.crawl);
+            pages.lease(self.owner.partition, &waiting.crawl);
             self.active.insert(fingerprint, Active { entry, busy: ActiveState::Leased(id, waiting) });
             // A dispatch from a clock ahead of the local one counts as made now.
             self.leases.add(Lease { dispatched_at_ms: dispatched_at_ms.min(now), fingerprint, id });

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
 mod attempts;
-#[path = "../definitions/mod.rs"]
 mod definitions;
 mod renewed;
 mod restored;

@@ -1,8 +1,6 @@
 use orbweaver_messages::{DiscoveryKind, Scope, Trail, crawl_key};
-use orbweaver_url::WideDomains;
 
 use super::*;
-use crate::DefaultCrawl;
 
 fn delivered(topic: Topic, offset: Offset, key: &str, value: bytes::Bytes) -> (Origin, ConsumerRecord) {
     let tp = TopicPartition::new(topic, 0);
@@ -31,8 +29,8 @@ fn links(offset: Offset, depth: u16) -> (Origin, ConsumerRecord) {
 fn links_of_a_record_that_wait_for_the_same_plan_share_its_other_fields() {
     let directory = tempfile::tempdir().unwrap();
     let mut stage = NormalizerDedup::new(Config::new(directory.path())).unwrap();
-    let crawl = DefaultCrawl { max_depth: Some(3), ..DefaultCrawl::new(Scope::Any) };
-    let definition = crawl.definition("default", &WideDomains::default(), 1, 0);
+    let crawl = Config { default_max_depth: Some(3), default_scope: Scope::Any, ..Config::default() };
+    let definition = crawl.definition(1, 0);
     let (_, control) = delivered(topic::CONTROL, 0, &crawl_key("default"), encode(&definition));
     stage.receive_tailed(&control, 0, &mut Actions::default()).unwrap();
     stage

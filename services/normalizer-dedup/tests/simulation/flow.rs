@@ -445,8 +445,8 @@ fn a_crawl_of_another_build_ends_the_service_with_what_differs() {
 #[test]
 fn a_wrong_setting_is_refused() {
     let directory = directory();
-    let config = orbweaver_normalizer_dedup::Config { recent_entries: 0, ..config(directory.path()) };
+    let config = orbweaver_normalizer_dedup::Config { default_crawl: String::new(), ..config(directory.path()) };
     let error = NormalizerDedup::new(config).expect_err("out of range");
     assert!(matches!(&error, StageError::Halted { service: "normalizer-dedup", .. }));
-    assert!(error.to_string().contains("recent_entries"), "{error}");
+    assert!(error.to_string().contains("default_crawl"), "{error}");
 }

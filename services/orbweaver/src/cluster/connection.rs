@@ -3,26 +3,30 @@
 use std::time::Duration;
 
 use orbweaver_log::kafka::{KafkaConfig, KafkaLog};
-use orbweaver_process::{ClientSettings, configuration::SettingError};
+use orbweaver_process::configuration::SettingError;
+use orbweaver_settings::Section as _;
 use orbweaver_store::CqlConfig;
 
 use super::args::Kafka;
 use crate::{exit::Failure, logging};
 
-/// Time for which a command waits for unavailable brokers.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// Time for which a command waits for unavailable brokers at its start.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(15);
+/// Time for which a request is retried while the brokers are unavailable.
+const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Returns the client configuration for these brokers. Properties of the command line override those of the
 /// environment.
 pub fn config(brokers: &str, kafka: &Kafka) -> Result<KafkaConfig, Failure> {
     let flags = kafka.property.iter().map(|text| property(text)).collect::<Result<_, Failure>>()?;
-    let properties = ClientSettings::of_process(flags).map_err(|faults| usage(&faults))?.kafka_properties();
+    let properties = orbweaver_process::kafka_properties(flags).map_err(|faults| usage(&faults))?;
     let config = KafkaConfig {
         brokers: brokers.to_owned(),
         prefix: kafka.prefix.clone(),
         protocol: kafka.group_protocol,
         record_limit: kafka.record_limit,
-        connect_patience: PATIENCE,
+        connect_patience: CONNECT_PATIENCE,
+        patience: PATIENCE,
         properties,
         ..KafkaConfig::default()
     };
@@ -47,7 +51,7 @@ pub fn cql_config(nodes: &str, keyspace: &str, replication: u8) -> Result<CqlCon
         ("--keyspace", "cql.keyspace".to_owned(), keyspace.to_owned()),
         ("--cql-replication", "cql.replication_factor".to_owned(), replication.to_string()),
     ];
-    ClientSettings::of_process(flags).map_err(|faults| usage(&faults))?.cql().map_err(|fault| usage(&[fault]))
+    orbweaver_process::cql_settings(flags).map_err(|faults| usage(&faults))
 }
 
 fn usage(faults: &[SettingError]) -> Failure {

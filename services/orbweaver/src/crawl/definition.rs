@@ -172,6 +172,7 @@ pub async fn each(log: &dyn Log, mut each: impl FnMut(ControlRecord<'_>)) -> Res
     let mut reader = log.reader(tp, bounds.start).await.map_err(failed)?;
     while reader.position() < bounds.end {
         for record in reader.read(READ_WAIT).await.map_err(failed)? {
+            record.check_readable().map_err(failed)?;
             let (key, value) = (record.key.as_deref(), record.value.as_ref());
             each(ControlRecord { partition: tp.partition, offset: record.offset, key, value });
         }

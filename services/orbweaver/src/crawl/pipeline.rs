@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use orbweaver_extractor::{BlockingWorker, ExtractOptions, ExtractorConfig, ExtractorMetrics, ExtractorStage};
+use orbweaver_extractor::{BlockingWorker, ExtractorConfig, ExtractorMetrics, ExtractorStage};
 use orbweaver_frontier::{FrontierConfig, FrontierIndex, FrontierStage, FrontierView, metrics::FrontierMetrics};
 use orbweaver_log::{EmbeddedLog, Log, LogError, Options, Partition, TopicSpec};
 use orbweaver_messages::topic;
@@ -156,13 +156,11 @@ impl Pipeline {
         self.failures.1.try_recv().map_or(Ok(()), Err)
     }
 
-    /// Makes everything durable that the services wrote. They have stopped.
+    /// Makes everything durable that the services wrote. They have stopped, so blocking delays none of them.
     pub fn flush(&self) -> Result<(), String> {
-        tokio::task::block_in_place(|| {
-            // The log syncs the store only if it has changed itself.
-            (self.sync_store)().map_err(|error| error.to_string())?;
-            self.log.flush().map_err(|error| error.to_string())
-        })
+        // The log syncs the store only if it has changed itself.
+        (self.sync_store)().map_err(|error| error.to_string())?;
+        self.log.flush().map_err(|error| error.to_string())
     }
 
     /// Returns the results of this run's links, by kind.
@@ -189,13 +187,13 @@ impl Pipeline {
 
     fn start_limiter(&mut self, settings: &Settings) -> Result<(), Failure> {
         let config = orbweaver_rate_limiter::RateLimiterConfig {
-            default_interval_ms: settings.rate.interval_ms(),
+            rate: orbweaver_settings::Rate { interval_ms: settings.rate.interval_ms() },
             // The rate on the command line is an explicit choice; the help of `--rate` says what it means.
             allow_above_ten_per_second: true,
             ..orbweaver_rate_limiter::RateLimiterConfig::default()
         };
         let metrics = orbweaver_rate_limiter::RateLimiterMetrics::register(&self.registry).map_err(failed)?;
-        let stage = orbweaver_rate_limiter::RateLimiterStage::new(config, metrics).map_err(failed)?;
+        let stage = orbweaver_rate_limiter::RateLimiterStage::new(config, metrics);
         self.limiter = stage.view();
         self.run(stage, NoJobs, NoEffects);
         Ok(())
@@ -204,7 +202,7 @@ impl Pipeline {
     fn start_fetcher(&mut self, settings: &Settings) -> Result<(), Failure> {
         use orbweaver_fetcher::{FetchWorker, FetcherConfig, FetcherMetrics, FetcherStage, HttpClient};
         let config = FetcherConfig {
-            user_agent: settings.user_agent.clone(),
+            user_agent: settings.user_agent.as_str().into(),
             headers: headers::read(&settings.header)?,
             concurrency: settings.concurrency.into(),
             body_memory: BODY_MEMORY,
@@ -227,18 +225,17 @@ impl Pipeline {
     }
 
     fn start_extractor(&mut self, settings: &Settings) -> Result<(), Failure> {
-        let options = ExtractOptions {
+        let config = ExtractorConfig {
             agent: orbweaver_politeness::robots::agent_token(&settings.user_agent),
             follow_nofollow: settings.follow_nofollow,
             html: settings.html,
             wide_domains: wide(settings)?,
-            ..ExtractOptions::default()
+            record_limit: self.log.record_limit(),
+            memory: PAGE_MEMORY,
+            ..ExtractorConfig::default()
         };
-        let record_limit = self.log.record_limit();
-        let config = ExtractorConfig { options, record_limit, memory: PAGE_MEMORY, ..ExtractorConfig::default() };
         let metrics = ExtractorMetrics::register(&self.registry).map_err(failed)?;
-        let worker = BlockingWorker::new(config.clone(), metrics.clone(), tokio::runtime::Handle::current())
-            .with_meter(self.metrics.cpu("extractor"));
+        let worker = BlockingWorker::new(config.clone(), metrics.clone()).with_meter(self.metrics.cpu("extractor"));
         let writer = StoreWriter::new(Arc::clone(&self.store));
         self.run(ExtractorStage::new(config, metrics), worker, writer);
         Ok(())
@@ -296,7 +293,7 @@ impl Pipeline {
         let runner = Runner::new(stage, log, worker, perform, config);
         let runner = runner.with_metrics(&self.metrics).with_trials(&self.trials);
         let shutdown = CancellationToken::new();
-        let run = runner.run(shutdown.clone());
+        let run = runner.run_on_own_thread(shutdown.clone());
         self.spawn(name, shutdown, async move { run.await.map_err(|error| error.to_string()) });
     }
 

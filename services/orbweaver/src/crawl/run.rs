@@ -116,8 +116,8 @@ async fn seed(args: &CrawlArgs, prepared: &mut Prepared, log: &EmbeddedLog) -> R
         return Err(Failure::NoSeed("no seeds: the seeds file has only blank lines and comments".to_owned()));
     }
     // A power cut may lose records that were acknowledged within the last second, so the mark must not precede the
-    // flush.
-    tokio::task::block_in_place(|| log.flush()).map_err(failed)?;
+    // flush. No stage runs yet that it could delay.
+    log.flush().map_err(failed)?;
     prepared.settings.seeded = true;
     prepared.settings.write(&prepared.state)
 }

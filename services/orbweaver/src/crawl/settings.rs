@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use orbweaver_messages::Traps;
+use orbweaver_politeness::UserAgent;
 use orbweaver_scope::{Revision, Rules};
 use orbweaver_url::{Policy, WideDomains};
 use serde::{Deserialize, Serialize};
@@ -252,7 +253,7 @@ pub fn wide_domains(args: &CrawlArgs) -> Result<WideDomains, Failure> {
 
 fn user_agent(args: &CrawlArgs) -> Result<String, Failure> {
     let contact = args.contact.as_deref().map(|contact| format!(" (+{contact})")).unwrap_or_default();
-    let product = args.user_agent.clone().unwrap_or_else(|| format!("Orbweaver/{}", env!("CARGO_PKG_VERSION")));
+    let product = args.user_agent.clone().unwrap_or_else(|| UserAgent::default().to_string());
     let agent = format!("{product}{contact}");
     let printable = |c: char| c == ' ' || c.is_ascii_graphic();
     if agent.trim().is_empty() || !agent.chars().all(printable) {

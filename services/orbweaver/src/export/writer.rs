@@ -280,6 +280,7 @@ impl Exporter {
     }
 
     fn take(&mut self, record: &ConsumerRecord) -> Result<(), ExportError> {
+        record.check_readable()?;
         let taken = if record.tp.topic == DOCUMENTS { self.take_document(record) } else { self.take_outcome(record) };
         self.positions.insert(record.tp, record.offset + 1);
         self.unread.remove(&record.tp);

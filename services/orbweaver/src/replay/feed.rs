@@ -285,7 +285,7 @@ impl Consumer for MadeConsumer {
         Ok(())
     }
 
-    fn commit(&mut self, commits: Vec<(TopicPartition, Commit)>) -> BoxFuture<'_, Result<(), LogError>> {
+    fn commit(&mut self, commits: Vec<(TopicPartition, Commit)>) -> BoxFuture<'static, Result<(), LogError>> {
         std::future::ready(self.commits.commit(commits)).boxed()
     }
 

@@ -65,7 +65,7 @@ impl ReplayLog {
     /// Makes everything durable that was written. On brokers, it already is.
     pub(super) fn flush(&self) -> Result<(), Failure> {
         match self {
-            Self::Dir(log) => tokio::task::block_in_place(|| log.flush()).map_err(failed),
+            Self::Dir(log) => log.flush().map_err(failed),
             #[cfg(feature = "cluster")]
             Self::Brokers(_) => Ok(()),
         }

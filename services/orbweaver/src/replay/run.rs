@@ -173,7 +173,7 @@ impl Running {
             let measured = Measured::new(stage, times, running.progress.clone());
             let log: Arc<dyn Log> = Arc::new(feed);
             let run = Runner::new(measured, log, NoJobs, NoEffects, RunnerConfig::default());
-            let run = run.run(running.shutdown.clone());
+            let run = run.run_on_own_thread(running.shutdown.clone());
             running.instances.spawn(async move { run.await.map_err(|error| error.to_string()) });
         }
         Ok(running)

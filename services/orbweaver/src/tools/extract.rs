@@ -1,6 +1,6 @@
 //! `orbweaver extract`: the document that a crawl would make of a file.
 
-use orbweaver_extractor::{ExtractOptions, PageInput, document::standalone};
+use orbweaver_extractor::{ExtractorConfig, PageInput, document::standalone};
 use orbweaver_stage::{Clock as _, SystemClock};
 use orbweaver_url::parse_seed;
 
@@ -14,7 +14,7 @@ use crate::{cli::ExtractArgs, crawl::CRAWL, exit::Failure};
 pub fn run(args: &ExtractArgs) -> Result<(), Failure> {
     let url = parse_seed(&args.base).map_err(|error| Failure::Usage(format!("--base `{}`: {error}", args.base)))?;
     let body = read_input(&args.file)?;
-    let options = ExtractOptions { html: args.html, ..ExtractOptions::default() };
+    let options = ExtractorConfig { html: args.html, ..ExtractorConfig::default() };
     let input = PageInput { url: &url, site: None, content_type: Some(&args.content_type), headers: &[], body: &body };
     let document = standalone(&input, CRAWL, SystemClock.now(), &options);
     to_stdout(|out| json_line(out, &document))

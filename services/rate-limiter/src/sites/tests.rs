@@ -2,6 +2,7 @@ use std::borrow::Cow;
 
 use orbweaver_log::TopicPartition;
 use orbweaver_messages::{OutcomeKind, topic};
+use orbweaver_settings::Rate;
 use proptest::prelude::*;
 
 use super::*;
@@ -77,7 +78,7 @@ fn a_tombstone_of_an_owner_before_the_newest_forgets_nothing() {
 
 #[test]
 fn an_unlimited_site_passes_at_once_and_leaves_no_trace() {
-    let config = Arc::new(RateLimiterConfig { default_interval_ms: 0, ..RateLimiterConfig::default() });
+    let config = Arc::new(RateLimiterConfig { rate: Rate { interval_ms: 0 }, ..RateLimiterConfig::default() });
     let mut sites = sites(&config, 9, vec![], T);
     for _ in 0..3 {
         let passed = Decision::Pass { not_before_ms: T, interval_ms: 0 };
@@ -169,7 +170,7 @@ fn sites_without_lessons_are_forgotten_and_lessons_are_kept_for_a_while() {
 
 #[test]
 fn an_override_stands_in_place_of_the_default() {
-    let overrides = std::collections::BTreeMap::from([("a.example".to_owned(), 200)]);
+    let overrides = std::collections::BTreeMap::from([("a.example".to_owned(), Rate { interval_ms: 200 })]);
     let config = Arc::new(RateLimiterConfig { overrides, ..RateLimiterConfig::default() });
     let mut sites = sites(&config, 0, vec![], T);
     sites.decide(&dispatch(T), T);
@@ -293,7 +294,7 @@ impl World {
             Decision::Pass { not_before_ms, interval_ms } => {
                 prop_assert!(not_before_ms >= self.now);
                 prop_assert!(not_before_ms >= self.known_until, "asked while the site is blocked");
-                prop_assert!(interval_ms >= self.config.default_interval_ms);
+                prop_assert!(interval_ms >= self.config.rate.interval_ms);
                 if let Some(last) = self.moments.last() {
                     let gap = not_before_ms - last;
                     prop_assert!(gap >= i64::try_from(interval_ms).unwrap(), "{gap} ms, interval {interval_ms} ms");
@@ -314,7 +315,7 @@ proptest! {
         interval in prop::sample::select(vec![100u64, 1000, 3000, 20_000]),
         events in prop::collection::vec(any_event(), 1..120),
     ) {
-        let mut world = World::new(RateLimiterConfig { default_interval_ms: interval, ..RateLimiterConfig::default() });
+        let mut world = World::new(RateLimiterConfig { rate: Rate { interval_ms: interval }, ..RateLimiterConfig::default() });
         for event in &events {
             world.apply(event)?;
         }
@@ -325,7 +326,7 @@ proptest! {
         interval in prop::sample::select(vec![100u64, 1000, 3000, 20_000]),
         events in prop::collection::vec(any_event(), 0..60),
     ) {
-        let mut world = World::new(RateLimiterConfig { default_interval_ms: interval, ..RateLimiterConfig::default() });
+        let mut world = World::new(RateLimiterConfig { rate: Rate { interval_ms: interval }, ..RateLimiterConfig::default() });
         for event in &events {
             world.apply(event)?;
         }

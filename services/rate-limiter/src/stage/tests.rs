@@ -9,7 +9,7 @@ use super::*;
 const T: Millis = 1_000_000_000;
 
 fn stage(config: RateLimiterConfig) -> RateLimiterStage {
-    RateLimiterStage::new(config, RateLimiterMetrics::register(&Registry::new()).unwrap()).unwrap()
+    RateLimiterStage::new(config, RateLimiterMetrics::register(&Registry::new()).unwrap())
 }
 
 fn open(stage: &mut RateLimiterStage, claim: Offset, now: Millis) {

@@ -1,6 +1,12 @@
 //! Consumer of a process.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use futures::future::{BoxFuture, FutureExt};
 use orbweaver_log::{Commit, Consumer, Event, Log, LogError, Offset, TopicPartition};
@@ -22,7 +28,8 @@ pub(super) struct ProcessConsumer {
     member: usize,
     /// Arrival time of the next fetch.
     comes_at: Instant,
-    commits: u64,
+    /// Number of commits that were applied.
+    commits: Arc<AtomicU64>,
     /// Set if `Rule::Together` is disabled.
     apart: Option<Apart>,
 }
@@ -35,7 +42,15 @@ impl ProcessConsumer {
         topics: &[Topic],
     ) -> Self {
         let apart = inner.broken.is_off(Rule::Together).then(|| Apart::new(topics));
-        Self { consumer, inner, group: group.to_owned(), member, comes_at: Instant::now(), commits: 0, apart }
+        Self {
+            consumer,
+            inner,
+            group: group.to_owned(),
+            member,
+            comes_at: Instant::now(),
+            commits: Arc::default(),
+            apart,
+        }
     }
 
     /// Polls until `deadline`. A slow fetch delays the next event; nothing is taken from the log before it arrives, so
@@ -73,25 +88,32 @@ impl ProcessConsumer {
         Ok(event)
     }
 
-    async fn send_commits(&mut self, commits: Vec<(TopicPartition, Commit)>) -> Result<(), LogError> {
-        self.inner.ask().await;
-        let script = lock(&self.inner.script).clone();
-        let away = || LogError::Invalid("the coordinator of the group is not available".to_owned());
-        if script.refuse_commits {
-            return Err(away());
+    /// Returns the sending of commits, which does not borrow the consumer.
+    fn sending(
+        &self,
+        commits: Vec<(TopicPartition, Commit)>,
+    ) -> impl Future<Output = Result<(), LogError>> + Send + use<> {
+        let (inner, group, member) = (self.inner.clone(), self.group.clone(), self.member);
+        let (is_apart, count) = (self.apart.is_some(), self.commits.clone());
+        async move {
+            inner.ask().await;
+            let script = lock(&inner.script).clone();
+            let away = || LogError::Invalid("the coordinator of the group is not available".to_owned());
+            if script.refuse_commits {
+                return Err(away());
+            }
+            for (tp, commit) in &commits {
+                tracing::debug!(process = inner.process, topic_partition = %tp, offset = commit.offset, "commit");
+            }
+            let held = inner.log.held(&group, member);
+            let commits = commits.into_iter().filter(|(tp, _)| !is_apart || held.contains(tp));
+            let commits = commits.map(|(tp, commit)| (tp, inner.broken.commit(commit)));
+            inner.log.commit_as(&group, member, commits.collect())?;
+            let count = count.fetch_add(1, Ordering::Relaxed) + 1;
+            inner.ask().await;
+            let lost = script.lose_answer_every > 0 && count.is_multiple_of(script.lose_answer_every);
+            if lost { Err(away()) } else { Ok(()) }
         }
-        for (tp, commit) in &commits {
-            tracing::debug!(process = self.inner.process, topic_partition = %tp, offset = commit.offset, "commit");
-        }
-        let held = self.inner.log.held(&self.group, self.member);
-        let is_own = |tp: &TopicPartition| self.apart.is_none() || held.contains(tp);
-        let commits = commits.into_iter().filter(|(tp, _)| is_own(tp));
-        let commits = commits.map(|(tp, commit)| (tp, self.inner.broken.commit(commit)));
-        self.consumer.commit(commits.collect()).await?;
-        self.commits += 1;
-        self.inner.ask().await;
-        let lost = script.lose_answer_every > 0 && self.commits.is_multiple_of(script.lose_answer_every);
-        if lost { Err(away()) } else { Ok(()) }
     }
 }
 
@@ -117,8 +139,8 @@ impl Consumer for ProcessConsumer {
         self.consumer.resume(tps)
     }
 
-    fn commit(&mut self, commits: Vec<(TopicPartition, Commit)>) -> BoxFuture<'_, Result<(), LogError>> {
-        self.send_commits(commits).boxed()
+    fn commit(&mut self, commits: Vec<(TopicPartition, Commit)>) -> BoxFuture<'static, Result<(), LogError>> {
+        self.sending(commits).boxed()
     }
 
     fn release(&mut self, tps: &[TopicPartition]) -> Result<(), LogError> {

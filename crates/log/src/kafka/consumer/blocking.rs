@@ -77,22 +77,6 @@ impl KafkaConsumer {
         Ok(())
     }
 
-    /// Awaits a pending assignment, so that a loss is known before the next commit.
-    pub(super) async fn finish_assignment(&mut self) -> Result<(), LogError> {
-        loop {
-            self.take_signals()?;
-            if self.given.tps.is_empty() {
-                return Ok(());
-            }
-            self.start_blocking_task()?;
-            let Some(BlockingTask::Take(take)) = &mut self.work else {
-                return Err(LogError::Unavailable(format!("an assignment of the group `{}` is pending", self.group)));
-            };
-            let taken = take.await;
-            self.on_assigned(taken)?;
-        }
-    }
-
     /// Collects the result of a finished operation.
     pub(super) fn finish_blocking_task(&mut self) -> Result<(), LogError> {
         match &mut self.work {

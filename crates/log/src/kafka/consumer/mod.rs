@@ -12,8 +12,8 @@ use futures::future::{BoxFuture, FutureExt};
 use orbweaver_messages::Topic;
 use rdkafka::{ClientConfig, Message, consumer::Consumer as _, error::KafkaError, types::RDKafkaErrorCode as Code};
 use tokio::{
-    sync::Notify,
-    task::{JoinHandle, spawn_blocking},
+    sync::{Mutex, Notify},
+    task::spawn_blocking,
     time::{Instant, timeout_at},
 };
 
@@ -64,8 +64,8 @@ pub(super) struct KafkaConsumer {
     signals: VecDeque<RebalanceSignal>,
     given: PendingAssignment,
     work: Option<BlockingTask>,
-    /// Commit in progress: its caller may have dropped it, but the next commit waits for it.
-    committing: Option<JoinHandle<Result<(), LogError>>>,
+    /// Locked by the commit in progress: its caller may have dropped it, but the next commit waits for it.
+    committing: Arc<Mutex<()>>,
     refused: Option<RejectedPosition>,
     /// Earliest time of the next operation, after one that must be retried.
     work_after: Option<Instant>,
@@ -96,7 +96,7 @@ impl KafkaConsumer {
             signals: VecDeque::new(),
             given: PendingAssignment::default(),
             work: None,
-            committing: None,
+            committing: Arc::default(),
             refused: None,
             work_after: None,
             ready,
@@ -279,12 +279,13 @@ impl KafkaConsumer {
         }
     }
 
-    /// Checks that this member may make the commits.
-    fn check_commits(&self, commits: &[(TopicPartition, Commit)]) -> Result<(), LogError> {
+    /// Checks that this member may make the commits. Returns its client, and the number of losses so far.
+    fn check_commits(&mut self, commits: &[(TopicPartition, Commit)]) -> Result<(Arc<Client>, u64), LogError> {
+        self.take_signals()?;
         let lost = self.client()?.assignment_lost();
         for (tp, commit) in commits {
             self.held.check(*tp)?;
-            if lost {
+            if lost || self.is_loss_signalled(*tp) {
                 return Err(LogError::NotAssigned(*tp));
             }
             let bytes = commit.metadata.len();
@@ -292,20 +293,23 @@ impl KafkaConsumer {
                 return Err(LogError::MetadataTooLarge { tp: *tp, bytes, max: MAX_METADATA });
             }
         }
-        Ok(())
+        let client = self.client()?.clone();
+        let losses = client.context().count_losses();
+        Ok((client, losses))
     }
 
-    /// Awaits the commit in progress, if any; its result belonged to its caller.
-    async fn end_commit(&mut self) {
-        if let Some(committing) = &mut self.committing {
-            let _ = committing.await;
-            self.committing = None;
-        }
+    /// Returns `true` if `tp` was lost, and the signal waits behind partitions that are being accepted.
+    fn is_loss_signalled(&self, tp: TopicPartition) -> bool {
+        self.signals.iter().any(|signal| match signal {
+            RebalanceSignal::Lost(raw) => self.topics.tps(raw).contains(&tp),
+            _ => false,
+        })
     }
 
     /// Shuts the client down, off the runtime's threads: leaving involves the brokers.
     async fn leave(&mut self) -> Result<(), LogError> {
-        self.end_commit().await;
+        // The commit in progress, if any, ends first.
+        drop(self.committing.lock().await);
         match &mut self.work {
             None => {}
             Some(BlockingTask::Take(take)) => {
@@ -366,20 +370,26 @@ impl Consumer for KafkaConsumer {
         Ok(())
     }
 
-    fn commit(&mut self, commits: Vec<(TopicPartition, Commit)>) -> BoxFuture<'_, Result<(), LogError>> {
+    fn commit(&mut self, commits: Vec<(TopicPartition, Commit)>) -> BoxFuture<'static, Result<(), LogError>> {
+        let checked = self.check_commits(&commits);
+        let named: Vec<_> = commits
+            .into_iter()
+            .filter_map(|(tp, commit)| Some((tp, self.topics.name(tp.topic)?.clone(), commit)))
+            .collect();
+        let (group, timeout, committing) = (self.group.clone(), self.timeout, self.committing.clone());
         async move {
-            self.end_commit().await;
-            self.finish_assignment().await?;
-            self.check_commits(&commits)?;
-            let named: Vec<_> = commits
-                .into_iter()
-                .filter_map(|(tp, commit)| Some((tp, self.topics.name(tp.topic)?.clone(), commit)))
-                .collect();
-            let (client, group, timeout) = (self.client()?.clone(), self.group.clone(), self.timeout);
-            let committing = spawn_blocking(move || commit(&client, &group, &named, timeout));
-            let result = self.committing.insert(committing).await;
-            self.committing = None;
-            result.unwrap_or_else(|error| Err(LogError::Fatal(error.to_string())))
+            let (client, losses) = checked?;
+            let turn = committing.lock_owned().await;
+            if client.context().count_losses() != losses {
+                let reason = format!("partitions of the group `{group}` were lost while a commit waited for another");
+                return Err(LogError::Unavailable(reason));
+            }
+            let committed = spawn_blocking(move || {
+                let result = commit(&client, &group, &named, timeout);
+                drop(turn);
+                result
+            });
+            committed.await.unwrap_or_else(|error| Err(LogError::Fatal(error.to_string())))
         }
         .boxed()
     }

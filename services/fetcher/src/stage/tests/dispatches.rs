@@ -109,7 +109,7 @@ fn a_cookie_wall_is_passed_within_the_dispatch_in_the_sites_time() {
     around.deliver(&ready);
     around.pass(2001);
     assert_eq!(around.asked().len(), 1);
-    assert_eq!(around.stage.slots, 0, "between its requests it holds no slot");
+    assert_eq!(around.stage.requests.slots(), 0, "between its requests it holds no slot");
     around.pass(1);
     let cookies: Vec<_> = around.client.asked().into_iter().map(|request| request.cookie).collect();
     assert_eq!(cookies, [None, Some("pass=1".to_owned())]);
@@ -352,7 +352,7 @@ fn a_partition_that_is_wanted_back_keeps_what_is_in_flight_and_leaves_the_rest_t
     assert_eq!(around.asked(), ["https://a.example/1"]);
     assert_eq!(around.parked, [second]);
     assert_eq!(around.completed.keys().collect::<Vec<_>>(), [&(first.tp.partition, first.offset)]);
-    assert_eq!((around.stage.slots, around.stage.gates.held()), (0, 0));
+    assert_eq!((around.stage.requests.slots(), around.stage.gates.held()), (0, 0));
 }
 
 #[test]
@@ -363,10 +363,10 @@ fn a_partition_that_is_lost_completes_nothing_and_its_site_stays_busy_until_the_
     let origin = around.deliver(&ready);
     around.clock.advance(1000);
     around.call(FetcherStage::tick);
-    assert_eq!((around.jobs.len(), around.stage.slots), (0, 0));
+    assert_eq!((around.jobs.len(), around.stage.requests.slots()), (0, 0));
     around.clock.advance(1);
     around.call(FetcherStage::tick);
-    assert_eq!((around.jobs.len(), around.stage.slots), (1, 1));
+    assert_eq!((around.jobs.len(), around.stage.requests.slots()), (1, 1));
     let partition = origin.tp.partition;
     around.stage.close(partition);
     let opening =
@@ -381,7 +381,7 @@ fn a_partition_that_is_lost_completes_nothing_and_its_site_stays_busy_until_the_
     around.pass(1);
     assert_eq!(around.asked().len(), 2);
     assert_eq!(around.completed.len(), 1, "the first assignment's record is not completed by its late answer");
-    assert_eq!((around.stage.slots, around.stage.held.len()), (0, 0));
+    assert_eq!((around.stage.requests.slots(), around.stage.dispatches.active()), (0, 0));
 }
 
 #[test]
@@ -391,9 +391,9 @@ fn what_becomes_durable_after_its_partition_was_lost_frees_nothing_twice_and_is_
     let ready = around.ready("https://a.example/1", 1);
     let origin = around.deliver(&ready);
     around.settle();
-    assert_eq!((around.stage.slots, around.plans.len()), (1, 1));
+    assert_eq!((around.stage.requests.slots(), around.plans.len()), (1, 1));
     around.stage.close(origin.tp.partition);
-    assert_eq!((around.stage.slots, around.stage.held.len()), (0, 0));
+    assert_eq!((around.stage.requests.slots(), around.stage.dispatches.active()), (0, 0));
     let opening = PartitionContext {
         partition: origin.tp.partition,
         partitions: PARTITIONS,
@@ -405,7 +405,7 @@ fn what_becomes_durable_after_its_partition_was_lost_frees_nothing_twice_and_is_
     around.deliver(&ready);
     around.holds_plans = false;
     around.settle();
-    assert_eq!((around.asked().len(), around.stage.slots, around.stage.held.len()), (2, 0, 0));
+    assert_eq!((around.asked().len(), around.stage.requests.slots(), around.stage.dispatches.active()), (2, 0, 0));
 }
 
 /// Generates the responses of the sites of a random crawl.

@@ -53,7 +53,7 @@ fn a_next_request_that_the_delay_of_the_site_puts_behind_the_lease_costs_an_atte
 #[test]
 fn an_outage_between_two_requests_of_a_dispatch_costs_no_attempt_and_the_next_dispatch_completes() {
     let fenced = |around: &mut Surroundings| {
-        around.stage.owned_until_ms = around.now();
+        around.stage.ownership.set(around.now());
         around.pass(70_000);
         around.stage.owns_until(Millis::MAX);
     };

@@ -1,0 +1,9 @@
+//! The extractor from outside.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed assumption fails the test")]
+
+mod charset;
+mod hostile;
+mod passes;
+mod stage;
+mod vectors;

@@ -1,0 +1,327 @@
+//! From records to plans: the stage, its jobs and its worker.
+
+use bytes::Bytes;
+use orbweaver_extractor::job::{ExtractDone, ExtractJob, PAGE_HEADER, PageVerdict};
+use orbweaver_extractor::pass::PagePass;
+use orbweaver_extractor::{BlockingWorker, ExtractorConfig, ExtractorMetrics, ExtractorStage, PageInput, extract};
+use orbweaver_log::{ConsumerRecord, TopicPartition};
+use orbweaver_messages::{BodyEncoding, Discovered, DiscoveryKind, Document, Page, Truncated, decode, encode, topic};
+use orbweaver_stage::{Actions, CpuMeter, Origin, PartitionContext, Stage, Step, Worker};
+use orbweaver_store::Write;
+use orbweaver_url::{Fingerprint, partition_of, slot_of};
+use prometheus::Registry;
+use tokio::sync::mpsc::unbounded_channel;
+
+const PARTITIONS: u32 = 64;
+const NOW: i64 = 1_700_000_123_456;
+
+fn page(body: &[u8], encoding: BodyEncoding) -> Page {
+    let url = "http://www.a.test/dir/page?q=1";
+    Page {
+        crawl: "main".into(),
+        fingerprint: Fingerprint::of("main", url),
+        url: url.into(),
+        key: None,
+        site: "a.test".into(),
+        depth: 2,
+        sighting: DiscoveryKind::Link,
+        via: None,
+        chain: vec!["http://a.test/old".into()],
+        trail: orbweaver_messages::Trail::default(),
+        status: 200,
+        content_type: Some("text/html".into()),
+        headers: vec![],
+        fetched_at_ms: 1_700_000_000_000,
+        written_at_ms: None,
+        encoding,
+        body_bytes: body.len() as u64,
+        truncated: Truncated::default(),
+        content_hash: "0".repeat(32),
+        attempt: 1,
+    }
+}
+
+fn delivered(offset: u64, header: Option<Bytes>, value: Option<&[u8]>) -> (Origin, ConsumerRecord) {
+    let tp = TopicPartition::new(topic::PAGES, 3);
+    let record = ConsumerRecord {
+        tp,
+        offset,
+        timestamp_ms: NOW,
+        key: None,
+        value: value.map(Bytes::copy_from_slice),
+        headers: header.into_iter().map(|header| (PAGE_HEADER.to_owned(), header)).collect(),
+    };
+    (Origin { tp, offset, assignment_epoch: 1 }, record)
+}
+
+fn fetched(offset: u64, body: &str) -> (Origin, ConsumerRecord) {
+    let frame = zstd::bulk::compress(body.as_bytes(), 3).unwrap();
+    delivered(offset, Some(encode(&page(body.as_bytes(), BodyEncoding::Zstd))), Some(&frame))
+}
+
+fn first((origin, record): (Origin, ConsumerRecord)) -> (Origin, PagePass) {
+    (origin, PagePass::first(record))
+}
+
+fn config() -> ExtractorConfig {
+    ExtractorConfig { threads: 2, ..ExtractorConfig::default() }
+}
+
+fn stage(config: ExtractorConfig) -> ExtractorStage {
+    let mut stage = ExtractorStage::new(config, ExtractorMetrics::register(&Registry::new()).unwrap());
+    stage.open(
+        PartitionContext { partition: 3, partitions: PARTITIONS, assignment_epoch: 1, owner_epoch: 0, commit: 0 },
+        NOW,
+    );
+    stage
+}
+
+async fn run(jobs: Vec<ExtractJob>, config: ExtractorConfig) -> Vec<ExtractDone> {
+    let metrics = ExtractorMetrics::register(&Registry::new()).unwrap();
+    let worker = BlockingWorker::new(config, metrics);
+    let (results, mut finished) = unbounded_channel();
+    jobs.into_iter().for_each(|job| worker.start(job, &results));
+    drop(results);
+    let mut done = Vec::new();
+    while let Some(one) = finished.recv().await {
+        done.push(one);
+    }
+    done
+}
+
+/// Passes a batch through the stage, the worker and the stage again.
+async fn through(batch: Vec<(Origin, ConsumerRecord)>, config: ExtractorConfig) -> Actions<ExtractJob, Write> {
+    let mut stage = stage(config.clone());
+    let (mut received, mut finished) = (Actions::default(), Actions::default());
+    let number = batch.len();
+    stage.receive(batch, NOW, &mut received).unwrap();
+    assert_eq!(stage.due(NOW), number);
+    for done in run(received.jobs, config).await {
+        stage.job_done(done, NOW, &mut finished).unwrap();
+    }
+    assert_eq!(stage.due(NOW), 0);
+    finished
+}
+
+#[tokio::test]
+async fn a_page_becomes_its_links_then_its_document_and_what_it_discovered_and_then_completes() {
+    let body = "<title>A page</title><p>Text<a href=../other>one</a> <a href=https://b.test/x#y>two</a>";
+    let actions = through(vec![fetched(7, body)], config()).await;
+    let [plan] = actions.plans.as_slice() else { panic!("one plan, not {:?}", actions.plans) };
+    let [Step::Perform(writes), Step::Produce(records)] = plan.steps.as_slice() else { panic!("{:?}", plan.steps) };
+
+    let [Write::Links(links)] = writes.as_slice() else { panic!("{writes:?}") };
+    let expected = [("http://www.a.test/other".to_owned(), false), ("https://b.test/x".to_owned(), false)];
+    assert_eq!((links.links.as_slice(), links.at_ms), (&expected[..], 1_700_000_000_000));
+
+    let document: Document = decode("document", records[0].value.as_ref()).unwrap();
+    assert_eq!(records[0].tp, TopicPartition::new(topic::DOCUMENTS, 3));
+    assert_eq!(records[0].key.as_deref(), Some(&b"a.test"[..]));
+    assert_eq!((document.title.as_str(), document.text.as_str()), ("A page", "Textone two"));
+    let named = [
+        ("schema", Bytes::from("document")),
+        ("schema-version", Bytes::from("1")),
+        ("fingerprint", document.fingerprint.to_string().into()),
+        ("crawl", Bytes::from("main")),
+    ];
+    assert_eq!(records[0].headers, named);
+    assert_eq!(document.redirects, ["http://a.test/old"]);
+    assert_eq!(document.fetched_at, "2023-11-14T22:13:20.000Z");
+    assert_eq!(document.links.iter().map(|link| link.text.as_str()).collect::<Vec<_>>(), ["one", "two"]);
+
+    let sites = ["a.test", "b.test"];
+    assert_eq!(records.len(), 3);
+    for (record, site) in records[1..].iter().zip(sites) {
+        let found: Discovered = decode("discovered", record.value.as_ref()).unwrap();
+        assert_eq!((found.site.as_str(), found.depth, found.sighting), (site, 3, DiscoveryKind::Link));
+        assert_eq!((found.via.as_deref(), found.found_at_ms), (Some("http://www.a.test/dir/page?q=1"), NOW));
+        assert_eq!(record.key.as_deref(), Some(site.as_bytes()));
+        assert_eq!(record.tp, TopicPartition::new(topic::DISCOVERED, partition_of(slot_of(site), PARTITIONS)));
+    }
+    assert_eq!(plan.completes.iter().map(|origin| origin.offset).collect::<Vec<_>>(), [7]);
+}
+
+#[tokio::test]
+async fn every_page_is_completed_or_rejected_exactly_once() {
+    let good = page(b"<p>x", BodyEncoding::Identity);
+    let url = Page { url: "ftp://a.test/".into(), ..good.clone() };
+    let zstd = Page { encoding: BodyEncoding::Zstd, ..good.clone() };
+    let batch = vec![
+        delivered(0, Some(encode(&good)), Some(b"<p>x")),
+        delivered(1, None, Some(b"<p>x")),
+        delivered(2, Some(Bytes::from_static(b"{\"crawl\":1}")), Some(b"<p>x")),
+        delivered(3, Some(encode(&zstd)), Some(b"no frame")),
+        delivered(4, Some(encode(&good)), None),
+        delivered(5, Some(encode(&url)), Some(b"<p>x")),
+        delivered(6, Some(encode(&good)), Some(b"")),
+    ];
+    let actions = through(batch, config()).await;
+    let mut completed: Vec<_> = actions.plans.iter().flat_map(|plan| &plan.completes).map(|o| o.offset).collect();
+    completed.sort_unstable();
+    assert_eq!(completed, [0, 6]);
+    let mut rejects: Vec<_> = actions.rejects.iter().map(|(origin, reason)| (origin.offset, reason.as_str())).collect();
+    rejects.sort_unstable();
+    let reasons = [
+        (1, "the page record has no header `page`"),
+        (2, "not a valid page message: "),
+        (3, "the body is not a valid zstd frame: "),
+        (4, "the page record has no body"),
+        (5, "the page's url cannot be crawled: scheme `ftp` is not crawled"),
+    ];
+    assert_eq!(rejects.len(), reasons.len());
+    for ((offset, reason), (expected, start)) in rejects.iter().zip(reasons) {
+        assert_eq!(*offset, expected);
+        assert!(reason.starts_with(start), "{reason}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_over_the_limit_is_cut_and_its_document_says_so() {
+    let body = "<p>1234567890123456789012345678901234567890";
+    let actions = through(vec![fetched(0, body)], ExtractorConfig { max_body_bytes: 20, ..config() }).await;
+    let Step::Produce(records) = &actions.plans[0].steps[1] else { panic!() };
+    let document: Document = decode("document", records[0].value.as_ref()).unwrap();
+    let body = Truncated { body: true, ..Truncated::default() };
+    assert_eq!((document.text.as_str(), document.truncated), ("12345678901234567", body));
+}
+
+#[tokio::test]
+async fn a_document_beyond_the_record_limit_is_cut_and_all_its_links_are_discovered_all_the_same() {
+    let limit = 512 << 10;
+    let links: String = (0..9000).map(|i| format!("<a href='/{i}?\\\\{}'>{i}</a>", "\u{1}".repeat(20))).collect();
+    let body = format!("{links}<p>{}", "\"word\" ".repeat(100_000));
+    let actions = through(vec![fetched(0, &body)], ExtractorConfig { record_limit: limit, ..config() }).await;
+    let [Step::Perform(writes), Step::Produce(records)] = actions.plans[0].steps.as_slice() else { panic!() };
+    let [Write::Links(stored)] = writes.as_slice() else { panic!("{writes:?}") };
+    assert!(records.iter().all(|record| record.bytes() <= limit));
+    let document: Document = decode("document", records[0].value.as_ref()).unwrap();
+    assert_eq!(document.truncated, Truncated { links: true, text: true, ..Truncated::default() });
+    assert_eq!((document.links_total, document.text_bytes), (Some(9000), Some(34_890 + 700_000)));
+    assert!(records[0].bytes() > limit - 2000 && document.links.len() > 100 && document.text.len() > 100_000);
+    let found =
+        records[1..].iter().flat_map(|record| decode::<Discovered>("discovered", record.value.as_ref()).unwrap().urls);
+    assert!(found.eq(stored.links.iter().map(|(url, _)| url.clone())) && stored.links.len() == 9000);
+}
+
+#[tokio::test]
+async fn the_cpu_time_of_jobs_is_measured_on_the_threads_on_which_they_run() {
+    let meter = || CpuMeter::new(prometheus::Counter::new("cpu_seconds_total", "CPU").unwrap());
+    let body = "<p>text <a href=/x>link</a>".repeat(20_000);
+    let mut actions = Actions::default();
+    stage(config()).receive(vec![fetched(0, &body)], NOW, &mut actions).unwrap();
+    let job = actions.jobs.pop().unwrap();
+    // Cost of the same page on this thread; everything except the extraction itself costs a thousandth of it.
+    let alone = meter();
+    let input = PageInput {
+        url: &orbweaver_url::parse("http://www.a.test/dir/page?q=1").unwrap(),
+        site: None,
+        content_type: Some("text/html"),
+        headers: &[],
+        body: body.as_bytes(),
+    };
+    alone.measure(|| extract(&input, &ExtractorConfig::default()));
+
+    let metered = meter();
+    let metrics = ExtractorMetrics::register(&Registry::new()).unwrap();
+    let worker = BlockingWorker::new(config(), metrics).with_meter(metered.clone());
+    let (results, mut finished) = unbounded_channel();
+    worker.start(job, &results);
+    finished.recv().await.unwrap();
+    assert!(metered.seconds() > alone.seconds() / 4.0, "{} of {}", metered.seconds(), alone.seconds());
+}
+
+#[test]
+fn a_batch_is_shared_by_all_threads_and_large_pages_are_jobs_of_their_own() {
+    let jobs = |config: ExtractorConfig, bodies: &[usize]| {
+        let batch = bodies.iter().enumerate().map(|(offset, size)| {
+            let body = vec![b'x'; *size];
+            delivered(offset as u64, Some(encode(&page(&body, BodyEncoding::Identity))), Some(&body))
+        });
+        let mut actions = Actions::default();
+        stage(config).receive(batch.collect(), NOW, &mut actions).unwrap();
+        let offsets: Vec<u64> =
+            actions.jobs.iter().flat_map(|job| &job.pages).map(|(origin, _)| origin.offset).collect();
+        assert_eq!(offsets, (0..bodies.len() as u64).collect::<Vec<_>>());
+        actions.jobs.iter().map(|job| job.pages.len()).collect::<Vec<_>>()
+    };
+    assert_eq!(jobs(config(), &[10; 5]), [3, 2]);
+    assert_eq!(jobs(config(), &[10; 40]), [16, 16, 8]);
+    assert_eq!(jobs(config(), &[]), Vec::<usize>::new());
+    let small = ExtractorConfig { batch_bytes: 5000, ..config() };
+    assert_eq!(jobs(small, &[100, 100, 9000, 100, 100, 100]), [2, 1, 3]);
+}
+
+#[tokio::test]
+async fn pages_wait_while_results_that_are_not_durable_hold_the_memory_and_all_are_extracted() {
+    const MEMORY: usize = 3 << 20;
+    let registry = Registry::new();
+    let metrics = ExtractorMetrics::register(&registry).unwrap();
+    let config = ExtractorConfig { memory: MEMORY, ..config() };
+    let worker = BlockingWorker::new(config, metrics);
+    let body: String = (0..2000).map(|number| format!("<a href=/{number}>a link</a>")).collect();
+    let (results, mut finished) = unbounded_channel();
+    for job in 0..4 {
+        let pages = (0..10).map(|page| first(fetched(job * 10 + page, &body))).collect();
+        worker.start(ExtractJob { pages, partitions: PARTITIONS, now: NOW }, &results);
+    }
+    drop(results);
+    let mut offsets = vec![];
+    while let Some(done) = finished.recv().await {
+        assert!(done.pages.len() < 10, "ten such pages do not fit");
+        offsets.extend(done.pages.iter().map(|(origin, _)| origin.offset));
+        let bytes: usize = done.pages.iter().map(|(_, verdict)| record_bytes(verdict)).sum();
+        let counted = in_use(&registry);
+        assert!((bytes..=MEMORY).contains(&counted), "{bytes} bytes count as {counted}");
+    }
+    offsets.sort_unstable();
+    assert_eq!((offsets, in_use(&registry)), ((0..40).collect(), 0));
+}
+
+#[tokio::test]
+async fn short_links_on_a_long_base_never_hold_more_than_the_memory_and_one_page_per_thread() {
+    const MEMORY: usize = 32 << 20;
+    /// Three times the URLs of all links: in the links, the document and the discovered URLs.
+    const PAGE: usize = 26_000_000;
+    const PAGES: usize = 60;
+    let registry = Registry::new();
+    let metrics = ExtractorMetrics::register(&registry).unwrap();
+    let config = ExtractorConfig { memory: MEMORY, ..config() };
+    let threads = config.threads;
+    let worker = BlockingWorker::new(config, metrics);
+    let links: String = (0..1035).map(|number| format!("<a href={number}>")).collect();
+    let body = format!("<base href='/{}/'>{links}", "b".repeat(8100));
+    let (results, mut finished) = unbounded_channel();
+    for offset in 0..PAGES as u64 {
+        let pages = vec![first(fetched(offset, &body))];
+        worker.start(ExtractJob { pages, partitions: PARTITIONS, now: NOW }, &results);
+    }
+    drop(results);
+    let (mut offsets, mut kept, mut waiting, mut most) = (vec![], vec![], 0_usize, 0_usize);
+    while let Some(done) = finished.recv().await {
+        // Without memory for its page, a job returns no result at first, and its thread waits.
+        waiting += usize::from(done.pages.is_empty());
+        offsets.extend(done.pages.iter().map(|(origin, _)| origin.offset));
+        kept.push(done);
+        most = most.max(in_use(&registry));
+        assert!(most <= MEMORY + threads * PAGE, "{most} bytes are held");
+        // The results become durable when every thread waits, or every page that is left.
+        if waiting >= threads.min(PAGES - offsets.len()) {
+            kept.clear();
+            waiting = 0;
+        }
+    }
+    offsets.sort_unstable();
+    assert_eq!((offsets, in_use(&registry)), ((0..PAGES as u64).collect(), 0));
+    assert!(most > MEMORY + PAGE / 2, "{most} bytes are too few for this test");
+}
+
+fn in_use(registry: &Registry) -> usize {
+    let families = registry.gather();
+    let family = families.iter().find(|family| family.name() == "orbweaver_extractor_memory_bytes").unwrap();
+    family.get_metric()[0].get_gauge().get_value() as usize
+}
+
+fn record_bytes(verdict: &PageVerdict) -> usize {
+    let PageVerdict::Extracted(result) = verdict else { panic!("{verdict:?}") };
+    result.records.iter().map(orbweaver_log::Record::bytes).sum()
+}

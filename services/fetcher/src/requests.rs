@@ -1,0 +1,110 @@
+//! Requests in flight, and the slots that bound them: pure.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use orbweaver_log::Partition;
+use orbweaver_messages::{MAX_FETCH_MS, Millis};
+use orbweaver_stage::ByteBudget;
+use orbweaver_url::Url;
+
+use crate::{active_dispatch::ActiveDispatch, client::FIRST_BYTES};
+
+/// A request in flight.
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    pub(crate) site: Arc<str>,
+    pub(crate) of: RequestKind,
+    since_ms: Millis,
+}
+
+/// Kind of a request in flight.
+#[derive(Debug)]
+pub(crate) enum RequestKind {
+    /// `None` if the partition is gone and the response is of no use.
+    Page(Option<Box<ActiveDispatch>>),
+    /// Robots.txt of an authority, at this URL.
+    Robots(Arc<str>, Url),
+}
+
+/// Requests in flight. Each takes a slot, which a page keeps until its outcome is durable.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    concurrency: usize,
+    /// Memory for bodies: those being read, and those that are not durable.
+    memory: ByteBudget,
+    in_flight: HashMap<u64, InFlight>,
+    last: u64,
+    slots: usize,
+}
+
+impl Requests {
+    pub(crate) fn new(concurrency: usize, memory: ByteBudget) -> Self {
+        Self { concurrency, memory, in_flight: HashMap::new(), last: 0, slots: 0 }
+    }
+
+    pub(crate) fn memory(&self) -> ByteBudget {
+        self.memory.clone()
+    }
+
+    /// Returns the number of free slots: none while there is no memory for a response.
+    pub(crate) fn free_slots(&self) -> usize {
+        if self.memory.has_room(FIRST_BYTES) { self.concurrency.saturating_sub(self.slots) } else { 0 }
+    }
+
+    /// Returns the number of slots that are taken.
+    pub(crate) fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// Returns the number of requests in flight.
+    pub(crate) fn len(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// Adds a request, which takes a slot, and returns its number.
+    pub(crate) fn start(&mut self, site: Arc<str>, of: RequestKind, now: Millis) -> u64 {
+        self.slots += 1;
+        self.last += 1;
+        self.in_flight.insert(self.last, InFlight { site, of, since_ms: now });
+        self.last
+    }
+
+    /// Removes a request that has ended; its slot remains taken.
+    pub(crate) fn end(&mut self, number: u64) -> Option<InFlight> {
+        self.in_flight.remove(&number)
+    }
+
+    /// Frees slots.
+    pub(crate) fn free(&mut self, slots: usize) {
+        self.slots -= slots;
+    }
+
+    /// Returns the authorities whose robots.txt is being requested.
+    pub(crate) fn authorities(&self) -> HashSet<Arc<str>> {
+        let asked = self.in_flight.values().filter_map(|request| match &request.of {
+            RequestKind::Robots(authority, _) => Some(authority.clone()),
+            RequestKind::Page(_) => None,
+        });
+        asked.collect()
+    }
+
+    /// Forgets the dispatches of a partition. Their sites stay in flight until the responses have arrived, and so do
+    /// the slots.
+    pub(crate) fn close(&mut self, partition: Partition) {
+        for request in self.in_flight.values_mut() {
+            if let RequestKind::Page(visit) = &mut request.of
+                && visit.as_ref().is_some_and(|visit| visit.partition() == partition)
+            {
+                *visit = None;
+            }
+        }
+    }
+
+    /// Returns the number of requests that should have ended.
+    pub(crate) fn overdue(&self, now: Millis) -> usize {
+        self.in_flight.values().filter(|request| now.saturating_sub(request.since_ms) > MAX_FETCH_MS).count()
+    }
+}

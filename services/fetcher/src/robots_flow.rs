@@ -1,0 +1,262 @@
+//! Lookups of robots.txt files: in the store, else from the site, at the site's rate.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use orbweaver_messages::{CLOCK_MARGIN_MS, Millis, OutcomeKind};
+use orbweaver_politeness::robots::UNREACHABLE_MS;
+use orbweaver_stage::Step;
+use orbweaver_store::{RobotsRow, Write};
+use orbweaver_url::Url;
+
+use crate::{
+    active_dispatch::ActiveDispatch,
+    classify::{MEMORY_RETRY_MS, Verdict},
+    client::{Attempt, FetchError},
+    gates::QueuedRequest,
+    records::{outcome, page_row},
+    robots::{Report, RobotsRequest, RobotsResult, judge, serves_stale},
+    robots_cache::CachedRobots,
+    stage::{At, FetchTarget, FetcherStage},
+    worker::Job,
+};
+
+const UNREACHABLE: &str = "robots_unreachable";
+
+impl FetcherStage {
+    /// Adds a dispatch to the lookup of a robots.txt, which starts if there is none.
+    pub(crate) fn look_up(&mut self, authority: Arc<str>, visit: Box<ActiveDispatch>, at: &mut At<'_>) {
+        if self.lookups.add(&authority, visit) {
+            // Before each retry too: the next row is later than the one in the store (docs/protocol.md#event-times).
+            at.acts.jobs.push(Job::Load { authority });
+        }
+    }
+
+    /// Handles the result of reading the store.
+    pub(crate) fn robots_loaded(&mut self, authority: &Arc<str>, row: Option<RobotsRow>, at: &mut At<'_>) {
+        let Some(row) = row else { return self.ask_robots(authority, at) };
+        // A row written by a clock that was ahead would apply for longer than its lifetime.
+        if row.expires_ms > at.now && row.fetched_at_ms <= at.now.saturating_add(CLOCK_MARGIN_MS) {
+            return self.robots_stored(authority, &row, at);
+        }
+        if let Some(lookup) = self.lookups.get_mut(authority) {
+            lookup.stored_ms = row.fetched_at_ms;
+            lookup.stale = Some(row).filter(|row| serves_stale(row, at.now));
+        }
+        self.ask_robots(authority, at);
+    }
+
+    /// Applies a robots.txt that is in the store.
+    pub(crate) fn robots_stored(&mut self, authority: &Arc<str>, row: &RobotsRow, at: &mut At<'_>) {
+        self.apply(authority, row, row.expires_ms, at);
+    }
+
+    /// Applies a robots.txt until `until_ms`.
+    fn apply(&mut self, authority: &Arc<str>, row: &RobotsRow, until_ms: Millis, at: &mut At<'_>) {
+        let known = self.lookups.read(row);
+        self.know(authority, &known, until_ms, row.body.len());
+        for visit in self.lookups.end(authority) {
+            self.admit_with(visit, &known, at);
+        }
+    }
+
+    /// Applies an expired robots.txt until the next request for it.
+    fn apply_stale(&mut self, authority: &Arc<str>, row: &RobotsRow, at: &mut At<'_>) {
+        self.metrics.robots("stale");
+        self.apply(authority, row, at.now.saturating_add(UNREACHABLE_MS), at);
+    }
+
+    /// Admits a dispatch that waited for a robots.txt: everything but the robots.txt is checked again, since time has
+    /// passed.
+    fn admit_with(&mut self, visit: Box<ActiveDispatch>, known: &CachedRobots, at: &mut At<'_>) {
+        if !self.ownership.is_open(visit.partition()) {
+            self.leave(&visit);
+        } else if at.now > visit.not_after_ms() {
+            self.late(&visit, at);
+        } else {
+            self.obey(visit, known, at);
+        }
+    }
+
+    fn know(&mut self, authority: &Arc<str>, known: &CachedRobots, until_ms: Millis, bytes: usize) {
+        self.robots.insert(authority, known.clone(), until_ms, bytes);
+    }
+
+    /// Requests a robots.txt at its first URL.
+    fn ask_robots(&mut self, authority: &Arc<str>, at: &mut At<'_>) {
+        let Some(lookup) = self.lookups.get(authority) else { return };
+        let url = lookup.url.clone();
+        self.ask_robots_at(authority, url, at);
+    }
+
+    /// Queues a request for a robots.txt at `url`, at the rate of that URL's site. Ends the lookup if no dispatch can
+    /// still use it: then no record of its site keeps the partition here, and another fetcher may send requests.
+    pub(crate) fn ask_robots_at(&mut self, authority: &Arc<str>, url: Url, at: &mut At<'_>) {
+        let Some(lookup) = self.lookups.get(authority) else { return };
+        let waits_until = lookup.waiting.iter().map(|visit| visit.not_after_ms()).max();
+        let Some(not_after_ms) = waits_until.filter(|until| at.now <= *until) else {
+            for visit in self.lookups.end(authority) {
+                self.late(&visit, at);
+            }
+            return;
+        };
+        let site = self.config.wide_domains.site_of(&url).into_owned();
+        let own = lookup.dispatch_of(&site).map(|visit| (visit.ready.interval_ms, visit.partition()));
+        let known = own.map(|(interval_ms, _)| interval_ms).or_else(|| self.gates.interval_of(&site));
+        let interval_ms = known.unwrap_or(self.config.default_interval_ms);
+        let asked_ms = self.ownership.asked_ms(own.map(|(_, partition)| partition));
+        let payload = FetchTarget::Robots(authority.clone(), url);
+        let wish = QueuedRequest { payload, not_before_ms: Millis::MIN, not_after_ms, interval_ms, is_first: true };
+        let Err(blocked) = self.gates.push(&site, wish, asked_ms, at.now) else { return };
+        match self.lookups.get_mut(authority).and_then(|lookup| lookup.stale.take()) {
+            Some(stale) => self.apply_stale(authority, &stale, at),
+            None => self.defer_lookup(authority, "blocked", blocked.until_ms, at),
+        }
+    }
+
+    /// Handles the result of a request for a robots.txt.
+    pub(crate) fn robots_answered(&mut self, authority: &Arc<str>, url: &Url, attempt: &Attempt, at: &mut At<'_>) {
+        if attempt.result == Err(FetchError::Memory) {
+            let retry_at_ms = attempt.ended_at_ms.saturating_add(MEMORY_RETRY_MS);
+            return self.defer_lookup(authority, FetchError::Memory.reason(), retry_at_ms, at);
+        }
+        let Some(lookup) = self.lookups.get(authority) else { return };
+        let (redirects, stored_ms) = (lookup.redirects, lookup.stored_ms);
+        let (own_site, stale) = (lookup.site.clone(), lookup.stale.clone());
+        let site = self.config.wide_domains.site_of(url).into_owned();
+        let report = Report { site: &site, url, attempt, block: None };
+        let sought = RobotsRequest { authority, url, redirects, tries: self.robots.tries(authority), stored_ms };
+        match (judge(sought, attempt, &self.config, attempt.ended_at_ms), stale) {
+            (RobotsResult::Failing { .. }, Some(stale)) => self.apply_stale(authority, &stale, at),
+            (RobotsResult::Blocked { block, .. }, Some(stale)) => {
+                // The block of another site, the target of redirects, holds up no page of this one.
+                let retry_at_ms = if site == *own_site { block.until_ms } else { at.now };
+                self.report(authority, Report { block: Some(block), ..report }, Some(retry_at_ms), at);
+                self.apply_stale(authority, &stale, at);
+            }
+            (finding, _) => self.apply_finding(authority, finding, report, at),
+        }
+    }
+
+    fn apply_finding(&mut self, authority: &Arc<str>, finding: RobotsResult, report: Report<'_>, at: &mut At<'_>) {
+        match finding {
+            RobotsResult::Store(row) => {
+                self.metrics.robots("stored");
+                // The file applies once it is durable, but its crawl-delay from this response on, for all dispatches
+                // of its site.
+                if let CachedRobots::Rules(rules) = self.lookups.read(&row)
+                    && let Some(delay_ms) = rules.crawl_delay_ms()
+                    && let Some(lookup) = self.lookups.get(authority)
+                {
+                    let site = lookup.site.clone();
+                    let partition = lookup.dispatch_of(&site).map(ActiveDispatch::partition);
+                    let asked_ms = self.ownership.asked_ms(partition);
+                    self.gates.learn_delay(&site, delay_ms, asked_ms, at.now);
+                }
+                self.store_robots(authority.clone(), row, at);
+            }
+            RobotsResult::Follow(target) => {
+                self.metrics.robots("redirected");
+                let Some(lookup) = self.lookups.get_mut(authority) else { return };
+                lookup.redirects += 1;
+                // The dispatches of a partition that is being released wait for no further request.
+                let waiting = std::mem::take(&mut lookup.waiting).into_iter();
+                let (open, closed): (VecDeque<_>, VecDeque<_>) =
+                    waiting.partition(|visit| self.ownership.is_open(visit.partition()));
+                lookup.waiting = open;
+                for visit in closed {
+                    self.leave(&visit);
+                }
+                self.ask_robots_at(authority, target, at);
+            }
+            RobotsResult::Failing { tries, retry_at_ms } => {
+                self.metrics.robots("failing");
+                self.know(authority, &CachedRobots::Failing(tries), retry_at_ms, 0);
+                self.report(authority, report, Some(retry_at_ms), at);
+                self.defer_lookup(authority, UNREACHABLE, retry_at_ms, at);
+            }
+            RobotsResult::Blocked { tries, block, unreachable } => {
+                self.metrics.robots("blocked");
+                let report = Report { block: Some(block), ..report };
+                if let Some(row) = unreachable {
+                    self.report(authority, report, None, at);
+                    self.store_robots(authority.clone(), row, at);
+                } else {
+                    self.know(authority, &CachedRobots::Failing(tries), block.until_ms, 0);
+                    self.report(authority, report, Some(block.until_ms), at);
+                    self.defer_lookup(authority, "blocked", block.until_ms, at);
+                }
+            }
+            RobotsResult::Private => {
+                self.metrics.robots("private");
+                self.know(authority, &CachedRobots::Private, self.none_until_ms(at.now), 0);
+                for visit in self.lookups.end(authority) {
+                    self.refuse(&visit, "private_address", at);
+                }
+            }
+            RobotsResult::UnknownHost => {
+                self.metrics.robots("unknown_host");
+                self.know(authority, &CachedRobots::UnknownHost, self.none_until_ms(at.now), 0);
+                for visit in self.lookups.end(authority) {
+                    self.end_unknown_host(&visit, at);
+                }
+            }
+        }
+    }
+
+    /// Returns the expiry time of a cached private address or unknown host.
+    fn none_until_ms(&self, now: Millis) -> Millis {
+        let lifetime = self.config.robots_error_lifetime.as_millis();
+        now.saturating_add(Millis::try_from(lifetime).unwrap_or(Millis::MAX))
+    }
+
+    /// Ends a dispatch whose host does not exist, without a request.
+    pub(crate) fn end_unknown_host(&mut self, visit: &ActiveDispatch, at: &mut At<'_>) {
+        self.end_passing(visit, Verdict::Gone(FetchError::UnknownHost.reason().into()), None, at);
+    }
+
+    /// Ends one of the waiting dispatches with the report of an unsuccessful request, and applies a block. The report
+    /// is the outcome of that dispatch or, if that is of another site or terminal, a record that is durable before it:
+    /// the block is published once the dispatch has ended. It is deferred until `retry_at_ms`, since the failure
+    /// concerns the authority and costs no URL an attempt; without `retry_at_ms` it is refused.
+    fn report(&mut self, authority: &str, report: Report<'_>, retry_at_ms: Option<Millis>, at: &mut At<'_>) {
+        if let Some(visit) = self.take_reporter(authority, report.site) {
+            let kind = if retry_at_ms.is_some() { OutcomeKind::Deferred } else { OutcomeKind::Refused };
+            let mut outcome = outcome(&visit, kind, Some(UNREACHABLE), report.attempt.ended_at_ms);
+            outcome.retry_at_ms = retry_at_ms;
+            let mut steps = vec![];
+            if kind.is_terminal() {
+                steps.push(Step::Perform(vec![Write::Page(Box::new(page_row(&outcome, None, None)))]));
+            }
+            if kind == OutcomeKind::Deferred && visit.is_of(report.site) {
+                report.add_to(&mut outcome);
+            } else {
+                steps.push(Step::Produce(vec![report.record(&outcome, self.ownership.partitions())]));
+            }
+            self.end(&visit, &outcome, steps, at);
+        }
+        if let Some(block) = report.block {
+            self.block(report.site, block.until_ms, at);
+        }
+    }
+
+    /// Removes and returns a waiting dispatch: one whose outcome reports requests to the site, if there is one.
+    fn take_reporter(&mut self, authority: &str, site: &str) -> Option<Box<ActiveDispatch>> {
+        let waiting = &mut self.lookups.get_mut(authority)?.waiting;
+        let index = waiting.iter().position(|visit| visit.is_of(site)).unwrap_or(0);
+        waiting.remove(index)
+    }
+
+    /// Defers all dispatches that wait for a robots.txt; their next delivery starts a new lookup.
+    pub(crate) fn defer_lookup(&mut self, authority: &str, reason: &str, retry_at_ms: Millis, at: &mut At<'_>) {
+        for visit in self.lookups.end(authority) {
+            self.defer(&visit, reason, retry_at_ms, at);
+        }
+    }
+
+    /// Ends dispatches that have waited too long for a robots.txt. The lookup continues, for those that are in time.
+    pub(crate) fn expire_lookups(&mut self, at: &mut At<'_>) {
+        for visit in self.lookups.expire(&self.requests.authorities(), at.now) {
+            self.late(&visit, at);
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! The frontier from outside.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed assumption fails the test")]
+
+mod held;
+mod narrowed;
+mod pages;
+mod restart;

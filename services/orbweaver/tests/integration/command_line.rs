@@ -1,0 +1,156 @@
+//! Help, colours, and messages that name settings, of the real command.
+
+use std::{
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+/// Start of an ANSI escape sequence.
+const ESCAPE: u8 = 0x1b;
+
+/// Returns a program in the environment of a user whose terminal has colours, with no preference and no configuration.
+fn program(name: &str) -> Command {
+    let mut command = Command::new(name);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ORBWEAVER_")) {
+        command.env_remove(name);
+    }
+    for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "CI"] {
+        command.env_remove(name);
+    }
+    command.env("TERM", "xterm-256color").stdin(Stdio::null());
+    command
+}
+
+fn orbweaver(arguments: &[&str], dir: &Path) -> Output {
+    program(env!("CARGO_BIN_EXE_orbweaver")).args(arguments).current_dir(dir).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn nothing_is_coloured_in_a_pipe_or_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let cases: [(&[&str], i32); 5] = [
+        (&["--help"], 0),
+        (&["crawl", "--help"], 0),
+        (&["crawl", "--no-such-option"], 64),
+        (&["crawl", "--header", "no colon", "http://example.org/"], 64),
+        (&["crawl", "--demo", "--max-pages", "3", "--out", "demo"], 0),
+    ];
+    for (arguments, code) in cases {
+        let output = orbweaver(arguments, dir.path());
+        let said = [&*output.stdout, &*output.stderr].concat();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", text(&said));
+        assert!(!said.is_empty() && !said.contains(&ESCAPE), "{arguments:?}: {:?}", text(&said));
+    }
+    let log = std::fs::read(dir.path().join("demo/orbweaver.log")).unwrap();
+    assert!(!log.contains(&ESCAPE), "{:?}", text(&log));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_terminal_gets_colours_unless_it_refuses_them() {
+    let dir = tempfile::tempdir().unwrap();
+    // `script` runs a command on a terminal of its own, and copies what it shows.
+    let shown = |options: &str, refused: &str| {
+        let line = format!("{} {options}", env!("CARGO_BIN_EXE_orbweaver"));
+        let mut script = program("script");
+        script.args(["--quiet", "--return", "--command", &line, "/dev/null"]).env("NO_COLOR", refused);
+        let output = script.current_dir(dir.path()).output().unwrap();
+        (output.status.code(), output.stdout)
+    };
+    for (options, code) in [("--help", 0), ("crawl --no-such-option", 64)] {
+        let (ended, coloured) = shown(options, "");
+        assert_eq!(ended, Some(code), "{}", text(&coloured));
+        assert!(coloured.contains(&ESCAPE), "{options}: {:?}", text(&coloured));
+        let (ended, plain) = shown(options, "1");
+        assert_eq!(ended, Some(code), "{}", text(&plain));
+        assert!(!plain.is_empty() && !plain.contains(&ESCAPE), "{options}: {:?}", text(&plain));
+    }
+}
+
+#[cfg(feature = "cluster")]
+mod cluster {
+    use std::collections::BTreeSet;
+
+    use clap::{Arg, Args as _, CommandFactory as _};
+    use orbweaver::{
+        cli::{CLUSTER_HEADING, Cli},
+        cluster::args::Kafka,
+    };
+    use orbweaver_process::{
+        configuration::{Inputs, Settings},
+        configure,
+    };
+
+    use super::{orbweaver, text};
+
+    fn option(arg: &Arg) -> String {
+        let short = || format!("-{}", arg.get_short().unwrap());
+        arg.get_long().map_or_else(short, |long| format!("--{long}"))
+    }
+
+    /// Returns the options that a part of a help text describes.
+    fn described(help: &str) -> BTreeSet<String> {
+        let entry = |line: &str| line.starts_with("  -") || line.starts_with("      --");
+        let name = |line: &str| {
+            let words = line.split_whitespace().map(|word| word.trim_end_matches(','));
+            words.take_while(|word| word.starts_with('-')).last().map(str::to_owned)
+        };
+        help.lines().filter(|line| entry(line)).filter_map(name).collect()
+    }
+
+    #[test]
+    fn the_options_for_a_cluster_have_a_heading_of_their_own_in_the_help() {
+        let command = Cli::command();
+        let crawl = command.find_subcommand("crawl").unwrap();
+        let kafka = Kafka::augment_args(clap::Command::new("kafka"));
+        let own = ["--brokers", "--cql", "--keyspace", "--cql-replication", "--crawl"].map(str::to_owned);
+        let of_cluster: BTreeSet<String> = kafka.get_arguments().map(option).chain(own).collect();
+        let options: BTreeSet<String> = crawl.get_arguments().filter(|arg| !arg.is_positional()).map(option).collect();
+        assert!(of_cluster.is_subset(&options), "{of_cluster:?} {options:?}");
+
+        let help = text(&orbweaver(&["crawl", "--help"], std::path::Path::new(".")).stdout);
+        let heading = format!("\n{CLUSTER_HEADING}:\n");
+        let parts: Vec<&str> = help.split(&heading).collect();
+        let &[before, after] = &*parts else { panic!("the heading occurs {} times: {help}", parts.len() - 1) };
+        assert_eq!(described(after), of_cluster);
+        let mut others: BTreeSet<String> = options.difference(&of_cluster).cloned().collect();
+        others.insert("--help".to_owned());
+        assert_eq!(described(before), others);
+    }
+
+    #[test]
+    fn an_option_that_the_services_have_as_a_setting_names_one_that_exists() {
+        let options = [
+            ("--rate", Some("2")),
+            ("--concurrency", Some("2")),
+            ("--user-agent", Some("Bot")),
+            ("--contact", Some("mailto:me@example.org")),
+            ("--header", Some("X-Team: search")),
+            ("--ignore-robots", None),
+            ("--allow-private", None),
+            ("--follow-nofollow", None),
+            ("--html", None),
+        ];
+        let inputs = Inputs::default();
+        let services: [Settings; 3] = [
+            configure::<orbweaver_rate_limiter::service::RateLimiterService>(&inputs).1,
+            configure::<orbweaver_fetcher::service::FetcherService>(&inputs).1,
+            configure::<orbweaver_extractor::service::ExtractorService>(&inputs).1,
+        ];
+        let keys = services.iter().flat_map(Settings::keys);
+        let known: BTreeSet<String> = keys.map(|key| key.path().trim_end_matches(".*").to_owned()).collect();
+        for (option, value) in options {
+            let base = ["crawl", "http://example.org/", "--brokers", "127.0.0.1:9", option];
+            let arguments: Vec<&str> = base.into_iter().chain(value).collect();
+            let output = orbweaver(&arguments, std::path::Path::new("."));
+            let said = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(64), "{option}: {said}");
+            let named = said.split('`').nth(1).unwrap_or_default();
+            assert!(said.contains(option) && known.contains(named), "{option}: {said}");
+        }
+    }
+}

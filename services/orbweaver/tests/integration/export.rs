@@ -1,0 +1,184 @@
+//! Tests of the result files, with an in-memory log.
+
+use std::{collections::BTreeSet, path::Path, sync::Arc};
+
+use bytes::Bytes;
+use orbweaver::export::{ExportView, Exporter};
+use orbweaver_log::{Cleanup, Log, MemoryLog, Record, TopicPartition, TopicSpec};
+use orbweaver_messages::{
+    DispatchId, Outcome, OutcomeKind, encode,
+    topic::{DOCUMENTS, OUTCOMES},
+};
+use orbweaver_url::Fingerprint;
+
+fn log() -> MemoryLog {
+    MemoryLog::new(&[DOCUMENTS, OUTCOMES].map(|topic| TopicSpec::new(topic, 2, Cleanup::Delete)))
+}
+
+fn outcome(page: u32, kind: OutcomeKind) -> Record {
+    let url = format!("http://a.example/{page}");
+    let outcome = Outcome {
+        id: DispatchId { epoch: 0, sequence: page.into() },
+        crawl: "default".into(),
+        fingerprint: Fingerprint::of("default", &url),
+        url,
+        key: None,
+        site: "a.example".into(),
+        depth: 0,
+        via: None,
+        attempt: 1,
+        kind,
+        reason: None,
+        status: Some(200),
+        content_type: None,
+        bytes: 10,
+        location: None,
+        dispatched_at_ms: 0,
+        requested_at_ms: None,
+        answered_at_ms: None,
+        ended_at_ms: 1_700_000_000_000,
+        written_at_ms: None,
+        retry_at_ms: None,
+        blocked_until_ms: None,
+        crawl_delay_ms: None,
+    };
+    record(OUTCOMES, page, encode(&outcome))
+}
+
+fn document(page: u32) -> Record {
+    let fingerprint = Fingerprint::of("default", &format!("http://a.example/{page}"));
+    record(DOCUMENTS, page, Bytes::from(format!("{{\"fingerprint\":\"{fingerprint}\",\"page\":{page}}}")))
+}
+
+fn record(topic: orbweaver_messages::Topic, page: u32, value: Bytes) -> Record {
+    let tp = TopicPartition::new(topic, page % 2);
+    Record { tp, key: None, value: Some(value), headers: vec![], timestamp_ms: 0 }
+}
+
+#[allow(clippy::unwrap_used, reason = "a test")]
+fn lines(out: &Path, name: &str) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(out.join(name)).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn each_line_is_written_once_although_work_is_repeated_and_the_process_is_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path();
+    std::fs::create_dir(out.join("state")).unwrap();
+    let log = log();
+    for round in 0..4u32 {
+        // Each round repeats the work of all earlier ones, as after crashes, and adds ten pages.
+        let pages = 0..(round + 1) * 10;
+        log.append(pages.flat_map(|page| [document(page), outcome(page, OutcomeKind::Fetched)]).collect())
+            .await
+            .unwrap();
+        let view = Arc::new(ExportView::default());
+        let mut exporter = Exporter::open(&log, out, Arc::clone(&view)).await.unwrap();
+        exporter.catch_up().await.unwrap();
+        assert_eq!(view.tally().fetched, u64::from(round + 1) * 10);
+        drop(exporter);
+        // A kill leaves broken content after the checkpoint.
+        for name in ["documents.jsonl", "urls.jsonl"] {
+            let mut text = std::fs::read(out.join(name)).unwrap();
+            text.extend_from_slice(b"{\"half\":");
+            std::fs::write(out.join(name), text).unwrap();
+        }
+    }
+    Exporter::open(&log, out, Arc::default()).await.unwrap();
+    let urls = lines(out, "urls.jsonl");
+    assert_eq!(urls.len(), 40);
+    assert_eq!(urls.iter().map(|line| line["url"].as_str().unwrap()).collect::<BTreeSet<_>>().len(), 40);
+    let documents: Vec<u64> = lines(out, "documents.jsonl").iter().map(|line| line["page"].as_u64().unwrap()).collect();
+    assert_eq!(documents.iter().collect::<BTreeSet<_>>().len(), documents.len());
+    assert_eq!(documents.len(), 40);
+}
+
+#[tokio::test]
+async fn a_line_that_was_cut_is_written_again_even_when_others_took_its_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path();
+    std::fs::create_dir(out.join("state")).unwrap();
+    let log = log();
+    log.append((0..5).map(document).collect()).await.unwrap();
+    let mut exporter = Exporter::open(&log, out, Arc::default()).await.unwrap();
+    let before = std::fs::read(out.join("state/export.json")).unwrap();
+    exporter.catch_up().await.unwrap();
+    drop(exporter);
+    // As if the process had been killed before the checkpoint, while the index already had its entries.
+    std::fs::write(out.join("state/export.json"), before).unwrap();
+    log.append((5..20).map(document).collect()).await.unwrap();
+    let mut exporter = Exporter::open(&log, out, Arc::default()).await.unwrap();
+    exporter.catch_up().await.unwrap();
+    drop(exporter);
+    assert_eq!(lines(out, "documents.jsonl").len(), 20);
+}
+
+#[tokio::test]
+async fn only_terminal_outcomes_have_a_line_and_all_are_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path();
+    std::fs::create_dir(out.join("state")).unwrap();
+    let log = log();
+    let kinds =
+        [OutcomeKind::Retry, OutcomeKind::Blocked, OutcomeKind::Deferred, OutcomeKind::Gone, OutcomeKind::Redirected];
+    log.append(kinds.into_iter().zip(0..).map(|(kind, page)| outcome(page, kind)).collect()).await.unwrap();
+    let view = Arc::new(ExportView::default());
+    Exporter::open(&log, out, Arc::clone(&view)).await.unwrap().catch_up().await.unwrap();
+    assert_eq!(lines(out, "urls.jsonl").len(), 2);
+    let tally = view.tally();
+    assert_eq!((tally.urls(), tally.blocked, tally.retries.values().sum::<u64>()), (2, 1, 1));
+}
+
+#[tokio::test]
+async fn a_record_with_a_newer_version_of_its_schema_stops_the_export_and_is_not_skipped() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path();
+    std::fs::create_dir(out.join("state")).unwrap();
+    let log = log();
+    let version = |version: &'static str| vec![("schema", "outcome".into()), ("schema-version", version.into())];
+    let known = Record { headers: version("1"), ..outcome(0, OutcomeKind::Gone) };
+    let newer = Record { headers: version("2"), ..outcome(2, OutcomeKind::Gone) };
+    log.append(vec![known, newer]).await.unwrap();
+    let mut exporter = Exporter::open(&log, out, Arc::default()).await.unwrap();
+    let error = exporter.catch_up().await.unwrap_err().to_string();
+    assert!(error.starts_with("crawl.outcomes/0@1: schema `outcome` has version \"2\""), "{error}");
+    assert!(error.ends_with("upgrade this program"), "{error}");
+}
+
+#[tokio::test]
+async fn a_log_that_went_back_in_a_power_cut_is_read_on_from_its_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path();
+    std::fs::create_dir(out.join("state")).unwrap();
+    let before = log();
+    before.append((0..10).map(document).collect()).await.unwrap();
+    Exporter::open(&before, out, Arc::default()).await.unwrap().catch_up().await.unwrap();
+    // The same crawl without its last records; they are made again, and new ones after them.
+    let after = log();
+    after.append((0..6).map(document).collect()).await.unwrap();
+    let mut exporter = Exporter::open(&after, out, Arc::default()).await.unwrap();
+    after.append((6..20).map(document).collect()).await.unwrap();
+    exporter.catch_up().await.unwrap();
+    drop(exporter);
+    assert_eq!(lines(out, "documents.jsonl").len(), 20);
+}
+
+#[tokio::test]
+async fn records_that_are_deleted_before_the_first_is_read_are_no_error_and_later_ones_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path();
+    std::fs::create_dir(out.join("state")).unwrap();
+    let (log, tp) = (log(), TopicPartition::new(DOCUMENTS, 0));
+    log.append((0..10).map(document).collect()).await.unwrap();
+    let mut exporter = Exporter::open(&log, out, Arc::default()).await.unwrap();
+    log.delete_below(tp, 2).await.unwrap();
+    exporter.catch_up().await.unwrap();
+    drop(exporter);
+    assert_eq!(lines(out, "documents.jsonl").len(), 8);
+
+    log.append((10..20).map(document).collect()).await.unwrap();
+    log.delete_below(tp, 7).await.unwrap();
+    let refused = Exporter::open(&log, out, Arc::default()).await.err().unwrap().to_string();
+    assert!(refused.contains("crawl.documents/0") && refused.contains("from 5 to 7"), "{refused}");
+}
