@@ -78,6 +78,15 @@ fn comments_messages_and_pages_are_in_plain_english() {
 }
 
 #[test]
+fn every_package_with_a_program_has_integration_tests_since_cargo_builds_it_for_these_alone() {
+    let without = own_packages().into_iter().filter(|package| {
+        let dir = root().join(&package.dir);
+        dir.join("src/main.rs").exists() && !dir.join("tests").is_dir()
+    });
+    none(&without.map(|package| package.name).collect::<Vec<_>>());
+}
+
+#[test]
 fn nothing_is_left_to_be_done_later() {
     none(&sources().iter().flat_map(|(path, text)| unfinished(path, text)).collect::<Vec<_>>());
 }
