@@ -1,4 +1,4 @@
-//! Sections that every service reads, besides those of the log and the store.
+//! Sections that every service reads, in addition to those of the log and the store.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 

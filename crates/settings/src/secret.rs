@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use serde::{Deserialize, Deserializer, de::Visitor};
+use serde::{Deserialize, Deserializer, Serialize, de::Visitor};
 
 use crate::{Held, kind::kind};
 
@@ -27,7 +27,8 @@ const SECRET_NAMES: [&str; 12] = [
 ];
 
 /// Rule for redacting values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum HiddenBy {
     /// All values, all of them secrets.
     Kind,
@@ -45,16 +46,6 @@ impl HiddenBy {
             "name" => Self::Name,
             "caution" => Self::Caution,
             _ => Self::Kind,
-        }
-    }
-
-    /// Returns the keyword that [`Self::of`] reads.
-    #[must_use]
-    pub fn keyword(self) -> &'static str {
-        match self {
-            Self::Kind => "kind",
-            Self::Name => "name",
-            Self::Caution => "caution",
         }
     }
 

@@ -140,7 +140,7 @@ mod tests {
         Origin { tp: SEEDS, offset, assignment_epoch: 1 }
     }
 
-    /// Adds a plan of so many steps.
+    /// Adds a plan of `steps` steps, which completes the record at offset `completes`.
     fn plan(in_flight: &mut InFlight<Infallible, Infallible>, steps: usize, completes: u64) {
         let record = Record { tp: SEEDS, key: None, value: None, headers: vec![], timestamp_ms: 1 };
         let steps = (0..steps).map(|_| Step::Produce(vec![record.clone()])).collect();

@@ -18,8 +18,7 @@ const CAUGHT_UP: Duration = Duration::from_secs(5);
 pub(crate) struct Quarantined {
     /// Number of records that are still to be delivered one at a time.
     left: usize,
-    /// Delivered and not yet passed to the stage: the records of one poll, since the topic-partition is paused
-    /// afterwards.
+    /// Records of one poll that the stage has not received yet: the topic-partition is paused afterwards.
     waiting: VecDeque<ConsumerRecord>,
     /// The record that is committed as `trying`.
     trying: Option<Offset>,

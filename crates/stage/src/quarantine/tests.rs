@@ -25,7 +25,7 @@ fn quarantine(partitions: &[Partition], suspect: Option<Suspect>, now: Instant) 
         quarantine.admit(at(*partition), suspect, now);
         (5..8).for_each(|offset| assert_eq!(quarantine.keep(record(*partition, offset)), None));
     }
-    // Its topic-partitions are paused from the end of the next iteration on.
+    // The topic-partitions of the others are paused from the end of the next iteration on.
     assert_eq!(quarantine.next(now, !IDLE, |_| false), Next::Wait);
     quarantine
 }

@@ -17,7 +17,6 @@ use orbweaver_process::{
     configure,
 };
 use orbweaver_rate_limiter::service::RateLimiterService;
-use orbweaver_settings::HiddenBy;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -341,7 +340,7 @@ fn reference() -> String {
                 json!({
                     "required": key.is_required(),
                     "default": key.default(),
-                    "secret": key.hidden().map(HiddenBy::keyword),
+                    "secret": key.hidden(),
                     "meaning": key.meaning(),
                     "services": [],
                 })
